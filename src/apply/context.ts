@@ -1,0 +1,46 @@
+import type { Profile } from '../model/profile.ts';
+import type { Plan } from '../plan/plan.ts';
+import type { Clock, Journal, LiveApi, Logger } from '../ports.ts';
+import type { Outcome } from './outcome.ts';
+
+/** Limits of an apply; all times in ms. */
+export interface ApplyLimits {
+  /** Requests at once. Default 8. */
+  readonly concurrency: number;
+  /** Writes a second; null: not paced. */
+  readonly pace: number | null;
+  /** Deadline of one request. Default 15,000. */
+  readonly requestTimeoutMs: number;
+  /** Deadline of the whole apply; open gaps are still closed (at most 10 s more). Default 600,000. */
+  readonly totalTimeoutMs: number;
+  /** Attempts for what is safe to repeat. Default 5. */
+  readonly attempts: number;
+  /** Passes that one apply may take when a plan met something it did not know of. Default 3. */
+  readonly replans: number;
+}
+
+/** The defaults of the command line. */
+export const defaultApplyLimits: ApplyLimits = {
+  concurrency: 8,
+  pace: null,
+  requestTimeoutMs: 15_000,
+  totalTimeoutMs: 600_000,
+  attempts: 5,
+  replans: 3,
+};
+
+/** What an apply runs with. */
+export interface ApplyContext {
+  readonly api: LiveApi;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly journal: Journal | null;
+  readonly profile: Profile;
+  readonly limits: ApplyLimits;
+  /** Aborting stops before the next step; open gaps are closed first. */
+  readonly stop: AbortSignal;
+  /** Reads the live state and plans again with the same input; used to verify and after surprises. */
+  readonly replan: (signal: AbortSignal) => Promise<Plan>;
+  /** Called as each step ends, for progress. */
+  readonly onOutcome?: (outcome: Outcome) => void;
+}

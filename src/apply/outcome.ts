@@ -1,0 +1,40 @@
+import type { Problem } from '../model/problem.ts';
+import type { Step } from '../plan/plan.ts';
+import type { Traffic } from '../policy/traffic.ts';
+
+/** done; failed (answered, and not done); skipped (already so); dropped (never attempted); unknown (sent, answer lost). */
+export type OutcomeKind = 'done' | 'failed' | 'skipped' | 'dropped' | 'unknown';
+
+/** How one step ended. Every step of a plan has exactly one. */
+export interface Outcome {
+  readonly step: Step;
+  readonly outcome: OutcomeKind;
+  /** HTTP status of the last answer; null when there was none. */
+  readonly status: number | null;
+  /** What went wrong and what to do, for a person. */
+  readonly message?: string;
+  /** The rule's id on the server after a create. */
+  readonly liveId?: string;
+  /** A deleted rule was created again because its gap could not be closed. */
+  readonly restored?: boolean;
+}
+
+/** Why an apply ended. `converged`: a fresh read gave an empty plan. */
+export type ApplyEnd = 'converged' | 'not-converged' | 'stopped' | 'failed';
+
+/** What an apply did. */
+export interface ApplyReport {
+  readonly end: ApplyEnd;
+  readonly outcomes: readonly Outcome[];
+  readonly problems: readonly Problem[];
+  /** Traffic left open because a gap could not be closed; named first in every output. */
+  readonly leftOpen: readonly Traffic[];
+  /** Names of objects that did not converge. */
+  readonly notConverged: readonly string[];
+  /** Whether any write reached the server. */
+  readonly wrote: boolean;
+  /** ms from the first write sent to the last answer. */
+  readonly durationMs: number;
+  /** ms from now until the packet filter is expected to hold what was applied; null when not asynchronous. */
+  readonly enforcedInMs: number | null;
+}

@@ -1,0 +1,50 @@
+import type { Place, Problem } from '../model/problem.ts';
+import type { Profile } from '../model/profile.ts';
+import type { Result } from '../model/result.ts';
+import type { Secret } from '../model/secret.ts';
+import type { DesiredState, Scope } from '../model/state.ts';
+
+/** A reference to a secret in a manifest. */
+export type SecretReference = { readonly env: string } | { readonly file: string };
+
+/** Caps on what a source may cost; each is a problem when passed. */
+export interface Limits {
+  readonly fileBytes: number;
+  readonly totalBytes: number;
+  readonly files: number;
+  readonly depth: number;
+  readonly documents: number;
+}
+
+/** What turning manifests into a desired state depends on, beside the files themselves. */
+export interface DesiredContext {
+  readonly profile: Profile;
+  readonly scope: Scope;
+  readonly limits: Limits;
+  /** Values for `${name}`; null leaves scalars as they are. */
+  readonly values: ReadonlyMap<string, string> | null;
+  /**
+   * Resolves a reference. `Secret.unknown()` when the secret is allowed but not available here; an error (a sentence
+   * without the value) when the reference is not allowed. Builds on the allow-lists of the operator's settings.
+   */
+  readonly resolveSecret: (reference: SecretReference, place: Place) => Result<Secret, string>;
+  /** User ids by lower-case e-mail address, from the API; null when offline (then e-mails stay unresolved, with a note). */
+  readonly usersByEmail: ReadonlyMap<string, string> | null;
+}
+
+/** A desired state, when the manifests have no errors, and every problem found. */
+export interface Desired {
+  readonly state: DesiredState | null;
+  readonly problems: readonly Problem[];
+  /** E-mail addresses that manifests name, lower case; when not empty, GET /v0/users is worth a call. */
+  readonly emails: readonly string[];
+}
+
+/** The defaults of the command line. */
+export const defaultLimits: Limits = {
+  fileBytes: 10_000_000,
+  totalBytes: 200_000_000,
+  files: 10_000,
+  depth: 32,
+  documents: 200_000,
+};

@@ -1,0 +1,181 @@
+import { fail, ok, type Result } from './result.ts';
+
+export type Family = 4 | 6;
+
+/**
+ * A set of addresses that share a prefix; a host is a network of one address. `first` and `last` are the numbers of its
+ * lowest and highest address. Host bits are always cleared here; `text` is the canonical spelling, without a mask for a host.
+ */
+export interface Network {
+  readonly family: Family;
+  readonly prefix: number;
+  readonly first: bigint;
+  readonly last: bigint;
+  readonly text: string;
+}
+
+/** Why a text is not an address or network. The server accepts or mangles most of these silently (docs/server.md). */
+export type AddressFault =
+  | 'empty'
+  | 'not-an-address'
+  | 'octal' // leading zeros, which the server reads as octal
+  | 'short' // 10/8, 1.2.3, 0x7f.1: fewer than four decimal parts
+  | 'zone' // fe80::1%eth0
+  | 'mask' // not a decimal number in the family's bounds
+  | 'dotted-mask'
+  | 'brackets'
+  | 'port'
+  | 'range'
+  | 'list'
+  | 'hostname';
+
+/** A parsed network and whether bits outside its prefix were set in the text (`10.0.0.1/8`). */
+export interface ParsedNetwork {
+  readonly network: Network;
+  readonly hostBits: boolean;
+  /** The text without surrounding space. */
+  readonly written: string;
+}
+
+const widths = { 4: 32, 6: 128 } as const;
+
+/** Number of bits of an address of the family: 32 or 128. */
+export function width(family: Family): number {
+  return widths[family];
+}
+
+/** Parses an address or CIDR network as people write it; everything that the server would silently change is a fault. */
+export function parseNetwork(input: string): Result<ParsedNetwork, AddressFault> {
+  const text = input.trim();
+  if (text === '') return fail('empty');
+  const slash = text.indexOf('/');
+  const addressText = slash < 0 ? text : text.slice(0, slash);
+  const family: Family = addressText.includes(':') ? 6 : 4;
+  const value = family === 4 ? parseV4(addressText) : parseV6(addressText);
+  if (value === null) return fail(diagnose(text, addressText, family));
+  let prefix = widths[family] as number;
+  if (slash >= 0) {
+    const mask = text.slice(slash + 1);
+    if (!/^(0|[1-9][0-9]{0,2})$/.test(mask)) return fail(/^[0-9]+\.[0-9.]+$/.test(mask) ? 'dotted-mask' : 'mask');
+    prefix = Number(mask);
+    if (prefix > widths[family]) return fail('mask');
+  }
+  const network = makeNetwork(family, value, prefix);
+  return ok({ network, hostBits: network.first !== value, written: text });
+}
+
+/** The network of the given prefix length around an address; clears the host bits. */
+export function makeNetwork(family: Family, address: bigint, prefix: number): Network {
+  const hostWidth = BigInt(widths[family] - prefix);
+  const first = (address >> hostWidth) << hostWidth;
+  const last = first + (1n << hostWidth) - 1n;
+  const address0 = formatAddress(family, first);
+  return { family, prefix, first, last, text: prefix === widths[family] ? address0 : `${address0}/${prefix}` };
+}
+
+/** Whether two networks share an address. Networks nest or are disjoint. */
+export function intersects(a: Network, b: Network): boolean {
+  return a.family === b.family && a.first <= b.last && b.first <= a.last;
+}
+
+/** Whether every address of `inner` is in `outer`. */
+export function contains(outer: Network, inner: Network): boolean {
+  return outer.family === inner.family && outer.first <= inner.first && inner.last <= outer.last;
+}
+
+/** Order: IPv4 first, then by lowest address, then the wider network first. */
+export function compareNetworks(a: Network, b: Network): number {
+  if (a.family !== b.family) return a.family - b.family;
+  if (a.first !== b.first) return a.first < b.first ? -1 : 1;
+  return a.prefix - b.prefix;
+}
+
+/**
+ * The canonical spelling of an address, the server's own (observed: recordings/rule_create_destination): lower case, the
+ * leftmost longest run of two or more zero groups compressed, a dotted tail for IPv4-mapped and IPv4-compatible addresses.
+ */
+export function formatAddress(family: Family, value: bigint): string {
+  return family === 4 ? formatV4(Number(value)) : formatV6(value);
+}
+
+function formatV4(value: number): string {
+  return `${value >>> 24}.${(value >>> 16) & 255}.${(value >>> 8) & 255}.${value & 255}`;
+}
+
+function formatV6(value: bigint): string {
+  if (value === 0n) return '::';
+  if (value === 1n) return '::1';
+  const high = value >> 32n;
+  if (high === 0n) return `::${formatV4(Number(value))}`;
+  if (high === 0xffffn) return `::ffff:${formatV4(Number(value & 0xffffffffn))}`;
+  const groups = Array.from({ length: 8 }, (_, i) => Number((value >> BigInt(112 - 16 * i)) & 0xffffn));
+  const run = longestZeroRun(groups);
+  const hex = (part: readonly number[]): string => part.map((group) => group.toString(16)).join(':');
+  if (run === null) return hex(groups);
+  return `${hex(groups.slice(0, run.start))}::${hex(groups.slice(run.start + run.length))}`;
+}
+
+function longestZeroRun(groups: readonly number[]): { start: number; length: number } | null {
+  let best: { start: number; length: number } | null = null;
+  for (let start = 0; start < 8; start++) {
+    let length = 0;
+    while (start + length < 8 && groups[start + length] === 0) length++;
+    if (length >= 2 && length > (best?.length ?? 0)) best = { start, length };
+    start += length;
+  }
+  return best;
+}
+
+function parseV4(text: string): bigint | null {
+  const match = /^(0|[1-9][0-9]{0,2})\.(0|[1-9][0-9]{0,2})\.(0|[1-9][0-9]{0,2})\.(0|[1-9][0-9]{0,2})$/.exec(text);
+  if (match === null) return null;
+  let value = 0;
+  for (let i = 1; i <= 4; i++) {
+    const part = Number(match[i]);
+    if (part > 255) return null;
+    value = value * 256 + part;
+  }
+  return BigInt(value);
+}
+
+function parseV6(text: string): bigint | null {
+  const halves = text.split('::');
+  if (halves.length > 2) return null;
+  const head = parseGroups(halves[0] ?? '', halves.length === 1);
+  const tail = halves.length === 2 ? parseGroups(halves[1] ?? '', true) : [];
+  if (head === null || tail === null) return null;
+  const missing = 8 - head.length - tail.length;
+  if (halves.length === 1 ? missing !== 0 : missing < 1) return null;
+  let value = 0n;
+  for (const group of [...head, ...new Array<number>(missing).fill(0), ...tail]) value = (value << 16n) | BigInt(group);
+  return value;
+}
+
+function parseGroups(text: string, mayEndDotted: boolean): number[] | null {
+  if (text === '') return [];
+  const groups: number[] = [];
+  const parts = text.split(':');
+  for (const [index, part] of parts.entries()) {
+    if (/^[0-9a-fA-F]{1,4}$/.test(part)) {
+      groups.push(Number.parseInt(part, 16));
+      continue;
+    }
+    const dotted = mayEndDotted && index === parts.length - 1 ? parseV4(part) : null;
+    if (dotted === null) return null;
+    groups.push(Number(dotted >> 16n), Number(dotted & 0xffffn));
+  }
+  return groups;
+}
+
+function diagnose(text: string, address: string, family: Family): AddressFault {
+  if (address.includes('%')) return 'zone';
+  if (/[\s,;]/.test(text)) return 'list';
+  if (address.startsWith('[')) return 'brackets';
+  if (family === 6) return /^[0-9.]+:[0-9]+$/.test(address) ? 'port' : 'not-an-address';
+  if (address.includes('-')) return /[a-zA-Z]/.test(address) ? 'hostname' : 'range';
+  if (/^(0[xX][0-9a-fA-F]+|[0-9]+)(\.(0[xX][0-9a-fA-F]+|[0-9]+)){0,3}$/.test(address)) {
+    if (address.split('.').length < 4 || /0[xX]/.test(address)) return 'short';
+    return /(^|\.)0[0-9]/.test(address) ? 'octal' : 'not-an-address';
+  }
+  return /[a-zA-Z]/.test(address) ? 'hostname' : 'not-an-address';
+}

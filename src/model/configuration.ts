@@ -1,0 +1,88 @@
+import type { Place } from './problem.ts';
+import type { Secret } from './secret.ts';
+
+/** An OpenID Connect provider; the field names are the API's. */
+export interface OidcProvider {
+  readonly id: string;
+  readonly label: string;
+  readonly scope: string;
+  readonly response_type: string;
+  readonly client_id: string;
+  readonly client_secret: Secret;
+  readonly discovery_document_uri: string;
+  readonly redirect_uri: string | null;
+  readonly auto_create_users: boolean;
+}
+
+/**
+ * A SAML identity provider; the field names are the API's. `base_url` is null in a desired provider that leaves it to the
+ * server (default: its external URL + `auth/saml`), and then is not compared.
+ */
+export interface SamlProvider {
+  readonly id: string;
+  readonly label: string;
+  readonly base_url: string | null;
+  readonly metadata: Secret;
+  readonly sign_requests: boolean | null;
+  readonly sign_metadata: boolean | null;
+  readonly signed_assertion_in_resp: boolean | null;
+  readonly signed_envelopes_in_resp: boolean | null;
+  readonly auto_create_users: boolean;
+}
+
+/** The logo; the field names are the API's. All null: no logo. */
+export interface Logo {
+  readonly url: string | null;
+  readonly data: string | null;
+  readonly type: string | null;
+}
+
+/** The writable fields of the Configuration in canonical form (addresses canonical, `/32` dropped). */
+export interface ConfigurationFields {
+  readonly allow_unprivileged_device_configuration: boolean | null;
+  readonly allow_unprivileged_device_management: boolean | null;
+  readonly default_client_allowed_ips: readonly string[] | null;
+  readonly default_client_dns: readonly string[] | null;
+  readonly default_client_endpoint: string | null;
+  readonly default_client_mtu: number | null;
+  readonly default_client_persistent_keepalive: number | null;
+  readonly disable_vpn_on_oidc_error: boolean | null;
+  readonly local_auth_enabled: boolean | null;
+  readonly logo: Logo | null;
+  readonly openid_connect_providers: readonly OidcProvider[];
+  readonly saml_identity_providers: readonly SamlProvider[];
+  readonly vpn_session_duration: number;
+}
+
+export type ConfigurationField = keyof ConfigurationFields;
+
+/** Every writable field, in the order of every output. */
+export const configurationFields: readonly ConfigurationField[] = [
+  'local_auth_enabled',
+  'openid_connect_providers',
+  'saml_identity_providers',
+  'disable_vpn_on_oidc_error',
+  'vpn_session_duration',
+  'allow_unprivileged_device_management',
+  'allow_unprivileged_device_configuration',
+  'default_client_allowed_ips',
+  'default_client_dns',
+  'default_client_endpoint',
+  'default_client_mtu',
+  'default_client_persistent_keepalive',
+  'logo',
+];
+
+/** What the manifests manage of the Configuration: only fields that are written. `places` says where each stands. */
+export interface DesiredConfiguration {
+  readonly name: string;
+  readonly place: Place;
+  readonly fields: Partial<ConfigurationFields>;
+  readonly places: Partial<Readonly<Record<ConfigurationField, Place>>>;
+}
+
+/** The Configuration that the API reported. */
+export interface LiveConfiguration {
+  readonly id: string;
+  readonly fields: ConfigurationFields;
+}

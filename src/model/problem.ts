@@ -1,0 +1,46 @@
+/** `error` stops the run (exit 4), `warning` does not unless `--strict`, `note` informs. */
+export type Severity = 'error' | 'warning' | 'note';
+
+/** A place in a manifest. `line` and `column` count from 1; `file` is relative to the manifest root, with `/`. */
+export interface Place {
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+}
+
+/**
+ * A finding for a person. `code` is stable, lower-case with dashes (`unknown-field`), and has a section in the docs;
+ * `summary` is one sentence; `hint` says what to do. No part of it ever holds a secret.
+ */
+export interface Problem {
+  readonly code: string;
+  readonly severity: Severity;
+  readonly summary: string;
+  readonly hint?: string;
+  readonly place?: Place;
+  /** Other places that matter, such as the first of two duplicates. */
+  readonly related?: readonly { readonly place: Place; readonly note: string }[];
+  /** The manifest line at `place` for the caret display; absent when the line may hold a secret. */
+  readonly excerpt?: string;
+}
+
+/** Whether any problem stops the run. */
+export function hasErrors(problems: readonly Problem[]): boolean {
+  return problems.some((problem) => problem.severity === 'error');
+}
+
+/** Orders problems by file, line, column, code, summary: the one order of every output. */
+export function compareProblems(a: Problem, b: Problem): number {
+  return (
+    compareText(a.place?.file ?? '', b.place?.file ?? '') ||
+    (a.place?.line ?? 0) - (b.place?.line ?? 0) ||
+    (a.place?.column ?? 0) - (b.place?.column ?? 0) ||
+    compareText(a.code, b.code) ||
+    compareText(a.summary, b.summary)
+  );
+}
+
+/** Compares two texts by code unit: the same on every machine and in every locale. */
+export function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

@@ -1,0 +1,51 @@
+import type { PortBounds } from './port-range.ts';
+
+export type ProfileName = 'firezone-0.7' | 'generic';
+export type RuleUpdates = 'replace' | 'patch';
+
+/** All that is assumed of a server beyond the documented API. Facts and their sources: docs/server.md. */
+export interface Profile {
+  readonly name: ProfileName;
+  /** How a changed rule reaches the server: DELETE and POST, or PATCH of the changed fields. */
+  readonly ruleUpdates: RuleUpdates;
+  /** Whether the server refuses rules that collide (`collides` in rule.ts). */
+  readonly refusesCollisions: boolean;
+  readonly ports: PortBounds;
+  /** Whether GET /v0/users may be asked. */
+  readonly listsUsers: boolean;
+  /** Behaviour of a packet filter that follows the stored rules later; null when the answer is the enforcement. */
+  readonly filter: FilterModel | null;
+}
+
+/** The asynchronous packet filter of Firezone 0.7 (observed: recordings/perf_live_nft, packet_filter_crash, packet_filter_rebuild). */
+export interface FilterModel {
+  /** Rules a second at which inserts and deletes reach the filter, in the slow case. */
+  readonly rate: number;
+  /** After deleting a rule modified in place, and after an outage: wait at least this long before the next write (ms). */
+  readonly rebuildFloorMs: number;
+}
+
+const profiles: Readonly<Record<ProfileName, Profile>> = {
+  'firezone-0.7': {
+    name: 'firezone-0.7',
+    ruleUpdates: 'replace',
+    refusesCollisions: true,
+    ports: { min: 1, max: 65534 },
+    listsUsers: true,
+    filter: { rate: 100, rebuildFloorMs: 3000 },
+  },
+  generic: {
+    name: 'generic',
+    ruleUpdates: 'patch',
+    refusesCollisions: false,
+    ports: { min: 0, max: 65535 },
+    listsUsers: false,
+    filter: null,
+  },
+};
+
+/** The profile of that name, with the way of updating rules replaced when the operator asks for another. */
+export function profileNamed(name: ProfileName, ruleUpdates?: RuleUpdates): Profile {
+  const profile = profiles[name];
+  return ruleUpdates === undefined ? profile : { ...profile, ruleUpdates };
+}

@@ -1,0 +1,17 @@
+/** A value or the reason there is none. Expected failures are values; only programming errors are thrown. */
+export type Result<T, E> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: E };
+
+/** Wraps a value as a success. */
+export function ok<T>(value: T): { readonly ok: true; readonly value: T } {
+  return { ok: true, value };
+}
+
+/** Wraps a reason as a failure. */
+export function fail<E>(error: E): { readonly ok: false; readonly error: E } {
+  return { ok: false, error };
+}
+
+/** Marks a branch that no value can reach; a new member of a closed union then fails to compile here. */
+export function never(value: never): never {
+  throw new Error(`unreachable: ${JSON.stringify(value)}`);
+}

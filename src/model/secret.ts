@@ -1,0 +1,73 @@
+import { createHmac, timingSafeEqual } from 'node:crypto';
+
+/** How two secrets compare; `unknown` when either has no value in this process. */
+export type SecretComparison = 'same' | 'changed' | 'unknown';
+
+/** Derived from the API token (HKDF), held in memory only; keys the fingerprints that outputs show. */
+export type FingerprintKey = Uint8Array & { readonly __brand: 'FingerprintKey' };
+
+const hidden = '(secret)';
+
+/**
+ * A value that cannot be printed: text conversion, JSON and `util.inspect` all give `(secret)`.
+ * A secret without a value is one whose reference could not be resolved here (a plan on a fork, say): it compares as
+ * `unknown` and never causes a write.
+ */
+export class Secret {
+  readonly #value: string | undefined;
+
+  private constructor(value: string | undefined) {
+    this.#value = value;
+  }
+
+  static of(value: string): Secret {
+    return new Secret(value);
+  }
+
+  static unknown(): Secret {
+    return new Secret(undefined);
+  }
+
+  get known(): boolean {
+    return this.#value !== undefined;
+  }
+
+  /** Compares in constant time for equal lengths. */
+  compare(other: Secret): SecretComparison {
+    if (this.#value === undefined || other.#value === undefined) return 'unknown';
+    const mine = Buffer.from(this.#value);
+    const theirs = Buffer.from(other.#value);
+    return mine.length === theirs.length && timingSafeEqual(mine, theirs) ? 'same' : 'changed';
+  }
+
+  /** Twelve hex digits of HMAC-SHA256 under the key; null when the value is unknown. */
+  fingerprint(key: FingerprintKey): string | null {
+    if (this.#value === undefined) return null;
+    return createHmac('sha256', key).update(this.#value).digest('hex').slice(0, 12);
+  }
+
+  toString(): string {
+    return hidden;
+  }
+
+  toJSON(): string {
+    return hidden;
+  }
+
+  [Symbol.for('nodejs.util.inspect.custom')](): string {
+    return hidden;
+  }
+
+  /** The only way out, called by `reveal` alone. */
+  static reveal(secret: Secret): string | undefined {
+    return secret.#value;
+  }
+}
+
+/**
+ * The secret's text, for a request body on its way to the API, for a check of its shape before that (never for an
+ * output). Undefined when the value is unknown.
+ */
+export function reveal(secret: Secret): string | undefined {
+  return Secret.reveal(secret);
+}

@@ -1,0 +1,51 @@
+import type { Network } from './address.ts';
+import type { DesiredConfiguration, LiveConfiguration } from './configuration.ts';
+import type { PortRange } from './port-range.ts';
+import type { Place } from './problem.ts';
+import type { Action, DesiredRule, LiveRule } from './rule.ts';
+
+/** What the manifests ask for, canonical and complete. Rules are sorted with `compareRules`, then by name. */
+export interface DesiredState {
+  readonly rules: readonly DesiredRule[];
+  readonly configuration: DesiredConfiguration | null;
+  /** Names of users by UUID, for display; from `kind: Users` and from e-mail addresses that were resolved. */
+  readonly userNames: ReadonlyMap<string, string>;
+  readonly tests: readonly PolicyCase[];
+  /** SHA-256 over the canonical manifests, hex: the digest's and the revision's part of this state. */
+  readonly digest: string;
+}
+
+/** What the API reported in this pass. `configuration` is null when only rules were asked for. */
+export interface LiveState {
+  readonly rules: readonly LiveRule[];
+  readonly configuration: LiveConfiguration | null;
+}
+
+export type Protocol = 'tcp' | 'udp' | 'other';
+
+/** One case of a PolicyTest: all of this traffic must get the expected verdict. */
+export interface PolicyCase {
+  readonly name: string;
+  readonly place: Place;
+  /** null: a device of nobody; `any`: nobody and every user named in a rule; else a user's UUID. */
+  readonly user: string | 'any' | null;
+  readonly destination: Network;
+  readonly protocols: readonly Protocol[];
+  readonly ports: PortRange;
+  readonly expect: Action;
+  /** Must hold in every intermediate state of a plan too. */
+  readonly always: boolean;
+}
+
+/** The part of the live state that this repository is responsible for. Undefined members do not restrict. */
+export interface Scope {
+  readonly rules: boolean;
+  readonly configuration: boolean;
+  /** Only rules of these users (UUIDs; null stands for global rules). */
+  readonly users?: ReadonlySet<string | null>;
+  /** Only rules whose destination lies inside one of these networks. */
+  readonly networks?: readonly Network[];
+}
+
+/** A scope without restriction. */
+export const wholeScope: Scope = { rules: true, configuration: true };

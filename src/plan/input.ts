@@ -1,0 +1,57 @@
+import type { Network } from '../model/address.ts';
+import type { PortRange } from '../model/port-range.ts';
+import type { Profile } from '../model/profile.ts';
+import type { FingerprintKey } from '../model/secret.ts';
+import type { DesiredState, LiveState, Protocol, Scope } from '../model/state.ts';
+
+/** A limit on rules that vanish: a count, or a share of the live rules in scope (0..1). */
+export type DeleteLimit = { readonly count: number } | { readonly share: number };
+
+/** Traffic that no plan may open or cut off, from the operator's settings. */
+export interface Protected {
+  readonly destination: Network;
+  readonly protocol: Protocol | null;
+  readonly ports: PortRange | null;
+  /** A user's UUID; null: nobody's devices; undefined: nobody and every user named in a rule. */
+  readonly user?: string | null;
+}
+
+/** What the operator allows and asks for. */
+export interface PlanOptions {
+  /** Default `{share: 0.3}`, which counts once 10 or more live rules are in scope. */
+  readonly maxDeletes: DeleteLimit;
+  readonly allowEmpty: boolean;
+  readonly allowLockout: boolean;
+  readonly prune: 'all' | 'none';
+  readonly replaceModified: boolean;
+  /** `none`: a plan that opens traffic on the way is refused. */
+  readonly maxExposure: 'none' | 'any';
+  readonly failOn: readonly ('opens' | 'closes' | 'any' | 'drift')[];
+  readonly protect: readonly Protected[];
+  /** Keys the fingerprints of secrets in field changes; null shows none. */
+  readonly fingerprintKey: FingerprintKey | null;
+}
+
+/** Everything a plan depends on; a plan is a function of this alone. */
+export interface PlanInput {
+  readonly desired: DesiredState;
+  readonly live: LiveState;
+  /** The state last applied, when known: names carry their live rules over edits, and changes get an origin. */
+  readonly base: DesiredState | null;
+  readonly profile: Profile;
+  readonly scope: Scope;
+  readonly options: PlanOptions;
+}
+
+/** The defaults of the command line. */
+export const defaultPlanOptions: PlanOptions = {
+  maxDeletes: { share: 0.3 },
+  allowEmpty: false,
+  allowLockout: false,
+  prune: 'all',
+  replaceModified: false,
+  maxExposure: 'any',
+  failOn: [],
+  protect: [],
+  fingerprintKey: null,
+};

@@ -1,0 +1,163 @@
+import type { ConfigurationField, DesiredConfiguration, LiveConfiguration } from '../model/configuration.ts';
+import type { Place, Problem } from '../model/problem.ts';
+import type { ProfileName, RuleUpdates } from '../model/profile.ts';
+import type { DesiredRule, LiveRule, Rule } from '../model/rule.ts';
+import type { Effect, Traffic } from '../policy/traffic.ts';
+
+export type ChangeAction = 'create' | 'update' | 'delete' | 'keep' | 'skip';
+
+/** Why an action was decided: display only, never branched on. */
+export type Reason =
+  | 'desired-only' // create: nothing live matches
+  | 'differs' // update: paired, fields differ
+  | 'not-desired' // delete: nothing desires it
+  | 'modified-in-place' // replaced on request, though its fields agree
+  | 'in-sync' // keep
+  | 'adopted' // keep: live already, not known from the base
+  | 'duplicate' // delete: a second copy of a rule
+  | 'prune-off' // skip: would be deleted, but pruning is off
+  | 'out-of-scope' // skip
+  | 'unknown-secret'; // skip of a field whose secret is not available here
+
+/** Who made the difference, when a base is known (three-way). */
+export type Origin = 'this-revision' | 'drift' | 'earlier-not-applied';
+
+/** A field's value for display. Secrets appear as `{secret: …}`, never as text. */
+export type FieldValue =
+  | string
+  | number
+  | boolean
+  | null
+  | { readonly secret: 'changed' | 'same' | 'unknown'; readonly fingerprint: string | null }
+  | readonly FieldValue[]
+  | { readonly [name: string]: FieldValue };
+
+export interface FieldChange {
+  readonly before: FieldValue;
+  readonly after: FieldValue;
+}
+
+interface ChangeBase {
+  readonly action: ChangeAction;
+  /** How an update reaches the server; null for other actions. */
+  readonly via: RuleUpdates | null;
+  readonly reason: Reason;
+  readonly origin?: Origin;
+  /** Field name to values before and after, in the API's names; only fields that change (create: all; delete: all). */
+  readonly fields: Readonly<Record<string, FieldChange>>;
+  /** The manifest's place; for a deleted rule the base's when known. */
+  readonly source: Place | null;
+}
+
+export interface RuleChange extends ChangeBase {
+  readonly kind: 'Rule';
+  /** The manifest's name; for a deleted rule the base's when known. */
+  readonly name: string | null;
+  readonly id: string | null;
+  readonly desired: DesiredRule | null;
+  readonly live: LiveRule | null;
+}
+
+export interface ConfigurationChange extends ChangeBase {
+  readonly kind: 'Configuration';
+  readonly name: string | null;
+  readonly id: string | null;
+  readonly desired: DesiredConfiguration;
+  readonly live: LiveConfiguration | null;
+}
+
+/** One object's action, reason and field changes. */
+export type Change = RuleChange | ConfigurationChange;
+
+interface StepBase {
+  /** `s1`, `s2`, … in the listed order. */
+  readonly id: string;
+  /** Index into `Plan.changes`. */
+  readonly change: number;
+  /** Ids of steps that must be done first; always earlier in the list. */
+  readonly after: readonly string[];
+  /** The gap this step opens (delete) or closes (create); null outside gaps. */
+  readonly gap: string | null;
+}
+
+export interface CreateStep extends StepBase {
+  readonly type: 'create';
+  readonly rule: Rule;
+}
+
+export interface DeleteStep extends StepBase {
+  readonly type: 'delete';
+  readonly live: LiveRule;
+  /** The rule was modified in place: deleting it may crash and rebuild the packet filter (profile firezone-0.7). */
+  readonly mayRebuild: boolean;
+}
+
+export interface UpdateStep extends StepBase {
+  readonly type: 'update';
+  readonly live: LiveRule;
+  readonly rule: Rule;
+}
+
+export interface ConfigureStep extends StepBase {
+  readonly type: 'configure';
+  readonly desired: DesiredConfiguration;
+  /** The managed fields that differ: exactly these are sent. */
+  readonly fields: readonly ConfigurationField[];
+}
+
+/** One API write. */
+export type Step = CreateStep | DeleteStep | UpdateStep | ConfigureStep;
+
+/** A guard's refusal: its numbers in `summary`, the override in `hint`. */
+export interface Refusal {
+  readonly code: string;
+  readonly summary: string;
+  readonly hint: string;
+  readonly related?: readonly { readonly place: Place; readonly note: string }[];
+}
+
+/** Traffic whose verdict is, for a while, neither the one before nor the one after. */
+export interface Exposure {
+  readonly direction: 'opened' | 'cut_off';
+  readonly traffic: readonly Traffic[];
+  /** The step that starts it and the step that ends it. */
+  readonly fromStep: string;
+  readonly toStep: string;
+  readonly expectedMs: number;
+}
+
+export interface PlanSummary {
+  readonly create: number;
+  readonly update: number;
+  readonly delete: number;
+  readonly keep: number;
+  readonly skip: number;
+  readonly steps: number;
+}
+
+/** Immutable: what will be done, why, in which order, and what it means. Built from shuffled inputs it is byte-equal. */
+export interface Plan {
+  readonly profile: ProfileName;
+  readonly ruleUpdates: RuleUpdates;
+  readonly changes: readonly Change[];
+  readonly steps: readonly Step[];
+  readonly problems: readonly Problem[];
+  readonly refusals: readonly Refusal[];
+  readonly effect: Effect;
+  readonly exposure: readonly Exposure[];
+  readonly summary: PlanSummary;
+}
+
+/** HTTP method and path of a step, relative to the base URL. */
+export function requestOf(step: Step): { readonly method: 'POST' | 'PATCH' | 'DELETE'; readonly path: string } {
+  switch (step.type) {
+    case 'create':
+      return { method: 'POST', path: '/v0/rules' };
+    case 'delete':
+      return { method: 'DELETE', path: `/v0/rules/${step.live.id}` };
+    case 'update':
+      return { method: 'PATCH', path: `/v0/rules/${step.live.id}` };
+    case 'configure':
+      return { method: 'PATCH', path: '/v0/configuration' };
+  }
+}

@@ -1,0 +1,40 @@
+import type { Network } from '../model/address.ts';
+import type { Action, Rule } from '../model/rule.ts';
+import type { Protocol } from '../model/state.ts';
+
+/**
+ * Where a rule stands in the packet filter; lower decides first (observed with real packets:
+ * recordings/packet_filter_verdicts). 0 user port-accept, 1 user port-drop, 2 user accept, 3 user drop; 4–7 the same global.
+ */
+export type Rank = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7;
+
+/** The rank of a rule. Prefix length and time of creation never matter. */
+export function rankOf(rule: Rule): Rank {
+  return ((rule.userId === null ? 4 : 0) + (rule.ports === null ? 2 : 0) + (rule.action === 'accept' ? 0 : 1)) as Rank;
+}
+
+/** What the packet filter does when no rule matches. */
+export const defaultVerdict: Action = 'accept';
+
+/** The verdict of a rank: even ranks accept, odd ranks drop. */
+export function verdictOfRank(rank: Rank): Action {
+  return rank % 2 === 0 ? 'accept' : 'drop';
+}
+
+/** One packet. `user` owns the source device; null: nobody's device. `port` is the destination port, ignored for `other`. */
+export interface Packet {
+  readonly user: string | null;
+  readonly address: Network;
+  readonly protocol: Protocol;
+  readonly port: number;
+}
+
+/** Whether the rule matches the packet. Port rules match only tcp or udp; families never mix. */
+export function matches(rule: Rule, packet: Packet): boolean {
+  if (rule.userId !== null && rule.userId !== packet.user) return false;
+  const { destination, ports } = rule;
+  if (destination.family !== packet.address.family) return false;
+  if (packet.address.first < destination.first || packet.address.first > destination.last) return false;
+  if (ports === null) return true;
+  return ports.type === packet.protocol && ports.low <= packet.port && packet.port <= ports.high;
+}

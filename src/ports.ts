@@ -1,0 +1,92 @@
+import type { Problem } from './model/problem.ts';
+import type { WireRule } from './model/rule.ts';
+
+/** An answer with a status and a readable body (undefined when empty). `body` is parsed JSON, not yet validated. */
+export interface ApiAnswer {
+  readonly kind: 'answer';
+  readonly status: number;
+  readonly body: unknown;
+  /** From Retry-After (seconds or date), in ms from now; null without. */
+  readonly retryAfterMs: number | null;
+}
+
+/** No usable answer. `sent: 'no'`: the request cannot have reached the server; `maybe`: it may have been carried out. */
+export interface ApiLost {
+  readonly kind: 'lost';
+  readonly sent: 'no' | 'maybe';
+  /** Stable word: `refused`, `reset`, `timeout`, `dns`, `tls`, `torn-body`, `not-json`, `too-large`, `redirect`, `aborted`. */
+  readonly code: string;
+  /** One clear sentence for a person, without secrets. */
+  readonly message: string;
+  /** Status of an answer whose body was unusable (an HTML login page with 200); null when none was seen. */
+  readonly status: number | null;
+}
+
+export type ApiResult = ApiAnswer | ApiLost;
+
+/** The administration API, one call a method, no retries; never throws for what the network or server does. */
+export interface LiveApi {
+  listRules(signal: AbortSignal): Promise<ApiResult>;
+  getConfiguration(signal: AbortSignal): Promise<ApiResult>;
+  listUsers(signal: AbortSignal): Promise<ApiResult>;
+  createRule(rule: WireRule, signal: AbortSignal): Promise<ApiResult>;
+  updateRule(id: string, fields: Partial<WireRule>, signal: AbortSignal): Promise<ApiResult>;
+  deleteRule(id: string, signal: AbortSignal): Promise<ApiResult>;
+  /** `body` may hold `Secret`s; only the adapter reveals them, into the request's bytes. */
+  updateConfiguration(body: Readonly<Record<string, unknown>>, signal: AbortSignal): Promise<ApiResult>;
+}
+
+/** Time and chance. `now` is monotonic (ms); `wallTime` is for people (ms since 1970); `random` is in [0, 1). */
+export interface Clock {
+  now(): number;
+  wallTime(): number;
+  random(): number;
+  /** Resolves after `ms`, or at once when the signal aborts. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+}
+
+export type LogFields = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
+
+/** Structured log. Messages are constant sentences; what varies is in the fields. Never given a secret. */
+export interface Logger {
+  debug(message: string, fields?: LogFields): void;
+  info(message: string, fields?: LogFields): void;
+  warn(message: string, fields?: LogFields): void;
+  error(message: string, fields?: LogFields): void;
+}
+
+/** One file of the source. `path` is relative to the manifest root, with `/`. */
+export interface SourceFile {
+  readonly path: string;
+  readonly bytes: Uint8Array;
+  /** SHA-256 of the bytes, hex: the key under which parsed files are kept. */
+  readonly hash: string;
+}
+
+/** The source's content at one revision: a commit id, or a digest of the directory's content. */
+export interface SourceContent {
+  readonly revision: string;
+  readonly files: readonly SourceFile[];
+}
+
+/** Where manifests come from. Problems (unreadable file, nothing there, too large) are collected, never thrown. */
+export interface Source {
+  readonly description: string;
+  read(signal: AbortSignal): Promise<{ readonly content: SourceContent | null; readonly problems: readonly Problem[] }>;
+}
+
+/** Append-only record of steps before and after they are sent, synced to disk; holds no secret. */
+export interface Journal {
+  write(entry: JournalEntry): Promise<void>;
+}
+
+export interface JournalEntry {
+  readonly event: 'pass-started' | 'step-started' | 'step-ended' | 'pass-ended';
+  readonly step?: string;
+  readonly method?: string;
+  readonly path?: string;
+  /** The rule's canonical key (`ruleKey`), so that a person can read the journal without the plan. */
+  readonly rule?: string;
+  readonly outcome?: string;
+  readonly status?: number | null;
+}
