@@ -1,0 +1,123 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ChosenFault, Fault, Faults } from './faults.ts';
+import { type Exchange, send } from './http/listener.ts';
+import type { RawRequest } from './http/request.ts';
+import type { Answer } from './http/response.ts';
+
+/** One call of the API; `status` is 0 for a call whose connection was cut before it was looked at. */
+export interface LoggedRequest {
+  readonly method: string;
+  /** The request target, query included. */
+  readonly path: string;
+  readonly status: number;
+  readonly body: string;
+}
+
+const LONGEST_LOG = 200_000;
+const LONGEST_BODY = 4_096;
+
+/** Takes requests from the socket, lets the faults have their way, answers, and keeps the log. */
+export class Exchanges {
+  private readonly answer: (request: RawRequest) => Answer | Promise<Answer>;
+  private readonly faults: Faults;
+  private readonly calls: LoggedRequest[] = [];
+  private readonly listeners = new Set<(call: LoggedRequest) => void>();
+
+  constructor(answer: (request: RawRequest) => Answer | Promise<Answer>, faults: Faults) {
+    this.answer = answer;
+    this.faults = faults;
+  }
+
+  readonly log = (): readonly LoggedRequest[] => [...this.calls];
+
+  readonly onCall = (listener: (call: LoggedRequest) => void): (() => void) => {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  };
+
+  readonly take = (exchange: Exchange): void => {
+    const { method, target } = exchange.request;
+    const chosen = this.faults.choose(method, target.replace(/\?.*$/, ''));
+    if (chosen !== undefined) {
+      void this.spoil(exchange, chosen);
+      return;
+    }
+    const answer = this.answer(exchange.request);
+    if (answer instanceof Promise) void answer.then((late) => this.finish(exchange, late));
+    else this.finish(exchange, answer);
+  };
+
+  private finish(exchange: Exchange, answer: Answer): void {
+    this.record(exchange.request, statusOf(answer));
+    send(exchange, answer);
+  }
+
+  private record({ method, target, body }: RawRequest, status: number): void {
+    const text = body.length <= LONGEST_BODY ? body.toString('utf8') : `(${body.length} bytes)`;
+    const call: LoggedRequest = { method, path: target, status, body: text };
+    this.calls.push(call);
+    if (this.calls.length > LONGEST_LOG) this.calls.splice(0, LONGEST_LOG / 2);
+    for (const listener of this.listeners) listener(call);
+  }
+
+  private async spoil(exchange: Exchange, { fault, staleList }: ChosenFault): Promise<void> {
+    if (fault.kind === 'delay') {
+      await delay(fault.milliseconds);
+      this.finish(exchange, await this.answer(exchange.request));
+      return;
+    }
+    if (fault.kind === 'reset-before') {
+      this.record(exchange.request, 0);
+      reset(exchange);
+      return;
+    }
+    if (fault.kind === 'status' && fault.commit !== true) {
+      this.record(exchange.request, fault.status);
+      sendStatus(exchange, fault);
+      return;
+    }
+    const answer = await this.answer(exchange.request);
+    this.record(exchange.request, statusOf(answer));
+    spoilAnswer(exchange, answer, fault, staleList);
+  }
+}
+
+const statusOf = (answer: Answer): number => (answer.kind === 'crash' ? 500 : answer.status);
+
+function spoilAnswer(exchange: Exchange, answer: Answer, fault: Fault, staleList: Buffer): void {
+  switch (fault.kind) {
+    case 'reset-after':
+      reset(exchange);
+      return;
+    case 'torn':
+      send(exchange, answer, true);
+      return;
+    case 'lost-answer':
+      return;
+    case 'stale-list':
+      send(exchange, answer.kind === 'json' && answer.status === 200 ? { ...answer, body: staleList } : answer);
+      return;
+    case 'status':
+      sendStatus(exchange, fault);
+      return;
+    case 'delay':
+    case 'reset-before':
+      throw new Error(`${fault.kind} takes effect before the answer`);
+    default:
+      fault satisfies never;
+  }
+}
+
+function reset({ message }: Exchange): void {
+  message.socket.resetAndDestroy();
+}
+
+function sendStatus({ response }: Exchange, fault: Extract<Fault, { kind: 'status' }>): void {
+  const body = fault.body ?? '';
+  response.writeHead(fault.status, {
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': Buffer.byteLength(body),
+    ...fault.headers,
+  });
+  response.end(body);
+}

@@ -1,0 +1,29 @@
+import type { RuleRow } from '../rules/rule.ts';
+import type { FilterElement } from './element.ts';
+import type { Packet, Verdict } from './verdict.ts';
+
+/** What a packet filter is told: rows that came and went. Updates never reach it (observed: recordings/packet_filter_patch). */
+export interface PacketFilter {
+  readonly inserted: (row: RuleRow) => void;
+  readonly deleted: (row: RuleRow) => void;
+  /** A user went, with its rules; told before their deletion is. */
+  readonly userDeleted: (userId: string) => void;
+  readonly view: PacketFilterView;
+  readonly close: () => void;
+}
+
+/** What the packet filter holds and does, for tests and the admin pages. */
+export interface PacketFilterView {
+  readonly verdict: (packet: Packet) => Verdict;
+  readonly elements: () => readonly FilterElement[];
+  readonly state: () => FilterState;
+}
+
+export interface FilterState {
+  /** Inserts and deletes that have not reached the filter yet. */
+  readonly pending: number;
+  readonly rebuilding: boolean;
+  readonly crashes: number;
+  /** Rules whose insertion was dropped while a rebuild took too long. */
+  readonly lost: readonly string[];
+}

@@ -1,0 +1,45 @@
+import { addressBits, parseAddress } from '../rules/address.ts';
+import type { FilterElement } from './element.ts';
+
+/** A packet from a device of a user (or of nobody) to an address; ports count for tcp and udp only. */
+export interface Packet {
+  readonly user: string | null;
+  readonly destination: string;
+  readonly protocol: 'tcp' | 'udp' | 'icmp' | 'other';
+  readonly port?: number;
+}
+
+export type Verdict = 'accept' | 'drop';
+
+/**
+ * The verdict of a set of elements: the rules of the packet's user come before the global ones; in each scope port
+ * rules before the others and accept before drop; nothing that matches means accept. The length of a prefix and the
+ * order of creation never matter (observed: recordings/packet_filter_verdicts).
+ */
+export function verdictOf(elements: Iterable<FilterElement>, packet: Packet): Verdict {
+  const address = parseAddress(packet.destination);
+  if (address === undefined) throw new Error(`not an address: ${packet.destination}`);
+  const bits = addressBits(address);
+  let best = NO_RANK;
+  for (const element of elements) {
+    const rank = rankOf(element);
+    if (rank >= best || element.network.family !== address.family || !bits.startsWith(element.network.bits)) continue;
+    if (element.user !== null && element.user !== packet.user) continue;
+    if (matchesPorts(element, packet)) best = rank;
+  }
+  return best !== NO_RANK && best % 2 === 1 ? 'drop' : 'accept';
+}
+
+const NO_RANK = 8;
+
+/** 0 to 7: user before global, ports before none, accept (even) before drop (odd). */
+function rankOf(element: FilterElement): number {
+  return (element.user === null ? 4 : 0) + (element.ports === null ? 2 : 0) + (element.action === 'drop' ? 1 : 0);
+}
+
+function matchesPorts(element: FilterElement, packet: Packet): boolean {
+  if (element.ports === null) return true;
+  const { type, range } = element.ports;
+  const { port } = packet;
+  return packet.protocol === type && port !== undefined && port >= range.low && port <= range.high;
+}

@@ -1,0 +1,45 @@
+interface MediaRange {
+  readonly type: string;
+  readonly subtype: string;
+  readonly quality: number;
+}
+
+/** Types ending in `+json` that have a format of their own in the server's table, so that they do not admit json. */
+const OTHER_JSON = new Set(['application/vnd.api+json', 'application/ld+json', 'application/manifest+json']);
+
+/** The formats that the two callers offer: the API json only, the error pages html before json. */
+export type Format = 'json' | 'html';
+
+/**
+ * Picks the answer's format from the Accept header, or undefined when nothing offered is acceptable. A header with
+ * an all-types wildcard anywhere takes the first offer; otherwise the first listed type of quality 1 wins, then the best of the others
+ * (observed: recordings/errors_by_accept).
+ */
+export function negotiate(accept: string | undefined, offers: readonly Format[]): Format | undefined {
+  if (accept === undefined || accept.includes('*/*')) return offers[0];
+  const ranges = accept.split(',').flatMap((text) => parseRange(text) ?? []);
+  const sure = ranges.filter((range) => range.quality === 1);
+  const rest = ranges.filter((range) => range.quality !== 1).sort((a, b) => b.quality - a.quality);
+  for (const range of [...sure, ...rest]) {
+    const format = offers.find((offer) => admits(range, offer));
+    if (format !== undefined) return format;
+  }
+  return undefined;
+}
+
+function parseRange(text: string): MediaRange | undefined {
+  const match = /^\s*([\w!#$&^.+*-]+)\/([\w!#$&^.+*-]+)\s*(;.*)?$/.exec(text);
+  if (match === null) return undefined;
+  const [, type = '', subtype = '', parameters = ''] = match;
+  if (type === '*' && subtype !== '*') return undefined;
+  const quality = /;\s*q=([0-9.]+)/i.exec(parameters)?.[1];
+  const value = Number.parseFloat(quality ?? '1');
+  return { type: type.toLowerCase(), subtype: subtype.toLowerCase(), quality: Number.isNaN(value) ? 1 : value };
+}
+
+function admits(range: MediaRange, offer: Format): boolean {
+  if (range.subtype === '*') return range.type === (offer === 'json' ? 'application' : 'text');
+  const full = `${range.type}/${range.subtype}`;
+  if (offer === 'html') return full === 'text/html';
+  return full === 'application/json' || (full.endsWith('+json') && !OTHER_JSON.has(full));
+}

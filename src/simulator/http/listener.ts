@@ -1,0 +1,158 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { negotiate } from './accept.ts';
+import type { RawRequest } from './request.ts';
+import { type Answer, NOT_FOUND } from './response.ts';
+
+export type Handler = (request: RawRequest) => Answer | Promise<Answer>;
+
+/** Where a fault may cut into the writing of an answer. */
+export interface Exchange {
+  readonly request: RawRequest;
+  readonly message: IncomingMessage;
+  readonly response: ServerResponse;
+}
+
+export interface ListenerOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly exchange: (exchange: Exchange) => void;
+}
+
+/** Observed limits: recordings/limits, recordings/body_size_limit, recordings/http_transport. */
+const LONGEST_HEADER = 5_297;
+const LONGEST_QUERY = 8_733;
+const MOST_HEADERS = 105;
+const REQUESTS_PER_CONNECTION = 1_000;
+const IDLE_MILLISECONDS = 60_000;
+
+/** Opens the HTTP server; resolves once it listens. */
+export async function listen(options: ListenerOptions): Promise<Server> {
+  const server = createServer(
+    { maxHeaderSize: 256 * 1024, requireHostHeader: false, keepAliveTimeout: IDLE_MILLISECONDS, noDelay: true },
+    (message, response) => receive(message, response, options.exchange),
+  );
+  server.maxHeadersCount = 0;
+  server.maxRequestsPerSocket = 0;
+  server.on('clientError', (error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket) => {
+    if (!socket.writable) return;
+    socket.end(error.code === 'HPE_INVALID_METHOD' ? unknownMethod(error.rawPacket) : BARE[statusOf(error)]);
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(options.port, options.host, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+  return server;
+}
+
+export function portOf(server: Server): number {
+  return (server.address() as AddressInfo).port;
+}
+
+const bare = (line: string): string => `HTTP/1.1 ${line}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`;
+const BARE = { 400: bare('400 Bad Request'), 431: bare('431 Request Header Fields Too Large') } as const;
+
+function statusOf(error: NodeJS.ErrnoException): 400 | 431 {
+  return error.code === 'HPE_HEADER_OVERFLOW' ? 431 : 400;
+}
+
+/** Node refuses methods it does not know; the real server routes them, which always ends in its 404. */
+function unknownMethod(packet: Buffer | undefined): string {
+  const text = packet?.toString('latin1') ?? '';
+  const accept = /^accept:[ \t]*(.*?)[ \t]*\r?$/im.exec(text)?.[1];
+  if (negotiate(accept, ['html', 'json']) !== 'json' || NOT_FOUND.kind !== 'json') {
+    return 'HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n';
+  }
+  const head = Object.entries(headersOf(undefined, NOT_FOUND)).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 404 Not Found\r\n${head.join('')}connection: close\r\n\r\n${String(NOT_FOUND.body)}`;
+}
+
+const served = new WeakMap<object, number>();
+
+function receive(message: IncomingMessage, response: ServerResponse, exchange: (exchange: Exchange) => void): void {
+  const chunks: Buffer[] = [];
+  message.on('data', (chunk: Buffer) => chunks.push(chunk));
+  message.on('end', () => {
+    const headers = message.headers as RawRequest['headers'];
+    const body = chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks);
+    const request = { method: message.method ?? 'GET', target: message.url ?? '/', headers, body };
+    const count = (served.get(message.socket) ?? 0) + 1;
+    served.set(message.socket, count);
+    if (count >= REQUESTS_PER_CONNECTION) response.shouldKeepAlive = false;
+    const refused = refusal(message);
+    if (refused !== undefined) send({ request, message, response }, refused);
+    else exchange({ request, message, response });
+  });
+}
+
+/** Requests that never get past the real server's HTTP layer. */
+function refusal(message: IncomingMessage): Answer | undefined {
+  const target = message.url ?? '/';
+  if (target.length > LONGEST_QUERY + 16) return { kind: 'refuse', status: 414 };
+  const raw = message.rawHeaders;
+  if (raw.length / 2 > MOST_HEADERS) return { kind: 'refuse', status: 431 };
+  for (let index = 1; index < raw.length; index += 2) {
+    if ((raw[index]?.length ?? 0) > LONGEST_HEADER) return { kind: 'refuse', status: 431 };
+  }
+  if (message.method === 'TRACE') return { kind: 'refuse', status: 501 };
+  if (message.httpVersion !== '1.0' && message.headers.host === undefined) return { kind: 'refuse', status: 400 };
+  if (/\bh2c\b/i.test(message.headers.upgrade ?? '')) return { kind: 'refuse', status: 400 };
+  return undefined;
+}
+
+let requestCount = 0;
+
+/** Twenty characters, new for each request; a client's own of at least twenty is kept. */
+function requestId(sent: string | undefined): string {
+  if (sent !== undefined && sent.length >= 20 && sent.length <= 200) return sent;
+  requestCount++;
+  return `GOn${requestCount.toString(36).padStart(16, '0')}A`.slice(0, 20);
+}
+
+function headersOf(request: RawRequest | undefined, answer: Answer): Record<string, string> {
+  if (answer.kind === 'crash' || answer.kind === 'refuse') return { 'content-length': '0' };
+  const headers: Record<string, string> = { 'cache-control': 'max-age=0, private, must-revalidate' };
+  if (answer.kind === 'json') headers['content-length'] = String(Buffer.byteLength(answer.body));
+  if (answer.kind === 'json' || answer.typed) headers['content-type'] = 'application/json; charset=utf-8';
+  headers['date'] = httpDate();
+  if (answer.kind === 'json' && answer.location !== undefined) headers['location'] = answer.location;
+  headers['server'] = 'Cowboy';
+  headers['x-request-id'] = requestId(request?.headers['x-request-id']);
+  return headers;
+}
+
+let dateSecond = 0;
+let dateText = '';
+function httpDate(): string {
+  const second = Math.floor(Date.now() / 1000);
+  if (second !== dateSecond) {
+    dateSecond = second;
+    dateText = new Date().toUTCString();
+  }
+  return dateText;
+}
+
+const STATUS = { crash: 500 } as const;
+
+/** Writes an answer with the headers of the real server and no others. */
+export function send({ request, message, response }: Exchange, answer: Answer, torn = false): void {
+  const status = answer.kind === 'crash' ? STATUS.crash : answer.status;
+  response.sendDate = false;
+  for (const [name, value] of Object.entries(headersOf(request, answer))) response.setHeader(name, value);
+  if (answer.kind === 'refuse') response.shouldKeepAlive = false;
+  if (!response.shouldKeepAlive) response.setHeader('connection', 'close');
+  else if (message.httpVersion === '1.0') response.setHeader('connection', 'keep-alive');
+  else response.removeHeader('connection');
+  if (answer.kind === 'empty') response.removeHeader('transfer-encoding');
+  response.statusCode = status;
+  const body = answer.kind === 'json' ? answer.body : undefined;
+  if (!torn || body === undefined) {
+    response.end(body);
+    return;
+  }
+  const bytes = Buffer.from(body);
+  response.write(bytes.subarray(0, bytes.length >> 1), () => response.destroy());
+}

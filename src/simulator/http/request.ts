@@ -1,0 +1,98 @@
+import { ServerCrash } from '../crash.ts';
+import type { Term, TermMap } from './json.ts';
+import { isMap, parseJson } from './json.ts';
+import { decodeUtf8, parseForm, parseMultipart } from './params.ts';
+
+/** What arrived on the wire, with header names in lower case. */
+export interface RawRequest {
+  readonly method: string;
+  readonly target: string;
+  readonly headers: Readonly<Record<string, string | undefined>>;
+  readonly body: Buffer;
+}
+
+/** A request after the parsers: the method that counts, path segments, and query and body as one set of parameters. */
+export interface ParsedRequest {
+  readonly method: string;
+  readonly segments: readonly string[];
+  readonly params: TermMap;
+  readonly headers: RawRequest['headers'];
+}
+
+/** The server reads 1,000,000 bytes at a time, so the edge of its 8 MB is soft (observed: recordings/limits). */
+const LARGEST_BODY = 8_001_500;
+const BODY_METHODS = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
+const OVERRIDES = new Set(['PUT', 'PATCH', 'DELETE']);
+
+/**
+ * Runs the server's parsers, which come before routing and authentication. Raises ServerCrash for what they cannot
+ * read: broken JSON, invalid UTF-8, a body that is too large.
+ */
+export function parseRequest(raw: RawRequest): ParsedRequest {
+  const { path, query } = splitTarget(raw.target);
+  const queryParams = parseForm(query);
+  const body = BODY_METHODS.has(raw.method) ? parseBody(raw) : new Map<string, Term>();
+  const params = new Map([...queryParams, ...body]);
+  const override = raw.method === 'POST' ? body.get('_method') : undefined;
+  const method = typeof override === 'string' ? override.toUpperCase() : '';
+  return {
+    method: OVERRIDES.has(method) ? method : raw.method === 'HEAD' ? 'GET' : raw.method,
+    segments: path.split('/').filter((segment) => segment !== ''),
+    params,
+    headers: raw.headers,
+  };
+}
+
+function splitTarget(target: string): { path: string; query: string } {
+  const local = target.replace(/^https?:\/\/[^/?#]*/i, '').replace(/#.*$/, '');
+  const mark = local.indexOf('?');
+  return mark < 0 ? { path: local, query: '' } : { path: local.slice(0, mark), query: local.slice(mark + 1) };
+}
+
+function parseBody(raw: RawRequest): TermMap {
+  const type = contentType(raw.headers['content-type']);
+  if (type === undefined) return new Map();
+  const known = type.json || type.form || type.multipart;
+  if (known && raw.body.length > LARGEST_BODY) throw new ServerCrash('body too large');
+  if (type.json) return jsonBody(raw.body);
+  if (type.form) return parseForm(decodeUtf8(raw.body));
+  if (!type.multipart) return new Map();
+  if (type.boundary === undefined) throw new ServerCrash('multipart without boundary');
+  return parseMultipart(raw.body, type.boundary);
+}
+
+function jsonBody(bytes: Buffer): TermMap {
+  if (bytes.length === 0) return new Map();
+  const term = parseJson(decodeUtf8(bytes));
+  return isMap(term) ? term : new Map([['_json', term]]);
+}
+
+interface ContentType {
+  readonly json: boolean;
+  readonly form: boolean;
+  readonly multipart: boolean;
+  readonly boundary: string | undefined;
+}
+
+/** Which parser takes the body; a type that does not parse (`a, b` included) means that no parser looks at it. */
+function contentType(header: string | undefined): ContentType | undefined {
+  const match = /^\s*([\w!#$&^.+-]+)\/([\w!#$&^.+-]+)\s*(;.*)?$/.exec(header ?? '');
+  if (match === null) return undefined;
+  const [type = '', subtype = ''] = [match[1]?.toLowerCase(), match[2]?.toLowerCase()];
+  return {
+    json: type === 'application' && (subtype === 'json' || subtype.endsWith('+json')),
+    form: type === 'application' && subtype === 'x-www-form-urlencoded',
+    multipart: type === 'multipart' && (subtype === 'form-data' || subtype === 'mixed'),
+    boundary: /;\s*boundary="?([^";]+)"?/i.exec(match[3] ?? '')?.[1],
+  };
+}
+
+/** The segment with percent escapes resolved; a broken escape raises ServerCrash. */
+export function decodeSegment(segment: string): string {
+  if (!segment.includes('%')) return segment;
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    throw new ServerCrash('malformed path');
+  }
+}

@@ -1,0 +1,137 @@
+/** An IP address as numbers: four octets, or eight groups of 16 bits. */
+export interface Address {
+  readonly family: 4 | 6;
+  readonly parts: readonly number[];
+}
+
+/**
+ * Reads an address as leniently as the real server's runtime does: octal, hexadecimal and short IPv4 forms, zone ids
+ * on link-local IPv6 (observed: recordings/rule_create_destination). Returns undefined for anything else.
+ */
+export function parseAddress(text: string): Address | undefined {
+  return parseIpv4(text) ?? parseIpv6(text);
+}
+
+const WIDTHS: readonly (readonly number[])[] = [[], [32], [8, 24], [8, 8, 16], [8, 8, 8, 8]];
+
+/** The classic `inet_aton` forms: one to four fields, the last one filling the remaining octets. */
+function parseIpv4(text: string): Address | undefined {
+  const fields = text.split('.');
+  const widths = WIDTHS[fields.length];
+  if (widths === undefined || widths.length === 0) return undefined;
+  let value = 0;
+  for (const [index, field] of fields.entries()) {
+    const number = parseIpv4Field(field);
+    const width = widths[index] ?? 0;
+    if (number === undefined || number >= 2 ** width) return undefined;
+    value = value * 2 ** width + number;
+  }
+  return { family: 4, parts: [(value >>> 24) & 255, (value >>> 16) & 255, (value >>> 8) & 255, value & 255] };
+}
+
+/** One field: `0x` hexadecimal (8 digits at most), a leading `0` octal (11), else decimal (10), each with a sign. */
+function parseIpv4Field(field: string): number | undefined {
+  if (/^0x/i.test(field)) return signed(field.slice(2).replace(/^0+/, ''), /^[+-]?[0-9a-f]+$/i, 16, 8);
+  if (field.startsWith('0')) {
+    const digits = field.replace(/^0+/, '');
+    return digits === '' ? 0 : /^[0-7]{1,11}$/.test(digits) ? Number.parseInt(digits, 8) : undefined;
+  }
+  return signed(field, /^[+-]?[0-9]+$/, 10, 10);
+}
+
+function signed(digits: string, form: RegExp, base: number, longest: number): number | undefined {
+  if (digits.length > longest || !form.test(digits)) return undefined;
+  const value = Number.parseInt(digits, base);
+  return value < 0 ? undefined : Math.abs(value);
+}
+
+function parseIpv6(text: string): Address | undefined {
+  const percent = text.indexOf('%');
+  const groups = parseGroups(percent < 0 ? text : text.slice(0, percent));
+  if (groups === undefined) return undefined;
+  if (percent < 0) return { family: 6, parts: groups };
+  return withZone(groups, text.slice(percent + 1));
+}
+
+/** Zones exist for fe80 and ff02 only; the runtime keeps a numeric zone (written `0N`) in the second group. */
+function withZone(groups: readonly number[], zone: string): Address | undefined {
+  const [first, second, ...rest] = groups;
+  if (first === undefined || second !== 0 || !isZoned(first)) return undefined;
+  let scope = 0;
+  if (zone.startsWith('0')) {
+    const digits = zone.slice(1);
+    if (!/^[0-9]*$/.test(digits)) return undefined;
+    scope = Number(digits);
+    if (scope > 0xffff) return undefined;
+  }
+  return { family: 6, parts: [first, scope, ...rest] };
+}
+
+const isZoned = (first: number): boolean => first === 0xfe80 || first === 0xff02;
+
+function parseGroups(text: string): readonly number[] | undefined {
+  const halves = text.split('::');
+  if (halves.length > 2) return undefined;
+  const [before, after] = halves;
+  const head = before === '' && halves.length === 2 ? [] : parseGroupList(before ?? '', halves.length === 1);
+  if (head === undefined) return undefined;
+  if (after === undefined) return head.length === 8 ? head : undefined;
+  const tail = after === '' ? [] : parseGroupList(after, true);
+  if (tail === undefined || head.length + tail.length > 7) return undefined;
+  return [...head, ...new Array<number>(8 - head.length - tail.length).fill(0), ...tail];
+}
+
+function parseGroupList(text: string, dottedTail: boolean): number[] | undefined {
+  const groups: number[] = [];
+  const fields = text.split(':');
+  for (const [index, field] of fields.entries()) {
+    if (/^[0-9a-f]{1,4}$/i.test(field)) groups.push(Number.parseInt(field, 16));
+    else if (dottedTail && index === fields.length - 1) {
+      const octets = parseStrictIpv4(field);
+      if (octets === undefined) return undefined;
+      const [a, b, c, d] = octets;
+      groups.push(a * 256 + b, c * 256 + d);
+    } else return undefined;
+  }
+  return groups;
+}
+
+function parseStrictIpv4(text: string): readonly [number, number, number, number] | undefined {
+  const match = /^([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})$/.exec(text);
+  if (match === null) return undefined;
+  const fields = match.slice(1);
+  if (fields.some((field) => field.length > 1 && field.startsWith('0'))) return undefined;
+  const [a = 256, b = 256, c = 256, d = 256] = fields.map(Number);
+  return Math.max(a, b, c, d) < 256 ? [a, b, c, d] : undefined;
+}
+
+/** The runtime's spelling: IPv4-mapped and IPv4-compatible addresses keep a dotted tail, the leftmost longest run of zeros is `::`. */
+export function formatAddress(address: Address): string {
+  if (address.family === 4) return address.parts.join('.');
+  const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0] = address.parts;
+  if ((a | b | c | d | e) === 0 && (f === 0 || f === 0xffff)) {
+    if (f === 0 && g === 0 && h === 0) return '::';
+    if (f === 0 && g === 0 && h === 1) return '::1';
+    return `::${f === 0 ? '' : 'ffff:'}${g >> 8}.${g & 255}.${h >> 8}.${h & 255}`;
+  }
+  if (isZoned(a) && b !== 0) return `${compress([a, 0, c, d, e, f, g, h])}%0${b}`;
+  return compress(address.parts);
+}
+
+function compress(groups: readonly number[]): string {
+  let best = { start: 0, length: 1 };
+  for (let start = 0; start < groups.length; start++) {
+    let length = 0;
+    while (groups[start + length] === 0) length++;
+    if (length > best.length) best = { start, length };
+  }
+  const hex = groups.map((group) => group.toString(16));
+  if (best.length < 2) return hex.join(':');
+  return `${hex.slice(0, best.start).join(':')}::${hex.slice(best.start + best.length).join(':')}`;
+}
+
+/** The address as a string of `0` and `1`, 32 or 128 long. */
+export function addressBits(address: Address): string {
+  const width = address.family === 4 ? 8 : 16;
+  return address.parts.map((part) => part.toString(2).padStart(width, '0')).join('');
+}

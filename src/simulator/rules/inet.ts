@@ -1,0 +1,52 @@
+import { ServerCrash } from '../crash.ts';
+import { trim } from '../text.ts';
+import { type Address, addressBits, formatAddress, parseAddress } from './address.ts';
+
+/** An address with the mask that was written beside it; no mask means one host. */
+export interface Inet {
+  readonly address: Address;
+  readonly mask: bigint | null;
+}
+
+/** Casts `address[/mask]`; the mask is any integer, its size is not looked at (that is the database's business). */
+export function castInet(text: string): Inet | undefined {
+  const trimmed = trim(text);
+  const slash = trimmed.indexOf('/');
+  const address = parseAddress(slash < 0 ? trimmed : trimmed.slice(0, slash));
+  if (address === undefined) return undefined;
+  if (slash < 0) return { address, mask: null };
+  const mask = trimmed.slice(slash + 1);
+  return /^[+-]?[0-9]+$/.test(mask) ? { address, mask: BigInt(mask.replace('+', '')) } : undefined;
+}
+
+export function formatInet(inet: Inet): string {
+  const address = formatAddress(inet.address);
+  return inet.mask === null ? address : `${address}/${inet.mask}`;
+}
+
+/**
+ * What the database holds afterwards: the mask travels as one byte (so 256 becomes 0), too large a mask raises, a full
+ * mask reads back as a host. Host bits stay. Observed: recordings/rule_create_destination.
+ */
+export function storeInet(inet: Inet): Inet {
+  if (inet.mask === null) return inet;
+  const bits = inet.address.family === 4 ? 32n : 128n;
+  const mask = BigInt.asUintN(8, inet.mask);
+  if (mask > bits) throw new ServerCrash(`mask /${inet.mask} does not fit the address`);
+  return { address: inet.address, mask: mask === bits ? null : mask };
+}
+
+export function sameInet(left: Inet, right: Inet): boolean {
+  return left.mask === right.mask && formatAddress(left.address) === formatAddress(right.address);
+}
+
+/** A network as family and leading bits: two networks of a family intersect exactly if one's bits begin the other's. */
+export interface Network {
+  readonly family: 4 | 6;
+  readonly bits: string;
+}
+
+export function networkOf(stored: Inet): Network {
+  const bits = addressBits(stored.address);
+  return { family: stored.address.family, bits: stored.mask === null ? bits : bits.slice(0, Number(stored.mask)) };
+}

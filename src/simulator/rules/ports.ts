@@ -1,0 +1,111 @@
+import { ServerCrash } from '../crash.ts';
+import { Float, type Term } from '../http/json.ts';
+import { trim } from '../text.ts';
+
+/** Either the canonical text of a range (as it is echoed) or the message why there is none. */
+export type PortCast = { readonly text: string } | { readonly message: string };
+
+const BAD_FORMAT = { message: 'bad format' };
+const REVERSED = { message: 'lower value cannot be higher than upper value' };
+
+/**
+ * Casts a sent port range to the text the server keeps: leading integers count, what follows them is dropped
+ * (observed: recordings/rule_create_ports). Anything but text or a pair raises ServerCrash.
+ */
+export function castPorts(term: Exclude<Term, null>): PortCast {
+  if (Array.isArray(term) && term.length === 2) return castPair(term[0] ?? null, term[1] ?? null);
+  if (typeof term !== 'string') throw new ServerCrash('port range of this type');
+  const pair = /^[[(]/.test(term) ? parseBrackets(term) : parsePlain(term);
+  if (pair === undefined) return BAD_FORMAT;
+  const [low, high] = pair;
+  if (low === high) return { text: String(low) };
+  return low < high ? { text: `${low} - ${high}` } : REVERSED;
+}
+
+/** `80`, `80-90`: split at the first run of hyphens that leaves two parts; each part's leading integer counts. */
+function parsePlain(text: string): readonly [bigint, bigint] | undefined {
+  const parts = splitTwice(trim(text));
+  const numbers = parts.map((part) => /^[+-]?[0-9]+/.exec(trim(part))?.[0]);
+  const [low, high] = numbers;
+  if (low === undefined || numbers.includes(undefined)) return undefined;
+  return [BigInt(low.replace('+', '')), BigInt((high ?? low).replace('+', ''))];
+}
+
+/** Splits at one hyphen, skipping empty parts in front: `-80` is `80`, `80--90` is `80` and `-90`. */
+function splitTwice(text: string): string[] {
+  const rest = text.replace(/^-+/, '');
+  const hyphen = rest.indexOf('-');
+  return (hyphen < 0 ? [rest] : [rest.slice(0, hyphen), rest.slice(hyphen + 1)]).filter((part) => part !== '');
+}
+
+/** The database's own notation: `[80,90)`. */
+function parseBrackets(text: string): readonly [bigint, bigint] | undefined {
+  const match = /([[|(])\s*([0-9]+),\s*([0-9]+)\s*([\]|)])/.exec(text);
+  if (match === null) return undefined;
+  const [, open, low = '0', high = '0', close] = match;
+  return [BigInt(low) + (open === '(' ? 1n : 0n), BigInt(high) - (close === ')' ? 1n : 0n)];
+}
+
+/** A JSON pair is compared as the runtime orders terms: numbers before other values, texts last, by their bytes. */
+function castPair(low: Term, high: Term): PortCast {
+  if (
+    isNumber(low) &&
+    isNumber(high) &&
+    sizeOf(low) === sizeOf(high) &&
+    low instanceof Float === high instanceof Float
+  ) {
+    if (low instanceof Float) throw new ServerCrash('a float is no port');
+    return { text: String(low) };
+  }
+  return compareTerms(low, high) > 0 ? REVERSED : { text: `${spell(low)} - ${spell(high)}` };
+}
+
+const isNumber = (term: Term): term is number | bigint | Float =>
+  typeof term === 'number' || typeof term === 'bigint' || term instanceof Float;
+const sizeOf = (term: number | bigint | Float): number | bigint => (term instanceof Float ? term.value : term);
+
+function compareTerms(low: Term, high: Term): number {
+  const order = rank(low) - rank(high);
+  if (order !== 0) return order;
+  if (isNumber(low) && isNumber(high)) return sizeOf(low) < sizeOf(high) ? -1 : sizeOf(low) > sizeOf(high) ? 1 : 0;
+  if (typeof low === 'string' && typeof high === 'string') return Buffer.compare(Buffer.from(low), Buffer.from(high));
+  return 0;
+}
+
+function rank(term: Term): number {
+  if (isNumber(term)) return 0;
+  if (term === null || typeof term === 'boolean') return 1;
+  if (typeof term === 'string') return 4;
+  return Array.isArray(term) ? 3 : 2;
+}
+
+function spell(term: Term): string {
+  if (term === null) return '';
+  if (term instanceof Float) return Number.isInteger(term.value) ? term.value.toFixed(1) : String(term.value);
+  if (typeof term === 'object') throw new ServerCrash('no text for this value');
+  return String(term);
+}
+
+/** A stored range of ports, both ends included. */
+export interface PortRange {
+  readonly low: number;
+  readonly high: number;
+}
+
+const INT32 = 2_147_483_647n;
+
+/**
+ * What the database holds for a cast text. Raises ServerCrash when it does not fit its integers. Undefined: refused by
+ * the check constraint, which looks at the half-open form, so that 65535 is already outside.
+ */
+export function storePorts(text: string): PortRange | undefined {
+  const pair = parsePlain(text);
+  if (pair === undefined) throw new ServerCrash('no range');
+  const [low, high] = pair;
+  if (low > high || low < -INT32 - 1n || high >= INT32) throw new ServerCrash('range does not fit');
+  return low >= 1n && high <= 65_534n ? { low: Number(low), high: Number(high) } : undefined;
+}
+
+export function formatPorts(range: PortRange): string {
+  return range.low === range.high ? String(range.low) : `${range.low} - ${range.high}`;
+}

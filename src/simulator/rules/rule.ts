@@ -1,0 +1,47 @@
+import { formatInet, type Inet, type Network, networkOf } from './inet.ts';
+import { formatPorts, type PortRange } from './ports.ts';
+
+export type Action = 'accept' | 'drop';
+export type PortType = 'tcp' | 'udp';
+
+/** A row of the rules table. */
+export interface RuleRow {
+  readonly id: string;
+  readonly action: Action;
+  readonly destination: Inet;
+  readonly ports: { readonly type: PortType; readonly range: PortRange } | null;
+  readonly userId: string | null;
+  readonly insertedAt: string;
+  readonly updatedAt: string;
+  readonly network: Network;
+}
+
+/** A rule as `GET /v0/rules` shows it. */
+export interface StoredRule {
+  readonly action: Action;
+  readonly destination: string;
+  readonly id: string;
+  readonly inserted_at: string;
+  readonly port_range: string | null;
+  readonly port_type: PortType | null;
+  readonly updated_at: string;
+  readonly user_id: string | null;
+}
+
+export function makeRow(row: Omit<RuleRow, 'network'>): RuleRow {
+  return { ...row, network: networkOf(row.destination) };
+}
+
+/** The row as the API shows it, keys in the server's (alphabetical) order. */
+export function showRow(row: RuleRow): StoredRule {
+  return {
+    action: row.action,
+    destination: formatInet(row.destination),
+    id: row.id,
+    inserted_at: row.insertedAt,
+    port_range: row.ports === null ? null : formatPorts(row.ports.range),
+    port_type: row.ports?.type ?? null,
+    updated_at: row.updatedAt,
+    user_id: row.userId,
+  };
+}

@@ -1,0 +1,117 @@
+import type { Clock } from '../clock.ts';
+import type { StoredValues } from './change.ts';
+import { OverlapIndex } from './overlap.ts';
+import { makeRow, type RuleRow, showRow } from './rule.ts';
+
+export interface RuleStoreOptions {
+  readonly clock: Clock;
+  readonly newId: () => string;
+  readonly constraints: boolean;
+}
+
+/** What happens to rows, in order: for the packet filter and the data file. */
+export interface RuleListener {
+  readonly inserted: (row: RuleRow) => void;
+  readonly updated: (row: RuleRow, before: RuleRow) => void;
+  readonly deleted: (row: RuleRow) => void;
+}
+
+/** The rules table: rows in no promised order (an updated row moves to the end), with the overlap constraints. */
+export class RuleStore {
+  private readonly options: RuleStoreOptions;
+  private readonly rowsById = new Map<string, RuleRow>();
+  private readonly texts = new Map<string, string>();
+  private readonly overlaps = new OverlapIndex();
+  private readonly listeners: RuleListener[] = [];
+  private list: Buffer | undefined;
+
+  constructor(options: RuleStoreOptions) {
+    this.options = options;
+  }
+
+  listen(listener: RuleListener): void {
+    this.listeners.push(listener);
+  }
+
+  get size(): number {
+    return this.rowsById.size;
+  }
+
+  rows(): IterableIterator<RuleRow> {
+    return this.rowsById.values();
+  }
+
+  get(id: string): RuleRow | undefined {
+    return this.rowsById.get(id);
+  }
+
+  /** The row as JSON text, made once for each version of the row. */
+  textOf(row: RuleRow): string {
+    const known = this.texts.get(row.id);
+    if (known !== undefined) return known;
+    const text = JSON.stringify(showRow(row));
+    this.texts.set(row.id, text);
+    return text;
+  }
+
+  /** The whole list's body, kept until the next change. */
+  listBody(): Buffer {
+    if (this.list === undefined) {
+      const texts: string[] = [];
+      for (const row of this.rowsById.values()) texts.push(this.textOf(row));
+      this.list = Buffer.from(`{"data":[${texts.join(',')}]}`);
+    }
+    return this.list;
+  }
+
+  /** Adds a row, or undefined when an overlap constraint refuses it. */
+  insert(values: StoredValues & { readonly ports: RuleRow['ports'] }): RuleRow | undefined {
+    const now = this.options.clock.now();
+    const row = makeRow({ ...values, id: this.options.newId(), insertedAt: now, updatedAt: now });
+    if (this.options.constraints && this.overlaps.conflicts(row)) return undefined;
+    this.put(row);
+    for (const listener of this.listeners) listener.inserted(row);
+    return row;
+  }
+
+  /** Replaces a row's values, or undefined when an overlap constraint refuses it; the row is then as it was. */
+  update(before: RuleRow, values: StoredValues & { readonly ports: RuleRow['ports'] }): RuleRow | undefined {
+    const row = makeRow({ ...before, ...values, updatedAt: this.options.clock.now() });
+    this.overlaps.delete(before);
+    if (this.options.constraints && this.overlaps.conflicts(row)) {
+      this.overlaps.add(before);
+      return undefined;
+    }
+    this.rowsById.delete(before.id);
+    this.put(row);
+    for (const listener of this.listeners) listener.updated(row, before);
+    return row;
+  }
+
+  delete(row: RuleRow): void {
+    this.drop(row);
+    for (const listener of this.listeners) listener.deleted(row);
+  }
+
+  /** Puts a row as it is, without constraint and without telling anybody: for seeds and data files. */
+  load(row: RuleRow): void {
+    const before = this.rowsById.get(row.id);
+    if (before !== undefined) this.drop(before);
+    this.put(row);
+  }
+
+  /** Takes a row away without telling anybody. */
+  drop(row: RuleRow): void {
+    this.overlaps.delete(row);
+    this.rowsById.delete(row.id);
+    this.texts.delete(row.id);
+    this.list = undefined;
+  }
+
+  private put(row: RuleRow): void {
+    this.overlaps.add(row);
+    this.rowsById.set(row.id, row);
+    this.texts.delete(row.id);
+    this.list = undefined;
+  }
+}

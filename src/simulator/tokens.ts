@@ -1,0 +1,99 @@
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { ServerCrash } from './crash.ts';
+
+/** Claims of a token that this server has minted; times in seconds since 1970. */
+export interface Claims {
+  readonly api?: string;
+  readonly sub?: string;
+  readonly exp?: number;
+  readonly iat?: number;
+}
+
+/** The row behind a token: without one (deleted, or never stored) and past its date the token is worth nothing. */
+interface TokenRow {
+  readonly userId: string;
+  readonly expiresAt: number;
+}
+
+export type TokenCheck = { readonly userId: string } | { readonly error: 'invalid_token' | 'no_resource_found' };
+
+/**
+ * The accepted API tokens: registered ones, taken as they are, and HS512 JWTs signed with this server's secret whose
+ * `api` claim names a token row (observed: recordings/auth).
+ */
+export class TokenStore {
+  private readonly secret: Buffer;
+  private readonly registered = new Map<string, string>();
+  private readonly rows = new Map<string, TokenRow>();
+
+  constructor(secret: Buffer = randomBytes(64)) {
+    this.secret = secret;
+  }
+
+  register(token: string, userId: string): void {
+    this.registered.set(token, userId);
+  }
+
+  addRow(id: string, userId: string, expiresAt: number = Number.POSITIVE_INFINITY): void {
+    this.rows.set(id, { userId, expiresAt });
+  }
+
+  /** Signs claims as they are; `addRow` makes the token worth something. */
+  sign(claims: Claims): string {
+    const head = encode({ alg: 'HS512', typ: 'JWT' });
+    const signed = `${head}.${encode(claims)}`;
+    return `${signed}.${this.signature(signed).toString('base64url')}`;
+  }
+
+  /** Whom a bearer token stands for. Raises ServerCrash where the real server does: unreadable parts, no `api` claim. */
+  check(token: string, nowMilliseconds: number): TokenCheck {
+    const owner = this.registered.get(token);
+    if (owner !== undefined) return { userId: owner };
+    const parts = token.split('.');
+    const [head, payload, signature] = parts;
+    if (parts.length !== 3 || head === undefined || payload === undefined || signature === undefined) {
+      return { error: 'invalid_token' };
+    }
+    const header = decodeObject(head);
+    const claims = decodeObject(payload);
+    const sent = decodeBase64(signature);
+    const right = this.signature(`${head}.${payload}`);
+    if (header['alg'] !== 'HS512' || sent.length !== right.length || !timingSafeEqual(sent, right)) {
+      return { error: 'invalid_token' };
+    }
+    if (typeof claims['exp'] === 'number' && claims['exp'] * 1000 <= nowMilliseconds) return { error: 'invalid_token' };
+    if (typeof claims['api'] !== 'string') throw new ServerCrash('no api claim');
+    const row = this.rows.get(claims['api']);
+    if (row === undefined || row.expiresAt <= nowMilliseconds) return { error: 'no_resource_found' };
+    return { userId: row.userId };
+  }
+
+  private signature(text: string): Buffer {
+    return createHmac('sha512', this.secret).update(text).digest();
+  }
+}
+
+const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url');
+
+function decodeBase64(part: string): Buffer {
+  if (!/^[A-Za-z0-9_-]*$/.test(part) || part.length % 4 === 1) throw new ServerCrash('not base64');
+  return Buffer.from(part, 'base64url');
+}
+
+function decodeObject(part: string): Readonly<Record<string, unknown>> {
+  const text = decodeBase64(part).toString('utf8');
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null) return value as Record<string, unknown>;
+  } catch {
+    throw new ServerCrash('not a JWT');
+  }
+  throw new ServerCrash('not a JWT');
+}
+
+/** A new random token in the form the real server gives out, for a token file that does not exist yet. */
+export function randomToken(nowMilliseconds: number): string {
+  const seconds = Math.floor(nowMilliseconds / 1000);
+  const id = randomBytes(16).toString('hex');
+  return new TokenStore().sign({ api: id, sub: id, iat: seconds, exp: seconds + 30 * 86_400 });
+}

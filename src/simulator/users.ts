@@ -1,0 +1,76 @@
+import type { Clock } from './clock.ts';
+
+export type Role = 'admin' | 'unprivileged';
+
+/** A user as `GET /v0/users` shows one. */
+export interface StoredUser {
+  readonly disabled_at: string | null;
+  readonly email: string;
+  readonly id: string;
+  readonly inserted_at: string;
+  readonly last_signed_in_at: null;
+  readonly last_signed_in_method: null;
+  readonly role: Role;
+  readonly updated_at: string;
+}
+
+/** A user to begin with; the e-mail address defaults to NAME@example.test. */
+export interface UserSeed {
+  readonly name: string;
+  readonly id: string;
+  readonly email?: string;
+  readonly role?: Role;
+  readonly disabled?: boolean;
+}
+
+/** The administrator who owns the token, unless a user named `admin` is given. */
+export const ADMIN: UserSeed = { name: 'admin', id: '9f054b2e-fff6-48e3-bd69-fc6886c493c8', role: 'admin' };
+
+export class UserStore {
+  private readonly clock: Clock;
+  private readonly byId = new Map<string, StoredUser>();
+
+  constructor(clock: Clock, seeds: readonly UserSeed[]) {
+    this.clock = clock;
+    if (!seeds.some((seed) => seed.name === ADMIN.name)) this.add(ADMIN);
+    for (const seed of seeds) this.add(seed.name === ADMIN.name ? { ...seed, role: 'admin' } : seed);
+  }
+
+  add(seed: UserSeed): StoredUser {
+    const now = this.clock.now();
+    const user: StoredUser = {
+      disabled_at: seed.disabled === true ? now : null,
+      email: seed.email ?? `${seed.name}@example.test`,
+      id: seed.id.toLowerCase(),
+      inserted_at: now,
+      last_signed_in_at: null,
+      last_signed_in_method: null,
+      role: seed.role ?? 'unprivileged',
+      updated_at: now,
+    };
+    this.put(user);
+    return user;
+  }
+
+  put(user: StoredUser): void {
+    this.byId.set(user.id, user);
+  }
+
+  delete(id: string): void {
+    this.byId.delete(id);
+  }
+
+  all(): readonly StoredUser[] {
+    return [...this.byId.values()];
+  }
+
+  get(id: string): StoredUser | undefined {
+    return this.byId.get(id);
+  }
+
+  /** E-mail addresses are compared without case. */
+  byEmail(email: string): StoredUser | undefined {
+    const wanted = email.toLowerCase();
+    return this.all().find((user) => user.email.toLowerCase() === wanted);
+  }
+}
