@@ -1,0 +1,82 @@
+import type { Dispatcher } from 'undici';
+import type { ApiLost, ApiResult } from '../../ports.ts';
+import type { BaseUrl } from './base-url.ts';
+
+/** What reading an answer needs to know of its request. */
+export interface AnswerContext {
+  readonly method: string;
+  readonly path: string;
+  readonly base: BaseUrl;
+  readonly maxBodyBytes: number;
+}
+
+/**
+ * Turns a response into an answer. An error status counts whatever its body is (a proxy's 502 page); a success, and a
+ * 404, count only as JSON: an HTML login page with 200 says nothing about rules.
+ */
+export async function readAnswer(response: Dispatcher.ResponseData, context: AnswerContext): Promise<ApiResult> {
+  const status = response.statusCode;
+  const retryAfterMs = retryAfter(first(response.headers['retry-after']));
+  if (Number(first(response.headers['content-length']) ?? 0) > context.maxBodyBytes) {
+    response.body.destroy();
+    return lost(context, status, 'too-large', 'the answer is larger than the limit');
+  }
+  if (status >= 300 && status < 400) {
+    await response.body.dump();
+    return lost(context, status, 'redirect', redirectText(first(response.headers['location']), context.base));
+  }
+  const text = await response.body.text();
+  if (text.length > context.maxBodyBytes)
+    return lost(context, status, 'too-large', 'the answer is larger than the limit');
+  if (text === '') return { kind: 'answer', status, body: undefined, retryAfterMs };
+  const bodyCounts = status < 300 || status === 404;
+  if (!isJson(first(response.headers['content-type']))) {
+    if (!bodyCounts) return { kind: 'answer', status, body: undefined, retryAfterMs };
+    return lost(
+      context,
+      status,
+      'not-json',
+      `the answer (${status}) is not JSON but ${kindOf(text)}; is the base URL right?`,
+    );
+  }
+  try {
+    return { kind: 'answer', status, body: JSON.parse(text) as unknown, retryAfterMs };
+  } catch {
+    if (!bodyCounts) return { kind: 'answer', status, body: undefined, retryAfterMs };
+    return lost(context, status, 'torn-body', `the answer (${status}) is not complete JSON`);
+  }
+}
+
+function lost(context: AnswerContext, status: number, code: string, because: string): ApiLost {
+  const message = `${context.method} ${context.path} to ${context.base.host}: ${because}`;
+  return { kind: 'lost', sent: 'maybe', code, message, status };
+}
+
+/** Only the host is told: a redirect's path and query may carry a session. */
+function redirectText(location: string | undefined, base: BaseUrl): string {
+  const here = `${base.origin}${base.prefix}/`;
+  if (location === undefined || !URL.canParse(location, here)) return 'the server answered with a redirect to nowhere';
+  const target = new URL(location, here);
+  const where = target.host === base.host ? `${target.protocol}//${target.host} itself` : target.host;
+  return `the server redirects to ${where}; redirects are not followed, so give the final base URL`;
+}
+
+function isJson(contentType: string | undefined): boolean {
+  return contentType !== undefined && /^application\/([a-z0-9.+-]+\+)?json\s*(;|$)/i.test(contentType);
+}
+
+function kindOf(text: string): string {
+  return /^\s*(<!doctype html|<html)/i.test(text) ? 'an HTML page' : 'something else';
+}
+
+function first(header: string | string[] | undefined): string | undefined {
+  return Array.isArray(header) ? header[0] : header;
+}
+
+/** Retry-After in ms from now: seconds, or a date. Null when absent or unreadable. */
+function retryAfter(header: string | undefined): number | null {
+  if (header === undefined) return null;
+  if (/^\s*\d{1,9}\s*$/.test(header)) return Number(header) * 1000;
+  const at = Date.parse(header);
+  return Number.isNaN(at) ? null : Math.max(0, at - Date.now());
+}

@@ -1,0 +1,155 @@
+import { readFileSync } from 'node:fs';
+import { type Dispatcher, Pool } from 'undici';
+import { fail, ok, type Result } from '../../model/result.ts';
+import type { ApiLost, ApiResult, LiveApi } from '../../ports.ts';
+import { readAnswer } from './answer.ts';
+import { type BaseUrl, parseBaseUrl } from './base-url.ts';
+import { toBytes } from './body.ts';
+import { startDeadline } from './deadline.ts';
+import { type FailedRequest, lostFrom } from './lost.ts';
+
+/** How the client reaches the server. */
+export interface ApiClientOptions {
+  /** `https://host`, with an optional path prefix that stands before `/v0`. */
+  readonly baseUrl: string;
+  /** Asked for each request, so that a renewed token file counts at once. May throw when there is no token. */
+  readonly token: () => string;
+  /** A PEM file with the authorities to trust instead of the system's. */
+  readonly caFile?: string;
+  /** Allows plain http beyond loopback. */
+  readonly allowHttp?: boolean;
+  /** Deadline of one request from sending to its last byte, ms. Default 15,000. */
+  readonly requestTimeoutMs?: number;
+  /** Connections at most. Default 16. */
+  readonly connections?: number;
+  /** Largest body that is read, bytes. Default 128 MiB (about 500,000 rules). */
+  readonly maxBodyBytes?: number;
+  /** Replaces the connection pool, for tests. */
+  readonly dispatcher?: Dispatcher;
+}
+
+/** The administration API over HTTP. */
+export interface ApiClient extends LiveApi {
+  /** Where requests go, for messages. */
+  readonly host: string;
+  close(): Promise<void>;
+}
+
+interface Connection {
+  readonly base: BaseUrl;
+  readonly dispatcher: Dispatcher;
+  readonly token: () => string;
+  readonly timeoutMs: number;
+  readonly maxBodyBytes: number;
+}
+
+interface Request {
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
+  readonly path: string;
+  readonly body?: Buffer | string;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * A client of the administration API; fails with a sentence when the settings cannot work (base URL, CA file). No call
+ * throws, follows a redirect or repeats a request: what to repeat is decided where the plan is known (src/apply).
+ */
+export function createApiClient(options: ApiClientOptions): Result<ApiClient, string> {
+  const base = parseBaseUrl(options.baseUrl, options.allowHttp ?? false);
+  if (!base.ok) return base;
+  const ca = options.caFile === undefined ? ok(undefined) : readAuthorities(options.caFile);
+  if (!ca.ok) return ca;
+  const timeoutMs = options.requestTimeoutMs ?? 15_000;
+  const maxBodyBytes = options.maxBodyBytes ?? 128 * 1024 * 1024;
+  const dispatcher =
+    options.dispatcher ??
+    new Pool(base.value.origin, {
+      connections: options.connections ?? 16,
+      pipelining: 1,
+      keepAliveTimeout: 30_000, // the server closes idle connections after 60 s (observed: recordings/limits)
+      headersTimeout: 0, // one deadline rules: see startDeadline
+      bodyTimeout: 0,
+      maxResponseSize: maxBodyBytes,
+      connect: { timeout: timeoutMs, ...(ca.value === undefined ? {} : { ca: ca.value }) },
+    });
+  return ok(methodsOf({ base: base.value, dispatcher, token: options.token, timeoutMs, maxBodyBytes }));
+}
+
+function readAuthorities(path: string): Result<string, string> {
+  try {
+    return ok(readFileSync(path, 'utf8'));
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+    return fail(`the CA file ${path} cannot be read (${code})`);
+  }
+}
+
+function methodsOf(connection: Connection): ApiClient {
+  const call = (request: Request): Promise<ApiResult> => send(connection, request);
+  const rulePath = (id: string): string => `/v0/rules/${encodeURIComponent(id)}`;
+  return {
+    host: connection.base.host,
+    listRules: (signal) => call({ method: 'GET', path: '/v0/rules', signal }),
+    getConfiguration: (signal) => call({ method: 'GET', path: '/v0/configuration', signal }),
+    listUsers: (signal) => call({ method: 'GET', path: '/v0/users', signal }),
+    createRule: (rule, signal) => call({ method: 'POST', path: '/v0/rules', body: JSON.stringify({ rule }), signal }),
+    updateRule: (id, rule, signal) =>
+      call({ method: 'PATCH', path: rulePath(id), body: JSON.stringify({ rule }), signal }),
+    deleteRule: (id, signal) => call({ method: 'DELETE', path: rulePath(id), signal }),
+    updateConfiguration: async (configuration, signal) => {
+      const body = toBytes({ configuration });
+      if (!body.ok) return neverSent('PATCH', '/v0/configuration', 'unknown-secret', body.error);
+      return call({ method: 'PATCH', path: '/v0/configuration', body: body.value, signal });
+    },
+    close: () => connection.dispatcher.close(),
+  };
+}
+
+async function send(connection: Connection, request: Request): Promise<ApiResult> {
+  const { base, dispatcher, timeoutMs } = connection;
+  const { method, path, signal } = request;
+  let token: string;
+  try {
+    token = connection.token();
+  } catch {
+    return neverSent(method, path, 'token', 'the API token cannot be read; check --token-file');
+  }
+  if (!/^[\x21-\x7e]+$/.test(token))
+    return neverSent(method, path, 'token', 'the API token is empty or not plain text');
+  if (signal.aborted) return neverSent(method, path, 'aborted', 'the request was stopped before it was sent');
+  const deadline = startDeadline(timeoutMs, signal);
+  let status: number | null = null;
+  try {
+    const response = await dispatcher.request({
+      origin: base.origin,
+      path: base.prefix + path,
+      method,
+      headers: {
+        accept: 'application/json',
+        'content-type': 'application/json',
+        authorization: `Bearer ${token}`,
+      },
+      body: request.body ?? null,
+      signal: deadline.signal,
+    });
+    status = response.statusCode;
+    return await readAnswer(response, { method, path, base, maxBodyBytes: connection.maxBodyBytes });
+  } catch (error) {
+    const failed: FailedRequest = {
+      method,
+      path,
+      host: base.host,
+      timeoutMs,
+      status,
+      aborted: signal.aborted,
+      timedOut: deadline.passed(),
+    };
+    return lostFrom(error, failed);
+  } finally {
+    deadline.end();
+  }
+}
+
+function neverSent(method: string, path: string, code: string, because: string): ApiLost {
+  return { kind: 'lost', sent: 'no', code, message: `${method} ${path}: ${because}`, status: null };
+}

@@ -1,0 +1,56 @@
+import { isObject } from '../live/decode.ts';
+import type { ApiAnswer, ApiResult } from '../ports.ts';
+
+/** One sentence on an answer or its absence, for a person; holds the server's field messages, cleaned and shortened. */
+export function textOf(result: ApiResult, request: string): string {
+  return result.kind === 'lost' ? result.message : `${request}: ${answerText(result)}`;
+}
+
+/** The server's messages by field, from `{"errors": {field: [message, …]}}` in any nesting; empty for other bodies. */
+export function fieldMessages(body: unknown): ReadonlyMap<string, readonly string[]> {
+  const messages = new Map<string, readonly string[]>();
+  const errors = isObject(body) ? body['errors'] : undefined;
+  if (isObject(errors)) for (const [field, value] of Object.entries(errors)) collect(messages, clean(field), value);
+  return messages;
+}
+
+function answerText(answer: ApiAnswer): string {
+  const { status, body } = answer;
+  if (status === 401) return `401, ${unauthorized(body)}`;
+  if (status === 403) return '403, the token may not do this';
+  if (status === 404) return '404, not found';
+  if (status === 429) return '429, the server limits the rate of requests';
+  const messages = [...fieldMessages(body)].map(([field, texts]) => `${field} ${texts.join(', ')}`);
+  if (messages.length > 0) return `${status}, ${messages.join('; ')}`;
+  if (status === 500 && body === undefined)
+    return '500 without a body (this server answers so to most requests it cannot take)';
+  return `${status}`;
+}
+
+/** The ways in which the server refuses a token (observed: recordings/auth). */
+function unauthorized(body: unknown): string {
+  const errors = isObject(body) ? body['errors'] : undefined;
+  const auth = isObject(errors) ? errors['auth'] : undefined;
+  if (auth === 'no_resource_found') return 'the API token has expired, was deleted, or its owner was; make a new one';
+  if (auth === 'invalid_token') return 'the API token is not valid here: wrong server, damaged, or expired';
+  if (auth === 'unauthenticated') return 'the server saw no API token (does a proxy remove the Authorization header?)';
+  if (isObject(body) && body['error'] === 'Unauthorized') return "the API token's owner is not an administrator";
+  return 'the API token was refused';
+}
+
+function collect(messages: Map<string, readonly string[]>, path: string, value: unknown): void {
+  if (typeof value === 'string') {
+    messages.set(path, [...(messages.get(path) ?? []), clean(value)]);
+  } else if (Array.isArray(value)) {
+    // A list of texts belongs to the field; a list of objects is one per provider.
+    for (const [index, item] of value.entries()) collect(messages, isObject(item) ? `${path}[${index}]` : path, item);
+  } else if (isObject(value)) {
+    for (const [field, inner] of Object.entries(value)) collect(messages, `${path}.${clean(field)}`, inner);
+  }
+}
+
+/** Remote text in one line, without control or direction characters, at most 300 characters. */
+function clean(text: string): string {
+  const line = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim();
+  return line.length > 300 ? `${line.slice(0, 300)}…` : line;
+}

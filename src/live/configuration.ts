@@ -1,0 +1,175 @@
+import { parseNetwork } from '../model/address.ts';
+import type {
+  ConfigurationFields,
+  LiveConfiguration,
+  Logo,
+  OidcProvider,
+  SamlProvider,
+} from '../model/configuration.ts';
+import { fail, ok, type Result } from '../model/result.ts';
+import { Secret } from '../model/secret.ts';
+import { dataOf, isObject } from './decode.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** Collects the first field that cannot be read, so that the decoders below stay plain expressions. */
+class Reader {
+  problem: string | null = null;
+  readonly #where: string;
+  readonly #from: Json;
+
+  constructor(from: Json, where: string) {
+    this.#from = from;
+    this.#where = where;
+  }
+
+  get(field: string): unknown {
+    return this.#from[field];
+  }
+
+  refuse(field: string, expected: string): void {
+    this.problem ??= `${this.#where}${field} is not ${expected}`;
+  }
+
+  text(field: string): string {
+    const value = this.get(field);
+    if (typeof value === 'string') return value;
+    this.refuse(field, 'text');
+    return '';
+  }
+
+  textOrNull(field: string): string | null {
+    return this.get(field) === null ? null : this.text(field);
+  }
+
+  boolean(field: string): boolean {
+    const value = this.get(field);
+    if (typeof value === 'boolean') return value;
+    this.refuse(field, 'true or false');
+    return false;
+  }
+
+  booleanOrNull(field: string): boolean | null {
+    return this.get(field) === null ? null : this.boolean(field);
+  }
+
+  integer(field: string): number {
+    const value = this.get(field);
+    if (typeof value === 'number' && Number.isSafeInteger(value)) return value;
+    this.refuse(field, 'a whole number');
+    return 0;
+  }
+
+  integerOrNull(field: string): number | null {
+    return this.get(field) === null ? null : this.integer(field);
+  }
+
+  /** A null member, which the server accepts and stores (observed: recordings/configuration_fields), reads as `null`. */
+  textsOrNull(field: string): readonly string[] | null {
+    const value = this.get(field);
+    if (value === null) return null;
+    if (Array.isArray(value) && value.every((member) => typeof member === 'string' || member === null)) {
+      return value.map((member) => String(member));
+    }
+    this.refuse(field, 'a list of texts');
+    return null;
+  }
+
+  list<T>(field: string, decode: (item: Reader) => T): readonly T[] {
+    const value = this.get(field);
+    if (!Array.isArray(value)) {
+      this.refuse(field, 'a list');
+      return [];
+    }
+    return value.map((item: unknown, index) => {
+      const where = `${this.#where}${field}[${index}]`;
+      if (!isObject(item)) this.refuse(`${field}[${index}]`, 'an object');
+      const reader = new Reader(isObject(item) ? item : {}, `${where}.`);
+      const decoded = decode(reader);
+      this.problem ??= reader.problem;
+      return decoded;
+    });
+  }
+}
+
+/**
+ * Reads the answer of GET or PATCH /v0/configuration. Secrets become `Secret` at once, and no message quotes a value.
+ * Unknown fields are ignored; a managed field that is missing or of another type fails the pass and is named.
+ */
+export function decodeConfiguration(body: unknown): Result<LiveConfiguration, string> {
+  const data = dataOf(body);
+  if (!isObject(data)) return fail('the configuration is not {"data": {...}}');
+  const reader = new Reader(data, 'the configuration: ');
+  const id = reader.text('id');
+  const fields: ConfigurationFields = {
+    allow_unprivileged_device_configuration: reader.booleanOrNull('allow_unprivileged_device_configuration'),
+    allow_unprivileged_device_management: reader.booleanOrNull('allow_unprivileged_device_management'),
+    default_client_allowed_ips: canonicalAddresses(reader.textsOrNull('default_client_allowed_ips')),
+    default_client_dns: canonicalAddresses(reader.textsOrNull('default_client_dns')),
+    default_client_endpoint: reader.textOrNull('default_client_endpoint'),
+    default_client_mtu: reader.integerOrNull('default_client_mtu'),
+    default_client_persistent_keepalive: reader.integerOrNull('default_client_persistent_keepalive'),
+    disable_vpn_on_oidc_error: reader.booleanOrNull('disable_vpn_on_oidc_error'),
+    local_auth_enabled: reader.booleanOrNull('local_auth_enabled'),
+    logo: decodeLogo(reader),
+    openid_connect_providers: reader.list('openid_connect_providers', decodeOidc),
+    saml_identity_providers: reader.list('saml_identity_providers', decodeSaml),
+    vpn_session_duration: reader.integer('vpn_session_duration'),
+  };
+  return reader.problem === null ? ok({ id, fields }) : fail(reader.problem);
+}
+
+function decodeOidc(item: Reader): OidcProvider {
+  return {
+    id: item.text('id'),
+    label: item.text('label'),
+    scope: item.text('scope'),
+    response_type: item.text('response_type'),
+    client_id: item.text('client_id'),
+    client_secret: Secret.of(item.text('client_secret')),
+    discovery_document_uri: item.text('discovery_document_uri'),
+    redirect_uri: item.textOrNull('redirect_uri'),
+    auto_create_users: item.boolean('auto_create_users'),
+  };
+}
+
+function decodeSaml(item: Reader): SamlProvider {
+  return {
+    id: item.text('id'),
+    label: item.text('label'),
+    base_url: item.textOrNull('base_url'),
+    metadata: Secret.of(item.text('metadata')),
+    sign_requests: item.booleanOrNull('sign_requests'),
+    sign_metadata: item.booleanOrNull('sign_metadata'),
+    signed_assertion_in_resp: item.booleanOrNull('signed_assertion_in_resp'),
+    signed_envelopes_in_resp: item.booleanOrNull('signed_envelopes_in_resp'),
+    auto_create_users: item.boolean('auto_create_users'),
+  };
+}
+
+/** No logo is `{}`, null, or all members null (observed: recordings/configuration_body); all three mean null here. */
+function decodeLogo(reader: Reader): Logo | null {
+  const value = reader.get('logo');
+  if (value === undefined || value === null) return null;
+  if (!isObject(value)) {
+    reader.refuse('logo', 'an object');
+    return null;
+  }
+  const member = (name: string): string | null => {
+    const text = value[name];
+    if (text === undefined || text === null) return null;
+    if (typeof text !== 'string') reader.refuse(`logo.${name}`, 'text');
+    return String(text);
+  };
+  const logo: Logo = { url: member('url'), data: member('data'), type: member('type') };
+  return logo.url === null && logo.data === null && logo.type === null ? null : logo;
+}
+
+/** Canonical where it is an address or network (host bits as stored); any other text stays as it is. */
+function canonicalAddresses(members: readonly string[] | null): readonly string[] | null {
+  if (members === null) return null;
+  return members.map((member) => {
+    const parsed = parseNetwork(member);
+    return parsed.ok && !parsed.value.hostBits ? parsed.value.network.text : member;
+  });
+}

@@ -1,0 +1,119 @@
+import { parseNetwork } from '../model/address.ts';
+import { type Ports, parsePortRange } from '../model/port-range.ts';
+import { fail, ok, type Result } from '../model/result.ts';
+import type { LiveRule } from '../model/rule.ts';
+
+/** A user as far as manifests may name one. */
+export interface LiveUser {
+  readonly id: string;
+  /** Lower case. */
+  readonly email: string;
+  readonly role: string;
+  readonly disabled: boolean;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** Any port that a server may list; which ones it takes is the profile's business. */
+const anyPort = { min: 0, max: 65535 };
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/**
+ * Reads the answer of GET /v0/rules. Strict for every field that a plan relies on, blind to fields it does not know; one
+ * rule that cannot be read fails the whole, for a plan from half an answer could delete the other half. Checked by hand
+ * rather than by a schema: 100,000 rules are decoded in each pass.
+ */
+export function decodeRules(body: unknown): Result<readonly LiveRule[], string> {
+  const data = dataOf(body);
+  if (!Array.isArray(data)) return fail('the list of rules is not {"data": [...]}');
+  const rules: LiveRule[] = [];
+  const ids = new Set<string>();
+  for (const [index, item] of data.entries()) {
+    const rule = decodeOne(item);
+    if (!rule.ok) return fail(`live rule ${nameOf(item, index)}: ${rule.error}`);
+    if (ids.has(rule.value.id)) return fail(`live rule ${rule.value.id} is listed twice`);
+    ids.add(rule.value.id);
+    rules.push(rule.value);
+  }
+  return ok(rules);
+}
+
+/** Reads the answer of POST /v0/rules or PATCH /v0/rules/{id}; the server echoes `/32` and upper case there. */
+export function decodeRule(body: unknown): Result<LiveRule, string> {
+  const rule = decodeOne(dataOf(body));
+  return rule.ok ? rule : fail(`the answer holds no rule: ${rule.error}`);
+}
+
+/** Reads the answer of GET /v0/users (observed: recordings/users). */
+export function decodeUsers(body: unknown): Result<readonly LiveUser[], string> {
+  const data = dataOf(body);
+  if (!Array.isArray(data)) return fail('the list of users is not {"data": [...]}');
+  const users: LiveUser[] = [];
+  for (const [index, item] of data.entries()) {
+    if (!isObject(item)) return fail(`user ${index + 1} is not an object`);
+    const { id, email, role } = item;
+    if (typeof id !== 'string' || !uuid.test(id)) return fail(`user ${index + 1} has no id`);
+    if (typeof email !== 'string') return fail(`user ${id} has no e-mail address`);
+    const disabledAt = item['disabled_at'];
+    users.push({
+      id: id.toLowerCase(),
+      email: email.toLowerCase(),
+      role: typeof role === 'string' ? role : '',
+      disabled: disabledAt !== undefined && disabledAt !== null,
+    });
+  }
+  return ok(users);
+}
+
+/** The content of `{"data": …}`; undefined when the body has another shape. */
+export function dataOf(body: unknown): unknown {
+  return isObject(body) ? body['data'] : undefined;
+}
+
+/** Whether a JSON value is an object (not an array, not null). */
+export function isObject(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Ids are the server's own text: shown in messages only when they look like ids. */
+function nameOf(item: unknown, index: number): string {
+  const id = isObject(item) ? item['id'] : undefined;
+  return typeof id === 'string' && uuid.test(id) ? id : `number ${index + 1} of the list`;
+}
+
+function decodeOne(item: unknown): Result<LiveRule, string> {
+  if (!isObject(item)) return fail('it is not an object');
+  const { id, action, destination } = item;
+  if (typeof id !== 'string' || !uuid.test(id)) return fail('it has no id');
+  if (action !== 'accept' && action !== 'drop') return fail('its action is neither accept nor drop');
+  if (typeof destination !== 'string') return fail('its destination is not text');
+  const parsed = parseNetwork(destination);
+  if (!parsed.ok) return fail(`its destination cannot be read (${parsed.error})`);
+  const ports = decodePorts(item['port_type'], item['port_range']);
+  if (!ports.ok) return ports;
+  const user = item['user_id'] ?? null;
+  const userId = typeof user === 'string' ? user.toLowerCase() : null;
+  if (user !== null && (userId === null || !uuid.test(userId))) return fail('its user_id is not a UUID');
+  const insertedAt = item['inserted_at'];
+  const updatedAt = item['updated_at'];
+  if (typeof insertedAt !== 'string' || typeof updatedAt !== 'string')
+    return fail('it has no inserted_at or updated_at');
+  return ok({
+    id,
+    rule: { action, destination: parsed.value.network, ports: ports.value, userId },
+    destinationText: parsed.value.written,
+    insertedAt,
+    updatedAt,
+  });
+}
+
+function decodePorts(type: unknown, range: unknown): Result<Ports | null, string> {
+  const none = type === null || type === undefined;
+  if (none && (range === null || range === undefined)) return ok(null);
+  if (type !== 'tcp' && type !== 'udp')
+    return fail(none ? 'it has a port_range without a port_type' : 'its port_type is unknown');
+  if (typeof range !== 'string') return fail('it has a port_type without a port_range');
+  const parsed = parsePortRange(range, anyPort);
+  if (!parsed.ok) return fail(`its port_range cannot be read (${parsed.error})`);
+  return ok({ type, low: parsed.value.low, high: parsed.value.high });
+}
