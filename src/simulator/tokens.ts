@@ -7,6 +7,8 @@ export interface Claims {
   readonly sub?: string;
   readonly exp?: number;
   readonly iat?: number;
+  readonly aud?: string;
+  readonly iss?: string;
 }
 
 /** The row behind a token: without one (deleted, or never stored) and past its date the token is worth nothing. */
@@ -95,5 +97,12 @@ function decodeObject(part: string): Readonly<Record<string, unknown>> {
 export function randomToken(nowMilliseconds: number): string {
   const seconds = Math.floor(nowMilliseconds / 1000);
   const id = randomBytes(16).toString('hex');
-  return new TokenStore().sign({ api: id, sub: id, iat: seconds, exp: seconds + 30 * 86_400 });
+  return new TokenStore().sign({
+    api: id,
+    aud: 'fz_http',
+    iss: 'fz_http',
+    sub: id,
+    iat: seconds,
+    exp: seconds + 30 * 86_400,
+  });
 }

@@ -38,15 +38,16 @@ export class UserStore {
 
   add(seed: UserSeed): StoredUser {
     const now = this.clock.now();
+    const disabledAt = seed.disabled === true ? this.clock.now() : null;
     const user: StoredUser = {
-      disabled_at: seed.disabled === true ? now : null,
+      disabled_at: disabledAt,
       email: seed.email ?? `${seed.name}@example.test`,
       id: seed.id.toLowerCase(),
       inserted_at: now,
       last_signed_in_at: null,
       last_signed_in_method: null,
       role: seed.role ?? 'unprivileged',
-      updated_at: now,
+      updated_at: disabledAt === null ? now : this.clock.now(),
     };
     this.put(user);
     return user;

@@ -22,7 +22,7 @@ export interface ListenerOptions {
 /** Observed limits: recordings/limits, recordings/body_size_limit, recordings/http_transport. */
 const LONGEST_HEADER = 5_297;
 const LONGEST_QUERY = 8_733;
-const MOST_HEADERS = 105;
+const MOST_HEADERS = 100;
 const REQUESTS_PER_CONNECTION = 1_000;
 const IDLE_MILLISECONDS = 60_000;
 
@@ -32,6 +32,13 @@ export async function listen(options: ListenerOptions): Promise<Server> {
     { maxHeaderSize: 256 * 1024, requireHostHeader: false, keepAliveTimeout: IDLE_MILLISECONDS, noDelay: true },
     (message, response) => receive(message, response, options.exchange),
   );
+  server.on('checkContinue', (message: IncomingMessage, response: ServerResponse) => {
+    receive(message, response, options.exchange);
+    // Like the real server, ask for the body only if it is not there already.
+    setImmediate(() => {
+      if (!message.readableDidRead && !response.writableEnded) response.writeContinue();
+    });
+  });
   server.maxHeadersCount = 0;
   server.maxRequestsPerSocket = 0;
   server.on('clientError', (error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket) => {
