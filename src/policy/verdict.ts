@@ -16,8 +16,11 @@ export function rankOf(rule: Rule): Rank {
 /** What the packet filter does when no rule matches. */
 export const defaultVerdict: Action = 'accept';
 
-/** The verdict of a rank: even ranks accept, odd ranks drop. */
-export function verdictOfRank(rank: Rank): Action {
+/** Below every rank: no rule matches. Even, since the default verdict is accept. */
+export const noRank = 8;
+
+/** The verdict of a rank, or of no rule: even ranks accept, odd ranks drop. */
+export function verdictOfRank(rank: Rank | typeof noRank): Action {
   return rank % 2 === 0 ? 'accept' : 'drop';
 }
 

@@ -1,0 +1,179 @@
+import type { Protocol } from '../model/state.ts';
+import { type Intervals, intersectIntervals, intervalsOf, subtractIntervals, unionIntervals } from './intervals.ts';
+import { noPorts, type PortSet } from './port-set.ts';
+import { flatProfile, lowerProfile, type Profile, zipProfiles } from './profile.ts';
+import { emptyRegion, outsideRegion, type Region, RegionBuilder, sameRegions, unionRegions } from './region.ts';
+import { addressesOf, type LaneIndex, laneRules, lanes, type Ruled, type RuleIndex } from './rule-index.ts';
+import { sweep } from './sweep.ts';
+import { isEmptyTraffic, type TrafficSet } from './traffic-set.ts';
+import { noRank, rankOf } from './verdict.ts';
+
+/**
+ * A question about several states of the rules at once (before, after, and any between). The index holds every rule that
+ * is in any of them.
+ */
+export interface Comparison<T extends Ruled> {
+  readonly index: RuleIndex<T>;
+  /** How many states, at most 30. */
+  readonly states: number;
+  /** Bit i is set when the item is in state i. */
+  readonly statesOf: (item: T) => number;
+  /** Only addresses that these items name are compared; usually the items that are not in every state. */
+  readonly within: readonly T[];
+  /** How many sets of traffic to collect. */
+  readonly classes: number;
+  /** Which of the sets a packet belongs to (bit c: set c), given its verdicts: bit i is set when state i accepts it. */
+  readonly classify: (accepts: number) => number;
+}
+
+/**
+ * The exact traffic of each class, for nobody and every user with a rule in the index. Users none of whose rules touch the
+ * compared addresses share nobody's result; for the others only the addresses of their own rules are walked again.
+ */
+export function compareStates<T extends Ruled>(comparison: Comparison<T>): readonly TrafficSet[] {
+  const { index, classes } = comparison;
+  const sets = Array.from({ length: classes }, () => new Map<string | null, readonly Region[]>());
+  const areas = areasByScope(comparison.within);
+  const shared = lanes.map((_, lane) => nobodyRegions(comparison, areas, lane));
+  const nobody = sets.map((_, c) => shared.map((byClass) => byClass[c] ?? emptyRegion));
+  for (const [c, set] of sets.entries()) set.set(null, nobody[c] ?? []);
+  for (const user of index.users) {
+    const own = lanes.map((_, lane) => userRegions(comparison, areas, { user, lane, nobody: shared[lane] ?? [] }));
+    for (const [c, set] of sets.entries()) {
+      const regions = own.map((byClass) => byClass[c] ?? emptyRegion);
+      const same = regions.every((region, lane) => region === nobody[c]?.[lane]);
+      set.set(user, same ? (nobody[c] ?? []) : regions);
+    }
+  }
+  return sets.map((set) => new Map([...set].filter(([, regions]) => !isEmptyTraffic(regions))));
+}
+
+type Areas = ReadonlyMap<string | null, readonly Intervals[]>;
+
+function areasByScope<T extends Ruled>(within: readonly T[]): Areas {
+  const scopes = new Map<string | null, T[]>();
+  for (const item of within) {
+    const list = scopes.get(item.rule.userId);
+    if (list === undefined) scopes.set(item.rule.userId, [item]);
+    else list.push(item);
+  }
+  return new Map([...scopes].map(([user, items]) => [user, lanes.map((_, lane) => namedIn(items, lane))]));
+}
+
+function namedIn<T extends Ruled>(items: readonly T[], lane: number): Intervals {
+  const { family, protocol } = lanes[lane] ?? { family: 4, protocol: 'other' };
+  const rules = items.map(({ rule }) => rule).filter(({ destination }) => destination.family === family);
+  return intervalsOf(
+    rules.filter(({ ports }) => ports === null || ports.type === protocol).map(({ destination }) => destination),
+  );
+}
+
+function nobodyRegions<T extends Ruled>(comparison: Comparison<T>, areas: Areas, lane: number): readonly Region[] {
+  return walk(comparison, [laneRules(comparison.index, null, lane)], areas.get(null)?.[lane] ?? [], lane);
+}
+
+interface UserLane {
+  readonly user: string;
+  readonly lane: number;
+  /** Nobody's region for each class. */
+  readonly nobody: readonly Region[];
+}
+
+function userRegions<T extends Ruled>(comparison: Comparison<T>, areas: Areas, at: UserLane): readonly Region[] {
+  const { user, lane, nobody } = at;
+  const own = laneRules(comparison.index, user, lane);
+  if (own.items.length === 0) return nobody;
+  const named = addressesOf(own);
+  const global = areas.get(null)?.[lane] ?? [];
+  const changed = areas.get(user)?.[lane] ?? [];
+  if (changed.length === 0 && intersectIntervals(named, global).length === 0) return nobody;
+  const decided = alwaysDecided(comparison, own);
+  const ownOnly = walk(comparison, [own], intersectIntervals(decided, changed), lane);
+  const open = subtractIntervals(intersectIntervals(named, unionIntervals(global, changed)), decided);
+  const mixed = walk(comparison, [own, laneRules(comparison.index, null, lane)], open, lane);
+  return nobody.map((region, c) => {
+    const outside = outsideRegion(region, named);
+    const result = unionRegions(unionRegions(outside, mixed[c] ?? emptyRegion), ownOnly[c] ?? emptyRegion);
+    return sameRegions(result, region) ? region : result;
+  });
+}
+
+/** Addresses where a rule without ports, in every state, of the user's own stands: no global rule is ever asked there. */
+function alwaysDecided<T extends Ruled>({ states, statesOf }: Comparison<T>, own: LaneIndex<T>): Intervals {
+  const every = 2 ** states - 1;
+  const constant = own.items.filter((item) => item.rule.ports === null && statesOf(item) === every);
+  return intervalsOf(constant.map(({ rule }) => rule.destination));
+}
+
+/** What is known of consecutive addresses: the deciding rank by port in each state, and the ports of each class once asked. */
+interface Place {
+  readonly profiles: readonly Profile[];
+  classPorts: readonly PortSet[] | null;
+}
+
+function walk<T extends Ruled>(
+  comparison: Comparison<T>,
+  rules: readonly LaneIndex<T>[],
+  areas: Intervals,
+  lane: number,
+): readonly Region[] {
+  const builders = Array.from({ length: comparison.classes }, () => new RegionBuilder());
+  const protocol = lanes[lane]?.protocol ?? 'other';
+  const start = flatProfile(noRank);
+  const empty: Place = { profiles: Array.from({ length: comparison.states }, () => start), classPorts: null };
+  for (const area of areas) {
+    sweep<T, Place>(rules, area, {
+      empty,
+      extend: (outer, items) => ({ profiles: extend(comparison, outer.profiles, items, protocol), classPorts: null }),
+      visit: (first, last, place) => {
+        place.classPorts ??= classPorts(comparison, place.profiles, protocol);
+        for (const [c, ports] of place.classPorts.entries()) builders[c]?.add(first, last, ports);
+        return true;
+      },
+    });
+  }
+  return builders.map((builder) => builder.build());
+}
+
+function extend<T extends Ruled>(
+  { statesOf }: Comparison<T>,
+  outer: readonly Profile[],
+  items: readonly T[],
+  protocol: Protocol,
+): readonly Profile[] {
+  const profiles = [...outer];
+  for (const item of items) {
+    const states = statesOf(item);
+    const rank = rankOf(item.rule);
+    for (const [i, profile] of profiles.entries()) {
+      if ((states >>> i) & 1) profiles[i] = lowerProfile(profile, item.rule.ports, protocol, rank);
+    }
+  }
+  return profiles;
+}
+
+function classPorts<T extends Ruled>(
+  { classes, classify }: Comparison<T>,
+  profiles: readonly Profile[],
+  protocol: Protocol,
+): readonly PortSet[] {
+  const sets = Array.from({ length: classes }, (): { low: number; high: number }[] => []);
+  zipProfiles(profiles, protocol, (low, high, keys) => {
+    const member = classify(acceptBits(keys));
+    if (member === 0) return;
+    for (const [c, ranges] of sets.entries()) {
+      if (((member >>> c) & 1) === 0) continue;
+      const previous = ranges.at(-1);
+      if (previous !== undefined && previous.high + 1 === low) previous.high = high;
+      else ranges.push({ low, high });
+    }
+  });
+  return sets.map((ranges) => (ranges.length === 0 ? noPorts : ranges));
+}
+
+/** Even ranks accept, and so does `noRank`, the default. */
+function acceptBits(keys: readonly number[]): number {
+  let bits = 0;
+  for (let i = 0; i < keys.length; i++) if ((keys[i] ?? 0) % 2 === 0) bits |= 1 << i;
+  return bits;
+}

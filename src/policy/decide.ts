@@ -1,0 +1,29 @@
+import type { Action } from '../model/rule.ts';
+import { compareRules } from '../model/rule.ts';
+import { itemsCovering, laneOf, laneRules, type Ruled, type RuleIndex } from './rule-index.ts';
+import { defaultVerdict, matches, type Packet, rankOf } from './verdict.ts';
+
+/** What happens to one packet, and why. */
+export interface Decision<T extends Ruled> {
+  readonly verdict: Action;
+  /** The rule that decides; null when none matches and the default applies. */
+  readonly rule: T | null;
+  /** The other rules that match, in the order in which they would decide. */
+  readonly overridden: readonly T[];
+}
+
+/**
+ * The verdict on a packet. Asks only rules whose network holds the address: O(log n) plus those. Among matching rules of
+ * one rank, which all say the same, the first in canonical order counts as deciding.
+ */
+export function decide<T extends Ruled>(index: RuleIndex<T>, packet: Packet): Decision<T> {
+  const lane = laneOf(packet.address.family, packet.protocol);
+  const scopes = packet.user === null ? [null] : [packet.user, null];
+  const matching = scopes
+    .flatMap((scope) => itemsCovering(laneRules(index, scope, lane), packet.address.first))
+    .filter(({ rule }) => matches(rule, packet))
+    .sort((a, b) => rankOf(a.rule) - rankOf(b.rule) || compareRules(a.rule, b.rule));
+  const [rule, ...overridden] = matching;
+  if (rule === undefined) return { verdict: defaultVerdict, rule: null, overridden: [] };
+  return { verdict: rule.rule.action, rule, overridden };
+}

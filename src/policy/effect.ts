@@ -1,0 +1,52 @@
+import { type Rule, ruleKey } from '../model/rule.ts';
+import { compareStates } from './compare.ts';
+import { renderTraffic } from './render.ts';
+import { indexRules } from './rule-index.ts';
+import type { Effect } from './traffic.ts';
+import type { TrafficSet } from './traffic-set.ts';
+
+/** The effect as exact sets, before it is rendered. */
+export interface EffectSets {
+  readonly opens: TrafficSet;
+  readonly closes: TrafficSet;
+}
+
+/**
+ * Exactly the traffic whose verdict differs between two sets of rules, canonical and sorted, for devices of nobody and of
+ * every user named in a rule of either. Two copies of a rule mean the same as one. Independent of the order of the inputs.
+ */
+export function effectOf(before: readonly Rule[], after: readonly Rule[]): Effect {
+  const { opens, closes } = effectSets(before, after);
+  return { opens: renderTraffic(opens), closes: renderTraffic(closes) };
+}
+
+/** `effectOf` without the rendering. */
+export function effectSets(before: readonly Rule[], after: readonly Rule[]): EffectSets {
+  const items = memberships(before, after);
+  const [opens, closes] = compareStates({
+    index: indexRules(items),
+    states: 2,
+    statesOf: (item) => item.states,
+    within: items.filter((item) => item.states !== inBoth),
+    classes: 2,
+    classify: (accepts) => (accepts === acceptedAfter ? 0b01 : accepts === acceptedBefore ? 0b10 : 0),
+  });
+  return { opens: opens ?? new Map(), closes: closes ?? new Map() };
+}
+
+const acceptedBefore = 0b01;
+const acceptedAfter = 0b10;
+const inBoth = 0b11;
+
+function memberships(before: readonly Rule[], after: readonly Rule[]): { readonly rule: Rule; states: number }[] {
+  const items = new Map<string, { readonly rule: Rule; states: number }>();
+  for (const [bit, rules] of [before, after].entries()) {
+    for (const rule of rules) {
+      const key = ruleKey(rule);
+      const item = items.get(key);
+      if (item === undefined) items.set(key, { rule, states: 1 << bit });
+      else item.states |= 1 << bit;
+    }
+  }
+  return [...items.values()];
+}

@@ -1,0 +1,97 @@
+import type { Network } from '../model/address.ts';
+
+/** Addresses of one family from `first` to `last`, both included. */
+export interface Interval {
+  readonly first: bigint;
+  readonly last: bigint;
+}
+
+/** Addresses of one family: ascending, disjoint, never adjacent. */
+export type Intervals = readonly Interval[];
+
+/** The addresses of all the networks, which must be of one family. */
+export function intervalsOf(networks: readonly Network[]): Intervals {
+  const sorted = [...networks].sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0));
+  return mergeSorted(sorted);
+}
+
+/** Addresses in either. */
+export function unionIntervals(a: Intervals, b: Intervals): Intervals {
+  if (a.length === 0) return b;
+  if (b.length === 0) return a;
+  const merged: Interval[] = [];
+  let i = 0;
+  let j = 0;
+  for (;;) {
+    const left = a[i];
+    const right = b[j];
+    if (left === undefined && right === undefined) return mergeSorted(merged);
+    if (right === undefined || (left !== undefined && left.first <= right.first)) {
+      if (left !== undefined) merged.push(left);
+      i++;
+    } else {
+      merged.push(right);
+      j++;
+    }
+  }
+}
+
+/** Addresses in both. */
+export function intersectIntervals(a: Intervals, b: Intervals): Intervals {
+  const out: Interval[] = [];
+  let i = 0;
+  let j = 0;
+  for (let left = a[i], right = b[j]; left !== undefined && right !== undefined; left = a[i], right = b[j]) {
+    const first = higher(left.first, right.first);
+    const last = lower(left.last, right.last);
+    if (first <= last) out.push({ first, last });
+    if (left.last < right.last) i++;
+    else j++;
+  }
+  return out;
+}
+
+/** Addresses in `a` and not in `b`. */
+export function subtractIntervals(a: Intervals, b: Intervals): Intervals {
+  if (b.length === 0) return a;
+  const out: Interval[] = [];
+  let j = 0;
+  for (const { first, last } of a) {
+    let from = first;
+    for (let cut = b[j]; cut !== undefined && cut.first <= last; cut = b[j]) {
+      if (cut.first > from) out.push({ first: from, last: cut.first - 1n });
+      if (cut.last >= from) from = cut.last + 1n;
+      if (cut.last > last) break;
+      j++;
+    }
+    if (from <= last) out.push({ first: from, last });
+  }
+  return out;
+}
+
+/** The lower of two addresses. */
+export function lower(a: bigint, b: bigint): bigint {
+  if (a < b) return a;
+  return b;
+}
+
+/** The higher of two addresses. */
+export function higher(a: bigint, b: bigint): bigint {
+  if (a < b) return b;
+  return a;
+}
+
+function mergeSorted(sorted: readonly Interval[]): Intervals {
+  const out: Interval[] = [];
+  let current: Interval | null = null;
+  for (const next of sorted) {
+    if (current !== null && next.first <= current.last + 1n) {
+      if (next.last > current.last) current = { first: current.first, last: next.last };
+      continue;
+    }
+    if (current !== null) out.push(current);
+    current = { first: next.first, last: next.last };
+  }
+  if (current !== null) out.push(current);
+  return out;
+}

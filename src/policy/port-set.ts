@@ -1,0 +1,43 @@
+import type { PortRange } from '../model/port-range.ts';
+import type { Protocol } from '../model/state.ts';
+
+/** Ports as maximal ranges: ascending, disjoint, never adjacent. Protocol `other` has the single port 0. */
+export type PortSet = readonly PortRange[];
+
+/** The highest port of the protocol's universe: 65535, and 0 for `other`, which knows no ports. */
+export function lastPort(protocol: Protocol): number {
+  return protocol === 'other' ? 0 : 65_535;
+}
+
+/** No ports. */
+export const noPorts: PortSet = [];
+
+/** Whether both hold the same ports. */
+export function samePorts(a: PortSet, b: PortSet): boolean {
+  if (a === b) return true;
+  return a.length === b.length && a.every((range, i) => range.low === b[i]?.low && range.high === b[i]?.high);
+}
+
+/** How many ports. */
+export function countPorts(set: PortSet): number {
+  return set.reduce((sum, { low, high }) => sum + high - low + 1, 0);
+}
+
+/** Ports for which `keep(in a, in b)` holds; `keep(false, false)` must be false. */
+export function combinePorts(a: PortSet, b: PortSet, keep: (inA: boolean, inB: boolean) => boolean): PortSet {
+  const edges = [...new Set([...a, ...b].flatMap(({ low, high }) => [low, high + 1]))].sort((x, y) => x - y);
+  const out: { low: number; high: number }[] = [];
+  let i = 0;
+  let j = 0;
+  for (let e = 0; e + 1 < edges.length; e++) {
+    const low = edges[e] ?? 0;
+    const high = (edges[e + 1] ?? 0) - 1;
+    while ((a[i]?.high ?? Infinity) < low) i++;
+    while ((b[j]?.high ?? Infinity) < low) j++;
+    if (!keep((a[i]?.low ?? Infinity) <= low, (b[j]?.low ?? Infinity) <= low)) continue;
+    const previous = out.at(-1);
+    if (previous !== undefined && previous.high + 1 === low) previous.high = high;
+    else out.push({ low, high });
+  }
+  return out;
+}

@@ -1,0 +1,146 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { parseNetwork } from '../../src/model/address.ts';
+import type { Rule } from '../../src/model/rule.ts';
+import { effectOf } from '../../src/policy/effect.ts';
+import type { Traffic } from '../../src/policy/traffic.ts';
+import type { Packet } from '../../src/policy/verdict.ts';
+import { runs } from '../property/runs.ts';
+import { accepts, packetKey, packets, ruleArbitrary, rulesArbitrary, users } from './universe.ts';
+
+const sources = [null, ...users];
+
+/** Before and after share most rules, as plans do. */
+const pair = fc
+  .record({
+    kept: rulesArbitrary,
+    removed: fc.array(ruleArbitrary, { maxLength: 3 }),
+    created: fc.array(ruleArbitrary, { maxLength: 3 }),
+  })
+  .map(({ kept, removed, created }) => ({ before: [...kept, ...removed], after: [...created, ...kept] }));
+
+describe('effectOf', () => {
+  it('names exactly the packets whose verdict changes', () => {
+    fc.assert(
+      fc.property(pair, ({ before, after }) => {
+        const effect = effectOf(before, after);
+        const named = new Set([...before, ...after].map(({ userId }) => userId));
+        const opens: string[] = [];
+        const closes: string[] = [];
+        for (const packet of packets(sources.filter((user) => user === null || named.has(user)))) {
+          const [was, is] = [accepts(before, packet), accepts(after, packet)];
+          if (!was && is) opens.push(packetKey(packet));
+          if (was && !is) closes.push(packetKey(packet));
+        }
+        expect(expand(effect.opens)).toEqual(opens.sort());
+        expect(expand(effect.closes)).toEqual(closes.sort());
+      }),
+      { numRuns: runs(5000) },
+    );
+  });
+
+  it('renders canonically: the order of the inputs does not matter, destinations and ports are minimal and sorted', () => {
+    fc.assert(
+      fc.property(pair, fc.infiniteStream(fc.nat()), ({ before, after }, keys) => {
+        const effect = effectOf(before, after);
+        const shuffle = (rules: readonly Rule[]): readonly Rule[] =>
+          rules
+            .map((rule) => ({ rule, key: keys.next().value ?? 0 }))
+            .sort((a, b) => a.key - b.key)
+            .map(({ rule }) => rule);
+        expect(effectOf(shuffle(before), shuffle(after))).toEqual(effect);
+        for (const traffic of [effect.opens, effect.closes]) expectCanonical(traffic);
+      }),
+      { numRuns: runs(5000) },
+    );
+  });
+
+  it('is empty when a refactoring keeps the meaning', () => {
+    const half = (text: string): Rule => rule('drop', text);
+    expect(effectOf([rule('drop', '10.0.0.0/8')], [half('10.0.0.0/9'), half('10.128.0.0/9')])).toEqual({
+      opens: [],
+      closes: [],
+    });
+  });
+
+  it('counts a user who is named only before, and one who is named only after', () => {
+    const [alice, bob] = users;
+    const effect = effectOf([rule('drop', '10.0.0.1', alice)], [rule('drop', '10.0.0.1', bob)]);
+    expect(effect.opens.map(({ user }) => user)).toEqual([alice, alice, alice]);
+    expect(effect.closes.map(({ user }) => user)).toEqual([bob, bob, bob]);
+  });
+});
+
+function rule(action: 'accept' | 'drop', destination: string, userId: string | null = null): Rule {
+  const parsed = parseNetwork(destination);
+  if (!parsed.ok) throw new Error(parsed.error);
+  return { action, destination: parsed.value.network, ports: null, userId };
+}
+
+/** Every packet of the universe that the traffic holds; it must hold none beyond the universe's rules. */
+function expand(traffic: readonly Traffic[]): string[] {
+  const keys: string[] = [];
+  for (const { user, destinations, protocol, ports } of traffic) {
+    for (const { first, last, family } of destinations.map(network)) {
+      for (let address = first; address <= last; address++) {
+        const text = { family, prefix: family === 4 ? 32 : 128, first: address, last: address };
+        for (const { low, high } of ports ?? [{ low: 0, high: 0 }]) {
+          for (let port = low; port <= Math.min(high, 7); port++) {
+            keys.push(
+              packetKey({
+                user,
+                protocol,
+                port,
+                address: { ...text, text: networkText(family, address) },
+              } satisfies Packet),
+            );
+          }
+        }
+      }
+    }
+  }
+  return keys.sort();
+}
+
+function network(text: string) {
+  const parsed = parseNetwork(text);
+  if (!parsed.ok) throw new Error(`${text}: ${parsed.error}`);
+  expect(parsed.value.network.text).toBe(text);
+  return parsed.value.network;
+}
+
+function networkText(family: 4 | 6, address: bigint): string {
+  const text = family === 4 ? [24n, 16n, 8n, 0n].map((shift) => (address >> shift) & 255n).join('.') : hex(address);
+  return network(family === 4 ? text : canonical(text)).text;
+}
+
+function hex(address: bigint): string {
+  return Array.from({ length: 8 }, (_, i) => ((address >> BigInt(112 - 16 * i)) & 0xffffn).toString(16)).join(':');
+}
+
+function canonical(text: string): string {
+  const parsed = parseNetwork(text);
+  if (!parsed.ok) throw new Error(parsed.error);
+  return parsed.value.network.text;
+}
+
+function expectCanonical(traffic: readonly Traffic[]): void {
+  const groups = traffic.map(({ user, protocol, ports }) => JSON.stringify([user, protocol, ports]));
+  expect(new Set(groups).size).toBe(groups.length);
+  for (const { destinations, ports, protocol } of traffic) {
+    expect(ports === null).toBe(protocol === 'other');
+    for (const [i, range] of (ports ?? []).entries()) {
+      expect(range.low).toBeLessThanOrEqual(range.high);
+      if (i > 0) expect(range.low).toBeGreaterThan((ports?.[i - 1]?.high ?? 0) + 1);
+    }
+    const networks = destinations.map(network);
+    for (const [i, next] of networks.entries()) {
+      const previous = networks[i - 1];
+      if (previous === undefined || previous.family !== next.family) continue;
+      expect(previous.last < next.first).toBe(true);
+      const siblings =
+        previous.prefix === next.prefix && (previous.first ^ next.first) === previous.last - previous.first + 1n;
+      expect(siblings).toBe(false);
+    }
+  }
+}

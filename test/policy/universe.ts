@@ -1,0 +1,69 @@
+import fc from 'fast-check';
+import { makeNetwork, type Network } from '../../src/model/address.ts';
+import type { Ports } from '../../src/model/port-range.ts';
+import type { Rule } from '../../src/model/rule.ts';
+import type { Protocol } from '../../src/model/state.ts';
+import { matches, type Packet, rankOf } from '../../src/policy/verdict.ts';
+
+/** A universe small enough to try every packet: 8 addresses of each family, ports 0 to 6, three sources. */
+export const users = ['aaaaaaaa-0000-4000-8000-000000000001', 'bbbbbbbb-0000-4000-8000-000000000002'] as const;
+export const stranger = 'cccccccc-0000-4000-8000-000000000003';
+const bases = { 4: 0xc0000200n, 6: 0x20010db8000000000000000000000000n } as const;
+const highestPort = 6;
+
+const network: fc.Arbitrary<Network> = fc
+  .record({ family: fc.constantFrom(4, 6), offset: fc.bigInt(0n, 7n), size: fc.integer({ min: 0, max: 3 }) })
+  .map(({ family, offset, size }) => makeNetwork(family, bases[family] + offset, (family === 4 ? 32 : 128) - size));
+
+const ports: fc.Arbitrary<Ports | null> = fc.option(
+  fc
+    .record({
+      type: fc.constantFrom('tcp', 'udp'),
+      a: fc.integer({ min: 0, max: highestPort }),
+      b: fc.integer({ min: 0, max: highestPort }),
+    })
+    .map(({ type, a, b }) => ({ type, low: Math.min(a, b), high: Math.max(a, b) })),
+  { freq: 2 },
+);
+
+export const ruleArbitrary: fc.Arbitrary<Rule> = fc.record({
+  action: fc.constantFrom('accept', 'drop'),
+  destination: network,
+  ports,
+  userId: fc.constantFrom(null, null, ...users),
+});
+
+export const rulesArbitrary: fc.Arbitrary<readonly Rule[]> = fc.array(ruleArbitrary, { maxLength: 10 });
+
+/** Every packet of the universe, from nobody, the given users, and one address and port beyond all rules. */
+export function* packets(sources: readonly (string | null)[]): Generator<Packet> {
+  for (const user of sources) {
+    for (const family of [4, 6] as const) {
+      for (let offset = -1n; offset <= 8n; offset++) {
+        const address = makeNetwork(family, bases[family] + offset, family === 4 ? 32 : 128);
+        for (const protocol of ['tcp', 'udp', 'other'] as const) {
+          for (let port = 0; port <= (protocol === 'other' ? 0 : highestPort + 1); port++) {
+            yield { user, address, protocol, port };
+          }
+        }
+      }
+    }
+  }
+}
+
+/** The rule that decides, by trying them all: lowest rank first. */
+export function decidingRank(rules: readonly Rule[], packet: Packet): number {
+  return Math.min(8, ...rules.filter((rule) => matches(rule, packet)).map(rankOf));
+}
+
+/** The verdict, by trying all rules. */
+export function accepts(rules: readonly Rule[], packet: Packet): boolean {
+  return decidingRank(rules, packet) % 2 === 0;
+}
+
+/** A packet as a key for sets of packets. */
+export function packetKey({ user, address, protocol, port }: Packet): string {
+  return `${user} ${address.text} ${protocol} ${port}`;
+}
+
+export const protocols: readonly Protocol[] = ['tcp', 'udp', 'other'];
