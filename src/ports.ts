@@ -69,10 +69,22 @@ export interface SourceContent {
   readonly files: readonly SourceFile[];
 }
 
+/** What reading a source gave. Without content the problems say why. */
+export interface SourceReading {
+  readonly content: SourceContent | null;
+  readonly problems: readonly Problem[];
+  /** The revision that was seen, also when its content was not accepted (a commit with a bad signature). */
+  readonly observed?: string;
+}
+
 /** Where manifests come from. Problems (unreadable file, nothing there, too large) are collected, never thrown. */
 export interface Source {
   readonly description: string;
-  read(signal: AbortSignal): Promise<{ readonly content: SourceContent | null; readonly problems: readonly Problem[] }>;
+  read(signal: AbortSignal): Promise<SourceReading>;
+  /** The content of an earlier revision, without asking the remote; absent where only the newest can be read. */
+  readAt?(revision: string, signal: AbortSignal): Promise<SourceReading>;
+  /** Whether `to` holds `from` in its history; absent where revisions have no order (a directory). */
+  descends?(from: string, to: string, signal: AbortSignal): Promise<'yes' | 'no' | 'unknown'>;
 }
 
 /** Append-only record of steps before and after they are sent, synced to disk; holds no secret. */

@@ -1,0 +1,189 @@
+import type { Problem } from '../../model/problem.ts';
+import type { Result } from '../../model/result.ts';
+import { fail, ok } from '../../model/result.ts';
+import type { GitRemote, GitTarget } from './git-address.ts';
+import type { GitAccess, GitHome, GitRun } from './git-process.ts';
+import { gitEnvironment, remoteAccess, runGit } from './git-process.ts';
+import type { GitRepository } from './git-repository.ts';
+
+/** What stands behind the operator's ref on the remote: the commit, and the name to fetch it by. */
+export interface RemoteTip {
+  readonly commit: string;
+  readonly fetchName: string;
+}
+
+/** Calls that reach the remote, each under one deadline; failures are problems for a person. */
+export interface RemoteCalls {
+  tip(target: GitTarget, signal: AbortSignal): Promise<Result<RemoteTip, Problem>>;
+  /** Fetches the tip with at most `depth` commits, without blobs where the server can; gives whether blobs were left out. */
+  fetchTip(tip: RemoteTip, depth: number, signal: AbortSignal): Promise<Result<{ readonly partial: boolean }, Problem>>;
+  /** Fetches these objects, in one request. */
+  fetchObjects(ids: readonly string[], signal: AbortSignal): Promise<Result<null, Problem>>;
+  /** Fetches `commits` more of the history of what is here; null: all of it. */
+  deepen(tip: RemoteTip, commits: number | null, signal: AbortSignal): Promise<Result<null, Problem>>;
+}
+
+export interface RemoteSettings {
+  readonly remote: GitRemote;
+  readonly access: GitAccess;
+  readonly home: GitHome;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly timeoutMs: number;
+}
+
+/** The name under which a fetched tip is kept until it is checked. */
+export const incoming = 'refs/reconcile/incoming';
+
+const quiet = ['--quiet', '--no-tags', '--no-recurse-submodules', '--no-auto-maintenance', '--no-write-fetch-head'];
+const withoutBlobs = '--filter=blob:none';
+// Deepening is about ancestry alone: with this filter only commits travel.
+const commitsOnly = '--filter=tree:0';
+
+/** Builds the calls for one remote and the repository of our own. */
+export function remoteCalls(settings: RemoteSettings, repository: () => GitRepository): RemoteCalls {
+  const access = remoteAccess(settings.remote, settings.access, settings.home);
+  const env = { ...gitEnvironment(settings.home, settings.environment), ...access.env };
+  const run = async (args: readonly string[], signal: AbortSignal, stdin?: string, config: readonly string[] = []) => {
+    const folder = repository().folder;
+    const result = await runGit({
+      cwd: folder,
+      config: [`safe.directory=${folder}`, ...access.config, ...config],
+      args,
+      env: { ...env, GIT_DIR: folder },
+      timeoutMs: settings.timeoutMs,
+      maxOutput: 16_000_000,
+      signal,
+      ...(stdin === undefined ? {} : { stdin }),
+    });
+    const good = result.end === 'exit' && result.code === 0;
+    return good ? ok(result) : fail(remoteProblem(result, settings));
+  };
+  const partialFetch = 'remote.origin.promisor=true';
+  return {
+    tip: async (target, signal) => {
+      if (target.kind === 'commit') return ok({ commit: target.id, fetchName: target.id });
+      const patterns = target.names.flatMap((name) => (name === 'HEAD' ? [name] : [name, `${name}^{}`]));
+      const result = await run(['ls-remote', '--quiet', '--end-of-options', 'origin', ...patterns], signal);
+      return result.ok ? chooseTip(result.value.stdout.toString('utf8'), target.names) : result;
+    },
+    fetchTip: async (tip, depth, signal) => {
+      const spec = `+${tip.fetchName}:${incoming}`;
+      const args = ['fetch', ...quiet, withoutBlobs, `--depth=${depth}`, '--end-of-options', 'origin', spec];
+      const result = await run(args, signal, undefined, [partialFetch]);
+      if (!result.ok) return result;
+      return ok({ partial: !/filtering not recognized/.test(result.value.stderr) });
+    },
+    fetchObjects: async (ids, signal) => {
+      const args = ['fetch', ...quiet, withoutBlobs, '--stdin', '--end-of-options', 'origin'];
+      const result = await run(args, signal, `${ids.join('\n')}\n`, [partialFetch, 'fetch.negotiationAlgorithm=noop']);
+      return result.ok ? ok(null) : result;
+    },
+    deepen: async (tip, commits, signal) => {
+      const how = commits === null ? '--unshallow' : `--deepen=${commits}`;
+      const spec = `+${tip.fetchName}:${incoming}`;
+      const args = ['fetch', ...quiet, commitsOnly, how, '--end-of-options', 'origin', spec];
+      const result = await run(args, signal, undefined, [partialFetch]);
+      return result.ok ? ok(null) : result;
+    },
+  };
+}
+
+function chooseTip(text: string, names: readonly string[]): Result<RemoteTip, Problem> {
+  const ids = new Map<string, string>();
+  for (const line of text.split('\n')) {
+    const [id = '', name = ''] = line.split('\t');
+    if (/^[0-9a-f]{40,64}$/.test(id)) ids.set(name, id);
+  }
+  const found = names.filter((name) => ids.has(name));
+  const [name] = found;
+  if (name === undefined) {
+    return fail(
+      problem(
+        'git-ref-missing',
+        `the remote has no ${names.join(' or ')}`,
+        'push the ref, or correct --git-ref; nothing is deleted because of this',
+      ),
+    );
+  }
+  if (found.length > 1) {
+    return fail(
+      problem('git-ref-ambiguous', `the remote has ${found.join(' and ')}`, 'write the one you mean in full'),
+    );
+  }
+  return ok({ commit: ids.get(`${name}^{}`) ?? ids.get(name) ?? '', fetchName: name });
+}
+
+const causes: readonly (readonly [RegExp, string, string, string])[] = [
+  [
+    /could not read (Username|Password)|Authentication failed|Permission denied \(|HTTP Basic|requested URL returned error: 40[13]/i,
+    'git-auth',
+    'the Git remote did not accept the credentials',
+    'check --git-token-file (or --git-ssh-key-file): the token must be able to read the repository',
+  ],
+  [
+    /Host key verification failed|REMOTE HOST IDENTIFICATION/i,
+    'git-host-key',
+    'the Git server’s SSH host key is not in the known_hosts file',
+    'compare the key with the one its operator publishes and put it into --git-known-hosts',
+  ],
+  [
+    /No space left on device|Disk quota exceeded/i,
+    'git-disk-full',
+    'no space is left for the Git clone',
+    'free space in the state directory',
+  ],
+  [
+    /SSL|certificate|TLS/i,
+    'git-tls',
+    'the TLS certificate of the Git server was not accepted',
+    'check its certificate, or name its authority with --git-ca-file',
+  ],
+  [
+    /redirect/i,
+    'git-redirect',
+    'the Git server redirects to another address',
+    'write the new address in --git-url: credentials do not follow redirects',
+  ],
+  [
+    /couldn't find remote ref|not our ref|unadvertised object|no such remote ref/i,
+    'git-ref-missing',
+    'the remote does not have the ref or commit',
+    'correct --git-ref; nothing is deleted because of this',
+  ],
+  [
+    /not found|does not appear to be a git repository|returned error: 404/i,
+    'git-repository-missing',
+    'there is no Git repository at the address',
+    'check --git-url and that the credentials may see it',
+  ],
+];
+
+function remoteProblem(run: GitRun, settings: RemoteSettings): Problem {
+  if (run.end === 'timeout') {
+    const seconds = settings.timeoutMs / 1000;
+    return problem(
+      'git-timeout',
+      `the Git remote did not finish within ${seconds} s; git was ended`,
+      'it is tried again; raise --git-timeout if the network is slow',
+    );
+  }
+  if (run.end === 'aborted') return problem('git-aborted', 'the Git call was stopped', 'nothing to do');
+  if (run.end === 'too-much-output')
+    return problem('git-failed', 'the Git remote sent far too much', 'check --git-url');
+  if (run.end === 'not-started')
+    return problem('git-not-started', `git could not be started: ${run.stderr}`, 'install git');
+  const cause = causes.find(([pattern]) => pattern.test(run.stderr));
+  if (cause !== undefined) return problem(cause[1], `${cause[2]} (git: ${run.stderr.slice(0, 300)})`, cause[3]);
+  const broken =
+    /corrupt|bad object|invalid object|missing (?:blob|tree|commit)|unable to create .*\.lock|\.lock': File exists|packfile .* (?:cannot|does not)|inflate|not a git repository/i;
+  const code = broken.test(run.stderr) ? 'git-broken' : 'git-unreachable';
+  return problem(
+    code,
+    `the Git remote could not be read (git: ${run.stderr.slice(0, 300)})`,
+    'it is tried again; check the network and --git-url',
+  );
+}
+
+function problem(code: string, summary: string, hint: string): Problem {
+  return { code, severity: 'error', summary, hint };
+}

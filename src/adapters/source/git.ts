@@ -1,0 +1,323 @@
+import { createHash } from 'node:crypto';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { Limits } from '../../desired/context.ts';
+import type { Problem } from '../../model/problem.ts';
+import type { Result } from '../../model/result.ts';
+import { fail, ok } from '../../model/result.ts';
+import type { Source, SourceContent, SourceFile, SourceReading } from '../../ports.ts';
+import type { GitRemote, GitTarget } from './git-address.ts';
+import { hasControl } from './git-address.ts';
+import type { GitAccess, GitHome } from './git-process.ts';
+import { askpassScript } from './git-process.ts';
+import type { RemoteCalls, RemoteTip } from './git-remote.ts';
+import { incoming, remoteCalls } from './git-remote.ts';
+import type { GitRepository, TreeEntry } from './git-repository.ts';
+import { BrokenRepository, openRepository } from './git-repository.ts';
+import type { SignatureKeys } from './git-signature.ts';
+import { checkSignature } from './git-signature.ts';
+
+/** What a Git source is made from; every text in it has passed the checks of git-address.ts. */
+export interface GitSettings {
+  readonly remote: GitRemote;
+  readonly target: GitTarget;
+  /** Components of the path inside the repository. */
+  readonly path: readonly string[];
+  readonly access: GitAccess;
+  /** Commits must be signed by one of these keys; null: signatures are not looked at. */
+  readonly verify: SignatureKeys | null;
+  /** A private folder of this program; the clone lives in it and may be thrown away at any time. */
+  readonly stateFolder: string;
+  readonly limits: Limits;
+  /** Deadline of one call to the remote, ms. */
+  readonly timeoutMs: number;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+}
+
+/** A Git source, and what only the program's end needs. */
+export interface GitSource extends Source {
+  readAt(revision: string, signal: AbortSignal): Promise<SourceReading>;
+  descends(from: string, to: string, signal: AbortSignal): Promise<'yes' | 'no' | 'unknown'>;
+}
+
+// Deep enough that an ordinary push brings its own ancestry along.
+const depth = 20;
+const deepenBy = [100, 1000, null] as const;
+// Shallow fetches leave a pack each: a fresh clone from time to time is cheaper than repacking.
+const fetchesPerClone = 500;
+
+/**
+ * Manifests from a Git remote, read as objects from a bare repository of our own: no checkout, no hook, no filter, no
+ * submodule. The commit of the ref is asked for first, and only a new one is fetched. A clone that is locked or corrupt is
+ * discarded and fetched again.
+ */
+export function gitSource(settings: GitSettings): GitSource {
+  const state = path.resolve(settings.stateFolder);
+  const home: GitHome = { home: path.join(state, 'home'), askpass: path.join(state, 'askpass') };
+  const folder = path.join(state, 'clone.git');
+  let repository: GitRepository | null = null;
+  let cached: SourceContent | null = null;
+  let fetches = 0;
+  let tipSeen: RemoteTip | null = null;
+
+  const opened = (): GitRepository => {
+    if (repository === null) throw new BrokenRepository('the clone is not open');
+    return repository;
+  };
+  const calls = remoteCalls(
+    {
+      remote: settings.remote,
+      access: settings.access,
+      home,
+      environment: settings.environment,
+      timeoutMs: settings.timeoutMs,
+    },
+    opened,
+  );
+  const open = async (): Promise<GitRepository> => {
+    if (repository !== null) return repository;
+    await mkdir(home.home, { recursive: true, mode: 0o700 });
+    await writeFile(home.askpass, askpassScript, { mode: 0o700 });
+    repository = await openRepository(folder, settings.remote.url, home, settings.environment);
+    return repository;
+  };
+  const discard = async (): Promise<void> => {
+    repository = null;
+    fetches = 0;
+    await rm(folder, { recursive: true, force: true });
+  };
+  /** Runs `work`; when the clone turns out to be broken, throws it away and runs `work` once more on a fresh one. */
+  const withClone = async <T>(
+    work: (repo: GitRepository) => Promise<Result<T, Problem>>,
+  ): Promise<Result<T, Problem>> => {
+    for (let attempt = 0; ; attempt++) {
+      const result = await open().then(work).catch(asProblem);
+      if (result.ok || result.error.code !== 'git-broken' || attempt > 0) return result;
+      await discard().catch(() => undefined); // what cannot be removed shows again in the second attempt
+    }
+  };
+
+  const load = async (commit: string, signal: AbortSignal): Promise<Result<SourceContent, Problem>> => {
+    if (cached?.revision === commit) return ok(cached);
+    const result = await loadContent({ repository: opened(), calls, settings, commit, known: cached, signal });
+    if (result.ok) cached = result.value;
+    return result;
+  };
+
+  return {
+    description: `${settings.remote.url} ${settings.target.kind === 'commit' ? settings.target.id : (settings.target.names[0] ?? '')}`,
+    async read(signal) {
+      let observed: string | undefined;
+      const result = await withClone<SourceContent>(async (repo) => {
+        const tip = await calls.tip(settings.target, signal);
+        if (!tip.ok) return tip;
+        tipSeen = tip.value;
+        const fetched = await fetchNew(repo, calls, tip.value, signal);
+        if (!fetched.ok) return fetched;
+        if (fetched.value.fetched) fetches += 1;
+        const commit = fetched.value.commit;
+        observed = commit;
+        if (settings.verify !== null) {
+          const refusal = await checkSignature(repo, commit, settings.verify, home.home);
+          if (refusal !== null) return fail(refusal);
+        }
+        const content = await load(commit, signal);
+        if (content.ok) await repo.setRef(`refs/reconcile/have/${commit}`, commit);
+        return content;
+      });
+      if (fetches > fetchesPerClone) await discard();
+      return { ...reading(result), ...(observed === undefined ? {} : { observed }) };
+    },
+    async readAt(revision, signal) {
+      const result = await withClone<SourceContent>(async (repo) => {
+        if (!/^[0-9a-f]{40,64}$/.test(revision)) return fail(problem('git-revision', 'not a commit id', ''));
+        if ((await repo.commitOf(`refs/reconcile/have/${revision}`)) === null) {
+          return fail(
+            problem(
+              'git-revision',
+              `commit ${revision.slice(0, 12)} is not in the clone`,
+              'it is fetched with the next read',
+            ),
+          );
+        }
+        return load(revision, signal);
+      });
+      return reading(result);
+    },
+    async descends(from, to, signal) {
+      const result = await withClone<'yes' | 'no' | 'unknown'>(async (repo) => {
+        if (await repo.isAncestor(from, to)) return ok('yes');
+        for (const commits of deepenBy) {
+          if (!repo.isShallow()) return ok('no');
+          if (tipSeen === null) return ok('unknown');
+          const deepened = await calls.deepen(tipSeen, commits, signal);
+          if (!deepened.ok) return deepened;
+          if (await repo.isAncestor(from, to)) return ok('yes');
+        }
+        return ok(repo.isShallow() ? 'unknown' : 'no');
+      });
+      return result.ok ? result.value : 'unknown';
+    },
+  };
+}
+
+async function fetchNew(
+  repo: GitRepository,
+  calls: RemoteCalls,
+  tip: RemoteTip,
+  signal: AbortSignal,
+): Promise<Result<{ readonly commit: string; readonly fetched: boolean }, Problem>> {
+  const have = await repo.commitOf(`refs/reconcile/have/${tip.commit}`);
+  if (have !== null) return ok({ commit: have, fetched: false });
+  const fetched = await calls.fetchTip(tip, depth, signal);
+  if (!fetched.ok) return fetched;
+  // The ref may have moved since it was asked for: what was fetched is what counts.
+  const commit = await repo.commitOf(incoming);
+  if (commit === null)
+    return fail(problem('git-ref-missing', 'the ref does not stand for a commit', 'correct --git-ref'));
+  return ok({ commit, fetched: true });
+}
+
+interface Load {
+  readonly repository: GitRepository;
+  readonly calls: RemoteCalls;
+  readonly settings: GitSettings;
+  readonly commit: string;
+  readonly known: SourceContent | null;
+  readonly signal: AbortSignal;
+}
+
+async function loadContent(load: Load): Promise<Result<SourceContent, Problem>> {
+  const { repository, settings, commit, signal } = load;
+  const tree = await findTree(repository, commit, settings.path);
+  if (!tree.ok) return tree;
+  const chosen = chooseFiles(await repository.listTree(tree.value, true), settings.limits);
+  if (!chosen.ok) return chosen;
+  const ids = [...new Set(chosen.value.map((entry) => entry.id))];
+  const missing = await repository.missingBelow(tree.value);
+  const absent = ids.filter((id) => missing.has(id));
+  if (absent.length > 0) {
+    const fetched = await load.calls.fetchObjects(absent, signal);
+    if (!fetched.ok) return fetched;
+  }
+  let blobs: readonly Buffer[];
+  try {
+    blobs = await repository.readBlobs(ids, settings.limits.totalBytes, signal);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    return fail(
+      problem(
+        'too-large',
+        `the manifests are larger than ${settings.limits.totalBytes} bytes together`,
+        'narrow --git-path',
+      ),
+    );
+  }
+  const byId = new Map(ids.map((id, index) => [id, blobs[index] ?? Buffer.alloc(0)]));
+  const files: SourceFile[] = [];
+  for (const entry of chosen.value) {
+    const bytes = byId.get(entry.id) ?? Buffer.alloc(0);
+    const bad = fileProblem(entry.path, bytes, settings.limits);
+    if (bad !== null) return fail(bad);
+    files.push({ path: entry.path, bytes, hash: createHash('sha256').update(bytes).digest('hex') });
+  }
+  return ok({ revision: commit, files });
+}
+
+async function findTree(
+  repo: GitRepository,
+  commit: string,
+  parts: readonly string[],
+): Promise<Result<string, Problem>> {
+  let tree = commit;
+  const walked: string[] = [];
+  for (const part of parts) {
+    walked.push(part);
+    const entry = (await repo.listTree(tree, false)).find((one) => one.path === part);
+    if (entry?.type !== 'tree') {
+      const what = entry === undefined ? 'is not there' : 'is not a directory';
+      return fail(
+        problem(
+          'git-path-missing',
+          `${walked.join('/')} ${what} in commit ${commit.slice(0, 12)}`,
+          'correct --git-path; nothing is deleted because of this',
+        ),
+      );
+    }
+    tree = entry.id;
+  }
+  return ok(tree);
+}
+
+/** Regular files named *.yaml or *.yml outside hidden folders, sorted by path. A link or submodule of that name is a problem. */
+function chooseFiles(entries: readonly TreeEntry[], limits: Limits): Result<readonly TreeEntry[], Problem> {
+  const chosen: TreeEntry[] = [];
+  for (const entry of entries) {
+    const parts = entry.path.split('/');
+    if (!/\.ya?ml$/.test(entry.path) || parts.some((part) => part.startsWith('.'))) continue;
+    if (hasControl(entry.path) || parts.includes('..') || entry.path.includes('\uFFFD')) {
+      return fail(
+        problem('unsafe-file-name', 'a manifest’s file name holds control characters or is not UTF-8', 'rename it'),
+      );
+    }
+    if (entry.mode === '120000' || entry.type !== 'blob') {
+      const what = entry.type === 'blob' ? 'a symbolic link' : 'a submodule';
+      return fail(
+        problem('not-a-regular-file', `${entry.path} is ${what}, which is not followed`, 'commit the file itself'),
+      );
+    }
+    if (parts.length > limits.depth) {
+      return fail(problem('too-deep', `${entry.path} lies deeper than ${limits.depth} folders`, 'move it up'));
+    }
+    chosen.push(entry);
+    if (chosen.length > limits.files) {
+      return fail(problem('too-many-files', `there are more than ${limits.files} manifests`, 'narrow --git-path'));
+    }
+  }
+  if (chosen.length === 0) {
+    return fail(
+      problem(
+        'no-manifests',
+        'there are no *.yaml or *.yml files at the path',
+        'correct --git-path; nothing is deleted because of this',
+      ),
+    );
+  }
+  return ok(chosen.sort((a, b) => (a.path < b.path ? -1 : 1)));
+}
+
+function fileProblem(name: string, bytes: Buffer, limits: Limits): Problem | null {
+  if (bytes.length > limits.fileBytes) {
+    return problem('too-large', `${name} is larger than ${limits.fileBytes} bytes`, 'split it');
+  }
+  if (bytes.subarray(0, 40).toString('latin1').startsWith('version https://git-lfs.github.com/')) {
+    return problem('git-lfs', `${name} is stored in Git LFS, which is not fetched`, 'commit the file itself');
+  }
+  return null;
+}
+
+function reading(result: Result<SourceContent, Problem>): SourceReading {
+  return result.ok ? { content: result.value, problems: [] } : { content: null, problems: [result.error] };
+}
+
+function asProblem(error: unknown): { readonly ok: false; readonly error: Problem } {
+  if (error instanceof BrokenRepository) {
+    return fail(
+      problem('git-broken', `the clone cannot be read (${error.message})`, 'it is discarded and fetched again'),
+    );
+  }
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  if (code === 'ENOSPC' || code === 'EDQUOT') {
+    return fail(problem('git-disk-full', 'no space is left for the Git clone', 'free space in the state directory'));
+  }
+  if (/^E[A-Z]+$/.test(code)) {
+    return fail(
+      problem('git-state', `the state directory cannot be used (${code})`, 'check that it exists and may be written'),
+    );
+  }
+  throw error;
+}
+
+function problem(code: string, summary: string, hint: string): Problem {
+  return { code, severity: 'error', summary, hint };
+}

@@ -1,0 +1,181 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { GitSettings, GitSource } from '../../../src/adapters/source/git.ts';
+import { gitSource } from '../../../src/adapters/source/git.ts';
+import { parseGitPath, parseRef, parseRemote } from '../../../src/adapters/source/git-address.ts';
+import { defaultLimits } from '../../../src/desired/context.ts';
+import type { GitHost, Upstream } from '../../controller/support/git-host.ts';
+import { makeUpstream, serveGit } from '../../controller/support/git-host.ts';
+
+const signal = new AbortController().signal;
+const rule =
+  'apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: web}\nspec: {action: accept, destination: 10.0.0.1}\n';
+
+let upstream: Upstream;
+let host: GitHost;
+let state: string;
+
+beforeEach(async () => {
+  upstream = makeUpstream();
+  host = await serveGit(upstream);
+  state = mkdtempSync(path.join(tmpdir(), 'git-state-'));
+});
+
+afterEach(async () => {
+  await host.close();
+  upstream.remove();
+  rmSync(state, { recursive: true, force: true });
+});
+
+function source(overrides: Partial<GitSettings> & { readonly ref?: string; readonly at?: string } = {}): GitSource {
+  const remote = parseRemote(`${host.url}/repo.git`, ['http']);
+  const target = parseRef(overrides.ref ?? 'main');
+  const parts = parseGitPath(overrides.at ?? '');
+  if (!remote.ok || !target.ok || !parts.ok) throw new Error('bad test settings');
+  return gitSource({
+    remote: remote.value,
+    target: target.value,
+    path: parts.value,
+    access: {},
+    verify: null,
+    stateFolder: state,
+    limits: defaultLimits,
+    timeoutMs: 20_000,
+    environment: process.env,
+    ...overrides,
+  });
+}
+
+function texts(reading: Awaited<ReturnType<GitSource['read']>>): Record<string, string> {
+  return Object.fromEntries(
+    (reading.content?.files ?? []).map((file) => [file.path, Buffer.from(file.bytes).toString()]),
+  );
+}
+
+describe('a Git source', () => {
+  it('reads the manifests of a branch as objects, without a checkout', async () => {
+    const commit = upstream.commit({
+      'rules/web.yaml': rule,
+      'rules/b.yml': 'b: 1\n',
+      'README.md': 'x',
+      '.github/ci.yaml': 'x',
+    });
+    const reading = await source().read(signal);
+    expect(reading.problems).toEqual([]);
+    expect(reading.content?.revision).toBe(commit);
+    expect(texts(reading)).toEqual({ 'rules/b.yml': 'b: 1\n', 'rules/web.yaml': rule });
+    expect(existsSync(path.join(state, 'clone.git', 'rules'))).toBe(false);
+  });
+
+  it('asks the remote for the commit and fetches nothing while it stays', async () => {
+    upstream.commit({ 'web.yaml': rule });
+    const git = source();
+    await git.read(signal);
+    host.requests.length = 0;
+    const again = await git.read(signal);
+    expect(again.problems).toEqual([]);
+    expect(texts(again)).toEqual({ 'web.yaml': rule });
+    expect(host.requests.map((request) => request.split('?')[0])).toEqual([
+      'GET /repo.git/info/refs',
+      'POST /repo.git/git-upload-pack',
+    ]);
+  });
+
+  it('sees a push, a deleted file and a change of one file among others', async () => {
+    upstream.commit({ 'a.yaml': 'a: 1\n', 'b.yaml': 'b: 1\n' });
+    const git = source();
+    await git.read(signal);
+    upstream.commit({ 'a.yaml': null, 'b.yaml': 'b: 2\n', 'c.yaml': 'c: 3\n' });
+    expect(texts(await git.read(signal))).toEqual({ 'b.yaml': 'b: 2\n', 'c.yaml': 'c: 3\n' });
+  });
+
+  it('reads only below its path, which counts as the root', async () => {
+    upstream.commit({ 'net/prod/a.yaml': 'a: 1\n', 'net/dev/b.yaml': 'b: 1\n', 'c.yaml': 'c: 1\n' });
+    expect(texts(await source({ at: 'net/prod' }).read(signal))).toEqual({ 'a.yaml': 'a: 1\n' });
+  });
+
+  it('follows tags, full names, HEAD and commit ids', async () => {
+    const first = upstream.commit({ 'a.yaml': 'a: 1\n' });
+    upstream.git('tag', '-a', 'v1', '-m', 'v1');
+    upstream.git('push', '-q', 'origin', 'v1');
+    const second = upstream.commit({ 'a.yaml': 'a: 2\n' });
+    for (const [ref, commit] of [
+      ['v1', first],
+      ['refs/tags/v1', first],
+      [first, first],
+      ['HEAD', second],
+      ['refs/heads/main', second],
+    ] as const) {
+      const reading = await source({ ref }).read(signal);
+      expect([ref, reading.problems, reading.content?.revision]).toEqual([ref, [], commit]);
+    }
+  });
+
+  it('works with a server that cannot leave out blobs', async () => {
+    const plain = makeUpstream({ filter: false, anyId: false });
+    const server = await serveGit(plain);
+    try {
+      plain.commit({ 'a.yaml': 'a: 1\n' });
+      const remote = parseRemote(`${server.url}/repo.git`, ['http']);
+      if (!remote.ok) throw new Error(remote.error);
+      const git = source({ remote: remote.value });
+      expect(texts(await git.read(signal))).toEqual({ 'a.yaml': 'a: 1\n' });
+      plain.commit({ 'b.yaml': 'b: 1\n' });
+      expect(texts(await git.read(signal))).toEqual({ 'a.yaml': 'a: 1\n', 'b.yaml': 'b: 1\n' });
+    } finally {
+      await server.close();
+      plain.remove();
+    }
+  });
+
+  it('reads an applied revision from its clone while the remote is away, also after a restart', async () => {
+    const first = upstream.commit({ 'a.yaml': 'a: 1\n' });
+    const git = source();
+    await git.read(signal);
+    upstream.commit({ 'a.yaml': 'a: 2\n' });
+    await git.read(signal);
+    host.mode = 'black-hole';
+    expect(texts(await source().readAt(first, signal))).toEqual({ 'a.yaml': 'a: 1\n' });
+  });
+
+  it('tells whether a commit descends from another, however far apart', async () => {
+    const first = upstream.commit({ 'a.yaml': 'a: 0\n' });
+    for (let index = 1; index <= 130; index++) upstream.git('commit', '-q', '--allow-empty', '-m', `${index}`);
+    const last = upstream.commit({ 'a.yaml': 'a: 1\n' });
+    const git = source();
+    await git.read(signal);
+    expect(await git.descends(first, last, signal)).toBe('yes');
+    expect(await git.descends(last, first, signal)).toBe('no');
+    upstream.git('checkout', '-q', '--orphan', 'other');
+    const other = upstream.commit({ 'a.yaml': 'a: 3\n' });
+    expect((await git.read(signal)).content?.revision).toBe(other);
+    expect(await git.descends(last, other, signal)).toBe('no');
+  });
+
+  it('keeps blobs it does not need on the server', async () => {
+    const big = 'x'.repeat(300_000);
+    upstream.commit({ 'a.yaml': 'a: 1\n', 'big.bin': big });
+    const git = source();
+    await git.read(signal);
+    const packs = upstream.git('-C', path.join(state, 'clone.git'), 'count-objects', '-v');
+    expect(Number(/size-pack: (\d+)/.exec(packs)?.[1])).toBeLessThan(20);
+  });
+
+  it('reads the token file for each request and keeps the token off disk and out of arguments', async () => {
+    upstream.commit({ 'a.yaml': 'a: 1\n' });
+    host.password = 'canary-1';
+    const tokenFile = path.join(state, 'token');
+    writeFileSync(tokenFile, 'canary-1\n');
+    const git = source({ access: { tokenFile } });
+    expect((await git.read(signal)).problems).toEqual([]);
+    host.password = 'canary-2';
+    expect((await git.read(signal)).problems.map((problem) => problem.code)).toEqual(['git-auth']);
+    writeFileSync(tokenFile, 'canary-2\n');
+    expect((await git.read(signal)).problems).toEqual([]);
+    const config =
+      readFileSync(path.join(state, 'clone.git', 'config'), 'utf8') + readFileSync(path.join(state, 'askpass'), 'utf8');
+    expect(config).not.toContain('canary');
+  });
+});
