@@ -1,7 +1,9 @@
 import type { Profile } from '../model/profile.ts';
+import type { Result } from '../model/result.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Clock, Journal, LiveApi, Logger } from '../ports.ts';
 import type { Outcome } from './outcome.ts';
+import type { ReadFailure } from './read.ts';
 
 /** Limits of an apply; all times in ms. */
 export interface ApplyLimits {
@@ -15,7 +17,7 @@ export interface ApplyLimits {
   readonly totalTimeoutMs: number;
   /** Attempts for what is safe to repeat. Default 5. */
   readonly attempts: number;
-  /** Passes that one apply may take when a plan met something it did not know of. Default 3. */
+  /** Plans that one apply may run when a plan met something it did not know of. Default 3. */
   readonly replans: number;
 }
 
@@ -29,6 +31,15 @@ export const defaultApplyLimits: ApplyLimits = {
   replans: 3,
 };
 
+/** How to plan again. */
+export interface ReplanRequest {
+  readonly signal: AbortSignal;
+  /** The server turned out to refuse collisions, whatever the profile says. */
+  readonly refusesCollisions: boolean;
+  /** Rules that the server should list now: a list that is suddenly much shorter is read twice. */
+  readonly knownRules: number;
+}
+
 /** What an apply runs with. */
 export interface ApplyContext {
   readonly api: LiveApi;
@@ -40,7 +51,13 @@ export interface ApplyContext {
   /** Aborting stops before the next step; open gaps are closed first. */
   readonly stop: AbortSignal;
   /** Reads the live state and plans again with the same input; used to verify and after surprises. */
-  readonly replan: (signal: AbortSignal) => Promise<Plan>;
+  readonly replan: (request: ReplanRequest) => Promise<Result<Plan, ReadFailure>>;
+  /** The operator allows a Configuration that leaves no way to sign in. */
+  readonly allowLockout: boolean;
+  /** The server was seen down before this apply: writes first wait until its filter is expected to be rebuilt. */
+  readonly afterOutage: boolean;
+  /** Keys (`ruleKey`) of rules whose gap an earlier run left open: created before anything else. */
+  readonly closeFirst: ReadonlySet<string>;
   /** Called as each step ends, for progress. */
   readonly onOutcome?: (outcome: Outcome) => void;
 }

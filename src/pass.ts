@@ -1,0 +1,66 @@
+import type { ApplyLimits } from './apply/context.ts';
+import type { ApplyReport, Outcome } from './apply/outcome.ts';
+import type { ReadFailure } from './apply/read.ts';
+import type { Desired, DesiredContext } from './desired/context.ts';
+import type { Problem } from './model/problem.ts';
+import type { DesiredState, LiveState } from './model/state.ts';
+import type { PlanOptions } from './plan/input.ts';
+import type { Plan } from './plan/plan.ts';
+import type { Clock, Journal, LiveApi, Logger, Source, SourceContent } from './ports.ts';
+
+/** Everything one pass works with; the same for `--plan`, an apply and the controller. */
+export interface PassDependencies {
+  readonly source: Source;
+  readonly api: LiveApi;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly journal: Journal | null;
+  /** How manifests are read; users are asked from the API when manifests name any by e-mail. */
+  readonly desired: Omit<DesiredContext, 'usersByEmail'>;
+  /** The state last applied, when known. */
+  readonly base: DesiredState | null;
+  readonly options: PlanOptions;
+  readonly limits: ApplyLimits;
+  readonly memory: PassMemory;
+  /** Aborting ends reading at once, and writing before the next step (open gaps are closed first). */
+  readonly stop: AbortSignal;
+  /** Called as each step ends, for progress. */
+  readonly onOutcome?: (outcome: Outcome) => void;
+}
+
+/** What an earlier pass knew. Nothing depends on it being there; `emptyMemory` is a first run. */
+export interface PassMemory {
+  /** Number of live rules then; null: no record. */
+  readonly knownRules: number | null;
+  /** The server was unreachable then: its packet filter may be rebuilding now. */
+  readonly serverWasDown: boolean;
+  /** Keys (`ruleKey`) of rules whose gap was open when the journal ended: created before anything else. */
+  readonly openGaps: ReadonlySet<string>;
+}
+
+/** The memory of a first run. */
+export const emptyMemory: PassMemory = { knownRules: null, serverWasDown: false, openGaps: new Set() };
+
+/** Decides whether a plan that no guard refused is applied: shows it, asks, compares a digest. */
+export type Approve = (plan: Plan) => Promise<boolean>;
+
+/**
+ * Where a pass ended. `invalid`: the source or the manifests have errors; `unreadable`: no live state (see `failure`);
+ * `refused`: a guard (see `plan.refusals`); `in-sync`: nothing to write; `planned`: only a plan was asked for; `declined`: not
+ * approved; `applied`: written (see `apply.end` for how that went).
+ */
+export type PassEnd = 'invalid' | 'unreadable' | 'refused' | 'in-sync' | 'planned' | 'declined' | 'applied';
+
+/** All that a pass found and did, as far as it came. */
+export interface PassResult {
+  readonly end: PassEnd;
+  readonly content: SourceContent | null;
+  readonly desired: Desired | null;
+  readonly live: LiveState | null;
+  readonly plan: Plan | null;
+  readonly apply: ApplyReport | null;
+  /** Why the live state could not be read; null unless `end` is `unreadable`. */
+  readonly failure: ReadFailure | null;
+  /** Of every stage, sorted, each once. */
+  readonly problems: readonly Problem[];
+}
