@@ -139,7 +139,7 @@ const causes: readonly (readonly [RegExp, string, string, string])[] = [
     'check its certificate, or name its authority with --git-ca-file',
   ],
   [
-    /redirect/i,
+    /redirect|returned error: 30\d/i,
     'git-redirect',
     'the Git server redirects to another address',
     'write the new address in --git-url: credentials do not follow redirects',

@@ -42,6 +42,7 @@ export function makeUpstream(options: { readonly filter?: boolean; readonly anyI
       stdio: ['ignore', 'pipe', 'pipe'],
     }).trim();
   execFileSync('git', ['init', '-q', '--bare', '-b', 'main', bare], { env });
+  execFileSync('git', ['-C', bare, 'config', 'receive.denyDeleteCurrent', 'ignore'], { env });
   execFileSync('git', ['-C', bare, 'config', 'uploadpack.allowFilter', String(options.filter ?? true)], { env });
   execFileSync('git', ['-C', bare, 'config', 'uploadpack.allowAnySHA1InWant', String(options.anyId ?? true)], { env });
   execFileSync('git', ['init', '-q', '-b', 'main', work], { env });
