@@ -1,0 +1,172 @@
+import type { Family } from '../model/address.ts';
+import { isModifiedInPlace, type LiveRule, type Rule, ruleKey } from '../model/rule.ts';
+import { effectOf } from '../policy/effect.ts';
+import type { Effect } from '../policy/traffic.ts';
+import { compareSets, type MissingRule } from './compare.ts';
+import { rulesOf } from './elements.ts';
+import {
+  compareFindings,
+  countFindings,
+  type EnforcementReport,
+  type Finding,
+  type RuleNames,
+  type RuleRef,
+} from './report.ts';
+import { type Reach, restrictEffect } from './restrict.ts';
+import { attributeSurplus, type Leftover } from './stale.ts';
+import { examineStructure, type Structure, type StructureDefect } from './structure.ts';
+import { chainNameOf, type FilterTable, setNameOf, type Unknown } from './table.ts';
+
+/** What a check compares. */
+export interface CheckInput {
+  readonly live: readonly LiveRule[];
+  readonly table: FilterTable;
+  readonly names: RuleNames;
+}
+
+/** A finding before its share of the traffic is known. */
+interface Draft extends Omit<Finding, 'effect'> {
+  readonly reaches: readonly Reach[];
+}
+
+/** Compares the kernel's table with the live rules, as sets of traffic. Equal inputs in any order give equal reports. */
+export function checkEnforcement({ live, table, names }: CheckInput): EnforcementReport {
+  const difference = compareSets(live, table);
+  const structure = examineStructure(live, table);
+  const refer = (rule: LiveRule): RuleRef => referTo(rule, names);
+  const drafts = [
+    ...difference.missing
+      .filter(({ kind }) => !structure.chainless(kind.userId))
+      .map((missing) => missingFinding(missing, refer)),
+    ...attributeSurplus(live, difference).map((leftover) => surplusFinding(leftover, refer)),
+    ...structure.defects.map((defect) => structureFinding(defect, live, refer)),
+    ...table.unknown.map(unknownFinding),
+  ];
+  const agrees = drafts.every((draft) => draft.kind === 'unknown');
+  const effect = agrees ? noEffect : trafficOf(live, table, structure);
+  const findings = drafts
+    .map(({ reaches, ...draft }): Finding => ({ ...draft, effect: restrictEffect(effect, reaches) }))
+    .sort(compareFindings);
+  return {
+    state: findings.length === 0 ? 'enforced' : 'differs',
+    message: null,
+    findings,
+    counts: countFindings(findings),
+    effect,
+    liveRules: live.length,
+    elements: table.elementCount,
+  };
+}
+
+/** The report for a kernel without the table: nothing is filtered. */
+export function tableMissing(live: readonly LiveRule[], names: RuleNames): EnforcementReport {
+  return checkEnforcement({ live, names, table: { sets: new Map(), chains: new Map(), unknown: [], elementCount: 0 } });
+}
+
+const noEffect: Effect = { opens: [], closes: [] };
+
+function trafficOf(live: readonly LiveRule[], table: FilterTable, structure: Structure): Effect {
+  const kernel: Rule[] = [];
+  for (const { kind, elements } of table.sets.values()) {
+    if (structure.reaches(kind)) for (const element of elements) kernel.push(...rulesOf(element, kind));
+  }
+  return effectOf(
+    live.map(({ rule }) => rule),
+    kernel,
+  );
+}
+
+function referTo(live: LiveRule, names: RuleNames): RuleRef {
+  const key = ruleKey(live.rule);
+  const named = names.get(key);
+  return { id: live.id, key, name: named?.name ?? null, place: named?.place ?? null };
+}
+
+function reachesOf(rules: readonly Rule[]): readonly Reach[] {
+  return rules.map((rule) => ({ type: 'rule', rule }));
+}
+
+function missingFinding({ live, kind, parts }: MissingRule, refer: (live: LiveRule) => RuleRef): Draft {
+  const rules = parts.flatMap((part) => rulesOf(part, kind));
+  const ref = refer(live);
+  const elements = rules.map(ruleKey);
+  const whole = elements.length === 1 && elements[0] === ref.key;
+  const why = isModifiedInPlace(live) ? '; it was changed in place, which never reaches the kernel' : '';
+  const summary = whole
+    ? `${titleOf(ref)} is not in the kernel${why}`
+    : `${titleOf(ref)} is only partly in the kernel, ${elements.join(', ')} is not${why}`;
+  return { kind: 'missing', summary, rules: [ref], elements, reaches: reachesOf(rules) };
+}
+
+function surplusFinding({ rules, leftBy }: Leftover, refer: (live: LiveRule) => RuleRef): Draft {
+  const elements = rules.map(ruleKey);
+  const base = { elements, reaches: reachesOf(rules) };
+  if (leftBy === null) {
+    return {
+      ...base,
+      kind: 'extra',
+      rules: [],
+      summary: `the kernel holds ${elements.join(', ')}, which no live rule asks for`,
+    };
+  }
+  const ref = refer(leftBy);
+  const summary = `the kernel still holds ${elements.join(', ')}, left behind when ${titleOf(ref)} was changed in place`;
+  return { ...base, kind: 'stale', rules: [ref], summary };
+}
+
+function structureFinding(
+  defect: StructureDefect,
+  live: readonly LiveRule[],
+  refer: (live: LiveRule) => RuleRef,
+): Draft {
+  const { kind, userId, family, set } = defect;
+  const concerns = (entry: LiveRule): boolean =>
+    (kind === 'table-missing' || entry.rule.userId === userId) &&
+    (family === null || entry.rule.destination.family === family) &&
+    (set === null || (entry.rule.action === set.action && (entry.rule.ports !== null) === set.withPorts));
+  const rules = live.filter(concerns).map(refer);
+  const reaches: readonly Reach[] = kind === 'order' ? [] : [{ type: 'scope', userId, family }];
+  return { kind, summary: structureSummary(defect, rules.length), rules, elements: [], reaches };
+}
+
+function structureSummary({ kind, userId, family, set }: StructureDefect, count: number): string {
+  const chain = chainNameOf(userId);
+  const rules = count === 1 ? 'one live rule has' : `${count} live rules have`;
+  switch (kind) {
+    case 'table-missing':
+      return `the kernel has no forward chain of Firezone's: nothing is filtered, ${rules} no effect`;
+    case 'user-chain-missing':
+      return `the chain ${chain} is missing: ${rules} no effect`;
+    case 'jump-missing':
+      return `nothing jumps to the chain ${chain} for ${familyName(family)}: ${rules} no effect`;
+    case 'verdict-missing':
+      return `the chain ${chain} has no rule for the set ${set === null ? '' : setNameOf(set)}: ${rules} no effect`;
+    case 'order':
+      return `the rules of the chain ${chain} stand in another order than Firezone's: verdicts may differ from what is foretold`;
+  }
+}
+
+function familyName(family: Family | null): string {
+  return family === 4 ? 'IPv4' : 'IPv6';
+}
+
+function unknownFinding({ what, name, detail }: Unknown): Draft {
+  const where =
+    what === 'element'
+      ? `element of the set ${name}`
+      : what === 'rule'
+        ? `rule of the chain ${name}`
+        : `${what} ${name}`;
+  return {
+    kind: 'unknown',
+    summary: `unknown ${where} in the table inet firezone: ${detail}`,
+    rules: [],
+    elements: [],
+    reaches: [],
+  };
+}
+
+function titleOf({ name, key, place }: RuleRef): string {
+  if (name === null) return `the rule ${key}`;
+  return place === null ? `${name} (${key})` : `${name} (${key}, ${place.file}:${place.line})`;
+}

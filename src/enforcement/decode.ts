@@ -1,0 +1,139 @@
+import type { Family } from '../model/address.ts';
+import { fail, ok, type Result } from '../model/result.ts';
+import { decodeElement, member } from './elements.ts';
+import {
+  type ChainRule,
+  chainUser,
+  deviceSetOf,
+  type FilterElement,
+  type FilterSet,
+  type FilterTable,
+  setKindOf,
+  type Unknown,
+} from './table.ts';
+
+interface Draft {
+  readonly sets: Map<string, FilterSet>;
+  readonly chains: Map<string, ChainRule[]>;
+  readonly unknown: Unknown[];
+}
+
+/**
+ * Decodes the output of `nft -j list table inet firezone` (observed: recordings/nft_table). What is not known becomes an
+ * `Unknown`; the result fails only when the text as a whole is not such a list.
+ */
+export function decodeTable(body: unknown): Result<FilterTable, string> {
+  const items = member(body, 'nftables');
+  if (!Array.isArray(items)) return fail('the output of nft is not a list of objects under "nftables"');
+  const draft: Draft = { sets: new Map(), chains: new Map(), unknown: [] };
+  if (!items.some((item) => member(item, 'table') !== undefined)) return fail('the output of nft holds no table');
+  for (const item of items) decodeItem(item, draft);
+  for (const item of items) decodeRule(member(item, 'rule'), draft);
+  let elementCount = 0;
+  for (const set of draft.sets.values()) elementCount += set.elements.length;
+  return ok({ ...draft, elementCount });
+}
+
+function decodeItem(item: unknown, draft: Draft): void {
+  const set = member(item, 'set');
+  const chain = member(item, 'chain');
+  if (set !== undefined) decodeSet(set, draft);
+  else if (chain !== undefined) decodeChain(chain, draft);
+  else if (!['metainfo', 'table', 'rule'].some((known) => member(item, known) !== undefined)) {
+    draft.unknown.push({ what: 'object', name: Object.keys(Object(item)).join(', '), detail: shorten(item) });
+  }
+}
+
+function decodeSet(set: unknown, draft: Draft): void {
+  const name = String(member(set, 'name'));
+  if (deviceSetOf(name) !== null) return;
+  const kind = setKindOf(name);
+  const elem = member(set, 'elem') ?? [];
+  if (kind === null || !Array.isArray(elem)) {
+    draft.unknown.push({ what: 'set', name, detail: shorten(set) });
+    return;
+  }
+  const elements: FilterElement[] = [];
+  for (const value of elem) {
+    const element = decodeElement(value, kind);
+    if (element === null) draft.unknown.push({ what: 'element', name, detail: shorten(value) });
+    else elements.push(element);
+  }
+  draft.sets.set(name, { name, kind, elements });
+}
+
+function decodeChain(chain: unknown, draft: Draft): void {
+  const name = String(member(chain, 'name'));
+  const isForward = name === 'forward' && member(chain, 'hook') === 'forward' && member(chain, 'policy') === 'accept';
+  if (isForward || chainUser(name) !== null) draft.chains.set(name, []);
+  else if (name !== 'postrouting') draft.unknown.push({ what: 'chain', name, detail: shorten(chain) });
+}
+
+/** Rules of `postrouting` masquerade and decide nothing (observed: recordings/nft_table). */
+function decodeRule(rule: unknown, draft: Draft): void {
+  if (rule === undefined) return;
+  const chain = String(member(rule, 'chain'));
+  if (chain === 'postrouting') return;
+  const decoded = meaningOf(member(rule, 'expr'));
+  const rules = draft.chains.get(chain);
+  if (decoded !== null && rules !== undefined) rules.push(decoded);
+  else draft.unknown.push({ what: 'rule', name: chain, detail: shorten(member(rule, 'expr')) });
+}
+
+/**
+ * A jump is `ip saddr @userU_ip_devices jump userU`; a verdict is `ip daddr [. l4proto . th dport] @SET iifname WG
+ * accept|drop`. Any other form, a negation or a further condition, has no known meaning here.
+ */
+function meaningOf(expr: unknown): ChainRule | null {
+  if (!Array.isArray(expr)) return null;
+  const last: unknown = expr.at(-1);
+  const conditions = expr.slice(0, -1).map((entry: unknown) => member(entry, 'match'));
+  if (conditions.some((condition) => member(condition, 'op') !== '==')) return null;
+  const target = member(member(last, 'jump'), 'target');
+  if (typeof target === 'string') return jumpOf(conditions, target);
+  const action = last !== null && member(last, 'accept') !== undefined ? 'accept' : 'drop';
+  if (member(last, action) === undefined || conditions.length !== 2) return null;
+  const set = setReference(conditions[0]);
+  const kind = set === null ? null : setKindOf(set);
+  if (set === null || kind === null || kind.action !== action) return null;
+  const left = member(conditions[0], 'left');
+  const fits = kind.withPorts
+    ? matchesConcat(left, kind.family)
+    : fieldOf(left) === (kind.family === 4 ? 'ip.daddr' : 'ip6.daddr');
+  const onInterface = member(member(member(conditions[1], 'left'), 'meta'), 'key') === 'iifname';
+  return fits && onInterface ? { type: 'verdict', set, kind } : null;
+}
+
+function jumpOf(conditions: readonly unknown[], target: string): ChainRule | null {
+  const set = conditions.length === 1 ? setReference(conditions[0]) : null;
+  const devices = set === null ? null : deviceSetOf(set);
+  if (devices === null || chainUser(target) !== devices.userId) return null;
+  if (fieldOf(member(conditions[0], 'left')) !== (devices.family === 4 ? 'ip.saddr' : 'ip6.saddr')) return null;
+  return { type: 'jump', ...devices };
+}
+
+function matchesConcat(left: unknown, family: Family): boolean {
+  const parts = member(left, 'concat');
+  return (
+    Array.isArray(parts) &&
+    parts.length === 3 &&
+    fieldOf(parts[0]) === (family === 4 ? 'ip.daddr' : 'ip6.daddr') &&
+    member(member(parts[1], 'meta'), 'key') === 'l4proto' &&
+    fieldOf(parts[2]) === 'th.dport'
+  );
+}
+
+function fieldOf(left: unknown): string {
+  const payload = member(left, 'payload');
+  return `${String(member(payload, 'protocol'))}.${String(member(payload, 'field'))}`;
+}
+
+function setReference(condition: unknown): string | null {
+  const right = member(condition, 'right');
+  return typeof right === 'string' && right.startsWith('@') ? right.slice(1) : null;
+}
+
+function shorten(value: unknown): string {
+  const text = JSON.stringify(value) ?? '';
+  return text.length > 160 ? `${text.slice(0, 160)}…` : text;
+}

@@ -1,0 +1,83 @@
+import { type Family, makeNetwork, parseNetwork, width } from '../model/address.ts';
+import type { Ports } from '../model/port-range.ts';
+import type { Rule } from '../model/rule.ts';
+import type { FilterElement, SetKind } from './table.ts';
+
+type Interval = readonly [first: bigint, last: bigint];
+
+/**
+ * Decodes one element of a set as `nft -j` prints it: `"a"`, `{prefix}`, `{range}`, `{concat: [address, protocol, port]}`,
+ * each also inside `{elem: {val}}`. Null when it is anything else, of another family, or not tcp or udp.
+ */
+export function decodeElement(value: unknown, kind: SetKind): FilterElement | null {
+  const plain = member(member(value, 'elem'), 'val') ?? value;
+  const concat = member(plain, 'concat');
+  if (!kind.withPorts) {
+    const addresses = concat === undefined ? addressInterval(plain, kind.family) : null;
+    return addresses === null ? null : { first: addresses[0], last: addresses[1], ports: null };
+  }
+  if (!Array.isArray(concat) || concat.length !== 3) return null;
+  const addresses = addressInterval(concat[0], kind.family);
+  const ports = portsOf(concat[1], concat[2]);
+  return addresses === null || ports === null ? null : { first: addresses[0], last: addresses[1], ports };
+}
+
+/** The rules that mean exactly what an element of such a set does: one for each CIDR of its interval. */
+export function rulesOf(element: FilterElement, kind: SetKind): readonly Rule[] {
+  const rules: Rule[] = [];
+  for (let first = element.first; first <= element.last; ) {
+    const prefix = widestPrefix(kind.family, first, element.last);
+    const destination = makeNetwork(kind.family, first, prefix);
+    rules.push({ action: kind.action, destination, ports: element.ports, userId: kind.userId });
+    first = destination.last + 1n;
+  }
+  return rules;
+}
+
+function widestPrefix(family: Family, first: bigint, last: bigint): number {
+  let host = 0;
+  while (host < width(family)) {
+    const size = 1n << BigInt(host + 1);
+    if (first % size !== 0n || first + size - 1n > last) break;
+    host++;
+  }
+  return width(family) - host;
+}
+
+function addressInterval(value: unknown, family: Family): Interval | null {
+  if (typeof value === 'string') return intervalOfText(value, family);
+  const addr = member(member(value, 'prefix'), 'addr');
+  const len = member(member(value, 'prefix'), 'len');
+  if (typeof addr === 'string' && typeof len === 'number') return intervalOfText(`${addr}/${len}`, family);
+  const range = member(value, 'range');
+  if (!Array.isArray(range) || typeof range[0] !== 'string' || typeof range[1] !== 'string') return null;
+  const low = intervalOfText(range[0], family);
+  const high = intervalOfText(range[1], family);
+  return low === null || high === null || low[0] > high[1] ? null : [low[0], high[1]];
+}
+
+function intervalOfText(text: string, family: Family): Interval | null {
+  const parsed = parseNetwork(text);
+  if (!parsed.ok || parsed.value.network.family !== family) return null;
+  return [parsed.value.network.first, parsed.value.network.last];
+}
+
+function portsOf(protocol: unknown, value: unknown): Ports | null {
+  const type = protocol === 'tcp' || protocol === 6 ? 'tcp' : protocol === 'udp' || protocol === 17 ? 'udp' : null;
+  const range = member(value, 'range');
+  const low = typeof value === 'number' ? value : Array.isArray(range) ? range[0] : null;
+  const high = typeof value === 'number' ? value : Array.isArray(range) ? range[1] : null;
+  if (type === null || !isPort(low) || !isPort(high) || low > high) return null;
+  return { type, low, high };
+}
+
+function isPort(value: unknown): value is number {
+  return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 65535;
+}
+
+/** A member of an object; undefined when the value is no object or has none of that name. */
+export function member(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? (value as Readonly<Record<string, unknown>>)[name]
+    : undefined;
+}

@@ -1,0 +1,111 @@
+import type { Place } from '../model/problem.ts';
+import { compareText } from '../model/problem.ts';
+import type { DesiredRule } from '../model/rule.ts';
+import { ruleKey } from '../model/rule.ts';
+import type { Effect } from '../policy/traffic.ts';
+
+/**
+ * How the kernel can differ from the live rules. `missing`: a live rule that the kernel does not hold, or not all of it;
+ * `stale`: what a rule changed in place left behind; `extra`: an element that no live rule explains; then the chains and
+ * their rules, without which elements decide nothing; `unknown`: something this program has no meaning for.
+ */
+export type FindingKind =
+  | 'missing'
+  | 'stale'
+  | 'extra'
+  | 'user-chain-missing'
+  | 'jump-missing'
+  | 'verdict-missing'
+  | 'order'
+  | 'table-missing'
+  | 'unknown';
+
+/** A live rule as a person knows it. `name` and `place` are null when no manifest names the rule. */
+export interface RuleRef {
+  readonly id: string;
+  readonly key: string;
+  readonly name: string | null;
+  readonly place: Place | null;
+}
+
+/** One difference. `effect.opens` is traffic that the live rules drop and the kernel lets pass because of it. */
+export interface Finding {
+  readonly kind: FindingKind;
+  /** One sentence for a person. */
+  readonly summary: string;
+  /** The live rules concerned: for `stale` the rule that was changed in place. */
+  readonly rules: readonly RuleRef[];
+  /** What the kernel lacks (`missing`) or holds too much (`stale`, `extra`), as canonical keys of rules. */
+  readonly elements: readonly string[];
+  readonly effect: Effect;
+}
+
+/** How many findings there are of each sort. */
+export interface FindingCounts {
+  readonly missing: number;
+  readonly stale: number;
+  readonly extra: number;
+  /** Chains, jumps, verdict rules, order, unknown things. */
+  readonly structure: number;
+}
+
+/** What a check of the kernel found. `unreadable`: the table could not be read, `message` says why and what to do. */
+export interface EnforcementReport {
+  readonly state: 'enforced' | 'differs' | 'unreadable';
+  readonly message: string | null;
+  readonly findings: readonly Finding[];
+  readonly counts: FindingCounts;
+  /** The whole difference in traffic: what the live rules drop and the kernel accepts (opens), and the reverse. */
+  readonly effect: Effect;
+  readonly liveRules: number;
+  /** Elements in the kernel; grows while the server rebuilds its filter. */
+  readonly elements: number;
+}
+
+/** A rule's name and place in the manifests, by its canonical key. */
+export type RuleNames = ReadonlyMap<string, { readonly name: string; readonly place: Place }>;
+
+/** The names of desired rules, for findings; of equal rules the first. */
+export function ruleNames(rules: readonly DesiredRule[]): RuleNames {
+  const names = new Map<string, { name: string; place: Place }>();
+  for (const { rule, name, place } of rules) {
+    const key = ruleKey(rule);
+    if (!names.has(key)) names.set(key, { name, place });
+  }
+  return names;
+}
+
+/** A report that says only why the kernel could not be asked. */
+export function unreadable(message: string, liveRules: number): EnforcementReport {
+  const counts = { missing: 0, stale: 0, extra: 0, structure: 0 };
+  const effect = { opens: [], closes: [] };
+  return { state: 'unreadable', message, findings: [], counts, effect, liveRules, elements: 0 };
+}
+
+const kindOrder: readonly FindingKind[] = [
+  'table-missing',
+  'user-chain-missing',
+  'jump-missing',
+  'verdict-missing',
+  'order',
+  'missing',
+  'stale',
+  'extra',
+  'unknown',
+];
+
+/** The one order of findings: by kind, the structure first, then by text. */
+export function compareFindings(a: Finding, b: Finding): number {
+  return (
+    kindOrder.indexOf(a.kind) - kindOrder.indexOf(b.kind) ||
+    compareText(a.elements[0] ?? '', b.elements[0] ?? '') ||
+    compareText(a.summary, b.summary)
+  );
+}
+
+/** Counts findings by sort. */
+export function countFindings(findings: readonly Finding[]): FindingCounts {
+  const count = (kind: FindingKind): number => findings.filter((finding) => finding.kind === kind).length;
+  const [missing, stale, extra] = [count('missing'), count('stale'), count('extra')];
+  return { missing, stale, extra, structure: findings.length - missing - stale - extra };
+}

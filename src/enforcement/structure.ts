@@ -1,0 +1,112 @@
+import type { Family } from '../model/address.ts';
+import { compareText } from '../model/problem.ts';
+import type { LiveRule } from '../model/rule.ts';
+import { type ChainRule, chainNameOf, chainUser, type FilterTable, type SetKind, setNameOf } from './table.ts';
+
+/** A defect of the chains: without them the elements of a set decide nothing. */
+export interface StructureDefect {
+  readonly kind: 'user-chain-missing' | 'jump-missing' | 'verdict-missing' | 'order' | 'table-missing';
+  readonly userId: string | null;
+  /** Null: both families. */
+  readonly family: Family | null;
+  /** For `verdict-missing`: the set whose elements decide nothing. */
+  readonly set: SetKind | null;
+}
+
+/** The chains' defects, and which sets take part in verdicts. */
+export interface Structure {
+  readonly defects: readonly StructureDefect[];
+  readonly reaches: (kind: SetKind) => boolean;
+  /** Whether the user's chain (null: the whole table) is missing, so that its rules need no findings of their own. */
+  readonly chainless: (userId: string | null) => boolean;
+}
+
+/** Examines the chains of all users who have live rules or a chain or sets of their own. */
+export function examineStructure(rules: readonly LiveRule[], table: FilterTable): Structure {
+  const forward = table.chains.get('forward');
+  if (forward === undefined) {
+    const defect = { kind: 'table-missing', userId: null, family: null, set: null } as const;
+    return { defects: [defect], reaches: () => false, chainless: () => true };
+  }
+  const needed = neededSets(rules, table);
+  const defects: StructureDefect[] = [];
+  const unreached = new Set<string>();
+  for (const [userId, kinds] of needed) {
+    const found = examineScope(userId, kinds, table);
+    defects.push(...found);
+    for (const kind of kinds) if (found.some((defect) => cutsOff(defect, kind))) unreached.add(setNameOf(kind));
+  }
+  for (const [name, chain] of table.chains) {
+    const userId = chainUser(name);
+    if (!isInOrder(chain)) defects.push({ kind: 'order', userId, family: null, set: null });
+  }
+  return {
+    defects,
+    reaches: (kind) => !unreached.has(setNameOf(kind)),
+    chainless: (userId) => !table.chains.has(chainNameOf(userId)),
+  };
+}
+
+function cutsOff(defect: StructureDefect, kind: SetKind): boolean {
+  if (defect.kind === 'order' || (defect.family !== null && defect.family !== kind.family)) return false;
+  return defect.set === null || setNameOf(defect.set) === setNameOf(kind);
+}
+
+/** The sets that matter, by user: those of live rules, and those with elements. */
+function neededSets(rules: readonly LiveRule[], table: FilterTable): ReadonlyMap<string | null, readonly SetKind[]> {
+  const kinds = new Map<string, SetKind>();
+  for (const { rule } of rules) {
+    const { userId, destination, action } = rule;
+    const kind: SetKind = { userId, family: destination.family, action, withPorts: rule.ports !== null };
+    kinds.set(setNameOf(kind), kind);
+  }
+  for (const set of table.sets.values()) if (set.elements.length > 0) kinds.set(set.name, set.kind);
+  const needed = new Map<string | null, SetKind[]>();
+  for (const name of [...kinds.keys()].sort(compareText)) {
+    const kind = kinds.get(name);
+    if (kind === undefined) continue;
+    const group = needed.get(kind.userId) ?? [];
+    group.push(kind);
+    needed.set(kind.userId, group);
+  }
+  return needed;
+}
+
+function examineScope(
+  userId: string | null,
+  kinds: readonly SetKind[],
+  table: FilterTable,
+): readonly StructureDefect[] {
+  const chain = table.chains.get(chainNameOf(userId));
+  if (chain === undefined) return [{ kind: 'user-chain-missing', userId, family: null, set: null }];
+  const defects: StructureDefect[] = [];
+  const forward = table.chains.get('forward') ?? [];
+  for (const family of [4, 6] as const) {
+    if (userId === null || !kinds.some((kind) => kind.family === family)) continue;
+    const jumps = forward.some((rule) => rule.type === 'jump' && rule.userId === userId && rule.family === family);
+    if (!jumps) defects.push({ kind: 'jump-missing', userId, family, set: null });
+  }
+  for (const kind of kinds) {
+    const name = setNameOf(kind);
+    if (!table.sets.has(name) || chain.some((rule) => rule.type === 'verdict' && rule.set === name)) continue;
+    defects.push({ kind: 'verdict-missing', userId, family: kind.family, set: kind });
+  }
+  return defects;
+}
+
+/**
+ * Whether verdicts fall in the order that the policy engine foretells: in each family jumps to users' chains first, then
+ * port accept, port drop, accept, drop (observed: recordings/packet_filter_sets).
+ */
+function isInOrder(chain: readonly ChainRule[]): boolean {
+  return ([4, 6] as const).every((family) => {
+    const ranks = chain.map((rule) => rankOf(rule, family)).filter((rank) => rank !== null);
+    return ranks.every((rank, index) => index === 0 || rank >= (ranks[index - 1] ?? 0));
+  });
+}
+
+function rankOf(rule: ChainRule, family: Family): number | null {
+  if ((rule.type === 'jump' ? rule.family : rule.kind.family) !== family) return null;
+  if (rule.type === 'jump') return 0;
+  return 1 + (rule.kind.withPorts ? 0 : 2) + (rule.kind.action === 'accept' ? 0 : 1);
+}

@@ -1,0 +1,85 @@
+import type { Family } from '../model/address.ts';
+import type { Ports } from '../model/port-range.ts';
+import type { Action } from '../model/rule.ts';
+
+/** One element of a set: an interval of addresses, for port sets with one transport protocol and its ports. */
+export interface FilterElement {
+  readonly first: bigint;
+  readonly last: bigint;
+  readonly ports: Ports | null;
+}
+
+/** What the name of a set says: whose traffic, which family, what happens, and whether ports count. */
+export interface SetKind {
+  readonly userId: string | null;
+  readonly family: Family;
+  readonly action: Action;
+  readonly withPorts: boolean;
+}
+
+/** A set that holds the elements of rules (observed: recordings/nft_table). */
+export interface FilterSet {
+  readonly name: string;
+  readonly kind: SetKind;
+  readonly elements: readonly FilterElement[];
+}
+
+/** A rule of the `forward` chain or of a user's chain, as far as its meaning is known. */
+export type ChainRule =
+  | { readonly type: 'jump'; readonly userId: string; readonly family: Family }
+  | { readonly type: 'verdict'; readonly set: string; readonly kind: SetKind };
+
+/** Something in the table that this program has no meaning for: shown to a person, never guessed at. */
+export interface Unknown {
+  readonly what: 'chain' | 'set' | 'element' | 'rule' | 'object';
+  readonly name: string;
+  readonly detail: string;
+}
+
+/** The kernel's table `inet firezone`, decoded. Chains and sets by name; the rules of a chain in the kernel's order. */
+export interface FilterTable {
+  readonly sets: ReadonlyMap<string, FilterSet>;
+  readonly chains: ReadonlyMap<string, readonly ChainRule[]>;
+  readonly unknown: readonly Unknown[];
+  /** Elements in all rule sets: grows while the server rebuilds its filter. */
+  readonly elementCount: number;
+}
+
+const uuid = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}';
+const ruleSetName = new RegExp(`^(?:user(${uuid})_)?(ip6?)_(accept|drop)(_layer4)?$`);
+const deviceSetName = new RegExp(`^user(${uuid})_(ip6?)_devices$`);
+const userChainName = new RegExp(`^user(${uuid})$`);
+
+/** The kind of a set that holds rules, by its name; null for another name. */
+export function setKindOf(name: string): SetKind | null {
+  const match = ruleSetName.exec(name);
+  if (match === null) return null;
+  return {
+    userId: match[1] ?? null,
+    family: match[2] === 'ip' ? 4 : 6,
+    action: match[3] === 'accept' ? 'accept' : 'drop',
+    withPorts: match[4] !== undefined,
+  };
+}
+
+/** The name of the set that holds rules of this kind. */
+export function setNameOf(kind: SetKind): string {
+  const family = kind.family === 4 ? 'ip' : 'ip6';
+  return `${kind.userId === null ? '' : `user${kind.userId}_`}${family}_${kind.action}${kind.withPorts ? '_layer4' : ''}`;
+}
+
+/** Owner and family of a set that holds the addresses of a user's devices; null for another name. */
+export function deviceSetOf(name: string): { readonly userId: string; readonly family: Family } | null {
+  const match = deviceSetName.exec(name);
+  return match?.[1] === undefined ? null : { userId: match[1], family: match[2] === 'ip' ? 4 : 6 };
+}
+
+/** The user that a chain belongs to; null for another chain. */
+export function chainUser(name: string): string | null {
+  return userChainName.exec(name)?.[1] ?? null;
+}
+
+/** The name of a user's chain; the chain of the global rules is `forward`. */
+export function chainNameOf(userId: string | null): string {
+  return userId === null ? 'forward' : `user${userId}`;
+}
