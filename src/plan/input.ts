@@ -38,6 +38,8 @@ export interface PlanInput {
   readonly live: LiveState;
   /** The state last applied, when known: names carry their live rules over edits, and changes get an origin. */
   readonly base: DesiredState | null;
+  /** Whether the base is known to have been applied completely (a record of it, not a Git ref): what is missing then drifted. */
+  readonly baseApplied?: boolean;
   readonly profile: Profile;
   readonly scope: Scope;
   readonly options: PlanOptions;

@@ -1,0 +1,66 @@
+import type { ConfigurationField } from '../model/configuration.ts';
+import type { Problem } from '../model/problem.ts';
+import { diffConfiguration } from './diff-configuration.ts';
+import type { PlanInput } from './input.ts';
+import { configurationOrigin } from './origin.ts';
+import type { ConfigurationChange } from './plan.ts';
+
+/** What happens to the Configuration. */
+export interface ConfigurationDecision {
+  readonly change: ConfigurationChange;
+  /** The managed fields that differ and can be sent; empty unless the action is `update`. */
+  readonly sent: readonly ConfigurationField[];
+  readonly problems: readonly Problem[];
+}
+
+/**
+ * Decides about the Configuration; null when it is not managed, not in scope or was not read.
+ *
+ * | managed fields                                              | action | reason         | sent               |
+ * |-------------------------------------------------------------|--------|----------------|--------------------|
+ * | all agree                                                   | keep   | in-sync        | none               |
+ * | some differ                                                 | update | differs        | those that differ  |
+ * | the rest differs only in, or cannot be sent without, secrets that are not available here | skip | unknown-secret | none |
+ */
+export function decideConfiguration(input: PlanInput): ConfigurationDecision | null {
+  const desired = input.desired.configuration;
+  const live = input.live.configuration;
+  if (desired === null || live === null || !input.scope.configuration) return null;
+  const diffs = diffConfiguration(desired, live, input.options.fingerprintKey);
+  const sent = diffs.filter(({ state }) => state === 'differs').map(({ field }) => field);
+  const origin = sent.length === 0 ? null : configurationOrigin(desired, input.base, sent);
+  const change: ConfigurationChange = {
+    kind: 'Configuration',
+    action: sent.length > 0 ? 'update' : diffs.length > 0 ? 'skip' : 'keep',
+    via: sent.length > 0 ? 'patch' : null,
+    reason: sent.length > 0 ? 'differs' : diffs.length > 0 ? 'unknown-secret' : 'in-sync',
+    ...(origin === null ? {} : { origin }),
+    name: desired.name,
+    id: live.id,
+    fields: Object.fromEntries(diffs.map(({ field, change: shown }) => [field, shown])),
+    source: desired.place,
+    desired,
+    live,
+  };
+  const problems = diffs.flatMap(({ field, state }) =>
+    state === 'hidden' || state === 'blocked'
+      ? [unknownSecret(field, state, desired.places[field] ?? desired.place)]
+      : [],
+  );
+  return { change, sent, problems };
+}
+
+function unknownSecret(
+  field: ConfigurationField,
+  state: 'hidden' | 'blocked',
+  place: NonNullable<Problem['place']>,
+): Problem {
+  const differs = state === 'blocked' ? 'differs' : 'may differ';
+  return {
+    code: 'unknown-secret',
+    severity: state === 'blocked' ? 'warning' : 'note',
+    summary: `\`${field}\` ${differs}, but a secret in it is not available here, so it is not sent.`,
+    hint: 'Provide the secret where the plan is applied; a plan without it shows the field as unknown.',
+    place,
+  };
+}

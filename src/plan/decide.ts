@@ -1,0 +1,145 @@
+import { compareText } from '../model/problem.ts';
+import { compareRules, type DesiredRule, isModifiedInPlace, type LiveRule, type Rule, ruleKey } from '../model/rule.ts';
+import type { LiveState } from '../model/state.ts';
+import { type BaseRules, indexBase } from './base.ts';
+import { fieldsOfCreate, fieldsOfDelete, fieldsOfUpdate, noFields } from './fields.ts';
+import type { PlanInput } from './input.ts';
+import { type Matching, matchRules, type Pair } from './match.ts';
+import { ruleOrigin } from './origin.ts';
+import type { RuleChange } from './plan.ts';
+import { inScope } from './scope.ts';
+
+/**
+ * Decides one action for each object: every desired rule and every live rule, in canonical order.
+ *
+ * | desired | live | condition                                            | action | reason            |
+ * |---------|------|------------------------------------------------------|--------|-------------------|
+ * | yes     | no   |                                                      | create | desired-only      |
+ * | yes     | yes  | equal, a base is known and lacks the rule            | keep   | adopted           |
+ * | yes     | yes  | equal, modified in place, replacement asked for      | update | modified-in-place |
+ * | yes     | yes  | equal otherwise                                      | keep   | in-sync           |
+ * | yes     | yes  | different                                            | update | differs           |
+ * | no      | yes  | out of scope                                         | skip   | out-of-scope      |
+ * | no      | yes  | pruning off                                          | skip   | prune-off         |
+ * | no      | yes  | second copy of a desired rule                        | delete | duplicate         |
+ * | no      | yes  | otherwise                                            | delete | not-desired       |
+ */
+export function decideRules(input: PlanInput): readonly RuleChange[] {
+  const base = indexBase(input.base);
+  const mine = input.live.rules.filter(({ rule }) => inScope(rule, input.scope));
+  const matching = matchRules({
+    desired: input.desired.rules,
+    live: mine,
+    base: input.base,
+    pairByRelation: input.options.prune === 'all',
+  });
+  const decided = decideMatching(matching, input, base);
+  const outside = mine.length === input.live.rules.length ? [] : outOfScope(input.live, mine);
+  return [...decided, ...outside].sort(compareChanges);
+}
+
+function decideMatching(matching: Matching, input: PlanInput, base: BaseRules | null): readonly RuleChange[] {
+  return [
+    ...matching.pairs.map((pair) => decidePair(pair, input, base)),
+    ...matching.desiredOnly.map((rule) => decideCreate(rule, input, base)),
+    ...matching.liveOnly.map((live) => decideSurplus(live, matching.duplicates.has(live), input, base)),
+  ];
+}
+
+function decidePair(pair: Pair, input: PlanInput, base: BaseRules | null): RuleChange {
+  const { desired, live } = pair;
+  const common = { kind: 'Rule', name: desired.name, id: live.id, desired, live, source: desired.place } as const;
+  if (!pair.equal) {
+    const fields = fieldsOfUpdate(live, desired.rule);
+    const via = input.profile.ruleUpdates;
+    return { ...common, action: 'update', via, reason: 'differs', fields, ...origin(desired, live, input, base) };
+  }
+  if (replacesModified(live, input)) {
+    const drift = base === null ? {} : { origin: 'drift' as const };
+    return { ...common, action: 'update', via: 'replace', reason: 'modified-in-place', fields: noFields, ...drift };
+  }
+  const adopted = base !== null && !base.byKey.has(ruleKey(desired.rule));
+  return { ...common, action: 'keep', via: null, reason: adopted ? 'adopted' : 'in-sync', fields: noFields };
+}
+
+function replacesModified(live: LiveRule, { options, profile }: PlanInput): boolean {
+  return options.replaceModified && profile.filter !== null && isModifiedInPlace(live);
+}
+
+function decideCreate(desired: DesiredRule, input: PlanInput, base: BaseRules | null): RuleChange {
+  return {
+    kind: 'Rule',
+    action: 'create',
+    via: null,
+    reason: 'desired-only',
+    ...origin(desired, null, input, base),
+    name: desired.name,
+    id: null,
+    fields: fieldsOfCreate(desired.rule),
+    source: desired.place,
+    desired,
+    live: null,
+  };
+}
+
+function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, base: BaseRules | null): RuleChange {
+  const known = base?.byKey.get(ruleKey(live.rule));
+  const common = {
+    kind: 'Rule',
+    via: null,
+    name: known?.name ?? null,
+    id: live.id,
+    source: known?.place ?? null,
+    desired: null,
+    live,
+  } as const;
+  if (input.options.prune === 'none') return { ...common, action: 'skip', reason: 'prune-off', fields: noFields };
+  const reason = duplicate ? 'duplicate' : 'not-desired';
+  const who = duplicate && base !== null ? { origin: 'drift' as const } : origin(null, live, input, base);
+  return { ...common, action: 'delete', reason, ...who, fields: fieldsOfDelete(live) };
+}
+
+function origin(
+  desired: DesiredRule | null,
+  live: LiveRule | null,
+  input: PlanInput,
+  base: BaseRules | null,
+): Pick<RuleChange, 'origin'> {
+  if (base === null) return {};
+  return { origin: ruleOrigin({ desired, live, base, applied: input.baseApplied === true }) };
+}
+
+function outOfScope({ rules }: LiveState, mine: readonly LiveRule[]): readonly RuleChange[] {
+  const owned = new Set(mine);
+  return rules
+    .filter((live) => !owned.has(live))
+    .map((live) => ({
+      kind: 'Rule',
+      action: 'skip',
+      via: null,
+      reason: 'out-of-scope',
+      name: null,
+      id: live.id,
+      fields: noFields,
+      source: null,
+      desired: null,
+      live,
+    }));
+}
+
+/** Canonical order of rule changes: what it is about, then the action, then the name, then (exact duplicates) the id. */
+function compareChanges(a: RuleChange, b: RuleChange): number {
+  return (
+    compareRules(ruleOf(a), ruleOf(b)) ||
+    compareText(a.action, b.action) ||
+    compareText(a.name ?? '', b.name ?? '') ||
+    compareText(a.id ?? '', b.id ?? '')
+  );
+}
+
+/** The rule that a change is about: the desired one where there is one. */
+export function ruleOf(change: RuleChange): Rule {
+  const about = change.desired ?? change.live;
+  if (about === null) throw new Error('a rule change names a desired or a live rule');
+  return about.rule;
+}

@@ -1,0 +1,125 @@
+import {
+  type ConfigurationField,
+  type ConfigurationFields,
+  configurationFields,
+  type DesiredConfiguration,
+  type LiveConfiguration,
+  type Logo,
+  type OidcProvider,
+  type SamlProvider,
+} from '../model/configuration.ts';
+import { compareText } from '../model/problem.ts';
+import { type FingerprintKey, Secret, type SecretComparison } from '../model/secret.ts';
+import type { FieldChange, FieldValue } from './plan.ts';
+
+/**
+ * How a managed field compares. `hidden`: it differs at most in secrets that are not available here; `blocked`: it differs
+ * otherwise too, but cannot be sent without such a secret.
+ */
+export type FieldState = 'same' | 'differs' | 'hidden' | 'blocked';
+
+export interface ConfigurationFieldDiff {
+  readonly field: ConfigurationField;
+  readonly state: FieldState;
+  readonly change: FieldChange;
+}
+
+/** Every managed field that is not `same`, in the order of `configurationFields`. */
+export function diffConfiguration(
+  desired: DesiredConfiguration,
+  live: LiveConfiguration,
+  key: FingerprintKey | null,
+): readonly ConfigurationFieldDiff[] {
+  return configurationFields.flatMap((field) => {
+    const wanted = desired.fields[field];
+    if (wanted === undefined) return [];
+    const state = compareField(field, wanted, live.fields[field]);
+    if (state === 'same') return [];
+    return [{ field, state, change: showChange(live.fields[field], wanted, key) }];
+  });
+}
+
+type Value = ConfigurationFields[ConfigurationField];
+
+/** How one field's desired and live values compare. */
+export function compareField(field: ConfigurationField, wanted: Value, live: Value): FieldState {
+  switch (field) {
+    case 'openid_connect_providers':
+    case 'saml_identity_providers':
+      return compareProviders(wanted as readonly Provider[], live as readonly Provider[]);
+    case 'default_client_allowed_ips':
+      return sameSet(wanted as readonly string[] | null, live as readonly string[] | null) ? 'same' : 'differs';
+    case 'logo':
+      return sameLogo(wanted as Logo | null, live as Logo | null) ? 'same' : 'differs';
+    default:
+      return sameValue(wanted, live) ? 'same' : 'differs';
+  }
+}
+
+type Provider = OidcProvider | SamlProvider;
+
+/** Providers compare by position: their order is the order on the sign-in page. */
+function compareProviders(wanted: readonly Provider[], live: readonly Provider[]): FieldState {
+  const hasUnknown = wanted.some((provider) => Object.values(provider).some(isUnknown));
+  if (wanted.length !== live.length) return hasUnknown ? 'blocked' : 'differs';
+  const states = wanted.map((provider, index) => compareProvider(provider, live[index] as Provider));
+  if (states.includes('changed')) return hasUnknown ? 'blocked' : 'differs';
+  return states.includes('unknown') ? 'hidden' : 'same';
+}
+
+function compareProvider(wanted: Provider, live: Provider): SecretComparison {
+  const other = new Map<string, unknown>(Object.entries(live));
+  let result: SecretComparison = 'same';
+  for (const [name, value] of Object.entries(wanted)) {
+    if (name === 'base_url' && value === null) continue; // left to the server
+    const state = compareMember(value, other.get(name));
+    if (state === 'changed') return 'changed';
+    if (state === 'unknown') result = 'unknown';
+  }
+  return result;
+}
+
+function compareMember(wanted: unknown, live: unknown): SecretComparison {
+  if (wanted instanceof Secret) return live instanceof Secret ? wanted.compare(live) : 'changed';
+  return wanted === live ? 'same' : 'changed';
+}
+
+function isUnknown(value: unknown): boolean {
+  return value instanceof Secret && !value.known;
+}
+
+/** Order is kept by the server and has no meaning to a client: allowed addresses are a set. */
+function sameSet(a: readonly string[] | null, b: readonly string[] | null): boolean {
+  return sameValue(a?.toSorted(compareText) ?? null, b?.toSorted(compareText) ?? null);
+}
+
+function sameLogo(a: Logo | null, b: Logo | null): boolean {
+  return (['url', 'data', 'type'] as const).every((name) => (a?.[name] ?? null) === (b?.[name] ?? null));
+}
+
+function sameValue(a: unknown, b: unknown): boolean {
+  if (!Array.isArray(a) || !Array.isArray(b)) return a === b;
+  return a.length === b.length && a.every((value, index) => value === b[index]);
+}
+
+function showChange(live: Value, wanted: Value, key: FingerprintKey | null): FieldChange {
+  return { before: show(live, wanted, key), after: show(wanted, live, key) };
+}
+
+/** A value for display; a secret says how it compares with its counterpart on the other side, never what it is. */
+function show(value: unknown, counterpart: unknown, key: FingerprintKey | null): FieldValue {
+  if (value instanceof Secret) {
+    const secret = counterpart instanceof Secret ? value.compare(counterpart) : value.known ? 'changed' : 'unknown';
+    return { secret, fingerprint: key === null ? null : value.fingerprint(key) };
+  }
+  if (Array.isArray(value)) {
+    const others: readonly unknown[] = Array.isArray(counterpart) ? counterpart : [];
+    return value.map((member, index) => show(member, others[index], key));
+  }
+  if (typeof value === 'object' && value !== null) {
+    const others = new Map<string, unknown>(Object.entries(counterpart ?? {}));
+    const shown = Object.entries(value).map(([name, member]) => [name, show(member, others.get(name), key)] as const);
+    return Object.fromEntries(shown);
+  }
+  return value as FieldValue;
+}

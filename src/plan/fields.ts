@@ -1,0 +1,55 @@
+import type { ConfigurationField } from '../model/configuration.ts';
+import { formatPortRange } from '../model/port-range.ts';
+import { type LiveRule, type Rule, toWire } from '../model/rule.ts';
+import type { FieldChange, FieldValue } from './plan.ts';
+
+type Fields = Readonly<Record<string, FieldChange>>;
+
+export const noFields: Fields = Object.freeze({});
+
+/** How many of the API's fields differ between two rules. */
+export function changedFields(before: Rule, after: Rule): number {
+  return (
+    Number(before.action !== after.action) +
+    Number(before.destination.text !== after.destination.text) +
+    Number(portType(before) !== portType(after)) +
+    Number(portRange(before) !== portRange(after)) +
+    Number(before.userId !== after.userId)
+  );
+}
+
+/** The fields of a rule that is created: nothing before. */
+export function fieldsOfCreate(rule: Rule): Fields {
+  return mapFields(toWire(rule), (after) => ({ before: null, after }));
+}
+
+/** The fields of a rule that is deleted: nothing after; the destination as the server stores it. */
+export function fieldsOfDelete(live: LiveRule): Fields {
+  const wire = { ...toWire(live.rule), destination: live.destinationText };
+  return mapFields(wire, (before) => ({ before, after: null }));
+}
+
+/** The fields in which two rules differ; the destination before as the server stores it. */
+export function fieldsOfUpdate(live: LiveRule, rule: Rule): Fields {
+  const [before, after] = [toWire(live.rule), toWire(rule)];
+  const fields: Record<string, FieldChange> = {};
+  for (const name of Object.keys(after) as (keyof typeof after)[]) {
+    if (before[name] === after[name]) continue;
+    fields[name] = { before: name === 'destination' ? live.destinationText : before[name], after: after[name] };
+  }
+  return fields;
+}
+
+export type ConfigurationFieldChanges = Readonly<Partial<Record<ConfigurationField, FieldChange>>>;
+
+function mapFields(wire: object, change: (value: FieldValue) => FieldChange): Fields {
+  return Object.fromEntries(Object.entries(wire).map(([name, value]) => [name, change(value as FieldValue)]));
+}
+
+function portType(rule: Rule): string | null {
+  return rule.ports === null ? null : rule.ports.type;
+}
+
+function portRange(rule: Rule): string | null {
+  return rule.ports === null ? null : formatPortRange(rule.ports);
+}

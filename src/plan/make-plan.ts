@@ -1,0 +1,77 @@
+import { compareProblems, type Problem } from '../model/problem.ts';
+import { isModifiedInPlace, type Rule } from '../model/rule.ts';
+import { effectOf } from '../policy/effect.ts';
+import { decideRules } from './decide.ts';
+import { decideConfiguration } from './decide-configuration.ts';
+import { guardPlan } from './guard.ts';
+import type { PlanInput } from './input.ts';
+import { operationsOf } from './operations.ts';
+import { orderOperations } from './order.ts';
+import type { Change, ChangeAction, Plan, PlanSummary, RuleChange, Step } from './plan.ts';
+import { stepsOf } from './steps.ts';
+
+/**
+ * The plan from live to desired: what happens to each object and why, the writes in an order that the server accepts at every
+ * step, what it means for traffic, and every reason to refuse it. A function of its input alone: shuffled lists give equal plans.
+ */
+export function makePlan(input: PlanInput): Plan {
+  const rules = decideRules(input);
+  const configuration = decideConfiguration(input);
+  const changes: readonly Change[] = configuration === null ? rules : [...rules, configuration.change];
+  const ordered = orderOperations(operationsOf(rules, input.profile), input.profile);
+  const steps = stepsOf(ordered, configuration, rules.length);
+  const effect = effectOf(rulesBefore(rules), rulesAfter(rules));
+  const exposure: Plan['exposure'] = [];
+  const problems = [...(configuration?.problems ?? []), ...modifiedInPlace(rules, input)].sort(compareProblems);
+  return {
+    profile: input.profile.name,
+    ruleUpdates: input.profile.ruleUpdates,
+    changes,
+    steps,
+    problems,
+    refusals: guardPlan({ input, changes, configuration, effect, exposure }),
+    effect,
+    exposure,
+    summary: summarise(changes, steps),
+  };
+}
+
+function rulesBefore(changes: readonly RuleChange[]): readonly Rule[] {
+  return changes.flatMap(({ live }) => (live === null ? [] : [live.rule]));
+}
+
+function rulesAfter(changes: readonly RuleChange[]): readonly Rule[] {
+  return changes.flatMap(({ action, desired, live }) => {
+    const rule = action === 'delete' ? null : (desired ?? live);
+    return rule === null ? [] : [rule.rule];
+  });
+}
+
+/** Rules whose filter entry may differ from what the API shows; one problem each. */
+function modifiedInPlace(changes: readonly RuleChange[], { profile }: PlanInput): readonly Problem[] {
+  if (profile.filter === null) return [];
+  return changes.flatMap(({ action, name, live, source }) => {
+    if (live === null || action !== 'keep' || !isModifiedInPlace(live)) return [];
+    return [
+      {
+        code: 'modified-in-place',
+        severity: 'warning',
+        summary: `The live rule ${live.id}${name === null ? '' : ` (\`${name}\`)`} was modified in place: the packet filter may still hold its earlier form.`,
+        hint: 'Replace it with `--replace-modified`, at a quiet time: deleting it can make the server rebuild its filter.',
+        ...(source === null ? {} : { place: source }),
+      },
+    ];
+  });
+}
+
+function summarise(changes: readonly Change[], steps: readonly Step[]): PlanSummary {
+  const count = (action: ChangeAction): number => changes.filter((change) => change.action === action).length;
+  return {
+    create: count('create'),
+    update: count('update'),
+    delete: count('delete'),
+    keep: count('keep'),
+    skip: count('skip'),
+    steps: steps.length,
+  };
+}

@@ -1,0 +1,123 @@
+import { compareText } from '../model/problem.ts';
+import { compareRules, type DesiredRule, isModifiedInPlace, type LiveRule, ruleKey } from '../model/rule.ts';
+import type { DesiredState } from '../model/state.ts';
+import { type BaseRules, indexBase } from './base.ts';
+import { pairRelated } from './pair-related.ts';
+
+/** A desired rule and the live rule that stands for it. */
+export interface Pair {
+  readonly desired: DesiredRule;
+  readonly live: LiveRule;
+  /** Whether both have the same canonical form. */
+  readonly equal: boolean;
+}
+
+/** The result of matching. Every desired and every live rule given is in exactly one of the lists. */
+export interface Matching {
+  readonly pairs: readonly Pair[];
+  readonly desiredOnly: readonly DesiredRule[];
+  readonly liveOnly: readonly LiveRule[];
+  /** Members of `liveOnly` that are second copies of a rule in `pairs`. */
+  readonly duplicates: ReadonlySet<LiveRule>;
+}
+
+export interface MatchInput {
+  readonly desired: readonly DesiredRule[];
+  /** The live rules in scope. */
+  readonly live: readonly LiveRule[];
+  readonly base: DesiredState | null;
+  /** Whether rules that differ may be paired by relation; names carry over edits in any case. */
+  readonly pairByRelation: boolean;
+}
+
+/**
+ * Pairs desired with live rules, in three rounds: equal canonical rules, as multisets; then by name, where the base knows
+ * which live rule a name stood for; then by least cost inside related groups (pair-related.ts). Live ids and host bits
+ * decide only between exact duplicates.
+ */
+export function matchRules(input: MatchInput): Matching {
+  const live = sortedLive(input.live);
+  const equal = matchEqual(sortedDesired(input.desired), live);
+  const base = indexBase(input.base);
+  const named = matchNamed(equal, base);
+  const related = input.pairByRelation ? pairRelated(named.desiredOnly, named.liveOnly) : [];
+  const paired = new Set<DesiredRule | LiveRule>(related.flatMap(({ desired, live }) => [desired, live]));
+  return {
+    pairs: [...equal.pairs, ...named.pairs, ...related.map((pair) => ({ ...pair, equal: false }))],
+    desiredOnly: named.desiredOnly.filter((rule) => !paired.has(rule)),
+    liveOnly: [...equal.duplicates, ...named.liveOnly.filter((rule) => !paired.has(rule))],
+    duplicates: new Set(equal.duplicates),
+  };
+}
+
+interface EqualMatch {
+  readonly pairs: readonly Pair[];
+  readonly desiredOnly: readonly DesiredRule[];
+  readonly liveOnly: readonly LiveRule[];
+  readonly duplicates: readonly LiveRule[];
+}
+
+function matchEqual(desired: readonly DesiredRule[], live: readonly LiveRule[]): EqualMatch {
+  const byKey = new Map<string, { readonly copies: LiveRule[]; next: number }>();
+  for (const rule of live) {
+    const key = ruleKey(rule.rule);
+    const bucket = byKey.get(key);
+    if (bucket === undefined) byKey.set(key, { copies: [rule], next: 0 });
+    else bucket.copies.push(rule);
+  }
+  const pairs: Pair[] = [];
+  const desiredOnly: DesiredRule[] = [];
+  for (const rule of desired) {
+    const bucket = byKey.get(ruleKey(rule.rule));
+    const copy = bucket?.copies[bucket.next];
+    if (bucket === undefined || copy === undefined) {
+      desiredOnly.push(rule);
+      continue;
+    }
+    bucket.next++;
+    pairs.push({ desired: rule, live: copy, equal: true });
+  }
+  const liveOnly: LiveRule[] = [];
+  const duplicates: LiveRule[] = [];
+  for (const { copies, next } of byKey.values()) {
+    if (next < copies.length) (next > 0 ? duplicates : liveOnly).push(...copies.slice(next));
+  }
+  return { pairs, desiredOnly, liveOnly, duplicates };
+}
+
+/** A name whose base rule is live, and unclaimed, carries that live rule over the edit. */
+function matchNamed(equal: EqualMatch, base: BaseRules | null): Omit<EqualMatch, 'duplicates'> {
+  if (base === null) return { pairs: [], desiredOnly: equal.desiredOnly, liveOnly: equal.liveOnly };
+  const unclaimed = new Map<string, LiveRule[]>();
+  for (const rule of equal.liveOnly) {
+    const key = ruleKey(rule.rule);
+    unclaimed.set(key, [...(unclaimed.get(key) ?? []), rule]);
+  }
+  const pairs: Pair[] = [];
+  const claimed = new Set<LiveRule>();
+  const desiredOnly = equal.desiredOnly.filter((desired) => {
+    const before = base.byName.get(desired.name);
+    const live = before === undefined ? undefined : unclaimed.get(ruleKey(before.rule))?.shift();
+    if (live === undefined) return true;
+    claimed.add(live);
+    pairs.push({ desired, live, equal: false });
+    return false;
+  });
+  return { pairs, desiredOnly, liveOnly: equal.liveOnly.filter((rule) => !claimed.has(rule)) };
+}
+
+/** Sorted by rule, then name; sorting what is sorted already is cheap. */
+export function sortedDesired(rules: readonly DesiredRule[]): readonly DesiredRule[] {
+  return rules.toSorted((a, b) => compareRules(a.rule, b.rule) || compareText(a.name, b.name));
+}
+
+/** Copies of one rule in the order in which they are kept: filter in step with the list first, then spelling, then id. */
+function sortedLive(rules: readonly LiveRule[]): readonly LiveRule[] {
+  return rules.toSorted(
+    (a, b) =>
+      compareRules(a.rule, b.rule) ||
+      Number(isModifiedInPlace(a)) - Number(isModifiedInPlace(b)) ||
+      compareText(a.destinationText, b.destinationText) ||
+      compareText(a.id, b.id),
+  );
+}

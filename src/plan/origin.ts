@@ -1,0 +1,49 @@
+import type { ConfigurationField, DesiredConfiguration } from '../model/configuration.ts';
+import { type DesiredRule, type LiveRule, ruleKey } from '../model/rule.ts';
+import type { DesiredState } from '../model/state.ts';
+import type { BaseRules } from './base.ts';
+import { compareField } from './diff-configuration.ts';
+import type { Origin } from './plan.ts';
+
+export interface RuleOriginInput {
+  readonly desired: DesiredRule | null;
+  readonly live: LiveRule | null;
+  readonly base: BaseRules;
+  /** Whether the base is known to have been applied completely: then what it asked for was there once. */
+  readonly applied: boolean;
+}
+
+/**
+ * Who made a rule's difference. `D`, `B`, `L`: the desired rule, whether the base asks for it, the live rule.
+ *
+ * | desired         | live                | origin                                                        |
+ * |-----------------|---------------------|---------------------------------------------------------------|
+ * | not in the base | any                 | this-revision                                                 |
+ * | in the base     | none                | earlier-not-applied; drift when the base is known as applied  |
+ * | in the base     | not in the base     | drift: the live rule was put in its place                     |
+ * | in the base     | in the base         | this-revision: the live rule is not asked for any more        |
+ * | none            | in the base         | this-revision                                                 |
+ * | none            | not in the base     | drift                                                         |
+ */
+export function ruleOrigin({ desired, live, base, applied }: RuleOriginInput): Origin {
+  if (desired !== null && !base.byKey.has(ruleKey(desired.rule))) return 'this-revision';
+  if (live === null) return applied ? 'drift' : 'earlier-not-applied';
+  return base.byKey.has(ruleKey(live.rule)) ? 'this-revision' : 'drift';
+}
+
+/** This revision's when it changes any of the fields sent against the base, else drift. Null without a base. */
+export function configurationOrigin(
+  desired: DesiredConfiguration,
+  base: DesiredState | null,
+  sent: readonly ConfigurationField[],
+): Origin | null {
+  if (base === null) return null;
+  return sent.some((field) => changesAgainstBase(field, desired, base)) ? 'this-revision' : 'drift';
+}
+
+function changesAgainstBase(field: ConfigurationField, desired: DesiredConfiguration, base: DesiredState): boolean {
+  const [wanted, before] = [desired.fields[field], base.configuration?.fields[field]];
+  if (wanted === undefined || before === undefined) return true;
+  const state = compareField(field, wanted, before);
+  return state === 'differs' || state === 'blocked';
+}

@@ -1,0 +1,103 @@
+import { intersects } from '../model/address.ts';
+import type { DesiredRule, LiveRule, Rule } from '../model/rule.ts';
+import { assign } from './assignment.ts';
+import { changedFields } from './fields.ts';
+import { groupBy } from './group-by.ts';
+import { eachWithEnclosing } from './nesting.ts';
+import { groupsOf, unionFind } from './union-find.ts';
+
+export interface RelatedPair {
+  readonly desired: DesiredRule;
+  readonly live: LiveRule;
+}
+
+/** Whether one may be taken for an edit of the other: same user, and destinations that share an address. */
+export function related(a: Rule, b: Rule): boolean {
+  return a.userId === b.userId && intersects(a.destination, b.destination);
+}
+
+/** Groups whose smaller side is larger than this are paired greedily: the assignment is cubic. */
+const assignmentLimit = 2_000;
+
+/**
+ * Pairs what is left by least total cost, only related rules: as many pairs as there can be (each saves a call, or a line of
+ * the plan), then the fewest changed fields, then the least distance in canonical order. Both lists are in canonical order.
+ */
+export function pairRelated(desired: readonly DesiredRule[], live: readonly LiveRule[]): readonly RelatedPair[] {
+  const pairs: RelatedPair[] = [];
+  for (const group of relatedGroups(desired, live)) {
+    const small = Math.min(group.desired.length, group.live.length) <= assignmentLimit;
+    pairs.push(...(small ? pairByAssignment(group) : pairGreedily(group)));
+  }
+  return pairs;
+}
+
+interface Group {
+  readonly desired: readonly DesiredRule[];
+  readonly live: readonly LiveRule[];
+}
+
+/** Connected components of the relation between the two sides, those with members on both. */
+function relatedGroups(desired: readonly DesiredRule[], live: readonly LiveRule[]): readonly Group[] {
+  const rules = [...desired.map(({ rule }) => rule), ...live.map(({ rule }) => rule)];
+  const sets = unionFind(rules.length);
+  const byUser = groupBy(rules.keys(), (index) => (rules[index] as Rule).userId);
+  for (const indices of byUser.values()) {
+    const network = (index: number) => (rules[index] as Rule).destination;
+    eachWithEnclosing(indices, network, (inner, enclosing) => {
+      for (const outer of enclosing) if (outer < desired.length !== inner < desired.length) sets.union(outer, inner);
+    });
+  }
+  return groupsOf(sets, rules.length)
+    .map((group) => ({
+      desired: group.filter((index) => index < desired.length).map((index) => desired[index] as DesiredRule),
+      live: group.filter((index) => index >= desired.length).map((index) => live[index - desired.length] as LiveRule),
+    }))
+    .filter((group) => group.desired.length > 0 && group.live.length > 0);
+}
+
+function pairByAssignment({ desired, live }: Group): readonly RelatedPair[] {
+  if (desired.length === 1 && live.length === 1) {
+    return [{ desired: desired[0] as DesiredRule, live: live[0] as LiveRule }];
+  }
+  const costs = pairCosts(desired, live);
+  const columns = assign({ rows: desired.length, columns: live.length, costs });
+  return desired.flatMap((rule, row) => {
+    const column = columns[row] as number;
+    return column < 0 ? [] : [{ desired: rule, live: live[column] as LiveRule }];
+  });
+}
+
+/** Costs of pairing, row by row: changed fields first, distance in canonical order second; unrelated rules never pair. */
+export function pairCosts(desired: readonly DesiredRule[], live: readonly LiveRule[]): Float64Array {
+  const longer = Math.max(desired.length, live.length);
+  const fieldWeight = longer * Math.min(desired.length, live.length) + 1;
+  const costs = new Float64Array(desired.length * live.length).fill(Number.POSITIVE_INFINITY);
+  for (const [row, { rule }] of desired.entries()) {
+    for (const [column, { rule: other }] of live.entries()) {
+      if (!related(rule, other)) continue;
+      costs[row * live.length + column] = changedFields(other, rule) * fieldWeight + Math.abs(row - column);
+    }
+  }
+  return costs;
+}
+
+/** For groups beyond the limit: each desired rule in turn takes the related live rule with the fewest changed fields. */
+function pairGreedily({ desired, live }: Group): readonly RelatedPair[] {
+  const pairs: RelatedPair[] = [];
+  const free = new Set(live);
+  for (const rule of desired) {
+    let best: LiveRule | null = null;
+    let fewest = Number.POSITIVE_INFINITY;
+    for (const candidate of free) {
+      if (!related(rule.rule, candidate.rule)) continue;
+      const fields = changedFields(candidate.rule, rule.rule);
+      if (fields < fewest) [best, fewest] = [candidate, fields];
+      if (fewest <= 1) break;
+    }
+    if (best === null) continue;
+    free.delete(best);
+    pairs.push({ desired: rule, live: best });
+  }
+  return pairs;
+}
