@@ -2,7 +2,7 @@ import type { Protocol } from '../model/state.ts';
 import { type Intervals, intersectIntervals, intervalsOf, subtractIntervals, unionIntervals } from './intervals.ts';
 import { noPorts, type PortSet } from './port-set.ts';
 import { flatProfile, lowerProfile, type Profile, zipProfiles } from './profile.ts';
-import { emptyRegion, outsideRegion, type Region, RegionBuilder, sameRegions, unionRegions } from './region.ts';
+import { emptyRegion, joinRegions, outsideRegion, type Region, RegionBuilder, sameRegions } from './region.ts';
 import { addressesOf, type LaneIndex, laneRules, lanes, type Ruled, type RuleIndex } from './rule-index.ts';
 import { sweep } from './sweep.ts';
 import { isEmptyTraffic, type TrafficSet } from './traffic-set.ts';
@@ -93,7 +93,7 @@ function userRegions<T extends Ruled>(comparison: Comparison<T>, areas: Areas, a
   const mixed = walk(comparison, [own, laneRules(comparison.index, null, lane)], open, lane);
   return nobody.map((region, c) => {
     const outside = outsideRegion(region, named);
-    const result = unionRegions(unionRegions(outside, mixed[c] ?? emptyRegion), ownOnly[c] ?? emptyRegion);
+    const result = joinRegions(joinRegions(outside, mixed[c] ?? emptyRegion), ownOnly[c] ?? emptyRegion);
     return sameRegions(result, region) ? region : result;
   });
 }
