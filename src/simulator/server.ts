@@ -5,12 +5,12 @@ import { ConfigurationEndpoints } from './configuration/endpoints.ts';
 import { ConfigurationStore } from './configuration/store.ts';
 import { Exchanges, type LoggedRequest } from './exchanges.ts';
 import { type FaultSwitchboard, Faults } from './faults.ts';
-import type { PacketFilterView } from './filter/filter.ts';
+import type { PacketFilter, PacketFilterView } from './filter/filter.ts';
 import { immediateFilter } from './filter/immediate.ts';
 import { listen, portOf } from './http/listener.ts';
 import { answerRequest } from './router.ts';
 import { RuleEndpoints } from './rules/endpoints.ts';
-import { type StoredRule, showRow } from './rules/rule.ts';
+import { type RuleRow, type StoredRule, showRow } from './rules/rule.ts';
 import { type RuleSeed, rowOfSeed } from './rules/seed.ts';
 import { RuleStore } from './rules/store.ts';
 import { TokenStore } from './tokens.ts';
@@ -35,6 +35,16 @@ export interface SimulatorOptions {
   readonly newId?: () => string;
   /** In [0, 1), for faults with a probability. */
   readonly random?: () => number;
+  /** Builds another packet filter than the immediate one, such as one in a real kernel. */
+  readonly packetFilter?: (server: FilteredServer) => PacketFilter;
+}
+
+/** What a packet filter may know of the server, and the one thing that it can do to it. */
+export interface FilteredServer {
+  readonly rows: () => Iterable<RuleRow>;
+  readonly userIds: () => readonly string[];
+  /** Ends the server at once, as crashes that follow too fast do (observed: recordings/packet_filter_crash_loop). */
+  readonly exit: (reason: string) => void;
 }
 
 /** A running server and everything a test may want to know about it. */
@@ -53,6 +63,8 @@ export interface Simulator {
   readonly tokens: TokenStore;
   /** Calls the listener after each call of the API has taken effect, before its answer is sent. Returns an unsubscriber. */
   readonly onCall: (listener: (call: LoggedRequest) => void) => () => void;
+  /** Resolves with the reason when the server ends itself. */
+  readonly exited: Promise<string>;
   readonly close: () => Promise<void>;
 }
 
@@ -65,7 +77,13 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
   tokens.register(options.token, users.all().find((user) => user.role === 'admin')?.id ?? ADMIN.id);
   const store = new RuleStore({ clock, newId, constraints: options.overlapConstraints ?? true });
   const configuration = new ConfigurationStore(clock, newId());
-  const filter = immediateFilter(store.rows());
+  let exit: (reason: string) => void = () => {};
+  const filtered: FilteredServer = {
+    rows: () => store.rows(),
+    userIds: () => users.all().map(({ id }) => id),
+    exit: (reason) => exit(reason),
+  };
+  const filter = options.packetFilter?.(filtered) ?? immediateFilter(store.rows());
   store.listen({ inserted: filter.inserted, updated: () => {}, deleted: filter.deleted });
   const faults = new Faults(options.random ?? Math.random, () => store.listBody());
   const parts = {
@@ -79,7 +97,16 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
   const exchanges = new Exchanges((request) => answerRequest(parts, request), faults);
   const host = options.host ?? '127.0.0.1';
   const server = await listen({ host, port: options.port ?? 0, exchange: exchanges.take });
+  const exited = new Promise<string>((resolve) => {
+    exit = (reason) => {
+      filter.close();
+      server.close();
+      server.closeAllConnections();
+      resolve(reason);
+    };
+  });
   return {
+    exited,
     url: `http://${host.includes(':') ? `[${host}]` : host}:${portOf(server)}`,
     rules: () => [...store.rows()].map(showRow),
     users: () => users.all(),
