@@ -1,8 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { makeClock } from './clock.ts';
+import {
+  acceptDiscovery,
+  type Discovery,
+  type FetchDiscoveryOptions,
+  fetchDiscovery,
+} from './configuration/discovery.ts';
 import { ConfigurationEndpoints } from './configuration/endpoints.ts';
-import { ConfigurationStore } from './configuration/store.ts';
+import { openidConnect } from './configuration/oidc.ts';
+import { SAML_PROVIDERS } from './configuration/saml.ts';
+import { ConfigurationStore, showConfiguration } from './configuration/store.ts';
 import { Exchanges, type LoggedRequest } from './exchanges.ts';
 import { type FaultSwitchboard, Faults } from './faults.ts';
 import type { PacketFilter, PacketFilterView } from './filter/filter.ts';
@@ -28,6 +36,12 @@ export interface SimulatorOptions {
   readonly overlapConstraints?: boolean;
   /** False plays a kernel without port rules: ports are dropped silently. */
   readonly portRules?: boolean;
+  /** `accept` (the default) takes every discovery document for valid; `fetch` really fetches it. */
+  readonly discovery?: 'accept' | 'fetch';
+  /** How to fetch: the time limit in milliseconds (15,000), and name resolution for tests. */
+  readonly discoveryFetch?: Partial<FetchDiscoveryOptions>;
+  /** Configuration fields that the server's environment pins; only their names matter. */
+  readonly environment?: Readonly<Record<string, unknown>>;
   /** Further tokens, for tests of authentication. */
   readonly tokens?: TokenStore;
   /** Milliseconds since 1970, fractions welcome. */
@@ -68,6 +82,11 @@ export interface Simulator {
   readonly close: () => Promise<void>;
 }
 
+function discoveryOf(options: SimulatorOptions): Discovery {
+  if (options.discovery !== 'fetch') return acceptDiscovery;
+  return fetchDiscovery({ milliseconds: options.clock ?? Date.now, timeout: 15_000, ...options.discoveryFetch });
+}
+
 /** Starts the simulated API server on a real socket. Rejects when it cannot listen. */
 export async function startSimulator(options: SimulatorOptions): Promise<Simulator> {
   const newId = options.newId ?? randomUUID;
@@ -91,7 +110,10 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
     tokens,
     users,
     rules: new RuleEndpoints({ store, users, portRules: options.portRules ?? true }),
-    configuration: new ConfigurationEndpoints(configuration),
+    configuration: new ConfigurationEndpoints(configuration, {
+      kinds: { openid_connect_providers: openidConnect(discoveryOf(options)), saml_identity_providers: SAML_PROVIDERS },
+      environment: options.environment ?? {},
+    }),
     userEndpoints: new UserEndpoints({ users, rules: store, newId, userDeleted: filter.userDeleted }),
   };
   const exchanges = new Exchanges((request) => answerRequest(parts, request), faults);
@@ -110,7 +132,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
     url: `http://${host.includes(':') ? `[${host}]` : host}:${portOf(server)}`,
     rules: () => [...store.rows()].map(showRow),
     users: () => users.all(),
-    configuration: () => configuration.get(),
+    configuration: () => showConfiguration(configuration.row),
     seed: (seeds) =>
       seeds.map((seed) => {
         const row = rowOfSeed(seed, newId(), clock.now());
