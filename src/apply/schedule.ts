@@ -25,12 +25,12 @@ export interface Schedule {
   abandon(): readonly Step[];
   /** Forgets that gaps are open, once they were closed or restored. */
   closed(): void;
-  /** Whether a gap is open that still has steps to run. */
+  /** Whether a gap is open. */
   gapOpen(): boolean;
+  /** Steps of open gaps that have not ended. */
+  openLeft(): number;
   /** Whether the step belongs to a gap that is open now. */
   inOpenGap(step: Step): boolean;
-  /** Steps of the gap, in listed order; just the step itself outside gaps. */
-  gapOf(step: Step): readonly Step[];
   /** Steps that have neither ended nor been dropped. */
   unfinished(): number;
   /** Drops the step and all that need it, before it was taken. */
@@ -242,13 +242,15 @@ class RunningSchedule implements Schedule {
     return this.#open.length > 0;
   }
 
-  inOpenGap(step: Step): boolean {
-    return this.#node(step).gap?.state === 'open';
+  openLeft(): number {
+    let left = 0;
+    for (const gap of this.#open)
+      for (const node of gap.members) if (isUntaken(node) || node.state === 'running') left++;
+    return left;
   }
 
-  gapOf(step: Step): readonly Step[] {
-    const { gap } = this.#node(step);
-    return gap === null ? [step] : gap.members.map((node) => node.step);
+  inOpenGap(step: Step): boolean {
+    return this.#node(step).gap?.state === 'open';
   }
 
   unfinished(): number {
