@@ -91,7 +91,7 @@ export const options = {
   },
   failOn: { kind: 'list', value: 'WHAT', help: 'exit 3 when the plan holds it: opens, closes, any, drift' },
   strict: { kind: 'switch', help: 'make warnings errors' },
-  values: { kind: 'paths', value: 'FILE', help: 'values for ${…} in manifests; later files win' },
+  values: { kind: 'paths', value: 'FILE', help: 'values for names in manifests; later files win' },
   base: { kind: 'text', value: 'REF|DIR', help: 'the manifests last applied: a Git ref, or a directory' },
   live: { kind: 'path', value: 'FILE', help: 'plan against a snapshot: no request, no token' },
   save: { kind: 'path', value: 'FILE', help: 'save the plan for `reconcile apply FILE`', only: 'flag' },
