@@ -2,8 +2,8 @@ import type { Protocol } from '../model/state.ts';
 import { type Intervals, intersectIntervals, intervalsOf, subtractIntervals, unionIntervals } from './intervals.ts';
 import { noPorts, type PortSet } from './port-set.ts';
 import { flatProfile, lowerProfile, type Profile, zipProfiles } from './profile.ts';
-import { emptyRegion, outsideRegion, type Region, RegionBuilder, sameRegions, unionRegions } from './region.ts';
-import { addressesOf, type LaneIndex, laneRules, lanes, type Ruled, type RuleIndex } from './rule-index.ts';
+import { emptyRegion, joinRegions, outsideRegion, type Region, RegionBuilder, sameRegions } from './region.ts';
+import { type LaneIndex, laneRules, lanes, type Ruled, type RuleIndex } from './rule-index.ts';
 import { sweep } from './sweep.ts';
 import { isEmptyTraffic, type TrafficSet } from './traffic-set.ts';
 import { noRank, rankOf } from './verdict.ts';
@@ -48,9 +48,11 @@ export function compareStates<T extends Ruled>(comparison: Comparison<T>): reado
   return sets.map((set) => new Map([...set].filter(([, regions]) => !isEmptyTraffic(regions))));
 }
 
-type Areas = ReadonlyMap<string | null, readonly Intervals[]>;
+/** Addresses by user scope and lane. */
+export type Areas = ReadonlyMap<string | null, readonly Intervals[]>;
 
-function areasByScope<T extends Ruled>(within: readonly T[]): Areas {
+/** The addresses that the items name, by user scope and lane. */
+export function areasByScope<T extends Ruled>(within: readonly T[]): Areas {
   const scopes = new Map<string | null, T[]>();
   for (const item of within) {
     const list = scopes.get(item.rule.userId);
@@ -83,7 +85,7 @@ function userRegions<T extends Ruled>(comparison: Comparison<T>, areas: Areas, a
   const { user, lane, nobody } = at;
   const own = laneRules(comparison.index, user, lane);
   if (own.items.length === 0) return nobody;
-  const named = addressesOf(own);
+  const { named } = own;
   const global = areas.get(null)?.[lane] ?? [];
   const changed = areas.get(user)?.[lane] ?? [];
   if (changed.length === 0 && intersectIntervals(named, global).length === 0) return nobody;
@@ -93,7 +95,7 @@ function userRegions<T extends Ruled>(comparison: Comparison<T>, areas: Areas, a
   const mixed = walk(comparison, [own, laneRules(comparison.index, null, lane)], open, lane);
   return nobody.map((region, c) => {
     const outside = outsideRegion(region, named);
-    const result = unionRegions(unionRegions(outside, mixed[c] ?? emptyRegion), ownOnly[c] ?? emptyRegion);
+    const result = joinRegions(joinRegions(outside, mixed[c] ?? emptyRegion), ownOnly[c] ?? emptyRegion);
     return sameRegions(result, region) ? region : result;
   });
 }
