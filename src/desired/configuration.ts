@@ -21,7 +21,10 @@ export function buildConfiguration(
 }
 
 function resolveOidc(provider: OidcTemplate, context: DesiredContext, problems: Problem[]): OidcProvider {
-  return { ...provider, client_secret: resolve(provider.client_secret, context, problems) };
+  const secret = resolve(provider.client_secret, context, problems);
+  const text = provider.client_secret.from === 'file' ? reveal(secret) : undefined;
+  // Editors and `echo` end a file with a line feed that nobody means.
+  return { ...provider, client_secret: text === undefined ? secret : Secret.of(text.replace(/\r?\n$/, '')) };
 }
 
 function resolveSaml(provider: SamlTemplate, context: DesiredContext, problems: Problem[]): SamlProvider {
