@@ -6,7 +6,7 @@ import { emptyRegion, joinRegions, outsideRegion, type Region, RegionBuilder, sa
 import { type LaneIndex, laneRules, lanes, type Ruled, type RuleIndex } from './rule-index.ts';
 import { sweep } from './sweep.ts';
 import { isEmptyTraffic, type TrafficSet } from './traffic-set.ts';
-import { noRank, rankOf } from './verdict.ts';
+import { rankOf } from './verdict.ts';
 
 /**
  * A question about several states of the rules at once (before, after, and any between). The index holds every rule that
@@ -22,8 +22,28 @@ export interface Comparison<T extends Ruled> {
   readonly within: readonly T[];
   /** How many sets of traffic to collect. */
   readonly classes: number;
-  /** Which of the sets a packet belongs to (bit c: set c), given its verdicts: bit i is set when state i accepts it. */
-  readonly classify: (accepts: number) => number;
+  /** Which of the sets a packet belongs to (bit c: set c), given for each state the key of the rule that decides there. */
+  readonly classify: (keys: readonly number[]) => number;
+  /**
+   * The rule's key; among the rules that match a packet the lowest decides. By default its rank. Any other must order rules
+   * of different ranks as their ranks do.
+   */
+  readonly keyOf?: (item: T) => number;
+}
+
+/** The key where no rule matches. */
+export const noKey = Number.MAX_SAFE_INTEGER;
+
+/** Makes a question about ranks one about verdicts: bit i is set when state i accepts. */
+export function byVerdict(classify: (accepts: number) => number): (keys: readonly number[]) => number {
+  return (keys) => {
+    let accepts = 0;
+    for (let i = 0; i < keys.length; i++) {
+      const key = keys[i];
+      if (key === noKey || key === undefined || key % 2 === 0) accepts |= 1 << i;
+    }
+    return classify(accepts);
+  };
 }
 
 /**
@@ -121,7 +141,7 @@ function walk<T extends Ruled>(
 ): readonly Region[] {
   const builders = Array.from({ length: comparison.classes }, () => new RegionBuilder());
   const protocol = lanes[lane]?.protocol ?? 'other';
-  const start = flatProfile(noRank);
+  const start = flatProfile(noKey);
   const empty: Place = { profiles: Array.from({ length: comparison.states }, () => start), classPorts: null };
   for (const area of areas) {
     sweep<T, Place>(rules, area, {
@@ -138,7 +158,7 @@ function walk<T extends Ruled>(
 }
 
 function extend<T extends Ruled>(
-  { statesOf }: Comparison<T>,
+  { statesOf, keyOf }: Comparison<T>,
   outer: readonly Profile[],
   items: readonly T[],
   protocol: Protocol,
@@ -146,9 +166,9 @@ function extend<T extends Ruled>(
   const profiles = [...outer];
   for (const item of items) {
     const states = statesOf(item);
-    const rank = rankOf(item.rule);
+    const key = keyOf === undefined ? rankOf(item.rule) : keyOf(item);
     for (const [i, profile] of profiles.entries()) {
-      if ((states >>> i) & 1) profiles[i] = lowerProfile(profile, item.rule.ports, protocol, rank);
+      if ((states >>> i) & 1) profiles[i] = lowerProfile(profile, item.rule.ports, protocol, key);
     }
   }
   return profiles;
@@ -161,7 +181,7 @@ function classPorts<T extends Ruled>(
 ): readonly PortSet[] {
   const sets = Array.from({ length: classes }, (): { low: number; high: number }[] => []);
   zipProfiles(profiles, protocol, (low, high, keys) => {
-    const member = classify(acceptBits(keys));
+    const member = classify(keys);
     if (member === 0) return;
     for (const [c, ranges] of sets.entries()) {
       if (((member >>> c) & 1) === 0) continue;
@@ -171,11 +191,4 @@ function classPorts<T extends Ruled>(
     }
   });
   return sets.map((ranges) => (ranges.length === 0 ? noPorts : ranges));
-}
-
-/** Even ranks accept, and so does `noRank`, the default. */
-function acceptBits(keys: readonly number[]): number {
-  let bits = 0;
-  for (let i = 0; i < keys.length; i++) if ((keys[i] ?? 0) % 2 === 0) bits |= 1 << i;
-  return bits;
 }

@@ -1,4 +1,4 @@
-import { compareStates } from './compare.ts';
+import { byVerdict, compareStates } from './compare.ts';
 import type { Ruled, RuleIndex } from './rule-index.ts';
 import type { TrafficSet } from './traffic-set.ts';
 
@@ -53,7 +53,7 @@ function compareSome<T extends Ruled>(
     statesOf,
     within: changed,
     classes: between.length * 2,
-    classify: (accepts) => between.reduce((bits, _, i) => bits | (deviation(accepts, i) << (2 * i)), 0),
+    classify: byVerdict((accepts) => between.reduce((bits, _, i) => bits | (deviation(accepts, i) << (2 * i)), 0)),
   });
   return between.map((_, i) => ({ opened: sets[2 * i] ?? new Map(), cutOff: sets[2 * i + 1] ?? new Map() }));
 }
