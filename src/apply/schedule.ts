@@ -3,7 +3,7 @@ import type { Step } from '../plan/plan.ts';
 
 /** What the caller allows at this moment. */
 export interface TakeOptions {
-  /** Nothing is in flight: the only time at which a step that may rebuild the packet filter can start. */
+  /** Nothing is in flight: the only time at which a gap is opened, or a step that may rebuild the packet filter started. */
   readonly idle: boolean;
   /** A new gap may be opened now. */
   readonly gapMayOpen: boolean;
@@ -276,30 +276,26 @@ class RunningSchedule implements Schedule {
     return null;
   }
 
+  /** A gap, and what may rebuild the filter, waits for what is in flight, so that nothing comes between its steps. */
   #takeAny(options: TakeOptions): Node | null {
-    const first = this.#first.first();
-    if (first !== null && this.#allowed(first, options)) return first;
-    const gap = options.gapMayOpen ? this.#nextGap(options.idle) : null;
-    const opener = gap === null ? null : firstReady(gap);
-    if (opener !== null && options.gapsFirst && gap?.mayRebuild !== true) return opener;
-    const plain = this.#plain.first();
-    if (plain !== null) return plain;
-    if (opener !== null && gap?.mayRebuild !== true) return opener;
-    const deletion = this.#deletes.first();
-    if (deletion !== null) return deletion;
-    if (opener !== null) return opener;
-    if (!options.idle) return null;
-    return this.#late.first() ?? (options.gapMayOpen ? this.#unstick() : null);
+    const next = this.#next(options);
+    const exclusive = next !== null && (next.gap !== null || mayRebuild(next.step));
+    return exclusive && !options.idle ? null : next;
   }
 
-  #allowed(node: Node, options: TakeOptions): boolean {
-    if (node.gap !== null)
-      return options.gapMayOpen && node.gap.missing === 0 && (options.idle || !node.gap.mayRebuild);
-    return options.idle || !mayRebuild(node.step);
+  #next({ gapMayOpen, gapsFirst, idle }: TakeOptions): Node | null {
+    const urgent = this.#first.first();
+    if (urgent !== null && (urgent.gap === null || (gapMayOpen && urgent.gap.missing === 0))) return urgent;
+    const gap = gapMayOpen ? this.#nextGap() : null;
+    const opener = gap === null ? null : firstReady(gap);
+    const early = gap?.mayRebuild === true ? null : opener;
+    const any = (gapsFirst ? early : null) ?? this.#plain.first() ?? early ?? this.#deletes.first();
+    if (any !== null) return any;
+    return opener ?? this.#late.first() ?? (gapMayOpen && idle ? this.#unstick() : null);
   }
 
   /** The first gap that may be opened; one that may rebuild the filter only when nothing else waits for its turn. */
-  #nextGap(idle: boolean): Gap | null {
+  #nextGap(): Gap | null {
     let late: Gap | null = null;
     for (let index = 0; index < this.#openers.length; index++) {
       const gap = this.#openers[index];
@@ -309,7 +305,7 @@ class RunningSchedule implements Schedule {
       }
       if (firstReady(gap) === null) continue;
       if (!gap.mayRebuild) return gap;
-      if (idle) late ??= gap;
+      late ??= gap;
     }
     return late;
   }
