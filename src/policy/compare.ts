@@ -31,8 +31,8 @@ export interface Comparison<T extends Ruled> {
   readonly keyOf?: (item: T) => number;
 }
 
-/** The key where no rule matches. */
-export const noKey = Number.MAX_SAFE_INTEGER;
+/** The key where no rule matches: above all others, and small enough to be stored as a small integer. */
+export const noKey = 0x3fff_ffff;
 
 /** Makes a question about ranks one about verdicts: bit i is set when state i accepts. */
 export function byVerdict(classify: (accepts: number) => number): (keys: readonly number[]) => number {
