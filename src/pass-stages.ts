@@ -3,11 +3,12 @@ import type { ApplyReport } from './apply/outcome.ts';
 import { type LiveReading, type ReadContext, type ReadFailure, readLive, readUsers } from './apply/read.ts';
 import type { Desired } from './desired/context.ts';
 import { buildDesired } from './desired/desired.ts';
+import { enforcementProblems } from './enforcement/problems.ts';
 import { compareProblems, type Problem } from './model/problem.ts';
 import type { Profile } from './model/profile.ts';
 import { ok, type Result } from './model/result.ts';
 import type { DesiredState, LiveState } from './model/state.ts';
-import type { PassDependencies, PassEnd, PassResult } from './pass.ts';
+import type { KernelState, PassDependencies, PassEnd, PassResult } from './pass.ts';
 import { makePlan } from './plan/make-plan.ts';
 import type { Plan } from './plan/plan.ts';
 import type { SourceContent } from './ports.ts';
@@ -19,6 +20,7 @@ export interface Found {
   readonly live?: LiveState;
   readonly plan?: Plan;
   readonly apply?: ApplyReport;
+  readonly kernel?: KernelState | null;
   readonly failure?: ReadFailure;
 }
 
@@ -35,11 +37,17 @@ export async function readDesired(
   return ok(buildDesired(content.files, { ...pass.desired, usersByEmail }));
 }
 
+/** What a plan may depend on beside the states: what was learnt of the server, and rules that the kernel does not hold. */
+export interface PlanHints {
+  readonly profile?: Profile;
+  readonly notEnforced?: ReadonlySet<string>;
+}
+
 /** The plan of this pass. */
-export function planFrom(desired: DesiredState, live: LiveState, pass: PassDependencies, profile?: Profile): Plan {
+export function planFrom(desired: DesiredState, live: LiveState, pass: PassDependencies, hints: PlanHints = {}): Plan {
   const { base, options } = pass;
-  const { scope } = pass.desired;
-  return makePlan({ desired, live, base, profile: profile ?? pass.desired.profile, scope, options });
+  const { scope, profile } = pass.desired;
+  return makePlan({ desired, live, base, profile, scope, options, ...hints });
 }
 
 /** How this pass reads from the API. */
@@ -67,7 +75,7 @@ export function applyContext(pass: PassDependencies, desired: DesiredState, read
       const live = await readLive({ ...readContext(pass), signal }, scope, knownRules);
       if (!live.ok) return live;
       const seen = refusesCollisions ? { ...profile, refusesCollisions } : profile;
-      return ok(planFrom(desired, live.value.live, pass, seen));
+      return ok(planFrom(desired, live.value.live, pass, { profile: seen }));
     },
     ...(onOutcome === undefined ? {} : { onOutcome }),
   };
@@ -75,12 +83,13 @@ export function applyContext(pass: PassDependencies, desired: DesiredState, read
 
 /** The result of a pass that ended there; problems of all stages in the one order of every output. */
 export function ended(end: PassEnd, found: Found): PassResult {
-  const { source, desired, live, plan, apply, failure } = found;
+  const { source, desired, live, plan, apply, failure, kernel } = found;
   const problems = [
     ...source.problems,
     ...(desired?.problems ?? []),
     ...(plan?.problems ?? []),
     ...(apply?.problems ?? []),
+    ...(kernel ? enforcementProblems(kernel.report) : []),
   ];
   return {
     end,
@@ -89,6 +98,7 @@ export function ended(end: PassEnd, found: Found): PassResult {
     live: live ?? null,
     plan: plan ?? null,
     apply: apply ?? null,
+    ...(kernel ? { kernel } : {}),
     failure: failure ?? null,
     problems: problems.sort(compareProblems),
   };

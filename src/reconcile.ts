@@ -2,6 +2,7 @@ import { applyPlan } from './apply/apply.ts';
 import { readLive } from './apply/read.ts';
 import { hasErrors } from './model/problem.ts';
 import type { Approve, PassDependencies, PassResult } from './pass.ts';
+import { awaitKernel, observeKernel, rulesToRepair } from './pass-enforcement.ts';
 import { applyContext, ended, planFrom, readContext, readDesired } from './pass-stages.ts';
 
 /**
@@ -19,13 +20,16 @@ export async function reconcile(pass: PassDependencies, approve: Approve | null)
   const live = await readLive(readContext(pass), pass.desired.scope, pass.memory.knownRules);
   if (!live.ok) return ended('unreadable', { source, desired: desired.value, failure: live.error });
 
-  const plan = planFrom(desired.value.state, live.value.live, pass);
-  const found = { source, desired: desired.value, live: live.value.live, plan };
+  const kernel = await observeKernel(pass, desired.value.state, live.value.live);
+  const plan = planFrom(desired.value.state, live.value.live, pass, { notEnforced: rulesToRepair(pass, kernel) });
+  const found = { source, desired: desired.value, live: live.value.live, plan, kernel };
   if (plan.refusals.length > 0) return ended('refused', found);
-  if (plan.steps.length === 0) return ended('in-sync', found);
+  if (plan.steps.length === 0) {
+    return ended('in-sync', { ...found, kernel: await awaitKernel(pass, desired.value.state, kernel, false) });
+  }
   if (approve === null) return ended('planned', found);
   if (!(await approve(plan))) return ended('declined', found);
 
   const apply = await applyPlan(plan, applyContext(pass, desired.value.state, live.value));
-  return ended('applied', { ...found, apply });
+  return ended('applied', { ...found, apply, kernel: await awaitKernel(pass, desired.value.state, null, true) });
 }

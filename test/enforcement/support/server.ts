@@ -9,7 +9,7 @@ import { pathOf } from './namespace.ts';
 
 export const alice = 'a1520c4b-adc3-4574-932a-94461cf85c07';
 export const bob = 'b9692cfa-f429-4ea6-947f-ad22d40fd18b';
-const token = 'enforcement-test-token';
+export const token = 'enforcement-test-token';
 
 export interface KernelServerOptions {
   readonly rate?: number;
