@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
+import { type AdminParts, answerAdmin } from './admin.ts';
 import { makeClock } from './clock.ts';
 import {
   acceptDiscovery,
@@ -11,10 +12,12 @@ import { ConfigurationEndpoints } from './configuration/endpoints.ts';
 import { openidConnect } from './configuration/oidc.ts';
 import { SAML_PROVIDERS } from './configuration/saml.ts';
 import { ConfigurationStore, showConfiguration } from './configuration/store.ts';
+import { DataFile } from './data-file.ts';
 import { Exchanges, type LoggedRequest } from './exchanges.ts';
 import { type FaultSwitchboard, Faults } from './faults.ts';
 import type { PacketFilter, PacketFilterView } from './filter/filter.ts';
 import { immediateFilter } from './filter/immediate.ts';
+import { type RatedFilterOptions, ratedFilter } from './filter/rated.ts';
 import { listen, portOf } from './http/listener.ts';
 import { answerRequest } from './router.ts';
 import { RuleEndpoints } from './rules/endpoints.ts';
@@ -47,6 +50,14 @@ export interface SimulatorOptions {
   /** Milliseconds since 1970, fractions welcome. */
   readonly clock?: () => number;
   readonly newId?: () => string;
+  /** Where to keep the tables; without it they are gone with the server. */
+  readonly dataFile?: string;
+  /** Inserts and deletes a second that reach the packet filter; without it at once, and it never fails. */
+  readonly filterRate?: number;
+  /** The clock and the timer of a filter with a rate, for tests. */
+  readonly filterTime?: Pick<RatedFilterOptions, 'now' | 'schedule'>;
+  /** Adds the pages below `/admin`: verdicts, the filter, the fault switchboard. */
+  readonly admin?: boolean;
   /** In [0, 1), for faults with a probability. */
   readonly random?: () => number;
   /** Builds another packet filter than the immediate one, such as one in a real kernel. */
@@ -82,6 +93,25 @@ export interface Simulator {
   readonly close: () => Promise<void>;
 }
 
+/** The filter hears of inserts and deletes, of rules and of users, and of no update. */
+function connect(filter: PacketFilter, rules: RuleStore, users: UserStore): void {
+  const changing = (): void => filter.settle?.();
+  rules.listen({ changing, inserted: filter.inserted, updated: () => {}, deleted: filter.deleted });
+  users.listen({
+    stored: (user, known) => {
+      if (!known) filter.userAdded?.(user.id);
+    },
+    deleting: filter.userDeleted,
+  });
+}
+
+function filterOf(options: SimulatorOptions, server: FilteredServer): PacketFilter {
+  if (options.packetFilter !== undefined) return options.packetFilter(server);
+  return options.filterRate === undefined
+    ? immediateFilter(server.rows())
+    : ratedFilter({ rate: options.filterRate, ...options.filterTime }, server);
+}
+
 function discoveryOf(options: SimulatorOptions): Discovery {
   if (options.discovery !== 'fetch') return acceptDiscovery;
   return fetchDiscovery({ milliseconds: options.clock ?? Date.now, timeout: 15_000, ...options.discoveryFetch });
@@ -92,18 +122,20 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
   const newId = options.newId ?? randomUUID;
   const clock = makeClock(options.clock ?? (() => performance.timeOrigin + performance.now()));
   const users = new UserStore(clock, options.users ?? []);
-  const tokens = options.tokens ?? new TokenStore();
-  tokens.register(options.token, users.all().find((user) => user.role === 'admin')?.id ?? ADMIN.id);
   const store = new RuleStore({ clock, newId, constraints: options.overlapConstraints ?? true });
   const configuration = new ConfigurationStore(clock, newId());
+  const dataFile =
+    options.dataFile === undefined ? undefined : new DataFile(options.dataFile, { rules: store, users, configuration });
+  const tokens = options.tokens ?? new TokenStore();
+  tokens.register(options.token, users.all().find((user) => user.role === 'admin')?.id ?? ADMIN.id);
   let exit: (reason: string) => void = () => {};
   const filtered: FilteredServer = {
     rows: () => store.rows(),
     userIds: () => users.all().map(({ id }) => id),
     exit: (reason) => exit(reason),
   };
-  const filter = options.packetFilter?.(filtered) ?? immediateFilter(store.rows());
-  store.listen({ inserted: filter.inserted, updated: () => {}, deleted: filter.deleted });
+  const filter = filterOf(options, filtered);
+  connect(filter, store, users);
   const faults = new Faults(options.random ?? Math.random, () => store.listBody());
   const parts = {
     clock,
@@ -114,14 +146,27 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
       kinds: { openid_connect_providers: openidConnect(discoveryOf(options)), saml_identity_providers: SAML_PROVIDERS },
       environment: options.environment ?? {},
     }),
-    userEndpoints: new UserEndpoints({ users, rules: store, newId, userDeleted: filter.userDeleted }),
+    userEndpoints: new UserEndpoints({ users, rules: store, newId }),
   };
-  const exchanges = new Exchanges((request) => answerRequest(parts, request), faults);
+  const admin: AdminParts = {
+    faults,
+    filter: filter.view,
+    users,
+    tokens,
+    requests: () => exchanges.log(),
+    now: clock.milliseconds,
+  };
+  const exchanges = new Exchanges({
+    answer: (request) => answerRequest(parts, request),
+    faults,
+    ...(options.admin === true ? { admin: (request) => answerAdmin(admin, request) } : {}),
+  });
   const host = options.host ?? '127.0.0.1';
   const server = await listen({ host, port: options.port ?? 0, exchange: exchanges.take });
   const exited = new Promise<string>((resolve) => {
     exit = (reason) => {
       filter.close();
+      dataFile?.close();
       server.close();
       server.closeAllConnections();
       resolve(reason);
@@ -147,6 +192,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
     onCall: exchanges.onCall,
     close: async () => {
       filter.close();
+      dataFile?.close();
       await new Promise<void>((resolve) => {
         server.close(() => resolve());
         server.closeAllConnections();

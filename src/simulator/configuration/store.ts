@@ -1,8 +1,9 @@
 import type { Clock } from '../clock.ts';
-import { castInet } from '../rules/inet.ts';
+import { castInet, type Inet, storeInet } from '../rules/inet.ts';
 import type { ConfigurationValues } from './change.ts';
 import { SCALARS } from './fields.ts';
-import { sortKeys } from './provider.ts';
+import type { Logo } from './logo.ts';
+import { type Provider, sortKeys } from './provider.ts';
 
 /** The configuration's row. */
 export interface ConfigurationRow extends ConfigurationValues {
@@ -10,6 +11,8 @@ export interface ConfigurationRow extends ConfigurationValues {
   readonly insertedAt: string;
   readonly updatedAt: string;
 }
+
+const PROVIDERS = ['openid_connect_providers', 'saml_identity_providers'];
 
 /** A fresh server's configuration. */
 const DEFAULTS: ConfigurationValues = {
@@ -81,4 +84,33 @@ export function showConfiguration(row: ConfigurationRow): Record<string, unknown
     inserted_at: row.insertedAt,
     updated_at: row.updatedAt,
   });
+}
+
+/** The row that is shown so; the way back from `showConfiguration`. */
+export function readConfiguration(shown: Readonly<Record<string, unknown>>): ConfigurationRow {
+  const scalars = Object.keys(SCALARS).map((name) => [
+    name,
+    name === 'default_client_allowed_ips' ? null : shown[name],
+  ]);
+  const ips = shown['default_client_allowed_ips'];
+  const logo = shown['logo'] as Partial<Logo>;
+  return {
+    id: String(shown['id']),
+    insertedAt: String(shown['inserted_at']),
+    updatedAt: String(shown['updated_at']),
+    scalars: {
+      ...Object.fromEntries(scalars),
+      default_client_allowed_ips: Array.isArray(ips)
+        ? ips.map((ip) => (typeof ip === 'string' ? storedInet(ip) : null))
+        : null,
+    },
+    logo: 'url' in logo ? { data: null, type: null, url: null, ...logo } : null,
+    providers: Object.fromEntries(PROVIDERS.map((name) => [name, (shown[name] ?? []) as Provider[]])),
+  };
+}
+
+function storedInet(text: string): Inet {
+  const inet = castInet(text);
+  if (inet === undefined) throw new Error(`not a network: ${text}`);
+  return storeInet(inet);
 }
