@@ -1,12 +1,14 @@
 import { compareProblems, type Problem } from '../model/problem.ts';
 import { isModifiedInPlace, type Rule } from '../model/rule.ts';
 import { effectOf } from '../policy/effect.ts';
+import { breakCircles } from './break-circles.ts';
 import { decideRules } from './decide.ts';
 import { decideConfiguration } from './decide-configuration.ts';
+import { exposureOf } from './exposure.ts';
 import { guardPlan } from './guard.ts';
 import type { PlanInput } from './input.ts';
 import { operationsOf } from './operations.ts';
-import { orderOperations } from './order.ts';
+import { orderOperations } from './order/order.ts';
 import type { Change, ChangeAction, Plan, PlanSummary, RuleChange, Step } from './plan.ts';
 import { stepsOf } from './steps.ts';
 
@@ -15,13 +17,15 @@ import { stepsOf } from './steps.ts';
  * step, what it means for traffic, and every reason to refuse it. A function of its input alone: shuffled lists give equal plans.
  */
 export function makePlan(input: PlanInput): Plan {
-  const rules = decideRules(input);
+  const rules = breakCircles(decideRules(input), input.profile);
   const configuration = decideConfiguration(input);
   const changes: readonly Change[] = configuration === null ? rules : [...rules, configuration.change];
-  const ordered = orderOperations(operationsOf(rules, input.profile), input.profile);
-  const steps = stepsOf(ordered, configuration, rules.length);
-  const effect = effectOf(rulesBefore(rules), rulesAfter(rules));
-  const exposure: Plan['exposure'] = [];
+  const [before, after] = [rulesBefore(rules), rulesAfter(rules)];
+  const operations = operationsOf(rules, input.profile);
+  const order = orderOperations({ operations, kept: rulesKept(rules), profile: input.profile });
+  const steps = stepsOf(order.steps, configuration, rules.length);
+  const effect = operations.length === 0 ? { opens: [], closes: [] } : effectOf(before, after);
+  const exposure = exposureOf({ order, before, after, profile: input.profile });
   const problems = [...(configuration?.problems ?? []), ...modifiedInPlace(rules, input)].sort(compareProblems);
   return {
     profile: input.profile.name,
@@ -45,6 +49,12 @@ function rulesAfter(changes: readonly RuleChange[]): readonly Rule[] {
     const rule = action === 'delete' ? null : (desired ?? live);
     return rule === null ? [] : [rule.rule];
   });
+}
+
+function rulesKept(changes: readonly RuleChange[]): readonly Rule[] {
+  return changes.flatMap(({ action, live }) =>
+    live !== null && (action === 'keep' || action === 'skip') ? [live.rule] : [],
+  );
 }
 
 /** Rules whose filter entry may differ from what the API shows; one problem each. */

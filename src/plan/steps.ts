@@ -1,7 +1,7 @@
 import type { LiveRule, Rule } from '../model/rule.ts';
 import type { ConfigurationDecision } from './decide-configuration.ts';
 import type { Operation } from './operations.ts';
-import type { Ordered } from './order.ts';
+import type { Ordered } from './order/order.ts';
 import type { Step } from './plan.ts';
 
 /** The steps in their listed order: those of the rules, then the Configuration's (`change`: the index of its change). */
@@ -17,7 +17,8 @@ export function stepsOf(
   return [...steps, { type: 'configure', id, change, after: [], gap: null, desired: decided.desired, fields: sent }];
 }
 
-function stepId(index: number): string {
+/** The id of the step at a position of the listed order. */
+export function stepId(index: number): string {
   return `s${index + 1}`;
 }
 

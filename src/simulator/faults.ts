@@ -11,9 +11,6 @@ export interface FaultMatch {
   readonly probability?: number;
 }
 
-/** The faults that take no parameters. */
-export const faultKinds = ['reset-before', 'reset-after', 'torn', 'lost-answer', 'stale-list'] as const;
-
 /**
  * What goes wrong:
  * - `status`: this status instead of the real answer, nothing is done (`commit: true`: after the real work was done)
@@ -32,7 +29,7 @@ export type Fault =
       readonly commit?: boolean;
     }
   | { readonly kind: 'delay'; readonly milliseconds: number }
-  | { readonly kind: (typeof faultKinds)[number] };
+  | { readonly kind: 'reset-before' | 'reset-after' | 'torn' | 'lost-answer' | 'stale-list' };
 
 export interface FaultSetting {
   readonly match?: FaultMatch;

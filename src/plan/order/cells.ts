@@ -1,0 +1,139 @@
+import type { Rule } from '../../model/rule.ts';
+import type { Protocol } from '../../model/state.ts';
+import type { Intervals } from '../../policy/intervals.ts';
+import { lastPort } from '../../policy/port-set.ts';
+import type { LaneIndex } from '../../policy/rule-index.ts';
+import { sweep } from '../../policy/sweep.ts';
+import { noRank } from '../../policy/verdict.ts';
+
+/** A rule of before ∪ after, for the walk over regions. Items are numbered in canonical order. */
+export interface Item {
+  readonly rule: Rule;
+  readonly rank: number;
+  /** A scattered number of 52 bits: the sum over a set of items tells match sets apart. */
+  readonly mark: number;
+  /** The operation that adds or removes the rule; -1 for a rule that stays. */
+  readonly operation: number;
+  readonly added: boolean;
+}
+
+/** Ports over which exactly the same rules match, at some addresses. */
+export interface Cell {
+  readonly low: number;
+  readonly high: number;
+  /** Tells the set of matching rules from every other one. */
+  readonly matchSet: number;
+  /** The best rank among the rules that stay. */
+  readonly kept: number;
+  /** The rules that operations add or remove, by rank; none ranks behind `kept`. */
+  readonly changing: readonly Item[];
+}
+
+/** The cells of one stretch of addresses, computed once for each set of rules that reach it. */
+export class Stretch {
+  readonly #items: readonly Item[];
+  readonly #protocol: Protocol;
+  #cells: readonly Cell[] | null = null;
+
+  constructor(items: readonly Item[], protocol: Protocol) {
+    this.#items = items;
+    this.#protocol = protocol;
+  }
+
+  /** One network further in. */
+  within(items: readonly Item[]): Stretch {
+    return new Stretch(this.#items.concat(items), this.#protocol);
+  }
+
+  /** Only cells that a changing rule matches, by ascending port. */
+  cells(): readonly Cell[] {
+    this.#cells ??= cutPorts(this.#items, this.#protocol);
+    return this.#cells;
+  }
+}
+
+/** Walks the addresses of the areas, which ascend; `visit` gets consecutive addresses that the same rules reach. */
+export function eachStretch(
+  rules: readonly LaneIndex<Item>[],
+  areas: Intervals,
+  protocol: Protocol,
+  visit: (first: bigint, last: bigint, stretch: Stretch) => void,
+): void {
+  const empty = new Stretch([], protocol);
+  for (const area of areas) {
+    sweep<Item, Stretch>(rules, area, {
+      empty,
+      extend: (outer, items) => outer.within(items),
+      visit: (first, last, stretch) => {
+        visit(first, last, stretch);
+        return true;
+      },
+    });
+  }
+}
+
+/** A scattered number below 2^52 for the n-th item (a multiplicative hash, finalised twice). */
+export function markOf(n: number): number {
+  return scatter(n * 2 + 1) * 0x100000 + (scatter(n * 2 + 2) >>> 12);
+}
+
+function scatter(n: number): number {
+  let x = Math.imul(n ^ (n >>> 16), 0x45d9f3b);
+  x = Math.imul(x ^ (x >>> 15), 0x2c1b3c6d);
+  return (x ^ (x >>> 16)) >>> 0;
+}
+
+/** Marks stay below it, so that the sum of two is exact. */
+const modulus = 2 ** 52;
+
+/** What matches at one port, kept up to date from one edge to the next. */
+class Matching {
+  #mark = 0;
+  readonly #keptByRank = new Int32Array(noRank);
+  readonly #changing = new Set<Item>();
+
+  toggle(item: Item, on: boolean): void {
+    this.#mark += on ? item.mark : -item.mark;
+    if (this.#mark >= modulus) this.#mark -= modulus;
+    else if (this.#mark < 0) this.#mark += modulus;
+    if (item.operation >= 0) {
+      if (on) this.#changing.add(item);
+      else this.#changing.delete(item);
+    } else this.#keptByRank[item.rank] = (this.#keptByRank[item.rank] as number) + (on ? 1 : -1);
+  }
+
+  cell(low: number, high: number): Cell | null {
+    if (this.#changing.size === 0) return null;
+    const best = this.#keptByRank.findIndex((count) => count > 0);
+    const kept = best < 0 ? noRank : best;
+    const changing = [...this.#changing].filter(({ rank }) => rank <= kept).sort((a, b) => a.rank - b.rank);
+    return { low, high, matchSet: this.#mark, kept, changing };
+  }
+}
+
+function cutPorts(items: readonly Item[], protocol: Protocol): readonly Cell[] {
+  const matching = new Matching();
+  const edges: { readonly port: number; readonly item: Item; readonly on: boolean }[] = [];
+  const end = lastPort(protocol) + 1;
+  let changes = false;
+  for (const item of items) {
+    changes ||= item.operation >= 0;
+    const { ports } = item.rule;
+    if (ports === null) matching.toggle(item, true);
+    else edges.push({ port: ports.low, item, on: true }, { port: ports.high + 1, item, on: false });
+  }
+  if (!changes) return [];
+  edges.sort((a, b) => a.port - b.port);
+  const cells: Cell[] = [];
+  let next = 0;
+  for (let low = 0; low < end; ) {
+    for (let edge = edges[next]; edge !== undefined && edge.port <= low; edge = edges[++next]) {
+      matching.toggle(edge.item, edge.on);
+    }
+    const high = Math.min(edges[next]?.port ?? end, end) - 1;
+    const cell = matching.cell(low, high);
+    if (cell !== null) cells.push(cell);
+    low = high + 1;
+  }
+  return cells;
+}

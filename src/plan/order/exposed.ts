@@ -1,0 +1,155 @@
+import type { Intervals } from '../../policy/intervals.ts';
+import type { PortSet } from '../../policy/port-set.ts';
+import { emptyRegion, outsideRegion, type Region, RegionBuilder, unionRegions } from '../../policy/region.ts';
+import { addressesOf, type LaneIndex, laneRules, lanes } from '../../policy/rule-index.ts';
+import { isEmptyTraffic, type TrafficSet } from '../../policy/traffic-set.ts';
+import { type Cell, eachStretch, type Item, type Stretch } from './cells.ts';
+import { type Areas, areaIn, type Landscape, residentsOf } from './landscape.ts';
+import { type RegionClass, verdictIn } from './ordering.ts';
+import { classKey, entriesOf, type Numbering } from './region-classes.ts';
+
+/** Traffic with neither the verdict before nor the one after, from one operation (a number of the ordering) to another. */
+export interface Exposed {
+  readonly direction: 'opened' | 'cut_off';
+  readonly from: number;
+  readonly to: number;
+  readonly traffic: TrafficSet;
+}
+
+export interface ExposedInput {
+  readonly landscape: Landscape;
+  readonly areas: Areas;
+  readonly numbering: Numbering;
+  /** The component's operations, by number, in the order chosen. */
+  readonly order: readonly number[];
+}
+
+/** Exactly the traffic that the order exposes: one entry for each pair of steps between which something is exposed. */
+export function exposedBy(input: ExposedInput): readonly Exposed[] {
+  const { landscape, areas } = input;
+  const runs = new Runs(input);
+  const collected = new Map<string, Map<string | null, Region[]>>();
+  const put = (run: string, source: string | null, lane: number, region: Region): void => {
+    const sources = collected.get(run) ?? new Map<string | null, Region[]>();
+    collected.set(run, sources);
+    const regions = sources.get(source) ?? lanes.map(() => emptyRegion);
+    sources.set(source, regions);
+    regions[lane] = region;
+  };
+  for (const [lane, { protocol }] of lanes.entries()) {
+    const global = laneRules(landscape.index, null, lane);
+    const walk = (rules: readonly LaneIndex<Item>[], area: Intervals) =>
+      regionsByRun(runs, (visit) => eachStretch(rules, area, protocol, visit));
+    const nobody = walk([global], areaIn(areas, null, lane));
+    const residents = new Map(residentsOf(landscape, areas, lane).map((resident) => [resident.user, resident]));
+    for (const [run, region] of nobody) {
+      for (const source of [null, ...landscape.users]) if (!residents.has(source ?? '')) put(run, source, lane, region);
+    }
+    for (const [user, { own, home }] of residents) {
+      const inside = walk([own, global], home);
+      for (const run of new Set([...nobody.keys(), ...inside.keys()])) {
+        const outside = outsideRegion(nobody.get(run) ?? emptyRegion, addressesOf(own));
+        put(run, user, lane, unionRegions(outside, inside.get(run) ?? emptyRegion));
+      }
+    }
+  }
+  return [...collected]
+    .map(([run, sources]) => ({ ...runs.parse(run), traffic: shareEqual(sources) }))
+    .filter(({ traffic }) => traffic.size > 0);
+}
+
+function regionsByRun(
+  runs: Runs,
+  each: (visit: (first: bigint, last: bigint, stretch: Stretch) => void) => void,
+): ReadonlyMap<string, Region> {
+  const builders = new Map<string, RegionBuilder>();
+  const known = new Map<Stretch, ReadonlyMap<string, PortSet>>();
+  each((first, last, stretch) => {
+    const found = known.get(stretch) ?? portsByRun(runs, stretch);
+    known.set(stretch, found);
+    for (const [run, ports] of found) {
+      const builder = builders.get(run) ?? new RegionBuilder();
+      builders.set(run, builder);
+      builder.add(first, last, ports);
+    }
+  });
+  return new Map([...builders].map(([run, builder]) => [run, builder.build()]));
+}
+
+function portsByRun(runs: Runs, stretch: Stretch): ReadonlyMap<string, PortSet> {
+  const found = new Map<string, { low: number; high: number }[]>();
+  for (const cell of stretch.cells()) {
+    for (const run of runs.of(cell)) {
+      const ranges = found.get(run) ?? [];
+      found.set(run, ranges);
+      const previous = ranges.at(-1);
+      if (previous !== undefined && previous.high + 1 === cell.low) previous.high = cell.high;
+      else ranges.push({ low: cell.low, high: cell.high });
+    }
+  }
+  return found;
+}
+
+/** When the verdict of a cell is wrong, as texts `direction from to`; the same for all cells of a class. */
+class Runs {
+  readonly #input: ExposedInput;
+  readonly #positions: Int32Array;
+  readonly #byClass = new Map<string, readonly string[]>();
+
+  constructor(input: ExposedInput) {
+    this.#input = input;
+    this.#positions = new Int32Array(input.order.length);
+    for (const [position, operation] of input.order.entries()) this.#positions[operation] = position;
+  }
+
+  of(cell: Cell): readonly string[] {
+    const entries = entriesOf(cell, this.#input.numbering);
+    if (entries.length < 2) return [];
+    const key = classKey(cell, entries);
+    const known = this.#byClass.get(key);
+    if (known !== undefined) return known;
+    const computed = this.#compute({ weight: 1, kept: cell.kept, before: true, after: true, entries });
+    this.#byClass.set(key, computed);
+    return computed;
+  }
+
+  parse(run: string): Pick<Exposed, 'direction' | 'from' | 'to'> {
+    const [direction, from, to] = run.split(' ');
+    return { direction: direction === 'opened' ? 'opened' : 'cut_off', from: Number(from), to: Number(to) };
+  }
+
+  #inOrder({ entries }: RegionClass): readonly number[] {
+    const position = (operation: number): number => this.#positions[operation] as number;
+    return [...new Set(entries.map(({ operation }) => operation))].sort((a, b) => position(a) - position(b));
+  }
+
+  #compute(region: RegionClass): readonly string[] {
+    const before = verdictIn(region, () => false);
+    if (before !== verdictIn(region, () => true)) return [];
+    const direction = before ? 'cut_off' : 'opened';
+    const done = new Set<number>();
+    const runs: string[] = [];
+    let from: number | null = null;
+    for (const operation of this.#inOrder(region)) {
+      done.add(operation);
+      const wrong = verdictIn(region, (other) => done.has(other)) !== before;
+      if (wrong && from === null) from = operation;
+      if (!wrong && from !== null) {
+        runs.push(`${direction} ${from} ${operation}`);
+        from = null;
+      }
+    }
+    return runs;
+  }
+}
+
+/** Leaves out sources without traffic. Most sources fare like nobody: they share its list, which is rendered once. */
+function shareEqual(sources: ReadonlyMap<string | null, readonly Region[]>): TrafficSet {
+  const nobody = sources.get(null) ?? [];
+  const traffic = new Map<string | null, readonly Region[]>();
+  for (const [source, regions] of sources) {
+    if (isEmptyTraffic(regions)) continue;
+    traffic.set(source, regions.every((region, lane) => region === nobody[lane]) ? nobody : regions);
+  }
+  return traffic;
+}

@@ -1,0 +1,129 @@
+import type { Rule } from '../../model/rule.ts';
+import { type Intervals, intersectIntervals, intervalsOf, unionIntervals } from '../../policy/intervals.ts';
+import {
+  addressesOf,
+  indexRules,
+  itemsReaching,
+  type LaneIndex,
+  laneRules,
+  lanes,
+  type RuleIndex,
+} from '../../policy/rule-index.ts';
+import { rankOf } from '../../policy/verdict.ts';
+import type { Operation } from '../operations.ts';
+import { type Item, markOf } from './cells.ts';
+
+/** The rules of before ∪ after around the operations that need a closer look. */
+export interface Landscape {
+  readonly index: RuleIndex<Item>;
+  /** Rules of all users, whoever they are, by lane. */
+  readonly ofUsers: readonly LaneIndex<UserItem>[];
+  /** Every user named in any rule of before ∪ after, sorted. */
+  readonly users: readonly string[];
+}
+
+interface UserItem {
+  readonly rule: Rule;
+  readonly user: string;
+}
+
+/** The addresses that a component's operations name, by user scope (null: global) and lane. */
+export type Areas = ReadonlyMap<string | null, readonly Intervals[]>;
+
+/** Surveys the kept rules that touch the given operations (positions in `operations`), and the operations' own. */
+export function survey(operations: readonly Operation[], close: readonly number[], kept: readonly Rule[]): Landscape {
+  const users = new Set<string>();
+  const changed: Pick<Item, 'rule' | 'operation' | 'added'>[] = [];
+  for (const rule of kept) if (rule.userId !== null) users.add(rule.userId);
+  for (const { removed, added } of operations) {
+    for (const rule of [removed, added]) if (rule !== null && rule.userId !== null) users.add(rule.userId);
+  }
+  for (const operation of close) {
+    const { removed, added } = operations[operation] as Operation;
+    if (removed !== null) changed.push({ rule: removed, operation, added: false });
+    if (added !== null) changed.push({ rule: added, operation, added: true });
+  }
+  const near = touching(
+    kept,
+    changed.map(({ rule }) => rule),
+  );
+  const items = [...near.map((rule) => ({ rule, operation: -1, added: false })), ...changed].map((item, n) => ({
+    ...item,
+    rank: rankOf(item.rule),
+    mark: markOf(n),
+  }));
+  const ofUsers = items.flatMap(({ rule }) =>
+    rule.userId === null ? [] : [{ rule: { ...rule, userId: null }, user: rule.userId }],
+  );
+  const anonymous = indexRules(ofUsers);
+  return {
+    index: indexRules(items),
+    ofUsers: lanes.map((_, lane) => laneRules(anonymous, null, lane)),
+    users: [...users].sort(),
+  };
+}
+
+/** The rules whose network shares an address with one of the others. */
+function touching(rules: readonly Rule[], others: readonly Rule[]): readonly Rule[] {
+  const areas = { 4: familyArea(others, 4), 6: familyArea(others, 6) };
+  return rules.filter(({ destination: { family, first, last } }) => {
+    const intervals = areas[family];
+    let [low, high] = [0, intervals.length];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((intervals[middle]?.last ?? 0n) < first) low = middle + 1;
+      else high = middle;
+    }
+    const next = intervals[low];
+    return next !== undefined && next.first <= last;
+  });
+}
+
+function familyArea(rules: readonly Rule[], family: 4 | 6): Intervals {
+  return intervalsOf(rules.map(({ destination }) => destination).filter((network) => network.family === family));
+}
+
+/** The areas of a component's operations. */
+export function areasOf(operations: readonly Operation[]): Areas {
+  const scopes = new Map<string | null, Rule[]>();
+  for (const rule of operations.flatMap(({ removed, added }) => [removed, added])) {
+    if (rule === null) continue;
+    const list = scopes.get(rule.userId);
+    if (list === undefined) scopes.set(rule.userId, [rule]);
+    else list.push(rule);
+  }
+  const inLane = (rules: readonly Rule[], lane: number): Intervals => {
+    const { family, protocol } = lanes[lane] ?? { family: 4, protocol: 'other' };
+    const here = rules.filter(({ ports }) => ports === null || ports.type === protocol);
+    return familyArea(here, family);
+  };
+  return new Map([...scopes].map(([user, rules]) => [user, lanes.map((_, lane) => inLane(rules, lane))]));
+}
+
+/** The component's areas of one scope in one lane. */
+export function areaIn(areas: Areas, user: string | null, lane: number): Intervals {
+  return areas.get(user)?.[lane] ?? [];
+}
+
+/** A user whose own rules reach into the component's areas in one lane, and where. */
+export interface Resident {
+  readonly user: string;
+  readonly own: LaneIndex<Item>;
+  /** Addresses of the user's own rules inside the areas: elsewhere the user's traffic fares like nobody's. */
+  readonly home: Intervals;
+}
+
+/** The users whose own rules reach into the component's areas, in order. */
+export function residentsOf(landscape: Landscape, areas: Areas, lane: number): readonly Resident[] {
+  const global = areaIn(areas, null, lane);
+  const users = new Set<string>([...areas.keys()].filter((user) => user !== null));
+  const ofUsers = landscape.ofUsers[lane];
+  if (ofUsers !== undefined && ofUsers.items.length > 0) {
+    for (const area of global) for (const { user } of itemsReaching(ofUsers, area)) users.add(user);
+  }
+  return [...users].sort().flatMap((user) => {
+    const own = laneRules(landscape.index, user, lane);
+    const home = intersectIntervals(addressesOf(own), unionIntervals(global, areaIn(areas, user, lane)));
+    return home.length === 0 ? [] : [{ user, own, home }];
+  });
+}

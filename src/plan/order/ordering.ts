@@ -1,0 +1,91 @@
+/**
+ * One component as a question of order alone: operations that share packets or collide, numbered from 0 in canonical order,
+ * and the classes of regions whose verdict depends on more than one of them.
+ */
+export interface Ordering {
+  readonly size: number;
+  /** By operation: those that must be done before it. */
+  readonly needs: readonly (readonly number[])[];
+  readonly gaps: readonly GapGroup[];
+  readonly regions: readonly RegionClass[];
+}
+
+/** Operations connected by collisions: the openers free what the closers take. */
+export interface GapGroup {
+  readonly openers: readonly number[];
+  readonly closers: readonly number[];
+  /** An opener outside this ordering is done already. */
+  readonly startsOpen: boolean;
+  /** A closer outside this ordering is still to come. */
+  readonly staysOpen: boolean;
+}
+
+/** Regions that the same operations and the same kept rank decide. Verdicts: true accepts. */
+export interface RegionClass {
+  /** How many regions. */
+  readonly weight: number;
+  /** The best rank among rules that stay; `noRank` for none. */
+  readonly kept: number;
+  readonly before: boolean;
+  readonly after: boolean;
+  /** Sorted by rank; none ranks behind `kept`. */
+  readonly entries: readonly Entry[];
+}
+
+/** A rule that an operation adds to (or removes from) a region, by its rank. */
+export interface Entry {
+  readonly operation: number;
+  readonly rank: number;
+  readonly added: boolean;
+}
+
+/**
+ * The cost of an order, compared in this sequence: regions opened, then cut off, summed over the states on the way; surplus
+ * verdict changes; then open gaps summed over the states, which keeps each gap in one piece.
+ */
+export interface Cost {
+  readonly opened: number;
+  readonly cutOff: number;
+  readonly changes: number;
+  readonly openGaps: number;
+}
+
+export const noCost: Cost = { opened: 0, cutOff: 0, changes: 0, openGaps: 0 };
+
+/** Less than zero when `a` is cheaper. */
+export function compareCosts(a: Cost, b: Cost): number {
+  return a.opened - b.opened || a.cutOff - b.cutOff || a.changes - b.changes || a.openGaps - b.openGaps;
+}
+
+export function addCosts(a: Cost, b: Cost): Cost {
+  return {
+    opened: a.opened + b.opened,
+    cutOff: a.cutOff + b.cutOff,
+    changes: a.changes + b.changes,
+    openGaps: a.openGaps + b.openGaps,
+  };
+}
+
+/** The region's verdict when exactly the operations for which `done` holds are done. */
+export function verdictIn(region: RegionClass, done: (operation: number) => boolean): boolean {
+  for (const { operation, rank, added } of region.entries) if (done(operation) === added) return rank % 2 === 0;
+  return region.kept % 2 === 0;
+}
+
+/** By operation: the indices of the region classes that it takes part in. */
+export function regionsByOperation({ size, regions }: Ordering): readonly (readonly number[])[] {
+  const lists = Array.from({ length: size }, (): number[] => []);
+  for (const [index, { entries }] of regions.entries()) {
+    for (const { operation } of entries) {
+      const list = lists[operation];
+      if (list !== undefined && list.at(-1) !== index) list.push(index);
+    }
+  }
+  return lists;
+}
+
+/** Whether the gap is open when exactly the operations for which `done` holds are done. */
+export function isOpen(gap: GapGroup, done: (operation: number) => boolean): boolean {
+  if (!gap.startsOpen && !gap.openers.some(done)) return false;
+  return gap.staysOpen || !gap.closers.every(done);
+}

@@ -1,0 +1,99 @@
+import { intersectIntervals } from '../../policy/intervals.ts';
+import { laneRules, lanes } from '../../policy/rule-index.ts';
+import { type Cell, eachStretch } from './cells.ts';
+import { type Areas, areaIn, type Landscape, type Resident, residentsOf } from './landscape.ts';
+import { type Entry, type RegionClass, verdictIn } from './ordering.ts';
+
+/** The operations of one component, numbered for its ordering. */
+export interface Numbering {
+  /** From position in the plan's operations to number; undefined for operations of other components. */
+  readonly numberOf: ReadonlyMap<number, number>;
+  readonly size: number;
+}
+
+/**
+ * Counts the regions of a component: for each source, family and protocol, every distinct set of rules that some packet
+ * matches, when at least two operations bear on its verdict; merged by what decides it. Users without rules of their own
+ * in the component's areas have nobody's regions, and count as many times.
+ */
+export function regionClasses(landscape: Landscape, areas: Areas, numbering: Numbering): readonly RegionClass[] {
+  const classes = new Classes(numbering);
+  for (const [lane, { protocol }] of lanes.entries()) {
+    const global = laneRules(landscape.index, null, lane);
+    const residents = residentsOf(landscape, areas, lane);
+    const nobody = new Map<number, { readonly cell: Cell; size: bigint }>();
+    eachStretch([global], areaIn(areas, null, lane), protocol, (first, last, stretch) => {
+      for (const cell of stretch.cells()) {
+        const size = (last - first + 1n) * BigInt(cell.high - cell.low + 1);
+        const known = nobody.get(cell.matchSet);
+        if (known === undefined) nobody.set(cell.matchSet, { cell, size });
+        else known.size += size;
+      }
+    });
+    for (const { cell } of nobody.values()) classes.add(cell, 1 + landscape.users.length);
+    for (const resident of residents) correct(resident, lane);
+
+    /** A resident has nobody's regions, without those that lie wholly at home, and with those found there. */
+    function correct({ own, home }: Resident, at: number): void {
+      const inside = new Map<number, bigint>();
+      eachStretch([global], intersectIntervals(home, areaIn(areas, null, at)), protocol, (first, last, stretch) => {
+        for (const { matchSet, low, high } of stretch.cells()) {
+          inside.set(matchSet, (inside.get(matchSet) ?? 0n) + (last - first + 1n) * BigInt(high - low + 1));
+        }
+      });
+      const found = new Map<number, Cell>();
+      eachStretch([own, global], home, protocol, (_, __, stretch) => {
+        for (const cell of stretch.cells()) found.set(cell.matchSet, cell);
+      });
+      for (const [matchSet, size] of inside) {
+        const known = nobody.get(matchSet);
+        if (known !== undefined && known.size === size && !found.has(matchSet)) classes.add(known.cell, -1);
+      }
+      for (const [matchSet, cell] of found) if (!nobody.has(matchSet)) classes.add(cell, 1);
+    }
+  }
+  return classes.list();
+}
+
+class Classes {
+  readonly #numbering: Numbering;
+  readonly #byKey = new Map<string, { weight: number; readonly kept: number; readonly entries: readonly Entry[] }>();
+
+  constructor(numbering: Numbering) {
+    this.#numbering = numbering;
+  }
+
+  add(cell: Cell, weight: number): void {
+    const entries = entriesOf(cell, this.#numbering);
+    if (entries.length < 2 || entries.every(({ operation }) => operation === entries[0]?.operation)) return;
+    const key = classKey(cell, entries);
+    const known = this.#byKey.get(key);
+    if (known === undefined) this.#byKey.set(key, { weight, kept: cell.kept, entries });
+    else known.weight += weight;
+  }
+
+  list(): readonly RegionClass[] {
+    return [...this.#byKey]
+      .filter(([, { weight }]) => weight > 0)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([, found]) => {
+        const region = { ...found, before: true, after: true };
+        return { ...found, before: verdictIn(region, () => false), after: verdictIn(region, () => true) };
+      });
+  }
+}
+
+/** The changing rules of a cell as entries of the component's ordering; empty for a cell of other components. */
+export function entriesOf(cell: Cell, { numberOf }: Numbering): readonly Entry[] {
+  const entries: Entry[] = [];
+  for (const { operation, rank, added } of cell.changing) {
+    const number = numberOf.get(operation);
+    if (number !== undefined) entries.push({ operation: number, rank, added });
+  }
+  return entries.sort((a, b) => a.rank - b.rank || a.operation - b.operation || Number(a.added) - Number(b.added));
+}
+
+/** Equal for cells whose verdict is the same function of what is done. */
+export function classKey({ kept }: Cell, entries: readonly Entry[]): string {
+  return `${kept} ${entries.map(({ operation, rank, added }) => `${rank}${added ? '+' : '-'}${operation}`).join(' ')}`;
+}

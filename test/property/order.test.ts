@@ -1,0 +1,140 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { parseNetwork } from '../../src/model/address.ts';
+import { type Profile, profileNamed } from '../../src/model/profile.ts';
+import { makePlan } from '../../src/plan/make-plan.ts';
+import type { Plan, Step } from '../../src/plan/plan.ts';
+import type { Traffic } from '../../src/policy/traffic.ts';
+import type { Packet } from '../../src/policy/verdict.ts';
+import { planInput } from '../plan/support.ts';
+import {
+  accepted,
+  compareByTrying,
+  costByTrying,
+  holds,
+  linearExtension,
+  liveOf,
+  packetsOf,
+  regionsOf,
+  statesOf,
+  type World,
+  worldArbitrary,
+} from './order-world.ts';
+import { runs } from './runs.ts';
+
+const profiles: readonly Profile[] = [
+  profileNamed('firezone-0.7'),
+  profileNamed('firezone-0.7', 'patch'),
+  profileNamed('generic'),
+];
+const profileArbitrary = fc.constantFrom(...profiles);
+
+function planOf(world: World, profile: Profile): Plan {
+  const place = { file: 'rules.yaml', line: 1, column: 1 };
+  const desired = world.after.map((rule, n) => ({ name: `rule-${n}`, rule, place }));
+  return makePlan(planInput({ desired, live: liveOf(world.before) }, { profile }));
+}
+
+function covers(traffic: readonly Traffic[], packet: Packet): boolean {
+  return traffic.some(
+    ({ user, destinations, protocol, ports }) =>
+      user === packet.user &&
+      protocol === packet.protocol &&
+      (ports === null || ports.some(({ low, high }) => low <= packet.port && packet.port <= high)) &&
+      destinations.some((text) => {
+        const parsed = parseNetwork(text);
+        if (!parsed.ok) throw new Error(text);
+        const { family, first, last } = parsed.value.network;
+        return family === packet.address.family && first <= packet.address.first && packet.address.first <= last;
+      }),
+  );
+}
+
+/** Checks one order of the plan's steps: every state is held, and every wrong verdict is listed. */
+function check(world: World, plan: Plan, steps: readonly Step[], profile: Profile): void {
+  const states = statesOf(world.before, steps);
+  const listed = { opened: listedTraffic(plan, 'opened'), cut_off: listedTraffic(plan, 'cut_off') };
+  if (profile.refusesCollisions) for (const state of states) expect(holds(state)).toBe(true);
+  for (const packet of packetsOf(world)) {
+    const [first, last] = [accepted(world.before, packet), accepted(world.after, packet)];
+    for (const state of states) {
+      const verdict = accepted(state, packet);
+      if (verdict === first || verdict === last) continue;
+      if (!covers(verdict ? listed.opened : listed.cut_off, packet)) {
+        expect.fail(`${JSON.stringify(packet.address.text)} ${packet.protocol} ${packet.port} is exposed, unlisted`);
+      }
+    }
+  }
+}
+
+function listedTraffic(plan: Plan, direction: 'opened' | 'cut_off'): readonly Traffic[] {
+  return plan.exposure.filter((item) => item.direction === direction).flatMap(({ traffic }) => traffic);
+}
+
+describe('an order of steps', () => {
+  it('is accepted at every step, ends at the desired rules, and exposes exactly what it lists', () => {
+    fc.assert(
+      fc.property(worldArbitrary(9), profileArbitrary, (world, profile) => {
+        const plan = planOf(world, profile);
+        check(world, plan, plan.steps, profile);
+        const states = statesOf(world.before, plan.steps);
+        expect(planOf({ before: states.at(-1) ?? [], after: world.after }, profile).steps).toEqual([]);
+        for (const exposure of plan.exposure) {
+          const from = plan.steps.findIndex(({ id }) => id === exposure.fromStep);
+          const to = plan.steps.findIndex(({ id }) => id === exposure.toStep);
+          for (const packet of packetsOf(world)) {
+            if (!covers(exposure.traffic, packet)) continue;
+            const wrong = exposure.direction === 'opened';
+            const verdicts = states.slice(from, to + 2).map((state) => accepted(state, packet));
+            expect(verdicts).toEqual([!wrong, ...new Array<boolean>(to - from).fill(wrong), !wrong]);
+          }
+        }
+      }),
+      { numRuns: runs(2_000) },
+    );
+  });
+
+  it('exposes no more in any order that the dependencies allow', () => {
+    fc.assert(
+      fc.property(
+        worldArbitrary(8),
+        profileArbitrary,
+        fc.array(fc.nat(), { minLength: 40, maxLength: 40 }),
+        (world, profile, choices) => {
+          const plan = planOf(world, profile);
+          let next = 0;
+          const pick = (count: number): number => (choices[next++ % choices.length] ?? 0) % count;
+          for (let order = 0; order < 3; order++) check(world, plan, linearExtension(plan, pick), profile);
+        },
+      ),
+      { numRuns: runs(2_000) },
+    );
+  });
+
+  it('costs no more than any other valid order, tried one by one', () => {
+    fc.assert(
+      fc.property(worldArbitrary(4), profileArbitrary, (world, profile) => {
+        const plan = planOf(world, profile);
+        fc.pre(plan.steps.length <= 6);
+        const regions = regionsOf(world);
+        const cost = costByTrying(world, regions, plan.steps);
+        for (const order of permutations(plan.steps)) {
+          if (profile.refusesCollisions && !statesOf(world.before, order).every(holds)) continue;
+          const other = costByTrying(world, regions, order);
+          if (compareByTrying(other, cost) < 0) {
+            expect.fail(`${order.map(({ id }) => id).join(' ')} costs ${other.join()}, the plan ${cost.join()}`);
+          }
+        }
+      }),
+      { numRuns: runs(1_000) },
+    );
+  });
+});
+
+function* permutations(steps: readonly Step[]): Generator<readonly Step[]> {
+  if (steps.length <= 1) yield steps;
+  for (const [index, step] of steps.entries()) {
+    if (steps.length <= 1) return;
+    for (const rest of permutations(steps.filter((_, other) => other !== index))) yield [step, ...rest];
+  }
+}
