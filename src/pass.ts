@@ -2,11 +2,12 @@ import type { ApplyLimits } from './apply/context.ts';
 import type { ApplyReport, Outcome } from './apply/outcome.ts';
 import type { ReadFailure } from './apply/read.ts';
 import type { Desired, DesiredContext } from './desired/context.ts';
+import type { EnforcementReport } from './enforcement/report.ts';
 import type { Problem } from './model/problem.ts';
 import type { DesiredState, LiveState } from './model/state.ts';
 import type { PlanOptions } from './plan/input.ts';
 import type { Plan } from './plan/plan.ts';
-import type { Clock, Journal, LiveApi, Logger, Source, SourceContent } from './ports.ts';
+import type { Clock, Enforcement, Journal, LiveApi, Logger, Source, SourceContent } from './ports.ts';
 
 /** Everything one pass works with; the same for `--plan`, an apply and the controller. */
 export interface PassDependencies {
@@ -26,6 +27,25 @@ export interface PassDependencies {
   readonly stop: AbortSignal;
   /** Called as each step ends, for progress. */
   readonly onOutcome?: (outcome: Outcome) => void;
+  /** How the kernel's packet filter is looked at; absent: not at all. */
+  readonly enforcement?: PassEnforcement;
+}
+
+/** How a pass looks at the kernel's packet filter (docs/enforcement.md). */
+export interface PassEnforcement {
+  readonly kernel: Enforcement;
+  /** Replace a rule that the kernel does not hold. */
+  readonly repair: boolean;
+  /** How long to wait, in ms, until the kernel holds what is live after the pass; null: not at all. */
+  readonly waitMs: number | null;
+  /** Called after each check, for progress. */
+  readonly onCheck?: (report: EnforcementReport) => void;
+}
+
+/** What the kernel was last seen to hold, and how long that was waited for (null: not waited). */
+export interface KernelState {
+  readonly report: EnforcementReport;
+  readonly waitedMs: number | null;
 }
 
 /** What an earlier pass knew. Nothing depends on it being there; `emptyMemory` is a first run. */
@@ -59,6 +79,8 @@ export interface PassResult {
   readonly live: LiveState | null;
   readonly plan: Plan | null;
   readonly apply: ApplyReport | null;
+  /** What the kernel holds of it; absent when nobody looked, or not since the writes. */
+  readonly kernel?: KernelState;
   /** Why the live state could not be read; null unless `end` is `unreadable`. */
   readonly failure: ReadFailure | null;
   /** Of every stage, sorted, each once. */

@@ -100,6 +100,10 @@ export interface JournalEntry {
   readonly path?: string;
   /** The rule's canonical key (`ruleKey`), so that a person can read the journal without the plan. */
   readonly rule?: string;
+  /** The gap that the step opens or closes. */
+  readonly gap?: string;
+  /** For a delete that opens a gap: the rules whose creation closes it. */
+  readonly owes?: readonly string[];
   readonly outcome?: string;
   readonly status?: number | null;
 }

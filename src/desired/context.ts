@@ -1,3 +1,4 @@
+import type { FileManifests, Suppression } from '../manifest/manifest.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import type { Result } from '../model/result.ts';
@@ -30,6 +31,15 @@ export interface DesiredContext {
   readonly resolveSecret: (reference: SecretReference, place: Place) => Result<Secret, string>;
   /** User ids by lower-case e-mail address, from the API; null when offline (then e-mails stay unresolved, with a note). */
   readonly usersByEmail: ReadonlyMap<string, string> | null;
+  /** The directory, relative to the manifest root, of the environment to build (`production`); null: all files count. */
+  readonly overlay?: string | null;
+  /** Keeps parsed files, so that a long-lived process never parses unchanged ones again. */
+  readonly cache?: ManifestCache;
+}
+
+/** Files parsed before, by `manifestCacheKey`; entries that a build did not use are dropped by it. */
+export interface ManifestCache {
+  readonly files: Map<string, FileManifests>;
 }
 
 /** A desired state, when the manifests have no errors, and every problem found. */
@@ -38,6 +48,8 @@ export interface Desired {
   readonly problems: readonly Problem[];
   /** E-mail addresses that manifests name, lower case; when not empty, GET /v0/users is worth a call. */
   readonly emails: readonly string[];
+  /** Comments that switch a warning or note off; `applySuppressions` honours them for findings made elsewhere. */
+  readonly suppressions: readonly Suppression[];
 }
 
 /** The defaults of the command line. */

@@ -17,6 +17,7 @@ import { inScope } from './scope.ts';
  * | yes     | no   |                                                      | create | desired-only      |
  * | yes     | yes  | equal, a base is known and lacks the rule            | keep   | adopted           |
  * | yes     | yes  | equal, modified in place, replacement asked for      | update | modified-in-place |
+ * | yes     | yes  | equal, the kernel lacks it, repair asked for         | update | not-enforced      |
  * | yes     | yes  | equal otherwise                                      | keep   | in-sync           |
  * | yes     | yes  | different                                            | update | differs           |
  * | no      | yes  | out of scope                                         | skip   | out-of-scope      |
@@ -57,6 +58,9 @@ function decidePair(pair: Pair, input: PlanInput, base: BaseRules | null): RuleC
   if (replacesModified(live, input)) {
     const drift = base === null ? {} : { origin: 'drift' as const };
     return { ...common, action: 'update', via: 'replace', reason: 'modified-in-place', fields: noFields, ...drift };
+  }
+  if (input.notEnforced?.has(live.id) === true) {
+    return { ...common, action: 'update', via: 'replace', reason: 'not-enforced', fields: noFields };
   }
   const adopted = base !== null && !base.byKey.has(ruleKey(desired.rule));
   return { ...common, action: 'keep', via: null, reason: adopted ? 'adopted' : 'in-sync', fields: noFields };

@@ -43,6 +43,8 @@ export interface PlanInput {
   readonly profile: Profile;
   readonly scope: Scope;
   readonly options: PlanOptions;
+  /** Ids of live rules to be replaced because the kernel's packet filter does not hold them (docs/enforcement.md). */
+  readonly notEnforced?: ReadonlySet<string>;
 }
 
 /** The defaults of the command line. */

@@ -30,6 +30,10 @@ function operationsOfRule(change: RuleChange, index: number, profile: Profile): 
       return live === null ? [] : [deleteOf(live, index, profile)];
     case 'update':
       if (desired === null || live === null) return [];
+      if (change.reason === 'not-enforced') {
+        const deleted = { ...deleteOf(live, index, profile), mayRebuild: profile.filter !== null };
+        return [deleted, createOf(desired.rule, index)];
+      }
       if (change.via === 'replace') return [deleteOf(live, index, profile), createOf(desired.rule, index)];
       return [{ type: 'update', change: index, live, removed: live.rule, added: desired.rule, mayRebuild: false }];
     case 'keep':

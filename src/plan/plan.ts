@@ -12,6 +12,7 @@ export type Reason =
   | 'differs' // update: paired, fields differ
   | 'not-desired' // delete: nothing desires it
   | 'modified-in-place' // replaced on request, though its fields agree
+  | 'not-enforced' // replaced on request: the kernel does not hold it
   | 'in-sync' // keep
   | 'adopted' // keep: live already, not known from the base
   | 'duplicate' // delete: a second copy of a rule

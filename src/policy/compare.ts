@@ -2,11 +2,11 @@ import type { Protocol } from '../model/state.ts';
 import { type Intervals, intersectIntervals, intervalsOf, subtractIntervals, unionIntervals } from './intervals.ts';
 import { noPorts, type PortSet } from './port-set.ts';
 import { flatProfile, lowerProfile, type Profile, zipProfiles } from './profile.ts';
-import { emptyRegion, outsideRegion, type Region, RegionBuilder, sameRegions, unionRegions } from './region.ts';
-import { addressesOf, type LaneIndex, laneRules, lanes, type Ruled, type RuleIndex } from './rule-index.ts';
+import { emptyRegion, joinRegions, outsideRegion, type Region, RegionBuilder, sameRegions } from './region.ts';
+import { type LaneIndex, laneRules, lanes, type Ruled, type RuleIndex } from './rule-index.ts';
 import { sweep } from './sweep.ts';
 import { isEmptyTraffic, type TrafficSet } from './traffic-set.ts';
-import { noRank, rankOf } from './verdict.ts';
+import { rankOf } from './verdict.ts';
 
 /**
  * A question about several states of the rules at once (before, after, and any between). The index holds every rule that
@@ -22,8 +22,28 @@ export interface Comparison<T extends Ruled> {
   readonly within: readonly T[];
   /** How many sets of traffic to collect. */
   readonly classes: number;
-  /** Which of the sets a packet belongs to (bit c: set c), given its verdicts: bit i is set when state i accepts it. */
-  readonly classify: (accepts: number) => number;
+  /** Which of the sets a packet belongs to (bit c: set c), given for each state the key of the rule that decides there. */
+  readonly classify: (keys: readonly number[]) => number;
+  /**
+   * The rule's key; among the rules that match a packet the lowest decides. By default its rank. Any other must order rules
+   * of different ranks as their ranks do.
+   */
+  readonly keyOf?: (item: T) => number;
+}
+
+/** The key where no rule matches: above all others, and small enough to be stored as a small integer. */
+export const noKey = 0x3fff_ffff;
+
+/** Makes a question about ranks one about verdicts: bit i is set when state i accepts. */
+export function byVerdict(classify: (accepts: number) => number): (keys: readonly number[]) => number {
+  return (keys) => {
+    let accepts = 0;
+    for (let i = 0; i < keys.length; i++) {
+      const key = keys[i];
+      if (key === noKey || key === undefined || key % 2 === 0) accepts |= 1 << i;
+    }
+    return classify(accepts);
+  };
 }
 
 /**
@@ -48,9 +68,11 @@ export function compareStates<T extends Ruled>(comparison: Comparison<T>): reado
   return sets.map((set) => new Map([...set].filter(([, regions]) => !isEmptyTraffic(regions))));
 }
 
-type Areas = ReadonlyMap<string | null, readonly Intervals[]>;
+/** Addresses by user scope and lane. */
+export type Areas = ReadonlyMap<string | null, readonly Intervals[]>;
 
-function areasByScope<T extends Ruled>(within: readonly T[]): Areas {
+/** The addresses that the items name, by user scope and lane. */
+export function areasByScope<T extends Ruled>(within: readonly T[]): Areas {
   const scopes = new Map<string | null, T[]>();
   for (const item of within) {
     const list = scopes.get(item.rule.userId);
@@ -83,7 +105,7 @@ function userRegions<T extends Ruled>(comparison: Comparison<T>, areas: Areas, a
   const { user, lane, nobody } = at;
   const own = laneRules(comparison.index, user, lane);
   if (own.items.length === 0) return nobody;
-  const named = addressesOf(own);
+  const { named } = own;
   const global = areas.get(null)?.[lane] ?? [];
   const changed = areas.get(user)?.[lane] ?? [];
   if (changed.length === 0 && intersectIntervals(named, global).length === 0) return nobody;
@@ -93,7 +115,7 @@ function userRegions<T extends Ruled>(comparison: Comparison<T>, areas: Areas, a
   const mixed = walk(comparison, [own, laneRules(comparison.index, null, lane)], open, lane);
   return nobody.map((region, c) => {
     const outside = outsideRegion(region, named);
-    const result = unionRegions(unionRegions(outside, mixed[c] ?? emptyRegion), ownOnly[c] ?? emptyRegion);
+    const result = joinRegions(joinRegions(outside, mixed[c] ?? emptyRegion), ownOnly[c] ?? emptyRegion);
     return sameRegions(result, region) ? region : result;
   });
 }
@@ -119,7 +141,7 @@ function walk<T extends Ruled>(
 ): readonly Region[] {
   const builders = Array.from({ length: comparison.classes }, () => new RegionBuilder());
   const protocol = lanes[lane]?.protocol ?? 'other';
-  const start = flatProfile(noRank);
+  const start = flatProfile(noKey);
   const empty: Place = { profiles: Array.from({ length: comparison.states }, () => start), classPorts: null };
   for (const area of areas) {
     sweep<T, Place>(rules, area, {
@@ -136,7 +158,7 @@ function walk<T extends Ruled>(
 }
 
 function extend<T extends Ruled>(
-  { statesOf }: Comparison<T>,
+  { statesOf, keyOf }: Comparison<T>,
   outer: readonly Profile[],
   items: readonly T[],
   protocol: Protocol,
@@ -144,9 +166,9 @@ function extend<T extends Ruled>(
   const profiles = [...outer];
   for (const item of items) {
     const states = statesOf(item);
-    const rank = rankOf(item.rule);
+    const key = keyOf === undefined ? rankOf(item.rule) : keyOf(item);
     for (const [i, profile] of profiles.entries()) {
-      if ((states >>> i) & 1) profiles[i] = lowerProfile(profile, item.rule.ports, protocol, rank);
+      if ((states >>> i) & 1) profiles[i] = lowerProfile(profile, item.rule.ports, protocol, key);
     }
   }
   return profiles;
@@ -159,7 +181,7 @@ function classPorts<T extends Ruled>(
 ): readonly PortSet[] {
   const sets = Array.from({ length: classes }, (): { low: number; high: number }[] => []);
   zipProfiles(profiles, protocol, (low, high, keys) => {
-    const member = classify(acceptBits(keys));
+    const member = classify(keys);
     if (member === 0) return;
     for (const [c, ranges] of sets.entries()) {
       if (((member >>> c) & 1) === 0) continue;
@@ -169,11 +191,4 @@ function classPorts<T extends Ruled>(
     }
   });
   return sets.map((ranges) => (ranges.length === 0 ? noPorts : ranges));
-}
-
-/** Even ranks accept, and so does `noRank`, the default. */
-function acceptBits(keys: readonly number[]): number {
-  let bits = 0;
-  for (let i = 0; i < keys.length; i++) if ((keys[i] ?? 0) % 2 === 0) bits |= 1 << i;
-  return bits;
 }

@@ -1,5 +1,5 @@
 import { type Rule, ruleKey } from '../model/rule.ts';
-import { compareStates } from './compare.ts';
+import { byVerdict, compareStates } from './compare.ts';
 import { renderTraffic } from './render.ts';
 import { indexRules } from './rule-index.ts';
 import type { Effect } from './traffic.ts';
@@ -29,7 +29,7 @@ export function effectSets(before: readonly Rule[], after: readonly Rule[]): Eff
     statesOf: (item) => item.states,
     within: items.filter((item) => item.states !== inBoth),
     classes: 2,
-    classify: (accepts) => (accepts === acceptedAfter ? 0b01 : accepts === acceptedBefore ? 0b10 : 0),
+    classify: byVerdict((accepts) => (accepts === acceptedAfter ? 0b01 : accepts === acceptedBefore ? 0b10 : 0)),
   });
   return { opens: opens ?? new Map(), closes: closes ?? new Map() };
 }

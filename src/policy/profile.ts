@@ -20,24 +20,27 @@ export function flatProfile(key: number): Profile {
 export function lowerProfile(profile: Profile, ports: Ports | null, protocol: Protocol, key: number): Profile {
   const low = ports?.low ?? 0;
   const high = ports?.high ?? lastPort(protocol);
+  const end = lastPort(protocol);
   const starts: number[] = [];
   const keys: number[] = [];
+  let latest = -1;
   const put = (start: number, value: number): void => {
-    if (keys.at(-1) === value) return;
+    if (latest === value) return;
+    latest = value;
     starts.push(start);
     keys.push(value);
   };
   for (let i = 0; i < profile.keys.length; i++) {
-    const start = profile.starts[i] ?? 0;
-    const end = (profile.starts[i + 1] ?? lastPort(protocol) + 1) - 1;
+    const from = profile.starts[i] ?? 0;
+    const to = (profile.starts[i + 1] ?? end + 1) - 1;
     const value = profile.keys[i] ?? key;
-    if (value <= key || end < low || start > high) {
-      put(start, value);
+    if (value <= key || to < low || from > high) {
+      put(from, value);
       continue;
     }
-    if (start < low) put(start, value);
-    put(Math.max(start, low), key);
-    if (end > high) put(high + 1, value);
+    if (from < low) put(from, value);
+    put(Math.max(from, low), key);
+    if (to > high) put(high + 1, value);
   }
   return { starts, keys };
 }

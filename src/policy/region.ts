@@ -28,6 +28,13 @@ export class RegionBuilder {
     }
   }
 
+  /** Adds a slab as it is, so that regions cut from one another share their slabs. */
+  addSlab(slab: Slab): void {
+    const previous = this.#slabs.at(-1);
+    if (previous !== undefined && previous.last + 1n === slab.first) this.add(slab.first, slab.last, slab.ports);
+    else if (slab.ports.length > 0) this.#slabs.push(slab);
+  }
+
   build(): Region {
     return this.#slabs.length === 0 ? emptyRegion : this.#slabs;
   }
@@ -43,6 +50,20 @@ export function unionRegions(a: Region, b: Region): Region {
   if (a.length === 0) return b;
   if (b.length === 0) return a;
   return combine(a, b, (inA, inB) => inA || inB);
+}
+
+/** The union of two regions that share no address. */
+export function joinRegions(a: Region, b: Region): Region {
+  if (a.length === 0) return b;
+  if (b.length === 0) return a;
+  const out = new RegionBuilder();
+  let i = 0;
+  for (const slab of a) {
+    for (let other = b[i]; other !== undefined && other.first < slab.first; other = b[++i]) out.addSlab(other);
+    out.addSlab(slab);
+  }
+  for (const slab of b.slice(i)) out.addSlab(slab);
+  return out.build();
 }
 
 export function intersectRegions(a: Region, b: Region): Region {
@@ -61,7 +82,8 @@ export function outsideRegion(region: Region, addresses: Intervals): Region {
   if (region.length === 0 || addresses.length === 0) return region;
   const out = new RegionBuilder();
   let j = 0;
-  for (const { first, last, ports } of region) {
+  for (const slab of region) {
+    const { first, last, ports } = slab;
     let from = first;
     for (let cut = addresses[j]; cut !== undefined && cut.first <= last; cut = addresses[j]) {
       if (cut.first > from) out.add(from, cut.first - 1n, ports);
@@ -69,7 +91,8 @@ export function outsideRegion(region: Region, addresses: Intervals): Region {
       if (cut.last > last) break;
       j++;
     }
-    if (from <= last) out.add(from, last, ports);
+    if (from === first) out.addSlab(slab);
+    else if (from <= last) out.add(from, last, ports);
   }
   return out.build();
 }

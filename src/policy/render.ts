@@ -4,7 +4,8 @@ import { compareText } from '../model/problem.ts';
 import type { Protocol } from '../model/state.ts';
 import type { Interval, Intervals } from './intervals.ts';
 import type { PortSet } from './port-set.ts';
-import { lanes } from './rule-index.ts';
+import type { Slab } from './region.ts';
+import { laneOf } from './rule-index.ts';
 import type { Traffic } from './traffic.ts';
 import type { LaneRegions, TrafficSet } from './traffic-set.ts';
 
@@ -13,14 +14,17 @@ import type { LaneRegions, TrafficSet } from './traffic-set.ts';
  * are the fewest CIDRs. Sorted by user (nobody first), lowest destination, protocol. Equal sets give equal results.
  */
 export function renderTraffic(set: TrafficSet): readonly Traffic[] {
+  const cache: Cache = { networks: new Map(), ports: new Map(), groups: new Map() };
   const rendered = new Map<LaneRegions, readonly Piece[]>();
   const users = [...set.keys()].sort((a, b) => compareText(a ?? '', b ?? ''));
-  return users.flatMap((user) => {
+  const out: Traffic[] = [];
+  for (const user of users) {
     const regions = set.get(user) ?? [];
-    const pieces = rendered.get(regions) ?? piecesOf(regions);
+    const pieces = rendered.get(regions) ?? piecesOf(regions, cache);
     rendered.set(regions, pieces);
-    return pieces.map(({ destinations, protocol, ports }) => ({ user, destinations, protocol, ports }));
-  });
+    for (const { destinations, protocol, ports } of pieces) out.push({ user, destinations, protocol, ports });
+  }
+  return out;
 }
 
 /** The fewest networks that cover exactly the addresses, in ascending order. */
@@ -67,32 +71,67 @@ interface Piece {
 interface Group {
   readonly protocol: Protocol;
   readonly ports: PortSet;
-  readonly intervals: { 4: Interval[]; 6: Interval[] };
+  /** By family; adjacent addresses are one slab already, since their ports are equal. */
+  readonly slabs: Readonly<Record<Family, Slab[]>>;
 }
 
-function piecesOf(regions: LaneRegions): readonly Piece[] {
-  const groups = new Map<string, Group>();
-  for (const [lane, region] of regions.entries()) {
-    const { family, protocol } = lanes[lane] ?? { family: 4, protocol: 'other' };
-    for (const { first, last, ports } of region) {
-      const key = `${protocol} ${portsKey(ports)}`;
-      let group = groups.get(key);
-      if (group === undefined) {
-        group = { protocol, ports, intervals: { 4: [], 6: [] } };
-        groups.set(key, group);
+/** Users' regions are cut from each other's and share slabs: each is rendered once. */
+interface Cache {
+  readonly networks: Map<Slab, readonly Network[]>;
+  readonly ports: Map<PortSet, string>;
+  /** By protocol and ports, as first rendered: most users differ from nobody in few groups only. */
+  readonly groups: Map<string, { readonly group: Group; readonly pieces: readonly Piece[] }>;
+}
+
+function piecesOf(regions: LaneRegions, cache: Cache): readonly Piece[] {
+  const pieces: Piece[] = [];
+  for (const protocol of ['tcp', 'udp', 'other'] as const) {
+    const groups = new Map<string, Group>();
+    for (const family of [4, 6] as const) {
+      for (const slab of regions[laneOf(family, protocol)] ?? []) {
+        const key = cached(cache.ports, slab.ports, portsKey);
+        let group = groups.get(key);
+        if (group === undefined) {
+          group = { protocol, ports: slab.ports, slabs: { 4: [], 6: [] } };
+          groups.set(key, group);
+        }
+        group.slabs[family].push(slab);
       }
-      group.intervals[family].push({ first, last });
+    }
+    for (const [key, group] of groups) pieces.push(...sharedPieces(`${protocol} ${key}`, group, cache));
+  }
+  return pieces.sort(comparePieces);
+}
+
+function sharedPieces(key: string, group: Group, cache: Cache): readonly Piece[] {
+  const known = cached(cache.groups, key, () => ({ group, pieces: pieceOf(group, cache) }));
+  const same = ([4, 6] as const).every((family) => sameItems(known.group.slabs[family], group.slabs[family]));
+  return same ? known.pieces : pieceOf(group, cache);
+}
+
+function sameItems<T>(a: readonly T[], b: readonly T[]): boolean {
+  return a.length === b.length && a.every((item, i) => item === b[i]);
+}
+
+function pieceOf({ protocol, ports, slabs }: Group, cache: Cache): readonly Piece[] {
+  const destinations: string[] = [];
+  let lowest: Network | undefined;
+  for (const family of [4, 6] as const) {
+    for (const slab of slabs[family]) {
+      const networks = cached(cache.networks, slab, (interval) => splitInterval(family, interval));
+      lowest ??= networks[0];
+      for (const { text } of networks) destinations.push(text);
     }
   }
-  return [...groups.values()].flatMap(pieceOf).sort(comparePieces);
+  return lowest === undefined ? [] : [{ lowest, destinations, protocol, ports: protocol === 'other' ? null : ports }];
 }
 
-function pieceOf({ protocol, ports, intervals }: Group): readonly Piece[] {
-  const networks = [...networksOf(4, intervals[4]), ...networksOf(6, intervals[6])];
-  const lowest = networks[0];
-  if (lowest === undefined) return [];
-  const destinations = networks.map(({ text }) => text);
-  return [{ lowest, destinations, protocol, ports: protocol === 'other' ? null : ports }];
+function cached<K, V>(cache: Map<K, V>, key: K, make: (key: K) => V): V {
+  const known = cache.get(key);
+  if (known !== undefined) return known;
+  const value = make(key);
+  cache.set(key, value);
+  return value;
 }
 
 const protocolOrder: Readonly<Record<Protocol, number>> = { tcp: 0, udp: 1, other: 2 };

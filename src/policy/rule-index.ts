@@ -1,7 +1,7 @@
 import { compareNetworks, type Family } from '../model/address.ts';
 import type { Rule } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
-import type { Interval, Intervals } from './intervals.ts';
+import { type Interval, type Intervals, intervalsOf } from './intervals.ts';
 
 /** Anything that stands for a rule: desired and live rules both do. */
 export interface Ruled {
@@ -32,6 +32,8 @@ export function laneOf(family: Family, protocol: Protocol): number {
 export interface LaneIndex<T extends Ruled> {
   readonly items: readonly T[];
   readonly parents: Int32Array;
+  /** Every address that a rule of the lane names. */
+  readonly named: Intervals;
 }
 
 /** Rules by user scope (null: global) and lane. Built once, asked often. */
@@ -62,7 +64,7 @@ export function indexRules<T extends Ruled>(items: readonly T[]): RuleIndex<T> {
 
 /** The scope's rules in the lane. */
 export function laneRules<T extends Ruled>(index: RuleIndex<T>, user: string | null, lane: number): LaneIndex<T> {
-  return index.scopes.get(user)?.[lane] ?? { items: [], parents: noParents };
+  return index.scopes.get(user)?.[lane] ?? emptyLane;
 }
 
 /** The items whose network contains the address, the narrowest first. */
@@ -77,23 +79,10 @@ export function itemsReaching<T extends Ruled>(lane: LaneIndex<T>, { first, last
   return from.concat(lane.items.slice(start, countStartingBy(lane, last)));
 }
 
-/** Every address that a rule of the lane names. */
-export function addressesOf<T extends Ruled>(lane: LaneIndex<T>): Intervals {
-  const out: Interval[] = [];
-  for (const [i, { rule }] of lane.items.entries()) {
-    if (lane.parents[i] !== -1) continue;
-    const { first, last } = rule.destination;
-    const previous = out.at(-1);
-    if (previous !== undefined && previous.last + 1n === first) out[out.length - 1] = { first: previous.first, last };
-    else out.push({ first, last });
-  }
-  return out;
-}
-
-const noParents = new Int32Array(0);
+const emptyLane: LaneIndex<never> = { items: [], parents: new Int32Array(0), named: [] };
 
 function laneIndex<T extends Ruled>(items: readonly T[]): LaneIndex<T> {
-  if (items.length === 0) return { items, parents: noParents };
+  if (items.length === 0) return emptyLane;
   const parents = new Int32Array(items.length);
   const open: number[] = [];
   for (const [i, { rule }] of items.entries()) {
@@ -102,7 +91,7 @@ function laneIndex<T extends Ruled>(items: readonly T[]): LaneIndex<T> {
     parents[i] = open.at(-1) ?? -1;
     open.push(i);
   }
-  return { items, parents };
+  return { items, parents, named: intervalsOf(items.map(({ rule }) => rule.destination)) };
 }
 
 function chainFrom<T extends Ruled>(lane: LaneIndex<T>, start: number, address: bigint): T[] {

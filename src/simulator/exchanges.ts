@@ -16,16 +16,25 @@ export interface LoggedRequest {
 const LONGEST_LOG = 200_000;
 const LONGEST_BODY = 4_096;
 
+export interface ExchangesOptions {
+  readonly answer: (request: RawRequest) => Answer | Promise<Answer>;
+  readonly faults: Faults;
+  /** Answers what is below `/admin`, past the faults and the log; without it those paths are the API's 404. */
+  readonly admin?: (request: RawRequest) => Answer;
+}
+
 /** Takes requests from the socket, lets the faults have their way, answers, and keeps the log. */
 export class Exchanges {
   private readonly answer: (request: RawRequest) => Answer | Promise<Answer>;
   private readonly faults: Faults;
+  private readonly admin: ExchangesOptions['admin'];
   private readonly calls: LoggedRequest[] = [];
   private readonly listeners = new Set<(call: LoggedRequest) => void>();
 
-  constructor(answer: (request: RawRequest) => Answer | Promise<Answer>, faults: Faults) {
-    this.answer = answer;
-    this.faults = faults;
+  constructor(options: ExchangesOptions) {
+    this.answer = options.answer;
+    this.faults = options.faults;
+    this.admin = options.admin;
   }
 
   readonly log = (): readonly LoggedRequest[] => [...this.calls];
@@ -37,6 +46,10 @@ export class Exchanges {
 
   readonly take = (exchange: Exchange): void => {
     const { method, target } = exchange.request;
+    if (this.admin !== undefined && /^\/admin(?:[/?]|$)/.test(target)) {
+      send(exchange, this.admin(exchange.request));
+      return;
+    }
     const chosen = this.faults.choose(method, target.replace(/\?.*$/, ''));
     if (chosen !== undefined) {
       void this.spoil(exchange, chosen);

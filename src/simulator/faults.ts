@@ -11,6 +11,9 @@ export interface FaultMatch {
   readonly probability?: number;
 }
 
+/** The faults that take no parameters. */
+export const faultKinds = ['reset-before', 'reset-after', 'torn', 'lost-answer', 'stale-list'] as const;
+
 /**
  * What goes wrong:
  * - `status`: this status instead of the real answer, nothing is done (`commit: true`: after the real work was done)
@@ -29,7 +32,7 @@ export type Fault =
       readonly commit?: boolean;
     }
   | { readonly kind: 'delay'; readonly milliseconds: number }
-  | { readonly kind: 'reset-before' | 'reset-after' | 'torn' | 'lost-answer' | 'stale-list' };
+  | { readonly kind: (typeof faultKinds)[number] };
 
 export interface FaultSetting {
   readonly match?: FaultMatch;

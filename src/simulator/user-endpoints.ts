@@ -9,8 +9,6 @@ export interface UserEndpointsOptions {
   readonly users: UserStore;
   readonly rules: RuleStore;
   readonly newId: () => string;
-  /** Told before the user's rules go. */
-  readonly userDeleted: (userId: string) => void;
 }
 
 /** Users are not managed by this project; enough of them is here to list, find, add and remove one (recordings/users). */
@@ -57,7 +55,6 @@ export class UserEndpoints {
     if (user === undefined) return NOT_FOUND;
     if (user.id === callerId) throw new ServerCrash('an administrator deletes itself');
     this.options.users.delete(user.id);
-    this.options.userDeleted(user.id);
     for (const row of [...this.options.rules.rows()]) if (row.userId === user.id) this.options.rules.delete(row);
     return { kind: 'empty', status: 204, typed: true };
   }

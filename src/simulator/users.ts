@@ -26,9 +26,17 @@ export interface UserSeed {
 /** The administrator who owns the token, unless a user named `admin` is given. */
 export const ADMIN: UserSeed = { name: 'admin', id: '9f054b2e-fff6-48e3-bd69-fc6886c493c8', role: 'admin' };
 
+export interface UserListener {
+  /** A row was written; `known` tells whether it replaces one. */
+  readonly stored: (user: StoredUser, known: boolean) => void;
+  /** A row goes now, and the user's rules after it. */
+  readonly deleting: (id: string) => void;
+}
+
 export class UserStore {
   private readonly clock: Clock;
   private readonly byId = new Map<string, StoredUser>();
+  private readonly listeners: UserListener[] = [];
 
   constructor(clock: Clock, seeds: readonly UserSeed[]) {
     this.clock = clock;
@@ -53,11 +61,18 @@ export class UserStore {
     return user;
   }
 
+  listen(listener: UserListener): void {
+    this.listeners.push(listener);
+  }
+
   put(user: StoredUser): void {
+    const known = this.byId.has(user.id);
     this.byId.set(user.id, user);
+    for (const listener of this.listeners) listener.stored(user, known);
   }
 
   delete(id: string): void {
+    for (const listener of this.listeners) listener.deleting(id);
     this.byId.delete(id);
   }
 

@@ -33,7 +33,22 @@ export interface RecordedResponse {
 export type Exchange = Recorded & { readonly request: RecordedRequest; readonly response: RecordedResponse };
 
 export function load(name: string): readonly Recorded[] {
-  return JSON.parse(readFileSync(new URL(`./recordings/${name}.json`, import.meta.url), 'utf8')) as Recorded[];
+  const text = readFileSync(new URL(`./recordings/${name}.json`, import.meta.url), 'utf8');
+  return JSON.parse(keepNumbers(text)) as Recorded[];
+}
+
+const MARK = '\\u0000number:';
+
+/** Numbers that JSON.parse would change (1.0 becomes 1, large ones lose digits) become marked texts. */
+function keepNumbers(text: string): string {
+  return text.replace(/"(?:[^"\\]|\\.)*"|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/g, (token) =>
+    token.startsWith('"') || String(Number(token)) === token ? token : `"${MARK}${token}"`,
+  );
+}
+
+/** A recorded body as JSON text, its numbers as they were written. */
+export function bodyText(body: unknown): string {
+  return JSON.stringify(body).replace(/"\\u0000number:([^"]*)"/g, '$1');
 }
 
 export function exchanges(name: string): readonly Exchange[] {

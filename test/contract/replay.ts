@@ -1,6 +1,6 @@
 import { Client, type Received } from './client.ts';
 import { isObject, Mapping } from './mapping.ts';
-import type { Exchange, RecordedRequest } from './recorded.ts';
+import { bodyText, type Exchange, type RecordedRequest } from './recorded.ts';
 
 /** Headers whose value is another in every run. */
 const VARYING = new Set(['date', 'x-request-id']);
@@ -63,7 +63,7 @@ export class Replay {
   private body(request: RecordedRequest): Buffer | undefined {
     if (request.raw_body !== undefined) return rawBytes(this.mapping.apply(request.raw_body));
     if (request.body === undefined || request.body === null) return undefined;
-    return Buffer.from(this.mapping.apply(JSON.stringify(request.body)));
+    return Buffer.from(this.mapping.apply(bodyText(request.body)));
   }
 
   private headers({ response }: Exchange, received: Received): string[] {

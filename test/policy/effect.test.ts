@@ -1,12 +1,19 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseNetwork } from '../../src/model/address.ts';
 import type { Rule } from '../../src/model/rule.ts';
 import { effectOf } from '../../src/policy/effect.ts';
 import type { Traffic } from '../../src/policy/traffic.ts';
-import type { Packet } from '../../src/policy/verdict.ts';
 import { runs } from '../property/runs.ts';
-import { accepts, packetKey, packets, ruleArbitrary, rulesArbitrary, users } from './universe.ts';
+import {
+  accepts,
+  expandTraffic,
+  networkNamed,
+  packetKey,
+  packets,
+  ruleArbitrary,
+  rulesArbitrary,
+  users,
+} from './universe.ts';
 
 const sources = [null, ...users];
 
@@ -32,8 +39,8 @@ describe('effectOf', () => {
           if (!was && is) opens.push(packetKey(packet));
           if (was && !is) closes.push(packetKey(packet));
         }
-        expect(expand(effect.opens)).toEqual(opens.sort());
-        expect(expand(effect.closes)).toEqual(closes.sort());
+        expect(expandTraffic(effect.opens)).toEqual(opens.sort());
+        expect(expandTraffic(effect.closes)).toEqual(closes.sort());
       }),
       { numRuns: runs(5000) },
     );
@@ -72,56 +79,7 @@ describe('effectOf', () => {
 });
 
 function rule(action: 'accept' | 'drop', destination: string, userId: string | null = null): Rule {
-  const parsed = parseNetwork(destination);
-  if (!parsed.ok) throw new Error(parsed.error);
-  return { action, destination: parsed.value.network, ports: null, userId };
-}
-
-/** Every packet of the universe that the traffic holds; it must hold none beyond the universe's rules. */
-function expand(traffic: readonly Traffic[]): string[] {
-  const keys: string[] = [];
-  for (const { user, destinations, protocol, ports } of traffic) {
-    for (const { first, last, family } of destinations.map(network)) {
-      for (let address = first; address <= last; address++) {
-        const text = { family, prefix: family === 4 ? 32 : 128, first: address, last: address };
-        for (const { low, high } of ports ?? [{ low: 0, high: 0 }]) {
-          for (let port = low; port <= Math.min(high, 7); port++) {
-            keys.push(
-              packetKey({
-                user,
-                protocol,
-                port,
-                address: { ...text, text: networkText(family, address) },
-              } satisfies Packet),
-            );
-          }
-        }
-      }
-    }
-  }
-  return keys.sort();
-}
-
-function network(text: string) {
-  const parsed = parseNetwork(text);
-  if (!parsed.ok) throw new Error(`${text}: ${parsed.error}`);
-  expect(parsed.value.network.text).toBe(text);
-  return parsed.value.network;
-}
-
-function networkText(family: 4 | 6, address: bigint): string {
-  const text = family === 4 ? [24n, 16n, 8n, 0n].map((shift) => (address >> shift) & 255n).join('.') : hex(address);
-  return network(family === 4 ? text : canonical(text)).text;
-}
-
-function hex(address: bigint): string {
-  return Array.from({ length: 8 }, (_, i) => ((address >> BigInt(112 - 16 * i)) & 0xffffn).toString(16)).join(':');
-}
-
-function canonical(text: string): string {
-  const parsed = parseNetwork(text);
-  if (!parsed.ok) throw new Error(parsed.error);
-  return parsed.value.network.text;
+  return { action, destination: networkNamed(destination), ports: null, userId };
 }
 
 function expectCanonical(traffic: readonly Traffic[]): void {
@@ -133,7 +91,7 @@ function expectCanonical(traffic: readonly Traffic[]): void {
       expect(range.low).toBeLessThanOrEqual(range.high);
       if (i > 0) expect(range.low).toBeGreaterThan((ports?.[i - 1]?.high ?? 0) + 1);
     }
-    const networks = destinations.map(network);
+    const networks = destinations.map(networkNamed);
     for (const [i, next] of networks.entries()) {
       const previous = networks[i - 1];
       if (previous === undefined || previous.family !== next.family) continue;

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
-import { makeNetwork, type Network } from '../../src/model/address.ts';
+import { makeNetwork, type Network, parseNetwork } from '../../src/model/address.ts';
 import type { Ports } from '../../src/model/port-range.ts';
 import type { Rule } from '../../src/model/rule.ts';
-import type { Protocol } from '../../src/model/state.ts';
+import type { Traffic } from '../../src/policy/traffic.ts';
 import { matches, type Packet, rankOf } from '../../src/policy/verdict.ts';
 
 /** A universe small enough to try every packet: 8 addresses of each family, ports 0 to 6, three sources. */
@@ -66,4 +66,27 @@ export function packetKey({ user, address, protocol, port }: Packet): string {
   return `${user} ${address.text} ${protocol} ${port}`;
 }
 
-export const protocols: readonly Protocol[] = ['tcp', 'udp', 'other'];
+/** Every packet of the universe that the traffic holds, as sorted keys; ports beyond the universe count as its last. */
+export function expandTraffic(traffic: readonly Traffic[]): string[] {
+  const keys: string[] = [];
+  for (const { user, destinations, protocol, ports } of traffic) {
+    for (const { first, last, family } of destinations.map(networkNamed)) {
+      for (let number = first; number <= last; number++) {
+        const address = makeNetwork(family, number, family === 4 ? 32 : 128);
+        for (const { low, high } of ports ?? [{ low: 0, high: 0 }]) {
+          for (let port = low; port <= Math.min(high, highestPort + 1); port++) {
+            keys.push(packetKey({ user, address, protocol, port }));
+          }
+        }
+      }
+    }
+  }
+  return keys.sort();
+}
+
+/** The network that the text names; the text must be canonical. */
+export function networkNamed(text: string): Network {
+  const parsed = parseNetwork(text);
+  if (!parsed.ok || parsed.value.network.text !== text) throw new Error(`${text} is no canonical network`);
+  return parsed.value.network;
+}

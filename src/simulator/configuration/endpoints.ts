@@ -1,26 +1,28 @@
 import { ServerCrash } from '../crash.ts';
 import { isMap, type Term } from '../http/json.ts';
-import type { Answer } from '../http/response.ts';
-import { plain } from './plain.ts';
-import { type ConfigurationStore, DEFAULTS, showConfiguration } from './store.ts';
+import { type Answer, invalid, json } from '../http/response.ts';
+import { type ChangeRules, castConfiguration } from './change.ts';
+import { type ConfigurationStore, showConfiguration } from './store.ts';
 
 /** The two operations on the configuration, for a caller who may use them. */
 export class ConfigurationEndpoints {
   private readonly store: ConfigurationStore;
+  private readonly rules: ChangeRules;
 
-  constructor(store: ConfigurationStore) {
+  constructor(store: ConfigurationStore, rules: ChangeRules) {
     this.store = store;
+    this.rules = rules;
   }
 
   show(): Answer {
-    return { kind: 'json', status: 200, body: showConfiguration(this.store.get()) };
+    return json(200, { data: showConfiguration(this.store.row) });
   }
 
   async update(sent: Term): Promise<Answer> {
     if (!isMap(sent)) throw new ServerCrash('the wrapper is no object');
-    const changes: Record<string, unknown> = {};
-    for (const [field, term] of sent) if (field in DEFAULTS) changes[field] = plain(term);
-    if (Object.keys(changes).length > 0) this.store.update(changes);
-    return this.show();
+    const change = await castConfiguration(this.store.row, sent, this.rules);
+    if (!change.ok) return invalid(change.errors);
+    if (change.changed.size === 0) return this.show();
+    return json(200, { data: showConfiguration(this.store.update(change.values, change.changed)) });
   }
 }

@@ -1,55 +1,116 @@
 import type { Clock } from '../clock.ts';
+import { castInet, type Inet, storeInet } from '../rules/inet.ts';
+import type { ConfigurationValues } from './change.ts';
+import { SCALARS } from './fields.ts';
+import type { Logo } from './logo.ts';
+import { type Provider, sortKeys } from './provider.ts';
 
-/** The configuration as `GET /v0/configuration` shows it. */
-export type StoredConfiguration = Readonly<Record<string, unknown>> & {
+/** The configuration's row. */
+export interface ConfigurationRow extends ConfigurationValues {
   readonly id: string;
-  readonly inserted_at: string;
-  readonly updated_at: string;
-};
+  readonly insertedAt: string;
+  readonly updatedAt: string;
+}
+
+const PROVIDERS = ['openid_connect_providers', 'saml_identity_providers'];
 
 /** A fresh server's configuration. */
-export const DEFAULTS: Readonly<Record<string, unknown>> = {
-  allow_unprivileged_device_configuration: true,
-  allow_unprivileged_device_management: true,
-  default_client_allowed_ips: ['0.0.0.0/0', '::/0'],
-  default_client_dns: ['1.1.1.1', '1.0.0.1'],
-  default_client_endpoint: '127.0.0.1:51820',
-  default_client_mtu: 1280,
-  default_client_persistent_keepalive: 25,
-  disable_vpn_on_oidc_error: false,
-  local_auth_enabled: true,
-  logo: {},
-  openid_connect_providers: [],
-  saml_identity_providers: [],
-  vpn_session_duration: 0,
+const DEFAULTS: ConfigurationValues = {
+  scalars: {
+    allow_unprivileged_device_configuration: true,
+    allow_unprivileged_device_management: true,
+    default_client_allowed_ips: [castInet('0.0.0.0/0'), castInet('::/0')],
+    default_client_dns: ['1.1.1.1', '1.0.0.1'],
+    default_client_endpoint: '127.0.0.1:51820',
+    default_client_mtu: 1280,
+    default_client_persistent_keepalive: 25,
+    disable_vpn_on_oidc_error: false,
+    local_auth_enabled: true,
+    vpn_session_duration: 0,
+  },
+  logo: null,
+  providers: { openid_connect_providers: [], saml_identity_providers: [] },
 };
 
 /** The one row of the configurations table. */
 export class ConfigurationStore {
   private readonly clock: Clock;
-  private row: StoredConfiguration;
+  private current: ConfigurationRow;
+  private readonly listeners: ((row: ConfigurationRow) => void)[] = [];
 
   constructor(clock: Clock, id: string) {
     this.clock = clock;
     const now = clock.now();
-    this.row = { ...DEFAULTS, id, inserted_at: now, updated_at: now };
+    this.current = { ...DEFAULTS, id, insertedAt: now, updatedAt: now };
   }
 
-  get(): StoredConfiguration {
-    return this.row;
+  listen(listener: (row: ConfigurationRow) => void): void {
+    this.listeners.push(listener);
   }
 
-  load(row: StoredConfiguration): void {
-    this.row = row;
+  get row(): ConfigurationRow {
+    return this.current;
   }
 
-  update(changes: Readonly<Record<string, unknown>>): StoredConfiguration {
-    this.row = { ...this.row, ...changes, updated_at: this.clock.now() };
-    return this.row;
+  load(row: ConfigurationRow): void {
+    this.current = row;
+  }
+
+  /** Writes the changed fields. Returns the row as cast, which is what the answer shows, not as stored. */
+  update(values: ConfigurationValues, changed: ReadonlySet<string>): ConfigurationRow {
+    const scalars = { ...this.current.scalars };
+    const providers = { ...this.current.providers };
+    for (const name of changed) {
+      const field = SCALARS[name];
+      if (field !== undefined) scalars[name] = field.store(values.scalars[name]);
+      const sent = values.providers[name];
+      if (sent !== undefined) providers[name] = sent;
+    }
+    const logo = changed.has('logo') ? values.logo : this.current.logo;
+    this.current = { ...this.current, scalars, providers, logo, updatedAt: this.clock.now() };
+    for (const listener of this.listeners) listener(this.current);
+    return { ...this.current, scalars: values.scalars };
   }
 }
 
-/** The row as JSON text, keys in order. */
-export function showConfiguration(row: StoredConfiguration): string {
-  return JSON.stringify({ data: Object.fromEntries(Object.entries(row).sort(([a], [b]) => (a < b ? -1 : 1))) });
+/** The row as the API shows it, keys in order. */
+export function showConfiguration(row: ConfigurationRow): Record<string, unknown> {
+  const scalars = Object.entries(row.scalars).map(([name, value]) => [name, SCALARS[name]?.show(value)]);
+  return sortKeys({
+    ...Object.fromEntries(scalars),
+    ...row.providers,
+    logo: row.logo ?? {},
+    id: row.id,
+    inserted_at: row.insertedAt,
+    updated_at: row.updatedAt,
+  });
+}
+
+/** The row that is shown so; the way back from `showConfiguration`. */
+export function readConfiguration(shown: Readonly<Record<string, unknown>>): ConfigurationRow {
+  const scalars = Object.keys(SCALARS).map((name) => [
+    name,
+    name === 'default_client_allowed_ips' ? null : shown[name],
+  ]);
+  const ips = shown['default_client_allowed_ips'];
+  const logo = shown['logo'] as Partial<Logo>;
+  return {
+    id: String(shown['id']),
+    insertedAt: String(shown['inserted_at']),
+    updatedAt: String(shown['updated_at']),
+    scalars: {
+      ...Object.fromEntries(scalars),
+      default_client_allowed_ips: Array.isArray(ips)
+        ? ips.map((ip) => (typeof ip === 'string' ? storedInet(ip) : null))
+        : null,
+    },
+    logo: 'url' in logo ? { data: null, type: null, url: null, ...logo } : null,
+    providers: Object.fromEntries(PROVIDERS.map((name) => [name, (shown[name] ?? []) as Provider[]])),
+  };
+}
+
+function storedInet(text: string): Inet {
+  const inet = castInet(text);
+  if (inet === undefined) throw new Error(`not a network: ${text}`);
+  return storeInet(inet);
 }

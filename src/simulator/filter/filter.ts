@@ -4,6 +4,9 @@ import type { Packet, Verdict } from './verdict.ts';
 
 /** What a packet filter is told: rows that came and went. Updates never reach it (observed: recordings/packet_filter_patch). */
 export interface PacketFilter {
+  /** Told before a row changes, so that what is due by then happens to the rows as they were. */
+  readonly settle?: () => void;
+  readonly userAdded?: (userId: string) => void;
   readonly inserted: (row: RuleRow) => void;
   readonly deleted: (row: RuleRow) => void;
   /** A user went, with its rules; told before their deletion is. */

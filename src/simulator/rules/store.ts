@@ -11,6 +11,8 @@ export interface RuleStoreOptions {
 
 /** What happens to rows, in order: for the packet filter and the data file. */
 export interface RuleListener {
+  /** Called before any row changes. */
+  readonly changing?: () => void;
   readonly inserted: (row: RuleRow) => void;
   readonly updated: (row: RuleRow, before: RuleRow) => void;
   readonly deleted: (row: RuleRow) => void;
@@ -69,6 +71,7 @@ export class RuleStore {
     const now = this.options.clock.now();
     const row = makeRow({ ...values, id: this.options.newId(), insertedAt: now, updatedAt: now });
     if (this.options.constraints && this.overlaps.conflicts(row)) return undefined;
+    for (const listener of this.listeners) listener.changing?.();
     this.put(row);
     for (const listener of this.listeners) listener.inserted(row);
     return row;
@@ -82,6 +85,7 @@ export class RuleStore {
       this.overlaps.add(before);
       return undefined;
     }
+    for (const listener of this.listeners) listener.changing?.();
     this.rowsById.delete(before.id);
     this.put(row);
     for (const listener of this.listeners) listener.updated(row, before);
@@ -89,6 +93,7 @@ export class RuleStore {
   }
 
   delete(row: RuleRow): void {
+    for (const listener of this.listeners) listener.changing?.();
     this.drop(row);
     for (const listener of this.listeners) listener.deleted(row);
   }

@@ -1,0 +1,31 @@
+import { pino } from 'pino';
+import type { LogFields, Logger } from '../../ports.ts';
+import { printable } from '../../report/printable.ts';
+import type { LogLevel } from './level.ts';
+
+/** A log for machines: one JSON object a line with `level`, `time` (ISO 8601), `msg` and the fields. */
+export function jsonLogger(level: LogLevel, write: (line: string) => void): Logger {
+  const log = pino(
+    {
+      level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    { write },
+  );
+  return {
+    debug: (message, fields) => log.debug(cleaned(fields), message),
+    info: (message, fields) => log.info(cleaned(fields), message),
+    warn: (message, fields) => log.warn(cleaned(fields), message),
+    error: (message, fields) => log.error(cleaned(fields), message),
+  };
+}
+
+/** JSON escapes control characters, but not those that change the direction of text in a viewer. */
+function cleaned(fields: LogFields | undefined): LogFields {
+  if (fields === undefined) return {};
+  return Object.fromEntries(
+    Object.entries(fields).map(([key, value]) => [key, typeof value === 'string' ? printable(value) : value]),
+  );
+}

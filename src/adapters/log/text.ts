@@ -1,0 +1,34 @@
+import type { LogFields, Logger } from '../../ports.ts';
+import { printable } from '../../report/printable.ts';
+import type { LogLevel } from './level.ts';
+
+const order = { debug: 0, info: 1, warn: 2, error: 3 } as const;
+
+/** A log for people: `warning: message key=value`, one line each. `write` gets whole lines. */
+export function textLogger(level: LogLevel, write: (line: string) => void): Logger {
+  const line =
+    (severity: keyof typeof order, label: string) =>
+    (message: string, fields?: LogFields): void => {
+      if (order[severity] < order[level]) return;
+      write(`${label}: ${message}${fieldsText(fields)}\n`);
+    };
+  return {
+    debug: line('debug', 'debug'),
+    info: line('info', 'info'),
+    warn: line('warn', 'warning'),
+    error: line('error', 'error'),
+  };
+}
+
+function fieldsText(fields: LogFields | undefined): string {
+  if (fields === undefined) return '';
+  return Object.entries(fields)
+    .map(([key, value]) => ` ${key}=${valueText(value)}`)
+    .join('');
+}
+
+function valueText(value: LogFields[string]): string {
+  if (typeof value !== 'string') return Array.isArray(value) ? printable(value.join(',')) : String(value);
+  const clean = printable(value);
+  return /^[\w./:@+-]+$/.test(clean) ? clean : JSON.stringify(clean);
+}

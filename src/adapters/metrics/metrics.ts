@@ -1,0 +1,227 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { LoopObserver } from '../../controller/observer.ts';
+import type { Status } from '../../controller/status.ts';
+import type { ApiResult, Clock, LiveApi } from '../../ports.ts';
+
+/** The controller's metrics; docs/operations.md explains each, and a test compares that table with this registry. */
+export interface ControllerMetrics {
+  readonly observer: LoopObserver;
+  /** Counts and times the calls of an API. */
+  meter(api: LiveApi, clock: Clock): LiveApi;
+  notified(target: string, result: 'sent' | 'failed' | 'dropped'): void;
+  webhook(result: string): void;
+  text(): Promise<{ readonly type: string; readonly text: string }>;
+  /** Every metric of our own: name, kind, labels, help. */
+  describe(): Promise<
+    readonly {
+      readonly name: string;
+      readonly type: string;
+      readonly labels: readonly string[];
+      readonly help: string;
+    }[]
+  >;
+}
+
+const prefix = 'reconcile_';
+
+/** Builds the registry. `status` is asked at each scrape, so that gauges never lag behind it. */
+export function createMetrics(version: string, status: () => Status): ControllerMetrics {
+  const registry = new Registry();
+  const registers = [registry];
+  registerGauges(registry, version, status);
+  const phases = new Histogram({
+    name: `${prefix}phase_duration_seconds`,
+    help: 'Duration of the phases of a pass',
+    labelNames: ['phase'],
+    buckets: [0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60],
+    registers,
+  });
+  const passes = new Counter({
+    name: `${prefix}passes_total`,
+    help: 'Passes by result and reason',
+    labelNames: ['result', 'reason'],
+    registers,
+  });
+  const steps = new Counter({
+    name: `${prefix}steps_total`,
+    help: 'Steps by outcome',
+    labelNames: ['outcome'],
+    registers,
+  });
+  const gaps = new Histogram({
+    name: `${prefix}gap_duration_seconds`,
+    help: 'Time between a delete that a create needs and that create',
+    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 10],
+    registers,
+  });
+  const calls = new Counter({
+    name: `${prefix}api_requests_total`,
+    help: 'API requests by method and status (a word where no answer came)',
+    labelNames: ['method', 'status'],
+    registers,
+  });
+  const times = new Histogram({
+    name: `${prefix}api_request_duration_seconds`,
+    help: 'Duration of API requests',
+    labelNames: ['method'],
+    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 15],
+    registers,
+  });
+  const sent = new Counter({
+    name: `${prefix}notifications_total`,
+    help: 'Notifications by target and result',
+    labelNames: ['target', 'result'],
+    registers,
+  });
+  const hooks = new Counter({
+    name: `${prefix}webhooks_total`,
+    help: 'Webhook calls by result',
+    labelNames: ['result'],
+    registers,
+  });
+  const own = registry.getMetricsAsJSON.bind(registry);
+  const names = new Set<string>();
+  const ready = own().then((all) => all.forEach((one) => void names.add(one.name)));
+  const observer: LoopObserver = {
+    phaseEnded: (phase, ms) => phases.observe({ phase }, ms / 1000),
+    passEnded: (pass) => {
+      passes.inc({ result: pass.result, reason: pass.reason });
+      for (const [outcome, count] of Object.entries(pass.outcomes)) if (count > 0) steps.inc({ outcome }, count);
+    },
+    gapClosed: (ms) => gaps.observe(ms / 1000),
+    turned: () => undefined,
+  };
+  return {
+    observer,
+    meter: (api, clock) =>
+      meteredApi(api, clock, (method, status, ms) => {
+        calls.inc({ method, status });
+        times.observe({ method }, ms / 1000);
+      }),
+    notified: (target, result) => sent.inc({ target, result }),
+    webhook: (result) => hooks.inc({ result }),
+    text: async () => ({ type: registry.contentType, text: await registry.metrics() }),
+    describe: async () => {
+      await ready;
+      return registry
+        .getMetricsAsArray()
+        .filter((metric) => names.has(metric.name))
+        .map((metric) => describeMetric(metric));
+    },
+  };
+}
+
+function describeMetric(metric: object): { name: string; type: string; labels: readonly string[]; help: string } {
+  const { name, help, labelNames } = metric as { name: string; help: string; labelNames?: readonly string[] };
+  const type = metric instanceof Histogram ? 'histogram' : metric instanceof Counter ? 'counter' : 'gauge';
+  return { name, type, labels: labelNames ?? [], help };
+}
+
+function registerGauges(registry: Registry, version: string, status: () => Status): void {
+  const registers = [registry];
+  const simple = (name: string, help: string, value: (status: Status) => number | null): void => {
+    new Gauge({
+      name: prefix + name,
+      help,
+      registers,
+      collect() {
+        const now = value(status());
+        if (now === null) this.reset();
+        else this.set(now);
+      },
+    });
+  };
+  const seconds = (ms: number | null): number | null => (ms === null ? null : ms / 1000);
+  simple(
+    'last_success_timestamp_seconds',
+    'When the live state was last known to be what the revision asks for',
+    (one) => seconds(one.lastSuccessAt),
+  );
+  simple('applied_timestamp_seconds', 'When the applied revision came into effect', (one) =>
+    seconds(one.revisions.appliedAt),
+  );
+  simple('drift_objects', 'Live objects that differ from the applied revision', (one) => one.drift);
+  simple('fights', 'Corrections that another writer keeps undoing', (one) => one.fights);
+  simple('blocked_deletes', 'Deletes of a plan that a guard refused', (one) => one.blockedDeletes);
+  simple('live_rules', 'Rules that the API listed in the last pass', (one) => one.liveRules);
+  simple('token_expiry_timestamp_seconds', 'When the API token expires', (one) => seconds(one.tokenExpiresAt));
+  simple('writer', '1: this replica writes; 0: another one does', (one) => (one.role === 'writer' ? 1 : 0));
+  simple('suspended', '1: suspended by the operator', (one) => (one.suspended ? 1 : 0));
+  simple('watch_degraded', '1: the directory cannot be watched, only rescanned', (one) => (one.degraded ? 1 : 0));
+  const conditions = new Gauge({
+    name: `${prefix}condition`,
+    help: 'Conditions by type and reason: 1 True, 0 False, -1 Unknown',
+    labelNames: ['type', 'reason'],
+    registers,
+    collect() {
+      conditions.reset();
+      for (const { type, status: value, reason } of Object.values(status().conditions)) {
+        conditions.set({ type, reason }, value === 'True' ? 1 : value === 'False' ? 0 : -1);
+      }
+    },
+  });
+  const parts = new Gauge({
+    name: `${prefix}part_ready`,
+    help: 'Whether the rules and the Configuration are each in sync',
+    labelNames: ['part'],
+    registers,
+    collect() {
+      parts.reset();
+      for (const [part, state] of Object.entries(status().parts))
+        if (state !== null) parts.set({ part }, state.ready ? 1 : 0);
+    },
+  });
+  const revisions = new Gauge({
+    name: `${prefix}revision_info`,
+    help: 'The observed, attempted and applied revision, as labels; always 1',
+    labelNames: ['kind', 'revision'],
+    registers,
+    collect() {
+      revisions.reset();
+      const { observed, attempted, applied } = status().revisions;
+      for (const [kind, revision] of Object.entries({ observed, attempted, applied })) {
+        if (revision !== null) revisions.set({ kind, revision }, 1);
+      }
+    },
+  });
+  const build = new Gauge({
+    name: `${prefix}build_info`,
+    help: 'Version of reconcile and of Node, as labels; always 1',
+    labelNames: ['version', 'node'],
+    registers,
+  });
+  build.set({ version, node: process.versions.node }, 1);
+}
+
+/** Adds the process's own metrics (CPU, memory, event loop). Their timers end with the process. */
+export function withProcessMetrics(metrics: ControllerMetrics): ControllerMetrics {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  return {
+    ...metrics,
+    text: async () => {
+      const own = await metrics.text();
+      return { type: own.type, text: `${own.text}\n${await registry.metrics()}` };
+    },
+  };
+}
+
+type Count = (method: string, status: string, ms: number) => void;
+
+function meteredApi(api: LiveApi, clock: Clock, count: Count): LiveApi {
+  const timed = async (method: string, call: () => Promise<ApiResult>): Promise<ApiResult> => {
+    const from = clock.now();
+    const result = await call();
+    count(method, result.kind === 'answer' ? String(result.status) : result.code, clock.now() - from);
+    return result;
+  };
+  return {
+    listRules: (signal) => timed('GET', () => api.listRules(signal)),
+    getConfiguration: (signal) => timed('GET', () => api.getConfiguration(signal)),
+    listUsers: (signal) => timed('GET', () => api.listUsers(signal)),
+    createRule: (rule, signal) => timed('POST', () => api.createRule(rule, signal)),
+    updateRule: (id, fields, signal) => timed('PATCH', () => api.updateRule(id, fields, signal)),
+    deleteRule: (id, signal) => timed('DELETE', () => api.deleteRule(id, signal)),
+    updateConfiguration: (body, signal) => timed('PATCH', () => api.updateConfiguration(body, signal)),
+  };
+}

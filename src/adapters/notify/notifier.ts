@@ -1,0 +1,96 @@
+import { request } from 'undici';
+import type { LoopObserver, Turn } from '../../controller/observer.ts';
+import type { Clock, Logger } from '../../ports.ts';
+import type { Delivery, NotifyTarget } from './message.ts';
+import { deliveryFor } from './message.ts';
+
+/** What became of a notification. */
+export type NotifyResult = 'sent' | 'failed' | 'dropped';
+
+/** What the notifier works with. */
+export interface NotifierSettings {
+  readonly targets: readonly NotifyTarget[];
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly onResult: (target: string, result: NotifyResult) => void;
+}
+
+/** Sends what the loop turned to; one queue a target, so that a slow one holds up nobody. */
+export interface Notifier {
+  readonly observer: Pick<LoopObserver, 'turned'>;
+  /** Waits until what is queued is sent, at most `ms`. */
+  flush(ms: number): Promise<void>;
+}
+
+const attempts = 5;
+const timeoutMs = 10_000;
+const longestQueue = 20;
+
+/** Builds the notifier. Only the configured addresses are ever called, and redirects are not followed. */
+export function createNotifier(settings: NotifierSettings): Notifier {
+  const stop = new AbortController();
+  const queues = new Map<NotifyTarget, Promise<void>>();
+  const lengths = new Map<NotifyTarget, number>();
+  return {
+    observer: {
+      turned(turn: Turn) {
+        for (const target of settings.targets) {
+          const delivery = deliveryFor(target, turn);
+          if (delivery === null) continue;
+          const length = lengths.get(target) ?? 0;
+          if (length >= longestQueue) {
+            settings.onResult(target.name, 'dropped');
+            continue;
+          }
+          lengths.set(target, length + 1);
+          const queued = (queues.get(target) ?? Promise.resolve()).then(async () => {
+            await deliver(settings, target, delivery, stop.signal);
+            lengths.set(target, (lengths.get(target) ?? 1) - 1);
+          });
+          queues.set(target, queued);
+        }
+      },
+    },
+    async flush(ms) {
+      await Promise.race([Promise.all(queues.values()), settings.clock.sleep(ms)]);
+      stop.abort();
+    },
+  };
+}
+
+async function deliver(
+  settings: NotifierSettings,
+  target: NotifyTarget,
+  delivery: Delivery,
+  stop: AbortSignal,
+): Promise<void> {
+  const { clock, logger, onResult } = settings;
+  let last = 'stopped';
+  for (let attempt = 0; attempt < attempts && !stop.aborted; attempt++) {
+    if (attempt > 0) await clock.sleep(1000 * 2 ** (attempt - 1) * (0.5 + clock.random()), stop);
+    const { status, code, retry } = await send(delivery, stop);
+    last = code;
+    if (status >= 200 && status < 300) return onResult(target.name, 'sent');
+    if (!retry) break;
+  }
+  // The address may be a secret by itself (Slack's are): only the target's name is told.
+  logger.warn('A notification could not be delivered', { target: target.name, code: last });
+  onResult(target.name, 'failed');
+}
+
+async function send(delivery: Delivery, stop: AbortSignal): Promise<{ status: number; code: string; retry: boolean }> {
+  try {
+    const response = await request(delivery.url(), {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'user-agent': 'reconcile', ...delivery.headers() },
+      body: delivery.body,
+      signal: AbortSignal.any([stop, AbortSignal.timeout(timeoutMs)]),
+    });
+    await response.body.dump();
+    const status = response.statusCode;
+    return { status, code: String(status), retry: status === 429 || status >= 500 };
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'failed';
+    return { status: 0, code, retry: true };
+  }
+}

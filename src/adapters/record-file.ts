@@ -1,0 +1,43 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import writeFileAtomic from 'write-file-atomic';
+import { z } from 'zod';
+import type { RecordStore } from '../controller/record.ts';
+import { emptyRecord } from '../controller/record.ts';
+import type { Logger } from '../ports.ts';
+
+const shape = z.object({
+  format_version: z.literal(1),
+  appliedRevision: z
+    .string()
+    .regex(/^(?:sha256:)?[0-9a-f]{40,64}$/)
+    .nullable(),
+  appliedAt: z.number().nullable(),
+  knownRules: z.number().int().nonnegative().nullable(),
+});
+
+/** The record as one small file, replaced atomically. Lost or corrupt it counts as a first run, said once in the log. */
+export function recordFile(folder: string, logger: Logger): RecordStore {
+  const file = path.join(folder, 'record.json');
+  return {
+    async load() {
+      const text = await readFile(file, 'utf8').catch(() => null);
+      if (text === null) return emptyRecord;
+      try {
+        const { appliedRevision, appliedAt, knownRules } = shape.parse(JSON.parse(text));
+        return { appliedRevision, appliedAt, knownRules };
+      } catch {
+        logger.warn('The state file cannot be read; it is made anew, and nothing is deleted because of it', { file });
+        return emptyRecord;
+      }
+    },
+    async save(record) {
+      try {
+        await writeFileAtomic(file, `${JSON.stringify({ format_version: 1, ...record })}\n`, { mode: 0o600 });
+      } catch (error) {
+        const code = error instanceof Error && 'code' in error ? String(error.code) : 'failed';
+        logger.warn('The state file cannot be written', { file, code });
+      }
+    },
+  };
+}

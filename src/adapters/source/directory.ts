@@ -1,0 +1,108 @@
+import { createHash } from 'node:crypto';
+import type { Limits } from '../../desired/context.ts';
+import { compareText, type Problem } from '../../model/problem.ts';
+import type { Source, SourceContent, SourceFile, SourceReading } from '../../ports.ts';
+import { readRegularFile } from './regular-file.ts';
+import { type FoundFile, listManifests } from './walk.ts';
+
+/** How often a directory that changes while it is read is read again before giving up. */
+const attempts = 3;
+/** Files open at once. */
+const width = 16;
+
+/**
+ * Manifests below a directory: every `*.yaml` and `*.yml`, names with a leading dot left out. Links are followed inside
+ * the root only. All or nothing: one file that cannot be read, or a directory that keeps changing, gives no content.
+ */
+export function directorySource(root: string, limits: Limits): Source {
+  return {
+    description: root,
+    async read(signal): Promise<SourceReading> {
+      for (let attempt = 1; ; attempt++) {
+        signal.throwIfAborted();
+        const before = await listManifests(root, limits);
+        if (before.problems.length > 0) return { content: null, problems: before.problems };
+        const read = await readAll(before.files, limits);
+        if (read.problems.length === 0) {
+          const after = await listManifests(root, limits);
+          if (sameListing(before.files, after.files)) return contentOf(read.files);
+        }
+        if (attempt === attempts)
+          return { content: null, problems: read.problems.length > 0 ? read.problems : [moving(root)] };
+      }
+    },
+  };
+}
+
+async function readAll(
+  found: readonly FoundFile[],
+  limits: Limits,
+): Promise<{ files: readonly SourceFile[]; problems: readonly Problem[] }> {
+  const files: SourceFile[] = new Array<SourceFile>(found.length);
+  const problems: Problem[] = [];
+  let total = 0;
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    for (let index = next++; index < found.length; index = next++) {
+      const file = found[index];
+      if (file === undefined || total > limits.totalBytes) return;
+      const bytes = await readRegularFile(file.real, limits.fileBytes);
+      if (!bytes.ok) {
+        problems.push(fileProblem(file.path, bytes.error));
+        continue;
+      }
+      total += bytes.value.length;
+      files[index] = {
+        path: file.path,
+        bytes: bytes.value,
+        hash: createHash('sha256').update(bytes.value).digest('hex'),
+      };
+    }
+  };
+  await Promise.all(Array.from({ length: width }, worker));
+  if (total > limits.totalBytes) problems.push(tooMuch(limits));
+  return { files, problems: problems.sort((a, b) => compareText(a.place?.file ?? '', b.place?.file ?? '')) };
+}
+
+function contentOf(files: readonly SourceFile[]): SourceReading {
+  const digest = createHash('sha256');
+  for (const file of files) digest.update(`${file.path}\0${file.hash}\n`);
+  const content: SourceContent = { revision: `sha256:${digest.digest('hex')}`, files };
+  return { content, problems: [] };
+}
+
+function sameListing(a: readonly FoundFile[], b: readonly FoundFile[]): boolean {
+  return (
+    a.length === b.length &&
+    a.every((file, index) => file.path === b[index]?.path && file.identity === b[index]?.identity)
+  );
+}
+
+/** The problem of one file that could not be read. */
+function fileProblem(path: string, because: string): Problem {
+  return {
+    code: 'unreadable-file',
+    severity: 'error',
+    summary: `${path} cannot be read: ${because}`,
+    hint: 'nothing is planned from a part of the manifests: make the file readable, or move it out of the directory',
+    place: { file: path, line: 1, column: 1 },
+  };
+}
+
+function tooMuch(limits: Limits): Problem {
+  return {
+    code: 'source-too-large',
+    severity: 'error',
+    summary: `the manifests are larger than ${limits.totalBytes} bytes in all`,
+    hint: 'point PATH at the manifests only, or raise limits.totalBytes in the settings file',
+  };
+}
+
+function moving(root: string): Problem {
+  return {
+    code: 'source-unstable',
+    severity: 'error',
+    summary: `${root} kept changing while it was read`,
+    hint: 'wait until whatever writes there is done, then run again',
+  };
+}

@@ -1,0 +1,78 @@
+import { type BigIntStats, constants } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import { fail, ok, type Result } from '../../model/result.ts';
+
+/**
+ * Reads a regular file, opened once and without blocking: a FIFO, socket or device is an error at once, never a wait.
+ * `path` must be resolved: a link in its last part is refused. Reads at most `maxBytes`; the error is part of a sentence.
+ */
+export async function readRegularFile(path: string, maxBytes: number): Promise<Result<Uint8Array, string>> {
+  let handle: FileHandle | undefined;
+  try {
+    handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW | constants.O_NOCTTY);
+    const stats = await handle.stat({ bigint: true });
+    if (!stats.isFile()) return fail(`it is ${kindOf(stats)}, not a regular file`);
+    if (stats.size > BigInt(maxBytes))
+      return fail(`it has ${stats.size} bytes, more than the ${maxBytes} allowed (limits.fileBytes)`);
+    return await readUpTo(handle, Number(stats.size), maxBytes);
+  } catch (error) {
+    return fail(reason(error));
+  } finally {
+    await handle?.close();
+  }
+}
+
+/** Reads to the end, also of a file that grew after it was opened. */
+async function readUpTo(handle: FileHandle, size: number, maxBytes: number): Promise<Result<Uint8Array, string>> {
+  let buffer: Uint8Array = new Uint8Array(size + 1);
+  let length = 0;
+  for (;;) {
+    const { bytesRead } = await handle.read(buffer, length, buffer.length - length, length);
+    length += bytesRead;
+    if (bytesRead === 0) return ok(buffer.subarray(0, length));
+    if (length > maxBytes) return fail(`it grew past the ${maxBytes} bytes allowed (limits.fileBytes)`);
+    if (length === buffer.length) {
+      const larger = new Uint8Array(Math.min(buffer.length * 2, maxBytes + 1));
+      larger.set(buffer);
+      buffer = larger;
+    }
+  }
+}
+
+/** Part of a sentence for an error of the file system: never its raw text, which names resolved paths. */
+export function reason(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  switch (code) {
+    case 'ENOENT':
+      return 'it does not exist';
+    case 'EACCES':
+    case 'EPERM':
+      return 'permission denied';
+    case 'ELOOP':
+      return 'it is a link that leads back to itself, or was replaced by a link while being read';
+    case 'ENOTDIR':
+      return 'a part of the path is not a directory';
+    case 'EISDIR':
+      return 'it is a directory';
+    case 'ENXIO':
+    case 'ENODEV':
+      return 'it is a special file, not a regular file';
+    case 'EMFILE':
+    case 'ENFILE':
+      return 'too many files are open';
+    case 'EIO':
+      return 'the disk reported an error';
+    default:
+      return code === '' ? 'an unexpected error' : `the system said ${code}`;
+  }
+}
+
+/** What a path is, for a message. */
+export function kindOf(
+  stats: Pick<BigIntStats, 'isDirectory' | 'isFIFO' | 'isSocket' | 'isCharacterDevice' | 'isBlockDevice'>,
+): string {
+  if (stats.isDirectory()) return 'a directory';
+  if (stats.isFIFO()) return 'a FIFO';
+  if (stats.isSocket()) return 'a socket';
+  return stats.isCharacterDevice() || stats.isBlockDevice() ? 'a device' : 'a special file';
+}

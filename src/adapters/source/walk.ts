@@ -1,0 +1,149 @@
+import type { BigIntStats } from 'node:fs';
+import { readdir, realpath, stat } from 'node:fs/promises';
+import { join, sep } from 'node:path';
+import type { Limits } from '../../desired/context.ts';
+import { compareText, type Problem } from '../../model/problem.ts';
+import { kindOf, reason } from './regular-file.ts';
+
+/** A manifest to read. `identity` changes when the file is written, replaced or led elsewhere. */
+export interface FoundFile {
+  /** Relative to the root, with `/`. */
+  readonly path: string;
+  readonly real: string;
+  readonly identity: string;
+}
+
+/** The manifests below a root, sorted by path; any problem means that the list is not to be used. */
+export interface Listing {
+  readonly files: readonly FoundFile[];
+  readonly problems: readonly Problem[];
+}
+
+interface Walk {
+  readonly realRoot: string;
+  readonly limits: Limits;
+  readonly files: FoundFile[];
+  readonly problems: Problem[];
+  /** Real paths already listed: a file that two names lead to counts once. */
+  readonly seen: Set<string>;
+}
+
+/** Lists the manifests below `root` without opening any. */
+export async function listManifests(root: string, limits: Limits): Promise<Listing> {
+  const rooted = await resolveRoot(root);
+  if (typeof rooted !== 'string') return { files: [], problems: [rooted] };
+  const walk: Walk = { realRoot: rooted, limits, files: [], problems: [], seen: new Set() };
+  await walkDirectory(walk, { real: rooted, path: '', above: [] });
+  if (walk.files.length > limits.files) walk.problems.push(tooMany(limits));
+  if (walk.files.length === 0 && walk.problems.length === 0) walk.problems.push(nothingThere(root));
+  return { files: walk.files.sort((a, b) => compareText(a.path, b.path)), problems: walk.problems };
+}
+
+async function resolveRoot(root: string): Promise<string | Problem> {
+  try {
+    const real = await realpath(root);
+    if ((await stat(real)).isDirectory()) return real;
+    return noSource(root, 'it is not a directory', 'name the directory that holds the manifests');
+  } catch (error) {
+    return noSource(root, reason(error), 'PATH is the directory that holds the manifests (*.yaml, *.yml)');
+  }
+}
+
+interface Directory {
+  readonly real: string;
+  readonly path: string;
+  /** Real paths of the directories on the way here: to meet one again is a loop. */
+  readonly above: readonly string[];
+}
+
+async function walkDirectory(walk: Walk, directory: Directory): Promise<void> {
+  if (walk.files.length > walk.limits.files) return;
+  if (directory.above.length > walk.limits.depth) {
+    walk.problems.push(
+      problemAt(directory.path, `lies more than ${walk.limits.depth} directories deep (limits.depth)`),
+    );
+    return;
+  }
+  let entries: readonly string[];
+  try {
+    entries = await readdir(directory.real);
+  } catch (error) {
+    walk.problems.push(problemAt(directory.path || '.', `cannot be listed: ${reason(error)}`));
+    return;
+  }
+  // Hidden names hold editor locks, .git, and the ..data links of a mounted ConfigMap, whose files are linked by name.
+  for (const name of [...entries].sort(compareText)) if (!name.startsWith('.')) await visit(walk, directory, name);
+}
+
+async function visit(walk: Walk, directory: Directory, name: string): Promise<void> {
+  const path = directory.path === '' ? name : `${directory.path}/${name}`;
+  const isManifest = /\.ya?ml$/i.test(name);
+  const entry = await resolveEntry(join(directory.real, name));
+  if (typeof entry === 'string') {
+    if (isManifest) walk.problems.push(problemAt(path, `cannot be read: ${entry}`));
+    return;
+  }
+  const { real, stats } = entry;
+  const inside = real === walk.realRoot || real.startsWith(walk.realRoot + sep);
+  if (!isManifest && !stats.isDirectory()) return;
+  if (!inside) {
+    walk.problems.push(problemAt(path, 'is a link that leads out of the directory; links are followed inside it only'));
+  } else if (stats.isDirectory()) {
+    const above = [...directory.above, directory.real];
+    if (above.includes(real)) walk.problems.push(problemAt(path, 'is a link that leads back to a directory above it'));
+    else if (!walk.seen.has(real)) {
+      walk.seen.add(real);
+      await walkDirectory(walk, { real, path, above });
+    }
+  } else if (!stats.isFile()) {
+    walk.problems.push(problemAt(path, `is ${kindOf(stats)}, not a regular file`));
+  } else if (!walk.seen.has(real)) {
+    walk.seen.add(real);
+    walk.files.push({
+      path,
+      real,
+      identity: `${real} ${stats.dev} ${stats.ino} ${stats.size} ${stats.mtimeNs} ${stats.ctimeNs}`,
+    });
+  }
+}
+
+async function resolveEntry(path: string): Promise<{ real: string; stats: BigIntStats } | string> {
+  try {
+    const real = await realpath(path);
+    return { real, stats: await stat(real, { bigint: true }) };
+  } catch (error) {
+    return reason(error);
+  }
+}
+
+function problemAt(path: string, what: string): Problem {
+  return {
+    code: 'unreadable-file',
+    severity: 'error',
+    summary: `${path} ${what}`,
+    hint: 'nothing is planned from a part of the manifests: mend it, or move it out of the directory',
+    place: { file: path, line: 1, column: 1 },
+  };
+}
+
+function noSource(root: string, because: string, hint: string): Problem {
+  return { code: 'no-source', severity: 'error', summary: `${root} cannot be used: ${because}`, hint };
+}
+
+function tooMany(limits: Limits): Problem {
+  return {
+    code: 'source-too-large',
+    severity: 'error',
+    summary: `there are more than ${limits.files} manifests`,
+    hint: 'point PATH at the manifests only, or raise limits.files in the settings file',
+  };
+}
+
+function nothingThere(root: string): Problem {
+  return {
+    code: 'no-manifests',
+    severity: 'error',
+    summary: `${root} holds no manifest (*.yaml, *.yml)`,
+    hint: 'an empty directory is not taken for "delete everything": check PATH; to want no rules, write a RuleSet with `rules: []`',
+  };
+}

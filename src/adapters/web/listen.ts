@@ -1,0 +1,62 @@
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { serve } from '@hono/node-server';
+import type { Hono } from 'hono';
+import type { Result } from '../../model/result.ts';
+import { fail, ok } from '../../model/result.ts';
+
+/** An address to listen on. */
+export interface Listen {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** A server that answers; `url` names the port that was really taken. */
+export interface Listening {
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+/** Reads `PORT`, `HOST:PORT` or `[IPv6]:PORT`; without a host: loopback. */
+export function parseListen(text: string): Result<Listen, string> {
+  const found = /^(?:(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]*):)?(\d{1,5})$/.exec(text);
+  const port = Number(found?.[2]);
+  if (found === null || port > 65535)
+    return fail(`\`${text}\` is not an address to listen on; write HOST:PORT, such as 127.0.0.1:8080`);
+  const host = (found[1] ?? '').replace(/^\[|\]$/g, '');
+  return ok({ host: host === '' ? '127.0.0.1' : host, port });
+}
+
+/** Whether only this machine can reach the address. */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host);
+}
+
+/** Serves an app; an address that cannot be taken is a sentence. Slow and idle clients are cut off. */
+export function listen(app: Hono, where: Listen): Promise<Result<Listening, string>> {
+  return new Promise((resolve) => {
+    const server = serve({
+      fetch: app.fetch,
+      hostname: where.host,
+      port: where.port,
+      overrideGlobalObjects: false,
+      serverOptions: { requestTimeout: 15_000, headersTimeout: 10_000, keepAliveTimeout: 5_000, maxHeaderSize: 16_384 },
+    }) as Server;
+    server.maxConnections = 200;
+    server.once('error', (error: NodeJS.ErrnoException) => {
+      resolve(fail(`cannot listen on ${where.host}:${where.port} (${error.code ?? 'error'})`));
+    });
+    server.once('listening', () => {
+      const { port } = server.address() as AddressInfo;
+      const host = where.host.includes(':') ? `[${where.host}]` : where.host;
+      resolve(ok({ url: `http://${host}:${port}`, close: () => closed(server) }));
+    });
+  });
+}
+
+function closed(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+}

@@ -1,0 +1,177 @@
+import type { Problem } from '../model/problem.ts';
+import { ruleKey } from '../model/rule.ts';
+import type { Change, Plan, Step } from '../plan/plan.ts';
+import type { Traffic } from '../policy/traffic.ts';
+import type { ApplyContext } from './context.ts';
+import type { ApplyEnd, ApplyReport, Outcome } from './outcome.ts';
+import { type RoundResult, runRound } from './round.ts';
+import { noteOutage, type Session, startSession } from './session.ts';
+
+/**
+ * Carries out a plan and proves it: afterwards the live state is read and planned again, and only an empty plan counts as
+ * converged. What the plan could not know of (another writer) is planned again, a bounded number of times. Promises exactly
+ * one outcome for each step, no write after a stop but those that close an open gap, and no exception for what the server
+ * or the network does.
+ */
+export async function applyPlan(plan: Plan, context: ApplyContext): Promise<ApplyReport> {
+  const session = startSession(context);
+  try {
+    return await applyRounds(plan, session);
+  } finally {
+    session.end();
+  }
+}
+
+interface Progress {
+  readonly outcomes: Outcome[];
+  /** Steps that failed for good, by what they do. */
+  readonly givenUp: Set<string>;
+  /** How often what was done had to be done again. */
+  readonly done: Map<string, number>;
+  leftOpen: readonly Traffic[];
+}
+
+async function applyRounds(first: Plan, session: Session): Promise<ApplyReport> {
+  const { context } = session;
+  const progress: Progress = { outcomes: [], givenUp: new Set(), done: new Map(), leftOpen: [] };
+  if (first.steps.length === 0) return reportOf('converged', progress, session, []);
+  let plan = first;
+  for (let round = 1; ; round++) {
+    session.known.learn(plan);
+    if (round === 1 && context.afterOutage) noteOutage(session, session.known.count());
+    const result = await runRound(plan, session, (step) => progress.givenUp.has(keyOf(step)));
+    learn(progress, result, session);
+    if (session.stopped() !== null) return reportOf(endAfterStop(session), progress, session, namesLeft(plan, result));
+    const verified = await context.replan({
+      signal: session.soft,
+      refusesCollisions: session.collisionsSeen,
+      knownRules: session.known.count(),
+    });
+    if (!verified.ok) {
+      session.problems.push(problem('not-verified', `The result could not be verified: ${verified.error.message}.`));
+      return reportOf('failed', progress, session, namesLeft(plan, result));
+    }
+    const rest = verified.value;
+    if (rest.steps.length === 0) return reportOf('converged', { ...progress, leftOpen: [] }, session, []);
+    noteUndone(rest, progress, session);
+    const worthIt = rest.steps.some((step) => !progress.givenUp.has(keyOf(step)));
+    if (rest.refusals.length > 0) {
+      const why = rest.refusals.map(({ summary }) => summary).join(' ');
+      session.problems.push(problem('replan-refused', `What is left was refused: ${why}`));
+    }
+    if (!worthIt || rest.refusals.length > 0 || round > context.limits.replans) {
+      return reportOf('not-converged', progress, session, namesOf(rest.changes));
+    }
+    context.logger.info('planning again', { round: round + 1, steps: rest.steps.length });
+    plan = renamed(rest, round + 1);
+  }
+}
+
+function learn(progress: Progress, result: RoundResult, session: Session): void {
+  progress.outcomes.push(...result.outcomes);
+  progress.leftOpen = result.leftOpen;
+  for (const { step, outcome } of result.outcomes) {
+    const key = keyOf(step);
+    if (outcome === 'done') progress.done.set(key, (progress.done.get(key) ?? 0) + 1);
+    // After a surprise a failed or dropped step may well work in the next plan.
+    if ((outcome === 'failed' || outcome === 'dropped') && !result.surprised) progress.givenUp.add(key);
+  }
+  session.context.logger.debug('round ended', { steps: result.outcomes.length, surprised: result.surprised });
+}
+
+/** Something that this apply did has to be done again: another writer, or a server that does not keep what it accepts. */
+function noteUndone(rest: Plan, progress: Progress, session: Session): void {
+  const again = rest.steps.filter((step) => (progress.done.get(keyOf(step)) ?? 0) > 0);
+  if (again.length === 0) return;
+  const times = Math.max(...again.map((step) => progress.done.get(keyOf(step)) ?? 0));
+  const names = namesOf(again.flatMap((step) => rest.changes[step.change] ?? []));
+  const index = session.problems.findIndex(({ code }) => code === 'undone-by-other');
+  if (index >= 0) session.problems.splice(index, 1);
+  session.problems.push({
+    code: 'undone-by-other',
+    severity: 'warning',
+    summary: `Applied ${times === 1 ? 'once' : `${times} times`} and undone each time: ${names.slice(0, 5).join(', ')}${names.length > 5 ? ', …' : ''}.`,
+    hint: 'Another writer changes the same rules, or the server accepts the value without keeping it.',
+  });
+}
+
+function reportOf(end: ApplyEnd, progress: Progress, session: Session, notConverged: readonly string[]): ApplyReport {
+  const { firstWriteAt, lastAnswerAt, gate } = session;
+  return {
+    end,
+    outcomes: progress.outcomes,
+    problems: session.problems,
+    leftOpen: progress.leftOpen,
+    notConverged,
+    wrote: session.wrote,
+    durationMs: firstWriteAt === null ? 0 : lastAnswerAt - firstWriteAt,
+    enforcedInMs: gate.enforcedInMs(),
+  };
+}
+
+function endAfterStop(session: Session): ApplyEnd {
+  const { totalTimeoutMs } = session.context.limits;
+  switch (session.stopped()) {
+    case 'unauthorized':
+      session.problems.push(
+        problem('unauthorized', 'The API refused the token during the apply; nothing more was sent.'),
+      );
+      return 'failed';
+    case 'deadline':
+      session.problems.push(
+        problem('deadline', `The apply took longer than its limit of ${totalTimeoutMs / 1000} s and stopped.`),
+      );
+      return 'stopped';
+    case 'asked':
+    case null:
+      return 'stopped';
+  }
+}
+
+function problem(code: string, summary: string): Problem {
+  return { code, severity: 'error', summary };
+}
+
+/** What a step does, whatever plan it stands in. */
+function keyOf(step: Step): string {
+  switch (step.type) {
+    case 'create':
+      return `create ${ruleKey(step.rule)}`;
+    case 'delete':
+      return `delete ${ruleKey(step.live.rule)}`;
+    case 'update':
+      return `update ${step.live.id} ${ruleKey(step.rule)}`;
+    case 'configure':
+      return `configure ${step.fields.join(' ')}`;
+  }
+}
+
+/** Steps of a later plan of the same apply get ids of their own. */
+function renamed(plan: Plan, round: number): Plan {
+  const rename = (id: string): string => `r${round}-${id}`;
+  return {
+    ...plan,
+    steps: plan.steps.map((step) => ({
+      ...step,
+      id: rename(step.id),
+      after: step.after.map(rename),
+      gap: step.gap === null ? null : rename(step.gap),
+    })),
+    exposure: plan.exposure.map((one) => ({ ...one, fromStep: rename(one.fromStep), toStep: rename(one.toStep) })),
+  };
+}
+
+function namesLeft(plan: Plan, result: RoundResult): readonly string[] {
+  const open = result.outcomes.filter(({ outcome }) => outcome !== 'done' && outcome !== 'skipped');
+  return namesOf([...new Set(open.map(({ step }) => step.change))].flatMap((index) => plan.changes[index] ?? []));
+}
+
+function namesOf(changes: readonly Change[]): readonly string[] {
+  return changes.flatMap((change) => {
+    if (change.action === 'keep' || change.action === 'skip') return [];
+    if (change.name !== null) return [change.name];
+    return change.kind === 'Rule' && change.live !== null
+      ? [`${ruleKey(change.live.rule)} (${change.live.id})`]
+      : [change.kind];
+  });
+}

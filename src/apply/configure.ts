@@ -1,0 +1,198 @@
+import { decodeConfiguration } from '../live/configuration.ts';
+import type {
+  ConfigurationField,
+  ConfigurationFields,
+  DesiredConfiguration,
+  LiveConfiguration,
+  Logo,
+  SamlProvider,
+} from '../model/configuration.ts';
+import type { Problem } from '../model/problem.ts';
+import { compareField } from '../plan/diff-configuration.ts';
+import { leavesNoSignIn } from '../plan/guard.ts';
+import type { ConfigureStep, Plan } from '../plan/plan.ts';
+import type { ApiAnswer, ApiResult } from '../ports.ts';
+import { fieldMessages } from './answer-text.ts';
+import { backoffMs, kindOf } from './retry.ts';
+import type { Session } from './session.ts';
+import { refused, type Settled, unknown } from './settled.ts';
+
+const request = 'PATCH /v0/configuration';
+
+/**
+ * PATCHes the Configuration with the fields that differ. When the server's environment pins some of them it refuses the whole
+ * request (observed: recordings/configuration_env_override): then the others are sent alone, once the lock-out guard has
+ * passed on what that would leave; else nothing is sent. A pinned field fails the step, with its own problem.
+ */
+export async function configure(step: ConfigureStep, plan: Plan, session: Session): Promise<Settled> {
+  const change = plan.changes[step.change];
+  const live = change?.kind === 'Configuration' ? change.live : null;
+  const first = await patch(step.desired, step.fields, session);
+  const pinned = pinnedFields(first.refusal, step.fields);
+  if (pinned.length === 0) return first.settled;
+  for (const { field, by } of pinned) session.problems.push(pinnedProblem(step.desired, field, by));
+  const names = pinned.map(({ field }) => field).join(', ');
+  const rest = step.fields.filter((field) => !pinned.some((one) => one.field === field));
+  const failed: Settled = { outcome: 'failed', status: first.settled.status };
+  if (rest.length === 0) return { ...failed, message: `${request}: pinned by the server's environment: ${names}` };
+  if (!session.context.allowLockout && wouldLockOut(live, step.desired, rest)) {
+    session.problems.push(lockoutProblem(step.desired, names));
+    return { ...failed, message: `${request}: nothing was sent, for without ${names} nobody could sign in` };
+  }
+  const second = await patch(step.desired, rest, session);
+  if (second.settled.outcome !== 'done') return second.settled;
+  return {
+    ...failed,
+    status: second.settled.status,
+    message: `${request}: all but ${names}, pinned by the server's environment`,
+  };
+}
+
+interface Patched {
+  readonly settled: Settled;
+  /** The answer that refused the request; null when it did not. */
+  readonly refusal: ApiAnswer | null;
+}
+
+async function patch(
+  desired: DesiredConfiguration,
+  fields: readonly ConfigurationField[],
+  session: Session,
+): Promise<Patched> {
+  const { api, clock } = session.context;
+  const body = bodyOf(desired, fields);
+  for (let attempt = 0; ; attempt++) {
+    const answer = await session.write((signal) => api.updateConfiguration(body, signal));
+    const kind = kindOf(answer);
+    if (kind === 'success' && answer.kind === 'answer') {
+      const settled = checkAnswer(desired, fields, answer);
+      if (settled !== null) return { settled, refusal: null };
+    }
+    if (kind === 'unauthorized') return { settled: { ...refused(answer, request), unauthorized: true }, refusal: null };
+    if (kind === 'refused' || kind === 'broken') {
+      return { settled: refused(answer, request), refusal: answer.kind === 'answer' ? answer : null };
+    }
+    if (kind === 'limited' && answer.kind === 'answer')
+      session.gate.pause(answer.retryAfterMs ?? backoffMs(attempt, clock));
+    if (answer.kind === 'lost' && answer.code === 'refused') await session.freshRules();
+    if (kind === 'success' || kind === 'uncertain') {
+      const settled = await afterLost(desired, fields, answer, session);
+      if (settled !== null) return { settled, refusal: null };
+    }
+    if (!session.mayRetry(attempt, 'normal')) return { settled: refused(answer, request), refusal: null };
+    await session.waitToRetry(attempt, 'normal');
+  }
+}
+
+/** Null when the Configuration does not hold what was sent: then it may be sent again. */
+async function afterLost(
+  desired: DesiredConfiguration,
+  fields: readonly ConfigurationField[],
+  lost: ApiResult,
+  session: Session,
+): Promise<Settled | null> {
+  const answer = await session.context.api.getConfiguration(session.hard);
+  const decoded = answer.kind === 'answer' && answer.status === 200 ? decodeConfiguration(answer.body) : null;
+  if (decoded === null) return unknown(lost, request);
+  if (!decoded.ok) return unknown(lost, request, decoded.error);
+  return differing(desired, fields, decoded.value).length === 0 ? { outcome: 'done', status: lost.status } : null;
+}
+
+/** Null when the answer cannot be read. */
+function checkAnswer(
+  desired: DesiredConfiguration,
+  fields: readonly ConfigurationField[],
+  answer: ApiAnswer,
+): Settled | null {
+  const decoded = decodeConfiguration(answer.body);
+  if (!decoded.ok) return null;
+  const wrong = differing(desired, fields, decoded.value);
+  if (wrong.length === 0) return { outcome: 'done', status: answer.status };
+  const message = `${request}: answered ${answer.status}, but the server did not take ${wrong.join(', ')}`;
+  const problem: Problem = { code: 'answer-differs', severity: 'error', summary: message };
+  return { outcome: 'failed', status: answer.status, message, problem };
+}
+
+function differing(
+  desired: DesiredConfiguration,
+  fields: readonly ConfigurationField[],
+  live: LiveConfiguration,
+): readonly ConfigurationField[] {
+  return fields.filter((field) => {
+    const wanted = desired.fields[field];
+    return wanted !== undefined && compareField(field, wanted, live.fields[field]) === 'differs';
+  });
+}
+
+/** The fields as the API spells them; secrets stay `Secret` until the adapter makes bytes of them. */
+function bodyOf(
+  desired: DesiredConfiguration,
+  fields: readonly ConfigurationField[],
+): Readonly<Record<string, unknown>> {
+  const body: Record<string, unknown> = {};
+  for (const field of fields) {
+    if (field === 'saml_identity_providers') body[field] = desired.fields[field]?.map(samlBody);
+    else if (field === 'logo') body[field] = logoBody(desired.fields[field] ?? null);
+    else body[field] = desired.fields[field];
+  }
+  return body;
+}
+
+/** A base URL that is left to the server is not sent. */
+function samlBody(provider: SamlProvider): Readonly<Record<string, unknown>> {
+  const { base_url, ...rest } = provider;
+  return base_url === null ? rest : { ...provider };
+}
+
+function logoBody(logo: Logo | null): Readonly<Record<string, string>> | null {
+  if (logo === null) return null;
+  const { url, data, type } = logo;
+  return { ...(url === null ? {} : { url }), ...(data === null ? {} : { data }), ...(type === null ? {} : { type }) };
+}
+
+interface PinnedField {
+  readonly field: ConfigurationField;
+  /** The environment variable's name. */
+  readonly by: string;
+}
+
+function pinnedFields(refusal: ApiAnswer | null, fields: readonly ConfigurationField[]): readonly PinnedField[] {
+  if (refusal === null || refusal.status !== 422) return [];
+  const pinned: PinnedField[] = [];
+  for (const [name, texts] of fieldMessages(refusal.body)) {
+    const field = fields.find((one) => one === name);
+    const found = texts.map((text) => /overridden by ([A-Z0-9_]+) environment variable/.exec(text)?.[1]).find(Boolean);
+    if (field !== undefined && found !== undefined) pinned.push({ field, by: found });
+  }
+  return pinned;
+}
+
+function wouldLockOut(
+  live: LiveConfiguration | null,
+  desired: DesiredConfiguration,
+  fields: readonly ConfigurationField[],
+): boolean {
+  if (live === null) return true; // nothing to check on
+  const sent: Partial<ConfigurationFields> = Object.fromEntries(fields.map((field) => [field, desired.fields[field]]));
+  return leavesNoSignIn({ ...live.fields, ...sent }) && !leavesNoSignIn(live.fields);
+}
+
+function pinnedProblem(desired: DesiredConfiguration, field: ConfigurationField, by: string): Problem {
+  return {
+    code: 'field-pinned',
+    severity: 'error',
+    summary: `\`${field}\` cannot be changed through the API: the server's environment variable ${by} pins it.`,
+    hint: `Remove \`${field}\` from the manifest, or ${by} from the server's environment.`,
+    place: desired.places[field] ?? desired.place,
+  };
+}
+
+function lockoutProblem(desired: DesiredConfiguration, names: string): Problem {
+  return {
+    code: 'locks-out',
+    severity: 'error',
+    summary: `Without the pinned ${names} the Configuration would leave no way to sign in: nothing of it was sent.`,
+    hint: 'Keep `local_auth_enabled: true` or a provider; `--allow-lockout` allows it.',
+    place: desired.place,
+  };
+}

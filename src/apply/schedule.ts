@@ -1,0 +1,386 @@
+import { ruleKey } from '../model/rule.ts';
+import type { Step } from '../plan/plan.ts';
+
+/** What the caller allows at this moment. */
+export interface TakeOptions {
+  /** Nothing is in flight: the only time at which a gap is opened, or a step that may rebuild the packet filter started. */
+  readonly idle: boolean;
+  /** A new gap may be opened now. */
+  readonly gapMayOpen: boolean;
+  /** Open gaps before creating rules that need none. */
+  readonly gapsFirst: boolean;
+}
+
+/**
+ * Which step may run next. Pure bookkeeping: it never waits and knows no time. A step runs after all it must wait for are
+ * done; when one of those fails it is dropped. Once the first delete of a gap was taken the gap is *open*, and only steps
+ * of open gaps, and steps those still need, are given out until it is closed or abandoned.
+ */
+export interface Schedule {
+  /** The next step to start; null when nothing may start now. */
+  take(options: TakeOptions): Step | null;
+  /** Records how a taken step ended; returns the steps that therefore never run. */
+  settle(step: Step, done: boolean): readonly Step[];
+  /** Gives up the open gaps: their steps not yet taken, and what needs those, are dropped and returned. */
+  abandon(): readonly Step[];
+  /** Forgets that gaps are open, once they were closed or restored. */
+  closed(): void;
+  /** Whether a gap is open. */
+  gapOpen(): boolean;
+  /** Steps of open gaps that have not ended. */
+  openLeft(): number;
+  /** Whether the step belongs to a gap that is open now. */
+  inOpenGap(step: Step): boolean;
+  /** Steps that have neither ended nor been dropped. */
+  unfinished(): number;
+  /** Drops the step and all that need it, before it was taken. */
+  drop(step: Step): readonly Step[];
+  /** Drops everything that was not taken. */
+  dropRest(): readonly Step[];
+}
+
+interface Node {
+  readonly step: Step;
+  readonly index: number;
+  readonly before: Node[];
+  readonly after: Node[];
+  missing: number;
+  state: 'waiting' | 'ready' | 'running' | 'done' | 'failed' | 'dropped';
+  gap: Gap | null;
+  /** Only counted while no gap of its own holds it back: see `Gap.missing`. */
+  holds: Gap[];
+  /** An open gap cannot be closed without it. */
+  needed: boolean;
+}
+
+interface Gap {
+  readonly members: Node[];
+  /** Steps outside the gap that must be done before its first delete, so that it can run to its end. */
+  missing: number;
+  state: 'new' | 'open' | 'ended';
+  readonly mayRebuild: boolean;
+}
+
+/** A queue that keeps the order of arrival; settled entries are skipped. */
+class Queue {
+  readonly #nodes: Node[] = [];
+  #head = 0;
+
+  push(node: Node): void {
+    this.#nodes.push(node);
+  }
+
+  first(): Node | null {
+    while (this.#head < this.#nodes.length) {
+      const node = this.#nodes[this.#head];
+      if (node !== undefined && node.state === 'ready') return node;
+      this.#head++;
+    }
+    return null;
+  }
+}
+
+/**
+ * A schedule of the plan's steps. Among what may run: rules in `closeFirst` (and what they wait for), then creates and
+ * updates, gaps, deletes, and last whatever may rebuild the packet filter; each in listed order.
+ */
+export function createSchedule(steps: readonly Step[], closeFirst: ReadonlySet<string>): Schedule {
+  const nodes = new Map<string, Node>();
+  for (const step of steps) {
+    nodes.set(step.id, {
+      step,
+      index: nodes.size,
+      before: [],
+      after: [],
+      missing: 0,
+      state: 'waiting',
+      gap: null,
+      holds: [],
+      needed: false,
+    });
+  }
+  link(nodes);
+  const gaps = linkGaps(nodes);
+  const urgent = new Set<Node>();
+  for (const node of nodes.values()) {
+    if (node.step.type === 'create' && closeFirst.has(ruleKey(node.step.rule))) addAncestors(node, urgent);
+  }
+  return new RunningSchedule([...nodes.values()], gaps, urgent);
+}
+
+function link(nodes: ReadonlyMap<string, Node>): void {
+  for (const node of nodes.values()) {
+    for (const id of node.step.after) {
+      const earlier = nodes.get(id);
+      if (earlier === undefined) continue;
+      node.before.push(earlier);
+      earlier.after.push(node);
+      node.missing++;
+    }
+  }
+}
+
+function linkGaps(nodes: ReadonlyMap<string, Node>): readonly Gap[] {
+  const members = new Map<string, Node[]>();
+  for (const node of nodes.values()) {
+    if (node.step.gap === null) continue;
+    const list = members.get(node.step.gap);
+    if (list === undefined) members.set(node.step.gap, [node]);
+    else list.push(node);
+  }
+  const gaps: Gap[] = [];
+  for (const list of members.values()) {
+    const gap: Gap = {
+      members: list,
+      missing: 0,
+      state: 'new',
+      mayRebuild: list.some((node) => mayRebuild(node.step)),
+    };
+    for (const node of list) node.gap = gap;
+    gaps.push(gap);
+  }
+  for (const gap of gaps) {
+    const outside = new Set<Node>();
+    for (const node of gap.members) for (const earlier of node.before) if (earlier.gap !== gap) outside.add(earlier);
+    for (const node of outside) {
+      if (waitsForGap(node, gap)) continue;
+      node.holds.push(gap);
+      gap.missing++;
+    }
+  }
+  return gaps;
+}
+
+/** Whether the node itself has to wait for a member of the gap: then it runs inside the gap, not before it. */
+function waitsForGap(node: Node, gap: Gap): boolean {
+  const seen = new Set<Node>([node]);
+  const open = [node];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    for (const earlier of next.before) {
+      if (earlier.gap === gap) return true;
+      if (seen.has(earlier)) continue;
+      seen.add(earlier);
+      open.push(earlier);
+    }
+  }
+  return false;
+}
+
+function addAncestors(node: Node, into: Set<Node>): void {
+  const open = [node];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    if (into.has(next)) continue;
+    into.add(next);
+    open.push(...next.before);
+    if (next.gap !== null) open.push(...next.gap.members);
+  }
+}
+
+function mayRebuild(step: Step): boolean {
+  return step.type === 'delete' && step.mayRebuild;
+}
+
+class RunningSchedule implements Schedule {
+  readonly #nodes: readonly Node[];
+  readonly #byId: ReadonlyMap<string, Node>;
+  readonly #urgent: ReadonlySet<Node>;
+  readonly #inside: Node[] = [];
+  readonly #needed: Node[] = [];
+  readonly #first = new Queue();
+  readonly #plain = new Queue();
+  readonly #openers: Gap[] = [];
+  readonly #deletes = new Queue();
+  readonly #late = new Queue();
+  #open: Gap[] = [];
+  #unfinished: number;
+
+  constructor(nodes: readonly Node[], gaps: readonly Gap[], urgent: ReadonlySet<Node>) {
+    this.#nodes = nodes;
+    this.#byId = new Map(nodes.map((node) => [node.step.id, node]));
+    this.#urgent = urgent;
+    this.#unfinished = nodes.length;
+    for (const node of nodes) if (node.missing === 0) this.#ready(node);
+    for (const gap of gaps) if (gap.missing === 0) this.#openers.push(gap);
+  }
+
+  take(options: TakeOptions): Step | null {
+    const node = this.gapOpen() ? this.#takeInside(options) : this.#takeAny(options);
+    if (node === null) return null;
+    node.state = 'running';
+    if (node.gap !== null && node.gap.state === 'new') this.#openGap(node.gap);
+    return node.step;
+  }
+
+  settle(step: Step, done: boolean): readonly Step[] {
+    const node = this.#node(step);
+    node.state = done ? 'done' : 'failed';
+    this.#unfinished--;
+    if (!done) return this.#dropAfter(node);
+    for (const gap of node.holds) if (--gap.missing === 0 && gap.state === 'new') this.#openers.push(gap);
+    for (const later of node.after) if (--later.missing === 0 && later.state === 'waiting') this.#ready(later);
+    return [];
+  }
+
+  abandon(): readonly Step[] {
+    const dropped: Step[] = [];
+    for (const gap of this.#open) {
+      for (const node of gap.members) if (isUntaken(node)) dropped.push(...this.#dropNode(node));
+    }
+    return dropped;
+  }
+
+  closed(): void {
+    for (const gap of this.#open) gap.state = 'ended';
+    this.#open = [];
+    this.#inside.length = 0;
+    const needed = this.#needed.splice(0);
+    for (const node of needed) node.needed = false;
+    for (const node of needed) if (node.state === 'ready') this.#ready(node);
+  }
+
+  gapOpen(): boolean {
+    return this.#open.length > 0;
+  }
+
+  openLeft(): number {
+    let left = 0;
+    for (const gap of this.#open)
+      for (const node of gap.members) if (isUntaken(node) || node.state === 'running') left++;
+    return left;
+  }
+
+  inOpenGap(step: Step): boolean {
+    return this.#node(step).gap?.state === 'open';
+  }
+
+  unfinished(): number {
+    return this.#unfinished;
+  }
+
+  drop(step: Step): readonly Step[] {
+    const node = this.#node(step);
+    return isUntaken(node) ? this.#dropNode(node) : [];
+  }
+
+  dropRest(): readonly Step[] {
+    const dropped: Step[] = [];
+    if (this.#unfinished === 0) return dropped;
+    for (const node of this.#nodes) if (isUntaken(node)) dropped.push(...this.#dropNode(node));
+    return dropped;
+  }
+
+  #takeInside(options: TakeOptions): Node | null {
+    for (const node of this.#inside) {
+      if (node.state === 'ready' && (options.idle || !mayRebuild(node.step))) return node;
+    }
+    return null;
+  }
+
+  /** A gap, and what may rebuild the filter, waits for what is in flight, so that nothing comes between its steps. */
+  #takeAny(options: TakeOptions): Node | null {
+    const next = this.#next(options);
+    const exclusive = next !== null && (next.gap !== null || mayRebuild(next.step));
+    return exclusive && !options.idle ? null : next;
+  }
+
+  #next({ gapMayOpen, gapsFirst, idle }: TakeOptions): Node | null {
+    const urgent = this.#first.first();
+    if (urgent !== null && (urgent.gap === null || (gapMayOpen && urgent.gap.missing === 0))) return urgent;
+    const gap = gapMayOpen ? this.#nextGap() : null;
+    const opener = gap === null ? null : firstReady(gap);
+    const early = gap?.mayRebuild === true ? null : opener;
+    const any = (gapsFirst ? early : null) ?? this.#plain.first() ?? early ?? this.#deletes.first();
+    if (any !== null) return any;
+    return opener ?? this.#late.first() ?? (gapMayOpen && idle ? this.#unstick() : null);
+  }
+
+  /** The first gap that may be opened; one that may rebuild the filter only when nothing else waits for its turn. */
+  #nextGap(): Gap | null {
+    let late: Gap | null = null;
+    for (let index = 0; index < this.#openers.length; index++) {
+      const gap = this.#openers[index];
+      if (gap === undefined || gap.state !== 'new' || !gap.members.some(isUntaken)) {
+        this.#openers.splice(index--, 1);
+        continue;
+      }
+      if (firstReady(gap) === null) continue;
+      if (!gap.mayRebuild) return gap;
+      late ??= gap;
+    }
+    return late;
+  }
+
+  /** Gaps that wait for each other's deletes: open the first in listed order, the others follow as needed. */
+  #unstick(): Node | null {
+    return this.#nodes.find((node) => node.state === 'ready') ?? null;
+  }
+
+  #ready(node: Node): void {
+    node.state = 'ready';
+    if (this.gapOpen() && (node.needed || node.gap?.state === 'open')) this.#inside.push(node);
+    else if (this.#urgent.has(node)) this.#first.push(node);
+    else if (node.gap !== null) return;
+    else if (mayRebuild(node.step)) this.#late.push(node);
+    else if (node.step.type === 'delete') this.#deletes.push(node);
+    else this.#plain.push(node);
+  }
+
+  #openGap(gap: Gap): void {
+    gap.state = 'open';
+    this.#open.push(gap);
+    const needed = new Set<Node>();
+    const open = [...gap.members];
+    for (let next = open.pop(); next !== undefined; next = open.pop()) {
+      if (needed.has(next) || !isUntaken(next)) continue;
+      needed.add(next);
+      open.push(...next.before);
+    }
+    for (const node of [...needed].sort((a, b) => a.index - b.index)) {
+      if (node.needed) continue;
+      node.needed = true;
+      this.#needed.push(node);
+      if (node.state === 'ready') this.#inside.push(node);
+    }
+  }
+
+  #dropAfter(node: Node): Step[] {
+    const dropped: Step[] = [];
+    for (const gap of node.holds) {
+      if (gap.state !== 'new') continue;
+      for (const member of gap.members) if (isUntaken(member)) dropped.push(...this.#dropNode(member));
+    }
+    for (const later of node.after) if (isUntaken(later)) dropped.push(...this.#dropNode(later));
+    return dropped;
+  }
+
+  /** A gap that is not open yet is dropped as a whole: a delete without its creates would be a hole. */
+  #dropNode(first: Node): Step[] {
+    const dropped: Step[] = [];
+    const open = [first];
+    for (let node = open.pop(); node !== undefined; node = open.pop()) {
+      if (!isUntaken(node)) continue;
+      node.state = 'dropped';
+      this.#unfinished--;
+      dropped.push(node.step);
+      open.push(...node.after);
+      for (const gap of [...node.holds, ...(node.gap === null ? [] : [node.gap])]) {
+        if (gap.state === 'new') open.push(...gap.members);
+      }
+    }
+    return dropped;
+  }
+
+  #node(step: Step): Node {
+    const node = this.#byId.get(step.id);
+    if (node === undefined) throw new Error(`step ${step.id} is not in this plan`);
+    return node;
+  }
+}
+
+function isUntaken(node: Node): boolean {
+  return node.state === 'waiting' || node.state === 'ready';
+}
+
+function firstReady(gap: Gap): Node | null {
+  return gap.members.find((node) => node.state === 'ready') ?? null;
+}

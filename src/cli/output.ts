@@ -1,0 +1,100 @@
+import { writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { Problem } from '../model/problem.ts';
+import { documentOf } from '../report/json.ts';
+import { problemsText } from '../report/problems.ts';
+import { reportOfProblems } from '../report/run-report.ts';
+import type { Terminal } from './command.ts';
+import { failure } from './failure.ts';
+import type { RawValues, Settings } from './settings.ts';
+
+export type Format = 'text' | 'json' | 'markdown' | 'github';
+
+/** One output asked for; `file` null: stdout. */
+export interface Output {
+  readonly format: Format;
+  readonly file: string | null;
+}
+
+const formats: readonly string[] = ['text', 'json', 'markdown', 'github'] satisfies readonly Format[];
+
+/** The outputs of a run. Text goes to stdout unless another format does; two on stdout are wrong usage. */
+export function outputsOf(list: readonly string[], cwd: string): readonly Output[] {
+  const outputs = list.map((text) => parseOutput(text, cwd));
+  const onStdout = outputs.filter((output) => output.file === null);
+  if (onStdout.length > 1) {
+    throw failure('usage', 'two outputs on stdout', 'write one of them to a file: --output markdown=plan.md');
+  }
+  return onStdout.length === 1 ? outputs : [...outputs, { format: 'text', file: null }];
+}
+
+function parseOutput(text: string, cwd: string): Output {
+  const equals = text.indexOf('=');
+  const format = equals < 0 ? text : text.slice(0, equals);
+  if (!formats.includes(format)) {
+    throw failure('usage', `--output ${format} is not a format`, `the formats are ${formats.join(', ')}`);
+  }
+  const file = equals < 0 ? '' : text.slice(equals + 1);
+  if (equals >= 0 && file === '') throw failure('usage', `--output ${format}= names no file`);
+  return { format: format as Format, file: file === '' ? null : resolve(cwd, file) };
+}
+
+/** Whether text on stdout may be coloured: a terminal, no NO_COLOR, no `--no-color`. FORCE_COLOR turns it on. */
+export function wantsColor(
+  settings: { readonly color: boolean } | null,
+  terminal: Terminal,
+  isTerminal: boolean,
+): boolean {
+  const { env } = terminal;
+  if (settings?.color === false || (env['NO_COLOR'] ?? '') !== '') return false;
+  if ((env['FORCE_COLOR'] ?? '') !== '') return env['FORCE_COLOR'] !== '0';
+  return isTerminal && env['TERM'] !== 'dumb';
+}
+
+/** Writes one output; a file that cannot be written is a failure. */
+export function emit(output: Output, text: string, terminal: Terminal): void {
+  if (output.file === null) {
+    terminal.stdout(text);
+    return;
+  }
+  try {
+    writeFileSync(output.file, text);
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+    throw failure('output', `${output.file} cannot be written (${code})`, 'check --output');
+  }
+}
+
+/** What is known of a run that may have failed before its settings were settled. */
+interface EarlyRun {
+  readonly argv: readonly string[];
+  readonly flags: RawValues;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+/** Whether a failed run must put a JSON document on stdout, and to which files. */
+export interface FailureOutputs {
+  readonly json: boolean;
+  readonly color: boolean;
+}
+
+/** The outputs that were asked for, as far as can be told when arguments or settings are wrong. */
+export function requestedOutputs(settings: Settings | null, early: EarlyRun): FailureOutputs {
+  const asked = settings?.output ?? askedEarly(early);
+  return { json: asked.includes('json'), color: settings?.color ?? true };
+}
+
+function askedEarly({ argv, flags, env }: EarlyRun): readonly string[] {
+  if (Array.isArray(flags.output)) return flags.output.map(String);
+  const given = argv.flatMap((text, index) => {
+    if (text === '--output') return [argv[index + 1] ?? ''];
+    return text.startsWith('--output=') ? [text.slice('--output='.length)] : [];
+  });
+  return given.length > 0 ? given : [env['RECONCILE_OUTPUT'] ?? ''];
+}
+
+/** Reports what ended a run: problems on stderr, and on stdout the document that was asked for. */
+export function emitFailure(problems: readonly Problem[], outputs: FailureOutputs, terminal: Terminal): void {
+  if (outputs.json) terminal.stdout(`${JSON.stringify(documentOf(reportOfProblems(problems)), null, 2)}\n`);
+  terminal.stderr(problemsText(problems, wantsColor(outputs, terminal, terminal.stderrIsTerminal)));
+}

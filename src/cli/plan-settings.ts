@@ -1,0 +1,108 @@
+import { defaultLimits, type Limits } from '../desired/context.ts';
+import { type Network, parseNetwork } from '../model/address.ts';
+import { type PortRange, parsePortRange } from '../model/port-range.ts';
+import type { Problem } from '../model/problem.ts';
+import { type Profile, profileNamed } from '../model/profile.ts';
+import type { FingerprintKey } from '../model/secret.ts';
+import { type Scope, wholeScope } from '../model/state.ts';
+import type { DeleteLimit, PlanOptions, Protected } from '../plan/input.ts';
+import { Failure } from './failure.ts';
+import type { Settings } from './settings.ts';
+import type { NestedSettings } from './settings-schema.ts';
+
+/** The server profile that the settings name. */
+export function profileOf(settings: Settings): Profile {
+  return profileNamed(settings.profile, settings.ruleUpdates ?? undefined);
+}
+
+/** What reading manifests may cost. */
+export function limitsOf(settings: Settings): Limits {
+  const given = Object.entries(settings.file?.nested.limits ?? {}).filter(([, value]) => value !== undefined);
+  return { ...defaultLimits, ...Object.fromEntries(given) };
+}
+
+/** The planning options; throws a `Failure` that names every setting with a wrong value. */
+export function planOptionsOf(settings: Settings, fingerprintKey: FingerprintKey | null): PlanOptions {
+  const problems: Problem[] = [];
+  const options: PlanOptions = {
+    maxDeletes: deleteLimitOf(settings.maxDeletes, problems),
+    allowEmpty: settings.allowEmpty,
+    allowLockout: settings.allowLockout,
+    prune: settings.prune,
+    replaceModified: settings.replaceModified,
+    maxExposure: settings.maxExposure,
+    failOn: failOnOf(settings.failOn, problems),
+    protect: (settings.file?.nested.protect ?? []).flatMap((item, index) =>
+      protectedOf(item, `protect.${index}`, problems),
+    ),
+    fingerprintKey,
+  };
+  if (problems.length > 0) throw new Failure(problems);
+  return options;
+}
+
+/** The part of the server that this repository is responsible for. */
+export function scopeOf(settings: Settings): Scope {
+  const scope = settings.file?.nested.scope;
+  if (scope === undefined) return wholeScope;
+  const problems: Problem[] = [];
+  const networks = scope.networks?.flatMap((text, index) => networkOf(text, `scope.networks.${index}`, problems));
+  if (problems.length > 0) throw new Failure(problems);
+  const users = scope.users?.map((user) => (user === 'global' ? null : user.toLowerCase()));
+  return {
+    rules: scope.rules ?? true,
+    configuration: scope.configuration ?? true,
+    ...(users === undefined ? {} : { users: new Set(users) }),
+    ...(networks === undefined ? {} : { networks }),
+  };
+}
+
+function deleteLimitOf(text: string, problems: Problem[]): DeleteLimit {
+  const match = /^([0-9]{1,9}(?:\.[0-9]+)?)(%?)$/.exec(text.trim());
+  const number = Number(match?.[1]);
+  const isShare = match?.[2] === '%';
+  if (match !== null && isShare && number <= 100) return { share: number / 100 };
+  if (match !== null && !isShare && Number.isInteger(number)) return { count: number };
+  problems.push(wrong('--max-deletes', text, 'a number of rules (12) or a share of the live rules (30%)'));
+  return { count: 0 };
+}
+
+const failOnWords: readonly string[] = ['opens', 'closes', 'any', 'drift'] satisfies PlanOptions['failOn'][number][];
+
+function failOnOf(words: readonly string[], problems: Problem[]): PlanOptions['failOn'] {
+  for (const word of words) {
+    if (!failOnWords.includes(word)) problems.push(wrong('--fail-on', word, `one of ${failOnWords.join(', ')}`));
+  }
+  return words.filter((word): word is PlanOptions['failOn'][number] => failOnWords.includes(word));
+}
+
+type ProtectedSetting = NonNullable<NestedSettings['protect']>[number];
+
+function protectedOf(item: ProtectedSetting, name: string, problems: Problem[]): readonly Protected[] {
+  const [destination] = networkOf(item.destination, `${name}.destination`, problems);
+  const ports = item.port === undefined ? null : portsOf(item.port, `${name}.port`, problems);
+  if (ports !== null && item.protocol !== 'tcp' && item.protocol !== 'udp') {
+    problems.push(wrong(`${name}.protocol`, item.protocol ?? 'absent', 'tcp or udp, because a port is given'));
+  }
+  if (destination === undefined) return [];
+  const user = item.user === undefined ? {} : { user: item.user === 'nobody' ? null : item.user.toLowerCase() };
+  return [{ destination, protocol: item.protocol ?? null, ports, ...user }];
+}
+
+function networkOf(text: string, name: string, problems: Problem[]): readonly Network[] {
+  const parsed = parseNetwork(text);
+  if (parsed.ok) return [parsed.value.network];
+  problems.push(wrong(name, text, 'an IP address or a network in CIDR notation'));
+  return [];
+}
+
+function portsOf(written: string | number, name: string, problems: Problem[]): PortRange | null {
+  const parsed = parsePortRange(written, { min: 0, max: 65535 });
+  if (parsed.ok) return parsed.value;
+  problems.push(wrong(name, String(written), 'a port or a range such as 8000-8010'));
+  return null;
+}
+
+function wrong(name: string, value: string, expected: string): Problem {
+  return { code: 'bad-setting', severity: 'error', summary: `${name} must be ${expected}, not "${value}"` };
+}

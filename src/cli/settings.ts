@@ -1,0 +1,182 @@
+import { resolve } from 'node:path';
+import { compareText, type Problem } from '../model/problem.ts';
+import { Failure } from './failure.ts';
+import { flagOf, type OptionName, type OptionSpec, type OptionsTable, options, variableOf } from './options.ts';
+import type { SettingsFile } from './settings-schema.ts';
+
+type ValueOf<S extends OptionSpec> = S['kind'] extends 'switch'
+  ? boolean
+  : S['kind'] extends 'list' | 'paths'
+    ? readonly string[]
+    : S extends { readonly kind: 'choice'; readonly choices: readonly (infer C)[] }
+      ? S extends { readonly default: string }
+        ? C
+        : C | null
+      : S['kind'] extends 'count' | 'duration'
+        ? S extends { readonly default: number }
+          ? number
+          : number | null
+        : S extends { readonly default: string }
+          ? string
+          : string | null;
+
+type OptionValues = { readonly [K in OptionName]: ValueOf<OptionsTable[K]> };
+
+/** Every option's value: flag, then `RECONCILE_…`, then the settings file, then the default. Paths are absolute. */
+export interface Settings extends OptionValues {
+  /** What only the settings file can say; null without one. */
+  readonly file: SettingsFile | null;
+  /** Which of `--token-file`, `RECONCILE_TOKEN`, `RECONCILE_TOKEN_FILE` and the settings file gives the token. */
+  readonly tokenFrom: 'file' | 'variable' | null;
+  /** The names that were given, and not left to their default. */
+  readonly given: ReadonlySet<OptionName>;
+}
+
+/** Values by option name as a flag, a variable or the settings file gave them, before they are checked. */
+export type RawValues = Readonly<Partial<Record<OptionName, unknown>>>;
+
+/** Where settings come from. `flags` are commander's, `file` the parsed settings file with its folder. */
+export interface SettingsSources {
+  readonly flags: RawValues;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  readonly file: SettingsFile | null;
+}
+
+type Parsed = { readonly value: unknown } | { readonly wrong: string };
+
+/** Settles every option; throws a `Failure` with all problems. */
+export function settle(sources: SettingsSources): Settings {
+  const problems: Problem[] = [];
+  const given = new Set<OptionName>();
+  const settings: Partial<Record<OptionName, unknown>> = {};
+  for (const name of Object.keys(options).sort(compareText) as OptionName[]) {
+    const found = lookUp(name, sources);
+    if (found === null) {
+      settings[name] = defaultOf(options[name]);
+      continue;
+    }
+    given.add(name);
+    const parsed = parseValue(options[name], found.raw, found.folder);
+    if ('value' in parsed) settings[name] = parsed.value;
+    else problems.push({ code: 'bad-setting', severity: 'error', summary: `${found.origin} ${parsed.wrong}` });
+  }
+  if (problems.length > 0) throw new Failure(problems);
+  const complete = settings as unknown as OptionValues;
+  return { ...complete, file: sources.file, tokenFrom: tokenOrigin(sources, complete.tokenFile), given };
+}
+
+/** The settings file to read, from `--config` or `RECONCILE_CONFIG`; absolute. */
+export function settingsFilePath(sources: Omit<SettingsSources, 'file'>): string | null {
+  const flag = sources.flags.config;
+  const raw = typeof flag === 'string' ? flag : nonEmpty(sources.env['RECONCILE_CONFIG']);
+  return raw === undefined ? null : resolve(sources.cwd, raw);
+}
+
+interface Found {
+  readonly raw: unknown;
+  /** For messages: `--base-url`, `RECONCILE_BASE_URL`, `baseUrl in the settings file`. */
+  readonly origin: string;
+  /** What relative paths are relative to. */
+  readonly folder: string;
+}
+
+function lookUp(name: OptionName, sources: SettingsSources): Found | null {
+  const { flags, env, cwd, file } = sources;
+  if (flags[name] !== undefined) return { raw: flags[name], origin: flagOf(name), folder: cwd };
+  const spec: OptionSpec = options[name];
+  if (spec.only === 'flag') return null;
+  const variable = variableOf(name);
+  const text = nonEmpty(env[variable]);
+  if (text !== undefined) return { raw: text, origin: variable, folder: cwd };
+  const inFile = file?.options[name];
+  return inFile === undefined || file === null
+    ? null
+    : { raw: inFile, origin: `${name} in the settings file`, folder: file.folder };
+}
+
+/** An empty variable counts as absent: that is how CI systems unset one. */
+function nonEmpty(text: string | undefined): string | undefined {
+  return text === '' ? undefined : text;
+}
+
+function tokenOrigin(sources: SettingsSources, tokenFile: string | null): Settings['tokenFrom'] {
+  if (sources.flags.tokenFile !== undefined) return 'file';
+  if (nonEmpty(sources.env['RECONCILE_TOKEN']) !== undefined) return 'variable';
+  return tokenFile === null ? null : 'file';
+}
+
+function defaultOf(spec: OptionSpec): unknown {
+  switch (spec.kind) {
+    case 'switch':
+      return spec.default ?? false;
+    case 'list':
+    case 'paths':
+      return [];
+    default:
+      return spec.default ?? null;
+  }
+}
+
+function parseValue(spec: OptionSpec, raw: unknown, folder: string): Parsed {
+  switch (spec.kind) {
+    case 'switch':
+      return parseSwitch(raw);
+    case 'text':
+      return typeof raw === 'string' || typeof raw === 'number' ? { value: String(raw) } : { wrong: 'must be a text' };
+    case 'path':
+      return typeof raw === 'string' ? { value: resolve(folder, raw) } : { wrong: 'must be a path' };
+    case 'list':
+      return parseList(raw);
+    case 'paths': {
+      const list = parseList(raw);
+      return 'value' in list ? { value: list.value.map((path) => resolve(folder, path)) } : list;
+    }
+    case 'choice':
+      return typeof raw === 'string' && spec.choices.includes(raw)
+        ? { value: raw }
+        : { wrong: `must be one of ${spec.choices.join(', ')}` };
+    case 'count':
+      return parseCount(spec, raw);
+    case 'duration':
+      return parseDuration(raw);
+  }
+}
+
+function parseSwitch(raw: unknown): Parsed {
+  if (typeof raw === 'boolean') return { value: raw };
+  const text = typeof raw === 'string' ? raw.toLowerCase() : '';
+  if (['true', '1', 'yes', 'on'].includes(text)) return { value: true };
+  if (['false', '0', 'no', 'off'].includes(text)) return { value: false };
+  return { wrong: 'must be true or false' };
+}
+
+function parseList(raw: unknown): { readonly value: readonly string[] } | { readonly wrong: string } {
+  const items: unknown[] = Array.isArray(raw) ? raw : [raw];
+  if (!items.every((item) => typeof item === 'string')) return { wrong: 'must be a text or a list of texts' };
+  return {
+    value: items
+      .flatMap((item) => item.split(','))
+      .map((item) => item.trim())
+      .filter((item) => item !== ''),
+  };
+}
+
+function parseCount(spec: { readonly min: number; readonly max: number }, raw: unknown): Parsed {
+  const value = typeof raw === 'number' ? raw : /^[0-9]{1,9}$/.test(String(raw)) ? Number(raw) : Number.NaN;
+  if (!Number.isInteger(value) || value < spec.min || value > spec.max) {
+    return { wrong: `must be a whole number from ${spec.min} to ${spec.max}` };
+  }
+  return { value };
+}
+
+const units = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 } as const;
+
+/** `500ms`, `15s`, `10m`, `1h`; at most 24 days, the longest that a timer can hold. */
+function parseDuration(raw: unknown): Parsed {
+  const match = /^([0-9]{1,9})(ms|s|m|h)$/.exec(String(raw));
+  const wrong = { wrong: 'must be a time with a unit, such as 500ms, 15s, 10m or 1h' };
+  if (match === null) return wrong;
+  const ms = Number(match[1]) * units[match[2] as keyof typeof units];
+  return ms >= 1 && ms <= 2_147_483_647 ? { value: ms } : wrong;
+}

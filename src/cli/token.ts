@@ -1,0 +1,115 @@
+import { hkdfSync } from 'node:crypto';
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
+import type { FingerprintKey } from '../model/secret.ts';
+import { failure } from './failure.ts';
+import type { Settings } from './settings.ts';
+
+/** The API token: read from its file again when that may have changed. */
+export interface TokenSource {
+  /** The token now. Throws a `Failure` when the file cannot be read. */
+  readonly read: () => string;
+  /** Forgets what was read, so that the next call reads the file. */
+  readonly reload: () => void;
+  /** Keys the fingerprints of secrets; changes with the token, never stored. */
+  readonly fingerprintKey: () => FingerprintKey;
+}
+
+/** Largest token file; a Firezone token has about 400 bytes. */
+const largest = 64 * 1024;
+/** How long a token file is believed before it is read again, ms. */
+const fresh = 1000;
+
+/** The token that the settings name; throws a `Failure` that says how to give one when there is none. */
+export function tokenSource(settings: Settings, env: Readonly<Record<string, string | undefined>>): TokenSource {
+  if (settings.tokenFrom === null) {
+    throw failure(
+      'no-token',
+      'there is no API token',
+      'name a file that holds it with --token-file or RECONCILE_TOKEN_FILE, or set RECONCILE_TOKEN; never on the command line',
+    );
+  }
+  const path = settings.tokenFrom === 'file' ? settings.tokenFile : null;
+  const read: Reader =
+    path === null ? () => checked(env['RECONCILE_TOKEN'] ?? '', 'RECONCILE_TOKEN') : cachedFile(path);
+  return { read, reload: read.reload ?? (() => {}), fingerprintKey: () => keyFrom(read()) };
+}
+
+interface Reader {
+  (): string;
+  readonly reload?: () => void;
+}
+
+function cachedFile(path: string): Reader {
+  let token: string | null = null;
+  let readAt = 0;
+  const read = (): string => {
+    const now = performance.now();
+    if (token === null || now - readAt > fresh) {
+      token = checked(readFile(path), path);
+      readAt = now;
+    }
+    return token;
+  };
+  return Object.assign(read, {
+    reload: () => {
+      token = null;
+    },
+  });
+}
+
+function readFile(path: string): string {
+  let descriptor: number | undefined;
+  try {
+    descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    if (!fstatSync(descriptor).isFile()) throw failure('no-token', `the token file ${path} is not a regular file`);
+    const buffer = Buffer.alloc(largest + 1);
+    return buffer.subarray(0, readSync(descriptor, buffer)).toString('utf8');
+  } catch (error) {
+    if (error instanceof Error && error.name === 'Failure') throw error;
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+    throw failure(
+      'no-token',
+      `the token file ${path} cannot be read (${code})`,
+      'check --token-file or RECONCILE_TOKEN_FILE',
+    );
+  } finally {
+    if (descriptor !== undefined) closeSync(descriptor);
+  }
+}
+
+function checked(text: string, origin: string): string {
+  const token = text.trim().replace(/^Bearer\s+/i, '');
+  if (token === '') throw failure('no-token', `${origin} holds no token: it is empty`);
+  if (!/^[\x21-\x7e]+$/.test(token) || token.length > largest) {
+    throw failure(
+      'no-token',
+      `${origin} does not hold a token`,
+      'an API token is one line of printable text without spaces',
+    );
+  }
+  return token;
+}
+
+function keyFrom(token: string): FingerprintKey {
+  return new Uint8Array(hkdfSync('sha256', token, '', 'reconcile secret fingerprints', 32)) as FingerprintKey;
+}
+
+/** What a token says about itself, unverified: expiry and issue time (ms since 1970). Null: no JWT. */
+export function readClaims(
+  token: string,
+): { readonly expiresAt: number | null; readonly issuedAt: number | null; readonly type: string | null } | null {
+  const parts = token.split('.');
+  if (parts.length !== 3) return null;
+  try {
+    const claims: unknown = JSON.parse(Buffer.from(parts[1] ?? '', 'base64url').toString('utf8'));
+    if (typeof claims !== 'object' || claims === null) return null;
+    const seconds = (name: string): number | null => {
+      const value: unknown = Reflect.get(claims, name);
+      return typeof value === 'number' ? value * 1000 : null;
+    };
+    const type: unknown = Reflect.get(claims, 'typ');
+    return { expiresAt: seconds('exp'), issuedAt: seconds('iat'), type: typeof type === 'string' ? type : null };
+  } catch {
+    return null;
+  }
+}

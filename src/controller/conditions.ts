@@ -1,0 +1,68 @@
+/** What a condition is about. `Ready`: the live state is what the applied revision asks for. */
+export type ConditionType = 'Ready' | 'Reconciling' | 'Stalled';
+
+/**
+ * Why a condition has its status. Stable words: alert rules and dashboards name them. docs/operations.md explains each, and a
+ * test compares that page with this list.
+ */
+export const conditionReasons = [
+  'Starting', // no pass has ended yet
+  'InSync', // the live state is the applied revision
+  'Applied', // the last pass wrote, and a new read found nothing to do
+  'Progressing', // a pass is running
+  'Idle', // waiting for the next trigger
+  'Retrying', // a failure that may pass by itself; backing off
+  'Standby', // another replica holds the lease
+  'Suspended', // asked not to write, and there is something to write
+  'Settling', // the content is new and not yet stable
+  'SourceFailed', // the source cannot be read; the last good revision stays in force
+  'ManifestsInvalid', // the newest revision has errors; the last good revision stays in force
+  'RewindRefused', // the newest revision does not descend from the applied one
+  'SignatureRefused', // the newest commit is not signed as required
+  'Refused', // a guard refused the plan
+  'ApiUnreachable', // no usable answer from the API
+  'Unauthorized', // the API does not accept the token
+  'ApplyFailed', // some of the plan was not carried out
+  'NotConverging', // writes are accepted and the live state does not follow
+  'DriftReported', // the live state was changed by others, and drift is only reported
+  'Fighting', // another writer undoes what is written here; corrections are damped
+  'Stopped', // the process is ending
+  'BadSettings', // the settings cannot be used
+  'Progress', // nothing stands in the way
+] as const;
+
+export type ConditionReason = (typeof conditionReasons)[number];
+
+/** One condition. `since` is the time (ms since 1970) of the last change of `status`. */
+export interface Condition {
+  readonly type: ConditionType;
+  readonly status: 'True' | 'False' | 'Unknown';
+  readonly reason: ConditionReason;
+  readonly message: string;
+  readonly since: number;
+}
+
+/** The conditions of one loop; always all three. */
+export type Conditions = Readonly<Record<ConditionType, Condition>>;
+
+/** Where a loop starts: nothing is known yet. */
+export function initialConditions(wallTime: number): Conditions {
+  const condition = (type: ConditionType): Condition => ({
+    type,
+    status: 'Unknown',
+    reason: 'Starting',
+    message: 'no pass has ended yet',
+    since: wallTime,
+  });
+  return { Ready: condition('Ready'), Reconciling: condition('Reconciling'), Stalled: condition('Stalled') };
+}
+
+/** What a condition is to become. */
+export type ConditionUpdate = Omit<Condition, 'since'>;
+
+/** The conditions with one replaced; the time moves only when its status changes. */
+export function withCondition(conditions: Conditions, update: ConditionUpdate, wallTime: number): Conditions {
+  const before = conditions[update.type];
+  const since = before.status === update.status ? before.since : wallTime;
+  return { ...conditions, [update.type]: { ...update, since } };
+}

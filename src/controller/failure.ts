@@ -1,0 +1,119 @@
+import type { Outcome } from '../apply/outcome.ts';
+import { never } from '../model/result.ts';
+import type { PassResult } from '../pass.ts';
+import type { ConditionReason } from './conditions.ts';
+
+/**
+ * How a pass went, for the schedule and the conditions. `good`: converged. `held`: there was something to write and a gate of
+ * the controller held it back. `transient`: tried again with backoff. `terminal`: the same plan is not written again until
+ * the revision, the settings, the token or the live state changes.
+ */
+export interface Verdict {
+  readonly kind: 'good' | 'held' | 'transient' | 'terminal';
+  readonly reason: ConditionReason;
+  readonly message: string;
+}
+
+/** Why the controller's own gate declined a plan. */
+export interface Hold {
+  readonly reason: ConditionReason;
+  readonly message: string;
+  readonly terminal: boolean;
+}
+
+const terminalReads: ReadonlySet<string> = new Set(['unauthorized', 'not-found', 'token']);
+
+/** Judges one pass. `hold` is what the gate said, when it declined. */
+export function judge(result: PassResult, hold: Hold | null): Verdict {
+  switch (result.end) {
+    case 'in-sync':
+      return { kind: 'good', reason: 'InSync', message: 'the live state is what the revision asks for' };
+    case 'invalid':
+      return {
+        kind: 'terminal',
+        reason: 'ManifestsInvalid',
+        message: firstProblem(result, 'the manifests have errors'),
+      };
+    case 'unreadable':
+      return judgeRead(result);
+    case 'refused': {
+      const refusal = result.plan?.refusals[0];
+      const text =
+        refusal === undefined ? firstProblem(result, 'the plan is refused') : `${refusal.summary}; ${refusal.hint}`;
+      return { kind: 'terminal', reason: 'Refused', message: text };
+    }
+    case 'planned':
+    case 'declined':
+      if (hold === null) return { kind: 'held', reason: 'Suspended', message: 'the plan was not applied' };
+      return { kind: hold.terminal ? 'terminal' : 'held', reason: hold.reason, message: hold.message };
+    case 'applied':
+      return judgeApply(result);
+    default:
+      return never(result.end);
+  }
+}
+
+function judgeRead(result: PassResult): Verdict {
+  const failure = result.failure;
+  const message = failure?.message ?? 'the live state cannot be read';
+  const unauthorized = failure?.code === 'unauthorized' || failure?.code === 'token';
+  return {
+    kind: terminalReads.has(failure?.code ?? '') ? 'terminal' : 'transient',
+    reason: unauthorized ? 'Unauthorized' : 'ApiUnreachable',
+    message,
+  };
+}
+
+function judgeApply(result: PassResult): Verdict {
+  const report = result.apply;
+  if (report === null) return { kind: 'transient', reason: 'ApplyFailed', message: 'the apply gave no report' };
+  const failed = report.outcomes.filter((one) => one.outcome === 'failed' || one.outcome === 'unknown');
+  const message = report.problems[0]?.summary ?? failed[0]?.message ?? 'some of the plan was not carried out';
+  switch (report.end) {
+    case 'converged':
+      return {
+        kind: 'good',
+        reason: 'Applied',
+        message: 'the revision was applied, and a new read found nothing to do',
+      };
+    case 'stopped':
+      return { kind: 'held', reason: 'Stopped', message: 'the apply was stopped before its end' };
+    case 'not-converged': {
+      const names = report.notConverged.slice(0, 5).join(', ');
+      return {
+        kind: 'transient',
+        reason: 'NotConverging',
+        message: names === '' ? message : `not converged: ${names}`,
+      };
+    }
+    case 'failed': {
+      const unauthorized = failed.some((one) => one.status === 401);
+      if (unauthorized) return { kind: 'terminal', reason: 'Unauthorized', message };
+      const hopeless = failed.length > 0 && failed.every(isHopeless);
+      return { kind: hopeless ? 'terminal' : 'transient', reason: 'ApplyFailed', message };
+    }
+    default:
+      return never(report.end);
+  }
+}
+
+/** The server looked at the request and said no: asking again with the same bytes brings the same. */
+function isHopeless(outcome: Outcome): boolean {
+  return outcome.outcome === 'failed' && (outcome.status === 403 || outcome.status === 422);
+}
+
+function firstProblem(result: PassResult, otherwise: string): string {
+  const problem = result.problems.find((one) => one.severity === 'error');
+  if (problem === undefined) return otherwise;
+  const { place, summary } = problem;
+  return place === undefined ? summary : `${place.file}:${place.line}:${place.column}: ${summary}`;
+}
+
+/** Of several parts' verdicts the one that stands for all: the worst. */
+export function worst(verdicts: readonly Verdict[]): Verdict {
+  const order = { terminal: 3, transient: 2, held: 1, good: 0 } as const;
+  const sorted = verdicts.toSorted((a, b) => order[b.kind] - order[a.kind]);
+  const first = sorted[0] ?? { kind: 'good' as const, reason: 'InSync' as const, message: '' };
+  // One part wrote, the other had nothing to do: together they applied.
+  return first.kind === 'good' ? (sorted.find((one) => one.reason === 'Applied') ?? first) : first;
+}

@@ -1,0 +1,92 @@
+import { ruleKey } from '../model/rule.ts';
+import type { Plan, Step } from '../plan/plan.ts';
+import type { Hold } from './failure.ts';
+import type { FightMemory, FightSettings } from './fight.ts';
+import { fightOver } from './fight.ts';
+
+/** What the controller's own gate knows when a plan that no guard refused is about to be written. */
+export interface GateInput {
+  readonly plan: Plan;
+  readonly now: number;
+  readonly suspended: boolean;
+  readonly writer: boolean;
+  readonly onDrift: 'correct' | 'report';
+  /** The plan is for the revision that is applied already: what it corrects is drift. */
+  readonly isDrift: boolean;
+  /** ms until the content has been stable long enough to delete; 0: it has. */
+  readonly deleteWaitMs: number;
+  /** A plan that failed for good, and why: not written again. */
+  readonly stalled: { readonly key: string; readonly hold: Hold } | null;
+  readonly fights: FightMemory;
+  readonly fightSettings: FightSettings;
+}
+
+/** The gate's word: null lets the plan through. `waitMs`: look again after that. */
+export interface Held extends Hold {
+  readonly waitMs: number | null;
+}
+
+/**
+ * Decides whether a plan may be written now. The first row that applies counts:
+ *
+ *   another replica writes        | Standby
+ *   suspended                     | Suspended
+ *   this very plan failed for good| Stalled, with the old reason
+ *   drift, and drift is reported  | DriftReported
+ *   drift, and another writer     |
+ *     undoes the same correction  | Fighting, until its pause is over
+ *   rules vanish, content is new  | Settling, until it has been stable for long
+ */
+export function gate(input: GateInput): Held | null {
+  const { plan } = input;
+  const steps = plan.steps.length;
+  if (!input.writer) return held('Standby', 'another replica holds the lease', null);
+  if (input.suspended) return held('Suspended', `suspended; ${steps} writes are pending`, null);
+  if (input.stalled?.key === planKey(plan)) return { ...input.stalled.hold, waitMs: null };
+  if (input.isDrift && input.onDrift === 'report') {
+    return held('DriftReported', `the live state was changed by others: ${steps} writes would undo it`, null);
+  }
+  if (input.isDrift) {
+    const { fought, waitMs } = fightOver(input.fights, plan.steps.map(stepKey), input.now, input.fightSettings);
+    if (waitMs > 0) {
+      const message = `another writer keeps undoing ${fought.length} corrections (${fought[0] ?? ''}); the next one waits`;
+      return held('Fighting', message, waitMs);
+    }
+  }
+  if (input.deleteWaitMs > 0 && vanishing(plan) > 0) {
+    return held(
+      'Settling',
+      'rules would be deleted: waiting until the content has been stable for longer',
+      input.deleteWaitMs,
+    );
+  }
+  return null;
+}
+
+function held(reason: Hold['reason'], message: string, waitMs: number | null): Held {
+  return { reason, message, terminal: false, waitMs };
+}
+
+/** Rules that the plan deletes because nothing desires them. */
+export function vanishing(plan: Plan): number {
+  return plan.changes.filter((change) => change.action === 'delete').length;
+}
+
+/** What a step does, the same from pass to pass though ids differ. */
+export function stepKey(step: Step): string {
+  switch (step.type) {
+    case 'create':
+      return `create ${ruleKey(step.rule)}`;
+    case 'update':
+      return `update ${ruleKey(step.rule)}`;
+    case 'delete':
+      return `delete ${ruleKey(step.live.rule)}`;
+    case 'configure':
+      return `configure ${step.fields.join(' ')}`;
+  }
+}
+
+/** What a plan does as a whole. */
+export function planKey(plan: Plan): string {
+  return plan.steps.map(stepKey).join('\n');
+}

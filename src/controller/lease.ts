@@ -1,0 +1,80 @@
+import type { ApiLost, Clock, LiveApi } from '../ports.ts';
+
+/** Who may write. An implementation keeps renewing in the background; everything here is answered from memory. */
+export interface Lease {
+  /** Whether this replica may start to write now: the lease has comfortably more time than closing a gap can take. */
+  mayStart(): boolean;
+  /** Whether a write may leave this process now: the lease is certainly ours at this moment. */
+  mayWrite(): boolean;
+  /** Aborts when `mayStart` turns false: an apply then stops, after closing its gaps. A new one for each time held. */
+  signal(): AbortSignal;
+  /** Who holds it, for people; null when nobody is known to. */
+  holder(): string | null;
+  /** Gives it up, so that another replica need not wait for it to run out. */
+  release(): Promise<void>;
+}
+
+/** One replica: always the writer. */
+export function soleWriter(): Lease {
+  const signal = new AbortController().signal;
+  return {
+    mayStart: () => true,
+    mayWrite: () => true,
+    signal: () => signal,
+    holder: () => null,
+    release: () => Promise.resolve(),
+  };
+}
+
+/** Times of a lease that is renewed against a store, ms. */
+export interface LeaseTimes {
+  /** How long after a renewal others may take it. */
+  readonly durationMs: number;
+  /** How long before that nothing new is started: closing a gap (10 s) and one request's deadline. */
+  readonly marginMs: number;
+}
+
+/**
+ * Tracks until when a lease is certainly ours. Counted from before the renewal was sent, by the monotonic clock and, since
+ * that one stands still while a machine sleeps, by the wall clock too: the earlier of both counts.
+ */
+export interface LeaseTerm {
+  renewed(sentAt: { readonly now: number; readonly wallTime: number }): void;
+  lost(): void;
+  leftMs(): number;
+}
+
+export function leaseTerm(clock: Clock, times: LeaseTimes): LeaseTerm {
+  let until = { now: 0, wallTime: 0 };
+  let held = false;
+  return {
+    renewed(sentAt) {
+      held = true;
+      until = { now: sentAt.now + times.durationMs, wallTime: sentAt.wallTime + times.durationMs };
+    },
+    lost() {
+      held = false;
+    },
+    leftMs: () => (held ? Math.max(0, Math.min(until.now - clock.now(), until.wallTime - clock.wallTime())) : 0),
+  };
+}
+
+/** The API, with every write checked against the lease at the moment it would leave: a process that was paused writes nothing. */
+export function leasedApi(api: LiveApi, lease: Lease): LiveApi {
+  const lost: ApiLost = {
+    kind: 'lost',
+    sent: 'no',
+    code: 'aborted',
+    message: 'not sent: another replica may hold the lease now',
+    status: null,
+  };
+  return {
+    listRules: (signal) => api.listRules(signal),
+    getConfiguration: (signal) => api.getConfiguration(signal),
+    listUsers: (signal) => api.listUsers(signal),
+    createRule: async (rule, signal) => (lease.mayWrite() ? api.createRule(rule, signal) : lost),
+    updateRule: async (id, fields, signal) => (lease.mayWrite() ? api.updateRule(id, fields, signal) : lost),
+    deleteRule: async (id, signal) => (lease.mayWrite() ? api.deleteRule(id, signal) : lost),
+    updateConfiguration: async (body, signal) => (lease.mayWrite() ? api.updateConfiguration(body, signal) : lost),
+  };
+}

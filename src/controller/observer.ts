@@ -1,0 +1,40 @@
+import type { Condition } from './conditions.ts';
+import type { PassView, Status } from './status.ts';
+
+/** Parts of a pass whose time is measured. */
+export type Phase = 'source' | 'plan' | 'apply';
+
+/** Hears what happens, for metrics and notifications. Calls return at once and never throw. */
+export interface LoopObserver {
+  phaseEnded(phase: Phase, ms: number): void;
+  passEnded(pass: PassView, status: Status): void;
+  /** A gap was open for that long. */
+  gapClosed(ms: number): void;
+  /** Ready changed its status or reason, or something was applied. */
+  turned(turn: Turn): void;
+}
+
+/** What people are told: broken, recovered, or applied; never the same twice in a row. */
+export interface Turn {
+  readonly what: 'broken' | 'recovered' | 'applied';
+  readonly condition: Condition;
+  readonly status: Status;
+}
+
+/** Hears nothing. */
+export const silentObserver: LoopObserver = {
+  phaseEnded: () => undefined,
+  passEnded: () => undefined,
+  gapClosed: () => undefined,
+  turned: () => undefined,
+};
+
+/** Several observers as one. */
+export function allObservers(observers: readonly LoopObserver[]): LoopObserver {
+  return {
+    phaseEnded: (phase, ms) => observers.forEach((one) => void one.phaseEnded(phase, ms)),
+    passEnded: (pass, status) => observers.forEach((one) => void one.passEnded(pass, status)),
+    gapClosed: (ms) => observers.forEach((one) => void one.gapClosed(ms)),
+    turned: (turn) => observers.forEach((one) => void one.turned(turn)),
+  };
+}

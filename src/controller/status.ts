@@ -1,0 +1,98 @@
+import type { OutcomeKind } from '../apply/outcome.ts';
+import type { Plan, PlanSummary } from '../plan/plan.ts';
+import { requestOf } from '../plan/plan.ts';
+import type { Conditions } from './conditions.ts';
+import type { Verdict } from './failure.ts';
+
+/** The parts that fail independently. */
+export type Part = 'rules' | 'configuration';
+
+/** One pass, for the status page and the log. Times are ms since 1970, durations ms. */
+export interface PassView {
+  readonly startedAt: number;
+  readonly durationMs: number;
+  readonly triggers: readonly string[];
+  readonly revision: string | null;
+  readonly result: Verdict['kind'];
+  readonly reason: string;
+  readonly message: string;
+  readonly steps: number;
+  readonly outcomes: Readonly<Record<OutcomeKind, number>>;
+}
+
+/** The plan at hand, without field values: what an operator needs to see what would be done, and nothing secret. */
+export interface PlanView {
+  readonly revision: string;
+  readonly summary: PlanSummary;
+  /** At most 100. */
+  readonly changes: readonly {
+    readonly kind: string;
+    readonly name: string | null;
+    readonly action: string;
+    readonly reason: string;
+    readonly origin: string | null;
+    readonly fields: readonly string[];
+  }[];
+  readonly steps: readonly { readonly method: string; readonly path: string }[];
+  readonly refusals: readonly { readonly code: string; readonly summary: string; readonly hint: string }[];
+}
+
+/** Everything that `/status` shows. Holds no secret by construction: no field values, no token, no URL with credentials. */
+export interface Status {
+  readonly version: string;
+  readonly source: string;
+  readonly startedAt: number;
+  readonly conditions: Conditions;
+  readonly parts: Readonly<
+    Record<Part, { readonly ready: boolean; readonly reason: string; readonly message: string } | null>
+  >;
+  readonly revisions: {
+    readonly observed: string | null;
+    readonly attempted: string | null;
+    readonly applied: string | null;
+    readonly appliedAt: number | null;
+  };
+  readonly lastSuccessAt: number | null;
+  /** Live objects that differ from the applied revision, as of the last pass. */
+  readonly drift: number;
+  /** Corrections that another writer keeps undoing. */
+  readonly fights: number;
+  readonly blockedDeletes: number;
+  readonly liveRules: number | null;
+  readonly plan: PlanView | null;
+  /** The newest first, at most 20. */
+  readonly passes: readonly PassView[];
+  readonly role: 'writer' | 'standby';
+  readonly holder: string | null;
+  readonly suspended: boolean;
+  /** The directory cannot be watched by events; changes are found by rescanning. */
+  readonly degraded: boolean;
+  /** When the API token expires (ms since 1970); null: unknown. */
+  readonly tokenExpiresAt: number | null;
+}
+
+const shown = 100;
+
+/** A plan without values. */
+export function viewOfPlan(plan: Plan, revision: string): PlanView {
+  const changing = plan.changes.filter((change) => change.action !== 'keep');
+  return {
+    revision,
+    summary: plan.summary,
+    changes: changing.slice(0, shown).map((change) => ({
+      kind: change.kind,
+      name: change.name,
+      action: change.action,
+      reason: change.reason,
+      origin: change.origin ?? null,
+      fields: Object.keys(change.fields),
+    })),
+    steps: plan.steps.slice(0, shown).map(requestOf),
+    refusals: plan.refusals.map(({ code, summary, hint }) => ({ code, summary, hint })),
+  };
+}
+
+/** The passes with a new one in front. */
+export function withPass(passes: readonly PassView[], pass: PassView): readonly PassView[] {
+  return [pass, ...passes].slice(0, 20);
+}

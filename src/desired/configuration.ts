@@ -1,0 +1,90 @@
+import type { ConfigurationManifest, OidcTemplate, SamlTemplate, SecretSource } from '../manifest/manifest.ts';
+import type { ConfigurationFields, DesiredConfiguration, OidcProvider, SamlProvider } from '../model/configuration.ts';
+import type { Problem } from '../model/problem.ts';
+import { reveal, Secret } from '../model/secret.ts';
+import type { DesiredContext } from './context.ts';
+import { checkSamlMetadata, type SamlFault } from './saml.ts';
+
+/** The desired Configuration, its secrets resolved as far as they are available here. */
+export function buildConfiguration(
+  manifest: ConfigurationManifest,
+  context: DesiredContext,
+  problems: Problem[],
+): DesiredConfiguration {
+  const { openid_connect_providers: oidc, saml_identity_providers: saml, ...plain } = manifest.fields;
+  const fields: Partial<ConfigurationFields> = {
+    ...plain,
+    ...(oidc === undefined ? {} : { openid_connect_providers: oidc.map((one) => resolveOidc(one, context, problems)) }),
+    ...(saml === undefined ? {} : { saml_identity_providers: saml.map((one) => resolveSaml(one, context, problems)) }),
+  };
+  return { name: manifest.name, place: manifest.place, fields, places: manifest.places };
+}
+
+function resolveOidc(provider: OidcTemplate, context: DesiredContext, problems: Problem[]): OidcProvider {
+  const secret = resolve(provider.client_secret, context, problems);
+  const text = provider.client_secret.from === 'file' ? reveal(secret) : undefined;
+  // Editors and `echo` end a file with a line feed that nobody means.
+  return { ...provider, client_secret: text === undefined ? secret : Secret.of(text.replace(/\r?\n$/, '')) };
+}
+
+function resolveSaml(provider: SamlTemplate, context: DesiredContext, problems: Problem[]): SamlProvider {
+  const metadata = resolve(provider.metadata, context, problems);
+  const text = reveal(metadata);
+  const fault = text === undefined ? null : checkSamlMetadata(text);
+  if (fault !== null) problems.push(samlProblem(fault, provider));
+  return { ...provider, metadata };
+}
+
+/** The secret of a reference; not available here is no problem, not allowed is one. */
+function resolve(source: SecretSource, context: DesiredContext, problems: Problem[]): Secret {
+  if (source.from === 'literal') return source.secret;
+  const reference = source.from === 'env' ? { env: source.name } : { file: source.name };
+  const resolved = context.resolveSecret(reference, source.place);
+  if (!resolved.ok) {
+    problems.push({
+      code: 'secret-not-allowed',
+      severity: 'error',
+      summary: resolved.error,
+      hint: 'Names start with `RECONCILE_SECRET_` or stand in the settings under `secrets.env`; files lie below the manifest root or in `secrets.dirs`.',
+      place: source.place,
+    });
+    return Secret.unknown();
+  }
+  if (!resolved.value.known) {
+    problems.push({
+      code: 'unknown-secret',
+      severity: 'note',
+      summary: `The secret \`${source.from === 'env' ? source.name : `file ${source.name}`}\` is not available here.`,
+      hint: 'Its field shows as unknown and is not written. Provide it where changes are applied.',
+      place: source.place,
+    });
+  }
+  const text = reveal(resolved.value);
+  if (text !== undefined && text.trim() === '') {
+    problems.push({
+      code: 'blank-field',
+      severity: 'error',
+      summary: 'This secret is blank.',
+      hint: 'The server refuses a blank value.',
+      place: source.place,
+    });
+  }
+  return resolved.value;
+}
+
+const samlSentences: Readonly<Record<SamlFault, string>> = {
+  'not-xml': 'The SAML metadata is not well-formed XML.',
+  'not-saml': 'The SAML metadata is XML, but no SAML metadata: its root is no EntityDescriptor.',
+  'no-entity-id': 'The SAML metadata names no entity (`entityID`).',
+  'bad-certificate': 'A certificate in the SAML metadata cannot be read.',
+};
+
+function samlProblem(fault: SamlFault, { metadata }: SamlTemplate): Problem {
+  return {
+    code: 'invalid-saml-metadata',
+    severity: 'error',
+    summary: samlSentences[fault],
+    hint: 'Download the metadata document from the identity provider again, byte for byte.',
+    place: metadata.place,
+  };
+}

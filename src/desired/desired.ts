@@ -1,0 +1,221 @@
+import { createHash } from 'node:crypto';
+import { withExcerpts } from '../manifest/excerpt.ts';
+import type { FileManifests, Manifest, PolicyCaseTemplate } from '../manifest/manifest.ts';
+import { readManifests } from '../manifest/read.ts';
+import type { DesiredConfiguration } from '../model/configuration.ts';
+import { compareProblems, compareText, hasErrors, type Problem } from '../model/problem.ts';
+import { compareRules, type DesiredRule, ruleKey } from '../model/rule.ts';
+import type { DesiredState, PolicyCase } from '../model/state.ts';
+import type { SourceFile } from '../ports.ts';
+import { findCollisions } from './collisions.ts';
+import { buildConfiguration } from './configuration.ts';
+import type { Desired, DesiredContext, ManifestCache } from './context.ts';
+import { expand, mostRules } from './expand.ts';
+import { layer } from './layers.ts';
+import { collectNames, type Names } from './names.ts';
+import { inScope } from './scope.ts';
+import { applySuppressions } from './suppress.ts';
+
+/**
+ * Turns manifest files into the one canonical desired state, and collects every problem on the way. The state is null
+ * exactly when a problem is an error. While `usersByEmail` is null a rule's user may be an e-mail address instead of a
+ * UUID (each has a note): such a state can be checked and displayed, and must not be planned from (`emails` tells).
+ */
+export function buildDesired(files: readonly SourceFile[], context: DesiredContext): Desired {
+  const sources = chosenFiles(files, context);
+  const read = readAll(sources, context);
+  const layered = layer(read, context.overlay ?? null);
+  const names = collectNames(layered.manifests, context);
+  const problems: Problem[] = [...read.flatMap((file) => file.problems), ...layered.problems];
+  const rules = expandAll(layered.manifests, names);
+  const configuration = configurationOf(layered.manifests, context, problems);
+  const tests = layered.manifests.flatMap((manifest) =>
+    manifest.kind === 'PolicyTest' ? manifest.cases.flatMap((one) => policyCase(one, names) ?? []) : [],
+  );
+  problems.push(
+    ...names.problems,
+    ...findCollisions(rules, context.profile.refusesCollisions),
+    ...scopeProblems(rules, configuration, context),
+    ...saidProblems(read, layered.manifests, context),
+  );
+  const suppressions = read.flatMap((file) => file.suppressions);
+  const texts = (file: string): string | undefined => {
+    const source = sources.find(({ path }) => path === file);
+    return source === undefined ? undefined : new TextDecoder().decode(source.bytes);
+  };
+  const shown = withExcerpts([...applySuppressions(problems, suppressions)].sort(compareProblems), texts);
+  const state: DesiredState = {
+    rules: rules.sort((a, b) => compareRules(a.rule, b.rule) || compareText(a.name, b.name)),
+    configuration,
+    userNames: names.userNames,
+    tests,
+    digest: digestOf(rules, configuration, tests),
+  };
+  return { state: hasErrors(shown) ? null : state, problems: shown, emails: [...names.emails].sort(), suppressions };
+}
+
+/** Manifests in the one order of every output: by path. */
+function chosenFiles(files: readonly SourceFile[], context: DesiredContext): readonly SourceFile[] {
+  const manifests = files.filter(({ path }) => /\.ya?ml$/.test(path));
+  return manifests.sort((a, b) => compareText(a.path, b.path)).slice(0, context.limits.files);
+}
+
+/** An empty cache. */
+export function createManifestCache(): ManifestCache {
+  return { files: new Map() };
+}
+
+/** Under which a file is kept: all that its manifests depend on. */
+export function manifestCacheKey(file: SourceFile, context: DesiredContext): string {
+  const values = context.values === null ? '' : JSON.stringify([...context.values].sort());
+  return [file.path, file.hash, context.profile.name, values].join('\n');
+}
+
+function readAll(files: readonly SourceFile[], context: DesiredContext): readonly FileManifests[] {
+  const { cache, profile, values } = context;
+  const used = new Map<string, FileManifests>();
+  for (const file of files) {
+    const key = manifestCacheKey(file, context);
+    const kept = cache?.files.get(key);
+    const { path, bytes } = file;
+    used.set(key, kept ?? readManifests({ path, bytes, profile, values, documents: context.limits.documents }));
+  }
+  if (cache !== undefined) {
+    cache.files.clear();
+    for (const [key, file] of used) cache.files.set(key, file);
+  }
+  return [...used.values()];
+}
+
+function expandAll(manifests: readonly Manifest[], names: Names): DesiredRule[] {
+  const rules: DesiredRule[] = [];
+  const byName = new Map<string, DesiredRule>();
+  for (const manifest of manifests) {
+    if (manifest.kind !== 'Rule' && manifest.kind !== 'RuleSet') continue;
+    for (const template of manifest.rules) {
+      const before = names.problems.length;
+      const expanded = expand(template, names, mostRules - rules.length);
+      if (expanded === null) {
+        names.problems.push(tooManyRules(template.place));
+        return rules;
+      }
+      if (expanded.length === 0 && names.problems.length === before)
+        names.problems.push(expandsToNothing(template.name, template.place));
+      for (const rule of expanded) {
+        const first = byName.get(rule.name);
+        if (first === undefined) byName.set(rule.name, rule);
+        else names.problems.push(duplicateName(rule, first));
+        rules.push(rule);
+      }
+    }
+  }
+  return rules;
+}
+
+function configurationOf(
+  manifests: readonly Manifest[],
+  context: DesiredContext,
+  problems: Problem[],
+): DesiredConfiguration | null {
+  const manifest = manifests.find((one) => one.kind === 'Configuration');
+  return manifest === undefined ? null : buildConfiguration(manifest, context, problems);
+}
+
+function policyCase(template: PolicyCaseTemplate, names: Names): PolicyCase | null {
+  const { user, ...rest } = template;
+  if (user === null || user === 'any') return { ...rest, user };
+  const resolved = names.user(user);
+  return resolved === null ? null : { ...rest, user: resolved.id };
+}
+
+function scopeProblems(
+  rules: readonly DesiredRule[],
+  configuration: DesiredConfiguration | null,
+  { scope }: DesiredContext,
+): readonly Problem[] {
+  const hint = 'Move it to the repository that is responsible for it, or widen `scope` in the settings.';
+  const problems: Problem[] = [];
+  for (const { name, rule, place } of rules) {
+    if (inScope(rule, scope)) continue;
+    const summary = `The rule \`${name}\` is outside the scope of this repository.`;
+    problems.push({ code: 'outside-scope', severity: 'error', summary, hint, place });
+  }
+  if (configuration !== null && !scope.configuration) {
+    const summary = 'The Configuration is outside the scope of this repository.';
+    problems.push({ code: 'outside-scope', severity: 'error', summary, hint, place: configuration.place });
+  }
+  return problems;
+}
+
+/** An empty desired state must be said, not found. */
+function saidProblems(
+  read: readonly FileManifests[],
+  manifests: readonly Manifest[],
+  { scope }: DesiredContext,
+): readonly Problem[] {
+  const hint = 'Add a manifest; `kind: RuleSet` with `rules: []` says that there are no rules.';
+  if (read.every((file) => file.manifests.length === 0)) {
+    if (read.some((file) => hasErrors(file.problems))) return [];
+    return [{ code: 'no-manifests', severity: 'error', summary: 'There are no manifests here.', hint }];
+  }
+  const saysRules = manifests.some((manifest) => manifest.kind === 'Rule' || manifest.kind === 'RuleSet');
+  if (saysRules || !scope.rules) return [];
+  return [
+    {
+      code: 'no-rules',
+      severity: 'warning',
+      summary: 'No manifest says anything about rules: every live rule counts as not desired.',
+      hint: 'Say it with a `kind: RuleSet` with `rules: []`, or leave the rules alone with `scope: {rules: false}` in the settings.',
+    },
+  ];
+}
+
+/**
+ * SHA-256 over what the manifests ask for. Secrets are not part of it (a digest of a short secret could be guessed);
+ * a plan's digest has their fingerprints.
+ */
+function digestOf(
+  rules: readonly DesiredRule[],
+  configuration: DesiredConfiguration | null,
+  tests: readonly PolicyCase[],
+): string {
+  const hash = createHash('sha256');
+  for (const { name, rule } of rules) hash.update(`${name}\n${ruleKey(rule)}\n`);
+  const fields = Object.entries(configuration?.fields ?? {}).sort(([a], [b]) => compareText(a, b));
+  hash.update(JSON.stringify(configuration === null ? null : fields));
+  for (const { name, user, destination, protocols, ports, expect, always } of tests) {
+    hash.update(JSON.stringify([name, user, destination.text, protocols, ports.low, ports.high, expect, always]));
+  }
+  return hash.digest('hex');
+}
+
+function duplicateName(rule: DesiredRule, first: DesiredRule): Problem {
+  return {
+    code: 'duplicate-name',
+    severity: 'error',
+    summary: `Two rules would be named \`${rule.name}\`.`,
+    hint: 'Rename one of the two.',
+    place: rule.place,
+    related: [{ place: first.place, note: 'the first one' }],
+  };
+}
+
+function expandsToNothing(name: string, place: Problem['place']): Problem {
+  return {
+    code: 'expands-to-nothing',
+    severity: 'warning',
+    summary: `\`${name}\` stands for no rule: a list, group or network that it names is empty.`,
+    hint: 'Remove it, or fill the list.',
+    ...(place === undefined ? {} : { place }),
+  };
+}
+
+function tooManyRules(place: Problem['place']): Problem {
+  return {
+    code: 'too-many-rules',
+    severity: 'error',
+    summary: `The manifests stand for more than ${mostRules.toLocaleString('en')} rules.`,
+    hint: 'Use wider networks or fewer combinations of users, destinations and ports.',
+    ...(place === undefined ? {} : { place }),
+  };
+}

@@ -1,0 +1,122 @@
+import type { DestinationReference, RuleTemplate, TemplatePorts, Written } from '../manifest/manifest.ts';
+import { didYouMean } from '../manifest/suggest.ts';
+import { compareNetworks, contains, type Network } from '../model/address.ts';
+import { formatPortRange, type Ports } from '../model/port-range.ts';
+import type { Place, Problem } from '../model/problem.ts';
+import type { DesiredRule } from '../model/rule.ts';
+import type { Names, ResolvedUser } from './names.ts';
+
+/** Most rules that manifests may expand to; the server itself does not start with more than about 70,000. */
+export const mostRules = 500_000;
+
+/**
+ * The rules that one template stands for: each user × destination × range of ports, with nested networks, overlapping
+ * ranges and repeated users collapsed (a note each). Returns null when there would be more than `room`.
+ */
+export function expand(template: RuleTemplate, names: Names, room: number): readonly DesiredRule[] | null {
+  const destinations = resolveDestinations(template, names);
+  const ports = template.ports === null ? [null] : mergePorts(template.ports, names.problems);
+  const users = template.users === null ? [null] : distinctUsers(names.users(template.users), names.problems);
+  if (destinations.length * ports.length * users.length > room) return null;
+  const rules: DesiredRule[] = [];
+  for (const user of users) {
+    const forUser = template.listed.users && user !== null ? `${template.name}/${user.label}` : template.name;
+    for (const { value: destination, place } of destinations) {
+      const there = template.listed.destinations ? `${forUser}/${destination.text.replace('/', '-')}` : forUser;
+      for (const range of ports) {
+        const name = template.listed.ports && range !== null ? `${there}/${portName(range)}` : there;
+        const userId = user === null ? null : user.id;
+        rules.push({ name, place, rule: { action: template.action, destination, ports: range, userId } });
+      }
+    }
+  }
+  return rules;
+}
+
+function portName({ type, low, high }: Ports): string {
+  return low === high ? `${type}-${low}` : `${type}-${low}-${high}`;
+}
+
+function resolveDestinations(template: RuleTemplate, names: Names): readonly Written<Network>[] {
+  const resolved = template.destinations.flatMap((reference) => networksOf(reference, names));
+  return resolved.length < 2 ? resolved : withoutNested(resolved, names.problems);
+}
+
+function networksOf(reference: DestinationReference, names: Names): readonly Written<Network>[] {
+  if ('network' in reference) return [{ value: reference.network, place: reference.place }];
+  const manifest = names.networks.get(reference.networkName);
+  if (manifest !== undefined) return manifest.networks.map(({ value }) => ({ value, place: reference.place }));
+  names.problems.push({
+    code: 'unknown-network',
+    severity: 'error',
+    summary: `There is no network \`${reference.networkName}\`.`,
+    hint: didYouMean(reference.networkName, names.networks.keys(), 'Add a `kind: Network` manifest of that name.'),
+    place: reference.place,
+  });
+  return [];
+}
+
+/** Leaves out each network that lies inside another one; the server would refuse the two side by side. */
+function withoutNested(networks: readonly Written<Network>[], problems: Problem[]): readonly Written<Network>[] {
+  const sorted = [...networks].sort((a, b) => compareNetworks(a.value, b.value));
+  const kept: Written<Network>[] = [];
+  for (const network of sorted) {
+    const outer = kept.at(-1);
+    if (outer === undefined || !contains(outer.value, network.value)) kept.push(network);
+    else {
+      const same = outer.value.text === network.value.text;
+      problems.push({
+        code: 'nested-destination',
+        severity: 'note',
+        summary: same
+          ? `\`${network.value.text}\` is reached twice here.`
+          : `\`${network.value.text}\` lies inside \`${outer.value.text}\`, which is here too; one rule does for both.`,
+        hint: 'Nothing is lost; leave it out, or narrow the wider one.',
+        place: network.place,
+        related: [{ place: outer.place, note: 'covered by this one' }],
+      });
+    }
+  }
+  return kept;
+}
+
+function mergePorts({ type, ranges }: TemplatePorts, problems: Problem[]): readonly Ports[] {
+  const sorted = [...ranges].sort((a, b) => a.value.low - b.value.low || b.value.high - a.value.high);
+  const merged: { value: Ports; place: Place }[] = [];
+  for (const { value, place } of sorted) {
+    const last = merged.at(-1);
+    if (last === undefined || value.low > last.value.high) merged.push({ value: { type, ...value }, place });
+    else {
+      const high = Math.max(last.value.high, value.high);
+      last.value = { type, low: last.value.low, high };
+      problems.push({
+        code: 'overlapping-ports',
+        severity: 'note',
+        summary: `The ports \`${formatPortRange(value)}\` overlap with others of this list; they are joined to \`${formatPortRange(last.value)}\`.`,
+        hint: 'Nothing is lost; write the joined range.',
+        place,
+        related: [{ place: last.place, note: 'joined with this one' }],
+      });
+    }
+  }
+  return merged.map((one) => one.value);
+}
+
+function distinctUsers(users: readonly ResolvedUser[], problems: Problem[]): readonly ResolvedUser[] {
+  const seen = new Map<string, ResolvedUser>();
+  for (const user of users) {
+    const first = seen.get(user.id);
+    if (first === undefined) seen.set(user.id, user);
+    else {
+      problems.push({
+        code: 'user-twice',
+        severity: 'note',
+        summary: `The user \`${user.label}\` is reached twice here.`,
+        hint: 'Nothing is lost; one rule does.',
+        place: user.place,
+        related: [{ place: first.place, note: 'first reached by this one' }],
+      });
+    }
+  }
+  return [...seen.values()];
+}

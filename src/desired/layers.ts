@@ -1,0 +1,201 @@
+import type {
+  ConfigurationManifest,
+  FileManifests,
+  Manifest,
+  OverlayManifest,
+  UsersManifest,
+} from '../manifest/manifest.ts';
+import { didYouMean } from '../manifest/suggest.ts';
+import type { Problem } from '../model/problem.ts';
+
+/** The manifests that count, and what is wrong with how they are layered. */
+export interface Layered {
+  readonly manifests: readonly Manifest[];
+  readonly problems: readonly Problem[];
+}
+
+interface Layer {
+  /** Manifests by `Kind/name`. */
+  readonly manifests: ReadonlyMap<string, Manifest>;
+}
+
+/**
+ * Chooses the manifests that count. Without an overlay every manifest does, and none may be named twice. With one, its
+ * directory is laid over its bases (each of which may be an overlay itself), later bases over earlier ones: a manifest
+ * replaces one of the same kind and name as a whole, except that `Configuration` and `Users` are merged field by field.
+ */
+export function layer(files: readonly FileManifests[], overlay: string | null): Layered {
+  const overlays = files.flatMap((file) => file.manifests.filter((manifest) => manifest.kind === 'Overlay'));
+  const problems: Problem[] = [];
+  if (overlay === null) {
+    const [first] = overlays;
+    if (first !== undefined) problems.push(overlayNotChosen(first, overlays));
+    return { manifests: [...collect(files, problems).manifests.values()], problems };
+  }
+  const byDirectory = new Map<string, OverlayManifest>();
+  for (const manifest of overlays) {
+    const directory = directoryOf(manifest.place.file);
+    const other = byDirectory.get(directory);
+    if (other === undefined) byDirectory.set(directory, manifest);
+    else problems.push(secondOverlay(manifest, other));
+  }
+  if (byDirectory.get(overlay) === undefined) {
+    problems.push(unknownOverlay(overlay, [...byDirectory.keys()]));
+    return { manifests: [], problems };
+  }
+  const builder: Builder = { files, byDirectory, problems, open: [] };
+  return { manifests: [...build(builder, overlay).manifests.values()], problems };
+}
+
+interface Builder {
+  readonly files: readonly FileManifests[];
+  readonly byDirectory: ReadonlyMap<string, OverlayManifest>;
+  readonly problems: Problem[];
+  readonly open: readonly string[];
+}
+
+function build(builder: Builder, directory: string): Layer {
+  const { byDirectory, problems } = builder;
+  const overlay = byDirectory.get(directory);
+  const own = collect(filesBelow(builder, directory), problems);
+  if (overlay === undefined) return own;
+  const merged = new Map<string, Manifest>();
+  for (const base of overlay.bases) {
+    if ([...builder.open, directory].includes(base.value)) {
+      problems.push(overlayCycle(overlay, base.value));
+      continue;
+    }
+    const layer = build({ ...builder, open: [...builder.open, directory] }, base.value);
+    if (layer.manifests.size === 0) problems.push(emptyBase(overlay, base.value));
+    for (const [key, manifest] of layer.manifests) merged.set(key, over(manifest, merged.get(key)));
+  }
+  for (const { value, place } of overlay.remove) {
+    if (!merged.delete(value)) {
+      problems.push({
+        code: 'nothing-to-remove',
+        severity: 'error',
+        summary: `No base has a manifest \`${value}\`.`,
+        hint: didYouMean(value, merged.keys(), 'Write `Kind/name`, as in `Rule/web`.'),
+        place,
+      });
+    }
+  }
+  for (const [key, manifest] of own.manifests) merged.set(key, over(manifest, merged.get(key)));
+  return { manifests: merged };
+}
+
+/** The files of a directory and below it, without those of overlays and bases of its own further down. */
+function filesBelow({ files, byDirectory }: Builder, directory: string): readonly FileManifests[] {
+  const prefix = directory === '.' ? '' : `${directory}/`;
+  const inner = [...byDirectory.keys()].filter((other) => other !== directory && `${other}/`.startsWith(prefix));
+  return files.filter(
+    ({ path }) => path.startsWith(prefix) && !inner.some((other) => other !== '.' && path.startsWith(`${other}/`)),
+  );
+}
+
+/** The manifests of files that stand side by side; the same kind and name twice is a problem. */
+function collect(files: readonly FileManifests[], problems: Problem[]): Layer {
+  const manifests = new Map<string, Manifest>();
+  let configuration: Manifest | null = null;
+  for (const file of files) {
+    for (const manifest of file.manifests) {
+      if (manifest.kind === 'Overlay') continue;
+      const key = manifest.kind === 'Configuration' ? 'Configuration' : `${manifest.kind}/${manifest.name}`;
+      const first = manifest.kind === 'Configuration' ? configuration : manifests.get(key);
+      if (first === undefined || first === null) manifests.set(key, manifest);
+      else problems.push(duplicateManifest(manifest, first));
+      if (manifest.kind === 'Configuration') configuration ??= manifest;
+    }
+  }
+  return { manifests };
+}
+
+function over(upper: Manifest, lower: Manifest | undefined): Manifest {
+  if (upper.kind === 'Configuration' && lower?.kind === 'Configuration') return overConfiguration(upper, lower);
+  if (upper.kind === 'Users' && lower?.kind === 'Users') return overUsers(upper, lower);
+  return upper;
+}
+
+function overConfiguration(upper: ConfigurationManifest, lower: ConfigurationManifest): ConfigurationManifest {
+  return { ...upper, fields: { ...lower.fields, ...upper.fields }, places: { ...lower.places, ...upper.places } };
+}
+
+function overUsers(upper: UsersManifest, lower: UsersManifest): UsersManifest {
+  const names = new Set(upper.users.map((user) => user.name));
+  return { ...upper, users: [...lower.users.filter((user) => !names.has(user.name)), ...upper.users] };
+}
+
+function directoryOf(file: string): string {
+  const slash = file.lastIndexOf('/');
+  return slash < 0 ? '.' : file.slice(0, slash);
+}
+
+function duplicateManifest(manifest: Manifest, first: Manifest): Problem {
+  const summary =
+    manifest.kind === 'Configuration'
+      ? 'There are two Configuration manifests; the server has one Configuration.'
+      : `There are two manifests \`${manifest.kind}/${manifest.name}\`.`;
+  return {
+    code: 'duplicate-name',
+    severity: 'error',
+    summary,
+    hint: manifest.kind === 'Configuration' ? 'Join the two.' : 'Rename one of the two, or remove it.',
+    place: manifest.place,
+    related: [{ place: first.place, note: 'the first one' }],
+  };
+}
+
+function overlayNotChosen(first: OverlayManifest, overlays: readonly OverlayManifest[]): Problem {
+  const directories = overlays.map((overlay) => `\`--overlay ${directoryOf(overlay.place.file)}\``).sort();
+  return {
+    code: 'overlay-not-chosen',
+    severity: 'error',
+    summary: 'These manifests describe several environments, and none was chosen.',
+    hint: `Choose one: ${directories.join(', ')}.`,
+    place: first.place,
+  };
+}
+
+function unknownOverlay(overlay: string, known: readonly string[]): Problem {
+  return {
+    code: 'unknown-overlay',
+    severity: 'error',
+    summary: `There is no overlay \`${overlay}\`: no \`kind: Overlay\` stands in that directory.`,
+    hint: didYouMean(
+      overlay,
+      known,
+      known.length === 0 ? 'Add one, or leave the option out.' : `Known: ${known.join(', ')}.`,
+    ),
+  };
+}
+
+function secondOverlay(manifest: OverlayManifest, first: OverlayManifest): Problem {
+  return {
+    code: 'duplicate-name',
+    severity: 'error',
+    summary: 'A directory has two Overlay manifests.',
+    hint: 'Keep one for each directory.',
+    place: manifest.place,
+    related: [{ place: first.place, note: 'the first one' }],
+  };
+}
+
+function overlayCycle(overlay: OverlayManifest, base: string): Problem {
+  return {
+    code: 'overlay-cycle',
+    severity: 'error',
+    summary: `The overlay is its own base, by way of \`${base}\`.`,
+    hint: 'Remove it from the bases.',
+    place: overlay.bases.find((one) => one.value === base)?.place ?? overlay.place,
+  };
+}
+
+function emptyBase(overlay: OverlayManifest, base: string): Problem {
+  return {
+    code: 'empty-base',
+    severity: 'error',
+    summary: `The base \`${base}\` has no manifests.`,
+    hint: 'Check the path: it is relative to this file.',
+    place: overlay.bases.find((one) => one.value === base)?.place ?? overlay.place,
+  };
+}

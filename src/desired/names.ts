@@ -1,0 +1,171 @@
+import type { GroupManifest, Manifest, NetworkManifest, UserReference } from '../manifest/manifest.ts';
+import { didYouMean } from '../manifest/suggest.ts';
+import type { Place, Problem } from '../model/problem.ts';
+import { fail, ok, type Result } from '../model/result.ts';
+import type { DesiredContext } from './context.ts';
+
+/** A user after resolution. `label` is the name in expanded rules: the alias, the e-mail address, or the UUID. */
+export interface ResolvedUser {
+  readonly id: string;
+  readonly label: string;
+  readonly place: Place;
+}
+
+/** What names in manifests stand for, and everything noticed while looking them up. */
+export interface Names {
+  readonly networks: ReadonlyMap<string, NetworkManifest>;
+  readonly problems: Problem[];
+  /** E-mail addresses met, lower case. */
+  readonly emails: ReadonlySet<string>;
+  /** Name by id, of users that a manifest names. */
+  readonly userNames: ReadonlyMap<string, string>;
+  /** The users that references stand for, groups replaced by their members; unknown ones are problems. */
+  users(references: readonly UserReference[]): readonly ResolvedUser[];
+  /** The one user that a reference stands for; null, and a problem, when it is unknown or a group. */
+  user(reference: UserReference): ResolvedUser | null;
+}
+
+/** Collects the users, groups and networks of the manifests. */
+export function collectNames(manifests: readonly Manifest[], context: DesiredContext): Names {
+  const problems: Problem[] = [];
+  const aliases = collectAliases(manifests, problems);
+  const groups = new Map<string, GroupManifest>();
+  const networks = new Map<string, NetworkManifest>();
+  for (const manifest of manifests) {
+    if (manifest.kind === 'Group') groups.set(manifest.name, manifest);
+    if (manifest.kind === 'Network') networks.set(manifest.name, manifest);
+  }
+  const emails = new Set<string>();
+  const userNames = new Map<string, string>();
+  for (const [name, { id }] of aliases) if (!userNames.has(id)) userNames.set(id, name);
+  const lookup: Lookup = { aliases, context, emails, userNames };
+
+  const user = (reference: UserReference): ResolvedUser | null => {
+    const found = lookUp(lookup, reference);
+    if (found.user === null) problems.push(found.problem);
+    else if (found.note !== null) problems.push(found.note);
+    return found.user;
+  };
+  // Members are reported where the group lists them, not again at every rule that names the group.
+  for (const group of groups.values()) for (const member of group.members) user(member);
+  const members = (group: GroupManifest, place: Place): readonly ResolvedUser[] =>
+    group.members.flatMap((member) => lookUp(lookup, { ...member, place }).user ?? []);
+  const users = (references: readonly UserReference[]): readonly ResolvedUser[] =>
+    references.flatMap((reference) => {
+      if (reference.by !== 'group') return user(reference) ?? [];
+      const group = groups.get(reference.name);
+      if (group !== undefined) return members(group, reference.place);
+      problems.push(unknownGroup(reference.name, reference.place, groups.keys()));
+      return [];
+    });
+  return { networks, problems, emails, userNames, user, users };
+}
+
+interface Lookup {
+  readonly aliases: ReadonlyMap<string, { readonly id: string; readonly place: Place }>;
+  readonly context: DesiredContext;
+  readonly emails: Set<string>;
+  readonly userNames: Map<string, string>;
+}
+
+type LookedUp =
+  | { readonly user: ResolvedUser; readonly note: Problem | null }
+  | { readonly user: null; readonly problem: Problem };
+
+function lookUp(lookup: Lookup, reference: UserReference): LookedUp {
+  const { aliases, userNames, emails, context } = lookup;
+  const { place } = reference;
+  if (reference.by === 'id') {
+    return { user: { id: reference.id, label: userNames.get(reference.id) ?? reference.id, place }, note: null };
+  }
+  const alias = aliases.get(reference.name);
+  if (alias !== undefined) return { user: { id: alias.id, label: reference.name, place }, note: null };
+  if (reference.by !== 'email') return { user: null, problem: unknownUser(reference.name, place, aliases.keys()) };
+  const isFirst = !emails.has(reference.name);
+  emails.add(reference.name);
+  const found = emailId(reference, context);
+  if (!found.ok) return { user: null, problem: found.error };
+  if (!userNames.has(found.value)) userNames.set(found.value, reference.name);
+  const note = context.usersByEmail === null && isFirst ? unresolvedEmail(reference) : null;
+  return { user: { id: found.value, label: reference.name, place }, note };
+}
+
+function collectAliases(
+  manifests: readonly Manifest[],
+  problems: Problem[],
+): ReadonlyMap<string, { readonly id: string; readonly place: Place }> {
+  const aliases = new Map<string, { readonly id: string; readonly place: Place }>();
+  for (const manifest of manifests) {
+    if (manifest.kind !== 'Users') continue;
+    for (const { name, id, place } of manifest.users) {
+      const first = aliases.get(name);
+      if (first === undefined) aliases.set(name, { id, place });
+      else {
+        problems.push({
+          code: 'duplicate-name',
+          severity: 'error',
+          summary: `The user \`${name}\` is defined twice.`,
+          hint: 'Keep one of the two.',
+          place,
+          related: [{ place: first.place, note: 'the first one' }],
+        });
+      }
+    }
+  }
+  return aliases;
+}
+
+type EmailReference = Extract<UserReference, { readonly by: 'name' | 'email' | 'group' }>;
+
+/** Offline an address stands for itself: the checks go on, and nothing can be planned until it is resolved. */
+function emailId({ name, place }: EmailReference, context: DesiredContext): Result<string, Problem> {
+  if (!context.profile.listsUsers) {
+    return fail({
+      code: 'email-not-supported',
+      severity: 'error',
+      summary: `\`${name}\` cannot be looked up: with profile ${context.profile.name} the server is not asked for its users.`,
+      hint: "Add the address to a `kind: Users` manifest, with the user's UUID.",
+      place,
+    });
+  }
+  if (context.usersByEmail === null) return ok(name);
+  const id = context.usersByEmail.get(name);
+  if (id !== undefined) return ok(id);
+  return fail({
+    code: 'unknown-user',
+    severity: 'error',
+    summary: `The server has no user with the address \`${name}\`.`,
+    hint: didYouMean(name, context.usersByEmail.keys(), 'Check the spelling, or create the user first.'),
+    place,
+  });
+}
+
+function unresolvedEmail({ name, place }: EmailReference): Problem {
+  return {
+    code: 'unresolved-email',
+    severity: 'note',
+    summary: `\`${name}\` was not looked up: the server was not asked.`,
+    hint: 'A plan looks it up; everything else was checked.',
+    place,
+  };
+}
+
+function unknownUser(name: string, place: Place, known: Iterable<string>): Problem {
+  return {
+    code: 'unknown-user',
+    severity: 'error',
+    summary: `There is no user \`${name}\`.`,
+    hint: didYouMean(name, known, 'Add the name to a `kind: Users` manifest, or write an e-mail address or a UUID.'),
+    place,
+  };
+}
+
+function unknownGroup(name: string, place: Place, known: Iterable<string>): Problem {
+  return {
+    code: 'unknown-group',
+    severity: 'error',
+    summary: `There is no group \`${name}\`.`,
+    hint: didYouMean(name, known, 'Add a `kind: Group` manifest of that name.'),
+    place,
+  };
+}

@@ -1,0 +1,10 @@
+import { contains } from '../model/address.ts';
+import type { Rule } from '../model/rule.ts';
+import type { Scope } from '../model/state.ts';
+
+/** Whether this repository is responsible for the rule. */
+export function inScope(rule: Rule, scope: Scope): boolean {
+  if (!scope.rules) return false;
+  if (scope.users !== undefined && !scope.users.has(rule.userId)) return false;
+  return scope.networks === undefined || scope.networks.some((network) => contains(network, rule.destination));
+}

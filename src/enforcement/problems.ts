@@ -1,0 +1,74 @@
+import type { Problem } from '../model/problem.ts';
+import { joinUsers } from '../policy/render.ts';
+import type { Effect, Traffic } from '../policy/traffic.ts';
+import type { EnforcementReport, Finding, FindingKind } from './report.ts';
+
+/** Findings of one kind that are shown in full; what is left is counted. */
+const shownOfKind = 20;
+const shownDestinations = 4;
+
+/** The report as problems for a person: one a finding (`kernel-missing`, `kernel-stale`, …), warnings all. */
+export function enforcementProblems(report: EnforcementReport): readonly Problem[] {
+  if (report.state === 'unreadable') {
+    const summary = `The kernel's packet filter could not be checked: ${report.message ?? 'no reason was given'}.`;
+    return [{ code: 'kernel-unreadable', severity: 'warning', summary }];
+  }
+  const kinds = [...new Set(report.findings.map(({ kind }) => kind))];
+  return kinds.flatMap((kind) => problemsOfKind(report.findings.filter((finding) => finding.kind === kind)));
+}
+
+function problemsOfKind(findings: readonly Finding[]): readonly Problem[] {
+  const shown = findings.slice(0, shownOfKind).map(problemOf);
+  const [first] = findings;
+  const left = findings.length - shown.length;
+  if (first === undefined || left <= 0) return shown;
+  return [
+    ...shown,
+    { code: codeOf(first.kind), severity: 'warning', summary: `${left} more differences of this kind.` },
+  ];
+}
+
+function problemOf(finding: Finding): Problem {
+  const summary = `${finding.summary.charAt(0).toUpperCase()}${finding.summary.slice(1)}.`;
+  const hint = [...trafficHints(finding.effect), remedyOf(finding.kind)].join('; ');
+  const place = finding.rules.length === 1 ? finding.rules[0]?.place : null;
+  return { code: codeOf(finding.kind), severity: 'warning', summary, hint, ...(place ? { place } : {}) };
+}
+
+function codeOf(kind: FindingKind): string {
+  return `kernel-${kind}`;
+}
+
+function trafficHints({ opens, closes }: Effect): readonly string[] {
+  return [
+    ...(opens.length === 0 ? [] : [`lets pass what the rules drop: ${trafficText(opens)}`]),
+    ...(closes.length === 0 ? [] : [`drops what the rules accept: ${trafficText(closes)}`]),
+  ];
+}
+
+function trafficText(traffic: readonly Traffic[]): string {
+  const groups = joinUsers(traffic);
+  const texts = groups.slice(0, 3).map(({ destinations, protocol }) => {
+    const left = destinations.length - shownDestinations;
+    const named = destinations.slice(0, shownDestinations).join(', ');
+    return `${protocol === 'other' ? 'other protocols' : protocol} to ${named}${left > 0 ? ` and ${left} more` : ''}`;
+  });
+  return groups.length > 3 ? `${texts.join(', ')} and more` : texts.join(', ');
+}
+
+function remedyOf(kind: FindingKind): string {
+  switch (kind) {
+    case 'missing':
+    case 'stale':
+    case 'user-chain-missing':
+    case 'table-missing':
+      return 'replace it with `--repair`, or wait if the server was just started';
+    case 'extra':
+    case 'jump-missing':
+    case 'verdict-missing':
+    case 'order':
+      return 'a restart of the server builds its filter anew';
+    case 'unknown':
+      return 'find out who made it: it may decide before the rules do';
+  }
+}

@@ -1,0 +1,128 @@
+import { parsePortRange } from '../model/port-range.ts';
+import type { Action } from '../model/rule.ts';
+import type { Protocol } from '../model/state.ts';
+import { portFinding } from './address-faults.ts';
+import { type Decoding, nameOf, networkOf, placeOf, reportAt, userOf } from './decode.ts';
+import type {
+  GroupManifest,
+  NetworkManifest,
+  OverlayManifest,
+  PolicyCaseTemplate,
+  PolicyTestManifest,
+  UserReference,
+  UsersManifest,
+  Written,
+} from './manifest.ts';
+import { childOf, type Node, type ScalarNode, scalarOf } from './node.ts';
+
+/** Decodes a `kind: Users` of checked shape. */
+export function decodeUsersManifest(decoding: Decoding, root: Node): UsersManifest {
+  const spec = childOf(root, 'spec');
+  const users = (spec?.type === 'map' ? spec.entries : []).map((entry) => ({
+    name: entry.key.includes('@') ? entry.key.toLowerCase() : entry.key,
+    id: (entry.value as ScalarNode).text.toLowerCase(),
+    place: decoding.reporter.locator.place(entry.keyStart),
+  }));
+  return { kind: 'Users', ...nameOf(decoding, root), users };
+}
+
+/** Decodes a `kind: Group` of checked shape. */
+export function decodeGroup(decoding: Decoding, root: Node): GroupManifest {
+  const members = itemsOf(childOf(childOf(root, 'spec'), 'members')).map((node) => userOf(decoding, node));
+  return { kind: 'Group', ...nameOf(decoding, root), members };
+}
+
+/** Decodes a `kind: Network` of checked shape. */
+export function decodeNetwork(decoding: Decoding, root: Node): NetworkManifest {
+  const networks = itemsOf(childOf(childOf(root, 'spec'), 'cidrs')).flatMap((node) => {
+    const network = networkOf(decoding, node);
+    return network === null ? [] : [{ value: network, place: placeOf(decoding, node) }];
+  });
+  return { kind: 'Network', ...nameOf(decoding, root), networks };
+}
+
+/** Decodes a `kind: PolicyTest` of checked shape. */
+export function decodePolicyTest(decoding: Decoding, root: Node): PolicyTestManifest {
+  const named = nameOf(decoding, root);
+  const cases = childOf(childOf(root, 'spec'), 'cases');
+  const decoded = (cases?.type === 'seq' ? cases.items : []).flatMap((node, index) => {
+    const one = decodeCase(decoding, node, `${named.name}/${index + 1}`);
+    return one === null ? [] : [one];
+  });
+  return { kind: 'PolicyTest', ...named, cases: decoded };
+}
+
+/** Traffic has ports 0 to 65535, whatever bounds the server sets for rules. */
+const allPorts = { min: 0, max: 65535 };
+
+function decodeCase(decoding: Decoding, node: Node, fallbackName: string): PolicyCaseTemplate | null {
+  const destinationNode = childOf(node, 'destination');
+  const destination = destinationNode === undefined ? null : networkOf(decoding, destinationNode);
+  const protocol = scalarOf(node, 'protocol');
+  const port = scalarOf(node, 'port');
+  const ports = port === undefined ? null : parsePortRange(port.text, allPorts);
+  if (ports?.ok === false && port !== undefined) {
+    const { problem, offset } = portFinding(ports.error, allPorts, port.start);
+    decoding.reporter.add(problem, offset);
+    return null;
+  }
+  if (port !== undefined && protocol?.text !== 'tcp' && protocol?.text !== 'udp') {
+    reportAt(decoding, port, {
+      code: 'port-without-protocol',
+      summary: 'A case with a `port` needs `protocol: tcp` or `protocol: udp`.',
+      hint: 'Write one case for each protocol.',
+    });
+    return null;
+  }
+  if (destination === null) return null;
+  return {
+    name: scalarOf(node, 'name')?.text ?? fallbackName,
+    place: placeOf(decoding, node),
+    user: caseUser(decoding, scalarOf(node, 'user')),
+    destination,
+    protocols: protocol === undefined ? ['tcp', 'udp', 'other'] : [protocol.text as Protocol],
+    ports: ports?.ok === true ? ports.value : { low: 0, high: 65535 },
+    expect: (scalarOf(node, 'expect')?.text ?? 'accept') as Action,
+    always: scalarOf(node, 'always')?.value === true,
+  };
+}
+
+function caseUser(decoding: Decoding, node: ScalarNode | undefined): UserReference | 'any' | null {
+  if (node === undefined) return null;
+  return node.text === 'any' ? 'any' : userOf(decoding, node);
+}
+
+/** Decodes a `kind: Overlay` of checked shape; its bases become directories relative to the manifest root. */
+export function decodeOverlay(decoding: Decoding, root: Node): OverlayManifest {
+  const named = nameOf(decoding, root);
+  const spec = childOf(root, 'spec');
+  const directory = named.place.file.split('/').slice(0, -1);
+  const bases: Written<string>[] = [];
+  for (const node of itemsOf(childOf(spec, 'bases'))) {
+    const base = resolveDirectory(directory, node.text);
+    if (base === null) {
+      reportAt(decoding, node, {
+        code: 'outside-root',
+        summary: 'This directory is outside the manifest root.',
+        hint: 'Name a directory below the PATH that reconcile is given, relative to this file.',
+      });
+    } else bases.push({ value: base, place: placeOf(decoding, node) });
+  }
+  const remove = itemsOf(childOf(spec, 'remove')).map((node) => ({ value: node.text, place: placeOf(decoding, node) }));
+  return { kind: 'Overlay', ...named, bases, remove };
+}
+
+function resolveDirectory(from: readonly string[], path: string): string | null {
+  if (path.startsWith('/') || path.includes('\\')) return null;
+  const parts = [...from];
+  for (const part of path.split('/')) {
+    if (part === '' || part === '.') continue;
+    if (part !== '..') parts.push(part);
+    else if (parts.pop() === undefined) return null;
+  }
+  return parts.length === 0 ? '.' : parts.join('/');
+}
+
+function itemsOf(node: Node | undefined): readonly ScalarNode[] {
+  return node?.type === 'seq' ? node.items.filter((item): item is ScalarNode => item.type === 'scalar') : [];
+}

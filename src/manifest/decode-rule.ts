@@ -1,0 +1,197 @@
+import type { PortType } from '../model/port-range.ts';
+import type { Action } from '../model/rule.ts';
+import { type Decoding, nameOf, networkOf, placeOf, portsOf, reportAt, userOf } from './decode.ts';
+import type {
+  DestinationReference,
+  RuleManifest,
+  RuleSetManifest,
+  RuleTemplate,
+  TemplatePorts,
+  UserReference,
+  Written,
+} from './manifest.ts';
+import { childOf, type Node, scalarOf } from './node.ts';
+
+/** Decodes a `kind: Rule` of checked shape. */
+export function decodeRule(decoding: Decoding, root: Node): RuleManifest {
+  const named = nameOf(decoding, root);
+  const spec = childOf(root, 'spec');
+  const template =
+    spec === undefined ? null : decodeTemplate(decoding, { name: named.name, spec, defaults: undefined });
+  return { kind: 'Rule', ...named, rules: template === null ? [] : [template] };
+}
+
+/** Decodes a `kind: RuleSet` of checked shape. */
+export function decodeRuleSet(decoding: Decoding, root: Node): RuleSetManifest {
+  const named = nameOf(decoding, root);
+  const spec = childOf(root, 'spec');
+  const defaults = childOf(spec, 'defaults');
+  const items = childOf(spec, 'rules');
+  const rules: RuleTemplate[] = [];
+  const names = new Map<string, Node>();
+  for (const item of items?.type === 'seq' ? items.items : []) {
+    const nameNode = scalarOf(item, 'name');
+    if (nameNode === undefined) continue;
+    const first = names.get(nameNode.text);
+    if (first !== undefined) {
+      reportAt(decoding, nameNode, {
+        code: 'duplicate-name',
+        summary: `This set has two rules named \`${nameNode.text}\`.`,
+        hint: 'Give each rule of a set a name of its own.',
+        related: [{ place: placeOf(decoding, first), note: 'the first one' }],
+      });
+    }
+    names.set(nameNode.text, nameNode);
+    const template = decodeTemplate(decoding, { name: `${named.name}/${nameNode.text}`, spec: item, defaults });
+    if (template !== null) rules.push(template);
+  }
+  return { kind: 'RuleSet', ...named, rules };
+}
+
+interface TemplateSource {
+  readonly name: string;
+  readonly spec: Node;
+  readonly defaults: Node | undefined;
+}
+
+function decodeTemplate(decoding: Decoding, source: TemplateSource): RuleTemplate | null {
+  const { spec, defaults, name } = source;
+  const action = scalarOf(spec, 'action') ?? scalarOf(defaults, 'action');
+  const destinations = decodeDestinations(decoding, source);
+  const ports = decodePorts(decoding, source);
+  const users = decodeUsers(decoding, source);
+  if (action === undefined) {
+    reportAt(decoding, spec, {
+      code: 'missing-field',
+      summary: 'The field `action` is missing, here and in the defaults.',
+      hint: 'Write `action: accept` or `action: drop`.',
+    });
+  }
+  if (action === undefined || destinations === null || ports === 'invalid' || users === 'invalid') return null;
+  return {
+    name,
+    place: destinations.references[0]?.place ?? placeOf(decoding, spec),
+    action: action.value as Action,
+    destinations: destinations.references,
+    ports: ports.ports,
+    users: users.references,
+    listed: { destinations: destinations.listed, ports: ports.listed, users: users.listed },
+  };
+}
+
+interface Destinations {
+  readonly references: readonly DestinationReference[];
+  readonly listed: boolean;
+}
+
+function decodeDestinations(decoding: Decoding, { spec, defaults }: TemplateSource): Destinations | null {
+  if (!oneOf(decoding, spec, ['destination', 'destinations'])) return null;
+  const inherits = childOf(spec, 'destination') === undefined && childOf(spec, 'destinations') === undefined;
+  const holder = inherits ? defaults : spec;
+  const list = childOf(holder, 'destinations');
+  const single = childOf(holder, 'destination');
+  const nodes = list?.type === 'seq' ? list.items : single === undefined ? null : [single];
+  if (nodes === null) {
+    reportAt(decoding, spec, {
+      code: 'missing-field',
+      summary: 'The field `destination` is missing.',
+      hint: 'Write an IP address or a network in CIDR notation, such as `10.0.0.0/8`.',
+    });
+    return null;
+  }
+  const references: DestinationReference[] = [];
+  let valid = true;
+  for (const node of nodes) {
+    const place = placeOf(decoding, node);
+    const networkName = scalarOf(node, 'network');
+    if (networkName !== undefined) references.push({ networkName: networkName.text, place });
+    else {
+      const network = networkOf(decoding, node);
+      if (network === null) valid = false;
+      else references.push({ network, place });
+    }
+  }
+  return valid ? { references, listed: list !== undefined || single?.type === 'map' } : null;
+}
+
+function decodePorts(
+  decoding: Decoding,
+  { spec, defaults }: TemplateSource,
+): { readonly ports: TemplatePorts | null; readonly listed: boolean } | 'invalid' {
+  const node = childOf(spec, 'port_range') ?? childOf(defaults, 'port_range');
+  const own = scalarOf(spec, 'port_type');
+  const type = own ?? scalarOf(defaults, 'port_type');
+  if (node === undefined || (node.type === 'scalar' && node.value === null)) {
+    if (own === undefined || own.value === null) return { ports: null, listed: false };
+    reportAt(decoding, own, {
+      code: 'port-range-missing',
+      summary: 'There is a `port_type` and no `port_range`; the server refuses that.',
+      hint: 'Write `port_range: 1-65534` for all ports of this protocol, or remove `port_type` for all traffic.',
+    });
+    return 'invalid';
+  }
+  const nodes = node.type === 'seq' ? node.items : [node];
+  const ranges: Written<{ readonly low: number; readonly high: number }>[] = [];
+  for (const item of nodes) {
+    const range = portsOf(decoding, item);
+    if (range !== null) ranges.push({ value: range, place: placeOf(decoding, item) });
+  }
+  if (type === undefined || type.value === null) {
+    reportAt(decoding, node, {
+      code: 'port-type-missing',
+      summary: 'There is a `port_range` and no `port_type`.',
+      hint: 'Write `port_type: tcp` or `port_type: udp`.',
+    });
+    return 'invalid';
+  }
+  if (ranges.length < nodes.length) return 'invalid';
+  if (ranges.length === 0) {
+    reportAt(decoding, node, {
+      code: 'empty-ports',
+      summary: 'The list of ports is empty.',
+      hint: 'Write `port_range: null` for all traffic, or list the ports.',
+    });
+    return 'invalid';
+  }
+  return { ports: { type: type.value as PortType, ranges }, listed: node.type === 'seq' };
+}
+
+const userFields = ['user_id', 'user', 'group', 'users'];
+
+function decodeUsers(
+  decoding: Decoding,
+  { spec, defaults }: TemplateSource,
+): { readonly references: readonly UserReference[] | null; readonly listed: boolean } | 'invalid' {
+  if (!oneOf(decoding, spec, userFields)) return 'invalid';
+  const holder = userFields.some((field) => childOf(spec, field) !== undefined) ? spec : defaults;
+  if (holder !== undefined && holder !== spec && !oneOf(decoding, holder, userFields)) return 'invalid';
+  const list = childOf(holder, 'users');
+  if (list?.type === 'seq') {
+    const references = list.items.flatMap((item): UserReference[] => {
+      const group = scalarOf(item, 'group');
+      if (group !== undefined) return [{ by: 'group', name: group.text, place: placeOf(decoding, item) }];
+      return item.type === 'scalar' ? [userOf(decoding, item)] : [];
+    });
+    return { references, listed: true };
+  }
+  const group = scalarOf(holder, 'group');
+  if (group !== undefined) {
+    return { references: [{ by: 'group', name: group.text, place: placeOf(decoding, group) }], listed: true };
+  }
+  const user = scalarOf(holder, 'user') ?? scalarOf(holder, 'user_id');
+  if (user === undefined || user.value === null) return { references: null, listed: false };
+  return { references: [userOf(decoding, user)], listed: false };
+}
+
+/** Reports when more than one of the fields is written. */
+function oneOf(decoding: Decoding, node: Node, fields: readonly string[]): boolean {
+  const written = fields.filter((field) => childOf(node, field) !== undefined);
+  const second = childOf(node, written[1] ?? '');
+  if (second === undefined) return true;
+  reportAt(decoding, second, {
+    code: 'conflicting-fields',
+    summary: `\`${written[0]}\` and \`${written[1]}\` cannot stand side by side.`,
+    hint: 'Keep one of them.',
+  });
+  return false;
+}

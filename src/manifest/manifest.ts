@@ -1,0 +1,169 @@
+import type { Network } from '../model/address.ts';
+import type { ConfigurationField, ConfigurationFields, OidcProvider, SamlProvider } from '../model/configuration.ts';
+import type { PortRange, PortType } from '../model/port-range.ts';
+import type { Place, Problem } from '../model/problem.ts';
+import type { Action } from '../model/rule.ts';
+import type { Secret } from '../model/secret.ts';
+import type { Protocol } from '../model/state.ts';
+
+/** Every kind of manifest, in the order of every output. */
+export const kinds = [
+  'Overlay',
+  'Configuration',
+  'Users',
+  'Group',
+  'Network',
+  'Rule',
+  'RuleSet',
+  'PolicyTest',
+] as const;
+
+export type Kind = (typeof kinds)[number];
+
+/** The one version of every kind. */
+export const apiVersion = 'firezone/v0';
+
+/** Something with the place where it is written. */
+export interface Written<T> {
+  readonly value: T;
+  readonly place: Place;
+}
+
+/** Who a rule is for, as written. An e-mail address is in lower case. A group stands for its members. */
+export type UserReference =
+  | { readonly by: 'id'; readonly id: string; readonly place: Place }
+  | { readonly by: 'name' | 'email' | 'group'; readonly name: string; readonly place: Place };
+
+/** Where a rule leads, as written: a network, or the name of a `kind: Network`. */
+export type DestinationReference =
+  | { readonly network: Network; readonly place: Place }
+  | { readonly networkName: string; readonly place: Place };
+
+/** The ports of a template: ranges in written order, all of one type. */
+export interface TemplatePorts {
+  readonly type: PortType;
+  readonly ranges: readonly Written<PortRange>[];
+}
+
+/**
+ * What one Rule, or one rule of a RuleSet, asks for, before it is expanded. `listed` says which parts are written as a
+ * list, a group or a network: those, and only those, become part of an expanded rule's name, so that a name depends on
+ * what is written for it and never on its neighbours.
+ */
+export interface RuleTemplate {
+  /** `web` for a Rule, `contractors/web` for a rule of a set. */
+  readonly name: string;
+  readonly place: Place;
+  readonly action: Action;
+  readonly destinations: readonly DestinationReference[];
+  readonly ports: TemplatePorts | null;
+  /** null: a global rule. */
+  readonly users: readonly UserReference[] | null;
+  readonly listed: { readonly destinations: boolean; readonly ports: boolean; readonly users: boolean };
+}
+
+interface Named {
+  readonly name: string;
+  /** Where the name is written. */
+  readonly place: Place;
+}
+
+export interface RuleManifest extends Named {
+  readonly kind: 'Rule';
+  readonly rules: readonly RuleTemplate[];
+}
+
+export interface RuleSetManifest extends Named {
+  readonly kind: 'RuleSet';
+  readonly rules: readonly RuleTemplate[];
+}
+
+export interface UsersManifest extends Named {
+  readonly kind: 'Users';
+  readonly users: readonly { readonly name: string; readonly id: string; readonly place: Place }[];
+}
+
+export interface GroupManifest extends Named {
+  readonly kind: 'Group';
+  readonly members: readonly UserReference[];
+}
+
+export interface NetworkManifest extends Named {
+  readonly kind: 'Network';
+  readonly networks: readonly Written<Network>[];
+}
+
+/** One case of a PolicyTest, with its user as written. */
+export interface PolicyCaseTemplate {
+  readonly name: string;
+  readonly place: Place;
+  readonly user: UserReference | 'any' | null;
+  readonly destination: Network;
+  readonly protocols: readonly Protocol[];
+  readonly ports: PortRange;
+  readonly expect: Action;
+  readonly always: boolean;
+}
+
+export interface PolicyTestManifest extends Named {
+  readonly kind: 'PolicyTest';
+  readonly cases: readonly PolicyCaseTemplate[];
+}
+
+export interface OverlayManifest extends Named {
+  readonly kind: 'Overlay';
+  /** Directories relative to the manifest root, with `/`; `.` is the root. */
+  readonly bases: readonly Written<string>[];
+  /** `Kind/name` of manifests of the bases that do not count here. */
+  readonly remove: readonly Written<string>[];
+}
+
+/** A secret as written: a reference, or the text itself. */
+export type SecretSource =
+  | { readonly from: 'env' | 'file'; readonly name: string; readonly place: Place }
+  | { readonly from: 'literal'; readonly secret: Secret; readonly place: Place };
+
+export type OidcTemplate = Omit<OidcProvider, 'client_secret'> & { readonly client_secret: SecretSource };
+export type SamlTemplate = Omit<SamlProvider, 'metadata'> & { readonly metadata: SecretSource };
+
+/** Fields in canonical form, secrets not yet resolved. */
+export type ConfigurationTemplate = Partial<
+  Omit<ConfigurationFields, 'openid_connect_providers' | 'saml_identity_providers'>
+> & {
+  readonly openid_connect_providers?: readonly OidcTemplate[];
+  readonly saml_identity_providers?: readonly SamlTemplate[];
+};
+
+export interface ConfigurationManifest extends Named {
+  readonly kind: 'Configuration';
+  readonly fields: ConfigurationTemplate;
+  readonly places: Partial<Readonly<Record<ConfigurationField, Place>>>;
+}
+
+/** One validated document of a known kind and version. */
+export type Manifest =
+  | RuleManifest
+  | RuleSetManifest
+  | UsersManifest
+  | GroupManifest
+  | NetworkManifest
+  | PolicyTestManifest
+  | OverlayManifest
+  | ConfigurationManifest;
+
+/** `# reconcile-ignore: CODE reason` at a line, or `# reconcile-ignore-file: CODE reason`. */
+export interface Suppression {
+  readonly code: string;
+  readonly reason: string;
+  readonly file: string;
+  /** The line it covers: its own, or the next one with content when the comment stands alone; null: the whole file. */
+  readonly line: number | null;
+}
+
+/** All that one file says. A function of its path, its bytes, the values and the profile; kept under their hash. */
+export interface FileManifests {
+  readonly path: string;
+  readonly manifests: readonly Manifest[];
+  readonly problems: readonly Problem[];
+  readonly suppressions: readonly Suppression[];
+}

@@ -1,0 +1,113 @@
+import type { Place } from '../model/problem.ts';
+
+/** What a YAML 1.2 (core schema) scalar may be. */
+export type ScalarValue = string | number | boolean | null;
+
+/**
+ * A scalar. `text` is what is written (after unquoting), so that `10.1` and `0x50` can be refused as addresses and ports
+ * though YAML reads numbers. `plain`: written without quotes. Offsets count UTF-16 units from the file's start.
+ */
+export interface ScalarNode {
+  readonly type: 'scalar';
+  readonly value: ScalarValue;
+  readonly text: string;
+  readonly plain: boolean;
+  readonly start: number;
+  readonly end: number;
+}
+
+export interface Entry {
+  readonly key: string;
+  readonly keyStart: number;
+  readonly value: Node;
+}
+
+export interface MapNode {
+  readonly type: 'map';
+  readonly entries: readonly Entry[];
+  readonly start: number;
+  readonly end: number;
+}
+
+export interface SeqNode {
+  readonly type: 'seq';
+  readonly items: readonly Node[];
+  readonly start: number;
+  readonly end: number;
+}
+
+/** A YAML value with its place, independent of the parser's own, much larger nodes. Aliases share their anchor's node. */
+export type Node = ScalarNode | MapNode | SeqNode;
+
+/** A plain value with the same content, for the schemas. */
+export type Plain = ScalarValue | readonly Plain[] | { readonly [key: string]: Plain };
+
+/** The node's content as a plain value. Keys like `__proto__` never get here (parse.ts refuses them). */
+export function toPlain(node: Node): Plain {
+  if (node.type === 'scalar') return node.value;
+  if (node.type === 'seq') return node.items.map(toPlain);
+  const value: Record<string, Plain> = {};
+  for (const entry of node.entries) value[entry.key] = toPlain(entry.value);
+  return value;
+}
+
+/** The entry under `key`, if the node is a map that has one. */
+export function entryOf(node: Node | undefined, key: string): Entry | undefined {
+  if (node?.type !== 'map') return undefined;
+  for (const entry of node.entries) if (entry.key === key) return entry;
+  return undefined;
+}
+
+/** The value under `key`, if the node is a map that has one. */
+export function childOf(node: Node | undefined, key: string): Node | undefined {
+  return entryOf(node, key)?.value;
+}
+
+/** The scalar under `key`; undefined when it is missing or no scalar. */
+export function scalarOf(node: Node | undefined, key: string): ScalarNode | undefined {
+  const value = childOf(node, key);
+  return value?.type === 'scalar' ? value : undefined;
+}
+
+/** The node at a path of keys and indexes, as deep as it exists, and how many steps were taken. */
+export function nodeAt(root: Node, path: readonly PropertyKey[]): { readonly node: Node; readonly depth: number } {
+  let node = root;
+  for (const [depth, step] of path.entries()) {
+    const next: Node | undefined =
+      node.type === 'seq' ? node.items[Number(step)] : node.type === 'map' ? childOf(node, String(step)) : undefined;
+    if (next === undefined) return { node, depth };
+    node = next;
+  }
+  return { node, depth: path.length };
+}
+
+/** Turns offsets into places, and gives lines for display. */
+export interface Locator {
+  place(offset: number): Place;
+  line(line: number): string;
+}
+
+/** A locator over a file's text; `lineStarts` are the offsets at which its lines begin, ascending, the first 0. */
+export function createLocator(file: string, text: string, lineStarts: readonly number[]): Locator {
+  const lineAt = (offset: number): number => {
+    let low = 0;
+    let high = lineStarts.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((lineStarts[middle] ?? 0) <= offset) low = middle + 1;
+      else high = middle;
+    }
+    return Math.max(low, 1);
+  };
+  return {
+    place(offset) {
+      const line = lineAt(offset);
+      return { file, line, column: offset - (lineStarts[line - 1] ?? 0) + 1 };
+    },
+    line(line) {
+      const start = lineStarts[line - 1] ?? text.length;
+      const end = text.indexOf('\n', start);
+      return text.slice(start, end < 0 ? text.length : end).replace(/\r$/, '');
+    },
+  };
+}

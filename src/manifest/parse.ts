@@ -1,0 +1,301 @@
+import { Composer, type Document, isAlias, isMap, isScalar, isSeq, LineCounter, Parser, Scalar } from 'yaml';
+import type { Problem } from '../model/problem.ts';
+import { createExcerpts } from './excerpt.ts';
+import { createLocator, type Entry, type Locator, type Node, type ScalarNode } from './node.ts';
+import { substitute, typedScalar } from './scalar.ts';
+import { describeYamlFault } from './yaml-faults.ts';
+
+/** Deepest nesting of collections; manifests need six. */
+const deepest = 64;
+/** Most values that a document may have once its aliases are followed (an alias bomb has billions). */
+const mostValues = 2_000_000;
+/** Syntax errors reported for one file; what follows the first few is mostly their echo. */
+const mostSyntaxErrors = 5;
+/** Keys whose direct scalar may be a secret: never substituted, never quoted. */
+const secretKeys: ReadonlySet<string> = new Set(['client_secret', 'metadata']);
+
+/** Collects the problems of one file. Warnings and notes may be switched off later; errors may not. */
+export interface Reporter {
+  readonly locator: Locator;
+  /** Adds a problem at an offset, with the line for the caret where that is safe. */
+  add(problem: Omit<Problem, 'place' | 'excerpt'>, offset: number): void;
+  readonly problems: Problem[];
+}
+
+/** One YAML document of a file. */
+export interface ParsedDocument {
+  readonly root: Node;
+}
+
+export interface ParseRequest {
+  /** Path of the file relative to the manifest root. */
+  readonly path: string;
+  readonly text: string;
+  /** Values for `${name}`; null leaves scalars as they are. */
+  readonly values: ReadonlyMap<string, string> | null;
+  /** Called with each document that has content and no error, in order; documents are not kept. */
+  readonly onDocument: (document: ParsedDocument, reporter: Reporter) => void;
+}
+
+/**
+ * Parses a file's documents one at a time (YAML 1.2, core schema). Invalid YAML, duplicate keys, unknown tags, other YAML
+ * versions, `__proto__`, unsafe integers, alias bombs and endless nesting are problems.
+ */
+export function parseFile(request: ParseRequest): readonly Problem[] {
+  const lines = new LineCounter();
+  const locator = createLocator(request.path, request.text, lines.lineStarts);
+  const excerpt = createExcerpts(request.text, (line) => locator.line(line));
+  const problems: Problem[] = [];
+  let yamlIsBroken = false;
+  const reporter: Reporter = {
+    locator,
+    problems,
+    add(problem, offset) {
+      const place = locator.place(offset);
+      const line = excerpt(place.line, yamlIsBroken);
+      problems.push({ ...problem, place, ...(line === undefined ? {} : { excerpt: line }) });
+    },
+  };
+  try {
+    for (const document of composed(request.text, lines)) {
+      yamlIsBroken = document.errors.length > 0;
+      const root = convert(document, { reporter, values: request.values });
+      yamlIsBroken = false;
+      if (root !== null) request.onDocument({ root }, reporter);
+    }
+  } catch (error) {
+    // The parser recurses; nesting that exhausts the stack ends here.
+    if (!(error instanceof RangeError)) throw error;
+    reporter.add(tooDeep, 0);
+  }
+  return problems;
+}
+
+const tooDeep = {
+  code: 'too-deep',
+  severity: 'error',
+  summary: 'Collections are nested too deeply.',
+  hint: `A manifest nests at most ${deepest} levels.`,
+} as const;
+
+/** The documents of a text, with line starts collected in `lines`. */
+function composed(text: string, lines: LineCounter): Iterable<Document.Parsed> {
+  const composer = new Composer({
+    version: '1.2',
+    schema: 'core',
+    merge: false,
+    resolveKnownTags: false,
+    // Quadratic in the library; checked below instead.
+    uniqueKeys: false,
+    stringKeys: true,
+    // Pretty errors quote the source.
+    prettyErrors: false,
+  });
+  return composer.compose(new Parser(lines.addNewLine).parse(text), false, text.length);
+}
+
+interface Conversion {
+  readonly reporter: Reporter;
+  readonly values: ReadonlyMap<string, string> | null;
+}
+
+function convert(document: Document.Parsed, conversion: Conversion): Node | null {
+  const { reporter } = conversion;
+  const before = reporter.problems.length;
+  for (const error of document.errors.slice(0, mostSyntaxErrors)) {
+    if (error.code === 'RESOURCE_EXHAUSTION') reporter.add(tooDeep, error.pos[0]);
+    else reporter.add({ code: 'invalid-yaml', severity: 'error', ...describeYamlFault(error.code) }, error.pos[0]);
+    if (error.code === 'RESOURCE_EXHAUSTION') break;
+  }
+  for (const warning of document.warnings) {
+    const isTag = warning.code === 'TAG_RESOLVE_FAILED';
+    reporter.add(
+      {
+        code: isTag ? 'unknown-tag' : 'invalid-yaml',
+        severity: 'error',
+        summary: isTag ? 'This YAML tag (`!…`) is not known here.' : describeYamlFault(warning.code).summary,
+        hint: isTag ? 'Remove the tag; quote a value that starts with `!`.' : describeYamlFault(warning.code).hint,
+      },
+      warning.pos[0],
+    );
+  }
+  const { yaml } = document.directives;
+  if (yaml.version !== '1.2') {
+    const offset = Math.max(0, (document.contents?.range[0] ?? document.range[0]) - 1);
+    reporter.add(
+      {
+        code: 'yaml-version',
+        severity: 'error',
+        summary: `Manifests are YAML 1.2, and this document says %YAML ${yaml.version}.`,
+        hint: 'Remove the %YAML directive.',
+      },
+      offset,
+    );
+  }
+  if (reporter.problems.length > before || document.contents === null) return null;
+  const contents = document.contents;
+  if (isScalar(contents) && contents.value === null && contents.source === '') return null;
+  const root = new Converter(conversion).node(contents, 0, false);
+  return reporter.problems.length > before ? null : root;
+}
+
+type YamlNode = NonNullable<Document.Parsed['contents']>;
+
+/** Turns the parser's nodes of one document into ours; stateful because of anchors and the count of values. */
+class Converter {
+  readonly #conversion: Conversion;
+  readonly #anchors = new Map<string, { readonly node: Node; readonly values: number }>();
+  #values = 0;
+  #tooMany = false;
+
+  constructor(conversion: Conversion) {
+    this.#conversion = conversion;
+  }
+
+  node(source: YamlNode, depth: number, secret: boolean): Node {
+    const [start, end] = source.range;
+    const before = this.#values;
+    this.#count(1, start);
+    if (depth > deepest) {
+      this.#error(tooDeep, start);
+      return absent(start);
+    }
+    if (isAlias(source)) return this.#alias(source.source, start);
+    const node = isScalar(source)
+      ? this.#scalar(source, secret)
+      : isMap(source)
+        ? ({ type: 'map', entries: this.#entries(source.items as never, depth), start, end } as const)
+        : isSeq(source)
+          ? ({ type: 'seq', items: this.#items(source.items as YamlNode[], depth), start, end } as const)
+          : absent(start);
+    if (source.anchor !== undefined) this.#anchors.set(source.anchor, { node, values: this.#values - before });
+    return node;
+  }
+
+  #items(items: readonly YamlNode[], depth: number): readonly Node[] {
+    return items.map((item) => this.node(item, depth + 1, false));
+  }
+
+  #entries(pairs: readonly { readonly key: Scalar.Parsed; readonly value: YamlNode | null }[], depth: number): Entry[] {
+    const seen = new Map<string, number>();
+    const entries: Entry[] = [];
+    for (const { key: keyNode, value } of pairs) {
+      const key = String(keyNode.value);
+      const keyStart = keyNode.range[0];
+      const first = seen.get(key);
+      if (first !== undefined) this.#duplicate(key, keyStart, first);
+      else if (key === '__proto__') this.#error(forbiddenKey, keyStart);
+      else {
+        seen.set(key, keyStart);
+        const node = value === null ? absent(keyStart) : this.node(value, depth + 1, secretKeys.has(key));
+        if (node.type === 'scalar' && node.value === null && node.text === '' && node.plain) {
+          this.#error(emptyField, keyStart);
+        }
+        entries.push({ key, keyStart, value: node });
+      }
+    }
+    return entries;
+  }
+
+  #duplicate(key: string, offset: number, first: number): void {
+    const { locator } = this.#conversion.reporter;
+    this.#error(
+      {
+        code: 'duplicate-key',
+        severity: 'error',
+        summary: 'The same key stands twice in one mapping.',
+        hint: secretKeys.has(key)
+          ? 'Keep one of the two.'
+          : 'Keep one of the two, or separate the documents with `---`.',
+        related: [{ place: locator.place(first), note: 'the first one' }],
+      },
+      offset,
+    );
+  }
+
+  #alias(name: string, offset: number): Node {
+    const anchor = this.#anchors.get(name);
+    if (anchor === undefined) {
+      const { summary, hint } = describeYamlFault('BAD_ALIAS');
+      this.#error({ code: 'invalid-yaml', severity: 'error', summary, hint }, offset);
+      return absent(offset);
+    }
+    this.#count(anchor.values, offset);
+    return anchor.node;
+  }
+
+  #scalar(source: Scalar.Parsed, secret: boolean): ScalarNode {
+    const [start, end] = source.range;
+    const plain = source.type === Scalar.PLAIN;
+    let text = plain ? source.source : String(source.value);
+    let value = source.value as ScalarNode['value'];
+    const { values } = this.#conversion;
+    if (values !== null && !secret) {
+      const substituted = substitute(text, values);
+      if (substituted.missing !== null) this.#undefinedValue(substituted.missing, start, values);
+      else if (substituted.changed) {
+        text = substituted.text;
+        value = plain ? typedScalar(text) : text;
+      }
+    }
+    if (typeof value === 'number' && Math.abs(value) > Number.MAX_SAFE_INTEGER) this.#error(unsafeInteger, start);
+    return { type: 'scalar', value, text, plain, start, end };
+  }
+
+  #undefinedValue(name: string, offset: number, values: ReadonlyMap<string, string>): void {
+    const known = [...values.keys()].slice(0, 10).join(', ');
+    this.#error(
+      {
+        code: 'undefined-value',
+        severity: 'error',
+        summary: `There is no value named \`${name}\`.`,
+        hint: `Add it to the values file${known === '' ? '' : ` (it has ${known})`}, or write \`$\${\` for a literal \`\${\`.`,
+      },
+      offset,
+    );
+  }
+
+  #count(values: number, offset: number): void {
+    this.#values += values;
+    if (this.#values <= mostValues || this.#tooMany) return;
+    this.#tooMany = true;
+    this.#error(
+      {
+        code: 'too-expensive',
+        severity: 'error',
+        summary: `This document has more than ${mostValues.toLocaleString('en')} values once its aliases are followed.`,
+        hint: 'Split the document, or use a RuleSet instead of aliases.',
+      },
+      offset,
+    );
+  }
+
+  #error(problem: Omit<Problem, 'place' | 'excerpt'>, offset: number): void {
+    this.#conversion.reporter.add(problem, offset);
+  }
+}
+
+const forbiddenKey = {
+  code: 'forbidden-key',
+  severity: 'error',
+  summary: 'The key `__proto__` is not allowed.',
+  hint: 'Remove it; no kind has such a field.',
+} as const;
+
+const emptyField = {
+  code: 'empty-field',
+  severity: 'error',
+  summary: 'This field has no value.',
+  hint: 'Write one; `null` where nothing is meant, `[]` for an empty list.',
+} as const;
+
+const unsafeInteger = {
+  code: 'unsafe-integer',
+  severity: 'error',
+  summary: 'This number is too large to be exact.',
+  hint: 'Put it in quotes if it is a text.',
+} as const;
+
+function absent(offset: number): ScalarNode {
+  return { type: 'scalar', value: null, text: '', plain: true, start: offset, end: offset };
+}

@@ -1,0 +1,42 @@
+import { compareProblems, type Problem } from '../model/problem.ts';
+import { parseFile } from './parse.ts';
+
+/** The values of a `--values` file by name; null when something is wrong with it. */
+export interface Values {
+  readonly values: ReadonlyMap<string, string> | null;
+  readonly problems: readonly Problem[];
+}
+
+/** Reads a values file: one YAML mapping of names to texts, numbers and booleans. `path` is for messages. */
+export function readValues(path: string, text: string): Values {
+  const values = new Map<string, string>();
+  const wrong: Problem[] = [];
+  let documents = 0;
+  const problems = parseFile({
+    path,
+    text,
+    values: null,
+    onDocument({ root }, { locator }) {
+      documents++;
+      const reject = (offset: number): void => {
+        wrong.push({
+          code: 'invalid-values',
+          severity: 'error',
+          summary: 'A values file is one mapping of names to texts, numbers or booleans.',
+          hint: 'Write one `name: value` a line; names have letters, digits and `_ . -`.',
+          place: locator.place(offset),
+        });
+      };
+      if (documents > 1 || root.type !== 'map') reject(root.start);
+      else {
+        for (const { key, keyStart, value } of root.entries) {
+          const fits = /^[A-Za-z_][A-Za-z0-9_.-]*$/.test(key) && value.type === 'scalar' && value.value !== null;
+          if (fits) values.set(key, value.text);
+          else reject(keyStart);
+        }
+      }
+    },
+  });
+  const all = [...problems, ...wrong].sort(compareProblems);
+  return { values: all.length === 0 ? values : null, problems: all };
+}

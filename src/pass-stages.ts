@@ -1,0 +1,105 @@
+import type { ApplyContext } from './apply/context.ts';
+import type { ApplyReport } from './apply/outcome.ts';
+import { type LiveReading, type ReadContext, type ReadFailure, readLive, readUsers } from './apply/read.ts';
+import type { Desired } from './desired/context.ts';
+import { buildDesired } from './desired/desired.ts';
+import { enforcementProblems } from './enforcement/problems.ts';
+import { compareProblems, type Problem } from './model/problem.ts';
+import type { Profile } from './model/profile.ts';
+import { ok, type Result } from './model/result.ts';
+import type { DesiredState, LiveState } from './model/state.ts';
+import type { KernelState, PassDependencies, PassEnd, PassResult } from './pass.ts';
+import { makePlan } from './plan/make-plan.ts';
+import type { Plan } from './plan/plan.ts';
+import type { SourceContent } from './ports.ts';
+
+/** What a pass found, as far as it came. */
+export interface Found {
+  readonly source: { readonly content: SourceContent | null; readonly problems: readonly Problem[] };
+  readonly desired?: Desired;
+  readonly live?: LiveState;
+  readonly plan?: Plan;
+  readonly apply?: ApplyReport;
+  readonly kernel?: KernelState | null;
+  readonly failure?: ReadFailure;
+}
+
+/** Manifests to desired state; asks the API for users only when a manifest names one by e-mail address. */
+export async function readDesired(
+  content: SourceContent,
+  pass: PassDependencies,
+): Promise<Result<Desired, ReadFailure>> {
+  const offline = buildDesired(content.files, { ...pass.desired, usersByEmail: null });
+  if (offline.emails.length === 0 || offline.state === null) return ok(offline);
+  const users = await readUsers(readContext(pass));
+  if (!users.ok) return users;
+  const usersByEmail = new Map(users.value.map(({ email, id }) => [email, id]));
+  return ok(buildDesired(content.files, { ...pass.desired, usersByEmail }));
+}
+
+/** What a plan may depend on beside the states: what was learnt of the server, and rules that the kernel does not hold. */
+export interface PlanHints {
+  readonly profile?: Profile;
+  readonly notEnforced?: ReadonlySet<string>;
+}
+
+/** The plan of this pass. */
+export function planFrom(desired: DesiredState, live: LiveState, pass: PassDependencies, hints: PlanHints = {}): Plan {
+  const { base, options } = pass;
+  const { scope, profile } = pass.desired;
+  return makePlan({ desired, live, base, profile, scope, options, ...hints });
+}
+
+/** How this pass reads from the API. */
+export function readContext(pass: PassDependencies): ReadContext {
+  const { api, clock, logger, limits, stop } = pass;
+  return { api, clock, logger, attempts: limits.attempts, signal: stop };
+}
+
+/** How this pass applies: replanning reads again and plans with the same input. */
+export function applyContext(pass: PassDependencies, desired: DesiredState, reading: LiveReading): ApplyContext {
+  const { api, clock, logger, journal, limits, stop, memory, onOutcome } = pass;
+  const { profile, scope } = pass.desired;
+  return {
+    api,
+    clock,
+    logger,
+    journal,
+    profile,
+    limits,
+    stop,
+    allowLockout: pass.options.allowLockout,
+    afterOutage: reading.afterOutage || memory.serverWasDown,
+    closeFirst: memory.openGaps,
+    replan: async ({ signal, refusesCollisions, knownRules }) => {
+      const live = await readLive({ ...readContext(pass), signal }, scope, knownRules);
+      if (!live.ok) return live;
+      const seen = refusesCollisions ? { ...profile, refusesCollisions } : profile;
+      return ok(planFrom(desired, live.value.live, pass, { profile: seen }));
+    },
+    ...(onOutcome === undefined ? {} : { onOutcome }),
+  };
+}
+
+/** The result of a pass that ended there; problems of all stages in the one order of every output. */
+export function ended(end: PassEnd, found: Found): PassResult {
+  const { source, desired, live, plan, apply, failure, kernel } = found;
+  const problems = [
+    ...source.problems,
+    ...(desired?.problems ?? []),
+    ...(plan?.problems ?? []),
+    ...(apply?.problems ?? []),
+    ...(kernel ? enforcementProblems(kernel.report) : []),
+  ];
+  return {
+    end,
+    content: source.content,
+    desired: desired ?? null,
+    live: live ?? null,
+    plan: plan ?? null,
+    apply: apply ?? null,
+    ...(kernel ? { kernel } : {}),
+    failure: failure ?? null,
+    problems: problems.sort(compareProblems),
+  };
+}

@@ -1,0 +1,85 @@
+import type { Action } from '../model/rule.ts';
+import { compareRules } from '../model/rule.ts';
+import { compareStates, noKey } from './compare.ts';
+import { type Decision, decide } from './decide.ts';
+import type { Ruled, RuleIndex } from './rule-index.ts';
+import type { TrafficSet } from './traffic-set.ts';
+import { noRank, type Packet, type Rank, rankOf } from './verdict.ts';
+
+/** A kind of rule, by what the packet filter looks at. */
+export interface RuleKind {
+  readonly action: Action;
+  readonly scope: 'user' | 'global';
+  readonly withPorts: boolean;
+}
+
+/** The verdict on a packet, why, and what would change it. */
+export interface Explanation<T extends Ruled> extends Decision<T> {
+  /** The fewest rules without which the verdict is the other one; null when no removal can do that. */
+  readonly removals: readonly T[] | null;
+  /** The kinds of rule for this packet that would turn the verdict, the least powerful first. */
+  readonly additions: readonly RuleKind[];
+}
+
+/** Explains one packet. */
+export function explainPacket<T extends Ruled>(index: RuleIndex<T>, packet: Packet): Explanation<T> {
+  const decision = decide(index, packet);
+  return { ...decision, removals: removalsOf(decision), additions: additionsOf(decision, packet) };
+}
+
+/** Exactly the traffic that a rule decides, and what it would decide were it the only one. */
+export interface RuleTraffic {
+  readonly decides: TrafficSet;
+  readonly alone: TrafficSet;
+}
+
+/** Explains one rule of the index: for nobody's devices and those of every user with a rule. */
+export function explainRule<T extends Ruled>(index: RuleIndex<T>, rule: T): RuleTraffic {
+  // State 0 holds all rules, state 1 this one alone.
+  const [decides, alone] = compareStates({
+    index,
+    states: 2,
+    statesOf: (item: T) => (item === rule ? 0b11 : 0b01),
+    within: [rule],
+    classes: 2,
+    keyOf: (item: T) => 3 * rankOf(item.rule) + tieBreak(item, rule),
+    classify: (keys: readonly number[]) =>
+      keys.reduce((bits, key, i) => (isKeyOfRule(key) ? bits | (1 << i) : bits), 0),
+  });
+  return { decides: decides ?? new Map(), alone: alone ?? new Map() };
+}
+
+function isKeyOfRule(key: number): boolean {
+  return key !== noKey && key % 3 === 1;
+}
+
+/** Among rules of one rank the first in canonical order counts as deciding, as in `decide`. */
+function tieBreak<T extends Ruled>(item: T, rule: T): 0 | 1 | 2 {
+  if (item === rule) return 1;
+  return compareRules(item.rule, rule.rule) < 0 ? 0 : 2;
+}
+
+function removalsOf<T extends Ruled>({ verdict, rule, overridden }: Decision<T>): readonly T[] | null {
+  if (rule === null) return null;
+  const matching = [rule, ...overridden];
+  const opposite = matching.findIndex((item) => item.rule.action !== verdict);
+  if (opposite >= 0) return matching.slice(0, opposite);
+  return verdict === 'drop' ? matching : null;
+}
+
+function additionsOf<T extends Ruled>({ verdict, rule }: Decision<T>, packet: Packet): readonly RuleKind[] {
+  const decided = rule === null ? noRank : rankOf(rule.rule);
+  const kinds: RuleKind[] = [];
+  for (let rank = decided - 1; rank >= 0; rank--) {
+    const kind = kindOf(rank as Rank);
+    if (kind.action === verdict) continue;
+    if (kind.scope === 'user' && packet.user === null) continue;
+    if (kind.withPorts && packet.protocol === 'other') continue;
+    kinds.push(kind);
+  }
+  return kinds;
+}
+
+function kindOf(rank: Rank): RuleKind {
+  return { action: rank % 2 === 0 ? 'accept' : 'drop', scope: rank < 4 ? 'user' : 'global', withPorts: rank % 4 < 2 };
+}

@@ -1,0 +1,39 @@
+import { intersects, makeNetwork, type Network, parseNetwork, width } from '../model/address.ts';
+import type { PortRange } from '../model/port-range.ts';
+import type { Protocol } from '../model/state.ts';
+import type { Traffic } from './traffic.ts';
+import type { Packet } from './verdict.ts';
+
+/** Traffic that somebody names in settings or tests: all of it, not some. */
+export interface Selection {
+  /** A user's UUID; null: nobody's devices; `any`: nobody and every user. */
+  readonly user: string | 'any' | null;
+  readonly destination: Network;
+  readonly protocols: readonly Protocol[];
+  /** Count for tcp and udp only. */
+  readonly ports: PortRange;
+}
+
+/** A packet of the selection that one of the pieces holds, the lowest of the first such piece; null when there is none. */
+export function packetInBoth(traffic: readonly Traffic[], selection: Selection): Packet | null {
+  for (const piece of traffic) {
+    const packet = packetOf(piece, selection);
+    if (packet !== null) return packet;
+  }
+  return null;
+}
+
+function packetOf(piece: Traffic, { user, destination, protocols, ports }: Selection): Packet | null {
+  if ((user !== 'any' && user !== piece.user) || !protocols.includes(piece.protocol)) return null;
+  const range = piece.ports?.find(({ low, high }) => low <= ports.high && ports.low <= high);
+  if (piece.ports !== null && range === undefined) return null;
+  const port = range === undefined ? 0 : Math.max(range.low, ports.low);
+  for (const text of piece.destinations) {
+    const parsed = parseNetwork(text);
+    if (!parsed.ok || !intersects(parsed.value.network, destination)) continue;
+    const { first } = parsed.value.network.first > destination.first ? parsed.value.network : destination;
+    const address = makeNetwork(destination.family, first, width(destination.family));
+    return { user: piece.user, address, protocol: piece.protocol, port };
+  }
+  return null;
+}

@@ -1,0 +1,167 @@
+import { makeNetwork, width } from '../model/address.ts';
+import type { PortBounds } from '../model/port-range.ts';
+import type { Action } from '../model/rule.ts';
+import type { PolicyCase, Protocol } from '../model/state.ts';
+import { decide } from './decide.ts';
+import { intersectIntervals } from './intervals.ts';
+import { flatProfile, lowerProfile, type Profile, zipProfiles } from './profile.ts';
+import { indexRules, laneOf, laneRules, type Ruled, type RuleIndex } from './rule-index.ts';
+import { packetInBoth } from './selection.ts';
+import { sweep } from './sweep.ts';
+import type { Traffic } from './traffic.ts';
+import { noRank, type Packet, rankOf, verdictOfRank } from './verdict.ts';
+
+/** Why a case fails: one packet of it that gets the other verdict, and the rule to blame. */
+export interface CaseFailure<T extends Ruled> {
+  /** The first such packet, at a port that a rule could cover if there is one. */
+  readonly packet: Packet;
+  readonly verdict: Action;
+  /** The rule that decides; null when none matches and the default, accept, applies. */
+  readonly rule: T | null;
+  /** Only ports fail that no rule can name on this server: 0 and 65535 (observed: recordings/rule_create_ports). */
+  readonly edgePortsOnly: boolean;
+}
+
+/** How a case ended. `failure` is null when all of its traffic gets the expected verdict. */
+export interface CaseResult<T extends Ruled> {
+  readonly case: PolicyCase;
+  readonly failure: CaseFailure<T> | null;
+}
+
+/**
+ * Checks every case against the rules, exactly: networks and port ranges mean all of it, `any` means nobody and every user
+ * with a rule. `bounds` are the ports that the server accepts in a rule. Results are in the order of the cases.
+ */
+export function runPolicyTests<T extends Ruled>(
+  cases: readonly PolicyCase[],
+  rules: readonly T[],
+  bounds: PortBounds,
+): readonly CaseResult<T>[] {
+  if (cases.length === 0) return [];
+  const index = indexRules(rules);
+  return cases.map((one) => ({ case: one, failure: failureOf(one, { index, bounds }) }));
+}
+
+/** A case with `always: true` whose traffic gets the other verdict for a while. */
+export interface AlwaysFailure {
+  readonly case: PolicyCase;
+  readonly packet: Packet;
+  readonly verdict: Action;
+  readonly fromStep: string;
+  readonly toStep: string;
+}
+
+/** What a plan exposes on the way, as far as it matters here. */
+interface Exposed {
+  readonly direction: 'opened' | 'cut_off';
+  readonly traffic: readonly Traffic[];
+  readonly fromStep: string;
+  readonly toStep: string;
+}
+
+/**
+ * The cases that must always hold and do not in some state between, at most one failure a case. The plan's exposure is
+ * exactly the traffic whose verdict is neither that before nor that after, in every order that the plan allows; so a case
+ * that holds before and after fails in between exactly when the exposure meets it. Traffic that fails before the plan and is
+ * right after it is not held against the plan: else no plan could mend it.
+ */
+export function alwaysFailures(cases: readonly PolicyCase[], exposure: readonly Exposed[]): readonly AlwaysFailure[] {
+  return cases.flatMap((one) => {
+    if (!one.always) return [];
+    const direction = one.expect === 'drop' ? 'opened' : 'cut_off';
+    for (const { fromStep, toStep, traffic } of exposure.filter((item) => item.direction === direction)) {
+      const packet = packetInBoth(traffic, one);
+      if (packet !== null) return [{ case: one, packet, verdict: opposite(one.expect), fromStep, toStep }];
+    }
+    return [];
+  });
+}
+
+function opposite(action: Action): Action {
+  return action === 'accept' ? 'drop' : 'accept';
+}
+
+/** What all cases are checked against. */
+interface Checked<T extends Ruled> {
+  readonly index: RuleIndex<T>;
+  readonly bounds: PortBounds;
+}
+
+function failureOf<T extends Ruled>(one: PolicyCase, checked: Checked<T>): CaseFailure<T> | null {
+  const users = one.user === 'any' ? [null, ...checked.index.users] : [one.user];
+  let edge: CaseFailure<T> | null = null;
+  for (const user of users) {
+    for (const protocol of one.protocols) {
+      // Beyond a user's own rules her devices are treated as nobody's, which were looked at first.
+      const failure = wrongPacket(one, checked, { user, protocol, ownOnly: one.user === 'any' && user !== null });
+      if (failure !== null && !failure.edgePortsOnly) return failure;
+      edge ??= failure;
+    }
+  }
+  return edge;
+}
+
+interface Source {
+  readonly user: string | null;
+  readonly protocol: Protocol;
+  /** Look only at addresses that the user's own rules name. */
+  readonly ownOnly: boolean;
+}
+
+function wrongPacket<T extends Ruled>(one: PolicyCase, checked: Checked<T>, source: Source): CaseFailure<T> | null {
+  const { index, bounds } = checked;
+  const { family } = one.destination;
+  const { user, protocol } = source;
+  const lane = laneOf(family, protocol);
+  const own = laneRules(index, user, lane);
+  const rules = user === null ? [own] : [own, laneRules(index, null, lane)];
+  const found: { inner: Packet | null; edge: Packet | null } = { inner: null, edge: null };
+  for (const area of source.ownOnly ? intersectIntervals([one.destination], own.named) : [one.destination]) {
+    sweep<T, Profile>(rules, area, {
+      empty: flatProfile(noRank),
+      extend: (outer, items) =>
+        items.reduce((profile, { rule }) => lowerProfile(profile, rule.ports, protocol, rankOf(rule)), outer),
+      visit: (first, _last, profile) => {
+        const wrong = wrongPort(one, profile, { protocol, bounds });
+        if (wrong === null) return true;
+        const packet = { user, address: makeNetwork(family, first, width(family)), protocol, port: wrong.port };
+        found[wrong.kind] ??= packet;
+        return wrong.kind === 'edge';
+      },
+    });
+    if (found.inner !== null) break;
+  }
+  const packet = found.inner ?? found.edge;
+  if (packet === null) return null;
+  const { verdict, rule } = decide(index, packet);
+  return { packet, verdict, rule, edgePortsOnly: found.inner === null };
+}
+
+interface WrongPort {
+  readonly port: number;
+  /** `edge`: no rule can name the port. */
+  readonly kind: 'inner' | 'edge';
+}
+
+/** The lowest port of the case with the wrong verdict, an edge port only when no other is wrong. */
+function wrongPort(
+  one: PolicyCase,
+  profile: Profile,
+  { protocol, bounds }: { readonly protocol: Protocol; readonly bounds: PortBounds },
+): WrongPort | null {
+  const asked = protocol === 'other' ? { low: 0, high: 0 } : one.ports;
+  let wrong: WrongPort | null = null;
+  zipProfiles([profile], protocol, (low, high, [rank]) => {
+    const from = Math.max(low, asked.low);
+    const to = Math.min(high, asked.high);
+    if (from > to || wrong?.kind === 'inner' || verdictOf(rank) === one.expect) return;
+    const inner = protocol === 'other' ? 0 : Math.max(from, bounds.min);
+    if (protocol === 'other' || inner <= Math.min(to, bounds.max)) wrong = { port: inner, kind: 'inner' };
+    else wrong ??= { port: from, kind: 'edge' };
+  });
+  return wrong;
+}
+
+function verdictOf(rank: number | undefined): Action {
+  return verdictOfRank((rank ?? noRank) as Parameters<typeof verdictOfRank>[0]);
+}

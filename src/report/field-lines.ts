@@ -1,0 +1,103 @@
+import type { FieldChange, FieldValue } from '../plan/plan.ts';
+import { printable } from './printable.ts';
+
+/** One changed value for people. `path` like `openid_connect_providers[okta].client_secret`. */
+export interface FieldLine {
+  readonly path: string;
+  readonly text: string;
+}
+
+type Shown = Readonly<Record<string, FieldChange>>;
+
+/** The changed values of a change, one line each; what is equal inside lists and objects is left out. */
+export function fieldLines(fields: Shown): readonly FieldLine[] {
+  return Object.entries(fields).flatMap(([name, { before, after }]) => linesOf(name, before, after));
+}
+
+function linesOf(path: string, before: FieldValue, after: FieldValue): readonly FieldLine[] {
+  if (isSecret(after) || isSecret(before)) return secretLine(path, before, after);
+  if (isObjectList(before) && isObjectList(after)) return listLines(path, before, after);
+  if (isMembers(before) && isMembers(after)) return memberLines(path, before, after);
+  if (sameValue(before, after)) return [];
+  return [{ path, text: `${valueText(before)} → ${valueText(after)}` }];
+}
+
+/** Providers line up by their id; a changed order alone is said in words. */
+function listLines(path: string, before: readonly Members[], after: readonly Members[]): readonly FieldLine[] {
+  const keys = (list: readonly Members[]): string[] => list.map((item, index) => keyOf(item, index));
+  const [keysBefore, keysAfter] = [keys(before), keys(after)];
+  const lines: FieldLine[] = [];
+  for (const [index, item] of after.entries()) {
+    const key = keysAfter[index] ?? '';
+    const place = `${path}[${printable(key)}]`;
+    const earlier = before[keysBefore.indexOf(key)];
+    if (earlier === undefined) lines.push({ path: place, text: `added ${valueText(item)}` });
+    else lines.push(...memberLines(place, earlier, item));
+  }
+  for (const key of keysBefore)
+    if (!keysAfter.includes(key)) lines.push({ path: `${path}[${printable(key)}]`, text: 'removed' });
+  if (lines.length === 0 && keysBefore.join('\n') !== keysAfter.join('\n')) {
+    lines.push({
+      path,
+      text: `order: ${keysBefore.map(printable).join(', ')} → ${keysAfter.map(printable).join(', ')}`,
+    });
+  }
+  return lines;
+}
+
+function memberLines(path: string, before: Members, after: Members): readonly FieldLine[] {
+  return Object.keys({ ...before, ...after }).flatMap((name) =>
+    linesOf(`${path}.${name}`, before[name] ?? null, after[name] ?? null),
+  );
+}
+
+function secretLine(path: string, before: FieldValue, after: FieldValue): readonly FieldLine[] {
+  const shown = isSecret(after) ? after : isSecret(before) ? before : null;
+  if (shown === null || shown.secret === 'same') return [];
+  if (shown.secret === 'unknown') return [{ path, text: '(secret not available here: not compared, not written)' }];
+  const prints = [before, after].map((value) => (isSecret(value) ? value.fingerprint : null));
+  const text = prints[0] != null && prints[1] != null ? ` ${prints[0]} → ${prints[1]}` : '';
+  return [{ path, text: `(changed)${text}` }];
+}
+
+/** A value for people, in one line. A secret inside is `(secret)`. */
+export function valueText(value: FieldValue): string {
+  if (value === null) return '(none)';
+  if (isSecret(value)) return '(secret)';
+  if (typeof value === 'string') return value === '' ? '""' : shorten(printable(value));
+  if (Array.isArray(value)) return value.length === 0 ? '[]' : `[${value.map(valueText).join(', ')}]`;
+  if (typeof value === 'object') {
+    return `{${Object.entries(value)
+      .map(([name, member]) => `${name}: ${valueText(member)}`)
+      .join(', ')}}`;
+  }
+  return String(value);
+}
+
+function shorten(text: string): string {
+  return text.length <= 160 ? text : `${text.slice(0, 120)}… (${text.length} characters)`;
+}
+
+type Members = Readonly<Record<string, FieldValue>>;
+type SecretValue = { readonly secret: 'changed' | 'same' | 'unknown'; readonly fingerprint: string | null };
+
+function isSecret(value: FieldValue): value is SecretValue {
+  return typeof value === 'object' && value !== null && 'secret' in value && 'fingerprint' in value;
+}
+
+function isMembers(value: FieldValue): value is Members {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !isSecret(value);
+}
+
+function isObjectList(value: FieldValue): value is readonly Members[] {
+  return Array.isArray(value) && value.every(isMembers) && value.length > 0;
+}
+
+function keyOf(item: Members, index: number): string {
+  const { id } = item;
+  return typeof id === 'string' ? id : String(index);
+}
+
+function sameValue(a: FieldValue, b: FieldValue): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}

@@ -1,0 +1,118 @@
+import type { ApplyReport } from '../apply/outcome.ts';
+import type { Problem } from '../model/problem.ts';
+import { type Change, type Exposure, type Plan, type Refusal, requestOf, type Step } from '../plan/plan.ts';
+import type { Effect, Traffic } from '../policy/traffic.ts';
+import { portText } from './rule-text.ts';
+import type { RunReport } from './run-report.ts';
+
+/** Version of the JSON documents; the second number grows with additions, the first with anything else. */
+export const formatVersion = '1.0';
+
+/** The JSON document of a run (schemas/plan.schema.json): one line of text for machines, keys in a fixed order. */
+export function jsonText(report: RunReport): string {
+  return `${JSON.stringify(documentOf(report), null, 2)}\n`;
+}
+
+/** The JSON document as a value. Every key is always there; without a plan `summary` is null and lists are empty. */
+export function documentOf(report: RunReport): Readonly<Record<string, unknown>> {
+  const { plan, apply } = report;
+  return {
+    format_version: formatVersion,
+    revision: report.revision,
+    digest: report.digest,
+    profile: plan?.profile ?? null,
+    rule_updates: plan?.ruleUpdates ?? null,
+    ...(report.base === null ? {} : { base: report.base }),
+    ...(report.snapshot === null
+      ? {}
+      : { snapshot: { taken_at: report.snapshot.takenAt, age_ms: report.snapshot.ageMs } }),
+    summary: plan === null ? null : plan.summary,
+    changes: plan?.changes.map(changeOf) ?? [],
+    steps: plan?.steps.map(stepOf) ?? [],
+    problems: report.problems.map(problemOf),
+    refusals: plan?.refusals.map(refusalOf) ?? [],
+    approved: report.approved,
+    effect: effectOf(plan),
+    exposure: plan?.exposure.map(exposureOf) ?? [],
+    ...(apply === null ? {} : applyOf(apply)),
+  };
+}
+
+/** The JSON document of a command that makes no plan: `format_version`, its own members, `problems`. */
+export function otherDocument(members: Readonly<Record<string, unknown>>, problems: readonly Problem[]): string {
+  return `${JSON.stringify({ format_version: formatVersion, ...members, problems: problems.map(problemOf) }, null, 2)}\n`;
+}
+
+function changeOf(change: Change): unknown {
+  return {
+    kind: change.kind,
+    name: change.name,
+    id: change.id,
+    action: change.action,
+    via: change.via,
+    reason: change.reason,
+    ...(change.origin === undefined ? {} : { origin: change.origin }),
+    fields: change.fields,
+    source: change.source === null ? null : { file: change.source.file, line: change.source.line },
+  };
+}
+
+function stepOf(step: Step): unknown {
+  return { id: step.id, ...requestOf(step), change: step.change, after: step.after };
+}
+
+/** A problem with its place flattened to `file`, `line`, `column` (null without a place). */
+export function problemOf(problem: Problem): Readonly<Record<string, unknown>> {
+  const { code, severity, summary, hint, place, related } = problem;
+  return {
+    code,
+    severity,
+    summary,
+    hint: hint ?? null,
+    file: place?.file ?? null,
+    line: place?.line ?? null,
+    column: place?.column ?? null,
+    related: (related ?? []).map((other) => ({ ...other.place, note: other.note })),
+  };
+}
+
+function refusalOf({ code, summary, hint, related }: Refusal): unknown {
+  return { code, summary, hint, related: (related ?? []).map((other) => ({ ...other.place, note: other.note })) };
+}
+
+function effectOf(plan: Plan | null): unknown {
+  const effect: Effect = plan?.effect ?? { opens: [], closes: [] };
+  return { opens: effect.opens.map(trafficOf), closes: effect.closes.map(trafficOf) };
+}
+
+/** Traffic with its ports as texts (`443`, `8000-8010`). */
+export function trafficOf({ user, destinations, protocol, ports }: Traffic): Readonly<Record<string, unknown>> {
+  return { user, destinations, protocol, ports: ports === null ? null : ports.map(portText) };
+}
+
+function exposureOf({ direction, traffic, fromStep, toStep, expectedMs }: Exposure): unknown {
+  return {
+    direction,
+    traffic: traffic.map(trafficOf),
+    from_step: fromStep,
+    to_step: toStep,
+    expected_ms: expectedMs,
+  };
+}
+
+function applyOf(apply: ApplyReport): Readonly<Record<string, unknown>> {
+  return {
+    end: apply.end,
+    outcomes: apply.outcomes.map(({ step, outcome, status, message, restored }) => ({
+      step: step.id,
+      outcome,
+      status,
+      ...(message === undefined ? {} : { message }),
+      ...(restored === undefined ? {} : { restored }),
+    })),
+    left_open: apply.leftOpen.map(trafficOf),
+    not_converged: apply.notConverged,
+    duration_ms: Math.round(apply.durationMs),
+    enforced_in_ms: apply.enforcedInMs,
+  };
+}

@@ -1,0 +1,52 @@
+import type { Place, Problem } from '../model/problem.ts';
+import { type Paint, painter } from './paint.ts';
+import { printable } from './printable.ts';
+
+/**
+ * Problems for people: `file:line:column`, the line with a caret where it is safe to show, the code, the summary, the hint.
+ * Ends with a newline unless empty.
+ */
+export function problemsText(problems: readonly Problem[], color: boolean): string {
+  const paint = painter(color);
+  return problems.map((problem) => `${problemText(problem, paint)}\n`).join('');
+}
+
+function problemText(problem: Problem, paint: Paint): string {
+  const { severity, code, summary, hint, place, related } = problem;
+  const where = place === undefined ? '' : `${paint('strong', placeText(place))} `;
+  const lines = [`${where}${paint(severity, severity)} ${paint('faint', `[${code}]`)} ${sentence(summary)}`];
+  if (place !== undefined && problem.excerpt !== undefined) lines.push(...caret(place, problem.excerpt, paint));
+  for (const other of related ?? []) lines.push(`    ${placeText(other.place)} ${sentence(other.note)}`);
+  if (hint !== undefined) lines.push(`    ${paint('note', 'hint:')} ${sentence(hint)}`);
+  return lines.join('\n');
+}
+
+/** `rules.yaml:3:7`, safe to print. */
+export function placeText(place: Place): string {
+  return `${printable(place.file)}:${place.line}:${place.column}`;
+}
+
+function sentence(text: string): string {
+  return printable(text.trim());
+}
+
+/** The line and a caret under the column. Tabs become one space each, so that the caret stands where it should. */
+function caret(place: Place, excerpt: string, paint: Paint): readonly string[] {
+  const gutter = `${place.line}`.padStart(6);
+  const before = printable(excerpt.slice(0, place.column - 1).replaceAll('\t', ' '));
+  const after = printable(excerpt.slice(place.column - 1).replaceAll('\t', ' '));
+  return [
+    `${paint('faint', `${gutter} |`)} ${before}${after}`,
+    `${paint('faint', `${' '.repeat(6)} |`)} ${' '.repeat(before.length)}${paint('error', '^')}`,
+  ];
+}
+
+/** `1 error, 2 warnings`, for the end of an output. */
+export function problemCounts(problems: readonly Problem[]): string {
+  const count = (severity: Problem['severity']): string[] => {
+    const number = problems.filter((problem) => problem.severity === severity).length;
+    return number === 0 ? [] : [`${number} ${severity}${number === 1 ? '' : 's'}`];
+  };
+  const parts = [...count('error'), ...count('warning'), ...count('note')];
+  return parts.length === 0 ? 'no problems' : parts.join(', ');
+}

@@ -1,0 +1,54 @@
+import { formatPortRange, type PortRange } from '../model/port-range.ts';
+import type { Rule } from '../model/rule.ts';
+import type { JoinedTraffic } from '../policy/render.ts';
+import { printable } from './printable.ts';
+
+/** Names of users by UUID. */
+export type UserNames = ReadonlyMap<string, string>;
+
+/** A user for people: the name the manifests give, else the UUID. */
+export function userText(id: string, names: UserNames): string {
+  return printable(names.get(id) ?? id);
+}
+
+/** `accept 10.0.0.0/8 tcp 443 for alice`. */
+export function ruleText(rule: Rule, names: UserNames): string {
+  const ports = rule.ports === null ? '' : ` ${rule.ports.type} ${portText(rule.ports)}`;
+  const user = rule.userId === null ? '' : ` for ${userText(rule.userId, names)}`;
+  return `${rule.action} ${rule.destination.text}${ports}${user}`;
+}
+
+/** `443` or `8000-8010`: how people and the JSON output write ports. */
+export function portText(range: PortRange): string {
+  return formatPortRange(range).replaceAll(' ', '');
+}
+
+/** Destinations, ports and users shown of one group; what is left out is counted. */
+const shown = { destinations: 6, ports: 12, users: 6 };
+
+/** `10.1.0.0/16 tcp 443,8000-8010 for alice and bob`. */
+export function trafficText(group: JoinedTraffic, names: UserNames): string {
+  const destinations = some(group.destinations, shown.destinations, ', ');
+  return `${destinations} ${portsText(group)} for ${usersText(group.users, names)}`;
+}
+
+function portsText({ protocol, ports }: JoinedTraffic): string {
+  if (ports === null) return 'other protocols (ICMP and the like)';
+  const [first] = ports;
+  const every = ports.length === 1 && first?.low === 0 && first.high === 65535;
+  return every ? `${protocol}, all ports` : `${protocol} ${some(ports.map(portText), shown.ports, ',')}`;
+}
+
+function usersText(users: readonly (string | null)[], names: UserNames): string {
+  const named = users.flatMap((user) => (user === null ? [] : [userText(user, names)]));
+  if (!users.includes(null)) return some(named, shown.users, ', ');
+  return named.length === 0
+    ? 'devices of users without rules'
+    : `${some(named, shown.users, ', ')} and users without rules`;
+}
+
+/** The first `limit` texts joined, and how many are left out. */
+export function some(texts: readonly string[], limit: number, separator: string): string {
+  const left = texts.length - limit;
+  return left <= 0 ? texts.join(separator) : `${texts.slice(0, limit).join(separator)} and ${left} more`;
+}

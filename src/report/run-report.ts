@@ -1,0 +1,44 @@
+import type { ApplyReport } from '../apply/outcome.ts';
+import type { Problem } from '../model/problem.ts';
+import type { Plan } from '../plan/plan.ts';
+
+/** What a run that plans (and perhaps applies) came to: the one input of every format. */
+export interface RunReport {
+  /** The commit, or the digest of the directory's content; null when the source could not be read. */
+  readonly revision: string | null;
+  readonly plan: Plan | null;
+  /** Identity of the plan, for `--approve` and saved plans; null without a plan. */
+  readonly digest: string | null;
+  /** What was done; null when nothing was applied. */
+  readonly apply: ApplyReport | null;
+  /** Of every stage, the plan's included, sorted. */
+  readonly problems: readonly Problem[];
+  /** Names of users by UUID, for display. */
+  readonly userNames: ReadonlyMap<string, string>;
+  /** The plan was refused and this run was told to go on with it (`--approve`). */
+  readonly approved: boolean;
+  /** The snapshot that was planned against; null: the server itself. */
+  readonly snapshot: { readonly takenAt: string; readonly ageMs: number } | null;
+  /** What the plan was compared with: `--base`; null without. */
+  readonly base: string | null;
+}
+
+/** How a format may be shown. */
+export interface Display {
+  readonly color: boolean;
+}
+
+/** A report of a run that ended before there was a plan. */
+export function reportOfProblems(problems: readonly Problem[]): RunReport {
+  return {
+    revision: null,
+    plan: null,
+    digest: null,
+    apply: null,
+    problems,
+    userNames: new Map(),
+    approved: false,
+    snapshot: null,
+    base: null,
+  };
+}

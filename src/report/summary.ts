@@ -1,0 +1,54 @@
+import type { ApplyReport, OutcomeKind } from '../apply/outcome.ts';
+import type { Plan } from '../plan/plan.ts';
+import type { RunReport } from './run-report.ts';
+
+/** `Plan: 2 to create, 1 to replace, 1 to delete, 37 unchanged; 5 requests.` or `In sync: …`. */
+export function planSummary(report: RunReport, plan: Plan): string {
+  const { create, update, delete: deleted, keep, skip, steps } = plan.summary;
+  const skipped = skip === 0 ? '' : `, ${skip} skipped`;
+  const digest = report.digest === null ? '' : ` Digest ${report.digest}.`;
+  if (steps === 0 && create + update + deleted === 0) {
+    return `In sync: ${count(keep, 'object')} unchanged${skipped}; nothing to do.`;
+  }
+  const parts = [
+    create > 0 ? `${create} to create` : '',
+    update > 0 ? `${update} to ${plan.ruleUpdates === 'replace' ? 'replace or update' : 'update'}` : '',
+    deleted > 0 ? `${deleted} to delete` : '',
+    `${keep} unchanged`,
+  ];
+  const head = parts.filter((part) => part !== '').join(', ');
+  const refused = plan.refusals.length > 0 && !report.approved ? ' Refused: nothing will be written.' : '';
+  return `Plan: ${head}${skipped}; ${count(steps, 'request')}.${refused}${digest}`;
+}
+
+/** `Applied: 12 done in 0.1 s; a fresh read agrees.` or what is missing. */
+export function applySummary(apply: ApplyReport): string {
+  const kinds: readonly OutcomeKind[] = ['done', 'skipped', 'failed', 'dropped', 'unknown'];
+  const counts = kinds
+    .map((kind) => [kind, apply.outcomes.filter(({ outcome }) => outcome === kind).length] as const)
+    .filter(([kind, number]) => number > 0 || kind === 'done')
+    .map(([kind, number]) => `${number} ${kind}`)
+    .join(', ');
+  const took = `${counts} in ${(apply.durationMs / 1000).toFixed(1)} s`;
+  return `${heads[apply.end]}: ${took}${endText(apply)}`;
+}
+
+const heads = { converged: 'Applied', 'not-converged': 'Not converged', stopped: 'Stopped', failed: 'Failed' } as const;
+
+function endText(apply: ApplyReport): string {
+  const names = apply.notConverged.slice(0, 10).join(', ');
+  const more = apply.notConverged.length > 10 ? ` and ${apply.notConverged.length - 10} more` : '';
+  if (apply.end === 'converged') return `; a fresh read of the server agrees.${enforcedText(apply)}`;
+  return names === '' ? '.' : `; not as desired: ${names}${more}.`;
+}
+
+/** The packet filter follows later than the answer. */
+function enforcedText({ enforcedInMs }: ApplyReport): string {
+  if (enforcedInMs === null || enforcedInMs < 100) return '';
+  return ` The packet filter is expected to hold it in ${(enforcedInMs / 1000).toFixed(1)} s.`;
+}
+
+/** `1 rule`, `2 rules`. */
+export function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? '' : 's'}`;
+}

@@ -1,0 +1,231 @@
+import type { ApplyReport } from '../apply/outcome.ts';
+import type { Change, Exposure, Plan, Refusal, Step } from '../plan/plan.ts';
+import { type JoinedTraffic, joinUsers } from '../policy/render.ts';
+import type { Effect } from '../policy/traffic.ts';
+import { fieldLines } from './field-lines.ts';
+import { type Paint, painter, type Tone } from './paint.ts';
+import { printable } from './printable.ts';
+import { placeText, problemsText } from './problems.ts';
+import { ruleText, trafficText, type UserNames } from './rule-text.ts';
+import type { Display, RunReport } from './run-report.ts';
+import { applySummary, planSummary } from './summary.ts';
+
+/** Pieces of traffic listed in the text output; the JSON output has them all. */
+const shownTraffic = 20;
+
+/** The plan for people: why rules are replaced, each change with its fields, the traffic, refusals, one summary line. */
+export function planText(report: RunReport, { color }: Display): string {
+  const paint = painter(color);
+  const { plan } = report;
+  const problems = problemsText(report.problems, color);
+  if (plan === null) return problems;
+  const context = { paint, names: report.userNames };
+  const sections = [
+    problems.trimEnd(),
+    headline(report, plan, paint),
+    changesText(plan, context),
+    plan.steps.length === 0 ? '' : effectText(plan.effect, context),
+    exposureText(plan.exposure, context),
+    refusalsText(plan.refusals, report, paint),
+    `${paint('strong', planSummary(report, plan))}`,
+  ];
+  return `${sections.filter((section) => section !== '').join('\n\n')}\n`;
+}
+
+/** What an apply did, for people: what is left open first, what failed, one summary line. */
+export function applyText(report: RunReport, { color }: Display): string {
+  const { apply, plan } = report;
+  if (apply === null || plan === null) return '';
+  const paint = painter(color);
+  const context = { paint, names: report.userNames };
+  const problems = problemsText(apply.problems, color).trimEnd();
+  const sections = [
+    leftOpenText(apply, context),
+    problems,
+    outcomesText(apply, paint),
+    paint(apply.end === 'converged' ? 'good' : 'error', applySummary(apply)),
+  ];
+  return `${sections.filter((section) => section !== '').join('\n\n')}\n`;
+}
+
+interface Context {
+  readonly paint: Paint;
+  readonly names: UserNames;
+}
+
+function headline(report: RunReport, plan: Plan, paint: Paint): string {
+  const how =
+    plan.ruleUpdates === 'patch'
+      ? 'a changed rule is sent as PATCH'
+      : plan.profile === 'firezone-0.7'
+        ? "a changed rule is replaced (DELETE, POST): this server's packet filter does not follow a PATCH"
+        : 'a changed rule is replaced (DELETE, POST)';
+  const lines = [`Profile ${plan.profile}: ${how}.`];
+  if (report.snapshot !== null) {
+    lines.push(
+      `Planned against a snapshot taken ${report.snapshot.takenAt} (${ageText(report.snapshot.ageMs)} ago), not the server.`,
+    );
+  }
+  if (report.base !== null) lines.push(`Compared with ${printable(report.base)}: each change says who made it.`);
+  return paint('faint', lines.join('\n'));
+}
+
+/** `5 minutes`, `3 hours`, `2 days`. */
+export function ageText(ms: number): string {
+  const minutes = Math.max(0, Math.round(ms / 60_000));
+  const [count, unit] =
+    minutes < 90
+      ? [minutes, 'minute']
+      : minutes < 48 * 60
+        ? [Math.round(minutes / 60), 'hour']
+        : [Math.round(minutes / 1440), 'day'];
+  return `${count} ${unit}${count === 1 ? '' : 's'}`;
+}
+
+function changesText(plan: Plan, context: Context): string {
+  const shown = plan.changes.filter((change) => change.action !== 'keep');
+  const width = Math.min(40, Math.max(0, ...shown.map((change) => labelOf(change).length)));
+  return shown.map((change) => changeText(change, width, context)).join('\n');
+}
+
+function changeText(change: Change, width: number, { paint, names }: Context): string {
+  const [symbol, tone] = symbolOf(change);
+  const label = labelOf(change);
+  const what = describe(change, names);
+  const place = change.source === null ? '' : `  ${paint('faint', placeText(change.source))}`;
+  const why = whyText(change);
+  const line = `  ${paint(tone, symbol)} ${label.padEnd(what === '' ? 0 : width)}${what === '' ? '' : `  ${paint(tone, what)}`}${why === '' ? '' : `  ${paint('note', why)}`}${place}`;
+  if (change.action !== 'update' && !(change.action === 'skip' && change.kind === 'Configuration')) return line;
+  const fields = fieldLines(change.fields);
+  const pathWidth = Math.min(48, Math.max(0, ...fields.map((field) => field.path.length)));
+  return [line, ...fields.map(({ path, text }) => `      ${path.padEnd(pathWidth)}  ${text}`)].join('\n');
+}
+
+/** The mark of a change: `+` created, `-` deleted, `±` replaced, `~` patched, `·` left alone. */
+export function symbolOf(change: Change): readonly [symbol: string, tone: Tone] {
+  switch (change.action) {
+    case 'create':
+      return ['+', 'create'];
+    case 'delete':
+      return ['-', 'delete'];
+    case 'update':
+      return change.via === 'replace' ? ['±', 'replace'] : ['~', 'update'];
+    case 'keep':
+      return ['=', 'faint'];
+    case 'skip':
+      return ['·', 'faint'];
+  }
+}
+
+/** The object's name for people; a live rule without one goes by its id. */
+export function labelOf(change: Change): string {
+  if (change.kind === 'Configuration')
+    return change.name === null ? 'Configuration' : `Configuration ${printable(change.name)}`;
+  return printable(change.name ?? change.id ?? 'rule');
+}
+
+function describe(change: Change, names: UserNames): string {
+  if (change.kind === 'Configuration') return '';
+  const before = change.live === null ? null : ruleText(change.live.rule, names);
+  const after = change.desired === null ? null : ruleText(change.desired.rule, names);
+  if (change.action === 'update' && before !== null && after !== null && before !== after)
+    return `${before} → ${after}`;
+  return (change.action === 'delete' ? before : (after ?? before)) ?? '';
+}
+
+/** Why, where it is not plain from the mark. */
+export function whyText(change: Change): string {
+  const origin = { 'this-revision': 'this commit', drift: 'drift', 'earlier-not-applied': 'earlier, not applied' };
+  const reason: Partial<Record<Change['reason'], string>> = {
+    'modified-in-place': 'modified in place on the server',
+    duplicate: 'a second copy of the same rule',
+    'prune-off': 'not in the manifests; kept, because pruning is off',
+    'out-of-scope': 'outside the scope',
+    'unknown-secret': 'differs at most in secrets that are not available here',
+  };
+  const parts = [reason[change.reason], change.origin === undefined ? undefined : origin[change.origin]];
+  const text = parts.filter((part) => part !== undefined).join(', ');
+  return text === '' ? '' : `(${text})`;
+}
+
+function effectText(effect: Effect, context: Context): string {
+  const { paint } = context;
+  if (effect.opens.length === 0 && effect.closes.length === 0) return 'No traffic changes.';
+  return [
+    paint('strong', 'Traffic'),
+    ...trafficLines('opens ', 'create', joinUsers(effect.opens), context),
+    ...trafficLines('closes', 'delete', joinUsers(effect.closes), context),
+  ].join('\n');
+}
+
+function trafficLines(
+  label: string,
+  tone: Tone,
+  groups: readonly JoinedTraffic[],
+  { paint, names }: Context,
+): readonly string[] {
+  const lines = groups.slice(0, shownTraffic).map((group) => `  ${paint(tone, label)}  ${trafficText(group, names)}`);
+  const left = groups.length - shownTraffic;
+  return left > 0 ? [...lines, `  ${paint(tone, label)}  and ${left} more (--output json lists all)`] : lines;
+}
+
+function exposureText(exposure: readonly Exposure[], context: Context): string {
+  if (exposure.length === 0) return '';
+  const { paint } = context;
+  const lines = exposure.slice(0, shownTraffic).flatMap((item) => {
+    const label = item.direction === 'opened' ? 'opened ' : 'cut off';
+    const when = `from ${item.fromStep} to ${item.toStep}, about ${Math.round(item.expectedMs)} ms: `;
+    return joinUsers(item.traffic).map(
+      (group) => `  ${paint('warning', label)}  ${when}${trafficText(group, context.names)}`,
+    );
+  });
+  const left = exposure.length - shownTraffic;
+  return [
+    paint('strong', 'On the way'),
+    ...lines,
+    ...(left > 0 ? [`  and ${left} more (--output json lists all)`] : []),
+  ].join('\n');
+}
+
+function refusalsText(refusals: readonly Refusal[], report: RunReport, paint: Paint): string {
+  if (refusals.length === 0) return '';
+  const title = report.approved ? paint('warning', 'Refused, and approved by digest') : paint('error', 'Refused');
+  const lines = refusals.flatMap(({ code, summary, hint, related }) => [
+    `  ${paint('error', '✗')} ${printable(summary)} ${paint('faint', `[${code}]`)}`,
+    ...(related ?? []).map(({ place, note }) => `      ${placeText(place)} ${printable(note)}`),
+    `      ${paint('note', 'hint:')} ${printable(hint)}`,
+  ]);
+  return [title, ...lines].join('\n');
+}
+
+function leftOpenText(apply: ApplyReport, { paint, names }: Context): string {
+  if (apply.leftOpen.length === 0) return '';
+  const lines = joinUsers(apply.leftOpen).map((group) => `  ${trafficText(group, names)}`);
+  return [paint('error', 'LEFT OPEN: rules that should drop this traffic could not be created again'), ...lines].join(
+    '\n',
+  );
+}
+
+function outcomesText(apply: ApplyReport, paint: Paint): string {
+  const notDone = apply.outcomes.filter(({ outcome }) => outcome !== 'done' && outcome !== 'skipped');
+  return notDone
+    .map(({ step, outcome, message, restored }) => {
+      const why = message === undefined ? '' : `: ${printable(message)}`;
+      return `  ${paint('error', outcome.padEnd(7))} ${stepText(step)}${why}${restored === true ? ' (restored)' : ''}`;
+    })
+    .join('\n');
+}
+
+/** A step for people: `s3 create accept 10.0.0.0/8`. */
+export function stepText(step: Step): string {
+  switch (step.type) {
+    case 'create':
+      return `${step.id} create ${ruleText(step.rule, new Map())}`;
+    case 'delete':
+      return `${step.id} delete ${ruleText(step.live.rule, new Map())}`;
+    case 'update':
+      return `${step.id} patch ${ruleText(step.live.rule, new Map())} → ${ruleText(step.rule, new Map())}`;
+    case 'configure':
+      return `${step.id} configure ${step.fields.join(', ')}`;
+  }
+}

@@ -1,0 +1,155 @@
+import { z } from 'zod';
+import { type Fault, type FaultSwitchboard, faultKinds } from './faults.ts';
+import { type FilterElement, formatNetwork } from './filter/element.ts';
+import type { PacketFilterView } from './filter/filter.ts';
+import type { RawRequest } from './http/request.ts';
+import { type Answer, json } from './http/response.ts';
+import { parseAddress } from './rules/address.ts';
+import { formatPorts } from './rules/ports.ts';
+import type { TokenStore } from './tokens.ts';
+import type { StoredUser, UserStore } from './users.ts';
+
+/** What the pages outside `/v0` show and switch; the same objects as a test has in its hands. */
+export interface AdminParts {
+  readonly faults: FaultSwitchboard;
+  readonly filter: PacketFilterView;
+  readonly users: UserStore;
+  readonly tokens: TokenStore;
+  readonly requests: () => readonly unknown[];
+  readonly now: () => number;
+}
+
+const HELP = {
+  'GET /admin/verdict?destination=ADDRESS&protocol=tcp|udp|icmp|other[&port=N][&user=NAME]': 'what the filter does',
+  'GET /admin/filter': 'what the filter holds, and what it has yet to do',
+  'GET /admin/faults': 'the faults that are set',
+  'POST /admin/faults': 'set one: {"match":{"method","path","nth","times","probability"},"fault":{"kind",…}}',
+  'DELETE /admin/faults[/NUMBER]': 'take one away, or all',
+  'GET /admin/requests': 'calls of the API so far',
+  'POST /admin/tokens': 'mint one: {"user":"NAME","state":"valid|expired|expired_row|deleted_row"}',
+};
+
+const positive = z.int().min(1);
+const FAULT_SETTING = z.strictObject({
+  match: z
+    .strictObject({
+      method: z.string(),
+      path: z.string(),
+      nth: positive,
+      times: positive,
+      probability: z.number().min(0).max(1),
+    })
+    .partial()
+    .optional(),
+  fault: z.discriminatedUnion('kind', [
+    z.strictObject({
+      kind: z.literal('status'),
+      status: z.int().min(200).max(599),
+      body: z.string().optional(),
+      headers: z.record(z.string(), z.string()).optional(),
+      commit: z.boolean().optional(),
+    }),
+    z.strictObject({ kind: z.literal('delay'), milliseconds: z.number().min(0) }),
+    z.strictObject({ kind: z.enum(faultKinds) }),
+  ]),
+});
+
+const TOKEN_REQUEST = z.strictObject({
+  user: z.string().default('admin'),
+  state: z.enum(['valid', 'expired', 'expired_row', 'deleted_row']).default('valid'),
+});
+
+/** Answers a request below `/admin`; undefined when the path is none of its own. */
+export function answerAdmin(parts: AdminParts, request: RawRequest): Answer {
+  const url = new URL(request.target, 'http://simulator');
+  const [, page = '', argument] = url.pathname.split('/').filter((segment) => segment !== '');
+  switch (`${request.method} ${page}`) {
+    case 'GET ':
+      return json(200, HELP);
+    case 'GET verdict':
+      return verdict(parts, url.searchParams);
+    case 'GET filter':
+      return json(200, { state: parts.filter.state(), elements: parts.filter.elements().map(showElement) });
+    case 'GET faults':
+      return json(200, parts.faults.list());
+    case 'POST faults':
+      return setFault(parts, request);
+    case 'DELETE faults':
+      parts.faults.clear(argument === undefined ? undefined : Number(argument));
+      return { kind: 'empty', status: 204, typed: false };
+    case 'GET requests':
+      return json(200, parts.requests());
+    case 'POST tokens':
+      return mintToken(parts, request);
+    default:
+      return json(404, { error: `no such page; GET /admin lists them` });
+  }
+}
+
+function showElement({ rule, user, action, network, ports }: FilterElement): Record<string, unknown> {
+  const destination = formatNetwork(network);
+  const port_range = ports === null ? null : formatPorts(ports.range);
+  return { rule, user, action, destination, port_type: ports?.type ?? null, port_range };
+}
+
+const PROTOCOLS = ['tcp', 'udp', 'icmp', 'other'] as const;
+
+function verdict(parts: AdminParts, query: URLSearchParams): Answer {
+  const destination = query.get('destination') ?? '';
+  const protocol = PROTOCOLS.find((name) => name === (query.get('protocol') ?? 'other'));
+  const port = query.get('port');
+  const named = query.get('user');
+  const user = named === null ? null : findUser(parts.users, named);
+  if (parseAddress(destination) === undefined) return json(422, { error: 'destination must be an address' });
+  if (protocol === undefined) return json(422, { error: `protocol must be one of ${PROTOCOLS.join(', ')}` });
+  if (port !== null && !/^[0-9]{1,5}$/.test(port)) return json(422, { error: 'port must be a number' });
+  if (user === undefined) return json(422, { error: `no user ${named}` });
+  const packet = { user: user?.id ?? null, destination, protocol, ...(port === null ? {} : { port: Number(port) }) };
+  return json(200, { ...packet, verdict: parts.filter.verdict(packet) });
+}
+
+/** By id, by e-mail address, or by the part before its `@`. */
+function findUser(users: UserStore, name: string): StoredUser | undefined {
+  return (
+    users.get(name.toLowerCase()) ??
+    users.byEmail(name) ??
+    users.all().find((user) => user.email.toLowerCase().startsWith(`${name.toLowerCase()}@`))
+  );
+}
+
+function setFault(parts: AdminParts, request: RawRequest): Answer {
+  const parsed = FAULT_SETTING.safeParse(bodyOf(request));
+  if (!parsed.success) return json(422, { error: z.prettifyError(parsed.error) });
+  const { match, fault } = parsed.data;
+  const number = parts.faults.inject({
+    ...(match === undefined ? {} : { match: defined(match) }),
+    fault: defined(fault) as Fault,
+  });
+  return json(201, { number });
+}
+
+/** The object without its undefined fields. */
+function defined<T extends object>(value: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(value).filter(([, item]) => item !== undefined)) as {
+    [K in keyof T]: Exclude<T[K], undefined>;
+  };
+}
+
+const HOUR = 3_600;
+
+function mintToken(parts: AdminParts, request: RawRequest): Answer {
+  const parsed = TOKEN_REQUEST.safeParse(bodyOf(request) ?? {});
+  if (!parsed.success) return json(422, { error: z.prettifyError(parsed.error) });
+  const { user: name, state } = parsed.data;
+  const user = findUser(parts.users, name);
+  if (user === undefined) return json(422, { error: `no user ${name}` });
+  return json(201, { token: parts.tokens.mint(user.id, state, Math.floor(parts.now() / 1000) + HOUR) });
+}
+
+function bodyOf(request: RawRequest): unknown {
+  try {
+    return JSON.parse(request.body.toString('utf8'));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,143 @@
+import { request as httpRequest, type RequestOptions } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { ServerCrash } from '../crash.ts';
+import { isMap, parseJson, type Term } from '../http/json.ts';
+
+/** Checks a discovery document's address: the reason why it is invalid, in the server's words, or undefined. */
+export type Discovery = (uri: string) => Promise<string | undefined>;
+
+/** Takes every absolute http(s) address for one that answers; raises ServerCrash for any other, as the real one does. */
+export const acceptDiscovery: Discovery = (uri) => {
+  checkAddress(uri);
+  return Promise.resolve(undefined);
+};
+
+export interface FetchDiscoveryOptions {
+  readonly milliseconds: () => number;
+  /** How long a document may take, in milliseconds; 15,000 on the real server. */
+  readonly timeout: number;
+  readonly lookup?: RequestOptions['lookup'];
+}
+
+const LONGEST_CACHE = 3_600_000;
+
+/**
+ * Fetches a document and then its keys, without redirects; what was found is kept for an hour, or for as long as
+ * `max-age` says if that is less (observed: recordings/configuration_oidc).
+ */
+export function fetchDiscovery(options: FetchDiscoveryOptions): Discovery {
+  const cache = new Map<string, number>();
+  return async (uri) => {
+    checkAddress(uri);
+    if ((cache.get(uri) ?? 0) > options.milliseconds()) return undefined;
+    const document = await fetchJson(uri, options);
+    if ('reason' in document) return document.reason;
+    const keysUri = checkDocument(document.json);
+    if (keysUri === undefined) return ':invalid_document';
+    if (typeof keysUri !== 'string') {
+      if (keysUri === null) return ':invalid_discovery_document_uri';
+      throw new ServerCrash('jwks_uri is no text');
+    }
+    checkAddress(keysUri);
+    const keys = await fetchJson(keysUri, options);
+    if ('reason' in keys) return keys.reason;
+    if (!isMap(keys.json)) return ':invalid_jwks_certificates';
+    cache.set(uri, options.milliseconds() + Math.min(LONGEST_CACHE, document.lifetime, keys.lifetime));
+    return undefined;
+  };
+}
+
+function checkAddress(uri: string): void {
+  if (!/^https?:\/\/[^\s/]+\S*$/.test(uri)) throw new ServerCrash('no http address');
+}
+
+const REQUIRED = ['jwks_uri', 'authorization_endpoint', 'token_endpoint'];
+
+/** The address of the keys; undefined when a required field is missing. Other fields the server takes for granted. */
+function checkDocument(json: Term): Term | undefined {
+  if (!isMap(json)) throw new ServerCrash('a document that is no object');
+  if (!REQUIRED.every((key) => json.has(key))) return undefined;
+  const types = json.get('response_types_supported');
+  if (!Array.isArray(types) || !types.every((type) => typeof type === 'string')) {
+    throw new ServerCrash('no response types');
+  }
+  if (!json.has('userinfo_endpoint')) throw new ServerCrash('no userinfo endpoint');
+  return json.get('jwks_uri');
+}
+
+type Fetched = { readonly json: Term; readonly lifetime: number } | { readonly reason: string };
+
+async function fetchJson(uri: string, options: FetchDiscoveryOptions): Promise<Fetched> {
+  let answer: HttpAnswer;
+  try {
+    answer = await get(uri, options);
+  } catch (error) {
+    return { reason: `%Mint.TransportError{reason: ${transportReason(error)}}` };
+  }
+  if (answer.status < 200 || answer.status > 299) return { reason: `{${answer.status}, ${inspect(answer.body)}}` };
+  try {
+    return { json: parseJson(answer.body), lifetime: lifetimeOf(answer) };
+  } catch (error) {
+    if (!(error instanceof ServerCrash)) throw error;
+    const position = / at ([0-9]+)$/.exec(error.message)?.[1] ?? '0';
+    return { reason: `%Jason.DecodeError{position: ${position}, token: nil, data: ${inspect(answer.body)}}` };
+  }
+}
+
+interface HttpAnswer {
+  readonly status: number;
+  readonly body: string;
+  readonly cacheControl: string;
+  readonly age: string | undefined;
+}
+
+function lifetimeOf({ cacheControl, age }: HttpAnswer): number {
+  const maxAge = Number(/(?<=max-age=)[0-9]+/.exec(cacheControl)?.[0] ?? 0);
+  return maxAge > 0 ? (maxAge - Number(age ?? 0)) * 1000 : LONGEST_CACHE;
+}
+
+function get(uri: string, options: FetchDiscoveryOptions): Promise<HttpAnswer> {
+  return new Promise((resolve, reject) => {
+    const request = uri.startsWith('https:') ? httpsRequest : httpRequest;
+    const lookup = options.lookup === undefined ? {} : { lookup: options.lookup };
+    const call = request(uri, { agent: false, ...lookup }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.on('error', reject);
+      response.on('end', () => {
+        const cacheControl = String(response.headers['cache-control'] ?? '');
+        const body = Buffer.concat(chunks).toString('utf8');
+        resolve({ status: response.statusCode ?? 0, body, cacheControl, age: response.headers.age });
+      });
+    });
+    call.setTimeout(options.timeout, () => call.destroy(Object.assign(new Error('timeout'), { code: 'ETIMEDOUT' })));
+    call.on('error', reject);
+    call.end();
+  });
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOTFOUND: ':nxdomain',
+  EAI_AGAIN: ':nxdomain',
+  ECONNREFUSED: ':econnrefused',
+  ETIMEDOUT: ':timeout',
+  ECONNRESET: ':closed',
+  EHOSTUNREACH: ':ehostunreach',
+  ENETUNREACH: ':enetunreach',
+};
+
+function transportReason(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  return REASONS[code] ?? ':closed';
+}
+
+const LONGEST_PRINT = 4_096;
+
+/** A text as the server's language prints it. */
+function inspect(text: string): string {
+  const shown = [...text].slice(0, LONGEST_PRINT).join('');
+  const escaped = shown.replace(/["\\]|#(?=\{)/g, '\\$&').replace(/[\n\r\t]/g, (char) => ESCAPED[char] ?? char);
+  return shown.length < text.length ? `"${escaped}" <> ...` : `"${escaped}"`;
+}
+
+const ESCAPED: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };

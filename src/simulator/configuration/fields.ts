@@ -1,0 +1,107 @@
+import { ServerCrash } from '../crash.ts';
+import type { Term } from '../http/json.ts';
+import { trim } from '../text.ts';
+import {
+  type AllowedIps,
+  allowedIpsProblems,
+  castAllowedIps,
+  formatAllowedIps,
+  storeAllowedIps,
+} from './allowed-ips.ts';
+import { type Cast, castBoolean, castInteger, castString, castStrings } from './cast.ts';
+import { endpointProblems, nameServerProblems } from './host.ts';
+
+/** A plain field of the configuration, from the sent term to the column. */
+export interface ScalarField {
+  /** What an empty text becomes. */
+  readonly empty: unknown;
+  readonly cast: (term: Term) => Cast<unknown>;
+  /** Messages for a value, sent or stored: every update looks at the whole row. */
+  readonly problems: (value: unknown) => readonly string[];
+  /** What the column holds; raises ServerCrash for what it cannot hold. */
+  readonly store: (value: unknown) => unknown;
+  readonly show: (value: unknown) => unknown;
+}
+
+const same = (value: unknown): unknown => value;
+const none = (): readonly string[] => [];
+
+const boolean: ScalarField = { empty: null, cast: castBoolean, problems: none, store: same, show: same };
+
+function integer(low: bigint, high: bigint, nullable = true): ScalarField {
+  return {
+    empty: null,
+    cast: castInteger,
+    problems: (value) => {
+      if (typeof value !== 'number' && typeof value !== 'bigint') return [];
+      if (BigInt(value) < low) return [`must be greater than or equal to ${low}`];
+      return BigInt(value) > high ? [`must be less than or equal to ${high}`] : [];
+    },
+    store: (value) => {
+      if (value === null && !nullable) throw new ServerCrash('the column is not null');
+      return value;
+    },
+    show: same,
+  };
+}
+
+const LONGEST_TEXT = 255;
+
+function fits(text: string): string {
+  if ([...text].length > LONGEST_TEXT) throw new ServerCrash('the column holds 255 characters');
+  return text;
+}
+
+const endpoint: ScalarField = {
+  empty: null,
+  cast: (term) => {
+    const cast = castString(term);
+    return 'value' in cast && cast.value !== null ? { value: trim(cast.value) } : cast;
+  },
+  problems: (value) => (typeof value === 'string' && value !== '' ? endpointProblems(value) : []),
+  store: (value) => (typeof value === 'string' ? fits(value) : value),
+  show: same,
+};
+
+const nameServers: ScalarField = {
+  empty: [],
+  cast: (term) => {
+    const cast = castStrings(term);
+    if ('message' in cast || cast.value === null) return cast;
+    if (cast.value.includes(null)) throw new ServerCrash('null cannot be trimmed');
+    return { value: cast.value.map((item) => trim(item ?? '')) };
+  },
+  problems: (value) => (Array.isArray(value) ? nameServerProblems(value as string[]) : []),
+  store: (value) => (Array.isArray(value) ? (value as string[]).map(fits) : value),
+  show: same,
+};
+
+const allowedIps: ScalarField = {
+  empty: [],
+  cast: castAllowedIps,
+  problems: (value) => allowedIpsProblems(value as AllowedIps),
+  store: (value) => storeAllowedIps(value as AllowedIps),
+  show: (value) => formatAllowedIps(value as AllowedIps),
+};
+
+/** Every plain field; the provider arrays and the logo are apart. */
+export const SCALARS: Readonly<Record<string, ScalarField>> = {
+  allow_unprivileged_device_configuration: boolean,
+  allow_unprivileged_device_management: boolean,
+  default_client_allowed_ips: allowedIps,
+  default_client_dns: nameServers,
+  default_client_endpoint: endpoint,
+  default_client_mtu: integer(576n, 1500n),
+  default_client_persistent_keepalive: integer(0n, 120n),
+  disable_vpn_on_oidc_error: boolean,
+  local_auth_enabled: boolean,
+  vpn_session_duration: integer(0n, 2_147_483_647n, false),
+};
+
+/** Equal as shown: what counts as "no change". */
+export function sameValue(field: ScalarField, left: unknown, right: unknown): boolean {
+  return printed(field.show(left)) === printed(field.show(right));
+}
+
+const printed = (value: unknown): string =>
+  JSON.stringify(value, (_, item: unknown) => (typeof item === 'bigint' ? `${item}n` : item));

@@ -1,0 +1,53 @@
+import { formatAddress, parseAddress } from '../rules/address.ts';
+
+/** Host names as the server checks them: letters, digits, dot, underscore and hyphen in any order, maybe a port. */
+export function hostProblems(text: string, allowPort: boolean): string[] {
+  const { host, port } = splitPort(text);
+  const problems = /^[a-zA-Z0-9._-]+$/.test(host) ? [] : [`${host} is not a valid FQDN`];
+  if (port === null) return problems;
+  if (!allowPort) return [...problems, 'setting port is not allowed'];
+  return isPort(port) ? problems : [...problems, 'port is not a number between 0 and 65535'];
+}
+
+const isPort = (port: bigint): boolean => port > 0n && port <= 65_535n;
+
+function splitPort(text: string): { host: string; port: bigint | null } {
+  const colon = text.indexOf(':');
+  const port = parseInteger(text.slice(colon + 1));
+  return colon < 0 || port === null ? { host: text, port: null } : { host: text.slice(0, colon), port };
+}
+
+function parseInteger(text: string): bigint | null {
+  return /^[+-]?[0-9]+$/.test(text) ? BigInt(text.replace('+', '')) : null;
+}
+
+/** Messages for an endpoint that is neither an address (with a port or without) nor a host name. */
+export function endpointProblems(text: string): string[] {
+  if (isAddressAndPort(text)) return [];
+  const problems = hostProblems(text, true);
+  return problems.length === 0 ? [] : [...problems, 'must be one of: Elixir.FzHttp.Types.IPPort, string'];
+}
+
+function isAddressAndPort(text: string): boolean {
+  if (parseAddress(text) !== undefined) return true;
+  const match = /^(?:\[([^\]]*)\]|([^:]*)):([^:]*)$/.exec(text);
+  const port = parseInteger(match?.[3] ?? '');
+  return port !== null && isPort(port) && parseAddress(match?.[1] ?? match?.[2] ?? '') !== undefined;
+}
+
+/** Messages for a list of name servers: addresses or host names, each only once (addresses compared as numbers). */
+export function nameServerProblems(items: readonly string[]): string[] {
+  const seen = new Set<string>();
+  const problems: string[] = [];
+  let mismatch = false;
+  for (const item of items) {
+    const address = parseAddress(item);
+    const found = address === undefined && item !== '' ? hostProblems(item, false) : [];
+    mismatch ||= found.length > 0;
+    const key = address === undefined ? item : `ip ${formatAddress(address)}`;
+    if (found.length === 0 && seen.has(key)) found.push('should not contain duplicates');
+    seen.add(key);
+    problems.push(...found);
+  }
+  return [...new Set(problems), ...(mismatch ? ['must be one of: Elixir.FzHttp.Types.IP, string'] : [])];
+}

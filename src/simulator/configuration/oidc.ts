@@ -1,0 +1,38 @@
+import { castBoolean, castString } from './cast.ts';
+import type { Discovery } from './discovery.ts';
+import { Messages, type ProviderKind, RESERVED } from './provider.ts';
+import { uriProblem } from './uri.ts';
+
+const required = { cast: castString, required: true } as const;
+
+/** OpenID Connect providers (observed: recordings/configuration_oidc). */
+export function openidConnect(discovery: Discovery): ProviderKind {
+  return {
+    fields: {
+      auto_create_users: { cast: castBoolean, required: true },
+      client_id: required,
+      client_secret: required,
+      discovery_document_uri: required,
+      id: required,
+      label: required,
+      redirect_uri: { cast: castString },
+      response_type: { ...required, default: 'code' },
+      scope: { ...required, default: 'openid email profile' },
+    },
+    check: async (provider) => {
+      const messages = new Messages();
+      const { id, discovery_document_uri: uri, redirect_uri: redirect, response_type: type, scope } = provider;
+      if (RESERVED.has(id)) messages.add('id', 'is reserved');
+      if (typeof uri === 'string') {
+        const reason = await discovery(uri);
+        if (reason !== undefined) messages.add('discovery_document_uri', `is invalid. Reason: ${reason}`);
+      }
+      if (typeof redirect === 'string') messages.add('redirect_uri', uriProblem(redirect));
+      if (typeof type === 'string' && type !== 'code') messages.add('response_type', 'is invalid');
+      for (const word of ['openid', 'email']) {
+        if (typeof scope === 'string' && !scope.includes(word)) messages.add('scope', `must include ${word} scope`);
+      }
+      return messages.byField;
+    },
+  };
+}

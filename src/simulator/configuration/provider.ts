@@ -1,0 +1,83 @@
+import type { Term, TermMap } from '../http/json.ts';
+import { isMap } from '../http/json.ts';
+import type { FieldErrors } from '../http/response.ts';
+import { BLANK, type Cast, INVALID, isBlank } from './cast.ts';
+
+/** One provider as stored and shown. */
+export type Provider = Readonly<Record<string, unknown>>;
+
+export interface ProviderField {
+  readonly cast: (term: Term) => Cast<unknown>;
+  /** What an absent or empty field becomes. */
+  readonly default?: unknown;
+  readonly required?: boolean;
+}
+
+/** A kind of provider: its fields, and what is checked beyond their types. */
+export interface ProviderKind {
+  readonly fields: Readonly<Record<string, ProviderField>>;
+  /** Messages by field, newest first as the server shows them; called with the fields that have a value. */
+  readonly check: (provider: Provider) => Promise<Readonly<Record<string, readonly string[]>>>;
+}
+
+export type ProvidersCast =
+  | { readonly providers: readonly Provider[] }
+  | { readonly errors: readonly FieldErrors[] | readonly string[] };
+
+/** Reads the sent array (or an object with numbered keys) into providers; each stands on its own, nothing is merged. */
+export async function castProviders(kind: ProviderKind, term: Term): Promise<ProvidersCast> {
+  const items = listOf(term);
+  if (items === undefined) return { errors: [INVALID.message] };
+  const results: { provider: Provider; errors: FieldErrors }[] = [];
+  for (const item of items) results.push(await castProvider(kind, item));
+  if (results.every(({ errors }) => Object.keys(errors).length === 0)) {
+    return { providers: results.map(({ provider }) => provider) };
+  }
+  return { errors: results.map(({ errors }) => errors) };
+}
+
+function listOf(term: Term): TermMap[] | undefined {
+  const items: readonly Term[] | undefined = isMap(term) ? numbered(term) : Array.isArray(term) ? term : undefined;
+  if (items === undefined || !items.every(isMap)) return undefined;
+  return items.filter(isMap);
+}
+
+function numbered(map: TermMap): Term[] {
+  const entries = [...map].sort(([a], [b]) => Number(a) - Number(b) || (a < b ? -1 : 1));
+  return entries.map(([, value]) => value);
+}
+
+async function castProvider(kind: ProviderKind, sent: TermMap): Promise<{ provider: Provider; errors: FieldErrors }> {
+  const provider: Record<string, unknown> = {};
+  const errors: Record<string, readonly string[]> = {};
+  for (const [name, field] of Object.entries(kind.fields)) {
+    const fallback = field.default ?? null;
+    const term = sent.get(name);
+    const cast = term === undefined || term === '' ? { value: fallback } : field.cast(term);
+    if ('message' in cast) errors[name] = [cast.message];
+    provider[name] = 'message' in cast ? fallback : cast.value;
+    if (field.required === true && isBlank(provider[name])) {
+      errors[name] ??= [BLANK];
+      provider[name] = null;
+    }
+  }
+  for (const [name, messages] of Object.entries(await kind.check(provider))) {
+    errors[name] = [...messages, ...(errors[name] ?? [])];
+  }
+  return { provider, errors: sortKeys(errors) };
+}
+
+export function sortKeys<T>(record: Readonly<Record<string, T>>): Record<string, T> {
+  return Object.fromEntries(Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** Collects messages by field, the newest in front. */
+export class Messages {
+  readonly byField: Record<string, string[]> = {};
+
+  add(field: string, message: string | undefined): void {
+    if (message !== undefined) this.byField[field] = [message, ...(this.byField[field] ?? [])];
+  }
+}
+
+export const RESERVED: ReadonlySet<unknown> = new Set(['identity', 'saml', 'magic_link']);

@@ -1,0 +1,124 @@
+import { appendFileSync, closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { type ConfigurationStore, readConfiguration, showConfiguration } from './configuration/store.ts';
+import { castInet, storeInet } from './rules/inet.ts';
+import { storePorts } from './rules/ports.ts';
+import { makeRow, type RuleRow, type StoredRule, showRow } from './rules/rule.ts';
+import type { RuleStore } from './rules/store.ts';
+import type { StoredUser, UserStore } from './users.ts';
+
+/** One line of the file: a row as the API shows it, or the id of one that went. */
+type Line =
+  | { readonly rule: StoredRule }
+  | { readonly deleted_rule: string }
+  | { readonly user: StoredUser }
+  | { readonly deleted_user: string }
+  | { readonly configuration: Readonly<Record<string, unknown>> };
+
+export interface DataFileStores {
+  readonly rules: RuleStore;
+  readonly users: UserStore;
+  readonly configuration: ConfigurationStore;
+}
+
+/** How many lines may be out of date before the file is written anew. */
+const SLACK = 1_000;
+
+/**
+ * Keeps the tables in a file: reads it, then appends a line for each change. When too much of it is out of date it is
+ * written anew beside and renamed into place. A last line that was cut off is left out; any other damage throws.
+ */
+export class DataFile {
+  private readonly path: string;
+  private readonly stores: DataFileStores;
+  private descriptor = -1;
+  private lines = 0;
+
+  constructor(path: string, stores: DataFileStores) {
+    this.path = path;
+    this.stores = stores;
+    this.read();
+    this.compact();
+    stores.rules.listen({
+      inserted: (row) => this.append({ rule: showRow(row) }),
+      updated: (row) => this.append({ rule: showRow(row) }),
+      deleted: (row) => this.append({ deleted_rule: row.id }),
+    });
+    stores.users.listen({
+      stored: (user) => this.append({ user }),
+      deleting: (id) => this.append({ deleted_user: id }),
+    });
+    stores.configuration.listen((row) => this.append({ configuration: showConfiguration(row) }));
+  }
+
+  close(): void {
+    if (this.descriptor >= 0) closeSync(this.descriptor);
+    this.descriptor = -1;
+  }
+
+  private append(line: Line): void {
+    if (this.descriptor < 0) return;
+    appendFileSync(this.descriptor, `${JSON.stringify(line)}\n`);
+    this.lines++;
+    if (this.lines > 2 * this.stores.rules.size + SLACK) this.compact();
+  }
+
+  private compact(): void {
+    this.close();
+    const beside = `${this.path}.new`;
+    const descriptor = openSync(beside, 'w', 0o600);
+    const lines: Line[] = [{ configuration: showConfiguration(this.stores.configuration.row) }];
+    for (const user of this.stores.users.all()) lines.push({ user });
+    for (const row of this.stores.rules.rows()) lines.push({ rule: showRow(row) });
+    writeFileSync(descriptor, lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+    fsyncSync(descriptor);
+    closeSync(descriptor);
+    renameSync(beside, this.path);
+    this.descriptor = openSync(this.path, 'a', 0o600);
+    this.lines = lines.length;
+  }
+
+  private read(): void {
+    let text: string;
+    try {
+      text = readFileSync(this.path, 'utf8');
+    } catch (error) {
+      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return;
+      throw error;
+    }
+    const lines = text.split('\n');
+    // What follows the last line break was cut off while it was written.
+    for (const [index, line] of lines.slice(0, -1).entries()) {
+      try {
+        this.load(JSON.parse(line) as Line);
+      } catch {
+        throw new Error(`${this.path}:${index + 1}: not a line of a simulator's data file`);
+      }
+    }
+  }
+
+  private load(line: Line): void {
+    const { rules, users, configuration } = this.stores;
+    if ('rule' in line) rules.load(rowOf(line.rule));
+    else if ('deleted_rule' in line) {
+      const row = rules.get(line.deleted_rule);
+      if (row !== undefined) rules.drop(row);
+    } else if ('user' in line) users.put(line.user);
+    else if ('deleted_user' in line) users.delete(line.deleted_user);
+    else configuration.load(readConfiguration(line.configuration));
+  }
+}
+
+function rowOf(stored: StoredRule): RuleRow {
+  const destination = castInet(stored.destination);
+  const range = stored.port_range === null ? null : storePorts(stored.port_range);
+  if (destination === undefined || range === undefined) throw new Error('not a rule');
+  return makeRow({
+    id: stored.id,
+    action: stored.action,
+    destination: storeInet(destination),
+    ports: range === null || stored.port_type === null ? null : { type: stored.port_type, range },
+    userId: stored.user_id,
+    insertedAt: stored.inserted_at,
+    updatedAt: stored.updated_at,
+  });
+}

@@ -1,0 +1,72 @@
+import { OverlapIndex } from '../rules/overlap.ts';
+import type { RuleRow } from '../rules/rule.ts';
+import type { FilterElement } from './element.ts';
+
+/** The kernel refused a change; the real server's packet filter crashes on it. */
+export class FilterError extends Error {}
+
+/**
+ * The sets of the kernel's table, in memory, and what the kernel refuses: an element that is not there, one that
+ * overlaps another of its set, a set that is not there. An element that is there already is taken
+ * (observed: recordings/packet_filter_crash, packet_filter_users).
+ */
+export class FilterTable {
+  private readonly held = new Map<string, FilterElement>();
+  private users = new Set<string>();
+  private overlaps = new OverlapIndex();
+
+  /** Empties the table; every user has its sets again. */
+  reset(userIds: Iterable<string>): void {
+    this.held.clear();
+    this.users = new Set(userIds);
+    this.overlaps = new OverlapIndex();
+  }
+
+  elements(): IterableIterator<FilterElement> {
+    return this.held.values();
+  }
+
+  addUser(userId: string): void {
+    this.users.add(userId);
+  }
+
+  /** The user's sets go, with what they hold. */
+  deleteUser(userId: string): void {
+    this.users.delete(userId);
+    for (const [key, element] of this.held) if (element.user === userId) this.take(key, element);
+  }
+
+  add(element: FilterElement): void {
+    this.checkSet(element);
+    const key = keyOf(element);
+    if (this.held.has(key)) return;
+    if (this.overlaps.conflicts(candidateOf(element))) throw new FilterError('interval overlaps with an existing one');
+    this.overlaps.add(candidateOf(element));
+    this.held.set(key, element);
+  }
+
+  delete(element: FilterElement): void {
+    this.checkSet(element);
+    const key = keyOf(element);
+    if (!this.held.has(key)) throw new FilterError('element does not exist');
+    this.take(key, element);
+  }
+
+  private take(key: string, element: FilterElement): void {
+    this.held.delete(key);
+    this.overlaps.delete(candidateOf(element));
+  }
+
+  private checkSet({ user }: FilterElement): void {
+    if (user !== null && !this.users.has(user)) throw new FilterError('No such file or directory');
+  }
+}
+
+function keyOf({ user, action, network, ports }: FilterElement): string {
+  const span = ports === null ? '-' : `${ports.type} ${ports.range.low} ${ports.range.high}`;
+  return `${user ?? '-'} ${action} ${network.family} ${network.bits} ${span}`;
+}
+
+function candidateOf(element: FilterElement): Pick<RuleRow, 'action' | 'network' | 'ports' | 'userId'> {
+  return { ...element, userId: element.user };
+}

@@ -1,0 +1,169 @@
+import { elementOf, type FilterElement } from './filter/element.ts';
+import type { PacketFilter } from './filter/filter.ts';
+import { verdictOf } from './filter/verdict.ts';
+import { NftTable, type NftTableOptions } from './nft.ts';
+import type { FilteredServer } from './server.ts';
+
+/** Where the filter is and how fast it follows. */
+export interface NftFilterOptions extends NftTableOptions {
+  /** Changes a second; undefined: as fast as nft goes, about 100 to 200. */
+  readonly rate?: number;
+}
+
+type Job =
+  | { readonly type: 'insert' | 'delete'; readonly element: FilterElement }
+  | { readonly type: 'delete-user'; readonly userId: string };
+
+const notifierTimeoutMs = 5000;
+const crashWindowMs = 5000;
+const crashLimit = 4;
+
+/**
+ * A packet filter in a real kernel that follows the rules table as the real server's does: one nft call for each change,
+ * serially; an error of nft crashes it, and it deletes the table and builds it from the database; changes that arrive
+ * while a rebuild takes longer than 5 s are lost but for the first; four crashes within 5 s end the server
+ * (observed: recordings/packet_filter_crash, packet_filter_crash_loop, packet_filter_rebuild, packet_filter_boot).
+ */
+export function nftFilter(options: NftFilterOptions, server: FilteredServer): PacketFilter {
+  const worker = new Worker(options, server);
+  worker.start();
+  return {
+    inserted: (row) => worker.enqueue({ type: 'insert', element: elementOf(row) }),
+    deleted: (row) => worker.enqueue({ type: 'delete', element: elementOf(row) }),
+    userDeleted: (userId) => worker.enqueue({ type: 'delete-user', userId }),
+    view: {
+      verdict: (packet) => verdictOf(worker.held.values(), packet),
+      elements: () => [...worker.held.values()],
+      state: () => worker.state(),
+    },
+    close: () => worker.close(),
+  };
+}
+
+class Worker {
+  readonly held = new Map<string, FilterElement>();
+  private readonly options: NftFilterOptions;
+  private readonly server: FilteredServer;
+  private readonly table: NftTable;
+  private queue: Job[] = [];
+  /** Arrived during a rebuild: the first of them waits inside the filter, the others in the notifier. */
+  private kept: Job[] = [];
+  private lost: string[] = [];
+  private crashes: number[] = [];
+  private notifier: NodeJS.Timeout | null = null;
+  private rebuilding = false;
+  private working = false;
+  private closed = false;
+
+  constructor(options: NftFilterOptions, server: FilteredServer) {
+    this.options = options;
+    this.server = server;
+    this.table = new NftTable(options);
+  }
+
+  start(): void {
+    this.working = true;
+    this.runUntilIdle(() => this.rebuild());
+  }
+
+  close(): void {
+    this.closed = true;
+    if (this.notifier !== null) clearTimeout(this.notifier);
+  }
+
+  state(): { pending: number; rebuilding: boolean; crashes: number; lost: readonly string[] } {
+    const pending = this.queue.length + this.kept.length + (this.working && !this.rebuilding ? 1 : 0);
+    return { pending, rebuilding: this.rebuilding, crashes: this.crashes.length, lost: [...this.lost] };
+  }
+
+  enqueue(job: Job): void {
+    this.queue.push(job);
+    if (this.rebuilding && this.notifier === null) {
+      this.notifier = setTimeout(() => this.notifierTimesOut(), notifierTimeoutMs);
+    }
+    if (this.working) return;
+    this.working = true;
+    this.runUntilIdle(async () => {});
+  }
+
+  /** The notifier's call was not answered in time: that call stays with the filter, all that waited behind it is gone. */
+  private notifierTimesOut(): void {
+    this.notifier = null;
+    const [first, ...others] = this.queue;
+    if (first !== undefined) this.kept.push(first);
+    for (const job of others) if (job.type === 'insert') this.lost.push(job.element.rule);
+    this.queue = [];
+  }
+
+  private runUntilIdle(first: () => Promise<void>): void {
+    first()
+      .then(() => this.drain())
+      .catch((error: unknown) => this.server.exit(error instanceof Error ? error.message : String(error)))
+      .finally(() => {
+        this.working = false;
+      });
+  }
+
+  private async drain(): Promise<void> {
+    for (let job = this.queue.shift(); job !== undefined && !this.closed; job = this.queue.shift()) {
+      const next = this.due();
+      if (!(await this.carryOut(job))) await this.crash();
+      await next;
+    }
+  }
+
+  private async carryOut(job: Job): Promise<boolean> {
+    if (job.type === 'delete-user') return await this.table.deleteUser(job.userId);
+    const { element } = job;
+    const key = keyOf(element);
+    if (job.type === 'delete') {
+      const done = await this.table.delete(element);
+      if (done) this.held.delete(key);
+      return done;
+    }
+    if (element.user !== null) await this.table.addUser(element.user);
+    const done = await this.table.add(element);
+    if (done) this.held.set(key, element);
+    return done;
+  }
+
+  private async crash(): Promise<void> {
+    const now = performance.now();
+    this.crashes.push(now);
+    this.queue = [];
+    const recent = this.crashes.filter((time) => now - time < crashWindowMs);
+    if (recent.length >= crashLimit) {
+      this.closed = true;
+      this.server.exit('the packet filter crashed four times within 5 s');
+      return;
+    }
+    await this.rebuild();
+  }
+
+  private async rebuild(): Promise<void> {
+    this.rebuilding = true;
+    this.held.clear();
+    const rows = [...this.server.rows()];
+    await this.table.reset([...this.server.userIds()]);
+    for (const row of rows) {
+      if (this.closed) return;
+      const next = this.due();
+      await this.carryOut({ type: 'insert', element: elementOf(row) });
+      await next;
+    }
+    if (this.notifier !== null) clearTimeout(this.notifier);
+    this.notifier = null;
+    this.queue = [...this.kept, ...this.queue];
+    this.kept = [];
+    this.rebuilding = false;
+  }
+
+  private due(): Promise<void> {
+    const { rate } = this.options;
+    return rate === undefined ? Promise.resolve() : new Promise((resolve) => setTimeout(resolve, 1000 / rate).unref());
+  }
+}
+
+function keyOf({ user, action, network, ports }: FilterElement): string {
+  return JSON.stringify([user, action, network, ports]);
+}

@@ -1,0 +1,174 @@
+import { spawn } from 'node:child_process';
+import { type FilterElement, formatNetwork } from './filter/element.ts';
+
+/** Where the simulator keeps a real packet filter, as the real server does. */
+export interface NftTableOptions {
+  /** Path of the network namespace that stands for the server's, such as `/run/netns/NAME`. */
+  readonly netns: string;
+  /** Name of the interface that clients' packets come in on. */
+  readonly interfaceName?: string;
+  /** Addresses of devices, by user id. */
+  readonly devices?: ReadonlyMap<string, readonly string[]>;
+}
+
+/** Whether nft did it. False: it answered with an error, on which the real server's packet filter crashes. */
+type Done = Promise<boolean>;
+
+/**
+ * The table `inet firezone` in a real kernel: the same sets, chains and rules as the real server makes
+ * (observed: recordings/packet_filter_sets, nft_table), one nft process for each change.
+ */
+export class NftTable {
+  private readonly options: NftTableOptions;
+  private readonly known = new Set<string>();
+
+  constructor(options: NftTableOptions) {
+    this.options = options;
+  }
+
+  /** Deletes the table and makes it anew, empty, with a chain for each user. */
+  async reset(userIds: readonly string[]): Promise<void> {
+    await this.run('table inet firezone\ndelete table inet firezone\n');
+    this.known.clear();
+    const made = await this.run(`${this.base()}\n`);
+    if (!made) throw new Error(`nft could not make the table inet firezone in ${this.options.netns}`);
+    for (const userId of userIds) await this.addUser(userId);
+  }
+
+  async addUser(userId: string): Done {
+    if (this.known.has(userId)) return true;
+    this.known.add(userId);
+    return await this.run(this.userScript(userId));
+  }
+
+  /** Removes a user's jumps, chain and sets: what the real server does before it hears of the user's rules. */
+  async deleteUser(userId: string): Done {
+    if (!this.known.delete(userId)) return true;
+    const others = [...this.known];
+    const sets = [...setNames(`user${userId}_`), ...deviceSets(userId)];
+    const jumps = others.flatMap((id) => this.jumps(id)).map((jump) => `add rule inet firezone forward ${jump}`);
+    return await this.run(
+      [
+        'flush chain inet firezone forward',
+        ...jumps,
+        ...this.verdicts('').map((verdict) => `add rule inet firezone forward ${verdict}`),
+        `flush chain inet firezone user${userId}`,
+        `delete chain inet firezone user${userId}`,
+        ...sets.map((name) => `delete set inet firezone ${name}`),
+      ].join('\n'),
+    );
+  }
+
+  add(element: FilterElement): Done {
+    return this.run(`add element inet firezone ${setOf(element)} { ${textOf(element)} }`);
+  }
+
+  delete(element: FilterElement): Done {
+    return this.run(`delete element inet firezone ${setOf(element)} { ${textOf(element)} }`);
+  }
+
+  private base(): string {
+    const rules = this.verdicts('');
+    return [
+      'table inet firezone {',
+      ...setDeclarations(''),
+      'chain forward { type filter hook forward priority 0; policy accept;',
+      ...rules,
+      '}',
+      '}',
+    ].join('\n');
+  }
+
+  private userScript(userId: string): string {
+    const devices = this.options.devices?.get(userId) ?? [];
+    const elements = (v6: boolean): string => {
+      const found = devices.filter((address) => address.includes(':') === v6);
+      return found.length === 0 ? '' : `elements = { ${found.join(', ')} };`;
+    };
+    return [
+      'table inet firezone {',
+      ...setDeclarations(`user${userId}_`),
+      `set user${userId}_ip_devices { type ipv4_addr; flags interval; ${elements(false)} }`,
+      `set user${userId}_ip6_devices { type ipv6_addr; flags interval; ${elements(true)} }`,
+      `chain user${userId} {`,
+      ...this.verdicts(`user${userId}_`),
+      '}',
+      '}',
+      ...this.jumps(userId)
+        .toReversed()
+        .map((jump) => `insert rule inet firezone forward ${jump}`),
+      '',
+    ].join('\n');
+  }
+
+  private jumps(userId: string): readonly string[] {
+    return ['ip6', 'ip'].map((family) => `${family} saddr @user${userId}_${family}_devices jump user${userId}`);
+  }
+
+  /** Ports before none, accept before drop, IPv6 before IPv4. */
+  private verdicts(prefix: string): readonly string[] {
+    const incoming = `iifname "${this.options.interfaceName ?? 'wg-firezone'}"`;
+    return ['_layer4', ''].flatMap((suffix) =>
+      ['ip6', 'ip'].flatMap((family) =>
+        ['accept', 'drop'].map((action) => {
+          const key = suffix === '' ? `${family} daddr` : `${family} daddr . meta l4proto . th dport`;
+          return `${key} @${prefix}${family}_${action}${suffix} ${incoming} ${action}`;
+        }),
+      ),
+    );
+  }
+
+  private run(script: string): Done {
+    return runIn(this.options.netns, script);
+  }
+}
+
+function setNames(prefix: string): readonly string[] {
+  return ['', '_layer4'].flatMap((suffix) =>
+    ['ip', 'ip6'].flatMap((family) => ['drop', 'accept'].map((action) => `${prefix}${family}_${action}${suffix}`)),
+  );
+}
+
+function deviceSets(userId: string): readonly string[] {
+  return ['ip', 'ip6'].map((family) => `user${userId}_${family}_devices`);
+}
+
+function setDeclarations(prefix: string): readonly string[] {
+  return setNames(prefix).map((name) => {
+    const address = name.includes('ip6_') ? 'ipv6_addr' : 'ipv4_addr';
+    const type = name.endsWith('_layer4') ? `${address} . inet_proto . inet_service` : address;
+    return `set ${name} { type ${type}; flags interval; }`;
+  });
+}
+
+function setOf({ user, network, action, ports }: FilterElement): string {
+  const scope = user === null ? '' : `user${user}_`;
+  return `${scope}${network.family === 4 ? 'ip' : 'ip6'}_${action}${ports === null ? '' : '_layer4'}`;
+}
+
+function textOf({ network, ports }: FilterElement): string {
+  const address = formatNetwork(network);
+  return ports === null ? address : `${address} . ${ports.type} . ${ports.range.low}-${ports.range.high}`;
+}
+
+/** Feeds a script to nft in a namespace; rejects only when nft cannot be started at all. */
+function runIn(netns: string, script: string): Done {
+  return new Promise((resolve, reject) => {
+    const env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' };
+    const child = spawn('nsenter', [`--net=${netns}`, '--', 'nft', '-f', '-'], {
+      env,
+      stdio: ['pipe', 'ignore', 'pipe'],
+    });
+    let said = '';
+    child.stderr.on('data', (chunk: Buffer) => {
+      said += chunk.toString();
+    });
+    child.on('error', reject);
+    child.stdin.on('error', () => {});
+    child.stdin.end(script);
+    child.on('close', (code) => {
+      if (code === 0 || !said.startsWith('nsenter:')) resolve(code === 0);
+      else reject(new Error(`the network namespace ${netns} cannot be used: ${said.trim()}`));
+    });
+  });
+}

@@ -1,0 +1,66 @@
+import { createHash } from 'node:crypto';
+import { createApiClient } from '../../../src/adapters/api/client.ts';
+import { systemClock } from '../../../src/adapters/clock.ts';
+import { nftEnforcement } from '../../../src/adapters/enforcement/nft.ts';
+import { defaultApplyLimits } from '../../../src/apply/context.ts';
+import { defaultLimits } from '../../../src/desired/context.ts';
+import { profileNamed } from '../../../src/model/profile.ts';
+import { fail } from '../../../src/model/result.ts';
+import { wholeScope } from '../../../src/model/state.ts';
+import { emptyMemory, type PassDependencies } from '../../../src/pass.ts';
+import { defaultPlanOptions } from '../../../src/plan/input.ts';
+import type { Source } from '../../../src/ports.ts';
+import { pathOf } from './namespace.ts';
+import { type KernelServer, token } from './server.ts';
+
+const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+/** Manifests that drop these destinations for everyone. */
+export function dropsOf(destinations: readonly string[]): Source {
+  const text = destinations
+    .map((destination, index) =>
+      JSON.stringify({
+        apiVersion: 'firezone/v0',
+        kind: 'Rule',
+        metadata: { name: `drop-${index}` },
+        spec: { action: 'drop', destination },
+      }),
+    )
+    .join('\n---\n');
+  const bytes = Buffer.from(`${text}\n`);
+  const hash = createHash('sha256').update(bytes).digest('hex');
+  const content = { revision: hash, files: [{ path: 'rules.yaml', bytes, hash }] };
+  return { description: 'test', read: async () => ({ content, problems: [] }) };
+}
+
+/** What one pass over these manifests needs, with a look at the namespace's kernel. */
+export function passOver(
+  source: Source,
+  server: KernelServer,
+  netns: string,
+  { repair, waitMs }: { readonly repair: boolean; readonly waitMs: number | null },
+): { readonly pass: PassDependencies; readonly close: () => Promise<void> } {
+  const api = createApiClient({ baseUrl: server.simulator.url, token: () => token, allowHttp: false });
+  if (!api.ok) throw new Error(api.error);
+  const pass: PassDependencies = {
+    source,
+    api: api.value,
+    clock: systemClock,
+    logger: silent,
+    journal: null,
+    desired: {
+      profile: profileNamed('firezone-0.7'),
+      scope: wholeScope,
+      limits: defaultLimits,
+      values: null,
+      resolveSecret: () => fail('no secrets here'),
+    },
+    base: null,
+    options: { ...defaultPlanOptions, allowEmpty: true },
+    limits: defaultApplyLimits,
+    memory: emptyMemory,
+    stop: new AbortController().signal,
+    enforcement: { kernel: nftEnforcement({ netns: pathOf(netns), timeoutMs: 10_000 }), repair, waitMs },
+  };
+  return { pass, close: () => api.value.close() };
+}

@@ -1,0 +1,71 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { nftEnforcement } from '../../../src/adapters/enforcement/nft.ts';
+import { type EnforcementReport, ruleNames } from '../../../src/enforcement/report.ts';
+import { decodeRules } from '../../../src/live/decode.ts';
+import type { DesiredRule, LiveRule } from '../../../src/model/rule.ts';
+import { nftFilter } from '../../../src/simulator/nft-filter.ts';
+import { type Simulator, startSimulator } from '../../../src/simulator/server.ts';
+import { pathOf } from './namespace.ts';
+
+export const alice = 'a1520c4b-adc3-4574-932a-94461cf85c07';
+export const bob = 'b9692cfa-f429-4ea6-947f-ad22d40fd18b';
+export const token = 'enforcement-test-token';
+
+export interface KernelServerOptions {
+  readonly rate?: number;
+  readonly devices?: ReadonlyMap<string, readonly string[]>;
+}
+
+/** A simulator whose packet filter is the real table of a namespace, and the check of that table. */
+export interface KernelServer {
+  readonly simulator: Simulator;
+  readonly live: () => Promise<readonly LiveRule[]>;
+  readonly check: (desired?: readonly DesiredRule[]) => Promise<EnforcementReport>;
+  readonly call: (method: string, path: string, body?: unknown) => Promise<Response>;
+  /** Waits until the filter has carried out all that it was told. */
+  readonly settled: () => Promise<void>;
+}
+
+/** Starts it, with the users alice and bob. */
+export async function startKernelServer(netns: string, options: KernelServerOptions = {}): Promise<KernelServer> {
+  const simulator = await startSimulator({
+    token,
+    users: [
+      { name: 'alice', id: alice },
+      { name: 'bob', id: bob },
+    ],
+    packetFilter: (server) => nftFilter({ netns: pathOf(netns), ...options }, server),
+  });
+  const enforcement = nftEnforcement({ netns: pathOf(netns), timeoutMs: 10_000 });
+  const call = (method: string, path: string, body?: unknown): Promise<Response> =>
+    fetch(`${simulator.url}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, accept: 'application/json', 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+  const live = async (): Promise<readonly LiveRule[]> => {
+    const rules = decodeRules(await (await call('GET', '/v0/rules')).json());
+    if (!rules.ok) throw new Error(rules.error);
+    return rules.value;
+  };
+  return {
+    simulator,
+    live,
+    call,
+    check: async (desired = []) => enforcement.check(await live(), ruleNames(desired), new AbortController().signal),
+    settled: () =>
+      until(() => {
+        const { pending, rebuilding } = simulator.filter.state();
+        return pending === 0 && !rebuilding;
+      }),
+  };
+}
+
+/** Waits for a condition, at most 20 s. */
+export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  const end = performance.now() + 20_000;
+  while (!(await condition())) {
+    if (performance.now() > end) throw new Error('the condition did not come true within 20 s');
+    await wait(10);
+  }
+}

@@ -1,0 +1,138 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { intersectIntervals, intervalsOf, subtractIntervals, unionIntervals } from '../../src/policy/intervals.ts';
+import {
+  intersectRegions,
+  outsideRegion,
+  type Region,
+  regionSize,
+  sameRegions,
+  subtractRegions,
+  unionRegions,
+  witnessOf,
+} from '../../src/policy/region.ts';
+import { networksOf } from '../../src/policy/render.ts';
+import { runs } from '../property/runs.ts';
+
+/** 12 addresses and 6 ports; a region is drawn as the cells it holds. */
+const cell = fc.tuple(fc.nat({ max: 11 }), fc.nat({ max: 5 })).map(([address, port]) => address * 6 + port);
+const cellSet = fc.array(cell, { maxLength: 40 }).map((cells) => new Set(cells));
+
+function regionOfCells(cells: ReadonlySet<number>): Region {
+  let region: Region = [];
+  for (const one of cells) {
+    const address = BigInt(Math.floor(one / 6));
+    region = unionRegions(region, [{ first: address, last: address, ports: [{ low: one % 6, high: one % 6 }] }]);
+  }
+  return region;
+}
+
+function cellsOfRegion(region: Region): number[] {
+  const cells: number[] = [];
+  for (const { first, last, ports } of region) {
+    for (let address = first; address <= last; address++) {
+      for (const { low, high } of ports) for (let p = low; p <= high; p++) cells.push(Number(address) * 6 + p);
+    }
+  }
+  return cells.sort((a, b) => a - b);
+}
+
+function sorted(cells: Iterable<number>): number[] {
+  return [...cells].sort((a, b) => a - b);
+}
+
+describe('Region', () => {
+  it('unites, intersects and subtracts as sets do', () => {
+    fc.assert(
+      fc.property(cellSet, cellSet, (a, b) => {
+        const [x, y] = [regionOfCells(a), regionOfCells(b)];
+        expect(cellsOfRegion(unionRegions(x, y))).toEqual(sorted(new Set([...a, ...b])));
+        expect(cellsOfRegion(intersectRegions(x, y))).toEqual(sorted([...a].filter((one) => b.has(one))));
+        expect(cellsOfRegion(subtractRegions(x, y))).toEqual(sorted([...a].filter((one) => !b.has(one))));
+      }),
+      { numRuns: runs(5000) },
+    );
+  });
+
+  it('is canonical: equal sets are equal lists, with the size and a member of the set', () => {
+    fc.assert(
+      fc.property(cellSet, cellSet, (a, b) => {
+        const whole = regionOfCells(new Set([...a, ...b]));
+        const again = unionRegions(subtractRegions(regionOfCells(a), regionOfCells(b)), regionOfCells(b));
+        expect(again).toEqual(whole);
+        expect(sameRegions(again, whole)).toBe(true);
+        expect(sameRegions(regionOfCells(a), regionOfCells(b))).toBe(sorted(a).join() === sorted(b).join());
+        expect(regionSize(whole)).toBe(BigInt(new Set([...a, ...b]).size));
+        const witness = witnessOf(whole);
+        const first = sorted(new Set([...a, ...b]))[0];
+        expect(witness === null ? undefined : Number(witness.address) * 6 + witness.port).toBe(first);
+      }),
+      { numRuns: runs(5000) },
+    );
+  });
+
+  it('leaves out addresses', () => {
+    const addresses = fc.array(fc.nat({ max: 11 }));
+    fc.assert(
+      fc.property(cellSet, addresses, (cells, out) => {
+        const intervals = intervalsOf(out.map(hostInterval));
+        const kept = [...cells].filter((one) => !out.includes(Math.floor(one / 6)));
+        expect(cellsOfRegion(outsideRegion(regionOfCells(cells), intervals))).toEqual(sorted(kept));
+      }),
+      { numRuns: runs(5000) },
+    );
+  });
+});
+
+describe('Intervals', () => {
+  it('unite, intersect and subtract as sets do, and stay maximal', () => {
+    const addresses = fc.array(fc.nat({ max: 20 }));
+    fc.assert(
+      fc.property(addresses, addresses, (a, b) => {
+        const [x, y] = [intervalsOf(a.map(hostInterval)), intervalsOf(b.map(hostInterval))];
+        const expand = (list: typeof x): number[] =>
+          list.flatMap(({ first, last }) =>
+            Array.from({ length: Number(last - first) + 1 }, (_, i) => Number(first) + i),
+          );
+        expect(expand(unionIntervals(x, y))).toEqual(sorted(new Set([...a, ...b])));
+        expect(expand(intersectIntervals(x, y))).toEqual(sorted(new Set(a.filter((one) => b.includes(one)))));
+        expect(expand(subtractIntervals(x, y))).toEqual(sorted(new Set(a.filter((one) => !b.includes(one)))));
+        for (const list of [unionIntervals(x, y), intersectIntervals(x, y), subtractIntervals(x, y)]) {
+          for (const [i, { first }] of list.entries()) {
+            const previous = list[i - 1];
+            if (previous !== undefined) expect(first > previous.last + 1n).toBe(true);
+          }
+        }
+      }),
+      { numRuns: runs(5000) },
+    );
+  });
+
+  it('are covered by the fewest networks, which number is that of an exhaustive search', () => {
+    const addresses = fc.array(fc.nat({ max: 15 }), { minLength: 1 });
+    fc.assert(
+      fc.property(addresses, (list) => {
+        const set = new Set(list);
+        const networks = networksOf(4, intervalsOf(list.map(hostInterval)));
+        const covered = networks.flatMap(({ first, last }) =>
+          Array.from({ length: Number(last - first) + 1 }, (_, i) => Number(first) + i),
+        );
+        expect(covered).toEqual(sorted(set));
+        expect(networks.length).toBe(fewest(set, 0, 16));
+      }),
+      { numRuns: runs(2000) },
+    );
+  });
+});
+
+/** The fewest blocks: one when the block is full, else those of its halves. */
+function fewest(set: ReadonlySet<number>, from: number, size: number): number {
+  const members = [...set].filter((one) => one >= from && one < from + size).length;
+  if (members === 0 || members === size) return members === 0 ? 0 : 1;
+  return fewest(set, from, size / 2) + fewest(set, from + size / 2, size / 2);
+}
+
+function hostInterval(address: number) {
+  const number = BigInt(address);
+  return { family: 4 as const, prefix: 32, first: number, last: number, text: `0.0.0.${address}` };
+}

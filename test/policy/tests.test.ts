@@ -1,0 +1,107 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { PolicyCase, Protocol } from '../../src/model/state.ts';
+import { alwaysFailures, runPolicyTests } from '../../src/policy/tests.ts';
+import { runs } from '../property/runs.ts';
+import { accepts, networkNamed, packets, ruleArbitrary, rulesArbitrary, users } from './universe.ts';
+
+const place = { file: 'tests.yaml', line: 1, column: 1 };
+const bounds = { min: 1, max: 65_534 };
+const everyProtocol: readonly Protocol[] = ['tcp', 'udp', 'other'];
+
+function policyCase(fields: Partial<PolicyCase>): PolicyCase {
+  const ports = { low: 0, high: 65_535 };
+  const defaults = { name: 'case', place, user: null, protocols: everyProtocol, ports, expect: 'drop', always: false };
+  return { destination: networkNamed('10.0.0.0/8'), ...defaults, ...fields } as PolicyCase;
+}
+
+const caseArbitrary = fc
+  .record({
+    like: ruleArbitrary,
+    protocols: fc.constantFrom<readonly Protocol[]>(everyProtocol, ['tcp'], ['udp'], ['other']),
+    user: fc.constantFrom(null, 'any', ...users),
+    expect: fc.constantFrom('accept', 'drop'),
+  })
+  .map(({ like, ...fields }) => {
+    const ports = like.ports ?? { low: 0, high: 65_535 };
+    return policyCase({ ...fields, destination: like.destination, ports });
+  });
+
+describe('runPolicyTests', () => {
+  it('fails exactly when some packet of the case gets the other verdict, and shows such a packet', () => {
+    fc.assert(
+      fc.property(rulesArbitrary, caseArbitrary, (rules, one) => {
+        const named = users.filter((user) => rules.some(({ userId }) => userId === user));
+        const sources = one.user === 'any' ? [null, ...named] : [one.user];
+        const wrong = [...packets(sources)].filter(
+          ({ address, protocol, port, ...packet }) =>
+            one.protocols.includes(protocol) &&
+            one.destination.family === address.family &&
+            one.destination.first <= address.first &&
+            address.first <= one.destination.last &&
+            (protocol === 'other' || (one.ports.low <= port && port <= one.ports.high)) &&
+            accepts(rules, { address, protocol, port, ...packet }) !== (one.expect === 'accept'),
+        );
+        const [result] = runPolicyTests(
+          [one],
+          rules.map((rule) => ({ rule })),
+          bounds,
+        );
+        const failure = result?.failure ?? null;
+        expect(failure === null).toBe(wrong.length === 0);
+        if (failure === null) return;
+        expect(wrong).toContainEqual(failure.packet);
+        expect(failure.verdict).not.toBe(one.expect);
+        expect(failure.edgePortsOnly).toBe(wrong.every(({ protocol, port }) => protocol !== 'other' && port === 0));
+      }),
+      { numRuns: runs(5000) },
+    );
+  });
+
+  it('says when only ports 0 and 65535 fail, which no port rule can cover', () => {
+    const rule = { action: 'drop', destination: networkNamed('10.0.0.0/8'), userId: null } as const;
+    const rules = [{ rule: { ...rule, ports: { type: 'tcp', low: 1, high: 65_534 } as const } }];
+    const tcp = policyCase({ protocols: ['tcp'] });
+    const [whole, inner] = runPolicyTests([tcp, { ...tcp, ports: { low: 1, high: 65_534 } }], rules, bounds);
+    expect(whole?.failure).toMatchObject({ edgePortsOnly: true, verdict: 'accept', rule: null, packet: { port: 0 } });
+    expect(inner?.failure).toBeNull();
+  });
+
+  it('blames the deciding rule', () => {
+    const accept = {
+      rule: { action: 'accept', destination: networkNamed('10.0.0.0/8'), ports: null, userId: null },
+    } as const;
+    const drop = {
+      rule: { action: 'drop', destination: networkNamed('10.1.2.3'), ports: null, userId: null },
+    } as const;
+    const [result] = runPolicyTests([policyCase({ destination: networkNamed('10.1.2.3') })], [drop, accept], bounds);
+    expect(result?.failure).toMatchObject({ verdict: 'accept', rule: accept });
+  });
+});
+
+describe('alwaysFailures', () => {
+  const opened = {
+    direction: 'opened',
+    fromStep: 's1',
+    toStep: 's2',
+    traffic: [{ user: null, destinations: ['10.1.0.0/16'], protocol: 'tcp', ports: [{ low: 80, high: 90 }] }],
+  } as const;
+  const drop = policyCase({ always: true });
+
+  it('finds the packet that a state in between lets through', () => {
+    const [failure] = alwaysFailures([{ ...drop, ports: { low: 85, high: 100 } }], [opened]);
+    expect(failure).toMatchObject({ verdict: 'accept', fromStep: 's1', toStep: 's2', packet: { port: 85 } });
+    expect(failure?.packet.address.text).toBe('10.1.0.0');
+  });
+
+  it.each([
+    ['a case that need not always hold', { ...drop, always: false }],
+    ['a case that expects the traffic to pass', { ...drop, expect: 'accept' as const }],
+    ['other ports', { ...drop, ports: { low: 91, high: 100 } }],
+    ['other addresses', { ...drop, destination: networkNamed('10.2.0.0/16') }],
+    ['other protocols', { ...drop, protocols: ['udp', 'other'] as const }],
+    ['another source', { ...drop, user: users[0] }],
+  ])('leaves alone %s', (_, one) => {
+    expect(alwaysFailures([one], [opened])).toEqual([]);
+  });
+});
