@@ -1,6 +1,6 @@
 import type { Profile } from '../model/profile.ts';
 import type { Rule } from '../model/rule.ts';
-import { compareStates } from '../policy/compare.ts';
+import { byVerdict, compareStates } from '../policy/compare.ts';
 import { renderTraffic } from '../policy/render.ts';
 import { indexRules } from '../policy/rule-index.ts';
 import type { Traffic } from '../policy/traffic.ts';
@@ -73,7 +73,7 @@ function droppedThroughout({ before, after }: ExposureInput): readonly Traffic[]
     statesOf: ({ states }) => states,
     within: items,
     classes: 1,
-    classify: (accepts) => (accepts === 0 ? 1 : 0),
+    classify: byVerdict((accepts) => (accepts === 0 ? 1 : 0)),
   });
   return dropped === undefined ? [] : renderTraffic(dropped);
 }

@@ -1,7 +1,7 @@
 import type { Intervals } from '../../policy/intervals.ts';
 import type { PortSet } from '../../policy/port-set.ts';
-import { emptyRegion, outsideRegion, type Region, RegionBuilder, unionRegions } from '../../policy/region.ts';
-import { addressesOf, type LaneIndex, laneRules, lanes } from '../../policy/rule-index.ts';
+import { emptyRegion, joinRegions, outsideRegion, type Region, RegionBuilder } from '../../policy/region.ts';
+import { type LaneIndex, laneRules, lanes } from '../../policy/rule-index.ts';
 import { isEmptyTraffic, type TrafficSet } from '../../policy/traffic-set.ts';
 import { type Cell, eachStretch, type Item, type Stretch } from './cells.ts';
 import { type Areas, areaIn, type Landscape, residentsOf } from './landscape.ts';
@@ -48,8 +48,8 @@ export function exposedBy(input: ExposedInput): readonly Exposed[] {
     for (const [user, { own, home }] of residents) {
       const inside = walk([own, global], home);
       for (const run of new Set([...nobody.keys(), ...inside.keys()])) {
-        const outside = outsideRegion(nobody.get(run) ?? emptyRegion, addressesOf(own));
-        put(run, user, lane, unionRegions(outside, inside.get(run) ?? emptyRegion));
+        const outside = outsideRegion(nobody.get(run) ?? emptyRegion, own.named);
+        put(run, user, lane, joinRegions(outside, inside.get(run) ?? emptyRegion));
       }
     }
   }

@@ -1,7 +1,6 @@
 import type { Rule } from '../../model/rule.ts';
 import { type Intervals, intersectIntervals, intervalsOf, unionIntervals } from '../../policy/intervals.ts';
 import {
-  addressesOf,
   indexRules,
   itemsReaching,
   type LaneIndex,
@@ -123,7 +122,7 @@ export function residentsOf(landscape: Landscape, areas: Areas, lane: number): r
   }
   return [...users].sort().flatMap((user) => {
     const own = laneRules(landscape.index, user, lane);
-    const home = intersectIntervals(addressesOf(own), unionIntervals(global, areaIn(areas, user, lane)));
+    const home = intersectIntervals(own.named, unionIntervals(global, areaIn(areas, user, lane)));
     return home.length === 0 ? [] : [{ user, own, home }];
   });
 }
