@@ -36,8 +36,8 @@ export function buildDesired(files: readonly SourceFile[], context: DesiredConte
     ...names.problems,
     ...findCollisions(rules, context.profile.refusesCollisions),
     ...scopeProblems(rules, configuration, context),
-    ...saidProblems(read, layered.manifests, context),
   );
+  problems.push(...saidProblems({ read, manifests: layered.manifests, problems }, context));
   const suppressions = read.flatMap((file) => file.suppressions);
   const texts = (file: string): string | undefined => {
     const source = sources.find(({ path }) => path === file);
@@ -147,19 +147,21 @@ function scopeProblems(
   return problems;
 }
 
+interface Said {
+  readonly read: readonly FileManifests[];
+  readonly manifests: readonly Manifest[];
+  readonly problems: readonly Problem[];
+}
+
 /** An empty desired state must be said, not found. */
-function saidProblems(
-  read: readonly FileManifests[],
-  manifests: readonly Manifest[],
-  { scope }: DesiredContext,
-): readonly Problem[] {
+function saidProblems({ read, manifests, problems }: Said, { scope }: DesiredContext): readonly Problem[] {
   const hint = 'Add a manifest; `kind: RuleSet` with `rules: []` says that there are no rules.';
   if (read.every((file) => file.manifests.length === 0)) {
-    if (read.some((file) => hasErrors(file.problems))) return [];
+    if (hasErrors(problems)) return [];
     return [{ code: 'no-manifests', severity: 'error', summary: 'There are no manifests here.', hint }];
   }
   const saysRules = manifests.some((manifest) => manifest.kind === 'Rule' || manifest.kind === 'RuleSet');
-  if (saysRules || !scope.rules) return [];
+  if (saysRules || !scope.rules || hasErrors(problems)) return [];
   return [
     {
       code: 'no-rules',

@@ -34,7 +34,7 @@ function decodeField(decoding: Decoding, field: ConfigurationField, node: Node):
     case 'saml_identity_providers':
       return providers(decoding, node, decodeSaml);
     case 'default_client_allowed_ips':
-      return distinctList(decoding, node, (item) => networkOf(decoding, item)?.text ?? null);
+      return distinctList(decoding, node, (item) => routeOf(decoding, item));
     case 'default_client_dns':
       return distinctList(decoding, node, (item) => resolverOf(decoding, item));
     case 'default_client_endpoint':
@@ -97,6 +97,16 @@ function distinctList(
     }
   }
   return [...seen.keys()];
+}
+
+/** Canonical spelling with host bits kept, as the server stores it (observed: recordings/configuration_fields). */
+function routeOf(decoding: Decoding, item: ScalarNode): string | null {
+  const network = networkOf(decoding, item);
+  if (network === null) return null;
+  const [address = ''] = item.text.trim().split('/');
+  const host = parseNetwork(address);
+  const hasMask = network.text.includes('/');
+  return host.ok && hasMask ? `${host.value.network.text}/${network.prefix}` : network.text;
 }
 
 const hostName = /^[A-Za-z0-9._-]+$/;

@@ -40,6 +40,7 @@ export function decodeRuleSet(decoding: Decoding, root: Node): RuleSetManifest {
         hint: 'Give each rule of a set a name of its own.',
         related: [{ place: placeOf(decoding, first), note: 'the first one' }],
       });
+      continue;
     }
     names.set(nameNode.text, nameNode);
     const template = decodeTemplate(decoding, { name: `${named.name}/${nameNode.text}`, spec: item, defaults });

@@ -1,0 +1,137 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: `${name}` is what these tests are about.
+import { describe, expect, it } from 'vitest';
+import { readValues } from '../../src/manifest/values.ts';
+import { ruleKey } from '../../src/model/rule.ts';
+import { build, codes, document } from './helpers.ts';
+
+const values = new Map([
+  ['net', '10.0.0.0/8'],
+  ['port', '443'],
+  ['mtu', '1280'],
+  ['on', 'true'],
+  ['tricky', '${port}'],
+]);
+
+describe('values', () => {
+  it('are put into scalars, whole or in part, and typed afterwards', () => {
+    const text = `${document('Rule', 'web', '{action: accept, destination: "${net}", port_type: tcp, port_range: "${port}-8${port}"}')}---
+${document('Configuration', 'c', '\n  default_client_mtu: ${mtu}\n  local_auth_enabled: ${on}\n  default_client_endpoint: "vpn-${port}.example.com"')}`;
+    const desired = build({ 'a.yaml': text }, { values });
+    expect(codes(desired)).toEqual([]);
+    expect(desired.state?.rules.map(({ rule }) => ruleKey(rule))).toEqual(['accept 10.0.0.0/8 tcp 443-8443 *']);
+    expect(desired.state?.configuration?.fields).toEqual({
+      default_client_mtu: 1280,
+      local_auth_enabled: true,
+      default_client_endpoint: 'vpn-443.example.com',
+    });
+  });
+
+  it('are never searched for more names, and `$${` writes `${`', () => {
+    const text = `apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: a, description: "\${tricky} $\${net} $net"}\nspec: {rules: []}\n`;
+    expect(codes(build({ 'a.yaml': text }, { values }))).toEqual([]);
+    const saved = build({ 'a.yaml': document('Rule', 'web', '{action: drop, destination: "${tricky}"}') }, { values });
+    expect(saved.problems).toMatchObject([{ code: 'address-hostname' }]);
+  });
+
+  it('that are not defined are a problem at their line', () => {
+    const desired = build({ 'a.yaml': document('Rule', 'web', '{action: drop, destination: "${nte}"}') }, { values });
+    expect(codes(desired)).toEqual(['4:35 undefined-value']);
+  });
+
+  it('are left alone without a values file', () => {
+    const desired = build({ 'a.yaml': document('Rule', 'web', '{action: drop, destination: "${net}"}') });
+    expect(desired.problems).toHaveLength(1);
+    expect(desired.problems[0]?.hint).toContain('--values');
+  });
+
+  it('never get into a literal secret', () => {
+    const spec =
+      '{openid_connect_providers: [{id: a, label: a, client_id: a, client_secret: "a${nope}b", discovery_document_uri: "https://a", auto_create_users: true}]}';
+    expect(
+      build({ 'a.yaml': document('Configuration', 'c', spec) }, { values }).problems.map(({ code }) => code),
+    ).not.toContain('undefined-value');
+  });
+
+  it('come from one mapping of names to simple values', () => {
+    expect(readValues('v.yaml', 'a: 1\nb: "x"\nc: true\n')).toEqual({
+      values: new Map([
+        ['a', '1'],
+        ['b', 'x'],
+        ['c', 'true'],
+      ]),
+      problems: [],
+    });
+    for (const text of ['- a', 'a: [1]', 'a: null', 'a b: 1', 'a: 1\n---\nb: 2']) {
+      expect(readValues('v.yaml', text).problems).toMatchObject([{ code: 'invalid-values' }]);
+    }
+    expect(readValues('v.yaml', 'a: "').problems).toMatchObject([{ code: 'invalid-yaml' }]);
+  });
+});
+
+describe('overlays', () => {
+  const rule = (name: string, destination: string): string =>
+    document('Rule', name, `{action: accept, destination: ${destination}}`);
+  const files = {
+    'base/rules.yaml': `${rule('web', '10.0.0.1')}---\n${rule('db', '10.0.0.2')}`,
+    'base/config.yaml': document('Configuration', 'main', '{default_client_mtu: 1280, local_auth_enabled: true}'),
+    'production/overlay.yaml': document('Overlay', 'production', '{bases: [../base], remove: [Rule/db]}'),
+    'production/rules.yaml': `${rule('web', '10.9.0.1')}---\n${rule('extra', '10.9.0.2')}`,
+    'production/config.yaml': document('Configuration', 'production', '{default_client_mtu: 1400}'),
+    'staging/overlay.yaml': document('Overlay', 'staging', '{bases: [../base]}'),
+  };
+  const rulesOf = (overlay: string): readonly string[] | undefined =>
+    build(files, { overlay }).state?.rules.map(({ name, rule: { destination } }) => `${name} ${destination.text}`);
+
+  it('lie over their bases: manifests replace, Configuration and Users merge, `remove` takes away', () => {
+    expect(rulesOf('production')).toEqual(['web 10.9.0.1', 'extra 10.9.0.2']);
+    expect(rulesOf('staging')).toEqual(['web 10.0.0.1', 'db 10.0.0.2']);
+    const configuration = build(files, { overlay: 'production' }).state?.configuration;
+    expect(configuration?.fields).toEqual({ default_client_mtu: 1400, local_auth_enabled: true });
+    expect(configuration?.places.local_auth_enabled?.file).toBe('base/config.yaml');
+  });
+
+  it('can be laid over each other', () => {
+    const more = {
+      ...files,
+      'eu/o.yaml': document('Overlay', 'eu', '{bases: [../production]}'),
+      'eu/r.yaml': rule('eu', '10.8.0.1'),
+    };
+    expect(build(more, { overlay: 'eu' }).state?.rules.map(({ name }) => name)).toEqual(['eu', 'web', 'extra']);
+  });
+
+  it('must be chosen, and exist', () => {
+    expect(build(files).problems.map(({ code }) => code)).toContain('overlay-not-chosen');
+    expect(build(files, { overlay: 'prodution' }).problems).toMatchObject([
+      { code: 'unknown-overlay', hint: 'Did you mean `production`?' },
+    ]);
+  });
+
+  it.each([
+    ['{bases: [../../elsewhere]}', 'outside-root'],
+    ['{bases: [/etc]}', 'outside-root'],
+    ['{bases: [../nowhere]}', 'empty-base'],
+    ['{bases: [../base, .]}', 'overlay-cycle'],
+    ['{bases: [../base], remove: [Rule/dc]}', 'nothing-to-remove'],
+  ])('%s: %s', (spec, code) => {
+    const broken = { ...files, 'staging/overlay.yaml': document('Overlay', 'staging', spec) };
+    expect(build(broken, { overlay: 'staging' }).problems.map((problem) => problem.code)).toEqual([code]);
+  });
+});
+
+describe('the cache', () => {
+  it('keeps files as they are, and forgets those that are gone', () => {
+    const cache = { files: new Map() };
+    const files = {
+      'a.yaml': document('Rule', 'a', '{action: drop, destination: 10.0.0.1}'),
+      'b.yaml': document('Rule', 'b', '{action: drop, destination: 10.0.0.2}'),
+    };
+    const first = build(files, { cache });
+    const kept = [...cache.files.values()];
+    expect(build(files, { cache })).toEqual(first);
+    expect([...cache.files.values()].every((file, index) => file === kept[index])).toBe(true);
+    const changed = build({ ...files, 'b.yaml': files['b.yaml'].replace('0.2', '0.3') }, { cache });
+    expect(changed.state?.rules.map(({ rule }) => rule.destination.text)).toEqual(['10.0.0.1', '10.0.0.3']);
+    expect(cache.files.size).toBe(2);
+    expect(build(files, { cache, values }).problems).toEqual([]);
+  });
+});

@@ -1,0 +1,170 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { readManifests } from '../../src/manifest/read.ts';
+import { profileNamed } from '../../src/model/profile.ts';
+import { document } from '../desired/helpers.ts';
+
+function read(text: string | Uint8Array) {
+  const bytes = typeof text === 'string' ? new TextEncoder().encode(text) : text;
+  return readManifests({ path: 'a.yaml', bytes, profile: profileNamed('firezone-0.7'), values: null, documents: 1000 });
+}
+
+function found(text: string | Uint8Array): readonly string[] {
+  return read(text).problems.map(({ code, place }) => `${place?.line}:${place?.column} ${code}`);
+}
+
+const good = document('Rule', 'web', '{action: accept, destination: 10.0.0.1}');
+
+describe('row 9: YAML has one meaning', () => {
+  it.each([
+    ['duplicate keys', `${good}kind: Rule\n`, '5:1 duplicate-key'],
+    ['unknown tags', good.replace('accept', '!secret accept'), '4:16 unknown-tag'],
+    ['YAML 1.1 types', good.replace('accept', '!!binary accept'), '4:16 unknown-tag'],
+    ['%YAML 1.1', `%YAML 1.1\n---\n${good}`, '2:4 yaml-version'],
+    ['__proto__', good.replace('{action', '{__proto__: {x: 1}, action'), '4:8 forbidden-key'],
+    ['unsafe integers', good.replace('10.0.0.1', '12345678901234567890'), '4:37 unsafe-integer'],
+    ['keys that are no texts', `? [a]\n: 1\n${good}`, '1:3 invalid-yaml'],
+    ['merge keys, which are YAML 1.1', good.replace('{action', '{<<: {}, action'), '4:8 unknown-field'],
+    ['an alias without its anchor', good.replace('accept', '*nowhere'), '4:16 invalid-yaml'],
+    ['an alias of itself', good.replace('{action: accept', '&a {action: *a'), '4:19 invalid-yaml'],
+    ['bad indentation', 'apiVersion: firezone/v0\n kind: Rule\n', '1:13 invalid-yaml'],
+    ['an open quote', good.replace('accept', '"accept'), '5:1 invalid-yaml'],
+    ['a tab as indentation', good.replace('spec: ', 'spec:\n\t'), '5:1 invalid-yaml'],
+    ['a field without value', 'apiVersion:\n', '1:1 empty-field'],
+    ['a list', '- a\n', '1:1 not-a-manifest'],
+    ['another version', good.replace('v0', 'v1'), '1:13 unknown-version'],
+    ['another kind', good.replace('Rule', 'Ruel'), '2:7 unknown-kind'],
+    ['UTF-16', new Uint8Array([0xff, 0xfe, 0x61, 0]), '1:1 not-utf8'],
+  ])('%s are a problem', (_, text, expected) => {
+    expect(found(text)[0]).toBe(expected);
+    expect(read(text).manifests).toEqual([]);
+  });
+
+  it('reads words of YAML 1.1 as the words they are', () => {
+    expect(found(document('Users', 'people', '{no: a1520c4b-adc3-4574-932a-94461cf85c07}'))).toEqual([]);
+  });
+
+  it('follows an honest alias', () => {
+    const text = document('RuleSet', 's', '{rules: [&a {name: a, action: drop, destination: 10.0.0.1}], defaults: {}}');
+    expect(
+      found(text.replace('defaults: {}', 'defaults: {users: [*b]}').replace('action', 'user: &b bob, action')),
+    ).toEqual([]);
+  });
+
+  it('goes on after a broken document, so that all problems are seen at once', () => {
+    expect(found(`${good.replace('accept', 'acept')}---\n${good.replace('10.0.0.1', '010.0.0.1')}`)).toEqual([
+      '4:16 invalid-value',
+      '9:37 address-octal',
+    ]);
+  });
+});
+
+describe('row 8: YAML has a bounded cost', () => {
+  it('refuses an alias bomb without unfolding it', () => {
+    const levels = Array.from(
+      { length: 30 },
+      (_, i) => `a${i + 1}: &a${i + 1} [${Array(10).fill(`*a${i}`).join(', ')}]`,
+    );
+    expect(found(`a0: &a0 [x, x]\n${levels.join('\n')}\n`)).toContain('7:25 too-expensive');
+  });
+
+  it.each(['[', '{', '- ', 'a: ['])('refuses %j five thousand times', (text) => {
+    expect(read(text.repeat(5000)).problems.every(({ severity }) => severity === 'error')).toBe(true);
+    expect(read(text.repeat(5000)).problems.length).toBeGreaterThan(0);
+    expect(read(text.repeat(5000)).problems.length).toBeLessThan(60);
+  });
+
+  it('counts the documents of a file', () => {
+    expect(found(`${good}---\n`.repeat(1001))).toContain('5001:1 too-many-documents');
+  });
+
+  it('checks 20,000 keys of one mapping for repeats in linear time', () => {
+    const users = Array.from({ length: 20_000 }, (_, i) => `  u${i}: a1520c4b-adc3-4574-932a-94461cf85c07`).join('\n');
+    const text = `apiVersion: firezone/v0\nkind: Users\nmetadata: {name: u}\nspec:\n${users}\n  u7: a\n`;
+    expect(found(text)).toEqual(['20005:3 duplicate-key']);
+  });
+});
+
+describe('rows 12 and 14: no message shows a secret', () => {
+  const canary = 'CANARY9f3b';
+  const configuration = `apiVersion: firezone/v0
+kind: Configuration
+metadata: {name: main}
+spec:
+  openid_connect_providers:
+    - id: google
+      label: Google
+      client_id: id
+      client_secret: ${canary}
+      discovery_document_uri: https://idp.example/.well-known/openid-configuration
+      auto_create_users: false
+  saml_identity_providers:
+    - id: okta
+      label: Okta
+      metadata: |
+        <xml>${canary}</xml>
+      auto_create_users: false
+`;
+  const encodings = [
+    canary,
+    encodeURIComponent(canary),
+    Buffer.from(canary).toString('base64'),
+    JSON.stringify(canary),
+  ];
+
+  function show(text: string): string {
+    return JSON.stringify(read(text).problems);
+  }
+
+  it.each([
+    ['a bad indentation beside it', `      client_secret: ${canary}`, `     client_secret: ${canary}`],
+    ['an unknown tag', canary, `!${canary} x`],
+    ['an unknown tag before it', canary, `!x ${canary}`],
+    ['a misspelt field', 'client_secret:', 'client_secert:'],
+    ['a wrong type', `client_secret: ${canary}`, `client_secret: [${canary}]`],
+    ['a mapping', `client_secret: ${canary}`, `client_secret: {${canary}: x}`],
+    ['a wrong reference', `client_secret: ${canary}`, `client_secret: {evn: ${canary}}`],
+    ['a colon inside', canary, `${canary}: x`],
+    ['an open quote', canary, `"${canary}`],
+    ['a bad escape', canary, `"\\q${canary}"`],
+    ['an alias', canary, `*${canary}`],
+    ['a secret twice', 'client_id: id', `client_secret: ${canary}`],
+    ['a secret as a key', `client_secret: ${canary}`, `client_secret:\n        ${canary}: 1`],
+    ['a misspelt kind', 'Configuration', 'Configuraton'],
+    ['a misspelt list', 'openid_connect_providers', 'openid_connect_provider'],
+    ['a flow line', 'metadata: {name: main}', `metadata: {nme: main, labels: {client_secret: ${canary}}}`],
+    ['another version', 'firezone/v0', 'firezone/v9'],
+  ])('with %s', (_, from, to) => {
+    const text = configuration.replace(from, to);
+    const shown = show(text);
+    expect(read(text).problems.length).toBeGreaterThan(0);
+    for (const encoded of encodings) expect(shown).not.toContain(encoded);
+  });
+
+  it('wherever the text is damaged', () => {
+    fc.assert(
+      fc.property(
+        fc.nat({ max: configuration.length }),
+        fc.nat({ max: 3 }),
+        fc.constantFrom('', ' ', ':', '"', "'", '\n', '{', '[', '&', '*', '!', '#', '|', '%', '@', '\t', '-'),
+        (position, remove, insert) => {
+          const text = configuration.slice(0, position) + insert + configuration.slice(position + remove);
+          // Damage inside the canary makes it another word: then nothing is left to look for.
+          for (const encoded of encodings) expect(show(text)).not.toContain(encoded);
+        },
+      ),
+      { numRuns: 2000 },
+    );
+  });
+});
+
+describe('torn and damaged files', () => {
+  it('never throw, whatever the bytes are', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 60 }), fc.nat({ max: good.length }), (noise, position) => {
+        read(good.slice(0, position) + noise + good.slice(position));
+      }),
+      { numRuns: 1000 },
+    );
+  });
+});
