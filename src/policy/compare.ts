@@ -127,10 +127,18 @@ function alwaysDecided<T extends Ruled>({ states, statesOf }: Comparison<T>, own
   return intervalsOf(constant.map(({ rule }) => rule.destination));
 }
 
-/** What is known of consecutive addresses: the deciding rank by port in each state, and the ports of each class once asked. */
+/** What is known of consecutive addresses. */
 interface Place {
+  /** The deciding key by port in each state. */
   readonly profiles: readonly Profile[];
+  /** The ports of each class, once asked. */
   classPorts: readonly PortSet[] | null;
+  /** Places further in, by what their rules add: policies say the same of many networks. */
+  readonly inner: Map<string, Place>;
+}
+
+function placeOf(profiles: readonly Profile[]): Place {
+  return { profiles, classPorts: null, inner: new Map() };
 }
 
 function walk<T extends Ruled>(
@@ -142,11 +150,11 @@ function walk<T extends Ruled>(
   const builders = Array.from({ length: comparison.classes }, () => new RegionBuilder());
   const protocol = lanes[lane]?.protocol ?? 'other';
   const start = flatProfile(noKey);
-  const empty: Place = { profiles: Array.from({ length: comparison.states }, () => start), classPorts: null };
+  const empty = placeOf(Array.from({ length: comparison.states }, () => start));
   for (const area of areas) {
     sweep<T, Place>(rules, area, {
       empty,
-      extend: (outer, items) => ({ profiles: extend(comparison, outer.profiles, items, protocol), classPorts: null }),
+      extend: (outer, items) => extend(comparison, outer, items, protocol),
       visit: (first, last, place) => {
         place.classPorts ??= classPorts(comparison, place.profiles, protocol);
         for (const [c, ports] of place.classPorts.entries()) builders[c]?.add(first, last, ports);
@@ -159,19 +167,27 @@ function walk<T extends Ruled>(
 
 function extend<T extends Ruled>(
   { statesOf, keyOf }: Comparison<T>,
-  outer: readonly Profile[],
+  outer: Place,
   items: readonly T[],
   protocol: Protocol,
-): readonly Profile[] {
-  const profiles = [...outer];
-  for (const item of items) {
-    const states = statesOf(item);
-    const key = keyOf === undefined ? rankOf(item.rule) : keyOf(item);
+): Place {
+  const layers = items.map((item) => ({
+    ports: item.rule.ports,
+    states: statesOf(item),
+    key: keyOf === undefined ? rankOf(item.rule) : keyOf(item),
+  }));
+  const added = layers.map(({ ports, states, key }) => `${ports?.low}-${ports?.high} ${states} ${key}`).join();
+  const known = outer.inner.get(added);
+  if (known !== undefined) return known;
+  const profiles = [...outer.profiles];
+  for (const { ports, states, key } of layers) {
     for (const [i, profile] of profiles.entries()) {
-      if ((states >>> i) & 1) profiles[i] = lowerProfile(profile, item.rule.ports, protocol, key);
+      if ((states >>> i) & 1) profiles[i] = lowerProfile(profile, ports, protocol, key);
     }
   }
-  return profiles;
+  const place = placeOf(profiles);
+  outer.inner.set(added, place);
+  return place;
 }
 
 function classPorts<T extends Ruled>(
