@@ -4,7 +4,7 @@ import type { ConfigurationEndpoints } from './configuration/endpoints.ts';
 import { ServerCrash } from './crash.ts';
 import { negotiate } from './http/accept.ts';
 import type { Term } from './http/json.ts';
-import { decodeSegment, type ParsedRequest, parseRequest, type RawRequest } from './http/request.ts';
+import { type ParsedRequest, parseRequest, type RawRequest } from './http/request.ts';
 import { type Answer, CRASH, NOT_FOUND, UNAUTHORIZED } from './http/response.ts';
 import type { RuleEndpoints } from './rules/endpoints.ts';
 import type { TokenStore } from './tokens.ts';
@@ -59,10 +59,9 @@ function formatOf(request: ParsedRequest, offers: readonly ('json' | 'html')[]):
 
 /** The route, if there is one; calling it checks the parameters (a missing wrapper raises) and gives the operation. */
 function routeOf(parts: RouterParts, request: ParsedRequest): (() => Route) | undefined {
-  const [version, resource, rawId, ...rest] = request.segments;
+  const [version, resource, id = '', ...rest] = request.segments;
   if (version !== 'v0' || rest.length > 0) return undefined;
-  const operation = `${request.method} ${resource}${rawId === undefined ? '' : '/id'}`;
-  const id = rawId === undefined ? '' : decodeSegment(rawId);
+  const operation = `${request.method} ${resource}${request.segments.length === 2 ? '' : '/id'}`;
   const wrapped = (name: string, run: (sent: Term, callerId: string) => Answer | Promise<Answer>) => () => {
     const sent = request.params.get(name);
     if (sent === undefined) throw new ServerCrash(`no wrapper ${name}`);

@@ -37,7 +37,10 @@ export function parseRequest(raw: RawRequest): ParsedRequest {
   const method = typeof override === 'string' ? override.toUpperCase() : '';
   return {
     method: OVERRIDES.has(method) ? method : raw.method === 'HEAD' ? 'GET' : raw.method,
-    segments: path.split('/').filter((segment) => segment !== ''),
+    segments: path
+      .split('/')
+      .filter((segment) => segment !== '')
+      .map(decodeSegment),
     params,
     headers: raw.headers,
   };
@@ -88,7 +91,7 @@ function contentType(header: string | undefined): ContentType | undefined {
 }
 
 /** The segment with percent escapes resolved; a broken escape raises ServerCrash. */
-export function decodeSegment(segment: string): string {
+function decodeSegment(segment: string): string {
   if (!segment.includes('%')) return segment;
   try {
     return decodeURIComponent(segment);
