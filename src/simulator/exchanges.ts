@@ -19,22 +19,20 @@ const LONGEST_BODY = 4_096;
 export interface ExchangesOptions {
   readonly answer: (request: RawRequest) => Answer | Promise<Answer>;
   readonly faults: Faults;
-  /** Answers what is below `/admin`, past the faults and the log; without it those paths are the API's 404. */
-  readonly admin?: (request: RawRequest) => Answer;
 }
 
 /** Takes requests from the socket, lets the faults have their way, answers, and keeps the log. */
 export class Exchanges {
+  /** Answers what is below `/admin`, past the faults and the log; without it those paths are the API's 404. */
+  admin: ((request: RawRequest) => Answer) | undefined;
   private readonly answer: (request: RawRequest) => Answer | Promise<Answer>;
   private readonly faults: Faults;
-  private readonly admin: ExchangesOptions['admin'];
   private readonly calls: LoggedRequest[] = [];
   private readonly listeners = new Set<(call: LoggedRequest) => void>();
 
   constructor(options: ExchangesOptions) {
     this.answer = options.answer;
     this.faults = options.faults;
-    this.admin = options.admin;
   }
 
   readonly log = (): readonly LoggedRequest[] => [...this.calls];

@@ -1,5 +1,5 @@
 /** Which requests a fault meets; a condition that is left out holds for all of them. */
-export interface FaultMatch {
+interface FaultMatch {
   readonly method?: string;
   /** The path, query excluded: equal to this text, or, when it ends in `*`, beginning with it. */
   readonly path?: string;

@@ -1,8 +1,7 @@
 import { elementOf, type FilterElement } from './filter/element.ts';
-import type { PacketFilter } from './filter/filter.ts';
+import type { FilteredServer, PacketFilter } from './filter/filter.ts';
 import { verdictOf } from './filter/verdict.ts';
 import { NftTable, type NftTableOptions } from './nft.ts';
-import type { FilteredServer } from './server.ts';
 
 /** Where the filter is and how fast it follows. */
 export interface NftFilterOptions extends NftTableOptions {

@@ -1,6 +1,6 @@
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../src/simulator/server.ts';
 
-export interface Reply {
+interface Reply {
   readonly status: number;
   readonly body: unknown;
 }

@@ -1,7 +1,7 @@
 import { formatAddress, parseAddress } from '../rules/address.ts';
 
 /** Host names as the server checks them: letters, digits, dot, underscore and hyphen in any order, maybe a port. */
-export function hostProblems(text: string, allowPort: boolean): string[] {
+function hostProblems(text: string, allowPort: boolean): string[] {
   const { host, port } = splitPort(text);
   const problems = /^[a-zA-Z0-9._-]+$/.test(host) ? [] : [`${host} is not a valid FQDN`];
   if (port === null) return problems;

@@ -6,7 +6,7 @@ import { BLANK, type Cast, INVALID, isBlank } from './cast.ts';
 /** One provider as stored and shown. */
 export type Provider = Readonly<Record<string, unknown>>;
 
-export interface ProviderField {
+interface ProviderField {
   readonly cast: (term: Term) => Cast<unknown>;
   /** What an absent or empty field becomes. */
   readonly default?: unknown;

@@ -30,3 +30,11 @@ export interface FilterState {
   /** Rules whose insertion was dropped while a rebuild took too long. */
   readonly lost: readonly string[];
 }
+
+/** What a packet filter may know of the server, and the one thing that it can do to it. */
+export interface FilteredServer {
+  readonly rows: () => Iterable<RuleRow>;
+  readonly userIds: () => readonly string[];
+  /** Ends the server at once, as crashes that follow too fast do (observed: recordings/packet_filter_crash_loop). */
+  readonly exit: (reason: string) => void;
+}

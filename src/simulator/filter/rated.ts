@@ -1,6 +1,5 @@
-import type { FilteredServer } from '../server.ts';
 import { elementOf, type FilterElement } from './element.ts';
-import type { FilterState, PacketFilter } from './filter.ts';
+import type { FilteredServer, FilterState, PacketFilter } from './filter.ts';
 import { FilterError, FilterTable } from './table.ts';
 import { verdictOf } from './verdict.ts';
 

@@ -4,8 +4,6 @@ import { negotiate } from './accept.ts';
 import type { RawRequest } from './request.ts';
 import { type Answer, NOT_FOUND } from './response.ts';
 
-export type Handler = (request: RawRequest) => Answer | Promise<Answer>;
-
 /** Where a fault may cut into the writing of an answer. */
 export interface Exchange {
   readonly request: RawRequest;
@@ -53,6 +51,14 @@ export async function listen(options: ListenerOptions): Promise<Server> {
     });
   });
   return server;
+}
+
+/** Stops listening and cuts every connection; resolves when none is left. */
+export function stopListening(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
 }
 
 export function portOf(server: Server): number {

@@ -43,7 +43,7 @@ export function parseForm(text: string): TermMap {
 }
 
 /** Puts a value at `a[b][c]`; `[]` appends to a list; the last of equal keys wins; a broken key is a plain one. */
-export function assign(params: Map<string, Term>, key: string, value: Term): void {
+function assign(params: Map<string, Term>, key: string, value: Term): void {
   const match = /^([^[]+)((?:\[[^\]]*\])+)$/.exec(key);
   if (match === null) {
     params.set(key, value);

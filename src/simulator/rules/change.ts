@@ -15,7 +15,7 @@ export interface RuleValues {
   readonly user_id: string | null;
 }
 
-export type Field = keyof RuleValues;
+type Field = keyof RuleValues;
 
 export const NO_RULE: RuleValues = {
   action: 'drop',
