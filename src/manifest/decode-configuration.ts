@@ -181,7 +181,7 @@ function badUrl(field: string): { readonly code: string; readonly summary: strin
 }
 
 function isHttpUrl(text: string): boolean {
-  return /^https?:\/\/[^\s/]\S*$/.test(text) && URL.canParse(text);
+  return /^https?:\/\/[^\s/]\S*$/i.test(text) && URL.canParse(text);
 }
 
 /** Ids that the server keeps for itself (case-sensitive; observed: recordings/configuration_oidc, configuration_saml). */

@@ -4,6 +4,9 @@ import type { Kind } from './manifest.ts';
 /** Names of manifests, sets, users and networks: letters, digits, and `. _ @ + -` inside. */
 export const namePattern = /^[A-Za-z0-9](?:[A-Za-z0-9._@+-]{0,125}[A-Za-z0-9_])?$/;
 
+/** Names of rules may be those of expanded ones: `contractors/web/alice/2001:db8::-32/tcp-443`. */
+const ruleNamePattern = /^[A-Za-z0-9](?:[A-Za-z0-9._@+:/-]{0,250}[A-Za-z0-9_])?$/;
+
 const uuid = /^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$/;
 
 /** Whether a text is a dashed UUID; the server answers an empty 500 to any other spelling. */
@@ -14,14 +17,17 @@ export function isUuid(text: string): boolean {
 const name = z.string().regex(namePattern).meta({ description: 'A name: letters, digits and . _ @ + - inside.' });
 const label = z.union([z.string(), z.number(), z.boolean()]);
 
-const metadata = z
-  .strictObject({
-    name: name.meta({ description: 'Unique among the manifests of its kind.' }),
-    description: z.string().optional().meta({ description: 'For people.' }),
-    labels: z.record(z.string(), label).optional().meta({ description: 'For people and tools; not sent.' }),
-    annotations: z.record(z.string(), label).optional().meta({ description: 'For people and tools; not sent.' }),
-  })
-  .meta({ description: 'The name, and what people want to note.' });
+const metadataWith = (namePattern: RegExp) =>
+  z
+    .strictObject({
+      name: z.string().regex(namePattern).meta({ description: 'Unique among the manifests of its kind.' }),
+      description: z.string().optional().meta({ description: 'For people.' }),
+      labels: z.record(z.string(), label).optional().meta({ description: 'For people and tools; not sent.' }),
+      annotations: z.record(z.string(), label).optional().meta({ description: 'For people and tools; not sent.' }),
+    })
+    .meta({ description: 'The name, and what people want to note.' });
+const metadata = metadataWith(namePattern);
+const ruleMetadata = metadataWith(ruleNamePattern);
 
 const address = z.union([z.string(), z.number()]);
 const destination = address.meta({
@@ -205,7 +211,7 @@ function manifest<K extends Kind>(kind: K): z.ZodType {
   return z.strictObject({
     apiVersion: z.literal('firezone/v0'),
     kind: z.literal(kind),
-    metadata,
+    metadata: kind === 'Rule' ? ruleMetadata : metadata,
     spec: specs[kind],
   });
 }

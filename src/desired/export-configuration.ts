@@ -1,0 +1,121 @@
+import { apiVersion } from '../manifest/manifest.ts';
+import { Flow, writeYaml, type Yaml } from '../manifest/write.ts';
+import {
+  type ConfigurationField,
+  type ConfigurationFields,
+  configurationFields,
+  type OidcProvider,
+  type SamlProvider,
+} from '../model/configuration.ts';
+import type { Problem } from '../model/problem.ts';
+import type { Profile } from '../model/profile.ts';
+import { ok } from '../model/result.ts';
+import { reveal, type Secret } from '../model/secret.ts';
+import { defaultLimits } from './context.ts';
+import { buildDesired } from './desired.ts';
+import { type ExportedFile, slug, unused } from './export.ts';
+
+/** The Configuration as files, and the fields that cannot be written as they are. */
+export interface ExportedConfiguration {
+  readonly files: readonly ExportedFile[];
+  readonly problems: readonly Problem[];
+  /** Environment variables that the manifest refers to; their values are not exported. */
+  readonly secrets: readonly string[];
+}
+
+interface Naming {
+  readonly variables: Set<string>;
+  readonly paths: Set<string>;
+  readonly secretByName: Map<string, Secret>;
+}
+
+/**
+ * Writes the Configuration: every field, client secrets as references to the environment, SAML metadata in files of their
+ * own. A field whose live value no manifest may have (the server took it before it was checked) is left out and named.
+ */
+export function exportConfiguration(fields: ConfigurationFields, profile: Profile): ExportedConfiguration {
+  const naming: Naming = { variables: new Set(), paths: new Set(), secretByName: new Map() };
+  const spec: Record<string, Yaml> = {};
+  const problems: Problem[] = [];
+  for (const field of configurationFields) {
+    if (field === 'logo' && fields.logo === null) continue;
+    const value = fieldOf(field, fields, naming);
+    const reason = reasonAgainst(field, value, { profile, naming });
+    if (reason === null) spec[field] = value;
+    else problems.push(notExported(field, reason));
+  }
+  const text = writeYaml({ apiVersion, kind: 'Configuration', metadata: new Flow({ name: 'main' }), spec });
+  const metadata = [...naming.paths].flatMap((path): readonly ExportedFile[] => {
+    const secret = naming.secretByName.get(path);
+    const content = secret === undefined ? undefined : reveal(secret);
+    return content === undefined || spec['saml_identity_providers'] === undefined ? [] : [{ path, text: content }];
+  });
+  const secrets = spec['openid_connect_providers'] === undefined ? [] : [...naming.variables];
+  return { files: [{ path: 'configuration.yaml', text }, ...metadata], problems, secrets };
+}
+
+function fieldOf(field: ConfigurationField, fields: ConfigurationFields, naming: Naming): Yaml {
+  switch (field) {
+    case 'openid_connect_providers':
+      return fields.openid_connect_providers.map((provider) => oidc(provider, naming));
+    case 'saml_identity_providers':
+      return fields.saml_identity_providers.map((provider) => saml(provider, naming));
+    case 'logo': {
+      const { url = null, data = null, type = null } = fields.logo ?? {};
+      const members = Object.entries({ url, data, type }).filter(([, member]) => member !== null);
+      return Object.fromEntries(members);
+    }
+    default:
+      return fields[field];
+  }
+}
+
+function oidc(provider: OidcProvider, naming: Naming): Yaml {
+  const variable = unusedVariable(`RECONCILE_SECRET_OIDC_${provider.id.toUpperCase()}`, naming.variables);
+  naming.secretByName.set(variable, provider.client_secret);
+  return { ...provider, client_secret: new Flow({ env: variable }) };
+}
+
+function unusedVariable(text: string, taken: Set<string>): string {
+  const name = text.replace(/[^A-Z0-9]+/g, '_');
+  let candidate = name;
+  for (let count = 2; taken.has(candidate); count++) candidate = `${name}_${count}`;
+  taken.add(candidate);
+  return candidate;
+}
+
+function saml(provider: SamlProvider, naming: Naming): Yaml {
+  const path = unused(`saml/${slug(provider.id)}`, naming.paths, '.xml');
+  naming.secretByName.set(path, provider.metadata);
+  return { ...provider, metadata: new Flow({ file: path }) };
+}
+
+/** Why a manifest with this field alone would be refused; null when it would not. */
+function reasonAgainst(
+  field: ConfigurationField,
+  value: Yaml,
+  { profile, naming }: { readonly profile: Profile; readonly naming: Naming },
+): string | null {
+  const text = writeYaml({ apiVersion, kind: 'Configuration', metadata: { name: 'main' }, spec: { [field]: value } });
+  const { problems } = buildDesired([{ path: 'configuration.yaml', bytes: new TextEncoder().encode(text), hash: '' }], {
+    profile,
+    scope: { rules: false, configuration: true },
+    limits: defaultLimits,
+    values: null,
+    usersByEmail: null,
+    resolveSecret: (reference) => {
+      const secret = naming.secretByName.get('env' in reference ? reference.env : reference.file);
+      return secret === undefined ? { ok: false, error: 'not exported' } : ok(secret);
+    },
+  });
+  return problems.find((problem) => problem.severity === 'error')?.summary ?? null;
+}
+
+function notExported(field: ConfigurationField, reason: string): Problem {
+  return {
+    code: 'not-exported',
+    severity: 'warning',
+    summary: `The live value of \`${field}\` was left out: a manifest may not have it. ${reason}`,
+    hint: 'Write the field by hand with the value that you want.',
+  };
+}

@@ -1,0 +1,147 @@
+import { apiVersion } from '../manifest/manifest.ts';
+import { Flow, writeDocuments, writeYaml, type Yaml } from '../manifest/write.ts';
+import { compareNetworks, type Network } from '../model/address.ts';
+import { formatPortRange } from '../model/port-range.ts';
+import { compareText } from '../model/problem.ts';
+import { collides, compareRules, type LiveRule, type Rule } from '../model/rule.ts';
+
+/** A file to be written; `path` is relative to the output directory, with `/`. */
+export interface ExportedFile {
+  readonly path: string;
+  readonly text: string;
+}
+
+/** How the users of rules are written. */
+export interface ExportUsers {
+  /** E-mail address by id, where manifests can name users by e-mail; otherwise empty. */
+  readonly emails: ReadonlyMap<string, string>;
+  /** Whether rules that the server could not hold side by side may occur (another server than Firezone). */
+  readonly mayCollide: boolean;
+}
+
+/**
+ * Live rules as a person would have written them: a file for each user, a RuleSet for each action in it, and in that one
+ * entry for all destinations with the same ports. The same rules in any order give the same bytes.
+ */
+export function exportRules(live: readonly LiveRule[], users: ExportUsers): readonly ExportedFile[] {
+  const rules = live.map((one) => one.rule).sort(compareRules);
+  if (rules.length === 0) return [{ path: 'rules/everyone.yaml', text: ruleSet('everyone', null, 'accept', []) }];
+  const files: ExportedFile[] = [];
+  const names = new Set<string>();
+  for (const [userId, own] of groupBy(rules, (rule) => rule.userId)) {
+    const email = userId === null ? undefined : users.emails.get(userId);
+    const name = unused(slug(userId === null ? 'everyone' : (email ?? userId)), names);
+    const user: UserField = userId === null ? null : email === undefined ? { user_id: userId } : { user: email };
+    const documents = [...groupBy(own, (rule) => rule.action)].map(([action, ofAction]) =>
+      ruleSet(`${name}-${action}`, user, action, entriesOf(ofAction, users.mayCollide)),
+    );
+    files.push({ path: `rules/${name}.yaml`, text: writeDocuments(documents) });
+  }
+  return files.sort((a, b) => compareText(a.path, b.path));
+}
+
+type UserField = { readonly user: string } | { readonly user_id: string } | null;
+
+/** One entry of a set: destinations that share their ports. */
+interface Entry {
+  readonly name: string;
+  readonly destinations: readonly Network[];
+  readonly ports: { readonly type: string; readonly ranges: readonly string[] } | null;
+}
+
+function ruleSet(name: string, user: UserField, action: string, entries: readonly Entry[]): string {
+  return writeYaml({
+    apiVersion,
+    kind: 'RuleSet',
+    metadata: new Flow({ name }),
+    spec: {
+      defaults: new Flow({ action, ...user }),
+      rules: entries.map(({ name: entryName, destinations, ports }) => ({
+        name: entryName,
+        ...destinationsField(destinations),
+        ...(ports === null ? {} : { port_type: ports.type, port_range: portField(ports.ranges) }),
+      })),
+    },
+  });
+}
+
+function destinationsField(destinations: readonly Network[]): { readonly [key: string]: Yaml } {
+  const [only, ...more] = destinations;
+  if (only !== undefined && more.length === 0) return { destination: only.text };
+  return { destinations: destinations.map((network) => network.text) };
+}
+
+function portField(ranges: readonly string[]): Yaml {
+  const written = ranges.map((range) => (/^[0-9]+$/.test(range) ? Number(range) : range.replaceAll(' ', '')));
+  return written.length === 1 ? (written[0] ?? null) : new Flow(written);
+}
+
+/** Entries of one user and action; rules that collide get entries of their own, lest they collapse. */
+function entriesOf(rules: readonly Rule[], mayCollide: boolean): readonly Entry[] {
+  const names = new Set<string>();
+  return layersOf(rules, mayCollide).flatMap((layer) =>
+    [...groupBy(layer, (rule) => rule.ports?.type ?? null)].flatMap(([type, ofType]) => {
+      if (type === null) return [{ name: unused('any', names), destinations: networksOf(ofType), ports: null }];
+      return portEntries(type, ofType, names);
+    }),
+  );
+}
+
+function portEntries(type: string, rules: readonly Rule[], names: Set<string>): readonly Entry[] {
+  const byDestination = groupBy(rules, (rule) => rule.destination.text);
+  const byRanges = groupBy([...byDestination.values()], (ofOne) => ofOne.map(rangeOf).join(','));
+  return [...byRanges].map(([, groups]) => {
+    const ranges = (groups[0] ?? []).map(rangeOf);
+    const shown = ranges.slice(0, 3).map((range) => range.replaceAll(' ', ''));
+    const more = ranges.length > 3 ? [`and-${ranges.length - 3}-more`] : [];
+    const name = unused([type, ...shown, ...more].join('-'), names);
+    return { name, destinations: groups.flatMap((group) => networksOf(group.slice(0, 1))), ports: { type, ranges } };
+  });
+}
+
+function rangeOf(rule: Rule): string {
+  return rule.ports === null ? '' : formatPortRange(rule.ports);
+}
+
+function networksOf(rules: readonly Rule[]): readonly Network[] {
+  return rules.map((rule) => rule.destination).sort(compareNetworks);
+}
+
+function layersOf(rules: readonly Rule[], mayCollide: boolean): readonly (readonly Rule[])[] {
+  if (!mayCollide) return [rules];
+  const layers: Rule[][] = [];
+  for (const rule of rules) {
+    const layer = layers.find((other) => !other.some((one) => collides(one, rule)));
+    if (layer === undefined) layers.push([rule]);
+    else layer.push(rule);
+  }
+  return layers;
+}
+
+/** Lower case, with `-` for whatever names and file names cannot have. */
+export function slug(text: string): string {
+  const cleaned = text
+    .toLowerCase()
+    .replace(/[^a-z0-9._@+-]+/g, '-')
+    .replace(/^[^a-z0-9]+|[^a-z0-9]+$/g, '');
+  return cleaned === '' ? 'unnamed' : cleaned.slice(0, 100);
+}
+
+/** The name, or with a number before its ending when it is taken; then it is taken. */
+export function unused(name: string, taken: Set<string>, ending = ''): string {
+  let candidate = `${name}${ending}`;
+  for (let count = 2; taken.has(candidate); count++) candidate = `${name}-${count}${ending}`;
+  taken.add(candidate);
+  return candidate;
+}
+
+function groupBy<T, K>(items: readonly T[], keyOf: (item: T) => K): ReadonlyMap<K, T[]> {
+  const groups = new Map<K, T[]>();
+  for (const item of items) {
+    const key = keyOf(item);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [item]);
+    else group.push(item);
+  }
+  return groups;
+}

@@ -1,0 +1,84 @@
+/** A value to be written as YAML. `Comment` lines and `flow` lists keep what people read short. */
+export type Yaml =
+  | string
+  | number
+  | boolean
+  | null
+  | readonly Yaml[]
+  | { readonly [key: string]: Yaml | undefined }
+  | Flow;
+
+/** Written on one line: `[a, b]` or `{file: x}`. */
+export class Flow {
+  readonly value: readonly Yaml[] | { readonly [key: string]: Yaml };
+
+  constructor(value: readonly Yaml[] | { readonly [key: string]: Yaml }) {
+    this.value = value;
+  }
+}
+
+/** Words that a YAML 1.1 reader takes for something else than text. */
+const words = /^(?:y|n|yes|no|on|off|true|false|null|~|\.inf|\.nan|=|<<)$/i;
+
+/**
+ * A text as a scalar that YAML 1.2 and YAML 1.1 readers take for the same text: plain where no reader can see anything
+ * else in it (no colon, so neither an IPv6 address nor `12:30`; no number, date or word), double-quoted otherwise.
+ */
+export function yamlText(text: string): string {
+  const plain = /^[A-Za-z0-9][A-Za-z0-9 ._@/+-]*$/.test(text) && !/ $| #/.test(text) && !words.test(text);
+  const numeric = /^[0-9._+eExXoObBa-fA-F]+$/.test(text) && !/^[0-9]+(?:\.[0-9]+){3}$/.test(text);
+  const date = /^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}/.test(text);
+  return plain && !numeric && !date && text.length <= 200 ? text : quoted(text);
+}
+
+/** JSON's escapes are YAML's; what YAML calls not printable is escaped too. */
+function quoted(text: string): string {
+  return JSON.stringify(text).replace(
+    /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
+
+/** Writes one document in block style, ending with a line feed. Members that are undefined are left out. */
+export function writeYaml(value: Yaml): string {
+  return `${block(value, '').replace(/^\n/, '')}\n`;
+}
+
+/** Writes several documents as one file. */
+export function writeDocuments(documents: readonly string[]): string {
+  return documents.join('---\n');
+}
+
+/** The value as it stands after `key:` or `-`: with a leading space on the same line, or on lines of its own. */
+function block(value: Yaml, indent: string): string {
+  if (value instanceof Flow || value === null || typeof value !== 'object') return ` ${inline(value)}`;
+  if (isList(value)) {
+    if (value.length === 0) return ' []';
+    return value.map((item) => `\n${indent}- ${block(item, `${indent}  `).replace(/^\s+/, '')}`).join('');
+  }
+  const entries = Object.entries(value).filter((entry): entry is [string, Yaml] => entry[1] !== undefined);
+  if (entries.length === 0) return ' {}';
+  return entries
+    .map(([key, member]) => {
+      const inner = Array.isArray(member) || indentsItself(member) ? `${indent}  ` : indent;
+      return `\n${indent}${yamlText(key)}:${block(member, inner)}`;
+    })
+    .join('');
+}
+
+function indentsItself(value: Yaml): boolean {
+  return typeof value === 'object' && value !== null && !(value instanceof Flow);
+}
+
+function inline(value: Yaml): string {
+  if (typeof value === 'string') return yamlText(value);
+  if (value instanceof Flow) return inline(value.value);
+  if (value === null || typeof value !== 'object') return String(value);
+  if (isList(value)) return `[${value.map(inline).join(', ')}]`;
+  const members = Object.entries(value).filter((entry): entry is [string, Yaml] => entry[1] !== undefined);
+  return `{${members.map(([key, member]) => `${yamlText(key)}: ${inline(member)}`).join(', ')}}`;
+}
+
+function isList(value: Yaml): value is readonly Yaml[] {
+  return Array.isArray(value);
+}
