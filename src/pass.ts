@@ -62,7 +62,7 @@ export interface PassMemory {
 export const emptyMemory: PassMemory = { knownRules: null, serverWasDown: false, openGaps: new Set() };
 
 /** Decides whether a plan that no guard refused is applied: shows it, asks, compares a digest. */
-export type Approve = (plan: Plan) => Promise<boolean>;
+export type Approve = (plan: Plan, desired: Desired) => Promise<boolean>;
 
 /**
  * Where a pass ended. `invalid`: the source or the manifests have errors; `unreadable`: no live state (see `failure`);

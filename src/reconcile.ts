@@ -28,7 +28,7 @@ export async function reconcile(pass: PassDependencies, approve: Approve | null)
     return ended('in-sync', { ...found, kernel: await awaitKernel(pass, desired.value.state, kernel, false) });
   }
   if (approve === null) return ended('planned', found);
-  if (!(await approve(plan))) return ended('declined', found);
+  if (!(await approve(plan, desired.value))) return ended('declined', found);
 
   const apply = await applyPlan(plan, applyContext(pass, desired.value.state, live.value));
   return ended('applied', { ...found, apply, kernel: await awaitKernel(pass, desired.value.state, null, true) });

@@ -92,6 +92,7 @@ export const options = {
   failOn: { kind: 'list', value: 'WHAT', help: 'exit 3 when the plan holds it: opens, closes, any, drift' },
   strict: { kind: 'switch', help: 'make warnings errors' },
   values: { kind: 'paths', value: 'FILE', help: 'values for names in manifests; later files win' },
+  overlay: { kind: 'text', value: 'DIR', help: 'the environment to build: a directory with an Overlay' },
   base: { kind: 'text', value: 'REF|DIR', help: 'the manifests last applied: a Git ref, or a directory' },
   live: { kind: 'path', value: 'FILE', help: 'plan against a snapshot: no request, no token' },
   save: { kind: 'path', value: 'FILE', help: 'save the plan for `reconcile apply FILE`', only: 'flag' },
@@ -112,7 +113,7 @@ export const commonOptions: readonly OptionName[] = ['config', 'output', 'logFor
 export const connectionOptions: readonly OptionName[] = ['baseUrl', 'tokenFile', 'caFile', 'allowHttp', 'timeout'];
 
 /** Options of every command that reads manifests. */
-export const manifestOptions: readonly OptionName[] = ['profile', 'values', 'strict'];
+export const manifestOptions: readonly OptionName[] = ['profile', 'values', 'overlay', 'strict'];
 
 /** Options of every command that makes a plan. */
 export const planOptions: readonly OptionName[] = [

@@ -8,7 +8,7 @@ import type { Terminal } from './command.ts';
 import { failure } from './failure.ts';
 import type { RawValues, Settings } from './settings.ts';
 
-export type Format = 'text' | 'json' | 'markdown' | 'github';
+export type Format = 'text' | 'json';
 
 /** One output asked for; `file` null: stdout. */
 export interface Output {
@@ -16,7 +16,7 @@ export interface Output {
   readonly file: string | null;
 }
 
-const formats: readonly string[] = ['text', 'json', 'markdown', 'github'] satisfies readonly Format[];
+const formats: readonly string[] = ['text', 'json'] satisfies readonly Format[];
 
 /** The outputs of a run. Text goes to stdout unless another format does; two on stdout are wrong usage. */
 export function outputsOf(list: readonly string[], cwd: string): readonly Output[] {

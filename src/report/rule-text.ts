@@ -26,25 +26,40 @@ export function portText(range: PortRange): string {
 /** Destinations, ports and users shown of one group; what is left out is counted. */
 const shown = { destinations: 6, ports: 12, users: 6 };
 
-/** `10.1.0.0/16 tcp 443,8000-8010 for alice and bob`. */
-export function trafficText(group: JoinedTraffic, names: UserNames): string {
-  const destinations = some(group.destinations, shown.destinations, ', ');
-  return `${destinations} ${portsText(group)} for ${usersText(group.users, names)}`;
+/** What words for traffic depend on: names, and whether any rule is for one user alone. */
+export interface TrafficWords {
+  readonly names: UserNames;
+  readonly hasUserRules: boolean;
+}
+
+/** Traffic for people: `10.1.0.0/16 tcp 443,8000-8010 for alice`, one text for each set of destinations and users. */
+export function trafficTexts(groups: readonly JoinedTraffic[], words: TrafficWords): readonly string[] {
+  const joined = new Map<string, { readonly group: JoinedTraffic; readonly protocols: string[] }>();
+  for (const group of groups) {
+    const key = `${group.destinations.join(' ')} ${group.users.join(' ')}`;
+    const same = joined.get(key);
+    if (same === undefined) joined.set(key, { group, protocols: [portsText(group)] });
+    else same.protocols.push(portsText(group));
+  }
+  return [...joined.values()].map(({ group, protocols }) => {
+    const all = ['tcp', 'udp', 'other protocols'].every((protocol) => protocols.includes(protocol));
+    const what = all ? 'all traffic' : protocols.join(', ');
+    return `${some(group.destinations, shown.destinations, ', ')}  ${what} for ${usersText(group.users, words)}`;
+  });
 }
 
 function portsText({ protocol, ports }: JoinedTraffic): string {
-  if (ports === null) return 'other protocols (ICMP and the like)';
+  if (ports === null) return 'other protocols';
   const [first] = ports;
   const every = ports.length === 1 && first?.low === 0 && first.high === 65535;
-  return every ? `${protocol}, all ports` : `${protocol} ${some(ports.map(portText), shown.ports, ',')}`;
+  return every ? protocol : `${protocol} ${some(ports.map(portText), shown.ports, ',')}`;
 }
 
-function usersText(users: readonly (string | null)[], names: UserNames): string {
+function usersText(users: readonly (string | null)[], { names, hasUserRules }: TrafficWords): string {
   const named = users.flatMap((user) => (user === null ? [] : [userText(user, names)]));
   if (!users.includes(null)) return some(named, shown.users, ', ');
-  return named.length === 0
-    ? 'devices of users without rules'
-    : `${some(named, shown.users, ', ')} and users without rules`;
+  if (!hasUserRules) return 'everyone';
+  return named.length === 0 ? 'users without rules of their own' : `${some(named, shown.users, ', ')} and all others`;
 }
 
 /** The first `limit` texts joined, and how many are left out. */

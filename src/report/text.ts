@@ -6,7 +6,7 @@ import { fieldLines } from './field-lines.ts';
 import { type Paint, painter, type Tone } from './paint.ts';
 import { printable } from './printable.ts';
 import { placeText, problemsText } from './problems.ts';
-import { ruleText, trafficText, type UserNames } from './rule-text.ts';
+import { ruleText, type TrafficWords, trafficTexts, type UserNames } from './rule-text.ts';
 import type { Display, RunReport } from './run-report.ts';
 import { applySummary, planSummary } from './summary.ts';
 
@@ -19,7 +19,7 @@ export function planText(report: RunReport, { color }: Display): string {
   const { plan } = report;
   const problems = problemsText(report.problems, color);
   if (plan === null) return problems;
-  const context = { paint, names: report.userNames };
+  const context = contextOf(plan, report, paint);
   const sections = [
     problems.trimEnd(),
     headline(report, plan, paint),
@@ -37,7 +37,7 @@ export function applyText(report: RunReport, { color }: Display): string {
   const { apply, plan } = report;
   if (apply === null || plan === null) return '';
   const paint = painter(color);
-  const context = { paint, names: report.userNames };
+  const context = contextOf(plan, report, paint);
   const problems = problemsText(apply.problems, color).trimEnd();
   const sections = [
     leftOpenText(apply, context),
@@ -48,9 +48,19 @@ export function applyText(report: RunReport, { color }: Display): string {
   return `${sections.filter((section) => section !== '').join('\n\n')}\n`;
 }
 
-interface Context {
+interface Context extends TrafficWords {
   readonly paint: Paint;
-  readonly names: UserNames;
+}
+
+function contextOf(plan: Plan, { userNames }: RunReport, paint: Paint): Context {
+  return { paint, names: userNames, hasUserRules: hasUserRules(plan) };
+}
+
+/** Whether a rule before or after the plan is for one user alone. */
+export function hasUserRules(plan: Plan): boolean {
+  return plan.changes.some(
+    (change) => change.kind === 'Rule' && (change.live?.rule.userId ?? change.desired?.rule.userId ?? null) !== null,
+  );
 }
 
 function headline(report: RunReport, plan: Plan, paint: Paint): string {
@@ -162,10 +172,12 @@ function trafficLines(
   label: string,
   tone: Tone,
   groups: readonly JoinedTraffic[],
-  { paint, names }: Context,
+  context: Context,
 ): readonly string[] {
-  const lines = groups.slice(0, shownTraffic).map((group) => `  ${paint(tone, label)}  ${trafficText(group, names)}`);
-  const left = groups.length - shownTraffic;
+  const { paint } = context;
+  const texts = trafficTexts(groups, context);
+  const lines = texts.slice(0, shownTraffic).map((text) => `  ${paint(tone, label)}  ${text}`);
+  const left = texts.length - shownTraffic;
   return left > 0 ? [...lines, `  ${paint(tone, label)}  and ${left} more (--output json lists all)`] : lines;
 }
 
@@ -175,9 +187,7 @@ function exposureText(exposure: readonly Exposure[], context: Context): string {
   const lines = exposure.slice(0, shownTraffic).flatMap((item) => {
     const label = item.direction === 'opened' ? 'opened ' : 'cut off';
     const when = `from ${item.fromStep} to ${item.toStep}, about ${Math.round(item.expectedMs)} ms: `;
-    return joinUsers(item.traffic).map(
-      (group) => `  ${paint('warning', label)}  ${when}${trafficText(group, context.names)}`,
-    );
+    return trafficTexts(joinUsers(item.traffic), context).map((text) => `  ${paint('warning', label)}  ${when}${text}`);
   });
   const left = exposure.length - shownTraffic;
   return [
@@ -198,17 +208,18 @@ function refusalsText(refusals: readonly Refusal[], report: RunReport, paint: Pa
   return [title, ...lines].join('\n');
 }
 
-function leftOpenText(apply: ApplyReport, { paint, names }: Context): string {
+function leftOpenText(apply: ApplyReport, context: Context): string {
   if (apply.leftOpen.length === 0) return '';
-  const lines = joinUsers(apply.leftOpen).map((group) => `  ${trafficText(group, names)}`);
-  return [paint('error', 'LEFT OPEN: rules that should drop this traffic could not be created again'), ...lines].join(
-    '\n',
-  );
+  const lines = trafficTexts(joinUsers(apply.leftOpen), context).map((text) => `  ${text}`);
+  return [
+    context.paint('error', 'LEFT OPEN: rules that should drop this traffic could not be created again'),
+    ...lines,
+  ].join('\n');
 }
 
 function outcomesText(apply: ApplyReport, paint: Paint): string {
-  const notDone = apply.outcomes.filter(({ outcome }) => outcome !== 'done' && outcome !== 'skipped');
-  return notDone
+  return apply.outcomes
+    .filter(({ outcome }) => outcome !== 'done' && outcome !== 'skipped')
     .map(({ step, outcome, message, restored }) => {
       const why = message === undefined ? '' : `: ${printable(message)}`;
       return `  ${paint('error', outcome.padEnd(7))} ${stepText(step)}${why}${restored === true ? ' (restored)' : ''}`;

@@ -1,0 +1,104 @@
+import { Command, CommanderError, Option } from 'commander';
+import { version } from '../version.ts';
+import { type CommandSpec, commands, rootCommand } from './commands.ts';
+import { type Failure, failure } from './failure.ts';
+import { commonOptions, flagOf, type OptionName, type OptionSpec, options } from './options.ts';
+import type { RawValues } from './settings.ts';
+
+/** A command line, taken apart. */
+export type ParsedArguments =
+  | {
+      readonly kind: 'run';
+      readonly command: CommandSpec;
+      readonly operands: readonly string[];
+      readonly flags: RawValues;
+    }
+  | { readonly kind: 'text'; readonly text: string };
+
+/** Takes a command line apart; `--help` and `--version` give text. Throws a `Failure` for wrong usage. */
+export function parseArguments(argv: readonly string[]): ParsedArguments {
+  let parsed: ParsedArguments | null = null;
+  const output: string[] = [];
+  const program = describe(new Command('reconcile'), rootCommand)
+    .description('Brings the rules and the Configuration of a Firezone 0.7 server in line with YAML manifests.')
+    .version(version, '--version', 'print the version')
+    .enablePositionalOptions()
+    .showSuggestionAfterError(true)
+    .addHelpText('after', '\nA PATH that has the name of a command is written ./NAME. Every flag: docs/reference.md\n');
+  program.action(() => {
+    parsed = { kind: 'run', command: rootCommand, operands: program.args, flags: flagsOf(program) };
+  });
+  for (const spec of commands) {
+    const command = describe(program.command(spec.name), spec).description(spec.summary);
+    command.action(() => {
+      const flags = { ...onlyAllowed(flagsOf(program), spec), ...flagsOf(command) };
+      parsed = { kind: 'run', command: spec, operands: command.args, flags };
+    });
+  }
+  for (const command of [program, ...program.commands]) {
+    command.exitOverride().configureOutput({ writeOut: (text) => output.push(text), writeErr: () => {} });
+  }
+  try {
+    program.parse([...argv], { from: 'user' });
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    if (error.exitCode !== 0) throw usage(error);
+    return { kind: 'text', text: output.join('') };
+  }
+  if (parsed === null) throw new Error('no command was chosen');
+  return parsed;
+}
+
+function describe(command: Command, spec: CommandSpec): Command {
+  for (const operand of spec.operands.split(' ')) if (operand !== '') command.argument(operand);
+  for (const name of [...spec.options, ...commonOptions]) command.addOption(optionOf(name));
+  return command.allowExcessArguments(false);
+}
+
+function optionOf(name: OptionName): Option {
+  const spec: OptionSpec = options[name];
+  const flag = flagOf(name);
+  if (spec.kind === 'switch') return new Option(flag, spec.default ? `no ${spec.help}` : spec.help);
+  const value = spec.kind === 'choice' ? spec.choices.join('|') : spec.value;
+  const option = new Option(`${flag} <${value}>`, helpOf(spec));
+  if (spec.kind === 'list' || spec.kind === 'paths') {
+    option.argParser((text: string, before: unknown) => [...(Array.isArray(before) ? before : []), text]);
+  }
+  return option;
+}
+
+function helpOf(spec: Exclude<OptionSpec, { readonly kind: 'switch' }>): string {
+  if (!('default' in spec) || spec.default === undefined) return spec.help;
+  const shown = spec.kind === 'duration' ? `${Number(spec.default) / 1000}s` : String(spec.default);
+  return `${spec.help} (default: ${shown})`;
+}
+
+function flagsOf(command: Command): RawValues {
+  const flags: Partial<Record<OptionName, unknown>> = {};
+  for (const [name, value] of Object.entries(command.opts<Record<string, unknown>>())) {
+    if (command.getOptionValueSource(name) === 'cli') flags[name as OptionName] = value;
+  }
+  return flags;
+}
+
+/** Flags written before a command's name must be ones that the command takes. */
+function onlyAllowed(flags: RawValues, spec: CommandSpec): RawValues {
+  for (const name of Object.keys(flags) as OptionName[]) {
+    if (commonOptions.includes(name) || spec.options.includes(name)) continue;
+    throw failure(
+      'usage',
+      `${flagOf(name)} does not go with the command \`${spec.name}\``,
+      `if \`${spec.name}\` is a directory, write ./${spec.name}; options of the command: reconcile ${spec.name} --help`,
+    );
+  }
+  return flags;
+}
+
+function usage(error: CommanderError): Failure {
+  const [first = '', ...more] = error.message
+    .replace(/^error: /, '')
+    .trim()
+    .split('\n');
+  const hint = more.join(' ').replace(/[()]/g, '').trim();
+  return failure('usage', first, hint === '' ? 'reconcile --help shows the commands and their options' : hint);
+}

@@ -1,0 +1,32 @@
+import type { Run } from './command.ts';
+import { applyOptions, connectionOptions, manifestOptions, type OptionName, planOptions } from './options.ts';
+
+/** One command: its words, its options, and where its code is; loaded only when it runs. */
+export interface CommandSpec {
+  readonly name: string;
+  readonly summary: string;
+  /** Operands as `--help` shows them; `[NAME]` optional, `<NAME>` required, `...` repeated. */
+  readonly operands: string;
+  readonly options: readonly OptionName[];
+  readonly load: () => Promise<{ readonly run: Run }>;
+}
+
+/** The command without a name: `reconcile [--plan | --watch] PATH`. */
+export const rootCommand: CommandSpec = {
+  name: '',
+  summary: 'bring the server in line with the manifests below PATH',
+  operands: '[PATH]',
+  options: ['plan', 'live', 'save', ...connectionOptions, ...manifestOptions, ...planOptions, ...applyOptions],
+  load: () => import('./commands/reconcile.ts'),
+};
+
+/** The commands with a name, in the order of `--help`. */
+export const commands: readonly CommandSpec[] = [
+  {
+    name: 'validate',
+    summary: 'check the manifests below PATH; needs no server and no token',
+    operands: '[PATH]',
+    options: manifestOptions,
+    load: () => import('./commands/validate.ts'),
+  },
+];

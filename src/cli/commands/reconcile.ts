@@ -1,0 +1,80 @@
+import { systemClock } from '../../adapters/clock.ts';
+import type { Desired } from '../../desired/context.ts';
+import { compareProblems } from '../../model/problem.ts';
+import type { PassResult } from '../../pass.ts';
+import type { Plan } from '../../plan/plan.ts';
+import { reconcile } from '../../reconcile.ts';
+import type { RunReport } from '../../report/run-report.ts';
+import { count } from '../../report/summary.ts';
+import type { Invocation } from '../command.ts';
+import { exitCodeOf } from '../exit-code.ts';
+import { isInvalid, strictly } from '../manifests.ts';
+import { pathOperand } from '../path-operand.ts';
+import { explainReadFailure } from '../read-failure.ts';
+import { type Screen, screenOf } from '../screen.ts';
+import type { TokenSource } from '../token.ts';
+import { wirePass } from '../wire.ts';
+
+/** `reconcile --plan PATH` and `reconcile PATH`: one pass, shown, perhaps asked about, perhaps applied. */
+export async function run(invocation: Invocation): Promise<number> {
+  const { settings } = invocation;
+  const screen = screenOf(invocation);
+  const { path } = pathOperand(invocation, '');
+  const wired = await wirePass(invocation, path, null);
+  try {
+    const approve = (plan: Plan, desired: Desired): Promise<boolean> => agree({ invocation, screen, plan, desired });
+    const result = await reconcile({ ...wired.pass, onOutcome: screen.onOutcome }, settings.plan ? null : approve);
+    screen.finish(reportOf(result, invocation, wired.token));
+    return exitCode(result, invocation);
+  } finally {
+    await wired.close();
+  }
+}
+
+interface Question {
+  readonly invocation: Invocation;
+  readonly screen: Screen;
+  readonly plan: Plan;
+  readonly desired: Desired;
+}
+
+/** Shows the plan and asks when somebody is there to answer; without a terminal the guards alone decide. */
+async function agree({ invocation, screen, plan, desired }: Question): Promise<boolean> {
+  const { settings, terminal } = invocation;
+  if (isInvalid(desired.problems, settings)) return false;
+  const asks = terminal.stdinIsTerminal && !settings.yes;
+  const problems = [...desired.problems, ...plan.problems].sort(compareProblems);
+  screen.showPlan({ ...emptyReport, plan, problems, userNames: desired.state?.userNames ?? new Map() }, asks);
+  if (!asks) return true;
+  const answer = await terminal.ask(`\nSend ${count(plan.steps.length, 'request')}? [y/N] `, terminal.stop);
+  return /^y(es)?$/i.test(answer?.trim() ?? '');
+}
+
+const emptyReport = { revision: null, digest: null, apply: null, approved: false, snapshot: null, base: null };
+
+function reportOf(result: PassResult, { settings }: Invocation, token: TokenSource): RunReport {
+  const failure =
+    result.failure === null ? [] : [explainReadFailure(result.failure, token.read, systemClock.wallTime())];
+  return {
+    ...emptyReport,
+    revision: result.content?.revision ?? null,
+    plan: result.plan,
+    apply: result.apply,
+    problems: [...strictly(result.problems, settings), ...failure],
+    userNames: result.desired?.state?.userNames ?? new Map(),
+  };
+}
+
+/** The exit code of a pass, the same in every output mode. */
+function exitCode(result: PassResult, { settings }: Invocation): number {
+  const { end, apply, desired } = result;
+  return exitCodeOf({
+    invalid: end === 'invalid' || isInvalid(desired?.problems ?? [], settings),
+    refused: end === 'refused',
+    wrote: apply?.wrote ?? false,
+    missing: apply !== null && apply.end !== 'converged',
+    failed: end === 'unreadable' || end === 'declined',
+    pending: end === 'planned',
+    detailed: settings.detailedExitcode,
+  });
+}

@@ -1,0 +1,44 @@
+import { resolve } from 'node:path';
+import { createSecretResolver } from '../adapters/secrets.ts';
+import type { DesiredContext } from '../desired/context.ts';
+import { createManifestCache } from '../desired/desired.ts';
+import { hasErrors, type Problem } from '../model/problem.ts';
+import type { Invocation } from './command.ts';
+import { limitsOf, profileOf, scopeOf } from './plan-settings.ts';
+import type { Settings } from './settings.ts';
+import { valuesOf } from './values.ts';
+
+/** How manifests are read under these settings. `root`: where they are files; null when they come from Git. */
+export function desiredContextOf(
+  { settings, terminal }: Invocation,
+  root: string | null,
+): Omit<DesiredContext, 'usersByEmail'> {
+  const secrets = settings.file?.nested.secrets;
+  const own = [settings.tokenFile, settings.caFile, settings.file?.path, settings.journal];
+  return {
+    profile: profileOf(settings),
+    scope: scopeOf(settings),
+    limits: limitsOf(settings),
+    values: valuesOf(settings),
+    overlay: settings.overlay,
+    cache: createManifestCache(),
+    resolveSecret: createSecretResolver({
+      environment: terminal.env,
+      envNames: secrets?.env ?? [],
+      root,
+      dirs: (secrets?.dirs ?? []).map((dir) => (settings.file === null ? dir : resolve(settings.file.folder, dir))),
+      forbiddenFiles: own.filter((path) => path !== null && path !== undefined),
+    }),
+  };
+}
+
+/** Problems as `--strict` counts them: warnings are errors then. */
+export function strictly(problems: readonly Problem[], settings: Settings): readonly Problem[] {
+  if (!settings.strict) return problems;
+  return problems.map((problem) => (problem.severity === 'warning' ? { ...problem, severity: 'error' } : problem));
+}
+
+/** Whether the manifests are invalid, as `--strict` counts. */
+export function isInvalid(problems: readonly Problem[], settings: Settings): boolean {
+  return hasErrors(strictly(problems, settings));
+}

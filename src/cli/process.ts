@@ -1,0 +1,82 @@
+import { createInterface } from 'node:readline/promises';
+import type { Terminal } from './command.ts';
+import { exitCodes } from './exit-code.ts';
+import { runCli } from './run.ts';
+
+/** Runs the process's own command line: streams, signals, exit code. */
+export async function runProcess(): Promise<void> {
+  survivePipes();
+  process.on('unhandledRejection', dieQuietly);
+  process.on('uncaughtException', dieQuietly);
+  const stop = new AbortController();
+  onSignals(stop);
+  const code = await runCli(process.argv.slice(2), terminalOf(stop.signal));
+  await Promise.all([flushed(process.stdout), flushed(process.stderr)]);
+  process.exit(code);
+}
+
+function terminalOf(stop: AbortSignal): Terminal {
+  return {
+    env: process.env,
+    cwd: process.cwd(),
+    stdinIsTerminal: process.stdin.isTTY === true,
+    stdoutIsTerminal: process.stdout.isTTY === true,
+    stderrIsTerminal: process.stderr.isTTY === true,
+    stdout: (text) => void process.stdout.write(text),
+    stderr: (text) => void process.stderr.write(text),
+    ask,
+    stop,
+  };
+}
+
+/** The first signal asks for an orderly end; the third ends the process at once. */
+function onSignals(stop: AbortController): void {
+  let count = 0;
+  const onSignal = (signal: NodeJS.Signals): void => {
+    count++;
+    stop.abort(new Error(signal));
+    if (count >= 3) process.exit(exitCodes.partial);
+  };
+  process.on('SIGINT', onSignal);
+  process.on('SIGTERM', onSignal);
+}
+
+async function ask(question: string, signal: AbortSignal): Promise<string | null> {
+  const lines = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    const ended = new Promise<null>((resolve) => lines.once('close', () => resolve(null)));
+    // readline takes Ctrl-C from the terminal before the process does.
+    lines.once('SIGINT', () => process.kill(process.pid, 'SIGINT'));
+    return await Promise.race([lines.question(question, { signal }), ended]);
+  } catch (error) {
+    if (signal.aborted) return null;
+    throw error;
+  } finally {
+    lines.close();
+  }
+}
+
+/** A reader that goes away (`| head`) or a closed log ends nothing: the work in flight and the exit code matter more. */
+function survivePipes(): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error;
+    });
+  }
+}
+
+/** Resolves when all that was written has left the process, or cannot. */
+function flushed(stream: NodeJS.WriteStream): Promise<void> {
+  return new Promise((resolve) => {
+    if (!stream.writable || stream.destroyed) resolve();
+    else stream.write('', () => resolve());
+  });
+}
+
+/** A mistake nobody caught: its kind and place, never its message, which could hold anything. */
+function dieQuietly(error: unknown): void {
+  const name = error instanceof Error ? error.name : typeof error;
+  const frame = error instanceof Error ? (error.stack?.split('\n    at ')[1] ?? '').trim() : '';
+  process.stderr.write(`error: reconcile failed in a way it should not (${name} at ${frame})\n`);
+  process.exit(exitCodes.failed);
+}

@@ -1,0 +1,38 @@
+import type { ReadFailure } from '../apply/read.ts';
+import type { Problem } from '../model/problem.ts';
+import { readClaims } from './token.ts';
+
+/** What to do about each way in which the live state cannot be read; one table for every command. */
+const hints: Readonly<Record<string, string>> = {
+  refused: 'nothing listens there: check --base-url and its port, and that the server runs',
+  dns: 'the name cannot be resolved: check --base-url and this machine’s DNS',
+  timeout: 'the server did not answer in time: check the network, or give it longer with --timeout',
+  reset: 'the connection broke: check a proxy or load balancer on the way, then run again',
+  tls: 'the certificate was not accepted: name your own authority with --ca-file; verification cannot be turned off',
+  'not-json': 'this is not the API: check --base-url (a login page or another site answers there)',
+  redirect: 'the API never redirects, and the token goes nowhere else: check --base-url',
+  'torn-body': 'the answer ended early; nothing is planned from half an answer: run again',
+  'too-large': 'the answer is far larger than any rule list: check --base-url',
+  unreadable: 'nothing is planned from an answer that is not understood: check --base-url and the server’s version',
+  'not-found': 'check --base-url: it is the address before /v0',
+  'server-error': 'the server failed to answer; its log says why; nothing was written',
+  'list-unstable': 'run again when nobody else is changing the rules',
+  aborted: 'stopped before anything was written',
+  unauthorized:
+    'make a token as an administrator (Settings, API tokens) and put it in the file that --token-file names; `reconcile doctor` says more',
+};
+
+/** The problem for a person, with what to do; `now` is ms since 1970, for a token that says it has expired. */
+export function explainReadFailure(failure: ReadFailure, token: () => string, now: number): Problem {
+  const code = failure.code === 'unauthorized' ? 'unauthorized' : `api-${failure.code}`;
+  const expired = failure.code === 'unauthorized' ? expiryText(token, now) : null;
+  const summary = expired === null ? failure.message : `${failure.message} (${expired})`;
+  const hint = hints[failure.code] ?? 'nothing was written; run again, or with --verbose';
+  return { code, severity: 'error', summary, hint };
+}
+
+function expiryText(token: () => string, now: number): string | null {
+  const expiresAt = readClaims(token())?.expiresAt ?? null;
+  if (expiresAt === null || expiresAt > now) return null;
+  return `the token itself says that it expired on ${new Date(expiresAt).toISOString().slice(0, 10)}`;
+}

@@ -1,0 +1,52 @@
+import type { Problem } from '../model/problem.ts';
+import { parseArguments } from './arguments.ts';
+import type { Terminal } from './command.ts';
+import { exitCodes } from './exit-code.ts';
+import { Failure } from './failure.ts';
+import { emitFailure, requestedOutputs } from './output.ts';
+import { type RawValues, type Settings, settingsFilePath, settle } from './settings.ts';
+
+/** Runs one command line and gives its exit code. Whatever goes wrong is reported in the outputs asked for. */
+export async function runCli(argv: readonly string[], terminal: Terminal): Promise<number> {
+  let flags: RawValues = {};
+  let settings: Settings | null = null;
+  try {
+    const parsed = parseArguments(argv);
+    if (parsed.kind === 'text') {
+      terminal.stdout(parsed.text);
+      return exitCodes.ok;
+    }
+    flags = parsed.flags;
+    settings = await loadSettings(flags, terminal);
+    const command = await parsed.command.load();
+    return await command.run({ operands: parsed.operands, settings, terminal });
+  } catch (error) {
+    const failure = error instanceof Failure ? error : new Failure([internalError(error)]);
+    emitFailure(failure.problems, requestedOutputs(settings, { argv, flags, env: terminal.env }), terminal);
+    return failure.exitCode;
+  }
+}
+
+/** The settings of one run, read again when it is told to (SIGHUP). */
+export async function loadSettings(flags: RawValues, terminal: Terminal): Promise<Settings> {
+  const sources = { flags, env: terminal.env, cwd: terminal.cwd };
+  const path = settingsFilePath(sources);
+  // Loaded on demand: most runs have no settings file, and its schema is not small.
+  const file = path === null ? null : (await import('./settings-file.ts')).readSettingsFile(path);
+  return settle({ ...sources, file });
+}
+
+/** A mistake in this program: its place, never its message or stack, which could hold anything. */
+function internalError(error: unknown): Problem {
+  const name = error instanceof Error ? error.name : typeof error;
+  const frame =
+    error instanceof Error
+      ? /\(?(?:file:\/\/)?([^()\s]+:\d+:\d+)\)?/.exec(error.stack?.split('\n    at ')[1] ?? '')
+      : null;
+  return {
+    code: 'internal-error',
+    severity: 'error',
+    summary: `reconcile failed in a way it should not (${name}${frame === null ? '' : ` at ${frame[1]}`})`,
+    hint: 'this is a mistake in reconcile: please report it with this line; what was sent before is in the journal, if one is kept',
+  };
+}

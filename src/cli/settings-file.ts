@@ -1,0 +1,103 @@
+import { readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { z } from 'zod';
+import { entryOf, type Locator, type Node, nodeAt, toPlain } from '../manifest/node.ts';
+import { parseFile } from '../manifest/parse.ts';
+import { suggest } from '../manifest/suggest.ts';
+import type { Problem } from '../model/problem.ts';
+import { Failure, failure } from './failure.ts';
+import type { RawValues } from './settings.ts';
+import { type NestedSettings, type SettingsFile, settingsSchema } from './settings-schema.ts';
+
+const largest = 1_000_000;
+
+/** Reads the operator's settings (YAML); throws a `Failure` with every problem and its place. */
+export function readSettingsFile(path: string): SettingsFile {
+  const documents: { readonly root: Node; readonly locator: Locator }[] = [];
+  const problems = parseFile({
+    path,
+    text: readText(path),
+    values: null,
+    onDocument: ({ root }, { locator }) => documents.push({ root, locator }),
+  });
+  if (problems.length > 0) throw new Failure(problems);
+  if (documents.length > 1) throw failure('bad-setting', `the settings file ${path} must be one YAML document`);
+  const [document] = documents;
+  if (document === undefined) return { path, folder: dirname(path), options: {}, nested: {} };
+  const { root, locator } = document;
+  const parsed = settingsSchema.safeParse(toPlain(root));
+  if (parsed.success) {
+    const { protect, scope, secrets, limits, ...rest } = parsed.data as NestedSettings & RawValues;
+    const nested: NestedSettings = { protect, scope, secrets, limits };
+    return { path, folder: dirname(path), options: rest, nested };
+  }
+  throw new Failure(parsed.error.issues.flatMap(problemsOf).map((found) => located(found, root, locator)));
+}
+
+function readText(path: string): string {
+  try {
+    const bytes = readFileSync(path);
+    if (bytes.length > largest)
+      throw failure('bad-setting', `the settings file ${path} is larger than ${largest} bytes`);
+    return bytes.toString('utf8');
+  } catch (error) {
+    if (error instanceof Failure) throw error;
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+    throw failure(
+      'bad-setting',
+      `the settings file ${path} cannot be read (${code})`,
+      'check --config or RECONCILE_CONFIG',
+    );
+  }
+}
+
+interface Found {
+  readonly path: readonly PropertyKey[];
+  readonly summary: string;
+  readonly hint?: string;
+}
+
+function problemsOf(issue: z.core.$ZodIssue): readonly Found[] {
+  const where = issue.path.length === 0 ? 'the settings file' : `\`${issue.path.join('.')}\``;
+  if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownKey(key, issue.path));
+  if (issue.code === 'invalid_value')
+    return [{ path: issue.path, summary: `${where} must be one of ${issue.values.join(', ')}` }];
+  if (issue.code === 'invalid_type')
+    return [
+      {
+        path: issue.path,
+        summary: `${where} must be ${issue.expected === 'int' ? 'a whole number' : `of type ${issue.expected}`}`,
+      },
+    ];
+  return [
+    {
+      path: issue.path,
+      summary: `${where} has a value that is not allowed`,
+      hint: 'docs/reference.md lists every setting',
+    },
+  ];
+}
+
+function unknownKey(key: string, parent: readonly PropertyKey[]): Found {
+  const path = [...parent, key];
+  if (key === 'token') {
+    return {
+      path,
+      summary: 'the settings file must not hold the token',
+      hint: 'put it in a file of its own and name that with tokenFile',
+    };
+  }
+  const known = parent.length === 0 ? Object.keys(settingsSchema.shape) : [];
+  const near = suggest(key, known);
+  const hint = near === null ? 'docs/reference.md lists every setting' : `did you mean \`${near}\`?`;
+  return { path, summary: `unknown setting \`${path.join('.')}\``, hint };
+}
+
+function located(found: Found, root: Node, locator: Locator): Problem {
+  const { summary, hint, path } = found;
+  const { node } = nodeAt(root, path);
+  const parent = nodeAt(root, path.slice(0, -1)).node;
+  const key = entryOf(parent, String(path.at(-1)));
+  const place = locator.place(key === undefined ? node.start : key.keyStart);
+  return { code: 'bad-setting', severity: 'error', summary, place, ...(hint === undefined ? {} : { hint }) };
+}

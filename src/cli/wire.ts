@@ -1,0 +1,106 @@
+import { type ApiClient, createApiClient } from '../adapters/api/client.ts';
+import { systemClock } from '../adapters/clock.ts';
+import { openJournal } from '../adapters/journal.ts';
+import { directorySource } from '../adapters/source/directory.ts';
+import { type ApplyLimits, defaultApplyLimits } from '../apply/context.ts';
+import type { FingerprintKey } from '../model/secret.ts';
+import type { DesiredState } from '../model/state.ts';
+import { emptyMemory, type PassDependencies } from '../pass.ts';
+import type { Journal, Source } from '../ports.ts';
+import type { Invocation } from './command.ts';
+import { Failure, failure } from './failure.ts';
+import { loggerOf } from './logger.ts';
+import { desiredContextOf } from './manifests.ts';
+import { limitsOf, planOptionsOf } from './plan-settings.ts';
+import type { Settings } from './settings.ts';
+import { type TokenSource, tokenSource } from './token.ts';
+
+/** The one place where adapters are built: what a pass needs, and how to let go of it. */
+export interface Wired {
+  readonly pass: PassDependencies;
+  readonly api: ApiClient;
+  readonly token: TokenSource;
+  readonly close: () => Promise<void>;
+}
+
+/** The API client of these settings; throws a `Failure` for a missing or wrong base URL, token or CA file. */
+export function wireApi({ settings, terminal }: Invocation): { readonly api: ApiClient; readonly token: TokenSource } {
+  const { baseUrl, caFile } = settings;
+  if (baseUrl === null) {
+    throw failure(
+      'no-base-url',
+      'there is no base URL',
+      'give --base-url https://vpn.example.com, RECONCILE_BASE_URL, or baseUrl in the settings file; `reconcile validate` needs none',
+    );
+  }
+  const token = tokenSource(settings, terminal.env);
+  token.read(); // a token that cannot be read is said before anything else
+  const client = createApiClient({
+    baseUrl,
+    token: token.read,
+    allowHttp: settings.allowHttp,
+    requestTimeoutMs: settings.timeout,
+    connections: settings.concurrency + 2,
+    ...(caFile === null ? {} : { caFile }),
+  });
+  if (!client.ok) throw failure('bad-setting', client.error);
+  return { api: client.value, token };
+}
+
+/** Wires one pass over a directory of manifests. */
+export async function wirePass(invocation: Invocation, path: string, base: DesiredState | null): Promise<Wired> {
+  return wirePassOver(invocation, directorySource(path, limitsOf(invocation.settings)), { root: path, base });
+}
+
+/** Wires one pass over any source. `root` is the directory of the manifests, where there is one. */
+export async function wirePassOver(
+  invocation: Invocation,
+  source: Source,
+  { root, base }: { readonly root: string | null; readonly base: DesiredState | null },
+): Promise<Wired> {
+  const { settings, terminal } = invocation;
+  const { api, token } = wireApi(invocation);
+  const journal = settings.journal === null ? null : await journalAt(settings.journal);
+  const pass: PassDependencies = {
+    source,
+    api,
+    clock: systemClock,
+    logger: await loggerOf(invocation),
+    journal,
+    desired: desiredContextOf(invocation, root),
+    base,
+    options: planOptionsOf(settings, fingerprintKeyOf(token)),
+    limits: applyLimitsOf(settings),
+    memory: emptyMemory,
+    stop: terminal.stop,
+  };
+  const close = async (): Promise<void> => {
+    await Promise.all([api.close(), journal?.close()]);
+  };
+  return { pass, api, token, close };
+}
+
+function fingerprintKeyOf(token: TokenSource): FingerprintKey {
+  return token.fingerprintKey();
+}
+
+/** Limits of an apply under these settings. */
+export function applyLimitsOf(settings: Settings): ApplyLimits {
+  return {
+    ...defaultApplyLimits,
+    concurrency: settings.concurrency,
+    pace: settings.pace,
+    requestTimeoutMs: settings.timeout,
+    totalTimeoutMs: settings.totalTimeout,
+  };
+}
+
+async function journalAt(path: string): Promise<Journal & { close(): Promise<void> }> {
+  try {
+    return await openJournal(path, systemClock.wallTime);
+  } catch (error) {
+    if (error instanceof Failure) throw error;
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+    throw failure('journal', `the journal ${path} cannot be opened (${code})`, 'check --journal');
+  }
+}
