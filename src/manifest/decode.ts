@@ -2,7 +2,7 @@ import { type Network, parseNetwork } from '../model/address.ts';
 import { type PortRange, parsePortRange } from '../model/port-range.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
-import { addressFinding, portFinding } from './address-faults.ts';
+import { addressFinding, hostBitsFinding, portFinding } from './address-faults.ts';
 import type { Finding } from './check.ts';
 import type { UserReference } from './manifest.ts';
 import { type Node, type ScalarNode, scalarOf } from './node.ts';
@@ -38,9 +38,12 @@ export function reportAt(
 export function networkOf(decoding: Decoding, node: Node): Network | null {
   if (node.type !== 'scalar') return null;
   const parsed = parseNetwork(node.text);
-  if (parsed.ok) return parsed.value.network;
-  report(decoding, addressFinding(parsed.error, node.start));
-  return null;
+  if (!parsed.ok) {
+    report(decoding, addressFinding(parsed.error, node.start));
+    return null;
+  }
+  if (parsed.value.hostBits) report(decoding, hostBitsFinding(parsed.value, node.start));
+  return parsed.value.network;
 }
 
 /** The ports that a scalar names, within the server's bounds; null (and a problem) when it names none. */

@@ -1,0 +1,126 @@
+import { makeNetwork, type Network, parseNetwork, width } from '../../model/address.ts';
+import type { ConfigurationField, DesiredConfiguration } from '../../model/configuration.ts';
+import type { Place } from '../../model/problem.ts';
+import { decide } from '../decide.ts';
+import { type Intervals, intersectIntervals, intervalsOf } from '../intervals.ts';
+import { type Finding, nameOf } from './finding.ts';
+import type { Linted } from './linted.ts';
+
+/** What the Configuration and the rules do to each other. */
+export function configurationFindings(linted: Linted): readonly Finding[] {
+  const { configuration } = linted.desired;
+  if (configuration === null) return [];
+  return [
+    ...noSignIn(configuration),
+    ...unroutedDestinations(linted, configuration),
+    ...resolverFindings(linted, configuration),
+  ];
+}
+
+function placeOf({ place, places }: DesiredConfiguration, field: ConfigurationField): Place {
+  return places[field] ?? place;
+}
+
+function noSignIn(configuration: DesiredConfiguration): readonly Finding[] {
+  const { local_auth_enabled, openid_connect_providers: oidc, saml_identity_providers: saml } = configuration.fields;
+  if (local_auth_enabled !== false || (oidc ?? []).length > 0 || (saml ?? []).length > 0) return [];
+  const known = oidc !== undefined && saml !== undefined;
+  return [
+    {
+      code: 'no-sign-in',
+      place: placeOf(configuration, 'local_auth_enabled'),
+      summary: known
+        ? 'Nobody can sign in: local sign-in is off, and there is no identity provider.'
+        : 'Local sign-in is off, and these manifests have no identity provider: somebody else must keep one on the server.',
+      hint: 'Keep `local_auth_enabled: true`, or add a provider.',
+      ...(known ? {} : { severity: 'note' }),
+    },
+  ];
+}
+
+type Routes = Readonly<Record<4 | 6, Intervals>>;
+
+/** The addresses that clients send into the tunnel; null when these manifests leave them to the server. */
+function routesOf({ fields }: DesiredConfiguration): Routes | null {
+  const written = fields.default_client_allowed_ips;
+  if (written === undefined || written === null) return null;
+  const networks = written.flatMap(networksIn);
+  const inFamily = (family: 4 | 6): Intervals => intervalsOf(networks.filter((network) => network.family === family));
+  return { 4: inFamily(4), 6: inFamily(6) };
+}
+
+function networksIn(text: string): readonly Network[] {
+  const parsed = parseNetwork(text);
+  return parsed.ok ? [parsed.value.network] : [];
+}
+
+function unroutedDestinations({ rules }: Linted, configuration: DesiredConfiguration): readonly Finding[] {
+  const routes = routesOf(configuration);
+  if (routes === null) return [];
+  const setting = placeOf(configuration, 'default_client_allowed_ips');
+  return rules.flatMap((rule): Finding[] => {
+    const { action, destination } = rule.rule;
+    if (action !== 'accept' || destination.prefix === 0) return [];
+    const routed = intersectIntervals([destination], routes[destination.family]);
+    const [only] = routed;
+    if (only?.first === destination.first && only.last === destination.last) return [];
+    return [
+      {
+        code: 'unrouted-destination',
+        place: rule.place,
+        summary: `${nameOf(rule)} accepts ${destination.text}, which clients do not send into the tunnel${routed.length === 0 ? '' : ', or only in part'}: \`default_client_allowed_ips\` leaves it out.`,
+        hint: `Add ${destination.text} to \`default_client_allowed_ips\`; users may have allowed IPs of their own.`,
+        related: [{ place: setting, note: 'the allowed IPs of clients' }],
+        ...(routed.length === 0 ? {} : { severity: 'note' }),
+      },
+    ];
+  });
+}
+
+const privateNetworks = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', 'fc00::/7'].flatMap(
+  networksIn,
+);
+
+function resolverFindings(linted: Linted, configuration: DesiredConfiguration): readonly Finding[] {
+  const place = placeOf(configuration, 'default_client_dns');
+  const routes = routesOf(configuration);
+  const resolvers = (configuration.fields.default_client_dns ?? []).flatMap(networksIn);
+  return resolvers.flatMap(({ family, first, text }) => {
+    const address = makeNetwork(family, first, width(family));
+    const findings: Finding[] = [];
+    const isPrivate = privateNetworks.some(
+      (network) => intersectIntervals([network], [address]).length > 0 && network.family === family,
+    );
+    if (routes !== null && isPrivate && intersectIntervals([address], routes[family]).length === 0) {
+      findings.push({
+        code: 'dns-server-unrouted',
+        place,
+        summary: `Clients are told to ask the name server ${text} and do not send that into the tunnel: \`default_client_allowed_ips\` leaves it out.`,
+        hint: `Add ${text} to \`default_client_allowed_ips\`.`,
+      });
+    }
+    const cut = [null, ...linted.index.users].find((user) => !isReachable(linted, user, address));
+    if (cut !== undefined) findings.push(closedResolver(linted, cut, { address, place }));
+    return findings;
+  });
+}
+
+function isReachable({ index }: Linted, user: string | null, address: Network): boolean {
+  return decide(index, { user, address, protocol: 'udp', port: 53 }).verdict === 'accept';
+}
+
+function closedResolver(
+  { index, desired }: Linted,
+  user: string | null,
+  { address, place }: { readonly address: Network; readonly place: Place },
+): Finding {
+  const { rule } = decide(index, { user, address, protocol: 'udp', port: 53 });
+  const whose = user === null ? 'clients' : `the devices of ${desired.userNames.get(user) ?? user}`;
+  return {
+    code: 'dns-server-closed',
+    place,
+    summary: `The name server ${address.text} is out of reach for ${whose}: ${rule === null ? 'a rule' : nameOf(rule)} drops udp port 53.`,
+    hint: `Add a rule that accepts ${address.text} on udp port 53, and one for tcp.`,
+    ...(rule === null ? {} : { related: [{ place: rule.place, note: `${nameOf(rule)} drops it` }] }),
+  };
+}

@@ -1,0 +1,63 @@
+import { type Family, parseNetwork, width } from '../../model/address.ts';
+import type { DesiredRule } from '../../model/rule.ts';
+import { intersectIntervals, unionIntervals } from '../intervals.ts';
+import { laneOf, laneRules, type RuleIndex } from '../rule-index.ts';
+import { type Finding, nameOf } from './finding.ts';
+import type { Linted } from './linted.ts';
+
+/** One family closed while the other stays open, and IPv6 spellings of IPv4 addresses. */
+export function familyFindings({ rules, index }: Linted): readonly Finding[] {
+  return [
+    ...[null, ...index.users].flatMap((user) => [
+      ...leftOpen(index, user, { closed: 4, open: 6 }),
+      ...leftOpen(index, user, { closed: 6, open: 4 }),
+    ]),
+    ...rules.flatMap(mapped),
+  ];
+}
+
+interface Families {
+  readonly closed: Family;
+  readonly open: Family;
+}
+
+function leftOpen(index: RuleIndex<DesiredRule>, user: string | null, { closed, open }: Families): readonly Finding[] {
+  const own = laneRules(index, user, laneOf(closed, 'other'));
+  const [whole] = own.named;
+  const isClosed = whole?.first === 0n && whole.last === 2n ** BigInt(width(closed)) - 1n;
+  const widest = own.items
+    .filter(({ rule }) => rule.action === 'drop')
+    .sort((a, b) => a.rule.destination.prefix - b.rule.destination.prefix)[0];
+  if (!isClosed || widest === undefined) return [];
+  const scopes = user === null ? [null] : [user, null];
+  const [covered] = scopes
+    .map((scope) => laneRules(index, scope, laneOf(open, 'other')).named)
+    .reduce((a, b) => unionIntervals(a, b));
+  if (covered?.first === 0n && covered.last === 2n ** BigInt(width(open)) - 1n) return [];
+  const everything = open === 6 ? '::/0' : '0.0.0.0/0';
+  const whose = user === null ? '' : ' for this user';
+  return [
+    {
+      code: open === 6 ? 'ipv6-left-open' : 'ipv4-left-open',
+      place: widest.place,
+      summary: `IPv${closed} is closed${whose} by ${nameOf(widest)}, and IPv${open} stays open: rules never reach from one family into the other.`,
+      hint: `Add a drop rule for ${everything}, and accept rules for what should pass.`,
+    },
+  ];
+}
+
+const mappedRange = parseNetwork('::ffff:0:0/96');
+
+function mapped(rule: DesiredRule): readonly Finding[] {
+  const { destination } = rule.rule;
+  if (destination.family !== 6 || !mappedRange.ok) return [];
+  if (intersectIntervals([destination], [mappedRange.value.network]).length === 0 || destination.prefix < 96) return [];
+  return [
+    {
+      code: 'ipv4-mapped',
+      place: rule.place,
+      summary: `${nameOf(rule)} names the IPv4-mapped IPv6 address ${destination.text}: it never matches IPv4 traffic.`,
+      hint: 'Write the IPv4 address.',
+    },
+  ];
+}

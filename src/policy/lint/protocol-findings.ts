@@ -1,0 +1,69 @@
+import { makeNetwork, width } from '../../model/address.ts';
+import type { DesiredRule } from '../../model/rule.ts';
+import type { Protocol } from '../../model/state.ts';
+import { decide } from '../decide.ts';
+import { type Finding, nameOf } from './finding.ts';
+import type { Linted } from './linted.ts';
+
+/** Ports closed while the same host answers by another way, and users whom no global rule reaches. */
+export function protocolFindings(linted: Linted): readonly Finding[] {
+  return linted.rules.flatMap((rule) => [
+    ...icmpLeftOpen(rule, linted),
+    ...transportLeftOpen(rule, linted),
+    ...userExempt(rule),
+  ]);
+}
+
+/** Whether the lowest address of the rule's destination can be reached in another way. */
+function isOpen({ rule }: DesiredRule, protocol: Protocol, port: number, { index }: Linted): boolean {
+  const { family, first } = rule.destination;
+  const address = makeNetwork(family, first, width(family));
+  return decide(index, { user: rule.userId, address, protocol, port }).verdict === 'accept';
+}
+
+function icmpLeftOpen(rule: DesiredRule, linted: Linted): readonly Finding[] {
+  if (rule.rule.action !== 'drop' || rule.rule.ports === null || !isOpen(rule, 'other', 0, linted)) return [];
+  return [
+    {
+      code: 'icmp-left-open',
+      place: rule.place,
+      summary: `${nameOf(rule)} closes ports of ${rule.rule.destination.text}; ICMP and all protocols but tcp and udp still pass.`,
+      hint: 'If the destination should be out of reach, drop it without ports and accept the ports that should pass.',
+    },
+  ];
+}
+
+/** Services that are reached by tcp and udp alike. */
+const twins = [
+  { port: 443, what: 'HTTP/3 (QUIC) uses udp port 443 beside tcp' },
+  { port: 53, what: 'DNS uses port 53 of udp and tcp' },
+] as const;
+
+function transportLeftOpen(rule: DesiredRule, linted: Linted): readonly Finding[] {
+  const { action, ports } = rule.rule;
+  if (action !== 'drop' || ports === null) return [];
+  const other = ports.type === 'tcp' ? 'udp' : 'tcp';
+  const twin = twins.find(({ port }) => ports.low <= port && port <= ports.high && isOpen(rule, other, port, linted));
+  if (twin === undefined || (twin.port === 443 && ports.type === 'udp')) return [];
+  return [
+    {
+      code: 'transport-left-open',
+      place: rule.place,
+      summary: `${nameOf(rule)} closes ${ports.type} port ${twin.port} and leaves ${other} port ${twin.port} open; ${twin.what}.`,
+      hint: `Add a rule that drops ${other} port ${twin.port} for the same destination.`,
+    },
+  ];
+}
+
+function userExempt(rule: DesiredRule): readonly Finding[] {
+  const { action, destination, ports, userId } = rule.rule;
+  if (action !== 'accept' || destination.prefix !== 0 || ports !== null || userId === null) return [];
+  return [
+    {
+      code: 'user-exempt',
+      place: rule.place,
+      summary: `${nameOf(rule)} exempts the user from every global rule for IPv${destination.family}: a user's own rules come first.`,
+      hint: 'If that is not meant, accept only the destinations that the user needs.',
+    },
+  ];
+}

@@ -1,0 +1,107 @@
+import { contains, makeNetwork, width } from '../../model/address.ts';
+import { compareRules, type DesiredRule, type Rule } from '../../model/rule.ts';
+import { type Decision, decide } from '../decide.ts';
+import { itemsCovering, laneOf, laneRules } from '../rule-index.ts';
+import { type Packet, rankOf } from '../verdict.ts';
+import { type Finding, nameOf } from './finding.ts';
+import type { Linted } from './linted.ts';
+import { standings } from './standing.ts';
+
+/** Rules that another one always forestalls, and rules that could go without a trace. */
+export function standingFindings(linted: Linted): readonly Finding[] {
+  const { rules, index } = linted;
+  const open = nothingDropped(rules);
+  const standing = standings(index);
+  const findings = rules.flatMap((rule) => {
+    const found = standing.get(rule);
+    if (found === 'never') return [neverDecides(rule, linted)];
+    return found === 'idle' && open === null ? [changesNothing(rule, linted)] : [];
+  });
+  return open === null ? findings : [open, ...findings];
+}
+
+function nothingDropped(rules: readonly DesiredRule[]): Finding | null {
+  const [first] = rules;
+  if (first === undefined || rules.some(({ rule }) => rule.action === 'drop')) return null;
+  return {
+    code: 'nothing-dropped',
+    place: first.place,
+    summary:
+      'No rule drops anything, and what no rule matches is accepted: all traffic passes, with these rules or without.',
+    hint: 'Close what should be closed, for example with `drop` rules for 0.0.0.0/0 and ::/0; accept rules then open parts of it.',
+  };
+}
+
+function neverDecides(rule: DesiredRule, linted: Linted): Finding {
+  const single = forestalling(rule, linted);
+  const shadows = single === null ? samples(rule, linted).flatMap(({ rule: other }) => other ?? []) : [single];
+  const related = [...new Set(shadows)].map((other) => ({
+    place: other.place,
+    note: `${nameOf(other)} decides instead`,
+  }));
+  const names = [...new Set(shadows)].map(nameOf).join(' and ');
+  if (single !== null && single.rule.action === 'accept' && rankOf(single.rule) === rankOf(rule.rule) - 1) {
+    return {
+      code: 'drop-under-accept',
+      place: rule.place,
+      summary: `${nameOf(rule)} drops nothing: ${nameOf(single)} accepts all of it, and accept beats drop however narrow the drop is.`,
+      hint: 'Take the address out of the accepting rule, or drop it by ports or for a user: both stand above.',
+      related,
+    };
+  }
+  return {
+    code: 'never-decides',
+    place: rule.place,
+    summary: `${nameOf(rule)} never decides anything: ${names || 'other rules'} always ${shadows.length > 1 ? 'come' : 'comes'} first.`,
+    hint: 'Delete the rule, or narrow those that come first; `reconcile explain --rule NAME` shows what a rule decides.',
+    related,
+  };
+}
+
+/** One rule that decides wherever the given one matches: same scope, covers it, and comes first. */
+function forestalling({ rule }: DesiredRule, { index }: Linted): DesiredRule | null {
+  const protocol = rule.ports?.type ?? 'other';
+  const lane = laneRules(index, rule.userId, laneOf(rule.destination.family, protocol));
+  const covering = itemsCovering(lane, rule.destination.first).filter((other) => isForestalled(rule, other.rule));
+  return covering.sort((a, b) => rankOf(a.rule) - rankOf(b.rule) || compareRules(a.rule, b.rule))[0] ?? null;
+}
+
+function isForestalled(rule: Rule, by: Rule): boolean {
+  if (rule === by || !contains(by.destination, rule.destination)) return false;
+  if (by.ports !== null && (rule.ports === null || by.ports.low > rule.ports.low || by.ports.high < rule.ports.high))
+    return false;
+  return rankOf(by) < rankOf(rule) || (rankOf(by) === rankOf(rule) && compareRules(by, rule) < 0);
+}
+
+/** Decisions on packets at the rule's corners. */
+function samples({ rule }: DesiredRule, { index }: Linted): readonly Decision<DesiredRule>[] {
+  const { family, first, last } = rule.destination;
+  return [first, last].flatMap((address) =>
+    (rule.ports === null ? [0] : [rule.ports.low, rule.ports.high]).map((port) => {
+      const host = makeNetwork(family, address, width(family));
+      const packet: Packet = { user: rule.userId, address: host, protocol: rule.ports?.type ?? 'other', port };
+      return decide(index, packet);
+    }),
+  );
+}
+
+function changesNothing(rule: DesiredRule, linted: Linted): Finding {
+  const { action } = rule.rule;
+  const sample = samples(rule, linted).find((decision) => decision.rule === rule);
+  const next = sample?.overridden[0];
+  const what = next === undefined ? 'the default' : nameOf(next);
+  const verb = action === 'accept' ? 'accepts' : 'drops';
+  return {
+    code: 'changes-nothing',
+    place: rule.place,
+    summary:
+      sample === undefined
+        ? `${nameOf(rule)} changes nothing: without it, the rest of the rules ${action === 'accept' ? 'accept' : 'drop'} the same traffic.`
+        : `${nameOf(rule)} changes nothing: without it, ${what} ${verb} the same traffic.`,
+    hint:
+      action === 'accept' && next === undefined
+        ? 'What no rule matches is accepted; delete the rule, or drop the network around it.'
+        : 'Delete the rule; where several say the same, delete one and look again.',
+    ...(next === undefined ? {} : { related: [{ place: next.place, note: `${nameOf(next)} says the same` }] }),
+  };
+}

@@ -1,0 +1,168 @@
+import type { Action } from '../../model/rule.ts';
+import { compareRules } from '../../model/rule.ts';
+import { byVerdict, compareStates } from '../compare.ts';
+import type { Interval } from '../intervals.ts';
+import { lastPort } from '../port-set.ts';
+import type { Region } from '../region.ts';
+import { type LaneIndex, laneRules, lanes, type Ruled, type RuleIndex } from '../rule-index.ts';
+import { sweep } from '../sweep.ts';
+import { noTraffic } from '../traffic-set.ts';
+import { defaultVerdict, rankOf } from '../verdict.ts';
+import { addKey, endOf, noBest, type TwoBest } from './two-best.ts';
+
+/**
+ * What a rule does among the others. `never`: every packet that it matches is decided by another rule, whoever sends it.
+ * `idle`: it decides some packets, and each would get the same verdict without it. `matters`: some would not.
+ */
+export type Standing = 'never' | 'idle' | 'matters';
+
+/**
+ * The standing of every rule of the index, exactly. A global rule is judged on nobody's packets: a user's own rules can only
+ * take packets from it. A user's rule is judged on that user's packets, what lies beneath being the global rules' verdict.
+ */
+export function standings<T extends Ruled>(index: RuleIndex<T>): ReadonlyMap<T, Standing> {
+  const ledger = openLedger(index);
+  for (const [lane] of lanes.entries()) {
+    walkScope(ledger, lane, laneRules(index, null, lane), null);
+    const dropped = ledger.droppedFor(lane);
+    const under: Beneath = (box, wanted) => beneath(dropped, box, wanted);
+    for (const user of index.users) walkScope(ledger, lane, laneRules(index, user, lane), under);
+  }
+  return new Map(
+    ledger.items.map((item, key) => [item, ledger.matters[key] ? 'matters' : ledger.decides[key] ? 'idle' : 'never']),
+  );
+}
+
+/** What is known so far; rules go by their key, their position in the order in which they would decide. */
+interface Ledger<T extends Ruled> {
+  readonly items: readonly T[];
+  readonly keys: ReadonlyMap<T, number>;
+  readonly decides: Uint8Array;
+  readonly matters: Uint8Array;
+  /** What the global rules drop in a lane. */
+  readonly droppedFor: (lane: number) => Region;
+}
+
+function openLedger<T extends Ruled>(index: RuleIndex<T>): Ledger<T> {
+  const every = new Set([...index.scopes.values()].flatMap((scope) => scope.flatMap(({ items }) => items)));
+  const items = [...every].sort((a, b) => rankOf(a.rule) - rankOf(b.rule) || compareRules(a.rule, b.rule));
+  const [dropped] = compareStates({
+    index: { scopes: new Map([[null, index.scopes.get(null) ?? []]]), users: [] },
+    states: 1,
+    statesOf: () => 1,
+    within: items.filter(({ rule }) => rule.userId === null),
+    classes: 1,
+    classify: byVerdict((accepts) => (accepts === 0 ? 1 : 0)),
+  });
+  const byLane = dropped?.get(null) ?? noTraffic;
+  return {
+    items,
+    keys: new Map(items.map((item, key) => [item, key])),
+    decides: new Uint8Array(items.length),
+    matters: new Uint8Array(items.length),
+    droppedFor: (lane) => byLane[lane] ?? [],
+  };
+}
+
+/** Addresses and ports; for protocol `other` port 0. */
+interface Box extends Interval {
+  readonly low: number;
+  readonly high: number;
+}
+
+/** The verdict beneath a scope's own rules: `wanted` when all of the box gets it, else the opposite. */
+type Beneath = (box: Box, wanted: Action) => Action;
+
+/** The scope's rules at some addresses. Rules with ports beat those without, so the two are kept apart. */
+interface Place {
+  readonly ports: TwoBest;
+  /** The two lowest keys of rules without ports. */
+  readonly flat: readonly [number, number];
+}
+
+/** Walks one scope's rules in one lane. `under` null: beneath them is the default. */
+function walkScope<T extends Ruled>(ledger: Ledger<T>, lane: number, rules: LaneIndex<T>, under: Beneath | null): void {
+  const none = ledger.items.length;
+  const judged = new Map<TwoBest, Set<Action>>();
+  for (const area of rules.named) {
+    sweep<T, Place>([rules], area, {
+      empty: { ports: noBest(none), flat: [none, none] },
+      extend: (outer, items) => items.reduce((place, item) => addRule(place, item, ledger), outer),
+      visit: (first, last, place) => {
+        const judge: Judge = ([best, second], low, high) => {
+          ledger.decides[best] = 1;
+          const wanted = actionOf(ledger, best);
+          const box = { first, last, low, high: Math.min(high, lastPort(lanes[lane]?.protocol ?? 'other')) };
+          const next = second < none || under === null ? actionOf(ledger, second) : under(box, wanted);
+          if (next !== wanted) ledger.matters[best] = 1;
+        };
+        judgeFlat(ledger, place, judge);
+        // Many places share the ports of an outer one; with the same verdict beneath, nothing new is to be learnt.
+        const seen = judged.get(place.ports) ?? new Set();
+        const flatAction = actionOf(ledger, place.flat[0]);
+        if (under === null && seen.has(flatAction)) return true;
+        judged.set(place.ports, seen.add(flatAction));
+        judgePorts(ledger, place, judge);
+        return true;
+      },
+    });
+  }
+}
+
+/** Takes note that the first of two keys decides at these ports, with the second beneath it. */
+type Judge = (keys: readonly [number, number], low: number, high: number) => void;
+
+function actionOf<T extends Ruled>({ items }: Ledger<T>, key: number): Action {
+  return items[key]?.rule.action ?? defaultVerdict;
+}
+
+function addRule<T extends Ruled>({ ports, flat }: Place, item: T, { keys }: Ledger<T>): Place {
+  const key = keys.get(item) ?? 0;
+  if (item.rule.ports !== null) return { ports: addKey(ports, item.rule.ports, key), flat };
+  const [best, second] = flat;
+  return { ports, flat: key < best ? [key, best] : [best, Math.min(key, second)] };
+}
+
+/** The rule without ports decides where no rule with ports does. */
+function judgeFlat<T extends Ruled>(ledger: Ledger<T>, { ports, flat }: Place, judge: Judge): void {
+  const none = ledger.items.length;
+  const [best] = flat;
+  if (best >= none) return;
+  for (let i = 0; i < ports.starts.length && !ledger.matters[best]; i++) {
+    if ((ports.best[i] ?? none) >= none) judge(flat, ports.starts[i] ?? 0, endOf(ports, i));
+  }
+}
+
+function judgePorts<T extends Ruled>(ledger: Ledger<T>, { ports, flat }: Place, judge: Judge): void {
+  const none = ledger.items.length;
+  for (let i = 0; i < ports.starts.length; i++) {
+    const best = ports.best[i] ?? none;
+    if (best >= none || ledger.matters[best]) continue;
+    judge([best, Math.min(ports.second[i] ?? none, flat[0])], ports.starts[i] ?? 0, endOf(ports, i));
+  }
+}
+
+function beneath(dropped: Region, { first, last, low, high }: Box, wanted: Action): Action {
+  let at = first;
+  for (let i = firstReaching(dropped, first); at <= last; i++) {
+    const slab = dropped[i];
+    if (slab === undefined || slab.first > last) return 'accept';
+    if (wanted === 'drop' && slab.first > at) return 'accept';
+    const hits = slab.ports.filter((range) => range.low <= high && low <= range.high);
+    if (wanted === 'accept' && hits.length > 0) return 'drop';
+    if (wanted === 'drop' && !hits.some((range) => range.low <= low && high <= range.high)) return 'accept';
+    at = slab.last + 1n;
+  }
+  return wanted;
+}
+
+function firstReaching(region: Region, address: bigint): number {
+  let low = 0;
+  let high = region.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((region[middle]?.last ?? 0n) < address) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

@@ -1,0 +1,247 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { applySuppressions } from '../../../src/desired/suppress.ts';
+import { makeNetwork } from '../../../src/model/address.ts';
+import type { DesiredRule } from '../../../src/model/rule.ts';
+import { lintSeverities } from '../../../src/policy/lint/finding.ts';
+import { lint } from '../../../src/policy/lint/lint.ts';
+import { build, document } from '../../desired/helpers.ts';
+
+const alice = 'a1520c4b-adc3-4574-932a-94461cf85c07';
+const bob = 'b1520c4b-adc3-4574-932a-94461cf85c07';
+
+/** Manifests with one rule a line, named r1, r2, …; `extra` are whole documents after them. */
+function manifests(rules: readonly string[], extra = ''): string {
+  const lines = rules.map((rule, i) => `    - {name: r${i + 1}, ${rule}}`).join('\n');
+  return `${document('RuleSet', 's', `\n  rules:\n${lines}`)}${extra === '' ? '' : `---\n${extra}`}`;
+}
+
+function lintText(text: string, serverUsers: ReadonlySet<string> | null = null) {
+  const built = build({ 'policy.yaml': text });
+  expect(built.problems.filter(({ severity }) => severity === 'error')).toEqual([]);
+  if (built.state === null) throw new Error('no desired state');
+  return lint({ desired: built.state, serverUsers });
+}
+
+/** `line code severity` of what the lint says of the rules. */
+function found(
+  rules: readonly string[],
+  extra = '',
+  serverUsers: ReadonlySet<string> | null = null,
+): readonly string[] {
+  return lintText(manifests(rules, extra), serverUsers).map(
+    ({ place, code, severity }) => `${place?.line} ${code} ${severity}`,
+  );
+}
+
+const dropAll = ['action: drop, destination: 0.0.0.0/0', 'action: drop, destination: "::/0"'];
+const closed = (...rules: readonly string[]): readonly string[] => [...dropAll, ...rules];
+const configuration = (spec: string): string => document('Configuration', 'main', spec);
+
+describe('lint', () => {
+  it.each<[string, readonly string[], readonly string[], string?]>([
+    ['a closed network with an accept in it: nothing', closed('action: accept, destination: 10.0.0.0/8'), []],
+
+    ['accept rules without any drop', ['action: accept, destination: 10.0.0.0/8'], ['6 nothing-dropped warning']],
+    [
+      'a drop for a host under an accept for its network',
+      ['action: accept, destination: 10.0.0.0/8', 'action: drop, destination: 10.1.2.3'],
+      ['7 drop-under-accept warning'],
+    ],
+    [
+      'a drop of ports under an accept of more ports',
+      closed(
+        'action: accept, destination: 10.0.0.0/8, port_type: tcp, port_range: 80-90',
+        'action: drop, destination: 10.1.2.3, port_type: tcp, port_range: 80',
+      ),
+      ['9 drop-under-accept warning'],
+    ],
+    [
+      'a drop of ports under an accept without: the drop is above, nothing',
+      closed(
+        'action: accept, destination: 10.0.0.0/8',
+        'action: drop, destination: 10.1.2.3, port_type: tcp, port_range: 80',
+      ),
+      ['9 icmp-left-open note'],
+    ],
+    [
+      'a rule covered by ports only: it still decides the rest, nothing',
+      closed('action: accept, destination: 10.0.0.0/8, port_type: tcp, port_range: 80'),
+      [],
+    ],
+    [
+      'a drop whose ports two accepts share between them',
+      closed(
+        'action: accept, destination: 10.0.0.0/8, port_type: tcp, port_range: 80',
+        'action: accept, destination: 10.0.0.0/8, port_type: tcp, port_range: 81',
+        'action: drop, destination: 10.1.2.3, port_type: tcp, port_range: 80-81',
+      ),
+      ['10 never-decides warning'],
+    ],
+    [
+      "a user's accept where nothing is dropped",
+      ['action: drop, destination: 10.0.0.0/8', `action: accept, destination: 192.0.2.0/24, user_id: ${alice}`],
+      ['7 changes-nothing warning'],
+    ],
+    [
+      "a user's drop where the global rules drop too",
+      ['action: drop, destination: 10.0.0.0/8', `action: drop, destination: 10.1.0.0/16, user_id: ${alice}`],
+      ['7 changes-nothing warning'],
+    ],
+    ['IPv4 closed and IPv6 open', ['action: drop, destination: 0.0.0.0/0'], ['6 ipv6-left-open warning']],
+    [
+      'IPv4 closed in two halves and IPv6 open',
+      ['action: drop, destination: 0.0.0.0/1', 'action: drop, destination: 128.0.0.0/1'],
+      ['6 ipv6-left-open warning'],
+    ],
+    ['IPv6 closed and IPv4 open', ['action: drop, destination: "::/0"'], ['6 ipv4-left-open warning']],
+    [
+      'one family closed for a user, the other by a global rule: nothing',
+      ['action: drop, destination: "::/0"', `action: drop, destination: 0.0.0.0/0, user_id: ${alice}`],
+      ['6 ipv4-left-open warning'],
+    ],
+    ['an IPv4-mapped address', ['action: drop, destination: "::ffff:192.0.2.1"'], ['6 ipv4-mapped warning']],
+    [
+      'closed ports of an open host',
+      ['action: drop, destination: 10.0.0.0/8, port_type: tcp, port_range: 22'],
+      ['6 icmp-left-open note'],
+    ],
+    [
+      'closed ports of a closed host: nothing about ICMP',
+      closed(
+        'action: accept, destination: 10.0.0.0/8, port_type: tcp, port_range: 1-1024',
+        `action: drop, destination: 10.0.0.0/8, port_type: tcp, port_range: 22, user_id: ${alice}`,
+      ),
+      [],
+    ],
+    [
+      'tcp port 443 closed and udp open',
+      ['action: drop, destination: 10.0.0.0/8, port_type: tcp, port_range: 443'],
+      ['6 icmp-left-open note', '6 transport-left-open note'],
+    ],
+    [
+      'udp port 53 closed and tcp open',
+      ['action: drop, destination: 10.0.0.0/8, port_type: udp, port_range: 53'],
+      ['6 icmp-left-open note', '6 transport-left-open note'],
+    ],
+    [
+      'an accept of everything for a user',
+      closed(`action: accept, destination: 0.0.0.0/0, user_id: ${alice}`),
+      ['8 user-exempt note'],
+    ],
+    [
+      'a user without a name beside users with one',
+      closed(
+        `action: accept, destination: 10.0.0.0/8, user_id: ${alice}`,
+        `action: accept, destination: 10.0.0.0/8, user: bob`,
+      ),
+      ['8 unlisted-user note'],
+      document('Users', 'people', `{bob: ${bob}}`),
+    ],
+    [
+      'no way to sign in',
+      closed(),
+      ['13 no-sign-in warning'],
+      configuration('\n  local_auth_enabled: false\n  openid_connect_providers: []\n  saml_identity_providers: []'),
+    ],
+    [
+      'local sign-in off and providers left to others',
+      closed(),
+      ['13 no-sign-in note'],
+      configuration('\n  local_auth_enabled: false'),
+    ],
+    ['local sign-in on: nothing', closed(), [], configuration('\n  local_auth_enabled: true')],
+    [
+      'an accepted destination that clients do not route',
+      closed('action: accept, destination: 10.0.0.0/8', 'action: accept, destination: 192.0.2.0/24'),
+      ['8 unrouted-destination warning'],
+      configuration('\n  default_client_allowed_ips: [192.0.0.0/16, "2001:db8::/32"]'),
+    ],
+    [
+      'an accepted destination that clients route in part',
+      closed('action: accept, destination: 10.0.0.0/8'),
+      ['8 unrouted-destination note'],
+      configuration('\n  default_client_allowed_ips: [10.0.0.0/9]'),
+    ],
+    [
+      'an accepted destination that clients route in two halves: nothing',
+      closed('action: accept, destination: 10.0.0.0/8'),
+      [],
+      configuration('\n  default_client_allowed_ips: [10.0.0.0/9, 10.128.0.0/9]'),
+    ],
+    [
+      'a name server out of reach',
+      closed('action: accept, destination: 10.0.0.0/8, port_type: tcp, port_range: 53'),
+      ['14 dns-server-closed warning'],
+      configuration('\n  default_client_dns: [10.1.2.3]'),
+    ],
+    [
+      'a private name server that clients do not route',
+      closed('action: accept, destination: 192.0.2.0/24', 'action: accept, destination: 10.1.2.3'),
+      ['15 dns-server-unrouted warning', '9 unrouted-destination warning'],
+      configuration('\n  default_client_dns: [10.1.2.3, 192.0.2.9]\n  default_client_allowed_ips: [192.0.2.0/24]'),
+    ],
+  ])('finds, in %s', (_, rules, expected, extra) => {
+    expect([...found(rules, extra)].sort()).toEqual([...expected].sort());
+  });
+
+  it('finds users whom the server does not know, when it was asked', () => {
+    const rules = closed(`action: accept, destination: 10.0.0.0/8, user_id: ${alice}`);
+    expect(found(rules, '', new Set([alice]))).toEqual([]);
+    expect(found(rules, '', new Set([bob]))).toEqual(['8 unknown-user-id error']);
+  });
+
+  it('says once what holds for many rules of a line', () => {
+    const rules = 'action: accept, destinations: [10.0.0.0/8, 192.0.2.1, 192.0.2.2], user_id: null';
+    const [problem] = lintText(manifests(['action: drop, destination: 198.51.100.0/24', rules]));
+    expect(problem?.code).toBe('changes-nothing');
+    expect(problem?.summary).toContain('2 more rules of this line');
+  });
+
+  it('names what shadows a rule, with its place', () => {
+    const [problem] = lintText(
+      manifests(['action: accept, destination: 10.0.0.0/8', 'action: drop, destination: 10.1.2.3']),
+    );
+    expect(problem?.summary).toContain('`s/r1`');
+    expect(problem?.related).toMatchObject([{ place: { file: 'policy.yaml', line: 6 } }]);
+  });
+
+  it('is switched off by a comment with a reason', () => {
+    const text = manifests(['action: accept, destination: 10.0.0.0/8', 'action: drop, destination: 10.1.2.3']);
+    const marked = text.replace(
+      '    - {name: r2',
+      '    # reconcile-ignore: drop-under-accept kept until the host moves\n    - {name: r2',
+    );
+    const { state, suppressions } = build({ 'policy.yaml': marked });
+    if (state === null) throw new Error('no desired state');
+    const problems = lint({ desired: state, serverUsers: null });
+    expect(problems.map(({ code }) => code)).toEqual(['drop-under-accept']);
+    expect(applySuppressions(problems, suppressions)).toEqual([]);
+  });
+
+  it('judges 10,000 rules without trying all pairs', () => {
+    const place = { file: 'a.yaml', line: 1, column: 1 };
+    const rules = Array.from({ length: 10_000 }, (_, i): DesiredRule => {
+      const destination = makeNetwork(4, BigInt(i % 5000) << 8n, i % 10 === 0 ? 16 : 28);
+      const ports = i % 2 === 0 ? null : ({ type: 'tcp', low: 1 + i, high: 1 + i } as const);
+      return {
+        name: `r${i}`,
+        place,
+        rule: { action: i % 3 === 0 ? 'accept' : 'drop', destination, ports, userId: null },
+      };
+    });
+    const desired = { rules, configuration: null, userNames: new Map(), tests: [], digest: '' };
+    expect(lint({ desired, serverUsers: null }).length).toBeGreaterThan(0);
+  });
+});
+
+describe('docs/lint.md', () => {
+  const page = readFileSync(new URL('../../../docs/lint.md', import.meta.url), 'utf8');
+
+  it.each(Object.entries({ ...lintSeverities, 'host-bits': 'warning' }))(
+    'has a section for %s with its severity',
+    (code, severity) => {
+      expect(page).toContain(`\n### \`${code}\` (${severity}`);
+    },
+  );
+});

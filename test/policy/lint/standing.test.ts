@@ -1,0 +1,32 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type Rule, ruleKey } from '../../../src/model/rule.ts';
+import { decide } from '../../../src/policy/decide.ts';
+import { type Standing, standings } from '../../../src/policy/lint/standing.ts';
+import { indexRules } from '../../../src/policy/rule-index.ts';
+import { runs } from '../../property/runs.ts';
+import { accepts, packets, rulesArbitrary, users } from '../universe.ts';
+
+const distinct = rulesArbitrary.map((rules) => [...new Map(rules.map((rule) => [ruleKey(rule), rule])).values()]);
+
+describe('standings', () => {
+  it('agree with trying every packet: what never decides, what could go without a trace, what matters', () => {
+    fc.assert(
+      fc.property(distinct, (rules) => {
+        const items = rules.map((rule) => ({ rule }));
+        const index = indexRules(items);
+        const all = [...packets([null, ...users.filter((user) => rules.some(({ userId }) => userId === user))])];
+        const decides = new Set(all.map((packet) => decide(index, packet).rule?.rule));
+        const verdicts = (left: readonly Rule[]): string => all.map((packet) => accepts(left, packet)).join();
+        const whole = verdicts(rules);
+        const expected = rules.map((rule): Standing => {
+          if (verdicts(rules.filter((one) => one !== rule)) !== whole) return 'matters';
+          return decides.has(rule) ? 'idle' : 'never';
+        });
+        const found = standings(index);
+        expect(items.map((item) => found.get(item))).toEqual(expected);
+      }),
+      { numRuns: runs(5000) },
+    );
+  });
+});
