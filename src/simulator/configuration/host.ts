@@ -23,9 +23,18 @@ function parseInteger(text: string): bigint | null {
 
 /** Messages for an endpoint that is neither an address (with a port or without) nor a host name. */
 export function endpointProblems(text: string): string[] {
-  if (isAddressAndPort(text)) return [];
-  const problems = hostProblems(text, true);
-  return problems.length === 0 ? [] : [...problems, 'must be one of: Elixir.FzHttp.Types.IPPort, string'];
+  const problems = isAddressAndPort(text) ? [] : hostProblems(text, true);
+  return shown([mismatch(problems, 'IPPort')]);
+}
+
+/** A value that fits none of its types: that comes first, and what is wrong with it as a name after, last thing first. */
+function mismatch(problems: readonly string[], type: string): string[] {
+  return problems.length === 0 ? [] : [`must be one of: Elixir.FzHttp.Types.${type}, string`, ...problems.toReversed()];
+}
+
+/** The server collects messages from the last member to the first, drops repeated ones, and shows the list backwards. */
+function shown(members: readonly (readonly string[])[]): string[] {
+  return [...new Set(members.toReversed().flat())].reverse();
 }
 
 function isAddressAndPort(text: string): boolean {
@@ -38,16 +47,14 @@ function isAddressAndPort(text: string): boolean {
 /** Messages for a list of name servers: addresses or host names, each only once (addresses compared as numbers). */
 export function nameServerProblems(items: readonly string[]): string[] {
   const seen = new Set<string>();
-  const problems: string[] = [];
-  let mismatch = false;
-  for (const item of items) {
+  const members = items.map((item) => {
     const address = parseAddress(item);
-    const found = address === undefined && item !== '' ? hostProblems(item, false) : [];
-    mismatch ||= found.length > 0;
+    const problems = mismatch(address === undefined && item !== '' ? hostProblems(item, false) : [], 'IP');
+    if (problems.length > 0) return problems;
     const key = address === undefined ? item : `ip ${formatAddress(address)}`;
-    if (found.length === 0 && seen.has(key)) found.push('should not contain duplicates');
+    if (seen.has(key)) return ['should not contain duplicates'];
     seen.add(key);
-    problems.push(...found);
-  }
-  return [...new Set(problems), ...(mismatch ? ['must be one of: Elixir.FzHttp.Types.IP, string'] : [])];
+    return [];
+  });
+  return shown(members);
 }

@@ -1,22 +1,25 @@
-/** The message for a text that is no absolute http(s) URI, or undefined. */
+/** The message for a text that is no absolute http(s) URI, or undefined (observed: recordings/configuration_saml). */
 export function uriProblem(text: string): string | undefined {
-  const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(text);
-  const wrong = invalidPart(text, scheme?.[0].length ?? 0);
-  if (wrong !== undefined) return `is invalid. Error at ${scheme === null ? wrong : ':'}`;
+  const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(text)?.[0] ?? '';
+  const wrong = invalidCharacter(text.slice(scheme.length));
+  // What fails as an absolute URI is read again as a relative one, which fails at the colon.
+  if (wrong !== undefined) return `is invalid. Error at ${scheme === '' ? wrong : ':'}`;
   const host =
-    /^(?:[^:/?#]+:)?\/\/([^/?#]*)/
-      .exec(text)?.[1]
+    /^\/\/([^/?#]*)/
+      .exec(text.slice(scheme.length))?.[1]
       ?.replace(/^.*@/, '')
       .replace(/:[0-9]*$/, '') ?? '';
   if (host === '') return 'does not contain a scheme or a host';
-  if (scheme === null) return 'does not contain a scheme';
-  return /^https?:/.test(text) ? undefined : 'only http, https schemes are supported';
+  if (scheme === '') return 'does not contain a scheme';
+  return /^https?:$/.test(scheme) ? undefined : 'only http, https schemes are supported';
 }
 
-/** The first character that may not stand where it stands. */
-function invalidPart(text: string, from: number): string | undefined {
-  const character = /[^A-Za-z0-9\-._~:/?#[\]@!$&'()*+,;=%]/.exec(text)?.[0];
+/** The first character of what follows a scheme that may not stand where it stands. */
+function invalidCharacter(text: string): string | undefined {
+  const rest = text.replace(/^(\/\/(?:[^/?#@]*@)?)\[[0-9a-fA-F:.]*\]/, '$1');
+  const character = /[^A-Za-z0-9\-._~:/?#@!$&'()*+,;=%]|(?<=#.*)#/.exec(rest)?.[0];
   if (character !== undefined) return character;
-  const authority = /^\/\/([^/?#]*)/.exec(text.slice(from))?.[1] ?? '';
-  return /:[0-9]*[^0-9\].:@][^@]*$/.exec(authority.replace(/^\[[^\]]*\]/, '')) === null ? undefined : ':';
+  const authority = /^\/\/([^/?#]*)/.exec(rest)?.[1];
+  if (authority === undefined) return !text.startsWith('/') && /^[^/?#]*:/.test(text) ? ':' : undefined;
+  return /:(?![0-9]*$)/.test(authority.replace(/^.*@/, '')) ? ':' : undefined;
 }

@@ -33,8 +33,11 @@ class XmlReader {
 
   document(): XmlElement {
     if (/^<\?xml\s/.test(this.text)) this.skipTo('?>');
-    while (this.at < this.text.length) this.markup();
-    if (this.open.length > 0 || this.root === undefined) return this.fail(':unexpected_end');
+    // What follows the root element is not looked at.
+    while (this.root === undefined || this.open.length > 0) {
+      if (this.at >= this.text.length) this.fail(':unexpected_end');
+      this.markup();
+    }
     return this.root;
   }
 
@@ -54,7 +57,7 @@ class XmlReader {
     const run = this.text.slice(this.at, end < 0 ? undefined : end);
     const parent = this.open.at(-1);
     if (parent === undefined && run.trim() !== '') {
-      this.at += run.search(/\S/) + 1;
+      this.at += run.search(/\S/);
       this.fail(':expected_element_start_tag');
     }
     if (parent !== undefined) parent.element.text += decodeEntities(run);
@@ -84,7 +87,6 @@ class XmlReader {
     const match = tag.exec(this.text);
     if (match === null) this.brokenTag();
     const [all, qualified = '', attributeText = '', empty] = match;
-    if (this.open.length === 0 && this.root !== undefined) this.fail(':expected_one_root_element');
     const parent = this.open.at(-1);
     const { element, namespaces } = makeElement(qualified, attributeText, parent?.namespaces ?? new Map());
     parent?.element.children.push(element);
@@ -111,11 +113,11 @@ class XmlReader {
       this.at = this.text.length;
       this.fail(':unexpected_end');
     }
+    if (match[1] !== opened?.qualified) {
+      this.at += 2;
+      this.fail(`{:endtag_does_not_match, {:was, ${atom(match[1])}, :should_have_been, ${atom(opened?.qualified)}}}`);
+    }
     this.at += match[0].length;
-    if (match[1] === opened?.qualified) return;
-    this.fail(
-      `{:endtag_does_not_match, {:was, :"${match[1] ?? ''}", :should_have_been, :"${opened?.qualified ?? ''}"}}`,
-    );
   }
 
   private skipTo(end: string): void {
@@ -126,7 +128,8 @@ class XmlReader {
 
   private fail(reason: string): never {
     const before = this.text.slice(0, this.at).split('\n');
-    const column = (before.at(-1)?.length ?? 0) + 1;
+    // The server's parser counts the first line from 2 and the others from 1.
+    const column = (before.at(-1)?.length ?? 0) + (before.length === 1 ? 2 : 1);
     throw new XmlError(
       `{:fatal, {${reason}, {:file, :file_name_unknown}, {:line, ${before.length}}, {:col, ${column}}}}`,
     );
@@ -160,4 +163,9 @@ function decodeEntities(text: string): string {
     if (name.startsWith('#')) return String.fromCodePoint(Number(name.slice(1)));
     return ENTITIES[name] ?? all;
   });
+}
+
+/** A name as the server's language prints an atom. */
+function atom(name = ''): string {
+  return /^[A-Za-z_]\w*$/.test(name) ? `:${name}` : `:"${name}"`;
 }

@@ -15,17 +15,23 @@ describe('metadataProblem', () => {
   });
 
   const broken: readonly (readonly [string, string])[] = [
-    ['<a><b></a>', ':endtag_does_not_match'],
-    ['<a>', ':unexpected_end'],
-    ['<a/>text', ':expected_element_start_tag'],
-    ['<a/><b/>', ':expected_one_root_element'],
-    ['   ', ':unexpected_end'],
+    [
+      '<tag>value</stag>',
+      '{:fatal, {{:endtag_does_not_match, {:was, :stag, :should_have_been, :tag}}, {:file, :file_name_unknown}, {:line, 1}, {:col, 14}}}',
+    ],
+    ['<a:b></c>', '{:was, :c, :should_have_been, :"a:b"}'],
+    ['<a>\n<b>', '{:fatal, {:unexpected_end, {:file, :file_name_unknown}, {:line, 2}, {:col, 4}}}'],
+    ['text<a/>', '{:fatal, {:expected_element_start_tag, {:file, :file_name_unknown}, {:line, 1}, {:col, 2}}}'],
   ];
   for (const [text, reason] of broken) {
-    test(`${text} is not well-formed: ${reason}`, () => {
+    test(`${JSON.stringify(text)} is not well-formed, in the server's words`, () => {
       expect(metadataProblem(text)).toContain(reason);
     });
   }
+
+  test('what follows the root element is not looked at', () => {
+    expect(metadataProblem(`<EntityDescriptor ${SAML} entityID="x"/> and <more`)).toBeUndefined();
+  });
 
   test('an entity of another namespace makes the server fail', () => {
     expect(() => metadataProblem('<EntityDescriptor xmlns="urn:other" entityID="x"/>')).toThrow(ServerCrash);
@@ -42,6 +48,11 @@ describe('uriProblem', () => {
     ['HTTPS://x', 'only http, https schemes are supported'],
     ['https://a b', 'is invalid. Error at :'],
     ['/a>b', 'is invalid. Error at >'],
+    ['1a:b', 'is invalid. Error at :'],
+    ['/a[b]', 'is invalid. Error at ['],
+    ['https://u:p@x/', undefined],
+    ['/a#b#c', 'is invalid. Error at #'],
+    ['x.example/a:b', 'does not contain a scheme or a host'],
     ['https://a:b/', 'is invalid. Error at :'],
   ];
   for (const [text, expected] of uris)
