@@ -11,7 +11,7 @@ import { findCollisions } from './collisions.ts';
 import { buildConfiguration } from './configuration.ts';
 import type { Desired, DesiredContext, ManifestCache } from './context.ts';
 import { expand, mostRules } from './expand.ts';
-import { layer } from './layers.ts';
+import { type Layered, layer } from './layers.ts';
 import { collectNames, type Names } from './names.ts';
 import { inScope } from './scope.ts';
 import { applySuppressions } from './suppress.ts';
@@ -26,7 +26,7 @@ export function buildDesired(files: readonly SourceFile[], context: DesiredConte
   const read = readAll(sources, context);
   const layered = layer(read, context.overlay ?? null);
   const names = collectNames(layered.manifests, context);
-  const problems: Problem[] = [...read.flatMap((file) => file.problems), ...layered.problems];
+  const problems: Problem[] = [...layered.files.flatMap((file) => file.problems), ...layered.problems];
   const rules = expandAll(layered.manifests, names);
   const configuration = configurationOf(layered.manifests, context, problems);
   const tests = layered.manifests.flatMap((manifest) =>
@@ -37,8 +37,8 @@ export function buildDesired(files: readonly SourceFile[], context: DesiredConte
     ...findCollisions(rules, context.profile.refusesCollisions),
     ...scopeProblems(rules, configuration, context),
   );
-  problems.push(...saidProblems({ read, manifests: layered.manifests, problems }, context));
-  const suppressions = read.flatMap((file) => file.suppressions);
+  problems.push(...saidProblems({ ...layered, problems }, context));
+  const suppressions = layered.files.flatMap((file) => file.suppressions);
   const texts = (file: string): string | undefined => {
     const source = sources.find(({ path }) => path === file);
     return source === undefined ? undefined : new TextDecoder().decode(source.bytes);
@@ -147,16 +147,10 @@ function scopeProblems(
   return problems;
 }
 
-interface Said {
-  readonly read: readonly FileManifests[];
-  readonly manifests: readonly Manifest[];
-  readonly problems: readonly Problem[];
-}
-
 /** An empty desired state must be said, not found. */
-function saidProblems({ read, manifests, problems }: Said, { scope }: DesiredContext): readonly Problem[] {
+function saidProblems({ files, manifests, problems }: Layered, { scope }: DesiredContext): readonly Problem[] {
   const hint = 'Add a manifest; `kind: RuleSet` with `rules: []` says that there are no rules.';
-  if (read.every((file) => file.manifests.length === 0)) {
+  if (files.every((file) => file.manifests.length === 0)) {
     if (hasErrors(problems)) return [];
     return [{ code: 'no-manifests', severity: 'error', summary: 'There are no manifests here.', hint }];
   }

@@ -11,6 +11,8 @@ import type { Problem } from '../model/problem.ts';
 /** The manifests that count, and what is wrong with how they are layered. */
 export interface Layered {
   readonly manifests: readonly Manifest[];
+  /** The files that these come from; what is wrong with the files of other environments does not matter here. */
+  readonly files: readonly FileManifests[];
   readonly problems: readonly Problem[];
 }
 
@@ -30,7 +32,7 @@ export function layer(files: readonly FileManifests[], overlay: string | null): 
   if (overlay === null) {
     const [first] = overlays;
     if (first !== undefined) problems.push(overlayNotChosen(first, overlays));
-    return { manifests: [...collect(files, problems).manifests.values()], problems };
+    return { manifests: [...collect(files, problems).manifests.values()], files, problems };
   }
   const byDirectory = new Map<string, OverlayManifest>();
   for (const manifest of overlays) {
@@ -41,10 +43,11 @@ export function layer(files: readonly FileManifests[], overlay: string | null): 
   }
   if (byDirectory.get(overlay) === undefined) {
     problems.push(unknownOverlay(overlay, [...byDirectory.keys()]));
-    return { manifests: [], problems };
+    return { manifests: [], files: [], problems };
   }
-  const builder: Builder = { files, byDirectory, problems, open: [] };
-  return { manifests: [...build(builder, overlay).manifests.values()], problems };
+  const builder: Builder = { files, byDirectory, problems, open: [], used: new Set() };
+  const manifests = [...build(builder, overlay).manifests.values()];
+  return { manifests, files: files.filter((file) => builder.used.has(file)), problems };
 }
 
 interface Builder {
@@ -52,12 +55,15 @@ interface Builder {
   readonly byDirectory: ReadonlyMap<string, OverlayManifest>;
   readonly problems: Problem[];
   readonly open: readonly string[];
+  readonly used: Set<FileManifests>;
 }
 
 function build(builder: Builder, directory: string): Layer {
   const { byDirectory, problems } = builder;
   const overlay = byDirectory.get(directory);
-  const own = collect(filesBelow(builder, directory), problems);
+  const files = filesBelow(builder, directory);
+  for (const file of files) builder.used.add(file);
+  const own = collect(files, problems);
   if (overlay === undefined) return own;
   const merged = new Map<string, Manifest>();
   for (const base of overlay.bases) {

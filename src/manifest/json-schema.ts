@@ -1,0 +1,38 @@
+import { z } from 'zod';
+import { type Kind, kinds } from './manifest.ts';
+import { schemas } from './schema.ts';
+
+/** A JSON Schema (draft 2020-12) as a plain value. */
+export type JsonSchema = Readonly<Record<string, unknown>>;
+
+/** The JSON Schema of one kind, of what people write (defaults may be left out). */
+export function jsonSchemaOf(kind: Kind): JsonSchema {
+  const { $schema, ...rest } = z.toJSONSchema(schemas[kind], { io: 'input', target: 'draft-2020-12' });
+  return { $schema, title: `Firezone ${kind}`, ...rest };
+}
+
+/** The JSON Schema of any manifest: editors choose the kind's own by its `kind`. */
+export function jsonSchemaOfAll(): JsonSchema {
+  return {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    title: 'Firezone manifest',
+    type: 'object',
+    required: ['apiVersion', 'kind'],
+    properties: { kind: { enum: [...kinds].sort() } },
+    allOf: kinds.map((kind) => ({
+      if: { properties: { kind: { const: kind } }, required: ['kind'] },
+      // biome-ignore lint/suspicious/noThenProperty: the keyword of JSON Schema.
+      then: { $ref: `${kind}.json` },
+    })),
+  };
+}
+
+/** Every schema by its file name, as text. */
+export function schemaFiles(): ReadonlyMap<string, string> {
+  const files = new Map(kinds.map((kind) => [`${kind}.json`, print(jsonSchemaOf(kind))]));
+  return files.set('manifest.json', print(jsonSchemaOfAll()));
+}
+
+function print(schema: JsonSchema): string {
+  return `${JSON.stringify(schema, null, 2)}\n`;
+}
