@@ -1,7 +1,7 @@
 /** The message for a text that is no absolute http(s) URI, or undefined (observed: recordings/configuration_saml). */
 export function uriProblem(text: string): string | undefined {
   const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(text)?.[0] ?? '';
-  const wrong = invalidCharacter(text.slice(scheme.length));
+  const wrong = invalidCharacter(text.slice(scheme.length), scheme === '');
   // What fails as an absolute URI is read again as a relative one, which fails at the colon.
   if (wrong !== undefined) return `is invalid. Error at ${scheme === '' ? wrong : ':'}`;
   const host =
@@ -15,11 +15,11 @@ export function uriProblem(text: string): string | undefined {
 }
 
 /** The first character of what follows a scheme that may not stand where it stands. */
-function invalidCharacter(text: string): string | undefined {
+function invalidCharacter(text: string, relative: boolean): string | undefined {
   const rest = text.replace(/^(\/\/(?:[^/?#@]*@)?)\[[0-9a-fA-F:.]*\]/, '$1');
   const character = /[^A-Za-z0-9\-._~:/?#@!$&'()*+,;=%]|(?<=#.*)#/.exec(rest)?.[0];
   if (character !== undefined) return character;
   const authority = /^\/\/([^/?#]*)/.exec(rest)?.[1];
-  if (authority === undefined) return !text.startsWith('/') && /^[^/?#]*:/.test(text) ? ':' : undefined;
+  if (authority === undefined) return relative && !text.startsWith('/') && /^[^/?#]*:/.test(text) ? ':' : undefined;
   return /:(?![0-9]*$)/.test(authority.replace(/^.*@/, '')) ? ':' : undefined;
 }
