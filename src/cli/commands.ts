@@ -29,4 +29,11 @@ export const commands: readonly CommandSpec[] = [
     options: manifestOptions,
     load: () => import('./commands/validate.ts'),
   },
+  {
+    name: 'simulate',
+    summary: 'serve the simulated API on loopback, for trying and for tests',
+    operands: '',
+    options: ['port', 'tokenFile', 'data', 'user', 'discovery', 'filterRate', 'admin', 'nftNetns'],
+    load: () => import('./commands/simulate.ts'),
+  },
 ];

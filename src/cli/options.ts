@@ -100,6 +100,35 @@ export const options = {
 
   concurrency: { kind: 'count', value: 'N', min: 1, max: 64, default: 8, help: 'requests at once' },
   pace: { kind: 'count', value: 'N', min: 1, max: 100_000, help: 'writes a second at most (default: not paced)' },
+  port: {
+    kind: 'count',
+    value: 'N',
+    min: 0,
+    max: 65_535,
+    default: 0,
+    help: 'port to listen on; 0 picks one',
+    only: 'flag',
+  },
+  data: { kind: 'path', value: 'FILE', help: 'keep the data in this file', only: 'flag' },
+  user: { kind: 'list', value: 'NAME', help: 'a user, by name or UUID (simulate: NAME=UUID, repeat)', only: 'flag' },
+  discovery: {
+    kind: 'choice',
+    choices: ['accept', 'fetch'],
+    default: 'accept',
+    help: 'discovery documents of providers: believe, or fetch as the real server does',
+    only: 'flag',
+  },
+  filterRate: {
+    kind: 'count',
+    value: 'N',
+    min: 1,
+    max: 1_000_000,
+    help: 'the packet filter follows at N rules a second (default: at once)',
+    only: 'flag',
+  },
+  admin: { kind: 'switch', help: 'serve the admin pages: verdicts, filter, faults', only: 'flag' },
+  nftNetns: { kind: 'path', value: 'PATH', help: 'keep a real packet filter in this network namespace', only: 'flag' },
+
   journal: { kind: 'path', value: 'FILE', help: 'append each step before and after it is sent' },
 } as const satisfies Readonly<Record<string, OptionSpec>>;
 

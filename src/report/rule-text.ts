@@ -1,3 +1,4 @@
+import { formatAddress, type Network, parseNetwork } from '../model/address.ts';
 import { formatPortRange, type PortRange } from '../model/port-range.ts';
 import type { Rule } from '../model/rule.ts';
 import type { JoinedTraffic } from '../policy/render.ts';
@@ -44,8 +45,34 @@ export function trafficTexts(groups: readonly JoinedTraffic[], words: TrafficWor
   return [...joined.values()].map(({ group, protocols }) => {
     const all = ['tcp', 'udp', 'other protocols'].every((protocol) => protocols.includes(protocol));
     const what = all ? 'all traffic' : protocols.join(', ');
-    return `${some(group.destinations, shown.destinations, ', ')}  ${what} for ${usersText(group.users, words)}`;
+    return `${some(addressTexts(group.destinations), shown.destinations, ', ')}  ${what} for ${usersText(group.users, words)}`;
   });
+}
+
+/** Networks for people: neighbours that form no one network become a range, `10.0.0.0-10.1.0.52`. */
+function addressTexts(destinations: readonly string[]): readonly string[] {
+  const texts: string[] = [];
+  let run: Network[] = [];
+  const flush = (): void => {
+    const [first, last] = [run[0], run.at(-1)];
+    if (first === undefined || last === undefined) return;
+    texts.push(
+      run.length === 1
+        ? first.text
+        : `${formatAddress(first.family, first.first)}-${formatAddress(last.family, last.last)}`,
+    );
+    run = [];
+  };
+  for (const text of destinations) {
+    const parsed = parseNetwork(text);
+    if (!parsed.ok) continue;
+    const { network } = parsed.value;
+    const before = run.at(-1);
+    if (before !== undefined && (before.family !== network.family || before.last + 1n !== network.first)) flush();
+    run.push(network);
+  }
+  flush();
+  return texts;
 }
 
 function portsText({ protocol, ports }: JoinedTraffic): string {

@@ -1,0 +1,27 @@
+import { runSimulate, SimulateError } from '../../simulator/command.ts';
+import type { Invocation } from '../command.ts';
+import { failure } from '../failure.ts';
+
+/** `reconcile simulate`: the simulated API server, until the process is asked to end. */
+export async function run({ settings, terminal }: Invocation): Promise<number> {
+  const { tokenFile, data, filterRate, nftNetns } = settings;
+  if (tokenFile === null) {
+    throw failure('usage', '--token-file is missing', 'name a file for the token; it is made when it does not exist');
+  }
+  const options = {
+    port: settings.port,
+    tokenFile,
+    users: settings.user,
+    discovery: settings.discovery,
+    admin: settings.admin,
+    ...(data === null ? {} : { data }),
+    ...(filterRate === null ? {} : { filterRate }),
+    ...(nftNetns === null ? {} : { nftNetns }),
+  };
+  try {
+    return await runSimulate(options, { stdout: terminal.stdout, stderr: terminal.stderr, signal: terminal.stop });
+  } catch (error) {
+    if (error instanceof SimulateError) throw failure('usage', error.message);
+    throw error;
+  }
+}
