@@ -2,6 +2,7 @@ import type { ConfigurationField, ConfigurationFields } from '../model/configura
 import type { Effect } from '../policy/traffic.ts';
 import type { ConfigurationDecision } from './decide-configuration.ts';
 import { collisionRefusals } from './guard-collisions.ts';
+import { policyTestRefusals } from './guard-tests.ts';
 import { protectRefusals } from './guard-traffic.ts';
 import type { DeleteLimit, PlanInput } from './input.ts';
 import type { Change, Exposure, Refusal } from './plan.ts';
@@ -23,6 +24,7 @@ export function guardPlan(guarded: Guarded): readonly Refusal[] {
     ...deleteRefusals(guarded),
     ...lockoutRefusals(guarded),
     ...protectRefusals(guarded),
+    ...policyTestRefusals(guarded.input, guarded.changes, guarded.exposure),
     ...exposureRefusals(guarded),
     ...failOnRefusals(guarded),
   ];

@@ -1,0 +1,50 @@
+import { alwaysFailures, runPolicyTests } from '../policy/tests.ts';
+import { caseText, failureText, packetText } from '../policy/words.ts';
+import type { PlanInput } from './input.ts';
+import type { Change, Exposure, Refusal, RuleChange } from './plan.ts';
+
+/** Policy tests that the rules after the plan do not pass, and those that must always hold and do not on the way. */
+export function policyTestRefusals(
+  input: PlanInput,
+  changes: readonly Change[],
+  exposure: readonly Exposure[],
+): readonly Refusal[] {
+  const { tests, userNames: names } = input.desired;
+  if (tests.length === 0) return [];
+  const failing = runPolicyTests(tests, changes.flatMap(standing), input.profile.ports);
+  const after = failing.flatMap(({ case: one, failure }): Refusal[] => {
+    if (failure === null) return [];
+    const { rule } = failure;
+    const related = [{ place: one.place, note: `the case \`${one.name}\`` }];
+    if (rule?.change.source) related.push({ place: rule.change.source, note: `${labelOf(rule.change)} decides` });
+    return [
+      {
+        code: 'policy-test-failed',
+        summary: `Policy test: ${failureText(one, failure, { names, rule: rule === null ? null : labelOf(rule.change) })}`,
+        hint: 'Change the rules, or the test if the policy has changed; `reconcile test` runs the tests without a server.',
+        related,
+      },
+    ];
+  });
+  const between = alwaysFailures(tests, exposure).map((failure): Refusal => {
+    const { case: one, packet, verdict, fromStep, toStep } = failure;
+    return {
+      code: 'policy-test-failed-on-the-way',
+      summary: `Policy test: \`${one.name}\` must always hold (${one.expect} for ${caseText(one, names)}); between steps ${fromStep} and ${toStep} ${packetText(packet, names)} gets ${verdict}.`,
+      hint: 'Make the change in two steps that never expose this traffic, or take `always: true` off the case.',
+      related: [{ place: one.place, note: `the case \`${one.name}\`` }],
+    };
+  });
+  return [...after, ...between];
+}
+
+/** The rule that stands after the plan, with its change. */
+function standing(change: Change) {
+  if (change.kind !== 'Rule' || change.action === 'delete') return [];
+  const rule = (change.desired ?? change.live)?.rule;
+  return rule === undefined ? [] : [{ rule, change }];
+}
+
+function labelOf({ name, id }: RuleChange): string {
+  return name === null ? `the live rule ${id}` : `\`${name}\``;
+}

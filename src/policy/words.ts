@@ -1,0 +1,39 @@
+import { formatPortRange } from '../model/port-range.ts';
+import type { PolicyCase } from '../model/state.ts';
+import type { CaseFailure } from './tests.ts';
+import type { Packet } from './verdict.ts';
+
+/** Names of users by UUID. */
+type UserNames = ReadonlyMap<string, string>;
+
+/** `tcp 10.1.2.3 port 443 from a device of alice`. */
+export function packetText({ user, address, protocol, port }: Packet, names: UserNames): string {
+  const what =
+    protocol === 'other'
+      ? `${address.text} (ICMP, or anything but tcp and udp)`
+      : `${protocol} ${address.text} port ${port}`;
+  return `${what} from ${user === null ? "nobody's device" : `a device of ${names.get(user) ?? user}`}`;
+}
+
+/** The traffic of a case: `10.0.0.0/8 tcp 443 from alice`. */
+export function caseText({ user, destination, protocols, ports }: PolicyCase, names: UserNames): string {
+  const every = ports.low === 0 && ports.high === 65_535;
+  const portText = every ? '' : ` ${formatPortRange(ports).replaceAll(' ', '')}`;
+  const what = protocols.length === 3 ? '' : ` ${protocols.join(' and ')}${portText}`;
+  const source = user === null ? 'nobody' : user === 'any' ? 'any user' : (names.get(user) ?? user);
+  return `${destination.text}${what} from ${source}`;
+}
+
+/** Why a case fails, as one sentence; `rule` is what the deciding rule goes by. */
+export function failureText(
+  one: PolicyCase,
+  failure: Omit<CaseFailure<never>, 'rule'>,
+  words: { readonly names: UserNames; readonly rule: string | null },
+): string {
+  const { packet, verdict, edgePortsOnly } = failure;
+  const by = words.rule === null ? 'no rule matches, and the default is accept' : `${words.rule} decides`;
+  const edge = edgePortsOnly
+    ? ` Only ports 0 and 65535 fail: no port rule can cover them, so write \`port: 1-65534\` if they do not matter.`
+    : '';
+  return `\`${one.name}\` expects ${one.expect} for ${caseText(one, words.names)}; ${packetText(packet, words.names)} gets ${verdict}: ${by}.${edge}`;
+}

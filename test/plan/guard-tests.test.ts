@@ -1,0 +1,62 @@
+import { describe, expect, it } from 'vitest';
+import { parseNetwork } from '../../src/model/address.ts';
+import type { PolicyCase } from '../../src/model/state.ts';
+import { makePlan } from '../../src/plan/make-plan.ts';
+import { desiredRules, liveRules, planInput } from './support.ts';
+
+function policyCase(destination: string, fields: Partial<PolicyCase> = {}): PolicyCase {
+  const parsed = parseNetwork(destination);
+  if (!parsed.ok) throw new Error(parsed.error);
+  const place = { file: 'tests.yaml', line: 9, column: 3 };
+  const ports = { low: 0, high: 65_535 };
+  const defaults = {
+    name: 'closed',
+    place,
+    user: null,
+    protocols: ['tcp', 'udp', 'other'],
+    ports,
+    expect: 'drop',
+    always: false,
+  };
+  return { ...defaults, destination: parsed.value.network, ...fields } as PolicyCase;
+}
+
+function refusals(live: readonly string[], desired: readonly string[], tests: readonly PolicyCase[]) {
+  const input = planInput({ desired: desiredRules(...desired), live: liveRules(...live) });
+  return makePlan({ ...input, desired: { ...input.desired, tests } }).refusals;
+}
+
+describe('policy tests', () => {
+  it('refuse a plan after which one fails, with a counterexample and the deciding rule', () => {
+    const [refusal, ...others] = refusals(
+      ['drop 10.0.0.0/8'],
+      ['drop 10.0.0.0/8', 'accept 10.1.0.0/16 tcp/443'],
+      [policyCase('10.0.0.0/8')],
+    );
+    expect(others).toEqual([]);
+    expect(refusal?.code).toBe('policy-test-failed');
+    expect(refusal?.summary).toContain("tcp 10.1.0.0 port 443 from nobody's device gets accept: `r2` decides");
+    expect(refusal?.related?.map(({ place }) => place.file)).toEqual(['tests.yaml', 'rules.yaml']);
+  });
+
+  it('refuse a plan without steps too: the rules that stand do not pass', () => {
+    expect(refusals(['drop 10.0.0.0/9'], ['drop 10.0.0.0/9'], [policyCase('10.0.0.0/8')])).toMatchObject([
+      { code: 'policy-test-failed' },
+    ]);
+  });
+
+  it('that must always hold refuse a plan that breaks them on the way', () => {
+    const widening = (always: boolean) =>
+      refusals(['drop 10.1.2.3'], ['drop 10.0.0.0/8'], [policyCase('10.1.2.3', { always })]);
+    expect(widening(false)).toEqual([]);
+    expect(widening(true)).toMatchObject([{ code: 'policy-test-failed-on-the-way' }]);
+    expect(widening(true)[0]?.summary).toContain('tcp 10.1.2.3 port 0');
+  });
+
+  it('that must always hold do not stand in the way of a plan that mends what fails now', () => {
+    const tests = [policyCase('10.1.2.3', { always: true })];
+    expect(refusals(['drop 192.0.2.1'], ['drop 192.0.2.1', 'drop 10.0.0.0/8', 'drop 198.51.100.0/24'], tests)).toEqual(
+      [],
+    );
+  });
+});
