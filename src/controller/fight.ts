@@ -11,9 +11,9 @@ export interface FightSettings {
 
 export const defaultFight: FightSettings = {
   threshold: 3,
-  windowMs: 1_800_000,
-  firstPauseMs: 60_000,
-  maxPauseMs: 600_000,
+  windowMs: 14_400_000,
+  firstPauseMs: 120_000,
+  maxPauseMs: 1_800_000,
 };
 
 /** For each kind of correction the times (monotonic, ms) at which it was written. */

@@ -568,7 +568,7 @@ class ControlLoop implements Loop {
     const clear = { ready: true, reason: 'InSync', message: '' };
     const onlyConfiguration = failed.length > 0 && failed.every((one) => one.step.type === 'configure');
     const onlyRules = failed.length > 0 && failed.every((one) => one.step.type !== 'configure');
-    const managed = run.result?.desired?.state?.configuration !== null;
+    const managed = Boolean(run.result?.desired?.state?.configuration);
     this.#status = {
       ...this.#status,
       parts: { rules: onlyConfiguration ? clear : view, configuration: managed ? (onlyRules ? clear : view) : null },
@@ -652,7 +652,7 @@ function passView(end: PassEnding, verdict: Verdict, clock: Clock): PassView {
 
 /** Whether it is worth trying the rules and the Configuration apart: a refusal or an answer that may concern one of them only. */
 function mayBeOnePart(result: PassResult | null): boolean {
-  if (result === null || result.desired?.state?.configuration === null) return false;
+  if (result === null || !result.desired?.state?.configuration) return false;
   if (result.end === 'refused') return true;
   const codes = new Set(['server-error', 'unreadable', 'list-unstable', 'not-json', 'torn-body', 'timeout']);
   return result.end === 'unreadable' && codes.has(result.failure?.code ?? '');

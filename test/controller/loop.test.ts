@@ -1,0 +1,362 @@
+import { describe, expect, it } from 'vitest';
+import type { FakeLoop } from './support/fake-loop.ts';
+import { defaultSettings, fakeLoop, planOf } from './support/fake-loop.ts';
+
+function start(fake: FakeLoop): void {
+  fake.running = fake.loop.run(false);
+}
+
+async function end(fake: FakeLoop): Promise<void> {
+  fake.loop.stop();
+  await fake.clock.pass(0);
+  await fake.running;
+}
+
+const ready = (fake: FakeLoop) => fake.loop.status().conditions.Ready;
+const stalled = (fake: FakeLoop) => fake.loop.status().conditions.Stalled;
+
+describe('the loop', () => {
+  it('runs a pass at once, then one an interval with jitter', async () => {
+    const fake = fakeLoop();
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 1);
+    const from = fake.clock.now();
+    await fake.clock.until(() => fake.requests.length === 3);
+    expect(fake.clock.now() - from).toBe(120_000);
+    expect(ready(fake)).toMatchObject({ status: 'True', reason: 'InSync' });
+    await end(fake);
+  });
+
+  it('fault 34: ten thousand events while a pass runs become one more pass', async () => {
+    const fake = fakeLoop();
+    let during = 0;
+    fake.answer = () => {
+      if (fake.requests.length === 1) for (let index = 0; index < 10_000; index++) fake.triggers.wake('file');
+      during += 1;
+      return { kind: 'in-sync' };
+    };
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 2);
+    await fake.clock.pass(10_000);
+    expect(during).toBe(2);
+    await end(fake);
+  });
+
+  it('records what is in effect, and tells once that something was applied', async () => {
+    const fake = fakeLoop();
+    fake.answer = (request) =>
+      fake.applied.length === 0 ? { kind: 'apply', plan: planOf(['+10.0.0.1']) } : (void request, { kind: 'in-sync' });
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 3);
+    expect(fake.loop.status().revisions).toMatchObject({ observed: 'r1', attempted: 'r1', applied: 'r1' });
+    expect(fake.saved.map((record) => record.appliedRevision)).toEqual(['r1']);
+    expect(fake.turns.map((turn) => turn.what)).toEqual(['applied']);
+    await end(fake);
+  });
+
+  it('backs off exponentially after transient failures, and says so', async () => {
+    const fake = fakeLoop();
+    fake.answer = () => ({ kind: 'unreadable', code: 'timeout' });
+    const times: number[] = [];
+    start(fake);
+    for (let count = 1; count <= 6; count++) {
+      await fake.clock.until(() => fake.requests.length >= count);
+      times.push(fake.clock.now());
+    }
+    const waits = times.slice(1).map((time, index) => time - (times[index] ?? 0));
+    expect(waits).toEqual([750, 1500, 3000, 6000, 12_000]);
+    expect(ready(fake)).toMatchObject({ status: 'False', reason: 'ApiUnreachable' });
+    expect(fake.loop.status().conditions.Reconciling).toMatchObject({ status: 'True', reason: 'Retrying' });
+    expect(stalled(fake).status).toBe('False');
+    expect(fake.turns.map((turn) => turn.what)).toEqual(['broken']);
+    fake.answer = () => ({ kind: 'in-sync' });
+    await fake.clock.until(() => ready(fake).status === 'True');
+    expect(fake.turns.map((turn) => turn.what)).toEqual(['broken', 'recovered']);
+    await end(fake);
+  });
+
+  it('fault 26: a fixed revision pre-empts the backoff of the one before', async () => {
+    const fake = fakeLoop();
+    fake.answer = (request) =>
+      request.content.revision === 'r1' ? { kind: 'unreadable', code: 'timeout' } : { kind: 'in-sync' };
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 9);
+    const from = fake.clock.now();
+    fake.source = 'r2';
+    fake.triggers.wake('file');
+    await fake.clock.until(() => ready(fake).status === 'True', 0);
+    expect(fake.clock.now()).toBe(from);
+    await end(fake);
+  });
+
+  it('does not run a pass for events during a backoff while the revision stays', async () => {
+    const fake = fakeLoop();
+    fake.answer = () => ({ kind: 'unreadable', code: 'timeout' });
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 5);
+    fake.triggers.wake('file');
+    await fake.clock.pass(0);
+    expect(fake.requests.length).toBe(5);
+    fake.triggers.wake('webhook');
+    await fake.clock.pass(0);
+    expect(fake.requests.length).toBe(6);
+    await end(fake);
+  });
+
+  it('keeps the last good revision in force while the newest has errors, and parses the bad one once', async () => {
+    const fake = fakeLoop();
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 1);
+    fake.answer = (request) => (request.content.revision === 'bad' ? { kind: 'invalid' } : { kind: 'in-sync' });
+    fake.source = 'bad';
+    fake.triggers.wake('file');
+    await fake.clock.until(() => fake.requests.length === 5);
+    expect(fake.requests.slice(1).map((one) => one.content.revision)).toEqual(['bad', 'r1', 'r1', 'r1']);
+    expect(ready(fake)).toMatchObject({ status: 'False', reason: 'ManifestsInvalid', message: 'a.yaml:1:2: broken' });
+    expect(stalled(fake)).toMatchObject({ status: 'True', reason: 'ManifestsInvalid' });
+    expect(fake.loop.status().revisions).toMatchObject({ observed: 'bad', attempted: 'bad', applied: 'r1' });
+    fake.source = 'good';
+    fake.triggers.wake('file');
+    await fake.clock.until(() => ready(fake).status === 'True', 0);
+    expect(fake.loop.status().revisions.applied).toBe('good');
+    await end(fake);
+  });
+
+  it('fault 29: a source that is gone prunes nothing: the last good revision stays in force', async () => {
+    const fake = fakeLoop();
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 1);
+    fake.source = [{ code: 'no-manifests', severity: 'error', summary: 'the directory is empty' }];
+    await fake.clock.until(() => fake.requests.length === 3);
+    expect(fake.requests.map((one) => one.content.revision)).toEqual(['r1', 'r1', 'r1']);
+    expect(ready(fake)).toMatchObject({ status: 'False', reason: 'SourceFailed' });
+    await end(fake);
+  });
+
+  it('runs nothing at all while no revision was ever good', async () => {
+    const fake = fakeLoop();
+    fake.source = [{ code: 'git-timeout', severity: 'error', summary: 'no answer' }];
+    start(fake);
+    await fake.clock.until(() => fake.reads === 5);
+    expect(fake.requests).toEqual([]);
+    expect(ready(fake)).toMatchObject({ status: 'False', reason: 'SourceFailed' });
+    await end(fake);
+  });
+
+  it('fault 27: content counts once it has been the same for the quiet period, and each change starts it anew', async () => {
+    const fake = fakeLoop();
+    fake.settings = { ...defaultSettings, quietMs: 500 };
+    start(fake);
+    await fake.clock.pass(300);
+    fake.source = 'r2';
+    fake.triggers.wake('file');
+    await fake.clock.pass(400);
+    expect(fake.requests).toEqual([]);
+    expect(fake.loop.status().conditions.Reconciling.reason).toBe('Settling');
+    await fake.clock.pass(100);
+    expect(fake.requests.map((one) => one.content.revision)).toEqual(['r2']);
+    await end(fake);
+  });
+
+  it('fault 27: a plan that deletes waits for the longer quiet period', async () => {
+    const fake = fakeLoop();
+    fake.settings = { ...defaultSettings, quietMs: 500, deleteQuietMs: 5000 };
+    fake.answer = () =>
+      fake.applied.length === 0 ? { kind: 'apply', plan: planOf(['-10.0.0.1']) } : { kind: 'in-sync' };
+    start(fake);
+    await fake.clock.pass(4900);
+    expect([fake.requests.length, fake.applied.length]).toEqual([1, 0]);
+    expect(ready(fake).reason).toBe('Settling');
+    expect(fake.turns).toEqual([]);
+    await fake.clock.pass(200);
+    expect(fake.applied.length).toBe(1);
+    await end(fake);
+  });
+
+  it('a plan that only creates waits for the short quiet period', async () => {
+    const fake = fakeLoop();
+    fake.settings = { ...defaultSettings, quietMs: 500, deleteQuietMs: 5000 };
+    fake.answer = () =>
+      fake.applied.length === 0 ? { kind: 'apply', plan: planOf(['+10.0.0.1']) } : { kind: 'in-sync' };
+    start(fake);
+    await fake.clock.pass(500);
+    expect(fake.applied.length).toBe(1);
+    await end(fake);
+  });
+
+  it('threat 18: a revision that does not descend from the applied one is not applied without a word', async () => {
+    for (const descends of ['no', 'unknown'] as const) {
+      const fake = fakeLoop({ git: true, record: { appliedRevision: 'r1', appliedAt: 1, knownRules: 1 } });
+      fake.descends = descends;
+      fake.source = 'r0';
+      start(fake);
+      await fake.clock.until(() => fake.requests.length === 1);
+      expect(fake.requests[0]?.content.revision).toBe('r1');
+      expect(ready(fake)).toMatchObject({ status: 'False', reason: 'RewindRefused' });
+      fake.settings = { ...defaultSettings, allowRewind: true };
+      fake.triggers.wake('settings');
+      await fake.clock.until(() => fake.requests.length === 2);
+      expect(fake.loop.status().revisions.applied).toBe('r0');
+      await end(fake);
+    }
+  });
+
+  it('does not write the same refused plan again, and does when the input changes', async () => {
+    const fake = fakeLoop();
+    fake.answer = () => ({ kind: 'apply', plan: planOf(['+10.0.0.1']), end: 'failed', status: 422 });
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 4);
+    expect(fake.applied.length).toBe(1);
+    expect(stalled(fake)).toMatchObject({ status: 'True', reason: 'ApplyFailed' });
+    fake.source = 'r2';
+    await fake.clock.until(() => fake.applied.length === 2);
+    fake.triggers.wake('token');
+    await fake.clock.until(() => fake.applied.length === 3);
+    await end(fake);
+  });
+
+  it('fault 13: names non-convergence and stops writing after three attempts', async () => {
+    const fake = fakeLoop();
+    fake.answer = () => ({ kind: 'apply', plan: planOf(['+10.0.0.1']), end: 'not-converged' });
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 8);
+    expect(fake.applied.length).toBe(3);
+    expect(stalled(fake)).toMatchObject({ status: 'True', reason: 'NotConverging' });
+    await end(fake);
+  });
+
+  it('corrects drift, or reports it when asked to', async () => {
+    const fake = fakeLoop();
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 1);
+    fake.settings = { ...defaultSettings, onDrift: 'report' };
+    fake.answer = () => ({ kind: 'apply', plan: planOf(['+10.0.0.1']) });
+    await fake.clock.until(() => fake.requests.length === 3);
+    expect(fake.applied).toEqual([]);
+    expect(ready(fake)).toMatchObject({ status: 'False', reason: 'DriftReported' });
+    expect(fake.loop.status().drift).toBe(1);
+    expect(stalled(fake).status).toBe('False');
+    fake.settings = defaultSettings;
+    fake.triggers.wake('settings');
+    await fake.clock.until(() => fake.applied.length === 1);
+    expect(fake.log.find((line) => line.message === 'Drift is corrected')?.fields).toMatchObject({
+      object: '+10.0.0.1',
+      action: 'create',
+    });
+    await end(fake);
+  });
+
+  it('applies a new revision though drift is only reported', async () => {
+    const fake = fakeLoop();
+    fake.settings = { ...defaultSettings, onDrift: 'report' };
+    fake.answer = () =>
+      fake.applied.length === 0 ? { kind: 'apply', plan: planOf(['+10.0.0.1']) } : { kind: 'in-sync' };
+    start(fake);
+    await fake.clock.until(() => fake.applied.length === 1);
+    await end(fake);
+  });
+
+  it('fault 16: a fight with another writer is named and damped, and a new revision ends the pause', async () => {
+    const fake = fakeLoop();
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 1);
+    fake.answer = () => ({ kind: 'apply', plan: planOf(['+10.0.0.1']) });
+    await fake.clock.until(() => ready(fake).reason === 'Fighting');
+    expect(fake.applied.length).toBe(3);
+    expect(fake.loop.status().fights).toBe(1);
+    const from = fake.clock.now();
+    await fake.clock.until(() => fake.applied.length === 6);
+    expect(fake.clock.now() - from).toBeGreaterThan(6 * 60_000);
+    fake.source = 'r2';
+    fake.triggers.wake('file');
+    await fake.clock.until(() => fake.applied.length === 7, 0);
+    await end(fake);
+  });
+
+  it('observes and plans while suspended, and writes nothing', async () => {
+    const fake = fakeLoop();
+    fake.settings = { ...defaultSettings, suspended: true };
+    fake.answer = () => ({ kind: 'apply', plan: planOf(['+10.0.0.1']) });
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 3);
+    expect(fake.applied).toEqual([]);
+    expect(ready(fake)).toMatchObject({ status: 'False', reason: 'Suspended' });
+    expect(fake.loop.status().plan?.steps.length).toBe(1);
+    await end(fake);
+  });
+
+  it('tries the rules and the Configuration apart when together they are refused', async () => {
+    const fake = fakeLoop();
+    fake.configuration = true;
+    fake.answer = (request) => {
+      if (request.part === 'rules')
+        return fake.applied.length === 0 ? { kind: 'apply', plan: planOf(['+10.0.0.1']) } : { kind: 'in-sync' };
+      return { kind: 'refused', plan: planOf(['+10.0.0.1']) };
+    };
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 3);
+    expect(fake.applied.length).toBe(1);
+    expect(fake.loop.status().parts).toMatchObject({
+      rules: { ready: true },
+      configuration: { ready: false, reason: 'Refused' },
+    });
+    expect(ready(fake)).toMatchObject({ status: 'False', reason: 'Refused', message: 'too many; raise it' });
+    await end(fake);
+  });
+
+  it('writes nothing while another replica holds the lease, and begins when it is handed over', async () => {
+    let mine = false;
+    const fake = fakeLoop({
+      lease: {
+        mayStart: () => mine,
+        mayWrite: () => mine,
+        signal: () => new AbortController().signal,
+        holder: () => 'other',
+        release: () => Promise.resolve(),
+      },
+    });
+    fake.answer = () => ({ kind: 'apply', plan: planOf(['+10.0.0.1']) });
+    start(fake);
+    await fake.clock.pass(200_000);
+    expect(fake.requests).toEqual([]);
+    expect(fake.loop.status()).toMatchObject({ role: 'standby', holder: 'other' });
+    mine = true;
+    fake.triggers.wake('lease');
+    await fake.clock.until(() => fake.applied.length === 1, 0);
+    await end(fake);
+  });
+
+  it('an error in the program ends the pass, not the process, and shows neither message nor value', async () => {
+    const fake = fakeLoop();
+    fake.answer = () => {
+      if (fake.requests.length === 1) throw new TypeError('canary');
+      return { kind: 'in-sync' };
+    };
+    start(fake);
+    await fake.clock.until(() => ready(fake).status === 'True');
+    expect(JSON.stringify(fake.log)).not.toContain('canary');
+    expect(fake.log.some((line) => line.message === 'An internal error ended the pass')).toBe(true);
+    await end(fake);
+  });
+
+  it('with --once ends after the first pass that was judged', async () => {
+    const fake = fakeLoop();
+    fake.settings = { ...defaultSettings, quietMs: 500 };
+    let verdict: unknown;
+    void fake.loop.run(true).then((given) => (verdict = given));
+    await fake.clock.until(() => verdict !== undefined);
+    expect(verdict).toMatchObject({ kind: 'good' });
+  });
+
+  it('fault 41: progress stands still while a pass hangs', async () => {
+    const fake = fakeLoop();
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 1);
+    const at = fake.loop.progressAt();
+    fake.clock.skip(1000);
+    expect(fake.loop.progressAt()).toBe(at);
+    await fake.clock.until(() => fake.requests.length === 2);
+    expect(fake.loop.progressAt()).toBeGreaterThan(at);
+    await end(fake);
+  });
+});

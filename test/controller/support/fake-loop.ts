@@ -1,0 +1,230 @@
+import type { ApplyReport, Outcome } from '../../../src/apply/outcome.ts';
+import { defaultFight } from '../../../src/controller/fight.ts';
+import type { Lease } from '../../../src/controller/lease.ts';
+import { soleWriter } from '../../../src/controller/lease.ts';
+import type { Loop, LoopSettings, PassRequest } from '../../../src/controller/loop.ts';
+import { createLoop } from '../../../src/controller/loop.ts';
+import type { Turn } from '../../../src/controller/observer.ts';
+import type { LoopRecord } from '../../../src/controller/record.ts';
+import { emptyRecord } from '../../../src/controller/record.ts';
+import type { Triggers } from '../../../src/controller/trigger.ts';
+import { createTriggers } from '../../../src/controller/trigger.ts';
+import { parseNetwork } from '../../../src/model/address.ts';
+import type { Problem } from '../../../src/model/problem.ts';
+import type { PassResult } from '../../../src/pass.ts';
+import type { Change, Plan, Step } from '../../../src/plan/plan.ts';
+import type { SourceReading } from '../../../src/ports.ts';
+import type { VirtualClock } from './virtual-clock.ts';
+import { virtualClock } from './virtual-clock.ts';
+
+/** A loop over a source and a pipeline that the test plays. */
+export interface FakeLoop {
+  readonly clock: VirtualClock;
+  readonly loop: Loop;
+  readonly triggers: Triggers;
+  readonly requests: PassRequest[];
+  readonly turns: Turn[];
+  readonly saved: LoopRecord[];
+  readonly log: { level: string; message: string; fields: Record<string, unknown> }[];
+  /** Plans that the gate let through. */
+  readonly applied: Plan[];
+  settings: LoopSettings;
+  /** What the source gives from now on: a revision, or problems. */
+  source: string | readonly Problem[];
+  /** How a pass goes from now on. */
+  answer: (request: PassRequest) => Answer;
+  descends: 'yes' | 'no' | 'unknown';
+  /** The manifests hold a Configuration. */
+  configuration: boolean;
+  reads: number;
+  running: Promise<unknown>;
+}
+
+/** How a pass goes. `apply`: the plan is offered to the gate, and if it is let through this is the report's end. */
+export type Answer =
+  | { readonly kind: 'in-sync' }
+  | { readonly kind: 'invalid' }
+  | { readonly kind: 'unreadable'; readonly code: string }
+  | { readonly kind: 'refused'; readonly plan: Plan }
+  | { readonly kind: 'apply'; readonly plan: Plan; readonly end?: ApplyReport['end']; readonly status?: number };
+
+export const defaultSettings: LoopSettings = {
+  schedule: { intervalMs: 60_000, backoffMs: 1000, maxBackoffMs: 300_000 },
+  quietMs: 0,
+  deleteQuietMs: 0,
+  onDrift: 'correct',
+  allowRewind: false,
+  suspended: false,
+  fight: defaultFight,
+  convergenceAttempts: 3,
+};
+
+export function fakeLoop(
+  options: { readonly record?: LoopRecord; readonly lease?: Lease; readonly git?: boolean } = {},
+): FakeLoop {
+  const clock = virtualClock();
+  const triggers = createTriggers(clock);
+  const fake: Omit<FakeLoop, 'loop' | 'running'> = {
+    clock,
+    triggers,
+    requests: [],
+    turns: [],
+    saved: [],
+    log: [],
+    applied: [],
+    settings: defaultSettings,
+    source: 'r1',
+    answer: () => ({ kind: 'in-sync' }),
+    descends: 'yes',
+    configuration: false,
+    reads: 0,
+  };
+  const reading = (): SourceReading => {
+    fake.reads += 1;
+    return typeof fake.source === 'string'
+      ? { content: contentOf(fake.source), problems: [] }
+      : { content: null, problems: fake.source };
+  };
+  const write =
+    (level: string) =>
+    (message: string, fields = {}) =>
+      void fake.log.push({ level, message, fields });
+  const loop = createLoop({
+    source: {
+      description: 'test',
+      read: () => Promise.resolve(reading()),
+      ...(options.git
+        ? {
+            readAt: (revision: string) => Promise.resolve({ content: contentOf(revision), problems: [] }),
+            descends: () => Promise.resolve(fake.descends),
+          }
+        : {}),
+    },
+    pass: (request) => {
+      fake.requests.push(request);
+      return play(fake, request);
+    },
+    build: () => Promise.resolve(null),
+    settings: () => fake.settings,
+    clock,
+    logger: { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') },
+    lease: options.lease ?? soleWriter(),
+    observer: {
+      phaseEnded: () => undefined,
+      passEnded: () => undefined,
+      gapClosed: () => undefined,
+      turned: (turn) => void fake.turns.push(turn),
+    },
+    store: {
+      load: () => Promise.resolve(options.record ?? emptyRecord),
+      save: async (record) => void fake.saved.push(record),
+    },
+    triggers,
+    version: 'test',
+    degraded: () => false,
+    tokenExpiresAt: () => null,
+  });
+  return Object.assign(fake, { loop, running: Promise.resolve() as Promise<unknown> });
+}
+
+async function play(
+  fake: Pick<FakeLoop, 'answer' | 'applied' | 'configuration'>,
+  request: PassRequest,
+): Promise<PassResult> {
+  const answer = fake.answer(request);
+  const base: PassResult = {
+    end: 'in-sync',
+    content: request.content,
+    desired: { state: { configuration: fake.configuration ? {} : null } } as unknown as PassResult['desired'],
+    live: null,
+    plan: null,
+    apply: null,
+    failure: null,
+    problems: [],
+  };
+  switch (answer.kind) {
+    case 'in-sync':
+      return { ...base, plan: planOf([]) };
+    case 'invalid':
+      return {
+        ...base,
+        end: 'invalid',
+        problems: [{ code: 'x', severity: 'error', summary: 'broken', place: { file: 'a.yaml', line: 1, column: 2 } }],
+      };
+    case 'unreadable':
+      return {
+        ...base,
+        end: 'unreadable',
+        failure: { code: answer.code, status: null, message: `no: ${answer.code}` },
+      };
+    case 'refused':
+      return {
+        ...base,
+        end: 'refused',
+        plan: { ...answer.plan, refusals: [{ code: 'max-deletes', summary: 'too many', hint: 'raise it' }] },
+      };
+    case 'apply': {
+      if (!(await request.approve(answer.plan))) return { ...base, end: 'declined', plan: answer.plan };
+      fake.applied.push(answer.plan);
+      const end = answer.end ?? 'converged';
+      const outcomes = answer.plan.steps.map(
+        (step): Outcome => ({ step, outcome: end === 'failed' ? 'failed' : 'done', status: answer.status ?? 200 }),
+      );
+      for (const outcome of outcomes) request.onOutcome(outcome);
+      const apply: ApplyReport = {
+        end,
+        outcomes,
+        problems: [],
+        leftOpen: [],
+        notConverged: [],
+        wrote: true,
+        durationMs: 1,
+        enforcedInMs: null,
+      };
+      return { ...base, end: 'applied', plan: answer.plan, apply };
+    }
+  }
+}
+
+function contentOf(revision: string) {
+  return { revision, files: [] };
+}
+
+/** A plan of creates (`+10.0.0.1`) and deletes (`-10.0.0.2`). */
+export function planOf(steps: readonly string[]): Plan {
+  const made = steps.map((text, index): { change: Change; step: Step } => {
+    const parsed = parseNetwork(text.slice(1));
+    if (!parsed.ok) throw new Error('bad address in a test');
+    const rule = { action: 'drop' as const, destination: parsed.value.network, ports: null, userId: null };
+    const live = { id: `id-${text}`, rule, insertedAt: '', updatedAt: '' };
+    const common = { id: `s${index + 1}`, change: index, after: [], gap: null };
+    const isCreate = text.startsWith('+');
+    const change = {
+      kind: 'Rule',
+      action: isCreate ? 'create' : 'delete',
+      via: null,
+      reason: isCreate ? 'desired-only' : 'not-desired',
+      fields: {},
+      source: null,
+      name: text,
+      id: null,
+      desired: null,
+      live: null,
+    } as unknown as Change;
+    const step: Step = isCreate
+      ? { ...common, type: 'create', rule }
+      : ({ ...common, type: 'delete', live, mayRebuild: false } as unknown as Step);
+    return { change, step };
+  });
+  return {
+    profile: 'firezone-0.7',
+    ruleUpdates: 'replace',
+    changes: made.map((one) => one.change),
+    steps: made.map((one) => one.step),
+    problems: [],
+    refusals: [],
+    effect: { opens: [], closes: [] } as unknown as Plan['effect'],
+    exposure: [],
+    summary: { create: 0, update: 0, delete: 0, keep: 0, skip: 0, steps: steps.length },
+  };
+}
