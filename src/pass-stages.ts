@@ -37,6 +37,30 @@ export async function readDesired(
   return ok(buildDesired(content.files, { ...pass.desired, usersByEmail }));
 }
 
+/** The pass and its desired state without what another part holds. */
+export function narrowed(
+  whole: PassDependencies,
+  state: DesiredState,
+): { readonly pass: PassDependencies; readonly state: DesiredState } {
+  const { part } = whole;
+  if (part === undefined) return { pass: whole, state };
+  const rules = whole.desired.scope.rules && part !== 'configuration';
+  const configuration = whole.desired.scope.configuration && part !== 'rules' && state.configuration !== null;
+  const { enforcement, ...rest } = whole;
+  return {
+    pass: {
+      ...rest,
+      desired: { ...whole.desired, scope: { ...whole.desired.scope, rules, configuration } },
+      ...(rules && enforcement !== undefined ? { enforcement } : {}),
+    },
+    state: {
+      ...state,
+      ...(rules ? {} : { rules: [], tests: [] }),
+      configuration: configuration ? state.configuration : null,
+    },
+  };
+}
+
 /** What a plan may depend on beside the states: what was learnt of the server, and rules that the kernel does not hold. */
 export interface PlanHints {
   readonly profile?: Profile;

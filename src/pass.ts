@@ -23,6 +23,8 @@ export interface PassDependencies {
   readonly options: PlanOptions;
   readonly limits: ApplyLimits;
   readonly memory: PassMemory;
+  /** Works on a part only (the controller's rules and Configuration fail independently); absent: on everything in scope. */
+  readonly part?: PassPart;
   /** Aborting ends reading at once, and writing before the next step (open gaps are closed first). */
   readonly stop: AbortSignal;
   /** Called as each step ends, for progress. */
@@ -47,6 +49,9 @@ export interface KernelState {
   readonly report: EnforcementReport;
   readonly waitedMs: number | null;
 }
+
+/** `managed`: what the manifests manage, so that without a `kind: Configuration` the live one is not even read. */
+export type PassPart = 'rules' | 'configuration' | 'managed';
 
 /** What an earlier pass knew. Nothing depends on it being there; `emptyMemory` is a first run. */
 export interface PassMemory {
