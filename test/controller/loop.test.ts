@@ -44,8 +44,8 @@ describe('the loop', () => {
 
   it('records what is in effect, and tells once that something was applied', async () => {
     const fake = fakeLoop();
-    fake.answer = (request) =>
-      fake.applied.length === 0 ? { kind: 'apply', plan: planOf(['+10.0.0.1']) } : (void request, { kind: 'in-sync' });
+    fake.answer = () =>
+      fake.applied.length === 0 ? { kind: 'apply', plan: planOf(['+10.0.0.1']) } : { kind: 'in-sync' };
     start(fake);
     await fake.clock.until(() => fake.requests.length === 3);
     expect(fake.loop.status().revisions).toMatchObject({ observed: 'r1', attempted: 'r1', applied: 'r1' });
@@ -77,7 +77,7 @@ describe('the loop', () => {
 
   it('fault 26: a fixed revision pre-empts the backoff of the one before', async () => {
     const fake = fakeLoop();
-    fake.answer = (request) =>
+    fake.answer = () =>
       request.content.revision === 'r1' ? { kind: 'unreadable', code: 'timeout' } : { kind: 'in-sync' };
     start(fake);
     await fake.clock.until(() => fake.requests.length === 9);
