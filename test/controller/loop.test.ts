@@ -77,7 +77,7 @@ describe('the loop', () => {
 
   it('fault 26: a fixed revision pre-empts the backoff of the one before', async () => {
     const fake = fakeLoop();
-    fake.answer = () =>
+    fake.answer = (request) =>
       request.content.revision === 'r1' ? { kind: 'unreadable', code: 'timeout' } : { kind: 'in-sync' };
     start(fake);
     await fake.clock.until(() => fake.requests.length === 9);
