@@ -4,7 +4,7 @@ import type { Approve, PassMemory, PassResult } from '../pass.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Clock, Logger, Source, SourceContent, SourceReading } from '../ports.ts';
 import type { ConditionUpdate } from './conditions.ts';
-import { initialConditions, withCondition } from './conditions.ts';
+import { withCondition } from './conditions.ts';
 import type { Verdict } from './failure.ts';
 import { judge, worst } from './failure.ts';
 import type { FightMemory, FightSettings } from './fight.ts';
@@ -21,7 +21,7 @@ import { nextBackoff, nextInterval } from './schedule.ts';
 import type { Settling } from './settle.ts';
 import { followRevision, untilStable } from './settle.ts';
 import type { Part, PassView, Status } from './status.ts';
-import { viewOfPlan, withPass } from './status.ts';
+import { initialStatus, viewOfPlan, withPass } from './status.ts';
 import type { Trigger, Triggers } from './trigger.ts';
 
 /** What one pass of the loop asks of the pipeline. `part`: only that part; undefined: everything in scope. */
@@ -74,6 +74,8 @@ export interface Loop {
   /** Ends after the step in flight and the gaps that are open; `run` then resolves. */
   stop(): void;
   status(): Status;
+  /** Shows that the operator's newest settings cannot be used; null: they can. The old ones stay in force. */
+  complain(message: string | null): void;
   /** When the loop last did something (monotonic, ms): liveness follows this. */
   progressAt(): number;
 }
@@ -112,11 +114,12 @@ class ControlLoop implements Loop {
   #tried: string | null = null;
   #progressAt: number;
   #told: string | null = null;
+  #badSettings: string | null = null;
 
   constructor(parts: LoopParts) {
     this.#parts = parts;
     this.#progressAt = parts.clock.now();
-    this.#status = initialStatus(parts);
+    this.#status = initialStatus(parts.version, parts.source.description, parts.clock.wallTime());
   }
 
   status(): Status {
@@ -133,6 +136,10 @@ class ControlLoop implements Loop {
 
   progressAt(): number {
     return this.#progressAt;
+  }
+
+  complain(message: string | null): void {
+    this.#badSettings = message;
   }
 
   stop(): void {
@@ -496,12 +503,13 @@ class ControlLoop implements Loop {
       reason,
       message: good && content !== null ? `${short(content.revision)}: ${message}` : message,
     });
-    const stalled = kind === 'terminal';
+    const bad = this.#badSettings;
+    const stalled = kind === 'terminal' || bad !== null;
     this.#set({
       type: 'Stalled',
       status: stalled ? 'True' : 'False',
-      reason: stalled ? reason : 'Progress',
-      message: stalled ? message : '',
+      reason: bad !== null ? 'BadSettings' : stalled ? reason : 'Progress',
+      message: bad ?? (stalled ? message : ''),
     });
     const retrying = kind === 'transient';
     this.#set({
@@ -608,30 +616,6 @@ interface PassEnding {
   readonly holdMs: number | null;
   readonly result?: PassResult | null;
   readonly outcomes?: readonly Outcome[];
-}
-
-function initialStatus(parts: LoopParts): Status {
-  const wallTime = parts.clock.wallTime();
-  return {
-    version: parts.version,
-    source: parts.source.description,
-    startedAt: wallTime,
-    conditions: initialConditions(wallTime),
-    parts: { rules: null, configuration: null },
-    revisions: { observed: null, attempted: null, applied: null, appliedAt: null },
-    lastSuccessAt: null,
-    drift: 0,
-    fights: 0,
-    blockedDeletes: 0,
-    liveRules: null,
-    plan: null,
-    passes: [],
-    role: 'standby',
-    holder: null,
-    suspended: false,
-    degraded: false,
-    tokenExpiresAt: null,
-  };
 }
 
 function passView(end: PassEnding, verdict: Verdict, clock: Clock): PassView {

@@ -2,6 +2,7 @@ import type { OutcomeKind } from '../apply/outcome.ts';
 import type { Plan, PlanSummary } from '../plan/plan.ts';
 import { requestOf } from '../plan/plan.ts';
 import type { Conditions } from './conditions.ts';
+import { initialConditions, withCondition } from './conditions.ts';
 import type { Verdict } from './failure.ts';
 
 /** The parts that fail independently. */
@@ -95,4 +96,40 @@ export function viewOfPlan(plan: Plan, revision: string): PlanView {
 /** The passes with a new one in front. */
 export function withPass(passes: readonly PassView[], pass: PassView): readonly PassView[] {
   return [pass, ...passes].slice(0, 20);
+}
+
+/** The status before anything is known. */
+export function initialStatus(version: string, source: string, wallTime: number): Status {
+  return {
+    version,
+    source,
+    startedAt: wallTime,
+    conditions: initialConditions(wallTime),
+    parts: { rules: null, configuration: null },
+    revisions: { observed: null, attempted: null, applied: null, appliedAt: null },
+    lastSuccessAt: null,
+    drift: 0,
+    fights: 0,
+    blockedDeletes: 0,
+    liveRules: null,
+    plan: null,
+    passes: [],
+    role: 'standby',
+    holder: null,
+    suspended: false,
+    degraded: false,
+    tokenExpiresAt: null,
+  };
+}
+
+/** The status of a controller that cannot start because of its settings. */
+export function stalledStatus(version: string, message: string, wallTime: number): Status {
+  const status = initialStatus(version, '', wallTime);
+  const reason = 'BadSettings';
+  const conditions = withCondition(
+    withCondition(status.conditions, { type: 'Ready', status: 'False', reason, message }, wallTime),
+    { type: 'Stalled', status: 'True', reason, message },
+    wallTime,
+  );
+  return { ...status, conditions };
 }
