@@ -39,16 +39,19 @@ export function virtualClock(random: () => number = () => 0.5): VirtualClock {
     sleep(ms, signal) {
       if (signal?.aborted) return Promise.resolve();
       return new Promise((resolve) => {
-        const sleeper = { at: now + ms, wake: () => resolve() };
-        sleepers.add(sleeper);
-        signal?.addEventListener(
-          'abort',
-          () => {
-            sleepers.delete(sleeper);
+        const sleeper = {
+          at: now + ms,
+          wake: () => {
+            signal?.removeEventListener('abort', cancel);
             resolve();
           },
-          { once: true },
-        );
+        };
+        const cancel = (): void => {
+          sleepers.delete(sleeper);
+          resolve();
+        };
+        sleepers.add(sleeper);
+        signal?.addEventListener('abort', cancel, { once: true });
       });
     },
     async until(condition, maxMs = 86_400_000) {

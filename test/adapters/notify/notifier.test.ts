@@ -1,0 +1,162 @@
+import { createHmac } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { NotifyTarget } from '../../../src/adapters/notify/message.ts';
+import { createNotifier } from '../../../src/adapters/notify/notifier.ts';
+import type { Turn } from '../../../src/controller/observer.ts';
+import type { Clock } from '../../../src/ports.ts';
+import { someStatus } from '../../controller/support/some-status.ts';
+
+interface Seen {
+  readonly path: string;
+  readonly headers: Record<string, unknown>;
+  readonly body: string;
+}
+
+let seen: Seen[];
+let answers: number[];
+let url: string;
+let close: () => Promise<void>;
+
+beforeEach(async () => {
+  seen = [];
+  answers = [];
+  const server = createServer((request, response) => {
+    let body = '';
+    request.on('data', (chunk) => {
+      body += String(chunk);
+    });
+    request.on('end', () => {
+      seen.push({ path: request.url ?? '', headers: request.headers, body });
+      const status = answers.shift() ?? 200;
+      response.writeHead(status, status === 302 ? { location: `${url}/stolen` } : {}).end();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  close = () =>
+    new Promise((resolve) => {
+      server.closeAllConnections();
+      server.close(() => resolve());
+    });
+});
+
+afterEach(() => close());
+
+const immediate: Clock = {
+  now: () => performance.now(),
+  wallTime: () => 0,
+  random: () => 0.5,
+  sleep: (ms) => (ms === 3000 ? new Promise(() => undefined) : Promise.resolve()),
+};
+
+async function send(target: NotifyTarget, turns: readonly Turn[]) {
+  const results: string[] = [];
+  const warnings: unknown[] = [];
+  const notifier = createNotifier({
+    targets: [target],
+    clock: immediate,
+    logger: {
+      debug: () => undefined,
+      info: () => undefined,
+      warn: (message, fields) => void warnings.push([message, fields]),
+      error: () => undefined,
+    },
+    onResult: (name, result) => void results.push(`${name} ${result}`),
+  });
+  for (const turn of turns) notifier.observer.turned(turn);
+  await notifier.flush(3000);
+  return { results, warnings };
+}
+
+const turn = (what: Turn['what'], text = 'hello'): Turn => {
+  const status = someStatus(text);
+  return { what, status, condition: status.conditions.Ready };
+};
+
+describe('notifications', () => {
+  it('a generic webhook gets JSON, signed over its exact bytes', async () => {
+    const target: NotifyTarget = { type: 'generic', name: 'hook', url: () => `${url}/hook`, secret: () => 's' };
+    const { results } = await send(target, [turn('broken')]);
+    expect(results).toEqual(['hook sent']);
+    const [call] = seen;
+    expect(call?.headers['x-reconcile-signature']).toBe(
+      `sha256=${createHmac('sha256', 's')
+        .update(call?.body ?? '')
+        .digest('hex')}`,
+    );
+    expect(JSON.parse(call?.body ?? '')).toMatchObject({
+      format_version: 1,
+      event: 'broken',
+      condition: { type: 'Ready', reason: 'Refused', message: 'hello' },
+    });
+  });
+
+  it('threat 22: Slack gets text in which nothing formats, mentions or controls', async () => {
+    const hostile = '<!channel> `code` *bold* \u001b[31m \u202e a\rb\n<https://evil|click> |';
+    await send({ type: 'slack', name: 'slack', url: () => `${url}/slack` }, [turn('broken', hostile)]);
+    const { text } = JSON.parse(seen[0]?.body ?? '') as { text: string };
+    expect(text.replace('*Broken*', '')).not.toMatch(/[<>`*|\r\u001b\u202e]/);
+    expect(text).toContain('&lt;!channel&gt;');
+    expect(text.split('\n').length).toBe(2);
+  });
+
+  it('GitHub gets a commit status: failure for the observed commit, success for the applied one', async () => {
+    const target: NotifyTarget = {
+      type: 'github-status',
+      name: 'gh',
+      api: url,
+      repository: 'o/r',
+      token: () => 'tok',
+      context: 'reconcile',
+    };
+    await send(target, [turn('broken', 'x'.repeat(300)), turn('applied')]);
+    expect(seen.map((call) => call.path)).toEqual([
+      `/repos/o/r/statuses/${'a'.repeat(40)}`,
+      `/repos/o/r/statuses/${'b'.repeat(40)}`,
+    ]);
+    expect(seen[0]?.headers['authorization']).toBe('Bearer tok');
+    const first = JSON.parse(seen[0]?.body ?? '') as { state: string; description: string };
+    expect([first.state, first.description.length]).toEqual(['failure', 140]);
+    expect(JSON.parse(seen[1]?.body ?? '')).toMatchObject({ state: 'success', context: 'reconcile' });
+  });
+
+  it('is tried again after 429 and 5xx, in order, and given up after five attempts', async () => {
+    answers = [500, 429, 200, 200];
+    const target: NotifyTarget = { type: 'generic', name: 'hook', url: () => url, secret: null };
+    expect((await send(target, [turn('broken'), turn('recovered')])).results).toEqual(['hook sent', 'hook sent']);
+    expect(seen.map((call) => (JSON.parse(call.body) as { event: string }).event)).toEqual([
+      'broken',
+      'broken',
+      'broken',
+      'recovered',
+    ]);
+    seen = [];
+    answers = [500, 500, 500, 500, 500];
+    expect((await send(target, [turn('broken')])).results).toEqual(['hook failed']);
+    expect(seen.length).toBe(5);
+  });
+
+  it('a refusal is not repeated, a redirect not followed, and the address never logged', async () => {
+    const target: NotifyTarget = { type: 'slack', name: 'slack', url: () => `${url}/canary-address` };
+    answers = [404];
+    const refused = await send(target, [turn('broken')]);
+    expect(refused.results).toEqual(['slack failed']);
+    answers = [302];
+    const redirected = await send(target, [turn('broken')]);
+    expect(redirected.results).toEqual(['slack failed']);
+    expect(seen.map((call) => call.path)).toEqual(['/canary-address', '/canary-address']);
+    expect(JSON.stringify([refused.warnings, redirected.warnings])).not.toContain('canary');
+  });
+
+  it('a target that hangs holds back at most twenty, then drops', async () => {
+    const target: NotifyTarget = { type: 'generic', name: 'hook', url: () => url, secret: null };
+    const { results } = await send(
+      target,
+      Array.from({ length: 25 }, () => turn('broken')),
+    );
+    expect(results.filter((result) => result === 'hook dropped').length).toBe(5);
+    expect(results.filter((result) => result === 'hook sent').length).toBe(20);
+  });
+});

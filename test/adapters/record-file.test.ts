@@ -1,0 +1,72 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { recordFile } from '../../src/adapters/record-file.ts';
+import { openState } from '../../src/adapters/state-folder.ts';
+import { emptyRecord } from '../../src/controller/record.ts';
+
+let folder: string;
+let warnings: string[];
+const logger = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: (message: string) => void warnings.push(message),
+  error: () => undefined,
+};
+
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'record-'));
+  warnings = [];
+});
+
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+describe('the record', () => {
+  it('comes back as it was saved', async () => {
+    const record = { appliedRevision: 'a'.repeat(40), appliedAt: 5, knownRules: 7 };
+    await recordFile(folder, logger).save(record);
+    expect(await recordFile(folder, logger).load()).toEqual(record);
+    expect(warnings).toEqual([]);
+  });
+
+  it('fault 39: lost or corrupt it counts as a first run', async () => {
+    expect(await recordFile(folder, logger).load()).toEqual(emptyRecord);
+    expect(warnings).toEqual([]);
+    const bad = [
+      '',
+      '{',
+      '[]',
+      'null',
+      '{"format_version":2}',
+      '{"format_version":1,"appliedRevision":"--x","appliedAt":1,"knownRules":1}',
+      '{"format_version":1,"appliedRevision":null,"appliedAt":null,"knownRules":-1}',
+    ];
+    for (const text of bad) {
+      writeFileSync(path.join(folder, 'record.json'), text);
+      expect(await recordFile(folder, logger).load()).toEqual(emptyRecord);
+    }
+    expect(warnings.length).toBe(bad.length);
+  });
+
+  it('fault 24: a record that cannot be written is said and ends nothing', async () => {
+    await recordFile(path.join(folder, 'missing'), logger).save(emptyRecord);
+    expect(warnings.length).toBe(1);
+  });
+});
+
+describe('the state folder', () => {
+  it('is refused while a live process holds it, and taken from a dead one at once', async () => {
+    const first = await openState(folder);
+    expect(first.ok).toBe(true);
+    const mark = readFileSync(path.join(folder, 'owner'), 'utf8').split(' ');
+    writeFileSync(
+      path.join(folder, 'owner'),
+      `1 ${readFileSync('/proc/1/stat', 'utf8').split(') ')[1]?.split(' ')[19]} ${mark[2]}`,
+    );
+    const second = await openState(folder);
+    expect(second.ok).toBe(false);
+    writeFileSync(path.join(folder, 'owner'), `1 12345678 ${mark[2]}`);
+    expect((await openState(folder)).ok).toBe(true);
+  });
+});

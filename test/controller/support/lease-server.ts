@@ -1,0 +1,97 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+interface StoredLease {
+  readonly metadata: Record<string, unknown> & { resourceVersion: string };
+  readonly spec: Record<string, unknown>;
+}
+
+/** A double of the API server's Lease resource: one object, optimistic concurrency, 409 on a stale version. */
+export interface LeaseServer {
+  readonly url: string;
+  /** Holders whose writes are answered 403. */
+  readonly refuse: Set<string>;
+  lease(): StoredLease | null;
+  /** Holds answers back until this many reads are waiting, so that writers race. */
+  hold(reads: number): void;
+  /** Resolves when no request is being answered. */
+  idle(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function startLeaseServer(): Promise<LeaseServer> {
+  let stored: StoredLease | null = null;
+  let version = 0;
+  let holding = 0;
+  let held: (() => void)[] = [];
+  let open = 0;
+  const refuse = new Set<string>();
+
+  const answer = (response: ServerResponse, status: number, body: unknown): void => {
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  };
+  const write = (response: ServerResponse, text: string, isCreate: boolean): void => {
+    const body = JSON.parse(text) as StoredLease;
+    const holder = String(body.spec['holderIdentity']);
+    if (refuse.has(holder)) return answer(response, 403, { kind: 'Status', code: 403 });
+    const stale = isCreate
+      ? stored !== null
+      : stored === null || body.metadata.resourceVersion !== stored.metadata.resourceVersion;
+    if (stale) return answer(response, 409, { kind: 'Status', code: 409 });
+    version += 1;
+    stored = { ...body, metadata: { ...body.metadata, resourceVersion: String(version) } };
+    answer(response, isCreate ? 201 : 200, stored);
+  };
+  const read = (response: ServerResponse): void => {
+    const seen = stored;
+    const give = (): void =>
+      seen === null ? answer(response, 404, { kind: 'Status', code: 404 }) : answer(response, 200, seen);
+    if (holding === 0) return give();
+    held.push(give);
+    if (held.length < holding) return;
+    holding = 0;
+    for (const one of held) one();
+    held = [];
+  };
+  const server = createServer((request: IncomingMessage, response) => {
+    open += 1;
+    response.on('close', () => {
+      open -= 1;
+    });
+    if (request.headers.authorization !== 'Bearer token') return answer(response, 401, {});
+    const isObject = request.url === '/apis/coordination.k8s.io/v1/namespaces/net/leases/reconcile';
+    const isCollection = request.url === '/apis/coordination.k8s.io/v1/namespaces/net/leases';
+    let text = '';
+    request.on('data', (chunk) => {
+      text += String(chunk);
+    });
+    request.on('end', () => {
+      if (request.method === 'GET' && isObject) read(response);
+      else if (request.method === 'POST' && isCollection) write(response, text, true);
+      else if (request.method === 'PUT' && isObject) write(response, text, false);
+      else answer(response, 404, {});
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    refuse,
+    lease: () => stored,
+    hold: (reads) => {
+      holding = reads;
+    },
+    async idle() {
+      // A few turns of the loop beyond the last answer, so that its reader has dealt with it.
+      for (let calm = 0; calm < 15; ) {
+        await new Promise((resolve) => setImmediate(resolve));
+        calm = open === 0 || held.length > 0 ? calm + 1 : 0;
+      }
+    },
+    close: () =>
+      new Promise((resolve) => {
+        server.closeAllConnections();
+        server.close(() => resolve());
+      }),
+  };
+}
