@@ -66,8 +66,8 @@ describe('a Kubernetes lease', () => {
       false,
     ]);
     expect(second.holder()).toBe('one');
-    expect(server.lease()?.spec.holderIdentity).toBe('one');
-    expect(server.lease()?.spec.leaseTransitions).toBe(0);
+    expect(server.lease()?.spec['holderIdentity']).toBe('one');
+    expect(server.lease()?.spec['leaseTransitions']).toBe(0);
     await Promise.all([first.release(), second.release()]);
   });
 

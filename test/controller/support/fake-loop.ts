@@ -164,7 +164,8 @@ async function play(
         plan: { ...answer.plan, refusals: [{ code: 'max-deletes', summary: 'too many', hint: 'raise it' }] },
       };
     case 'apply': {
-      if (!(await request.approve(answer.plan))) return { ...base, end: 'declined', plan: answer.plan };
+      if (!(await request.approve(answer.plan, {} as Parameters<typeof request.approve>[1])))
+        return { ...base, end: 'declined', plan: answer.plan };
       fake.applied.push(answer.plan);
       const end = answer.end ?? 'converged';
       const outcomes = answer.plan.steps.map(
