@@ -29,7 +29,9 @@ export async function openState(folder: string): Promise<Result<StateFolder, str
     await mkdir(folder, { recursive: true, mode: 0o700 });
     const holder = await readFile(mark, 'utf8').catch(() => '');
     if (holder !== mine && isAlive(holder)) {
-      return fail(`the state directory ${folder} is in use by process ${holder.split(' ')[0]}; give each process its own`);
+      return fail(
+        `the state directory ${folder} is in use by process ${holder.split(' ')[0]}; give each process its own`,
+      );
     }
     await writeFile(mark, mine, { mode: 0o600 });
   } catch (error) {

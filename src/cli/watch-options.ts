@@ -28,7 +28,11 @@ export const watchOptions = {
     help: 'what to do when others change the server',
   },
   suspend: { kind: 'switch', help: 'observe and report, and write nothing' },
-  stateDir: { kind: 'path', value: 'DIR', help: 'what survives a restart: clone, record, journal (default: temporary)' },
+  stateDir: {
+    kind: 'path',
+    value: 'DIR',
+    help: 'what survives a restart: clone, record, journal (default: temporary)',
+  },
 
   listen: { kind: 'text', value: 'HOST:PORT', help: 'serve /healthz, /readyz, /metrics and /status' },
   listenHost: { kind: 'list', value: 'NAME', help: 'further Host names under which it may be addressed' },
