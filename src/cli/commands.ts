@@ -1,5 +1,6 @@
 import type { Run } from './command.ts';
 import { applyOptions, connectionOptions, manifestOptions, type OptionName, planOptions } from './options.ts';
+import { watchOptionNames } from './watch-options.ts';
 
 /** One command: its words, its options, and where its code is; loaded only when it runs. */
 export interface CommandSpec {
@@ -16,7 +17,16 @@ export const rootCommand: CommandSpec = {
   name: '',
   summary: 'bring the server in line with the manifests below PATH',
   operands: '[PATH]',
-  options: ['plan', 'live', 'save', ...connectionOptions, ...manifestOptions, ...planOptions, ...applyOptions],
+  options: [
+    'plan',
+    'live',
+    'save',
+    ...connectionOptions,
+    ...manifestOptions,
+    ...planOptions,
+    ...applyOptions,
+    ...watchOptionNames,
+  ],
   load: () => import('./commands/reconcile.ts'),
 };
 

@@ -14,7 +14,16 @@ export function desiredContextOf(
   root: string | null,
 ): Omit<DesiredContext, 'usersByEmail'> {
   const secrets = settings.file?.nested.secrets;
-  const own = [settings.tokenFile, settings.caFile, settings.file?.path, settings.journal];
+  const own = [
+    settings.tokenFile,
+    settings.caFile,
+    settings.file?.path,
+    settings.journal,
+    settings.gitTokenFile,
+    settings.gitSshKey,
+    settings.listenTokenFile,
+    settings.webhookSecretFile,
+  ];
   return {
     profile: profileOf(settings),
     scope: scopeOf(settings),

@@ -1,3 +1,5 @@
+import { watchOptions } from './watch-options.ts';
+
 /** What one flag is: its value, its default, its words in `--help`. */
 export type OptionSpec =
   | { readonly kind: 'switch'; readonly help: string; readonly default?: true; readonly only?: Only }
@@ -130,6 +132,8 @@ export const options = {
   nftNetns: { kind: 'path', value: 'PATH', help: 'keep a real packet filter in this network namespace', only: 'flag' },
 
   journal: { kind: 'path', value: 'FILE', help: 'append each step before and after it is sent' },
+
+  ...watchOptions,
 } as const satisfies Readonly<Record<string, OptionSpec>>;
 
 export type OptionName = keyof typeof options;

@@ -17,6 +17,15 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
       return exitCodes.ok;
     }
     flags = parsed.flags;
+    if (flags['watch'] === true) {
+      const { watch } = await import('./commands/watch.ts');
+      return await watch({
+        operands: parsed.operands,
+        flags,
+        load: () => loadSettings(parsed.flags, terminal),
+        terminal,
+      });
+    }
     settings = await loadSettings(flags, terminal);
     const command = await parsed.command.load();
     return await command.run({ operands: parsed.operands, settings, terminal });

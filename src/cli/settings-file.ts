@@ -27,8 +27,8 @@ export function readSettingsFile(path: string): SettingsFile {
   const { root, locator } = document;
   const parsed = settingsSchema.safeParse(toPlain(root));
   if (parsed.success) {
-    const { protect, scope, secrets, limits, ...rest } = parsed.data as NestedSettings & RawValues;
-    const nested: NestedSettings = { protect, scope, secrets, limits };
+    const { protect, scope, secrets, limits, notify, kubernetes, ...rest } = parsed.data as NestedSettings & RawValues;
+    const nested: NestedSettings = { protect, scope, secrets, limits, notify, kubernetes };
     return { path, folder: dirname(path), options: rest, nested };
   }
   throw new Failure(parsed.error.issues.flatMap(problemsOf).map((found) => located(found, root, locator)));

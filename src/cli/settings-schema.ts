@@ -4,6 +4,21 @@ import { type OptionName, type OptionSpec, options } from './options.ts';
 const uuid = z.string().regex(/^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/);
 const cidr = z.string().min(1);
 
+const file = z.string().min(1);
+const address = { name: z.string().min(1).optional(), url: z.string().optional(), urlFile: file.optional() };
+const notifyTargets = [
+  z.strictObject({ type: z.literal('generic'), ...address, secretFile: file.optional() }),
+  z.strictObject({ type: z.literal('slack'), ...address }),
+  z.strictObject({
+    type: z.literal('github-status'),
+    name: z.string().min(1).optional(),
+    repository: z.string().regex(/^[A-Za-z0-9_.-]+\/[A-Za-z0-9_.-]+$/),
+    tokenFile: file,
+    api: z.string().optional(),
+    context: z.string().min(1).max(100).optional(),
+  }),
+] as const;
+
 /** Settings that only the file can hold, beside the flags. */
 const nested = {
   protect: z
@@ -51,6 +66,18 @@ const nested = {
     })
     .optional()
     .describe('what reading manifests may cost'),
+  notify: z
+    .array(z.discriminatedUnion('type', notifyTargets))
+    .optional()
+    .describe('whom --watch tells when it breaks, recovers or has applied'),
+  kubernetes: z
+    .strictObject({
+      server: z.string().regex(/^https?:\/\//),
+      tokenFile: z.string().min(1),
+      caFile: z.string().min(1).optional(),
+    })
+    .optional()
+    .describe('the API server that holds the lease, when --watch runs outside the cluster'),
 };
 
 const flags = Object.fromEntries(

@@ -45,6 +45,7 @@ export const watchOptions = {
     default: 'none',
     help: 'one writer of several replicas: file:PATH, or kubernetes:[NAMESPACE/]NAME',
   },
+  leaseDuration: { kind: 'duration', value: 'TIME', default: 60_000, help: 'after which a silent writer is replaced' },
 } as const;
 
 /** Flags of the watching command alone. */

@@ -34,11 +34,17 @@ export async function startLeaseServer(): Promise<LeaseServer> {
   const write = (response: ServerResponse, text: string, isCreate: boolean): void => {
     const body = JSON.parse(text) as StoredLease;
     const holder = String(body.spec['holderIdentity']);
-    if (refuse.has(holder)) return answer(response, 403, { kind: 'Status', code: 403 });
+    if (refuse.has(holder)) {
+      answer(response, 403, { kind: 'Status', code: 403 });
+      return;
+    }
     const stale = isCreate
       ? stored !== null
       : stored === null || body.metadata.resourceVersion !== stored.metadata.resourceVersion;
-    if (stale) return answer(response, 409, { kind: 'Status', code: 409 });
+    if (stale) {
+      answer(response, 409, { kind: 'Status', code: 409 });
+      return;
+    }
     version += 1;
     stored = { ...body, metadata: { ...body.metadata, resourceVersion: String(version) } };
     answer(response, isCreate ? 201 : 200, stored);
@@ -47,7 +53,10 @@ export async function startLeaseServer(): Promise<LeaseServer> {
     const seen = stored;
     const give = (): void =>
       seen === null ? answer(response, 404, { kind: 'Status', code: 404 }) : answer(response, 200, seen);
-    if (holding === 0) return give();
+    if (holding === 0) {
+      give();
+      return;
+    }
     held.push(give);
     if (held.length < holding) return;
     holding = 0;

@@ -1,0 +1,163 @@
+import { systemClock } from '../../adapters/clock.ts';
+import { createMetrics, withProcessMetrics } from '../../adapters/metrics/metrics.ts';
+import type { Listening } from '../../adapters/web/listen.ts';
+import type { Status } from '../../controller/status.ts';
+import { stalledStatus } from '../../controller/status.ts';
+import { version } from '../../version.ts';
+import type { Terminal } from '../command.ts';
+import { exitCodes } from '../exit-code.ts';
+import { Failure } from '../failure.ts';
+import { loggerOf } from '../logger.ts';
+import type { RawValues, Settings } from '../settings.ts';
+import type { FrontView } from '../watch/front.ts';
+import { serveFront } from '../watch/front.ts';
+import type { Running } from '../watch/start.ts';
+import { startWatching } from '../watch/start.ts';
+
+/** `reconcile --watch`: settings are loaded here, and again on SIGHUP, so that bad ones stall the loop and not the process. */
+export interface WatchInvocation {
+  readonly operands: readonly string[];
+  readonly flags: RawValues;
+  readonly load: () => Promise<Settings>;
+  readonly terminal: Terminal;
+}
+
+/** How long bad settings are believed before they are read again. */
+const rereadMs = 10_000;
+/** After SIGTERM: requests in flight (15 s), open gaps (10 s), then the end, whatever hangs. */
+const lastMs = 40_000;
+
+/** Watches until told to stop. Exit 0 after an orderly end; with `--once` as the first pass went. */
+export async function watch(invocation: WatchInvocation): Promise<number> {
+  const { terminal } = invocation;
+  const view = createView();
+  const metrics = withProcessMetrics(createMetrics(version, view.status));
+  const front = frontKeeper({ ...view, metrics });
+  const hup = hangUps();
+  endInTime(terminal.stop);
+  try {
+    for (;;) {
+      const running = await attempt(invocation, async (settings) => {
+        await front.serve(settings);
+        return startWatching({ ...invocation, settings, metrics });
+      });
+      if (running.ok) {
+        view.show(running.value);
+        return await running.value.run(hup.next);
+      }
+      const failure = running.error;
+      if (invocation.flags['once'] === true || terminal.stop.aborted) throw failure;
+      await front.serve(null, invocation).catch(() => undefined); // without an address there is nothing to serve
+      view.stall(failure);
+      await report(invocation, failure);
+      await Promise.race([systemClock.sleep(rereadMs, terminal.stop), hup.next()]);
+      if (terminal.stop.aborted) return exitCodes.ok;
+    }
+  } finally {
+    hup.close();
+    await front.close();
+  }
+}
+
+type Attempt = { readonly ok: true; readonly value: Running } | { readonly ok: false; readonly error: Failure };
+
+async function attempt(invocation: WatchInvocation, start: (settings: Settings) => Promise<Running>): Promise<Attempt> {
+  try {
+    return { ok: true, value: await start(await invocation.load()) };
+  } catch (error) {
+    if (error instanceof Failure) return { ok: false, error };
+    throw error;
+  }
+}
+
+interface View extends Omit<FrontView, 'metrics'> {
+  show(running: Running): void;
+  stall(failure: Failure): void;
+}
+
+/** What the status server shows: the loop's status, or why there is no loop yet. */
+function createView(): View {
+  const startedAt = systemClock.wallTime();
+  let status: () => Status = () => stalledStatus(version, 'starting', startedAt);
+  let running: Running | null = null;
+  return {
+    status: () => status(),
+    alive: () => running === null || running.alive(),
+    ready: () => running?.ready() ?? false,
+    show(now) {
+      running = now;
+      status = () => now.status();
+    },
+    stall(failure) {
+      const stalled = stalledStatus(version, failure.message, systemClock.wallTime());
+      status = () => stalled;
+    },
+  };
+}
+
+/** Serves the status at the first address that works; it stays there for the life of the process. */
+function frontKeeper(view: FrontView): {
+  serve(settings: Settings | null, invocation?: WatchInvocation): Promise<void>;
+  close(): Promise<void>;
+} {
+  let serving: Listening | null = null;
+  return {
+    async serve(settings, invocation) {
+      const listen = settings?.listen ?? rawText(invocation, 'listen', 'RECONCILE_LISTEN');
+      if (serving !== null || listen === null) return;
+      const tokenFile =
+        settings?.listenTokenFile ?? rawText(invocation, 'listenTokenFile', 'RECONCILE_LISTEN_TOKEN_FILE');
+      serving = await serveFront({ listen, hosts: settings?.listenHost ?? [], tokenFile }, view);
+    },
+    close: async () => serving?.close(),
+  };
+}
+
+/** While the settings cannot be used, the address is taken from the flag or the variable alone. */
+function rawText(
+  invocation: WatchInvocation | undefined,
+  name: 'listen' | 'listenTokenFile',
+  variable: string,
+): string | null {
+  const flag = invocation?.flags[name];
+  return typeof flag === 'string' ? flag : (invocation?.terminal.env[variable] ?? null);
+}
+
+async function report({ operands, flags, terminal }: WatchInvocation, failure: Failure): Promise<void> {
+  const logFormat = flags['logFormat'] === 'json' || terminal.env['RECONCILE_LOG_FORMAT'] === 'json' ? 'json' : 'text';
+  const settings = { logFormat, verbose: false } as Settings;
+  const logger = await loggerOf({ operands, settings, terminal }, 'info');
+  for (const { code, summary, hint } of failure.problems) {
+    logger.error('The settings cannot be used; waiting for better ones', { code, summary, hint: hint ?? '' });
+  }
+}
+
+/** SIGHUP as something to wait for; one that comes while nobody waits is kept. */
+function hangUps(): { next(): Promise<void>; close(): void } {
+  let pending = false;
+  let waiting: (() => void) | null = null;
+  const onHangUp = (): void => {
+    if (waiting === null) pending = true;
+    waiting?.();
+    waiting = null;
+  };
+  process.on('SIGHUP', onHangUp);
+  return {
+    next: () =>
+      new Promise((resolve) => {
+        if (pending) {
+          pending = false;
+          resolve();
+        } else waiting = resolve;
+      }),
+    close: () => void process.off('SIGHUP', onHangUp),
+  };
+}
+
+function endInTime(stop: AbortSignal): void {
+  const onStop = (): void => {
+    setTimeout(() => process.exit(exitCodes.partial), lastMs).unref();
+  };
+  if (stop.aborted) onStop();
+  else stop.addEventListener('abort', onStop, { once: true });
+}

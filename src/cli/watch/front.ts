@@ -1,0 +1,59 @@
+import { readFileSync } from 'node:fs';
+import type { ControllerMetrics } from '../../adapters/metrics/metrics.ts';
+import { isLoopback, type Listening, listen, parseListen } from '../../adapters/web/listen.ts';
+import type { Status } from '../../controller/status.ts';
+import { failure } from '../failure.ts';
+
+/** What the status server is told to do. */
+export interface FrontSettings {
+  readonly listen: string;
+  readonly hosts: readonly string[];
+  readonly tokenFile: string | null;
+}
+
+/** What it shows; may change while it serves. */
+export interface FrontView {
+  readonly status: () => Status;
+  readonly alive: () => boolean;
+  readonly ready: () => boolean;
+  readonly metrics: ControllerMetrics;
+}
+
+/** Serves the status; throws a `Failure` when that cannot work. */
+export async function serveFront(settings: FrontSettings, view: FrontView): Promise<Listening> {
+  const where = parseListen(settings.listen);
+  if (!where.ok) throw failure('bad-setting', where.error);
+  const { tokenFile } = settings;
+  if (tokenFile === null && !isLoopback(where.value.host)) {
+    throw failure(
+      'bad-setting',
+      `--listen ${settings.listen} can be reached from elsewhere`,
+      'give --listen-token-file, or listen on 127.0.0.1',
+    );
+  }
+  const token = tokenFile === null ? () => null : () => readSecret(tokenFile);
+  if (tokenFile !== null && token() === '')
+    throw failure('bad-setting', `the file ${tokenFile} (--listen-token-file) is empty or cannot be read`);
+  const { statusApp } = await import('../../adapters/web/status-app.ts');
+  const app = statusApp({
+    status: view.status,
+    alive: view.alive,
+    ready: view.ready,
+    metrics: () => view.metrics.text(),
+    host: where.value.host,
+    hosts: settings.hosts.map((host) => host.toLowerCase()),
+    token,
+  });
+  const server = await listen(app, where.value);
+  if (!server.ok) throw failure('listen', server.error);
+  return server.value;
+}
+
+/** A secret's file, read anew each time; empty when it cannot be read, which lets nobody in. */
+export function readSecret(file: string): string {
+  try {
+    return readFileSync(file, 'utf8').trim();
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,63 @@
+import path from 'node:path';
+import type { GitSettings } from '../../adapters/source/git.ts';
+import { parseGitPath, parseRef, parseRemote } from '../../adapters/source/git-address.ts';
+import type { Problem } from '../../model/problem.ts';
+import type { Result } from '../../model/result.ts';
+import { Failure } from '../failure.ts';
+import { limitsOf } from '../plan-settings.ts';
+import type { Settings } from '../settings.ts';
+
+/** The Git source's settings, every text of them checked; throws a `Failure` with all problems. */
+export function gitSettingsOf(
+  settings: Settings,
+  url: string,
+  stateFolder: string,
+  environment: Readonly<Record<string, string | undefined>>,
+): GitSettings {
+  const problems: Problem[] = [];
+  const insecure = settings.gitAllow.filter((one): one is 'http' | 'file' => one === 'http' || one === 'file');
+  if (insecure.length < settings.gitAllow.length) problems.push(wrong('--git-allow takes http or file'));
+  const remote = checked(parseRemote(url, insecure), problems);
+  const target = checked(parseRef(settings.gitRef), problems);
+  const parts = checked(parseGitPath(settings.gitPath), problems);
+  if (remote?.protocol === 'ssh' && settings.gitKnownHosts === null) {
+    problems.push(wrong('for ssh the server’s key must be known: give --git-known-hosts'));
+  }
+  if (remote === null || target === null || parts === null || problems.length > 0) throw new Failure(problems);
+  const { gitVerifyOpenpgp, gitVerifySsh } = settings;
+  const verify =
+    gitVerifyOpenpgp === null && gitVerifySsh === null
+      ? null
+      : { ...given('openpgpFile', gitVerifyOpenpgp), ...given('sshFile', gitVerifySsh) };
+  return {
+    remote,
+    target,
+    path: parts,
+    access: {
+      username: settings.gitUsername,
+      ...given('tokenFile', settings.gitTokenFile),
+      ...given('sshKeyFile', settings.gitSshKey),
+      ...given('knownHostsFile', settings.gitKnownHosts),
+      ...given('caFile', settings.gitCaFile),
+    },
+    verify,
+    stateFolder: path.join(stateFolder, 'git'),
+    limits: limitsOf(settings),
+    timeoutMs: settings.gitTimeout,
+    environment,
+  };
+}
+
+function given<K extends string>(name: K, value: string | null): Partial<Record<K, string>> {
+  return value === null ? {} : ({ [name]: value } as Partial<Record<K, string>>);
+}
+
+function checked<T>(result: Result<T, string>, problems: Problem[]): T | null {
+  if (result.ok) return result.value;
+  problems.push(wrong(result.error));
+  return null;
+}
+
+function wrong(summary: string): Problem {
+  return { code: 'bad-setting', severity: 'error', summary };
+}

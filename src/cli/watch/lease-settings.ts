@@ -1,0 +1,75 @@
+import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+import path from 'node:path';
+import { systemClock } from '../../adapters/clock.ts';
+import type { Lease } from '../../controller/lease.ts';
+import { soleWriter } from '../../controller/lease.ts';
+import type { Logger } from '../../ports.ts';
+import { failure } from '../failure.ts';
+import type { Settings } from '../settings.ts';
+
+/** What a lease needs beside the settings. */
+export interface LeaseContext {
+  readonly settings: Settings;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  readonly logger: Logger;
+  readonly onChange: () => void;
+}
+
+const account = '/var/run/secrets/kubernetes.io/serviceaccount';
+
+/** The lease that `--lease` names; throws a `Failure` when it cannot work. */
+export async function leaseOf(context: LeaseContext): Promise<Lease> {
+  const { settings, logger, onChange } = context;
+  const text = settings.lease;
+  if (text === 'none') return soleWriter();
+  const common = { identity: `${hostname()}_${randomUUID()}`, clock: systemClock, logger, onChange };
+  const durationMs = settings.leaseDuration;
+  const times = { durationMs, marginMs: durationMs / 2 };
+  if (text.startsWith('file:') && text.length > 5) {
+    const { lockFileLease } = await import('../../adapters/lease/lock-file.ts');
+    return lockFileLease({
+      ...common,
+      path: path.resolve(context.cwd, text.slice(5)),
+      times: { ...times, updateMs: durationMs / 12 },
+    });
+  }
+  const found = /^kubernetes:(?:([a-z0-9-]+)\/)?([a-z0-9.-]+)$/.exec(text);
+  if (found === null)
+    throw failure('bad-setting', `--lease must be none, file:PATH or kubernetes:[NAMESPACE/]NAME, not "${text}"`);
+  const cluster = clusterOf(context);
+  const { kubernetesLease } = await import('../../adapters/lease/kubernetes.ts');
+  return kubernetesLease({
+    ...common,
+    ...cluster,
+    namespace: found[1] ?? ownNamespace(cluster.tokenFile),
+    name: found[2] ?? '',
+    times: { ...times, renewMs: durationMs / 12, requestTimeoutMs: Math.min(5000, durationMs / 6) },
+  });
+}
+
+function clusterOf({ settings, env }: LeaseContext): { server: string; tokenFile: string; caFile: string | null } {
+  const given = settings.file?.nested.kubernetes;
+  if (given !== undefined) return { server: given.server, tokenFile: given.tokenFile, caFile: given.caFile ?? null };
+  const host = env['KUBERNETES_SERVICE_HOST'];
+  if (host === undefined) {
+    throw failure(
+      'bad-setting',
+      '--lease kubernetes works inside a cluster only',
+      'or name the server in the settings file (kubernetes)',
+    );
+  }
+  const name = host.includes(':') ? `[${host}]` : host;
+  const server = `https://${name}:${env['KUBERNETES_SERVICE_PORT'] ?? '443'}`;
+  return { server, tokenFile: `${account}/token`, caFile: `${account}/ca.crt` };
+}
+
+function ownNamespace(tokenFile: string): string {
+  try {
+    return readFileSync(path.join(path.dirname(tokenFile), 'namespace'), 'utf8').trim();
+  } catch {
+    throw failure('bad-setting', 'the namespace of the lease is not known', 'write --lease kubernetes:NAMESPACE/NAME');
+  }
+}

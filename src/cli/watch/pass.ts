@@ -1,0 +1,85 @@
+import { systemClock } from '../../adapters/clock.ts';
+import type { Lease } from '../../controller/lease.ts';
+import type { PassRequest } from '../../controller/loop.ts';
+import { buildDesired } from '../../desired/desired.ts';
+import type { FingerprintKey } from '../../model/secret.ts';
+import type { DesiredState } from '../../model/state.ts';
+import type { PassDependencies, PassResult } from '../../pass.ts';
+import { ended } from '../../pass-stages.ts';
+import type { Journal, LiveApi, Logger, SourceContent } from '../../ports.ts';
+import { reconcile } from '../../reconcile.ts';
+import type { Invocation } from '../command.ts';
+import { Failure } from '../failure.ts';
+import { desiredContextOf, isInvalid, strictly } from '../manifests.ts';
+import { planOptionsOf } from '../plan-settings.ts';
+import { applyLimitsOf } from '../wire.ts';
+
+/** What the controller's passes share. */
+export interface PassWiring {
+  readonly invocation: Invocation;
+  readonly api: LiveApi;
+  readonly fingerprintKey: () => FingerprintKey;
+  readonly journal: Journal;
+  readonly logger: Logger;
+  readonly lease: Lease;
+  /** The directory of the manifests; null when they come from Git. */
+  readonly root: string | null;
+  /** Rules whose gap an earlier process left open. */
+  readonly openGaps: ReadonlySet<string>;
+}
+
+/** Runs passes for the loop, all through `reconcile`, as `--plan` and apply do. */
+export interface PassRunner {
+  run(request: PassRequest): Promise<PassResult>;
+  build(content: SourceContent): DesiredState | null;
+}
+
+/** Builds the runner. The parse cache lives in it, so that unchanged files are not parsed again. */
+export function passRunner(wiring: PassWiring): PassRunner {
+  const { invocation, api, journal, logger, root } = wiring;
+  const { settings } = invocation;
+  const desired = desiredContextOf(invocation, root);
+  let openGaps = wiring.openGaps;
+  return {
+    async run(request) {
+      const source = { content: request.content, problems: [] };
+      let options: PassDependencies['options'];
+      try {
+        options = planOptionsOf(settings, wiring.fingerprintKey());
+      } catch (error) {
+        if (!(error instanceof Failure)) throw error;
+        return ended('unreadable', { source, failure: { code: 'token', status: null, message: error.message } });
+      }
+      if (settings.strict) {
+        const offline = buildDesired(request.content.files, { ...desired, usersByEmail: null });
+        if (isInvalid(offline.problems, settings)) {
+          return ended('invalid', {
+            source,
+            desired: { ...offline, state: null, problems: strictly(offline.problems, settings) },
+          });
+        }
+      }
+      const result = await reconcile(
+        {
+          source: { description: '', read: () => Promise.resolve(source) },
+          api,
+          clock: systemClock,
+          logger,
+          journal,
+          desired,
+          base: request.base,
+          options,
+          limits: applyLimitsOf(settings),
+          memory: { ...request.memory, openGaps },
+          stop: request.stop,
+          onOutcome: request.onOutcome,
+          part: request.part ?? 'managed',
+        },
+        request.approve,
+      );
+      if (result.end === 'in-sync' || result.apply?.end === 'converged') openGaps = new Set();
+      return result;
+    },
+    build: (content) => buildDesired(content.files, { ...desired, usersByEmail: null }).state,
+  };
+}

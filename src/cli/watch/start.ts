@@ -1,0 +1,295 @@
+import { createHash } from 'node:crypto';
+import { readFile, stat, truncate } from 'node:fs/promises';
+import path from 'node:path';
+import { systemClock } from '../../adapters/clock.ts';
+import { openJournal } from '../../adapters/journal.ts';
+import type { ControllerMetrics } from '../../adapters/metrics/metrics.ts';
+import { createNotifier } from '../../adapters/notify/notifier.ts';
+import { recordFile } from '../../adapters/record-file.ts';
+import { directorySource } from '../../adapters/source/directory.ts';
+import { openState, type StateFolder, temporaryState } from '../../adapters/state-folder.ts';
+import { openGapsIn } from '../../apply/open-gaps.ts';
+import { defaultFight } from '../../controller/fight.ts';
+import { leasedApi } from '../../controller/lease.ts';
+import type { Loop, LoopSettings } from '../../controller/loop.ts';
+import { createLoop } from '../../controller/loop.ts';
+import { allObservers, silentObserver } from '../../controller/observer.ts';
+import { defaultSchedule } from '../../controller/schedule.ts';
+import type { Status } from '../../controller/status.ts';
+import { expiryWarning, tokenExpiry } from '../../controller/token.ts';
+import type { Triggers } from '../../controller/trigger.ts';
+import { createTriggers } from '../../controller/trigger.ts';
+import type { Logger, Source } from '../../ports.ts';
+import { version } from '../../version.ts';
+import type { WatchInvocation } from '../commands/watch.ts';
+import { exitCodes } from '../exit-code.ts';
+import { Failure, failure } from '../failure.ts';
+import { loggerOf } from '../logger.ts';
+import { pathOperand } from '../path-operand.ts';
+import { limitsOf } from '../plan-settings.ts';
+import type { Settings } from '../settings.ts';
+import type { TokenSource } from '../token.ts';
+import { wireApi } from '../wire.ts';
+import { wakeOnChange } from './directory.ts';
+import { gitSettingsOf } from './git-settings.ts';
+import { leaseOf } from './lease-settings.ts';
+import { notifyTargetsOf } from './notify-settings.ts';
+import { type PassRunner, passRunner } from './pass.ts';
+import { serveWebhooks } from './webhooks.ts';
+
+/** A controller that was wired and has not run yet. */
+export interface Running {
+  /** Runs until the process is told to stop; settings are read again after each hang-up. Gives the exit code. */
+  run(hangUp: () => Promise<void>): Promise<number>;
+  status(): Status;
+  alive(): boolean;
+  ready(): boolean;
+}
+
+/** What a controller is started with. */
+export interface StartContext extends WatchInvocation {
+  readonly settings: Settings;
+  readonly metrics: ControllerMetrics;
+}
+
+// A pass that shows no progress for this long hangs: no request, gap, wait for the filter or Git call takes so long.
+const stuckMs = 600_000;
+const tokenPollMs = 2000;
+const journalBytes = 16_000_000;
+
+/** Wires a controller; throws a `Failure` when the settings cannot work, and then leaves nothing behind. */
+export async function startWatching(context: StartContext): Promise<Running> {
+  const { settings, terminal, metrics } = context;
+  const closers: (() => Promise<unknown> | undefined)[] = [];
+  const close = async (): Promise<void> => {
+    for (const one of closers.reverse()) await one();
+  };
+  try {
+    const logger = await loggerOf({ ...context, settings }, 'info');
+    const state = await stateOf(settings);
+    closers.push(() => state.release());
+    const triggers = createTriggers(systemClock);
+    const { api, token } = wireApi({ ...context, settings });
+    closers.push(() => api.close());
+    const { source, root } = await sourceOf(context, state.path);
+    const targets = notifyTargetsOf(settings.file);
+    const notifier = createNotifier({ targets, clock: systemClock, logger, onResult: metrics.notified });
+    closers.push(() => notifier.flush(3000));
+    const webhooks = await serveWebhooks({ settings, wake: () => triggers.wake('webhook'), onResult: metrics.webhook });
+    closers.push(() => webhooks?.close());
+    const lease = await leaseOf({
+      settings,
+      env: terminal.env,
+      cwd: terminal.cwd,
+      logger,
+      onChange: () => triggers.wake('lease'),
+    });
+    closers.push(() => lease.release());
+    const { journal, openGaps } = await journalOf(settings, state.path);
+    closers.push(() => journal.close());
+    const wake =
+      root === null
+        ? null
+        : wakeOnChange(root, source, { rescanMs: settings.rescan, logger, wake: () => triggers.wake('file') });
+    closers.push(() => wake?.close());
+
+    const runnerFor = (now: Settings): PassRunner =>
+      passRunner({
+        invocation: { operands: context.operands, settings: now, terminal },
+        api: metrics.meter(leasedApi(api, lease), systemClock),
+        fingerprintKey: token.fingerprintKey,
+        journal,
+        logger,
+        lease,
+        root,
+        openGaps,
+      });
+    const current = { settings, runner: runnerFor(settings) };
+    const expiry = watchToken(token, triggers, logger);
+    closers.push(() => expiry.close());
+    const loop = createLoop({
+      source,
+      pass: (request) => current.runner.run(request),
+      build: (content) => Promise.resolve(current.runner.build(content)),
+      settings: () => loopSettingsOf(current.settings, root === null),
+      clock: systemClock,
+      logger,
+      lease,
+      observer: allObservers([metrics.observer, { ...silentObserver, ...notifier.observer }]),
+      store: recordFile(state.path, logger),
+      triggers,
+      version,
+      degraded: () => wake?.degraded() ?? false,
+      tokenExpiresAt: () => expiry.expiresAt(),
+    });
+    const reload = async (): Promise<void> => {
+      try {
+        const next = await context.load();
+        current.runner = runnerFor(next);
+        current.settings = next;
+        token.reload();
+        logger.info('The settings were read again');
+        loop.complain(null);
+      } catch (error) {
+        if (!(error instanceof Failure)) throw error;
+        logger.error('The settings cannot be used; the old ones stay', { summary: error.message });
+        loop.complain(error.message);
+      }
+      triggers.wake('settings');
+    };
+    logger.info('Watching', {
+      source: source.description,
+      version,
+      interval: settings.interval,
+      ...(wake === null ? {} : { rescan: settings.rescan }),
+    });
+    return runningOf({ context, loop, logger, reload, close });
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+interface Wired {
+  readonly context: StartContext;
+  readonly loop: Loop;
+  readonly logger: Logger;
+  readonly reload: () => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+function runningOf({ context, loop, logger, reload, close }: Wired): Running {
+  const { terminal } = context;
+  return {
+    status: () => loop.status(),
+    alive: () => systemClock.now() - loop.progressAt() < stuckMs + context.settings.interval,
+    ready: () => loop.status().passes.length > 0 || loop.status().role === 'standby',
+    async run(hangUp) {
+      const onStop = (): void => loop.stop();
+      if (terminal.stop.aborted) loop.stop();
+      terminal.stop.addEventListener('abort', onStop, { once: true });
+      let over = false;
+      void (async () => {
+        for (;;) {
+          await hangUp();
+          if (over) return;
+          await reload();
+        }
+      })();
+      const verdict = await loop.run(context.settings.once);
+      over = true;
+      logger.info('Stopped', { reason: verdict.reason });
+      await close();
+      if (!context.settings.once) return exitCodes.ok;
+      if (verdict.kind === 'good') return exitCodes.ok;
+      if (verdict.reason === 'ManifestsInvalid') return exitCodes.invalid;
+      if (verdict.reason === 'Refused') return exitCodes.refused;
+      return verdict.reason === 'ApplyFailed' || verdict.reason === 'NotConverging'
+        ? exitCodes.partial
+        : exitCodes.failed;
+    },
+  };
+}
+
+async function stateOf(settings: Settings): Promise<StateFolder> {
+  if (settings.stateDir === null) return temporaryState();
+  const opened = await openState(settings.stateDir);
+  if (!opened.ok) throw failure('state', opened.error, 'check --state-dir');
+  return opened.value;
+}
+
+async function sourceOf(context: StartContext, stateFolder: string): Promise<{ source: Source; root: string | null }> {
+  const { settings, terminal, operands } = context;
+  if (settings.gitUrl === null) {
+    const { path: root } = pathOperand({ ...context, settings }, '');
+    return { source: directorySource(root, limitsOf(settings)), root };
+  }
+  if (operands.length > 0)
+    throw failure(
+      'usage',
+      'a PATH and --git-url exclude each other',
+      'name the directory inside the repository with --git-path',
+    );
+  const { gitSource } = await import('../../adapters/source/git.ts');
+  return { source: gitSource(gitSettingsOf(settings, settings.gitUrl, stateFolder, terminal.env)), root: null };
+}
+
+/** The journal is always kept. What an earlier process left open is read from it; a long one is begun anew. */
+async function journalOf(settings: Settings, stateFolder: string) {
+  const file = settings.journal ?? path.join(stateFolder, 'journal.jsonl');
+  const text = await readFile(file, 'utf8').catch(() => '');
+  const openGaps = openGapsIn(text);
+  const size = await stat(file).then(
+    (found) => found.size,
+    () => 0,
+  );
+  if (size > journalBytes && openGaps.size === 0) await truncate(file);
+  try {
+    return { journal: await openJournal(file, systemClock.wallTime), openGaps };
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'failed';
+    throw failure('journal', `the journal ${file} cannot be opened (${code})`, 'check --journal and --state-dir');
+  }
+}
+
+/** Looks at the token now and then: a renewed file wakes the loop, and one that expires soon is said once for each mark. */
+function watchToken(
+  token: TokenSource,
+  triggers: Triggers,
+  logger: Logger,
+): { expiresAt(): number | null; close(): Promise<void> } {
+  const stop = new AbortController();
+  let mark = '';
+  let expires: number | null = null;
+  let warned: number | null = null;
+  const look = (): void => {
+    let text: string;
+    try {
+      text = token.read();
+    } catch {
+      return; // the pass says what is wrong with it
+    }
+    const now = createHash('sha256').update(text).digest('hex');
+    if (mark !== '' && mark !== now) {
+      logger.info('The API token was renewed');
+      triggers.wake('token');
+    }
+    mark = now;
+    expires = tokenExpiry(text);
+    const due = expiryWarning(expires, systemClock.wallTime());
+    if (due !== null && due !== warned) {
+      logger.warn('The API token expires soon and nothing can renew it: make a new one and replace its file', {
+        expires: new Date(expires ?? 0).toISOString(),
+        withinDays: due,
+      });
+    }
+    warned = due;
+  };
+  look();
+  const looking = (async () => {
+    while (!stop.signal.aborted) {
+      await systemClock.sleep(tokenPollMs, stop.signal);
+      look();
+    }
+  })();
+  return {
+    expiresAt: () => expires,
+    close: async () => {
+      stop.abort();
+      await looking;
+    },
+  };
+}
+
+function loopSettingsOf(settings: Settings, isGit: boolean): LoopSettings {
+  return {
+    schedule: { ...defaultSchedule, intervalMs: settings.interval },
+    quietMs: isGit ? 0 : settings.quiet,
+    deleteQuietMs: isGit ? 0 : Math.max(settings.quiet, settings.deleteQuiet),
+    onDrift: settings.onDrift,
+    allowRewind: settings.allowRewind,
+    suspended: settings.suspend,
+    fight: defaultFight,
+    convergenceAttempts: 3,
+  };
+}

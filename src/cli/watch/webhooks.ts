@@ -1,0 +1,35 @@
+import { systemClock } from '../../adapters/clock.ts';
+import { type Listening, listen, parseListen } from '../../adapters/web/listen.ts';
+import { failure } from '../failure.ts';
+import type { Settings } from '../settings.ts';
+import { readSecret } from './front.ts';
+
+/** What the webhook server is told to do. */
+export interface WebhookContext {
+  readonly settings: Settings;
+  readonly wake: () => void;
+  readonly onResult: (result: string) => void;
+}
+
+/** Serves webhooks on their own address when one is set; throws a `Failure` when it cannot, or when there is no secret. */
+export async function serveWebhooks({ settings, wake, onResult }: WebhookContext): Promise<Listening | null> {
+  const { webhookListen, webhookSecretFile } = settings;
+  if (webhookListen === null) return null;
+  const where = parseListen(webhookListen);
+  if (!where.ok) throw failure('bad-setting', where.error);
+  if (webhookSecretFile === null) throw failure('bad-setting', 'webhooks need a secret', 'give --webhook-secret-file');
+  if (readSecret(webhookSecretFile) === '') {
+    throw failure('bad-setting', `the file ${webhookSecretFile} (--webhook-secret-file) is empty or cannot be read`);
+  }
+  const { defaultWebhook, webhookApp } = await import('../../adapters/web/webhook-app.ts');
+  const app = webhookApp({
+    ...defaultWebhook,
+    secret: () => readSecret(webhookSecretFile),
+    wake,
+    clock: systemClock,
+    onResult,
+  });
+  const server = await listen(app, where.value);
+  if (!server.ok) throw failure('listen', server.error);
+  return server.value;
+}
