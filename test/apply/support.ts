@@ -62,6 +62,8 @@ export interface TestOptions {
   readonly configuration?: boolean;
   /** Stands between the client and the apply. */
   readonly wrap?: (api: LiveApi) => LiveApi;
+  /** Told each plan before its first step. */
+  readonly onPlan?: (plan: Plan) => void;
   /** Real time limit of a request, ms. */
   readonly timeoutMs?: number;
 }
@@ -108,13 +110,18 @@ export function testRun(url: string, desired: DesiredState, options: TestOptions
     replan: async ({ signal, refusesCollisions, knownRules }) => {
       const reading = await read(signal, knownRules);
       if (!reading.ok) return reading;
-      return ok(planOf(reading.value.live, refusesCollisions ? { ...profile, refusesCollisions } : profile));
+      const again = planOf(reading.value.live, refusesCollisions ? { ...profile, refusesCollisions } : profile);
+      options.onPlan?.(again);
+      return ok(again);
     },
     ...(options.onOutcome === undefined ? {} : { onOutcome: options.onOutcome }),
   };
   return {
     plan: async (seen = profile) => planOf(await live(), seen),
-    apply: (plan) => applyPlan(plan, context),
+    apply: (plan) => {
+      options.onPlan?.(plan);
+      return applyPlan(plan, context);
+    },
     live,
     clock,
     api,
