@@ -8,7 +8,7 @@ import type { ConfigurationFields, DesiredConfiguration } from '../../src/model/
 import { parsePortRange } from '../../src/model/port-range.ts';
 import { type Profile, profileNamed } from '../../src/model/profile.ts';
 import { ok } from '../../src/model/result.ts';
-import { collides, type DesiredRule, type Rule } from '../../src/model/rule.ts';
+import type { DesiredRule, Rule } from '../../src/model/rule.ts';
 import { type DesiredState, type LiveState, wholeScope } from '../../src/model/state.ts';
 import { defaultPlanOptions } from '../../src/plan/input.ts';
 import { makePlan } from '../../src/plan/make-plan.ts';
@@ -90,7 +90,7 @@ export function testRun(url: string, desired: DesiredState, options: TestOptions
   const read = (signal: AbortSignal, known: number | null) =>
     readLive({ api, clock, logger: quiet, attempts: limits.attempts, signal }, scope, known);
   const planOf = (live: LiveState, seen: Profile): Plan =>
-    withGaps(makePlan({ desired, live, base: null, profile: seen, scope, options: planOptions }));
+    makePlan({ desired, live, base: null, profile: seen, scope, options: planOptions });
   const live = async (): Promise<LiveState> => {
     const reading = await read(new AbortController().signal, null);
     if (!reading.ok) throw new Error(reading.error.message);
@@ -127,19 +127,6 @@ export function testRun(url: string, desired: DesiredState, options: TestOptions
     api,
     close: () => client.value.close(),
   };
-}
-
-/** Marks the gaps of a plan that has none marked: each create with the deletes that it collides with. */
-function withGaps(plan: Plan): Plan {
-  if (plan.profile === 'generic' || plan.steps.some(({ gap }) => gap !== null)) return plan;
-  const gapOf = new Map<string, string>();
-  for (const step of plan.steps) {
-    if (step.type !== 'create') continue;
-    const needs = plan.steps.filter((other) => other.type === 'delete' && collides(other.live.rule, step.rule));
-    const gap = needs.map(({ id }) => gapOf.get(id)).find((one) => one !== undefined) ?? `g-${step.id}`;
-    for (const one of needs.length === 0 ? [] : [...needs, step]) gapOf.set(one.id, gap);
-  }
-  return { ...plan, steps: plan.steps.map((step) => ({ ...step, gap: gapOf.get(step.id) ?? null })) };
 }
 
 /** `POST /v0/rules 201` and the like, reads left out. */

@@ -107,9 +107,17 @@ export function filterVerdicts(simulator: Simulator): readonly string[] {
 /** Whether the plan's exposure lists the packet in that direction. */
 export function exposed(plan: Plan, packet: Packet, verdict: string): boolean {
   const direction = verdict === 'accept' ? 'opened' : 'cut_off';
-  return plan.exposure.some(
-    (one) => one.direction === direction && one.traffic.some((traffic) => holds(traffic, packet)),
+  const named = plan.changes.some(
+    (change) => change.kind === 'Rule' && [ownerOf(change.desired), ownerOf(change.live)].includes(packet.user),
   );
+  const seen = named ? packet : { ...packet, user: null }; // to the filter, who has no rules is nobody
+  return plan.exposure.some(
+    (one) => one.direction === direction && one.traffic.some((traffic) => holds(traffic, seen)),
+  );
+}
+
+function ownerOf(one: { readonly rule: Rule } | null): string | null {
+  return one?.rule.userId ?? null;
 }
 
 function holds(traffic: Traffic, packet: Packet): boolean {
