@@ -4,9 +4,9 @@ import type { LiveState } from '../model/state.ts';
 import { type BaseRules, indexBase } from './base.ts';
 import { fieldsOfCreate, fieldsOfDelete, fieldsOfUpdate, noFields } from './fields.ts';
 import type { PlanInput } from './input.ts';
-import { type Matching, matchRules, type Pair } from './match.ts';
+import { matchRules, type Pair } from './match.ts';
 import { ruleOrigin } from './origin.ts';
-import type { RuleChange } from './plan.ts';
+import type { Reason, RuleChange } from './plan.ts';
 import { inScope } from './scope.ts';
 
 /**
@@ -34,36 +34,52 @@ export function decideRules(input: PlanInput): readonly RuleChange[] {
     base: input.base,
     pairByRelation: input.options.prune === 'all',
   });
-  const decided = decideMatching(matching, input, base);
   const outside = mine.length === input.live.rules.length ? [] : outOfScope(input.live, mine);
-  return [...decided, ...outside].sort(compareChanges);
-}
-
-function decideMatching(matching: Matching, input: PlanInput, base: BaseRules | null): readonly RuleChange[] {
-  return [
-    ...matching.pairs.map((pair) => decidePair(pair, input, base)),
-    ...matching.desiredOnly.map((rule) => decideCreate(rule, input, base)),
-    ...matching.liveOnly.map((live) => decideSurplus(live, matching.duplicates.has(live), input, base)),
-  ];
+  const equal = matching.pairs.filter((pair) => pair.equal);
+  const unequal = matching.pairs.filter((pair) => !pair.equal);
+  return inOrder(
+    equal.map((pair) => decidePair(pair, input, base)),
+    [
+      ...unequal.map((pair) => decidePair(pair, input, base)),
+      ...matching.desiredOnly.map((rule) => decideCreate(rule, input, base)),
+      ...matching.liveOnly.map((live) => decideSurplus(live, matching.duplicates.has(live), input, base)),
+      ...outside,
+    ],
+  );
 }
 
 function decidePair(pair: Pair, input: PlanInput, base: BaseRules | null): RuleChange {
   const { desired, live } = pair;
-  const common = { kind: 'Rule', name: desired.name, id: live.id, desired, live, source: desired.place } as const;
   if (!pair.equal) {
     const fields = fieldsOfUpdate(live, desired.rule);
-    const via = input.profile.ruleUpdates;
-    return { ...common, action: 'update', via, reason: 'differs', fields, ...origin(desired, live, input, base) };
+    return {
+      ...paired(pair, 'update', 'differs', fields),
+      via: input.profile.ruleUpdates,
+      ...origin(desired, live, input, base),
+    };
   }
   if (replacesModified(live, input)) {
     const drift = base === null ? {} : { origin: 'drift' as const };
-    return { ...common, action: 'update', via: 'replace', reason: 'modified-in-place', fields: noFields, ...drift };
+    return { ...paired(pair, 'update', 'modified-in-place'), via: 'replace', ...drift };
   }
-  if (input.notEnforced?.has(live.id) === true) {
-    return { ...common, action: 'update', via: 'replace', reason: 'not-enforced', fields: noFields };
-  }
+  if (input.notEnforced?.has(live.id) === true) return { ...paired(pair, 'update', 'not-enforced'), via: 'replace' };
   const adopted = base !== null && !base.byKey.has(ruleKey(desired.rule));
-  return { ...common, action: 'keep', via: null, reason: adopted ? 'adopted' : 'in-sync', fields: noFields };
+  return paired(pair, 'keep', adopted ? 'adopted' : 'in-sync');
+}
+
+function paired({ desired, live }: Pair, action: 'update' | 'keep', reason: Reason, fields = noFields): RuleChange {
+  return {
+    kind: 'Rule',
+    action,
+    via: null,
+    reason,
+    name: desired.name,
+    id: live.id,
+    fields,
+    source: desired.place,
+    desired,
+    live,
+  };
 }
 
 function replacesModified(live: LiveRule, { options, profile }: PlanInput): boolean {
@@ -129,6 +145,25 @@ function outOfScope({ rules }: LiveState, mine: readonly LiveRule[]): readonly R
       desired: null,
       live,
     }));
+}
+
+/** Merges; pairs of equal rules, mostly nearly all, come in order already. */
+function inOrder(equal: readonly RuleChange[], others: readonly RuleChange[]): readonly RuleChange[] {
+  const left = isSorted(equal) ? equal : equal.toSorted(compareChanges);
+  const right = others.toSorted(compareChanges);
+  const merged: RuleChange[] = [];
+  let next = 0;
+  for (const change of left) {
+    for (let other = right[next]; other !== undefined && compareChanges(other, change) < 0; other = right[++next]) {
+      merged.push(other);
+    }
+    merged.push(change);
+  }
+  return merged.concat(right.slice(next));
+}
+
+function isSorted(changes: readonly RuleChange[]): boolean {
+  return changes.every((change, index) => index === 0 || compareChanges(changes[index - 1] as RuleChange, change) <= 0);
 }
 
 /** Canonical order of rule changes: what it is about, then the action, then the name, then (exact duplicates) the id. */

@@ -1,5 +1,3 @@
-import type { ConfigurationField } from '../model/configuration.ts';
-import { formatPortRange } from '../model/port-range.ts';
 import { type LiveRule, type Rule, toWire } from '../model/rule.ts';
 import type { FieldChange, FieldValue } from './plan.ts';
 
@@ -9,11 +7,12 @@ export const noFields: Fields = Object.freeze({});
 
 /** How many of the API's fields differ between two rules. */
 export function changedFields(before: Rule, after: Rule): number {
+  const [x, y] = [before.ports, after.ports];
   return (
     Number(before.action !== after.action) +
     Number(before.destination.text !== after.destination.text) +
-    Number(portType(before) !== portType(after)) +
-    Number(portRange(before) !== portRange(after)) +
+    Number(x?.type !== y?.type) +
+    Number(x?.low !== y?.low || x?.high !== y?.high) +
     Number(before.userId !== after.userId)
   );
 }
@@ -40,16 +39,6 @@ export function fieldsOfUpdate(live: LiveRule, rule: Rule): Fields {
   return fields;
 }
 
-export type ConfigurationFieldChanges = Readonly<Partial<Record<ConfigurationField, FieldChange>>>;
-
 function mapFields(wire: object, change: (value: FieldValue) => FieldChange): Fields {
   return Object.fromEntries(Object.entries(wire).map(([name, value]) => [name, change(value as FieldValue)]));
-}
-
-function portType(rule: Rule): string | null {
-  return rule.ports === null ? null : rule.ports.type;
-}
-
-function portRange(rule: Rule): string | null {
-  return rule.ports === null ? null : formatPortRange(rule.ports);
 }

@@ -1,7 +1,8 @@
 import { compareText } from '../model/problem.ts';
-import { compareRules, type DesiredRule, isModifiedInPlace, type LiveRule, ruleKey } from '../model/rule.ts';
+import { compareRules, type DesiredRule, type LiveRule, ruleKey } from '../model/rule.ts';
 import type { DesiredState } from '../model/state.ts';
 import { type BaseRules, indexBase } from './base.ts';
+import { copiesOf } from './copies.ts';
 import { pairRelated } from './pair-related.ts';
 
 /** A desired rule and the live rule that stands for it. */
@@ -36,8 +37,7 @@ export interface MatchInput {
  * decide only between exact duplicates.
  */
 export function matchRules(input: MatchInput): Matching {
-  const live = sortedLive(input.live);
-  const equal = matchEqual(sortedDesired(input.desired), live);
+  const equal = matchEqual(sortedDesired(input.desired), input.live);
   const base = indexBase(input.base);
   const named = matchNamed(equal, base);
   const related = input.pairByRelation ? pairRelated(named.desiredOnly, named.liveOnly) : [];
@@ -58,31 +58,29 @@ interface EqualMatch {
 }
 
 function matchEqual(desired: readonly DesiredRule[], live: readonly LiveRule[]): EqualMatch {
-  const byKey = new Map<string, { readonly copies: LiveRule[]; next: number }>();
-  for (const rule of live) {
-    const key = ruleKey(rule.rule);
-    const bucket = byKey.get(key);
-    if (bucket === undefined) byKey.set(key, { copies: [rule], next: 0 });
-    else bucket.copies.push(rule);
-  }
+  const copies = copiesOf(live);
   const pairs: Pair[] = [];
   const desiredOnly: DesiredRule[] = [];
   for (const rule of desired) {
-    const bucket = byKey.get(ruleKey(rule.rule));
-    const copy = bucket?.copies[bucket.next];
-    if (bucket === undefined || copy === undefined) {
-      desiredOnly.push(rule);
-      continue;
-    }
-    bucket.next++;
-    pairs.push({ desired: rule, live: copy, equal: true });
+    const copy = copies.take(rule.rule);
+    if (copy === null) desiredOnly.push(rule);
+    else pairs.push({ desired: rule, live: copy, equal: true });
   }
-  const liveOnly: LiveRule[] = [];
-  const duplicates: LiveRule[] = [];
-  for (const { copies, next } of byKey.values()) {
-    if (next < copies.length) (next > 0 ? duplicates : liveOnly).push(...copies.slice(next));
-  }
-  return { pairs, desiredOnly, liveOnly, duplicates };
+  const left = copies.left();
+  const paired = pairedKeys(pairs, left);
+  return {
+    pairs,
+    desiredOnly,
+    liveOnly: left.filter(({ rule }) => !paired.has(ruleKey(rule))),
+    duplicates: left.filter(({ rule }) => paired.has(ruleKey(rule))),
+  };
+}
+
+/** The keys of pairs that a rule left over may be a copy of. */
+function pairedKeys(pairs: readonly Pair[], left: readonly LiveRule[]): ReadonlySet<string> {
+  const destinations = new Set(left.map(({ rule }) => rule.destination.text));
+  const near = pairs.filter(({ desired }) => destinations.has(desired.rule.destination.text));
+  return new Set(near.map(({ desired }) => ruleKey(desired.rule)));
 }
 
 /** A name whose base rule is live, and unclaimed, carries that live rule over the edit. */
@@ -106,18 +104,14 @@ function matchNamed(equal: EqualMatch, base: BaseRules | null): Omit<EqualMatch,
   return { pairs, desiredOnly, liveOnly: equal.liveOnly.filter((rule) => !claimed.has(rule)) };
 }
 
-/** Sorted by rule, then name; sorting what is sorted already is cheap. */
-export function sortedDesired(rules: readonly DesiredRule[]): readonly DesiredRule[] {
-  return rules.toSorted((a, b) => compareRules(a.rule, b.rule) || compareText(a.name, b.name));
+/** Sorted by rule, then name; what is sorted already is not sorted again. */
+function sortedDesired(rules: readonly DesiredRule[]): readonly DesiredRule[] {
+  const inOrder = rules.every(
+    (rule, index) => index === 0 || compareDesired(rules[index - 1] as DesiredRule, rule) <= 0,
+  );
+  return inOrder ? rules : rules.toSorted(compareDesired);
 }
 
-/** Copies of one rule in the order in which they are kept: filter in step with the list first, then spelling, then id. */
-function sortedLive(rules: readonly LiveRule[]): readonly LiveRule[] {
-  return rules.toSorted(
-    (a, b) =>
-      compareRules(a.rule, b.rule) ||
-      Number(isModifiedInPlace(a)) - Number(isModifiedInPlace(b)) ||
-      compareText(a.destinationText, b.destinationText) ||
-      compareText(a.id, b.id),
-  );
+function compareDesired(a: DesiredRule, b: DesiredRule): number {
+  return compareRules(a.rule, b.rule) || compareText(a.name, b.name);
 }

@@ -30,6 +30,10 @@ export function dependencies(input: DependencyInput): readonly (readonly number[
   const after = new Array<readonly number[]>(order.length).fill([]);
   for (const component of members) {
     const ties = component.map((position) => direct[position] ?? []);
+    if (component.length <= 2) {
+      for (const [index, position] of component.entries()) after[position] = ties[index] ?? [];
+      continue;
+    }
     const reduced = component.length <= reducible ? reduce(component, ties) : ties;
     const count = reduced.reduce((sum, list) => sum + list.length, 0);
     const final = count > affordable * component.length ? layers(component, ties, input) : reduced;

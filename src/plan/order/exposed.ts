@@ -4,7 +4,7 @@ import { emptyRegion, joinRegions, outsideRegion, type Region, RegionBuilder } f
 import { type LaneIndex, laneRules, lanes } from '../../policy/rule-index.ts';
 import { isEmptyTraffic, type TrafficSet } from '../../policy/traffic-set.ts';
 import { type Cell, eachStretch, type Item, type Stretch } from './cells.ts';
-import { type Areas, areaIn, type Landscape, residentsOf } from './landscape.ts';
+import { type Areas, areaIn, isUntouched, type Landscape, residentsOf } from './landscape.ts';
 import { type RegionClass, verdictIn } from './ordering.ts';
 import { classKey, entriesOf, type Numbering } from './region-classes.ts';
 
@@ -37,6 +37,7 @@ export function exposedBy(input: ExposedInput): readonly Exposed[] {
     regions[lane] = region;
   };
   for (const [lane, { protocol }] of lanes.entries()) {
+    if (isUntouched(areas, lane)) continue;
     const global = laneRules(landscape.index, null, lane);
     const walk = (rules: readonly LaneIndex<Item>[], area: Intervals) =>
       regionsByRun(runs, (visit) => eachStretch(rules, area, protocol, visit));

@@ -1,9 +1,11 @@
+import { compareNetworks, type Network } from '../../model/address.ts';
 import type { Rule } from '../../model/rule.ts';
 import { type Intervals, intersectIntervals, intervalsOf, unionIntervals } from '../../policy/intervals.ts';
 import {
   indexRules,
   itemsReaching,
   type LaneIndex,
+  laneOf,
   laneRules,
   lanes,
   type RuleIndex,
@@ -42,24 +44,28 @@ export function survey(operations: readonly Operation[], close: readonly number[
     if (removed !== null) changed.push({ rule: removed, operation, added: false });
     if (added !== null) changed.push({ rule: added, operation, added: true });
   }
-  const near = touching(
-    kept,
-    changed.map(({ rule }) => rule),
-  );
-  const items = [...near.map((rule) => ({ rule, operation: -1, added: false })), ...changed].map((item, n) => ({
-    ...item,
-    rank: rankOf(item.rule),
-    mark: markOf(n),
-  }));
-  const ofUsers = items.flatMap(({ rule }) =>
-    rule.userId === null ? [] : [{ rule: { ...rule, userId: null }, user: rule.userId }],
-  );
-  const anonymous = indexRules(ofUsers);
+  const rules = changed.map(({ rule }) => rule);
+  const items: Item[] = [];
+  const put = (rule: Rule, operation: number, added: boolean): void => {
+    items.push({ rule, operation, added, rank: rankOf(rule), mark: markOf(items.length) });
+  };
+  for (const rule of touching(kept, rules)) put(rule, -1, false);
+  for (const { rule, operation, added } of changed) put(rule, operation, added);
+  items.sort((a, b) => compareNetworks(a.rule.destination, b.rule.destination));
+  const anonymous = indexRules(neighbours(items, rules));
   return {
     index: indexRules(items),
     ofUsers: lanes.map((_, lane) => laneRules(anonymous, null, lane)),
     users: [...users].sort(),
   };
+}
+
+/** The users' rules that touch a changed global rule, as if they were one user's. */
+function neighbours(items: readonly Item[], changed: readonly Rule[]): readonly UserItem[] {
+  const global = changed.filter(({ userId }) => userId === null);
+  if (global.length === 0) return [];
+  const owned = items.map(({ rule }) => rule).filter(({ userId }) => userId !== null);
+  return touching(owned, global).map((rule) => ({ rule: { ...rule, userId: null }, user: rule.userId ?? '' }));
 }
 
 /** The rules whose network shares an address with one of the others. */
@@ -84,24 +90,36 @@ function familyArea(rules: readonly Rule[], family: 4 | 6): Intervals {
 
 /** The areas of a component's operations. */
 export function areasOf(operations: readonly Operation[]): Areas {
-  const scopes = new Map<string | null, Rule[]>();
-  for (const rule of operations.flatMap(({ removed, added }) => [removed, added])) {
-    if (rule === null) continue;
-    const list = scopes.get(rule.userId);
-    if (list === undefined) scopes.set(rule.userId, [rule]);
-    else list.push(rule);
+  const scopes = new Map<string | null, Network[][]>();
+  for (const { removed, added } of operations) {
+    if (removed !== null) name(scopes, removed);
+    if (added !== null) name(scopes, added);
   }
-  const inLane = (rules: readonly Rule[], lane: number): Intervals => {
-    const { family, protocol } = lanes[lane] ?? { family: 4, protocol: 'other' };
-    const here = rules.filter(({ ports }) => ports === null || ports.type === protocol);
-    return familyArea(here, family);
-  };
-  return new Map([...scopes].map(([user, rules]) => [user, lanes.map((_, lane) => inLane(rules, lane))]));
+  return new Map([...scopes].map(([user, byLane]) => [user, byLane.map(intervalsOf)]));
 }
+
+function name(scopes: Map<string | null, Network[][]>, { userId, destination, ports }: Rule): void {
+  let byLane = scopes.get(userId);
+  if (byLane === undefined) {
+    byLane = lanes.map(() => []);
+    scopes.set(userId, byLane);
+  }
+  for (const protocol of ports === null ? allProtocols : [ports.type]) {
+    byLane[laneOf(destination.family, protocol)]?.push(destination);
+  }
+}
+
+const allProtocols = ['tcp', 'udp', 'other'] as const;
 
 /** The component's areas of one scope in one lane. */
 export function areaIn(areas: Areas, user: string | null, lane: number): Intervals {
   return areas.get(user)?.[lane] ?? [];
+}
+
+/** Whether the component has no rule in the lane. */
+export function isUntouched(areas: Areas, lane: number): boolean {
+  for (const byLane of areas.values()) if ((byLane[lane]?.length ?? 0) > 0) return false;
+  return true;
 }
 
 /** A user whose own rules reach into the component's areas in one lane, and where. */

@@ -6,10 +6,11 @@ import { baselineOrder } from './baseline.ts';
 import { dependencies } from './dependencies.ts';
 import { type Exposed, exposedBy } from './exposed.ts';
 import { areasOf, type Landscape, survey } from './landscape.ts';
-import type { GapGroup, Ordering } from './ordering.ts';
+import type { Cost, GapGroup, Ordering } from './ordering.ts';
 import { regionClasses } from './region-classes.ts';
 import { findOrder } from './search.ts';
 import { relate } from './sharing.ts';
+import { costOf } from './walk.ts';
 
 /** One operation in the order, with the positions of those that must be done first and the gap it belongs to. */
 export interface Ordered {
@@ -174,15 +175,29 @@ function orderComponent({ operations, component, needs, groups, landscape }: Com
       const { openers, closers, ...rest } = groups.groups[group] as GapGroup;
       return { ...rest, openers: numbers(openers), closers: numbers(closers) };
     }),
-    regions: regionClasses(landscape, areas, numbering),
+    regions: [],
   };
-  const order = findOrder(ordering);
-  const exposed = exposedBy({ landscape, areas, numbering, order });
+  const forced = onlyOrder(ordering);
+  const counted = forced === null ? { ...ordering, regions: regionClasses(landscape, areas, numbering) } : ordering;
+  const order = forced ?? findOrder(counted);
+  const harmless = forced === null && exposesNothing(costOf(counted, order));
+  const exposed = harmless ? [] : exposedBy({ landscape, areas, numbering, order });
   const back = (number: number): number => component[number] as number;
   return {
     order: order.map(back),
     exposed: exposed.map((item) => ({ ...item, from: back(item.from), to: back(item.to) })),
   };
+}
+
+/** The order of an ordering whose needs leave no choice, as in most gaps; null where there is one. */
+function onlyOrder({ size, needs }: Ordering): readonly number[] | null {
+  if (size !== 2) return null;
+  if (needs[1]?.includes(0)) return [0, 1];
+  return needs[0]?.includes(1) ? [1, 0] : null;
+}
+
+function exposesNothing({ opened, cutOff }: Cost): boolean {
+  return opened === 0 && cutOff === 0;
 }
 
 /** The one listed order: free creates and updates, components as found, free deletes; what is to be late at the end. */

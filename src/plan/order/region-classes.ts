@@ -1,7 +1,7 @@
 import { intersectIntervals } from '../../policy/intervals.ts';
 import { laneRules, lanes } from '../../policy/rule-index.ts';
 import { type Cell, eachStretch } from './cells.ts';
-import { type Areas, areaIn, type Landscape, type Resident, residentsOf } from './landscape.ts';
+import { type Areas, areaIn, isUntouched, type Landscape, type Resident, residentsOf } from './landscape.ts';
 import { type Entry, type RegionClass, verdictIn } from './ordering.ts';
 
 /** The operations of one component, numbered for its ordering. */
@@ -19,6 +19,7 @@ export interface Numbering {
 export function regionClasses(landscape: Landscape, areas: Areas, numbering: Numbering): readonly RegionClass[] {
   const classes = new Classes(numbering);
   for (const [lane, { protocol }] of lanes.entries()) {
+    if (isUntouched(areas, lane)) continue;
     const global = laneRules(landscape.index, null, lane);
     const residents = residentsOf(landscape, areas, lane);
     const nobody = new Map<number, { readonly cell: Cell; size: bigint }>();

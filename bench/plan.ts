@@ -1,0 +1,121 @@
+import { profileNamed } from '../src/model/profile.ts';
+import type { Rule } from '../src/model/rule.ts';
+import { wholeScope } from '../src/model/state.ts';
+import { decideRules } from '../src/plan/decide.ts';
+import { exposureOf } from '../src/plan/exposure.ts';
+import { defaultPlanOptions, type PlanInput } from '../src/plan/input.ts';
+import { makePlan } from '../src/plan/make-plan.ts';
+import { operationsOf } from '../src/plan/operations.ts';
+import { orderOperations } from '../src/plan/order/order.ts';
+import { allChanged, desiredOf, fivePercent, liveOf } from './plan-world.ts';
+
+/** One figure with its limit; `measure` returns it after as many runs as it takes. */
+export interface Bench {
+  readonly name: string;
+  readonly unit: 'ms' | 'MB';
+  readonly limit: number;
+  readonly measure: () => number;
+}
+
+interface World {
+  readonly before: readonly Rule[];
+  readonly after: readonly Rule[];
+}
+
+const runs = 5;
+
+function inputOf({ before, after }: World): PlanInput {
+  const state = { configuration: null, userNames: new Map<string, string>(), tests: [], digest: '' };
+  return {
+    desired: { ...state, rules: desiredOf(after) },
+    live: { rules: liveOf(before), configuration: null },
+    base: null,
+    profile: profileNamed('firezone-0.7'),
+    scope: wholeScope,
+    options: { ...defaultPlanOptions, maxDeletes: { share: 1 }, allowEmpty: true },
+  };
+}
+
+/** Match, diff, decide and order: the engine alone. */
+function engine(input: PlanInput): void {
+  const changes = decideRules(input);
+  const kept = changes.flatMap(({ action, live }) => (action === 'keep' && live !== null ? [live.rule] : []));
+  orderOperations({ operations: operationsOf(changes, input.profile), kept, profile: input.profile });
+}
+
+function median(world: World, work: (input: PlanInput) => void, times: number = runs): number {
+  const input = inputOf(world);
+  const taken = Array.from({ length: times }, () => {
+    const start = performance.now();
+    work(input);
+    return performance.now() - start;
+  });
+  return taken.sort((a, b) => a - b)[Math.floor(times / 2)] ?? 0;
+}
+
+/** Time of ordering and of finding what the order exposes. */
+function exposure(input: PlanInput): void {
+  const changes = decideRules(input);
+  const rulesOf = (side: 'live' | 'desired'): readonly Rule[] =>
+    changes.flatMap((change) => (change[side] === null ? [] : [change[side].rule]));
+  const kept = changes.flatMap(({ action, live }) => (action === 'keep' && live !== null ? [live.rule] : []));
+  const order = orderOperations({ operations: operationsOf(changes, input.profile), kept, profile: input.profile });
+  exposureOf({ order, before: rulesOf('live'), after: rulesOf('desired'), profile: input.profile });
+}
+
+function unchanged(count: number): World {
+  const { before } = fivePercent(count);
+  return { before, after: before };
+}
+
+/** The planner's figures. The limits are those that docs/planning.md promises. */
+export const benches: readonly Bench[] = [
+  {
+    name: 'engine, 10,000 rules, none changed',
+    unit: 'ms',
+    limit: 100,
+    measure: () => median(unchanged(10_000), engine),
+  },
+  {
+    name: 'engine, 10,000 rules, 5% changed',
+    unit: 'ms',
+    limit: 100,
+    measure: () => median(fivePercent(10_000), engine),
+  },
+  {
+    name: 'engine, 100,000 rules, 5% changed',
+    unit: 'ms',
+    limit: 1_500,
+    measure: () => median(fivePercent(100_000), engine),
+  },
+  {
+    name: 'engine, 100,000 rules, all changed, 2,000 related',
+    unit: 'ms',
+    limit: 5_000,
+    measure: () => median(allChanged(100_000, 2_000), engine, 1),
+  },
+  {
+    name: 'exposure, 10,000 rules, 5% changed',
+    unit: 'ms',
+    limit: 2_000,
+    measure: () => median(fivePercent(10_000), exposure),
+  },
+  {
+    name: 'whole plan, 10,000 rules, 5% changed',
+    unit: 'ms',
+    limit: 4_000,
+    measure: () => median(fivePercent(10_000), (input) => void makePlan(input)),
+  },
+  {
+    name: 'memory of the planner so far',
+    unit: 'MB',
+    limit: 1_024,
+    measure: () => process.resourceUsage().maxRSS / 1024,
+  },
+];
+
+if (process.argv.includes('--print')) {
+  for (const { name, unit, limit, measure } of benches) {
+    console.log(`${name}: ${measure().toFixed(1)} ${unit} (limit ${limit})`);
+  }
+}

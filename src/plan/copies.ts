@@ -1,0 +1,71 @@
+import { compareText } from '../model/problem.ts';
+import { compareRules, isModifiedInPlace, type LiveRule, type Rule, ruleKey } from '../model/rule.ts';
+import { groupBy } from './group-by.ts';
+
+/** Live rules that are not paired yet, to be taken by canonical form. */
+export interface Copies {
+  /** Takes the first copy of the rule, in the order in which copies are kept; null when none is left. */
+  take(rule: Rule): LiveRule | null;
+  /** What was not taken, in canonical order. */
+  left(): readonly LiveRule[];
+}
+
+/** Networks that more rules than this name get an index of their own. */
+const manyRules = 16;
+
+/**
+ * Finds live rules by their destination's text, whose hash is computed once for each rule, and then by comparing the rest:
+ * several times faster than building a key for every rule.
+ */
+export function copiesOf(live: readonly LiveRule[]): Copies {
+  const byText = groupBy(live, ({ rule }) => rule.destination.text) as ReadonlyMap<string, LiveRule[]>;
+  const byKey = new Map<string, LiveRule[]>();
+  for (const [text, rules] of byText) {
+    if (rules.length <= manyRules) continue;
+    for (const [key, copies] of groupBy(rules, ({ rule }) => ruleKey(rule))) byKey.set(key, copies as LiveRule[]);
+    byText.get(text)?.splice(0);
+  }
+  return {
+    take(rule) {
+      const near = byText.get(rule.destination.text);
+      if (near === undefined) return null;
+      return takeFirst(near, rule) ?? (byKey.size === 0 ? null : takeFirst(byKey.get(ruleKey(rule)) ?? [], rule));
+    },
+    left: () =>
+      [...byText.values(), ...byKey.values()]
+        .filter(({ length }) => length > 0)
+        .flat()
+        .sort(compareLive),
+  };
+}
+
+function takeFirst(rules: LiveRule[], rule: Rule): LiveRule | null {
+  let first = -1;
+  for (let i = 0; i < rules.length; i++) {
+    const candidate = rules[i] as LiveRule;
+    if (!sameBesideDestination(candidate.rule, rule)) continue;
+    if (first < 0 || compareLive(candidate, rules[first] as LiveRule) < 0) first = i;
+  }
+  const taken = rules[first] ?? null;
+  if (taken !== null) {
+    rules[first] = rules.at(-1) as LiveRule;
+    rules.pop();
+  }
+  return taken;
+}
+
+function sameBesideDestination(a: Rule, b: Rule): boolean {
+  if (a.action !== b.action || a.userId !== b.userId) return false;
+  if (a.ports === null || b.ports === null) return a.ports === b.ports;
+  return a.ports.type === b.ports.type && a.ports.low === b.ports.low && a.ports.high === b.ports.high;
+}
+
+/** Canonical order; of copies, those whose filter entry is sure come first, then by spelling, then by id. */
+function compareLive(a: LiveRule, b: LiveRule): number {
+  return (
+    compareRules(a.rule, b.rule) ||
+    Number(isModifiedInPlace(a)) - Number(isModifiedInPlace(b)) ||
+    compareText(a.destinationText, b.destinationText) ||
+    compareText(a.id, b.id)
+  );
+}
