@@ -39,7 +39,8 @@ const NFT_RATE = 170;
  * simulated server ended itself). Rejects with SimulateError.
  */
 export async function runSimulate(options: SimulateOptions, io: SimulateIo): Promise<number> {
-  const simulator = await start(simulatorOptions(options));
+  const onError = (error: unknown): void => io.stderr(`the simulator made a mistake: ${String(error)}\n`);
+  const simulator = await start({ ...simulatorOptions(options), onError });
   io.stdout(`listening ${simulator.url}\n`);
   const asked = new Promise<undefined>((resolve) => {
     if (io.signal.aborted) resolve(undefined);

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ChosenFault, Fault, Faults } from './faults.ts';
 import { type Exchange, send } from './http/listener.ts';
 import type { RawRequest } from './http/request.ts';
-import type { Answer } from './http/response.ts';
+import { type Answer, CRASH } from './http/response.ts';
 
 /** One call of the API; `status` is 0 for a call whose connection was cut before it was looked at. */
 export interface LoggedRequest {
@@ -19,19 +19,21 @@ const LONGEST_BODY = 4_096;
 export interface ExchangesOptions {
   readonly answer: (request: RawRequest) => Answer | Promise<Answer>;
   readonly faults: Faults;
+  /** Told of a mistake of the simulator's own, which is then answered like the real server's: with an empty 500. */
+  readonly onError?: (error: unknown) => void;
 }
 
 /** Takes requests from the socket, lets the faults have their way, answers, and keeps the log. */
 export class Exchanges {
   /** Answers what is below `/admin`, past the faults and the log; without it those paths are the API's 404. */
   admin: ((request: RawRequest) => Answer) | undefined;
-  private readonly answer: (request: RawRequest) => Answer | Promise<Answer>;
+  private readonly options: ExchangesOptions;
   private readonly faults: Faults;
   private readonly calls: LoggedRequest[] = [];
   private readonly listeners = new Set<(call: LoggedRequest) => void>();
 
   constructor(options: ExchangesOptions) {
-    this.answer = options.answer;
+    this.options = options;
     this.faults = options.faults;
   }
 
@@ -57,6 +59,21 @@ export class Exchanges {
     if (answer instanceof Promise) void answer.then((late) => this.finish(exchange, late));
     else this.finish(exchange, answer);
   };
+
+  private answer(request: RawRequest): Answer | Promise<Answer> {
+    try {
+      const answer = this.options.answer(request);
+      return answer instanceof Promise ? answer.catch((error: unknown) => this.mistake(error)) : answer;
+    } catch (error) {
+      return this.mistake(error);
+    }
+  }
+
+  private mistake(error: unknown): Answer {
+    if (this.options.onError === undefined) throw error;
+    this.options.onError(error);
+    return CRASH;
+  }
 
   private finish(exchange: Exchange, answer: Answer): void {
     this.record(exchange.request, statusOf(answer));

@@ -35,6 +35,8 @@ export interface SimulatorOptions {
   readonly filterTime?: Pick<RatedFilterOptions, 'now' | 'schedule'>;
   /** Adds the pages below `/admin`: verdicts, the filter, the fault switchboard. */
   readonly admin?: boolean;
+  /** Told of a mistake of the simulator's own, answered with an empty 500; without it the mistake is thrown. */
+  readonly onError?: (error: unknown) => void;
   /** In [0, 1), for faults with a probability. */
   readonly random?: () => number;
   /** Builds another packet filter than the immediate one, such as one in a real kernel. */

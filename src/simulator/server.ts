@@ -51,7 +51,8 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
   let exit: (reason: string) => void = () => {};
   const filter = connectFilter(options, tables, (reason) => exit(reason));
   const faults = new Faults(options.random ?? Math.random, () => store.listBody());
-  const exchanges = new Exchanges({ answer: answers(options, tables), faults });
+  const { onError } = options;
+  const exchanges = new Exchanges({ answer: answers(options, tables), faults, ...(onError && { onError }) });
   if (options.admin === true) {
     const { log: requests } = exchanges;
     exchanges.admin = (request) =>
