@@ -54,6 +54,11 @@ export function buildDesired(files: readonly SourceFile[], context: DesiredConte
   return { state: hasErrors(shown) ? null : state, problems: shown, emails: [...names.emails].sort(), suppressions };
 }
 
+/** The manifests that count, before anything in them is resolved: for what shows them rather than their meaning. */
+export function chosenManifests(files: readonly SourceFile[], context: DesiredContext): readonly Manifest[] {
+  return layer(readAll(chosenFiles(files, context), context), context.overlay ?? null).manifests;
+}
+
 /** Manifests in the one order of every output: by path. */
 function chosenFiles(files: readonly SourceFile[], context: DesiredContext): readonly SourceFile[] {
   const manifests = files.filter(({ path }) => /\.ya?ml$/.test(path));

@@ -5,7 +5,7 @@ import type { Kind } from './manifest.ts';
 export const namePattern = /^[A-Za-z0-9](?:[A-Za-z0-9._@+-]{0,125}[A-Za-z0-9_])?$/;
 
 /** Names of rules may be those of expanded ones: `contractors/web/alice/2001:db8::-32/tcp-443`. */
-const ruleNamePattern = /^[A-Za-z0-9](?:[A-Za-z0-9._@+:/-]{0,250}[A-Za-z0-9_])?$/;
+const ruleNamePattern = /^[A-Za-z0-9][!-~]{0,250}$/;
 
 const uuid = /^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$/;
 
@@ -49,11 +49,11 @@ const groupName = name.meta({ description: 'The name of a `kind: Group`: one rul
 const ruleSpec = z.strictObject({
   action,
   destination,
+  port_type: z.union([portType, z.null()]).optional().meta({ description: 'The protocol of the ports.' }),
   port_range: z
     .union([portRange, z.null()])
     .optional()
     .meta({ description: 'A port or a range; without it, all traffic.' }),
-  port_type: z.union([portType, z.null()]).optional().meta({ description: 'The protocol of the ports.' }),
   user_id: userId.optional(),
   user: userName.optional(),
   group: groupName.optional(),
@@ -67,11 +67,11 @@ const setFields = {
   action: action.optional(),
   destination: destinationItem.optional().meta({ description: 'One destination.' }),
   destinations: z.array(destinationItem).optional().meta({ description: 'Several: one rule for each.' }),
+  port_type: z.union([portType, z.null()]).optional().meta({ description: 'The protocol of the ports.' }),
   port_range: z
     .union([portRange, z.array(portRange), z.null()])
     .optional()
     .meta({ description: 'A port, a range, or a list of them: one rule for each.' }),
-  port_type: z.union([portType, z.null()]).optional(),
   user_id: userId.optional(),
   user: userName.optional(),
   group: groupName.optional(),

@@ -1,0 +1,118 @@
+import { apiVersion, type ConfigurationManifest, type SecretSource } from '../manifest/manifest.ts';
+import { Flow, writeDocuments, writeYaml, type Yaml } from '../manifest/write.ts';
+import { configurationFields } from '../model/configuration.ts';
+import type { Place } from '../model/problem.ts';
+import { type DesiredRule, toWire } from '../model/rule.ts';
+import type { DesiredState, PolicyCase } from '../model/state.ts';
+
+/** What `reconcile build` prints: the whole desired state as manifests without sets, groups, networks or values. */
+export interface Printable {
+  readonly state: DesiredState;
+  /** With its references: a resolved secret has no place in a text. */
+  readonly configuration: ConfigurationManifest | null;
+}
+
+/** Writes the desired state as canonical manifests, each with the place that it comes from. They mean the same. */
+export function printState({ state, configuration }: Printable): string {
+  const documents = [
+    ...(configuration === null ? [] : [printConfiguration(configuration)]),
+    ...state.rules.map((rule) => printRule(rule, state.userNames)),
+    ...(state.tests.length === 0 ? [] : [printTests(state.tests)]),
+  ];
+  const empty = state.rules.length > 0 ? [] : [noRules];
+  return writeDocuments([...documents, ...empty]);
+}
+
+const noRules = writeYaml({ apiVersion, kind: 'RuleSet', metadata: new Flow({ name: 'none' }), spec: { rules: [] } });
+
+function origin({ file, line }: Place, note: string | undefined): string {
+  return `# ${printable(file)}:${line}${note === undefined ? '' : ` (${printable(note)})`}\n`;
+}
+
+/** A comment ends at a line break, and shows no control characters. */
+function printable(text: string): string {
+  return text.replace(/\p{C}/gu, '?');
+}
+
+function printRule({ name, rule, place }: DesiredRule, userNames: ReadonlyMap<string, string>): string {
+  const { action, destination, port_type, port_range, user_id } = toWire(rule);
+  // An e-mail address that was not looked up stands for its user.
+  const isEmail = user_id?.includes('@') === true;
+  const document = writeYaml({
+    apiVersion,
+    kind: 'Rule',
+    metadata: new Flow({ name }),
+    spec: {
+      action,
+      destination,
+      ...(port_type === null ? {} : { port_type, port_range: portField(port_range) }),
+      ...(user_id === null ? {} : isEmail ? { user: user_id } : { user_id }),
+    },
+  });
+  return origin(place, user_id === null || isEmail ? undefined : userNames.get(user_id)) + document;
+}
+
+function portField(text: string | null): Yaml {
+  if (text === null) return null;
+  return /^[0-9]+$/.test(text) ? Number(text) : text.replaceAll(' ', '');
+}
+
+function printConfiguration({ name, place, fields }: ConfigurationManifest): string {
+  const spec: Record<string, Yaml> = {};
+  for (const field of configurationFields) {
+    const value = fields[field];
+    if (value !== undefined) spec[field] = fieldOf(value);
+  }
+  return (
+    origin(place, undefined) + writeYaml({ apiVersion, kind: 'Configuration', metadata: new Flow({ name }), spec })
+  );
+}
+
+type FieldTemplate = NonNullable<ConfigurationManifest['fields'][keyof ConfigurationManifest['fields']]> | null;
+
+function fieldOf(value: FieldTemplate): Yaml {
+  if (value === null || typeof value !== 'object') return value;
+  if (!Array.isArray(value)) return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== null));
+  return value.map((item: string | object): Yaml => {
+    if (typeof item === 'string') return item;
+    const members = Object.entries(item).map(([key, member]: [string, Yaml | SecretSource]): [string, Yaml] => [
+      key,
+      isSecretSource(member) ? referenceOf(member) : member,
+    ]);
+    return Object.fromEntries(members);
+  });
+}
+
+function isSecretSource(value: Yaml | SecretSource): value is SecretSource {
+  return typeof value === 'object' && value !== null && 'from' in value;
+}
+
+/** A literal secret is not shown; the reference that takes its place says so. */
+function referenceOf(source: SecretSource): Yaml {
+  if (source.from === 'literal') return new Flow({ env: 'RECONCILE_SECRET_NOT_SHOWN' });
+  return new Flow({ [source.from]: source.name });
+}
+
+function printTests(tests: readonly PolicyCase[]): string {
+  return writeYaml({
+    apiVersion,
+    kind: 'PolicyTest',
+    metadata: new Flow({ name: 'all' }),
+    spec: { cases: tests.flatMap(caseFields) },
+  });
+}
+
+/** One case, or one for each protocol when it is neither one nor all of them. */
+function caseFields({ name, user, destination, protocols, ports, expect, always }: PolicyCase): readonly Yaml[] {
+  const each = protocols.length === 3 ? [undefined] : protocols;
+  const allPorts = ports.low === 0 && ports.high === 65535;
+  return each.map((protocol) => ({
+    name,
+    user: user ?? undefined,
+    destination: destination.text,
+    protocol,
+    port: allPorts ? undefined : ports.low === ports.high ? ports.low : `${ports.low}-${ports.high}`,
+    expect,
+    always: always ? true : undefined,
+  }));
+}

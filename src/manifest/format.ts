@@ -1,0 +1,213 @@
+import {
+  type Document,
+  isMap,
+  isScalar,
+  isSeq,
+  type ParsedNode,
+  parseAllDocuments,
+  Scalar,
+  visit,
+  type YAMLMap,
+} from 'yaml';
+import { parseNetwork } from '../model/address.ts';
+import { formatPortRange, parsePortRange } from '../model/port-range.ts';
+import { compareText, type Problem } from '../model/problem.ts';
+import type { Profile } from '../model/profile.ts';
+import { reveal, Secret } from '../model/secret.ts';
+import { type Kind, kinds } from './manifest.ts';
+import type { Node } from './node.ts';
+import { parseFile } from './parse.ts';
+import { readManifests } from './read.ts';
+import { fieldsAt, isUuid } from './schema.ts';
+
+/** A file after formatting; `text` is null when it was left alone because of the problems. */
+export interface Formatted {
+  readonly text: string | null;
+  readonly problems: readonly Problem[];
+}
+
+/**
+ * Brings a manifest file to canonical spelling (addresses, ports, UUIDs, quotes that YAML 1.1 readers need) and order
+ * (fields as in the reference; lists keep theirs), comments kept. Formatting twice changes nothing more. A file with
+ * errors is left alone, and so is one that would mean something else afterwards.
+ */
+export function formatFile(path: string, text: string, profile: Profile): Formatted {
+  const before = read(path, text, profile);
+  // A file with `${name}` in it need not mean anything before values are put in: it only has to be YAML.
+  const errors = hasNames(text) ? before.yamlErrors : before.errors;
+  if (errors.length > 0) return { text: null, problems: errors };
+  const formatted = formatText(text);
+  const after = read(path, formatted, profile);
+  const same = hasNames(text) ? after.content === before.content : after.meaning === before.meaning;
+  return same ? { text: formatted, problems: [] } : { text: null, problems: [notFormatted(path)] };
+}
+
+function hasNames(text: string): boolean {
+  return text.includes('${');
+}
+
+interface Reading {
+  readonly errors: readonly Problem[];
+  readonly yamlErrors: readonly Problem[];
+  /** All that the manifests say, without places. Never shown. */
+  readonly meaning: string;
+  /** All scalars by path, in canonical spelling. Never shown. */
+  readonly content: string;
+}
+
+function read(path: string, text: string, profile: Profile): Reading {
+  const bytes = new TextEncoder().encode(text);
+  const { manifests, problems } = readManifests({ path, bytes, profile, values: null, documents: 1_000_000 });
+  const roots: Node[] = [];
+  const yamlProblems = parseFile({ path, text, values: null, onDocument: ({ root }) => roots.push(root) });
+  return {
+    errors: problems.filter(({ severity }) => severity === 'error'),
+    yamlErrors: yamlProblems,
+    meaning: JSON.stringify(manifests, withoutPlaces),
+    content: JSON.stringify(roots.map((root) => contentOf(root))),
+  };
+}
+
+function withoutPlaces(this: Record<string, unknown>, key: string, value: unknown): unknown {
+  const original = this[key];
+  if (key === 'place' || key === 'places') return undefined;
+  if (typeof original === 'bigint') return original.toString();
+  return original instanceof Secret ? reveal(original) : value;
+}
+
+/** A node without the order of its fields, and with addresses, ports and UUIDs in one spelling. */
+function contentOf(node: Node): unknown {
+  if (node.type === 'seq') return node.items.map(contentOf);
+  if (node.type === 'map') {
+    const members = node.entries.map(({ key, value }) => [key, contentOf(value)] as const);
+    return members.sort(([a], [b]) => compareText(a, b));
+  }
+  const ports = parsePortRange(node.text, anyPort);
+  if (ports.ok) return formatPortRange(ports.value);
+  return isUuid(node.text) ? node.text.toLowerCase() : canonicalAddress(node.text);
+}
+
+const anyPort = { min: 0, max: 65535 };
+
+function notFormatted(file: string): Problem {
+  return {
+    code: 'not-formatted',
+    severity: 'error',
+    summary: 'This file was left alone: formatting it would change what it means.',
+    hint: 'Format it by hand, and report this with the file.',
+    place: { file, line: 1, column: 1 },
+  };
+}
+
+function formatText(text: string): string {
+  const documents = parseAllDocuments(text.replaceAll('\r\n', '\n'), { compat: 'yaml-1.1', uniqueKeys: false });
+  if (!Array.isArray(documents)) return text;
+  const written = documents
+    .map((document) => formatDocument(document))
+    .filter((one) => one.trim() !== '')
+    .map((one) => one.replace(/\n*$/, '\n'));
+  return written.join('---\n');
+}
+
+function formatDocument(document: Document.Parsed): string {
+  // Markers between documents are written by the caller; a marker before the first is not needed.
+  document.directives.docStart = null;
+  const { contents } = document;
+  const isEmpty = contents === null || (isScalar(contents) && contents.value === null);
+  if (isEmpty) {
+    const comments = [document.commentBefore, contents?.commentBefore, contents?.comment, document.comment];
+    return comments.map(commentLines).join('');
+  }
+  const kind = isMap(contents) ? kinds.find((one) => one === String(contents.get('kind'))) : undefined;
+  // Where there are aliases fields stay where they are: an alias must come after its anchor.
+  if (kind !== undefined) respellAll(contents, { kind, ordered: !hasAliases(document) }, []);
+  return document.toString({ lineWidth: 0, flowCollectionPadding: false, indentSeq: true });
+}
+
+function commentLines(comment: string | null | undefined): string {
+  return comment === null || comment === undefined ? '' : `${comment.replace(/^/gm, '#')}\n`;
+}
+
+type Path = readonly (string | number)[];
+
+function hasAliases(document: Document.Parsed): boolean {
+  let found = false;
+  visit(document, {
+    Alias() {
+      found = true;
+      return visit.BREAK;
+    },
+  });
+  return found;
+}
+
+interface Style {
+  readonly kind: Kind;
+  readonly ordered: boolean;
+}
+
+/** Orders the fields of mappings and respells scalars, depth first. */
+function respellAll(node: ParsedNode | null, style: Style, path: Path): void {
+  if (isSeq(node)) {
+    for (const [index, item] of node.items.entries()) respellAll(item as ParsedNode, style, [...path, index]);
+  } else if (isMap(node)) {
+    if (style.ordered) order(node as YAMLMap.Parsed, fieldsAt(style.kind, path));
+    for (const pair of node.items) {
+      const key = isScalar(pair.key) ? String(pair.key.value) : '';
+      respellAll(pair.value as ParsedNode | null, style, [...path, key]);
+    }
+  } else if (isScalar(node)) respell(node, style.kind, path);
+}
+
+function order(map: YAMLMap.Parsed, fields: readonly string[]): void {
+  // The parser gives a comment above the first field to the whole mapping; it goes where its field goes.
+  const [first] = map.items;
+  if (map.commentBefore && isScalar(first?.key) && fields[0] !== 'apiVersion') {
+    first.key.commentBefore = map.commentBefore;
+    delete map.commentBefore;
+  }
+  const rank = (pair: YAMLMap.Parsed['items'][number]): number => {
+    const index = isScalar(pair.key) ? fields.indexOf(String(pair.key.value)) : -1;
+    return index < 0 ? fields.length : index;
+  };
+  const sorted = [...map.items].sort((a, b) => rank(a) - rank(b));
+  map.items.splice(0, map.items.length, ...sorted);
+}
+
+const addressFields: ReadonlySet<string> = new Set(['destination', 'destinations', 'cidrs']);
+
+/** Canonical spelling of one scalar, where its field has one; a value that a name is put into later is left alone. */
+function respell(node: Scalar, kind: Kind, path: Path): void {
+  const field = path.findLast((step) => typeof step === 'string');
+  const text = String(node.source ?? node.value);
+  if (path[0] !== 'spec' || field === undefined || hasNames(text)) return;
+  if (addressFields.has(String(field))) setText(node, canonicalAddress(text));
+  else if (field === 'port_range' || (field === 'port' && kind === 'PolicyTest')) respellPorts(node, text);
+  else if (field === 'user_id' || field === 'user' || field === 'users' || field === 'members' || kind === 'Users') {
+    if (isUuid(text)) setText(node, text.toLowerCase());
+  }
+}
+
+function canonicalAddress(text: string): string {
+  const parsed = parseNetwork(text);
+  return parsed.ok ? parsed.value.network.text : text;
+}
+
+function respellPorts(node: Scalar, text: string): void {
+  const parsed = node.value === null ? null : parsePortRange(text, anyPort);
+  if (parsed?.ok !== true) return;
+  const { low, high } = parsed.value;
+  if (low !== high) setText(node, formatPortRange(parsed.value).replaceAll(' ', ''));
+  else {
+    node.value = low;
+    node.type = Scalar.PLAIN;
+    delete node.source;
+  }
+}
+
+function setText(node: Scalar, text: string): void {
+  if (node.value === text) return;
+  node.value = text;
+  // What ends in a colon or begins with one is quoted by the writer; quotes written by hand go where they are not needed.
+  node.type = Scalar.PLAIN;
+}

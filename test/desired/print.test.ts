@@ -1,0 +1,71 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { chosenManifests } from '../../src/desired/desired.ts';
+import { printState } from '../../src/desired/print.ts';
+import { formatFile } from '../../src/manifest/format.ts';
+import { profileNamed } from '../../src/model/profile.ts';
+import { ruleKey } from '../../src/model/rule.ts';
+import { build, document, sourceFile, testContext } from './helpers.ts';
+
+function print(files: Readonly<Record<string, string>>): string {
+  const { state, problems } = build(files);
+  if (state === null) throw new Error(JSON.stringify(problems));
+  const chosen = chosenManifests(
+    Object.entries(files).map(([path, text]) => sourceFile(path, text)),
+    testContext(),
+  );
+  return printState({ state, configuration: chosen.find((one) => one.kind === 'Configuration') ?? null });
+}
+
+const folder = new URL('../../examples/company/', import.meta.url);
+const company = Object.fromEntries(
+  readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.yaml'))
+    .map((file) => [file, readFileSync(new URL(file, folder), 'utf8')]),
+);
+
+describe('printed manifests', () => {
+  it('mean the same as what they are printed from, and print the same again', () => {
+    const printed = print(company);
+    const before = build(company).state;
+    const after = build({ 'printed.yaml': printed });
+    expect(after.problems).toEqual([]);
+    expect(after.state?.rules.map(({ rule, name }) => [name, ruleKey(rule)])).toEqual(
+      before?.rules.map(({ rule, name }) => [name, ruleKey(rule)]),
+    );
+    expect(after.state?.configuration?.fields).toEqual(before?.configuration?.fields);
+    expect(after.state?.tests.map(({ place, ...rest }) => rest)).toEqual(
+      before?.tests.map(({ place, ...rest }) => rest),
+    );
+    const withoutOrigins = (text: string): string => text.replace(/^# .*\n/gm, '');
+    expect(withoutOrigins(print({ 'printed.yaml': printed }))).toBe(withoutOrigins(printed));
+    expect(formatFile('printed.yaml', printed, profileNamed('firezone-0.7')).text).toBe(printed);
+  });
+
+  it('say where each rule comes from and whom it is for', () => {
+    expect(print(company)).toContain(`---
+# rules/contractors.yaml:11 (alice)
+apiVersion: firezone/v0
+kind: Rule
+metadata: {name: contractors/web/alice/10.20.0.0-16/tcp-443}
+spec:
+  action: accept
+  destination: 10.20.0.0/16
+  port_type: tcp
+  port_range: 443
+  user_id: a1520c4b-adc3-4574-932a-94461cf85c07
+`);
+  });
+
+  it('never show a secret, and name users who were not looked up by their address', () => {
+    const provider =
+      '{id: google, label: Google, client_id: cid, client_secret: CANARY, discovery_document_uri: "https://idp.example/x", auto_create_users: false}';
+    const printed = print({
+      'a.yaml': `${document('Configuration', 'c', `{openid_connect_providers: [${provider}], logo: null}`)}---\n${document('Rule', 'r', '{action: drop, destination: 10.0.0.1, user: alice@example.com}')}`,
+    });
+    expect(printed).not.toContain('CANARY');
+    expect(printed).toContain('client_secret: {env: RECONCILE_SECRET_NOT_SHOWN}');
+    expect(printed).toContain('user: alice@example.com');
+    expect(printed).toContain('logo: null');
+  });
+});

@@ -1,0 +1,145 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: `${name}` stands for a value.
+import { readdirSync, readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { formatFile } from '../../src/manifest/format.ts';
+import { profileNamed } from '../../src/model/profile.ts';
+import { ruleKey } from '../../src/model/rule.ts';
+import { build } from '../desired/helpers.ts';
+
+const profile = profileNamed('firezone-0.7');
+
+function format(text: string, file = 'a.yaml'): string {
+  const { text: formatted, problems } = formatFile(file, text, profile);
+  expect(problems).toEqual([]);
+  return formatted ?? '';
+}
+
+describe('formatting', () => {
+  it('brings spelling and order to the canonical one and keeps comments where they belong', () => {
+    const text = `---
+# yaml-language-server: $schema=x
+
+# about the rule
+kind: Rule   # a rule
+apiVersion: firezone/v0
+metadata:
+    # its name
+    name: web
+    description: yes
+spec:
+      # where to
+      destination:   "10.1.2.3/8"
+      action: accept
+      port_range: '80 - 443'   # web
+      port_type: tcp
+      user_id: A1520C4B-ADC3-4574-932A-94461CF85C07
+
+
+---
+# nothing but a comment
+---
+apiVersion: firezone/v0
+kind: RuleSet
+metadata: {name: a}
+spec:
+  rules:
+  - {port_range: ["0443",    12-13], destinations: [ 2001:DB8::/32 ], name: z,
+     port_type: tcp, action: drop}
+  # tail
+`;
+    const formatted = format(text);
+    expect(formatted).toBe(`# yaml-language-server: $schema=x
+
+# about the rule
+apiVersion: firezone/v0
+kind: Rule # a rule
+metadata:
+  # its name
+  name: web
+  description: "yes"
+spec:
+  action: accept
+  # where to
+  destination: 10.0.0.0/8
+  port_type: tcp
+  port_range: 80-443 # web
+  user_id: a1520c4b-adc3-4574-932a-94461cf85c07
+---
+# nothing but a comment
+---
+apiVersion: firezone/v0
+kind: RuleSet
+metadata: {name: a}
+spec:
+  rules:
+    - {name: z, action: drop, destinations: [2001:db8::/32], port_type: tcp, port_range: [443, 12-13]}
+    # tail
+`);
+    expect(format(formatted)).toBe(formatted);
+  });
+
+  it('leaves a file with errors alone, and the order of fields where there are aliases', () => {
+    expect(formatFile('a.yaml', 'kind: Rule\n  x: 1\n', profile).text).toBeNull();
+    const anchored = `apiVersion: firezone/v0
+kind: Rule
+metadata: {name: &n drop}
+spec: {action: *n, destination: 10.0.0.1}
+`;
+    expect(format(anchored)).toBe(anchored);
+    const reordered =
+      anchored.replace('metadata: {name: &n drop}\nspec: {action: *n,', 'spec: {action: &n drop,') +
+      'metadata: {name: *n}\n';
+    expect(format(reordered)).toBe(reordered);
+  });
+
+  it('works before values are put in', () => {
+    const text =
+      'kind: Rule\napiVersion: firezone/v0\nmetadata: {name: a}\nspec: {destination: "${net}", action: drop}\n';
+    const expected =
+      'apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: a}\nspec: {action: drop, destination: "${net}"}\n';
+    expect(format(text)).toBe(expected);
+  });
+
+  it('changes nothing the second time, and never the meaning', () => {
+    const scalar = fc.constantFrom('10.0.0.1/32', '"10.1.2.3/8"', "'2001:DB8::1/64'", '10.0.0.0/24  # why');
+    const port = fc.constantFrom('443', '"80"', '1 - 2', "'7-9'", '0443');
+    const rule = fc.record({
+      scalar,
+      port,
+      action: fc.constantFrom('drop', 'accept'),
+      order: fc.shuffledSubarray([0, 1, 2, 3], { minLength: 4 }),
+      flow: fc.boolean(),
+    });
+    fc.assert(
+      fc.property(fc.array(rule, { minLength: 1, maxLength: 4 }), (rules) => {
+        const documents = rules.map(({ scalar: destination, port: ports, action, order }, index) => {
+          const lines = [`destination: ${destination}`, `port_range: ${ports}`, `action: ${action}`, 'port_type: udp'];
+          return `kind: Rule\n# c${index}\nmetadata: {name: r${index}}\nspec:\n${order.map((i) => `   ${lines[i]}`).join('\n')}\napiVersion: firezone/v0\n`;
+        });
+        const text = documents.join('---\n');
+        const formatted = format(text);
+        expect(format(formatted)).toBe(formatted);
+        const keys = (one: string) =>
+          build({ 'a.yaml': one }, { profile: profileNamed('generic') }).state?.rules.map(({ rule: r, name }) => [
+            name,
+            ruleKey(r),
+          ]);
+        expect(keys(formatted)).toEqual(keys(text));
+        for (const index of rules.keys()) expect(formatted).toContain(`# c${index}`);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('has nothing to do in the examples', () => {
+    const examples = new URL('../../examples/', import.meta.url);
+    const files = readdirSync(examples, { recursive: true, encoding: 'utf8' }).filter(
+      (name) => name.endsWith('.yaml') && !name.includes('values-'),
+    );
+    for (const file of files) {
+      const text = readFileSync(new URL(file, examples), 'utf8');
+      expect(format(text, file), file).toBe(text);
+    }
+  });
+});
