@@ -1,0 +1,165 @@
+import { cpSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { Sidecar, World } from '../support/sidecar.ts';
+import { apiToken, ensureBuilt, inEffect, makeWorld, rules, startSidecar, until } from '../support/sidecar.ts';
+
+let world: World;
+let sidecar: Sidecar;
+
+beforeAll(ensureBuilt);
+
+beforeEach(async () => {
+  world = await makeWorld();
+});
+
+afterEach(async () => {
+  await sidecar.stop();
+  expect(sidecar.output()).not.toContain(apiToken);
+  await world.close();
+});
+
+const write = (name: string, text: string): void => writeFileSync(path.join(world.manifests, name), text);
+const quick = ['--quiet', '50ms', '--delete-quiet', '200ms', '--rescan', '300ms', '--interval', '60s'];
+const start = async (...args: string[]): Promise<void> => {
+  sidecar = await startSidecar(world, [world.manifests, ...quick, ...args]);
+};
+
+describe('reconcile --watch DIRECTORY', () => {
+  it('applies at start, at every change, and says what is in effect', async () => {
+    write('a.yaml', rules('10.0.0.1'));
+    await start();
+    const first = await sidecar.until(inEffect());
+    expect(world.live()).toEqual(['10.0.0.1']);
+    write('b.yaml', rules('10.0.0.2', '10.0.0.3'));
+    await until(() => world.live().length === 3);
+    write('b.yaml', rules('10.0.0.3'));
+    await until(() => world.live().length === 2);
+    const last = await sidecar.until(
+      (status) => inEffect()(status) && status.revisions.applied !== first.revisions.applied,
+    );
+    expect(last.liveRules).toBeGreaterThan(0);
+    expect(last.conditions.Stalled.status).toBe('False');
+    const log = sidecar.log().filter((line) => line['msg'] === 'The pass ended');
+    expect(log.at(-1)).toMatchObject({ level: 'info', result: 'good', reason: 'Applied' });
+    expect(Object.keys(log.at(-1) ?? {})).toEqual(
+      expect.arrayContaining(['revision', 'durationMs', 'steps', 'done', 'triggers']),
+    );
+  });
+
+  it('corrects what others change, and calls it drift', async () => {
+    write('a.yaml', rules('10.0.0.1', '10.0.0.2'));
+    await start('--interval', '1s');
+    await sidecar.until(inEffect());
+    world.sim.seed([{ action: 'accept', destination: '10.9.9.9' }]);
+    await until(() => world.live().length === 2);
+    await until(() => sidecar.log().some((line) => line['msg'] === 'Drift is corrected'));
+  });
+
+  it('keeps the last good revision while the newest has errors, and goes on when it is mended', async () => {
+    write('a.yaml', rules('10.0.0.1'));
+    await start('--interval', '1s');
+    await sidecar.until(inEffect());
+    write('a.yaml', 'kind: [broken');
+    const broken = await sidecar.until((status) => status.conditions.Ready.reason === 'ManifestsInvalid');
+    expect(broken.conditions.Stalled.status).toBe('True');
+    world.sim.seed([{ action: 'accept', destination: '10.9.9.9' }]);
+    await until(() => world.live().join() === '10.0.0.1');
+    write('a.yaml', rules('10.0.0.1', '10.0.0.5'));
+    await until(() => world.live().length === 2);
+    await sidecar.until(inEffect());
+  });
+
+  it('fault 28: a ConfigMap swap is seen once, with each file once', async () => {
+    const data = (name: string, text: string): void => {
+      mkdirSync(path.join(world.manifests, name));
+      writeFileSync(path.join(world.manifests, name, 'a.yaml'), text);
+    };
+    data('..2026_1', rules('10.0.0.1'));
+    symlinkSync('..2026_1', path.join(world.manifests, '..data'));
+    symlinkSync('..data/a.yaml', path.join(world.manifests, 'a.yaml'));
+    await start('--rescan', '60s');
+    await sidecar.until(inEffect());
+    const passes = (await sidecar.status()).passes.length;
+    data('..2026_2', rules('10.0.0.1', '10.0.0.2'));
+    symlinkSync('..2026_2', path.join(world.manifests, '..data_tmp'));
+    renameSync(path.join(world.manifests, '..data_tmp'), path.join(world.manifests, '..data'));
+    rmSync(path.join(world.manifests, '..2026_1'), { recursive: true });
+    await until(() => world.live().length === 2);
+    const status = await sidecar.until(inEffect());
+    expect(status.passes.length).toBe(passes + 1);
+    expect(world.sim.requests().filter((call) => call.method === 'POST').length).toBe(2);
+  });
+
+  it('fault 29: a directory that is deleted, empty, or renamed over prunes nothing, and is watched again', async () => {
+    write('a.yaml', rules('10.0.0.1', '10.0.0.2'));
+    await start();
+    await sidecar.until(inEffect());
+    rmSync(world.manifests, { recursive: true });
+    await sidecar.until((status) => status.conditions.Ready.reason === 'SourceFailed');
+    mkdirSync(world.manifests);
+    await sidecar.until(
+      (status) => status.conditions.Ready.reason === 'SourceFailed' && /no /i.test(status.conditions.Ready.message),
+    );
+    expect(world.live()).toEqual(['10.0.0.1', '10.0.0.2']);
+    write('a.yaml', rules('10.0.0.1', '10.0.0.2', '10.0.0.3'));
+    await until(() => world.live().length === 3);
+    const other = path.join(world.folder, 'other');
+    cpSync(world.manifests, other, { recursive: true });
+    writeFileSync(path.join(other, 'b.yaml'), rules('10.0.0.4'));
+    renameSync(world.manifests, `${world.manifests}.old`);
+    renameSync(other, world.manifests);
+    await until(() => world.live().length === 4);
+    write('c.yaml', rules('10.0.0.5'));
+    await until(() => world.live().length === 5);
+    expect(world.sim.requests().filter((call) => call.method === 'DELETE')).toEqual([]);
+  });
+
+  it('fault 35: a hang-up reads the settings again: suspended it observes and writes nothing', async () => {
+    write('a.yaml', rules('10.0.0.1'));
+    const config = path.join(world.folder, 'settings.yaml');
+    writeFileSync(config, 'suspend: true\n');
+    await start('--config', config);
+    await sidecar.until((status) => status.conditions.Ready.reason === 'Suspended');
+    expect(world.live()).toEqual([]);
+    writeFileSync(config, 'suspend: maybe\n');
+    sidecar.child.kill('SIGHUP');
+    await sidecar.until((status) => status.conditions.Stalled.reason === 'BadSettings');
+    expect(world.live()).toEqual([]);
+    writeFileSync(config, 'suspend: false\n');
+    sidecar.child.kill('SIGHUP');
+    await sidecar.until(inEffect());
+    expect(world.live()).toEqual(['10.0.0.1']);
+  });
+
+  it('threat 10: settings that cannot be used stall the loop, not the process, and are read again', async () => {
+    write('a.yaml', rules('10.0.0.1'));
+    const config = path.join(world.folder, 'settings.yaml');
+    writeFileSync(config, 'interval: 1d x\n');
+    sidecar = await startSidecar(world, [world.manifests, '--config', config]);
+    const stalled = await sidecar.until((status) => status.conditions.Stalled.status === 'True');
+    expect(stalled.conditions.Ready).toMatchObject({ status: 'False', reason: 'BadSettings' });
+    expect(stalled.conditions.Stalled.message).toContain('interval');
+    expect((await fetch(`${sidecar.url}/healthz`)).status).toBe(200);
+    expect((await fetch(`${sidecar.url}/readyz`)).status).toBe(503);
+    writeFileSync(config, 'interval: 1h\n');
+    sidecar.child.kill('SIGHUP');
+    await sidecar.until(inEffect());
+  });
+
+  it('a renewed token file ends the failure of an expired one at once', async () => {
+    write('a.yaml', rules('10.0.0.1'));
+    writeFileSync(world.tokenFile, 'wrong-token\n');
+    await start();
+    await sidecar.until((status) => status.conditions.Ready.reason === 'Unauthorized');
+    writeFileSync(world.tokenFile, `${apiToken}\n`);
+    await sidecar.until(inEffect());
+  });
+
+  it('with --once applies once and ends', async () => {
+    write('a.yaml', rules('10.0.0.1'));
+    await start('--once');
+    expect(await sidecar.ended()).toBe(0);
+    expect(world.live()).toEqual(['10.0.0.1']);
+  });
+});

@@ -1,0 +1,189 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { Status } from '../../../src/controller/status.ts';
+import type { Simulator } from '../../../src/simulator/server.ts';
+import { startSimulator } from '../../../src/simulator/server.ts';
+
+const root = path.resolve(import.meta.dirname, '../../..');
+export const binary = path.join(root, 'dist/reconcile.js');
+export const apiToken = 'canary-api-token';
+
+/** Builds dist/ when it is missing or older than the sources, so that a single test file runs by itself too. */
+export function ensureBuilt(): void {
+  const built = existsSync(binary) ? statSync(binary).mtimeMs : 0;
+  const sources = readdirSync(path.join(root, 'src'), { recursive: true, encoding: 'utf8' }).filter((name) =>
+    name.endsWith('.ts'),
+  );
+  if (sources.every((name) => statSync(path.join(root, 'src', name)).mtimeMs < built)) return;
+  execFileSync(process.execPath, [path.join(root, 'scripts/build.mjs')], { cwd: root, stdio: 'ignore' });
+}
+
+/** A temporary place with manifests, a token, and a simulated server. */
+export interface World {
+  readonly folder: string;
+  readonly manifests: string;
+  readonly tokenFile: string;
+  readonly state: string;
+  readonly sim: Simulator;
+  /** Destinations of the live rules, sorted. */
+  live(): readonly string[];
+  close(): Promise<void>;
+}
+
+export async function makeWorld(options: Partial<Parameters<typeof startSimulator>[0]> = {}): Promise<World> {
+  const folder = mkdtempSync(path.join(tmpdir(), 'world-'));
+  const manifests = path.join(folder, 'manifests');
+  mkdirSync(manifests);
+  const tokenFile = path.join(folder, 'token');
+  writeFileSync(tokenFile, `${apiToken}\n`);
+  const sim = await startSimulator({ token: apiToken, ...options });
+  return {
+    folder,
+    manifests,
+    tokenFile,
+    state: path.join(folder, 'state'),
+    sim,
+    live: () =>
+      sim
+        .rules()
+        .map((rule) => destinationOf(rule))
+        .sort(),
+    async close() {
+      await sim.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function destinationOf(rule: object): string {
+  const row = rule as { destination?: { text?: string } | string; network?: { text?: string } };
+  if (typeof row.destination === 'string') return row.destination;
+  return row.destination?.text ?? row.network?.text ?? JSON.stringify(rule);
+}
+
+/** A manifest with one accept rule for each destination. */
+export function rules(...destinations: readonly string[]): string {
+  return destinations
+    .map((destination) => {
+      const name = `r-${destination.replace(/[^0-9a-f]+/g, '-')}`;
+      return `apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: ${name}}\nspec: {action: accept, destination: "${destination}"}\n`;
+    })
+    .join('---\n');
+}
+
+/** A running `reconcile --watch`. */
+export interface Sidecar {
+  readonly child: ChildProcess;
+  readonly url: string;
+  /** All that it wrote, stdout and stderr. */
+  output(): string;
+  /** The JSON lines of its log. */
+  log(): readonly Record<string, unknown>[];
+  status(): Promise<Status>;
+  metrics(): Promise<string>;
+  /** Waits until the status holds; fails with the log when it ends or takes too long. */
+  until(condition: (status: Status) => boolean, ms?: number): Promise<Status>;
+  /** Waits until it has ended; gives its exit code, or the signal. */
+  ended(): Promise<number | string>;
+  stop(): Promise<number | string>;
+}
+
+export async function startSidecar(
+  world: World,
+  args: readonly string[],
+  env: Record<string, string> = {},
+): Promise<Sidecar> {
+  const port = await freePort();
+  const child = spawn(
+    process.execPath,
+    [
+      binary,
+      '--watch',
+      ...args,
+      '--base-url',
+      world.sim.url,
+      '--token-file',
+      world.tokenFile,
+      '--log-format',
+      'json',
+      '--verbose',
+      '--listen',
+      `127.0.0.1:${port}`,
+    ],
+    {
+      env: { PATH: process.env['PATH'] ?? '', HOME: world.folder, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      cwd: world.folder,
+    },
+  );
+  let output = '';
+  child.stdout.on('data', (chunk) => {
+    output += String(chunk);
+  });
+  child.stderr.on('data', (chunk) => {
+    output += String(chunk);
+  });
+  const end = new Promise<number | string>((resolve) =>
+    child.on('close', (code, signal) => resolve(code ?? signal ?? 'unknown')),
+  );
+  const url = `http://127.0.0.1:${port}`;
+  const sidecar: Sidecar = {
+    child,
+    url,
+    output: () => output,
+    log: () =>
+      output
+        .split('\n')
+        .filter((line) => line.startsWith('{'))
+        .map((line) => JSON.parse(line) as Record<string, unknown>),
+    status: async () => (await (await fetch(`${url}/status`)).json()) as Status,
+    metrics: async () => (await fetch(`${url}/metrics`)).text(),
+    async until(condition, ms = 20_000) {
+      const limit = performance.now() + ms;
+      let last: Status | null = null;
+      while (performance.now() < limit && child.exitCode === null) {
+        last = await sidecar.status().catch(() => null);
+        if (last !== null && condition(last)) return last;
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+      throw new Error(
+        `the sidecar did not get there\n${JSON.stringify(last?.conditions, null, 1)}\n${output.slice(-6000)}`,
+      );
+    },
+    ended: () => end,
+    stop: () => {
+      child.kill('SIGTERM');
+      return end;
+    },
+  };
+  return sidecar;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
+  const { port } = server.address() as AddressInfo;
+  await new Promise<void>((resolve) => server.close(() => resolve()));
+  return port;
+}
+
+/** Whether this revision, or any, is in effect and nothing is wrong. */
+export function inEffect(revision?: string): (status: Status) => boolean {
+  return ({ conditions, revisions }) =>
+    conditions.Ready.status === 'True' &&
+    (revision === undefined || revisions.applied === revision) &&
+    revisions.observed === revisions.applied;
+}
+
+/** Waits for a condition of the test's own. */
+export async function until(condition: () => boolean | Promise<boolean>, ms = 20_000): Promise<void> {
+  const limit = performance.now() + ms;
+  while (!(await condition())) {
+    if (performance.now() > limit) throw new Error('the condition did not come true');
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
