@@ -9,6 +9,7 @@ import type { Profile } from './model/profile.ts';
 import { ok, type Result } from './model/result.ts';
 import type { DesiredState, LiveState } from './model/state.ts';
 import type { KernelState, PassDependencies, PassEnd, PassResult } from './pass.ts';
+import type { PlanDigest } from './plan/digest.ts';
 import { makePlan } from './plan/make-plan.ts';
 import type { Plan } from './plan/plan.ts';
 import type { SourceContent } from './ports.ts';
@@ -19,6 +20,7 @@ export interface Found {
   readonly desired?: Desired;
   readonly live?: LiveState;
   readonly plan?: Plan;
+  readonly digest?: PlanDigest;
   readonly apply?: ApplyReport;
   readonly kernel?: KernelState | null;
   readonly failure?: ReadFailure;
@@ -121,6 +123,7 @@ export function ended(end: PassEnd, found: Found): PassResult {
     desired: desired ?? null,
     live: live ?? null,
     plan: plan ?? null,
+    ...(found.digest === undefined ? {} : { digest: found.digest }),
     apply: apply ?? null,
     ...(kernel ? { kernel } : {}),
     failure: failure ?? null,

@@ -5,6 +5,7 @@ import type { Desired, DesiredContext } from './desired/context.ts';
 import type { EnforcementReport } from './enforcement/report.ts';
 import type { Problem } from './model/problem.ts';
 import type { DesiredState, LiveState } from './model/state.ts';
+import type { PlanDigest } from './plan/digest.ts';
 import type { PlanOptions } from './plan/input.ts';
 import type { Plan } from './plan/plan.ts';
 import type { Clock, Enforcement, Journal, LiveApi, Logger, Source, SourceContent } from './ports.ts';
@@ -21,6 +22,8 @@ export interface PassDependencies {
   /** The state last applied, when known. */
   readonly base: DesiredState | null;
   readonly options: PlanOptions;
+  /** Digests of plans that were reviewed: guards refuse these no more. */
+  readonly approvals?: readonly string[];
   readonly limits: ApplyLimits;
   readonly memory: PassMemory;
   /** Works on a part only (the controller's rules and Configuration fail independently); absent: on everything in scope. */
@@ -67,7 +70,7 @@ export interface PassMemory {
 export const emptyMemory: PassMemory = { knownRules: null, serverWasDown: false, openGaps: new Set() };
 
 /** Decides whether a plan that no guard refused is applied: shows it, asks, compares a digest. */
-export type Approve = (plan: Plan, desired: Desired) => Promise<boolean>;
+export type Approve = (plan: Plan, desired: Desired, digest: PlanDigest) => Promise<boolean>;
 
 /**
  * Where a pass ended. `invalid`: the source or the manifests have errors; `unreadable`: no live state (see `failure`);
@@ -83,6 +86,8 @@ export interface PassResult {
   readonly desired: Desired | null;
   readonly live: LiveState | null;
   readonly plan: Plan | null;
+  /** Identity of the plan; absent without one. */
+  readonly digest?: PlanDigest;
   readonly apply: ApplyReport | null;
   /** What the kernel holds of it; absent when nobody looked, or not since the writes. */
   readonly kernel?: KernelState;

@@ -4,6 +4,7 @@ import { hasErrors } from './model/problem.ts';
 import type { Approve, PassDependencies, PassResult } from './pass.ts';
 import { awaitKernel, observeKernel, rulesToRepair } from './pass-enforcement.ts';
 import { applyContext, ended, narrowed, planFrom, readContext, readDesired } from './pass-stages.ts';
+import { digestPlan } from './plan/digest.ts';
 
 /**
  * One pass, from manifests to a report. `--plan`, an apply and the controller all call this; they differ in `approve` alone,
@@ -23,13 +24,14 @@ export async function reconcile(whole: PassDependencies, approve: Approve | null
 
   const kernel = await observeKernel(pass, state, live.value.live);
   const plan = planFrom(state, live.value.live, pass, { notEnforced: rulesToRepair(pass, kernel) });
-  const found = { source, desired: desired.value, live: live.value.live, plan, kernel };
-  if (plan.refusals.length > 0) return ended('refused', found);
+  const digest = digestPlan(plan, { desired: state, live: live.value.live, key: pass.options.fingerprintKey });
+  const found = { source, desired: desired.value, live: live.value.live, plan, digest, kernel };
+  if (plan.refusals.length > 0 && !whole.approvals?.includes(digest.plan)) return ended('refused', found);
   if (plan.steps.length === 0) {
     return ended('in-sync', { ...found, kernel: await awaitKernel(pass, state, kernel, false) });
   }
   if (approve === null) return ended('planned', found);
-  if (!(await approve(plan, desired.value))) return ended('declined', found);
+  if (!(await approve(plan, desired.value, digest))) return ended('declined', found);
 
   const apply = await applyPlan(plan, applyContext(pass, state, live.value));
   return ended('applied', { ...found, apply, kernel: await awaitKernel(pass, state, null, true) });

@@ -70,6 +70,7 @@ export async function wirePassOver(
     desired: desiredContextOf(invocation, root),
     base,
     options: planOptionsOf(settings, fingerprintKeyOf(token)),
+    approvals: settings.approve,
     limits: applyLimitsOf(settings),
     memory: emptyMemory,
     stop: terminal.stop,

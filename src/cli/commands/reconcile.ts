@@ -1,7 +1,7 @@
 import { systemClock } from '../../adapters/clock.ts';
 import type { Desired } from '../../desired/context.ts';
 import { compareProblems } from '../../model/problem.ts';
-import type { PassResult } from '../../pass.ts';
+import type { Approve, PassResult } from '../../pass.ts';
 import type { Plan } from '../../plan/plan.ts';
 import { reconcile } from '../../reconcile.ts';
 import type { RunReport } from '../../report/run-report.ts';
@@ -22,7 +22,8 @@ export async function run(invocation: Invocation): Promise<number> {
   const { path } = pathOperand(invocation, '');
   const wired = await wirePass(invocation, path, null);
   try {
-    const approve = (plan: Plan, desired: Desired): Promise<boolean> => agree({ invocation, screen, plan, desired });
+    const approve: Approve = (plan, desired, digest) =>
+      agree({ invocation, screen, plan, desired, digest: digest.plan });
     const result = await reconcile({ ...wired.pass, onOutcome: screen.onOutcome }, settings.plan ? null : approve);
     screen.finish(reportOf(result, invocation, wired.token));
     return exitCode(result, invocation);
@@ -36,15 +37,16 @@ interface Question {
   readonly screen: Screen;
   readonly plan: Plan;
   readonly desired: Desired;
+  readonly digest: string;
 }
 
 /** Shows the plan and asks when somebody is there to answer; without a terminal the guards alone decide. */
-async function agree({ invocation, screen, plan, desired }: Question): Promise<boolean> {
+async function agree({ invocation, screen, plan, desired, digest }: Question): Promise<boolean> {
   const { settings, terminal } = invocation;
   if (isInvalid(desired.problems, settings)) return false;
   const asks = terminal.stdinIsTerminal && !settings.yes;
   const problems = [...desired.problems, ...plan.problems].sort(compareProblems);
-  screen.showPlan({ ...emptyReport, plan, problems, userNames: desired.state?.userNames ?? new Map() }, asks);
+  screen.showPlan({ ...emptyReport, plan, digest, problems, userNames: desired.state?.userNames ?? new Map() }, asks);
   if (!asks) return true;
   const answer = await terminal.ask(`\nSend ${count(plan.steps.length, 'request')}? [y/N] `, terminal.stop);
   return /^y(es)?$/i.test(answer?.trim() ?? '');
@@ -59,6 +61,8 @@ function reportOf(result: PassResult, { settings }: Invocation, token: TokenSour
     ...emptyReport,
     revision: result.content?.revision ?? null,
     plan: result.plan,
+    digest: result.digest?.plan ?? null,
+    approved: result.end !== 'refused' && (result.plan?.refusals.length ?? 0) > 0,
     apply: result.apply,
     problems: [...strictly(result.problems, settings), ...failure],
     userNames: result.desired?.state?.userNames ?? new Map(),

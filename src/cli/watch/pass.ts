@@ -69,6 +69,7 @@ export function passRunner(wiring: PassWiring): PassRunner {
           desired,
           base: request.base,
           options,
+          approvals: settings.approve,
           limits: applyLimitsOf(settings),
           memory: { ...request.memory, openGaps },
           stop: request.stop,

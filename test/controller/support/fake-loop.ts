@@ -164,7 +164,8 @@ async function play(
         plan: { ...answer.plan, refusals: [{ code: 'max-deletes', summary: 'too many', hint: 'raise it' }] },
       };
     case 'apply': {
-      if (!(await request.approve(answer.plan, {} as Parameters<typeof request.approve>[1])))
+      const [, desired, digest] = [] as unknown as Parameters<typeof request.approve>;
+      if (!(await request.approve(answer.plan, desired, digest)))
         return { ...base, end: 'declined', plan: answer.plan };
       fake.applied.push(answer.plan);
       const end = answer.end ?? 'converged';

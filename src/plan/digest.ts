@@ -1,0 +1,96 @@
+import { createHash, createHmac } from 'node:crypto';
+import type { ConfigurationFields, OidcProvider, SamlProvider } from '../model/configuration.ts';
+import { compareText } from '../model/problem.ts';
+import { isModifiedInPlace, ruleKey } from '../model/rule.ts';
+import { type FingerprintKey, Secret } from '../model/secret.ts';
+import type { DesiredState, LiveState } from '../model/state.ts';
+import { type Plan, requestOf, type Step } from './plan.ts';
+
+/**
+ * Ties what was reviewed to what is applied. `plan` covers the three others. Holds no secret: secrets count by a
+ * fingerprint under a key that is derived from the API token, so that another token gives another digest.
+ */
+export interface PlanDigest {
+  readonly plan: string;
+  readonly live: string;
+  readonly manifests: string;
+  readonly steps: string;
+  /** Of the key alone: tells a renewed token from anything else that moved. Null without a key. */
+  readonly key: string | null;
+  /** A managed secret is not available here: the digest says nothing about it. */
+  readonly unknownSecrets: boolean;
+}
+
+/** The digest of a plan made from these states. Neither the order of lists nor timestamps matter. */
+export function digestPlan(
+  plan: Plan,
+  states: { readonly desired: DesiredState; readonly live: LiveState; readonly key: FingerprintKey | null },
+): PlanDigest {
+  const { desired, live, key } = states;
+  const manifests = hash([desired.digest, textOf(desired.configuration?.fields ?? {}, key)]);
+  const parts = {
+    live: hash([...live.rules.map(liveText).sort(compareText), textOf(live.configuration?.fields ?? {}, key)]),
+    manifests,
+    steps: hash([plan.profile, plan.ruleUpdates, ...plan.steps.map(stepText)]),
+  };
+  return {
+    plan: hash([parts.live, parts.manifests, parts.steps]),
+    ...parts,
+    key: key === null ? null : createHmac('sha256', key).update('reconcile plan key').digest('hex').slice(0, 32),
+    unknownSecrets: hasUnknownSecret(desired.configuration?.fields ?? {}),
+  };
+}
+
+/** Both times matter only where they differ: then the rule was modified in place. */
+function liveText(live: LiveState['rules'][number]): string {
+  return `${live.id} ${ruleKey(live.rule)} ${live.destinationText} ${isModifiedInPlace(live) ? 'modified' : ''}`;
+}
+
+function stepText(step: Step): string {
+  const { method, path } = requestOf(step);
+  return `${method} ${path} ${contentOf(step)} after ${step.after.join(' ')}`;
+}
+
+function contentOf(step: Step): string {
+  switch (step.type) {
+    case 'create':
+      return ruleKey(step.rule);
+    case 'delete':
+      return ruleKey(step.live.rule);
+    case 'update':
+      return `${ruleKey(step.live.rule)} ${ruleKey(step.rule)}`;
+    case 'configure':
+      return step.fields.join(' ');
+  }
+}
+
+/** Fields as text with their keys in order; a secret by its fingerprint. */
+function textOf(fields: Partial<ConfigurationFields>, key: FingerprintKey | null): string {
+  return JSON.stringify(plain(fields, key));
+}
+
+function plain(value: unknown, key: FingerprintKey | null): unknown {
+  if (value instanceof Secret) return secretText(value, key);
+  if (Array.isArray(value)) return value.map((member) => plain(member, key));
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(value).sort(([a], [b]) => compareText(a, b));
+  return Object.fromEntries(entries.map(([name, member]) => [name, plain(member, key)]));
+}
+
+function secretText(secret: Secret, key: FingerprintKey | null): string {
+  if (!secret.known) return '(unknown)';
+  return key === null ? '(known)' : (secret.fingerprint(key) ?? '(unknown)');
+}
+
+function hasUnknownSecret(fields: Partial<ConfigurationFields>): boolean {
+  const providers: readonly (OidcProvider | SamlProvider)[] = [
+    ...(fields.openid_connect_providers ?? []),
+    ...(fields.saml_identity_providers ?? []),
+  ];
+  return providers.some((provider) => Object.values(provider).some((value) => value instanceof Secret && !value.known));
+}
+
+/** 32 hex digits of SHA-256 over the lines. */
+function hash(lines: readonly string[]): string {
+  return createHash('sha256').update(lines.join('\n')).digest('hex').slice(0, 32);
+}
