@@ -1,5 +1,6 @@
 import type { Clock } from '../clock.ts';
 import type { StoredValues } from './change.ts';
+import { Heap } from './heap.ts';
 import { OverlapIndex } from './overlap.ts';
 import { makeRow, type RuleRow, showRow } from './rule.ts';
 
@@ -18,10 +19,10 @@ export interface RuleListener {
   readonly deleted: (row: RuleRow) => void;
 }
 
-/** The rules table: rows in no promised order (an updated row moves to the end), with the overlap constraints. */
+/** The rules table: rows in no promised order, with the overlap constraints. */
 export class RuleStore {
   private readonly options: RuleStoreOptions;
-  private readonly rowsById = new Map<string, RuleRow>();
+  private readonly heap = new Heap<RuleRow>();
   private readonly texts = new Map<string, string>();
   private readonly overlaps = new OverlapIndex();
   private readonly listeners: RuleListener[] = [];
@@ -36,15 +37,15 @@ export class RuleStore {
   }
 
   get size(): number {
-    return this.rowsById.size;
+    return this.heap.size;
   }
 
-  rows(): IterableIterator<RuleRow> {
-    return this.rowsById.values();
+  rows(): Iterable<RuleRow> {
+    return this.heap.rows();
   }
 
   get(id: string): RuleRow | undefined {
-    return this.rowsById.get(id);
+    return this.heap.get(id);
   }
 
   /** The row as JSON text, made once for each version of the row. */
@@ -60,7 +61,7 @@ export class RuleStore {
   listBody(): Buffer {
     if (this.list === undefined) {
       const texts: string[] = [];
-      for (const row of this.rowsById.values()) texts.push(this.textOf(row));
+      for (const row of this.heap.rows()) texts.push(this.textOf(row));
       this.list = Buffer.from(`{"data":[${texts.join(',')}]}`);
     }
     return this.list;
@@ -86,7 +87,7 @@ export class RuleStore {
       return undefined;
     }
     for (const listener of this.listeners) listener.changing?.();
-    this.rowsById.delete(before.id);
+    this.heap.delete(before.id);
     this.put(row);
     for (const listener of this.listeners) listener.updated(row, before);
     return row;
@@ -100,7 +101,7 @@ export class RuleStore {
 
   /** Puts a row as it is, without constraint and without telling anybody: for seeds and data files. */
   load(row: RuleRow): void {
-    const before = this.rowsById.get(row.id);
+    const before = this.heap.get(row.id);
     if (before !== undefined) this.drop(before);
     this.put(row);
   }
@@ -108,14 +109,14 @@ export class RuleStore {
   /** Takes a row away without telling anybody. */
   drop(row: RuleRow): void {
     this.overlaps.delete(row);
-    this.rowsById.delete(row.id);
+    this.heap.delete(row.id);
     this.texts.delete(row.id);
     this.list = undefined;
   }
 
   private put(row: RuleRow): void {
     this.overlaps.add(row);
-    this.rowsById.set(row.id, row);
+    this.heap.add(row);
     this.texts.delete(row.id);
     this.list = undefined;
   }
