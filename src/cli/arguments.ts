@@ -39,7 +39,7 @@ export function parseArguments(argv: readonly string[]): ParsedArguments {
     command.exitOverride().configureOutput({ writeOut: (text) => output.push(text), writeErr: () => {} });
   }
   try {
-    program.parse([...argv], { from: 'user' });
+    program.parse(withBareValues(argv), { from: 'user' });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
     if (error.exitCode !== 0) throw usage(error);
@@ -48,6 +48,22 @@ export function parseArguments(argv: readonly string[]): ParsedArguments {
   if (parsed === null) throw new Error('no command was chosen');
   return parsed;
 }
+
+/** A flag whose value may be left out gets its own value, unless a time follows: what follows otherwise is the PATH. */
+function withBareValues(argv: readonly string[]): string[] {
+  const end = argv.indexOf('--');
+  return argv.map((word, index) => {
+    if (end >= 0 && index > end) return word;
+    const bare = bareValues.get(word);
+    return bare === undefined || /^[0-9]+[a-z]+$/.test(argv[index + 1] ?? '') ? word : `${word}=${bare}`;
+  });
+}
+
+const bareValues: ReadonlyMap<string, string> = new Map(
+  Object.entries<OptionSpec>(options).flatMap(([name, spec]) =>
+    spec.kind === 'duration' && spec.bare !== undefined ? [[flagOf(name as OptionName), spec.bare] as const] : [],
+  ),
+);
 
 function describe(command: Command, spec: CommandSpec): Command {
   for (const operand of spec.operands.split(' ')) if (operand !== '') command.argument(operand);
@@ -60,7 +76,8 @@ function optionOf(name: OptionName): Option {
   const flag = flagOf(name);
   if (spec.kind === 'switch') return new Option(flag, spec.default ? `no ${spec.help}` : spec.help);
   const value = spec.kind === 'choice' ? spec.choices.join('|') : spec.value;
-  const option = new Option(`${flag} <${value}>`, helpOf(spec));
+  const shown = spec.kind === 'duration' && spec.bare !== undefined ? `[${value}]` : `<${value}>`;
+  const option = new Option(`${flag} ${shown}`, helpOf(spec));
   if (spec.kind === 'list' || spec.kind === 'paths') {
     option.argParser((text: string, before: unknown) => [...(Array.isArray(before) ? before : []), text]);
   }

@@ -1,5 +1,12 @@
 import type { Run } from './command.ts';
-import { applyOptions, connectionOptions, manifestOptions, type OptionName, planOptions } from './options.ts';
+import {
+  applyOptions,
+  connectionOptions,
+  enforcementOptions,
+  manifestOptions,
+  type OptionName,
+  planOptions,
+} from './options.ts';
 import { watchOptionNames } from './watch-options.ts';
 
 /** One command: its words, its options, and where its code is; loaded only when it runs. */
@@ -24,6 +31,7 @@ export const rootCommand: CommandSpec = {
     ...connectionOptions,
     ...manifestOptions,
     ...planOptions,
+    ...enforcementOptions,
     ...applyOptions,
     ...watchOptionNames,
   ],

@@ -31,6 +31,8 @@ export type OptionSpec =
       readonly kind: 'duration';
       readonly value: string;
       readonly help: string;
+      /** The value of the flag without one. */
+      readonly bare?: string;
       /** ms */
       readonly default?: number;
       readonly only?: Only;
@@ -100,6 +102,16 @@ export const options = {
   save: { kind: 'path', value: 'FILE', help: 'save the plan for `reconcile apply FILE`', only: 'flag' },
   approve: { kind: 'list', value: 'DIGEST', help: 'release the refused plan with this digest, and no other' },
 
+  enforcement: { kind: 'choice', choices: ['nft'], help: "compare the live rules with the kernel's packet filter" },
+  netns: { kind: 'path', value: 'PATH', help: 'look into this network namespace, not our own' },
+  waitEnforced: {
+    kind: 'duration',
+    value: 'TIMEOUT',
+    bare: '60s',
+    help: 'return when the kernel holds it (without a time: 60s)',
+  },
+  repair: { kind: 'switch', help: 'replace a rule that the kernel does not hold' },
+
   concurrency: { kind: 'count', value: 'N', min: 1, max: 64, default: 8, help: 'requests at once' },
   pace: { kind: 'count', value: 'N', min: 1, max: 100_000, help: 'writes a second at most (default: not paced)' },
   port: {
@@ -163,8 +175,19 @@ export const planOptions: readonly OptionName[] = [
   'approve',
 ];
 
+/** Options of every command that looks at the kernel's packet filter. */
+export const enforcementOptions: readonly OptionName[] = ['enforcement', 'netns'];
+
 /** Options of every command that writes. */
-export const applyOptions: readonly OptionName[] = ['yes', 'totalTimeout', 'concurrency', 'pace', 'journal'];
+export const applyOptions: readonly OptionName[] = [
+  'yes',
+  'totalTimeout',
+  'concurrency',
+  'pace',
+  'journal',
+  'waitEnforced',
+  'repair',
+];
 
 /** `baseUrl` → `--base-url`. A switch that is on by default is turned off by its flag: `color` → `--no-color`. */
 export function flagOf(name: OptionName): string {

@@ -1,5 +1,6 @@
 import { systemClock } from '../adapters/clock.ts';
 import type { Outcome } from '../apply/outcome.ts';
+import { enforcementText } from '../report/enforcement.ts';
 import { jsonText } from '../report/json.ts';
 import type { RunReport } from '../report/run-report.ts';
 import { applyText, planText } from '../report/text.ts';
@@ -68,7 +69,8 @@ function render(output: Output, report: RunReport, { color, planShown }: Renderi
     case 'text': {
       const plan = planShown ? '' : planText(report, { color });
       const applied = applyText(report, { color });
-      return plan === '' || applied === '' ? plan + applied : `${plan}\n${applied}`;
+      const sections = [plan, applied, enforcementText(report, { color })];
+      return sections.filter((section) => section !== '').join('\n');
     }
   }
 }

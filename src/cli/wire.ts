@@ -1,5 +1,6 @@
 import { type ApiClient, createApiClient } from '../adapters/api/client.ts';
 import { systemClock } from '../adapters/clock.ts';
+import { nftEnforcement } from '../adapters/enforcement/nft.ts';
 import { openJournal } from '../adapters/journal.ts';
 import { directorySource } from '../adapters/source/directory.ts';
 import { type ApplyLimits, defaultApplyLimits } from '../apply/context.ts';
@@ -74,6 +75,7 @@ export async function wirePassOver(
     limits: applyLimitsOf(settings),
     memory: emptyMemory,
     stop: terminal.stop,
+    ...enforcementOf(settings),
   };
   const close = async (): Promise<void> => {
     await Promise.all([api.close(), journal?.close()]);
@@ -83,6 +85,27 @@ export async function wirePassOver(
 
 function fingerprintKeyOf(token: TokenSource): FingerprintKey {
   return token.fingerprintKey();
+}
+
+/** A repair without a time to wait for it waits this long. */
+const repairWaitMs = 60_000;
+
+/** How these settings look at the kernel; throws a `Failure` for flags that go without `--enforcement`. */
+export function enforcementOf(settings: Settings): Pick<PassDependencies, 'enforcement'> {
+  const { enforcement, netns, waitEnforced, repair, profile, timeout } = settings;
+  if (enforcement === null) {
+    if (netns === null && waitEnforced === null && !repair) return {};
+    throw failure('usage', '--netns, --wait-enforced and --repair look at the kernel', 'add --enforcement nft');
+  }
+  if (profile !== 'firezone-0.7') {
+    throw failure(
+      'usage',
+      '--enforcement nft knows the table of profile firezone-0.7 only',
+      'leave it out, or --profile',
+    );
+  }
+  const waitMs = waitEnforced ?? (repair ? repairWaitMs : null);
+  return { enforcement: { kernel: nftEnforcement({ netns, timeoutMs: timeout }), repair, waitMs } };
 }
 
 /** Limits of an apply under these settings. */

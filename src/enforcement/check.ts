@@ -168,5 +168,5 @@ function unknownFinding({ what, name, detail }: Unknown): Draft {
 
 function titleOf({ name, key, place }: RuleRef): string {
   if (name === null) return `the rule ${key}`;
-  return place === null ? `${name} (${key})` : `${name} (${key}, ${place.file}:${place.line})`;
+  return place === null ? `the rule ${name} (${key})` : `the rule ${name} (${key}, ${place.file}:${place.line})`;
 }

@@ -53,7 +53,7 @@ function trafficText(traffic: readonly Traffic[]): string {
     const named = destinations.slice(0, shownDestinations).join(', ');
     return `${protocol === 'other' ? 'other protocols' : protocol} to ${named}${left > 0 ? ` and ${left} more` : ''}`;
   });
-  return groups.length > 3 ? `${texts.join(', ')} and more` : texts.join(', ');
+  return groups.length > 3 ? `${texts.join('; ')}; and more` : texts.join('; ');
 }
 
 function remedyOf(kind: FindingKind): string {

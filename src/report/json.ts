@@ -2,6 +2,7 @@ import type { ApplyReport } from '../apply/outcome.ts';
 import type { Problem } from '../model/problem.ts';
 import { type Change, type Exposure, type Plan, type Refusal, requestOf, type Step } from '../plan/plan.ts';
 import type { Effect, Traffic } from '../policy/traffic.ts';
+import { enforcementOf } from './enforcement.ts';
 import { portText } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
 
@@ -35,6 +36,7 @@ export function documentOf(report: RunReport): Readonly<Record<string, unknown>>
     effect: effectOf(plan),
     exposure: plan?.exposure.map(exposureOf) ?? [],
     ...(apply === null ? {} : applyOf(apply)),
+    ...(report.kernel === undefined ? {} : { enforcement: enforcementOf(report.kernel) }),
   };
 }
 

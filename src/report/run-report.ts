@@ -1,6 +1,7 @@
 import type { ApplyReport } from '../apply/outcome.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Plan } from '../plan/plan.ts';
+import type { Kernel } from './enforcement.ts';
 
 /** What a run that plans (and perhaps applies) came to: the one input of every format. */
 export interface RunReport {
@@ -21,6 +22,8 @@ export interface RunReport {
   readonly snapshot: { readonly takenAt: string; readonly ageMs: number } | null;
   /** What the plan was compared with: `--base`; null without. */
   readonly base: string | null;
+  /** What the kernel's packet filter holds; absent when nobody looked. */
+  readonly kernel?: Kernel;
 }
 
 /** How a format may be shown. */

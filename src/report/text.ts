@@ -148,6 +148,7 @@ export function whyText(change: Change): string {
   const origin = { 'this-revision': 'this commit', drift: 'drift', 'earlier-not-applied': 'earlier, not applied' };
   const reason: Partial<Record<Change['reason'], string>> = {
     'modified-in-place': 'modified in place on the server',
+    'not-enforced': 'the kernel does not hold it',
     duplicate: 'a second copy of the same rule',
     'prune-off': 'not in the manifests; kept, because pruning is off',
     'out-of-scope': 'outside the scope',

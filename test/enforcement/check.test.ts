@@ -39,7 +39,7 @@ describe('the recorded tables of a real server', () => {
       ['stale', 'drop 10.2.0.0/16 *'],
     ]);
     expect(report.findings[1]?.summary).toBe(
-      'databases (drop 10.7.0.0/16 *, rules.yaml:7) is not in the kernel; it was changed in place, which never reaches the kernel',
+      'the rule databases (drop 10.7.0.0/16 *, rules.yaml:7) is not in the kernel; it was changed in place, which never reaches the kernel',
     );
     expect(report.findings[3]?.rules[0]?.key).toBe('accept 10.2.0.0/16 *');
     const all = (destination: string): unknown[] =>

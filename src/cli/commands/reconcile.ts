@@ -66,6 +66,7 @@ function reportOf(result: PassResult, { settings }: Invocation, token: TokenSour
     apply: result.apply,
     problems: [...strictly(result.problems, settings), ...failure],
     userNames: result.desired?.state?.userNames ?? new Map(),
+    ...(result.kernel === undefined ? {} : { kernel: result.kernel }),
   };
 }
 
@@ -76,9 +77,15 @@ function exitCode(result: PassResult, { settings }: Invocation): number {
     invalid: end === 'invalid' || isInvalid(desired?.problems ?? [], settings),
     refused: end === 'refused',
     wrote: apply?.wrote ?? false,
-    missing: apply !== null && apply.end !== 'converged',
+    missing: (apply !== null && apply.end !== 'converged') || lacksEnforcement(result, settings),
     failed: end === 'unreadable' || end === 'declined',
     pending: end === 'planned',
     detailed: settings.detailedExitcode,
   });
+}
+
+/** Whether this run was asked to see it enforced, and did not. */
+function lacksEnforcement({ end, kernel }: PassResult, { waitEnforced, repair }: Invocation['settings']): boolean {
+  if (end !== 'applied' && end !== 'in-sync') return false;
+  return (waitEnforced !== null || repair) && kernel?.report.state !== 'enforced';
 }

@@ -1,0 +1,70 @@
+import { enforcementProblems } from '../enforcement/problems.ts';
+import type { EnforcementReport, Finding } from '../enforcement/report.ts';
+import { trafficOf } from './json.ts';
+import { painter } from './paint.ts';
+import { problemsText } from './problems.ts';
+import type { Display, RunReport } from './run-report.ts';
+import { count } from './summary.ts';
+
+/** What the kernel was seen to hold, and how long that was waited for (ms; null: not waited). */
+export interface Kernel {
+  readonly report: EnforcementReport;
+  readonly waitedMs: number | null;
+}
+
+/** The kernel's part of the text output: after an apply its findings, always one summary line; empty when nobody looked. */
+export function enforcementText(run: RunReport, { color }: Display): string {
+  if (run.kernel === undefined) return '';
+  const { report } = run.kernel;
+  const problems = run.apply === null ? '' : problemsText(enforcementProblems(report), color);
+  const line = painter(color)(report.state === 'enforced' ? 'good' : 'error', enforcementSummary(run.kernel));
+  return `${problems}${problems === '' ? '' : '\n'}${line}\n`;
+}
+
+/** `Enforced: the kernel holds all 12 live rules, 0.8 s after the last answer.` or what is wrong. */
+export function enforcementSummary({ report, waitedMs }: Kernel): string {
+  const { counts, liveRules } = report;
+  const waited = waitedMs === null ? '' : ` (waited ${(waitedMs / 1000).toFixed(1)} s)`;
+  switch (report.state) {
+    case 'enforced':
+      return `Enforced: the kernel holds ${count(liveRules, 'live rule')} and nothing else${waited}.`;
+    case 'unreadable':
+      return `Enforcement unknown: ${report.message ?? 'the kernel could not be asked'}.`;
+    case 'differs': {
+      const parts = [
+        counts.missing > 0 ? `${counts.missing} missing` : '',
+        counts.stale > 0 ? `${counts.stale} stale` : '',
+        counts.extra > 0 ? `${counts.extra} extra` : '',
+        counts.structure > 0 ? count(counts.structure, 'other difference') : '',
+      ];
+      return `Not enforced: of ${count(liveRules, 'live rule')} the kernel has ${parts.filter((part) => part !== '').join(', ')}${waited}.`;
+    }
+  }
+}
+
+/** The kernel's part of the JSON document. */
+export function enforcementOf({ report, waitedMs }: Kernel): Readonly<Record<string, unknown>> {
+  return {
+    state: report.state,
+    message: report.message,
+    ...report.counts,
+    waited_ms: waitedMs === null ? null : Math.round(waitedMs),
+    findings: report.findings.map(findingOf),
+  };
+}
+
+function findingOf({ kind, summary, rules, elements, effect }: Finding): unknown {
+  return {
+    kind,
+    summary,
+    rules: rules.map(({ id, key, name, place }) => ({
+      id,
+      rule: key,
+      name,
+      file: place?.file ?? null,
+      line: place?.line ?? null,
+    })),
+    elements,
+    effect: { opens: effect.opens.map(trafficOf), closes: effect.closes.map(trafficOf) },
+  };
+}

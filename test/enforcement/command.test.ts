@@ -1,0 +1,106 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Terminal } from '../../src/cli/command.ts';
+import { runCli } from '../../src/cli/run.ts';
+import { addNamespace, deleteNamespaces, kernelUnavailable, pathOf, runIn } from './support/namespace.ts';
+import { type KernelServer, startKernelServer, token } from './support/server.ts';
+
+interface Ran {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+const title = `the command with --enforcement${kernelUnavailable === null ? '' : ` (skipped: ${kernelUnavailable})`}`;
+
+async function run(cwd: string, ...argv: readonly string[]): Promise<Ran> {
+  let stdout = '';
+  let stderr = '';
+  const terminal: Terminal = {
+    cwd,
+    env: { RECONCILE_TOKEN: token },
+    stdinIsTerminal: false,
+    stdoutIsTerminal: false,
+    stderrIsTerminal: false,
+    stdout: (text) => {
+      stdout += text;
+    },
+    stderr: (text) => {
+      stderr += text;
+    },
+    ask: async () => null,
+    stop: new AbortController().signal,
+  };
+  const code = await runCli(argv, terminal);
+  return { code, stdout, stderr };
+}
+
+describe.skipIf(kernelUnavailable !== null)(title, () => {
+  let netns = '';
+  let folder = '';
+  let server: KernelServer;
+  let look: readonly string[];
+
+  beforeEach(async () => {
+    netns = addNamespace();
+    server = await startKernelServer(netns);
+    await server.settled();
+    folder = mkdtempSync(join(tmpdir(), 'reconcile-enforcement-'));
+    const rule = (name: string, destination: string): string =>
+      `apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: ${name}}\nspec: {action: drop, destination: ${destination}}\n`;
+    writeFileSync(join(folder, 'rules.yaml'), `${rule('first', '10.1.0.0/16')}---\n${rule('second', '10.2.0.0/16')}`);
+    look = ['--base-url', server.simulator.url, '--enforcement', 'nft', '--netns', pathOf(netns)];
+  });
+
+  afterEach(async () => {
+    await server.simulator.close();
+    deleteNamespaces(netns);
+    rmSync(folder, { recursive: true });
+  });
+
+  it('says after an apply that the kernel holds it, and takes the PATH after a bare --wait-enforced for a PATH', async () => {
+    const ran = await run(folder, ...look, '--wait-enforced', '.');
+    expect(ran.stdout).toContain('Enforced: the kernel holds 2 live rules and nothing else');
+    expect(ran.code).toBe(0);
+  });
+
+  it('shows in a plan what the kernel lacks with its place in the manifests, and repairs it on request', async () => {
+    await run(folder, ...look, '--wait-enforced', '10s', '.');
+    runIn(netns, 'nft', 'delete element inet firezone ip_drop { 10.2.0.0/16 }');
+    const planned = await run(folder, ...look, '--plan', '--output', 'json', '.');
+    expect(planned.code).toBe(0);
+    const document = JSON.parse(planned.stdout) as {
+      problems: readonly { code: string; file: string; line: number }[];
+      enforcement: { state: string; missing: number; findings: readonly { effect: { opens: unknown[] } }[] };
+    };
+    expect(document.problems).toMatchObject([{ code: 'kernel-missing', file: 'rules.yaml', line: 9 }]);
+    expect(document.enforcement).toMatchObject({ state: 'differs', missing: 1 });
+    expect(document.enforcement.findings[0]?.effect.opens.length).toBeGreaterThan(0);
+
+    const refused = await run(folder, ...look, '--repair', '--max-exposure', 'none', '.');
+    expect(refused.code).toBe(3);
+
+    const repaired = await run(folder, ...look, '--repair', '.');
+    expect(repaired.stdout).toContain('the kernel does not hold it');
+    expect(repaired.stdout).toContain('Enforced: the kernel holds 2 live rules and nothing else');
+    expect(repaired.code).toBe(0);
+  }, 60_000);
+
+  it('exits 5 when something was written and the kernel does not hold it in time', async () => {
+    await server.simulator.close();
+    server = await startKernelServer(netns, { rate: 1 });
+    const ran = await run(folder, ...look.toSpliced(1, 1, server.simulator.url), '--wait-enforced', '200ms', '.');
+    expect(ran.stdout).toContain('Not enforced: of 2 live rules the kernel has');
+    expect(ran.code).toBe(5);
+  });
+});
+
+describe('flags that look at the kernel', () => {
+  it('are refused without --enforcement', async () => {
+    const ran = await run('.', '--base-url', 'http://127.0.0.1:9', '--repair', '.');
+    expect(ran.stderr + ran.stdout).toContain('add --enforcement nft');
+    expect(ran.code).toBe(1);
+  });
+});
