@@ -1,6 +1,5 @@
-import { readFile } from 'node:fs/promises';
+import { open, readFile, rename } from 'node:fs/promises';
 import path from 'node:path';
-import writeFileAtomic from 'write-file-atomic';
 import { z } from 'zod';
 import type { RecordStore } from '../controller/record.ts';
 import { emptyRecord } from '../controller/record.ts';
@@ -33,11 +32,24 @@ export function recordFile(folder: string, logger: Logger): RecordStore {
     },
     async save(record) {
       try {
-        await writeFileAtomic(file, `${JSON.stringify({ format_version: 1, ...record })}\n`, { mode: 0o600 });
+        await replaceFile(file, `${JSON.stringify({ format_version: 1, ...record })}\n`);
       } catch (error) {
         const code = error instanceof Error && 'code' in error ? String(error.code) : 'failed';
         logger.warn('The state file cannot be written', { file, code });
       }
     },
   };
+}
+
+/** Readers see the old content or the new, never a part. One writer only: the folder is held by this process. */
+async function replaceFile(file: string, text: string): Promise<void> {
+  const temporary = `${file}.new`;
+  const handle = await open(temporary, 'w', 0o600);
+  try {
+    await handle.writeFile(text);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  await rename(temporary, file);
 }
