@@ -99,7 +99,9 @@ function methodsOf(connection: Connection): ApiClient {
     updateConfiguration: async (configuration, signal) => {
       const body = toBytes({ configuration });
       if (!body.ok) return neverSent('PATCH', '/v0/configuration', 'unknown-secret', body.error);
-      return call({ method: 'PATCH', path: '/v0/configuration', body: body.value, signal });
+      const answer = await call({ method: 'PATCH', path: '/v0/configuration', body: body.value.text, signal });
+      const refused = answer.kind === 'answer' && answer.status >= 300;
+      return refused ? { ...answer, body: body.value.scrub(answer.body) } : answer;
     },
     close: () => connection.dispatcher.close(),
   };
