@@ -23,7 +23,7 @@ export interface RecordedRequest {
   readonly raw_body?: string;
 }
 
-export interface RecordedResponse {
+interface RecordedResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: unknown;
