@@ -1,0 +1,26 @@
+import { directorySource } from '../../adapters/source/directory.ts';
+import { buildDesired, chosenManifests } from '../../desired/desired.ts';
+import { printState } from '../../desired/print.ts';
+import { problemsText } from '../../report/problems.ts';
+import type { Invocation } from '../command.ts';
+import { exitCodes } from '../exit-code.ts';
+import { desiredContextOf, isInvalid, strictly } from '../manifests.ts';
+import { wantsColor } from '../output.ts';
+import { pathOperand } from '../path-operand.ts';
+import { limitsOf } from '../plan-settings.ts';
+
+/** `reconcile build PATH`: the manifests resolved (sets, names, values, overlays) and canonical; problems on stderr. */
+export async function run(invocation: Invocation): Promise<number> {
+  const { settings, terminal } = invocation;
+  const { path } = pathOperand(invocation, 'build');
+  const reading = await directorySource(path, limitsOf(settings)).read(terminal.stop);
+  const files = reading.content?.files ?? [];
+  const context = { ...desiredContextOf(invocation, path), usersByEmail: null };
+  const desired = reading.content === null ? null : buildDesired(files, context);
+  const found = [...reading.problems, ...(desired?.problems ?? [])];
+  terminal.stderr(problemsText(strictly(found, settings), wantsColor(settings, terminal, terminal.stderrIsTerminal)));
+  if (isInvalid(found, settings) || desired === null || desired.state === null) return exitCodes.invalid;
+  const configuration = chosenManifests(files, context).find((one) => one.kind === 'Configuration') ?? null;
+  terminal.stdout(printState({ state: desired.state, configuration }));
+  return exitCodes.ok;
+}

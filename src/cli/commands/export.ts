@@ -1,0 +1,140 @@
+import { mkdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import writeFileAtomic from 'write-file-atomic';
+import { systemClock } from '../../adapters/clock.ts';
+import { defaultApplyLimits } from '../../apply/context.ts';
+import { type ReadContext, readLive, readUsers } from '../../apply/read.ts';
+import { type ExportedFile, exportRules } from '../../desired/export.ts';
+import { type ExportedConfiguration, exportConfiguration } from '../../desired/export-configuration.ts';
+import type { LiveUser } from '../../live/decode.ts';
+import type { LiveRule } from '../../model/rule.ts';
+import type { LiveState } from '../../model/state.ts';
+import { problemsText } from '../../report/problems.ts';
+import { count } from '../../report/summary.ts';
+import type { Invocation } from '../command.ts';
+import { exitCodes } from '../exit-code.ts';
+import { Failure, failure } from '../failure.ts';
+import { loggerOf } from '../logger.ts';
+import { wantsColor } from '../output.ts';
+import { profileOf, scopeOf } from '../plan-settings.ts';
+import { explainReadFailure } from '../read-failure.ts';
+import { wireApi } from '../wire.ts';
+
+/**
+ * `reconcile export [--out DIR]`: the live state as manifests; a plan of them is empty. Without `--out` the YAML goes to
+ * stdout. Files that say something else already are not overwritten without `--force`.
+ */
+export async function run(invocation: Invocation): Promise<number> {
+  const { settings, terminal } = invocation;
+  const profile = profileOf(settings);
+  const { live, users } = await readServer(invocation);
+  const wanted = selectRules(live.rules, users, settings.user);
+  const emails = new Map(users.map((user) => [user.id, user.email]));
+  const rules = exportRules(wanted, { emails, mayCollide: !profile.refusesCollisions });
+  const withConfiguration = live.configuration !== null && settings.user.length === 0;
+  const configuration = withConfiguration ? exportConfiguration(live.configuration.fields, profile) : nothing;
+  if (settings.out === null) toStdout(invocation, [...configuration.files, ...rules]);
+  else await toDirectory(invocation, settings.out, [...configuration.files, ...rules]);
+  const color = wantsColor(settings, terminal, terminal.stderrIsTerminal);
+  terminal.stderr(problemsText(configuration.problems, color) + secretsText(configuration));
+  return exitCodes.ok;
+}
+
+const nothing: ExportedConfiguration = { files: [], problems: [], secrets: [] };
+
+interface ServerState {
+  readonly live: LiveState;
+  readonly users: readonly LiveUser[];
+}
+
+async function readServer(invocation: Invocation): Promise<ServerState> {
+  const { settings, terminal } = invocation;
+  const { api, token } = wireApi(invocation);
+  const context: ReadContext = {
+    api,
+    clock: systemClock,
+    logger: await loggerOf(invocation),
+    attempts: defaultApplyLimits.attempts,
+    signal: terminal.stop,
+  };
+  try {
+    const scope = scopeOf(settings);
+    const read = await readLive(context, { ...scope, configuration: scope.configuration && !settings.rulesOnly }, null);
+    if (!read.ok) throw new Failure([explainReadFailure(read.error, token.read, systemClock.wallTime())]);
+    const { live } = read.value;
+    const namesUsers = profileOf(settings).listsUsers && live.rules.some(({ rule }) => rule.userId !== null);
+    const users = namesUsers ? await readUsers(context) : null;
+    // Without the list of users rules name them by UUID, which means the same.
+    return { live, users: users?.ok === true ? users.value : [] };
+  } finally {
+    await api.close();
+  }
+}
+
+/** The rules of the users asked for (an e-mail address, a UUID, or `nobody` for global rules); all without a wish. */
+function selectRules(
+  rules: readonly LiveRule[],
+  users: readonly LiveUser[],
+  wishes: readonly string[],
+): readonly LiveRule[] {
+  if (wishes.length === 0) return rules;
+  const ids = new Set(
+    wishes.map((wish) => {
+      if (wish === 'nobody') return null;
+      const id = users.find((user) => user.email === wish.toLowerCase())?.id ?? wish.toLowerCase();
+      if (users.some((user) => user.id === id) || rules.some(({ rule }) => rule.userId === id)) return id;
+      throw failure('unknown-user', `no rule is for ${wish}`, 'name a user by e-mail address or UUID, or `nobody`');
+    }),
+  );
+  return rules.filter(({ rule }) => ids.has(rule.userId));
+}
+
+function toStdout({ terminal }: Invocation, files: readonly ExportedFile[]): void {
+  const isManifest = ({ path }: ExportedFile): boolean => path.endsWith('.yaml');
+  terminal.stdout(
+    files
+      .filter(isManifest)
+      .map(({ text }) => text)
+      .join('---\n'),
+  );
+  const left = files.filter((file) => !isManifest(file)).map(({ path }) => path);
+  if (left.length > 0) terminal.stderr(`Not written without --out: ${left.join(', ')}\n`);
+}
+
+async function toDirectory(
+  { settings, terminal }: Invocation,
+  out: string,
+  files: readonly ExportedFile[],
+): Promise<void> {
+  const differing = files.filter(({ path, text }) => (contentAt(join(out, path)) ?? text) !== text);
+  if (differing.length > 0 && !settings.force) {
+    throw failure(
+      'would-overwrite',
+      `${differing.map(({ path }) => join(out, path)).join(', ')} would be overwritten`,
+      'export to an empty directory and compare, or give --force',
+    );
+  }
+  for (const { path, text } of files) {
+    mkdirSync(dirname(join(out, path)), { recursive: true });
+    // SAML metadata is treated as a secret everywhere else, so here too.
+    const mode = path.endsWith('.yaml') ? {} : { mode: 0o600 };
+    if (contentAt(join(out, path)) !== text) await writeFileAtomic(join(out, path), text, mode);
+    terminal.stdout(`${join(out, path)}\n`);
+  }
+  terminal.stderr(`${count(files.length, 'file')} written to ${out}.\n`);
+}
+
+function contentAt(path: string): string | null {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null;
+    throw failure('output', `${path} cannot be read`, 'check --out');
+  }
+}
+
+function secretsText({ secrets }: ExportedConfiguration): string {
+  if (secrets.length === 0) return '';
+  const names = secrets.map((name) => `  ${name}\n`).join('');
+  return `Client secrets are not exported. Until you change a provider nothing needs them; then set:\n${names}`;
+}

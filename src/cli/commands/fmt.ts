@@ -1,0 +1,62 @@
+import { readFileSync, statSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import writeFileAtomic from 'write-file-atomic';
+import { directorySource } from '../../adapters/source/directory.ts';
+import { formatFile } from '../../manifest/format.ts';
+import type { Problem } from '../../model/problem.ts';
+import { problemsText } from '../../report/problems.ts';
+import { count } from '../../report/summary.ts';
+import type { Invocation } from '../command.ts';
+import { exitCodes } from '../exit-code.ts';
+import { Failure, failure } from '../failure.ts';
+import { wantsColor } from '../output.ts';
+import { pathOperand } from '../path-operand.ts';
+import { limitsOf, profileOf } from '../plan-settings.ts';
+
+/** A manifest file as it is: `shown` as the person named it. */
+interface Manifest {
+  readonly shown: string;
+  readonly path: string;
+  readonly text: string;
+}
+
+/**
+ * `reconcile fmt PATH…`: canonical spelling and order, in place; `--check` only says which files would change, and exits 1
+ * when there are any. Files with errors are left alone (exit 4).
+ */
+export async function run(invocation: Invocation): Promise<number> {
+  const { settings, terminal } = invocation;
+  pathOperand(invocation, 'fmt');
+  const files = (await Promise.all(invocation.operands.map((written) => filesAt(invocation, written)))).flat();
+  const problems: Problem[] = [];
+  const changed: string[] = [];
+  for (const { shown, path, text } of files) {
+    const formatted = formatFile(shown, text, profileOf(settings));
+    problems.push(...formatted.problems);
+    if (formatted.text === null || formatted.text === text) continue;
+    changed.push(shown);
+    if (!settings.check) await writeFileAtomic(path, formatted.text);
+  }
+  const color = wantsColor(settings, terminal, terminal.stderrIsTerminal);
+  if (problems.length > 0) terminal.stderr(problemsText(problems, color));
+  terminal.stdout(changed.map((path) => `${path}\n`).join(''));
+  const verb = settings.check ? 'would change' : 'changed';
+  terminal.stderr(`${count(files.length, 'file')}, ${changed.length} ${verb}.\n`);
+  if (problems.length > 0) return exitCodes.invalid;
+  return settings.check && changed.length > 0 ? exitCodes.failed : exitCodes.ok;
+}
+
+/** The manifests at a path: one file, or all below a directory. */
+async function filesAt({ settings, terminal }: Invocation, written: string): Promise<readonly Manifest[]> {
+  const path = resolve(terminal.cwd, written);
+  const status = statSync(path, { throwIfNoEntry: false });
+  if (status === undefined) throw failure('no-path', `${written} does not exist`);
+  if (status.isFile()) return [{ shown: written, path, text: readFileSync(path, 'utf8') }];
+  const reading = await directorySource(path, limitsOf(settings)).read(terminal.stop);
+  if (reading.content === null) throw new Failure(reading.problems, exitCodes.invalid);
+  return reading.content.files.map((file) => ({
+    shown: join(written, file.path),
+    path: join(path, file.path),
+    text: new TextDecoder().decode(file.bytes),
+  }));
+}

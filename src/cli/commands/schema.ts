@@ -1,0 +1,19 @@
+import { jsonSchemaOf, jsonSchemaOfAll } from '../../manifest/json-schema.ts';
+import { kinds } from '../../manifest/manifest.ts';
+import { didYouMean } from '../../manifest/suggest.ts';
+import type { Invocation } from '../command.ts';
+import { exitCodes } from '../exit-code.ts';
+import { failure } from '../failure.ts';
+
+/** `reconcile schema [KIND]`: the JSON Schema of a kind of manifest; without KIND the one that chooses by `kind`. */
+export async function run({ operands, terminal }: Invocation): Promise<number> {
+  const [written] = operands;
+  const kind = kinds.find((one) => one.toLowerCase() === written?.toLowerCase());
+  if (written !== undefined && kind === undefined) {
+    const hint = didYouMean(written, kinds, `the kinds are ${kinds.join(', ')}`);
+    throw failure('usage', `there is no kind ${written}`, hint);
+  }
+  const schema = kind === undefined ? jsonSchemaOfAll() : jsonSchemaOf(kind);
+  terminal.stdout(`${JSON.stringify(schema, null, 2)}\n`);
+  return exitCodes.ok;
+}

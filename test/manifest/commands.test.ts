@@ -1,0 +1,179 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
+import { document } from '../desired/helpers.ts';
+import { type Workspace, workspace } from './cli.ts';
+
+const alice = 'a1520c4b-adc3-4574-932a-94461cf85c07';
+const metadata =
+  '<md:EntityDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata" entityID="https://idp.example/x"/>';
+
+let simulator: Simulator;
+let place: Workspace;
+
+beforeEach(async () => {
+  simulator = await startSimulator({
+    token: 'test-token',
+    users: [{ name: 'alice', id: alice, email: 'alice@example.com' }],
+  });
+  place = workspace({ RECONCILE_TOKEN: 'test-token', RECONCILE_BASE_URL: simulator.url });
+});
+
+afterEach(async () => {
+  place.remove();
+  await simulator.close();
+});
+
+function write(name: string, text: string): void {
+  writeFileSync(path.join(place.directory, name), text);
+}
+
+function read(name: string): string {
+  return readFileSync(path.join(place.directory, name), 'utf8');
+}
+
+/** Two rules and one provider of each kind, made by hand on the server. */
+async function fillServer(): Promise<void> {
+  simulator.seed([
+    { action: 'accept', destination: '10.0.0.1/8', port_type: 'tcp', port_range: '443', user_id: alice },
+    { action: 'drop', destination: '2001:db8::/32' },
+  ]);
+  const configuration = {
+    local_auth_enabled: false,
+    openid_connect_providers: [
+      {
+        id: 'google',
+        label: 'Google',
+        client_id: 'cid',
+        client_secret: 'CANARY-secret',
+        discovery_document_uri: 'https://idp.example/.well-known/openid-configuration',
+        auto_create_users: false,
+      },
+    ],
+    saml_identity_providers: [{ id: 'okta', label: 'Okta', metadata, auto_create_users: true }],
+  };
+  const answer = await fetch(`${simulator.url}/v0/configuration`, {
+    method: 'PATCH',
+    headers: { authorization: 'Bearer test-token', 'content-type': 'application/json', accept: 'application/json' },
+    body: JSON.stringify({ configuration }),
+  });
+  expect(answer.status).toBe(200);
+}
+
+describe('reconcile export', () => {
+  it('writes files whose plan is empty, without a secret, and the same ones again', async () => {
+    await fillServer();
+    const first = await place.run('export', '--out', 'manifests');
+    expect(first).toMatchObject({ code: 0 });
+    expect(first.stderr).toContain('RECONCILE_SECRET_OIDC_GOOGLE');
+    const files = readdirSync(path.join(place.directory, 'manifests'), { recursive: true, encoding: 'utf8' }).sort();
+    expect(files).toEqual([
+      'configuration.yaml',
+      'rules',
+      'rules/alice@example.com.yaml',
+      'rules/everyone.yaml',
+      'saml',
+      'saml/okta.xml',
+    ]);
+    const texts = () => files.filter((file) => /\.\w+$/.test(file)).map((file) => read(`manifests/${file}`));
+    const before = texts();
+    expect(before.join() + first.stdout + first.stderr).not.toContain('CANARY');
+    const plan = await place.run('--plan', 'manifests', '--detailed-exitcode');
+    expect(plan.code, plan.stdout + plan.stderr).toBe(0);
+    expect((await place.run('export', '--out', 'manifests')).code).toBe(0);
+    expect(texts()).toEqual(before);
+    expect((await place.run('fmt', '--check', 'manifests')).code).toBe(0);
+    expect(simulator.requests().every(({ method }) => method !== 'POST' && method !== 'DELETE')).toBe(true);
+  });
+
+  it('does not overwrite what a person wrote, unless told to', async () => {
+    await fillServer();
+    await place.run('export', '--out', 'manifests');
+    write('manifests/rules/everyone.yaml', '# mine\n');
+    const again = await place.run('export', '--out', 'manifests');
+    expect(again.code).toBe(1);
+    expect(again.stderr).toContain('would be overwritten');
+    expect(read('manifests/rules/everyone.yaml')).toBe('# mine\n');
+    expect((await place.run('export', '--out', 'manifests', '--force')).code).toBe(0);
+    expect(read('manifests/rules/everyone.yaml')).toContain('2001:db8::/32');
+  });
+
+  it('can be only the rules, or only those of one user, on stdout', async () => {
+    await fillServer();
+    const rules = await place.run('export', '--rules-only');
+    expect(rules.stdout).toContain('user: alice@example.com');
+    expect(rules.stdout).not.toContain('Configuration');
+    const own = await place.run('export', '--user', 'Alice@Example.com');
+    expect(own.stdout).toContain('10.0.0.0/8');
+    expect(own.stdout).not.toContain('2001:db8');
+    expect((await place.run('export', '--user', 'nobody')).stdout).not.toContain('10.0.0.0/8');
+    expect(await place.run('export', '--user', 'bob')).toMatchObject({ code: 1, stdout: '' });
+  });
+
+  it('says what is wrong with the token', async () => {
+    const other = workspace({ RECONCILE_TOKEN: 'wrong', RECONCILE_BASE_URL: simulator.url });
+    const run = await other.run('export');
+    other.remove();
+    expect(run.code).toBe(1);
+    expect(run.stdout).toBe('');
+    expect(run.stderr).toContain('401');
+  });
+});
+
+describe('reconcile build', () => {
+  it('prints resolved manifests on stdout, and problems on stderr', async () => {
+    write(
+      'a.yaml',
+      document(
+        'RuleSet',
+        's',
+        '{rules: [{name: r, action: drop, destinations: [10.0.0.1, 10.0.0.0/8], user: alice@example.com}]}',
+      ),
+    );
+    const run = await place.run('build', '.');
+    expect(run.code).toBe(0);
+    expect(run.stdout).toBe(`# a.yaml:4
+apiVersion: firezone/v0
+kind: Rule
+metadata: {name: s/r/10.0.0.0-8}
+spec:
+  action: drop
+  destination: 10.0.0.0/8
+  user: alice@example.com
+`);
+    expect(run.stderr).toContain('nested-destination');
+    expect(run.stderr).toContain('unresolved-email');
+    expect(simulator.requests()).toEqual([]);
+    write('a.yaml', document('Rule', 's', '{}'));
+    expect(await place.run('build', '.')).toMatchObject({ code: 4, stdout: '' });
+  });
+});
+
+describe('reconcile fmt', () => {
+  it('formats in place; --check only says so', async () => {
+    const ugly = document('Rule', 'web', '{destination: 10.0.0.1/32, action: drop} # why');
+    write('a.yaml', ugly);
+    write('good.yaml', document('Rule', 'other', '{action: drop, destination: 10.0.0.2}'));
+    expect(await place.run('fmt', '--check', '.')).toMatchObject({ code: 1, stdout: 'a.yaml\n' });
+    expect(read('a.yaml')).toBe(ugly);
+    expect(await place.run('fmt', 'a.yaml', 'good.yaml')).toMatchObject({ code: 0, stdout: 'a.yaml\n' });
+    expect(read('a.yaml')).toContain('{action: drop, destination: 10.0.0.1} # why');
+    expect(await place.run('fmt', '--check', '.')).toMatchObject({ code: 0, stdout: '' });
+    write('a.yaml', 'kind: [');
+    expect(await place.run('fmt', '.')).toMatchObject({ code: 4 });
+    expect(read('a.yaml')).toBe('kind: [');
+    expect(await place.run('fmt')).toMatchObject({ code: 1 });
+  });
+});
+
+describe('reconcile schema', () => {
+  it('prints the schema of a kind', async () => {
+    const run = await place.run('schema', 'ruleset');
+    expect(JSON.parse(run.stdout)).toEqual(
+      JSON.parse(readFileSync(new URL('../../schemas/RuleSet.json', import.meta.url), 'utf8')),
+    );
+    expect((await place.run('schema')).stdout).toContain('PolicyTest.json');
+    expect((await place.run('schema', 'Ruel')).stderr).toContain('`Rule`');
+  });
+});
