@@ -74,7 +74,11 @@ function describe(command: Command, spec: CommandSpec): Command {
 function optionOf(name: OptionName): Option {
   const spec: OptionSpec = options[name];
   const flag = flagOf(name);
-  if (spec.kind === 'switch') return new Option(flag, spec.default ? `no ${spec.help}` : spec.help);
+  if (spec.kind === 'switch') {
+    const option = new Option(flag, spec.default ? `no ${spec.help}` : spec.help);
+    if (spec.flag !== undefined) option.attributeName = () => name;
+    return option;
+  }
   const value = spec.kind === 'choice' ? spec.choices.join('|') : spec.value;
   const shown = spec.kind === 'duration' && spec.bare !== undefined ? `[${value}]` : `<${value}>`;
   const option = new Option(`${flag} ${shown}`, helpOf(spec));

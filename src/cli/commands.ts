@@ -76,6 +76,20 @@ export const commands: readonly CommandSpec[] = [
     load: () => import('./commands/schema.ts'),
   },
   {
+    name: 'test',
+    summary: 'run the policy tests below PATH; needs no server and no token',
+    operands: '[PATH]',
+    options: manifestOptions,
+    load: () => import('./commands/test.ts'),
+  },
+  {
+    name: 'explain',
+    summary: 'say which rule decides a packet, or what a rule decides',
+    operands: '[PATH]',
+    options: ['destination', 'protocol', 'port', 'user', 'rule', 'liveRules', ...connectionOptions, ...manifestOptions],
+    load: () => import('./commands/explain.ts'),
+  },
+  {
     name: 'simulate',
     summary: 'serve the simulated API on loopback, for trying and for tests',
     operands: '',

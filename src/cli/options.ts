@@ -2,7 +2,14 @@ import { watchOptions } from './watch-options.ts';
 
 /** What one flag is: its value, its default, its words in `--help`. */
 export type OptionSpec =
-  | { readonly kind: 'switch'; readonly help: string; readonly default?: true; readonly only?: Only }
+  | {
+      readonly kind: 'switch';
+      readonly help: string;
+      readonly default?: true;
+      readonly only?: Only;
+      /** The flag, where another command's option has the one that its name would give. */
+      readonly flag?: string;
+    }
   | {
       readonly kind: 'text' | 'path';
       readonly value: string;
@@ -147,6 +154,11 @@ export const options = {
   admin: { kind: 'switch', help: 'serve the admin pages: verdicts, filter, faults', only: 'flag' },
   nftNetns: { kind: 'path', value: 'PATH', help: 'keep a real packet filter in this network namespace', only: 'flag' },
 
+  destination: { kind: 'text', value: 'ADDRESS', help: 'the address that is asked about', only: 'flag' },
+  protocol: { kind: 'text', value: 'NAME', help: 'tcp, udp, icmp or any other', only: 'flag' },
+  rule: { kind: 'text', value: 'NAME', help: 'a rule, by its name (with --live: or its id)', only: 'flag' },
+  liveRules: { kind: 'switch', flag: '--live', help: 'ask about the rules on the server', only: 'flag' },
+
   journal: { kind: 'path', value: 'FILE', help: 'append each step before and after it is sent' },
 
   ...watchOptions,
@@ -196,6 +208,7 @@ export const applyOptions: readonly OptionName[] = [
 /** `baseUrl` → `--base-url`. A switch that is on by default is turned off by its flag: `color` → `--no-color`. */
 export function flagOf(name: OptionName): string {
   const spec: OptionSpec = options[name];
+  if (spec.kind === 'switch' && spec.flag !== undefined) return spec.flag;
   const kebab = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   return spec.kind === 'switch' && spec.default ? `--no-${kebab}` : `--${kebab}`;
 }

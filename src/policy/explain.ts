@@ -1,8 +1,10 @@
+import type { PortRange } from '../model/port-range.ts';
 import type { Action } from '../model/rule.ts';
 import { compareRules } from '../model/rule.ts';
 import { compareStates, noKey } from './compare.ts';
 import { type Decision, decide } from './decide.ts';
-import type { Ruled, RuleIndex } from './rule-index.ts';
+import { lastPort } from './port-set.ts';
+import { itemsCovering, laneOf, laneRules, type Ruled, type RuleIndex } from './rule-index.ts';
 import type { TrafficSet } from './traffic-set.ts';
 import { noRank, type Packet, type Rank, rankOf } from './verdict.ts';
 
@@ -25,6 +27,48 @@ export interface Explanation<T extends Ruled> extends Decision<T> {
 export function explainPacket<T extends Ruled>(index: RuleIndex<T>, packet: Packet): Explanation<T> {
   const decision = decide(index, packet);
   return { ...decision, removals: removalsOf(decision), additions: additionsOf(decision, packet) };
+}
+
+/** Ports with one verdict. */
+export interface PortVerdict extends PortRange {
+  readonly verdict: Action;
+}
+
+/** A packet without its port. */
+export type Portless = Omit<Packet, 'port'>;
+
+/** The verdict by port, in maximal ranges that cover 0 to 65535; for `other` the one port 0. */
+export function portVerdicts<T extends Ruled>(index: RuleIndex<T>, packet: Portless): readonly PortVerdict[] {
+  const end = lastPort(packet.protocol) + 1;
+  const out: { low: number; high: number; verdict: Action }[] = [];
+  const edges = portEdges(index, packet).filter((edge) => edge < end);
+  for (const [i, low] of edges.entries()) {
+    const { verdict } = decide(index, { ...packet, port: low });
+    const high = (edges[i + 1] ?? end) - 1;
+    const previous = out.at(-1);
+    if (previous?.verdict === verdict) previous.high = high;
+    else out.push({ low, high, verdict });
+  }
+  return out;
+}
+
+/** A port for a question that names none: the lowest from 1 on that no rule for this address and source names, else 1. */
+export function unnamedPort<T extends Ruled>(index: RuleIndex<T>, packet: Portless): number {
+  const ports = portEdges(index, packet).map((edge) => Math.max(edge, 1));
+  const isNamed = (port: number): boolean => {
+    const { rule, overridden } = decide(index, { ...packet, port });
+    return [rule, ...overridden].some((item) => item !== null && item.rule.ports !== null);
+  };
+  return ports.find((port) => port <= lastPort(packet.protocol) && !isNamed(port)) ?? 1;
+}
+
+/** 0 and every port where the set of matching rules may change, ascending. */
+function portEdges<T extends Ruled>(index: RuleIndex<T>, { user, address, protocol }: Portless): readonly number[] {
+  const scopes = user === null ? [null] : [user, null];
+  const lane = laneOf(address.family, protocol);
+  const covering = scopes.flatMap((scope) => itemsCovering(laneRules(index, scope, lane), address.first));
+  const edges = covering.flatMap(({ rule: { ports } }) => (ports === null ? [] : [ports.low, ports.high + 1]));
+  return [...new Set([0, ...edges])].sort((a, b) => a - b);
 }
 
 /** Exactly the traffic that a rule decides, and what it would decide were it the only one. */

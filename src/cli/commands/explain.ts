@@ -1,0 +1,77 @@
+import { parseNetwork, width } from '../../model/address.ts';
+import { explainPacket, explainRule, portVerdicts, unnamedPort } from '../../policy/explain.ts';
+import { indexRules, type RuleIndex } from '../../policy/rule-index.ts';
+import {
+  type NamedRule,
+  type PacketReport,
+  packetReportMembers,
+  packetReportText,
+  ruleReportMembers,
+  ruleReportText,
+} from '../../report/explain.ts';
+import { otherDocument } from '../../report/json.ts';
+import type { Invocation } from '../command.ts';
+import { exitCodes } from '../exit-code.ts';
+import { type PacketQuestion, type Question, questionOf } from '../explain-question.ts';
+import { ruleNamed, type Subject, subjectOf, userNamed } from '../explain-subject.ts';
+import { failure } from '../failure.ts';
+import { emit, outputsOf, wantsColor } from '../output.ts';
+
+/**
+ * `reconcile explain PATH --destination A --protocol P`: the verdict on a packet and why; `--rule NAME`: what a rule decides.
+ * Of the manifests' rules, or with `--live` of the server's (PATH then only lends names). Exit 4 for invalid manifests.
+ */
+export async function run(invocation: Invocation): Promise<number> {
+  const { settings, terminal } = invocation;
+  const outputs = outputsOf(settings.output, terminal.cwd);
+  const question = questionOf(invocation);
+  const subject = await subjectOf(invocation);
+  if (subject === null) return exitCodes.invalid;
+  const answer = answerTo(question, subject);
+  for (const output of outputs) {
+    const color = output.file === null && wantsColor(settings, terminal, terminal.stdoutIsTerminal);
+    emit(
+      output,
+      output.format === 'text' ? answer.text(color) : otherDocument(answer.members(), subject.problems),
+      terminal,
+    );
+  }
+  return exitCodes.ok;
+}
+
+interface Answer {
+  readonly text: (color: boolean) => string;
+  readonly members: () => Readonly<Record<string, unknown>>;
+}
+
+function answerTo(question: Question, subject: Subject): Answer {
+  const index = indexRules(subject.rules);
+  if (question.kind === 'rule') {
+    const rule = ruleNamed(question.name, subject.rules);
+    const traffic = explainRule(index, rule);
+    return {
+      text: () => ruleReportText(rule, traffic, subject.userNames),
+      members: () => ruleReportMembers(rule, traffic),
+    };
+  }
+  const report = packetReport(question, index, subject);
+  return {
+    text: (color) => packetReportText(report, subject.userNames, color),
+    members: () => packetReportMembers(report),
+  };
+}
+
+function packetReport(question: PacketQuestion, index: RuleIndex<NamedRule>, subject: Subject): PacketReport {
+  const parsed = parseNetwork(question.destination);
+  if (!parsed.ok || parsed.value.network.prefix !== width(parsed.value.network.family)) {
+    const hint = parsed.ok
+      ? 'a packet goes to one address; a PolicyTest checks a whole network'
+      : 'such as 10.1.2.3 or 2001:db8::1';
+    throw failure('usage', `--destination ${question.destination} is not an IP address`, hint);
+  }
+  const user = question.user === null ? null : userNamed(question.user, subject);
+  const source = { user, address: parsed.value.network, protocol: question.protocol };
+  const asked = question.port !== null || question.protocol === 'other';
+  const packet = { ...source, port: question.port ?? (asked ? 0 : unnamedPort(index, source)) };
+  return { packet, ports: asked ? null : portVerdicts(index, source), explanation: explainPacket(index, packet) };
+}

@@ -1,0 +1,98 @@
+import { systemClock } from '../adapters/clock.ts';
+import { defaultApplyLimits } from '../apply/context.ts';
+import { readLive, readUsers } from '../apply/read.ts';
+import { didYouMean } from '../manifest/suggest.ts';
+import type { Problem } from '../model/problem.ts';
+import { ruleKey } from '../model/rule.ts';
+import { wholeScope } from '../model/state.ts';
+import type { NamedRule } from '../report/explain.ts';
+import { problemsText } from '../report/problems.ts';
+import type { Invocation } from './command.ts';
+import { buildOffline } from './commands/validate.ts';
+import { Failure, failure } from './failure.ts';
+import { loggerOf } from './logger.ts';
+import { isInvalid, strictly } from './manifests.ts';
+import { wantsColor } from './output.ts';
+import { pathOperand } from './path-operand.ts';
+import { explainReadFailure } from './read-failure.ts';
+import { wireApi } from './wire.ts';
+
+/** The rules that are asked about, and what users are called. */
+export interface Subject {
+  readonly rules: readonly NamedRule[];
+  readonly userNames: ReadonlyMap<string, string>;
+  readonly problems: readonly Problem[];
+}
+
+/** The rules and names of the manifests, or of the server. Null when the manifests are invalid; their problems are on stderr then. */
+export async function subjectOf(invocation: Invocation): Promise<Subject | null> {
+  const { settings, terminal } = invocation;
+  if (settings.liveRules && invocation.operands.length === 0) return await liveSubject(invocation, null);
+  const { path } = pathOperand(invocation, 'explain');
+  const built = await buildOffline(invocation, path);
+  const problems = strictly(built.problems, settings);
+  if (built.state === null || isInvalid(built.problems, settings)) {
+    terminal.stderr(problemsText(problems, wantsColor(settings, terminal, terminal.stderrIsTerminal)));
+    return null;
+  }
+  const { rules, userNames } = built.state;
+  const named = rules.map(({ rule, name, place }) => ({ rule, name, id: null, place }));
+  const subject: Subject = { rules: named, userNames, problems };
+  return settings.liveRules ? await liveSubject(invocation, subject) : subject;
+}
+
+/** The server's rules, with the names that manifests have for equal ones. */
+async function liveSubject(invocation: Invocation, manifests: Subject | null): Promise<Subject> {
+  const { api, token } = wireApi(invocation);
+  try {
+    const { attempts } = defaultApplyLimits;
+    const context = {
+      api,
+      clock: systemClock,
+      logger: await loggerOf(invocation),
+      attempts,
+      signal: invocation.terminal.stop,
+    };
+    const live = await readLive(context, { ...wholeScope, configuration: false }, null);
+    if (!live.ok) throw new Failure([explainReadFailure(live.error, token.read, systemClock.wallTime())]);
+    const users = invocation.settings.user.some((user) => user.includes('@')) ? await readUsers(context) : null;
+    if (users?.ok === false) throw new Failure([explainReadFailure(users.error, token.read, systemClock.wallTime())]);
+    const emails = (users?.value ?? []).map(({ id, email }): [string, string] => [id, email]);
+    const known = new Map(manifests?.rules.map((item) => [ruleKey(item.rule), item]));
+    const rules = live.value.live.rules.map(({ id, rule }): NamedRule => {
+      const named = known.get(ruleKey(rule));
+      return { rule, id, name: named?.name ?? null, place: named?.place ?? null };
+    });
+    const userNames = new Map([...emails, ...(manifests?.userNames ?? [])]);
+    return { rules, userNames, problems: manifests?.problems ?? [] };
+  } finally {
+    await api.close();
+  }
+}
+
+/** The id of the user that a name, an e-mail address or a UUID stands for; throws a `Failure` for an unknown one. */
+export function userNamed(text: string, { userNames }: Subject): string {
+  if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) return text.toLowerCase();
+  const wanted = text.includes('@') ? text.toLowerCase() : text;
+  const found = [...userNames].find(([, name]) => name === wanted);
+  if (found !== undefined) return found[0];
+  const hint = didYouMean(
+    wanted,
+    userNames.values(),
+    'write a name from a `kind: Users`, or the UUID; an e-mail address needs --live',
+  );
+  throw failure('unknown-user', `there is no user ${text}`, hint);
+}
+
+/** The rule of that name or id; throws a `Failure` when there is none. */
+export function ruleNamed(text: string, rules: readonly NamedRule[]): NamedRule {
+  const found = rules.find(({ name, id }) => name === text || id === text);
+  if (found !== undefined) return found;
+  const below = rules.filter(({ name }) => name?.startsWith(`${text}/`) === true).map(({ name }) => name ?? '');
+  const names = rules.flatMap(({ name, id }) => name ?? id ?? []);
+  const hint =
+    below.length > 0
+      ? `it makes the rules ${below.slice(0, 5).join(', ')}${below.length > 5 ? ` and ${below.length - 5} more` : ''}: name one of them`
+      : didYouMean(text, names, '`reconcile build` lists the rules by name');
+  throw failure('unknown-rule', `there is no rule ${text}`, hint);
+}

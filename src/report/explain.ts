@@ -1,0 +1,122 @@
+import type { Place } from '../model/problem.ts';
+import { type Rule, toWire } from '../model/rule.ts';
+import type { Explanation, PortVerdict, RuleKind, RuleTraffic } from '../policy/explain.ts';
+import { joinUsers, renderTraffic } from '../policy/render.ts';
+import type { TrafficSet } from '../policy/traffic-set.ts';
+import type { Packet } from '../policy/verdict.ts';
+import { packetText } from '../policy/words.ts';
+import { trafficOf } from './json.ts';
+import { painter } from './paint.ts';
+import { printable } from './printable.ts';
+import { placeText } from './problems.ts';
+import { portText, ruleText, some, trafficTexts, type UserNames } from './rule-text.ts';
+
+/** A rule with all that it goes by: from a manifest a name and a place, from the server an id. */
+export interface NamedRule {
+  readonly rule: Rule;
+  readonly name: string | null;
+  readonly id: string | null;
+  readonly place: Place | null;
+}
+
+/** What is said of one packet. */
+export interface PacketReport {
+  readonly packet: Packet;
+  /** No port was asked about: the packet's is one that no rule names, and these are the verdicts of all. */
+  readonly ports: readonly PortVerdict[] | null;
+  readonly explanation: Explanation<NamedRule>;
+}
+
+/** The verdict on a packet, why, and what would change it. */
+export function packetReportText(
+  { packet, ports, explanation }: PacketReport,
+  names: UserNames,
+  color: boolean,
+): string {
+  const paint = painter(color);
+  const { verdict, rule, overridden, removals, additions } = explanation;
+  const other = verdict === 'accept' ? 'dropped' : 'accepted';
+  const tone = verdict === 'accept' ? 'create' : 'delete';
+  const lines = [`${printable(packetText(packet, names))}: ${paint(tone, verdict)}`];
+  lines.push(`  decided by  ${rule === null ? 'no rule: what none matches is accepted' : namedText(rule, names)}`);
+  for (const item of overridden) lines.push(`  overrides   ${namedText(item, names)}`);
+  if (ports !== null && ports.length > 1) {
+    const unlike = ports.filter((range) => range.verdict !== verdict).map(portText);
+    lines.push(`  by port     ${other} on ${some(unlike, 12, ', ')}; asked without --port: a port that no rule names`);
+  }
+  if (removals !== null) {
+    const without = removals.map((item) => labelOf(item)).join(', ');
+    lines.push(`  would be ${other} without ${without}`);
+  }
+  if (additions.length > 0) {
+    const [least, ...stronger] = additions.map(kindText);
+    const above = stronger.length === 0 ? '' : ` (${stronger.join('; ')} would do it too)`;
+    lines.push(`  would be ${other} with ${least}${above}`);
+  }
+  if (removals === null && additions.length === 0) lines.push(`  no rule can change that`);
+  return `${lines.join('\n')}\n`;
+}
+
+/** The packet's report as members of a JSON document. */
+export function packetReportMembers({ packet, ports, explanation }: PacketReport): Readonly<Record<string, unknown>> {
+  const { verdict, rule, overridden, removals, additions } = explanation;
+  const { user, address, protocol } = packet;
+  return {
+    packet: { user, destination: address.text, protocol, port: protocol === 'other' ? null : packet.port },
+    verdict,
+    rule: rule === null ? null : namedMembers(rule),
+    overridden: overridden.map(namedMembers),
+    removals: removals?.map(namedMembers) ?? null,
+    additions: additions.map(({ action, scope, withPorts }) => ({ action, scope, with_ports: withPorts })),
+    ...(ports === null ? {} : { by_port: ports.map((range) => ({ ports: portText(range), verdict: range.verdict })) }),
+  };
+}
+
+/** What a rule decides, and what it would decide alone. */
+export function ruleReportText(rule: NamedRule, traffic: RuleTraffic, names: UserNames): string {
+  const decides = lines(traffic.decides, names);
+  const alone = lines(traffic.alone, names);
+  const same = decides.join() === alone.join();
+  const first = decides.length === 0 ? 'decides nothing: other rules always come first' : 'decides';
+  return [
+    `${namedText(rule, names)}`,
+    `  ${first}`,
+    ...decides.map((line) => `    ${line}`),
+    ...(same
+      ? ['  and would decide the same if it were alone']
+      : ['  alone it would decide', ...alone.map((line) => `    ${line}`)]),
+    '',
+  ].join('\n');
+}
+
+/** The rule's report as members of a JSON document. */
+export function ruleReportMembers(rule: NamedRule, traffic: RuleTraffic): Readonly<Record<string, unknown>> {
+  return {
+    rule: namedMembers(rule),
+    decides: renderTraffic(traffic.decides).map(trafficOf),
+    alone: renderTraffic(traffic.alone).map(trafficOf),
+  };
+}
+
+function lines(set: TrafficSet, names: UserNames): readonly string[] {
+  const hasUserRules = [...set.keys()].some((user) => user !== null);
+  return trafficTexts(joinUsers(renderTraffic(set)), { names, hasUserRules });
+}
+
+function namedText(item: NamedRule, names: UserNames): string {
+  const place = item.place === null ? '' : `  ${placeText(item.place)}`;
+  return `${labelOf(item)}  ${ruleText(item.rule, names)}${place}`;
+}
+
+function labelOf({ name, id }: NamedRule): string {
+  return printable(name ?? id ?? 'rule');
+}
+
+function namedMembers({ rule, name, id, place }: NamedRule): Readonly<Record<string, unknown>> {
+  return { name, id, file: place?.file ?? null, line: place?.line ?? null, ...toWire(rule) };
+}
+
+function kindText({ action, scope, withPorts }: RuleKind): string {
+  const whose = scope === 'user' ? ' for this user' : ' for everybody';
+  return `${action === 'accept' ? 'an accept' : 'a drop'}${withPorts ? ' of this port' : ' without ports'}${whose}`;
+}

@@ -1,0 +1,55 @@
+import type { DesiredRule } from '../model/rule.ts';
+import type { CaseResult } from '../policy/tests.ts';
+import { failureText } from '../policy/words.ts';
+import { painter } from './paint.ts';
+import { printable } from './printable.ts';
+import { placeText } from './problems.ts';
+import { ruleText, type UserNames } from './rule-text.ts';
+import { count } from './summary.ts';
+
+type Results = readonly CaseResult<DesiredRule>[];
+
+/** The failing cases with a counterexample each, and one line that counts. */
+export function policyTestsText(results: Results, names: UserNames, color: boolean): string {
+  const paint = painter(color);
+  const failing = results.filter(({ failure }) => failure !== null);
+  const lines = failing.flatMap(({ case: one, failure }) => {
+    if (failure === null) return [];
+    const rule = failure.rule === null ? null : `\`${failure.rule.name}\``;
+    const text = printable(failureText(one, failure, { names, rule }));
+    const decides =
+      failure.rule === null ? [] : [`    ${placeText(failure.rule.place)} ${ruleText(failure.rule.rule, names)}`];
+    return [`${paint('error', '✗')} ${paint('strong', placeText(one.place))} ${text}`, ...decides];
+  });
+  const passed = results.length - failing.length;
+  const what = results.length === 0 ? 'No policy test.' : `${count(passed, 'case')} passed, ${failing.length} failed.`;
+  return [...lines, what, ''].join('\n');
+}
+
+/** The results as members of a JSON document. */
+export function policyTestsMembers(results: Results): Readonly<Record<string, unknown>> {
+  const failed = results.filter(({ failure }) => failure !== null).length;
+  return {
+    passed: results.length - failed,
+    failed,
+    cases: results.map(({ case: one, failure }) => ({
+      name: one.name,
+      file: one.place.file,
+      line: one.place.line,
+      passed: failure === null,
+      ...(failure === null ? {} : { counterexample: counterexampleOf(failure) }),
+    })),
+  };
+}
+
+function counterexampleOf({ packet, verdict, rule, edgePortsOnly }: NonNullable<Results[number]['failure']>): unknown {
+  return {
+    user: packet.user,
+    destination: packet.address.text,
+    protocol: packet.protocol,
+    port: packet.protocol === 'other' ? null : packet.port,
+    verdict,
+    rule: rule === null ? null : { name: rule.name, file: rule.place.file, line: rule.place.line },
+    edge_ports_only: edgePortsOnly,
+  };
+}
