@@ -1,5 +1,5 @@
 import { systemClock } from '../../adapters/clock.ts';
-import { watchDirectory } from '../../adapters/source/watch.ts';
+import { type WatchSettings, watchDirectory } from '../../adapters/source/watch.ts';
 import type { Logger, Source } from '../../ports.ts';
 
 /** Wakes the loop when the directory may have changed: by events, and by looking again whatever the events say. */
@@ -13,17 +13,23 @@ const burstMs = 20;
 // Without events this is all there is.
 const degradedRescanMs = 2000;
 
+/** How to watch. `open` is a test's own watcher. */
+export interface WakeSettings {
+  readonly rescanMs: number;
+  readonly logger: Logger;
+  readonly wake: () => void;
+  readonly open?: WatchSettings['open'];
+}
+
 /** Starts watching and rescanning `root`. */
-export function wakeOnChange(
-  root: string,
-  source: Source,
-  { rescanMs, logger, wake }: { readonly rescanMs: number; readonly logger: Logger; readonly wake: () => void },
-): DirectoryWake {
+export function wakeOnChange(root: string, source: Source, settings: WakeSettings): DirectoryWake {
+  const { rescanMs, logger, wake, open } = settings;
   const stop = new AbortController();
   let burst: NodeJS.Timeout | null = null;
   const watch = watchDirectory({
     root,
     logger,
+    ...(open === undefined ? {} : { open }),
     onEvent: () => {
       burst ??= setTimeout(() => {
         burst = null;
