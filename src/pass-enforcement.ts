@@ -42,6 +42,7 @@ export async function awaitKernel(
 ): Promise<KernelState | null> {
   const { enforcement } = pass;
   if (enforcement === undefined || enforcement.waitMs === null) return applied ? null : before;
+  if (!applied && enforcement.waitInSync === false) return before;
   if (!applied && before?.report.state === 'enforced') return { ...before, waitedMs: before.waitedMs ?? 0 };
   const reading = await readLive(readContext(pass), pass.desired.scope, null);
   if (!reading.ok) return { report: unreadable(reading.error.message, 0), waitedMs: null };

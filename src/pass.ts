@@ -43,6 +43,8 @@ export interface PassEnforcement {
   readonly repair: boolean;
   /** How long to wait, in ms, until the kernel holds what is live after the pass; null: not at all. */
   readonly waitMs: number | null;
+  /** False: a pass that wrote nothing does not wait. */
+  readonly waitInSync?: boolean;
   /** Called after each check, for progress. */
   readonly onCheck?: (report: EnforcementReport) => void;
 }

@@ -1,5 +1,5 @@
-/** What a condition is about. `Ready`: the live state is what the applied revision asks for. */
-export type ConditionType = 'Ready' | 'Reconciling' | 'Stalled';
+/** What a condition is about. `Ready`: the live state is what the applied revision asks for. `Enforced`: the kernel holds it. */
+export type ConditionType = 'Ready' | 'Reconciling' | 'Stalled' | 'Enforced';
 
 /**
  * Why a condition has its status. Stable words: alert rules and dashboards name them. docs/operations.md explains each, and a
@@ -29,6 +29,9 @@ export const conditionReasons = [
   'Stopped', // the process is ending
   'BadSettings', // the settings cannot be used
   'Progress', // nothing stands in the way
+  'Enforced', // the kernel's packet filter holds the live rules and nothing else
+  'NotEnforced', // the kernel lacks rules, or holds what no live rule asks for
+  'KernelUnreadable', // the kernel's packet filter cannot be read
 ] as const;
 
 export type ConditionReason = (typeof conditionReasons)[number];
@@ -42,8 +45,10 @@ export interface Condition {
   readonly since: number;
 }
 
-/** The conditions of one loop; always all three. */
-export type Conditions = Readonly<Record<ConditionType, Condition>>;
+/** The conditions of one loop; always the first three, and `Enforced` once somebody looked at the kernel. */
+export type Conditions = Readonly<Record<Exclude<ConditionType, 'Enforced'>, Condition>> & {
+  readonly Enforced?: Condition;
+};
 
 /** Where a loop starts: nothing is known yet. */
 export function initialConditions(wallTime: number): Conditions {
@@ -63,6 +68,6 @@ export type ConditionUpdate = Omit<Condition, 'since'>;
 /** The conditions with one replaced; the time moves only when its status changes. */
 export function withCondition(conditions: Conditions, update: ConditionUpdate, wallTime: number): Conditions {
   const before = conditions[update.type];
-  const since = before.status === update.status ? before.since : wallTime;
+  const since = before?.status === update.status ? before.since : wallTime;
   return { ...conditions, [update.type]: { ...update, since } };
 }

@@ -5,6 +5,7 @@ import type { Plan } from '../plan/plan.ts';
 import type { Clock, Logger, Source, SourceContent, SourceReading } from '../ports.ts';
 import type { ConditionUpdate } from './conditions.ts';
 import { withCondition } from './conditions.ts';
+import { withEnforcement } from './enforcement.ts';
 import type { Verdict } from './failure.ts';
 import { judge, worst } from './failure.ts';
 import type { FightMemory, FightSettings } from './fight.ts';
@@ -434,6 +435,7 @@ class ControlLoop implements Loop {
   }
 
   #remember(result: PassResult, isDrift: boolean): void {
+    this.#status = withEnforcement(this.#status, result, this.#parts.clock.wallTime());
     const plan = result.plan;
     this.#serverWasDown = result.end === 'unreadable' && isOutage(result.failure?.code ?? '');
     const pending =

@@ -3,6 +3,7 @@ import type { Plan, PlanSummary } from '../plan/plan.ts';
 import { requestOf } from '../plan/plan.ts';
 import type { Conditions } from './conditions.ts';
 import { initialConditions, withCondition } from './conditions.ts';
+import type { EnforcementView } from './enforcement.ts';
 import type { Verdict } from './failure.ts';
 
 /** The parts that fail independently. */
@@ -68,6 +69,8 @@ export interface Status {
   readonly suspended: boolean;
   /** The directory cannot be watched by events; changes are found by rescanning. */
   readonly degraded: boolean;
+  /** What the kernel's packet filter holds; absent until somebody looked. */
+  readonly enforcement?: EnforcementView;
   /** When the API token expires (ms since 1970); null: unknown. */
   readonly tokenExpiresAt: number | null;
 }

@@ -1,4 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { EnforcementView } from '../../controller/enforcement.ts';
 import type { LoopObserver } from '../../controller/observer.ts';
 import type { Status } from '../../controller/status.ts';
 import type { ApiResult, Clock, LiveApi } from '../../ports.ts';
@@ -148,6 +149,20 @@ function registerGauges(registry: Registry, version: string, status: () => Statu
   simple('writer', '1: this replica writes; 0: another one does', (one) => (one.role === 'writer' ? 1 : 0));
   simple('suspended', '1: suspended by the operator', (one) => (one.suspended ? 1 : 0));
   simple('watch_degraded', '1: the directory cannot be watched, only rescanned', (one) => (one.degraded ? 1 : 0));
+  const kernel = (name: string, help: string, value: (view: EnforcementView) => number | null): void =>
+    simple(name, help, ({ enforcement }) => (enforcement === undefined ? null : value(enforcement)));
+  kernel('enforcement_missing_rules', 'Live rules that the kernel does not hold', (one) => one.missing);
+  kernel('enforcement_stale_elements', 'Elements that changed rules left in the kernel', (one) => one.stale);
+  kernel('enforcement_extra_elements', 'Elements in the kernel that no live rule explains', (one) => one.extra);
+  kernel(
+    'enforcement_other_differences',
+    'Chains and rules missing in the kernel, and unknown ones',
+    (one) => one.structure,
+  );
+  kernel('enforcement_lag_seconds', 'Time from the last apply until the kernel held it', (one) => seconds(one.lagMs));
+  kernel('enforced_timestamp_seconds', 'When the kernel was last seen to hold all live rules', (one) =>
+    seconds(one.enforcedAt),
+  );
   const conditions = new Gauge({
     name: `${prefix}condition`,
     help: 'Conditions by type and reason: 1 True, 0 False, -1 Unknown',

@@ -12,7 +12,8 @@ import type { Invocation } from '../command.ts';
 import { Failure } from '../failure.ts';
 import { desiredContextOf, isInvalid, strictly } from '../manifests.ts';
 import { planOptionsOf } from '../plan-settings.ts';
-import { applyLimitsOf } from '../wire.ts';
+import type { Settings } from '../settings.ts';
+import { applyLimitsOf, enforcementOf } from '../wire.ts';
 
 /** What the controller's passes share. */
 export interface PassWiring {
@@ -75,6 +76,7 @@ export function passRunner(wiring: PassWiring): PassRunner {
           stop: request.stop,
           onOutcome: request.onOutcome,
           part: request.part ?? 'managed',
+          ...watchedEnforcement(settings),
         },
         request.approve,
       );
@@ -83,4 +85,13 @@ export function passRunner(wiring: PassWiring): PassRunner {
     },
     build: (content) => buildDesired(content.files, { ...desired, usersByEmail: null }).state,
   };
+}
+
+/** The kernel follows 1,000 rules in about ten seconds; a pass that wrote waits so long to see it, any other not at all. */
+const followMs = 15_000;
+
+function watchedEnforcement(settings: Settings): Pick<PassDependencies, 'enforcement'> {
+  const { enforcement } = enforcementOf(settings);
+  if (enforcement === undefined) return {};
+  return { enforcement: { ...enforcement, waitMs: enforcement.waitMs ?? followMs, waitInSync: false } };
 }

@@ -1,0 +1,65 @@
+import type { KernelState, PassResult } from '../pass.ts';
+import { type ConditionUpdate, withCondition } from './conditions.ts';
+import type { Status } from './status.ts';
+
+/** What is known of the kernel's packet filter (docs/enforcement.md). Times are ms since 1970, durations ms. */
+export interface EnforcementView {
+  readonly missing: number;
+  readonly stale: number;
+  readonly extra: number;
+  /** Chains, jumps and verdict rules that are missing, and unknown things. */
+  readonly structure: number;
+  readonly elements: number;
+  /** The last revision that the kernel was seen to hold, and when it last was. */
+  readonly enforcedRevision: string | null;
+  readonly enforcedAt: number | null;
+  /** From the last write of the last apply until the kernel held it. */
+  readonly lagMs: number | null;
+  /** At most 20. */
+  readonly findings: readonly string[];
+}
+
+const shown = 20;
+
+/** The status after a pass that looked at the kernel; unchanged when nobody looks. */
+export function withEnforcement(status: Status, result: PassResult, wallTime: number): Status {
+  const { kernel } = result;
+  if (kernel === undefined) return status;
+  const conditions = withCondition(status.conditions, conditionOf(kernel), wallTime);
+  const before = status.enforcement ?? null;
+  const { report, waitedMs } = kernel;
+  if (report.state === 'unreadable') return { ...status, conditions };
+  const enforced = report.state === 'enforced';
+  const measured = enforced && result.end === 'applied' ? waitedMs : null;
+  const enforcement: EnforcementView = {
+    ...report.counts,
+    elements: report.elements,
+    enforcedRevision: enforced ? (result.content?.revision ?? null) : (before?.enforcedRevision ?? null),
+    enforcedAt: enforced ? wallTime : (before?.enforcedAt ?? null),
+    lagMs: measured ?? before?.lagMs ?? null,
+    findings: report.findings.slice(0, shown).map(({ summary }) => summary),
+  };
+  return { ...status, conditions, enforcement };
+}
+
+function conditionOf({ report }: KernelState): ConditionUpdate {
+  const { counts, liveRules } = report;
+  switch (report.state) {
+    case 'enforced':
+      return {
+        type: 'Enforced',
+        status: 'True',
+        reason: 'Enforced',
+        message: `the kernel holds the ${liveRules} live rules and nothing else`,
+      };
+    case 'unreadable':
+      return { type: 'Enforced', status: 'Unknown', reason: 'KernelUnreadable', message: report.message ?? '' };
+    case 'differs':
+      return {
+        type: 'Enforced',
+        status: 'False',
+        reason: 'NotEnforced',
+        message: `in the kernel: ${counts.missing} missing, ${counts.stale} stale, ${counts.extra} extra, ${counts.structure} other differences`,
+      };
+  }
+}
