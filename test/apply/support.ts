@@ -96,11 +96,12 @@ export function testRun(url: string, desired: DesiredState, options: TestOptions
     if (!reading.ok) throw new Error(reading.error.message);
     return reading.value.live;
   };
+  const { journal } = options;
   const context: ApplyContext = {
     api,
     clock,
     logger: quiet,
-    journal: options.journal ?? null,
+    journal: journal === undefined ? null : { write: (entry) => clock.during(journal.write(entry)) },
     profile,
     limits,
     stop: options.stop ?? new AbortController().signal,

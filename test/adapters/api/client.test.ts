@@ -1,0 +1,301 @@
+import { readFileSync } from 'node:fs';
+import { createServer, type IncomingHttpHeaders, type RequestListener } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import nock from 'nock';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type ApiClient, type ApiClientOptions, createApiClient } from '../../../src/adapters/api/client.ts';
+import { Secret } from '../../../src/model/secret.ts';
+import { startSimulator } from '../../../src/simulator/server.ts';
+import { ForwardingDispatcher } from './forwarding-dispatcher.ts';
+
+const canary = 'canary-7f3e"\\ä';
+const token = 'canary-token-51c2';
+const closers: (() => unknown)[] = [];
+const { signal } = new AbortController();
+
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+function client(baseUrl: string, options: Partial<ApiClientOptions> = {}): ApiClient {
+  const made = createApiClient({ baseUrl, token: () => token, ...options });
+  if (!made.ok) throw new Error(made.error);
+  closers.push(() => made.value.close());
+  return made.value;
+}
+
+async function serve(listener: RequestListener): Promise<string> {
+  const server = createServer(listener);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  closers.push(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+const certificates = new URL('./certificates/', import.meta.url);
+const authorities = new URL('ca.pem', certificates).pathname;
+
+async function serveTls(name: string): Promise<string> {
+  const pem = (suffix: string): Buffer => readFileSync(new URL(`${name}.${suffix}`, certificates));
+  const server = createTlsServer({ key: pem('key'), cert: pem('pem') }, (_, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).end('{"data":[]}');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  closers.push(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `https://localhost:${(server.address() as AddressInfo).port}`;
+}
+
+describe('the base URL', () => {
+  for (const [baseUrl, because] of [
+    ['vpn.example.com', 'not a URL'],
+    ['ftp://vpn.example.com', 'must start with https://'],
+    ['https://me:secret@vpn.example.com', 'user name or password'],
+    ['https://vpn.example.com/?a=b', 'query'],
+    ['http://vpn.example.com', '--allow-http'],
+    ['http://127.0.0.1.example.com', '--allow-http'],
+    ['https://vpn.example.com/v0', 'before /v0'],
+  ] as const) {
+    test(`${baseUrl} is refused with what to change`, () => {
+      const made = createApiClient({ baseUrl, token: () => token });
+      expect(made.ok ? '' : made.error).toContain(because);
+      expect(made.ok ? '' : made.error).not.toContain('secret');
+    });
+  }
+
+  for (const baseUrl of ['http://localhost:1', 'http://[::1]:1', 'http://127.3.2.1', 'https://vpn.example.com/a/b/']) {
+    test(`${baseUrl} is fine`, () => {
+      expect(createApiClient({ baseUrl, token: () => token }).ok).toBe(true);
+    });
+  }
+
+  test('a path prefix stands before /v0', async () => {
+    let path = '';
+    const url = await serve((request, response) => {
+      path = request.url ?? '';
+      response.writeHead(200, { 'content-type': 'application/json' }).end('{"data":[]}');
+    });
+    await client(`${url}/behind/proxy/`).listRules(signal);
+    expect(path).toBe('/behind/proxy/v0/rules');
+  });
+
+  test('a CA file that is not there is refused at once', () => {
+    const made = createApiClient({ baseUrl: 'https://localhost', token: () => token, caFile: '/no/such.pem' });
+    expect(made.ok ? '' : made.error).toContain('/no/such.pem cannot be read (ENOENT)');
+  });
+});
+
+describe('a request', () => {
+  test('carries exactly the headers that the server needs, and reuses connections', async () => {
+    const seen: IncomingHttpHeaders[] = [];
+    const ports = new Set<number | undefined>();
+    const url = await serve((request, response) => {
+      seen.push(request.headers);
+      ports.add(request.socket.remotePort);
+      request.resume();
+      response.writeHead(200, { 'content-type': 'application/json; charset=utf-8' }).end('{"data":[]}');
+    });
+    const api = client(url);
+    for (let round = 0; round < 10; round++) {
+      await api.listRules(signal);
+      await api.deleteRule('11111111-1111-4111-8111-111111111111', signal);
+    }
+    for (const headers of seen) {
+      expect(headers).toMatchObject({
+        accept: 'application/json',
+        'content-type': 'application/json',
+        authorization: `Bearer ${token}`,
+      });
+    }
+    expect(ports.size).toBeLessThan(4);
+  });
+
+  test('without a usable token is never sent, and the message does not show the token', async () => {
+    let calls = 0;
+    const url = await serve((_, response) => {
+      calls++;
+      response.end();
+    });
+    const missing = client(url, {
+      token: () => {
+        throw new Error(`cannot open ${canary}`);
+      },
+    });
+    const broken = client(url, { token: () => `${token}\r\nX-Injected: 1` });
+    for (const api of [missing, broken]) {
+      const answer = await api.listRules(signal);
+      expect(answer).toMatchObject({ kind: 'lost', sent: 'no', code: 'token' });
+      expect(JSON.stringify(answer)).not.toContain('canary');
+    }
+    expect(calls).toBe(0);
+  });
+
+  test('that the caller has stopped is not sent', async () => {
+    const answer = await client('http://127.0.0.1:1').listRules(AbortSignal.abort());
+    expect(answer).toMatchObject({ kind: 'lost', sent: 'no', code: 'aborted' });
+  });
+
+  test('follows no redirect, takes the token nowhere else, and says where it was pointed, host only', async () => {
+    let stolen = 0;
+    const thief = await serve((_, response) => {
+      stolen++;
+      response.end();
+    });
+    const url = await serve((_, response) => {
+      response.writeHead(302, { location: `${thief}/take?session=${encodeURIComponent(canary)}` }).end();
+    });
+    const answer = await client(url).listRules(signal);
+    expect(answer).toMatchObject({ kind: 'lost', code: 'redirect', status: 302 });
+    expect(answer.kind === 'lost' ? answer.message : '').toContain(new URL(thief).host);
+    expect(JSON.stringify(answer)).not.toContain('canary');
+    expect(stolen).toBe(0);
+  });
+
+  test('ends when the body is larger than the limit, announced or not', async () => {
+    for (const announced of [true, false]) {
+      const url = await serve((_, response) => {
+        response.writeHead(200, {
+          'content-type': 'application/json',
+          ...(announced ? { 'content-length': 3_000_000 } : {}),
+        });
+        response.end(Buffer.alloc(3_000_000, 0x20));
+      });
+      const answer = await client(url, { maxBodyBytes: 1_000_000 }).listRules(signal);
+      expect(answer).toMatchObject({ kind: 'lost', code: 'too-large' });
+    }
+  });
+
+  test('an error status counts whatever page comes with it; a 404 page does not mean that a rule is gone', async () => {
+    let status = 502;
+    const url = await serve((_, response) => {
+      response.writeHead(status, { 'content-type': 'text/html', 'retry-after': '3' }).end('<html>no</html>');
+    });
+    const api = client(url);
+    expect(await api.deleteRule('x', signal)).toEqual({ kind: 'answer', status, body: undefined, retryAfterMs: 3000 });
+    status = 404;
+    expect(await api.deleteRule('x', signal)).toMatchObject({ kind: 'lost', code: 'not-json', status: 404 });
+  });
+});
+
+describe('secrets', () => {
+  test('reach the server as they are, and come back from its errors in no spelling', async () => {
+    let received = '';
+    const url = await serve((request, response) => {
+      const chunks: Buffer[] = [];
+      request.on('data', (chunk: Buffer) => chunks.push(chunk));
+      request.on('end', () => {
+        received = Buffer.concat(chunks).toString();
+        const base64 = Buffer.from(canary).toString('base64');
+        const errors = { provider: [`${canary} is bad`, encodeURIComponent(canary), base64, JSON.stringify(canary)] };
+        response.writeHead(422, { 'content-type': 'application/json' }).end(JSON.stringify({ errors }));
+      });
+    });
+    const body = { openid_connect_providers: [{ id: 'a', client_secret: Secret.of(canary) }] };
+    const answer = await client(url).updateConfiguration(body, signal);
+    expect(JSON.parse(received)).toEqual({
+      configuration: { openid_connect_providers: [{ id: 'a', client_secret: canary }] },
+    });
+    const shown = JSON.stringify(answer);
+    expect(answer).toMatchObject({ kind: 'answer', status: 422 });
+    expect(shown).not.toContain('canary');
+    expect(shown).not.toContain(Buffer.from(canary).toString('base64'));
+  });
+
+  test('without a value here are never sent', async () => {
+    const body = { openid_connect_providers: [{ client_secret: Secret.unknown() }] };
+    const answer = await client('http://127.0.0.1:1').updateConfiguration(body, signal);
+    expect(answer).toMatchObject({ kind: 'lost', sent: 'no', code: 'unknown-secret' });
+  });
+});
+
+describe('TLS', () => {
+  test('a certificate of an unknown authority is refused, and accepted with its CA file', async () => {
+    const url = await serveTls('localhost');
+    const answer = await client(url).listRules(signal);
+    expect(answer).toMatchObject({ kind: 'lost', sent: 'no', code: 'tls' });
+    expect(answer.kind === 'lost' ? answer.message : '').toContain('--ca-file');
+    expect(await client(url, { caFile: authorities }).listRules(signal)).toMatchObject({ kind: 'answer', status: 200 });
+  });
+
+  for (const [name, because] of [
+    ['elsewhere', 'another host name'],
+    ['expired', 'has expired'],
+  ] as const) {
+    test(`a certificate that is for ${name === 'expired' ? 'the past' : 'another host'} is refused, and the message says so`, async () => {
+      const answer = await client(await serveTls(name), { caFile: authorities }).listRules(signal);
+      expect(answer).toMatchObject({ kind: 'lost', sent: 'no', code: 'tls' });
+      expect(answer.kind === 'lost' ? answer.message : '').toContain(because);
+    });
+  }
+
+  test('https against a plain http server gives a clear message', async () => {
+    const url = await serve((_, response) => response.end());
+    const answer = await client(url.replace('http:', 'https:')).listRules(signal);
+    expect(answer).toMatchObject({ kind: 'lost', sent: 'no', code: 'tls' });
+  });
+});
+
+describe('answers that nock makes, through a dispatcher of our own', () => {
+  const origin = 'https://vpn.example.com';
+  beforeEach(() => {
+    nock.disableNetConnect();
+  });
+  afterEach(() => {
+    nock.cleanAll();
+    nock.enableNetConnect();
+  });
+
+  test('a connection that breaks is lost, maybe after sending, and named by its code', async () => {
+    nock(origin).post('/v0/rules').replyWithError({ code: 'ECONNRESET' });
+    const wire = {
+      action: 'drop',
+      destination: '10.0.0.0/8',
+      port_range: null,
+      port_type: null,
+      user_id: null,
+    } as const;
+    const answer = await client(origin, { dispatcher: new ForwardingDispatcher() }).createRule(wire, signal);
+    expect(answer).toMatchObject({ kind: 'lost', sent: 'maybe', code: 'reset' });
+  });
+
+  test('a refused connection is lost for sure', async () => {
+    nock(origin).get('/v0/rules').replyWithError({ code: 'ECONNREFUSED' });
+    const answer = await client(origin, { dispatcher: new ForwardingDispatcher() }).listRules(signal);
+    expect(answer).toMatchObject({ kind: 'lost', sent: 'no', code: 'refused' });
+  });
+
+  test('Retry-After and the field messages arrive', async () => {
+    nock(origin)
+      .post('/v0/rules', { rule: { action: 'drop' } })
+      .reply(422, { errors: { destination: ["can't be blank"] } }, { 'retry-after': '2' });
+    const answer = await client(origin, { dispatcher: new ForwardingDispatcher() }).createRule(
+      { action: 'drop' } as never,
+      signal,
+    );
+    expect(answer).toEqual({
+      kind: 'answer',
+      status: 422,
+      body: { errors: { destination: ["can't be blank"] } },
+      retryAfterMs: 2000,
+    });
+  });
+});
+
+test('against the simulator each method does what it says', async () => {
+  const simulator = await startSimulator({ token });
+  closers.push(() => simulator.close());
+  const api = client(simulator.url);
+  const wire = { action: 'drop', destination: '10.0.0.0/8', port_range: null, port_type: null, user_id: null } as const;
+  expect(await api.createRule(wire, signal)).toMatchObject({ kind: 'answer', status: 201 });
+  const id = simulator.rules()[0]?.id ?? '';
+  expect(await api.updateRule(id, { action: 'accept' }, signal)).toMatchObject({ kind: 'answer', status: 200 });
+  expect(await api.updateConfiguration({ default_client_mtu: 1300 }, signal)).toMatchObject({ status: 200 });
+  expect(await api.getConfiguration(signal)).toMatchObject({ status: 200 });
+  expect(await api.listUsers(signal)).toMatchObject({ status: 200 });
+  expect(await api.deleteRule(id, signal)).toMatchObject({ kind: 'answer', status: 204, body: undefined });
+});

@@ -1,0 +1,247 @@
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, test } from 'vitest';
+import { openJournal } from '../../src/adapters/journal.ts';
+import { openGapsIn } from '../../src/apply/open-gaps.ts';
+import type { ConfigurationFields, OidcProvider } from '../../src/model/configuration.ts';
+import { profileNamed } from '../../src/model/profile.ts';
+import { ruleKey } from '../../src/model/rule.ts';
+import { Secret } from '../../src/model/secret.ts';
+import type { ApiResult, LiveApi } from '../../src/ports.ts';
+import { type Simulator, type SimulatorOptions, startSimulator } from '../../src/simulator/server.ts';
+import { desiredState, rule, type TestOptions, testRun, token, user, writes } from './support.ts';
+
+const closers: (() => unknown)[] = [];
+
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+async function simulate(options: Partial<SimulatorOptions> = {}): Promise<Simulator> {
+  const users = [{ name: 'alice', id: user, email: 'alice@example.test' }];
+  const simulator = await startSimulator({ token, users, ...options });
+  closers.push(() => simulator.close());
+  return simulator;
+}
+
+type Fields = Partial<ConfigurationFields>;
+
+async function run(simulator: Simulator, lines: readonly string[], fields: Fields | null, options: TestOptions = {}) {
+  const one = testRun(simulator.url, desiredState(lines.map(rule), fields), options);
+  const plan = await one.plan();
+  const begun = simulator.requests().length;
+  const report = await one.apply(plan);
+  await one.close();
+  return { plan, report, clock: one.clock, requests: simulator.requests().slice(begun) };
+}
+
+const provider: OidcProvider = {
+  id: 'okta',
+  label: 'Okta',
+  scope: 'openid email profile',
+  response_type: 'code',
+  client_id: 'client',
+  client_secret: Secret.of('canary-secret'),
+  discovery_document_uri: 'https://idp.example.com/.well-known/openid-configuration',
+  redirect_uri: null,
+  auto_create_users: false,
+};
+
+describe('the Configuration', () => {
+  test('is sent with the fields that differ, secrets and all, and then in sync', async () => {
+    const simulator = await simulate();
+    const fields: Fields = { default_client_mtu: 1300, vpn_session_duration: 0, openid_connect_providers: [provider] };
+    const { report, requests } = await run(simulator, [], fields);
+    expect(report.end).toBe('converged');
+    const sent = JSON.parse(requests.find(({ method }) => method === 'PATCH')?.body ?? '{}') as {
+      configuration: object;
+    };
+    expect(Object.keys(sent.configuration).sort()).toEqual(['default_client_mtu', 'openid_connect_providers']);
+    expect(JSON.stringify(sent)).toContain('canary-secret');
+    expect(JSON.stringify(report)).not.toContain('canary-secret');
+  });
+
+  test('goes without a field that the environment of the server pins, which is a problem of its own', async () => {
+    const simulator = await simulate({ environment: { default_client_mtu: 1400 } });
+    const { report, requests } = await run(simulator, [], {
+      default_client_mtu: 1300,
+      default_client_dns: ['9.9.9.9'],
+    });
+    const sent = requests.filter(({ method }) => method === 'PATCH').map(({ body }) => body);
+    expect(sent).toHaveLength(2);
+    expect(sent[1]).toBe('{"configuration":{"default_client_dns":["9.9.9.9"]}}');
+    expect(simulator.configuration()).toMatchObject({ default_client_dns: ['9.9.9.9'], default_client_mtu: 1280 });
+    expect(report.problems.map(({ code, summary }) => `${code} ${summary}`).join()).toMatch(
+      /^field-pinned.*DEFAULT_CLIENT_MTU/,
+    );
+    expect(report.outcomes).toMatchObject([{ outcome: 'failed' }]);
+    expect(report.end).toBe('not-converged');
+  });
+
+  test('is not sent at all when without the pinned field nobody could sign in', async () => {
+    const simulator = await simulate({ environment: { openid_connect_providers: [] } });
+    const fields: Fields = { local_auth_enabled: false, openid_connect_providers: [provider] };
+    const { report, requests } = await run(simulator, [], fields);
+    expect(requests.filter(({ method }) => method === 'PATCH')).toHaveLength(1);
+    expect(simulator.configuration()).toMatchObject({ local_auth_enabled: true });
+    expect(report.problems.map(({ code }) => code).sort()).toEqual(['field-pinned', 'locks-out']);
+  });
+
+  test('--allow-lockout sends the rest even so', async () => {
+    const simulator = await simulate({ environment: { openid_connect_providers: [] } });
+    const fields: Fields = { local_auth_enabled: false, openid_connect_providers: [provider] };
+    await run(simulator, [], fields, { allowLockout: true });
+    expect(simulator.configuration()).toMatchObject({ local_auth_enabled: false });
+  });
+
+  for (const kind of ['reset-after', 'reset-before'] as const) {
+    test(`is read again after a lost answer (${kind}) and sent twice only if it did not arrive`, async () => {
+      const simulator = await simulate();
+      simulator.faults.inject({ match: { method: 'PATCH', times: 1 }, fault: { kind } });
+      const { report, requests } = await run(simulator, [], { default_client_mtu: 1300 });
+      expect(report.end).toBe('converged');
+      const patches = requests.filter(({ method }) => method === 'PATCH');
+      expect(patches).toHaveLength(kind === 'reset-after' ? 1 : 2);
+    });
+  }
+});
+
+describe('a server without port rules', () => {
+  test('is found out by its first answer: the rule is deleted at once, and no other with ports is sent', async () => {
+    const simulator = await simulate({ portRules: false });
+    const lines = Array.from({ length: 9 }, (_, index) => `drop 10.0.${index}.0/24 tcp 80-90`);
+    const { report, requests } = await run(simulator, [...lines, 'accept 11.0.0.0/8'], null, {
+      limits: { concurrency: 2 },
+    });
+    expect(simulator.rules().map(({ destination }) => destination)).toEqual(['11.0.0.0/8']);
+    expect(requests.filter(({ body }) => body.includes('80 - 90')).length).toBeLessThanOrEqual(2);
+    expect(report.problems.map(({ code }) => code)).toContain('ports-dropped');
+    expect(report.outcomes.filter(({ outcome }) => outcome === 'failed')).toHaveLength(9);
+    expect(report.end).toBe('not-converged');
+  });
+
+  test('does not get a rule widened by a PATCH either', async () => {
+    const simulator = await simulate({ portRules: false, overlapConstraints: false });
+    simulator.seed([{ action: 'drop', destination: '10.0.0.0/24' }]);
+    const options = { profile: profileNamed('generic') };
+    const { report } = await run(simulator, ['drop 10.0.0.0/16 tcp 80'], null, options);
+    expect(simulator.rules()).toMatchObject([{ destination: '10.0.0.0/24', port_range: null }]);
+    expect(report.problems.map(({ code }) => code)).toContain('ports-dropped');
+  });
+});
+
+describe('an outage', () => {
+  const refusedAnswer: ApiResult = { kind: 'lost', sent: 'no', code: 'refused', message: 'refused', status: null };
+
+  test('in the middle: writes wait until the server is back and its filter rebuilt, and the report says so', async () => {
+    const simulator = await simulate();
+    let down = 0;
+    const flaky = (api: LiveApi): LiveApi => ({
+      ...api,
+      createRule: async (wire, signal) => {
+        if (down === 0) down = 4;
+        return down > 1 && down-- > 1 ? refusedAnswer : api.createRule(wire, signal);
+      },
+      listRules: async (signal) => (down > 1 && down-- > 1 ? refusedAnswer : api.listRules(signal)),
+    });
+    const { report, clock } = await run(simulator, ['drop 10.0.0.0/8'], null, { wrap: flaky });
+    expect(report.end).toBe('converged');
+    expect(report.problems.map(({ code }) => code)).toContain('server-restarted');
+    expect(clock.now() - 1000).toBeGreaterThanOrEqual(3000);
+  });
+
+  test('before the apply: the first write waits for the filter', async () => {
+    const simulator = await simulate();
+    const { report, clock } = await run(simulator, ['drop 10.0.0.0/8'], null, { afterOutage: true });
+    expect(report.end).toBe('converged');
+    expect(clock.now() - 1000).toBeGreaterThanOrEqual(3000);
+  });
+
+  test('without an asynchronous filter nothing waits', async () => {
+    const simulator = await simulate();
+    const { report, clock } = await run(simulator, ['drop 10.0.0.0/8'], null, {
+      afterOutage: true,
+      profile: profileNamed('generic'),
+    });
+    expect(report.enforcedInMs).toBeNull();
+    expect(clock.now() - 1000).toBeLessThan(3000);
+  });
+});
+
+test('--pace bounds the writes a second', async () => {
+  const simulator = await simulate();
+  const lines = Array.from({ length: 21 }, (_, index) => `accept 10.0.${index}.0/24`);
+  const { report, clock } = await run(simulator, lines, null, { limits: { pace: 2 } });
+  expect(report.end).toBe('converged');
+  expect(clock.now() - 1000).toBeGreaterThanOrEqual(10_000);
+});
+
+test('the total deadline stops like a stop, and is named', async () => {
+  const simulator = await simulate();
+  const lines = Array.from({ length: 21 }, (_, index) => `accept 10.0.${index}.0/24`);
+  const { report } = await run(simulator, lines, null, { limits: { pace: 2, totalTimeoutMs: 3000 } });
+  expect(report.end).toBe('stopped');
+  expect(report.problems.map(({ code }) => code)).toEqual(['deadline']);
+  expect(report.outcomes).toHaveLength(21);
+  expect(new Set(report.outcomes.map(({ outcome }) => outcome))).toEqual(new Set(['done', 'dropped']));
+});
+
+test('a server that refuses overlaps which the profile did not expect is planned for again', async () => {
+  const simulator = await simulate();
+  simulator.seed([
+    { action: 'drop', destination: '10.0.0.0/24' },
+    { action: 'drop', destination: '10.0.1.0/24' },
+  ]);
+  const { report } = await run(simulator, ['drop 10.0.0.0/16'], null, { profile: profileNamed('generic') });
+  expect(report.end).toBe('converged');
+  expect(simulator.rules().map(({ destination }) => destination)).toEqual(['10.0.0.0/16']);
+});
+
+test('a rule that another writer made in the meantime is skipped, not failed', async () => {
+  const simulator = await simulate();
+  const meanwhile = (api: LiveApi): LiveApi => ({
+    ...api,
+    createRule: async (wire, signal) => {
+      await api.createRule(wire, signal);
+      return api.createRule(wire, signal);
+    },
+  });
+  const { report } = await run(simulator, ['drop 10.0.0.0/8'], null, { wrap: meanwhile });
+  expect(report.outcomes).toMatchObject([{ outcome: 'skipped', status: 422 }]);
+  expect(report.end).toBe('converged');
+  expect(writes(simulator.requests())).toHaveLength(2);
+});
+
+describe('the journal', () => {
+  test('is on disk before each request and after it, private, and says what a kill leaves owed', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'journal-'));
+    closers.push(() => rm(folder, { recursive: true }));
+    const path = join(folder, 'deep', 'journal.jsonl');
+    const journal = await openJournal(path, () => 0);
+    closers.push(() => journal.close());
+    const simulator = await simulate();
+    simulator.seed([{ action: 'drop', destination: '192.0.2.2' }]);
+    const lines: Promise<string>[] = [];
+    simulator.onCall(({ method }) => {
+      if (method !== 'GET') lines.push(readFile(path, 'utf8'));
+    });
+    const { report } = await run(simulator, ['drop 192.0.2.0/24'], null, { journal });
+    expect(report.end).toBe('converged');
+    const [afterDelete = '', afterCreate = ''] = await Promise.all(lines);
+    const owed = ruleKey(rule('drop 192.0.2.0/24'));
+    expect(openGapsIn(afterDelete)).toEqual(new Set([owed]));
+    expect(openGapsIn(`${afterCreate}{"event":"step-en`)).toEqual(new Set([owed]));
+    const whole = await readFile(path, 'utf8');
+    expect(openGapsIn(whole)).toEqual(new Set());
+    expect(whole.trim().split('\n')).toHaveLength(4);
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+  });
+
+  test('that cannot be written does not stop the apply', async () => {
+    const simulator = await simulate();
+    const journal = { write: () => Promise.reject(new Error('disk full')) };
+    const { report } = await run(simulator, ['drop 10.0.0.0/8'], null, { journal });
+    expect(report.end).toBe('converged');
+  });
+});
