@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -222,13 +223,13 @@ describe('the journal', () => {
     closers.push(() => journal.close());
     const simulator = await simulate();
     simulator.seed([{ action: 'drop', destination: '192.0.2.2' }]);
-    const lines: Promise<string>[] = [];
+    const lines: string[] = [];
     simulator.onCall(({ method }) => {
-      if (method !== 'GET') lines.push(readFile(path, 'utf8'));
+      if (method !== 'GET') lines.push(readFileSync(path, 'utf8'));
     });
     const { report } = await run(simulator, ['drop 192.0.2.0/24'], null, { journal });
     expect(report.end).toBe('converged');
-    const [afterDelete = '', afterCreate = ''] = await Promise.all(lines);
+    const [afterDelete = '', afterCreate = ''] = lines;
     const owed = ruleKey(rule('drop 192.0.2.0/24'));
     expect(openGapsIn(afterDelete)).toEqual(new Set([owed]));
     expect(openGapsIn(`${afterCreate}{"event":"step-en`)).toEqual(new Set([owed]));
