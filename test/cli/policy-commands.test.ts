@@ -1,0 +1,234 @@
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Terminal } from '../../src/cli/command.ts';
+import { runCli } from '../../src/cli/run.ts';
+import { startSimulator } from '../../src/simulator/server.ts';
+
+const company = fileURLToPath(new URL('../../examples/company/', import.meta.url));
+let folder = '';
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'reconcile-policy-'));
+  cpSync(company, join(folder, 'company'), { recursive: true });
+});
+
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Runs a command line in the temporary folder. */
+async function cli(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const written = { out: '', err: '' };
+  const terminal: Terminal = {
+    env,
+    cwd: folder,
+    stdinIsTerminal: false,
+    stdoutIsTerminal: false,
+    stderrIsTerminal: false,
+    stdout: (text) => {
+      written.out += text;
+    },
+    stderr: (text) => {
+      written.err += text;
+    },
+    ask: async () => null,
+    stop: new AbortController().signal,
+  };
+  const code = await runCli(args, terminal);
+  return { code, ...written, json: () => JSON.parse(written.out) as Record<string, unknown> };
+}
+
+function addManifest(text: string): void {
+  writeFileSync(join(folder, 'company', 'more.yaml'), text);
+}
+
+const failingTest = `apiVersion: firezone/v0
+kind: PolicyTest
+metadata: {name: more}
+spec:
+  cases:
+    - {name: no-staging, user: alice, destination: 10.20.0.0/16, expect: drop}
+`;
+
+describe('reconcile test', () => {
+  it('passes the example without a server', async () => {
+    const { code, out, err } = await cli(['test', 'company']);
+    expect([code, out, err]).toEqual([0, '16 cases passed, 0 failed.\n', '']);
+  });
+
+  it('exits 3 when a case fails, with a counterexample and the deciding rule at its place', async () => {
+    addManifest(failingTest);
+    const { code, out } = await cli(['test', 'company']);
+    expect(code).toBe(3);
+    expect(out).toContain('more.yaml:6:7 `no-staging` expects drop for 10.20.0.0/16 from alice');
+    expect(out).toContain(
+      'tcp 10.20.0.0 port 443 from a device of alice gets accept: `contractors/web/alice/10.20.0.0-16',
+    );
+    expect(out).toMatch(/rules\/contractors\.yaml:\d+:\d+ accept 10\.20\.0\.0\/16 tcp 443 for alice/);
+    expect(out).toContain('16 cases passed, 1 failed.');
+  });
+
+  it('says the same as one JSON document', async () => {
+    addManifest(failingTest);
+    const { code, json } = await cli(['test', 'company', '--output', 'json']);
+    expect(code).toBe(3);
+    expect(json()).toMatchObject({ passed: 16, failed: 1, problems: [] });
+    expect(json()['cases']).toContainEqual(
+      expect.objectContaining({
+        name: 'no-staging',
+        counterexample: expect.objectContaining({
+          destination: '10.20.0.0',
+          protocol: 'tcp',
+          port: 443,
+          verdict: 'accept',
+        }),
+      }),
+    );
+  });
+
+  it('exits 4 for invalid manifests, and runs nothing', async () => {
+    addManifest(failingTest.replace('destination', 'destinaton'));
+    const { code, out } = await cli(['test', 'company']);
+    expect(code).toBe(4);
+    expect(out).toContain('unknown-field');
+    expect(out).not.toContain('passed');
+  });
+
+  it('tells how to name a directory that is called test', async () => {
+    const { code, err } = await cli(['test']);
+    expect(code).toBe(1);
+    expect(err).toContain('if `test` is the directory, write ./test');
+  });
+});
+
+describe('reconcile validate', () => {
+  it('shows what the lint finds; --strict makes its warnings errors', async () => {
+    addManifest(
+      'apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: host}\nspec: {action: accept, destination: 192.0.2.1}\n',
+    );
+    const { code, out } = await cli(['validate', 'company']);
+    expect([code, out]).toEqual([0, expect.stringContaining('[changes-nothing]')]);
+    expect((await cli(['validate', 'company', '--strict'])).code).toBe(4);
+  });
+
+  it('does not show what a comment with a reason switches off', async () => {
+    addManifest(
+      '# reconcile-ignore-file: changes-nothing to be used next week\n# reconcile-ignore-file: unrouted-destination routed next week\napiVersion: firezone/v0\nkind: Rule\nmetadata: {name: host}\nspec: {action: accept, destination: 192.0.2.1}\n',
+    );
+    const { code, out } = await cli(['validate', 'company', '--strict']);
+    expect([code, out]).toEqual([
+      0,
+      expect.stringMatching(/^company: \d+ rules and the Configuration; no problems\.\n$/),
+    ]);
+  });
+});
+
+describe('reconcile explain', () => {
+  const explain = (...args: readonly string[]) => cli(['explain', 'company', ...args]);
+
+  it('names the verdict, the deciding rule at its place, what it overrides and what would change it', async () => {
+    const { code, out } = await explain(
+      '--destination',
+      '10.30.1.5',
+      '--protocol',
+      'tcp',
+      '--port',
+      '5432',
+      '--user',
+      'alice',
+    );
+    expect(code).toBe(0);
+    expect(out).toContain('tcp 10.30.1.5 port 5432 from a device of alice: drop\n');
+    expect(out).toMatch(
+      /decided by {2}databases\/not-for-contractors\/alice\/10\.30\.1\.0-24 .* rules\/databases\.yaml:\d+:\d+/,
+    );
+    expect(out).toMatch(/overrides {3}baseline\/closed/);
+    expect(out).toContain('would be accepted with an accept of this port for this user');
+  });
+
+  it('gives verdict, rule and overridden as JSON', async () => {
+    const { json } = await explain(
+      '--destination',
+      '10.30.1.5',
+      '--protocol',
+      'icmp',
+      '--user',
+      'carol',
+      '--output',
+      'json',
+    );
+    expect(json()).toMatchObject({
+      verdict: 'accept',
+      rule: { name: 'on-call/everything/carol/10.0.0.0-8', file: 'rules/on-call.yaml', action: 'accept' },
+      overridden: [{ name: 'baseline/closed/10.0.0.0-8', action: 'drop' }],
+      packet: { protocol: 'other', port: null },
+    });
+  });
+
+  it('takes any protocol by name or number, and says what a port would change when none is asked about', async () => {
+    const printer = ['--destination', '10.10.9.9', '--user', 'guest', '--output', 'json', '--protocol'];
+    expect((await explain(...printer, '6')).json()).toMatchObject({
+      verdict: 'drop',
+      by_port: [{ verdict: 'drop' }, { ports: '631', verdict: 'accept' }, { verdict: 'drop' }],
+    });
+    expect((await explain(...printer, 'gre')).json()).toMatchObject({ verdict: 'drop', packet: { protocol: 'other' } });
+  });
+
+  it('says that nothing matches, and the default', async () => {
+    const { out } = await explain('--destination', '198.51.100.7', '--protocol', 'udp', '--port', '9');
+    expect(out).toContain('accept\n  decided by  no rule: what none matches is accepted');
+  });
+
+  it('shows what a rule decides and would decide alone', async () => {
+    const { out, json } = await explain('--rule', 'guests/printer/guest', '--output', 'json');
+    const piece = {
+      user: '0b6f2a52-8e1d-4f5c-9a34-2d7c1e5b9f60',
+      destinations: ['10.10.9.9'],
+      protocol: 'tcp',
+      ports: ['631'],
+    };
+    expect(out).not.toBe('');
+    expect(json()).toMatchObject({ decides: [piece], alone: [piece] });
+  });
+
+  it.each([
+    [['--destination', '10.0.0.1'], '--protocol is missing'],
+    [['--destination', '10.0.0.0/8', '--protocol', 'tcp'], '--destination 10.0.0.0/8 is not an IP address'],
+    [['--destination', '10.0.0.1', '--protocol', 'icmp', '--port', '1'], '--port goes with tcp and udp only'],
+    [['--destination', '10.0.0.1', '--protocol', 'tcp', '--user', 'alise'], 'Did you mean `alice`?'],
+    [['--rule', 'guests/printer'], 'it makes the rules guests/printer/guest'],
+    [['--rule', 'nope'], 'there is no rule nope'],
+    [[], 'nothing is asked'],
+  ])('refuses %j: %s', async (args, message) => {
+    const { code, err } = await explain(...args);
+    expect([code, err]).toEqual([1, expect.stringContaining(message)]);
+  });
+
+  it("asks about the server's rules with --live, naming those that manifests hold", async () => {
+    const simulator = await startSimulator({ token: 'operator' });
+    try {
+      writeFileSync(join(folder, 'token'), 'operator');
+      const env = { RECONCILE_BASE_URL: simulator.url, RECONCILE_TOKEN_FILE: join(folder, 'token') };
+      simulator.seed([
+        { action: 'drop', destination: '10.0.0.0/8', port_range: null, port_type: null, user_id: null },
+        { action: 'accept', destination: '10.9.9.9', port_range: null, port_type: null, user_id: null },
+      ]);
+      const ask = ['--destination', '10.9.9.9', '--protocol', 'tcp', '--port', '1', '--live', '--output', 'json'];
+      const live = await cli(['explain', ...ask], env);
+      expect(live.err).toBe('');
+      expect(live.json()).toMatchObject({
+        verdict: 'accept',
+        rule: { name: null, destination: '10.9.9.9' },
+        overridden: [{ name: null }],
+      });
+      const named = await cli(['explain', 'company', ...ask], env);
+      expect(named.json()).toMatchObject({
+        rule: { name: null },
+        overridden: [{ name: 'baseline/closed/10.0.0.0-8' }],
+      });
+    } finally {
+      await simulator.close();
+    }
+  });
+});
