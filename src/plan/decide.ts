@@ -177,7 +177,7 @@ function compareChanges(a: RuleChange, b: RuleChange): number {
 }
 
 /** The rule that a change is about: the desired one where there is one. */
-export function ruleOf(change: RuleChange): Rule {
+function ruleOf(change: RuleChange): Rule {
   const about = change.desired ?? change.live;
   if (about === null) throw new Error('a rule change names a desired or a live rule');
   return about.rule;

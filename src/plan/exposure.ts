@@ -60,7 +60,7 @@ function expectedMs(from: number, to: number, { order, profile, before }: Exposu
 }
 
 /** How long the filter may be rebuilding, everything passing, after a delete of a rule that was modified in place. */
-export function rebuildMs({ filter }: Profile, liveRules: number): number {
+function rebuildMs({ filter }: Profile, liveRules: number): number {
   return filter === null ? 0 : Math.max(filter.rebuildFloorMs, Math.ceil((liveRules / filter.rate) * 1000));
 }
 

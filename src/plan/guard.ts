@@ -59,7 +59,7 @@ function deleteRefusals({ input, changes }: Guarded): readonly Refusal[] {
 
 function exceeds(vanishing: number, live: number, limit: DeleteLimit): boolean {
   if ('count' in limit) return vanishing > limit.count;
-  return live >= enoughRules && vanishing > limit.share * live;
+  return (live >= enoughRules || limit.share === 0) && vanishing > limit.share * live;
 }
 
 function limitText(limit: DeleteLimit): string {

@@ -1,16 +1,5 @@
 import { compareNetworks, contains, type Network } from '../model/address.ts';
 
-/** Calls `visit` for every pair of items whose networks intersect: the outer (or equal, earlier) one first. */
-export function eachNestedPair<T>(
-  items: readonly T[],
-  networkOf: (item: T) => Network,
-  visit: (outer: T, inner: T) => void,
-): void {
-  eachWithEnclosing(items, networkOf, (item, enclosing) => {
-    for (const outer of enclosing) visit(outer, item);
-  });
-}
-
 /**
  * Visits the items in the order of their networks, each with the earlier items whose network encloses or equals its own,
  * outermost first. Networks nest or are disjoint, so sorting and one stack find them all. `enclosing` is reused: do not keep it.

@@ -12,7 +12,7 @@ export interface RelatedPair {
 }
 
 /** Whether one may be taken for an edit of the other: same user, and destinations that share an address. */
-export function related(a: Rule, b: Rule): boolean {
+function related(a: Rule, b: Rule): boolean {
   return a.userId === b.userId && intersects(a.destination, b.destination);
 }
 
@@ -69,7 +69,7 @@ function pairByAssignment({ desired, live }: Group): readonly RelatedPair[] {
 }
 
 /** Costs of pairing, row by row: changed fields first, distance in canonical order second; unrelated rules never pair. */
-export function pairCosts(desired: readonly DesiredRule[], live: readonly LiveRule[]): Float64Array {
+function pairCosts(desired: readonly DesiredRule[], live: readonly LiveRule[]): Float64Array {
   const longer = Math.max(desired.length, live.length);
   const fieldWeight = longer * Math.min(desired.length, live.length) + 1;
   const costs = new Float64Array(desired.length * live.length).fill(Number.POSITIVE_INFINITY);

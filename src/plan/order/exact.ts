@@ -1,7 +1,7 @@
 import type { Ordering, RegionClass } from './ordering.ts';
 
 /** Operations are bits of a 32-bit number. */
-export const exactLimit = 30;
+const exactLimit = 30;
 
 /**
  * The cheapest order, and among those the first in canonical order; null when more than `limit` states can be reached.

@@ -90,7 +90,7 @@ export function costOf(ordering: Ordering, order: readonly number[]): Cost {
 }
 
 /** As `take`, in the position's own arrays. */
-export function takeInPlace(walk: Walkable, at: Position, operation: number): Position {
+function takeInPlace(walk: Walkable, at: Position, operation: number): Position {
   const costs = costOfStep(walk, at, operation);
   at.done[operation] = 1;
   const isDone = (other: number): boolean => at.done[other] === 1;

@@ -1,0 +1,146 @@
+import { describe, expect, it } from 'vitest';
+import { Secret } from '../../src/model/secret.ts';
+import type { PlanInput } from '../../src/plan/input.ts';
+import { makePlan } from '../../src/plan/make-plan.ts';
+import type { Refusal } from '../../src/plan/plan.ts';
+import { desiredRules, type InputParts, liveRules, planInput, rule, user } from './support.ts';
+
+function refusals(parts: InputParts, more: Partial<PlanInput> = {}): readonly Refusal[] {
+  return makePlan(planInput(parts, more)).refusals;
+}
+
+function codes(parts: InputParts, more: Partial<PlanInput> = {}): readonly string[] {
+  return refusals(parts, more).map(({ code }) => code);
+}
+
+/** `count` rules that have nothing to do with each other. */
+function many(count: number): readonly string[] {
+  return Array.from({ length: count }, (_, n) => `drop 10.${n}.0.0/16`);
+}
+
+const guarded = { allowEmpty: false, maxDeletes: { share: 0.3 } } as const;
+
+describe('the guard on deletes', () => {
+  it('refuses more than 30% of 10 or more live rules, with its numbers and the way out', () => {
+    const found = refusals({ desired: desiredRules(...many(6)), live: liveRules(...many(10)), options: guarded });
+    expect(found).toMatchObject([
+      {
+        code: 'too-many-deletes',
+        summary: '4 of 10 live rules in scope (40%) would be deleted; the limit is 30%.',
+        hint: 'Check the deletes; `--max-deletes 4` allows them.',
+      },
+    ]);
+  });
+  it('accepts exactly 30%, and any share of fewer than 10 rules', () => {
+    expect(codes({ desired: desiredRules(...many(7)), live: liveRules(...many(10)), options: guarded })).toEqual([]);
+    expect(codes({ desired: desiredRules(...many(2)), live: liveRules(...many(9)), options: guarded })).toEqual([]);
+  });
+  it('counts by number where a number is given, and takes 0% to mean none', () => {
+    const parts = { desired: desiredRules(...many(7)), live: liveRules(...many(9)) };
+    expect(codes({ ...parts, options: { maxDeletes: { count: 1 } } })).toEqual(['too-many-deletes']);
+    expect(codes({ ...parts, options: { maxDeletes: { count: 2 } } })).toEqual([]);
+    expect(codes({ ...parts, options: { maxDeletes: { share: 0 } } })).toEqual(['too-many-deletes']);
+  });
+  it('does not count a replaced rule', () => {
+    const desired = desiredRules(...many(10).map((text) => text.replace('drop', 'accept')));
+    expect(codes({ desired, live: liveRules(...many(10)), options: guarded })).toEqual([]);
+  });
+  it('counts live rules in scope only', () => {
+    const live = liveRules(...many(10), 'drop 172.16.0.0/12 @alice');
+    const scope = { rules: true, configuration: true, users: new Set([user('alice')]) };
+    expect(codes({ live, options: { ...guarded, allowEmpty: true } }, { scope })).toEqual([]);
+  });
+  it('refuses to delete everything, one rule or many, without an explicit word', () => {
+    expect(codes({ live: liveRules('drop 10.0.0.0/8'), options: guarded })).toEqual(['deletes-everything']);
+    expect(codes({ live: liveRules('drop 10.0.0.0/8'), options: { ...guarded, allowEmpty: true } })).toEqual([]);
+    const all = { live: liveRules(...many(50)), options: { ...guarded, maxDeletes: { share: 1 } } };
+    expect(codes(all)).toEqual(['deletes-everything']);
+    expect(codes({ ...all, desired: desiredRules('drop 8.8.8.8') })).toEqual(['deletes-everything']);
+  });
+  it('lets unrelated rules take the place of a few', () => {
+    const parts = { desired: desiredRules('drop 8.8.8.8'), live: liveRules('drop 10.0.0.0/8'), options: guarded };
+    expect(codes(parts)).toEqual([]);
+  });
+});
+
+describe('the guard on collisions with what may not be deleted', () => {
+  it('names both when pruning is off', () => {
+    const parts = { desired: desiredRules('drop 10.1.0.0/16'), live: liveRules('drop 10.0.0.0/8') };
+    const [refusal] = refusals({ ...parts, options: { prune: 'none' } });
+    expect(refusal?.code).toBe('collides-with-kept');
+    expect(refusal?.summary).toContain('`r1` (drop 10.1.0.0/16 *)');
+    expect(refusal?.summary).toContain('l1 (drop 10.0.0.0/8 *)');
+    expect(refusal?.related?.[0]?.place.line).toBe(1);
+    expect(codes(parts)).toEqual([]);
+  });
+  it('names both when the live rule is out of scope', () => {
+    const networks = [rule('drop 10.1.0.0/16').destination];
+    const scope = { rules: true, configuration: true, networks };
+    const parts = { desired: desiredRules('drop 10.1.0.0/16'), live: liveRules('drop 10.0.0.0/8') };
+    expect(codes(parts, { scope })).toEqual(['collides-out-of-scope']);
+  });
+  it('names two desired rules that the server would not hold together', () => {
+    expect(codes({ desired: desiredRules('drop 10.0.0.0/8', 'drop 10.1.0.0/16') })).toEqual(['desired-rules-collide']);
+    const live = liveRules('drop 10.0.0.0/8');
+    expect(codes({ desired: desiredRules('drop 10.0.0.0/8', 'drop 10.1.0.0/16'), live })).toEqual([
+      'desired-rules-collide',
+    ]);
+  });
+});
+
+describe('the guard on sign-in', () => {
+  const provider = {
+    id: 'sso',
+    label: 'SSO',
+    base_url: null,
+    metadata: Secret.of('<xml/>'),
+    sign_requests: true,
+    sign_metadata: true,
+    signed_assertion_in_resp: true,
+    signed_envelopes_in_resp: true,
+    auto_create_users: true,
+  };
+
+  it('refuses a configuration that results in no way to sign in', () => {
+    const fields = { local_auth_enabled: false };
+    expect(codes({ fields })).toEqual(['locks-out']);
+    expect(codes({ fields, options: { allowLockout: true } })).toEqual([]);
+    expect(codes({ fields, liveFields: { saml_identity_providers: [provider] } })).toEqual([]);
+    expect(codes({ fields: { ...fields, saml_identity_providers: [provider] } })).toEqual([]);
+  });
+  it('judges fields that are not written by their live values', () => {
+    const liveFields = { local_auth_enabled: false, saml_identity_providers: [provider] };
+    expect(codes({ fields: { saml_identity_providers: [] }, liveFields })).toEqual(['locks-out']);
+  });
+  it('does not stand in the way of other fields when nobody could sign in before', () => {
+    expect(codes({ fields: { vpn_session_duration: 5 }, liveFields: { local_auth_enabled: false } })).toEqual([]);
+  });
+});
+
+describe('guards on traffic', () => {
+  const widened = { desired: desiredRules('drop 10.0.0.0/16'), live: liveRules('drop 10.0.0.0/24') };
+
+  it('refuse a plan that opens traffic on the way, when asked to', () => {
+    expect(codes(widened)).toEqual([]);
+    const [refusal] = refusals({ ...widened, options: { maxExposure: 'none' } });
+    expect(refusal?.code).toBe('opens-on-the-way');
+    expect(refusal?.summary).toContain('up to about 26 ms');
+  });
+  it('refuse what --fail-on names', () => {
+    const opening = { live: liveRules('drop 10.0.0.0/8') };
+    expect(codes({ ...opening, options: { failOn: ['opens'] } })).toEqual(['fail-on-opens']);
+    expect(codes({ ...opening, options: { failOn: ['closes'] } })).toEqual([]);
+    expect(codes({ ...widened, options: { failOn: ['closes', 'any'] } })).toEqual(['fail-on-closes', 'fail-on-any']);
+    expect(codes({ ...opening, base: [], options: { failOn: ['drift'] } })).toEqual(['fail-on-drift']);
+    expect(codes({ ...opening, options: { failOn: ['drift'] } })).toEqual([]);
+  });
+  it('refuse to open or cut off what is protected, for good or for a while', () => {
+    const protect = [{ destination: rule('drop 10.0.0.5').destination, protocol: 'tcp', ports: null }] as const;
+    const [refusal] = refusals({ ...widened, options: { protect } });
+    expect(refusal?.code).toBe('protected-traffic');
+    expect(refusal?.summary).toContain('would be opened for a while');
+    expect(codes({ live: liveRules('drop 10.0.0.0/8'), options: { protect } })).toEqual(['protected-traffic']);
+    expect(codes({ live: liveRules('drop 10.0.0.0/8 udp/80'), options: { protect } })).toEqual([]);
+    expect(codes({ live: liveRules('drop 11.0.0.0/8'), options: { protect } })).toEqual([]);
+  });
+});

@@ -1,0 +1,116 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { intersects } from '../../src/model/address.ts';
+import type { DesiredRule, LiveRule } from '../../src/model/rule.ts';
+import { changedFields } from '../../src/plan/fields.ts';
+import { type Matching, matchRules } from '../../src/plan/match.ts';
+import { rulesArbitrary } from '../policy/universe.ts';
+import { liveOf } from '../property/order-world.ts';
+import { runs } from '../property/runs.ts';
+import { desiredRules, liveRules } from './support.ts';
+
+function match(
+  desired: readonly DesiredRule[],
+  live: readonly LiveRule[],
+  base: readonly DesiredRule[] | null = null,
+  pairByRelation = true,
+): Matching {
+  const state = { configuration: null, userNames: new Map<string, string>(), tests: [], digest: '' };
+  return matchRules({ desired, live, base: base === null ? null : { ...state, rules: base }, pairByRelation });
+}
+
+function pairsOf(matching: Matching): readonly string[] {
+  return matching.pairs.map(({ desired, live, equal }) => `${desired.name} ${equal ? '=' : '~'} ${live.id}`).sort();
+}
+
+describe('matching', () => {
+  it('pairs equal rules first, as multisets, and calls what is left of them duplicates', () => {
+    const live = liveRules('drop 10.0.0.0/8', 'drop 10.0.0.0/8', 'drop 10.0.0.0/8', 'accept 10.0.0.0/8');
+    const matching = match(desiredRules('drop 10.0.0.0/8', 'drop 10.0.0.0/8'), live);
+    expect(pairsOf(matching)).toEqual(['r1 = l1', 'r2 = l2']);
+    expect(matching.liveOnly.map(({ id }) => id)).toEqual(['l3', 'l4']);
+    expect([...matching.duplicates].map(({ id }) => id)).toEqual(['l3']);
+  });
+
+  it('keeps, of exact duplicates, one that was not modified in place', () => {
+    const matching = match(desiredRules('drop 10.0.0.0/8'), liveRules('*drop 10.0.0.0/8', 'drop 10.0.0.0/8'));
+    expect(pairsOf(matching)).toEqual(['r1 = l2']);
+  });
+
+  it('finds equal rules among many of one network', () => {
+    const texts = Array.from({ length: 100 }, (_, n) => `accept 10.0.0.0/8 tcp/${n + 1}`);
+    const matching = match(desiredRules(...texts), liveRules(...texts.toReversed()));
+    expect(matching.pairs).toHaveLength(100);
+    expect(matching.pairs.every(({ equal }) => equal)).toBe(true);
+  });
+
+  it('carries a live rule over an edit by its name in the base, even to an unrelated destination', () => {
+    const matching = match(
+      desiredRules('web=accept 192.168.0.1', 'other=accept 10.0.0.0/9'),
+      liveRules('accept 10.0.0.0/8'),
+      desiredRules('web=accept 10.0.0.0/8'),
+    );
+    expect(pairsOf(matching)).toEqual(['web ~ l1']);
+    expect(matching.desiredOnly.map(({ name }) => name)).toEqual(['other']);
+  });
+
+  it('never pairs rules of different users or of destinations that share nothing', () => {
+    const matching = match(
+      desiredRules('accept 10.0.0.0/8 @alice', 'accept 172.16.0.0/12'),
+      liveRules('accept 10.0.0.0/8 @bob', 'accept 192.168.0.0/16'),
+    );
+    expect(matching.pairs).toEqual([]);
+  });
+
+  it('prefers the pair with fewer changed fields', () => {
+    const matching = match(
+      desiredRules('accept 10.0.0.0/8 tcp/443', 'drop 10.1.0.0/16'),
+      liveRules('accept 10.1.0.0/16', 'accept 10.0.0.0/8 tcp/80'),
+    );
+    expect(pairsOf(matching)).toEqual(['r1 ~ l2', 'r2 ~ l1']);
+  });
+
+  it('pairs by relation only where that is asked for', () => {
+    const matching = match(desiredRules('drop 10.0.0.0/9'), liveRules('drop 10.0.0.0/8'), null, false);
+    expect(matching.pairs).toEqual([]);
+  });
+
+  it('leaves nothing out, and pairs related rules as well as exhaustive search does', () => {
+    fc.assert(
+      fc.property(rulesArbitrary, rulesArbitrary, (after, before) => {
+        const place = { file: 'f', line: 1, column: 1 };
+        const desired = after.slice(0, 5).map((rule, n) => ({ name: `r${n}`, rule, place }));
+        const live = liveOf(before.slice(0, 5));
+        const matching = match(desired, live);
+        expect(matching.pairs.length + matching.desiredOnly.length).toBe(desired.length);
+        expect(matching.pairs.length + matching.liveOnly.length).toBe(live.length);
+        const unequal = matching.pairs.filter(({ equal }) => !equal);
+        const left = [...matching.desiredOnly, ...unequal.map((pair) => pair.desired)];
+        const right = [...matching.liveOnly, ...unequal.map((pair) => pair.live)].filter(
+          (rule) => !matching.duplicates.has(rule),
+        );
+        const fields = unequal.reduce((sum, pair) => sum + changedFields(pair.live.rule, pair.desired.rule), 0);
+        expect([unequal.length, fields]).toEqual(bestPairs(left, right));
+      }),
+      { numRuns: runs(2_000) },
+    );
+  });
+});
+
+/** The most related pairs and the fewest changed fields with so many, by trying everything. */
+function bestPairs(desired: readonly DesiredRule[], live: readonly LiveRule[]): readonly [number, number] {
+  const [first, ...rest] = desired;
+  if (first === undefined) return [0, 0];
+  let best = bestPairs(rest, live);
+  for (const candidate of live) {
+    if (candidate.rule.userId !== first.rule.userId) continue;
+    if (!intersects(candidate.rule.destination, first.rule.destination)) continue;
+    const [pairs, fields] = bestPairs(
+      rest,
+      live.filter((other) => other !== candidate),
+    );
+    const mine = [pairs + 1, fields + changedFields(candidate.rule, first.rule)] as const;
+    if (mine[0] > best[0] || (mine[0] === best[0] && mine[1] < best[1])) best = mine;
+  }
+  return best;
+}
