@@ -11,6 +11,8 @@ interface Import {
   readonly to: string;
   readonly isPackage: boolean;
   readonly typeOnly: boolean;
+  /** `import()`: loaded when it is needed, so that it closes no cycle. */
+  readonly lazy: boolean;
 }
 
 function filesBelow(directory: string): readonly string[] {
@@ -31,15 +33,15 @@ function withoutComments(text: string): string {
 function importsOf(file: string): readonly Import[] {
   const text = withoutComments(texts.get(file) ?? '');
   const found: Import[] = [];
-  const add = (specifier: string, typeOnly: boolean): void => {
+  const add = (specifier: string, { typeOnly = false, lazy = false }): void => {
     const isPackage = !specifier.startsWith('.');
     const to = isPackage ? specifier : normalize(join(dirname(file), specifier));
-    found.push({ from: file, to, isPackage, typeOnly });
+    found.push({ from: file, to, isPackage, typeOnly, lazy });
   };
   for (const match of text.matchAll(/^(?:import|export)\s+(type\s+)?(?:[^'"]*?\sfrom\s+)?'([^']+)'/gm)) {
-    add(match[2] ?? '', match[1] !== undefined);
+    add(match[2] ?? '', { typeOnly: match[1] !== undefined });
   }
-  for (const match of text.matchAll(/import\('([^']+)'\)/g)) add(match[1] ?? '', false);
+  for (const match of text.matchAll(/import\('([^']+)'\)/g)) add(match[1] ?? '', { lazy: true });
   return found;
 }
 
@@ -202,10 +204,11 @@ describe('rules of direction', () => {
   });
 });
 
-/** A cycle among imports that exist at run time or in types, as a chain of files; null without one. */
+/** A cycle among imports, types included and lazy ones not, as a chain of files; null without one. */
 function findCycle(): readonly string[] | null {
   const targets = new Map<string, string[]>();
-  for (const { from, to, isPackage } of imports) if (!isPackage) targets.set(from, [...(targets.get(from) ?? []), to]);
+  for (const { from, to, isPackage, lazy } of imports)
+    if (!isPackage && !lazy) targets.set(from, [...(targets.get(from) ?? []), to]);
   const done = new Set<string>();
   const visit = (file: string, path: readonly string[]): readonly string[] | null => {
     if (path.includes(file)) return [...path.slice(path.indexOf(file)), file];

@@ -1,14 +1,10 @@
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import type { Problem } from '../model/problem.ts';
-import { documentOf } from '../report/json.ts';
-import { problemsText } from '../report/problems.ts';
-import { reportOfProblems } from '../report/run-report.ts';
 import type { Terminal } from './command.ts';
 import { failure } from './failure.ts';
 import type { RawValues, Settings } from './settings.ts';
 
-export type Format = 'text' | 'json';
+export type Format = 'text' | 'json' | 'markdown' | 'github';
 
 /** One output asked for; `file` null: stdout. */
 export interface Output {
@@ -16,12 +12,12 @@ export interface Output {
   readonly file: string | null;
 }
 
-const formats: readonly string[] = ['text', 'json'] satisfies readonly Format[];
+const formats: readonly string[] = ['text', 'json', 'markdown', 'github'] satisfies readonly Format[];
 
 /** The outputs of a run. Text goes to stdout unless another format does; two on stdout are wrong usage. */
 export function outputsOf(list: readonly string[], cwd: string): readonly Output[] {
   const outputs = list.map((text) => parseOutput(text, cwd));
-  const onStdout = outputs.filter((output) => output.file === null);
+  const onStdout = outputs.filter((output) => output.file === null && output.format !== 'github');
   if (onStdout.length > 1) {
     throw failure('usage', 'two outputs on stdout', 'write one of them to a file: --output markdown=plan.md');
   }
@@ -66,22 +62,21 @@ export function emit(output: Output, text: string, terminal: Terminal): void {
 }
 
 /** What is known of a run that may have failed before its settings were settled. */
-interface EarlyRun {
+export interface EarlyRun {
   readonly argv: readonly string[];
   readonly flags: RawValues;
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** Whether a failed run must put a JSON document on stdout, and to which files. */
-export interface FailureOutputs {
-  readonly json: boolean;
-  readonly color: boolean;
-}
-
 /** The outputs that were asked for, as far as can be told when arguments or settings are wrong. */
-export function requestedOutputs(settings: Settings | null, early: EarlyRun): FailureOutputs {
+export function requestedOutputs(settings: Settings | null, early: EarlyRun, cwd: string): readonly Output[] {
   const asked = settings?.output ?? askedEarly(early);
-  return { json: asked.includes('json'), color: settings?.color ?? true };
+  try {
+    return outputsOf(asked, cwd);
+  } catch {
+    // The outputs themselves are what is wrong: the problem is said on stderr, and as JSON where JSON was meant.
+    return asked.includes('json') ? [{ format: 'json', file: null }] : [{ format: 'text', file: null }];
+  }
 }
 
 function askedEarly({ argv, flags, env }: EarlyRun): readonly string[] {
@@ -90,11 +85,5 @@ function askedEarly({ argv, flags, env }: EarlyRun): readonly string[] {
     if (text === '--output') return [argv[index + 1] ?? ''];
     return text.startsWith('--output=') ? [text.slice('--output='.length)] : [];
   });
-  return given.length > 0 ? given : [env['RECONCILE_OUTPUT'] ?? ''];
-}
-
-/** Reports what ended a run: problems on stderr, and on stdout the document that was asked for. */
-export function emitFailure(problems: readonly Problem[], outputs: FailureOutputs, terminal: Terminal): void {
-  if (outputs.json) terminal.stdout(`${JSON.stringify(documentOf(reportOfProblems(problems)), null, 2)}\n`);
-  terminal.stderr(problemsText(problems, wantsColor(outputs, terminal, terminal.stderrIsTerminal)));
+  return given.length > 0 ? given : [env['RECONCILE_OUTPUT'] ?? ''].filter((text) => text !== '');
 }

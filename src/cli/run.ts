@@ -3,7 +3,7 @@ import { parseArguments } from './arguments.ts';
 import type { Terminal } from './command.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure } from './failure.ts';
-import { emitFailure, requestedOutputs } from './output.ts';
+import { type Output, requestedOutputs, wantsColor } from './output.ts';
 import { type RawValues, type Settings, settingsFilePath, settle } from './settings.ts';
 
 /** Runs one command line and gives its exit code. Whatever goes wrong is reported in the outputs asked for. */
@@ -31,8 +31,39 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
     return await command.run({ operands: parsed.operands, settings, terminal });
   } catch (error) {
     const failure = error instanceof Failure ? error : new Failure([internalError(error)]);
-    emitFailure(failure.problems, requestedOutputs(settings, { argv, flags, env: terminal.env }), terminal);
+    await reportFailure(
+      failure,
+      requestedOutputs(settings, { argv, flags, env: terminal.env }, terminal.cwd),
+      settings,
+      terminal,
+    );
     return failure.exitCode;
+  }
+}
+
+/** What ended a run, in every output that was asked for; in words on stderr, so that a pipe does not hide it. */
+async function reportFailure(
+  { problems }: Failure,
+  outputs: readonly Output[],
+  settings: Settings | null,
+  terminal: Terminal,
+): Promise<void> {
+  const { problemsText } = await import('../report/problems.ts');
+  terminal.stderr(problemsText(problems, wantsColor(settings, terminal, terminal.stderrIsTerminal)));
+  const others = outputs.filter((output) => output.format !== 'text' || output.file !== null);
+  if (others.length === 0) return;
+  const [{ renderTo }, { reportOfProblems }] = await Promise.all([
+    import('./render.ts'),
+    import('../report/run-report.ts'),
+  ]);
+  const stdoutTaken = others.some((output) => output.file === null && output.format !== 'github');
+  for (const output of others) {
+    try {
+      renderTo(output, reportOfProblems(problems), { color: false, planShown: false, stdoutTaken }, terminal);
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      terminal.stderr(problemsText(error.problems, false));
+    }
   }
 }
 

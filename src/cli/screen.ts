@@ -1,11 +1,10 @@
 import { systemClock } from '../adapters/clock.ts';
 import type { Outcome } from '../apply/outcome.ts';
-import { enforcementText } from '../report/enforcement.ts';
-import { jsonText } from '../report/json.ts';
 import type { RunReport } from '../report/run-report.ts';
-import { applyText, planText } from '../report/text.ts';
+import { planText } from '../report/text.ts';
 import type { Invocation } from './command.ts';
-import { emit, type Output, outputsOf, wantsColor } from './output.ts';
+import { outputsOf, wantsColor } from './output.ts';
+import { renderTo } from './render.ts';
 
 /** What a planning run shows: the plan before it is applied, progress, and every output at the end. */
 export interface Screen {
@@ -51,26 +50,13 @@ export function screenOf({ settings, terminal }: Invocation): Screen {
       clear();
       for (const output of outputs) {
         const color = output.file === null && colorOn(terminal.stdoutIsTerminal);
-        emit(output, render(output, report, { color, planShown: shown && output.file === null }), terminal);
+        renderTo(
+          output,
+          report,
+          { color, planShown: shown && output.file === null, stdoutTaken: !textOnStdout },
+          terminal,
+        );
       }
     },
   };
-}
-
-interface Rendering {
-  readonly color: boolean;
-  readonly planShown: boolean;
-}
-
-function render(output: Output, report: RunReport, { color, planShown }: Rendering): string {
-  switch (output.format) {
-    case 'json':
-      return jsonText(report);
-    case 'text': {
-      const plan = planShown ? '' : planText(report, { color });
-      const applied = applyText(report, { color });
-      const sections = [plan, applied, enforcementText(report, { color })];
-      return sections.filter((section) => section !== '').join('\n');
-    }
-  }
 }

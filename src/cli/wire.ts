@@ -49,8 +49,8 @@ export function wireApi({ settings, terminal }: Invocation): { readonly api: Api
 }
 
 /** Wires one pass over a directory of manifests. */
-export async function wirePass(invocation: Invocation, path: string, base: DesiredState | null): Promise<Wired> {
-  return wirePassOver(invocation, directorySource(path, limitsOf(invocation.settings)), { root: path, base });
+export async function wirePass(invocation: Invocation, path: string): Promise<Wired> {
+  return wirePassOver(invocation, directorySource(path, limitsOf(invocation.settings)), { root: path, base: null });
 }
 
 /** Wires one pass over any source. `root` is the directory of the manifests, where there is one. */

@@ -5,6 +5,8 @@ import type { Kernel } from './enforcement.ts';
 
 /** What a run that plans (and perhaps applies) came to: the one input of every format. */
 export interface RunReport {
+  /** PATH as it was written, for places in outputs that are read elsewhere; null where there is none. */
+  readonly root: string | null;
   /** The commit, or the digest of the directory's content; null when the source could not be read. */
   readonly revision: string | null;
   readonly plan: Plan | null;
@@ -34,6 +36,7 @@ export interface Display {
 /** A report of a run that ended before there was a plan. */
 export function reportOfProblems(problems: readonly Problem[]): RunReport {
   return {
+    root: null,
     revision: null,
     plan: null,
     digest: null,

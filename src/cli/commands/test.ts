@@ -6,10 +6,10 @@ import { problemsText } from '../../report/problems.ts';
 import type { Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { strictly } from '../manifests.ts';
+import { buildOffline } from '../offline.ts';
 import { emit, outputsOf, wantsColor } from '../output.ts';
 import { pathOperand } from '../path-operand.ts';
 import { profileOf } from '../plan-settings.ts';
-import { buildOffline } from './validate.ts';
 
 /** `reconcile test PATH`: the policy tests against the manifests' rules; exit 3 when one fails, 4 for invalid manifests. */
 export async function run(invocation: Invocation): Promise<number> {

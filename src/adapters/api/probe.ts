@@ -1,0 +1,88 @@
+import { readFileSync } from 'node:fs';
+import { connect } from 'node:tls';
+import { request } from 'undici';
+
+/** What a certificate says; times in ms since 1970. */
+export interface CertificateFacts {
+  readonly validTo: number;
+  readonly issuer: string;
+}
+
+/** The certificate that the server shows, verified as requests verify it; the error is part of a sentence. */
+export function readCertificate(
+  url: URL,
+  caFile: string | null,
+  signal: AbortSignal,
+): Promise<CertificateFacts | string> {
+  return new Promise((resolve) => {
+    const socket = connect({
+      host: url.hostname.replace(/^\[|\]$/g, ''),
+      port: url.port === '' ? 443 : Number(url.port),
+      servername: url.hostname,
+      ...(caFile === null ? {} : { ca: readFileSync(caFile) }),
+    });
+    const end = (result: CertificateFacts | string): void => {
+      socket.destroy();
+      resolve(result);
+    };
+    socket.setTimeout(10_000, () => end('no answer within 10 s'));
+    signal.addEventListener('abort', () => end('stopped'), { once: true });
+    socket.once('error', (error: NodeJS.ErrnoException) => end(error.code ?? 'connection failed'));
+    socket.once('secureConnect', () => {
+      const certificate = socket.getPeerCertificate();
+      const issuer = certificate.issuer.O ?? certificate.issuer.CN ?? 'unknown';
+      end({ validTo: Date.parse(certificate.valid_to), issuer: Array.isArray(issuer) ? issuer.join(', ') : issuer });
+    });
+  });
+}
+
+/** The server's clock from the Date header of any answer, and the round trip, ms; null when there is none. No token is sent. */
+export async function readServerTime(
+  url: URL,
+  signal: AbortSignal,
+  now: () => number,
+): Promise<{ readonly serverTime: number; readonly tookMs: number } | null> {
+  const started = now();
+  try {
+    const response = await request(url, {
+      method: 'GET',
+      headers: { accept: 'application/json' },
+      signal: AbortSignal.any([signal, AbortSignal.timeout(10_000)]),
+    });
+    await response.body.dump();
+    const { date } = response.headers;
+    const serverTime = typeof date === 'string' ? Date.parse(date) : Number.NaN;
+    return Number.isNaN(serverTime) ? null : { serverTime, tookMs: now() - started };
+  } catch {
+    return null;
+  }
+}
+
+/** Fetches a discovery document as the server does: no redirects, 15 s. The error is part of a sentence; null when it is fine. */
+export async function checkDiscovery(uri: string, signal: AbortSignal): Promise<string | null> {
+  if (!/^https?:\/\//.test(uri) || !URL.canParse(uri)) return 'its address is no http(s) URL';
+  try {
+    const response = await request(uri, {
+      signal: AbortSignal.any([signal, AbortSignal.timeout(15_000)]),
+      maxRedirections: 0,
+    } as Parameters<typeof request>[1]);
+    const text = await response.body.text();
+    if (response.statusCode !== 200) return `it answers ${response.statusCode}`;
+    const document: unknown = JSON.parse(text);
+    if (typeof document !== 'object' || document === null) return 'it is not a JSON object';
+    const needed = [
+      'jwks_uri',
+      'authorization_endpoint',
+      'token_endpoint',
+      'userinfo_endpoint',
+      'response_types_supported',
+    ];
+    const missing = needed.filter((name) => !(name in document));
+    return missing.length === 0 ? null : `it lacks ${missing.join(', ')}`;
+  } catch (error) {
+    if (error instanceof SyntaxError) return 'it is not JSON';
+    return error instanceof Error && 'code' in error
+      ? `it cannot be fetched (${String(error.code)})`
+      : 'it cannot be fetched in time';
+  }
+}

@@ -1,0 +1,74 @@
+import { statSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { directorySource } from '../adapters/source/directory.ts';
+import { readAtRef } from '../adapters/source/git-ref.ts';
+import type { Problem } from '../model/problem.ts';
+import type { DesiredState } from '../model/state.ts';
+import type { Source, SourceContent } from '../ports.ts';
+import type { Invocation } from './command.ts';
+import { Failure } from './failure.ts';
+import { buildContent } from './offline.ts';
+import { limitsOf } from './plan-settings.ts';
+
+/** The manifests last applied, as `--base` names them. */
+export interface Base {
+  /** Null when they hold errors: then no change can be attributed, and `problems` says so. */
+  readonly state: DesiredState | null;
+  readonly problems: readonly Problem[];
+}
+
+/** User ids by e-mail address, when the base names any; null when they cannot be had. */
+export type AskUsers = (emails: readonly string[]) => Promise<ReadonlyMap<string, string> | null>;
+
+/** Loads `--base REF|DIR` for the manifests below `path`; null without the option. Throws a `Failure` for a wrong ref. */
+export async function loadBase(invocation: Invocation, path: string, askUsers: AskUsers): Promise<Base | null> {
+  const { base } = invocation.settings;
+  if (base === null || !isDirectory(path)) return null; // a PATH that is not there is said by whoever reads it
+  const content = await readBase(invocation, path, base);
+  const root = isDirectory(resolve(invocation.terminal.cwd, base)) ? resolve(invocation.terminal.cwd, base) : path;
+  let built = buildContent(invocation, { content, root, usersByEmail: null });
+  if (built.emails.length > 0)
+    built = buildContent(invocation, { content, root, usersByEmail: await askUsers(built.emails) });
+  if (built.state !== null) return { state: built.state, problems: [] };
+  const [first] = built.problems.filter((problem) => problem.severity === 'error');
+  const where = first?.place === undefined ? '' : ` (${first.place.file}:${first.place.line}: ${first.summary})`;
+  const problem: Problem = {
+    code: 'base-invalid',
+    severity: 'warning',
+    summary: `the manifests of --base ${base} hold errors${where}: no change is attributed`,
+    hint: 'name a base that was applied',
+  };
+  return { state: null, problems: [problem] };
+}
+
+async function readBase(invocation: Invocation, path: string, base: string): Promise<SourceContent> {
+  const { settings, terminal } = invocation;
+  const limits = limitsOf(settings);
+  const directory = resolve(terminal.cwd, base);
+  if (isDirectory(directory)) {
+    const { content, problems } = await directorySource(directory, limits).read(terminal.stop);
+    if (content !== null) return content;
+    // A base without manifests is a first commit; an unreadable one is not.
+    if (problems.every((problem) => problem.code === 'no-manifests')) return { revision: base, files: [] };
+    throw new Failure(problems);
+  }
+  const read = await readAtRef({
+    directory: path,
+    ref: base,
+    limits,
+    environment: terminal.env,
+    signal: terminal.stop,
+  });
+  if (!read.ok) throw new Failure([read.error]);
+  return read.value;
+}
+
+/** The manifests of `--base` as a source of their own, for `reconcile drift`. */
+export async function readAtBase(invocation: Invocation, path: string, base: string): Promise<Source> {
+  const content = await readBase(invocation, path, base);
+  return { description: base, read: () => Promise.resolve({ content, problems: [] }) };
+}
+
+function isDirectory(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}

@@ -1,0 +1,172 @@
+import { checkDiscovery, readCertificate, readServerTime } from '../../adapters/api/probe.ts';
+import { systemClock } from '../../adapters/clock.ts';
+import { defaultApplyLimits } from '../../apply/context.ts';
+import { readLive } from '../../apply/read.ts';
+import { diagnoseConfiguration, diagnoseRules } from '../../live/diagnose.ts';
+import { hasErrors, type Problem } from '../../model/problem.ts';
+import { type LiveState, wholeScope } from '../../model/state.ts';
+import { otherDocument } from '../../report/json.ts';
+import { painter } from '../../report/paint.ts';
+import { problemCounts, problemsText } from '../../report/problems.ts';
+import { ageText } from '../../report/text.ts';
+import type { Invocation } from '../command.ts';
+import { exitCodes } from '../exit-code.ts';
+import { loggerOf } from '../logger.ts';
+import { emit, outputsOf, wantsColor } from '../output.ts';
+import { explainReadFailure } from '../read-failure.ts';
+import { readClaims, type TokenSource } from '../token.ts';
+import { wireApi } from '../wire.ts';
+
+/** What was looked at: what is well in one sentence each, and what is not as problems. */
+interface Examination {
+  readonly well: readonly string[];
+  readonly problems: readonly Problem[];
+}
+
+const day = 86_400_000;
+
+/** `reconcile doctor`: connection, certificate, clock, token, stored state; each finding with its fix. Never writes. */
+export async function run(invocation: Invocation): Promise<number> {
+  const { settings, terminal } = invocation;
+  const outputs = outputsOf(settings.output, terminal.cwd);
+  const { api, token } = wireApi(invocation);
+  try {
+    const examination = await examine(invocation, api, token);
+    for (const output of outputs) {
+      const color = output.file === null && wantsColor(settings, terminal, terminal.stdoutIsTerminal);
+      emit(output, output.format === 'json' ? jsonOf(examination) : textOf(examination, color), terminal);
+    }
+    return hasErrors(examination.problems) ? exitCodes.failed : exitCodes.ok;
+  } finally {
+    await api.close();
+  }
+}
+
+async function examine(
+  invocation: Invocation,
+  api: ReturnType<typeof wireApi>['api'],
+  token: TokenSource,
+): Promise<Examination> {
+  const { settings, terminal } = invocation;
+  const url = new URL(settings.baseUrl ?? '');
+  const parts: Examination[] = [
+    await examineConnection(url, invocation),
+    examineToken(token.read(), systemClock.wallTime()),
+  ];
+  const context = {
+    api,
+    clock: systemClock,
+    logger: await loggerOf(invocation),
+    attempts: Math.min(2, defaultApplyLimits.attempts),
+    signal: terminal.stop,
+  };
+  const live = await readLive(context, wholeScope, null);
+  if (live.ok) parts.push(await examineState(live.value.live, invocation));
+  else parts.push({ well: [], problems: [explainReadFailure(live.error, token.read, systemClock.wallTime())] });
+  return { well: parts.flatMap(({ well }) => well), problems: parts.flatMap(({ problems }) => problems) };
+}
+
+async function examineConnection(url: URL, { settings, terminal }: Invocation): Promise<Examination> {
+  const well: string[] = [];
+  const problems: Problem[] = [];
+  if (url.protocol === 'https:') {
+    const certificate = await readCertificate(url, settings.caFile, terminal.stop);
+    if (typeof certificate === 'string') {
+      problems.push({
+        code: 'api-tls',
+        severity: 'error',
+        summary: `the TLS connection to ${url.host} failed: ${certificate}`,
+        hint: 'name your own authority with --ca-file; renew the certificate where it has expired',
+      });
+    } else {
+      const left = certificate.validTo - systemClock.wallTime();
+      if (left < 14 * day)
+        problems.push({
+          code: 'certificate-expires',
+          severity: 'warning',
+          summary: `the certificate of ${url.host} expires in ${ageText(left)}`,
+          hint: 'renew it',
+        });
+      else
+        well.push(
+          `TLS: the certificate of ${url.host} (by ${certificate.issuer}) is accepted and valid for ${ageText(left)}`,
+        );
+    }
+  } else well.push(`connection: plain http to ${url.host}`);
+  const time = await readServerTime(url, terminal.stop, systemClock.now);
+  if (time !== null) {
+    const off = Math.abs(time.serverTime - systemClock.wallTime());
+    if (off > 60_000)
+      problems.push({
+        code: 'clock',
+        severity: 'warning',
+        summary: `this machine's clock and the server's differ by ${ageText(off)}`,
+        hint: 'synchronise both: tokens and certificates are judged by the clock',
+      });
+    else well.push(`clock: agrees with the server's; one request takes ${Math.round(time.tookMs)} ms`);
+  }
+  return { well, problems };
+}
+
+/** What the token says about itself; whether it is accepted shows when it is used. */
+export function examineToken(token: string, now: number): Examination {
+  const claims = readClaims(token);
+  if (claims === null) return { well: ['token: not a JWT, so nothing is known of its expiry'], problems: [] };
+  if (claims.expiresAt === null) return { well: ['token: a JWT without an expiry'], problems: [] };
+  const left = claims.expiresAt - now;
+  const hint = 'make a new one as an administrator (30 days by default, 90 at most) and put it into the token file';
+  if (left <= 0)
+    return {
+      well: [],
+      problems: [
+        { code: 'token-expired', severity: 'error', summary: `the token expired ${ageText(-left)} ago`, hint },
+      ],
+    };
+  if (left < 14 * day)
+    return {
+      well: [],
+      problems: [
+        {
+          code: 'token-expires',
+          severity: 'warning',
+          summary: `the token expires in ${ageText(left)}; nothing can renew it`,
+          hint,
+        },
+      ],
+    };
+  return {
+    well: [`token: a JWT${claims.type === null ? '' : ` (${claims.type})`} that expires in ${ageText(left)}`],
+    problems: [],
+  };
+}
+
+async function examineState(live: LiveState, { settings, terminal }: Invocation): Promise<Examination> {
+  const { rules, configuration } = live;
+  const well = [`API: answers; ${rules.length} rules`];
+  if (rules.some((rule) => rule.rule.ports !== null)) well.push('port rules: supported (some are stored)');
+  const problems = [...diagnoseRules(rules), ...(configuration === null ? [] : diagnoseConfiguration(configuration))];
+  if (settings.checkDiscovery && configuration !== null) {
+    for (const { id, discovery_document_uri: uri } of configuration.fields.openid_connect_providers) {
+      const wrong = await checkDiscovery(uri, terminal.stop);
+      if (wrong === null) well.push(`provider ${id}: its discovery document is fine`);
+      else
+        problems.push({
+          code: 'discovery',
+          severity: 'error',
+          summary: `provider ${id}: ${uri}: ${wrong}`,
+          hint: 'mend it before the server restarts: it does not boot without; changing the providers fails too until it answers',
+        });
+    }
+  }
+  return { well, problems };
+}
+
+function textOf({ well, problems }: Examination, color: boolean): string {
+  const paint = painter(color);
+  const lines = well.map((text) => `${paint('good', 'ok')} ${text}\n`).join('');
+  return `${lines}${problemsText(problems, color)}\n${problemCounts(problems)}.\n`;
+}
+
+function jsonOf({ well, problems }: Examination): string {
+  return otherDocument({ healthy: !hasErrors(problems), well }, problems);
+}

@@ -1,0 +1,88 @@
+import { type CommandSpec, commands, rootCommand } from './commands.ts';
+import { commonOptions, flagOf, type OptionName, type OptionSpec, options } from './options.ts';
+
+/** A completion script made from the tables of commands and options: it starts no process when a key is pressed. */
+export function completionScript(shell: string): string | null {
+  switch (shell) {
+    case 'bash':
+      return bash();
+    case 'zsh':
+      return zsh();
+    case 'fish':
+      return fish();
+    default:
+      return null;
+  }
+}
+
+const flagNames = (spec: CommandSpec): readonly OptionName[] => [...spec.options, ...commonOptions];
+const flagsOf = (spec: CommandSpec): readonly string[] => ['--help', ...flagNames(spec).map(flagOf)];
+
+function choicesOf(name: OptionName): readonly string[] {
+  const spec: OptionSpec = options[name];
+  if (spec.kind === 'choice') return spec.choices;
+  return name === 'output' ? ['text', 'json', 'markdown', 'github'] : [];
+}
+
+const withChoices = (Object.keys(options) as OptionName[]).filter((name) => choicesOf(name).length > 0);
+const takesValue = (Object.keys(options) as OptionName[]).filter((name) => options[name].kind !== 'switch');
+
+function bash(): string {
+  const values = withChoices.map(
+    (name) => `    ${flagOf(name)}) COMPREPLY=($(compgen -W '${choicesOf(name).join(' ')}' -- "$cur")); return ;;`,
+  );
+  const cases = commands.map((spec) => `    ${spec.name}) flags='${flagsOf(spec).join(' ')}' ;;`);
+  return `# reconcile completion for bash: source <(reconcile completion bash)
+_reconcile() {
+  local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]} command='' word flags
+  case $prev in
+${values.join('\n')}
+    ${takesValue
+      .filter((name) => !withChoices.includes(name))
+      .map(flagOf)
+      .join('|')}) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+  esac
+  for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    case $word in ${commands.map(({ name }) => name).join('|')}) command=$word; break ;; esac
+  done
+  case $command in
+${cases.join('\n')}
+    *) flags='${flagsOf(rootCommand).join(' ')} --version' ;;
+  esac
+  if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "$flags" -- "$cur")); return; fi
+  COMPREPLY=($(compgen -d -- "$cur"))
+  if [[ -z $command ]]; then COMPREPLY+=($(compgen -W '${commands.map(({ name }) => name).join(' ')}' -- "$cur")); fi
+}
+complete -o filenames -F _reconcile reconcile
+`;
+}
+
+function zsh(): string {
+  return `#compdef reconcile
+# reconcile completion for zsh: source <(reconcile completion zsh)
+autoload -U +X bashcompinit && bashcompinit
+${bash()}`;
+}
+
+function fish(): string {
+  const names = commands.map(({ name }) => name).join(' ');
+  const lines = commands.map(
+    ({ name, summary }) =>
+      `complete -c reconcile -n "not __fish_seen_subcommand_from ${names}" -a ${name} -d '${quoted(summary)}'`,
+  );
+  const flags = [rootCommand, ...commands].flatMap((spec) => {
+    const when =
+      spec.name === '' ? `not __fish_seen_subcommand_from ${names}` : `__fish_seen_subcommand_from ${spec.name}`;
+    return flagNames(spec).map((name) => {
+      const { kind, help } = options[name] as OptionSpec;
+      const value =
+        choicesOf(name).length > 0 ? ` -x -a '${choicesOf(name).join(' ')}'` : kind === 'switch' ? '' : ' -r';
+      return `complete -c reconcile -n "${when}" -l ${flagOf(name).slice(2)}${value} -d '${quoted(help)}'`;
+    });
+  });
+  return `# reconcile completion for fish: reconcile completion fish | source\n${[...lines, ...flags].join('\n')}\n`;
+}
+
+function quoted(text: string): string {
+  return text.replace(/[\\']/g, '\\$&');
+}

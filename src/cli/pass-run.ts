@@ -1,0 +1,137 @@
+import { systemClock } from '../adapters/clock.ts';
+import { readUsers } from '../apply/read.ts';
+import type { Desired } from '../desired/context.ts';
+import { compareProblems, type Problem } from '../model/problem.ts';
+import type { Approve, PassResult } from '../pass.ts';
+import { readContext } from '../pass-stages.ts';
+import type { PlanDigest } from '../plan/digest.ts';
+import type { Plan } from '../plan/plan.ts';
+import { reconcile } from '../reconcile.ts';
+import { documentOf } from '../report/json.ts';
+import { type RunReport, reportOfProblems } from '../report/run-report.ts';
+import { count } from '../report/summary.ts';
+import { type Base, loadBase } from './base.ts';
+import type { Invocation } from './command.ts';
+import { exitCodeOf } from './exit-code.ts';
+import { isInvalid, strictly } from './manifests.ts';
+import { explainReadFailure } from './read-failure.ts';
+import { compareWithSaved, type SavedPlan, savePlan } from './saved-plan.ts';
+import { type Screen, screenOf } from './screen.ts';
+import { type Wired, wirePass } from './wire.ts';
+
+/** One pass from the command line: over which manifests, and on which terms. */
+export interface PassRequest {
+  /** PATH as it was written, and absolute. */
+  readonly written: string;
+  readonly path: string;
+  /** Only the plan: nothing is written. */
+  readonly planOnly: boolean;
+  /** The plan that was reviewed: any other is refused. */
+  readonly saved: SavedPlan | null;
+}
+
+/** Runs one pass, shows it in every output, and gives the exit code. */
+export async function runPass(invocation: Invocation, request: PassRequest): Promise<number> {
+  const screen = screenOf(invocation);
+  const wired = await wirePass(invocation, request.path);
+  try {
+    const base = await loadBase(invocation, request.path, () => askUsers(wired));
+    const run = { invocation, request, screen, base };
+    const pass = { ...wired.pass, base: base?.state ?? null, onOutcome: screen.onOutcome };
+    const result = await reconcile(pass, request.planOnly ? null : approveOf(run));
+    const stale = staleness(request, result.digest);
+    const report = reportOf(result, run, wired, stale);
+    const { save } = invocation.settings;
+    if (save !== null && result.digest !== undefined) {
+      savePlan(save, result.digest, documentOf(report), new Date(systemClock.wallTime()).toISOString());
+    }
+    screen.finish(report);
+    return exitCode(result, invocation, stale.length > 0);
+  } finally {
+    await wired.close();
+  }
+}
+
+interface Run {
+  readonly invocation: Invocation;
+  readonly request: PassRequest;
+  readonly screen: Screen;
+  readonly base: Base | null;
+}
+
+async function askUsers({ pass }: Wired): Promise<ReadonlyMap<string, string> | null> {
+  const users = await readUsers(readContext(pass));
+  return users.ok ? new Map(users.value.map(({ email, id }) => [email, id])) : null;
+}
+
+function staleness({ saved }: PassRequest, digest: PlanDigest | undefined): readonly Problem[] {
+  return saved === null || digest === undefined ? [] : compareWithSaved(saved.digest, digest);
+}
+
+/** Shows the plan and asks when somebody is there to answer; without a terminal the guards alone decide. */
+function approveOf(run: Run): Approve {
+  return async (plan, desired, digest) => {
+    const { settings, terminal } = run.invocation;
+    if (isInvalid(desired.problems, settings) || staleness(run.request, digest).length > 0) return false;
+    const asks = terminal.stdinIsTerminal && !settings.yes;
+    run.screen.showPlan(beforeApply(run, plan, desired, digest), asks);
+    if (!asks) return true;
+    const answer = await terminal.ask(`\nSend ${count(plan.steps.length, 'request')}? [y/N] `, terminal.stop);
+    return /^y(es)?$/i.test(answer?.trim() ?? '');
+  };
+}
+
+function beforeApply({ invocation, base }: Run, plan: Plan, desired: Desired, digest: PlanDigest): RunReport {
+  const problems = [...(base?.problems ?? []), ...desired.problems, ...plan.problems].sort(compareProblems);
+  return {
+    ...reportOfProblems(problems),
+    plan,
+    digest: digest.plan,
+    approved: plan.refusals.length > 0,
+    userNames: desired.state?.userNames ?? new Map(),
+    base: invocation.settings.base,
+  };
+}
+
+function reportOf(
+  result: PassResult,
+  { invocation, request, base }: Run,
+  wired: Wired,
+  stale: readonly Problem[],
+): RunReport {
+  const { settings } = invocation;
+  const now = systemClock.wallTime();
+  const failure = result.failure === null ? [] : [explainReadFailure(result.failure, wired.token.read, now)];
+  return {
+    ...reportOfProblems([...(base?.problems ?? []), ...strictly(result.problems, settings), ...failure, ...stale]),
+    root: request.written,
+    revision: result.content?.revision ?? null,
+    plan: result.plan,
+    digest: result.digest?.plan ?? null,
+    approved: result.end !== 'refused' && (result.plan?.refusals.length ?? 0) > 0,
+    apply: result.apply,
+    userNames: result.desired?.state?.userNames ?? new Map(),
+    base: settings.base,
+    ...(result.kernel === undefined ? {} : { kernel: result.kernel }),
+  };
+}
+
+/** The exit code of a pass, the same in every output mode. */
+function exitCode(result: PassResult, { settings }: Invocation, stale: boolean): number {
+  const { end, apply, desired } = result;
+  return exitCodeOf({
+    invalid: end === 'invalid' || isInvalid(desired?.problems ?? [], settings),
+    refused: end === 'refused' || stale,
+    wrote: apply?.wrote ?? false,
+    missing: (apply !== null && apply.end !== 'converged') || lacksEnforcement(result, settings),
+    failed: end === 'unreadable' || end === 'declined',
+    pending: end === 'planned',
+    detailed: settings.detailedExitcode,
+  });
+}
+
+/** Whether this run was asked to see it enforced, and did not. */
+function lacksEnforcement({ end, kernel }: PassResult, { waitEnforced, repair }: Invocation['settings']): boolean {
+  if (end !== 'applied' && end !== 'in-sync') return false;
+  return (waitEnforced !== null || repair) && kernel?.report.state !== 'enforced';
+}

@@ -1,0 +1,91 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import type { Problem } from '../model/problem.ts';
+import type { PlanDigest } from '../plan/digest.ts';
+import { formatVersion } from '../report/json.ts';
+import { failure } from './failure.ts';
+
+/** What a saved plan pins down. The plan itself is in the file too, for readers; only this is compared. */
+export interface SavedPlan {
+  readonly digest: PlanDigest;
+  readonly savedAt: string;
+}
+
+const largest = 200_000_000;
+
+/** Writes a plan for `reconcile apply FILE`: its digest and its JSON document; no secret is in either. */
+export function savePlan(file: string, digest: PlanDigest, document: unknown, savedAt: string): void {
+  const saved = { format_version: formatVersion, kind: 'saved-plan', saved_at: savedAt, digest, plan: document };
+  try {
+    writeFileSync(file, `${JSON.stringify(saved, null, 2)}\n`);
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+    throw failure('output', `${file} cannot be written (${code})`, 'check --save');
+  }
+}
+
+/** Reads a saved plan; throws a `Failure` when the file is none. */
+export function readSavedPlan(file: string): SavedPlan {
+  const value = parseJson(file);
+  const { kind, format_version: version, digest, saved_at: savedAt } = isRecord(value) ? value : {};
+  if (kind !== 'saved-plan')
+    throw failure('saved-plan', `${file} is not a saved plan`, 'make one with: reconcile --plan PATH --save FILE');
+  if (version !== formatVersion)
+    throw failure('saved-plan', `${file} was made by another version of reconcile`, 'plan and save again');
+  if (!isDigest(digest) || typeof savedAt !== 'string')
+    throw failure('saved-plan', `${file} is damaged`, 'plan and save again');
+  return { digest, savedAt };
+}
+
+/** Why the saved plan must not be applied now; empty when it agrees with the plan made just now. */
+export function compareWithSaved(saved: PlanDigest, now: PlanDigest): readonly Problem[] {
+  const stale = (summary: string, hint: string): Problem => ({ code: 'stale-plan', severity: 'error', summary, hint });
+  const again = 'plan again, review it, and apply that';
+  if (saved.unknownSecrets || now.unknownSecrets) {
+    const when = saved.unknownSecrets ? 'when the plan was saved' : 'here';
+    return [
+      stale(
+        `a managed secret was not available ${when}: the saved plan cannot be tied to what would be written`,
+        'make the secret available both where the plan is saved and where it is applied',
+      ),
+    ];
+  }
+  if (saved.plan === now.plan) return [];
+  if (saved.key !== now.key) {
+    return [stale('the API token is another one than when the plan was saved: the two cannot be compared', again)];
+  }
+  const moved = [
+    saved.manifests === now.manifests ? '' : 'the manifests',
+    saved.live === now.live ? '' : 'the live state of the server',
+    saved.steps === now.steps ? '' : 'the steps',
+  ].filter((part) => part !== '');
+  return [stale(`the saved plan is stale; what moved since: ${moved.join(', ')}`, again)];
+}
+
+function parseJson(file: string): unknown {
+  let text: string;
+  try {
+    const bytes = readFileSync(file);
+    if (bytes.length > largest) throw failure('saved-plan', `${file} is too large for a saved plan`);
+    text = bytes.toString('utf8');
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+    throw failure('saved-plan', `${file} cannot be read (${code})`, 'name the file that --save wrote');
+  }
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isDigest(value: unknown): value is PlanDigest {
+  if (!isRecord(value)) return false;
+  const texts = ['plan', 'live', 'manifests', 'steps'].every((name) => typeof value[name] === 'string');
+  return (
+    texts && (value['key'] === null || typeof value['key'] === 'string') && typeof value['unknownSecrets'] === 'boolean'
+  );
+}

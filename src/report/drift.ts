@@ -1,0 +1,75 @@
+import type { Change, FieldChange, Plan } from '../plan/plan.ts';
+import { fieldLines } from './field-lines.ts';
+import { painter } from './paint.ts';
+import { placeText } from './problems.ts';
+import { ruleText, type UserNames } from './rule-text.ts';
+import { count } from './summary.ts';
+import { labelOf } from './text.ts';
+
+/** How an object on the server differs from what was applied: the direction is from applied to live. */
+export type DriftKind = 'only-live' | 'missing-live' | 'changed-live';
+
+/** Drift for people: what stands on the server instead of what was applied. */
+export function driftText(plan: Plan, names: UserNames, color: boolean): string {
+  const paint = painter(color);
+  const drifted = plan.changes.flatMap((change) => {
+    const kind = kindOf(change);
+    return kind === null ? [] : [{ change, kind }];
+  });
+  if (drifted.length === 0) return 'No drift: the server holds what was applied.\n';
+  const lines = drifted.map(({ change, kind }) => {
+    const place = change.source === null ? '' : `  ${paint('faint', placeText(change.source))}`;
+    const fields = kind === 'changed-live' ? fieldLines(reversed(change.fields)) : [];
+    const head = `  ${paint(tones[kind], words[kind])}  ${labelOf(change)}  ${ruleWords(change, names)}${place}`;
+    return [head, ...fields.map(({ path, text }) => `      ${path}  ${text}`)].join('\n');
+  });
+  return `Drift, from what was applied to what is live:\n\n${lines.join('\n')}\n\n${count(drifted.length, 'object')} drifted.\n`;
+}
+
+const words = {
+  'only-live': 'only on the server',
+  'missing-live': 'gone from the server',
+  'changed-live': 'changed on the server',
+} as const;
+const tones = { 'only-live': 'create', 'missing-live': 'delete', 'changed-live': 'replace' } as const;
+
+/** Drift for machines; `applied` and `live` are the values on the two sides. */
+export function driftDocument(plan: Plan): readonly unknown[] {
+  return plan.changes.flatMap((change) => {
+    const drift = kindOf(change);
+    if (drift === null) return [];
+    const fields = Object.entries(change.fields).map(([name, { before, after }]) => [
+      name,
+      { applied: after, live: before },
+    ]);
+    const source = change.source === null ? null : { file: change.source.file, line: change.source.line };
+    return [{ kind: change.kind, name: change.name, id: change.id, drift, fields: Object.fromEntries(fields), source }];
+  });
+}
+
+function kindOf(change: Change): DriftKind | null {
+  switch (change.action) {
+    case 'create':
+      return 'missing-live';
+    case 'delete':
+      return 'only-live';
+    case 'update':
+      return 'changed-live';
+    case 'keep':
+    case 'skip':
+      return null;
+  }
+}
+
+function ruleWords(change: Change, names: UserNames): string {
+  if (change.kind === 'Configuration') return '';
+  const applied = change.desired === null ? null : ruleText(change.desired.rule, names);
+  const live = change.live === null ? null : ruleText(change.live.rule, names);
+  return applied !== null && live !== null ? `${applied} → ${live}` : (applied ?? live ?? '');
+}
+
+function reversed(fields: Readonly<Record<string, FieldChange>>): Readonly<Record<string, FieldChange>> {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, { before, after }]) => [name, { before: after, after: before }]),
+  );
+}
