@@ -16,10 +16,18 @@ import { noteOutage, type Session, startSession } from './session.ts';
 export async function applyPlan(plan: Plan, context: ApplyContext): Promise<ApplyReport> {
   const session = startSession(context);
   try {
-    return await applyRounds(plan, session);
+    await record('pass-started', context);
+    const report = await applyRounds(plan, session);
+    await record('pass-ended', context);
+    return report;
   } finally {
     session.end();
   }
+}
+
+/** Nothing depends on the journal: one that cannot be written is reported with the first step. */
+async function record(event: 'pass-started' | 'pass-ended', { journal }: ApplyContext): Promise<void> {
+  await journal?.write({ event }).catch(() => undefined);
 }
 
 interface Progress {

@@ -235,7 +235,7 @@ describe('the journal', () => {
     expect(openGapsIn(`${afterCreate}{"event":"step-en`)).toEqual(new Set([owed]));
     const whole = await readFile(path, 'utf8');
     expect(openGapsIn(whole)).toEqual(new Set());
-    expect(whole.trim().split('\n')).toHaveLength(4);
+    expect(whole.trim().split('\n')).toHaveLength(6);
     expect((await stat(path)).mode & 0o777).toBe(0o600);
   });
 
