@@ -8,7 +8,7 @@ import type { Status } from '../../../src/controller/status.ts';
 import type { Simulator } from '../../../src/simulator/server.ts';
 import { startSimulator } from '../../../src/simulator/server.ts';
 
-const root = path.resolve(import.meta.dirname, '../../..');
+const root = repositoryRoot(import.meta.dirname);
 export const binary = path.join(root, 'dist/reconcile.js');
 export const apiToken = 'canary-api-token';
 
@@ -110,7 +110,6 @@ export async function startSidecar(
       world.tokenFile,
       '--log-format',
       'json',
-      '--verbose',
       '--listen',
       `127.0.0.1:${port}`,
     ],
@@ -186,4 +185,9 @@ export async function until(condition: () => boolean | Promise<boolean>, ms = 20
     if (performance.now() > limit) throw new Error('the condition did not come true');
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
+}
+
+/** The folder of package.json: this file may have been bundled elsewhere. */
+function repositoryRoot(from: string): string {
+  return existsSync(path.join(from, 'package.json')) ? from : repositoryRoot(path.dirname(from));
 }
