@@ -12,6 +12,7 @@ import type { KernelState, PassDependencies, PassEnd, PassResult } from './pass.
 import type { PlanDigest } from './plan/digest.ts';
 import { makePlan } from './plan/make-plan.ts';
 import type { Plan } from './plan/plan.ts';
+import { unknownUsers } from './policy/lint/user-findings.ts';
 import type { SourceContent } from './ports.ts';
 
 /** What a pass found, as far as it came. */
@@ -36,7 +37,10 @@ export async function readDesired(
   const users = await readUsers(readContext(pass));
   if (!users.ok) return users;
   const usersByEmail = new Map(users.value.map(({ email, id }) => [email, id]));
-  return ok(buildDesired(content.files, { ...pass.desired, usersByEmail }));
+  const desired = buildDesired(content.files, { ...pass.desired, usersByEmail });
+  const unknown = unknownUsers(desired.state?.rules ?? [], new Set(usersByEmail.values()));
+  if (unknown.length === 0) return ok(desired);
+  return ok({ ...desired, state: null, problems: [...desired.problems, ...unknown].sort(compareProblems) });
 }
 
 /** The pass and its desired state without what another part holds. */

@@ -69,10 +69,9 @@ export function compareStates<T extends Ruled>(comparison: Comparison<T>): reado
 }
 
 /** Addresses by user scope and lane. */
-export type Areas = ReadonlyMap<string | null, readonly Intervals[]>;
+type Areas = ReadonlyMap<string | null, readonly Intervals[]>;
 
-/** The addresses that the items name, by user scope and lane. */
-export function areasByScope<T extends Ruled>(within: readonly T[]): Areas {
+function areasByScope<T extends Ruled>(within: readonly T[]): Areas {
   const scopes = new Map<string | null, T[]>();
   for (const item of within) {
     const list = scopes.get(item.rule.userId);

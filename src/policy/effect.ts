@@ -3,25 +3,12 @@ import { byVerdict, compareStates } from './compare.ts';
 import { renderTraffic } from './render.ts';
 import { indexRules } from './rule-index.ts';
 import type { Effect } from './traffic.ts';
-import type { TrafficSet } from './traffic-set.ts';
-
-/** The effect as exact sets, before it is rendered. */
-export interface EffectSets {
-  readonly opens: TrafficSet;
-  readonly closes: TrafficSet;
-}
 
 /**
  * Exactly the traffic whose verdict differs between two sets of rules, canonical and sorted, for devices of nobody and of
  * every user named in a rule of either. Two copies of a rule mean the same as one. Independent of the order of the inputs.
  */
 export function effectOf(before: readonly Rule[], after: readonly Rule[]): Effect {
-  const { opens, closes } = effectSets(before, after);
-  return { opens: renderTraffic(opens), closes: renderTraffic(closes) };
-}
-
-/** `effectOf` without the rendering. */
-export function effectSets(before: readonly Rule[], after: readonly Rule[]): EffectSets {
   const items = memberships(before, after);
   const [opens, closes] = compareStates({
     index: indexRules(items),
@@ -31,7 +18,7 @@ export function effectSets(before: readonly Rule[], after: readonly Rule[]): Eff
     classes: 2,
     classify: byVerdict((accepts) => (accepts === acceptedAfter ? 0b01 : accepts === acceptedBefore ? 0b10 : 0)),
   });
-  return { opens: opens ?? new Map(), closes: closes ?? new Map() };
+  return { opens: renderTraffic(opens ?? new Map()), closes: renderTraffic(closes ?? new Map()) };
 }
 
 const acceptedBefore = 0b01;

@@ -40,12 +40,6 @@ export class RegionBuilder {
   }
 }
 
-/** The region of the given addresses with the given ports. */
-export function regionOf(intervals: Intervals, ports: PortSet): Region {
-  if (ports.length === 0) return emptyRegion;
-  return intervals.map(({ first, last }) => ({ first, last, ports }));
-}
-
 export function unionRegions(a: Region, b: Region): Region {
   if (a.length === 0) return b;
   if (b.length === 0) return a;

@@ -1,4 +1,4 @@
-import { emptyRegion, type Region, regionSize, sameRegions } from './region.ts';
+import { emptyRegion, type Region } from './region.ts';
 import { lanes } from './rule-index.ts';
 
 /** One region a lane, in the order of `lanes`. */
@@ -15,15 +15,4 @@ export const noTraffic: LaneRegions = lanes.map(() => emptyRegion);
 /** Whether the source has no traffic. */
 export function isEmptyTraffic(regions: LaneRegions): boolean {
   return regions.every((region) => region.length === 0);
-}
-
-export function sameTraffic(a: LaneRegions, b: LaneRegions): boolean {
-  return a === b || a.every((region, lane) => sameRegions(region, b[lane] ?? emptyRegion));
-}
-
-/** Number of packets: (source, address, protocol, port), one port for protocol `other`. */
-export function trafficSize(set: TrafficSet): bigint {
-  let sum = 0n;
-  for (const regions of set.values()) for (const region of regions) sum += regionSize(region);
-  return sum;
 }

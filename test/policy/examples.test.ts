@@ -26,7 +26,7 @@ describe('the examples', () => {
   ])('%s %s please the lint', (name, overlay) => {
     const { state, suppressions } = built(name, overlay);
     if (state === null) throw new Error('no desired state');
-    expect(applySuppressions(lint({ desired: state, serverUsers: null }), suppressions)).toEqual([]);
+    expect(applySuppressions(lint(state), suppressions)).toEqual([]);
   });
 
   it('company passes its policy tests', () => {

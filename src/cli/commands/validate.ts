@@ -16,7 +16,7 @@ import { renderTo } from '../render.ts';
 /** The build with what the lint finds in it, where the manifests have no errors. */
 export function linted(built: OfflineBuild): OfflineBuild {
   if (built.state === null) return built;
-  const findings = applySuppressions(lint({ desired: built.state, serverUsers: null }), built.suppressions);
+  const findings = applySuppressions(lint(built.state), built.suppressions);
   return { ...built, problems: [...built.problems, ...findings].sort(compareProblems) };
 }
 

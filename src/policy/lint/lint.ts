@@ -1,9 +1,10 @@
 import { compareProblems, type Problem } from '../../model/problem.ts';
+import type { DesiredState } from '../../model/state.ts';
 import { indexRules } from '../rule-index.ts';
 import { configurationFindings } from './configuration-findings.ts';
 import { familyFindings } from './family-findings.ts';
 import { problemsOf } from './finding.ts';
-import type { Linted, LintInput } from './linted.ts';
+import type { Linted } from './linted.ts';
 import { protocolFindings } from './protocol-findings.ts';
 import { standingFindings } from './standing-findings.ts';
 import { userFindings } from './user-findings.ts';
@@ -12,9 +13,9 @@ import { userFindings } from './user-findings.ts';
  * Findings about manifests without errors that mean something else than they seem to: sorted, each with a code, a hint and a
  * section in docs/lint.md. Comments that switch findings off are honoured by the caller (`applySuppressions`).
  */
-export function lint(input: LintInput): readonly Problem[] {
-  const { rules } = input.desired;
-  const linted: Linted = { ...input, rules, index: indexRules(rules) };
+export function lint(desired: DesiredState): readonly Problem[] {
+  const { rules } = desired;
+  const linted: Linted = { desired, rules, index: indexRules(rules) };
   const findings = [
     ...standingFindings(linted),
     ...familyFindings(linted),

@@ -1,25 +1,34 @@
+import type { Problem } from '../../model/problem.ts';
 import type { DesiredRule } from '../../model/rule.ts';
-import type { Finding } from './finding.ts';
+import { type Finding, problemsOf } from './finding.ts';
 import type { Linted } from './linted.ts';
 
-/** Users by id that nothing else knows: one finding for each, at the first rule that names it. */
-export function userFindings({ rules, index, desired, serverUsers }: Linted): readonly Finding[] {
+/** Users by id who have no name though others have: one finding for each, at the first rule. */
+export function userFindings({ rules, desired }: Linted): readonly Finding[] {
+  if (desired.userNames.size === 0) return [];
+  return [...firstRules(rules)].flatMap(([user, { place }]): Finding[] => {
+    if (desired.userNames.has(user)) return [];
+    const summary = `User ${user} has a rule and no name, though other users have one.`;
+    const hint = 'Add the user to a `kind: Users` manifest and write the name.';
+    return [{ code: 'unlisted-user', place, summary, hint }];
+  });
+}
+
+/** Rules for users whom the server does not have: it would refuse them. Asked only when the server's users are known. */
+export function unknownUsers(rules: readonly DesiredRule[], serverUsers: ReadonlySet<string>): readonly Problem[] {
+  const findings = [...firstRules(rules)].flatMap(([user, { place }]): Finding[] => {
+    if (serverUsers.has(user)) return [];
+    const summary = `The server has no user ${user}; it refuses rules for unknown users.`;
+    return [{ code: 'unknown-user-id', place, summary, hint: 'Correct the id, or create the user first.' }];
+  });
+  return problemsOf(findings);
+}
+
+function firstRules(rules: readonly DesiredRule[]): ReadonlyMap<string, DesiredRule> {
   const first = new Map<string, DesiredRule>();
   for (const rule of rules) {
     const { userId } = rule.rule;
     if (userId !== null && !first.has(userId)) first.set(userId, rule);
   }
-  return index.users.flatMap((user): Finding[] => {
-    const place = first.get(user)?.place;
-    if (place === undefined) return [];
-    if (serverUsers !== null && !serverUsers.has(user)) {
-      const summary = `The server has no user ${user}; it refuses rules for unknown users.`;
-      return [{ code: 'unknown-user-id', place, summary, hint: 'Correct the id, or create the user first.' }];
-    }
-    if (desired.userNames.size === 0 || desired.userNames.has(user)) return [];
-    const summary = `User ${user} has a rule and no name, though other users have one.`;
-    return [
-      { code: 'unlisted-user', place, summary, hint: 'Add the user to a `kind: Users` manifest and write the name.' },
-    ];
-  });
+  return first;
 }

@@ -5,6 +5,7 @@ import { makeNetwork } from '../../../src/model/address.ts';
 import type { DesiredRule } from '../../../src/model/rule.ts';
 import { lintSeverities } from '../../../src/policy/lint/finding.ts';
 import { lint } from '../../../src/policy/lint/lint.ts';
+import { unknownUsers } from '../../../src/policy/lint/user-findings.ts';
 import { build, document } from '../../desired/helpers.ts';
 
 const alice = 'a1520c4b-adc3-4574-932a-94461cf85c07';
@@ -16,22 +17,16 @@ function manifests(rules: readonly string[], extra = ''): string {
   return `${document('RuleSet', 's', `\n  rules:\n${lines}`)}${extra === '' ? '' : `---\n${extra}`}`;
 }
 
-function lintText(text: string, serverUsers: ReadonlySet<string> | null = null) {
+function lintText(text: string) {
   const built = build({ 'policy.yaml': text });
   expect(built.problems.filter(({ severity }) => severity === 'error')).toEqual([]);
   if (built.state === null) throw new Error('no desired state');
-  return lint({ desired: built.state, serverUsers });
+  return lint(built.state);
 }
 
 /** `line code severity` of what the lint says of the rules. */
-function found(
-  rules: readonly string[],
-  extra = '',
-  serverUsers: ReadonlySet<string> | null = null,
-): readonly string[] {
-  return lintText(manifests(rules, extra), serverUsers).map(
-    ({ place, code, severity }) => `${place?.line} ${code} ${severity}`,
-  );
+function found(rules: readonly string[], extra = ''): readonly string[] {
+  return lintText(manifests(rules, extra)).map(({ place, code, severity }) => `${place?.line} ${code} ${severity}`);
 }
 
 const dropAll = ['action: drop, destination: 0.0.0.0/0', 'action: drop, destination: "::/0"'];
@@ -186,9 +181,12 @@ describe('lint', () => {
   });
 
   it('finds users whom the server does not know, when it was asked', () => {
-    const rules = closed(`action: accept, destination: 10.0.0.0/8, user_id: ${alice}`);
-    expect(found(rules, '', new Set([alice]))).toEqual([]);
-    expect(found(rules, '', new Set([bob]))).toEqual(['8 unknown-user-id error']);
+    const text = manifests(closed(`action: accept, destination: 10.0.0.0/8, user_id: ${alice}`));
+    const rules = build({ 'policy.yaml': text }).state?.rules ?? [];
+    expect(unknownUsers(rules, new Set([alice]))).toEqual([]);
+    expect(unknownUsers(rules, new Set([bob]))).toMatchObject([
+      { code: 'unknown-user-id', severity: 'error', place: { line: 8 } },
+    ]);
   });
 
   it('says once what holds for many rules of a line', () => {
@@ -214,7 +212,7 @@ describe('lint', () => {
     );
     const { state, suppressions } = build({ 'policy.yaml': marked });
     if (state === null) throw new Error('no desired state');
-    const problems = lint({ desired: state, serverUsers: null });
+    const problems = lint(state);
     expect(problems.map(({ code }) => code)).toEqual(['drop-under-accept']);
     expect(applySuppressions(problems, suppressions)).toEqual([]);
   });
@@ -231,7 +229,7 @@ describe('lint', () => {
       };
     });
     const desired = { rules, configuration: null, userNames: new Map(), tests: [], digest: '' };
-    expect(lint({ desired, serverUsers: null }).length).toBeGreaterThan(0);
+    expect(lint(desired).length).toBeGreaterThan(0);
   });
 });
 
