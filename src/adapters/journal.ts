@@ -1,4 +1,4 @@
-import { type FileHandle, mkdir, open } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Journal, JournalEntry } from '../ports.ts';
 
@@ -13,12 +13,42 @@ interface Waiting {
   reject(error: unknown): void;
 }
 
+/** From this size on a journal is set aside as `PATH.1` when it is opened. */
+const largestBytes = 16 * 1024 * 1024;
+/** As much of its end is read as one pass can have written. */
+const tailBytes = 4 * 1024 * 1024;
+
+/** The end of a journal; empty when there is none. Lines that are cut are for the reader to pass over. */
+export async function readJournal(path: string): Promise<string> {
+  const size = await sizeOf(path);
+  if (size === 0) return '';
+  const file = await open(path, 'r');
+  try {
+    const length = Math.min(size, tailBytes);
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, size - length);
+    return buffer.toString('utf8', 0, bytesRead);
+  } finally {
+    await file.close();
+  }
+}
+
+/** 0 for a file that is not there. */
+async function sizeOf(path: string): Promise<number> {
+  try {
+    return (await stat(path)).size;
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return 0;
+    throw error;
+  }
+}
+
 /**
  * Appends to a file of JSON lines (made with mode 0600), each with the time. A write is over when it is on disk; entries
  * that arrive during one sync share the next.
  */
 export async function openJournal(path: string, wallTime: () => number): Promise<FileJournal> {
   await mkdir(dirname(path), { recursive: true });
+  if ((await sizeOf(path)) > largestBytes) await rename(path, `${path}.1`);
   const file = await open(path, 'a', 0o600);
   let waiting: Waiting[] = [];
   let flushing: Promise<void> | null = null;

@@ -1,9 +1,10 @@
 import { type ApiClient, createApiClient } from '../adapters/api/client.ts';
 import { systemClock } from '../adapters/clock.ts';
 import { nftEnforcement } from '../adapters/enforcement/nft.ts';
-import { openJournal } from '../adapters/journal.ts';
+import { openJournal, readJournal } from '../adapters/journal.ts';
 import { directorySource } from '../adapters/source/directory.ts';
 import { type ApplyLimits, defaultApplyLimits } from '../apply/context.ts';
+import { openGapsIn } from '../apply/open-gaps.ts';
 import type { FingerprintKey } from '../model/secret.ts';
 import type { DesiredState } from '../model/state.ts';
 import { emptyMemory, type PassDependencies } from '../pass.ts';
@@ -61,24 +62,24 @@ export async function wirePassOver(
 ): Promise<Wired> {
   const { settings, terminal } = invocation;
   const { api, token } = wireApi(invocation);
-  const journal = settings.journal === null ? null : await journalAt(settings.journal);
+  const opened = settings.journal === null ? null : await journalAt(settings.journal);
   const pass: PassDependencies = {
     source,
     api,
     clock: systemClock,
     logger: await loggerOf(invocation),
-    journal,
+    journal: opened?.journal ?? null,
     desired: desiredContextOf(invocation, root),
     base,
     options: planOptionsOf(settings, fingerprintKeyOf(token)),
     approvals: settings.approve,
     limits: applyLimitsOf(settings),
-    memory: emptyMemory,
+    memory: { ...emptyMemory, openGaps: opened?.openGaps ?? emptyMemory.openGaps },
     stop: terminal.stop,
     ...enforcementOf(settings),
   };
   const close = async (): Promise<void> => {
-    await Promise.all([api.close(), journal?.close()]);
+    await Promise.all([api.close(), opened?.journal.close()]);
   };
   return { pass, api, token, close };
 }
@@ -119,9 +120,16 @@ export function applyLimitsOf(settings: Settings): ApplyLimits {
   };
 }
 
-async function journalAt(path: string): Promise<Journal & { close(): Promise<void> }> {
+interface OpenedJournal {
+  readonly journal: Journal & { close(): Promise<void> };
+  /** What a run that was killed still owed. */
+  readonly openGaps: ReadonlySet<string>;
+}
+
+async function journalAt(path: string): Promise<OpenedJournal> {
   try {
-    return await openJournal(path, systemClock.wallTime);
+    const openGaps = openGapsIn(await readJournal(path));
+    return { journal: await openJournal(path, systemClock.wallTime), openGaps };
   } catch (error) {
     if (error instanceof Failure) throw error;
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
