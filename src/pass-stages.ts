@@ -32,7 +32,9 @@ export async function readDesired(
   content: SourceContent,
   pass: PassDependencies,
 ): Promise<Result<Desired, ReadFailure>> {
-  const offline = buildDesired(content.files, { ...pass.desired, usersByEmail: null });
+  const context = { ...pass.desired, usersByEmail: null };
+  await context.parseAhead?.(content.files, context);
+  const offline = buildDesired(content.files, context);
   if (offline.emails.length === 0 || offline.state === null) return ok(offline);
   const users = await readUsers(readContext(pass));
   if (!users.ok) return users;

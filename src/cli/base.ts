@@ -26,9 +26,9 @@ export async function loadBase(invocation: Invocation, path: string, askUsers: A
   if (base === null || !isDirectory(path)) return null; // a PATH that is not there is said by whoever reads it
   const content = await readBase(invocation, path, base);
   const root = isDirectory(resolve(invocation.terminal.cwd, base)) ? resolve(invocation.terminal.cwd, base) : path;
-  let built = buildContent(invocation, { content, root, usersByEmail: null });
+  let built = await buildContent(invocation, { content, root, usersByEmail: null });
   if (built.emails.length > 0)
-    built = buildContent(invocation, { content, root, usersByEmail: await askUsers(built.emails) });
+    built = await buildContent(invocation, { content, root, usersByEmail: await askUsers(built.emails) });
   if (built.state !== null) return { state: built.state, problems: [] };
   const [first] = built.problems.filter((problem) => problem.severity === 'error');
   const where = first?.place === undefined ? '' : ` (${first.place.file}:${first.place.line}: ${first.summary})`;

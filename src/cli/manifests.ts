@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { createParseAhead, manifestWorker } from '../adapters/parse-ahead.ts';
 import { createSecretResolver } from '../adapters/secrets.ts';
 import type { DesiredContext } from '../desired/context.ts';
 import { createManifestCache } from '../desired/desired.ts';
@@ -31,6 +32,7 @@ export function desiredContextOf(
     values: valuesOf(settings),
     overlay: settings.overlay,
     cache: createManifestCache(),
+    parseAhead: createParseAhead(manifestWorker()),
     resolveSecret: createSecretResolver({
       environment: terminal.env,
       envNames: secrets?.env ?? [],

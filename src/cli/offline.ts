@@ -27,14 +27,14 @@ export async function buildOffline(
   const reading = await source.read(invocation.terminal.stop);
   if (reading.content === null) throw new Failure(reading.problems, exitCodes.invalid);
   return {
-    ...buildContent(invocation, { content: reading.content, root: path, usersByEmail }),
+    ...(await buildContent(invocation, { content: reading.content, root: path, usersByEmail })),
     content: reading.content,
     revision: reading.content.revision,
   };
 }
 
 /** Builds content that was read already. `root`: where it is files; null otherwise. */
-export function buildContent(
+export async function buildContent(
   invocation: Invocation,
   {
     content,
@@ -45,6 +45,8 @@ export function buildContent(
     readonly root: string | null;
     readonly usersByEmail: ReadonlyMap<string, string> | null;
   },
-): Desired {
-  return buildDesired(content.files, { ...desiredContextOf(invocation, root), usersByEmail });
+): Promise<Desired> {
+  const context = { ...desiredContextOf(invocation, root), usersByEmail };
+  await context.parseAhead?.(content.files, context);
+  return buildDesired(content.files, context);
 }

@@ -63,6 +63,8 @@ const nested = {
       files: z.int().min(1).optional(),
       depth: z.int().min(1).optional(),
       documents: z.int().min(1).optional(),
+      parseMs: z.int().min(1).optional(),
+      parseMb: z.int().min(16).optional(),
     })
     .optional()
     .describe('what reading manifests may cost'),

@@ -4,6 +4,7 @@ import type { Profile } from '../model/profile.ts';
 import type { Result } from '../model/result.ts';
 import type { Secret } from '../model/secret.ts';
 import type { DesiredState, Scope } from '../model/state.ts';
+import type { SourceFile } from '../ports.ts';
 
 /** A reference to a secret in a manifest. */
 export type SecretReference = { readonly env: string } | { readonly file: string };
@@ -15,6 +16,9 @@ export interface Limits {
   readonly files: number;
   readonly depth: number;
   readonly documents: number;
+  /** Time (ms) that parsing one file may take, and memory (MB) that parsing may take, where it is done apart. */
+  readonly parseMs?: number;
+  readonly parseMb?: number;
 }
 
 /** What turning manifests into a desired state depends on, beside the files themselves. */
@@ -35,7 +39,12 @@ export interface DesiredContext {
   readonly overlay?: string | null;
   /** Keeps parsed files, so that a long-lived process never parses unchanged ones again. */
   readonly cache?: ManifestCache;
+  /** Parses large files apart, under bounds of time and memory, into the cache; without it all is parsed in place. */
+  readonly parseAhead?: ParseAhead;
 }
+
+/** Puts files into the context's cache before `buildDesired` needs them. Never throws for what files hold. */
+export type ParseAhead = (files: readonly SourceFile[], context: DesiredContext) => Promise<void>;
 
 /** Files parsed before, by `manifestCacheKey`; entries that a build did not use are dropped by it. */
 export interface ManifestCache {

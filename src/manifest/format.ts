@@ -13,7 +13,6 @@ import { parseNetwork } from '../model/address.ts';
 import { formatPortRange, parsePortRange } from '../model/port-range.ts';
 import { compareText, type Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
-import { reveal, Secret } from '../model/secret.ts';
 import { type Kind, kinds } from './manifest.ts';
 import type { Node } from './node.ts';
 import { parseFile } from './parse.ts';
@@ -38,7 +37,7 @@ export function formatFile(path: string, text: string, profile: Profile): Format
   if (errors.length > 0) return { text: null, problems: errors };
   const formatted = formatText(text);
   const after = read(path, formatted, profile);
-  const same = hasNames(text) ? after.content === before.content : after.meaning === before.meaning;
+  const same = after.content === before.content && (hasNames(text) || after.meaning === before.meaning);
   return same ? { text: formatted, problems: [] } : { text: null, problems: [notFormatted(path)] };
 }
 
@@ -49,7 +48,7 @@ function hasNames(text: string): boolean {
 interface Reading {
   readonly errors: readonly Problem[];
   readonly yamlErrors: readonly Problem[];
-  /** All that the manifests say, without places. Never shown. */
+  /** All that the manifests say, without places and secrets. */
   readonly meaning: string;
   /** All scalars by path, in canonical spelling. Never shown. */
   readonly content: string;
@@ -72,7 +71,7 @@ function withoutPlaces(this: Record<string, unknown>, key: string, value: unknow
   const original = this[key];
   if (key === 'place' || key === 'places') return undefined;
   if (typeof original === 'bigint') return original.toString();
-  return original instanceof Secret ? reveal(original) : value;
+  return value;
 }
 
 /** A node without the order of its fields, and with addresses, ports and UUIDs in one spelling. */

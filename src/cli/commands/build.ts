@@ -16,6 +16,7 @@ export async function run(invocation: Invocation): Promise<number> {
   const reading = await directorySource(path, limitsOf(settings)).read(terminal.stop);
   const files = reading.content?.files ?? [];
   const context = { ...desiredContextOf(invocation, path), usersByEmail: null };
+  await context.parseAhead?.(files, context);
   const desired = reading.content === null ? null : buildDesired(files, context);
   const found = [...reading.problems, ...(desired?.problems ?? [])];
   terminal.stderr(problemsText(strictly(found, settings), wantsColor(settings, terminal, terminal.stderrIsTerminal)));

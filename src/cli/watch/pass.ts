@@ -44,6 +44,7 @@ export function passRunner(wiring: PassWiring): PassRunner {
   return {
     async run(request) {
       const source = { content: request.content, problems: [] };
+      await desired.parseAhead?.(request.content.files, { ...desired, usersByEmail: null });
       let options: PassDependencies['options'];
       try {
         options = planOptionsOf(settings, wiring.fingerprintKey());

@@ -1,0 +1,8 @@
+import { parentPort } from 'node:worker_threads';
+import { type ReadRequest, readManifests } from '../manifest/read.ts';
+import { seal } from './sealed-manifests.ts';
+
+// The entry of a worker thread: one request, one answer, until the thread is ended from outside.
+parentPort?.on('message', (request: ReadRequest) => {
+  parentPort?.postMessage(seal(readManifests(request)));
+});

@@ -1,0 +1,129 @@
+import { existsSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { Worker } from 'node:worker_threads';
+import type { DesiredContext, ParseAhead } from '../desired/context.ts';
+import { manifestCacheKey } from '../desired/desired.ts';
+import type { FileManifests } from '../manifest/manifest.ts';
+import type { ReadRequest } from '../manifest/read.ts';
+import type { SourceFile } from '../ports.ts';
+import { type SealedManifests, unseal } from './sealed-manifests.ts';
+
+/** Below this many bytes to parse, starting a thread costs more than it saves, and the event loop is held for a moment only. */
+const worthAThread = 250_000;
+/** Bounds without settings: a file of 20,000 rules takes about 1 s and 100 MB. */
+const defaultParseMs = 30_000;
+const defaultParseMb = 512;
+const mostThreads = 4;
+
+/** Where the worker's bundle is; null when the sources run without the build, and all is parsed in place. */
+export function manifestWorker(): URL | null {
+  const places = ['./manifest-worker.js', '../manifest-worker.js'].map((path) => new URL(path, import.meta.url));
+  return places.find((place) => existsSync(place)) ?? null;
+}
+
+/**
+ * Parses what the cache does not have yet in threads of its own, one file at a time each, so that no file can hold up the
+ * event loop. A file that takes too long or too much memory becomes a problem, and its thread is ended.
+ */
+export function createParseAhead(workerUrl: URL | null): ParseAhead {
+  return async (files, context) => {
+    const { cache } = context;
+    if (workerUrl === null || cache === undefined) return;
+    const missing = files
+      .filter(({ path }) => /\.ya?ml$/.test(path))
+      .filter((file) => !cache.files.has(manifestCacheKey(file, context)));
+    if (missing.reduce((total, { bytes }) => total + bytes.length, 0) < worthAThread) return;
+    // The largest first, lest one thread works on it alone at the end.
+    const queue = [...missing].sort((a, b) => a.bytes.length - b.bytes.length);
+    const threads = Math.min(availableParallelism(), mostThreads, queue.length);
+    const work = { workerUrl, queue, context, keep: keepIn(cache.files, context) };
+    await Promise.all(Array.from({ length: threads }, () => drain(work)));
+  };
+}
+
+interface Work {
+  readonly workerUrl: URL;
+  /** Taken from the end. */
+  readonly queue: SourceFile[];
+  readonly context: DesiredContext;
+  readonly keep: (file: SourceFile, manifests: FileManifests) => void;
+}
+
+function keepIn(files: Map<string, FileManifests>, context: DesiredContext): Work['keep'] {
+  return (file, manifests) => files.set(manifestCacheKey(file, context), manifests);
+}
+
+/** One thread's share: takes files until there are none; a thread that dies is replaced by the next. */
+async function drain(work: Work): Promise<void> {
+  while (work.queue.length > 0) {
+    const thread = startThread(work);
+    try {
+      for (let file = work.queue.pop(); file !== undefined; file = work.queue.pop()) {
+        const manifests = await thread.parse(file);
+        work.keep(file, manifests ?? tooExpensive(file.path));
+        if (manifests === null) break;
+      }
+    } finally {
+      await thread.end();
+    }
+  }
+}
+
+interface Thread {
+  /** Null when the file cost too much; the thread is of no use afterwards. */
+  parse(file: SourceFile): Promise<FileManifests | null>;
+  end(): Promise<unknown>;
+}
+
+function startThread({ workerUrl, context }: Work): Thread {
+  const { profile, values, limits } = context;
+  const maxOldGenerationSizeMb = limits.parseMb ?? defaultParseMb;
+  // The thread needs neither the environment nor the standard streams.
+  const worker = new Worker(workerUrl, {
+    env: {},
+    resourceLimits: { maxOldGenerationSizeMb },
+    stdout: true,
+    stderr: true,
+  });
+  let ended = false;
+  let settle: (manifests: FileManifests | null) => void = () => {};
+  worker.on('message', (sealed: SealedManifests) => settle(unseal(sealed)));
+  for (const event of ['error', 'exit'] as const) {
+    worker.on(event, () => {
+      ended = true;
+      settle(null);
+    });
+  }
+  return {
+    async parse({ path, bytes }) {
+      if (ended) return null;
+      const answer = new Promise<FileManifests | null>((resolve) => {
+        settle = resolve;
+      });
+      const timer = setTimeout(() => settle(null), limits.parseMs ?? defaultParseMs);
+      const request: ReadRequest = { path, bytes, profile, values, documents: limits.documents };
+      worker.postMessage(request);
+      const manifests = await answer;
+      clearTimeout(timer);
+      return manifests;
+    },
+    end: () => worker.terminate(),
+  };
+}
+
+function tooExpensive(path: string): FileManifests {
+  return {
+    path,
+    manifests: [],
+    suppressions: [],
+    problems: [
+      {
+        code: 'too-expensive',
+        severity: 'error',
+        summary: 'Reading this file takes too much time or memory.',
+        hint: 'Split it into several files; the bounds are `limits.parseMs` and `limits.parseMb` in the settings.',
+        place: { file: path, line: 1, column: 1 },
+      },
+    ],
+  };
+}
