@@ -266,7 +266,7 @@ describe('an exported Configuration', () => {
           ),
         ),
     });
-    expect(codes(desired)).toEqual([]);
+    expect(codes(desired)).toEqual(['69:7 host-bits']);
     const { logo, ...written } = fields;
     expect(logo).toBeNull();
     const built = desired.state?.configuration?.fields ?? {};
