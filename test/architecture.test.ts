@@ -196,7 +196,8 @@ describe('rules of direction', () => {
   });
 
   it('only request bodies, fingerprints and checks of shape reveal a secret', () => {
-    const allowed = /^(adapters\/api\/|adapters\/sealed-manifests\.ts|model\/secret\.ts|desired\/|enforcement\/|live\/)/;
+    const allowed =
+      /^(adapters\/api\/|adapters\/sealed-manifests\.ts|model\/secret\.ts|desired\/|enforcement\/|live\/)/;
     const wrong = files.filter(
       (file) => /\breveal\(/.test(withoutComments(texts.get(file) ?? '')) && !allowed.test(file),
     );

@@ -8,8 +8,11 @@ import type { ReadRequest } from '../manifest/read.ts';
 import type { SourceFile } from '../ports.ts';
 import { type SealedManifests, unseal } from './sealed-manifests.ts';
 
-/** Below this many bytes to parse, starting a thread costs more than it saves, and the event loop is held for a moment only. */
-const worthAThread = 250_000;
+/**
+ * Bytes from which parsing goes to a thread: of all files together where nothing may hold the event loop (the controller's
+ * probes), of one file where only its cost must be bounded (starting and warming up a thread takes about 0.3 s).
+ */
+const worthAThread = { together: 250_000, alone: 1_000_000 } as const;
 /** Bounds without settings: a file of 20,000 rules takes about 1 s and 100 MB. */
 const defaultParseMs = 30_000;
 const defaultParseMb = 512;
@@ -25,16 +28,17 @@ export function manifestWorker(): URL | null {
  * Parses what the cache does not have yet in threads of its own, one file at a time each, so that no file can hold up the
  * event loop. A file that takes too long or too much memory becomes a problem, and its thread is ended.
  */
-export function createParseAhead(workerUrl: URL | null): ParseAhead {
+export function createParseAhead(workerUrl: URL | null, measure: keyof typeof worthAThread): ParseAhead {
   return async (files, context) => {
     const { cache } = context;
     if (workerUrl === null || cache === undefined) return;
     const missing = files
       .filter(({ path }) => /\.ya?ml$/.test(path))
       .filter((file) => !cache.files.has(manifestCacheKey(file, context)));
-    if (missing.reduce((total, { bytes }) => total + bytes.length, 0) < worthAThread) return;
-    // The largest first, lest one thread works on it alone at the end.
-    const queue = [...missing].sort((a, b) => a.bytes.length - b.bytes.length);
+    const chosen = measure === 'alone' ? missing.filter(({ bytes }) => bytes.length >= worthAThread.alone) : missing;
+    if (chosen.reduce((total, { bytes }) => total + bytes.length, 0) < worthAThread[measure]) return;
+    // Taken from the end: the largest first, lest one thread works on it alone while the others have nothing left.
+    const queue = [...chosen].sort((a, b) => a.bytes.length - b.bytes.length);
     const threads = Math.min(availableParallelism(), mostThreads, queue.length);
     const work = { workerUrl, queue, context, keep: keepIn(cache.files, context) };
     await Promise.all(Array.from({ length: threads }, () => drain(work)));

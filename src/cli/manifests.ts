@@ -32,7 +32,7 @@ export function desiredContextOf(
     values: valuesOf(settings),
     overlay: settings.overlay,
     cache: createManifestCache(),
-    parseAhead: createParseAhead(manifestWorker()),
+    parseAhead: createParseAhead(manifestWorker(), settings.watch ? 'together' : 'alone'),
     resolveSecret: createSecretResolver({
       environment: terminal.env,
       envNames: secrets?.env ?? [],

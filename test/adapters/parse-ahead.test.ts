@@ -29,7 +29,7 @@ function context(
   changes: Partial<DesiredContext> = {},
 ): DesiredContext & { readonly cache: ReturnType<typeof createManifestCache> } {
   const cache = createManifestCache();
-  return { ...testContext({ parseAhead: createParseAhead(workerUrl), ...changes }), cache };
+  return { ...testContext({ parseAhead: createParseAhead(workerUrl, 'together'), ...changes }), cache };
 }
 
 function rules(name: string, count: number, from: number): string {
@@ -57,6 +57,16 @@ describe('parsing ahead', () => {
     expect(kept.every((one) => [...apart.cache.files.values()].includes(one))).toBe(true);
     const secret = desired.state?.configuration?.fields.openid_connect_providers?.[0]?.client_secret;
     expect(secret === undefined ? null : reveal(secret)).toBe('s3cret');
+  });
+
+  it('of one-shot commands is for large files only', async () => {
+    const apart = context({ parseAhead: createParseAhead(workerUrl, 'alone') });
+    const files = [
+      sourceFile('large.yaml', `${rules('large', 10, 1)}#${'x'.repeat(1_000_000)}\n`),
+      sourceFile('small.yaml', rules('small', 6000, 2)),
+    ];
+    await apart.parseAhead?.(files, apart);
+    expect([...apart.cache.files.values()].map(({ path: file }) => file)).toEqual(['large.yaml']);
   });
 
   it('does not start a thread for little, nor for what it knows', async () => {
