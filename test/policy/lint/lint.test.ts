@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { applySuppressions } from '../../../src/desired/suppress.ts';
 import { makeNetwork } from '../../../src/model/address.ts';
@@ -236,10 +236,24 @@ describe('lint', () => {
 describe('docs/lint.md', () => {
   const page = readFileSync(new URL('../../../docs/lint.md', import.meta.url), 'utf8');
 
-  it.each(Object.entries({ ...lintSeverities, 'host-bits': 'warning' }))(
-    'has a section for %s with its severity',
-    (code, severity) => {
-      expect(page).toContain(`\n### \`${code}\` (${severity}`);
-    },
-  );
+  it.each(Object.entries(lintSeverities))('has a section for %s with its severity', (code, severity) => {
+    expect(page).toContain(`\n### \`${code}\` (${severity}`);
+  });
+
+  it('has a section for every warning and note about manifests, and none for what does not exist', () => {
+    const source = ['manifest', 'desired'].flatMap((name) => {
+      const folder = new URL(`../../../src/${name}/`, import.meta.url);
+      return readdirSync(folder).map((file) => readFileSync(new URL(file, folder), 'utf8'));
+    });
+    const found = source.flatMap((text) => [
+      ...text.matchAll(/code: '([a-z0-9-]+)',\s+severity: '(warning|note|error)'/g),
+    ]);
+    const shown = found.filter(([, code, severity]) => severity !== 'error' && code !== 'not-exported');
+    const missing = shown.filter(([, code, severity]) => !page.includes(`\n### \`${code}\` (${severity}`));
+    expect(shown.length).toBeGreaterThan(5);
+    expect(missing.map(([, code]) => code)).toEqual([]);
+    const known = new Set([...Object.keys(lintSeverities), ...found.map(([, code]) => code)]);
+    const sections = [...page.matchAll(/^### `([a-z0-9-]+)`/gm)].map(([, code]) => code);
+    expect(sections.filter((code) => !known.has(code))).toEqual([]);
+  });
 });
