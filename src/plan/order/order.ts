@@ -8,7 +8,7 @@ import { type Exposed, exposedBy } from './exposed.ts';
 import { areasOf, type Landscape, survey } from './landscape.ts';
 import type { Cost, GapGroup, Ordering } from './ordering.ts';
 import { regionClasses } from './region-classes.ts';
-import { findOrder } from './search.ts';
+import { findOrder, searchEffort } from './search.ts';
 import { relate } from './sharing.ts';
 import { costOf } from './walk.ts';
 
@@ -54,7 +54,9 @@ export function orderOperations({ operations, kept, profile }: OrderInput): Orde
     .map((component) => component.toSorted((a, b) => (place[a] as number) - (place[b] as number)))
     .sort((a, b) => (place[a[0] as number] as number) - (place[b[0] as number] as number));
   const landscape = close.length === 0 ? null : survey(operations, close.flat(), kept);
-  const found = close.map((component) => orderComponent({ operations, component, needs, groups, landscape }));
+  const found = close.map((component) =>
+    orderComponent({ operations, component, needs, groups, landscape, effort: searchEffort / close.length }),
+  );
   const order = listed(operations, { baseline, found: found.map(({ order: own }) => own) }, late);
   const componentOf = Int32Array.from({ length: operations.length }, (_, operation) => sets.find(operation));
   const after = dependencies({ operations, order, sharing, needs, componentOf });
@@ -154,6 +156,8 @@ interface ComponentInput {
   readonly needs: readonly (readonly number[])[];
   readonly groups: Gaps;
   readonly landscape: Landscape | null;
+  /** How much the search for this component's order may look at. */
+  readonly effort: number;
 }
 
 interface OrderedComponent {
@@ -161,7 +165,7 @@ interface OrderedComponent {
   readonly exposed: readonly Exposed[];
 }
 
-function orderComponent({ operations, component, needs, groups, landscape }: ComponentInput): OrderedComponent {
+function orderComponent({ operations, component, needs, groups, landscape, effort }: ComponentInput): OrderedComponent {
   if (landscape === null) return { order: component, exposed: [] };
   const numberOf = new Map(component.map((operation, number) => [operation, number]));
   const numbering = { numberOf, size: component.length };
@@ -179,7 +183,7 @@ function orderComponent({ operations, component, needs, groups, landscape }: Com
   };
   const forced = onlyOrder(ordering);
   const counted = forced === null ? { ...ordering, regions: regionClasses(landscape, areas, numbering) } : ordering;
-  const order = forced ?? findOrder(counted);
+  const order = forced ?? findOrder(counted, effort);
   const harmless = forced === null && exposesNothing(costOf(counted, order));
   const exposed = harmless ? [] : exposedBy({ landscape, areas, numbering, order });
   const back = (number: number): number => component[number] as number;

@@ -12,32 +12,42 @@ import {
   walkable,
 } from './walk.ts';
 
-/** Up to this many reachable states the optimum is found; any component of 14 operations has at most 2^14. */
-const exactStates = 1 << 17;
+/** Up to this many operations get the optimum in any case: at most 2^14 states. */
+const alwaysExact = 14;
 
-/** How much the search may look at, in steps weighed: bounds its time without looking at a clock. */
-const effort = 400_000;
+/** More states than this are never held at once. */
+const mostStates = 1 << 17;
 
 /**
- * An order of least cost: the optimum where few enough states can be reached; else the best of canonical order, a beam search,
- * and what moving operations inside small windows makes of them. Never worse than canonical order, which must be valid.
+ * How much all searches of a plan together may look at, in regions weighed in a state: bounds their time without a clock, so
+ * that equal inputs give equal plans. About 10 million a second.
  */
-export function findOrder(ordering: Ordering): readonly number[] {
+export const searchEffort = 30_000_000;
+
+/**
+ * An order of least cost: the optimum for up to 14 operations, and for more where few enough states can be reached; else
+ * the best of canonical order, a beam search, and what moving operations inside small windows makes of them. Never worse
+ * than canonical order, which must be valid.
+ */
+export function findOrder(ordering: Ordering, effort: number): readonly number[] {
   const canonical = Array.from({ length: ordering.size }, (_, operation) => operation);
   if (isUnbeatable(ordering, costOf(ordering, canonical))) return canonical;
-  return solveExactly(ordering, exactStates) ?? searchOrder(ordering, canonical);
+  const affordable = Math.min(mostStates, Math.floor(effort / Math.max(1, ordering.regions.length)));
+  const exact = solveExactly(ordering, ordering.size <= alwaysExact ? mostStates : affordable);
+  return exact ?? searchOrder(ordering, canonical, effort);
 }
 
 /** The order for components too large for the optimum. */
-export function searchOrder(ordering: Ordering, canonical: readonly number[]): readonly number[] {
-  const found = [improve(ordering, canonical)];
-  const width = Math.min(48, Math.floor(effort / ordering.size ** 2));
-  if (width >= 2) found.push(improve(ordering, beam(walkable(ordering), width)));
+export function searchOrder(ordering: Ordering, canonical: readonly number[], effort: number): readonly number[] {
+  const walk = walkable(ordering);
+  const entries = walk.regionsOf.reduce((sum, list) => sum + list.length, ordering.size);
+  const width = Math.min(48, Math.floor(effort / 2 / (entries * ordering.size)));
+  const found = [improve(walk, canonical, effort / 2)];
+  if (width >= 2) found.push(improve(walk, beam(walk, width), effort / 2));
   const costs = found.map((order) => costOf(ordering, order));
-  return found.reduce((best, order, i) => {
-    const [mine, least] = [costs[i] as Cost, costs[found.indexOf(best)] as Cost];
-    return compareCosts(mine, least) < 0 ? order : best;
-  });
+  const [first, second] = costs as [Cost, Cost?];
+  const better = second !== undefined && compareCosts(second, first) < 0 ? found[1] : found[0];
+  return better ?? canonical;
 }
 
 interface Beamed {
@@ -82,27 +92,39 @@ function mark(operation: number): number {
 }
 
 /** Puts the operations of each window into their best order, again and again while that helps. */
-function improve(ordering: Ordering, initial: readonly number[]): readonly number[] {
+function improve(walk: Walkable, initial: readonly number[], effort: number): readonly number[] {
+  const { ordering } = walk;
   const width = ordering.size <= 200 ? 10 : 6;
-  const walk = walkable(ordering);
   const order = [...initial];
-  let budget = effort / 2 ** width;
-  for (let improved = true; improved && budget > 0; ) {
-    const before = costOf(ordering, order);
-    for (let from = 0; from + 1 < order.length && budget > 0; from += width / 2, budget--) {
-      const window = order.slice(from, from + width).sort((a, b) => a - b);
-      const inner = windowOrdering(walk, order.slice(0, from), window);
-      const best = solveExactly(inner, 1 << width);
-      if (best !== null) order.splice(from, window.length, ...best.map((index) => window[index] as number));
+  let left = effort;
+  for (let improved = true; improved && left > 0; ) {
+    improved = false;
+    const done = new Set<number>();
+    for (let from = 0; from + 1 < order.length && left > 0; from += width / 2) {
+      const now = order.slice(from, from + width);
+      const window = now.toSorted((a, b) => a - b);
+      const inner = windowOrdering(walk, done, window);
+      const cost = costOf(
+        inner,
+        now.map((operation) => window.indexOf(operation)),
+      );
+      left -= inner.regions.length + width;
+      if (!isUnbeatable(inner, cost)) {
+        left -= inner.regions.length << Math.min(width, window.length);
+        const best = solveExactly(inner, 1 << width) ?? [];
+        if (compareCosts(costOf(inner, best), cost) < 0) {
+          improved = true;
+          order.splice(from, window.length, ...best.map((index) => window[index] as number));
+        }
+      }
+      for (const operation of order.slice(from, from + width / 2)) done.add(operation);
     }
-    improved = compareCosts(costOf(ordering, order), before) < 0;
   }
   return order;
 }
 
-/** The ordering of some operations alone: those in `done` are done, all others come later. */
-function windowOrdering(walk: Walkable, done: readonly number[], window: readonly number[]): Ordering {
-  const isDone = new Set(done);
+/** The ordering of some operations alone: those in `isDone` are done, all others come later. */
+function windowOrdering(walk: Walkable, isDone: ReadonlySet<number>, window: readonly number[]): Ordering {
   const local = new Map(window.map((operation, index) => [operation, index]));
   const touched = new Set(window.flatMap((operation) => walk.regionsOf[operation] ?? []));
   const gaps = new Set(window.map((operation) => walk.gapOf[operation] ?? -1).filter((gap) => gap >= 0));
