@@ -58,9 +58,10 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
     await start('--repair');
     await sidecar.until((status) => status.conditions.Enforced?.status === 'True');
     runIn(netns, 'nft', 'delete element inet firezone ip_accept { 10.2.0.0/16 }');
-    await sidecar.until((status) => status.conditions.Enforced?.status === 'False');
     await until(() => world.sim.filter.state().crashes === 1);
-    await sidecar.until((status) => status.conditions.Enforced?.status === 'True' && world.live().length === 2);
+    await until(() => world.sim.requests().at(-1)?.method === 'GET' && world.live().length === 2);
+    await until(() => world.sim.filter.elements().length === 2);
+    await sidecar.until((status) => status.conditions.Enforced?.status === 'True');
     expect(runIn(netns, 'nft', 'list set inet firezone ip_accept')).toContain('10.2.0.0/16');
     expect(world.live()).toEqual(['10.1.0.0/16', '10.2.0.0/16']);
   }, 60_000);

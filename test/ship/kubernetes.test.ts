@@ -1,0 +1,196 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { parse, parseAllDocuments } from 'yaml';
+import { readSettingsFile } from '../../src/cli/settings-file.ts';
+import { settingsOf } from './command-line.ts';
+
+const folder = path.resolve(import.meta.dirname, '../../deploy/kubernetes');
+const require = createRequire(import.meta.url);
+const hasKubectl = spawnSync('kubectl', ['version', '--client']).status === 0;
+
+interface Resource {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string; readonly labels?: Record<string, string> };
+  readonly spec?: Record<string, unknown>;
+  readonly [member: string]: unknown;
+}
+
+interface Container {
+  readonly name: string;
+  readonly args: readonly string[];
+  readonly securityContext: Record<string, unknown>;
+  readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
+  readonly [member: string]: unknown;
+}
+
+interface PodSpec {
+  readonly containers: readonly Container[];
+  readonly volumes: readonly { readonly name: string }[];
+  readonly securityContext?: Record<string, unknown>;
+  readonly [member: string]: unknown;
+}
+
+function build(directory: string): readonly Resource[] {
+  const text = execFileSync('kubectl', ['kustomize', directory], { encoding: 'utf8' });
+  return parseAllDocuments(text).map((document) => document.toJS() as Resource);
+}
+
+/** Checks against the schema of Kubernetes for that kind; throws what is wrong. */
+function checkSchema(resource: Resource): void {
+  const module = require(`kubernetes-models/${resource.apiVersion}/${resource.kind}`) as Record<
+    string,
+    new (
+      data: unknown,
+    ) => { validate(): void }
+  >;
+  const Model = module[resource.kind];
+  if (Model === undefined) throw new Error(`no schema for ${resource.kind}`);
+  new Model(resource).validate();
+}
+
+function podOf(resources: readonly Resource[], kind: string): PodSpec {
+  const found = resources.find((resource) => resource.kind === kind);
+  const template = found?.spec?.['template'] as { readonly spec: PodSpec } | undefined;
+  if (template === undefined) throw new Error(`no ${kind} with a pod`);
+  return template.spec;
+}
+
+describe.skipIf(!hasKubectl)(`the Kubernetes manifests${hasKubectl ? '' : ' (skipped: no kubectl)'}`, () => {
+  const scratch = mkdtempSync(path.join(tmpdir(), 'kustomize-'));
+  afterAll(() => rmSync(scratch, { recursive: true }));
+
+  const base = hasKubectl ? build(path.join(folder, 'base')) : [];
+  const one = (kind: string): Resource => {
+    const found = base.filter((resource) => resource.kind === kind);
+    expect(found).toHaveLength(1);
+    return found[0] as Resource;
+  };
+
+  it('are what Kubernetes takes for each kind', () => {
+    const kinds = base.map(({ kind }) => kind).sort();
+    expect(kinds).toEqual([
+      'ConfigMap',
+      'Deployment',
+      'Namespace',
+      'NetworkPolicy',
+      'PodDisruptionBudget',
+      'Role',
+      'RoleBinding',
+      'Service',
+      'ServiceAccount',
+      'ServiceMonitor',
+    ]);
+    for (const resource of base) if (resource.kind !== 'ServiceMonitor') checkSchema(resource);
+    expect(() => checkSchema({ ...one('Deployment'), spec: { replicas: 'two' } })).toThrow();
+  });
+
+  it('select the pods by the label that the pods carry', () => {
+    const labels = { 'app.kubernetes.io/name': 'firezone-reconcile' };
+    const template = one('Deployment').spec?.['template'] as { metadata: { labels: unknown } };
+    expect(template.metadata.labels).toEqual(labels);
+    expect(one('Deployment').spec?.['selector']).toEqual({ matchLabels: labels });
+    expect(one('Service').spec?.['selector']).toEqual(labels);
+    expect(one('NetworkPolicy').spec?.['podSelector']).toEqual({ matchLabels: labels });
+    expect(one('PodDisruptionBudget').spec?.['selector']).toEqual({ matchLabels: labels });
+    expect(one('ServiceMonitor').spec?.['selector']).toMatchObject({ matchLabels: labels });
+  });
+
+  it('run two replicas of which one writes, with a role that allows the Lease and nothing else', () => {
+    expect(one('Deployment').spec?.['replicas']).toBe(2);
+    const [container] = podOf(base, 'Deployment').containers;
+    expect(settingsOf(container?.args ?? []).lease).toBe('kubernetes:firezone-reconcile');
+    expect(one('Role')['rules']).toEqual([
+      {
+        apiGroups: ['coordination.k8s.io'],
+        resources: ['leases'],
+        resourceNames: ['firezone-reconcile'],
+        verbs: ['get', 'update'],
+      },
+      { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['create'] },
+    ]);
+  });
+
+  it('keep to the restricted pod security standard', () => {
+    const pod = podOf(base, 'Deployment');
+    expect(pod.securityContext).toMatchObject({ runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } });
+    for (const { securityContext } of pod.containers) {
+      expect(securityContext).toEqual({
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ['ALL'] },
+      });
+    }
+    expect(one('Namespace').metadata.labels?.['pod-security.kubernetes.io/enforce']).toBe('restricted');
+  });
+
+  it('hold no secret, and take each from a Secret that is made elsewhere', () => {
+    expect(base.some(({ kind }) => kind === 'Secret')).toBe(false);
+    const volumes = podOf(base, 'Deployment').volumes;
+    expect(volumes.find(({ name }) => name === 'secrets')).toMatchObject({
+      secret: { secretName: 'firezone-reconcile' },
+    });
+  });
+
+  it('have settings that the command accepts, and probes at pages that need no token', () => {
+    const text = (one('ConfigMap')['data'] as Record<string, string>)['settings.yaml'] ?? '';
+    const file = path.join(scratch, 'settings.yaml');
+    writeFileSync(file, text);
+    expect(readSettingsFile(file).options.gitRef).toBe(parse(text)['gitRef']);
+    const [container] = podOf(base, 'Deployment').containers;
+    const paths = ['startupProbe', 'livenessProbe', 'readinessProbe'].map(
+      (probe) => (container?.[probe] as { httpGet: { path: string } } | undefined)?.httpGet.path,
+    );
+    expect(paths).toEqual(['/healthz', '/healthz', '/readyz']);
+  });
+
+  it('mount what every path of the command line names', () => {
+    for (const pod of [podOf(base, 'Deployment')]) {
+      for (const { args, volumeMounts } of pod.containers) {
+        const mounts = volumeMounts.map(({ mountPath }) => mountPath);
+        const paths = args.flatMap((arg) => /^(?:--[a-z-]+=)?(\/[^:]*)$/.exec(arg)?.[1] ?? []);
+        expect(paths.length).toBeGreaterThan(3);
+        for (const name of paths)
+          expect(
+            mounts.some((mount) => name.startsWith(mount)),
+            name,
+          ).toBe(true);
+      }
+    }
+  });
+
+  it('add to a pod of Firezone a container that may read the packet filter and nothing more', () => {
+    const component = path.relative(scratch, path.join(folder, 'enforcement'));
+    const firezone = {
+      apiVersion: 'apps/v1',
+      kind: 'Deployment',
+      metadata: { name: 'vpn', labels: { 'app.kubernetes.io/name': 'firezone' } },
+      spec: {
+        selector: { matchLabels: { app: 'vpn' } },
+        template: {
+          metadata: { labels: { app: 'vpn' } },
+          spec: { containers: [{ name: 'firezone', image: 'firezone' }] },
+        },
+      },
+    };
+    writeFileSync(path.join(scratch, 'firezone.yaml'), JSON.stringify(firezone));
+    const kustomization = { resources: ['firezone.yaml'], components: [component] };
+    writeFileSync(path.join(scratch, 'kustomization.yaml'), JSON.stringify(kustomization));
+    const resources = build(scratch);
+    for (const resource of resources) checkSchema(resource);
+    const pod = podOf(resources, 'Deployment');
+    expect(pod.containers.map(({ name }) => name).sort()).toEqual(['firezone', 'reconcile']);
+    const container = pod.containers.find(({ name }) => name === 'reconcile');
+    expect(settingsOf(container?.args ?? []).enforcement).toBe('nft');
+    expect(container?.securityContext).toMatchObject({
+      runAsUser: 0,
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ['ALL'], add: ['NET_ADMIN'] },
+    });
+  });
+});
