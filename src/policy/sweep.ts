@@ -1,5 +1,5 @@
 import { compareNetworks, type Network } from '../model/address.ts';
-import { higher, type Interval, lower } from './intervals.ts';
+import { type Interval, lower } from './intervals.ts';
 import { itemsReaching, type LaneIndex, type Ruled } from './rule-index.ts';
 
 /** What a sweep computes at each place from the rules that reach there. */
@@ -35,7 +35,7 @@ export function sweep<T extends Ruled, S>(rules: readonly LaneIndex<T>[], area: 
     if (network === undefined) break;
     let end = i + 1;
     while (sameNetwork(items[end], network)) end++;
-    if (!advance(higher(network.first, area.first))) return false;
+    if (!advance(network.first)) return false;
     for (let top = stack.at(-1); top !== undefined && top.last < network.first; top = stack.at(-1)) stack.pop();
     const last = lower(network.last, area.last);
     const outer = stack.at(-1)?.state ?? work.empty;
