@@ -118,15 +118,12 @@ class Round {
 
   /** Waits for a step to end, a stop, or that long. */
   async #changed(ms: number): Promise<void> {
-    const woken = new AbortController();
     const changed = new Promise<void>((resolve) => {
-      this.#wake = () => {
-        woken.abort();
-        resolve();
-      };
+      this.#wake = resolve;
     });
-    if (Number.isFinite(ms)) await Promise.race([changed, this.#session.context.clock.sleep(ms, woken.signal)]);
-    else await changed;
+    if (!Number.isFinite(ms)) return changed; // the common case while requests are under way: no timer
+    const woken = new AbortController();
+    await Promise.race([changed, this.#session.context.clock.sleep(ms, woken.signal)]);
     woken.abort();
   }
 

@@ -1,0 +1,158 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { Pool } from 'undici';
+import { createApiClient } from '../src/adapters/api/client.ts';
+import { systemClock } from '../src/adapters/clock.ts';
+import { applyPlan } from '../src/apply/apply.ts';
+import { defaultApplyLimits } from '../src/apply/context.ts';
+import { readLive } from '../src/apply/read.ts';
+import { makeNetwork } from '../src/model/address.ts';
+import { profileNamed } from '../src/model/profile.ts';
+import { ok } from '../src/model/result.ts';
+import { type Rule, toWire } from '../src/model/rule.ts';
+import { type DesiredState, type LiveState, wholeScope } from '../src/model/state.ts';
+import { defaultPlanOptions } from '../src/plan/input.ts';
+import { makePlan } from '../src/plan/make-plan.ts';
+import type { Logger } from '../src/ports.ts';
+
+/** One figure of an apply with its limit, against the real simulator in a process of its own. */
+export interface ApplyBench {
+  readonly name: string;
+  readonly unit: 'ms' | 'ratio';
+  readonly limit: number | null;
+  readonly measure: () => Promise<number>;
+}
+
+const token = 'bench-token';
+const creates = 5000;
+const rounds = 5;
+const { concurrency } = defaultApplyLimits;
+
+const rules: readonly Rule[] = Array.from({ length: creates }, (_, index) => ({
+  action: 'accept',
+  destination: makeNetwork(4, 0x0a000000n + BigInt(index) * 256n, 24),
+  ports: null,
+  userId: null,
+}));
+
+const desired: DesiredState = {
+  rules: rules.map((rule, index) => ({
+    name: `r${index}`,
+    rule,
+    place: { file: 'r.yaml', line: index + 1, column: 1 },
+  })),
+  configuration: null,
+  userNames: new Map(),
+  tests: [],
+  digest: 'bench',
+};
+
+interface Server {
+  readonly url: string;
+  stop(): void;
+}
+
+async function startServer(): Promise<Server> {
+  const folder = mkdtempSync(path.join(tmpdir(), 'bench-apply-'));
+  const tokenFile = path.join(folder, 'token');
+  writeFileSync(tokenFile, token, { mode: 0o600 });
+  const command = ['dist/reconcile.js', 'simulate', '--port', '0', '--token-file', tokenFile];
+  const child: ChildProcess = spawn(process.execPath, command, { stdio: ['ignore', 'pipe', 'inherit'] });
+  if (child.stdout === null) throw new Error('the simulator has no stdout');
+  for await (const line of createInterface({ input: child.stdout })) {
+    const url = /^listening (\S+)/.exec(line)?.[1];
+    if (url === undefined) continue;
+    const stop = (): void => {
+      child.kill();
+      rmSync(folder, { recursive: true, force: true });
+    };
+    return { url, stop };
+  }
+  throw new Error('the simulator did not start');
+}
+
+/** The floor: nothing but undici, each answer read and parsed. ms from the first request to the last answer. */
+async function bareLoop(url: string): Promise<number> {
+  const pool = new Pool(url, { connections: concurrency + 2, pipelining: 1 });
+  const headers = { accept: 'application/json', 'content-type': 'application/json', authorization: `Bearer ${token}` };
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    for (let rule = rules[next++]; rule !== undefined; rule = rules[next++]) {
+      const body = JSON.stringify({ rule: toWire(rule) });
+      const response = await pool.request({ path: '/v0/rules', method: 'POST', headers, body });
+      await response.body.json();
+      if (response.statusCode !== 201) throw new Error(`${response.statusCode}`);
+    }
+  };
+  const begun = performance.now();
+  await Promise.all(Array.from({ length: concurrency }, worker));
+  const ms = performance.now() - begun;
+  await pool.close();
+  return ms;
+}
+
+const silent: Logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+/** An apply of the same rules; ms from the first write sent to the last answer, as its report says. */
+async function applied(url: string): Promise<number> {
+  const client = createApiClient({ baseUrl: url, token: () => token, connections: concurrency + 2 });
+  if (!client.ok) throw new Error(client.error);
+  const api = client.value;
+  const profile = profileNamed('firezone-0.7');
+  const scope = { ...wholeScope, configuration: false };
+  const planOf = (live: LiveState) =>
+    makePlan({ desired, live, base: null, profile, scope, options: defaultPlanOptions });
+  const report = await applyPlan(planOf({ rules: [], configuration: null }), {
+    api,
+    clock: systemClock,
+    logger: silent,
+    journal: null,
+    profile,
+    limits: defaultApplyLimits,
+    stop: new AbortController().signal,
+    allowLockout: false,
+    afterOutage: false,
+    closeFirst: new Set(),
+    replan: async ({ signal, knownRules }) => {
+      const reading = await readLive(
+        { api, clock: systemClock, logger: silent, attempts: 1, signal },
+        scope,
+        knownRules,
+      );
+      return reading.ok ? ok(planOf(reading.value.live)) : reading;
+    },
+  });
+  await api.close();
+  if (report.end !== 'converged') throw new Error(`the apply ended ${report.end}`);
+  return report.durationMs;
+}
+
+async function on(work: (url: string) => Promise<number>): Promise<number> {
+  const server = await startServer();
+  try {
+    return await work(server.url);
+  } finally {
+    server.stop();
+  }
+}
+
+export const applyBenches: readonly ApplyBench[] = [
+  {
+    name: `apply: ${creates} creates against a bare undici loop at concurrency ${concurrency}`,
+    unit: 'ratio',
+    limit: 1.15,
+    // The best of several rounds each, taken in turn: noise of the machine only ever adds.
+    measure: async () => {
+      let floor = Number.POSITIVE_INFINITY;
+      let ours = Number.POSITIVE_INFINITY;
+      for (let round = 0; round < rounds; round++) {
+        floor = Math.min(floor, await on(bareLoop));
+        ours = Math.min(ours, await on(applied));
+      }
+      return ours / floor;
+    },
+  },
+];
