@@ -1,21 +1,27 @@
-// Writes schemas/ from the sources' own schemas. A test fails when this was forgotten.
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+// Writes schemas/ and the field tables in docs/manifests.md from the sources' own schemas. A test fails when this was forgotten.
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { build } from 'esbuild';
 
 const root = new URL('..', import.meta.url).pathname;
 const bundle = `${root}dist/schema-files.mjs`;
 await build({
   absWorkingDir: root,
-  entryPoints: ['scripts/schema-files.ts'],
+  stdin: {
+    contents: "export * from './scripts/schema-files.ts'; export * from './scripts/manifest-reference.ts';",
+    resolveDir: root,
+  },
   outfile: bundle,
   bundle: true,
   format: 'esm',
   platform: 'node',
 });
-const { allSchemaFiles } = await import(bundle);
+const { allSchemaFiles, withFieldTables } = await import(bundle);
 rmSync(bundle);
 mkdirSync(`${root}schemas`, { recursive: true });
 for (const [name, text] of allSchemaFiles()) {
   writeFileSync(`${root}schemas/${name}`, text);
   console.log(`schemas/${name}`);
 }
+const reference = `${root}docs/manifests.md`;
+writeFileSync(reference, withFieldTables(readFileSync(reference, 'utf8')));
+console.log('docs/manifests.md');

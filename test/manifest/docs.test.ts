@@ -1,0 +1,50 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { withFieldTables } from '../../scripts/manifest-reference.ts';
+import { kinds } from '../../src/manifest/manifest.ts';
+import { build, codes } from '../desired/helpers.ts';
+
+const root = new URL('../../', import.meta.url);
+const read = (path: string): string => readFileSync(new URL(path, root), 'utf8');
+
+describe('docs/manifests.md', () => {
+  const text = read('docs/manifests.md');
+
+  it('has the fields of every kind as the schemas have them (run `npm run schemas`)', () => {
+    expect(withFieldTables(text)).toBe(text);
+    expect([...text.matchAll(/<!-- fields: (\w+) -->/g)].map(([, kind]) => kind).sort()).toEqual([...kinds].sort());
+  });
+
+  it('has only examples that are valid together with the users, groups and networks that it shows', () => {
+    const blocks = [...text.matchAll(/```yaml\n([\s\S]*?)```/g)]
+      .map(([, block]) => block ?? '')
+      .filter((block) => block.includes('kind:'));
+    expect(blocks.length).toBeGreaterThanOrEqual(5);
+    const files = Object.fromEntries(blocks.map((block, index) => [`${index}.yaml`, block]));
+    expect(
+      codes(build(files))
+        .map((code) => code.split(' ')[1])
+        .sort(),
+    ).toEqual(['unresolved-email', 'user-twice']);
+  });
+});
+
+describe('docs/problems.md', () => {
+  it('explains every code of the manifest stages, and no other', () => {
+    const folders = ['src/manifest/', 'src/desired/'];
+    const sources = folders.flatMap((folder) => readdirSync(new URL(folder, root)).map((file) => read(folder + file)));
+    const used = new Set(
+      sources.flatMap((source) =>
+        [...source.matchAll(/\bcode: (?:[^,\n]*\? '([a-z0-9-]+)' : )?'([a-z0-9-]+)'/g)].flatMap(([, a, b]) => [a, b]),
+      ),
+    );
+    const faults = /type AddressFault =([\s\S]*?);/.exec(read('src/model/address.ts'))?.[1] ?? '';
+    for (const [, fault] of faults.matchAll(/'([a-z-]+)'/g)) used.add(`address-${fault}`);
+    const ports = /type PortFault =([^;]*);/.exec(read('src/model/port-range.ts'))?.[1] ?? '';
+    for (const [, fault] of ports.matchAll(/'([a-z-]+)'/g)) used.add(`port-${fault}`);
+    used.delete(undefined);
+    const explained = [...read('docs/problems.md').matchAll(/^\| `([a-z0-9-]+)` \|/gm)].map(([, code]) => code);
+    expect([...explained].sort()).toEqual([...used].sort());
+    expect(new Set(explained).size).toBe(explained.length);
+  });
+});
