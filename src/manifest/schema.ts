@@ -82,12 +82,9 @@ const setFields = {
 };
 
 const ruleSetSpec = z.strictObject({
-  defaults: z
-    .strictObject(setFields)
-    .optional()
-    .meta({
-      description: 'What every rule of the set has unless it says otherwise: any field of a rule but its name.',
-    }),
+  defaults: z.strictObject(setFields).optional().meta({
+    description: 'What every rule of the set has unless it says otherwise: any field of a rule but its name.',
+  }),
   rules: z
     .array(z.strictObject({ name: name.meta({ description: 'Unique in the set.' }), ...setFields }))
     .meta({ description: 'The rules; `[]` says that there are none.' }),
