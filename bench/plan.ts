@@ -60,7 +60,7 @@ function exposure(input: PlanInput): void {
     changes.flatMap((change) => (change[side] === null ? [] : [change[side].rule]));
   const kept = changes.flatMap(({ action, live }) => (action === 'keep' && live !== null ? [live.rule] : []));
   const order = orderOperations({ operations: operationsOf(changes, input.profile), kept, profile: input.profile });
-  exposureOf({ order, before: rulesOf('live'), after: rulesOf('desired'), profile: input.profile });
+  exposureOf({ order, kept, before: rulesOf('live'), after: rulesOf('desired'), profile: input.profile });
 }
 
 function unchanged(count: number): World {

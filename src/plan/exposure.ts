@@ -4,12 +4,15 @@ import { byVerdict, compareStates } from '../policy/compare.ts';
 import { renderTraffic } from '../policy/render.ts';
 import { indexRules } from '../policy/rule-index.ts';
 import type { Traffic } from '../policy/traffic.ts';
+import { exposedBy } from './order/exposed.ts';
 import type { Order } from './order/order.ts';
 import type { Exposure } from './plan.ts';
 import { stepId } from './steps.ts';
 
 export interface ExposureInput {
   readonly order: Order;
+  /** The rules that are there before, all the way, and after. */
+  readonly kept: readonly Rule[];
   readonly before: readonly Rule[];
   readonly after: readonly Rule[];
   readonly profile: Profile;
@@ -18,7 +21,7 @@ export interface ExposureInput {
 /** Exactly the traffic that the plan exposes on the way, in the order of the steps that start it. */
 export function exposureOf(input: ExposureInput): readonly Exposure[] {
   const { order, profile } = input;
-  const listed = order.exposed
+  const listed = exposedBy(order, input.kept)
     .map(({ direction, from, to, traffic }) => ({ direction, from, to, traffic: renderTraffic(traffic) }))
     .map((item) => ({ ...item, expectedMs: expectedMs(item.from, item.to, input) }));
   const rebuilds = order.steps.flatMap(({ operation }, position) => (operation.mayRebuild ? [position] : []));

@@ -22,10 +22,11 @@ export function makePlan(input: PlanInput): Plan {
   const changes: readonly Change[] = configuration === null ? rules : [...rules, configuration.change];
   const [before, after] = [rulesBefore(rules), rulesAfter(rules)];
   const operations = operationsOf(rules, input.profile);
-  const order = orderOperations({ operations, kept: rulesKept(rules), profile: input.profile });
+  const kept = rulesKept(rules);
+  const order = orderOperations({ operations, kept, profile: input.profile });
   const steps = stepsOf(order.steps, configuration, rules.length);
   const effect = operations.length === 0 ? { opens: [], closes: [] } : effectOf(before, after);
-  const exposure = exposureOf({ order, before, after, profile: input.profile });
+  const exposure = exposureOf({ order, kept, before, after, profile: input.profile });
   const problems = [...(configuration?.problems ?? []), ...modifiedInPlace(rules, input)].sort(compareProblems);
   return {
     profile: input.profile.name,

@@ -48,7 +48,7 @@ function orderingOf(world: World): { readonly ordering: Ordering; readonly opera
     all,
     world.before.filter((rule) => isIn(world.after, rule)),
   );
-  const numbering = { numberOf: new Map(all.map((operation) => [operation, operation])), size: all.length };
+  const numbering = new Map(all.map((operation) => [operation, operation]));
   const regions = regionClasses(landscape, areasOf(operations), numbering);
   return { ordering: { size: all.length, needs: blockers, gaps: gapsOf(blockers), regions }, operations };
 }

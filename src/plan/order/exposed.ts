@@ -1,14 +1,17 @@
+import type { Rule } from '../../model/rule.ts';
 import type { Intervals } from '../../policy/intervals.ts';
 import type { PortSet } from '../../policy/port-set.ts';
 import { emptyRegion, joinRegions, outsideRegion, type Region, RegionBuilder } from '../../policy/region.ts';
 import { type LaneIndex, laneRules, lanes } from '../../policy/rule-index.ts';
 import { isEmptyTraffic, type TrafficSet } from '../../policy/traffic-set.ts';
+import type { Operation } from '../operations.ts';
 import { type Cell, eachStretch, type Item, type Stretch } from './cells.ts';
-import { type Areas, areaIn, isUntouched, type Landscape, residentsOf } from './landscape.ts';
+import { areaIn, areasOf, isUntouched, type Landscape, residentsOf, survey } from './landscape.ts';
+import type { Order } from './order.ts';
 import { type RegionClass, verdictIn } from './ordering.ts';
 import { classKey, entriesOf, type Numbering } from './region-classes.ts';
 
-/** Traffic with neither the verdict before nor the one after, from one operation (a number of the ordering) to another. */
+/** Traffic with neither the verdict before nor the one after, from one position in the order to another. */
 export interface Exposed {
   readonly direction: 'opened' | 'cut_off';
   readonly from: number;
@@ -16,18 +19,21 @@ export interface Exposed {
   readonly traffic: TrafficSet;
 }
 
-export interface ExposedInput {
-  readonly landscape: Landscape;
-  readonly areas: Areas;
-  readonly numbering: Numbering;
-  /** The component's operations, by number, in the order chosen. */
-  readonly order: readonly number[];
+/** Exactly the traffic that the order exposes: for each component, one entry for each pair of steps between which something is. */
+export function exposedBy({ steps, suspects }: Order, kept: readonly Rule[]): readonly Exposed[] {
+  if (suspects.length === 0) return [];
+  const operations = steps.map(({ operation }) => operation);
+  const landscape = survey(operations, suspects.flat(), kept);
+  return suspects.flatMap((component) => exposedIn(landscape, component, operations));
 }
 
-/** Exactly the traffic that the order exposes: one entry for each pair of steps between which something is exposed. */
-export function exposedBy(input: ExposedInput): readonly Exposed[] {
-  const { landscape, areas } = input;
-  const runs = new Runs(input);
+function exposedIn(
+  landscape: Landscape,
+  component: readonly number[],
+  operations: readonly Operation[],
+): readonly Exposed[] {
+  const areas = areasOf(component.map((position) => operations[position] as Operation));
+  const runs = new Runs(new Map(component.map((position) => [position, position])));
   const collected = new Map<string, Map<string | null, Region[]>>();
   const put = (run: string, source: string | null, lane: number, region: Region): void => {
     const sources = collected.get(run) ?? new Map<string | null, Region[]>();
@@ -93,18 +99,15 @@ function portsByRun(runs: Runs, stretch: Stretch): ReadonlyMap<string, PortSet> 
 
 /** When the verdict of a cell is wrong, as texts `direction from to`; the same for all cells of a class. */
 class Runs {
-  readonly #input: ExposedInput;
-  readonly #positions: Int32Array;
+  readonly #numbering: Numbering;
   readonly #byClass = new Map<string, readonly string[]>();
 
-  constructor(input: ExposedInput) {
-    this.#input = input;
-    this.#positions = new Int32Array(input.order.length);
-    for (const [position, operation] of input.order.entries()) this.#positions[operation] = position;
+  constructor(numbering: Numbering) {
+    this.#numbering = numbering;
   }
 
   of(cell: Cell): readonly string[] {
-    const entries = entriesOf(cell, this.#input.numbering);
+    const entries = entriesOf(cell, this.#numbering);
     if (entries.length < 2) return [];
     const key = classKey(cell, entries);
     const known = this.#byClass.get(key);
@@ -119,11 +122,6 @@ class Runs {
     return { direction: direction === 'opened' ? 'opened' : 'cut_off', from: Number(from), to: Number(to) };
   }
 
-  #inOrder({ entries }: RegionClass): readonly number[] {
-    const position = (operation: number): number => this.#positions[operation] as number;
-    return [...new Set(entries.map(({ operation }) => operation))].sort((a, b) => position(a) - position(b));
-  }
-
   #compute(region: RegionClass): readonly string[] {
     const before = verdictIn(region, () => false);
     if (before !== verdictIn(region, () => true)) return [];
@@ -131,7 +129,8 @@ class Runs {
     const done = new Set<number>();
     const runs: string[] = [];
     let from: number | null = null;
-    for (const operation of this.#inOrder(region)) {
+    const inOrder = [...new Set(region.entries.map(({ operation }) => operation))].sort((a, b) => a - b);
+    for (const operation of inOrder) {
       done.add(operation);
       const wrong = verdictIn(region, (other) => done.has(other)) !== before;
       if (wrong && from === null) from = operation;

@@ -4,12 +4,8 @@ import { type Cell, eachStretch } from './cells.ts';
 import { type Areas, areaIn, isUntouched, type Landscape, type Resident, residentsOf } from './landscape.ts';
 import { type Entry, type RegionClass, verdictIn } from './ordering.ts';
 
-/** The operations of one component, numbered for its ordering. */
-export interface Numbering {
-  /** From position in the plan's operations to number; undefined for operations of other components. */
-  readonly numberOf: ReadonlyMap<number, number>;
-  readonly size: number;
-}
+/** The numbers of a component's operations by their positions in the plan's; no others are in it. */
+export type Numbering = ReadonlyMap<number, number>;
 
 /**
  * Counts the regions of a component: for each source, family and protocol, every distinct set of rules that some packet
@@ -85,7 +81,7 @@ class Classes {
 }
 
 /** The changing rules of a cell as entries of the component's ordering; empty for a cell of other components. */
-export function entriesOf(cell: Cell, { numberOf }: Numbering): readonly Entry[] {
+export function entriesOf(cell: Cell, numberOf: Numbering): readonly Entry[] {
   const entries: Entry[] = [];
   for (const { operation, rank, added } of cell.changing) {
     const number = numberOf.get(operation);

@@ -1,0 +1,45 @@
+import type { Operation } from '../operations.ts';
+import type { Gaps } from './gaps.ts';
+import { areasOf, type Landscape } from './landscape.ts';
+import type { GapGroup, Ordering } from './ordering.ts';
+import { regionClasses } from './region-classes.ts';
+import { findOrder } from './search.ts';
+import { costOf } from './walk.ts';
+
+export interface ComponentInput {
+  readonly operations: readonly Operation[];
+  /** Positions in `operations`, in canonical order. */
+  readonly component: readonly number[];
+  readonly needs: readonly (readonly number[])[];
+  readonly gaps: Gaps;
+  readonly landscape: Landscape;
+  /** How much the search for this component's order may look at. */
+  readonly effort: number;
+}
+
+/** A component's operations in their order, and whether that order may expose something. */
+export interface OrderedComponent {
+  readonly order: readonly number[];
+  readonly suspect: boolean;
+}
+
+/** Counts the regions of a component and finds its order. */
+export function orderComponent(input: ComponentInput): OrderedComponent {
+  const { operations, component, needs, gaps, landscape, effort } = input;
+  const numberOf = new Map(component.map((operation, number) => [operation, number]));
+  const numbers = (list: readonly number[]): readonly number[] => list.map((other) => numberOf.get(other) as number);
+  const mine = new Set(component.map((operation) => gaps.groupOf[operation] as number).filter((group) => group >= 0));
+  const areas = areasOf(component.map((operation) => operations[operation] as Operation));
+  const ordering: Ordering = {
+    size: component.length,
+    needs: component.map((operation) => numbers(needs[operation] ?? [])),
+    gaps: [...mine].map((group) => {
+      const { openers, closers, ...rest } = gaps.groups[group] as GapGroup;
+      return { ...rest, openers: numbers(openers), closers: numbers(closers) };
+    }),
+    regions: regionClasses(landscape, areas, numberOf),
+  };
+  const order = findOrder(ordering, effort);
+  const { opened, cutOff } = costOf(ordering, order);
+  return { order: order.map((number) => component[number] as number), suspect: opened > 0 || cutOff > 0 };
+}
