@@ -16,7 +16,7 @@ export interface PacketQuestion {
 
 /** The question on the command line; throws a `Failure` for none, or for more than one. */
 export function questionOf({ settings }: Invocation): Question {
-  const { destination, protocol, rule, given, user } = settings;
+  const { destination, protocol, port, rule, user } = settings;
   if (rule !== null) {
     if (destination !== null) throw failure('usage', '--rule and --destination are two questions', 'ask one of them');
     return { kind: 'rule', name: rule };
@@ -30,14 +30,14 @@ export function questionOf({ settings }: Invocation): Question {
   }
   if (protocol === null) throw failure('usage', '--protocol is missing', 'tcp, udp, or another such as icmp');
   const kind = protocolOf(protocol);
-  if (given.has('port') && kind === 'other')
+  if (port !== null && kind === 'other')
     throw failure('usage', '--port goes with tcp and udp only', 'other protocols know no ports');
   if (user.length > 1) throw failure('usage', '--user is given more than once', 'a packet comes from one device');
   return {
     kind: 'packet',
     destination,
     protocol: kind,
-    port: given.has('port') ? settings.port : null,
+    port,
     user: user[0] ?? null,
   };
 }

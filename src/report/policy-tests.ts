@@ -1,3 +1,4 @@
+import type { Problem } from '../model/problem.ts';
 import type { DesiredRule } from '../model/rule.ts';
 import type { CaseResult } from '../policy/tests.ts';
 import { failureText } from '../policy/words.ts';
@@ -24,6 +25,18 @@ export function policyTestsText(results: Results, names: UserNames, color: boole
   const passed = results.length - failing.length;
   const what = results.length === 0 ? 'No policy test.' : `${count(passed, 'case')} passed, ${failing.length} failed.`;
   return [...lines, what, ''].join('\n');
+}
+
+/** The failing cases as problems, for annotations and comments. */
+export function policyTestProblems(results: Results, names: UserNames): readonly Problem[] {
+  return results.flatMap(({ case: one, failure }): Problem[] => {
+    if (failure === null) return [];
+    const { rule } = failure;
+    const summary = failureText(one, failure, { names, rule: rule === null ? null : `\`${rule.name}\`` });
+    const hint = 'Change the rules, or the test if the policy has changed.';
+    const related = rule === null ? [] : [{ place: rule.place, note: `\`${rule.name}\` decides` }];
+    return [{ code: 'policy-test-failed', severity: 'error', summary, hint, place: one.place, related }];
+  });
 }
 
 /** The results as members of a JSON document. */

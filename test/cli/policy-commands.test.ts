@@ -87,6 +87,14 @@ describe('reconcile test', () => {
     );
   });
 
+  it('annotates the failing case for GitHub, relative to the repository', async () => {
+    addManifest(failingTest);
+    const { out } = await cli(['test', 'company', '--output', 'github']);
+    expect(out).toContain(
+      '::error file=company/more.yaml,line=6,col=7,title=policy-test-failed::`no-staging` expects drop',
+    );
+  });
+
   it('exits 4 for invalid manifests, and runs nothing', async () => {
     addManifest(failingTest.replace('destination', 'destinaton'));
     const { code, out } = await cli(['test', 'company']);
@@ -199,6 +207,7 @@ describe('reconcile explain', () => {
     [['--destination', '10.0.0.1', '--protocol', 'tcp', '--user', 'alise'], 'Did you mean `alice`?'],
     [['--rule', 'guests/printer'], 'it makes the rules guests/printer/guest'],
     [['--rule', 'nope'], 'there is no rule nope'],
+    [['--rule', 'baseline', '--output', 'markdown'], 'explain answers as text or json'],
     [[], 'nothing is asked'],
   ])('refuses %j: %s', async (args, message) => {
     const { code, err } = await explain(...args);

@@ -9,7 +9,7 @@ export async function run({ settings, terminal }: Invocation): Promise<number> {
     throw failure('usage', '--token-file is missing', 'name a file for the token; it is made when it does not exist');
   }
   const options = {
-    port: settings.port,
+    port: settings.port ?? 0,
     tokenFile,
     users: settings.user,
     discovery: settings.discovery,
