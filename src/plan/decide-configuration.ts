@@ -1,5 +1,5 @@
 import type { ConfigurationField } from '../model/configuration.ts';
-import type { Problem } from '../model/problem.ts';
+import type { Place, Problem } from '../model/problem.ts';
 import { diffConfiguration } from './diff-configuration.ts';
 import type { PlanInput } from './input.ts';
 import { configurationOrigin } from './origin.ts';
@@ -42,25 +42,19 @@ export function decideConfiguration(input: PlanInput): ConfigurationDecision | n
     desired,
     live,
   };
-  const problems = diffs.flatMap(({ field, state }) =>
-    state === 'hidden' || state === 'blocked'
-      ? [unknownSecret(field, state, desired.places[field] ?? desired.place)]
-      : [],
-  );
+  const problems = diffs
+    .filter(({ state }) => state === 'blocked')
+    .map(({ field }) => unsentField(field, desired.places[field] ?? desired.place));
   return { change, sent, problems };
 }
 
-function unknownSecret(
-  field: ConfigurationField,
-  state: 'hidden' | 'blocked',
-  place: NonNullable<Problem['place']>,
-): Problem {
-  const differs = state === 'blocked' ? 'differs' : 'may differ';
+/** A secret that only hides whether a field differs is reported where it is read; one that keeps a change back, here. */
+function unsentField(field: ConfigurationField, place: Place): Problem {
   return {
-    code: 'unknown-secret',
-    severity: state === 'blocked' ? 'warning' : 'note',
-    summary: `\`${field}\` ${differs}, but a secret in it is not available here, so it is not sent.`,
-    hint: 'Provide the secret where the plan is applied; a plan without it shows the field as unknown.',
+    code: 'unsent-field',
+    severity: 'warning',
+    summary: `\`${field}\` differs, but a secret in it is not available here, so it is not sent.`,
+    hint: 'Provide the secret where the plan is applied; a plan without it shows the secret as unknown.',
     place,
   };
 }

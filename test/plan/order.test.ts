@@ -71,6 +71,19 @@ describe('a gap', () => {
     ]);
   });
 
+  it('opens after a delete that rank order would leave for last: the worked example of docs/planning.md', () => {
+    const made = plan({
+      desired: desiredRules('drop 10.0.0.0/16 tcp/22', 'drop 10.0.0.0/8'),
+      live: liveRules('drop 10.0.0.0/24 tcp/22', 'accept 10.0.0.0/24', 'drop 10.0.0.0/8'),
+    });
+    expect(shown(made)).toEqual([
+      's1 - accept 10.0.0.0/24 *',
+      's2 - drop 10.0.0.0/24 tcp 22-22 * <s1 [g1]',
+      's3 + drop 10.0.0.0/16 tcp 22-22 * <s2 [g1]',
+    ]);
+    expect(made.exposure).toEqual([]);
+  });
+
   it('waits for a cover that rank order alone would create later', () => {
     const made = plan({
       desired: desiredRules('accept 10.0.0.0/8 tcp/80', 'drop 10.0.0.0/16 @alice', 'drop 10.0.0.0/8'),
