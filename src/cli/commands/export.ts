@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import writeFileAtomic from 'write-file-atomic';
 import { systemClock } from '../../adapters/clock.ts';
+import { replaceFile } from '../../adapters/replace-file.ts';
 import { defaultApplyLimits } from '../../apply/context.ts';
 import { type ReadContext, readLive, readUsers } from '../../apply/read.ts';
 import { type ExportedFile, exportRules } from '../../desired/export.ts';
@@ -117,8 +117,8 @@ async function toDirectory(
   for (const { path, text } of files) {
     mkdirSync(dirname(join(out, path)), { recursive: true });
     // SAML metadata is treated as a secret everywhere else, so here too.
-    const mode = path.endsWith('.yaml') ? {} : { mode: 0o600 };
-    if (contentAt(join(out, path)) !== text) await writeFileAtomic(join(out, path), text, mode);
+    const mode = path.endsWith('.yaml') ? 0o644 : 0o600;
+    if (contentAt(join(out, path)) !== text) await replaceFile(join(out, path), text, mode);
     terminal.stdout(`${join(out, path)}\n`);
   }
   terminal.stderr(`${count(files.length, 'file')} written to ${out}.\n`);

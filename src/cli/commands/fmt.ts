@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import writeFileAtomic from 'write-file-atomic';
+import { replaceFile } from '../../adapters/replace-file.ts';
 import { directorySource } from '../../adapters/source/directory.ts';
 import { formatFile } from '../../manifest/format.ts';
 import type { Problem } from '../../model/problem.ts';
@@ -35,7 +35,7 @@ export async function run(invocation: Invocation): Promise<number> {
     problems.push(...formatted.problems);
     if (formatted.text === null || formatted.text === text) continue;
     changed.push(shown);
-    if (!settings.check) await writeFileAtomic(path, formatted.text);
+    if (!settings.check) await replaceFile(path, formatted.text);
   }
   const color = wantsColor(settings, terminal, terminal.stderrIsTerminal);
   if (problems.length > 0) terminal.stderr(problemsText(problems, color));

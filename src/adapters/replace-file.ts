@@ -1,0 +1,27 @@
+import { chmod, open, realpath, rename, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+
+/**
+ * Writes a file so that readers see the old content or the new, never a part (a watcher may be among them). A link keeps
+ * pointing where it does, and an existing file keeps its mode; `mode` is for a new one. Throws what the file system throws.
+ */
+export async function replaceFile(file: string, text: string, mode = 0o644): Promise<void> {
+  const target = await realpath(file).catch(() => file);
+  const existing = await stat(target).catch(() => null);
+  // The leading dot keeps it out of the manifests.
+  const temporary = path.join(path.dirname(target), `.${path.basename(target)}.${process.pid}.new`);
+  try {
+    const handle = await open(temporary, 'wx', mode);
+    try {
+      await handle.writeFile(text);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    if (existing !== null) await chmod(temporary, existing.mode & 0o7777);
+    await rename(temporary, target);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+}
