@@ -21,7 +21,10 @@ export interface Rendering {
 /** Writes one output of a run. */
 export function renderTo(output: Output, report: RunReport, rendering: Rendering, terminal: Terminal): void {
   if (output.format !== 'github') {
-    emit(output, render(output.format, report, rendering), terminal);
+    const text = render(output.format, report, rendering);
+    // Without a plan there is only what went wrong, and that belongs on stderr.
+    if (output.format === 'text' && output.file === null && report.plan === null) terminal.stderr(text);
+    else emit(output, text, terminal);
     return;
   }
   const summary = output.file ?? terminal.env['GITHUB_STEP_SUMMARY'] ?? null;

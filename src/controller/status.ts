@@ -3,7 +3,7 @@ import type { Plan, PlanSummary } from '../plan/plan.ts';
 import { requestOf } from '../plan/plan.ts';
 import type { Conditions } from './conditions.ts';
 import { initialConditions, withCondition } from './conditions.ts';
-import type { EnforcementView } from './enforcement.ts';
+import type { EnforcementView } from './enforcement-view.ts';
 import type { Verdict } from './failure.ts';
 
 /** The parts that fail independently. */

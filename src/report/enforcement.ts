@@ -1,16 +1,10 @@
 import { enforcementProblems } from '../enforcement/problems.ts';
-import type { EnforcementReport, Finding } from '../enforcement/report.ts';
-import { trafficOf } from './json.ts';
+import type { Finding } from '../enforcement/report.ts';
 import { painter } from './paint.ts';
 import { problemsText } from './problems.ts';
-import type { Display, RunReport } from './run-report.ts';
+import type { Display, Kernel, RunReport } from './run-report.ts';
 import { count } from './summary.ts';
-
-/** What the kernel was seen to hold, and how long that was waited for (ms; null: not waited). */
-export interface Kernel {
-  readonly report: EnforcementReport;
-  readonly waitedMs: number | null;
-}
+import { trafficOf } from './traffic-json.ts';
 
 /** The kernel's part of the text output: after an apply its findings, always one summary line; empty when nobody looked. */
 export function enforcementText(run: RunReport, { color }: Display): string {

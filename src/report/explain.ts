@@ -5,11 +5,11 @@ import { joinUsers, renderTraffic } from '../policy/render.ts';
 import type { TrafficSet } from '../policy/traffic-set.ts';
 import type { Packet } from '../policy/verdict.ts';
 import { packetText } from '../policy/words.ts';
-import { trafficOf } from './json.ts';
 import { painter } from './paint.ts';
 import { printable } from './printable.ts';
 import { placeText } from './problems.ts';
 import { portText, ruleText, some, trafficTexts, type UserNames } from './rule-text.ts';
+import { trafficOf } from './traffic-json.ts';
 
 /** A rule with all that it goes by: from a manifest a name and a place, from the server an id. */
 export interface NamedRule {

@@ -1,10 +1,10 @@
 import type { ApplyReport } from '../apply/outcome.ts';
 import type { Problem } from '../model/problem.ts';
 import { type Change, type Exposure, type Plan, type Refusal, requestOf, type Step } from '../plan/plan.ts';
-import type { Effect, Traffic } from '../policy/traffic.ts';
+import type { Effect } from '../policy/traffic.ts';
 import { enforcementOf } from './enforcement.ts';
-import { portText } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
+import { trafficOf } from './traffic-json.ts';
 
 /** Version of the JSON documents; the second number grows with additions, the first with anything else. */
 export const formatVersion = '1.0';
@@ -85,11 +85,6 @@ function refusalOf({ code, summary, hint, related }: Refusal): unknown {
 function effectOf(plan: Plan | null): unknown {
   const effect: Effect = plan?.effect ?? { opens: [], closes: [] };
   return { opens: effect.opens.map(trafficOf), closes: effect.closes.map(trafficOf) };
-}
-
-/** Traffic with its ports as texts (`443`, `8000-8010`). */
-export function trafficOf({ user, destinations, protocol, ports }: Traffic): Readonly<Record<string, unknown>> {
-  return { user, destinations, protocol, ports: ports === null ? null : ports.map(portText) };
 }
 
 function exposureOf({ direction, traffic, fromStep, toStep, expectedMs }: Exposure): unknown {

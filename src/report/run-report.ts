@@ -1,7 +1,7 @@
 import type { ApplyReport } from '../apply/outcome.ts';
+import type { EnforcementReport } from '../enforcement/report.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Plan } from '../plan/plan.ts';
-import type { Kernel } from './enforcement.ts';
 
 /** What a run that plans (and perhaps applies) came to: the one input of every format. */
 export interface RunReport {
@@ -26,6 +26,12 @@ export interface RunReport {
   readonly base: string | null;
   /** What the kernel's packet filter holds; absent when nobody looked. */
   readonly kernel?: Kernel;
+}
+
+/** What the kernel was seen to hold, and how long that was waited for (ms; null: not waited). */
+export interface Kernel {
+  readonly report: EnforcementReport;
+  readonly waitedMs: number | null;
 }
 
 /** How a format may be shown. */

@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { EnforcementView } from '../../controller/enforcement.ts';
+import type { EnforcementView } from '../../controller/enforcement-view.ts';
 import type { LoopObserver } from '../../controller/observer.ts';
 import type { Status } from '../../controller/status.ts';
 import type { ApiResult, Clock, LiveApi } from '../../ports.ts';

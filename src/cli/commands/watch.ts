@@ -11,16 +11,9 @@ import { loggerOf } from '../logger.ts';
 import type { RawValues, Settings } from '../settings.ts';
 import type { FrontView } from '../watch/front.ts';
 import { serveFront } from '../watch/front.ts';
+import type { WatchInvocation } from '../watch/invocation.ts';
 import type { Running } from '../watch/start.ts';
 import { startWatching } from '../watch/start.ts';
-
-/** `reconcile --watch`: settings are loaded here, and again on SIGHUP, so that bad ones stall the loop and not the process. */
-export interface WatchInvocation {
-  readonly operands: readonly string[];
-  readonly flags: RawValues;
-  readonly load: () => Promise<Settings>;
-  readonly terminal: Terminal;
-}
 
 /** How long bad settings are believed before they are read again. */
 const rereadMs = 10_000;

@@ -1,0 +1,10 @@
+import type { Terminal } from '../command.ts';
+import type { RawValues, Settings } from '../settings.ts';
+
+/** `reconcile --watch`: settings are loaded here, and again on SIGHUP, so that bad ones stall the loop and not the process. */
+export interface WatchInvocation {
+  readonly operands: readonly string[];
+  readonly flags: RawValues;
+  readonly load: () => Promise<Settings>;
+  readonly terminal: Terminal;
+}

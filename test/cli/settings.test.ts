@@ -1,0 +1,171 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { parseArguments } from '../../src/cli/arguments.ts';
+import { commands, rootCommand } from '../../src/cli/commands.ts';
+import { Failure } from '../../src/cli/failure.ts';
+import { commonOptions, flagOf, type OptionName, options, variableOf } from '../../src/cli/options.ts';
+import { settle } from '../../src/cli/settings.ts';
+import type { SettingsFile } from '../../src/cli/settings-schema.ts';
+import { rule, startWorld, type World } from './harness.ts';
+
+const file = (given: SettingsFile['options']): SettingsFile => ({
+  path: '/etc/reconcile/s.yaml',
+  folder: '/etc/reconcile',
+  options: given,
+  nested: {},
+});
+const none = { flags: {}, env: {}, cwd: '/work', file: null };
+const failed = (run: () => unknown): string => {
+  try {
+    run();
+  } catch (error) {
+    if (error instanceof Failure) return error.problems.map(({ summary }) => summary).join('\n');
+    throw error;
+  }
+  return '';
+};
+
+describe('precedence', () => {
+  it('a flag beats a variable, a variable the settings file, the file the default', () => {
+    const all = { flags: { concurrency: '2' }, env: { RECONCILE_CONCURRENCY: '3' }, file: file({ concurrency: 4 }) };
+    expect(settle({ ...none, ...all }).concurrency).toBe(2);
+    expect(settle({ ...none, ...all, flags: {} }).concurrency).toBe(3);
+    expect(settle({ ...none, ...all, flags: {}, env: {} }).concurrency).toBe(4);
+    expect(settle(none).concurrency).toBe(8);
+  });
+
+  it('an empty variable counts as absent', () => {
+    expect(settle({ ...none, env: { RECONCILE_PROFILE: '' } }).profile).toBe('firezone-0.7');
+  });
+
+  it('the token: --token-file, then RECONCILE_TOKEN, then RECONCILE_TOKEN_FILE, then the settings file', () => {
+    const env = { RECONCILE_TOKEN: 'x', RECONCILE_TOKEN_FILE: '/b' };
+    expect(settle({ ...none, env, flags: { tokenFile: '/a' } })).toMatchObject({ tokenFrom: 'file', tokenFile: '/a' });
+    expect(settle({ ...none, env })).toMatchObject({ tokenFrom: 'variable' });
+    expect(settle({ ...none, env: { RECONCILE_TOKEN_FILE: '/b' }, file: file({ tokenFile: 'c' }) })).toMatchObject({
+      tokenFrom: 'file',
+      tokenFile: '/b',
+    });
+    expect(settle({ ...none, file: file({ tokenFile: 'c' }) })).toMatchObject({
+      tokenFrom: 'file',
+      tokenFile: '/etc/reconcile/c',
+    });
+    expect(settle(none).tokenFrom).toBeNull();
+  });
+
+  it('paths are relative to the working directory, in the settings file to its folder', () => {
+    expect(settle({ ...none, flags: { caFile: 'ca.pem' } }).caFile).toBe('/work/ca.pem');
+    expect(settle({ ...none, file: file({ caFile: 'ca.pem' }) }).caFile).toBe('/etc/reconcile/ca.pem');
+  });
+
+  it('what one run does is no setting', () => {
+    expect(settle({ ...none, env: { RECONCILE_PLAN: 'true' } }).plan).toBe(false);
+  });
+});
+
+describe('wrong values', () => {
+  it('every one is said, with where it was given', () => {
+    const text = failed(() =>
+      settle({
+        ...none,
+        flags: { timeout: '15' },
+        env: { RECONCILE_PACE: '0', RECONCILE_YES: 'perhaps' },
+        file: file({ profile: 'firezone-2' }),
+      }),
+    );
+    expect(text).toContain('--timeout must be a time with a unit');
+    expect(text).toContain('RECONCILE_PACE must be a whole number from 1');
+    expect(text).toContain('RECONCILE_YES must be true or false');
+    expect(text).toContain('profile in the settings file must be one of firezone-0.7, generic');
+  });
+
+  it.each(['1d x', '0s', '15', '-1s', '25h30', '1e3s', '99999999h'])('the duration %s is refused', (timeout) => {
+    expect(failed(() => settle({ ...none, flags: { timeout } }))).toContain('must be a time with a unit');
+  });
+});
+
+describe('the tables', () => {
+  it('every flag is unique within its command, and every variable in all', () => {
+    for (const command of [rootCommand, ...commands]) {
+      const flags = [...command.options, ...commonOptions].map(flagOf);
+      expect(flags.filter((flag, index) => flags.indexOf(flag) !== index)).toEqual([]);
+    }
+    const variables = (Object.keys(options) as OptionName[]).map(variableOf);
+    expect(new Set(variables).size).toBe(variables.length);
+  });
+
+  it('no option takes a secret as an argument', () => {
+    const suspicious = (Object.keys(options) as OptionName[]).filter(
+      (name) => /token|secret|password/i.test(name) && !/file$/i.test(name),
+    );
+    expect(suspicious).toEqual([]);
+  });
+
+  it('an unknown flag is wrong usage with a suggestion', () => {
+    expect(() => parseArguments(['--concurency', '2', '.'])).toThrow(/unknown option '--concurency'/);
+  });
+
+  it('too many operands are wrong usage', () => {
+    expect(() => parseArguments(['a', 'b'])).toThrow(/too many arguments/);
+  });
+});
+
+describe('the settings file', () => {
+  let world: World;
+  beforeEach(async () => {
+    world = await startWorld();
+    world.write('m/a.yaml', rule('a', 'action: drop, destination: 10.0.0.0/8'));
+  });
+  afterEach(() => world.close());
+
+  it('sets what flags set', async () => {
+    world.write('s.yaml', 'detailedExitcode: true\noutput: json\n');
+    const run = await world.cli(['--plan', '--config', 's.yaml', 'm']);
+    expect([run.code, run.json().summary?.['create']]).toEqual([2, 1]);
+    expect((await world.cli(['--plan', 'm'], { env: { RECONCILE_CONFIG: 's.yaml' } })).code).toBe(2);
+  });
+
+  it('a mistake is said with file, line and column, and a suggestion', async () => {
+    const path = world.write('s.yaml', 'profile: generic\nconcurency: 3\ntoken: abc\n');
+    const run = await world.cli(['--plan', '--config', 's.yaml', 'm']);
+    expect(run.code).toBe(1);
+    expect(run.err).toContain(`${path}:2:1`);
+    expect(run.err).toMatch(/did you mean `concurrency`/);
+    expect(run.err).toMatch(/must not hold the token/);
+    expect(run.err).not.toContain('abc');
+  });
+
+  it('one that cannot be read, or is no YAML, is said', async () => {
+    expect((await world.cli(['--plan', '--config', 'nowhere.yaml', 'm'])).err).toContain('cannot be read (ENOENT)');
+    world.write('bad.yaml', 'a: [1\n');
+    const run = await world.cli(['--plan', '--config', 'bad.yaml', 'm']);
+    expect([run.code, run.err]).toEqual([1, expect.stringContaining('bad.yaml:')]);
+  });
+
+  it('is never picked up from the manifest directory: who writes manifests cannot send the token elsewhere', async () => {
+    const evil = 'baseUrl: http://127.0.0.1:9\n';
+    for (const name of ['reconcile.yaml', '.reconcile.yaml', 'settings.yaml', '.env', 'package.json', '.reconcilerc'])
+      world.write(`m/${name}`, name.endsWith('yaml') ? `# ${evil}` : evil);
+    const run = await world.cli(['--plan', 'm']);
+    expect([run.code, world.simulator.requests().length > 0]).toEqual([0, true]);
+  });
+
+  it('protects traffic: a plan that would open or cut it off is refused', async () => {
+    world.write('s.yaml', 'protect:\n  - {destination: 10.1.0.0/16, protocol: tcp, port: 443}\n');
+    const run = await world.cli(['--config', 's.yaml', 'm']);
+    expect([run.code, run.out]).toEqual([3, expect.stringContaining('10.1.0.0/16')]);
+    expect(world.simulator.rules()).toEqual([]);
+  });
+
+  it('limits the scope: rules outside are left alone', async () => {
+    world.simulator.seed([{ action: 'drop', destination: '192.0.2.0/24' }]);
+    world.write('s.yaml', 'scope:\n  networks: [10.0.0.0/8]\n');
+    const run = await world.cli(['--config', 's.yaml', 'm']);
+    expect([run.code, world.simulator.rules().length]).toEqual([0, 2]);
+  });
+
+  it('a wrong nested value is said with its name', async () => {
+    world.write('s.yaml', 'protect:\n  - {destination: 10.0.0.300}\n');
+    const run = await world.cli(['--plan', '--config', 's.yaml', 'm']);
+    expect([run.code, run.err]).toEqual([1, expect.stringContaining('protect.0.destination')]);
+  });
+});
