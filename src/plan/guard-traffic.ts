@@ -1,6 +1,8 @@
-import { intersects, parseNetwork } from '../model/address.ts';
-import { formatPortRange, type PortRange } from '../model/port-range.ts';
-import type { Effect, Traffic } from '../policy/traffic.ts';
+import { formatPortRange } from '../model/port-range.ts';
+import type { Protocol } from '../model/state.ts';
+import { packetInBoth, type Selection } from '../policy/selection.ts';
+import type { Effect } from '../policy/traffic.ts';
+import { packetText } from '../policy/words.ts';
 import type { PlanInput, Protected } from './input.ts';
 import type { Exposure, Refusal } from './plan.ts';
 
@@ -22,34 +24,24 @@ export function protectRefusals({ input, effect, exposure }: GuardedTraffic): re
   ];
   return input.options.protect.flatMap((protection) =>
     kinds.flatMap(({ verb, traffic }) => {
-      const hit = traffic.find((piece) => touches(piece, protection));
-      return hit === undefined ? [] : [refuse(protection, verb, hit)];
+      const packet = packetInBoth(traffic, selectionOf(protection));
+      return packet === null ? [] : [refuse(protection, verb, packetText(packet, input.desired.userNames))];
     }),
   );
 }
 
-function touches(traffic: Traffic, { destination, protocol, ports, user }: Protected): boolean {
-  if (user !== undefined && user !== traffic.user) return false;
-  if (protocol !== null && protocol !== traffic.protocol) return false;
-  if (ports !== null && (traffic.ports === null || !traffic.ports.some((range) => overlap(range, ports)))) return false;
-  return traffic.destinations.some((text) => {
-    const parsed = parseNetwork(text);
-    return parsed.ok && intersects(parsed.value.network, destination);
-  });
+/** Ports are a matter of tcp and udp: a protection with ports says nothing about other protocols. */
+function selectionOf({ destination, protocol, ports, user }: Protected): Selection {
+  const protocols = protocol !== null ? [protocol] : ports === null ? everyProtocol : everyProtocol.slice(0, 2);
+  return { user: user === undefined ? 'any' : user, destination, protocols, ports: ports ?? { low: 0, high: 65_535 } };
 }
 
-function overlap(a: PortRange, b: PortRange): boolean {
-  return a.low <= b.high && b.low <= a.high;
-}
+const everyProtocol: readonly Protocol[] = ['tcp', 'udp', 'other'];
 
-function refuse(protection: Protected, verb: string, hit: Traffic): Refusal {
-  const user = hit.user === null ? 'devices of nobody' : `devices of user ${hit.user}`;
-  const shown = hit.destinations.slice(0, 3).join(', ');
-  const more = hit.destinations.length > 3 ? ` and ${hit.destinations.length - 3} more` : '';
-  const ports = hit.ports === null ? '' : ` ports ${hit.ports.map(formatPortRange).join(', ')}`;
+function refuse(protection: Protected, verb: string, packet: string): Refusal {
   return {
     code: 'protected-traffic',
-    summary: `Protected traffic to ${describe(protection)} ${verb}: ${hit.protocol}${ports} from ${user} to ${shown}${more}.`,
+    summary: `Protected traffic to ${describe(protection)} ${verb}, for example ${packet}.`,
     hint: 'Change the manifests so that this traffic keeps its verdict, or take the protection out of the settings (`protect`).',
   };
 }
