@@ -10,7 +10,7 @@ import { type Profile, profileNamed } from '../../src/model/profile.ts';
 import { ok } from '../../src/model/result.ts';
 import type { DesiredRule, Rule } from '../../src/model/rule.ts';
 import { type DesiredState, type LiveState, wholeScope } from '../../src/model/state.ts';
-import { defaultPlanOptions } from '../../src/plan/input.ts';
+import { defaultPlanOptions, type PlanOptions } from '../../src/plan/input.ts';
 import { makePlan } from '../../src/plan/make-plan.ts';
 import type { Plan } from '../../src/plan/plan.ts';
 import type { Journal, LiveApi, Logger } from '../../src/ports.ts';
@@ -60,6 +60,7 @@ export interface TestOptions {
   readonly closeFirst?: ReadonlySet<string>;
   readonly allowLockout?: boolean;
   readonly configuration?: boolean;
+  readonly planOptions?: Partial<PlanOptions>;
   /** Stands between the client and the apply. */
   readonly wrap?: (api: LiveApi) => LiveApi;
   /** Told each plan before its first step. */
@@ -85,7 +86,7 @@ export function testRun(url: string, desired: DesiredState, options: TestOptions
   const api = watched(options.wrap?.(client.value) ?? client.value, clock);
   const profile = options.profile ?? profileNamed('firezone-0.7');
   const scope = { ...wholeScope, configuration: options.configuration ?? desired.configuration !== null };
-  const planOptions = { ...defaultPlanOptions, allowEmpty: true, maxDeletes: { share: 1 } };
+  const planOptions = { ...defaultPlanOptions, allowEmpty: true, maxDeletes: { share: 1 }, ...options.planOptions };
   const limits = { ...defaultApplyLimits, ...options.limits };
   const read = (signal: AbortSignal, known: number | null) =>
     readLive({ api, clock, logger: quiet, attempts: limits.attempts, signal }, scope, known);

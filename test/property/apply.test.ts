@@ -1,5 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { decodeRules } from '../../src/live/decode.ts';
+import { profileNamed } from '../../src/model/profile.ts';
 import type { Rule } from '../../src/model/rule.ts';
 import type { Plan } from '../../src/plan/plan.ts';
 import type { LiveApi } from '../../src/ports.ts';
@@ -21,7 +23,8 @@ import {
 } from './apply-universe.ts';
 import { runs } from './runs.ts';
 
-const minutes = 60_000;
+/** Long enough for a busy machine, short enough to end a hang. */
+const limitMs = (count: number): number => 60_000 + 500 * count;
 const simulatedUsers = users.map((id, index) => ({ name: `user-${index}`, id, email: `user-${index}@example.test` }));
 
 async function withSimulator<T>(
@@ -44,13 +47,13 @@ async function withSimulator<T>(
 /** Compares every verdict on the way with the one before, the one after, and what the plan had listed. */
 class Watch {
   readonly violations: string[] = [];
-  readonly #simulator: Simulator;
+  readonly #sample: () => readonly string[];
   readonly #after: readonly string[];
   #before: readonly string[] = [];
   #plan: Plan | null = null;
 
-  constructor(simulator: Simulator, desired: readonly Rule[]) {
-    this.#simulator = simulator;
+  constructor(simulator: Simulator, desired: readonly Rule[], sample = () => filterVerdicts(simulator)) {
+    this.#sample = sample;
     this.#after = verdicts(desired);
     simulator.onCall(({ method, path, status }) => {
       if (method !== 'GET') this.#look(`${method} ${path} ${status}`);
@@ -59,13 +62,13 @@ class Watch {
 
   started(plan: Plan): void {
     this.#plan = plan;
-    this.#before = filterVerdicts(this.#simulator);
+    this.#before = this.#sample();
   }
 
   #look(call: string): void {
     const plan = this.#plan;
     if (plan === null) return;
-    for (const [index, verdict] of filterVerdicts(this.#simulator).entries()) {
+    for (const [index, verdict] of this.#sample().entries()) {
       const packet = packets[index];
       if (packet === undefined || verdict === this.#before[index] || verdict === this.#after[index]) continue;
       if (!exposed(plan, packet, verdict)) this.violations.push(`after ${call}: ${describePacket(packet)} ${verdict}`);
@@ -98,7 +101,7 @@ test(
       endOnFailure: process.env['SHRINK'] === undefined,
     });
   },
-  20 * minutes,
+  limitMs(runs(1000)),
 );
 
 const fault: fc.Arbitrary<Fault> = fc.constantFrom<Fault>(
@@ -155,6 +158,16 @@ const chaos: fc.Arbitrary<Chaos> = fc
   })
   .map(({ sets: [live, desired], ...rest }) => ({ live, desired, ...rest }));
 
+/** A call beside the client; faults meet it too, so it does not wait for long. */
+async function call(simulator: Simulator, method: string, path: string, rule: object): Promise<void> {
+  await fetch(simulator.url + path, {
+    method,
+    headers: { accept: 'application/json', 'content-type': 'application/json', authorization: `Bearer ${token}` },
+    signal: AbortSignal.timeout(40),
+    ...(method === 'DELETE' ? {} : { body: JSON.stringify({ rule }) }),
+  });
+}
+
 /** Another writer, who acts between our calls and is not held up by faults. */
 function intruding(simulator: Simulator, plans: Chaos['intrusions']): (api: LiveApi) => LiveApi {
   return (api) => {
@@ -165,12 +178,9 @@ function intruding(simulator: Simulator, plans: Chaos['intrusions']): (api: Live
         if (nth !== count) continue;
         const victim = simulator.rules()[nth % Math.max(1, simulator.rules().length)];
         const path = deletes && victim !== undefined ? `/v0/rules/${victim.id}` : '/v0/rules';
-        await fetch(simulator.url + path, {
-          signal: AbortSignal.timeout(40),
-          method: deletes && victim !== undefined ? 'DELETE' : 'POST',
-          headers: { accept: 'application/json', 'content-type': 'application/json', authorization: `Bearer ${token}` },
-          ...(deletes ? {} : { body: JSON.stringify({ rule: seedOf(rule) }) }),
-        }).catch(() => undefined);
+        await call(simulator, deletes && victim !== undefined ? 'DELETE' : 'POST', path, seedOf(rule)).catch(
+          () => undefined,
+        );
       }
     };
     return {
@@ -247,5 +257,75 @@ test(
       endOnFailure: process.env['SHRINK'] === undefined,
     });
   },
-  60 * minutes,
+  limitMs(runs(2000)),
+);
+
+test(
+  'a server that patches in place and holds duplicates is brought to the desired state too, whatever fails',
+  async () => {
+    const oneCase = fc.asyncProperty(chaos, async ({ live, desired, concurrency, faults: settings, seed }) => {
+      await withSimulator({ live, overlapConstraints: false }, async (simulator) => {
+        const watch = new Watch(simulator, desired, () => verdicts(storedRules(simulator)));
+        for (const setting of settings) simulator.faults.inject(setting);
+        for (let pass = 1; ; pass++) {
+          const run = testRun(simulator.url, desiredState(desired), {
+            profile: profileNamed('generic'),
+            limits: { concurrency },
+            clock: createFakeClock(randomOf(seed)),
+            timeoutMs: 40,
+            onPlan: (plan) => watch.started(plan),
+          });
+          const plan = await run.plan().catch(() => null);
+          const report = plan === null ? null : await run.apply(plan);
+          await run.close();
+          expect(watch.violations).toEqual([]);
+          if (report?.end === 'converged') break;
+          expect(pass).toBeLessThan(6);
+          if (pass === 3) simulator.faults.clear();
+        }
+        expect(sortedKeys(storedRules(simulator))).toEqual(sortedKeys(desired));
+      });
+    });
+    await fc.assert(oneCase, { numRuns: runs(1000) });
+  },
+  limitMs(runs(1000)),
+);
+
+function storedRules(simulator: Simulator): readonly Rule[] {
+  const decoded = decodeRules({ data: simulator.rules() });
+  if (!decoded.ok) throw new Error(decoded.error);
+  return decoded.value.map(({ rule }) => rule);
+}
+
+test(
+  'rules that were modified in place are replaced or deleted one at a time, and the end is the same',
+  async () => {
+    const oneCase = fc.asyncProperty(pair, fc.boolean(), async ([live, desired], replaceModified) => {
+      await withSimulator({ live, overlapConstraints: true }, async (simulator) => {
+        for (const { id, port_range } of simulator.rules().slice(0, 3)) {
+          await call(simulator, 'PATCH', `/v0/rules/${id}`, {
+            destination: '10.9.0.0/29',
+            ...(port_range ? {} : { action: 'accept' }),
+          });
+        }
+        const deletes: number[] = [];
+        const run = testRun(simulator.url, desiredState(desired), {
+          planOptions: { replaceModified },
+          onOutcome: ({ step }) => {
+            if (step.type === 'delete' && step.mayRebuild) deletes.push(run.clock.now());
+          },
+        });
+        const plan = await run.plan();
+        const report = await run.apply(plan);
+        expect(report.end).toBe('converged');
+        for (const [index, at] of deletes.entries()) {
+          if (index > 0) expect(at - (deletes[index - 1] ?? 0)).toBeGreaterThanOrEqual(3000);
+        }
+        expect(sortedKeys((await run.live()).rules)).toEqual(sortedKeys(desired));
+        await run.close();
+      });
+    });
+    await fc.assert(oneCase, { numRuns: runs(500) });
+  },
+  limitMs(runs(500)),
 );
