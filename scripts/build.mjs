@@ -8,7 +8,11 @@ const { version } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));
 rmSync(`${root}dist`, { recursive: true, force: true });
 await build({
   absWorkingDir: root,
-  entryPoints: { reconcile: 'src/main.ts', 'manifest-worker': 'src/adapters/manifest-worker.ts' },
+  entryPoints: {
+    reconcile: 'src/main.ts',
+    index: 'src/index.ts',
+    'manifest-worker': 'src/adapters/manifest-worker.ts',
+  },
   outdir: 'dist',
   bundle: true,
   splitting: true,
