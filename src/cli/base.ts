@@ -25,6 +25,7 @@ export async function loadBase(invocation: Invocation, path: string, askUsers: A
   const { base } = invocation.settings;
   if (base === null || !isDirectory(path)) return null; // a PATH that is not there is said by whoever reads it
   const content = await readBase(invocation, path, base);
+  if (content.files.length === 0) return { state: nothingYet, problems: [] };
   const root = isDirectory(resolve(invocation.terminal.cwd, base)) ? resolve(invocation.terminal.cwd, base) : path;
   let built = await buildContent(invocation, { content, root, usersByEmail: null });
   if (built.emails.length > 0)
@@ -40,6 +41,9 @@ export async function loadBase(invocation: Invocation, path: string, askUsers: A
   };
   return { state: null, problems: [problem] };
 }
+
+/** A base from before the manifests: all that they hold is this revision's. */
+const nothingYet: DesiredState = { rules: [], configuration: null, userNames: new Map(), tests: [], digest: '' };
 
 async function readBase(invocation: Invocation, path: string, base: string): Promise<SourceContent> {
   const { settings, terminal } = invocation;

@@ -1,0 +1,432 @@
+import { execFileSync } from 'node:child_process';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { alice, configuration, rule, startWorld, type World } from './harness.ts';
+
+let world: World;
+beforeEach(async () => {
+  world = await startWorld();
+});
+afterEach(() => world.close());
+
+const git = (...args: readonly string[]): string =>
+  execFileSync(
+    'git',
+    ['-c', 'user.name=T', '-c', 'user.email=t@example.com', '-c', 'init.defaultBranch=main', ...args],
+    {
+      cwd: world.folder,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    },
+  );
+const commit = (message: string): void => {
+  git('add', '-A');
+  git('commit', '-q', '-m', message);
+};
+const web = rule('web', 'action: accept, destination: 10.1.0.0/16, port_type: tcp, port_range: 443');
+const closed = rule('closed', 'action: drop, destination: 10.0.0.0/8');
+const provider = (secret: string): string =>
+  configuration(
+    `openid_connect_providers:\n  - {id: g, label: G, client_id: c, client_secret: ${secret}, discovery_document_uri: "https://idp.example/d", auto_create_users: false}`,
+  );
+const secretEnv = { RECONCILE_SECRET_G: 'CANARY-first' };
+
+describe('snapshots', () => {
+  it('a plan against a snapshot needs no token and makes no request, and equals the plan against the server', async () => {
+    world.simulator.seed([
+      { action: 'drop', destination: '10.0.0.0/8' },
+      { action: 'drop', destination: '192.0.2.0/24', user_id: alice },
+    ]);
+    world.write('m/a.yaml', web + closed);
+    expect((await world.cli(['snapshot', '--out', 'live.json'])).code).toBe(0);
+    const online = (await world.cli(['--plan', '--output', 'json', 'm'])).json();
+    const before = world.simulator.requests().length;
+    const offline = await world.cli(['--plan', '--live', 'live.json', '--output', 'json', 'm'], {
+      env: { RECONCILE_TOKEN: '', RECONCILE_BASE_URL: '' },
+    });
+    expect(offline.code).toBe(0);
+    expect(world.simulator.requests().length).toBe(before);
+    expect(offline.json().changes).toEqual(online.changes);
+    expect(offline.json().steps).toEqual(online.steps);
+    expect(offline.json()).toMatchObject({
+      snapshot: { taken_at: expect.stringMatching(/^\d{4}-/), age_ms: expect.any(Number) },
+    });
+  });
+
+  it('holds no secret and no e-mail address, and is the same whatever the order of the list', async () => {
+    world.write('m/a.yaml', provider('{env: RECONCILE_SECRET_G}') + closed);
+    expect((await world.cli(['m'], { env: secretEnv })).code).toBe(0);
+    const first = await world.cli(['snapshot']);
+    expect(first.out).not.toMatch(/CANARY|client_secret|alice@example/);
+    const second = await world.cli(['snapshot']);
+    const withoutTime = (text: string): string => text.replace(/"taken_at": "[^"]*"/, '');
+    expect(withoutTime(second.out)).toBe(withoutTime(first.out));
+  });
+
+  it('secrets are unknown against it: shown, and never a change that is sent', async () => {
+    world.write('m/a.yaml', provider('{env: RECONCILE_SECRET_G}'));
+    await world.cli(['m'], { env: secretEnv });
+    await world.cli(['snapshot', '--out', 'live.json']);
+    const plan = await world.cli(['--plan', '--live', 'live.json', '--output', 'json', 'm'], { env: secretEnv });
+    expect(plan.json().steps).toEqual([]);
+  });
+
+  it('resolves e-mail addresses of manifests without holding any', async () => {
+    world.write('m/a.yaml', rule('a', 'action: drop, destination: 10.0.0.0/8, user: alice@example.com'));
+    await world.cli(['snapshot', '--out', 'live.json']);
+    const plan = await world.cli(['--plan', '--live', 'live.json', '--output', 'json', 'm'], {
+      env: { RECONCILE_TOKEN: '' },
+    });
+    expect(plan.json().changes[0]?.fields['user_id']?.after).toBe(alice);
+  });
+
+  it.each([
+    ['not there', null, /ENOENT/],
+    ['not JSON', 'x', /not JSON/],
+    ['something else', '{"kind":"plan"}', /not a snapshot/],
+  ])('a file that is %s is said, exit 1', async (_, text, words) => {
+    world.write('m/a.yaml', closed);
+    if (text !== null) world.write('live.json', text);
+    const run = await world.cli(['--plan', '--live', 'live.json', 'm']);
+    expect([run.code, run.err]).toEqual([1, expect.stringMatching(words)]);
+  });
+
+  it('cannot be written to', async () => {
+    world.write('m/a.yaml', closed);
+    await world.cli(['snapshot', '--out', 'live.json']);
+    const run = await world.cli(['--live', 'live.json', 'm']);
+    expect([run.code, run.err]).toEqual([1, expect.stringContaining('--live goes with --plan only')]);
+  });
+});
+
+describe('--base', () => {
+  beforeEach(() => {
+    git('init', '-q');
+    world.write('m/a.yaml', web + closed);
+    commit('applied');
+  });
+
+  it('attributes each change to this revision, to drift, or to what was not applied', async () => {
+    await world.cli(['m']);
+    const drifted = world.simulator.seed([{ action: 'drop', destination: '203.0.113.0/24' }]);
+    world.write('m/a.yaml', web + closed + rule('new', 'action: drop, destination: 192.0.2.0/24'));
+    const plan = (await world.cli(['--plan', '--base', 'HEAD', '--output', 'json', '--max-deletes', '5', 'm'])).json();
+    expect(drifted).toHaveLength(1);
+    const origins = plan.changes
+      .filter(({ action }) => action !== 'keep')
+      .map(({ name, action, origin }) => [name, action, origin]);
+    expect(origins.sort()).toEqual([
+      [null, 'delete', 'drift'],
+      ['new', 'create', 'this-revision'],
+    ]);
+  });
+
+  it('a directory as the base says the same as the commit', async () => {
+    await world.cli(['m']);
+    world.write('before/a.yaml', web + closed);
+    world.write('m/a.yaml', web);
+    const [byRef, byDirectory] = [
+      await world.cli(['--plan', '--base', 'main', '--output', 'json', 'm']),
+      await world.cli(['--plan', '--base', 'before', '--output', 'json', 'm']),
+    ];
+    expect(byRef.json().changes.map(({ name, origin }) => [name, origin])).toEqual(
+      byDirectory.json().changes.map(({ name, origin }) => [name, origin]),
+    );
+    expect(byRef.json().changes.some(({ name, action }) => name === 'closed' && action === 'delete')).toBe(true);
+  });
+
+  it('--fail-on drift refuses where the server was changed by somebody else', async () => {
+    await world.cli(['m']);
+    world.simulator.seed([{ action: 'drop', destination: '203.0.113.0/24' }]);
+    expect((await world.cli(['--plan', '--base', 'HEAD', '--fail-on', 'drift', 'm'])).code).toBe(3);
+  });
+
+  it('a ref that a shallow clone lacks is an error that names fetch-depth: 0', async () => {
+    world.write('m/a.yaml', web);
+    commit('second');
+    execFileSync('git', ['clone', '-q', '--depth', '1', `file://${world.folder}`, `${world.folder}/shallow`], {
+      stdio: 'ignore',
+    });
+    const run = await world.cli(['--plan', '--base', 'HEAD~1', 'shallow/m']);
+    expect([run.code, run.err]).toEqual([1, expect.stringContaining('fetch-depth: 0')]);
+  });
+
+  it('a ref that is not there, and a PATH outside any repository, are said', async () => {
+    expect((await world.cli(['--plan', '--base', 'no-such-branch', 'm'])).err).toContain('is not in the repository');
+  });
+
+  it('threat 1: a ref that git could take for an option is refused, and nothing runs', async () => {
+    for (const ref of ['--output=/tmp/canary-file', '-c', '--upload-pack=touch', 'HEAD;id', 'a..b', 'x\ny']) {
+      const run = await world.cli(['--plan', `--base=${ref}`, 'm']);
+      expect([ref, run.code, run.err]).toEqual([ref, 1, expect.stringContaining('is no name of a commit')]);
+    }
+  });
+
+  it('threat 4: hooks, filters and fsmonitor of the repository do not run', async () => {
+    const canary = `${world.folder}/canary`;
+    world.write('evil.sh', `#!/bin/sh\ntouch ${canary}\ncat\n`);
+    execFileSync('chmod', ['+x', `${world.folder}/evil.sh`]);
+    git('config', 'core.fsmonitor', `${world.folder}/evil.sh`);
+    git('config', 'filter.evil.smudge', `${world.folder}/evil.sh`);
+    git('config', 'diff.evil.textconv', `${world.folder}/evil.sh`);
+    world.write('.gitattributes', '*.yaml filter=evil diff=evil\n');
+    expect((await world.cli(['--plan', '--base', 'HEAD', 'm'])).code).toBe(0);
+    expect(() => world.read('canary')).toThrow();
+  });
+
+  it('a directory that the base does not have yet: everything is this revision', async () => {
+    world.write('fresh/a.yaml', closed);
+    const plan = (await world.cli(['--plan', '--base', 'HEAD', '--output', 'json', 'fresh'])).json();
+    expect(plan.changes.map(({ origin }) => origin)).toEqual(['this-revision']);
+  });
+
+  it('a base with errors is said, and nothing is attributed', async () => {
+    world.write('m/a.yaml', 'kind: Nonsense\n');
+    commit('broken');
+    world.write('m/a.yaml', closed);
+    const plan = (await world.cli(['--plan', '--base', 'HEAD', '--output', 'json', 'm'])).json();
+    expect(plan.problems.map(({ code }) => code)).toContain('base-invalid');
+    expect(plan.changes.every(({ origin }) => origin === undefined)).toBe(true);
+  });
+});
+
+describe('saved plans', () => {
+  beforeEach(() => {
+    world.simulator.seed([{ action: 'drop', destination: '203.0.113.0/24' }]);
+    world.write('m/a.yaml', web + closed);
+  });
+
+  it('apply what was saved, and only that', async () => {
+    expect((await world.cli(['--plan', '--save', 'plan.json', 'm'])).code).toBe(0);
+    const run = await world.cli(['apply', 'plan.json', 'm']);
+    expect([run.code, world.simulator.rules().length]).toEqual([0, 2]);
+  });
+
+  it.each<[string, (w: World) => void, RegExp]>([
+    [
+      'the manifests moved',
+      (w) => w.write('m/b.yaml', rule('more', 'action: drop, destination: 192.0.2.0/24')),
+      /the manifests/,
+    ],
+    [
+      'the server moved',
+      (w) => w.simulator.seed([{ action: 'drop', destination: '192.0.2.0/24' }]),
+      /the live state of the server/,
+    ],
+  ])('%s: exit 3, saying so, and nothing is written', async (_, move, words) => {
+    await world.cli(['--plan', '--save', 'plan.json', 'm']);
+    move(world);
+    const before = world.simulator.rules().length;
+    const run = await world.cli(['apply', 'plan.json', 'm']);
+    expect([run.code, run.out + run.err]).toEqual([3, expect.stringMatching(words)]);
+    expect(world.simulator.rules()).toHaveLength(before);
+  });
+
+  it('manifests that are only written differently do not matter', async () => {
+    await world.cli(['--plan', '--save', 'plan.json', 'm']);
+    world.write('m/a.yaml', `# a comment\n${closed}${web}`);
+    expect((await world.cli(['apply', 'plan.json', 'm'])).code).toBe(0);
+  });
+
+  it('another token makes the plan unusable where secrets count, and says so', async () => {
+    world.simulator.tokens.register(
+      'another-token',
+      world.simulator.users().find(({ role }) => role === 'admin')?.id ?? '',
+    );
+    world.write('m/c.yaml', provider('{env: RECONCILE_SECRET_G}'));
+    await world.cli(['--plan', '--save', 'plan.json', 'm'], { env: secretEnv });
+    expect(world.read('plan.json')).not.toContain('CANARY');
+    const run = await world.cli(['apply', 'plan.json', 'm'], {
+      env: { ...secretEnv, RECONCILE_TOKEN: 'another-token' },
+    });
+    expect([run.code, run.out + run.err]).toEqual([3, expect.stringContaining('the API token is another one')]);
+  });
+
+  it('an unknown secret makes the plan unusable, and says so', async () => {
+    world.write('m/c.yaml', provider('{env: RECONCILE_SECRET_G}'));
+    await world.cli(['--plan', '--save', 'plan.json', 'm']);
+    const run = await world.cli(['apply', 'plan.json', 'm'], { env: secretEnv });
+    expect([run.code, run.out + run.err]).toEqual([3, expect.stringContaining('a managed secret was not available')]);
+  });
+
+  it('another secret than the one reviewed is another plan', async () => {
+    world.write('m/c.yaml', provider('{env: RECONCILE_SECRET_G}'));
+    await world.cli(['--plan', '--save', 'plan.json', 'm'], { env: secretEnv });
+    const run = await world.cli(['apply', 'plan.json', 'm'], { env: { RECONCILE_SECRET_G: 'CANARY-second' } });
+    expect([run.code, run.out + run.err]).toEqual([3, expect.stringContaining('the manifests')]);
+  });
+
+  it.each([
+    ['missing', null, /ENOENT/],
+    ['no plan', '{}', /is not a saved plan/],
+    ['damaged', '{"kind":"saved-plan","format_version":"1.0"}', /damaged/],
+  ])('a file that is %s is said, exit 1', async (_, text, words) => {
+    if (text !== null) world.write('plan.json', text);
+    const run = await world.cli(['apply', 'plan.json', 'm']);
+    expect([run.code, run.err]).toEqual([1, expect.stringMatching(words)]);
+  });
+});
+
+describe('--approve', () => {
+  it('releases the refused plan with that digest, and no other', async () => {
+    world.simulator.seed(
+      Array.from({ length: 12 }, (_, i) => ({ action: 'drop' as const, destination: `192.0.${i}.0/24` })),
+    );
+    world.write('m/a.yaml', closed);
+    const refused = await world.cli(['--output', 'json', 'm']);
+    const { digest } = refused.json();
+    expect([refused.code, world.simulator.rules().length]).toEqual([3, 12]);
+    expect((await world.cli(['--approve', '0123456789abcdef0123456789abcdef', 'm'])).code).toBe(3);
+    const more = world.simulator.seed([{ action: 'drop', destination: '198.51.100.0/24' }]);
+    expect((await world.cli(['--approve', digest ?? '', 'm'])).code).toBe(3);
+    expect(more).toHaveLength(1);
+    const again = (await world.cli(['--plan', '--output', 'json', 'm'])).json();
+    const run = await world.cli(['--approve', again.digest ?? '', 'm']);
+    expect([run.code, world.simulator.rules().length]).toEqual([0, 1]);
+    expect(run.out).toContain('approved by digest');
+  });
+});
+
+describe('reconcile drift', () => {
+  it('exits 0 without drift, and 2 with, saying the direction', async () => {
+    world.write('m/a.yaml', web + closed);
+    await world.cli(['m']);
+    const still = await world.cli(['drift', 'm']);
+    expect([still.code, still.out]).toEqual([0, 'No drift: the server holds what was applied.\n']);
+    world.simulator.seed([{ action: 'drop', destination: '203.0.113.0/24' }]);
+    world.write('m/b.yaml', rule('gone', 'action: drop, destination: 192.0.2.0/24'));
+    const run = await world.cli(['drift', 'm']);
+    expect(run.code).toBe(2);
+    expect(run.out).toMatch(/only on the server .*203\.0\.113\.0\/24/);
+    expect(run.out).toMatch(/gone from the server .*192\.0\.2\.0\/24/);
+    const json = JSON.parse((await world.cli(['drift', '--output', 'json', 'm'])).out) as {
+      in_sync: boolean;
+      drift: { drift: string }[];
+    };
+    expect([json.in_sync, json.drift.map(({ drift }) => drift).sort()]).toEqual([false, ['missing-live', 'only-live']]);
+    expect(world.simulator.requests().filter(({ method }) => method === 'DELETE')).toEqual([]);
+  });
+
+  it('compares with the revision that --base names', async () => {
+    git('init', '-q');
+    world.write('m/a.yaml', closed);
+    commit('applied');
+    await world.cli(['m']);
+    world.write('m/a.yaml', web);
+    expect((await world.cli(['drift', '--base', 'HEAD', 'm'])).code).toBe(0);
+    expect((await world.cli(['drift', 'm'])).code).toBe(2);
+  });
+});
+
+describe('reconcile doctor', () => {
+  it('finds nothing wrong with a healthy server, and writes nothing', async () => {
+    world.simulator.seed([{ action: 'accept', destination: '10.0.0.0/8', port_type: 'tcp', port_range: '443' }]);
+    const run = await world.cli(['doctor']);
+    expect([run.code, run.out]).toEqual([0, expect.stringContaining('ok port rules: supported')]);
+    expect(world.simulator.requests().filter(({ method }) => method !== 'GET')).toEqual([]);
+  });
+
+  it('explains a refused token, with its fix', async () => {
+    const run = await world.cli(['doctor'], { env: { RECONCILE_TOKEN: 'wrong' } });
+    expect([run.code, run.out]).toEqual([1, expect.stringMatching(/not valid here[\s\S]*hint:/)]);
+  });
+
+  it('names a rule modified in place, and the way to replace it', async () => {
+    const [id] = world.simulator.seed([{ action: 'drop', destination: '10.0.0.0/8' }]);
+    await fetch(`${world.simulator.url}/v0/rules/${id}`, {
+      method: 'PATCH',
+      headers: {
+        authorization: 'Bearer test-token-of-the-simulator',
+        accept: 'application/json',
+        'content-type': 'application/json',
+      },
+      body: JSON.stringify({ rule: { destination: '10.0.0.0/9' } }),
+    });
+    const run = await world.cli(['doctor']);
+    expect(run.out).toMatch(new RegExp(`${id}.*modified in place[\\s\\S]*--replace-modified`));
+  });
+});
+
+describe('several outputs at once', () => {
+  it('one run writes text, Markdown and JSON of the same plan', async () => {
+    world.write('m/a.yaml', closed);
+    const run = await world.cli(['--plan', '--output', 'markdown=plan.md', '--output', 'json=plan.json', 'm']);
+    expect(run.out).toContain('1 to create');
+    expect(world.read('plan.md')).toContain('closed');
+    expect((JSON.parse(world.read('plan.json')) as { summary: { create: number } }).summary.create).toBe(1);
+  });
+
+  it('a failed run writes them too', async () => {
+    world.write('m/a.yaml', closed);
+    const run = await world.cli(['--plan', '--output', 'markdown=plan.md', '--output', 'json=plan.json', 'm'], {
+      env: { RECONCILE_TOKEN: '' },
+    });
+    expect(run.code).toBe(1);
+    expect(world.read('plan.md')).toContain('no API token');
+    expect(JSON.parse(world.read('plan.json'))).toMatchObject({ summary: null, problems: [{ code: 'no-token' }] });
+  });
+
+  it('two on stdout, an unknown format and a file that cannot be written are said before anything is sent', async () => {
+    world.write('m/a.yaml', closed);
+    for (const args of [
+      ['--output', 'json', '--output', 'markdown'],
+      ['--output', 'yaml'],
+      ['--output', 'json='],
+    ]) {
+      expect((await world.cli([...args, 'm'])).code).toBe(1);
+    }
+    expect(world.simulator.requests()).toEqual([]);
+  });
+
+  it('github: annotations at file and line, and the summary where the runner wants it', async () => {
+    world.write('m/a.yaml', rule('a', 'action: dorp, destination: 10.0.0.0/8'));
+    const run = await world.cli(['--plan', '--output', 'github', 'm'], {
+      env: { GITHUB_STEP_SUMMARY: `${world.folder}/summary.md` },
+    });
+    expect(run.code).toBe(4);
+    expect(run.out).toMatch(/^::error file=m\/a\.yaml,line=4,col=\d+,title=/m);
+    expect(world.read('summary.md')).toContain('no plan');
+  });
+});
+
+describe('completion', () => {
+  it.each(['bash', 'zsh', 'fish'])('%s gets every command', async (shell) => {
+    const { code, out } = await world.cli(['completion', shell]);
+    expect(code).toBe(0);
+    for (const name of [
+      'validate',
+      'snapshot',
+      'doctor',
+      'drift',
+      'apply',
+      'explain',
+      '--plan',
+      '--base-url'.slice(shell === 'fish' ? 2 : 0),
+    ])
+      expect(out).toContain(shell === 'fish' ? name.replace(/^--/, '') : name);
+  });
+
+  it('bash completes commands, flags and choices for real', async () => {
+    const { out } = await world.cli(['completion', 'bash']);
+    world.write('completion.bash', out);
+    const complete = (...words: readonly string[]): readonly string[] =>
+      execFileSync(
+        'bash',
+        [
+          '-c',
+          `source completion.bash; COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length - 1}; _reconcile; printf '%s\\n' "\${COMPREPLY[@]}"`,
+        ],
+        { cwd: world.folder, encoding: 'utf8' },
+      )
+        .trim()
+        .split('\n');
+    expect(complete('reconcile', 'va')).toEqual(['validate']);
+    expect(complete('reconcile', '--detailed')).toEqual(['--detailed-exitcode']);
+    expect(complete('reconcile', '--profile', 'g')).toEqual(['generic']);
+    expect(complete('reconcile', 'validate', '--str')).toEqual(['--strict']);
+  });
+
+  it('another shell is said', async () => {
+    const run = await world.cli(['completion', 'tcsh']);
+    expect([run.code, run.err]).toEqual([1, expect.stringContaining('bash, zsh and fish')]);
+  });
+});
