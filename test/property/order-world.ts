@@ -27,14 +27,25 @@ export function worldArbitrary(size: number): fc.Arbitrary<World> {
     }));
 }
 
-export function liveOf(rules: readonly Rule[]): readonly LiveRule[] {
-  const at = '2024-01-01T00:00:00.000000Z';
+/** Worlds of a server that holds any rules, copies of one included. */
+export function colliding(size: number): fc.Arbitrary<World> {
+  const rules = fc.array(ruleArbitrary, { maxLength: size });
+  return fc
+    .record({ kept: fc.array(ruleArbitrary, { maxLength: 3 }), removed: rules, added: rules })
+    .map(({ kept, removed, added }) => ({
+      before: [...kept, ...removed, ...removed.slice(0, 1)],
+      after: [...new Map([...kept, ...added].map((rule) => [ruleKey(rule), rule])).values()],
+    }));
+}
+
+/** Live rules; those whose bit is set in `modified` were modified in place. */
+export function liveOf(rules: readonly Rule[], modified = 0): readonly LiveRule[] {
   return rules.map((rule, n) => ({
     id: `live-${n}`,
     rule,
     destinationText: rule.destination.text,
-    insertedAt: at,
-    updatedAt: at,
+    insertedAt: '2024-01-01T00:00:00.000000Z',
+    updatedAt: (modified >> n) & 1 ? '2024-01-02T00:00:00.000000Z' : '2024-01-01T00:00:00.000000Z',
   }));
 }
 

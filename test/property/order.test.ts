@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseNetwork } from '../../src/model/address.ts';
 import { type Profile, profileNamed } from '../../src/model/profile.ts';
+import { ruleKey } from '../../src/model/rule.ts';
 import { makePlan } from '../../src/plan/make-plan.ts';
 import type { Plan, Step } from '../../src/plan/plan.ts';
 import type { Traffic } from '../../src/policy/traffic.ts';
@@ -9,6 +10,7 @@ import type { Packet } from '../../src/policy/verdict.ts';
 import { planInput } from '../plan/support.ts';
 import {
   accepted,
+  colliding,
   compareByTrying,
   costByTrying,
   holds,
@@ -29,10 +31,15 @@ const profiles: readonly Profile[] = [
 ];
 const profileArbitrary = fc.constantFrom(...profiles);
 
-function planOf(world: World, profile: Profile): Plan {
+function planOf(world: World, profile: Profile, modified = 0): Plan {
   const place = { file: 'rules.yaml', line: 1, column: 1 };
   const desired = world.after.map((rule, n) => ({ name: `rule-${n}`, rule, place }));
-  return makePlan(planInput({ desired, live: liveOf(world.before) }, { profile }));
+  return makePlan(
+    planInput(
+      { desired, live: liveOf(world.before, modified), options: { replaceModified: modified % 3 === 1 } },
+      { profile },
+    ),
+  );
 }
 
 function covers(traffic: readonly Traffic[], packet: Packet): boolean {
@@ -67,8 +74,10 @@ function check(world: World, plan: Plan, steps: readonly Step[], profile: Profil
   }
 }
 
+/** What the plan lists, without what passes while the server rebuilds its filter. */
 function listedTraffic(plan: Plan, direction: 'opened' | 'cut_off'): readonly Traffic[] {
-  return plan.exposure.filter((item) => item.direction === direction).flatMap(({ traffic }) => traffic);
+  const listed = plan.exposure.filter((item) => item.direction === direction && item.fromStep !== item.toStep);
+  return listed.flatMap(({ traffic }) => traffic);
 }
 
 describe('an order of steps', () => {
@@ -108,6 +117,63 @@ describe('an order of steps', () => {
         },
       ),
       { numRuns: runs(2_000) },
+    );
+  });
+
+  it('keeps its promises where rules collide and come in copies', () => {
+    fc.assert(
+      fc.property(colliding(7), fc.array(fc.nat(), { minLength: 40, maxLength: 40 }), (world, choices) => {
+        const generic = profileNamed('generic');
+        const plan = planOf(world, generic);
+        check(world, plan, plan.steps, generic);
+        let next = 0;
+        check(
+          world,
+          plan,
+          linearExtension(plan, (count) => (choices[next++ % choices.length] ?? 0) % count),
+          generic,
+        );
+        const last = statesOf(world.before, plan.steps).at(-1) ?? [];
+        expect(last.map(ruleKey).sort()).toEqual(world.after.map(ruleKey).sort());
+      }),
+      { numRuns: runs(1_000) },
+    );
+  });
+
+  it('puts deletes of rules modified in place last, one at a time, and says what passes meanwhile', () => {
+    fc.assert(
+      fc.property(
+        worldArbitrary(8),
+        fc.nat({ max: 2 ** 11 }),
+        fc.array(fc.nat(), { minLength: 60, maxLength: 60 }),
+        (world, modified, choices) => {
+          const profile = profileNamed('firezone-0.7');
+          const plan = planOf(world, profile, modified);
+          let next = 0;
+          const steps = linearExtension(plan, (count) => (choices[next++ % choices.length] ?? 0) % count);
+          check(world, plan, steps, profile);
+          const rebuilds = steps.flatMap((step) => (step.type === 'delete' && step.mayRebuild ? [step] : []));
+          expect(rebuilds.map(({ id }) => id)).toEqual(
+            plan.steps.flatMap((step) => (step.type === 'delete' && step.mayRebuild ? [step.id] : [])),
+          );
+          const gaps = new Set(rebuilds.map(({ gap }) => gap));
+          const first = steps.findIndex((step) => step.type === 'delete' && step.mayRebuild);
+          const late =
+            first < 0 ? [] : steps.slice(first).filter((step) => !(step.type === 'delete' && step.mayRebuild));
+          for (const step of late) expect(step.gap !== null && gaps.has(step.gap)).toBe(true);
+          const all = packetsOf(world);
+          const dropped = new Set(
+            all.filter((packet) => !accepted(world.before, packet) && !accepted(world.after, packet)),
+          );
+          for (const { id } of rebuilds) {
+            const listed = plan.exposure.find(({ fromStep, toStep }) => fromStep === id && toStep === id);
+            for (const packet of all) {
+              expect(covers(listed?.traffic ?? [], packet)).toBe(dropped.has(packet));
+            }
+          }
+        },
+      ),
+      { numRuns: runs(500) },
     );
   });
 
