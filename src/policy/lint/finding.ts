@@ -21,7 +21,7 @@ export const lintSeverities = {
   'dns-server-unrouted': 'warning',
 } as const satisfies Readonly<Record<string, Severity>>;
 
-export type LintCode = keyof typeof lintSeverities;
+type LintCode = keyof typeof lintSeverities;
 
 /** What a check says of one place, before it becomes a problem. */
 export interface Finding {

@@ -83,7 +83,7 @@ interface Place {
 /** Walks one scope's rules in one lane. `under` null: beneath them is the default. */
 function walkScope<T extends Ruled>(ledger: Ledger<T>, lane: number, rules: LaneIndex<T>, under: Beneath | null): void {
   const none = ledger.items.length;
-  const judged = new Map<TwoBest, Set<Action>>();
+  const judged = new WeakMap<TwoBest, Set<Action>>();
   for (const area of rules.named) {
     sweep<T, Place>([rules], area, {
       empty: { ports: noBest(none), flat: [none, none] },
