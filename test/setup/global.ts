@@ -1,0 +1,8 @@
+import { randomInt } from 'node:crypto';
+
+/** Chooses the seed of all properties in this run and prints it; `PROPERTY_SEED=N` runs them again with the same cases. */
+export default function chooseSeed(): void {
+  const seed = process.env['PROPERTY_SEED'] ?? String(randomInt(2 ** 31));
+  process.env['PROPERTY_SEED'] = seed;
+  process.stdout.write(`PROPERTY_SEED=${seed}\n`);
+}
