@@ -20,11 +20,16 @@ function answerText(answer: ApiAnswer): string {
   if (status === 403) return '403, the token may not do this';
   if (status === 404) return '404, not found';
   if (status === 429) return '429, the server limits the rate of requests';
-  const messages = [...fieldMessages(body)].map(([field, texts]) => `${field} ${texts.join(', ')}`);
+  const messages = [...fieldMessages(body)].map(([field, texts]) => withField(field, texts.join(', ')));
   if (messages.length > 0) return `${status}, ${messages.join('; ')}`;
   if (status === 500 && body === undefined)
     return '500 without a body (this server answers so to most requests it cannot take)';
   return `${status}`;
+}
+
+/** Some messages of the server begin with the field's name, some need it in front. */
+function withField(field: string, text: string): string {
+  return text.startsWith(field) ? text : `${field} ${text}`;
 }
 
 /** The ways in which the server refuses a token (observed: recordings/auth). */

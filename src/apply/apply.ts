@@ -68,6 +68,8 @@ async function applyRounds(first: Plan, session: Session): Promise<ApplyReport> 
       session.problems.push(problem('replan-refused', `What is left was refused: ${why}`));
     }
     if (!worthIt || rest.refusals.length > 0 || round > context.limits.replans) {
+      // A later plan may have closed what an earlier one had to leave open.
+      if (rest.effect.closes.length === 0) progress.leftOpen = [];
       return reportOf('not-converged', progress, session, namesOf(rest.changes));
     }
     context.logger.info('planning again', { round: round + 1, steps: rest.steps.length });
@@ -77,7 +79,7 @@ async function applyRounds(first: Plan, session: Session): Promise<ApplyReport> 
 
 function learn(progress: Progress, result: RoundResult, session: Session): void {
   progress.outcomes.push(...result.outcomes);
-  progress.leftOpen = result.leftOpen;
+  progress.leftOpen = [...progress.leftOpen, ...result.leftOpen];
   for (const { step, outcome } of result.outcomes) {
     const key = keyOf(step);
     if (outcome === 'done') progress.done.set(key, (progress.done.get(key) ?? 0) + 1);

@@ -79,8 +79,7 @@ async function patch(
       const settled = await afterLost(desired, fields, answer, session);
       if (settled !== null) return { settled, refusal: null };
     }
-    if (!session.mayRetry(attempt, 'normal')) return { settled: refused(answer, request), refusal: null };
-    await session.waitToRetry(attempt, 'normal');
+    if (!(await session.retry(attempt, 'normal'))) return { settled: refused(answer, request), refusal: null };
   }
 }
 

@@ -53,8 +53,7 @@ export async function createRule(creation: Creation, session: Session, lane: Lan
       if (landed.kind === 'landed') return { outcome: 'done', status: statusAfter(answer), liveId: landed.live.id };
       if (landed.kind === 'unreadable') return unknown(answer, request, landed.why);
     }
-    if (!session.mayRetry(attempt, lane)) return refused(answer, request);
-    await session.waitToRetry(attempt, lane);
+    if (!(await session.retry(attempt, lane))) return refused(answer, request);
   }
 }
 

@@ -27,8 +27,7 @@ export async function deleteById(id: string, session: Session, lane: Lane): Prom
       if (!listed.ok) return unknown(answer, request, listed.error);
       if (!listed.value.some((live) => live.id === id)) return deleted(id, answer.status, session);
     }
-    if (!session.mayRetry(attempt, lane)) return refused(answer, request);
-    await session.waitToRetry(attempt, lane);
+    if (!(await session.retry(attempt, lane))) return refused(answer, request);
   }
 }
 

@@ -23,7 +23,7 @@ export async function perform(step: Step, plan: Plan, session: Session, lane: La
       return settled;
     }
     case 'update':
-      return updateRule(step, session);
+      return updateRule(step, session, lane);
     case 'configure':
       return configure(step, plan, session);
     default:

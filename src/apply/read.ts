@@ -33,6 +33,8 @@ export interface LiveReading {
 /** From this many known rules on, a list that lost more than half of them is read twice. */
 const suspicionFloor = 10;
 const secondReadAfterMs = 2000;
+/** A server that asks for more than this before the next read ends the pass instead. */
+const longestWaitMs = 60_000;
 
 /**
  * Reads the rules and the Configuration, as far as the scope asks for them; nothing is believed from half an answer.
@@ -123,8 +125,9 @@ async function ask(
     if (answer.kind === 'lost' && answer.code === 'refused') afterOutage = true;
     const attempts = kind === 'unsent' ? Math.min(3, context.attempts) : context.attempts;
     const hopeless = kind === 'unauthorized' || kind === 'broken' || kind === 'refused' || isPage(answer);
-    if (hopeless || attempt + 1 >= attempts || signal.aborted) return fail(failureOf(answer, request));
     const asked = answer.kind === 'answer' ? answer.retryAfterMs : null;
+    const tooLong = asked !== null && asked > longestWaitMs;
+    if (hopeless || tooLong || attempt + 1 >= attempts || signal.aborted) return fail(failureOf(answer, request));
     const waitMs = Math.max(asked ?? 0, backoffMs(attempt, clock));
     logger.debug('reading again', { request, attempt: attempt + 1, waitMs: Math.round(waitMs) });
     await clock.sleep(waitMs, signal);
@@ -146,6 +149,7 @@ function failureOf(answer: ApiResult, request: string): ReadFailure {
       message: `${request}: 404, there is no such API here; check the base URL and its path prefix`,
     };
   }
-  const code = status === 401 ? 'unauthorized' : status >= 500 ? 'server-error' : 'unreadable';
-  return { code, status, message: textOf(answer, request) };
+  const code = status === 401 ? 'unauthorized' : status === 429 || status >= 500 ? 'server-error' : 'unreadable';
+  const asked = answer.retryAfterMs === null ? '' : `; it asks to wait ${Math.ceil(answer.retryAfterMs / 1000)} s`;
+  return { code, status, message: `${textOf(answer, request)}${asked}` };
 }

@@ -1,10 +1,11 @@
-import { collides, type LiveRule, toWire } from '../model/rule.ts';
+import { toWire } from '../model/rule.ts';
 import type { Plan, Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
 import { createRule } from './create-rule.ts';
 import { deleteById } from './delete-rule.ts';
 import type { Session } from './session.ts';
 import { type Settled, settledWell } from './settled.ts';
+import { setBack } from './update-rule.ts';
 
 /** A step of an open gap and how it ended. */
 export interface Member {
@@ -19,49 +20,49 @@ export interface Restored {
 }
 
 /**
- * Undoes a gap that cannot be closed: what it deleted is created again as it was spelled, the last first; created rules that
- * would collide with one of those are deleted before it.
+ * Undoes a gap that cannot be closed, the last write first: so it passes only through states that it came through, each of
+ * which the server accepts. Deleted rules are created again as they were spelled. What another writer made or deleted stays.
  */
 export async function restore(members: readonly Member[], plan: Plan, session: Session): Promise<Restored> {
-  const results = new Map<Step, Settled>(members.map(({ step, settled }) => [step, settled]));
+  const undone: Member[] = [];
   const open = new Set<string>();
-  for (const { step, settled } of [...members].reverse()) {
-    if (step.type !== 'delete' || settled.outcome !== 'done' || settled.status === 404) continue;
-    for (const [other, result] of results) {
-      if (other.type !== 'create' || result.outcome !== 'done' || result.liveId === undefined) continue;
-      if (!collides(other.rule, step.live.rule)) continue;
-      const undone = await deleteById(result.liveId, session, 'gap');
-      if (settledWell(undone.outcome)) results.set(other, undoneCreate(result));
+  for (const member of [...members].reverse()) {
+    const { step, settled } = member;
+    if (settled.outcome !== 'done' || settled.status === 404) {
+      undone.unshift(member);
+      continue;
     }
-    const created = await recreate(step.live, session);
-    if (settledWell(created.outcome)) results.set(step, restoredDelete(settled, created));
-    else open.add(step.id);
+    const after = await undo(step, settled, session);
+    if (after === null && step.type !== 'create') open.add(step.id);
+    undone.unshift({ step, settled: after ?? settled });
   }
-  const after = [...results].map(([step, settled]) => ({ step, settled }));
-  return { members: after, leftOpen: trafficOf(plan, open, after) };
+  return { members: undone, leftOpen: trafficOf(plan, open, undone) };
 }
 
-function recreate(live: LiveRule, session: Session): Promise<Settled> {
-  const wire = { ...toWire(live.rule), destination: live.destinationText };
-  return createRule({ rule: live.rule, wire }, session, 'gap');
-}
-
-function undoneCreate(result: Settled): Settled {
-  return {
-    outcome: 'failed',
-    status: result.status,
-    message: 'created, and deleted again because its gap could not be closed',
-  };
-}
-
-function restoredDelete(settled: Settled, created: Settled): Settled {
-  return {
-    outcome: 'failed',
-    status: settled.status,
-    message: 'deleted, and created again because its gap could not be closed',
-    restored: true,
-    ...(created.liveId === undefined ? {} : { liveId: created.liveId }),
-  };
+/** Null when the step stays done, for undoing it failed. */
+async function undo(step: Step, settled: Settled, session: Session): Promise<Settled | null> {
+  const { status } = settled;
+  switch (step.type) {
+    case 'delete': {
+      const wire = { ...toWire(step.live.rule), destination: step.live.destinationText };
+      const { outcome, liveId } = await createRule({ rule: step.live.rule, wire }, session, 'gap');
+      if (!settledWell(outcome)) return null;
+      const message = 'deleted, and created again because its gap could not be closed';
+      return { outcome: 'failed', status, message, restored: true, ...(liveId === undefined ? {} : { liveId }) };
+    }
+    case 'create': {
+      if (settled.liveId === undefined) return null;
+      const { outcome } = await deleteById(settled.liveId, session, 'gap');
+      if (!settledWell(outcome)) return null;
+      return { outcome: 'failed', status, message: 'created, and deleted again because its gap could not be closed' };
+    }
+    case 'update': {
+      if (!(await setBack(step, session))) return null;
+      return { outcome: 'failed', status, message: 'changed, and set back because its gap could not be closed' };
+    }
+    case 'configure':
+      return null;
+  }
 }
 
 /** What the plan listed as exposed while the deleted rules are missing. */

@@ -37,10 +37,8 @@ export interface Session {
   write(call: (signal: AbortSignal) => Promise<ApiResult>): Promise<ApiResult>;
   /** Reads the rules after this moment; calls at the same time share one request. Waits for a server that is away. */
   freshRules(): Promise<Result<readonly LiveRule[], string>>;
-  /** Whether a step may be tried again after that many attempts. */
-  mayRetry(attempt: number, lane: Lane): boolean;
-  /** Waits before the next attempt; returns early when stopped or at the bound. */
-  waitToRetry(attempt: number, lane: Lane): Promise<void>;
+  /** Waits for the next attempt; false when there is none: too many, stopped, or past the bound of a stop. */
+  retry(attempt: number, lane: Lane): Promise<boolean>;
   /** The server takes no port rules: no more are sent. */
   noPorts: boolean;
   /** The server refuses collisions, whatever the profile says. */
@@ -103,15 +101,13 @@ export function startSession(context: ApplyContext): Session {
       return answer;
     },
     freshRules: createFreshReader(() => readRules(session)),
-    mayRetry: (attempt, lane) => {
-      if (hard.signal.aborted) return false;
-      if (lane === 'gap') return reason === null ? attempt + 1 < gapAttempts : clock.now() < stoppedAt + stopBoundMs;
-      return reason === null && attempt + 1 < limits.attempts;
-    },
-    waitToRetry: async (attempt, lane) => {
+    retry: async (attempt, lane) => {
+      const spent = attempt + 1 >= (lane === 'gap' && reason === null ? gapAttempts : limits.attempts);
+      if (hard.signal.aborted || (lane === 'normal' && reason !== null) || (reason === null && spent)) return false;
       const signal = lane === 'gap' ? hard.signal : soft.signal;
       await clock.sleep(backoffMs(attempt, clock, lane === 'gap' ? 1000 : 5000), signal);
       await waitForGate(session, lane);
+      return !signal.aborted;
     },
     noPorts: false,
     collisionsSeen: false,

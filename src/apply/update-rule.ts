@@ -3,6 +3,7 @@ import type { UpdateStep } from '../plan/plan.ts';
 import type { ApiAnswer } from '../ports.ts';
 import { checkAnswer } from './compare.ts';
 import { isOverlap } from './create-rule.ts';
+import type { Lane } from './gate.ts';
 import { portsDropped } from './port-rules.ts';
 import { backoffMs, kindOf } from './retry.ts';
 import type { Session } from './session.ts';
@@ -12,7 +13,7 @@ import { refused, type Settled, unknown } from './settled.ts';
  * PATCHes a rule with the fields that change. Repeating a PATCH is safe, yet after a lost answer the list is read first. A rule
  * that is gone, or an overlap that the plan did not know of, is a surprise: the plan is made again.
  */
-export async function updateRule(step: UpdateStep, session: Session): Promise<Settled> {
+export async function updateRule(step: UpdateStep, session: Session, lane: Lane): Promise<Settled> {
   const { api, clock } = session.context;
   const { id } = step.live;
   const request = `PATCH /v0/rules/${id}`;
@@ -25,7 +26,8 @@ export async function updateRule(step: UpdateStep, session: Session): Promise<Se
       if (checked !== null) return checked;
     }
     if (kind === 'broken') return refused(answer, request);
-    if (kind === 'unauthorized') return { ...refused(answer, request), unauthorized: true };
+    if (kind === 'unauthorized' && lane === 'normal') return { ...refused(answer, request), unauthorized: true };
+    if (kind === 'unauthorized') session.stop('unauthorized');
     if (kind === 'refused' && answer.status === 404) return { ...refused(answer, request), surprise: true };
     if (kind === 'refused' && !isOverlap(answer)) return refused(answer, request);
     if (kind === 'limited' && answer.kind === 'answer')
@@ -42,8 +44,7 @@ export async function updateRule(step: UpdateStep, session: Session): Promise<Se
         return { ...refused(answer, request), surprise: true };
       }
     }
-    if (!session.mayRetry(attempt, 'normal')) return refused(answer, request);
-    await session.waitToRetry(attempt, 'normal');
+    if (!(await session.retry(attempt, lane))) return refused(answer, request);
   }
 }
 
@@ -69,14 +70,22 @@ async function checkUpdated(step: UpdateStep, answer: ApiAnswer, session: Sessio
       return { outcome: 'done', status: answer.status, liveId: step.live.id };
     case 'ports-dropped':
     case 'differs': {
-      const back = { ...toWire(step.live.rule), destination: step.live.destinationText };
-      const { api } = session.context;
-      const restored = await session.write((signal) => api.updateRule(step.live.id, back, signal));
-      const undo = kindOf(restored) === 'success' ? 'it was set back' : 'it could not be set back';
+      const undo = (await setBack(step, session)) ? 'it was set back' : 'it could not be set back';
       if (check.kind === 'ports-dropped') return portsDropped(step.rule, answer.status, undo, session);
       const message = `PATCH /v0/rules/${step.live.id}: the server stored \`${check.stored}\` instead of \`${ruleKey(step.rule)}\`; ${undo}`;
       const problem = { code: 'answer-differs', severity: 'error', summary: message } as const;
       return { outcome: 'failed', status: answer.status, message, problem };
     }
+  }
+}
+
+/** PATCHes the rule back to what was live, as it was spelled; false when that could not be done. */
+export async function setBack(step: UpdateStep, session: Session): Promise<boolean> {
+  const before = { ...toWire(step.live.rule), destination: step.live.destinationText };
+  for (let attempt = 0; ; attempt++) {
+    const answer = await session.write((signal) => session.context.api.updateRule(step.live.id, before, signal));
+    const kind = kindOf(answer);
+    if (kind === 'success') return true;
+    if (kind === 'refused' || kind === 'broken' || !(await session.retry(attempt, 'gap'))) return false;
   }
 }

@@ -371,3 +371,81 @@ test(
   },
   limitMs(runs(500)),
 );
+
+test(
+  'writes that the server refuses for good leave no hole: gaps are undone, and the rest is done',
+  async () => {
+    const refusals = fc.array(fc.tuple(fc.constantFrom('POST' as const, 'DELETE' as const), fc.nat(12)), {
+      maxLength: 4,
+    });
+    const oneCase = fc.asyncProperty(
+      pair,
+      refusals,
+      fc.integer({ min: 1, max: 8 }),
+      async ([live, desired], refused, concurrency) => {
+        await withSimulator({ live, overlapConstraints: true }, async (simulator) => {
+          const watch = new Watch(simulator, desired);
+          const one = testRun(simulator.url, desiredState(desired), {
+            limits: { concurrency },
+            onPlan: (plan) => watch.started(plan),
+            wrap: refusing(refused),
+          });
+          const report = await one.apply(await one.plan());
+          await one.close();
+          expect(watch.violations).toEqual([]);
+          expect(report.leftOpen).toEqual([]);
+          const before = verdicts(live);
+          const after = verdicts(desired);
+          const outside = filterVerdicts(simulator).flatMap((verdict, index) => {
+            const packet = packets[index];
+            return packet === undefined || verdict === before[index] || verdict === after[index]
+              ? []
+              : [describePacket(packet)];
+          });
+          expect(outside).toEqual([]);
+          const two = testRun(simulator.url, desiredState(desired));
+          expect((await two.apply(await two.plan())).end).toBe('converged');
+          await two.close();
+        });
+      },
+    );
+    await fc.assert(oneCase, { numRuns: runs(1000) });
+  },
+  limitMs(runs(1000)),
+);
+
+/** Refuses some creates and deletes for as long as it lives: the nth rule that it sees of each kind. */
+function refusing(refused: readonly (readonly ['POST' | 'DELETE', number])[]): (api: LiveApi) => LiveApi {
+  return (api) => {
+    const seen = new Map<string, number>();
+    /** What was live at first: it may always be taken back, and only its deletes are refused. */
+    let first: { readonly ids: ReadonlySet<string>; readonly rules: ReadonlySet<string> } | null = null;
+    const isRefused = (method: 'POST' | 'DELETE', key: string): boolean => {
+      const name = `${method} ${key}`;
+      if (!seen.has(name)) seen.set(name, [...seen.keys()].filter((one) => one.startsWith(method)).length);
+      return refused.some(([one, nth]) => one === method && nth === seen.get(name));
+    };
+    const forbidden = { kind: 'answer', status: 403, body: undefined, retryAfterMs: null } as const;
+    return {
+      ...api,
+      createRule: async (wire, signal) => {
+        const key = JSON.stringify(wire);
+        if (first?.rules.has(key) !== true && isRefused('POST', key)) return forbidden;
+        return api.createRule(wire, signal);
+      },
+      deleteRule: async (id, signal) =>
+        first?.ids.has(id) === true && isRefused('DELETE', id) ? forbidden : api.deleteRule(id, signal),
+      listRules: async (signal) => {
+        const answer = await api.listRules(signal);
+        const rules = answer.kind === 'answer' ? decodeRules(answer.body) : null;
+        if (rules?.ok === true) {
+          first ??= {
+            ids: new Set(rules.value.map(({ id }) => id)),
+            rules: new Set(rules.value.map(({ rule }) => JSON.stringify(toWire(rule)))),
+          };
+        }
+        return answer;
+      },
+    };
+  };
+}
