@@ -1,0 +1,55 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { createMetrics } from '../../../src/adapters/metrics/metrics.ts';
+import { conditionReasons } from '../../../src/controller/conditions.ts';
+import { someStatus } from '../../controller/support/some-status.ts';
+
+const root = path.resolve(import.meta.dirname, '../../..');
+const operations = readFileSync(path.join(root, 'docs/operations.md'), 'utf8');
+const alerts = readFileSync(path.join(root, 'deploy/alerts.yaml'), 'utf8');
+
+describe('the metrics', () => {
+  it('are the ones in the table of docs/operations.md, with type, labels and meaning', async () => {
+    const metrics = createMetrics('1.2.3', () => someStatus());
+    const rows = (await metrics.describe()).map(
+      ({ name, type, labels, help }) =>
+        `| \`${name}\` | ${type} | ${labels.map((label) => `\`${label}\``).join(', ')} | ${help} |`,
+    );
+    expect(rows.length).toBeGreaterThan(15);
+    const table =
+      operations
+        .split('<!-- metrics')[1]
+        ?.split('\n')
+        .filter((line) => line.startsWith('| `reconcile_')) ?? [];
+    expect(table).toEqual(rows);
+  });
+
+  it('every reason of a condition stands in docs/operations.md, and no other', () => {
+    const section = operations.split('## Conditions')[1]?.split('## HTTP')[0] ?? '';
+    const reasons = section.split('| reason |')[1] ?? '';
+    const documented = [...reasons.matchAll(/^\| `([A-Za-z]+)` \|/gm)].map((found) => found[1]);
+    expect(documented).toEqual([...conditionReasons]);
+  });
+
+  it('alert rules name only metrics that exist', async () => {
+    const known = new Set((await createMetrics('1', () => someStatus()).describe()).map((one) => one.name));
+    const used = [...alerts.matchAll(/reconcile_[a-z_]+/g)].map((found) => (found[0] ?? '').replace(/_bucket$/, ''));
+    expect(used.length).toBeGreaterThan(8);
+    expect(used.filter((name) => !known.has(name))).toEqual([]);
+  });
+
+  it('show conditions and revisions as they are at the scrape, and forget older ones', async () => {
+    let status = someStatus();
+    const metrics = createMetrics('1.2.3', () => status);
+    const first = (await metrics.text()).text;
+    expect(first).toContain('reconcile_condition{type="Ready",reason="Refused"} 0');
+    expect(first).toContain(`reconcile_revision_info{kind="applied",revision="${'b'.repeat(40)}"} 1`);
+    status = someStatus('x', {
+      revisions: { observed: null, attempted: null, applied: 'c'.repeat(40), appliedAt: 5000 },
+    });
+    const second = (await metrics.text()).text;
+    expect(second).not.toContain('b'.repeat(40));
+    expect(second).toContain('reconcile_applied_timestamp_seconds 5');
+  });
+});
