@@ -1,6 +1,5 @@
 import { compareText } from '../model/problem.ts';
 import { compareRules, type DesiredRule, isModifiedInPlace, type LiveRule, type Rule, ruleKey } from '../model/rule.ts';
-import type { LiveState } from '../model/state.ts';
 import { type BaseRules, indexBase } from './base.ts';
 import { fieldsOfCreate, fieldsOfDelete, fieldsOfUpdate, noFields } from './fields.ts';
 import type { PlanInput } from './input.ts';
@@ -20,7 +19,7 @@ import { inScope } from './scope.ts';
  * | yes     | yes  | equal, the kernel lacks it, repair asked for         | update | not-enforced      |
  * | yes     | yes  | equal otherwise                                      | keep   | in-sync           |
  * | yes     | yes  | different                                            | update | differs           |
- * | no      | yes  | out of scope                                         | skip   | out-of-scope      |
+ * | either or both | | out of scope                                         | skip   | out-of-scope      |
  * | no      | yes  | pruning off                                          | skip   | prune-off         |
  * | no      | yes  | second copy of a desired rule                        | delete | duplicate         |
  * | no      | yes  | otherwise                                            | delete | not-desired       |
@@ -29,12 +28,12 @@ export function decideRules(input: PlanInput): readonly RuleChange[] {
   const base = indexBase(input.base);
   const mine = input.live.rules.filter(({ rule }) => inScope(rule, input.scope));
   const matching = matchRules({
-    desired: input.desired.rules,
+    desired: input.desired.rules.filter(({ rule }) => inScope(rule, input.scope)),
     live: mine,
     base: input.base,
     pairByRelation: input.options.prune === 'all',
   });
-  const outside = mine.length === input.live.rules.length ? [] : outOfScope(input.live, mine);
+  const outside = outOfScope(input);
   const equal = matching.pairs.filter((pair) => pair.equal);
   const unequal = matching.pairs.filter((pair) => !pair.equal);
   return inOrder(
@@ -129,22 +128,17 @@ function origin(
   return { origin: ruleOrigin({ desired, live, base, applied: input.baseApplied === true }) };
 }
 
-function outOfScope({ rules }: LiveState, mine: readonly LiveRule[]): readonly RuleChange[] {
-  const owned = new Set(mine);
-  return rules
-    .filter((live) => !owned.has(live))
-    .map((live) => ({
-      kind: 'Rule',
-      action: 'skip',
-      via: null,
-      reason: 'out-of-scope',
-      name: null,
-      id: live.id,
-      fields: noFields,
-      source: null,
-      desired: null,
-      live,
-    }));
+/** Live rules that are somebody else's, and desired ones that should not have come this far: neither is touched. */
+function outOfScope({ live, desired, scope }: PlanInput): readonly RuleChange[] {
+  const common = { kind: 'Rule', action: 'skip', via: null, reason: 'out-of-scope', fields: noFields } as const;
+  return [
+    ...live.rules
+      .filter(({ rule }) => !inScope(rule, scope))
+      .map((item) => ({ ...common, name: null, id: item.id, source: null, desired: null, live: item })),
+    ...desired.rules
+      .filter(({ rule }) => !inScope(rule, scope))
+      .map((item) => ({ ...common, name: item.name, id: null, source: item.place, desired: item, live: null })),
+  ];
 }
 
 /** Merges; pairs of equal rules, mostly nearly all, come in order already. */

@@ -13,7 +13,7 @@ export function collisionRefusals(input: PlanInput, changes: readonly Change[]):
   const rules = changes.filter((change): change is RuleChange => change.kind === 'Rule');
   const arriving = rules.filter(({ action }) => action === 'create' || action === 'update');
   if (arriving.length === 0) return [];
-  const staying = rules.filter(({ action }) => action !== 'delete');
+  const staying = rules.filter(({ action, live }) => action !== 'delete' && (action !== 'skip' || live !== null));
   const order = new Map(rules.map((change, index) => [change, index]));
   const pairs: (readonly [RuleChange, RuleChange])[] = [];
   const ruleOf = ({ desired, live }: RuleChange) => (desired ?? live)?.rule as LiveRule['rule'];

@@ -47,7 +47,7 @@ function rulesBefore(changes: readonly RuleChange[]): readonly Rule[] {
 
 function rulesAfter(changes: readonly RuleChange[]): readonly Rule[] {
   return changes.flatMap(({ action, desired, live }) => {
-    const rule = action === 'delete' ? null : (desired ?? live);
+    const rule = action === 'delete' ? null : action === 'skip' ? live : (desired ?? live);
     return rule === null ? [] : [rule.rule];
   });
 }

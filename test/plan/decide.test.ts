@@ -78,6 +78,11 @@ describe('an action and a reason', () => {
       'skip out-of-scope',
     ]);
   });
+  it('skip: a desired rule out of scope, should one come this far', () => {
+    const scope = { rules: false, configuration: true };
+    expect(decisions({ desired }, { scope })).toEqual(['skip out-of-scope']);
+    expect(makePlan(planInput({ desired }, { scope })).steps).toEqual([]);
+  });
   it('shows the fields that change, in the names of the API, the destination before as it is stored', () => {
     const live = liveRules('accept 10.0.0.0/8').map((item) => ({ ...item, destinationText: '10.1.2.3/8' }));
     const change = makePlan(planInput({ desired: desiredRules('drop 10.0.0.0/9 tcp/80-90'), live })).changes[0];

@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { makeNetwork } from '../../src/model/address.ts';
 import { collides, type LiveRule, type Rule, ruleKey } from '../../src/model/rule.ts';
 import type { Plan, Step } from '../../src/plan/plan.ts';
 import { matches, type Packet, rankOf } from '../../src/policy/verdict.ts';
@@ -16,11 +17,23 @@ function withoutCollisions(rules: readonly Rule[]): readonly Rule[] {
   return held;
 }
 
+/** Rules that meet often: global IPv4, mostly without ports. */
+const crowded: fc.Arbitrary<Rule> = ruleArbitrary.map((rule) => ({
+  ...rule,
+  destination: makeNetwork(4, 0xc0000200n + (rule.destination.first & 7n), Math.max(29, rule.destination.prefix % 33)),
+  ports: rule.userId === null ? rule.ports : null,
+  userId: null,
+}));
+
 /** Worlds of up to `size` rules on each side, without collisions inside a side. */
 export function worldArbitrary(size: number): fc.Arbitrary<World> {
-  const rules = fc.array(ruleArbitrary, { maxLength: size });
+  return fc.constantFrom(ruleArbitrary, crowded).chain((rule) => worldOf(rule, size));
+}
+
+function worldOf(rule: fc.Arbitrary<Rule>, size: number): fc.Arbitrary<World> {
+  const rules = fc.array(rule, { maxLength: size });
   return fc
-    .record({ kept: fc.array(ruleArbitrary, { maxLength: Math.ceil(size / 3) }), removed: rules, added: rules })
+    .record({ kept: fc.array(rule, { maxLength: Math.ceil(size / 3) }), removed: rules, added: rules })
     .map(({ kept, removed, added }) => ({
       before: withoutCollisions([...kept, ...removed]),
       after: withoutCollisions([...kept, ...added]),
