@@ -12,6 +12,7 @@ COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json ./
 COPY scripts/build.mjs scripts/
+COPY ci ci
 COPY src src
 RUN npm run build && node dist/reconcile.js --version
 

@@ -1,5 +1,5 @@
 // Bundles the command into dist/: one entry and chunks loaded on demand, runnable without node_modules.
-import { readFileSync, rmSync } from 'node:fs';
+import { cpSync, readFileSync, rmSync } from 'node:fs';
 import { build } from 'esbuild';
 
 const root = new URL('..', import.meta.url).pathname;
@@ -28,3 +28,5 @@ await build({
     js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);",
   },
 });
+// The review scripts of the Action and the GitLab template run the bundle that lies beside them.
+cpSync(`${root}ci`, `${root}dist/ci`, { recursive: true, filter: (name) => !name.endsWith('.yml') });

@@ -114,7 +114,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'doctor',
     summary: 'check connection, certificate, clock, token and stored state; never write',
     operands: '',
-    options: [...connectionOptions, 'profile', 'checkDiscovery'],
+    options: [...connectionOptions, ...enforcementOptions, 'profile', 'checkDiscovery'],
     load: () => import('./commands/doctor.ts'),
   },
   {

@@ -2,12 +2,14 @@ import { checkDiscovery, readCertificate, readServerTime } from '../../adapters/
 import { systemClock } from '../../adapters/clock.ts';
 import { defaultApplyLimits } from '../../apply/context.ts';
 import { readLive } from '../../apply/read.ts';
+import { enforcementProblems } from '../../enforcement/problems.ts';
 import { diagnoseConfiguration, diagnoseRules } from '../../live/diagnose.ts';
 import { hasErrors, type Problem } from '../../model/problem.ts';
 import { type LiveState, wholeScope } from '../../model/state.ts';
 import { otherDocument } from '../../report/json.ts';
 import { painter } from '../../report/paint.ts';
 import { problemCounts, problemsText } from '../../report/problems.ts';
+import { count } from '../../report/summary.ts';
 import { ageText } from '../../report/text.ts';
 import type { Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
@@ -15,7 +17,7 @@ import { loggerOf } from '../logger.ts';
 import { emit, outputsOf, wantsColor } from '../output.ts';
 import { explainReadFailure } from '../read-failure.ts';
 import { readClaims, type TokenSource } from '../token.ts';
-import { wireApi } from '../wire.ts';
+import { enforcementOf, wireApi } from '../wire.ts';
 
 /** What was looked at: what is well in one sentence each, and what is not as problems. */
 interface Examination {
@@ -62,8 +64,19 @@ async function examine(
   };
   const live = await readLive(context, wholeScope, null);
   if (live.ok) parts.push(await examineState(live.value.live, invocation));
+  if (live.ok) parts.push(await examineKernel(live.value.live, invocation));
   else parts.push({ well: [], problems: [explainReadFailure(live.error, token.read, systemClock.wallTime())] });
   return { well: parts.flatMap(({ well }) => well), problems: parts.flatMap(({ problems }) => problems) };
+}
+
+/** Whether the kernel's packet filter holds the live rules, when `--enforcement` asks for it. */
+async function examineKernel(live: LiveState, { settings, terminal }: Invocation): Promise<Examination> {
+  const { enforcement } = enforcementOf({ ...settings, waitEnforced: null, repair: false });
+  if (enforcement === undefined) return { well: [], problems: [] };
+  const report = await enforcement.kernel.check(live.rules, new Map(), terminal.stop);
+  const well =
+    report.state === 'enforced' ? [`kernel: holds ${count(report.liveRules, 'live rule')} and nothing else`] : [];
+  return { well, problems: enforcementProblems(report) };
 }
 
 async function examineConnection(url: URL, { settings, terminal }: Invocation): Promise<Examination> {

@@ -1,0 +1,58 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** A call that the forge got. */
+export interface ForgeCall {
+  readonly method: string;
+  readonly path: string;
+  readonly body: string;
+}
+
+/** As much of GitHub's and GitLab's API as comments need: list, create, change. */
+export interface FakeForge {
+  readonly url: string;
+  readonly calls: ForgeCall[];
+  readonly comments: { id: number; body: string }[];
+  /** Answer writes with 403, as a fork's job gets it. */
+  readOnly: boolean;
+  close(): Promise<void>;
+}
+
+export async function startForge(): Promise<FakeForge> {
+  const calls: ForgeCall[] = [];
+  const comments: { id: number; body: string }[] = [{ id: 1, body: 'Looks good to me.' }];
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const [method = '', path = ''] = [request.method, request.url];
+      const body = Buffer.concat(chunks).toString();
+      calls.push({ method, path, body });
+      const [status, answer] = answerTo(forge, method, path, body);
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
+  const forge: FakeForge = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    calls,
+    comments,
+    readOnly: false,
+    close: () => new Promise((resolve) => server.close(() => resolve())),
+  };
+  return forge;
+}
+
+function answerTo(forge: FakeForge, method: string, path: string, body: string): readonly [number, unknown] {
+  if (method === 'GET') return [200, forge.comments];
+  if (forge.readOnly) return [403, { message: 'Resource not accessible by integration' }];
+  const text = (JSON.parse(body) as { body: string }).body;
+  if (method === 'POST') {
+    forge.comments.push({ id: forge.comments.length + 1, body: text });
+    return [201, {}];
+  }
+  const comment = forge.comments.find(({ id }) => path.endsWith(`/${id}`));
+  if (comment === undefined) return [404, {}];
+  comment.body = text;
+  return [200, {}];
+}

@@ -1,0 +1,232 @@
+import { spawn } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { text } from 'node:stream/consumers';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { apiToken, binary, ensureBuilt, makeWorld, rules, type World } from '../controller/support/sidecar.ts';
+import { type FakeForge, startForge } from './fake-forge.ts';
+
+const root = path.resolve(import.meta.dirname, '../..');
+
+interface Ran {
+  readonly code: number | null;
+  readonly output: string;
+}
+
+async function run(script: string, env: Readonly<Record<string, string>>, cwd: string): Promise<Ran> {
+  const child = spawn(process.execPath, [path.join(root, 'dist/ci', script)], {
+    cwd,
+    env: { PATH: process.env['PATH'] ?? '', HOME: cwd, ...env },
+  });
+  const ended = new Promise<number | null>((resolve) => child.on('close', resolve));
+  const [out, error, code] = await Promise.all([text(child.stdout), text(child.stderr), ended]);
+  return { code, output: out + error };
+}
+
+let world: World;
+let forge: FakeForge;
+let folder = '';
+
+beforeAll(ensureBuilt);
+
+beforeEach(async () => {
+  world = await makeWorld();
+  forge = await startForge();
+  folder = mkdtempSync(path.join(tmpdir(), 'review-'));
+  writeFileSync(path.join(world.manifests, 'rules.yaml'), rules('10.1.0.0/16'));
+});
+
+afterEach(async () => {
+  await forge.close();
+  await world.close();
+  rmSync(folder, { recursive: true });
+});
+
+/** The snapshot that the main branch would keep. */
+async function takeSnapshot(): Promise<string> {
+  const file = path.join(folder, 'live.json');
+  const argv = ['snapshot', '--base-url', world.sim.url, '--token-file', world.tokenFile, '--out', file];
+  const child = spawn(process.execPath, [binary, ...argv]);
+  expect(await new Promise((resolve) => child.on('close', resolve))).toBe(0);
+  return file;
+}
+
+describe('the Action', () => {
+  const summary = (): string => readFileSync(path.join(folder, 'summary'), 'utf8');
+
+  function environment(event: object, inputs: Readonly<Record<string, string>> = {}): Record<string, string> {
+    writeFileSync(path.join(folder, 'event.json'), JSON.stringify(event));
+    for (const name of ['summary', 'output']) writeFileSync(path.join(folder, name), '');
+    return {
+      GITHUB_EVENT_PATH: path.join(folder, 'event.json'),
+      GITHUB_REPOSITORY: 'team/policy',
+      GITHUB_API_URL: forge.url,
+      GITHUB_STEP_SUMMARY: path.join(folder, 'summary'),
+      GITHUB_OUTPUT: path.join(folder, 'output'),
+      INPUT_PATH: world.manifests,
+      INPUT_BASE_URL: world.sim.url,
+      INPUT_TOKEN: apiToken,
+      INPUT_GITHUB_TOKEN: 'canary-forge-token',
+      INPUT_COMMENT: 'true',
+      ...inputs,
+    };
+  }
+
+  const ownBranch = { pull_request: { number: 7, head: { repo: { full_name: 'team/policy' } } } };
+  const fork = { pull_request: { number: 7, head: { repo: { full_name: 'stranger/policy' } } } };
+
+  it('plans on a pull request, writes one comment, and writes that one anew the next time', async () => {
+    const first = await run('github.mjs', environment(ownBranch), folder);
+    expect(first).toMatchObject({ code: 0 });
+    expect(forge.comments).toHaveLength(2);
+    expect(forge.comments[1]?.body).toContain('10.1.0.0/16');
+    expect(summary()).toContain('10.1.0.0/16');
+    expect(readFileSync(path.join(folder, 'output'), 'utf8')).toContain('exitcode=2\n');
+    writeFileSync(path.join(world.manifests, 'rules.yaml'), rules('10.2.0.0/16'));
+    await run('github.mjs', environment(ownBranch), folder);
+    expect(forge.comments).toHaveLength(2);
+    expect(forge.comments[0]?.body).toBe('Looks good to me.');
+    expect(forge.comments[1]?.body).toContain('10.2.0.0/16');
+    expect(forge.comments[1]?.body).not.toContain('10.1.0.0/16');
+    expect(world.sim.requests().every(({ method }) => method === 'GET')).toBe(true);
+    expect(first.output).not.toContain('canary');
+  });
+
+  it('applies on a push', async () => {
+    const ran = await run('github.mjs', environment({ ref: 'refs/heads/main' }), folder);
+    expect(ran.code).toBe(0);
+    expect(world.live()).toEqual(['10.1.0.0/16']);
+    expect(forge.calls).toEqual([]);
+  });
+
+  it('plans a pull request of a fork from a snapshot, and the token meets nothing of it', async () => {
+    const snapshot = await takeSnapshot();
+    const before = world.sim.requests().length;
+    forge.readOnly = true;
+    const ran = await run('github.mjs', environment(fork, { INPUT_SNAPSHOT: snapshot }), folder);
+    expect(ran.code).toBe(0);
+    expect(summary()).toContain('10.1.0.0/16');
+    expect(ran.output).toContain("the plan is in the job's summary");
+    expect(world.sim.requests()).toHaveLength(before);
+    expect(ran.output + summary()).not.toContain('canary');
+  });
+
+  it('says what is missing for a fork without a snapshot, and asks nobody', async () => {
+    const ran = await run('github.mjs', environment(fork), folder);
+    expect(ran.code).toBe(1);
+    expect(ran.output).toContain('reconcile snapshot --out FILE');
+    expect(world.sim.requests()).toEqual([]);
+  });
+
+  it('fails for invalid manifests with the exit code of the command, and annotates the line', async () => {
+    writeFileSync(path.join(world.manifests, 'rules.yaml'), rules('10.1.0.0/99'));
+    const ran = await run('github.mjs', environment(ownBranch), folder);
+    expect(ran.code).toBe(4);
+    expect(ran.output).toMatch(/::error file=.*rules\.yaml,line=4/);
+  });
+
+  it('never applies a pull request, whatever the mode says', async () => {
+    const ran = await run('github.mjs', environment(ownBranch, { INPUT_MODE: 'apply' }), folder);
+    expect(ran.code).toBe(1);
+    expect(world.live()).toEqual([]);
+  });
+
+  it('is a valid Action whose step gets every input', () => {
+    const source = readFileSync(path.join(root, 'action.yml'), 'utf8');
+    const { validateAction } = createRequire(import.meta.url)('@action-validator/core') as {
+      validateAction(text: string): { errors: readonly unknown[] };
+    };
+    expect(validateAction(source).errors).toEqual([]);
+    expect(validateAction(source.replace('using: composite', 'using: magic')).errors).not.toEqual([]);
+    const action = parse(source) as {
+      inputs: Record<string, unknown>;
+      runs: { steps: readonly { run?: string; env?: Record<string, string> }[] };
+    };
+    const step = action.runs.steps.at(-1);
+    expect(step?.run).toBe('node "$GITHUB_ACTION_PATH/ci/github.mjs"');
+    const given = Object.entries(step?.env ?? {}).map(([name, value]) => [name, value]);
+    const wanted = Object.keys(action.inputs).map((name) => [
+      `INPUT_${name.replaceAll('-', '_').toUpperCase()}`,
+      `\${{ inputs.${name} }}`,
+    ]);
+    expect(given.sort()).toEqual(wanted.sort());
+  });
+});
+
+describe('the GitLab template', () => {
+  function environment(variables: Readonly<Record<string, string>>): Record<string, string> {
+    return {
+      CI_API_V4_URL: forge.url,
+      CI_MERGE_REQUEST_PROJECT_ID: '42',
+      RECONCILE_BASE_URL: world.sim.url,
+      RECONCILE_PATH: world.manifests,
+      RECONCILE_GITLAB_TOKEN: 'canary-forge-token',
+      ...variables,
+    };
+  }
+  const request = { CI_MERGE_REQUEST_IID: '3', CI_MERGE_REQUEST_SOURCE_PROJECT_ID: '42' };
+
+  it('plans a merge request, keeps one note up to date, and leaves the plan as artifacts', async () => {
+    const ran = await run('gitlab.mjs', environment({ ...request, RECONCILE_TOKEN: apiToken }), folder);
+    expect(ran.code).toBe(0);
+    expect(forge.comments).toHaveLength(2);
+    await run('gitlab.mjs', environment({ ...request, RECONCILE_TOKEN: apiToken }), folder);
+    expect(forge.comments).toHaveLength(2);
+    expect(forge.calls.map(({ method }) => method)).toEqual(['GET', 'POST', 'GET', 'PUT']);
+    expect(readFileSync(path.join(folder, 'plan.md'), 'utf8')).toContain('10.1.0.0/16');
+    expect(JSON.parse(readFileSync(path.join(folder, 'plan.json'), 'utf8'))).toMatchObject({ summary: { create: 1 } });
+    expect(world.live()).toEqual([]);
+  });
+
+  it("plans a fork's merge request from a snapshot, though a token is there", async () => {
+    const snapshot = await takeSnapshot();
+    const before = world.sim.requests().length;
+    const variables = { ...request, CI_MERGE_REQUEST_SOURCE_PROJECT_ID: '99', RECONCILE_TOKEN: apiToken };
+    const ran = await run('gitlab.mjs', environment({ ...variables, RECONCILE_SNAPSHOT: snapshot }), folder);
+    expect(ran.code).toBe(0);
+    expect(world.sim.requests()).toHaveLength(before);
+  });
+
+  it('applies on the default branch', async () => {
+    const ran = await run('gitlab.mjs', environment({ RECONCILE_TOKEN: apiToken }), folder);
+    expect(ran.code).toBe(0);
+    expect(world.live()).toEqual(['10.1.0.0/16']);
+  });
+
+  it('runs the script that the image holds', () => {
+    const template = parse(readFileSync(path.join(root, 'ci/gitlab.yml'), 'utf8')) as Record<
+      string,
+      { script?: string[] }
+    >;
+    expect(template['.reconcile']?.script).toEqual(['node /opt/reconcile/ci/gitlab.mjs']);
+    expect(readFileSync(path.join(root, 'Dockerfile'), 'utf8')).toContain('/src/dist /opt/reconcile');
+    expect(Object.keys(template)).toEqual(['.reconcile', 'reconcile-plan', 'reconcile-apply']);
+  });
+});
+
+describe('the pre-commit hooks', () => {
+  const hooks = parse(readFileSync(path.join(root, '.pre-commit-hooks.yaml'), 'utf8')) as readonly {
+    id: string;
+    entry: string;
+    args: readonly string[];
+  }[];
+
+  it.each(hooks.map(({ id, entry }) => [id, entry] as const))(
+    '%s passes for good manifests and fails for bad ones',
+    async (_id, entry) => {
+      const [, ...argv] = entry.split(' ');
+      const hook = async (): Promise<unknown> => {
+        const child = spawn(process.execPath, [binary, ...argv, '.'], { cwd: world.manifests, stdio: 'ignore' });
+        return await new Promise((resolve) => child.on('close', resolve));
+      };
+      cpSync(path.join(root, 'examples/company'), world.manifests, { recursive: true });
+      rmSync(path.join(world.manifests, 'rules.yaml'));
+      expect(await hook()).toBe(0);
+      writeFileSync(path.join(world.manifests, 'rules.yaml'), 'apiVersion:   firezone/v0\nkind: Rule\nspec: {}\n');
+      expect(await hook()).not.toBe(0);
+    },
+  );
+});
