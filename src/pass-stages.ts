@@ -77,9 +77,9 @@ export interface PlanHints {
 
 /** The plan of this pass. */
 export function planFrom(desired: DesiredState, live: LiveState, pass: PassDependencies, hints: PlanHints = {}): Plan {
-  const { base, options } = pass;
+  const { base, baseApplied = false, options } = pass;
   const { scope, profile } = pass.desired;
-  return makePlan({ desired, live, base, profile, scope, options, ...hints });
+  return makePlan({ desired, live, base, baseApplied, profile, scope, options, ...hints });
 }
 
 /** How this pass reads from the API. */

@@ -21,6 +21,8 @@ export interface PassDependencies {
   readonly desired: Omit<DesiredContext, 'usersByEmail'>;
   /** The state last applied, when known. */
   readonly base: DesiredState | null;
+  /** Whether the base is known to have been applied completely, as the controller's record is and a Git ref is not. */
+  readonly baseApplied?: boolean;
   readonly options: PlanOptions;
   /** Digests of plans that were reviewed: guards refuse these no more. */
   readonly approvals?: readonly string[];

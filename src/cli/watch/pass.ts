@@ -70,6 +70,7 @@ export function passRunner(wiring: PassWiring): PassRunner {
           journal,
           desired,
           base: request.base,
+          baseApplied: true,
           options,
           approvals: settings.approve,
           limits: applyLimitsOf(settings),
