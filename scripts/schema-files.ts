@@ -1,6 +1,17 @@
+import { z } from 'zod';
+import { settingsSchema } from '../src/cli/settings-schema.ts';
 import { schemaFiles } from '../src/manifest/json-schema.ts';
+import { planSchema } from '../src/report/plan-schema.ts';
 
 /** Every JSON Schema of the project: file name below schemas/ to text. */
 export function allSchemaFiles(): ReadonlyMap<string, string> {
-  return new Map([...schemaFiles()]);
+  return new Map([
+    ...schemaFiles(),
+    ['settings.schema.json', text(z.toJSONSchema(settingsSchema, { io: 'input' }))],
+    ['plan.schema.json', text(planSchema)],
+  ]);
+}
+
+function text(schema: unknown): string {
+  return `${JSON.stringify(schema, null, 2)}\n`;
 }

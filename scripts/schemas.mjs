@@ -7,7 +7,8 @@ const bundle = `${root}dist/schema-files.mjs`;
 await build({
   absWorkingDir: root,
   stdin: {
-    contents: "export * from './scripts/schema-files.ts'; export * from './scripts/manifest-reference.ts';",
+    contents:
+      "export * from './scripts/schema-files.ts'; export * from './scripts/manifest-reference.ts'; export * from './scripts/command-reference.ts';",
     resolveDir: root,
   },
   outfile: bundle,
@@ -15,7 +16,7 @@ await build({
   format: 'esm',
   platform: 'node',
 });
-const { allSchemaFiles, withFieldTables } = await import(bundle);
+const { allSchemaFiles, withFieldTables, withReferenceTables } = await import(bundle);
 rmSync(bundle);
 mkdirSync(`${root}schemas`, { recursive: true });
 for (const [name, text] of allSchemaFiles()) {
@@ -25,3 +26,6 @@ for (const [name, text] of allSchemaFiles()) {
 const reference = `${root}docs/manifests.md`;
 writeFileSync(reference, withFieldTables(readFileSync(reference, 'utf8')));
 console.log('docs/manifests.md');
+const commands = `${root}docs/reference.md`;
+writeFileSync(commands, withReferenceTables(readFileSync(commands, 'utf8')));
+console.log('docs/reference.md');

@@ -1,7 +1,7 @@
 import type { Change, FieldChange, Plan } from '../plan/plan.ts';
 import { fieldLines } from './field-lines.ts';
 import { painter } from './paint.ts';
-import { placeText } from './problems.ts';
+import { lineText } from './problems.ts';
 import { ruleText, type UserNames } from './rule-text.ts';
 import { count } from './summary.ts';
 import { labelOf } from './text.ts';
@@ -18,7 +18,7 @@ export function driftText(plan: Plan, names: UserNames, color: boolean): string 
   });
   if (drifted.length === 0) return 'No drift: the server holds what was applied.\n';
   const lines = drifted.map(({ change, kind }) => {
-    const place = change.source === null ? '' : `  ${paint('faint', placeText(change.source))}`;
+    const place = change.source === null ? '' : `  ${paint('faint', lineText(change.source))}`;
     const fields = kind === 'changed-live' ? fieldLines(reversed(change.fields)) : [];
     const head = `  ${paint(tones[kind], words[kind])}  ${labelOf(change)}  ${ruleWords(change, names)}${place}`;
     return [head, ...fields.map(({ path, text }) => `      ${path}  ${text}`)].join('\n');

@@ -1,4 +1,4 @@
-import type { ApplyReport } from '../apply/outcome.ts';
+import type { ApplyReport, Outcome } from '../apply/outcome.ts';
 import type { Problem } from '../model/problem.ts';
 import { type Change, type Exposure, type Plan, type Refusal, requestOf, type Step } from '../plan/plan.ts';
 import type { Effect } from '../policy/traffic.ts';
@@ -35,7 +35,7 @@ export function documentOf(report: RunReport): Readonly<Record<string, unknown>>
     approved: report.approved,
     effect: effectOf(plan),
     exposure: plan?.exposure.map(exposureOf) ?? [],
-    ...(apply === null ? {} : applyOf(apply)),
+    ...(apply === null ? {} : applyOf(apply, plan)),
     ...(report.kernel === undefined ? {} : { enforcement: enforcementOf(report.kernel) }),
   };
 }
@@ -97,10 +97,17 @@ function exposureOf({ direction, traffic, fromStep, toStep, expectedMs }: Exposu
   };
 }
 
-function applyOf(apply: ApplyReport): Readonly<Record<string, unknown>> {
+/** The plan's order, not that of completion; steps of plans made on the way come last, in the order in which they ended. */
+function inListedOrder(outcomes: readonly Outcome[], plan: Plan | null): readonly Outcome[] {
+  const position = new Map((plan?.steps ?? []).map((step, index) => [step, index]));
+  const place = ({ step }: Outcome): number => position.get(step) ?? position.size;
+  return outcomes.toSorted((a, b) => place(a) - place(b));
+}
+
+function applyOf(apply: ApplyReport, plan: Plan | null): Readonly<Record<string, unknown>> {
   return {
     end: apply.end,
-    outcomes: apply.outcomes.map(({ step, outcome, status, message, restored }) => ({
+    outcomes: inListedOrder(apply.outcomes, plan).map(({ step, outcome, status, message, restored }) => ({
       step: step.id,
       outcome,
       status,

@@ -26,6 +26,11 @@ export function placeText(place: Place): string {
   return `${printable(place.file)}:${place.line}:${place.column}`;
 }
 
+/** `rules.yaml:3`: where a change comes from. */
+export function lineText(place: Place): string {
+  return `${printable(place.file)}:${place.line}`;
+}
+
 function sentence(text: string): string {
   return printable(text.trim());
 }

@@ -5,7 +5,7 @@ import type { Effect } from '../policy/traffic.ts';
 import { fieldLines } from './field-lines.ts';
 import { type Paint, painter, type Tone } from './paint.ts';
 import { printable } from './printable.ts';
-import { placeText, problemsText } from './problems.ts';
+import { lineText, placeText, problemsText } from './problems.ts';
 import { ruleText, type TrafficWords, trafficTexts, type UserNames } from './rule-text.ts';
 import type { Display, RunReport } from './run-report.ts';
 import { applySummary, planSummary } from './summary.ts';
@@ -102,7 +102,7 @@ function changeText(change: Change, width: number, { paint, names }: Context): s
   const [symbol, tone] = symbolOf(change);
   const label = labelOf(change);
   const what = describe(change, names);
-  const place = change.source === null ? '' : `  ${paint('faint', placeText(change.source))}`;
+  const place = change.source === null ? '' : `  ${paint('faint', lineText(change.source))}`;
   const why = whyText(change);
   const line = `  ${paint(tone, symbol)} ${label.padEnd(what === '' ? 0 : width)}${what === '' ? '' : `  ${paint(tone, what)}`}${why === '' ? '' : `  ${paint('note', why)}`}${place}`;
   if (change.action !== 'update' && !(change.action === 'skip' && change.kind === 'Configuration')) return line;

@@ -20,9 +20,6 @@ interface Recording {
 const file = new URL('recordings/nft_table.json', import.meta.url);
 const recordings = JSON.parse(readFileSync(file, 'utf8')) as readonly Recording[];
 
-/** The recorded steps' names. */
-export const steps = recordings.map(({ step }) => step);
-
 /** The recorded dump of that step. */
 export function recorded(step: string): Recorded {
   const found = recordings.find((recording) => recording.step === step);

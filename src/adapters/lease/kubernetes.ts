@@ -22,14 +22,6 @@ export interface KubernetesLeaseSettings {
   readonly onChange: () => void;
 }
 
-/** A lease lasts 60 s, is asked for every 5 s, and nothing new is started in its last 30 s. */
-export const kubernetesTimes = {
-  durationMs: 60_000,
-  marginMs: 30_000,
-  renewMs: 5_000,
-  requestTimeoutMs: 5_000,
-} as const;
-
 const leaseShape = z.object({
   metadata: z.object({ resourceVersion: z.string() }).loose(),
   spec: z

@@ -14,9 +14,6 @@ export interface LockFileSettings {
   readonly onChange: () => void;
 }
 
-/** A lock counts as stale after 60 s without an update, and nothing new is started in its last 30 s. */
-export const lockTimes = { durationMs: 60_000, marginMs: 30_000, updateMs: 5_000 } as const;
-
 /**
  * A lock on one host. The lock is a directory whose time is renewed; a second file names the holder. Once the time has run
  * out (the process was paused), this process never writes on it again before it has taken the lock anew.

@@ -1,0 +1,59 @@
+import { type CommandSpec, commands, rootCommand } from '../src/cli/commands.ts';
+import { flagOf, type OptionName, type OptionSpec, options, variableOf } from '../src/cli/options.ts';
+
+/** The tables of docs/reference.md, made from the tables that the command line itself is made from. */
+export function referenceTables(): ReadonlyMap<string, string> {
+  return new Map([
+    ['commands', commandTable()],
+    ['options', optionTable()],
+  ]);
+}
+
+/** Replaces what stands between `<!-- NAME -->` and `<!-- /NAME -->`. */
+export function withReferenceTables(text: string): string {
+  let result = text;
+  for (const [name, table] of referenceTables()) {
+    const pattern = new RegExp(`(<!-- ${name} -->\\n)[\\s\\S]*?(<!-- /${name} -->)`);
+    result = result.replace(pattern, (_, open: string, close: string) => `${open}\n${table}\n${close}`);
+  }
+  return result;
+}
+
+function commandTable(): string {
+  const rows = [rootCommand, ...commands].map((spec) => {
+    const flags = spec.options.map((name) => `\`${flagOf(name)}\``).join(' ');
+    return `| \`${usage(spec)}\` | ${spec.summary} | ${flags === '' ? '' : flags} |`;
+  });
+  return ['| command | what it does | its options |', '|---|---|---|', ...rows, ''].join('\n');
+}
+
+function usage({ name, operands }: CommandSpec): string {
+  return ['reconcile', name, operands].filter((part) => part !== '').join(' ');
+}
+
+function optionTable(): string {
+  const names = Object.keys(options) as OptionName[];
+  const rows = names.map((name) => {
+    const spec: OptionSpec = options[name];
+    const setting = spec.only === 'flag' ? '' : `\`${variableOf(name)}\`<br>\`${name}\``;
+    return `| \`${flagOf(name)}${placeholderOf(spec)}\` | ${spec.help.replaceAll('|', '\\|')} | ${defaultOf(spec)} | ${setting} |`;
+  });
+  return ['| flag | what it does | default | variable, setting |', '|---|---|---|---|', ...rows, ''].join('\n');
+}
+
+function placeholderOf(spec: OptionSpec): string {
+  if (spec.kind === 'switch') return '';
+  const value = spec.kind === 'choice' ? spec.choices.join('\\|') : spec.value.replaceAll('|', '\\|');
+  return ` ${value}${spec.kind === 'list' || spec.kind === 'paths' ? ' …' : ''}`;
+}
+
+function defaultOf(spec: OptionSpec): string {
+  if (!('default' in spec) || spec.default === undefined) return '';
+  if (spec.kind === 'switch') return 'on';
+  return spec.kind === 'duration' ? `\`${durationText(spec.default)}\`` : `\`${spec.default}\``;
+}
+
+function durationText(ms: number | undefined): string {
+  if (ms === undefined) return '';
+  return ms % 60_000 === 0 ? `${ms / 60_000}m` : ms % 1000 === 0 ? `${ms / 1000}s` : `${ms}ms`;
+}

@@ -1,0 +1,124 @@
+import { formatVersion } from './json.ts';
+
+const text = { type: 'string' };
+const textOrNull = { type: ['string', 'null'] };
+const number = { type: 'integer', minimum: 0 };
+const list = (items: unknown): unknown => ({ type: 'array', items });
+const enumeration = (...values: readonly string[]): unknown => ({ enum: values });
+
+/** An object with exactly these members, all of them required but the optional ones. */
+function object(
+  required: Readonly<Record<string, unknown>>,
+  optional: Readonly<Record<string, unknown>> = {},
+): unknown {
+  return {
+    type: 'object',
+    properties: { ...required, ...optional },
+    required: Object.keys(required),
+    additionalProperties: false,
+  };
+}
+
+const related = list(object({ file: text, line: number, column: number, note: text }));
+
+const traffic = object({
+  user: { description: "A user's UUID; null: devices of users without rules of their own.", ...textOrNull },
+  destinations: list(text),
+  protocol: enumeration('tcp', 'udp', 'other'),
+  ports: {
+    description: 'Texts like "443" or "8000-8010"; null for other protocols.',
+    type: ['array', 'null'],
+    items: text,
+  },
+});
+
+const fieldValue = {
+  description:
+    'A value in the API\'s form. A secret is {"secret": "changed" | "same" | "unknown", "fingerprint": text or null}.',
+};
+
+const change = object(
+  {
+    kind: enumeration('Rule', 'Configuration'),
+    name: textOrNull,
+    id: textOrNull,
+    action: enumeration('create', 'update', 'delete', 'keep', 'skip'),
+    via: { enum: ['replace', 'patch', null] },
+    reason: text,
+    fields: { type: 'object', additionalProperties: object({ before: fieldValue, after: fieldValue }) },
+    source: { anyOf: [{ type: 'null' }, object({ file: text, line: number })] },
+  },
+  { origin: enumeration('this-revision', 'drift', 'earlier-not-applied') },
+);
+
+const step = object({
+  id: text,
+  method: enumeration('POST', 'PATCH', 'DELETE'),
+  path: text,
+  change: { description: 'Index into changes.', ...number },
+  after: { description: 'Ids of steps that must be done first; earlier in the list.', ...(list(text) as object) },
+});
+
+const problem = object({
+  code: text,
+  severity: enumeration('error', 'warning', 'note'),
+  summary: text,
+  hint: textOrNull,
+  file: textOrNull,
+  line: { type: ['integer', 'null'] },
+  column: { type: ['integer', 'null'] },
+  related,
+});
+
+const outcome = object(
+  {
+    step: text,
+    outcome: enumeration('done', 'failed', 'skipped', 'dropped', 'unknown'),
+    status: { type: ['integer', 'null'] },
+  },
+  { message: text, restored: { type: 'boolean' } },
+);
+
+const summary = object({ create: number, update: number, delete: number, keep: number, skip: number, steps: number });
+
+/** JSON Schema of the document that `--output json` prints for a plan or an apply. */
+export const planSchema = {
+  $schema: 'https://json-schema.org/draft/2020-12/schema',
+  title: `reconcile plan, format ${formatVersion}`,
+  ...(object(
+    {
+      format_version: { const: formatVersion },
+      revision: textOrNull,
+      digest: textOrNull,
+      profile: textOrNull,
+      rule_updates: { enum: ['replace', 'patch', null] },
+      summary: { anyOf: [{ type: 'null' }, summary] },
+      changes: list(change),
+      steps: list(step),
+      problems: list(problem),
+      refusals: list(object({ code: text, summary: text, hint: text, related })),
+      approved: { type: 'boolean' },
+      effect: object({ opens: list(traffic), closes: list(traffic) }),
+      exposure: list(
+        object({
+          direction: enumeration('opened', 'cut_off'),
+          traffic: list(traffic),
+          from_step: text,
+          to_step: text,
+          expected_ms: { type: 'number', minimum: 0 },
+        }),
+      ),
+    },
+    {
+      base: text,
+      snapshot: object({ taken_at: text, age_ms: { type: 'number' } }),
+      enforcement: { type: ['object', 'null'] },
+      end: enumeration('converged', 'not-converged', 'stopped', 'failed'),
+      outcomes: list(outcome),
+      left_open: list(traffic),
+      not_converged: list(text),
+      duration_ms: number,
+      enforced_in_ms: { type: ['number', 'null'] },
+    },
+  ) as object),
+};

@@ -1,0 +1,70 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { withReferenceTables } from '../../scripts/command-reference.ts';
+import { parseArguments } from '../../src/cli/arguments.ts';
+import { commands, rootCommand } from '../../src/cli/commands.ts';
+import { exitCodes } from '../../src/cli/exit-code.ts';
+import { commonOptions, flagOf, type OptionName, type OptionSpec, options } from '../../src/cli/options.ts';
+import { settle } from '../../src/cli/settings.ts';
+
+const reference = readFileSync(new URL('../../docs/reference.md', import.meta.url), 'utf8');
+const names = Object.keys(options) as OptionName[];
+
+/** A value that the option takes. */
+function example(spec: OptionSpec): readonly string[] {
+  switch (spec.kind) {
+    case 'switch':
+      return [];
+    case 'choice':
+      return [spec.choices[0] ?? ''];
+    case 'count':
+      return [String(spec.min)];
+    case 'duration':
+      return ['15s'];
+    default:
+      return ['some-value'];
+  }
+}
+
+describe('docs/reference.md', () => {
+  it('has current tables (else: npm run schemas)', () => {
+    expect(withReferenceTables(reference)).toBe(reference);
+  });
+
+  it('explains every exit code, and no other', () => {
+    const codes = [...reference.matchAll(/^\| ([0-9]) \|/gm)].map(([, code]) => Number(code)).sort();
+    expect(codes).toEqual(Object.values(exitCodes).sort());
+  });
+
+  it('names every option that a command takes', () => {
+    for (const name of names) expect(reference).toContain(flagOf(name));
+  });
+});
+
+describe('every flag of every command', () => {
+  for (const command of [rootCommand, ...commands]) {
+    it(`reconcile ${command.name}: is taken and settles`, () => {
+      for (const name of [...command.options, ...commonOptions]) {
+        const spec: OptionSpec = options[name];
+        const argv = [...(command.name === '' ? [] : [command.name]), flagOf(name), ...example(spec)];
+        const parsed = parseArguments(argv);
+        expect(parsed.kind).toBe('run');
+        if (parsed.kind !== 'run') continue;
+        const settings = settle({ flags: parsed.flags, env: {}, cwd: '/', file: null });
+        expect([...settings.given]).toEqual([name]);
+        const off = spec.kind === 'switch' && spec.default === true;
+        if (spec.kind === 'switch') expect(settings[name]).toBe(!off);
+      }
+    });
+
+    it(`reconcile ${command.name} --help: tells what it does`, () => {
+      const parsed = parseArguments([...(command.name === '' ? [] : [command.name]), '--help']);
+      expect(parsed).toMatchObject({ kind: 'text', text: expect.stringContaining('Usage: reconcile') });
+    });
+  }
+
+  it('every option belongs to a command', () => {
+    const used = new Set([rootCommand, ...commands].flatMap((command) => [...command.options, ...commonOptions]));
+    expect(names.filter((name) => !used.has(name))).toEqual([]);
+  });
+});
