@@ -80,8 +80,32 @@ function readDocument(root: Node, decoding: Decoding): Manifest | null {
   const kind = kindOf(root, decoding.reporter);
   if (kind === null) return null;
   const before = decoding.reporter.problems.length;
-  for (const { problem, offset } of checkShape(kind, root, toPlain(root))) decoding.reporter.add(problem, offset);
-  return decoding.reporter.problems.length > before ? null : decode(kind, root, decoding);
+  const misshapen = checkShape(kind, root, toPlain(root));
+  for (const { problem, offset } of misshapen) decoding.reporter.add(problem, offset);
+  if (decoding.reporter.problems.length === before) return decode(kind, root, decoding);
+  if (kind === 'Rule' || kind === 'RuleSet' || kind === 'Configuration') reportValues(kind, root, decoding);
+  return null;
+}
+
+/** What is wrong with a value by itself, whatever else is wrong with the document. */
+const valueFault = /^(address-|port-(?!type-missing|range-missing)|invalid-|out-of-bounds|reserved-id|duplicate-)/;
+
+/**
+ * Reports the faulty values of a document whose shape is wrong too, so that one run shows both. Decoding it may also report
+ * what only follows from its shape: a field that is misspelt is not missing.
+ */
+function reportValues(kind: Kind, root: Node, decoding: Decoding): void {
+  const { reporter, profile } = decoding;
+  const reported = reporter.problems.length;
+  decode(kind, root, { reporter: { ...reporter, add: addValueFault }, profile });
+
+  function addValueFault(...[problem, offset]: Parameters<Reporter['add']>): void {
+    const place = reporter.locator.place(offset);
+    const known = reporter.problems
+      .slice(0, reported)
+      .some((other) => other.place?.line === place.line && other.place.column === place.column);
+    if (valueFault.test(problem.code) && !known) reporter.add(problem, offset);
+  }
 }
 
 /** The document's kind, when it is a manifest of a known version and kind. */

@@ -57,6 +57,44 @@ describe('row 9: YAML has one meaning', () => {
       '9:37 address-octal',
     ]);
   });
+
+  it('shows a faulty value beside a faulty shape of the same document', () => {
+    const both = document('Rule', 'web', '{action: acept, destination: 10.1, port_tpye: tcp, port_range: 65535}');
+    expect(found(both)).toEqual(['4:16 invalid-value', '4:42 unknown-field', '4:36 address-short', '4:70 port-bounds']);
+  });
+
+  it('survives any shape of any document', () => {
+    const kind = fc.constantFrom('Rule', 'RuleSet', 'Configuration');
+    const key = fc.constantFrom(
+      ...[
+        'rules',
+        'defaults',
+        'name',
+        'action',
+        'destination',
+        'destinations',
+        'port_range',
+        'port_type',
+        'user',
+        'users',
+      ],
+      ...['openid_connect_providers', 'saml_identity_providers', 'default_client_dns', 'logo', 'client_secret', 'id'],
+    );
+    const { tree } = fc.letrec((tie) => ({
+      tree: fc.oneof(
+        { maxDepth: 4 },
+        fc.constantFrom(null, true, 1, 'x', '10.1', 'saml'),
+        fc.array(tie('tree'), { maxLength: 3 }),
+        fc.dictionary(key, tie('tree'), { maxKeys: 4 }),
+      ),
+    }));
+    fc.assert(
+      fc.property(kind, tree, (name, spec) => {
+        const text = `apiVersion: firezone/v0\nkind: ${name}\nmetadata: {name: a}\nspec: ${JSON.stringify(spec)}\n`;
+        expect(read(text)).toHaveProperty('problems');
+      }),
+    );
+  });
 });
 
 describe('row 8: YAML has a bounded cost', () => {
