@@ -32,7 +32,7 @@ export const defaultApplyLimits: ApplyLimits = {
 };
 
 /** How to plan again. */
-export interface ReplanRequest {
+interface ReplanRequest {
   readonly signal: AbortSignal;
   /** The server turned out to refuse collisions, whatever the profile says. */
   readonly refusesCollisions: boolean;

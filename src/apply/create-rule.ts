@@ -50,7 +50,10 @@ export async function createRule(creation: Creation, session: Session, lane: Lan
     if (kind === 'success' || kind === 'uncertain' || (limited && answer.status !== 429)) {
       lostBefore = true;
       const landed = await findLanded(creation, session, sentAt);
-      if (landed.kind === 'landed') return { outcome: 'done', status: statusAfter(answer), liveId: landed.live.id };
+      if (landed.kind === 'landed') {
+        session.gate.stored();
+        return { outcome: 'done', status: answer.status, liveId: landed.live.id };
+      }
       if (landed.kind === 'unreadable') return unknown(answer, request, landed.why);
     }
     if (!(await session.retry(attempt, lane))) return refused(answer, request);
@@ -97,11 +100,11 @@ async function afterOverlap(
 ): Promise<Settled> {
   const listed = await session.freshRules();
   const live = listed.ok ? session.known.claim(ruleKey(creation.rule), listed.value) : null;
-  if (live !== null && lostBefore) return { outcome: 'done', status: statusAfter(answer), liveId: live.id };
+  if (live !== null && lostBefore) return { outcome: 'done', status: answer.status, liveId: live.id };
   if (live !== null) {
     return {
       outcome: 'skipped',
-      status: statusAfter(answer),
+      status: answer.status,
       liveId: live.id,
       message: 'another writer made the same rule',
     };
@@ -133,8 +136,4 @@ async function checkCreated(creation: Creation, answer: ApiAnswer, session: Sess
       return { outcome: 'failed', status: answer.status, message, problem };
     }
   }
-}
-
-function statusAfter(answer: ApiResult): number | null {
-  return answer.status;
 }

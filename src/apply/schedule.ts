@@ -1,8 +1,9 @@
 import { ruleKey } from '../model/rule.ts';
 import type { Step } from '../plan/plan.ts';
+import { addAncestors, buildGraph, firstReady, type Gap, isUntaken, mayRebuild, type Node } from './step-graph.ts';
 
 /** What the caller allows at this moment. */
-export interface TakeOptions {
+interface TakeOptions {
   /** Nothing is in flight: the only time at which a gap is opened, or a step that may rebuild the packet filter started. */
   readonly idle: boolean;
   /** A new gap may be opened now. */
@@ -39,28 +40,6 @@ export interface Schedule {
   dropRest(): readonly Step[];
 }
 
-interface Node {
-  readonly step: Step;
-  readonly index: number;
-  readonly before: Node[];
-  readonly after: Node[];
-  missing: number;
-  state: 'waiting' | 'ready' | 'running' | 'done' | 'failed' | 'dropped';
-  gap: Gap | null;
-  /** Only counted while no gap of its own holds it back: see `Gap.missing`. */
-  holds: Gap[];
-  /** An open gap cannot be closed without it. */
-  needed: boolean;
-}
-
-interface Gap {
-  readonly members: Node[];
-  /** Steps outside the gap that must be done before its first delete, so that it can run to its end. */
-  missing: number;
-  state: 'new' | 'open' | 'ended';
-  readonly mayRebuild: boolean;
-}
-
 /** A queue that keeps the order of arrival; settled entries are skipped. */
 class Queue {
   readonly #nodes: Node[] = [];
@@ -85,99 +64,12 @@ class Queue {
  * updates, gaps, deletes, and last whatever may rebuild the packet filter; each in listed order.
  */
 export function createSchedule(steps: readonly Step[], closeFirst: ReadonlySet<string>): Schedule {
-  const nodes = new Map<string, Node>();
-  for (const step of steps) {
-    nodes.set(step.id, {
-      step,
-      index: nodes.size,
-      before: [],
-      after: [],
-      missing: 0,
-      state: 'waiting',
-      gap: null,
-      holds: [],
-      needed: false,
-    });
-  }
-  link(nodes);
-  const gaps = linkGaps(nodes);
+  const { nodes, gaps } = buildGraph(steps);
   const urgent = new Set<Node>();
-  for (const node of nodes.values()) {
+  for (const node of nodes) {
     if (node.step.type === 'create' && closeFirst.has(ruleKey(node.step.rule))) addAncestors(node, urgent);
   }
-  return new RunningSchedule([...nodes.values()], gaps, urgent);
-}
-
-function link(nodes: ReadonlyMap<string, Node>): void {
-  for (const node of nodes.values()) {
-    for (const id of node.step.after) {
-      const earlier = nodes.get(id);
-      if (earlier === undefined) continue;
-      node.before.push(earlier);
-      earlier.after.push(node);
-      node.missing++;
-    }
-  }
-}
-
-function linkGaps(nodes: ReadonlyMap<string, Node>): readonly Gap[] {
-  const members = new Map<string, Node[]>();
-  for (const node of nodes.values()) {
-    if (node.step.gap === null) continue;
-    const list = members.get(node.step.gap);
-    if (list === undefined) members.set(node.step.gap, [node]);
-    else list.push(node);
-  }
-  const gaps: Gap[] = [];
-  for (const list of members.values()) {
-    const gap: Gap = {
-      members: list,
-      missing: 0,
-      state: 'new',
-      mayRebuild: list.some((node) => mayRebuild(node.step)),
-    };
-    for (const node of list) node.gap = gap;
-    gaps.push(gap);
-  }
-  for (const gap of gaps) {
-    const outside = new Set<Node>();
-    for (const node of gap.members) for (const earlier of node.before) if (earlier.gap !== gap) outside.add(earlier);
-    for (const node of outside) {
-      if (waitsForGap(node, gap)) continue;
-      node.holds.push(gap);
-      gap.missing++;
-    }
-  }
-  return gaps;
-}
-
-/** Whether the node itself has to wait for a member of the gap: then it runs inside the gap, not before it. */
-function waitsForGap(node: Node, gap: Gap): boolean {
-  const seen = new Set<Node>([node]);
-  const open = [node];
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    for (const earlier of next.before) {
-      if (earlier.gap === gap) return true;
-      if (seen.has(earlier)) continue;
-      seen.add(earlier);
-      open.push(earlier);
-    }
-  }
-  return false;
-}
-
-function addAncestors(node: Node, into: Set<Node>): void {
-  const open = [node];
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    if (into.has(next)) continue;
-    into.add(next);
-    open.push(...next.before);
-    if (next.gap !== null) open.push(...next.gap.members);
-  }
-}
-
-function mayRebuild(step: Step): boolean {
-  return step.type === 'delete' && step.mayRebuild;
+  return new RunningSchedule(nodes, gaps, urgent);
 }
 
 class RunningSchedule implements Schedule {
@@ -375,12 +267,4 @@ class RunningSchedule implements Schedule {
     if (node === undefined) throw new Error(`step ${step.id} is not in this plan`);
     return node;
   }
-}
-
-function isUntaken(node: Node): boolean {
-  return node.state === 'waiting' || node.state === 'ready';
-}
-
-function firstReady(gap: Gap): Node | null {
-  return gap.members.find((node) => node.state === 'ready') ?? null;
 }

@@ -10,7 +10,7 @@ import { createKnownRules, type KnownRules } from './known-rules.ts';
 import { backoffMs, kindOf } from './retry.ts';
 
 /** How long a stop may be put off by closing a gap; after that requests in flight are ended too. */
-export const stopBoundMs = 10_000;
+const stopBoundMs = 10_000;
 /** The part of that bound which is kept for the requests themselves. */
 const closingReserveMs = 2000;
 /** How long a server that refuses connections is waited for. */
@@ -53,7 +53,7 @@ export interface Session {
 }
 
 /** Why no new step starts. */
-export type StopReason = 'asked' | 'deadline' | 'unauthorized';
+type StopReason = 'asked' | 'deadline' | 'unauthorized';
 
 /** Starts the deadlines of one apply. */
 export function startSession(context: ApplyContext): Session {
@@ -123,7 +123,7 @@ export function startSession(context: ApplyContext): Session {
 }
 
 /** Waits until a write in that lane may be sent; after a stop only as long as the bound allows. */
-export async function waitForGate(session: Session, lane: Lane): Promise<void> {
+async function waitForGate(session: Session, lane: Lane): Promise<void> {
   const { clock } = session.context;
   for (let ms = session.gate.waitMs(lane); ms > 0; ms = session.gate.waitMs(lane)) {
     if (lane === 'normal' && session.stopped() !== null) return;

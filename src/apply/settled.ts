@@ -36,6 +36,6 @@ export function unknown(answer: ApiResult, request: string, why?: string): Settl
 }
 
 /** Status of the last answer; null when there was none. */
-export function statusOf(answer: ApiResult): number | null {
+function statusOf(answer: ApiResult): number | null {
   return answer.status;
 }

@@ -39,7 +39,7 @@ export const anyRule: fc.Arbitrary<Rule> = fc.record({
 });
 
 /** Rules that the server can hold together: the first of each two that collide. */
-export function ruleSet(maxLength: number): fc.Arbitrary<readonly Rule[]> {
+function ruleSet(maxLength: number): fc.Arbitrary<readonly Rule[]> {
   return fc.array(anyRule, { maxLength }).map((rules) => {
     const kept: Rule[] = [];
     for (const rule of rules) if (!kept.some((other) => collides(other, rule))) kept.push(rule);

@@ -1,0 +1,129 @@
+import type { Step } from '../plan/plan.ts';
+
+/** A step among those that it waits for and those that wait for it. */
+export interface Node {
+  readonly step: Step;
+  readonly index: number;
+  readonly before: Node[];
+  readonly after: Node[];
+  missing: number;
+  state: 'waiting' | 'ready' | 'running' | 'done' | 'failed' | 'dropped';
+  gap: Gap | null;
+  /** Only counted while no gap of its own holds it back: see `Gap.missing`. */
+  holds: Gap[];
+  /** An open gap cannot be closed without it. */
+  needed: boolean;
+}
+
+/** Steps that run from the first delete to the last create without a break. */
+export interface Gap {
+  readonly members: Node[];
+  /** Steps outside the gap that must be done before its first delete, so that it can run to its end. */
+  missing: number;
+  state: 'new' | 'open' | 'ended';
+  readonly mayRebuild: boolean;
+}
+
+/** The steps of a plan as linked nodes, in listed order, and their gaps. */
+export function buildGraph(steps: readonly Step[]): { readonly nodes: readonly Node[]; readonly gaps: readonly Gap[] } {
+  const nodes = new Map<string, Node>();
+  for (const step of steps) {
+    nodes.set(step.id, {
+      step,
+      index: nodes.size,
+      before: [],
+      after: [],
+      missing: 0,
+      state: 'waiting',
+      gap: null,
+      holds: [],
+      needed: false,
+    });
+  }
+  link(nodes);
+  return { nodes: [...nodes.values()], gaps: linkGaps(nodes) };
+}
+
+function link(nodes: ReadonlyMap<string, Node>): void {
+  for (const node of nodes.values()) {
+    for (const id of node.step.after) {
+      const earlier = nodes.get(id);
+      if (earlier === undefined) continue;
+      node.before.push(earlier);
+      earlier.after.push(node);
+      node.missing++;
+    }
+  }
+}
+
+function linkGaps(nodes: ReadonlyMap<string, Node>): readonly Gap[] {
+  const members = new Map<string, Node[]>();
+  for (const node of nodes.values()) {
+    if (node.step.gap === null) continue;
+    const list = members.get(node.step.gap);
+    if (list === undefined) members.set(node.step.gap, [node]);
+    else list.push(node);
+  }
+  const gaps: Gap[] = [];
+  for (const list of members.values()) {
+    const gap: Gap = {
+      members: list,
+      missing: 0,
+      state: 'new',
+      mayRebuild: list.some((node) => mayRebuild(node.step)),
+    };
+    for (const node of list) node.gap = gap;
+    gaps.push(gap);
+  }
+  for (const gap of gaps) {
+    const outside = new Set<Node>();
+    for (const node of gap.members) for (const earlier of node.before) if (earlier.gap !== gap) outside.add(earlier);
+    for (const node of outside) {
+      if (waitsForGap(node, gap)) continue;
+      node.holds.push(gap);
+      gap.missing++;
+    }
+  }
+  return gaps;
+}
+
+/** Whether the node itself has to wait for a member of the gap: then it runs inside the gap, not before it. */
+function waitsForGap(node: Node, gap: Gap): boolean {
+  const seen = new Set<Node>([node]);
+  const open = [node];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    for (const earlier of next.before) {
+      if (earlier.gap === gap) return true;
+      if (seen.has(earlier)) continue;
+      seen.add(earlier);
+      open.push(earlier);
+    }
+  }
+  return false;
+}
+
+/** Adds the node and all that must be done before it, gaps as a whole. */
+export function addAncestors(node: Node, into: Set<Node>): void {
+  const open = [node];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    if (into.has(next)) continue;
+    into.add(next);
+    open.push(...next.before);
+    if (next.gap !== null) open.push(...next.gap.members);
+  }
+}
+
+/** Whether the step may make the server rebuild its packet filter. */
+export function mayRebuild(step: Step): boolean {
+  return step.type === 'delete' && step.mayRebuild;
+}
+
+/** Whether the step has neither been given out nor dropped. */
+export function isUntaken(node: Node): boolean {
+  return node.state === 'waiting' || node.state === 'ready';
+}
+
+/** The first step of the gap that may run. */
+export function firstReady(gap: Gap): Node | null {
+  return gap.members.find((node) => node.state === 'ready') ?? null;
+}
