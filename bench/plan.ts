@@ -12,7 +12,7 @@ import { allChanged, desiredOf, fivePercent, liveOf } from './plan-world.ts';
 /** One figure with its limit; `measure` returns it after as many runs as it takes. */
 export interface Bench {
   readonly name: string;
-  readonly unit: 'ms' | 'MB';
+  readonly unit: 'ms' | 'MB' | '×';
   readonly limit: number;
   readonly measure: () => number;
 }

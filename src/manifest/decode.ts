@@ -43,7 +43,9 @@ export function networkOf(decoding: Decoding, node: Node): Network | null {
     return null;
   }
   if (parsed.value.hostBits) report(decoding, hostBitsFinding(parsed.value, node.start));
-  return parsed.value.network;
+  const { network } = parsed.value;
+  // Most people write the canonical text; then the file's own text is kept instead of a second one put together.
+  return network.text === node.text ? { ...network, text: node.text } : network;
 }
 
 /** The ports that a scalar names, within the server's bounds; null (and a problem) when it names none. */
