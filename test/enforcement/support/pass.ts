@@ -15,15 +15,16 @@ import { type KernelServer, token } from './server.ts';
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
-/** Manifests that drop these destinations for everyone. */
-export function dropsOf(destinations: readonly string[]): Source {
-  const text = destinations
-    .map((destination, index) =>
+/** Manifests that drop these for everyone: `10.0.0.0/8`, or `10.0.0.0/8 udp 53`. */
+export function dropsOf(lines: readonly string[]): Source {
+  const text = lines
+    .map((line) => line.split(' '))
+    .map(([destination, type, range], index) =>
       JSON.stringify({
         apiVersion: 'firezone/v0',
         kind: 'Rule',
         metadata: { name: `drop-${index}` },
-        spec: { action: 'drop', destination },
+        spec: { action: 'drop', destination, ...(type === undefined ? {} : { port_type: type, port_range: range }) },
       }),
     )
     .join('\n---\n');

@@ -1,0 +1,107 @@
+import { execFileSync } from 'node:child_process';
+import { nftEnforcement } from '../src/adapters/enforcement/nft.ts';
+import type { EnforcementReport } from '../src/enforcement/report.ts';
+import { makeNetwork } from '../src/model/address.ts';
+import type { LiveRule, Rule } from '../src/model/rule.ts';
+import { elementOf } from '../src/simulator/filter/element.ts';
+import { NftTable } from '../src/simulator/nft.ts';
+import { rowOfSeed } from '../src/simulator/rules/seed.ts';
+import { addNamespace, deleteNamespaces, kernelUnavailable, pathOf } from '../test/enforcement/support/namespace.ts';
+
+/** One figure of the check, against a real table in a namespace of its own. */
+export interface EnforcementBench {
+  readonly name: string;
+  readonly unit: 'ms';
+  readonly limit: number;
+  readonly measure: () => Promise<number>;
+}
+
+const users = ['a1520c4b-adc3-4574-932a-94461cf85c07', 'b9692cfa-f429-4ea6-947f-ad22d40fd18b', null, null];
+const time = '2026-01-01T00:00:00.000000Z';
+
+/** Rules of every kind: two families, both actions, with and without ports, global and of two users. */
+function ruleAt(index: number): Rule {
+  const six = index % 5 === 0;
+  const address = six ? (0x20010db8n << 96n) + BigInt(index) * 256n : BigInt(0x0a000000 + index * 256);
+  return {
+    action: index % 3 === 0 ? 'accept' : 'drop',
+    destination: makeNetwork(six ? 6 : 4, address, six ? 120 : 24),
+    ports: index % 4 === 1 ? { type: 'tcp', low: 80, high: 443 } : null,
+    userId: users[index % users.length] ?? null,
+  };
+}
+
+function liveOf(count: number): readonly LiveRule[] {
+  return Array.from({ length: count }, (_, index) => {
+    const rule = ruleAt(index);
+    return { id: `r${index}`, rule, destinationText: rule.destination.text, insertedAt: time, updatedAt: time };
+  });
+}
+
+/** Fills a table with these rules, runs the work, and removes the namespace. */
+async function withTable<T>(rules: readonly LiveRule[], work: (netns: string) => Promise<T>): Promise<T> {
+  const netns = addNamespace();
+  try {
+    const table = new NftTable({ netns: pathOf(netns) });
+    await table.reset(users.filter((user) => user !== null));
+    for (const { id, rule } of rules) {
+      const { ports, userId, action, destination } = rule;
+      const portRange = ports === null ? null : `${ports.low} - ${ports.high}`;
+      const seed = { action, destination: destination.text, user_id: userId, port_range: portRange };
+      await table.add(elementOf(rowOfSeed({ ...seed, port_type: ports?.type ?? null }, id, time)));
+    }
+    return await work(pathOf(netns));
+  } finally {
+    deleteNamespaces(netns);
+  }
+}
+
+async function median(work: () => Promise<EnforcementReport>, expected: EnforcementReport['state']): Promise<number> {
+  const taken: number[] = [];
+  for (let run = 0; run < 9; run++) {
+    const start = performance.now();
+    const report = await work();
+    taken.push(performance.now() - start);
+    if (report.state !== expected) throw new Error(`the check found ${report.state}: ${report.message ?? ''}`);
+  }
+  return taken.sort((a, b) => a - b)[4] ?? 0;
+}
+
+/** nft and the check, from the call to the report; `missing` of the rules are not in the kernel. */
+function checkTime(count: number, missing: number): Promise<number> {
+  const live = liveOf(count);
+  return withTable(live.slice(missing), (netns) => {
+    const enforcement = nftEnforcement({ netns, timeoutMs: 30_000 });
+    const check = (): Promise<EnforcementReport> => enforcement.check(live, new Map(), new AbortController().signal);
+    return median(check, missing === 0 ? 'enforced' : 'differs');
+  });
+}
+
+/** The floor: nft alone, its output thrown away. */
+function listTime(count: number): Promise<number> {
+  return withTable(liveOf(count), async (netns) => {
+    const list = ['--', 'nft', '-j', 'list', 'table', 'inet', 'firezone'];
+    const taken = Array.from({ length: 9 }, () => {
+      const start = performance.now();
+      execFileSync('nsenter', [`--net=${netns}`, ...list], { maxBuffer: 1 << 29 });
+      return performance.now() - start;
+    });
+    return taken.sort((a, b) => a - b)[4] ?? 0;
+  });
+}
+
+/** The figures; none where namespaces are not permitted. */
+export const enforcementBenches: readonly EnforcementBench[] =
+  kernelUnavailable === null
+    ? [
+        { name: 'floor: nft lists 1,000 rules', unit: 'ms', limit: 300, measure: () => listTime(1000) },
+        { name: 'check 1,000 rules against the kernel', unit: 'ms', limit: 300, measure: () => checkTime(1000, 0) },
+        { name: 'the same, 50 of them missing', unit: 'ms', limit: 300, measure: () => checkTime(1000, 50) },
+      ]
+    : [];
+
+if (process.argv.includes('--print')) {
+  for (const { name, unit, limit, measure } of enforcementBenches) {
+    console.log(`${name}: ${(await measure()).toFixed(1)} ${unit} (limit ${limit})`);
+  }
+}
