@@ -50,19 +50,13 @@ export async function makeWorld(options: Partial<Parameters<typeof startSimulato
     live: () =>
       sim
         .rules()
-        .map((rule) => destinationOf(rule))
+        .map((rule) => rule.destination)
         .sort(),
     async close() {
       await sim.close();
       rmSync(folder, { recursive: true, force: true });
     },
   };
-}
-
-function destinationOf(rule: object): string {
-  const row = rule as { destination?: { text?: string } | string; network?: { text?: string } };
-  if (typeof row.destination === 'string') return row.destination;
-  return row.destination?.text ?? row.network?.text ?? JSON.stringify(rule);
 }
 
 /** A manifest with one accept rule for each destination. */
