@@ -221,16 +221,16 @@ async function run(minutes: number, seed: number): Promise<readonly string[]> {
   if (code !== 0) problems.push(`the last process ended with ${code}`);
   const leaks = chaos.outputs.filter((output) => /canary-(git|api)-token/.test(output)).length;
   if (leaks > 0) problems.push(`${leaks} outputs hold a canary`);
-  console.log(
+  say(
     `seed ${seed}, ${minutes} minutes, ${watched.total} API calls, ${watched.writes} writes, healed in ${Math.round(healedMs)} ms`,
   );
-  console.log(
+  say(
     Object.entries(chaos.counts)
       .sort()
       .map(([name, count]) => `${name} ${count}`)
       .join(', '),
   );
-  console.log(`processes ${chaos.outputs.length}, leaked canaries ${leaks}`);
+  say(`processes ${chaos.outputs.length}, leaked canaries ${leaks}`);
   await host.close();
   upstream.remove();
   await world.close();
@@ -295,8 +295,12 @@ async function verdict(chaos: Chaos, last: Model, idleDeletes: number): Promise<
 
 const { values } = parseArgs({ options: { minutes: { type: 'string', default: '10' }, seed: { type: 'string' } } });
 const seed = Number(values.seed ?? Math.floor(Math.random() * 1e9));
-console.log(`chaos with seed ${seed}`);
+say(`chaos with seed ${seed}`);
 const problems = await run(Number(values.minutes), seed);
-for (const problem of problems) console.log(`WRONG: ${problem}`);
-console.log(problems.length === 0 ? 'in sync, no wrong delete, no gap left open, no canary leaked' : 'FAILED');
+for (const problem of problems) say(`WRONG: ${problem}`);
+say(problems.length === 0 ? 'in sync, no wrong delete, no gap left open, no canary leaked' : 'FAILED');
 process.exitCode = problems.length === 0 ? 0 : 1;
+
+function say(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
