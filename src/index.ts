@@ -3,15 +3,15 @@
  * out. Everything exported here is covered by the version number; nothing else in the package is.
  */
 import { createHash } from 'node:crypto';
-import { defaultLimits } from './desired/context.ts';
+import { type Desired, defaultLimits } from './desired/context.ts';
 import { buildDesired } from './desired/desired.ts';
 import { decodeConfiguration } from './live/configuration.ts';
-import { decodeRules } from './live/decode.ts';
+import { decodeRules, decodeUsers } from './live/decode.ts';
 import { compareProblems, hasErrors, type Problem } from './model/problem.ts';
 import { type Profile, type ProfileName, profileNamed, type RuleUpdates } from './model/profile.ts';
 import { ok, type Result } from './model/result.ts';
 import { Secret } from './model/secret.ts';
-import { type DesiredState, type LiveState, wholeScope } from './model/state.ts';
+import { type LiveState, wholeScope } from './model/state.ts';
 import { defaultPlanOptions, type PlanOptions } from './plan/input.ts';
 import { makePlan } from './plan/make-plan.ts';
 import type { Plan } from './plan/plan.ts';
@@ -34,6 +34,8 @@ export interface ManifestFile {
 export interface LiveBodies {
   readonly rules: unknown;
   readonly configuration?: unknown;
+  /** The body of `GET /v0/users`: needed when manifests name users by e-mail address. */
+  readonly users?: unknown;
 }
 
 /** What a plan depends on beside the states. */
@@ -60,8 +62,11 @@ export interface Planned {
 /** Plans what `reconcile --plan` would. Never throws for what manifests or bodies hold; secrets are taken as unknown. */
 export function plan(request: PlanRequest): Planned {
   const profile = profileNamed(request.profile ?? 'firezone-0.7', request.ruleUpdates);
-  const { state, problems } = desiredOf(request.manifests, profile);
+  const users = usersOf(request.live.users);
+  if (!users.ok) return { plan: null, problems: [unreadable(users.error)] };
+  const { state, problems, emails } = desiredOf(request.manifests, profile, users.value);
   if (state === null) return { plan: null, problems };
+  if (users.value === null && emails.length > 0) return { plan: null, problems: [...problems, usersMissing] };
   const live = liveOf(request.live);
   if (!live.ok) return { plan: null, problems: [...problems, unreadable(live.error)] };
   const made = makePlan({
@@ -77,7 +82,7 @@ export function plan(request: PlanRequest): Planned {
 
 /** Checks manifests as `reconcile validate` does; empty when there is nothing to say. */
 export function validate(manifests: readonly ManifestFile[], settings: PlanSettings = {}): readonly Problem[] {
-  return desiredOf(manifests, profileNamed(settings.profile ?? 'firezone-0.7', settings.ruleUpdates)).problems;
+  return desiredOf(manifests, profileNamed(settings.profile ?? 'firezone-0.7', settings.ruleUpdates), null).problems;
 }
 
 /** The document that `--output json` prints (schemas/plan.schema.json), as a value. */
@@ -97,17 +102,32 @@ function reportOf({ plan: made, problems }: Planned): RunReport {
 function desiredOf(
   manifests: readonly ManifestFile[],
   profile: Profile,
-): { readonly state: DesiredState | null; readonly problems: readonly Problem[] } {
+  usersByEmail: ReadonlyMap<string, string> | null,
+): Pick<Desired, 'state' | 'problems' | 'emails'> {
   const desired = buildDesired(manifests.map(sourceFile), {
     profile,
     scope: wholeScope,
     limits: defaultLimits,
     values: null,
-    usersByEmail: null,
+    usersByEmail,
     resolveSecret: () => ok(Secret.unknown()),
   });
-  return { state: hasErrors(desired.problems) ? null : desired.state, problems: desired.problems };
+  return { ...desired, state: hasErrors(desired.problems) ? null : desired.state };
 }
+
+/** User ids by e-mail address; null when the body was not given. */
+function usersOf(body: unknown): Result<ReadonlyMap<string, string> | null, string> {
+  if (body === undefined) return ok(null);
+  const users = decodeUsers(body);
+  return users.ok ? ok(new Map(users.value.map(({ email, id }) => [email, id]))) : users;
+}
+
+const usersMissing: Problem = {
+  code: 'unresolved-email',
+  severity: 'error',
+  summary: 'The manifests name users by e-mail address, and the list of users was not given.',
+  hint: 'Give the body of GET /v0/users as `live.users`.',
+};
 
 function sourceFile({ path, text }: ManifestFile): SourceFile {
   const bytes = new TextEncoder().encode(text);

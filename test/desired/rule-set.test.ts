@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { applySuppressions } from '../../src/desired/suppress.ts';
+import { plan } from '../../src/index.ts';
 import { profileNamed } from '../../src/model/profile.ts';
 import { collides, ruleKey } from '../../src/model/rule.ts';
 import { wholeScope } from '../../src/model/state.ts';
@@ -262,6 +263,22 @@ describe('users by e-mail', () => {
     expect(codes(build({ 'a.yaml': text }, generic))).toEqual(['4:51 email-not-supported']);
     const users = document('Users', 'u', `{Alice@example.com: ${alice}}`);
     expect(build({ 'a.yaml': text, 'u.yaml': users }, generic).state?.rules[0]?.rule.userId).toBe(alice);
+  });
+});
+
+describe('the library’s plan', () => {
+  const manifests = [
+    { path: 'a.yaml', text: document('Rule', 'r', '{action: drop, destination: 10.0.0.1, user: Alice@Example.com}') },
+  ];
+  const users = { data: [{ id: alice, email: 'alice@example.com', role: 'unprivileged', disabled_at: null }] };
+
+  it('is never made from an address that was not resolved', () => {
+    expect(plan({ manifests, live: { rules: { data: [] } } })).toMatchObject({
+      plan: null,
+      problems: [{ severity: 'note' }, { code: 'unresolved-email', severity: 'error' }],
+    });
+    const planned = plan({ manifests, live: { rules: { data: [] }, users } }).plan;
+    expect(planned?.steps).toMatchObject([{ type: 'create', rule: { userId: alice } }]);
   });
 });
 

@@ -1,4 +1,5 @@
 import { systemClock } from '../../adapters/clock.ts';
+import { readUsers } from '../../apply/read.ts';
 import type { Lease } from '../../controller/lease.ts';
 import type { PassRequest } from '../../controller/loop.ts';
 import { buildDesired } from '../../desired/desired.ts';
@@ -32,7 +33,8 @@ export interface PassWiring {
 /** Runs passes for the loop, all through `reconcile`, as `--plan` and apply do. */
 export interface PassRunner {
   run(request: PassRequest): Promise<PassResult>;
-  build(content: SourceContent): DesiredState | null;
+  /** The state that content asked for; null when it cannot be known. */
+  build(content: SourceContent): Promise<DesiredState | null>;
 }
 
 /** Builds the runner. The parse cache lives in it, so that unchanged files are not parsed again. */
@@ -85,7 +87,15 @@ export function passRunner(wiring: PassWiring): PassRunner {
       if (result.end === 'in-sync' || result.apply?.end === 'converged') openGaps = new Set();
       return result;
     },
-    build: (content) => buildDesired(content.files, { ...desired, usersByEmail: null }).state,
+    async build(content) {
+      const offline = buildDesired(content.files, { ...desired, usersByEmail: null });
+      if (offline.emails.length === 0) return offline.state;
+      // A base whose users stand as addresses would match no live rule.
+      const users = await readUsers({ api, clock: systemClock, logger, attempts: 1, signal: invocation.terminal.stop });
+      if (!users.ok) return null;
+      const usersByEmail = new Map(users.value.map(({ email, id }) => [email, id]));
+      return buildDesired(content.files, { ...desired, usersByEmail }).state;
+    },
   };
 }
 

@@ -110,7 +110,7 @@ export async function startWatching(context: StartContext): Promise<Running> {
     const loop = createLoop({
       source,
       pass: (request) => current.runner.run(request),
-      build: (content) => Promise.resolve(current.runner.build(content)),
+      build: (content) => current.runner.build(content),
       settings: () => loopSettingsOf(current.settings, root === null),
       clock: systemClock,
       logger,
