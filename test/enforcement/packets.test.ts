@@ -41,8 +41,8 @@ type RandomRule = typeof rule extends fc.Arbitrary<infer T> ? T : never;
 type RandomPacket = typeof packet extends fc.Arbitrary<infer T> ? T : never;
 
 const title = `real packets through three namespaces${kernelUnavailable === null ? '' : ` (skipped: ${kernelUnavailable})`}`;
-const policies = 10;
-const packetsEach = 24;
+const policies = 5;
+const packetsEach = 48;
 
 describe.skipIf(kernelUnavailable !== null)(title, () => {
   let network: TestNetwork;
