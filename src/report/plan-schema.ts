@@ -79,6 +79,38 @@ const outcome = object(
   { message: text, restored: { type: 'boolean' } },
 );
 
+const finding = object({
+  kind: enumeration(
+    'missing',
+    'stale',
+    'extra',
+    'user-chain-missing',
+    'jump-missing',
+    'verdict-missing',
+    'order',
+    'table-missing',
+    'unknown',
+  ),
+  summary: text,
+  rules: list(
+    object({ id: text, rule: text, name: textOrNull, file: textOrNull, line: { type: ['integer', 'null'] } }),
+  ),
+  elements: list(text),
+  effect: object({ opens: list(traffic), closes: list(traffic) }),
+});
+
+/** What the kernel's packet filter holds of the live rules (docs/enforcement.md). */
+const enforcement = object({
+  state: enumeration('enforced', 'differs', 'unreadable'),
+  message: textOrNull,
+  missing: number,
+  stale: number,
+  extra: number,
+  structure: number,
+  waited_ms: { type: ['integer', 'null'] },
+  findings: list(finding),
+});
+
 const summary = object({ create: number, update: number, delete: number, keep: number, skip: number, steps: number });
 
 /** JSON Schema of the document that `--output json` prints for a plan or an apply. */
@@ -112,7 +144,7 @@ export const planSchema = {
     {
       base: text,
       snapshot: object({ taken_at: text, age_ms: { type: 'number' } }),
-      enforcement: { type: ['object', 'null'] },
+      enforcement,
       end: enumeration('converged', 'not-converged', 'stopped', 'failed'),
       outcomes: list(outcome),
       left_open: list(traffic),

@@ -1,9 +1,11 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Terminal } from '../../src/cli/command.ts';
 import { runCli } from '../../src/cli/run.ts';
+import { planSchema } from '../../src/report/plan-schema.ts';
 import { addNamespace, deleteNamespaces, kernelUnavailable, pathOf, runIn } from './support/namespace.ts';
 import { type KernelServer, startKernelServer, token } from './support/server.ts';
 
@@ -77,6 +79,8 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
     };
     expect(document.problems).toMatchObject([{ code: 'kernel-missing', file: 'rules.yaml', line: 9 }]);
     expect(document.enforcement).toMatchObject({ state: 'differs', missing: 1 });
+    const valid = new Ajv2020({ strict: false }).compile(planSchema);
+    expect(valid(document), JSON.stringify(valid.errors)).toBe(true);
     expect(document.enforcement.findings[0]?.effect.opens.length).toBeGreaterThan(0);
 
     const refused = await run(folder, ...look, '--repair', '--max-exposure', 'none', '.');
