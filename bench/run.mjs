@@ -1,0 +1,34 @@
+// Every figure of the benchmarks beside its limit: `npm run bench`, or `npm run bench -- WORD` for the names that hold WORD.
+import { readdirSync, rmSync } from 'node:fs';
+import { build } from 'esbuild';
+
+const root = new URL('..', import.meta.url).pathname;
+const wanted = process.argv[2] ?? '';
+const files = readdirSync(`${root}bench`).filter((file) => file.endsWith('.ts') && !file.includes('world'));
+let missed = 0;
+
+for (const file of files) {
+  const bundle = `${root}dist/bench-${file.replace('.ts', '.mjs')}`;
+  await build({
+    absWorkingDir: root,
+    entryPoints: [`bench/${file}`],
+    outfile: bundle,
+    bundle: true,
+    format: 'esm',
+    platform: 'node',
+    packages: 'external',
+    logLevel: 'error',
+  });
+  const module = await import(bundle);
+  for (const bench of Object.values(module).filter(Array.isArray).flat()) {
+    if (!bench.name.includes(wanted)) continue;
+    const figure = await bench.measure();
+    const limit = bench.limit === null ? '' : `  at most ${bench.limit} ${bench.unit}`;
+    const late = bench.limit !== null && figure > bench.limit;
+    if (late) missed++;
+    const shown = bench.unit === 'ratio' || bench.unit === '×' ? figure.toFixed(2) : figure.toFixed(1);
+    console.log(`${late ? 'MISSED' : 'ok    '}  ${bench.name}: ${shown} ${bench.unit}${limit}`);
+  }
+  rmSync(bundle, { force: true });
+}
+process.exitCode = missed === 0 ? 0 : 1;
