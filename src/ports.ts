@@ -102,7 +102,7 @@ export interface JournalEntry {
   readonly rule?: string;
   /** The gap that the step opens or closes. */
   readonly gap?: string;
-  /** For a delete that opens a gap: the rules whose creation closes it. */
+  /** With the first step of a gap: the rules whose creation closes it. */
   readonly owes?: readonly string[];
   readonly outcome?: string;
   readonly status?: number | null;

@@ -6,12 +6,16 @@ import type { Session } from './session.ts';
  * What can be foreseen before a gap is opened: a create that names a user the server does not know would fail after the
  * delete. Users of live rules exist; the others are asked for once. Invalid values were refused long before this.
  */
-export async function foreseeFailures(plan: Plan, session: Session): Promise<ReadonlyMap<Step, string>> {
+export async function foreseeFailures(
+  plan: Plan,
+  groups: ReadonlyMap<string, string>,
+  session: Session,
+): Promise<ReadonlyMap<Step, string>> {
   const failures = new Map<Step, string>();
   const { context, known } = session;
   const unsure = plan.steps.filter(
     (step): step is CreateStep =>
-      step.type === 'create' && step.gap !== null && step.rule.userId !== null && !known.hasUser(step.rule.userId),
+      step.type === 'create' && groups.has(step.id) && step.rule.userId !== null && !known.hasUser(step.rule.userId),
   );
   if (unsure.length === 0 || !context.profile.listsUsers || session.stopped() !== null) return failures;
   const { api, clock, logger, limits } = context;

@@ -5,6 +5,7 @@ import type { Traffic } from '../policy/traffic.ts';
 import type { JournalEntry } from '../ports.ts';
 import { foreseeFailures } from './foresee.ts';
 import type { Lane } from './gate.ts';
+import { groupsOf } from './groups.ts';
 import type { Outcome } from './outcome.ts';
 import { perform } from './perform.ts';
 import { noPortsMessage } from './port-rules.ts';
@@ -28,7 +29,7 @@ export async function runRound(plan: Plan, session: Session, givenUp: (step: Ste
   const round = new Round(plan, session);
   for (const step of plan.steps)
     if (givenUp(step)) round.refuse(step, 'not tried again: it failed before in this apply');
-  for (const [step, message] of await foreseeFailures(plan, session)) round.refuse(step, message);
+  for (const [step, message] of await foreseeFailures(plan, groupsOf(plan), session)) round.refuse(step, message);
   return round.run();
 }
 
@@ -37,6 +38,9 @@ class Round {
   readonly #plan: Plan;
   readonly #session: Session;
   readonly #schedule: Schedule;
+  readonly #groups: ReadonlyMap<string, string>;
+  /** Groups of which the journal has the first step. */
+  readonly #begun = new Set<string>();
   readonly #outcomes: Outcome[] = [];
   readonly #leftOpen: Traffic[] = [];
   /** Steps of the open gaps that ended; reported once the gaps are closed or restored. */
@@ -54,7 +58,8 @@ class Round {
   constructor(plan: Plan, session: Session) {
     this.#plan = plan;
     this.#session = session;
-    this.#schedule = createSchedule(plan.steps, session.context.closeFirst);
+    this.#groups = groupsOf(plan);
+    this.#schedule = createSchedule(plan.steps, this.#groups, session.context.closeFirst);
   }
 
   /** A step that is known to fail: it fails unsent, and what needs it is dropped. */
@@ -138,7 +143,7 @@ class Round {
       this.#wake();
     };
     this.#perform(step, lane).then(
-      (settled) => ended(() => this.#settle(step, settled)),
+      (settled) => ended(() => this.#settle(step, settled, lane)),
       (error: unknown) => ended(() => this.#broken.push(error)),
     );
   }
@@ -150,10 +155,10 @@ class Round {
     return settled;
   }
 
-  #settle(step: Step, settled: Settled): void {
+  #settle(step: Step, settled: Settled, lane: Lane): void {
     const schedule = this.#schedule;
     const done = settledWell(settled.outcome);
-    const inUnit = schedule.inOpenGap(step);
+    const inUnit = lane === 'gap';
     const dropped = schedule.settle(step, done);
     if (settled.surprise === true) this.#surprised = true;
     if (settled.problem !== undefined) this.#session.problems.push(settled.problem);
@@ -221,22 +226,27 @@ class Round {
     this.#session.context.onOutcome?.(reported);
   }
 
-  #owedFor(gap: string): readonly string[] {
-    return this.#plan.steps.flatMap((step) => (step.gap === gap && step.type === 'create' ? [ruleKey(step.rule)] : []));
+  /** With the first step of a group: the rules whose creation ends it. */
+  #owedBy(group: string | undefined): { readonly owes?: readonly string[] } {
+    if (group === undefined || this.#begun.has(group)) return {};
+    this.#begun.add(group);
+    const members = this.#plan.steps.filter((step) => this.#groups.get(step.id) === group);
+    return { owes: members.flatMap((step) => (step.type === 'create' ? [ruleKey(step.rule)] : [])) };
   }
 
   async #record(step: Step, settled: Settled | null): Promise<void> {
     const { journal, logger } = this.#session.context;
     if (journal === null) return;
     const { method, path } = requestOf(step);
+    const group = this.#groups.get(step.id);
     const entry: JournalEntry = {
       event: settled === null ? 'step-started' : 'step-ended',
       step: step.id,
       method,
       path,
       ...ruleOf(step),
-      ...(step.gap === null ? {} : { gap: step.gap }),
-      ...(step.gap !== null && step.type === 'delete' && settled === null ? { owes: this.#owedFor(step.gap) } : {}),
+      ...(group === undefined ? {} : { gap: group }),
+      ...(settled === null ? this.#owedBy(group) : {}),
       ...(settled === null ? {} : { outcome: settled.outcome, status: settled.status }),
     };
     try {

@@ -60,11 +60,15 @@ class Queue {
 }
 
 /**
- * A schedule of the plan's steps. Among what may run: rules in `closeFirst` (and what they wait for), then creates and
+ * A schedule of the plan's steps; those of a group (`groupsOf`) form a gap. Among what may run: rules in `closeFirst` (and what they wait for), then creates and
  * updates, gaps, deletes, and last whatever may rebuild the packet filter; each in listed order.
  */
-export function createSchedule(steps: readonly Step[], closeFirst: ReadonlySet<string>): Schedule {
-  const { nodes, gaps } = buildGraph(steps);
+export function createSchedule(
+  steps: readonly Step[],
+  groups: ReadonlyMap<string, string>,
+  closeFirst: ReadonlySet<string>,
+): Schedule {
+  const { nodes, gaps } = buildGraph(steps, groups);
   const urgent = new Set<Node>();
   for (const node of nodes) {
     if (node.step.type === 'create' && closeFirst.has(ruleKey(node.step.rule))) addAncestors(node, urgent);

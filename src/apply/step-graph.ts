@@ -25,7 +25,10 @@ export interface Gap {
 }
 
 /** The steps of a plan as linked nodes, in listed order, and their gaps. */
-export function buildGraph(steps: readonly Step[]): { readonly nodes: readonly Node[]; readonly gaps: readonly Gap[] } {
+export function buildGraph(
+  steps: readonly Step[],
+  groups: ReadonlyMap<string, string>,
+): { readonly nodes: readonly Node[]; readonly gaps: readonly Gap[] } {
   const nodes = new Map<string, Node>();
   for (const step of steps) {
     nodes.set(step.id, {
@@ -41,7 +44,7 @@ export function buildGraph(steps: readonly Step[]): { readonly nodes: readonly N
     });
   }
   link(nodes);
-  return { nodes: [...nodes.values()], gaps: linkGaps(nodes) };
+  return { nodes: [...nodes.values()], gaps: linkGaps(nodes, groups) };
 }
 
 function link(nodes: ReadonlyMap<string, Node>): void {
@@ -56,12 +59,13 @@ function link(nodes: ReadonlyMap<string, Node>): void {
   }
 }
 
-function linkGaps(nodes: ReadonlyMap<string, Node>): readonly Gap[] {
+function linkGaps(nodes: ReadonlyMap<string, Node>, groups: ReadonlyMap<string, string>): readonly Gap[] {
   const members = new Map<string, Node[]>();
   for (const node of nodes.values()) {
-    if (node.step.gap === null) continue;
-    const list = members.get(node.step.gap);
-    if (list === undefined) members.set(node.step.gap, [node]);
+    const group = groups.get(node.step.id);
+    if (group === undefined) continue;
+    const list = members.get(group);
+    if (list === undefined) members.set(group, [node]);
     else list.push(node);
   }
   const gaps: Gap[] = [];

@@ -204,3 +204,31 @@ describe('after a run that was killed', () => {
     expect(first?.body).toContain('10.0.9.0/24');
   });
 });
+
+describe('traffic that the best order cuts off before the gap', () => {
+  /** The drop for all comes first, so that nothing opens; until the accept at the end nobody's traffic is cut off. */
+  const lines = ['drop 10.0.0.0/29', 'drop 10.0.0.0/30 user', 'accept 10.0.0.0/29'];
+
+  test('is part of the gap: when that fails, the first step is undone too', async () => {
+    simulator = await startSimulator({ token, users });
+    simulator.seed([{ action: 'drop', destination: '10.0.0.0/29', user_id: user }]);
+    const fault = { kind: 'status', status: 403 } as const;
+    simulator.faults.inject({ match: { method: 'POST', nth: 2, times: 1 }, fault });
+    const { plan, report } = await run(lines, { limits: { concurrency: 1 } });
+    expect(plan.exposure.map(({ direction, fromStep }) => `${direction} ${fromStep}`)).toEqual(['cut_off s1']);
+    expect(simulator.rules()).toMatchObject([{ destination: '10.0.0.0/29', user_id: user }]);
+    expect(report.outcomes.every(({ outcome }) => outcome === 'failed' || outcome === 'dropped')).toBe(true);
+  });
+
+  test('ends before a stop takes effect', async () => {
+    simulator = await startSimulator({ token, users });
+    simulator.seed([{ action: 'drop', destination: '10.0.0.0/29', user_id: user }]);
+    const stop = new AbortController();
+    simulator.onCall(({ method }) => {
+      if (method === 'POST') stop.abort();
+    });
+    const { report } = await run(lines, { stop: stop.signal });
+    expect(destinations()).toEqual(['10.0.0.0/29', '10.0.0.0/29', '10.0.0.0/30']);
+    expect(report.end).toBe('stopped');
+  });
+});

@@ -18,15 +18,16 @@ function step(line: string, of: Rule = anyRule): Step {
   return { ...common, type: 'delete', live, mayRebuild: words.includes('rebuild') };
 }
 
+function scheduleOf(steps: readonly Step[], closeFirst = new Set<string>()): Schedule {
+  const groups = new Map(steps.flatMap(({ id, gap }) => (gap === null ? [] : [[id, gap] as const])));
+  return createSchedule(steps, groups, closeFirst);
+}
+
 const free = { idle: true, gapMayOpen: true, gapsFirst: false };
 
 /** The ids in the order in which they are given out, one at a time. */
-function orderOf(lines: readonly string[], options = free, closeFirst = new Set<string>()): readonly string[] {
-  const schedule = createSchedule(
-    lines.map((line) => step(line)),
-    closeFirst,
-  );
-  return drain(schedule, options);
+function orderOf(lines: readonly string[], options = free): readonly string[] {
+  return drain(scheduleOf(lines.map((line) => step(line))), options);
 }
 
 function drain(schedule: Schedule, options = free): readonly string[] {
@@ -47,7 +48,7 @@ describe('a schedule', () => {
   });
 
   test('gives nothing out before what it waits for is done', () => {
-    const schedule = createSchedule([step('c1 create'), step('d1 delete after c1')], new Set());
+    const schedule = scheduleOf([step('c1 create'), step('d1 delete after c1')]);
     const first = schedule.take(free);
     expect(first?.id).toBe('c1');
     expect(schedule.take(free)).toBeNull();
@@ -76,10 +77,7 @@ describe('a schedule', () => {
   });
 
   test('waits for what is in flight before it opens a gap', () => {
-    const schedule = createSchedule(
-      ['g1 delete gap a', 'g2 create gap a after g1'].map((line) => step(line)),
-      new Set(),
-    );
+    const schedule = scheduleOf(['g1 delete gap a', 'g2 create gap a after g1'].map((line) => step(line)));
     expect(schedule.take({ ...free, idle: false })).toBeNull();
     expect(schedule.take({ ...free, gapMayOpen: false })).toBeNull();
     expect(schedule.unfinished()).toBe(2);
@@ -88,10 +86,7 @@ describe('a schedule', () => {
 
   test('drops a gap as a whole when a step that its create needs fails', () => {
     const lines = ['d1 delete', 'g1 delete gap a', 'g2 create gap a after g1,d1', 'e1 delete after g2'];
-    const schedule = createSchedule(
-      lines.map((line) => step(line)),
-      new Set(),
-    );
+    const schedule = scheduleOf(lines.map((line) => step(line)));
     const first = schedule.take(free);
     expect(first?.id).toBe('d1');
     const dropped = first === null ? [] : schedule.settle(first, false);
@@ -101,10 +96,7 @@ describe('a schedule', () => {
 
   test('drops the rest of an open gap when it is abandoned, and goes on with the others', () => {
     const lines = ['g1 delete gap a', 'g2 create gap a after g1', 'g3 create gap a after g1', 'd1 delete'];
-    const schedule = createSchedule(
-      lines.map((line) => step(line)),
-      new Set(),
-    );
+    const schedule = scheduleOf(lines.map((line) => step(line)));
     const opener = schedule.take(free);
     if (opener !== null) schedule.settle(opener, true);
     const failing = schedule.take(free);
@@ -118,6 +110,6 @@ describe('a schedule', () => {
   test('gives out first what a killed run owed, and what that waits for', () => {
     const owed = rule('drop 10.9.0.0/16');
     const steps = [step('c1 create'), step('d1 delete'), step('c2 create after d1', owed)];
-    expect(drain(createSchedule(steps, new Set([ruleKey(owed)])))).toEqual(['d1', 'c2', 'c1']);
+    expect(drain(scheduleOf(steps, new Set([ruleKey(owed)])))).toEqual(['d1', 'c2', 'c1']);
   });
 });
