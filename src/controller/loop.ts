@@ -1,85 +1,32 @@
-import type { Outcome, OutcomeKind } from '../apply/outcome.ts';
+import type { Outcome } from '../apply/outcome.ts';
 import type { DesiredState } from '../model/state.ts';
-import type { Approve, PassMemory, PassResult } from '../pass.ts';
+import type { PassResult } from '../pass.ts';
 import type { Plan } from '../plan/plan.ts';
-import type { Clock, Logger, Source, SourceContent, SourceReading } from '../ports.ts';
+import type { SourceContent, SourceReading } from '../ports.ts';
 import type { ConditionUpdate } from './conditions.ts';
 import { withCondition } from './conditions.ts';
 import { withEnforcement } from './enforcement.ts';
 import type { Verdict } from './failure.ts';
 import { judge, worst } from './failure.ts';
-import type { FightMemory, FightSettings } from './fight.ts';
+import type { FightMemory } from './fight.ts';
 import { rememberCorrections } from './fight.ts';
 import { createGapClock } from './gap-clock.ts';
 import type { Held } from './gate.ts';
 import { gate, planKey, stepKey, vanishing } from './gate.ts';
-import type { Lease } from './lease.ts';
-import type { LoopObserver } from './observer.ts';
-import type { LoopRecord, RecordStore } from './record.ts';
+import type { Loop, LoopParts } from './loop-parts.ts';
+import type { PassEnding, Run } from './pass-ending.ts';
+import { countAfter, isOutage, mayBeOnePart, passView } from './pass-ending.ts';
+import type { LoopRecord } from './record.ts';
 import { emptyRecord } from './record.ts';
-import type { ScheduleSettings } from './schedule.ts';
 import { nextBackoff, nextInterval } from './schedule.ts';
 import type { Settling } from './settle.ts';
 import { followRevision, untilStable } from './settle.ts';
+import { sourceVerdict, unexpectedReading } from './source-verdict.ts';
 import type { Part, PassView, Status } from './status.ts';
 import { initialStatus, viewOfPlan, withPass } from './status.ts';
-import type { Trigger, Triggers } from './trigger.ts';
+import type { Trigger } from './trigger.ts';
 
-/** What one pass of the loop asks of the pipeline. `part`: only that part; undefined: everything in scope. */
-export interface PassRequest {
-  readonly content: SourceContent;
-  readonly part?: Part;
-  readonly base: DesiredState | null;
-  readonly memory: Pick<PassMemory, 'knownRules' | 'serverWasDown'>;
-  readonly stop: AbortSignal;
-  readonly approve: Approve;
-  readonly onOutcome: (outcome: Outcome) => void;
-}
-
-/** What the operator set; re-read on SIGHUP. Times in ms. */
-export interface LoopSettings {
-  readonly schedule: ScheduleSettings;
-  /** Content must have been the same for this long before it counts; longer when rules would vanish. 0 for Git. */
-  readonly quietMs: number;
-  readonly deleteQuietMs: number;
-  readonly onDrift: 'correct' | 'report';
-  readonly allowRewind: boolean;
-  readonly suspended: boolean;
-  readonly fight: FightSettings;
-  /** Passes with the same plan that may end without convergence before the loop is stalled. */
-  readonly convergenceAttempts: number;
-}
-
-/** What a loop is made of. */
-export interface LoopParts {
-  readonly source: Source;
-  readonly pass: (request: PassRequest) => Promise<PassResult>;
-  /** The desired state of an earlier content, for attribution; null when it has errors. */
-  readonly build: (content: SourceContent) => Promise<DesiredState | null>;
-  readonly settings: () => LoopSettings;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly lease: Lease;
-  readonly observer: LoopObserver;
-  readonly store: RecordStore;
-  readonly triggers: Triggers;
-  readonly version: string;
-  readonly degraded: () => boolean;
-  readonly tokenExpiresAt: () => number | null;
-}
-
-/** A running loop: one target, one pass at a time. */
-export interface Loop {
-  /** Runs until stopped; with `once` until the first pass has been judged. */
-  run(once: boolean): Promise<Verdict>;
-  /** Ends after the step in flight and the gaps that are open; `run` then resolves. */
-  stop(): void;
-  status(): Status;
-  /** Shows that the operator's newest settings cannot be used; null: they can. The old ones stay in force. */
-  complain(message: string | null): void;
-  /** When the loop last did something (monotonic, ms): liveness follows this. */
-  progressAt(): number;
-}
+export type { Loop, LoopParts, LoopSettings, PassRequest } from './loop-parts.ts';
 
 /** What of the source is to be in effect, and what is wrong with its newest revision. */
 interface Choice {
@@ -385,7 +332,7 @@ class ControlLoop implements Loop {
     this.#remember(result, isDrift);
     for (const one of result.problems)
       if (one.severity === 'warning') logger.debug('A problem was found', { code: one.code, summary: one.summary });
-    return { result, verdict, holdMs: holdWait(hold), outcomes: result.apply?.outcomes ?? outcomes };
+    return { result, verdict, holdMs: waitOf(hold), outcomes: result.apply?.outcomes ?? outcomes };
   }
 
   #gate(plan: Plan, isDrift: boolean): Held | null {
@@ -599,104 +546,11 @@ class ControlLoop implements Loop {
   }
 }
 
-/** What running a pass gave. */
-interface Run {
-  readonly result: PassResult | null;
-  readonly verdict: Verdict;
-  readonly holdMs: number | null;
-  readonly outcomes: readonly Outcome[];
-}
-
-interface PassEnding {
-  readonly triggers: ReadonlySet<Trigger>;
-  readonly started: number;
-  readonly from: number;
-  readonly content: SourceContent | null;
-  readonly verdict: Verdict;
-  /** What is wrong with the newest revision, while an older one is in effect. */
-  readonly complaint?: Verdict;
-  readonly holdMs: number | null;
-  readonly result?: PassResult | null;
-  readonly outcomes?: readonly Outcome[];
-}
-
-function passView(end: PassEnding, verdict: Verdict, clock: Clock): PassView {
-  const counts: Record<OutcomeKind, number> = { done: 0, failed: 0, skipped: 0, dropped: 0, unknown: 0 };
-  for (const outcome of end.outcomes ?? []) counts[outcome.outcome] += 1;
-  return {
-    startedAt: end.started,
-    durationMs: Math.round(clock.now() - end.from),
-    triggers: [...end.triggers].sort(),
-    revision: end.content?.revision ?? null,
-    result: verdict.kind,
-    reason: verdict.reason,
-    message: verdict.message,
-    steps: end.result?.plan?.steps.length ?? 0,
-    outcomes: counts,
-  };
-}
-
-/** Whether it is worth trying the rules and the Configuration apart: a refusal or an answer that may concern one of them only. */
-function mayBeOnePart(result: PassResult | null): boolean {
-  if (result === null || !result.desired?.state?.configuration) return false;
-  if (result.end === 'refused') return true;
-  const codes = new Set(['server-error', 'unreadable', 'list-unstable', 'not-json', 'torn-body', 'timeout']);
-  return result.end === 'unreadable' && codes.has(result.failure?.code ?? '');
-}
-
-function isOutage(code: string): boolean {
-  return code === 'refused' || code === 'reset';
-}
-
-function holdWait(hold: Held | null): number | null {
-  return hold?.waitMs ?? null;
-}
-
-function countAfter(result: PassResult | null): number | null {
-  if (result === null || result.live === null) return null;
-  const done = (result.apply?.outcomes ?? []).filter((one) => one.outcome === 'done');
-  const created = done.filter((one) => one.step.type === 'create').length;
-  const deleted = done.filter((one) => one.step.type === 'delete').length;
-  return result.live.rules.length + created - deleted;
-}
-
-const terminalSources: ReadonlySet<string> = new Set([
-  'git-auth',
-  'git-host-key',
-  'git-redirect',
-  'git-ref-missing',
-  'git-ref-ambiguous',
-  'git-repository-missing',
-  'git-path-missing',
-  'git-lfs',
-  'git-signature',
-  'git-signature-keys',
-  'not-a-regular-file',
-  'unsafe-file-name',
-  'no-manifests',
-  'too-large',
-  'too-deep',
-  'too-many-files',
-]);
-
-function sourceVerdict(reading: SourceReading): Verdict {
-  const problem = reading.problems[0];
-  const message =
-    problem === undefined
-      ? 'the source gave nothing'
-      : problem.hint
-        ? `${problem.summary}; ${problem.hint}`
-        : problem.summary;
-  const kind = terminalSources.has(problem?.code ?? '') ? 'terminal' : 'transient';
-  return { kind, reason: problem?.code.startsWith('git-signature') ? 'SignatureRefused' : 'SourceFailed', message };
-}
-
-function unexpectedReading(error: unknown, stop: AbortSignal): SourceReading {
-  const name = error instanceof Error ? error.name : typeof error;
-  const code = stop.aborted ? 'stopped' : 'source-error';
-  return { content: null, problems: [{ code, severity: 'error', summary: `the source could not be read (${name})` }] };
-}
-
 function short(revision: string): string {
   return revision.replace(/^sha256:/, '').slice(0, 12);
+}
+
+/** A function, because control flow analysis takes what a callback sets for null. */
+function waitOf(hold: Held | null): number | null {
+  return hold?.waitMs ?? null;
 }

@@ -1,0 +1,68 @@
+import type { Outcome } from '../apply/outcome.ts';
+import type { DesiredState } from '../model/state.ts';
+import type { Approve, PassMemory, PassResult } from '../pass.ts';
+import type { Clock, Logger, Source, SourceContent } from '../ports.ts';
+import type { Verdict } from './failure.ts';
+import type { FightSettings } from './fight.ts';
+import type { Lease } from './lease.ts';
+import type { LoopObserver } from './observer.ts';
+import type { RecordStore } from './record.ts';
+import type { ScheduleSettings } from './schedule.ts';
+import type { Part, Status } from './status.ts';
+import type { Triggers } from './trigger.ts';
+
+/** What one pass of the loop asks of the pipeline. `part`: only that part; undefined: everything in scope. */
+export interface PassRequest {
+  readonly content: SourceContent;
+  readonly part?: Part;
+  readonly base: DesiredState | null;
+  readonly memory: Pick<PassMemory, 'knownRules' | 'serverWasDown'>;
+  readonly stop: AbortSignal;
+  readonly approve: Approve;
+  readonly onOutcome: (outcome: Outcome) => void;
+}
+
+/** What the operator set; re-read on SIGHUP. Times in ms. */
+export interface LoopSettings {
+  readonly schedule: ScheduleSettings;
+  /** Content must have been the same for this long before it counts; longer when rules would vanish. 0 for Git. */
+  readonly quietMs: number;
+  readonly deleteQuietMs: number;
+  readonly onDrift: 'correct' | 'report';
+  readonly allowRewind: boolean;
+  readonly suspended: boolean;
+  readonly fight: FightSettings;
+  /** Passes with the same plan that may end without convergence before the loop is stalled. */
+  readonly convergenceAttempts: number;
+}
+
+/** What a loop is made of. */
+export interface LoopParts {
+  readonly source: Source;
+  readonly pass: (request: PassRequest) => Promise<PassResult>;
+  /** The desired state of an earlier content, for attribution; null when it has errors. */
+  readonly build: (content: SourceContent) => Promise<DesiredState | null>;
+  readonly settings: () => LoopSettings;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly lease: Lease;
+  readonly observer: LoopObserver;
+  readonly store: RecordStore;
+  readonly triggers: Triggers;
+  readonly version: string;
+  readonly degraded: () => boolean;
+  readonly tokenExpiresAt: () => number | null;
+}
+
+/** A running loop: one target, one pass at a time. */
+export interface Loop {
+  /** Runs until stopped; with `once` until the first pass has been judged. */
+  run(once: boolean): Promise<Verdict>;
+  /** Ends after the step in flight and the gaps that are open; `run` then resolves. */
+  stop(): void;
+  status(): Status;
+  /** Shows that the operator's newest settings cannot be used; null: they can. The old ones stay in force. */
+  complain(message: string | null): void;
+  /** When the loop last did something (monotonic, ms): liveness follows this. */
+  progressAt(): number;
+}

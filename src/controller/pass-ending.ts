@@ -1,0 +1,67 @@
+import type { Outcome, OutcomeKind } from '../apply/outcome.ts';
+import type { PassResult } from '../pass.ts';
+import type { Clock, SourceContent } from '../ports.ts';
+import type { Verdict } from './failure.ts';
+import type { PassView } from './status.ts';
+import type { Trigger } from './trigger.ts';
+
+/** What running a pass gave. */
+export interface Run {
+  readonly result: PassResult | null;
+  readonly verdict: Verdict;
+  readonly holdMs: number | null;
+  readonly outcomes: readonly Outcome[];
+}
+
+/** How a pass came to its end. */
+export interface PassEnding {
+  readonly triggers: ReadonlySet<Trigger>;
+  readonly started: number;
+  readonly from: number;
+  readonly content: SourceContent | null;
+  readonly verdict: Verdict;
+  /** What is wrong with the newest revision, while an older one is in effect. */
+  readonly complaint?: Verdict;
+  readonly holdMs: number | null;
+  readonly result?: PassResult | null;
+  readonly outcomes?: readonly Outcome[];
+}
+
+/** The pass as the status shows it. */
+export function passView(end: PassEnding, verdict: Verdict, clock: Clock): PassView {
+  const counts: Record<OutcomeKind, number> = { done: 0, failed: 0, skipped: 0, dropped: 0, unknown: 0 };
+  for (const outcome of end.outcomes ?? []) counts[outcome.outcome] += 1;
+  return {
+    startedAt: end.started,
+    durationMs: Math.round(clock.now() - end.from),
+    triggers: [...end.triggers].sort(),
+    revision: end.content?.revision ?? null,
+    result: verdict.kind,
+    reason: verdict.reason,
+    message: verdict.message,
+    steps: end.result?.plan?.steps.length ?? 0,
+    outcomes: counts,
+  };
+}
+
+/** Whether it is worth trying the rules and the Configuration apart: a refusal or an answer that may concern one of them only. */
+export function mayBeOnePart(result: PassResult | null): boolean {
+  if (result === null || !result.desired?.state?.configuration) return false;
+  if (result.end === 'refused') return true;
+  const codes = new Set(['server-error', 'unreadable', 'list-unstable', 'not-json', 'torn-body', 'timeout']);
+  return result.end === 'unreadable' && codes.has(result.failure?.code ?? '');
+}
+
+/** Whether a read failed as it does while the server is away. */
+export function isOutage(code: string): boolean {
+  return code === 'refused' || code === 'reset';
+}
+
+/** Number of live rules after a pass; null: it did not see them. */
+export function countAfter(result: PassResult | null): number | null {
+  if (result === null || result.live === null) return null;
+  const done = (result.apply?.outcomes ?? []).filter((one) => one.outcome === 'done');
+  const created = done.filter((one) => one.step.type === 'create').length;
+  const deleted = done.filter((one) => one.step.type === 'delete').length;
+  return result.live.rules.length + created - deleted;
+}
