@@ -140,7 +140,7 @@ function asNumber(ordering: Ordering, order: readonly number[]): number {
 
 const choices = fc.array(fc.nat(), { minLength: 30, maxLength: 30 });
 
-describe('the cost of an order', () => {
+describe('the cost of an order', { timeout: 300_000 }, () => {
   it('is what trying every region in every state gives', () => {
     fc.assert(
       fc.property(worldArbitrary(8), choices, (world, choice) => {

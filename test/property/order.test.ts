@@ -80,7 +80,7 @@ function listedTraffic(plan: Plan, direction: 'opened' | 'cut_off'): readonly Tr
   return listed.flatMap(({ traffic }) => traffic);
 }
 
-describe('an order of steps', () => {
+describe('an order of steps', { timeout: 300_000 }, () => {
   it('is accepted at every step, ends at the desired rules, and exposes exactly what it lists', () => {
     fc.assert(
       fc.property(worldArbitrary(9), profileArbitrary, (world, profile) => {

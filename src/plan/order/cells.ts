@@ -45,7 +45,7 @@ export class Stretch {
     return new Stretch(this.#items.concat(items), this.#protocol);
   }
 
-  /** Only cells that a changing rule matches, by ascending port. */
+  /** Only cells whose verdict more than one operation bears on, by ascending port. */
   cells(): readonly Cell[] {
     this.#cells ??= cutPorts(this.#items, this.#protocol);
     return this.#cells;
@@ -103,26 +103,37 @@ class Matching {
   }
 
   cell(low: number, high: number): Cell | null {
-    if (this.#changing.size === 0) return null;
+    if (this.#changing.size < 2) return null;
     const best = this.#keptByRank.findIndex((count) => count > 0);
     const kept = best < 0 ? noRank : best;
-    const changing = [...this.#changing].filter(({ rank }) => rank <= kept).sort((a, b) => a.rank - b.rank);
+    const changing = [...this.#changing].filter(({ rank }) => rank <= kept);
+    if (!areSeveral(changing)) return null;
+    changing.sort((a, b) => a.rank - b.rank);
     return { low, high, matchSet: this.#mark, kept, changing };
   }
 }
 
+/** Whether items of more than one operation are among them: else their order cannot matter. */
+function areSeveral(items: readonly Item[]): boolean {
+  let first = -1;
+  for (const { operation } of items) {
+    if (operation < 0 || operation === first) continue;
+    if (first >= 0) return true;
+    first = operation;
+  }
+  return false;
+}
+
 function cutPorts(items: readonly Item[], protocol: Protocol): readonly Cell[] {
+  if (!areSeveral(items)) return [];
   const matching = new Matching();
   const edges: { readonly port: number; readonly item: Item; readonly on: boolean }[] = [];
   const end = lastPort(protocol) + 1;
-  let changes = false;
   for (const item of items) {
-    changes ||= item.operation >= 0;
     const { ports } = item.rule;
     if (ports === null) matching.toggle(item, true);
     else edges.push({ port: ports.low, item, on: true }, { port: ports.high + 1, item, on: false });
   }
-  if (!changes) return [];
   edges.sort((a, b) => a.port - b.port);
   const cells: Cell[] = [];
   let next = 0;
