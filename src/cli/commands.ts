@@ -93,7 +93,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'apply',
     summary: 'apply a saved plan, and only what was reviewed in it',
     operands: '[PLAN] [PATH]',
-    options: [...connectionOptions, ...manifestOptions, ...planOptions, ...applyOptions],
+    options: [...connectionOptions, ...manifestOptions, ...planOptions, ...enforcementOptions, ...applyOptions],
     load: () => import('./commands/apply.ts'),
   },
   {
