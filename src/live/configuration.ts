@@ -38,8 +38,9 @@ class Reader {
     return '';
   }
 
+  /** Null when the field is left out, too: an optional text (a provider's redirect_uri) that another server omits. */
   textOrNull(field: string): string | null {
-    return this.get(field) === null ? null : this.text(field);
+    return (this.get(field) ?? null) === null ? null : this.text(field);
   }
 
   boolean(field: string): boolean {
@@ -94,7 +95,8 @@ class Reader {
 
 /**
  * Reads the answer of GET or PATCH /v0/configuration. Secrets become `Secret` at once, and no message quotes a value.
- * Unknown fields are ignored; a managed field that is missing or of another type fails the pass and is named.
+ * Unknown fields are ignored; an optional text that is missing is null; any other field that is missing or of
+ * another type fails the pass and is named.
  */
 export function decodeConfiguration(body: unknown): Result<LiveConfiguration, string> {
   const data = dataOf(body);

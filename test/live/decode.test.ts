@@ -138,6 +138,15 @@ describe('the Configuration', () => {
     expect(decoded).toEqual({ ok: false, error: 'the configuration: openid_connect_providers[0].label is not text' });
   });
 
+  test('an optional text that another server leaves out is null', () => {
+    const provider = {
+      ...{ id: 'okta', label: 'Okta', scope: 'openid email', response_type: 'code', client_id: 'c' },
+      ...{ client_secret: 's', discovery_document_uri: 'https://idp.example.com', auto_create_users: true },
+    };
+    const decoded = decodeConfiguration({ data: { ...recordedOne.data, openid_connect_providers: [provider] } });
+    expect(decoded.ok && decoded.value.fields.openid_connect_providers[0]?.redirect_uri).toBeNull();
+  });
+
   test('a missing managed field fails, an unknown one does not', () => {
     const { local_auth_enabled: _, ...rest } = recordedOne.data;
     expect(decodeConfiguration({ data: rest })).toMatchObject({ ok: false });
