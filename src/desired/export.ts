@@ -1,6 +1,7 @@
 import { apiVersion } from '../manifest/manifest.ts';
 import { Flow, writeDocuments, writeYaml, type Yaml } from '../manifest/write.ts';
 import { compareNetworks, type Network } from '../model/address.ts';
+import { groupBy } from '../model/group-by.ts';
 import { formatPortRange } from '../model/port-range.ts';
 import { compareText } from '../model/problem.ts';
 import { collides, compareRules, type LiveRule, type Rule } from '../model/rule.ts';
@@ -133,15 +134,4 @@ export function unused(name: string, taken: Set<string>, ending = ''): string {
   for (let count = 2; taken.has(candidate); count++) candidate = `${name}-${count}${ending}`;
   taken.add(candidate);
   return candidate;
-}
-
-function groupBy<T, K>(items: readonly T[], keyOf: (item: T) => K): ReadonlyMap<K, T[]> {
-  const groups = new Map<K, T[]>();
-  for (const item of items) {
-    const key = keyOf(item);
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [item]);
-    else group.push(item);
-  }
-  return groups;
 }

@@ -1,5 +1,5 @@
+import { groupBy } from '../model/group-by.ts';
 import { collides, type Rule } from '../model/rule.ts';
-import { groupBy } from './group-by.ts';
 import { eachWithEnclosing } from './nesting.ts';
 
 /** Calls `visit` with the index of every pair, one of each list, that the server refuses to hold at once. */

@@ -1,8 +1,8 @@
 import { intersects } from '../model/address.ts';
+import { groupBy } from '../model/group-by.ts';
 import type { DesiredRule, LiveRule, Rule } from '../model/rule.ts';
 import { assign } from './assignment.ts';
 import { changedFields } from './fields.ts';
-import { groupBy } from './group-by.ts';
 import { eachWithEnclosing } from './nesting.ts';
 import { groupsOf, unionFind } from './union-find.ts';
 

@@ -16,7 +16,7 @@ export type GitTarget =
   | { readonly kind: 'refs'; readonly names: readonly string[] };
 
 const host = String.raw`(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])`;
-const path = String.raw`[A-Za-z0-9._~%/+@,=-]+`;
+const path = '[A-Za-z0-9._~%/+@,=-]+';
 const web = new RegExp(String.raw`^(https?)://${host}(?::\d{1,5})?/${path}$`);
 const ssh = new RegExp(String.raw`^ssh://(?:[A-Za-z0-9_][A-Za-z0-9._-]*@)?${host}(?::\d{1,5})?/${path}$`);
 const scp = new RegExp(
