@@ -78,9 +78,10 @@ async function applyRounds(first: Plan, session: Session): Promise<ApplyReport> 
 }
 
 function learn(progress: Progress, result: RoundResult, session: Session): void {
-  progress.outcomes.push(...result.outcomes);
   progress.leftOpen = [...progress.leftOpen, ...result.leftOpen];
-  for (const { step, outcome } of result.outcomes) {
+  for (const one of result.outcomes) {
+    const { step, outcome } = one;
+    progress.outcomes.push(one);
     const key = keyOf(step);
     if (outcome === 'done') progress.done.set(key, (progress.done.get(key) ?? 0) + 1);
     // After a surprise a failed or dropped step may well work in the next plan.

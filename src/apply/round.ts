@@ -149,6 +149,7 @@ class Round {
   }
 
   async #perform(step: Step, lane: Lane): Promise<Settled> {
+    if (this.#session.context.journal === null) return perform(step, this.#plan, this.#session, lane);
     await this.#record(step, null);
     const settled = await perform(step, this.#plan, this.#session, lane);
     await this.#record(step, settled);
