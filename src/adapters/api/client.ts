@@ -4,7 +4,7 @@ import { fail, ok, type Result } from '../../model/result.ts';
 import type { ApiLost, ApiResult, LiveApi } from '../../ports.ts';
 import { readAnswer } from './answer.ts';
 import { type BaseUrl, parseBaseUrl } from './base-url.ts';
-import { toBytes } from './body.ts';
+import { toBytes, withoutSecrets } from './body.ts';
 import { startDeadline } from './deadline.ts';
 import { type FailedRequest, lostFrom } from './lost.ts';
 
@@ -135,7 +135,10 @@ async function send(connection: Connection, request: Request): Promise<ApiResult
       signal: deadline.signal,
     });
     status = response.statusCode;
-    return await readAnswer(response, { method, path, base, maxBodyBytes: connection.maxBodyBytes });
+    const answer = await readAnswer(response, { method, path, base, maxBodyBytes: connection.maxBodyBytes });
+    // A proxy's error may quote the request with its headers.
+    const quotes = answer.kind === 'answer' && answer.status >= 300;
+    return quotes ? { ...answer, body: withoutSecrets(answer.body, new Set([token])) } : answer;
   } catch (error) {
     const failed: FailedRequest = {
       method,

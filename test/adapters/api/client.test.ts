@@ -51,6 +51,17 @@ async function serveTls(name: string): Promise<string> {
   return `https://localhost:${(server.address() as AddressInfo).port}`;
 }
 
+test('an error that quotes the token comes back without it', async () => {
+  const url = await serve((request, response) => {
+    const errors = { auth: [`no: ${request.headers.authorization}`], [token]: [Buffer.from(token).toString('base64')] };
+    response.writeHead(422, { 'content-type': 'application/json' }).end(JSON.stringify({ errors }));
+  });
+  expect(await client(url).listRules(signal)).toMatchObject({
+    status: 422,
+    body: { errors: { auth: ['no: Bearer (secret)'], '(secret)': ['(secret)'] } },
+  });
+});
+
 describe('the base URL', () => {
   for (const [baseUrl, because] of [
     ['vpn.example.com', 'not a URL'],
