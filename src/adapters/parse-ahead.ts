@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import type { DesiredContext, ParseAhead } from '../desired/context.ts';
 import { manifestCacheKey } from '../desired/desired.ts';
-import type { FileManifests } from '../manifest/manifest.ts';
+import { type FileManifests, isManifestPath } from '../manifest/manifest.ts';
 import type { ReadRequest } from '../manifest/read.ts';
 import type { SourceFile } from '../ports.ts';
 import { type SealedManifests, unseal } from './sealed-manifests.ts';
@@ -33,7 +33,7 @@ export function createParseAhead(workerUrl: URL | null, measure: keyof typeof wo
     const { cache } = context;
     if (workerUrl === null || cache === undefined) return;
     const missing = files
-      .filter(({ path }) => /\.ya?ml$/.test(path))
+      .filter(({ path }) => isManifestPath(path))
       .filter((file) => !cache.files.has(manifestCacheKey(file, context)));
     const chosen = measure === 'alone' ? missing.filter(({ bytes }) => bytes.length >= worthAThread.alone) : missing;
     if (chosen.reduce((total, { bytes }) => total + bytes.length, 0) < worthAThread[measure]) return;

@@ -1,43 +1,50 @@
+import { posix } from 'node:path';
 import type { ConfigurationManifest, OidcTemplate, SamlTemplate, SecretSource } from '../manifest/manifest.ts';
 import type { ConfigurationFields, DesiredConfiguration, OidcProvider, SamlProvider } from '../model/configuration.ts';
-import type { Problem } from '../model/problem.ts';
+import type { Place, Problem } from '../model/problem.ts';
 import { reveal, Secret } from '../model/secret.ts';
 import type { DesiredContext } from './context.ts';
 import { checkSamlMetadata, type SamlFault } from './saml.ts';
 
+/** What secrets are resolved with. */
+export interface Resolution {
+  readonly context: DesiredContext;
+  readonly problems: Problem[];
+  /** Files of the source that are no manifests (SAML metadata in a Git repository), by path. */
+  readonly attachments: ReadonlyMap<string, Uint8Array>;
+}
+
 /** The desired Configuration, its secrets resolved as far as they are available here. */
-export function buildConfiguration(
-  manifest: ConfigurationManifest,
-  context: DesiredContext,
-  problems: Problem[],
-): DesiredConfiguration {
+export function buildConfiguration(manifest: ConfigurationManifest, resolution: Resolution): DesiredConfiguration {
   const { openid_connect_providers: oidc, saml_identity_providers: saml, ...plain } = manifest.fields;
   const fields: Partial<ConfigurationFields> = {
     ...plain,
-    ...(oidc === undefined ? {} : { openid_connect_providers: oidc.map((one) => resolveOidc(one, context, problems)) }),
-    ...(saml === undefined ? {} : { saml_identity_providers: saml.map((one) => resolveSaml(one, context, problems)) }),
+    ...(oidc === undefined ? {} : { openid_connect_providers: oidc.map((one) => resolveOidc(one, resolution)) }),
+    ...(saml === undefined ? {} : { saml_identity_providers: saml.map((one) => resolveSaml(one, resolution)) }),
   };
   return { name: manifest.name, place: manifest.place, fields, places: manifest.places };
 }
 
-function resolveOidc(provider: OidcTemplate, context: DesiredContext, problems: Problem[]): OidcProvider {
-  const secret = resolve(provider.client_secret, context, problems);
+function resolveOidc(provider: OidcTemplate, resolution: Resolution): OidcProvider {
+  const secret = resolve(provider.client_secret, resolution);
   const text = provider.client_secret.from === 'file' ? reveal(secret) : undefined;
   // Editors and `echo` end a file with a line feed that nobody means.
   return { ...provider, client_secret: text === undefined ? secret : Secret.of(text.replace(/\r?\n$/, '')) };
 }
 
-function resolveSaml(provider: SamlTemplate, context: DesiredContext, problems: Problem[]): SamlProvider {
-  const metadata = resolve(provider.metadata, context, problems);
+function resolveSaml(provider: SamlTemplate, resolution: Resolution): SamlProvider {
+  const metadata = resolve(provider.metadata, resolution);
   const text = reveal(metadata);
   const fault = text === undefined ? null : checkSamlMetadata(text);
-  if (fault !== null) problems.push(samlProblem(fault, provider));
+  if (fault !== null) resolution.problems.push(samlProblem(fault, provider));
   return { ...provider, metadata };
 }
 
 /** The secret of a reference; not available here is no problem, not allowed is one. */
-function resolve(source: SecretSource, context: DesiredContext, problems: Problem[]): Secret {
+function resolve(source: SecretSource, { context, problems, attachments }: Resolution): Secret {
   if (source.from === 'literal') return source.secret;
+  const attached = source.from === 'file' ? attachmentAt(source.name, source.place, attachments) : null;
+  if (attached !== null) return attached;
   const reference = source.from === 'env' ? { env: source.name } : { file: source.name };
   const resolved = context.resolveSecret(reference, source.place);
   if (!resolved.ok) {
@@ -70,6 +77,18 @@ function resolve(source: SecretSource, context: DesiredContext, problems: Proble
     });
   }
   return resolved.value;
+}
+
+/** The file of the source that a manifest names relative to itself; null when the source has no such file. */
+function attachmentAt(name: string, place: Place, attachments: Resolution['attachments']): Secret | null {
+  if (posix.isAbsolute(name)) return null;
+  const bytes = attachments.get(posix.join(posix.dirname(place.file), name));
+  if (bytes === undefined) return null;
+  try {
+    return Secret.of(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes));
+  } catch {
+    return null; // the resolver says what is wrong with such a file
+  }
 }
 
 const samlSentences: Readonly<Record<SamlFault, string>> = {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { withExcerpts } from '../manifest/excerpt.ts';
-import type { FileManifests, Manifest, PolicyCaseTemplate } from '../manifest/manifest.ts';
+import { type FileManifests, isManifestPath, type Manifest, type PolicyCaseTemplate } from '../manifest/manifest.ts';
 import { readManifests } from '../manifest/read.ts';
 import type { DesiredConfiguration } from '../model/configuration.ts';
 import { compareProblems, compareText, hasErrors, type Problem } from '../model/problem.ts';
@@ -8,7 +8,7 @@ import { compareRules, type DesiredRule, ruleKey } from '../model/rule.ts';
 import type { DesiredState, PolicyCase } from '../model/state.ts';
 import type { SourceFile } from '../ports.ts';
 import { findCollisions } from './collisions.ts';
-import { buildConfiguration } from './configuration.ts';
+import { buildConfiguration, type Resolution } from './configuration.ts';
 import type { Desired, DesiredContext, ManifestCache } from './context.ts';
 import { expand, mostRules } from './expand.ts';
 import { type Layered, layer } from './layers.ts';
@@ -28,7 +28,7 @@ export function buildDesired(files: readonly SourceFile[], context: DesiredConte
   const names = collectNames(layered.manifests, context);
   const problems: Problem[] = [...layered.files.flatMap((file) => file.problems), ...layered.problems];
   const rules = expandAll(layered.manifests, names);
-  const configuration = configurationOf(layered.manifests, context, problems);
+  const configuration = configurationOf(layered.manifests, { context, problems, attachments: attachmentsOf(files) });
   const tests = layered.manifests.flatMap((manifest) =>
     manifest.kind === 'PolicyTest' ? manifest.cases.flatMap((one) => policyCase(one, names) ?? []) : [],
   );
@@ -61,8 +61,12 @@ export function chosenManifests(files: readonly SourceFile[], context: DesiredCo
 
 /** Manifests in the one order of every output: by path. */
 function chosenFiles(files: readonly SourceFile[], context: DesiredContext): readonly SourceFile[] {
-  const manifests = files.filter(({ path }) => /\.ya?ml$/.test(path));
+  const manifests = files.filter(({ path }) => isManifestPath(path));
   return manifests.sort((a, b) => compareText(a.path, b.path)).slice(0, context.limits.files);
+}
+
+function attachmentsOf(files: readonly SourceFile[]): ReadonlyMap<string, Uint8Array> {
+  return new Map(files.filter(({ path }) => !isManifestPath(path)).map(({ path, bytes }) => [path, bytes]));
 }
 
 /** An empty cache. */
@@ -117,13 +121,9 @@ function expandAll(manifests: readonly Manifest[], names: Names): DesiredRule[] 
   return rules;
 }
 
-function configurationOf(
-  manifests: readonly Manifest[],
-  context: DesiredContext,
-  problems: Problem[],
-): DesiredConfiguration | null {
+function configurationOf(manifests: readonly Manifest[], resolution: Resolution): DesiredConfiguration | null {
   const manifest = manifests.find((one) => one.kind === 'Configuration');
-  return manifest === undefined ? null : buildConfiguration(manifest, context, problems);
+  return manifest === undefined ? null : buildConfiguration(manifest, resolution);
 }
 
 function policyCase(template: PolicyCaseTemplate, names: Names): PolicyCase | null {

@@ -23,6 +23,11 @@ export type Kind = (typeof kinds)[number];
 /** The one version of every kind. */
 export const apiVersion = 'firezone/v0';
 
+/** Whether a file of a source is a manifest, and not something that manifests refer to. */
+export function isManifestPath(path: string): boolean {
+  return /\.ya?ml$/i.test(path);
+}
+
 /** Something with the place where it is written. */
 export interface Written<T> {
   readonly value: T;

@@ -189,6 +189,25 @@ describe('identity providers', () => {
   });
 });
 
+describe('files of the source beside the manifests', () => {
+  const text = document('Configuration', 'c', `{saml_identity_providers: [${saml}]}`);
+
+  it('are what a reference relative to the manifest names first: a Git repository has no directory to read from', () => {
+    const never = { resolveSecret: () => fail('no directory') };
+    const desired = build({ ...rules, 'idp/c.YAML': text, 'idp/okta.xml': metadata }, never);
+    expect(codes(desired)).toEqual([]);
+    const secret = desired.state?.configuration?.fields.saml_identity_providers?.[0]?.metadata;
+    expect(secret === undefined ? null : reveal(secret)).toBe(metadata);
+    expect(codes(build({ ...rules, 'c.yaml': text, 'idp/okta.xml': metadata }, never))).toEqual([
+      '4:68 secret-not-allowed',
+    ]);
+    const outside = text.replace('okta.xml', '../../okta.xml');
+    expect(codes(build({ ...rules, 'idp/c.yaml': outside, 'okta.xml': metadata }, never))).toEqual([
+      '4:68 secret-not-allowed',
+    ]);
+  });
+});
+
 describe('SAML metadata', () => {
   it.each([
     ['garbage', 'not-xml'],

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Limits } from '../../desired/context.ts';
+import { isManifestPath } from '../../manifest/manifest.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
@@ -249,12 +250,17 @@ async function findTree(
   return ok(tree);
 }
 
-/** Regular files named *.yaml or *.yml outside hidden folders, sorted by path. A link or submodule of that name is a problem. */
+/**
+ * Regular files named *.yaml or *.yml outside hidden folders, sorted by path, and beside them *.xml: SAML metadata that
+ * manifests refer to. A link or submodule with a manifest's name is a problem.
+ */
 function chooseFiles(entries: readonly TreeEntry[], limits: Limits): Result<readonly TreeEntry[], Problem> {
   const chosen: TreeEntry[] = [];
   for (const entry of entries) {
     const parts = entry.path.split('/');
-    if (!/\.ya?ml$/.test(entry.path) || parts.some((part) => part.startsWith('.'))) continue;
+    const isManifest = isManifestPath(entry.path);
+    const isAttachment = /\.xml$/i.test(entry.path) && entry.type === 'blob' && entry.mode !== '120000';
+    if (!(isManifest || isAttachment) || parts.some((part) => part.startsWith('.'))) continue;
     if (hasControl(entry.path) || parts.includes('..') || entry.path.includes('\uFFFD')) {
       return fail(
         problem('unsafe-file-name', 'a manifest’s file name holds control characters or is not UTF-8', 'rename it'),
@@ -274,7 +280,7 @@ function chooseFiles(entries: readonly TreeEntry[], limits: Limits): Result<read
       return fail(problem('too-many-files', `there are more than ${limits.files} manifests`, 'narrow --git-path'));
     }
   }
-  if (chosen.length === 0) {
+  if (!chosen.some(({ path }) => isManifestPath(path))) {
     return fail(
       problem(
         'no-manifests',
