@@ -13,7 +13,8 @@ const title = `widening a drop rule under traffic${kernelUnavailable === null ? 
 const client = '10.66.0.13';
 const dropped = '192.0.2.9';
 const other = '192.0.2.20';
-const attempts = 5;
+/** Other work on this machine can only make a gap longer: the first that is as short as foretold proves it. */
+const attempts = 25;
 
 describe.skipIf(kernelUnavailable !== null)(title, () => {
   let network: TestNetwork;
@@ -56,7 +57,7 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
   it('lets packets through only while the exposure lasts, to nothing but what the exposure names', async () => {
     const windows: number[] = [];
     let expected = 0;
-    for (let attempt = 0; attempt < attempts; attempt++) {
+    for (let attempt = 0; attempt < attempts && !windows.some((ms) => ms > 0 && ms <= expected); attempt++) {
       await apply(`${dropped}/32`);
       const start = performance.timeOrigin + performance.now();
       const { result, passed } = await applyUnderFlood('192.0.2.0/24');
@@ -73,10 +74,8 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
       windows.push(passed.length === 0 ? 0 : (passed.at(-1) ?? 0) - (passed[0] ?? 0));
       expect(await sendAll(network, [dropped, other].map(probeTo))).toEqual([false, false]);
     }
-    // Other work on this machine can only make a gap longer.
-    expect(Math.max(...windows)).toBeGreaterThan(0);
-    expect(Math.min(...windows)).toBeLessThanOrEqual(expected);
-  }, 90_000);
+    expect(windows.filter((ms) => ms > 0 && ms <= expected)).toHaveLength(1);
+  }, 120_000);
 
   it('lets not one packet through where the plan has no exposure', async () => {
     for (const next of [`${dropped}/32 udp 9`, `${dropped}/32`]) {
