@@ -69,6 +69,13 @@ describe('a Git source', () => {
     expect(existsSync(path.join(state, 'clone.git', 'rules'))).toBe(false);
   });
 
+  it('reads SAML metadata beside the manifests, and no metadata without a manifest', async () => {
+    upstream.commit({ 'a.yaml': 'a: 1\n', 'saml/okta.xml': '<x/>', 'saml/.hidden.xml': '<y/>' });
+    expect(texts(await source().read(signal))).toEqual({ 'a.yaml': 'a: 1\n', 'saml/okta.xml': '<x/>' });
+    upstream.commit({ 'saml/okta.xml': '<x/>', 'a.yaml': null });
+    expect((await source().read(signal)).problems.map((problem) => problem.code)).toEqual(['no-manifests']);
+  });
+
   it('asks the remote for the commit and fetches nothing while it stays', async () => {
     upstream.commit({ 'web.yaml': rule });
     const git = source();
