@@ -294,44 +294,49 @@ test(
   limitMs(runs(2000)),
 );
 
-test(
-  'a server that patches in place and holds duplicates is brought to the desired state too, whatever fails',
-  async () => {
-    const oneCase = fc.asyncProperty(chaos, async ({ live, desired, concurrency, faults: settings, seed }) => {
-      await withSimulator({ live, overlapConstraints: false }, async (simulator) => {
-        const watch = new Watch(simulator, desired, () => verdicts(storedRules(simulator)));
-        const duplicates: string[] = [];
-        simulator.onCall(({ method, status }) => {
-          const keys = sortedKeys(storedRules(simulator));
-          const found = keys.find((key, index) => key === keys[index + 1]);
-          if (found !== undefined) duplicates.push(`after ${method} ${status}: ${found}`);
-        });
-        for (const setting of settings) simulator.faults.inject(setting);
-        for (let pass = 1; ; pass++) {
-          const run = testRun(simulator.url, desiredState(desired), {
-            profile: profileNamed('generic'),
-            limits: { concurrency },
-            clock: createFakeClock(randomOf(seed)),
-            timeoutMs: 100,
-            onPlan: (plan) => watch.started(plan),
+for (const [title, profile, overlapConstraints] of [
+  ['a server that patches in place and holds duplicates', profileNamed('generic'), false],
+  ['a server that patches in place and refuses overlaps', profileNamed('firezone-0.7', 'patch'), true],
+] as const) {
+  test(
+    `${title} is brought to the desired state too, whatever fails`,
+    async () => {
+      const oneCase = fc.asyncProperty(chaos, async ({ live, desired, concurrency, faults: settings, seed }) => {
+        await withSimulator({ live, overlapConstraints }, async (simulator) => {
+          const watch = new Watch(simulator, desired, () => verdicts(storedRules(simulator)));
+          const duplicates: string[] = [];
+          simulator.onCall(({ method, status }) => {
+            const keys = sortedKeys(storedRules(simulator));
+            const found = keys.find((key, index) => key === keys[index + 1]);
+            if (found !== undefined) duplicates.push(`after ${method} ${status}: ${found}`);
           });
-          const plan = await run.plan().catch(() => null);
-          const report = plan === null ? null : await run.apply(plan);
-          await run.close();
-          expect(watch.violations).toEqual([]);
-          // A request that is carried out after its deadline can make one for a while: the next plan removes it.
-          if (!settings.some(({ fault }) => fault.kind === 'delay')) expect(duplicates).toEqual([]);
-          if (report?.end === 'converged') break;
-          expect(pass).toBeLessThan(6);
-          if (pass === 3) simulator.faults.clear();
-        }
-        expect(sortedKeys(storedRules(simulator))).toEqual(sortedKeys(desired));
+          for (const setting of settings) simulator.faults.inject(setting);
+          for (let pass = 1; ; pass++) {
+            const run = testRun(simulator.url, desiredState(desired), {
+              profile,
+              limits: { concurrency },
+              clock: createFakeClock(randomOf(seed)),
+              timeoutMs: 100,
+              onPlan: (plan) => watch.started(plan),
+            });
+            const plan = await run.plan().catch(() => null);
+            const report = plan === null ? null : await run.apply(plan);
+            await run.close();
+            expect(watch.violations).toEqual([]);
+            // A request that is carried out after its deadline can make one for a while: the next plan removes it.
+            if (!settings.some(({ fault }) => fault.kind === 'delay')) expect(duplicates).toEqual([]);
+            if (report?.end === 'converged') break;
+            expect(pass).toBeLessThan(6);
+            if (pass === 3) simulator.faults.clear();
+          }
+          expect(sortedKeys(storedRules(simulator))).toEqual(sortedKeys(desired));
+        });
       });
-    });
-    await fc.assert(oneCase, { numRuns: runs(1000) });
-  },
-  limitMs(runs(1000)),
-);
+      await fc.assert(oneCase, { numRuns: runs(1000) });
+    },
+    limitMs(runs(1000)),
+  );
+}
 
 function storedRules(simulator: Simulator): readonly Rule[] {
   const decoded = decodeRules({ data: simulator.rules() });
