@@ -11,7 +11,16 @@ export const formatVersion = '1.0';
 
 /** The JSON document of a run (schemas/plan.schema.json): one line of text for machines, keys in a fixed order. */
 export function jsonText(report: RunReport): string {
-  return `${JSON.stringify(documentOf(report), null, 2)}\n`;
+  return encode(documentOf(report));
+}
+
+/** JSON that is safe to look at: what JSON leaves as it is and a terminal or viewer would obey becomes an escape. */
+function encode(value: unknown): string {
+  const text = JSON.stringify(value, null, 2).replace(
+    /[\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+  return `${text}\n`;
 }
 
 /** The JSON document as a value. Every key is always there; without a plan `summary` is null and lists are empty. */
@@ -42,7 +51,7 @@ export function documentOf(report: RunReport): Readonly<Record<string, unknown>>
 
 /** The JSON document of a command that makes no plan: `format_version`, its own members, `problems`. */
 export function otherDocument(members: Readonly<Record<string, unknown>>, problems: readonly Problem[]): string {
-  return `${JSON.stringify({ format_version: formatVersion, ...members, problems: problems.map(problemOf) }, null, 2)}\n`;
+  return encode({ format_version: formatVersion, ...members, problems: problems.map(problemOf) });
 }
 
 function changeOf(change: Change): unknown {

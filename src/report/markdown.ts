@@ -135,9 +135,10 @@ function changeLine(change: Change, { userNames, root }: RunReport): string {
     change.kind === 'Configuration'
       ? fieldLines(change.fields).map(({ path, text }) => `  - ${code(`${path}: ${text}`)}`)
       : [];
-  return [`- ${symbol} ${code(labelOf(change))}${what}${why === '' ? '' : ` ${prose(why)}`}${place}`, ...fields].join(
-    '\n',
-  );
+  return [
+    `- ${code(symbol)} ${code(labelOf(change))}${what}${why === '' ? '' : ` ${prose(why)}`}${place}`,
+    ...fields,
+  ].join('\n');
 }
 
 function ruleWords(change: Extract<Change, { kind: 'Rule' }>, names: ReadonlyMap<string, string>): string {

@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/adapters/clock.ts';
+import { jsonLogger } from '../../src/adapters/log/json.ts';
+import { textLogger } from '../../src/adapters/log/text.ts';
+
+describe('the log for people', () => {
+  it('writes what is severe enough, one line each, with its fields', () => {
+    let text = '';
+    const log = textLogger('info', (line) => {
+      text += line;
+    });
+    log.debug('not this');
+    log.info('a pass ended', { revision: 'abc', rules: 3, names: ['x', 'y z'], nothing: null });
+    log.error('it failed');
+    expect(text).toBe('info: a pass ended revision=abc rules=3 names=x,y z nothing=null\nerror: it failed\n');
+  });
+
+  it('threat 22: a field cannot start a line or command a terminal', () => {
+    let text = '';
+    textLogger('debug', (line) => {
+      text += line;
+    }).warn('looks odd', { name: 'a\nerror: forged \u001b[31m' });
+    expect(text.split('\n')).toHaveLength(2);
+    expect(text).not.toContain('\u001b');
+  });
+});
+
+describe('the log for machines', () => {
+  it('writes one JSON object a line with level, time, message and fields', () => {
+    const lines: string[] = [];
+    const log = jsonLogger('info', (line) => lines.push(line));
+    log.debug('not this');
+    log.warn('looks odd', { name: 'a\nb\u202e', count: 2 });
+    expect(lines).toHaveLength(1);
+    const entry = JSON.parse(lines[0] ?? '') as Record<string, unknown>;
+    expect(entry).toMatchObject({ level: 'warn', msg: 'looks odd', name: 'a\\nb\\u{202e}', count: 2 });
+    expect(new Date(String(entry['time'])).getTime()).toBeGreaterThan(0);
+  });
+});
+
+describe('the clock', () => {
+  it('sleeps, and wakes at once when told to stop', async () => {
+    const started = systemClock.now();
+    const stop = new AbortController();
+    const sleeping = systemClock.sleep(60_000, stop.signal);
+    stop.abort();
+    await sleeping;
+    await systemClock.sleep(60_000, stop.signal);
+    await systemClock.sleep(5);
+    expect(systemClock.now() - started).toBeLessThan(30_000);
+    expect(systemClock.now() - started).toBeGreaterThanOrEqual(4);
+  });
+});

@@ -1,0 +1,198 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { githubText } from '../../src/report/github.ts';
+import { jsonText } from '../../src/report/json.ts';
+import { code, markdownText, marker, prose } from '../../src/report/markdown.ts';
+import { printable } from '../../src/report/printable.ts';
+import { problemsText } from '../../src/report/problems.ts';
+import { applyText, planText } from '../../src/report/text.ts';
+import { alice, hostile, planOf, reportOf } from './support.ts';
+
+const plain = { color: false };
+
+const review = reportOf(
+  planOf(['drop 192.0.2.2', 'accept 203.0.113.0/24', 'drop 10.0.0.0/8'], {
+    closed: 'drop 10.0.0.0/8',
+    metadata: 'drop 192.0.2.0/24',
+    web: `accept 10.1.0.0/16 tcp 443 for ${alice}`,
+  }),
+);
+
+describe('golden files: a plan with one change of each kind', () => {
+  it.each<[string, () => string]>([
+    ['review.golden.txt', () => planText(review, plain)],
+    ['review.golden.md', () => markdownText(review)],
+    ['review.golden.json', () => jsonText(review)],
+    ['review.golden.github', () => githubText(review)],
+  ])('%s', async (name, render) => {
+    await expect(render()).toMatchFileSnapshot(`golden/${name}`);
+  });
+
+  it('the same plan gives the same bytes, whatever the order of its inputs', () => {
+    const [a, b] = [
+      planOf(['drop 192.0.2.2', 'accept 203.0.113.0/24'], { x: 'drop 10.0.0.0/8', y: 'drop 192.0.2.0/24' }),
+      planOf(['drop 192.0.2.2', 'accept 203.0.113.0/24'], { x: 'drop 10.0.0.0/8', y: 'drop 192.0.2.0/24' }),
+    ];
+    expect(jsonText(reportOf(a))).toBe(jsonText(reportOf(b)));
+  });
+});
+
+describe('text', () => {
+  it('colours only when told to, and says the same without', () => {
+    const colored = planText(review, { color: true });
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: the colours are what is removed
+    expect(colored.replace(/\u001b\[[0-9;]*m/g, '')).toBe(planText(review, plain));
+    expect(colored).not.toBe(planText(review, plain));
+  });
+
+  it('says that nothing is to do', () => {
+    const text = planText(reportOf(planOf(['drop 10.0.0.0/8'], { a: 'drop 10.0.0.0/8' })), plain);
+    expect(text).toContain('In sync: 1 object unchanged; nothing to do.');
+  });
+
+  it('a refactoring that keeps the meaning changes no traffic', () => {
+    const text = planText(
+      reportOf(planOf(['drop 10.0.0.0/8'], { low: 'drop 10.0.0.0/9', high: 'drop 10.128.0.0/9' })),
+      plain,
+    );
+    expect(text).toContain('No traffic changes.');
+  });
+
+  it('a refusal holds its numbers and the override', () => {
+    const plan = planOf(
+      Array.from({ length: 20 }, (_, i) => `drop 10.0.${i}.0/24`),
+      { a: 'drop 10.0.0.0/24' },
+      { maxDeletes: { share: 0.3 } },
+    );
+    const text = planText(reportOf(plan), plain);
+    expect(text).toMatch(/19[\s\S]*20/);
+    expect(text).toContain('--max-deletes');
+    expect(text).toContain('Refused: nothing will be written.');
+  });
+
+  it('what is left open stands first in the report of an apply', () => {
+    const plan = review.plan;
+    if (plan === null) throw new Error('no plan');
+    const text = applyText(
+      reportOf(plan, {
+        apply: {
+          end: 'failed',
+          outcomes: plan.steps.map((step) => ({ step, outcome: 'failed', status: 403, message: 'no' })),
+          problems: [],
+          leftOpen: [{ user: null, destinations: ['192.0.2.2'], protocol: 'other', ports: null }],
+          notConverged: ['metadata'],
+          wrote: true,
+          durationMs: 12,
+          enforcedInMs: null,
+        },
+      }),
+      plain,
+    );
+    expect(text.split('\n')[0]).toMatch(/^LEFT OPEN/);
+    expect(text).toContain('192.0.2.2');
+    expect(text).toContain('not as desired: metadata');
+  });
+
+  it('a caret stands under its column, tabs and wide prefixes or not', () => {
+    const lines = problemsText(
+      [{ code: 'c', severity: 'error', summary: 's', place: { file: 'a', line: 7, column: 4 }, excerpt: '\t\t\tx: 1' }],
+      false,
+    ).split('\n');
+    expect(lines[2]?.indexOf('^')).toBe(lines[1]?.indexOf('x: 1'));
+  });
+});
+
+describe('threat 22: what others wrote cannot command a terminal, a log, a runner or a comment', () => {
+  const report = reportOf(review.plan, {
+    problems: [hostile],
+    userNames: new Map([[alice, 'al\u001b[2Jice`|<b>@team']]),
+  });
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: exactly these must not appear
+  const control = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/;
+
+  it.each<[string, () => string]>([
+    ['text', () => planText(report, plain)],
+    ['problems', () => problemsText([hostile], false)],
+    ['markdown', () => markdownText(report)],
+    ['github', () => githubText(report)],
+  ])('%s holds no control character and no direction character', (_, render) => {
+    expect(render()).not.toMatch(control);
+  });
+
+  it('JSON escapes them', () => {
+    const text = jsonText(report);
+    expect(text).not.toMatch(control);
+    expect(JSON.parse(text)).toMatchObject({ problems: [{ code: 'hostile' }] });
+  });
+
+  it('github: a message cannot start a command of its own', () => {
+    const lines = githubText(report).trim().split('\n');
+    for (const line of lines) expect(line).toMatch(/^::(error|warning|notice)( [^:]*)?::/);
+    expect(lines.some((line) => line.startsWith('::error::injected'))).toBe(false);
+  });
+
+  it('markdown: neither markup, nor HTML, nor a mention, nor a link, nor the end of a fold', () => {
+    const text = markdownText(report);
+    const rest = text.replace(/(?<!`)(`+)(?!`)[\s\S]*?(?<!`)\1(?!`)/g, '');
+    expect(rest).not.toMatch(/<script>|@everyone|@team|\]\(javascript:|^# heading/m);
+    expect((text.match(/<details/g) ?? []).length).toBe((text.match(/<\/details>/g) ?? []).length);
+  });
+
+  it('code spans end where they should, for every text', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme', maxLength: 60 }), (text) => {
+        const span = code(text);
+        const fence = /^`+/.exec(span)?.[0] ?? '';
+        expect(span.endsWith(fence)).toBe(true);
+        const inner = span.slice(fence.length, -fence.length);
+        expect((inner.match(/`+/g) ?? []).every((run) => run.length < fence.length)).toBe(true);
+        expect(span).not.toContain('\n');
+      }),
+    );
+  });
+
+  it('printable text is one line, and stays as it is when it was harmless', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 40 }), (text) => {
+        expect(printable(text)).not.toMatch(control);
+        expect(printable(printable(text))).toBe(printable(text));
+        expect(prose(text)).not.toMatch(/\n/);
+      }),
+    );
+    for (const text of ['web', 'Grüße', '日本語', 'a/b-c_d.e']) expect(printable(text)).toBe(text);
+  });
+});
+
+describe('markdown fits into a comment', () => {
+  const many = planOf(
+    [],
+    Object.fromEntries(
+      Array.from({ length: 3000 }, (_, i) => [
+        `a-rather-long-name-of-a-rule/${i}/${'x'.repeat(60)}`,
+        `drop 10.${i >> 8}.${i & 255}.0/24`,
+      ]),
+    ),
+  );
+
+  it('and says honestly how many it leaves out', () => {
+    const text = markdownText(reportOf(many));
+    expect(text.length).toBeLessThanOrEqual(60_000);
+    const listed = text.match(/^- `\+` `/gm)?.length ?? 0;
+    const left = Number(/^- and ([0-9]+) more/m.exec(text.slice(text.indexOf('Changes (')))?.[1]);
+    expect(listed).toBeGreaterThan(20);
+    expect(listed + left).toBe(3000);
+    expect(text.startsWith(marker)).toBe(true);
+  });
+
+  it('also when every single problem is long', () => {
+    const problems = Array.from({ length: 500 }, (_, i) => ({ ...hostile, summary: `${i} ${'long '.repeat(400)}` }));
+    const text = markdownText(reportOf(many, { problems }));
+    expect(text.length).toBeLessThanOrEqual(60_000);
+  });
+
+  it('github shows ten annotations of a kind, and counts the rest', () => {
+    const lines = githubText(reportOf(many)).trim().split('\n');
+    expect(lines).toHaveLength(11);
+    expect(lines[10]).toContain('and 2990 more changes');
+  });
+});
