@@ -1,4 +1,16 @@
-import { Composer, type Document, isAlias, isMap, isScalar, isSeq, LineCounter, Parser, Scalar } from 'yaml';
+import {
+  Composer,
+  type CST,
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  Lexer,
+  LineCounter,
+  Parser,
+  Scalar,
+} from 'yaml';
 import type { Problem } from '../model/problem.ts';
 import { createExcerpts } from './excerpt.ts';
 import { createLocator, type Entry, type Locator, type Node, type ScalarNode } from './node.ts';
@@ -64,6 +76,10 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
       if (root !== null) request.onDocument({ root }, reporter);
     }
   } catch (error) {
+    if (error instanceof LongList) {
+      reporter.add(aList, error.offset);
+      return problems;
+    }
     // The parser recurses; nesting that exhausts the stack ends here.
     if (!(error instanceof RangeError)) throw error;
     reporter.add(tooDeep, 0);
@@ -76,6 +92,13 @@ const tooDeep = {
   severity: 'error',
   summary: 'Collections are nested too deeply.',
   hint: `A manifest nests at most ${deepest} levels.`,
+} as const;
+
+const aList = {
+  code: 'not-a-manifest',
+  severity: 'error',
+  summary: 'This document is a list, not a manifest; the rest of the file was not read.',
+  hint: 'A manifest begins with `apiVersion: firezone/v0` and `kind: Rule`; move the file out of the directory if it is none.',
 } as const;
 
 /** The documents of a text, with line starts collected in `lines`. */
@@ -91,7 +114,40 @@ function composed(text: string, lines: LineCounter): Iterable<Document.Parsed> {
     // Pretty errors quote the source.
     prettyErrors: false,
   });
-  return composer.compose(new Parser(lines.addNewLine).parse(text), false, text.length);
+  return composer.compose(documentTokens(text, lines), false, text.length);
+}
+
+/** Lexemes of a document after which its root is looked at: a list of a million members is not read to its end. */
+const lexemesToLook = 1_000;
+
+/** What the parser makes of a text, until a long document turns out to be a list: no manifest is one. */
+function* documentTokens(text: string, lines: LineCounter): Generator<CST.Token> {
+  lines.addNewLine(0);
+  const parser = new Parser(lines.addNewLine);
+  let lexemes = 0;
+  for (const lexeme of new Lexer().lex(text)) {
+    for (const token of parser.next(lexeme)) {
+      lexemes = 0;
+      yield token;
+    }
+    lexemes++;
+    if (lexemes !== lexemesToLook) continue;
+    const root = parser.stack[1];
+    if (root?.type === 'block-seq' || (root?.type === 'flow-collection' && root.start.source === '[')) {
+      throw new LongList(root.offset);
+    }
+  }
+  yield* parser.end();
+}
+
+/** Ends the reading of a file. */
+class LongList extends Error {
+  readonly offset: number;
+
+  constructor(offset: number) {
+    super('a long list where a manifest should be');
+    this.offset = offset;
+  }
 }
 
 interface Conversion {

@@ -25,7 +25,7 @@ export interface ReadRequest {
 export function readManifests(request: ReadRequest): FileManifests {
   const { path, profile, values } = request;
   const text = decodeText(request.bytes);
-  if (text === null) return { path, manifests: [], problems: [notUtf8(path)], suppressions: [] };
+  if (text === null) return { path, manifests: [], problems: [notUtf8(path, request.bytes)], suppressions: [] };
   const manifests: Manifest[] = [];
   let documents = 0;
   const problems = parseFile({
@@ -57,13 +57,20 @@ function decodeText(bytes: Uint8Array): string | null {
   }
 }
 
-function notUtf8(file: string): Problem {
+/** The place is the first line that is no UTF-8: a faulty sequence of bytes never spans a line feed. */
+function notUtf8(file: string, bytes: Uint8Array): Problem {
+  let line = 1;
+  for (let start = 0; ; line++) {
+    const end = bytes.indexOf(0x0a, start);
+    if (end < 0 || decodeText(bytes.subarray(start, end)) === null) break;
+    start = end + 1;
+  }
   return {
     code: 'not-utf8',
     severity: 'error',
     summary: 'This file is not UTF-8 text.',
     hint: 'Save it as UTF-8, or give it another name if it is no manifest.',
-    place: { file, line: 1, column: 1 },
+    place: { file, line, column: 1 },
   };
 }
 

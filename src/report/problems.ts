@@ -4,12 +4,21 @@ import { printable } from './printable.ts';
 
 /**
  * Problems for people: `file:line:column`, the line with a caret where it is safe to show, the code, the summary, the hint.
- * Ends with a newline unless empty.
+ * Ends with a newline unless empty. After the first 200, errors first, the others are counted.
  */
 export function problemsText(problems: readonly Problem[], color: boolean): string {
   const paint = painter(color);
-  return problems.map((problem) => `${problemText(problem, paint)}\n`).join('');
+  const worst =
+    problems.length <= shown ? problems : [...problems].sort((a, b) => weight[a.severity] - weight[b.severity]);
+  const text = worst.slice(0, shown).map((problem) => `${problemText(problem, paint)}\n`);
+  const left = problems.length - shown;
+  if (left > 0) text.push(`… and ${left} more; --output json has all of them\n`);
+  return text.join('');
 }
+
+/** More than this nobody reads, and a broken file can have a problem for every line. */
+const shown = 200;
+const weight = { error: 0, warning: 1, note: 2 } as const;
 
 function problemText(problem: Problem, paint: Paint): string {
   const { severity, code, summary, hint, place, related } = problem;

@@ -40,6 +40,16 @@ describe('row 9: YAML has one meaning', () => {
     expect(read(text).manifests).toEqual([]);
   });
 
+  it('names the line that is no UTF-8', () => {
+    const bytes = new Uint8Array([...new TextEncoder().encode(`${good}# \uFFFD\n# `), 0xc3, 0x28]);
+    expect(found(bytes)).toEqual(['6:1 not-utf8']);
+  });
+
+  it.each(['- a: 1\n'.repeat(100_000), `[${'a,'.repeat(100_000)}]`])('does not read a long list to its end', (list) => {
+    const later = `${good}---\n${list}a: b: c`;
+    expect(found(later)).toEqual(['6:1 not-a-manifest']);
+  });
+
   it('reads words of YAML 1.1 as the words they are', () => {
     expect(found(document('Users', 'people', '{no: a1520c4b-adc3-4574-932a-94461cf85c07}'))).toEqual([]);
   });
