@@ -454,3 +454,47 @@ function refusing(refused: readonly (readonly ['POST' | 'DELETE', number])[]): (
     };
   };
 }
+
+test(
+  'a packet filter that follows slowly, crashes and rebuilds loses nothing of an apply, and holds it when the report said',
+  async () => {
+    const oneCase = fc.asyncProperty(
+      pair,
+      fc.boolean(),
+      fc.nat(4),
+      async ([live, desired], replaceModified, modified) => {
+        const clock = createFakeClock();
+        const simulator = await startSimulator({
+          token,
+          users: simulatedUsers,
+          filterRate: 100,
+          filterTime: { now: () => clock.now(), schedule: () => () => {} },
+        });
+        try {
+          simulator.seed(live.map(seedOf));
+          await clock.sleep(60_000);
+          for (const { id, action } of simulator.rules().slice(0, modified)) {
+            await call(simulator, 'PATCH', `/v0/rules/${id}`, { action: action === 'accept' ? 'drop' : 'accept' });
+          }
+          let exited: string | null = null;
+          void simulator.exited.then((reason) => {
+            exited = reason;
+          });
+          const run = testRun(simulator.url, desiredState(desired), { clock, planOptions: { replaceModified } });
+          const report = await run.apply(await run.plan());
+          await run.close();
+          expect(exited).toBeNull();
+          expect(report.end).toBe('converged');
+          await clock.sleep((report.enforcedInMs ?? 0) + 1);
+          expect(simulator.filter.state()).toMatchObject({ pending: 0, rebuilding: false, lost: [] });
+          const stale = simulator.rules().some(({ inserted_at, updated_at }) => inserted_at !== updated_at);
+          if (!stale) expect(filterVerdicts(simulator)).toEqual(verdicts(desired));
+        } finally {
+          await simulator.close();
+        }
+      },
+    );
+    await fc.assert(oneCase, { numRuns: runs(500) });
+  },
+  limitMs(runs(500)),
+);
