@@ -78,7 +78,7 @@ describe('reconcile --watch DIRECTORY', () => {
     data('..2026_1', rules('10.0.0.1'));
     symlinkSync('..2026_1', path.join(world.manifests, '..data'));
     symlinkSync('..data/a.yaml', path.join(world.manifests, 'a.yaml'));
-    await start('--rescan', '60s');
+    await start('--rescan', '60s', '--quiet', '500ms');
     await sidecar.until(inEffect());
     const passes = (await sidecar.status()).passes.length;
     data('..2026_2', rules('10.0.0.1', '10.0.0.2'));
