@@ -74,7 +74,7 @@ async function patch(
     }
     if (kind === 'limited' && answer.kind === 'answer')
       session.gate.pause(answer.retryAfterMs ?? backoffMs(attempt, clock));
-    if (answer.kind === 'lost' && answer.code === 'refused') await session.freshRules();
+    if (answer.kind === 'lost' && answer.code === 'refused') await session.freshRules('normal');
     if (kind === 'success' || kind === 'uncertain') {
       const settled = await afterLost(desired, fields, answer, session);
       if (settled !== null) return { settled, refusal: null };

@@ -40,16 +40,18 @@ export async function createRule(creation: Creation, session: Session, lane: Lan
     }
     if (kind === 'broken') return refused(answer, request);
     if (kind === 'refused') {
-      return isOverlap(answer) ? await afterOverlap(creation, answer, session, lostBefore) : refused(answer, request);
+      return isOverlap(answer)
+        ? await afterOverlap(creation, answer, session, { lostBefore, lane })
+        : refused(answer, request);
     }
     if (kind === 'unauthorized' && lane === 'normal') return { ...refused(answer, request), unauthorized: true };
     if (kind === 'unauthorized') session.stop('unauthorized');
     const limited = kind === 'limited' && answer.kind === 'answer';
     if (limited) session.gate.pause(answer.retryAfterMs ?? backoffMs(attempt, clock));
-    if (answer.kind === 'lost' && answer.code === 'refused') await session.freshRules(); // waits until it is back
+    if (answer.kind === 'lost' && answer.code === 'refused') await session.freshRules(lane); // waits until it is back
     if (kind === 'success' || kind === 'uncertain' || (limited && answer.status !== 429)) {
       lostBefore = true;
-      const landed = await findLanded(creation, session, sentAt);
+      const landed = await findLanded(creation, session, { at: sentAt, lane });
       if (landed.kind === 'landed') {
         session.gate.stored();
         return { outcome: 'done', status: answer.status, liveId: landed.live.id };
@@ -76,17 +78,21 @@ type Landing =
  * Looks for the rule of a lost POST. Where the server refuses collisions one read is enough: should the request arrive late,
  * either it or its repetition is refused. Elsewhere the list is read until the request's deadline has passed.
  */
-async function findLanded(creation: Creation, session: Session, sentAt: number): Promise<Landing> {
+async function findLanded(
+  creation: Creation,
+  session: Session,
+  sent: { readonly at: number; readonly lane: Lane },
+): Promise<Landing> {
   const { clock, profile, limits } = session.context;
   const once = profile.refusesCollisions || session.collisionsSeen;
   for (let attempt = 0; ; attempt++) {
-    const late = clock.now() >= sentAt + limits.requestTimeoutMs;
-    const listed = await session.freshRules();
+    const late = clock.now() >= sent.at + limits.requestTimeoutMs;
+    const listed = await session.freshRules(sent.lane);
     if (!listed.ok) return { kind: 'unreadable', why: listed.error };
     const live = session.known.claim(ruleKey(creation.rule), listed.value);
     if (live !== null) return { kind: 'landed', live };
     if (once || late || session.hard.aborted) return { kind: 'absent' };
-    const leftMs = sentAt + limits.requestTimeoutMs - clock.now();
+    const leftMs = sent.at + limits.requestTimeoutMs - clock.now();
     await clock.sleep(Math.min(leftMs, backoffMs(attempt, clock, 2000)), session.hard);
   }
 }
@@ -96,9 +102,10 @@ async function afterOverlap(
   creation: Creation,
   answer: ApiResult,
   session: Session,
-  lostBefore: boolean,
+  { lostBefore, lane }: { readonly lostBefore: boolean; readonly lane: Lane },
 ): Promise<Settled> {
-  const listed = await session.freshRules();
+  const listed = await session.freshRules(lane);
+  if (!listed.ok && lostBefore) return unknown(answer, request, listed.error);
   const live = listed.ok ? session.known.claim(ruleKey(creation.rule), listed.value) : null;
   if (live !== null && lostBefore) return { outcome: 'done', status: answer.status, liveId: live.id };
   if (live !== null) {

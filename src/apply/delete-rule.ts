@@ -10,20 +10,24 @@ import { refused, type Settled, unknown } from './settled.ts';
 export async function deleteById(id: string, session: Session, lane: Lane): Promise<Settled> {
   const { api, clock } = session.context;
   const request = `DELETE /v0/rules/${id}`;
+  let lostBefore = false;
   for (let attempt = 0; ; attempt++) {
     const answer = await session.write((signal) => api.deleteRule(id, signal));
     const kind = kindOf(answer);
     if (kind === 'success') return deleted(id, answer.status, session);
-    if (kind === 'refused' && answer.status === 404)
-      return { ...deleted(id, 404, session), message: 'it was gone already' };
+    if (kind === 'refused' && answer.status === 404) {
+      const settled = deleted(id, 404, session);
+      return lostBefore ? settled : { ...settled, byOther: true, message: 'it was gone already' };
+    }
     if (kind === 'broken' || kind === 'refused') return refused(answer, request);
     if (kind === 'unauthorized' && lane === 'normal') return { ...refused(answer, request), unauthorized: true };
     if (kind === 'unauthorized') session.stop('unauthorized');
     if (kind === 'limited' && answer.kind === 'answer')
       session.gate.pause(answer.retryAfterMs ?? backoffMs(attempt, clock));
-    if (answer.kind === 'lost' && answer.code === 'refused') await session.freshRules();
+    if (answer.kind === 'lost' && answer.code === 'refused') await session.freshRules(lane);
     if (kind === 'uncertain') {
-      const listed = await session.freshRules();
+      lostBefore = true;
+      const listed = await session.freshRules(lane);
       if (!listed.ok) return unknown(answer, request, listed.error);
       if (!listed.value.some((live) => live.id === id)) return deleted(id, answer.status, session);
     }

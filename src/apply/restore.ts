@@ -1,4 +1,4 @@
-import { toWire } from '../model/rule.ts';
+import { collides, toWire } from '../model/rule.ts';
 import type { Plan, Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
 import { createRule } from './create-rule.ts';
@@ -21,22 +21,58 @@ export interface Restored {
 
 /**
  * Undoes a gap that cannot be closed, the last write first: so it passes only through states that it came through, each of
- * which the server accepts. Deleted rules are created again as they were spelled. What another writer made or deleted stays.
+ * which the server accepts. Deleted rules are created again as they were spelled. What another writer made or deleted stays; and
+ * with a step that stays, or of which nobody knows whether it was carried out, stays what it waited for (`mayGoBefore`).
  */
 export async function restore(members: readonly Member[], plan: Plan, session: Session): Promise<Restored> {
   const undone: Member[] = [];
   const open = new Set<string>();
+  const staying: Staying[] = [];
   for (const member of [...members].reverse()) {
     const { step, settled } = member;
-    if (settled.outcome !== 'done' || settled.status === 404) {
+    if (settled.outcome === 'failed' || settled.outcome === 'dropped') {
       undone.unshift(member);
       continue;
     }
-    const after = await undo(step, settled, session);
-    if (after === null && step.type !== 'create') open.add(step.id);
+    const ours = settled.outcome === 'done' && settled.byOther !== true;
+    const free = staying.every((later) => !later.waitedFor.has(step.id) || mayGoBefore(step, later.step, session));
+    const after = ours && free ? await undo(step, settled, session) : null;
+    if (after === null) staying.push({ step, waitedFor: waitedForBy(step, plan) });
+    if (after === null && ours && step.type !== 'create') open.add(step.id);
     undone.unshift({ step, settled: after ?? settled });
   }
   return { members: undone, leftOpen: trafficOf(plan, open, undone) };
+}
+
+/** A step that was carried out, or may have been, and is not undone; with the ids of all that had to be done before it. */
+interface Staying {
+  readonly step: Step;
+  readonly waitedFor: ReadonlySet<string>;
+}
+
+/**
+ * Whether a step may be undone although one that waited for it stays: no plan came through that state. It may where undoing
+ * can only turn verdicts to drop, and where the server itself refuses to hold the old rule beside the one that stays.
+ */
+function mayGoBefore(step: Step, staying: Step, session: Session): boolean {
+  const removed = step.type === 'create' || step.type === 'update' ? step.rule : null;
+  const added = step.type === 'delete' || step.type === 'update' ? step.live.rule : null;
+  if (removed?.action !== 'drop' && added?.action !== 'accept') return true;
+  const refuses = session.context.profile.refusesCollisions || session.collisionsSeen;
+  const stays = staying.type === 'create' || staying.type === 'update' ? staying.rule : null;
+  return refuses && added !== null && stays !== null && collides(added, stays);
+}
+
+function waitedForBy(step: Step, { steps }: Plan): ReadonlySet<string> {
+  const byId = new Map(steps.map((one) => [one.id, one]));
+  const found = new Set<string>();
+  const open = [...step.after];
+  for (let id = open.pop(); id !== undefined; id = open.pop()) {
+    if (found.has(id)) continue;
+    found.add(id);
+    open.push(...(byId.get(id)?.after ?? []));
+  }
+  return found;
 }
 
 /** Null when the step stays done, for undoing it failed. */

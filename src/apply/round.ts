@@ -200,7 +200,11 @@ class Round {
     this.#unit = [];
     if (failed) {
       const restored = await restore(members, this.#plan, this.#session);
-      for (const { step, settled } of restored.members) this.#report(step, settled);
+      for (const [index, { step, settled }] of restored.members.entries()) {
+        this.#report(step, settled);
+        if (settled !== members[index]?.settled)
+          this.#drop(this.#schedule.undone(step), `not attempted: it needs ${step.id}, which was undone`);
+      }
       this.#leftOpen.push(...restored.leftOpen);
     } else {
       for (const { step, settled } of members) this.#report(step, settled);

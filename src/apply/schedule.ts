@@ -24,6 +24,8 @@ export interface Schedule {
   settle(step: Step, done: boolean): readonly Step[];
   /** Gives up the open gaps: their steps not yet taken, and what needs those, are dropped and returned. */
   abandon(): readonly Step[];
+  /** Records that a step that was done is so no longer; returns the steps that therefore never run. */
+  undone(step: Step): readonly Step[];
   /** Forgets that gaps are open, once they were closed or restored. */
   closed(): void;
   /** Whether a gap is open. */
@@ -123,6 +125,12 @@ class RunningSchedule implements Schedule {
       for (const node of gap.members) if (isUntaken(node)) dropped.push(...this.#dropNode(node));
     }
     return dropped;
+  }
+
+  undone(step: Step): readonly Step[] {
+    const node = this.#node(step);
+    node.state = 'failed';
+    return this.#dropAfter(node);
   }
 
   closed(): void {

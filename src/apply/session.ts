@@ -35,8 +35,11 @@ export interface Session {
   closeWithinMs(): number;
   /** Sends a write: counts it, and notices when the server is there again. */
   write(call: (signal: AbortSignal) => Promise<ApiResult>): Promise<ApiResult>;
-  /** Reads the rules after this moment; calls at the same time share one request. Waits for a server that is away. */
-  freshRules(): Promise<Result<readonly LiveRule[], string>>;
+  /**
+   * Reads the rules after this moment; calls at the same time share one request. Waits for a server that is away. For a step of an
+   * open gap it is tried as long as the step itself: undoing a gap that may be closed would be a guess.
+   */
+  freshRules(lane: Lane): Promise<Result<readonly LiveRule[], string>>;
   /** Waits for the next attempt; false when there is none: too many, stopped, or past the bound of a stop. */
   retry(attempt: number, lane: Lane): Promise<boolean>;
   /** The server takes no port rules: no more are sent. */
@@ -82,6 +85,7 @@ export function startSession(context: ApplyContext): Session {
 
   const gate = createGate(clock, context.profile.filter, limits.pace);
   const known = createKnownRules();
+  const listed = createFreshReader(() => readRules(session));
   const session: Session = {
     context,
     gate,
@@ -100,7 +104,12 @@ export function startSession(context: ApplyContext): Session {
       if (answer.kind === 'lost' ? answer.sent === 'maybe' : answer.status < 300) session.wrote = true;
       return answer;
     },
-    freshRules: createFreshReader(() => readRules(session)),
+    freshRules: async (lane) => {
+      for (let attempt = 0; ; attempt++) {
+        const rules = await listed();
+        if (rules.ok || lane === 'normal' || !(await session.retry(attempt, lane))) return rules;
+      }
+    },
     retry: async (attempt, lane) => {
       const spent = attempt + 1 >= (lane === 'gap' && reason === null ? gapAttempts : limits.attempts);
       if (hard.signal.aborted || (lane === 'normal' && reason !== null) || (reason === null && spent)) return false;

@@ -11,6 +11,8 @@ export interface Settled {
   readonly liveId?: string;
   /** A deleted rule was created again because its gap could not be closed. */
   readonly restored?: boolean;
+  /** Another writer had deleted the rule before. */
+  readonly byOther?: boolean;
   /** The server holds something the plan did not know of: worth planning again. */
   readonly surprise?: boolean;
   /** The token was refused: no new step may start. */

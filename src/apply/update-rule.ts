@@ -32,9 +32,9 @@ export async function updateRule(step: UpdateStep, session: Session, lane: Lane)
     if (kind === 'refused' && !isOverlap(answer)) return refused(answer, request);
     if (kind === 'limited' && answer.kind === 'answer')
       session.gate.pause(answer.retryAfterMs ?? backoffMs(attempt, clock));
-    if (answer.kind === 'lost' && answer.code === 'refused') await session.freshRules();
+    if (answer.kind === 'lost' && answer.code === 'refused') await session.freshRules(lane);
     if (kind === 'success' || kind === 'uncertain' || kind === 'refused') {
-      const listed = await session.freshRules();
+      const listed = await session.freshRules(lane);
       if (!listed.ok) return unknown(answer, request, listed.error);
       const live = listed.value.find((rule) => rule.id === id);
       if (live === undefined) return { ...refused(answer, request), surprise: true };

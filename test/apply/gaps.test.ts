@@ -1,12 +1,21 @@
 import { afterEach, describe, expect, test } from 'vitest';
+import { profileNamed } from '../../src/model/profile.ts';
 import { ruleKey } from '../../src/model/rule.ts';
-import type { LiveApi } from '../../src/ports.ts';
+import type { ApiResult, LiveApi } from '../../src/ports.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
 import { desiredState, rule, type TestOptions, testRun, token, user, writes } from './support.ts';
 
 let simulator: Simulator;
 
 afterEach(() => simulator.close());
+
+const lostAnswer: ApiResult = {
+  kind: 'lost',
+  sent: 'maybe',
+  code: 'torn-body',
+  message: 'the answer ended in the middle',
+  status: 200,
+};
 
 const users = [{ name: 'alice', id: user, email: 'alice@example.test' }];
 
@@ -231,4 +240,94 @@ describe('traffic that the best order cuts off before the gap', () => {
     expect(destinations()).toEqual(['10.0.0.0/29', '10.0.0.0/29', '10.0.0.0/30']);
     expect(report.end).toBe('stopped');
   });
+});
+
+describe('a gap with a step of which nobody knows whether it was carried out', () => {
+  const before = ['drop 10.0.0.0/29', 'accept 10.0.0.0/29 tcp 80'];
+  const after = ['drop 10.0.0.0/29', 'drop 10.0.0.0/29 udp 80-81', 'accept 10.0.0.0/30'];
+
+  /** In place: the port rule becomes the drop, and only then may the accept come. */
+  async function narrowing(): Promise<void> {
+    simulator = await startSimulator({ token, users, overlapConstraints: false });
+    for (const { destination, action, ports } of before.map(rule)) {
+      const port_range = ports === null ? null : `${ports.low}`;
+      const port_type = ports === null || ports.type === null ? null : ports.type;
+      simulator.seed([{ action, destination: destination.text, port_range, port_type }]);
+    }
+  }
+
+  test('is closed when the rules could at last be read', async () => {
+    await narrowing();
+    simulator.faults.inject({ fault: { kind: 'torn' }, match: { nth: 3, times: 6 } });
+    const { plan, report } = await run(after, { profile: profileNamed('generic') });
+    expect(plan.steps.map(({ type }) => type)).toEqual(['update', 'create']);
+    expect(report.end).toBe('converged');
+    expect(report.outcomes.map(({ outcome }) => outcome)).toEqual(['done', 'done']);
+    expect(writes(simulator.requests()).map((line) => line.split(' ')[0])).toEqual(['PATCH', 'POST']);
+  });
+
+  test('is not undone by half: what the step had waited for stays, so that nothing opens', async () => {
+    await narrowing();
+    simulator.faults.inject({ fault: { kind: 'torn' }, match: { nth: 3 } });
+    const { report } = await run(after, { profile: profileNamed('generic') });
+    expect(writes(simulator.requests()).map((line) => line.split(' ')[0])).toEqual(['PATCH', 'POST']);
+    expect(simulator.rules().map(({ action, destination, port_type }) => [action, destination, port_type])).toEqual([
+      ['drop', '10.0.0.0/29', null],
+      ['drop', '10.0.0.0/29', 'udp'],
+      ['accept', '10.0.0.0/30', null],
+    ]);
+    expect(report.outcomes.map(({ step, outcome }) => [step.type, outcome])).toEqual([
+      ['update', 'done'],
+      ['create', 'unknown'],
+    ]);
+    expect(report.end).not.toBe('converged');
+  });
+
+  test.each(['drop', 'accept'] as const)(
+    'has its deleted %s rule back where the server itself refuses to hold both',
+    async (action) => {
+      simulator = await startSimulator({ token, users });
+      simulator.seed([{ action, destination: '192.0.2.2' }]);
+      let reads = 0;
+      const wrap = (api: LiveApi): LiveApi => ({
+        ...api,
+        listRules: (signal) => (reads++ === 0 ? api.listRules(signal) : Promise.resolve(lostAnswer)),
+        createRule: (wire, signal) =>
+          wire.destination === '192.0.2.0/24' ? Promise.resolve(lostAnswer) : api.createRule(wire, signal),
+      });
+      const { report } = await run([`${action} 192.0.2.0/24`], { wrap });
+      expect(destinations()).toEqual(['192.0.2.2']);
+      expect(report.outcomes.map(({ step, outcome, restored }) => [step.type, outcome, restored])).toEqual([
+        ['delete', 'failed', true],
+        ['create', 'unknown', undefined],
+      ]);
+      expect(report.leftOpen).toEqual([]);
+    },
+  );
+});
+
+test('what waited for a step of a gap is not done once the gap was undone', async () => {
+  simulator = await startSimulator({ token, users });
+  simulator.seed([
+    { action: 'drop', destination: '10.0.0.0/29' },
+    { action: 'accept', destination: '10.0.0.0/29', port_range: '80 - 81', port_type: 'tcp' },
+    { action: 'drop', destination: '10.0.0.0/29', port_range: '80', port_type: 'tcp', user_id: user },
+  ]);
+  const wrap = (api: LiveApi): LiveApi => ({
+    ...api,
+    createRule: (wire, signal) =>
+      wire.port_range === '81'
+        ? Promise.resolve({ kind: 'answer', status: 403, body: undefined, retryAfterMs: null })
+        : api.createRule(wire, signal),
+  });
+  const desired = ['drop 10.0.0.0/29', 'accept 10.0.0.0/30', 'accept 10.0.0.0/29 tcp 81'];
+  const { report } = await run(desired, { wrap, limits: { concurrency: 1 } });
+  // The accept below this drop is back, so without the drop the user's port 80 would be open.
+  expect(simulator.rules().filter(({ user_id }) => user_id !== null)).toHaveLength(1);
+  expect(report.outcomes.map(({ step, outcome, message }) => [step.id, outcome, message?.slice(0, 13)])).toEqual([
+    ['s1', 'done', undefined],
+    ['s2', 'failed', 'deleted, and '],
+    ['s4', 'dropped', 'not attempted'],
+    ['s3', 'failed', 'POST /v0/rule'],
+  ]);
 });
