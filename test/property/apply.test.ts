@@ -106,12 +106,16 @@ test(
   limitMs(runs(1000)),
 );
 
-/** Steps that came between a gap's first delete and its last create without being needed for it. */
+/**
+ * Steps that came while a gap was open, or traffic exposed, without being needed to end that. What ends it: the rest of the gap, and the
+ * step at which an exposure ends that has begun (it may lie outside the gap, and inside another).
+ */
 function intrudersInGaps(plan: Plan, simulator: Simulator): readonly string[] {
   const byCall = new Map(plan.steps.map((step) => [callOf(step), step]));
   const byId = new Map(plan.steps.map((step) => [step.id, step]));
   const left = new Set(plan.steps);
   const open = new Set<string>();
+  const taken = new Set<string>();
   const intruders: string[] = [];
   const neededBy = (step: Step, into: Set<Step>): Set<Step> => {
     for (const id of step.after) {
@@ -123,10 +127,13 @@ function intrudersInGaps(plan: Plan, simulator: Simulator): readonly string[] {
   for (const { method, path, body } of simulator.requests()) {
     const step = byCall.get(method === 'POST' ? `POST ${body}` : `${method} ${path}`);
     if (step === undefined) continue;
-    const owed = [...left].filter(({ gap }) => gap !== null && open.has(gap));
+    const begun = plan.exposure.filter(({ fromStep }) => taken.has(fromStep)).map(({ toStep }) => toStep);
+    const owed = [...left].filter(({ id, gap }) => (gap !== null && open.has(gap)) || begun.includes(id));
     const needed = new Set(owed.flatMap((one) => [one, ...neededBy(one, new Set())]));
-    if (owed.length > 0 && !needed.has(step)) intruders.push(`${step.id} inside ${[...open].join(', ')}`);
+    if (owed.length > 0 && !needed.has(step))
+      intruders.push(`${step.id} before ${owed.map(({ id }) => id).join(', ')}`);
     left.delete(step);
+    taken.add(step.id);
     if (step.gap !== null) open.add(step.gap);
     for (const gap of open) if (![...left].some((one) => one.gap === gap)) open.delete(gap);
   }
