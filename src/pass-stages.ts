@@ -82,10 +82,11 @@ export function planFrom(desired: DesiredState, live: LiveState, pass: PassDepen
   return makePlan({ desired, live, base, baseApplied, profile, scope, options, ...hints });
 }
 
-/** How this pass reads from the API. */
-export function readContext(pass: PassDependencies): ReadContext {
+/** How this pass reads from the API; `desired` says whether the Configuration matters to it. */
+export function readContext(pass: PassDependencies, desired?: DesiredState): ReadContext {
   const { api, clock, logger, limits, stop } = pass;
-  return { api, clock, logger, attempts: limits.attempts, signal: stop };
+  const context = { api, clock, logger, attempts: limits.attempts, signal: stop };
+  return desired === undefined ? context : { ...context, configurationManaged: desired.configuration !== null };
 }
 
 /** How this pass applies: replanning reads again and plans with the same input. */
@@ -104,7 +105,7 @@ export function applyContext(pass: PassDependencies, desired: DesiredState, read
     afterOutage: reading.afterOutage || memory.serverWasDown,
     closeFirst: memory.openGaps,
     replan: async ({ signal, refusesCollisions, knownRules }) => {
-      const live = await readLive({ ...readContext(pass), signal }, scope, knownRules);
+      const live = await readLive({ ...readContext(pass, desired), signal }, scope, knownRules);
       if (!live.ok) return live;
       const seen = refusesCollisions ? { ...profile, refusesCollisions } : profile;
       return ok(planFrom(desired, live.value.live, pass, { profile: seen }));

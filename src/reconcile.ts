@@ -19,7 +19,7 @@ export async function reconcile(whole: PassDependencies, approve: Approve | null
   if (desired.value.state === null) return ended('invalid', { source, desired: desired.value });
 
   const { pass, state } = narrowed(whole, desired.value.state);
-  const live = await readLive(readContext(pass), pass.desired.scope, pass.memory.knownRules);
+  const live = await readLive(readContext(pass, state), pass.desired.scope, pass.memory.knownRules);
   if (!live.ok) return ended('unreadable', { source, desired: desired.value, failure: live.error });
 
   const kernel = await observeKernel(pass, state, live.value.live);

@@ -45,13 +45,25 @@ function unauthorized(body: unknown): string {
 
 function collect(messages: Map<string, readonly string[]>, path: string, value: unknown): void {
   if (typeof value === 'string') {
-    messages.set(path, [...(messages.get(path) ?? []), clean(value)]);
+    const text = /(^|[.\]])(client_secret|metadata)$/.test(path) ? withoutQuotes(value) : clean(value);
+    messages.set(path, [...(messages.get(path) ?? []), text]);
   } else if (Array.isArray(value)) {
     // A list of texts belongs to the field; a list of objects is one per provider.
     for (const [index, item] of value.entries()) collect(messages, isObject(item) ? `${path}[${index}]` : path, item);
   } else if (isObject(value)) {
     for (const [field, inner] of Object.entries(value)) collect(messages, `${path}.${clean(field)}`, inner);
   }
+}
+
+/**
+ * What the server says about a secret field, without what it may quote of the secret: it quotes pieces of SAML metadata
+ * (observed: recordings/configuration_saml).
+ */
+function withoutQuotes(text: string): string {
+  if (/^(can't be blank|is invalid|is reserved)$/.test(text)) return text;
+  const [, line, column] = /\{:line, ([0-9]+)\}, \{:col, ([0-9]+)\}/.exec(text) ?? [];
+  if (line !== undefined) return `is invalid at its line ${line}, column ${column}`;
+  return "is refused (the server's words are not shown: they may quote the secret)";
 }
 
 /** Remote text in one line, without control or direction characters, at most 300 characters. */

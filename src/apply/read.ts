@@ -14,6 +14,8 @@ export interface ReadContext {
   /** Attempts for each request, at least 1. */
   readonly attempts: number;
   readonly signal: AbortSignal;
+  /** False: no manifest manages the Configuration, so that one which cannot be understood does not end the pass. */
+  readonly configurationManaged?: boolean;
 }
 
 /** Why there is no live state. `code`: `unauthorized`, `unreadable` (answered, but no such state), or that of `ApiLost`. */
@@ -93,9 +95,9 @@ async function readOnce(context: ReadContext, scope: Scope): Promise<Result<Live
   const liveConfiguration = scope.configuration
     ? decoded('GET /v0/configuration', decodeConfiguration(configuration.value.body))
     : ok(null);
-  if (!liveConfiguration.ok) return liveConfiguration;
+  if (!liveConfiguration.ok && context.configurationManaged !== false) return liveConfiguration;
   return ok({
-    live: { rules: liveRules.value, configuration: liveConfiguration.value },
+    live: { rules: liveRules.value, configuration: liveConfiguration.ok ? liveConfiguration.value : null },
     afterOutage: rules.value.afterOutage || configuration.value.afterOutage,
   });
 }

@@ -46,6 +46,7 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
       savePlan(save, result.digest, documentOf(report), new Date(systemClock.wallTime()).toISOString());
     }
     screen.finish(report);
+    if (result.end === 'declined' && stale.length === 0) invocation.terminal.stderr('Nothing was written.\n');
     return exitCode(result, invocation, stale.length > 0);
   } finally {
     await wired.close();

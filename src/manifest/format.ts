@@ -1,8 +1,10 @@
 import {
+  CST,
   type Document,
   isMap,
   isScalar,
   isSeq,
+  Lexer,
   type ParsedNode,
   parseAllDocuments,
   Scalar,
@@ -18,6 +20,7 @@ import type { Node } from './node.ts';
 import { parseFile } from './parse.ts';
 import { readManifests } from './read.ts';
 import { fieldsAt, isUuid } from './schema.ts';
+import { escapeUnseen, unseen } from './write.ts';
 
 /** A file after formatting; `text` is null when it was left alone because of the problems. */
 export interface Formatted {
@@ -105,7 +108,19 @@ function formatText(text: string): string {
     .map((document) => formatDocument(document))
     .filter((one) => one.trim() !== '')
     .map((one) => one.replace(/\n*$/, '\n'));
-  return written.join('---\n');
+  return keepEscapes(written.join('---\n'));
+}
+
+/** The library writes what nobody can see as it is; between double quotes it goes back to escapes. */
+function keepEscapes(text: string): string {
+  if (text.search(unseen) < 0) return text;
+  let kept = '';
+  for (const lexeme of new Lexer().lex(text)) {
+    // Marks of the lexer itself; the text holds none, YAML does not allow them.
+    if (lexeme === CST.DOCUMENT || lexeme === CST.FLOW_END || lexeme === CST.SCALAR) continue;
+    kept += lexeme.startsWith('"') ? escapeUnseen(lexeme) : lexeme;
+  }
+  return kept;
 }
 
 function formatDocument(document: Document.Parsed): string {

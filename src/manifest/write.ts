@@ -31,12 +31,17 @@ export function yamlText(text: string): string {
   return plain && !numeric && !date && text.length <= 200 ? text : quoted(text);
 }
 
-/** JSON's escapes are YAML's; what YAML calls not printable is escaped too. */
+/** JSON's escapes are YAML's; what nobody can see is escaped too. */
 function quoted(text: string): string {
-  return JSON.stringify(text).replace(
-    /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
+  return escapeUnseen(JSON.stringify(text));
+}
+
+/** What YAML calls not printable, line ends of YAML 1.1, marks without width, and what turns the direction of text. */
+export const unseen = /[\u007f-\u009f\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff]/g;
+
+/** A double-quoted text with the characters that nobody can see as escapes. */
+export function escapeUnseen(doubleQuoted: string): string {
+  return doubleQuoted.replace(unseen, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
 /** Writes one document in block style, ending with a line feed. Members that are undefined are left out. */

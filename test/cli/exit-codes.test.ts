@@ -109,7 +109,10 @@ describe('exit codes of the command, the same in every output mode', () => {
 
   it('1 when somebody at the terminal declines, and nothing is written', async () => {
     world.write('m/a.yaml', rule('a', 'action: drop, destination: 10.0.0.0/8'));
-    for (const answer of ['', 'n', 'no', 'maybe']) expect((await world.cli(['m'], { answer })).code).toBe(1);
+    for (const answer of ['', 'n', 'no', 'maybe']) {
+      const run = await world.cli(['m'], { answer });
+      expect([run.code, run.err]).toEqual([1, expect.stringContaining('Nothing was written.')]);
+    }
     expect(world.simulator.rules()).toEqual([]);
     expect((await world.cli(['m'], { answer: 'y' })).code).toBe(0);
     expect(world.simulator.rules()).toHaveLength(1);

@@ -16,6 +16,19 @@ function format(text: string, file = 'a.yaml'): string {
 }
 
 describe('formatting', () => {
+  it('leaves what nobody can see as escapes', () => {
+    const text = `apiVersion: firezone/v0
+kind: Group
+metadata:
+  name: a
+  description: "\\u2028a\\u202eb\\ufeff\\u0085 \\"x # \\"é" # "x
+  labels: {a: "b\\u200b", b: 'c"', d: "e"}
+spec:
+  members: [alice]
+`;
+    expect(format(text)).toBe(text);
+  });
+
   it('brings spelling and order to the canonical one and keeps comments where they belong', () => {
     const text = `---
 # yaml-language-server: $schema=x

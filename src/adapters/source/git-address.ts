@@ -20,9 +20,9 @@ const path = '[A-Za-z0-9._~%/+@,=-]+';
 const web = new RegExp(String.raw`^(https?)://${host}(?::\d{1,5})?/${path}$`);
 const ssh = new RegExp(String.raw`^ssh://(?:[A-Za-z0-9_][A-Za-z0-9._-]*@)?${host}(?::\d{1,5})?/${path}$`);
 const scp = new RegExp(
-  String.raw`^(?:[A-Za-z0-9_][A-Za-z0-9._-]*@)${host}:(?!/?/)(?![-:])${path}$|^(?:[A-Za-z0-9_][A-Za-z0-9._-]*@)${host}:/(?!/)${path}$`,
+  `^(?:[A-Za-z0-9_][A-Za-z0-9._-]*@)${host}:(?!/?/)(?![-:])${path}$|^(?:[A-Za-z0-9_][A-Za-z0-9._-]*@)${host}:/(?!/)${path}$`,
 );
-const file = new RegExp(String.raw`^file:///${path}$`);
+const file = new RegExp(`^file:///${path}$`);
 
 /**
  * Checks the operator's remote. Accepted: `https://host/path`, `ssh://user@host/path`, `user@host:path`; `http` and `file`

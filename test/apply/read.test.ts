@@ -1,0 +1,39 @@
+import { describe, expect, it } from 'vitest';
+import { type ReadContext, readLive } from '../../src/apply/read.ts';
+import { wholeScope } from '../../src/model/state.ts';
+import type { ApiResult, LiveApi } from '../../src/ports.ts';
+import { createFakeClock } from './fake-clock.ts';
+
+const answer = (body: unknown): Promise<ApiResult> =>
+  Promise.resolve({ kind: 'answer', status: 200, body, retryAfterMs: null });
+const unused = (): never => {
+  throw new Error('reading makes no other call');
+};
+
+const api: LiveApi = {
+  listRules: () => answer({ data: [] }),
+  getConfiguration: () => answer({ data: { id: '47a1cbf3-207d-4b70-b9ef-a1aa0a73e744', local_auth_enabled: true } }),
+  listUsers: unused,
+  createRule: unused,
+  updateRule: unused,
+  deleteRule: unused,
+  updateConfiguration: unused,
+};
+
+function context(configurationManaged: boolean): ReadContext {
+  const logger = { debug() {}, info() {}, warn() {}, error() {} };
+  const { signal } = new AbortController();
+  return { api, clock: createFakeClock(), logger, attempts: 1, signal, configurationManaged };
+}
+
+describe('a Configuration that cannot be understood', () => {
+  it('ends the pass when a manifest manages it', async () => {
+    const read = await readLive(context(true), wholeScope, null);
+    expect(read).toMatchObject({ ok: false, error: { code: 'unreadable' } });
+  });
+
+  it('does not keep a server’s rules from being planned when none does', async () => {
+    const read = await readLive(context(false), wholeScope, null);
+    expect(read).toMatchObject({ ok: true, value: { live: { rules: [], configuration: null } } });
+  });
+});
