@@ -1,9 +1,22 @@
 import { Command, CommanderError, Option } from 'commander';
+import { suggest } from '../manifest/suggest.ts';
 import { version } from '../version.ts';
-import { type CommandSpec, commands, rootCommand } from './commands.ts';
+import { type CommandSpec, commands, optionsOf, rootCommand } from './commands.ts';
 import { type Failure, failure } from './failure.ts';
-import { commonOptions, flagOf, type OptionName, type OptionSpec, options } from './options.ts';
+import {
+  applyOptions,
+  commonOptions,
+  connectionOptions,
+  enforcementOptions,
+  flagOf,
+  manifestOptions,
+  type OptionName,
+  type OptionSpec,
+  options,
+  planOptions,
+} from './options.ts';
 import type { RawValues } from './settings.ts';
+import { watchOptionNames } from './watch-options.ts';
 
 /** A command line, taken apart. */
 export type ParsedArguments =
@@ -20,10 +33,13 @@ export function parseArguments(argv: readonly string[]): ParsedArguments {
   let parsed: ParsedArguments | null = null;
   const output: string[] = [];
   const program = describe(new Command('reconcile'), rootCommand)
-    .description('Brings the rules and the Configuration of a Firezone 0.7 server in line with YAML manifests.')
+    .usage(`[options] ${rootCommand.operands}\n       reconcile COMMAND [options] …`)
+    .description(introduction())
     .version(version, '--version', 'print the version')
     .enablePositionalOptions()
     .showSuggestionAfterError(true)
+    .helpCommand('help [COMMAND]', 'show the options of a command')
+    .configureHelp({ visibleCommands: () => [] })
     .addHelpText('after', '\nA PATH that has the name of a command is written ./NAME. Every flag: docs/reference.md\n');
   program.action(() => {
     parsed = { kind: 'run', command: rootCommand, operands: program.args, flags: flagsOf(program) };
@@ -42,11 +58,23 @@ export function parseArguments(argv: readonly string[]): ParsedArguments {
     program.parse(withBareValues(argv), { from: 'user' });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
-    if (error.exitCode !== 0) throw usage(error);
+    if (error.exitCode !== 0) throw usage(error, argv);
     return { kind: 'text', text: output.join('') };
   }
   if (parsed === null) throw new Error('no command was chosen');
   return parsed;
+}
+
+/** What `reconcile` is, and its commands: before the options, of which there are many. */
+function introduction(): string {
+  const width = Math.max(...commands.map(({ name }) => name.length));
+  return [
+    'Brings the rules and the Configuration of a Firezone 0.7 server in line with YAML manifests.',
+    '',
+    'Commands (without one: plan, show, ask, apply, verify):',
+    ...commands.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}`),
+    `  ${'help'.padEnd(width)}  show the options of a command: reconcile help COMMAND`,
+  ].join('\n');
 }
 
 /** A flag whose value may be left out gets its own value, unless a time follows: what follows otherwise is the PATH. */
@@ -66,10 +94,27 @@ const bareValues: ReadonlyMap<string, string> = new Map(
 );
 
 function describe(command: Command, spec: CommandSpec): Command {
-  for (const operand of spec.operands.split(' ')) if (operand !== '') command.argument(operand);
-  for (const name of [...spec.options, ...commonOptions]) command.addOption(optionOf(name));
-  return command.allowExcessArguments(false);
+  // All are optional to the parser: each command says better than it what is missing.
+  for (const operand of spec.operands.split(' '))
+    if (operand !== '') command.argument(`[${operand.replace(/[[\]]/g, '')}]`);
+  for (const name of optionsOf(spec)) command.addOption(optionOf(name).helpGroup(groupOf(name)));
+  return command.allowExcessArguments(false).usage(`[options] ${spec.operands}`.trim());
 }
+
+/** The heading of `--help` that an option stands under. */
+function groupOf(name: OptionName): string {
+  return groups.find(([, names]) => names.includes(name))?.[0] ?? 'Options:';
+}
+
+const groups: readonly (readonly [string, readonly OptionName[]])[] = [
+  ['The server:', connectionOptions],
+  ['The manifests:', manifestOptions],
+  ['The plan, and what it is refused for:', planOptions],
+  ["The kernel's packet filter:", [...enforcementOptions, 'waitEnforced', 'repair']],
+  ['Applying:', applyOptions],
+  ['Watching:', watchOptionNames],
+  ['Output and settings:', commonOptions],
+];
 
 function optionOf(name: OptionName): Option {
   const spec: OptionSpec = options[name];
@@ -105,7 +150,7 @@ function flagsOf(command: Command): RawValues {
 /** Flags written before a command's name must be ones that the command takes. */
 function onlyAllowed(flags: RawValues, spec: CommandSpec): RawValues {
   for (const name of Object.keys(flags) as OptionName[]) {
-    if (commonOptions.includes(name) || spec.options.includes(name)) continue;
+    if (optionsOf(spec).includes(name)) continue;
     throw failure(
       'usage',
       `${flagOf(name)} does not go with the command \`${spec.name}\``,
@@ -115,11 +160,32 @@ function onlyAllowed(flags: RawValues, spec: CommandSpec): RawValues {
   return flags;
 }
 
-function usage(error: CommanderError): Failure {
+function usage(error: CommanderError, argv: readonly string[]): Failure {
+  const [word = '', second = ''] = argv;
+  if (word === 'help') return failure('usage', `there is no command \`${second}\``, helpHint(second));
   const [first = '', ...more] = error.message
     .replace(/^error: /, '')
     .trim()
     .split('\n');
   const hint = more.join(' ').replace(/[()]/g, '').trim();
-  return failure('usage', first, hint === '' ? 'reconcile --help shows the commands and their options' : hint);
+  return failure('usage', first, nearestCommand(word) === null && hint !== '' ? hint : helpHint(word));
+}
+
+function helpHint(word: string): string {
+  const meant = nearestCommand(word);
+  return meant === null
+    ? 'reconcile --help shows the commands and their options'
+    : `Did you mean \`reconcile ${meant}\`?`;
+}
+
+/** The command that a word which is none looks like. */
+function nearestCommand(word: string): string | null {
+  const names = commands.map(({ name }) => name);
+  return word.startsWith('-') || names.includes(word) ? null : suggest(word, names);
+}
+
+/** A PATH that is not there and looks like a misspelt command; null when it does not. */
+export function misspeltCommand(operand: string): Failure | null {
+  const summary = `there is no directory and no command \`${operand}\``;
+  return nearestCommand(operand) === null ? null : failure('usage', summary, helpHint(operand));
 }

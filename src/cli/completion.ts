@@ -1,5 +1,5 @@
-import { type CommandSpec, commands, rootCommand } from './commands.ts';
-import { commonOptions, flagOf, type OptionName, type OptionSpec, options } from './options.ts';
+import { type CommandSpec, commands, optionsOf, rootCommand } from './commands.ts';
+import { flagOf, type OptionName, type OptionSpec, options } from './options.ts';
 
 /** A completion script made from the tables of commands and options: it starts no process when a key is pressed. */
 export function completionScript(shell: string): string | null {
@@ -15,8 +15,7 @@ export function completionScript(shell: string): string | null {
   }
 }
 
-const flagNames = (spec: CommandSpec): readonly OptionName[] => [...spec.options, ...commonOptions];
-const flagsOf = (spec: CommandSpec): readonly string[] => ['--help', ...flagNames(spec).map(flagOf)];
+const flagsOf = (spec: CommandSpec): readonly string[] => ['--help', ...optionsOf(spec).map(flagOf)];
 
 function choicesOf(name: OptionName): readonly string[] {
   const spec: OptionSpec = options[name];
@@ -73,7 +72,7 @@ function fish(): string {
   const flags = [rootCommand, ...commands].flatMap((spec) => {
     const when =
       spec.name === '' ? `not __fish_seen_subcommand_from ${names}` : `__fish_seen_subcommand_from ${spec.name}`;
-    return flagNames(spec).map((name) => {
+    return optionsOf(spec).map((name) => {
       const { kind, help } = options[name] as OptionSpec;
       const value =
         choicesOf(name).length > 0 ? ` -x -a '${choicesOf(name).join(' ')}'` : kind === 'switch' ? '' : ' -r';

@@ -1,9 +1,10 @@
 import type { Problem } from '../model/problem.ts';
 import { parseArguments } from './arguments.ts';
 import type { Terminal } from './command.ts';
+import type { CommandSpec } from './commands.ts';
 import { exitCodes } from './exit-code.ts';
-import { Failure } from './failure.ts';
-import { type Output, requestedOutputs, wantsColor } from './output.ts';
+import { Failure, failure } from './failure.ts';
+import { type Output, outputsOf, requestedOutputs, wantsColor } from './output.ts';
 import { type RawValues, type Settings, settingsFilePath, settle } from './settings.ts';
 
 /** Runs one command line and gives its exit code. Whatever goes wrong is reported in the outputs asked for. */
@@ -27,6 +28,7 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
       });
     }
     settings = await loadSettings(flags, terminal);
+    checkFormats(parsed.command, settings, terminal);
     const command = await parsed.command.load();
     return await command.run({ operands: parsed.operands, settings, terminal });
   } catch (error) {
@@ -39,6 +41,18 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
     );
     return failure.exitCode;
   }
+}
+
+/** Outputs that the command cannot give are said before it does anything. */
+function checkFormats({ name, formats }: CommandSpec, settings: Settings, { cwd }: Terminal): void {
+  if (formats.length === 0) return;
+  const wrong = outputsOf(settings.output, cwd).find(({ format }) => !formats.includes(format));
+  if (wrong === undefined) return;
+  throw failure(
+    'usage',
+    `\`reconcile ${name}\` has no output as ${wrong.format}`,
+    `its formats are ${formats.join(' and ')}; markdown and github are formats of plans and checks`,
+  );
 }
 
 /** What ended a run, in every output that was asked for; in words on stderr, so that a pipe does not hide it. */

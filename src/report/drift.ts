@@ -1,3 +1,4 @@
+import type { Problem } from '../model/problem.ts';
 import type { Change, FieldChange, Plan } from '../plan/plan.ts';
 import { fieldLines } from './field-lines.ts';
 import { painter } from './paint.ts';
@@ -32,6 +33,25 @@ const words = {
   'changed-live': 'changed on the server',
 } as const;
 const tones = { 'only-live': 'create', 'missing-live': 'delete', 'changed-live': 'replace' } as const;
+
+/** One line that counts. */
+export function driftHeadline(plan: Plan): string {
+  const number = plan.changes.filter((change) => kindOf(change) !== null).length;
+  return number === 0 ? 'reconcile drift: none' : `reconcile drift: ${count(number, 'object')} drifted`;
+}
+
+/** Each object that drifted as a warning at the line that asks for it, for annotations and summaries. */
+export function driftProblems(plan: Plan, names: UserNames): readonly Problem[] {
+  return plan.changes.flatMap((change): readonly Problem[] => {
+    const kind = kindOf(change);
+    if (kind === null) return [];
+    const place = change.source === null ? {} : { place: change.source };
+    const fields = kind === 'changed-live' ? fieldLines(reversed(change.fields)) : [];
+    const what = [ruleWords(change, names), ...fields.map(({ path, text }) => `${path}: ${text}`)];
+    const summary = `${words[kind]}: ${labelOf(change)} ${what.filter((part) => part !== '').join('; ')}`;
+    return [{ code: 'drift', severity: 'warning', summary: summary.trim(), ...place }];
+  });
+}
 
 /** Drift for machines; `applied` and `live` are the values on the two sides. */
 export function driftDocument(plan: Plan): readonly unknown[] {

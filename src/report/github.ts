@@ -13,7 +13,7 @@ export function githubText(report: RunReport): string {
   const { plan, root } = report;
   const problems = report.problems.map((problem) => problemCommand(problem, root));
   const refusals = (report.approved ? [] : (plan?.refusals ?? [])).map(({ code, summary, hint }) =>
-    command('error', { title: `refused: ${code}` }, `${summary} ${hint}`),
+    command('error', { title: `refused: ${code}` }, [summary, `hint: ${hint}`]),
   );
   const changes = (plan?.changes ?? []).flatMap((change) => changeCommand(change, report));
   return [...some(problems, 'problems'), ...some(refusals, 'refusals'), ...some(changes, 'changes')].join('');
@@ -24,7 +24,11 @@ const levels = { error: 'error', warning: 'warning', note: 'notice' } as const;
 function problemCommand({ severity, code, summary, hint, place }: Problem, root: string | null): string {
   const where =
     place === undefined ? {} : { file: pathOf(place.file, root), line: String(place.line), col: String(place.column) };
-  return command(levels[severity], { ...where, title: code }, hint === undefined ? summary : `${summary} ${hint}`);
+  return command(
+    levels[severity],
+    { ...where, title: code },
+    hint === undefined ? [summary] : [summary, `hint: ${hint}`],
+  );
 }
 
 function changeCommand(change: Change, { root, userNames }: RunReport): readonly string[] {
@@ -34,11 +38,9 @@ function changeCommand(change: Change, { root, userNames }: RunReport): readonly
   const what = rule === undefined ? '' : ` ${ruleText(rule, userNames)}`;
   const where = { file: pathOf(change.source.file, root), line: String(change.source.line) };
   return [
-    command(
-      'notice',
-      { ...where, title: `${change.action} ${labelOf(change)}` },
+    command('notice', { ...where, title: `${change.action} ${labelOf(change)}` }, [
       `${symbol} ${labelOf(change)}${what}`,
-    ),
+    ]),
   ];
 }
 
@@ -49,16 +51,16 @@ function pathOf(file: string, root: string | null): string {
     : `${root.replace(/^\.\//, '').replace(/\/$/, '')}/${file}`;
 }
 
-function command(level: string, properties: Readonly<Record<string, string>>, message: string): string {
+function command(level: string, properties: Readonly<Record<string, string>>, lines: readonly string[]): string {
   const list = Object.entries(properties).map(([name, value]) => `${name}=${escapeProperty(printable(value))}`);
-  return `::${level}${list.length === 0 ? '' : ` ${list.join(',')}`}::${escapeData(printable(message))}\n`;
+  return `::${level}${list.length === 0 ? '' : ` ${list.join(',')}`}::${lines.map((line) => escapeData(printable(line))).join('%0A')}\n`;
 }
 
 function some(commands: readonly string[], noun: string): readonly string[] {
   const left = commands.length - shown;
   return left <= 0
     ? commands
-    : [...commands.slice(0, shown), command('notice', {}, `and ${left} more ${noun}: see the job summary`)];
+    : [...commands.slice(0, shown), command('notice', {}, [`and ${left} more ${noun}: see the job summary`])];
 }
 
 function escapeData(text: string): string {

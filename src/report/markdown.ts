@@ -29,7 +29,8 @@ export function markdownText(report: RunReport): string {
 function render(report: RunReport, limit: number): string {
   const { plan } = report;
   const sections = [
-    `${marker}\n### ${title(report)}`,
+    // The comment that a later run finds again is the plan's.
+    report.headline === undefined ? `${marker}\n### ${title(report)}` : `### ${prose(report.headline)}`,
     ...(plan === null ? [] : [originText(plan), refusalText(report, plan), effectSection(report, plan, limit)]),
     applySection(report, limit),
     problemSection(report, limit),
@@ -61,7 +62,7 @@ function refusalText(report: RunReport, { refusals }: Plan): string {
   const head = report.approved
     ? '**Refused by a guard, and approved by its digest:**'
     : '**Refused: nothing will be written.**';
-  return [head, ...refusals.map(({ summary, hint }) => `- ${prose(summary)} ${prose(hint)}`)].join('\n');
+  return [head, '', ...refusals.map(({ summary, hint }) => `- ${prose(summary)}  \n  Hint: ${prose(hint)}`)].join('\n');
 }
 
 function effectSection(report: RunReport, plan: Plan, limit: number): string {
@@ -95,7 +96,7 @@ function problemSection({ problems }: RunReport, limit: number): string {
   if (problems.length === 0) return '';
   const lines = problems.map(({ severity, code: name, summary, hint, place }) => {
     const where = place === undefined ? '' : `${code(placeText(place))} `;
-    return `- **${severity}** ${where}${prose(summary)}${hint === undefined ? '' : ` ${prose(hint)}`} (${name})`;
+    return `- **${severity}** ${where}${prose(summary)} (${name})${hint === undefined ? '' : `  \n  Hint: ${prose(hint)}`}`;
   });
   return folded(
     `Problems (${problems.length})`,
@@ -181,7 +182,7 @@ export function code(text: string): string {
 export function prose(text: string): string {
   return printable(text)
     .slice(0, 1000)
-    .replace(/[\\`*_{}[\]()<>#+!|~&$-]/g, '\\$&')
+    .replace(/[\\`*_{}[\]()<>#!|~&$]|^[-+]|^\d+(?=[.)])|(?<=^\d+)[.)]/g, '\\$&')
     .replace(/@/g, '@\u2060')
     .replace(/:\/\//g, ':\u2060//');
 }

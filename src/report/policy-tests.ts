@@ -22,9 +22,13 @@ export function policyTestsText(results: Results, names: UserNames, color: boole
       failure.rule === null ? [] : [`    ${placeText(failure.rule.place)} ${ruleText(failure.rule.rule, names)}`];
     return [`${paint('error', '✗')} ${paint('strong', placeText(one.place))} ${text}`, ...decides];
   });
-  const passed = results.length - failing.length;
-  const what = results.length === 0 ? 'No policy test.' : `${count(passed, 'case')} passed, ${failing.length} failed.`;
-  return [...lines, what, ''].join('\n');
+  return [...lines, `${policyTestsHeadline(results)}.`, ''].join('\n');
+}
+
+/** One line that counts. */
+export function policyTestsHeadline(results: Results): string {
+  const failed = results.filter(({ failure }) => failure !== null).length;
+  return results.length === 0 ? 'No policy test' : `${count(results.length - failed, 'case')} passed, ${failed} failed`;
 }
 
 /** The failing cases as problems, for annotations and comments. */

@@ -24,6 +24,8 @@ export interface RunReport {
   readonly snapshot: { readonly takenAt: string; readonly ageMs: number } | null;
   /** What the plan was compared with: `--base`; null without. */
   readonly base: string | null;
+  /** What a command that makes no plan came to, in one line; absent where a plan was to be made. */
+  readonly headline?: string;
   /** What the kernel's packet filter holds; absent when nobody looked. */
   readonly kernel?: Kernel;
 }

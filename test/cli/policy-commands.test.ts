@@ -207,7 +207,7 @@ describe('reconcile explain', () => {
     [['--destination', '10.0.0.1', '--protocol', 'tcp', '--user', 'alise'], 'Did you mean `alice`?'],
     [['--rule', 'guests/printer'], 'it makes the rules guests/printer/guest'],
     [['--rule', 'nope'], 'there is no rule nope'],
-    [['--rule', 'baseline', '--output', 'markdown'], 'explain answers as text or json'],
+    [['--rule', 'baseline', '--output', 'markdown'], 'has no output as markdown'],
     [[], 'nothing is asked'],
   ])('refuses %j: %s', async (args, message) => {
     const { code, err } = await explain(...args);

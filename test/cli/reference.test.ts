@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { withReferenceTables } from '../../scripts/command-reference.ts';
 import { parseArguments } from '../../src/cli/arguments.ts';
-import { commands, rootCommand } from '../../src/cli/commands.ts';
+import { commands, optionsOf, rootCommand } from '../../src/cli/commands.ts';
 import { exitCodes } from '../../src/cli/exit-code.ts';
-import { commonOptions, flagOf, type OptionName, type OptionSpec, options } from '../../src/cli/options.ts';
+import { flagOf, type OptionName, type OptionSpec, options } from '../../src/cli/options.ts';
 import { settle } from '../../src/cli/settings.ts';
 
 const reference = readFileSync(new URL('../../docs/reference.md', import.meta.url), 'utf8');
@@ -44,7 +44,7 @@ describe('docs/reference.md', () => {
 describe('every flag of every command', () => {
   for (const command of [rootCommand, ...commands]) {
     it(`reconcile ${command.name}: is taken and settles`, () => {
-      for (const name of [...command.options, ...commonOptions]) {
+      for (const name of optionsOf(command)) {
         const spec: OptionSpec = options[name];
         const argv = [...(command.name === '' ? [] : [command.name]), flagOf(name), ...example(spec)];
         const parsed = parseArguments(argv);
@@ -64,7 +64,7 @@ describe('every flag of every command', () => {
   }
 
   it('every option belongs to a command', () => {
-    const used = new Set([rootCommand, ...commands].flatMap((command) => [...command.options, ...commonOptions]));
+    const used = new Set([rootCommand, ...commands].flatMap((command) => optionsOf(command)));
     expect(names.filter((name) => !used.has(name))).toEqual([]);
   });
 });

@@ -2,16 +2,18 @@ import { systemClock } from '../../adapters/clock.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { PassResult } from '../../pass.ts';
 import { reconcile } from '../../reconcile.ts';
-import { driftDocument, driftText } from '../../report/drift.ts';
+import { driftDocument, driftHeadline, driftProblems, driftText } from '../../report/drift.ts';
 import { otherDocument } from '../../report/json.ts';
 import { problemsText } from '../../report/problems.ts';
+import { reportOfProblems } from '../../report/run-report.ts';
 import { readAtBase } from '../base.ts';
 import type { Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { isInvalid, strictly } from '../manifests.ts';
-import { emit, outputsOf, wantsColor } from '../output.ts';
+import { emit, type Output, outputsOf, wantsColor } from '../output.ts';
 import { pathOperand } from '../path-operand.ts';
 import { explainReadFailure } from '../read-failure.ts';
+import { renderTo } from '../render.ts';
 import { wirePass, wirePassOver } from '../wire.ts';
 
 /**
@@ -21,7 +23,7 @@ import { wirePass, wirePassOver } from '../wire.ts';
 export async function run(invocation: Invocation): Promise<number> {
   const { settings, terminal } = invocation;
   const outputs = outputsOf(settings.output, terminal.cwd);
-  const { path } = pathOperand(invocation, 'drift');
+  const { path, written } = pathOperand(invocation, 'drift');
   const wired =
     settings.base === null
       ? await wirePass(invocation, path)
@@ -31,14 +33,29 @@ export async function run(invocation: Invocation): Promise<number> {
     const failed =
       result.failure === null ? [] : [explainReadFailure(result.failure, wired.token.read, systemClock.wallTime())];
     const problems = [...strictly(result.problems, settings), ...failed];
-    for (const output of outputs) {
-      const color = output.file === null && wantsColor(settings, terminal, terminal.stdoutIsTerminal);
-      const text = output.format === 'json' ? jsonOf(result, problems) : textOf(result, problems, color);
-      emit(output, text, terminal);
-    }
+    for (const output of outputs) emitOne(output, { result, problems, written }, invocation);
     return exitCode(result, isInvalid(result.desired?.problems ?? [], settings));
   } finally {
     await wired.close();
+  }
+}
+
+interface Finding {
+  readonly result: PassResult;
+  readonly problems: readonly Problem[];
+  readonly written: string;
+}
+
+function emitOne(output: Output, { result, problems, written }: Finding, { settings, terminal }: Invocation): void {
+  const color = output.file === null && wantsColor(settings, terminal, terminal.stdoutIsTerminal);
+  const { plan, desired } = result;
+  if (output.format === 'text') emit(output, textOf(result, problems, color), terminal);
+  else if (output.format === 'json') emit(output, jsonOf(result, problems), terminal);
+  else {
+    const drifted = plan === null ? [] : driftProblems(plan, desired?.state?.userNames ?? new Map());
+    const headline = plan === null ? 'reconcile drift: not known' : driftHeadline(plan);
+    const report = { ...reportOfProblems([...problems, ...drifted]), root: written, headline };
+    renderTo(output, report, { color, planShown: false, stdoutTaken: false }, terminal);
   }
 }
 

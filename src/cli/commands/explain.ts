@@ -24,9 +24,6 @@ import { emit, outputsOf, wantsColor } from '../output.ts';
 export async function run(invocation: Invocation): Promise<number> {
   const { settings, terminal } = invocation;
   const outputs = outputsOf(settings.output, terminal.cwd);
-  if (outputs.some(({ format }) => format !== 'text' && format !== 'json')) {
-    throw failure('usage', 'explain answers as text or json', 'markdown and github are formats of plans and checks');
-  }
   const question = questionOf(invocation);
   const subject = await subjectOf(invocation);
   if (subject === null) return exitCodes.invalid;

@@ -1,3 +1,5 @@
+import { existsSync } from 'node:fs';
+import { misspeltCommand } from '../arguments.ts';
 import type { Invocation } from '../command.ts';
 import { failure } from '../failure.ts';
 import { runPass } from '../pass-run.ts';
@@ -7,6 +9,8 @@ import { pathOperand } from '../path-operand.ts';
 export async function run(invocation: Invocation): Promise<number> {
   const { settings } = invocation;
   const operand = pathOperand(invocation, '');
+  const misspelt = existsSync(operand.path) ? null : misspeltCommand(operand.written);
+  if (misspelt !== null) throw misspelt;
   if (settings.save !== null && !settings.plan) throw failure('usage', '--save goes with --plan only');
   if (settings.live === null) return runPass(invocation, { ...operand, planOnly: settings.plan, saved: null });
   if (!settings.plan)

@@ -1,7 +1,12 @@
 import { hasErrors } from '../../model/problem.ts';
 import { runPolicyTests } from '../../policy/tests.ts';
 import { otherDocument } from '../../report/json.ts';
-import { policyTestProblems, policyTestsMembers, policyTestsText } from '../../report/policy-tests.ts';
+import {
+  policyTestProblems,
+  policyTestsHeadline,
+  policyTestsMembers,
+  policyTestsText,
+} from '../../report/policy-tests.ts';
 import { problemsText } from '../../report/problems.ts';
 import { reportOfProblems } from '../../report/run-report.ts';
 import type { Invocation } from '../command.ts';
@@ -31,7 +36,8 @@ export async function run(invocation: Invocation): Promise<number> {
       emit(output, otherDocument(policyTestsMembers(results), problems), terminal);
     } else {
       const failing = policyTestProblems(results, state?.userNames ?? new Map());
-      const report = { ...reportOfProblems([...problems, ...failing]), root: written };
+      const headline = `reconcile test: ${state === null ? 'the manifests have errors' : policyTestsHeadline(results)}`;
+      const report = { ...reportOfProblems([...problems, ...failing]), root: written, headline };
       renderTo(output, report, { color, planShown: false, stdoutTaken: false }, terminal);
     }
   }

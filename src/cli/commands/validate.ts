@@ -37,18 +37,23 @@ function emitOne(output: Output, built: OfflineBuild, { settings, terminal }: In
   if (output.format === 'text') emit(output, textOf(built, written, color), terminal);
   else if (output.format === 'json') emit(output, documentOf(built), terminal);
   else {
-    const report = { ...reportOfProblems(built.problems), root: written };
+    const headline = `reconcile validate: ${headlineOf(built, written)}`;
+    const report = { ...reportOfProblems(built.problems), root: written, headline };
     renderTo(output, report, { color, planShown: false, stdoutTaken: false }, terminal);
   }
 }
 
-function textOf({ state, problems }: OfflineBuild, written: string, color: boolean): string {
-  const text = problemsText(problems, color);
+function textOf(built: OfflineBuild, written: string, color: boolean): string {
+  const text = problemsText(built.problems, color);
+  return `${text}${text === '' ? '' : '\n'}${headlineOf(built, written)}.\n`;
+}
+
+function headlineOf({ state, problems }: OfflineBuild, written: string): string {
   const what =
     state === null
       ? ''
       : `: ${count(state.rules.length, 'rule')}${state.configuration === null ? '' : ' and the Configuration'}`;
-  return `${text}${text === '' ? '' : '\n'}${written}${what}; ${problemCounts(problems)}.\n`;
+  return `${written}${what}; ${problemCounts(problems)}`;
 }
 
 function documentOf({ state, problems, content }: OfflineBuild): string {
