@@ -1,6 +1,7 @@
 import { alwaysFailures, runPolicyTests } from '../policy/tests.ts';
 import { caseText, failureText, packetText } from '../policy/words.ts';
 import type { PlanInput } from './input.ts';
+import { namedUsers } from './named-users.ts';
 import type { Change, Exposure, Refusal, RuleChange } from './plan.ts';
 
 /** Policy tests that the rules after the plan do not pass, and those that must always hold and do not on the way. */
@@ -26,7 +27,7 @@ export function policyTestRefusals(
       },
     ];
   });
-  const between = alwaysFailures(tests, exposure).map((failure): Refusal => {
+  const between = alwaysFailures(tests, exposure, namedUsers(changes)).map((failure): Refusal => {
     const { case: one, packet, verdict, fromStep, toStep } = failure;
     return {
       code: 'policy-test-failed-on-the-way',

@@ -4,16 +4,19 @@ import { packetInBoth, type Selection } from '../policy/selection.ts';
 import type { Effect } from '../policy/traffic.ts';
 import { packetText } from '../policy/words.ts';
 import type { PlanInput, Protected } from './input.ts';
-import type { Exposure, Refusal } from './plan.ts';
+import { namedUsers } from './named-users.ts';
+import type { Change, Exposure, Refusal } from './plan.ts';
 
 interface GuardedTraffic {
   readonly input: PlanInput;
+  readonly changes: readonly Change[];
   readonly effect: Effect;
   readonly exposure: readonly Exposure[];
 }
 
 /** Protected traffic that the plan opens or cuts off, for good or on the way: one refusal for each kind and protection. */
-export function protectRefusals({ input, effect, exposure }: GuardedTraffic): readonly Refusal[] {
+export function protectRefusals({ input, changes, effect, exposure }: GuardedTraffic): readonly Refusal[] {
+  const users = namedUsers(changes);
   const exposed = (direction: Exposure['direction']) =>
     exposure.filter((item) => item.direction === direction).flatMap(({ traffic }) => traffic);
   const kinds = [
@@ -24,7 +27,7 @@ export function protectRefusals({ input, effect, exposure }: GuardedTraffic): re
   ];
   return input.options.protect.flatMap((protection) =>
     kinds.flatMap(({ verb, traffic }) => {
-      const packet = packetInBoth(traffic, selectionOf(protection));
+      const packet = packetInBoth({ traffic, users }, selectionOf(protection));
       return packet === null ? [] : [refuse(protection, verb, packetText(packet, input.desired.userNames))];
     }),
   );

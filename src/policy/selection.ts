@@ -14,11 +14,19 @@ export interface Selection {
   readonly ports: PortRange;
 }
 
+/** Traffic, and the users whom it tells apart: what it says of nobody's devices holds for every other user too. */
+export interface Told {
+  readonly traffic: readonly Traffic[];
+  readonly users: ReadonlySet<string>;
+}
+
 /** A packet of the selection that one of the pieces holds, the lowest of the first such piece; null when there is none. */
-export function packetInBoth(traffic: readonly Traffic[], selection: Selection): Packet | null {
+export function packetInBoth({ traffic, users }: Told, selection: Selection): Packet | null {
+  const { user } = selection;
+  const unnamed = user !== null && user !== 'any' && !users.has(user);
   for (const piece of traffic) {
-    const packet = packetOf(piece, selection);
-    if (packet !== null) return packet;
+    const packet = packetOf(piece, unnamed ? { ...selection, user: null } : selection);
+    if (packet !== null) return unnamed ? { ...packet, user } : packet;
   }
   return null;
 }

@@ -63,14 +63,19 @@ interface Exposed {
  * The cases that must always hold and do not in some state between, at most one failure a case. The plan's exposure is
  * exactly the traffic whose verdict is neither that before nor that after, in every order that the plan allows; so a case
  * that holds before and after fails in between exactly when the exposure meets it. Traffic that fails before the plan and is
- * right after it is not held against the plan: else no plan could mend it.
+ * right after it is not held against the plan: else no plan could mend it. `users` are those whom the exposure tells apart:
+ * all that a rule names before or after.
  */
-export function alwaysFailures(cases: readonly PolicyCase[], exposure: readonly Exposed[]): readonly AlwaysFailure[] {
+export function alwaysFailures(
+  cases: readonly PolicyCase[],
+  exposure: readonly Exposed[],
+  users: ReadonlySet<string>,
+): readonly AlwaysFailure[] {
   return cases.flatMap((one) => {
     if (!one.always) return [];
     const direction = one.expect === 'drop' ? 'opened' : 'cut_off';
     for (const { fromStep, toStep, traffic } of exposure.filter((item) => item.direction === direction)) {
-      const packet = packetInBoth(traffic, one);
+      const packet = packetInBoth({ traffic, users }, one);
       if (packet !== null) return [{ case: one, packet, verdict: opposite(one.expect), fromStep, toStep }];
     }
     return [];

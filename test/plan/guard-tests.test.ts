@@ -53,6 +53,17 @@ describe('policy tests', () => {
     expect(widening(true)[0]?.summary).toContain('tcp 10.1.2.3 port 0');
   });
 
+  it('that must always hold for a user whom no rule names refuse what breaks them for everybody', () => {
+    const user = 'c1520c4b-adc3-4574-932a-94461cf85c07';
+    const [refusal] = refusals(
+      ['drop 10.1.2.3', 'accept 192.0.2.1 @bob'],
+      ['drop 10.0.0.0/8', 'accept 192.0.2.1 @bob'],
+      [policyCase('10.1.2.3', { always: true, user })],
+    );
+    expect(refusal).toMatchObject({ code: 'policy-test-failed-on-the-way' });
+    expect(refusal?.summary).toContain(user);
+  });
+
   it('that must always hold do not stand in the way of a plan that mends what fails now', () => {
     const tests = [policyCase('10.1.2.3', { always: true })];
     expect(refusals(['drop 192.0.2.1'], ['drop 192.0.2.1', 'drop 10.0.0.0/8', 'drop 198.51.100.0/24'], tests)).toEqual(

@@ -143,4 +143,12 @@ describe('guards on traffic', () => {
     expect(codes({ live: liveRules('drop 10.0.0.0/8 udp/80'), options: { protect } })).toEqual([]);
     expect(codes({ live: liveRules('drop 11.0.0.0/8'), options: { protect } })).toEqual([]);
   });
+
+  it('protect the traffic of a user whom no rule names', () => {
+    const user = 'c1520c4b-adc3-4574-932a-94461cf85c07';
+    const protect = [{ destination: rule('drop 10.0.0.5').destination, protocol: null, ports: null, user }] as const;
+    const [refusal] = refusals({ live: liveRules('drop 10.0.0.0/8'), options: { protect } });
+    expect(refusal?.code).toBe('protected-traffic');
+    expect(refusal?.summary).toContain(user);
+  });
 });

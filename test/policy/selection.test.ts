@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Protocol } from '../../src/model/state.ts';
 import { effectOf } from '../../src/policy/effect.ts';
 import { packetInBoth } from '../../src/policy/selection.ts';
+import type { Packet } from '../../src/policy/verdict.ts';
 import { runs } from '../property/runs.ts';
 import { expandTraffic, packetKey, packets, ruleArbitrary, rulesArbitrary, users } from './universe.ts';
 
@@ -23,10 +24,15 @@ describe('packetInBoth', () => {
     fc.assert(
       fc.property(rulesArbitrary, rulesArbitrary, selection, (before, after, selected) => {
         const { opens } = effectOf(before, after);
-        const opened = new Set(expandTraffic(opens));
+        const named = new Set([...before, ...after].flatMap(({ userId }) => userId ?? []));
+        const told = new Set(expandTraffic(opens));
+        const opened = {
+          has: (packet: Packet) =>
+            told.has(packetKey(packet.user !== null && !named.has(packet.user) ? { ...packet, user: null } : packet)),
+        };
         const shared = [...packets([null, ...users])].filter(
           ({ user, address, protocol, port }) =>
-            opened.has(packetKey({ user, address, protocol, port })) &&
+            opened.has({ user, address, protocol, port }) &&
             (selected.user === 'any' || selected.user === user) &&
             selected.protocols.includes(protocol) &&
             selected.destination.family === address.family &&
@@ -34,7 +40,7 @@ describe('packetInBoth', () => {
             address.first <= selected.destination.last &&
             (protocol === 'other' || (selected.ports.low <= port && port <= selected.ports.high)),
         );
-        const packet = packetInBoth(opens, selected);
+        const packet = packetInBoth({ traffic: opens, users: named }, selected);
         if (packet === null) expect(shared.map(packetKey)).toEqual([]);
         else expect(shared.map(packetKey)).toContain(packetKey(packet));
       }),

@@ -89,7 +89,7 @@ describe('alwaysFailures', () => {
   const drop = policyCase({ always: true });
 
   it('finds the packet that a state in between lets through', () => {
-    const [failure] = alwaysFailures([{ ...drop, ports: { low: 85, high: 100 } }], [opened]);
+    const [failure] = alwaysFailures([{ ...drop, ports: { low: 85, high: 100 } }], [opened], new Set(users));
     expect(failure).toMatchObject({ verdict: 'accept', fromStep: 's1', toStep: 's2', packet: { port: 85 } });
     expect(failure?.packet.address.text).toBe('10.1.0.0');
   });
@@ -102,6 +102,6 @@ describe('alwaysFailures', () => {
     ['other protocols', { ...drop, protocols: ['udp', 'other'] as const }],
     ['another source', { ...drop, user: users[0] }],
   ])('leaves alone %s', (_, one) => {
-    expect(alwaysFailures([one], [opened])).toEqual([]);
+    expect(alwaysFailures([one], [opened], new Set(users))).toEqual([]);
   });
 });
