@@ -53,13 +53,19 @@ export async function createRule(creation: Creation, session: Session, lane: Lan
       lostBefore = true;
       const landed = await findLanded(creation, session, { at: sentAt, lane });
       if (landed.kind === 'landed') {
-        session.gate.stored();
+        stored(session);
         return { outcome: 'done', status: answer.status, liveId: landed.live.id };
       }
       if (landed.kind === 'unreadable') return unknown(answer, request, landed.why);
     }
     if (!(await session.retry(attempt, lane))) return refused(answer, request);
   }
+}
+
+/** A rule that overlaps what one modified in place left in the filter makes it crash and rebuild (observed: recordings/packet_filter_crash). */
+function stored({ gate, known }: Session): void {
+  if (known.anyModified()) gate.stored(known.count());
+  else gate.stored();
 }
 
 /** Whether the server refused the rule because it holds one that overlaps (observed: recordings/rule_overlap). */
@@ -128,7 +134,7 @@ async function checkCreated(creation: Creation, answer: ApiAnswer, session: Sess
       return null;
     case 'same':
       session.known.created(check.id);
-      session.gate.stored();
+      stored(session);
       return { outcome: 'done', status: answer.status, liveId: check.id };
     case 'ports-dropped':
     case 'differs': {

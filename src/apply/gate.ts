@@ -17,12 +17,18 @@ export interface Gate {
   backlogRising(): boolean;
   /** Counts a write that is sent now. */
   sent(): void;
-  /** Counts a change that the server stored and its filter still has to follow. */
-  stored(): void;
+  /**
+   * Counts a change that the server stored and its filter still has to follow. `mayRebuild`: instead of following, the filter
+   * may crash at it and be rebuilt from that many rules; nothing waits for that, but what is expected allows for it.
+   */
+  stored(mayRebuild?: number): void;
   /** All writes wait that long. */
   pause(ms: number): void;
-  /** The filter is being rebuilt from that many rules: all writes wait, gaps too. Returns the expected time in ms. */
-  rebuild(rules: number): number;
+  /**
+   * The filter is rebuilt from that many rules: all writes wait, gaps too. `now`: it has begun; `after-backlog`: it begins
+   * when the filter comes to the change that was stored last. Returns the expected ms until it is over.
+   */
+  rebuild(rules: number, begins: 'now' | 'after-backlog'): number;
   /** ms until the filter is expected to hold all that was stored; null when the server's answer is the enforcement. */
   enforcedInMs(): number | null;
 }
@@ -37,7 +43,12 @@ export function createGate(clock: Clock, filter: FilterModel | null, pace: numbe
   let nextAt = 0;
   /** The filter works through its queue at a steady rate, so the queue is one moment: when it will be empty. */
   let emptyAt = 0;
+  /** The longest rebuild that a change since may have led to, and when it would be over. */
+  let perhapsMs = 0;
+  let perhapsUntil = 0;
   const backlogMs = (): number => Math.max(0, emptyAt - clock.now());
+  const rebuildMs = (rules: number): number =>
+    filter === null ? 0 : Math.max(filter.rebuildFloorMs, (rules / filter.rate) * 1000);
   return {
     waitMs: (lane) => {
       const until = lane === 'gap' ? rebuiltAt : Math.max(pausedUntil, rebuiltAt, nextAt);
@@ -48,19 +59,23 @@ export function createGate(clock: Clock, filter: FilterModel | null, pace: numbe
     sent: () => {
       if (pace !== null) nextAt = Math.max(nextAt, clock.now()) + 1000 / pace;
     },
-    stored: () => {
-      if (filter !== null) emptyAt = Math.max(emptyAt, clock.now()) + 1000 / filter.rate;
+    stored: (mayRebuild) => {
+      if (filter === null) return;
+      emptyAt = Math.max(emptyAt, clock.now()) + 1000 / filter.rate;
+      if (mayRebuild !== undefined) perhapsMs = Math.max(perhapsMs, rebuildMs(mayRebuild));
+      if (perhapsMs > 0) perhapsUntil = emptyAt + perhapsMs;
     },
     pause: (ms) => {
       pausedUntil = Math.max(pausedUntil, clock.now() + ms);
     },
-    rebuild: (rules) => {
+    rebuild: (rules, begins) => {
       if (filter === null) return 0;
-      const ms = Math.max(filter.rebuildFloorMs, (rules / filter.rate) * 1000);
-      rebuiltAt = Math.max(rebuiltAt, clock.now() + ms);
+      const beginsAt = clock.now() + (begins === 'now' ? 0 : backlogMs());
+      rebuiltAt = Math.max(rebuiltAt, beginsAt + rebuildMs(rules));
       emptyAt = rebuiltAt;
-      return ms;
+      return rebuiltAt - clock.now();
     },
-    enforcedInMs: () => (filter === null ? null : Math.round(backlogMs())),
+    enforcedInMs: () =>
+      filter === null ? null : Math.ceil(Math.max(0, emptyAt - clock.now(), perhapsUntil - clock.now())),
   };
 }

@@ -1,4 +1,4 @@
-import { type LiveRule, ruleKey } from '../model/rule.ts';
+import { isModifiedInPlace, type LiveRule, ruleKey } from '../model/rule.ts';
 import type { Plan } from '../plan/plan.ts';
 
 /**
@@ -16,18 +16,22 @@ export interface KnownRules {
   hasUser(userId: string): boolean;
   /** Number of live rules, as far as known. */
   count(): number;
+  /** Whether a rule was live that had been modified in place: the filter may hold what no rule says. */
+  anyModified(): boolean;
 }
 
 /** Knows nothing at first. */
 export function createKnownRules(): KnownRules {
   const ids = new Set<string>();
   const users = new Set<string>();
+  let modified = false;
   return {
     learn: (plan) => {
       ids.clear();
       for (const change of plan.changes) {
         if (change.kind !== 'Rule' || change.live === null) continue;
         ids.add(change.live.id);
+        modified ||= isModifiedInPlace(change.live);
         if (change.live.rule.userId !== null) users.add(change.live.rule.userId);
       }
     },
@@ -44,5 +48,6 @@ export function createKnownRules(): KnownRules {
     },
     hasUser: (userId) => users.has(userId),
     count: () => ids.size,
+    anyModified: () => modified,
   };
 }

@@ -19,7 +19,7 @@ export async function perform(step: Step, plan: Plan, session: Session, lane: La
       return createRule(creationOf(step.rule), session, lane);
     case 'delete': {
       const settled = await deleteById(step.live.id, session, lane);
-      if (step.mayRebuild && settled.outcome !== 'failed') session.gate.rebuild(session.known.count());
+      if (step.mayRebuild && settled.outcome !== 'failed') session.gate.rebuild(session.known.count(), 'after-backlog');
       return settled;
     }
     case 'update':

@@ -165,7 +165,7 @@ async function readRules(session: Session): Promise<Result<readonly LiveRule[], 
 
 /** The server is back and fills its packet filter again; what is created meanwhile may be lost (docs/server.md). */
 export function noteOutage(session: Session, rules: number): void {
-  const ms = session.gate.rebuild(rules);
+  const ms = session.gate.rebuild(rules, 'now');
   if (ms === 0) return;
   session.context.logger.warn('the server was away; writes wait for its packet filter', { waitMs: Math.round(ms) });
   session.problems.push({

@@ -50,16 +50,21 @@ const filterCallMs = 13;
 /** How long a write takes where the answer is the enforcement. */
 const answerMs = 10;
 
+/** The backlog, at most, behind which a gap is opened; docs/applying.md. */
+const gapBacklogMs = 1000;
+
 /**
  * A gap lasts as long as the filter takes for its steps, one after the other; a backlog of other rules delays its beginning and its
- * end alike. A delete that makes the server rebuild its filter adds the rebuild.
+ * end alike. A delete that makes the server rebuild its filter adds the rebuild, and the backlog of the steps before it: whoever
+ * applies the plan waits for both, while a filter faster than expected has deleted the rule before.
  */
 function expectedMs(from: number, to: number, { order, profile, before }: ExposureInput): number {
   const { filter } = profile;
   const perStep = filter === null ? answerMs : Math.max(filterCallMs, Math.ceil(1000 / filter.rate));
   const between = order.steps.slice(from, to + 1);
   const rebuilds = between.filter(({ operation }) => operation.mayRebuild).length;
-  return between.length * perStep + rebuilds * rebuildMs(profile, before.length);
+  const backlogMs = filter === null ? 0 : Math.min(gapBacklogMs, Math.ceil((from * 1000) / filter.rate));
+  return between.length * perStep + rebuilds * rebuildMs(profile, before.length) + (rebuilds > 0 ? backlogMs : 0);
 }
 
 /** How long the filter may be rebuilding, everything passing, after a delete of a rule that was modified in place. */

@@ -68,7 +68,7 @@ function modifiedInPlace(changes: readonly RuleChange[], { profile }: PlanInput)
         code: 'modified-in-place',
         severity: 'warning',
         summary: `The live rule ${live.id}${name === null ? '' : ` (\`${name}\`)`} was modified in place: the packet filter may still hold its earlier form.`,
-        hint: 'Replace it with `--replace-modified`, at a quiet time: deleting it can make the server rebuild its filter.',
+        hint: 'Replace it with `--replace-modified`, at a quiet time: deleting it can make the server rebuild its filter, and so can creating a rule that overlaps its earlier form.',
         ...(source === null ? {} : { place: source }),
       },
     ];

@@ -171,6 +171,15 @@ describe('rules that were modified in place', () => {
     const parts = { desired: desiredRules(...others), live: liveRules('*accept 8.8.8.8', ...others) };
     expect(plan(parts).exposure[0]?.expectedMs).toBe(5000);
   });
+
+  it('count for the backlog too where a gap waits for the rebuild: 10 ms for each step before, at most a second', () => {
+    const gapAfter = (count: number): number | undefined => {
+      const others = Array.from({ length: count }, (_, n) => `accept 11.${n >> 8}.${n & 255}.0/24`);
+      const made = plan({ desired: desiredRules('drop 10.0.0.0/8', ...others), live: liveRules('*drop 10.1.0.0/16') });
+      return made.exposure.find(({ fromStep, toStep }) => fromStep !== toStep)?.expectedMs;
+    };
+    expect([gapAfter(0), gapAfter(30), gapAfter(300)]).toEqual([3026, 3326, 4026]);
+  });
 });
 
 describe('what a step waits for', () => {
