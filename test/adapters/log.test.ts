@@ -39,15 +39,13 @@ describe('the log for machines', () => {
 });
 
 describe('the clock', () => {
-  it('sleeps, and wakes at once when told to stop', async () => {
+  it('wakes at once from a sleep when told to stop, and does not fall asleep after that', async () => {
     const started = systemClock.now();
     const stop = new AbortController();
     const sleeping = systemClock.sleep(60_000, stop.signal);
     stop.abort();
     await sleeping;
     await systemClock.sleep(60_000, stop.signal);
-    await systemClock.sleep(5);
     expect(systemClock.now() - started).toBeLessThan(30_000);
-    expect(systemClock.now() - started).toBeGreaterThanOrEqual(4);
   });
 });

@@ -3,60 +3,34 @@ import {
   chmodSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { GitSettings, GitSource } from '../../src/adapters/source/git.ts';
-import { gitSource } from '../../src/adapters/source/git.ts';
+import type { GitSource } from '../../src/adapters/source/git.ts';
 import { parseGitPath, parseRef, parseRemote } from '../../src/adapters/source/git-address.ts';
-import { defaultLimits } from '../../src/desired/context.ts';
-import type { GitHost, Upstream } from '../controller/support/git-host.ts';
-import { makeUpstream, serveGit } from '../controller/support/git-host.ts';
+import type { GitWorld } from '../controller/support/git-world.ts';
+import { makeGitWorld } from '../controller/support/git-world.ts';
+import { until } from '../controller/support/sidecar.ts';
 
 const signal = new AbortController().signal;
 
-let upstream: Upstream;
-let host: GitHost;
+let world: GitWorld;
+let upstream: GitWorld['upstream'];
+let host: GitWorld['host'];
 let state: string;
+let source: GitWorld['source'];
 
 beforeEach(async () => {
-  upstream = makeUpstream();
-  host = await serveGit(upstream);
-  state = mkdtempSync(path.join(tmpdir(), 'git-state-'));
+  world = await makeGitWorld();
+  ({ upstream, host, state, source } = world);
 });
 
-afterEach(async () => {
-  await host.close();
-  upstream.remove();
-  chmodSync(state, 0o700);
-  rmSync(state, { recursive: true, force: true });
-});
-
-function source(overrides: Partial<GitSettings> & { readonly ref?: string; readonly at?: string } = {}): GitSource {
-  const remote = parseRemote(`${host.url}/repo.git`, ['http']);
-  const target = parseRef(overrides.ref ?? 'main');
-  const parts = parseGitPath(overrides.at ?? '');
-  if (!remote.ok || !target.ok || !parts.ok) throw new Error('bad test settings');
-  return gitSource({
-    remote: remote.value,
-    target: target.value,
-    path: parts.value,
-    access: {},
-    verify: null,
-    stateFolder: state,
-    limits: defaultLimits,
-    timeoutMs: 20_000,
-    environment: process.env,
-    ...overrides,
-  });
-}
+afterEach(() => world.close());
 
 const codes = (reading: Awaited<ReturnType<GitSource['read']>>): readonly string[] =>
   reading.problems.map((one) => one.code);
@@ -162,6 +136,25 @@ describe('faults of a Git remote', () => {
     const commit = upstream.commit({ 'a.yaml': 'a: 2\n', 'b.yaml': 'b: 1\n' });
     const reading = await git.read(signal);
     expect([codes(reading), reading.content?.revision]).toEqual([[], commit]);
+  });
+
+  it('fault 23: whatever file of an open clone is damaged, the next commit is read at once', async () => {
+    upstream.commit({ 'a.yaml': 'a: 0\n' });
+    await source().read(signal);
+    const clone = path.join(state, 'clone.git');
+    for (const kind of new Set(filesBelow(clone).map(generalName))) {
+      for (const content of ['damaged', '', null]) {
+        const git = source();
+        await git.read(signal);
+        for (const file of filesBelow(clone).filter((name) => generalName(name) === kind)) {
+          rmSync(path.join(clone, file), { force: true });
+          if (content !== null) writeFileSync(path.join(clone, file), content);
+        }
+        const commit = upstream.commit({ 'a.yaml': `a: ${kind} ${content}\n` });
+        const reading = await git.read(signal);
+        expect([kind, content, reading.problems, reading.content?.revision]).toEqual([kind, content, [], commit]);
+      }
+    }
   });
 
   it('fault 24: a full disk is named and gives no content', async (context) => {
@@ -461,6 +454,17 @@ describe('threats by way of Git', () => {
   });
 });
 
+function filesBelow(folder: string): readonly string[] {
+  return readdirSync(folder, { recursive: true, withFileTypes: true, encoding: 'utf8' })
+    .filter((entry) => entry.isFile())
+    .map((entry) => path.relative(folder, path.join(entry.parentPath, entry.name)));
+}
+
+/** The kind of a file in a clone: its name without the ids in it. */
+function generalName(file: string): string {
+  return file.replace(/[0-9a-f]{38,}/g, 'ID').replace(/objects\/[0-9a-f]{2}\//, 'objects/');
+}
+
 function sshKey(name: string): string {
   const file = path.join(state, name);
   execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', file]);
@@ -509,8 +513,4 @@ function signCommit(home: string, key: string): void {
 
 function randomText(length: number): string {
   return `x: ${execFileSync('head', ['-c', String(length), '/dev/urandom']).toString('base64')}\n`;
-}
-
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5));
 }

@@ -1,25 +1,19 @@
 import { readFileSync } from 'node:fs';
 import { Agent, type Dispatcher, request } from 'undici';
 import { z } from 'zod';
-import type { Lease, LeaseTimes } from '../../controller/lease.ts';
-import { leaseTerm } from '../../controller/lease.ts';
-import type { Clock, Logger } from '../../ports.ts';
+import type { Lease } from '../../controller/lease.ts';
+import type { LeaseBasics, Tenure } from './renewed.ts';
+import { renewedLease } from './renewed.ts';
 
 /** Where the Lease object lies and how its server is spoken to. */
-export interface KubernetesLeaseSettings {
+export interface KubernetesLeaseSettings extends LeaseBasics {
   /** `https://kubernetes.default.svc` and the like. */
   readonly server: string;
   readonly namespace: string;
   readonly name: string;
-  /** Unique to this process. */
-  readonly identity: string;
   readonly tokenFile: string;
   readonly caFile: string | null;
-  readonly times: LeaseTimes & { readonly renewMs: number; readonly requestTimeoutMs: number };
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** Called when this replica becomes the writer, or stops being it. */
-  readonly onChange: () => void;
+  readonly times: LeaseBasics['times'] & { readonly renewMs: number; readonly requestTimeoutMs: number };
 }
 
 const leaseShape = z.object({
@@ -50,38 +44,22 @@ interface Observed {
  * changed for its whole duration as seen from here; every write carries the resource version, so that of two only one wins.
  */
 export function kubernetesLease(settings: KubernetesLeaseSettings): Lease {
-  const { clock, times } = settings;
-  const stop = new AbortController();
-  const term = leaseTerm(clock, times);
+  const { clock, times, identity } = settings;
   const agent = new Agent(settings.caFile === null ? {} : { connect: { ca: readFileSync(settings.caFile) } });
-  let held = new AbortController();
-  let holder: string | null = null;
   let observed: Observed | null = null;
-  let writer = false;
   let last: LeaseObject | null = null;
 
   const call = (method: 'GET' | 'POST' | 'PUT', body?: unknown) => leaseCall(settings, agent, method, body);
 
-  const settle = (): void => {
-    const now = term.leftMs() > times.marginMs;
-    if (now === writer) return;
-    writer = now;
-    if (now) held = new AbortController();
-    else held.abort();
-    settings.logger.info(now ? 'This replica writes now' : 'This replica does not write any more', {
-      holder: holder ?? '',
-    });
-    settings.onChange();
-  };
-
-  const turn = async (): Promise<void> => {
+  const turn = async (tenure: Tenure): Promise<void> => {
     const sentAt = { now: clock.now(), wallTime: clock.wallTime() };
     const found = await call('GET');
     const current = found.status === 200 ? found.lease : null;
     if (found.status !== 200 && found.status !== 404) return;
-    holder = current?.spec?.holderIdentity || null;
-    if (current !== null && holder !== null && holder !== settings.identity) {
-      term.lost();
+    const holder = current?.spec?.holderIdentity || null;
+    tenure.holder = holder;
+    if (current !== null && holder !== null && holder !== identity) {
+      tenure.term.lost();
       observed = observe(observed, current, clock.now(), times.durationMs);
       if (clock.now() - observed.since < observed.durationMs) return;
     }
@@ -89,49 +67,25 @@ export function kubernetesLease(settings: KubernetesLeaseSettings): Lease {
     const written = current === null ? await call('POST', next) : await call('PUT', next);
     if (written.status === 200 || written.status === 201) {
       last = written.lease;
-      holder = settings.identity;
-      term.renewed(sentAt);
+      tenure.holder = identity;
+      tenure.term.renewed(sentAt);
     } else if (written.status === 409) {
-      term.lost();
+      tenure.term.lost();
     }
   };
 
-  const running = (async () => {
-    while (!stop.signal.aborted) {
-      await turn().catch((error: unknown) => {
-        settings.logger.warn('The lease could not be renewed', {
-          code: error instanceof Error && 'code' in error ? String(error.code) : 'failed',
-        });
-      });
-      settle();
-      // Short enough that the end of the term is noticed in time, also when renewing fails.
-      await clock.sleep(
-        writer ? Math.min(times.renewMs, Math.max(50, term.leftMs() - times.marginMs)) : times.renewMs,
-        stop.signal,
-      );
-      settle();
-    }
-  })();
-
-  return {
-    mayStart: () => term.leftMs() > times.marginMs,
-    // What is sent must also have been answered or given up before the lease ends.
-    mayWrite: () => term.leftMs() > times.marginMs / 2,
-    signal: () => held.signal,
-    holder: () => holder,
-    async release() {
-      stop.abort();
-      await running;
-      if (term.leftMs() > 0 && last !== null) {
-        const freed = { ...leaseBody(settings, last, clock.wallTime()) };
+  return renewedLease(settings, times.renewMs, {
+    turn,
+    async free(held) {
+      if (held && last !== null) {
+        const freed = leaseBody(settings, last, clock.wallTime());
         await call('PUT', { ...freed, spec: { ...freed.spec, holderIdentity: '', leaseDurationSeconds: 1 } }).catch(
           () => undefined,
         ); // it runs out by itself
       }
-      term.lost();
       await agent.close();
     },
-  };
+  });
 }
 
 function observe(before: Observed | null, lease: LeaseObject, now: number, fallbackMs: number): Observed {

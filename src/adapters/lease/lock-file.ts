@@ -1,17 +1,13 @@
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import { lock } from 'proper-lockfile';
-import type { Lease, LeaseTimes } from '../../controller/lease.ts';
-import { leaseTerm } from '../../controller/lease.ts';
-import type { Clock, Logger } from '../../ports.ts';
+import type { Lease } from '../../controller/lease.ts';
+import type { LeaseBasics, Tenure } from './renewed.ts';
+import { renewedLease } from './renewed.ts';
 
 /** Where the lock lies: a path that every replica on this host shares. */
-export interface LockFileSettings {
+export interface LockFileSettings extends LeaseBasics {
   readonly path: string;
-  readonly identity: string;
-  readonly times: LeaseTimes & { readonly updateMs: number };
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly onChange: () => void;
+  readonly times: LeaseBasics['times'] & { readonly updateMs: number };
 }
 
 /**
@@ -19,94 +15,66 @@ export interface LockFileSettings {
  * out (the process was paused), this process never writes on it again before it has taken the lock anew.
  */
 export function lockFileLease(settings: LockFileSettings): Lease {
-  const { clock, times, path } = settings;
-  const stop = new AbortController();
-  const term = leaseTerm(clock, times);
+  const { clock, times, path, identity } = settings;
   const owner = `${path}.owner`;
-  let held = new AbortController();
-  let holder: string | null = null;
-  let writer = false;
   let release: (() => Promise<void>) | null = null;
+  const ownerNow = (): Promise<string | null> => readFile(owner, 'utf8').catch(() => null);
 
-  const settle = (): void => {
-    const now = term.leftMs() > times.marginMs;
-    if (now === writer) return;
-    writer = now;
-    if (now) held = new AbortController();
-    else held.abort();
-    settings.logger.info(now ? 'This replica writes now' : 'This replica does not write any more', {
-      holder: holder ?? '',
-    });
-    settings.onChange();
-  };
-
-  const acquire = async (): Promise<void> => {
+  const acquire = async (tenure: Tenure): Promise<void> => {
     const sentAt = { now: clock.now(), wallTime: clock.wallTime() };
+    let taken: () => Promise<void>;
     try {
-      release = await lock(path, {
+      taken = await lock(path, {
         realpath: false,
         stale: times.durationMs,
         update: times.updateMs,
         onCompromised: () => {
           release = null;
-          term.lost();
-          settle();
+          tenure.term.lost();
+          tenure.settle();
         },
       });
     } catch (error) {
       const code = error instanceof Error && 'code' in error ? String(error.code) : 'failed';
       if (code !== 'ELOCKED') settings.logger.warn('The lock file cannot be used', { code });
-      holder = await readFile(owner, 'utf8').catch(() => null);
+      tenure.holder = await ownerNow();
       return;
     }
-    await writeFile(owner, settings.identity);
-    holder = settings.identity;
-    term.renewed(sentAt);
+    try {
+      await writeFile(owner, identity);
+    } catch (error) {
+      await taken().catch(() => undefined); // it goes stale by itself
+      throw error;
+    }
+    release = taken;
+    tenure.holder = identity;
+    tenure.term.renewed(sentAt);
   };
 
   /** The library renews the directory's time; what the file system shows is what other replicas go by. */
-  const confirm = async (): Promise<void> => {
-    if (term.leftMs() === 0) return; // paused for too long: the lock may have been taken in the meantime
+  const confirm = async ({ term }: Tenure): Promise<void> => {
     const now = clock.now();
     const wallTime = clock.wallTime();
     const found = await stat(`${path}.lock`).catch(() => null);
-    const mine = (await readFile(owner, 'utf8').catch(() => '')) === settings.identity;
-    if (found === null || !mine) return term.lost();
+    if (found === null || (await ownerNow()) !== identity) return term.lost();
     const age = Math.max(0, wallTime - found.mtimeMs);
     term.renewed({ now: now - age, wallTime: wallTime - age });
   };
 
   const giveUp = async (): Promise<void> => {
-    const mine = (await readFile(owner, 'utf8').catch(() => '')) === settings.identity;
+    const mine = (await ownerNow()) === identity;
     const free = release;
     release = null;
     if (mine && free !== null) await free().catch(() => undefined); // taken by another in the meantime: nothing to free
   };
 
-  const running = (async () => {
-    while (!stop.signal.aborted) {
-      if (release === null) await acquire();
-      else if (term.leftMs() === 0) await giveUp();
-      else await confirm();
-      settle();
-      await clock.sleep(
-        Math.min(times.updateMs, writer ? Math.max(50, term.leftMs() - times.marginMs) : times.updateMs),
-        stop.signal,
-      );
-      settle();
-    }
-  })();
-
-  return {
-    mayStart: () => term.leftMs() > times.marginMs,
-    mayWrite: () => term.leftMs() > times.marginMs / 2,
-    signal: () => held.signal,
-    holder: () => holder,
-    async release() {
-      stop.abort();
-      await running;
-      term.lost();
-      await giveUp();
+  return renewedLease(settings, times.updateMs, {
+    async turn(tenure) {
+      if (release === null) await acquire(tenure);
+      // Paused for too long: the lock may have been taken in the meantime.
+      else if (tenure.term.leftMs() === 0) await giveUp();
+      else await confirm(tenure);
     },
-  };
+    free: giveUp,
+  });
 }

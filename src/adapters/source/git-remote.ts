@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import type { Problem } from '../../model/problem.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
@@ -39,50 +40,66 @@ const withoutBlobs = '--filter=blob:none';
 // Deepening is about ancestry alone: with this filter only commits travel.
 const commitsOnly = '--filter=tree:0';
 
+/** One run of git on the clone that may reach the remote. */
+interface Call {
+  readonly args: readonly string[];
+  readonly config?: readonly string[];
+  readonly stdin?: string;
+  readonly signal: AbortSignal;
+}
+
 /** Builds the calls for one remote and the repository of our own. */
 export function remoteCalls(settings: RemoteSettings, repository: () => GitRepository): RemoteCalls {
   const access = remoteAccess(settings.remote, settings.access, settings.home);
   const env = { ...gitEnvironment(settings.home, settings.environment), ...access.env };
-  const run = async (args: readonly string[], signal: AbortSignal, stdin?: string, config: readonly string[] = []) => {
+  const bounds = { timeoutMs: settings.timeoutMs, maxOutput: 16_000_000 };
+  const run = async ({ args, stdin, config = [], signal }: Call): Promise<Result<GitRun, Problem>> => {
     const folder = repository().folder;
     const result = await runGit({
       cwd: folder,
       config: [`safe.directory=${folder}`, ...access.config, ...config],
       args,
       env: { ...env, GIT_DIR: folder },
-      timeoutMs: settings.timeoutMs,
-      maxOutput: 16_000_000,
+      ...bounds,
       signal,
       ...(stdin === undefined ? {} : { stdin }),
     });
-    const good = result.end === 'exit' && result.code === 0;
-    return good ? ok(result) : fail(remoteProblem(result, settings));
+    return isGood(result) ? ok(result) : fail(remoteProblem(result, settings, 'clone'));
+  };
+  /** Outside of any repository, so that a damaged clone cannot stand in the way of asking. */
+  const ask = async (args: readonly string[], signal: AbortSignal): Promise<Result<GitRun, Problem>> => {
+    const cwd = settings.home.home;
+    const outside = { ...env, GIT_CEILING_DIRECTORIES: dirname(cwd) };
+    const result = await runGit({ cwd, config: access.config, args, env: outside, ...bounds, signal });
+    return isGood(result) ? ok(result) : fail(remoteProblem(result, settings, 'remote'));
   };
   const partialFetch = 'remote.origin.promisor=true';
   return {
     tip: async (target, signal) => {
       if (target.kind === 'commit') return ok({ commit: target.id, fetchName: target.id });
       const patterns = target.names.flatMap((name) => (name === 'HEAD' ? [name] : [name, `${name}^{}`]));
-      const result = await run(['ls-remote', '--quiet', '--end-of-options', 'origin', ...patterns], signal);
+      const args = ['ls-remote', '--quiet', '--end-of-options', settings.remote.url, ...patterns];
+      const result = await ask(args, signal);
       return result.ok ? chooseTip(result.value.stdout.toString('utf8'), target.names) : result;
     },
     fetchTip: async (tip, depth, signal) => {
       const spec = `+${tip.fetchName}:${incoming}`;
       const args = ['fetch', ...quiet, withoutBlobs, `--depth=${depth}`, '--end-of-options', 'origin', spec];
-      const result = await run(args, signal, undefined, [partialFetch]);
+      const result = await run({ args, signal, config: [partialFetch] });
       if (!result.ok) return result;
       return ok({ partial: !/filtering not recognized/.test(result.value.stderr) });
     },
     fetchObjects: async (ids, signal) => {
       const args = ['fetch', ...quiet, withoutBlobs, '--stdin', '--end-of-options', 'origin'];
-      const result = await run(args, signal, `${ids.join('\n')}\n`, [partialFetch, 'fetch.negotiationAlgorithm=noop']);
+      const config = [partialFetch, 'fetch.negotiationAlgorithm=noop'];
+      const result = await run({ args, signal, stdin: `${ids.join('\n')}\n`, config });
       return result.ok ? ok(null) : result;
     },
     deepen: async (tip, commits, signal) => {
       const how = commits === null ? '--unshallow' : `--deepen=${commits}`;
       const spec = `+${tip.fetchName}:${incoming}`;
       const args = ['fetch', ...quiet, commitsOnly, how, '--end-of-options', 'origin', spec];
-      const result = await run(args, signal, undefined, [partialFetch]);
+      const result = await run({ args, signal, config: [partialFetch] });
       return result.ok ? ok(null) : result;
     },
   };
@@ -158,7 +175,18 @@ const causes: readonly (readonly [RegExp, string, string, string])[] = [
   ],
 ];
 
-function remoteProblem(run: GitRun, settings: RemoteSettings): Problem {
+const network =
+  /could not resolve|couldn't connect|failed to connect|connection (?:refused|reset|closed|timed out)|timed out|unreachable|no route|early EOF|hung up|RPC failed|disconnect|curl \d+|returned error: \d{3}|unable to access|ssh: /i;
+
+function isGood(run: GitRun): boolean {
+  return run.end === 'exit' && run.code === 0;
+}
+
+/**
+ * Why a run failed. `subject`: what it worked on. The remote was asked a moment before, so that a failure on the clone which
+ * is none of the remote's and none of the network's is the clone's: there are too many ways to damage one to list them.
+ */
+function remoteProblem(run: GitRun, settings: RemoteSettings, subject: 'remote' | 'clone'): Problem {
   if (run.end === 'timeout') {
     const seconds = settings.timeoutMs / 1000;
     return problem(
@@ -174,9 +202,7 @@ function remoteProblem(run: GitRun, settings: RemoteSettings): Problem {
     return problem('git-not-started', `git could not be started: ${run.stderr}`, 'install git');
   const cause = causes.find(([pattern]) => pattern.test(run.stderr));
   if (cause !== undefined) return problem(cause[1], `${cause[2]} (git: ${run.stderr.slice(0, 300)})`, cause[3]);
-  const broken =
-    /corrupt|bad object|invalid object|missing (?:blob|tree|commit)|unable to create .*\.lock|\.lock': File exists|packfile .* (?:cannot|does not)|inflate|not a git repository/i;
-  const code = broken.test(run.stderr) ? 'git-broken' : 'git-unreachable';
+  const code = subject === 'clone' && !network.test(run.stderr) ? 'git-broken' : 'git-unreachable';
   return problem(
     code,
     `the Git remote could not be read (git: ${run.stderr.slice(0, 300)})`,

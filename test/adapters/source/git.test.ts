@@ -1,52 +1,28 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { GitSettings, GitSource } from '../../../src/adapters/source/git.ts';
-import { gitSource } from '../../../src/adapters/source/git.ts';
-import { parseGitPath, parseRef, parseRemote } from '../../../src/adapters/source/git-address.ts';
-import { defaultLimits } from '../../../src/desired/context.ts';
-import type { GitHost, Upstream } from '../../controller/support/git-host.ts';
+import type { GitSource } from '../../../src/adapters/source/git.ts';
+import { parseRemote } from '../../../src/adapters/source/git-address.ts';
 import { makeUpstream, serveGit } from '../../controller/support/git-host.ts';
+import type { GitWorld } from '../../controller/support/git-world.ts';
+import { makeGitWorld } from '../../controller/support/git-world.ts';
 
 const signal = new AbortController().signal;
 const rule =
   'apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: web}\nspec: {action: accept, destination: 10.0.0.1}\n';
 
-let upstream: Upstream;
-let host: GitHost;
+let world: GitWorld;
+let upstream: GitWorld['upstream'];
+let host: GitWorld['host'];
 let state: string;
+let source: GitWorld['source'];
 
 beforeEach(async () => {
-  upstream = makeUpstream();
-  host = await serveGit(upstream);
-  state = mkdtempSync(path.join(tmpdir(), 'git-state-'));
+  world = await makeGitWorld();
+  ({ upstream, host, state, source } = world);
 });
 
-afterEach(async () => {
-  await host.close();
-  upstream.remove();
-  rmSync(state, { recursive: true, force: true });
-});
-
-function source(overrides: Partial<GitSettings> & { readonly ref?: string; readonly at?: string } = {}): GitSource {
-  const remote = parseRemote(`${host.url}/repo.git`, ['http']);
-  const target = parseRef(overrides.ref ?? 'main');
-  const parts = parseGitPath(overrides.at ?? '');
-  if (!remote.ok || !target.ok || !parts.ok) throw new Error('bad test settings');
-  return gitSource({
-    remote: remote.value,
-    target: target.value,
-    path: parts.value,
-    access: {},
-    verify: null,
-    stateFolder: state,
-    limits: defaultLimits,
-    timeoutMs: 20_000,
-    environment: process.env,
-    ...overrides,
-  });
-}
+afterEach(() => world.close());
 
 function texts(reading: Awaited<ReturnType<GitSource['read']>>): Record<string, string> {
   return Object.fromEntries(

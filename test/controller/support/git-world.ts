@@ -1,0 +1,57 @@
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { GitSettings, GitSource } from '../../../src/adapters/source/git.ts';
+import { gitSource } from '../../../src/adapters/source/git.ts';
+import { parseGitPath, parseRef, parseRemote } from '../../../src/adapters/source/git-address.ts';
+import { defaultLimits } from '../../../src/desired/context.ts';
+import type { GitHost, Upstream } from './git-host.ts';
+import { makeUpstream, serveGit } from './git-host.ts';
+
+/** What a test's source differs in; `ref` and `at` as an operator writes them. */
+export type SourceOptions = Partial<GitSettings> & { readonly ref?: string; readonly at?: string };
+
+/** An upstream, its host, and a state folder of our own. */
+export interface GitWorld {
+  readonly upstream: Upstream;
+  readonly host: GitHost;
+  readonly state: string;
+  /** A Git source of that upstream; a second one is like a restart. */
+  source(options?: SourceOptions): GitSource;
+  close(): Promise<void>;
+}
+
+export async function makeGitWorld(): Promise<GitWorld> {
+  const upstream = makeUpstream();
+  const host = await serveGit(upstream);
+  const state = mkdtempSync(path.join(tmpdir(), 'git-state-'));
+  return {
+    upstream,
+    host,
+    state,
+    source: ({ ref = 'main', at = '', ...settings } = {}) => {
+      const remote = parseRemote(`${host.url}/repo.git`, ['http']);
+      const target = parseRef(ref);
+      const parts = parseGitPath(at);
+      if (!remote.ok || !target.ok || !parts.ok) throw new Error('bad test settings');
+      return gitSource({
+        remote: remote.value,
+        target: target.value,
+        path: parts.value,
+        access: {},
+        verify: null,
+        stateFolder: state,
+        limits: defaultLimits,
+        timeoutMs: 20_000,
+        environment: process.env,
+        ...settings,
+      });
+    },
+    async close() {
+      await host.close();
+      upstream.remove();
+      chmodSync(state, 0o700);
+      rmSync(state, { recursive: true, force: true });
+    },
+  };
+}
