@@ -1,12 +1,14 @@
 // Ten minutes of random faults in API, Git, files and process; afterwards everything must be in order.
 // npm run chaos [-- --minutes N --seed N]
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { build } from 'esbuild';
 
 const root = new URL('..', import.meta.url).pathname;
-const folder = mkdtempSync(path.join(root, 'node_modules', '.chaos-'));
+// Below the repository, so that packages are found, and not in node_modules, which may be a link to elsewhere.
+mkdirSync(path.join(root, 'build'), { recursive: true });
+const folder = mkdtempSync(path.join(root, 'build', 'chaos-'));
 const outfile = path.join(folder, 'chaos.mjs');
 try {
   await build({

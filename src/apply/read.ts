@@ -24,6 +24,8 @@ export interface ReadFailure {
   readonly status: number | null;
   /** One sentence, with what to do. */
   readonly message: string;
+  /** How long the server asked to be left alone. */
+  readonly retryAfterMs?: number;
 }
 
 /** A live state, and whether the server was seen refusing connections before it answered. */
@@ -153,5 +155,6 @@ function failureOf(answer: ApiResult, request: string): ReadFailure {
   }
   const code = status === 401 ? 'unauthorized' : status === 429 || status >= 500 ? 'server-error' : 'unreadable';
   const asked = answer.retryAfterMs === null ? '' : `; it asks to wait ${Math.ceil(answer.retryAfterMs / 1000)} s`;
-  return { code, status, message: `${textOf(answer, request)}${asked}` };
+  const retryAfter = answer.retryAfterMs === null ? {} : { retryAfterMs: answer.retryAfterMs };
+  return { code, status, message: `${textOf(answer, request)}${asked}`, ...retryAfter };
 }

@@ -71,3 +71,8 @@ export function withCondition(conditions: Conditions, update: ConditionUpdate, w
   const since = before?.status === update.status ? before.since : wallTime;
   return { ...conditions, [update.type]: { ...update, since } };
 }
+
+/** A revision as people read it: without its kind, at most 12 characters. */
+export function short(revision: string): string {
+  return revision.replace(/^sha256:/, '').slice(0, 12);
+}

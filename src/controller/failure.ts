@@ -1,7 +1,8 @@
 import type { Outcome } from '../apply/outcome.ts';
 import { never } from '../model/result.ts';
 import type { PassResult } from '../pass.ts';
-import type { ConditionReason } from './conditions.ts';
+import type { ConditionReason, ConditionUpdate } from './conditions.ts';
+import { short } from './conditions.ts';
 
 /**
  * How a pass went, for the schedule and the conditions. `good`: converged. `held`: there was something to write and a gate of
@@ -12,6 +13,8 @@ export interface Verdict {
   readonly kind: 'good' | 'held' | 'transient' | 'terminal';
   readonly reason: ConditionReason;
   readonly message: string;
+  /** How long the server asked to be left alone, ms. */
+  readonly askedMs?: number;
 }
 
 /** Why the controller's own gate declined a plan. */
@@ -61,6 +64,7 @@ function judgeRead(result: PassResult): Verdict {
     kind: terminalReads.has(failure?.code ?? '') ? 'terminal' : 'transient',
     reason: unauthorized ? 'Unauthorized' : 'ApiUnreachable',
     message,
+    ...(failure?.retryAfterMs === undefined ? {} : { askedMs: failure.retryAfterMs }),
   };
 }
 
@@ -116,4 +120,36 @@ export function worst(verdicts: readonly Verdict[]): Verdict {
   const first = sorted[0] ?? { kind: 'good' as const, reason: 'InSync' as const, message: '' };
   // One part wrote, the other had nothing to do: together they applied.
   return first.kind === 'good' ? (sorted.find((one) => one.reason === 'Applied') ?? first) : first;
+}
+
+/** The conditions after a pass. `badSettings`: why the operator's newest settings are not in force; null: they are. */
+export function conditionsAfter(
+  verdict: Verdict,
+  context: { readonly revision: string | null; readonly failures: number; readonly badSettings: string | null },
+): readonly ConditionUpdate[] {
+  const { kind, reason, message } = verdict;
+  const { revision, failures, badSettings } = context;
+  const good = kind === 'good';
+  const stalled = kind === 'terminal' || badSettings !== null;
+  const retrying = kind === 'transient';
+  return [
+    {
+      type: 'Ready',
+      status: good ? 'True' : 'False',
+      reason,
+      message: good && revision !== null ? `${short(revision)}: ${message}` : message,
+    },
+    {
+      type: 'Stalled',
+      status: stalled ? 'True' : 'False',
+      reason: badSettings !== null ? 'BadSettings' : stalled ? reason : 'Progress',
+      message: badSettings ?? (stalled ? message : ''),
+    },
+    {
+      type: 'Reconciling',
+      status: retrying ? 'True' : 'False',
+      reason: retrying ? 'Retrying' : 'Idle',
+      message: retrying ? `failed ${failures} times in a row` : '',
+    },
+  ];
 }

@@ -44,14 +44,6 @@ export function passView(end: PassEnding, verdict: Verdict, clock: Clock): PassV
   };
 }
 
-/** Whether it is worth trying the rules and the Configuration apart: a refusal or an answer that may concern one of them only. */
-export function mayBeOnePart(result: PassResult | null): boolean {
-  if (result === null || !result.desired?.state?.configuration) return false;
-  if (result.end === 'refused') return true;
-  const codes = new Set(['server-error', 'unreadable', 'list-unstable', 'not-json', 'torn-body', 'timeout']);
-  return result.end === 'unreadable' && codes.has(result.failure?.code ?? '');
-}
-
 /** Whether a read failed as it does while the server is away. */
 export function isOutage(code: string): boolean {
   return code === 'refused' || code === 'reset';

@@ -89,6 +89,80 @@ describe('the loop', () => {
     await end(fake);
   });
 
+  it('is ready within one interval after a long outage of the source, though the revision is still the same', async () => {
+    const fake = fakeLoop();
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 1);
+    fake.source = [{ code: 'git-timeout', severity: 'error', summary: 'no answer' }];
+    await fake.clock.pass(3_600_000);
+    expect(ready(fake)).toMatchObject({ status: 'False', reason: 'SourceFailed' });
+    fake.source = 'r1';
+    await fake.clock.pass(66_000);
+    expect(ready(fake)).toMatchObject({ status: 'True', reason: 'InSync' });
+    await end(fake);
+  });
+
+  it('does not count the failures of one revision against the next', async () => {
+    const fake = fakeLoop();
+    fake.answer = () => ({ kind: 'unreadable', code: 'timeout' });
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 12);
+    fake.source = 'r2';
+    fake.triggers.wake('file');
+    await fake.clock.until(() => fake.requests.length === 13, 0);
+    fake.answer = () => ({ kind: 'in-sync' });
+    await fake.clock.pass(1000);
+    expect(ready(fake).status).toBe('True');
+    await end(fake);
+  });
+
+  it('fault 2: leaves a server alone for as long as it asks, however short the backoff would be', async () => {
+    const fake = fakeLoop();
+    fake.settings = { ...defaultSettings, schedule: { ...defaultSettings.schedule, intervalMs: 600_000 } };
+    fake.answer = () => ({ kind: 'unreadable', code: 'server-error', retryAfterMs: 120_000 });
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 1);
+    await fake.clock.pass(119_000);
+    expect(fake.requests.length).toBe(1);
+    await fake.clock.pass(2000);
+    expect(fake.requests.length).toBe(2);
+    await end(fake);
+  });
+
+  it('starts though the earlier state cannot be taken up', async () => {
+    const record = { appliedRevision: 'r1', appliedAt: 1, knownRules: 1 };
+    const fake = fakeLoop({ git: true, broken: true, record });
+    start(fake);
+    await fake.clock.until(() => ready(fake).status === 'True');
+    expect(JSON.stringify(fake.log)).not.toContain('canary');
+    await end(fake);
+  });
+
+  it('tells of a recovery also when the mended content had to settle first, and nothing of the settling', async () => {
+    const fake = fakeLoop();
+    fake.settings = { ...defaultSettings, deleteQuietMs: 5000 };
+    fake.answer = () => ({ kind: 'invalid' });
+    start(fake);
+    await fake.clock.until(() => fake.turns.length === 1);
+    fake.source = 'r2';
+    fake.answer = () =>
+      fake.applied.length === 0 ? { kind: 'apply', plan: planOf(['-10.0.0.1']) } : { kind: 'in-sync' };
+    fake.triggers.wake('file');
+    await fake.clock.until(() => ready(fake).reason === 'Settling');
+    await fake.clock.until(() => ready(fake).status === 'True');
+    expect(fake.turns.map((turn) => turn.what)).toEqual(['broken', 'recovered', 'applied']);
+    await end(fake);
+  });
+
+  it('tells nobody that something broke when it is only told to stop in the middle of an apply', async () => {
+    const fake = fakeLoop();
+    fake.answer = () => ({ kind: 'apply', plan: planOf(['+10.0.0.1']), end: 'stopped' });
+    start(fake);
+    await fake.clock.until(() => ready(fake).reason === 'Stopped');
+    expect(fake.turns).toEqual([]);
+    await end(fake);
+  });
+
   it('does not run a pass for events during a backoff while the revision stays', async () => {
     const fake = fakeLoop();
     fake.answer = () => ({ kind: 'unreadable', code: 'timeout' });

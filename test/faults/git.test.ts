@@ -157,6 +157,22 @@ describe('faults of a Git remote', () => {
     }
   });
 
+  it('fault 23: a clone that cannot even be begun is a problem, and never an exception that ends the process', async () => {
+    const commit = upstream.commit({ 'a.yaml': 'a: 1\n' });
+    const empty = path.join(state, 'empty');
+    mkdirSync(empty);
+    const withoutGit = source({ environment: { PATH: empty } });
+    expect(codes(await withoutGit.read(signal))).toEqual(['git-not-started']);
+    expect(codes(await withoutGit.readAt(commit, signal))).toEqual(['git-not-started']);
+    // `git init` that fails, as it does while something damages the folder at the same time.
+    const failing = path.join(empty, 'git');
+    writeFileSync(failing, '#!/bin/sh\necho "fatal: bad config line 1" >&2\nexit 128\n', { mode: 0o755 });
+    expect(codes(await withoutGit.readAt(commit, signal))).toEqual(['git-broken']);
+    expect(codes(await withoutGit.read(signal))).toEqual(['git-broken']);
+    rmSync(failing);
+    expect((await source().read(signal)).content?.revision).toBe(commit);
+  });
+
   it('fault 24: a full disk is named and gives no content', async (context) => {
     const small = path.join(state, 'small');
     mkdirSync(small);

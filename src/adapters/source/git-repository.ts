@@ -3,7 +3,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { type SimpleGit, simpleGit } from 'simple-git';
 import type { GitHome } from './git-process.ts';
-import { gitEnvironment, lockedDown, runGit } from './git-process.ts';
+import { gitEnvironment, lockedDown, readable, runGit } from './git-process.ts';
 
 /** One entry of a tree. `path` is relative to the listed tree. */
 export interface TreeEntry {
@@ -39,6 +39,13 @@ export class BrokenRepository extends Error {
   override readonly name = 'BrokenRepository';
 }
 
+/** There is no git to run. */
+export class GitMissing extends Error {
+  override readonly name = 'GitMissing';
+}
+
+const notInstalled = 'git cannot be found';
+
 const unsafe = {
   allowUnsafeFsMonitor: true,
   allowUnsafeHooksPath: true,
@@ -70,9 +77,18 @@ export async function openRepository(
     await rm(folder, { recursive: true, force: true });
     await mkdir(folder, { recursive: true, mode: 0o700 });
   }
-  await git.raw('init', '--quiet', '--bare', '--initial-branch=none', '.');
-  await git.raw('config', '--local', 'remote.origin.url', url);
+  await run(git, 'init', '--quiet', '--bare', '--initial-branch=none', '.');
+  await run(git, 'config', '--local', 'remote.origin.url', url);
   return repository(folder, git, env);
+}
+
+async function run(git: SimpleGit, ...args: string[]): Promise<string> {
+  try {
+    return await git.raw(...args);
+  } catch (error) {
+    const message = error instanceof Error ? readable(error.message).slice(0, 300) : 'failed';
+    throw message === notInstalled ? new GitMissing(message) : new BrokenRepository(`git ${args[0] ?? ''}: ${message}`);
+  }
 }
 
 function localGit(folder: string, env: Record<string, string>): SimpleGit {
@@ -85,8 +101,17 @@ function localGit(folder: string, env: Record<string, string>): SimpleGit {
     timeout: { block: 30_000 },
     // Its own error text may repeat arguments; ours says what matters.
     errors: (error, result) =>
-      result.exitCode === 0 && error === undefined ? undefined : Buffer.from(`git ended with code ${result.exitCode}`),
+      result.exitCode === 0 && error === undefined ? undefined : Buffer.from(failureText(result)),
   }).env({ ...env, GIT_DIR: folder });
+}
+
+/** simple-git tells of a git that could not be started in its stderr, with a stack. */
+function failureText({ exitCode, stdErr }: { readonly exitCode: number; readonly stdErr: readonly Buffer[] }): string {
+  const [first = ''] = Buffer.concat([...stdErr])
+    .toString('utf8')
+    .split('\n    at ');
+  if (first.includes('spawn git ENOENT')) return notInstalled;
+  return `git ended with code ${exitCode} (${readable(first).slice(0, 200)})`;
 }
 
 function leftovers(folder: string): boolean {
@@ -96,13 +121,7 @@ function leftovers(folder: string): boolean {
 }
 
 function repository(folder: string, git: SimpleGit, env: Record<string, string>): GitRepository {
-  const raw = async (...args: string[]): Promise<string> => {
-    try {
-      return await git.raw(...args);
-    } catch (error) {
-      throw new BrokenRepository(`git ${args[0] ?? ''}: ${error instanceof Error ? error.message : 'failed'}`);
-    }
-  };
+  const raw = (...args: string[]): Promise<string> => run(git, ...args);
   return {
     folder,
     commitOf: async (name) => {
@@ -134,7 +153,7 @@ function repository(folder: string, git: SimpleGit, env: Record<string, string>)
         unsafe,
         timeout: { block: 30_000 },
       }).env({ ...env, ...extra, GIT_DIR: folder });
-      const text = await signed.raw('log', '-1', '--no-show-signature', '--format=%G?', '--end-of-options', commit);
+      const text = await run(signed, 'log', '-1', '--no-show-signature', '--format=%G?', '--end-of-options', commit);
       return (/^[GBUXYREN]$/.exec(text.trim())?.[0] ?? 'E') as SignatureStatus;
     },
   };

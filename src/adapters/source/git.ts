@@ -14,7 +14,7 @@ import { askpassScript } from './git-process.ts';
 import type { RemoteCalls, RemoteTip } from './git-remote.ts';
 import { incoming, remoteCalls } from './git-remote.ts';
 import type { GitRepository, TreeEntry } from './git-repository.ts';
-import { BrokenRepository, openRepository } from './git-repository.ts';
+import { BrokenRepository, GitMissing, openRepository } from './git-repository.ts';
 import type { SignatureKeys } from './git-signature.ts';
 import { checkSignature } from './git-signature.ts';
 
@@ -307,14 +307,16 @@ function reading(result: Result<SourceContent, Problem>): SourceReading {
 }
 
 function asProblem(error: unknown): { readonly ok: false; readonly error: Problem } {
+  if (error instanceof GitMissing) return fail(problem('git-not-started', error.message, 'install git'));
   if (error instanceof BrokenRepository) {
+    if (/No space left on device|Disk quota exceeded/i.test(error.message)) return fail(diskFull);
     return fail(
       problem('git-broken', `the clone cannot be read (${error.message})`, 'it is discarded and fetched again'),
     );
   }
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   if (code === 'ENOSPC' || code === 'EDQUOT') {
-    return fail(problem('git-disk-full', 'no space is left for the Git clone', 'free space in the state directory'));
+    return fail(diskFull);
   }
   if (/^E[A-Z]+$/.test(code)) {
     return fail(
@@ -323,6 +325,13 @@ function asProblem(error: unknown): { readonly ok: false; readonly error: Proble
   }
   throw error;
 }
+
+const diskFull: Problem = {
+  code: 'git-disk-full',
+  severity: 'error',
+  summary: 'no space is left for the Git clone',
+  hint: 'free space in the state directory',
+};
 
 function problem(code: string, summary: string, hint: string): Problem {
   return { code, severity: 'error', summary, hint };

@@ -1,4 +1,5 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { readdirSync, readFileSync, writeFileSync, writeSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import type { LoggedRequest } from '../../../src/simulator/exchanges.ts';
@@ -9,6 +10,16 @@ import type { Sidecar, World } from './sidecar.ts';
 import { ensureBuilt, inEffect, makeWorld, startSidecar } from './sidecar.ts';
 
 const canary = 'canary-git-token-3141';
+
+/** How long the sidecar may take to be in sync after the last fault, and to end after SIGTERM. */
+const healMs = 180_000;
+const endMs = 60_000;
+
+/** What the run is doing and with whom, for the report of a run that does not end. */
+interface Scene {
+  doing: string;
+  chaos: Chaos | null;
+}
 
 interface Chaos {
   readonly world: World;
@@ -38,6 +49,8 @@ function generator(seed: number): () => number {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
   };
 }
+
+const scene: Scene = { doing: 'starting', chaos: null };
 
 const pick = <T>(random: () => number, items: readonly T[]): T => items[Math.floor(random() * items.length)] as T;
 
@@ -127,6 +140,7 @@ async function deed(chaos: Chaos, tokenFile: string): Promise<void> {
   };
   const name = pick(random, Object.keys(deeds));
   chaos.counts[name] = (chaos.counts[name] ?? 0) + 1;
+  scene.doing = `${name} (deed ${Object.values(chaos.counts).reduce((sum, count) => sum + count, 0)})`;
   await deeds[name]?.();
 }
 
@@ -194,6 +208,7 @@ async function run(minutes: number, seed: number): Promise<readonly string[]> {
     models,
     meddled,
   };
+  scene.chaos = chaos;
   const end = performance.now() + minutes * 60_000;
   while (performance.now() < end) {
     await deed(chaos, tokenFile);
@@ -203,6 +218,7 @@ async function run(minutes: number, seed: number): Promise<readonly string[]> {
       throw new Error(`the sidecar ended by itself\n${chaos.sidecar.output().slice(-3000)}`);
     }
   }
+  scene.doing = 'waiting until it is in sync after the last fault';
   world.sim.faults.clear();
   host.mode = 'serve';
   host.password = canary;
@@ -210,12 +226,14 @@ async function run(minutes: number, seed: number): Promise<readonly string[]> {
   const last = randomModel(random);
   const commit = upstream.commit({ 'rules.yaml': remembered(models, last) });
   const healedFrom = performance.now();
-  const status = await chaos.sidecar.until(inEffect(commit), 180_000);
+  const status = await chaos.sidecar.until(inEffect(commit), healMs);
   const healedMs = performance.now() - healedFrom;
+  scene.doing = 'waiting for one more pass';
   const deletesBefore = countOf(world, 'DELETE');
   await chaos.sidecar.until((now) => (now.passes[0]?.startedAt ?? 0) > (status.passes[0]?.startedAt ?? 0));
   const problems = await verdict(chaos, last, countOf(world, 'DELETE') - deletesBefore);
   if (watched.wrongDeletes.length > 0) problems.push(`wrong deletes: ${watched.wrongDeletes.join(', ')}`);
+  scene.doing = 'waiting for its end after SIGTERM';
   const code = await chaos.sidecar.stop();
   chaos.outputs.push(chaos.sidecar.output());
   if (code !== 0) problems.push(`the last process ended with ${code}`);
@@ -293,14 +311,46 @@ async function verdict(chaos: Chaos, last: Model, idleDeletes: number): Promise<
   return problems;
 }
 
+/** What can be seen from outside of a run that failed or did not end. */
+async function describeScene(): Promise<string> {
+  const { doing, chaos } = scene;
+  if (chaos === null) return `while ${doing}`;
+  const { sidecar, host, world, upstream } = chaos;
+  const state = await sidecar.status().catch((error: unknown) => `no answer (${String(error)})`);
+  const pid = sidecar.child.pid ?? 0;
+  const processes = spawnSync('ps', ['-eo', 'pid,ppid,stat,wchan:20,etime,args'], { encoding: 'utf8' }).stdout;
+  const related = processes.split('\n').filter((line) => line.includes(String(pid)) || line.includes(world.folder));
+  return [
+    `while ${doing}`,
+    `sidecar ${pid}: exit ${sidecar.child.exitCode}, signal ${sidecar.child.signalCode}`,
+    `git host: ${host.mode}, password ${host.password === canary ? 'right' : 'wrong'}, newest ${upstream.git('rev-parse', 'HEAD')}`,
+    `status: ${JSON.stringify(state, null, 1)}`,
+    `processes:\n${related.join('\n')}`,
+    `log:\n${sidecar.output().slice(-6000)}`,
+  ].join('\n');
+}
+
+/** Ends the run with what it saw, whatever hangs. */
+async function giveUp(why: string): Promise<never> {
+  say(`FAILED: ${why}`);
+  say(await describeScene());
+  scene.chaos?.sidecar.child.kill('SIGKILL');
+  process.exit(1);
+}
+
 const { values } = parseArgs({ options: { minutes: { type: 'string', default: '10' }, seed: { type: 'string' } } });
 const seed = Number(values.seed ?? Math.floor(Math.random() * 1e9));
+const minutes = Number(values.minutes);
 say(`chaos with seed ${seed}`);
-const problems = await run(Number(values.minutes), seed);
+const deadlineMs = minutes * 60_000 + healMs + 2 * endMs;
+setTimeout(() => void giveUp(`no end after ${Math.round(deadlineMs / 1000)} s`), deadlineMs);
+const problems = await run(minutes, seed).catch((error: unknown) =>
+  giveUp(error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)),
+);
 for (const problem of problems) say(`WRONG: ${problem}`);
 say(problems.length === 0 ? 'in sync, no wrong delete, no gap left open, no canary leaked' : 'FAILED');
-process.exitCode = problems.length === 0 ? 0 : 1;
+process.exit(problems.length === 0 ? 0 : 1);
 
 function say(line: string): void {
-  process.stdout.write(`${line}\n`);
+  writeSync(1, `${line}\n`);
 }

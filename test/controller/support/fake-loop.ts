@@ -44,7 +44,7 @@ export interface FakeLoop {
 export type Answer =
   | { readonly kind: 'in-sync' }
   | { readonly kind: 'invalid' }
-  | { readonly kind: 'unreadable'; readonly code: string }
+  | { readonly kind: 'unreadable'; readonly code: string; readonly retryAfterMs?: number }
   | { readonly kind: 'refused'; readonly plan: Plan }
   | { readonly kind: 'apply'; readonly plan: Plan; readonly end?: ApplyReport['end']; readonly status?: number };
 
@@ -60,7 +60,12 @@ export const defaultSettings: LoopSettings = {
 };
 
 export function fakeLoop(
-  options: { readonly record?: LoopRecord; readonly lease?: Lease; readonly git?: boolean } = {},
+  options: {
+    readonly record?: LoopRecord;
+    readonly lease?: Lease;
+    readonly git?: boolean;
+    readonly broken?: boolean;
+  } = {},
 ): FakeLoop {
   const clock = virtualClock();
   const triggers = createTriggers(clock);
@@ -95,7 +100,10 @@ export function fakeLoop(
       read: () => Promise.resolve(reading()),
       ...(options.git
         ? {
-            readAt: (revision: string) => Promise.resolve({ content: contentOf(revision), problems: [] }),
+            readAt: (revision: string) =>
+              options.broken
+                ? Promise.reject(new Error('canary'))
+                : Promise.resolve({ content: contentOf(revision), problems: [] }),
             descends: () => Promise.resolve(fake.descends),
           }
         : {}),
@@ -155,7 +163,12 @@ async function play(
       return {
         ...base,
         end: 'unreadable',
-        failure: { code: answer.code, status: null, message: `no: ${answer.code}` },
+        failure: {
+          code: answer.code,
+          status: null,
+          message: `no: ${answer.code}`,
+          ...(answer.retryAfterMs === undefined ? {} : { retryAfterMs: answer.retryAfterMs }),
+        },
       };
     case 'refused':
       return {

@@ -40,6 +40,7 @@ export function makeUpstream(options: { readonly filter?: boolean; readonly anyI
       env: { ...env, ...extra },
       encoding: 'utf8',
       stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: 60_000,
     }).trim();
   execFileSync('git', ['init', '-q', '--bare', '-b', 'main', bare], { env });
   execFileSync('git', ['-C', bare, 'config', 'receive.denyDeleteCurrent', 'ignore'], { env });

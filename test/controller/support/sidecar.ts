@@ -124,6 +124,8 @@ export async function startSidecar(
     child.on('close', (code, signal) => resolve(code ?? signal ?? 'unknown')),
   );
   const url = `http://127.0.0.1:${port}`;
+  // A sidecar that hangs must fail a test, not hang it.
+  const get = (path: string): Promise<Response> => fetch(`${url}${path}`, { signal: AbortSignal.timeout(10_000) });
   const sidecar: Sidecar = {
     child,
     url,
@@ -133,8 +135,8 @@ export async function startSidecar(
         .split('\n')
         .filter((line) => line.startsWith('{'))
         .map((line) => JSON.parse(line) as Record<string, unknown>),
-    status: async () => (await (await fetch(`${url}/status`)).json()) as Status,
-    metrics: async () => (await fetch(`${url}/metrics`)).text(),
+    status: async () => (await (await get('/status')).json()) as Status,
+    metrics: async () => (await get('/metrics')).text(),
     async until(condition, ms = 20_000) {
       const limit = performance.now() + ms;
       let last: Status | null = null;

@@ -1,0 +1,67 @@
+import type { Clock } from '../ports.ts';
+import type { Verdict } from './failure.ts';
+import type { ScheduleSettings } from './schedule.ts';
+import { nextBackoff } from './schedule.ts';
+import type { Trigger } from './trigger.ts';
+
+const preempting: ReadonlySet<Trigger> = new Set(['webhook', 'signal', 'token', 'settings', 'lease', 'start']);
+
+/** What the loop is about to work on. */
+export interface Attempt {
+  readonly revision: string;
+  /** The source cannot be read, or its newest revision is not accepted. */
+  readonly complained: boolean;
+  readonly triggers: ReadonlySet<Trigger>;
+}
+
+/** How long the loop waits after transient failures. It holds for what was tried: another revision is tried at once. */
+export class Backoff {
+  readonly #clock: Clock;
+  #failures = 0;
+  #retryAt = 0;
+  #tried: Pick<Attempt, 'revision' | 'complained'> | null = null;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Transient failures in a row, of the same revision. */
+  get failures(): number {
+    return this.#failures;
+  }
+
+  /** Whether a failure is waiting to be tried again. */
+  get pending(): boolean {
+    return this.#retryAt > 0;
+  }
+
+  /** ms until the next try; 0 when nothing holds it back. */
+  leftMs(): number {
+    return Math.max(0, this.#retryAt - this.#clock.now());
+  }
+
+  /** A failure's wait holds, unless the revision is another one, the source has come back, or somebody asks. */
+  holds({ revision, complained, triggers }: Attempt): boolean {
+    if (this.leftMs() === 0 || this.#tried?.revision !== revision) return false;
+    if (this.#tried.complained && !complained) return false;
+    return ![...triggers].some((trigger) => preempting.has(trigger));
+  }
+
+  /** Notes what is tried now; the failures of another revision do not count against it. */
+  begin(tried: Pick<Attempt, 'revision' | 'complained'>): void {
+    if (this.#tried !== null && this.#tried.revision !== tried.revision) this.#failures = 0;
+    this.#tried = { revision: tried.revision, complained: tried.complained };
+  }
+
+  /** Notes how it went. */
+  ended(verdict: Verdict, settings: ScheduleSettings): void {
+    if (verdict.kind !== 'transient') {
+      this.#failures = 0;
+      this.#retryAt = 0;
+      return;
+    }
+    this.#failures += 1;
+    const { askedMs = 0 } = verdict;
+    this.#retryAt = this.#clock.now() + nextBackoff(settings, this.#failures, this.#clock.random(), askedMs);
+  }
+}

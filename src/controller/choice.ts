@@ -1,0 +1,98 @@
+import type { Clock, Source, SourceContent, SourceReading } from '../ports.ts';
+import { short } from './conditions.ts';
+import type { Verdict } from './failure.ts';
+import type { LoopSettings } from './loop-parts.ts';
+import type { Settling } from './settle.ts';
+import { followRevision, untilStable } from './settle.ts';
+import { sourceVerdict } from './source-verdict.ts';
+
+/** What of the source is to be in effect, and what is wrong with its newest revision. */
+export interface Choice {
+  readonly content: SourceContent | null;
+  readonly complaint: Verdict | null;
+  /** Until the newest content is stable; null: it is, or there is none. */
+  readonly settlingMs: number | null;
+}
+
+/** What a choice depends on beside the source's own history. */
+export interface ChoiceContext {
+  readonly settings: LoopSettings;
+  readonly appliedRevision: string | null;
+  readonly stop: AbortSignal;
+}
+
+/** Follows one source: which of its revisions is the last good one, which is rejected, since when the newest stands still. */
+export class SourceHistory {
+  readonly #source: Source;
+  readonly #clock: Clock;
+  #lastGood: SourceContent | null = null;
+  #settling: Settling | null = null;
+  #unstableSince: number | null = null;
+  #rejected: { readonly revision: string; readonly verdict: Verdict } | null = null;
+
+  constructor(source: Source, clock: Clock) {
+    this.#source = source;
+    this.#clock = clock;
+  }
+
+  get lastGood(): SourceContent | null {
+    return this.#lastGood;
+  }
+
+  /** This content is in effect. */
+  accept(content: SourceContent): void {
+    this.#lastGood = content;
+  }
+
+  /** This revision has errors: until there is another one, the last good one stays in effect. */
+  reject(revision: string, verdict: Verdict): void {
+    this.#rejected = { revision, verdict };
+  }
+
+  /** ms until the newest content has been the same for long enough to delete because of it. */
+  untilDelete(quietMs: number): number {
+    return this.#settling === null ? 0 : untilStable(this.#settling, quietMs, this.#clock.now());
+  }
+
+  /**
+   * What is to be in effect: the newest revision when it is readable, stable, not rejected and no step back; otherwise the last
+   * good one, with the complaint. A source that is gone is never "everything was deleted".
+   */
+  async choose({ content, ...reading }: SourceReading, context: ChoiceContext): Promise<Choice> {
+    if (content === null) return this.#keep(sourceVerdict({ content, ...reading }));
+    const settling = this.#untilSettled(content, context.settings);
+    if (settling !== null) return settling;
+    if (this.#rejected?.revision === content.revision) return this.#keep(this.#rejected.verdict);
+    const rewind = await this.#rewindOf(content.revision, context);
+    return rewind === null ? { content, complaint: null, settlingMs: null } : this.#keep(rewind);
+  }
+
+  #keep(complaint: Verdict): Choice {
+    return { content: this.#lastGood, complaint, settlingMs: null };
+  }
+
+  /** Null once the content is stable. A source that never stands still must not keep the last good revision from being enforced. */
+  #untilSettled(content: SourceContent, { quietMs, schedule }: LoopSettings): Choice | null {
+    const now = this.#clock.now();
+    this.#settling = followRevision(this.#settling, content.revision, now);
+    const settlingMs = untilStable(this.#settling, quietMs, now);
+    if (settlingMs === 0 || content.revision === this.#lastGood?.revision) {
+      this.#unstableSince = null;
+      return null;
+    }
+    this.#unstableSince ??= now;
+    const starved = now - this.#unstableSince > schedule.intervalMs;
+    return { content: starved ? this.#lastGood : null, complaint: null, settlingMs };
+  }
+
+  async #rewindOf(revision: string, { settings, appliedRevision, stop }: ChoiceContext): Promise<Verdict | null> {
+    const source = this.#source;
+    if (appliedRevision === null || appliedRevision === revision || settings.allowRewind) return null;
+    if (source.descends === undefined) return null;
+    const descends = await source.descends(appliedRevision, revision, stop);
+    if (descends === 'yes') return null;
+    const because = descends === 'no' ? 'it does not descend from' : 'it is not known to descend from';
+    const message = `${short(revision)} is not applied: ${because} ${short(appliedRevision)}, the applied revision; start with --allow-rewind to accept it`;
+    return { kind: 'terminal', reason: 'RewindRefused', message };
+  }
+}

@@ -1,0 +1,48 @@
+import type { Plan } from '../plan/plan.ts';
+import type { Logger } from '../ports.ts';
+import type { PassView } from './status.ts';
+
+/** The one line of each pass. */
+export function logPass(logger: Logger, view: PassView): void {
+  const fields = {
+    revision: view.revision,
+    result: view.result,
+    reason: view.reason,
+    detail: view.message,
+    triggers: view.triggers,
+    durationMs: view.durationMs,
+    steps: view.steps,
+    ...view.outcomes,
+  };
+  if (view.result === 'good') logger.info('The pass ended', fields);
+  else if (view.result === 'held') logger.warn('The pass ended', fields);
+  else logger.error('The pass ended', fields);
+}
+
+const shown = 50;
+
+/** One line for each object that is put back, with who changed it as far as that is known. */
+export function logDrift(logger: Logger, plan: Plan): void {
+  for (const change of plan.changes.filter((one) => one.action !== 'keep').slice(0, shown)) {
+    logger.warn('Drift is corrected', {
+      kind: change.kind,
+      object: change.name ?? change.id ?? '',
+      action: change.action,
+      origin: change.origin ?? 'drift',
+      fields: Object.keys(change.fields),
+    });
+  }
+}
+
+/** A mistake of this program. Neither its message nor its value: they may hold anything. Name and frames are ours. */
+export function logInternalError(logger: Logger, error: unknown): void {
+  const isError = error instanceof Error;
+  const lines = isError ? (error.stack ?? '').split('\n') : [];
+  logger.error('An internal error ended the pass', {
+    error: isError ? error.name : typeof error,
+    frames: lines
+      .filter((line) => /^\s+at /.test(line))
+      .map((line) => line.trim())
+      .slice(0, 6),
+  });
+}

@@ -1,0 +1,149 @@
+import type { Outcome } from '../apply/outcome.ts';
+import type { DesiredState } from '../model/state.ts';
+import type { PassResult } from '../pass.ts';
+import type { Plan } from '../plan/plan.ts';
+import type { SourceContent } from '../ports.ts';
+import type { Verdict } from './failure.ts';
+import { judge } from './failure.ts';
+import type { FightMemory } from './fight.ts';
+import { rememberCorrections } from './fight.ts';
+import { createGapClock } from './gap-clock.ts';
+import type { Held } from './gate.ts';
+import { gate, stepKey } from './gate.ts';
+import type { LoopParts } from './loop-parts.ts';
+import { joined, mayBeOnePart, partsOf } from './part-runs.ts';
+import type { Run } from './pass-ending.ts';
+import { isOutage } from './pass-ending.ts';
+import { logDrift, logInternalError } from './pass-log.ts';
+import { StallMemory } from './stall.ts';
+import type { Part } from './status.ts';
+import type { StatusBoard } from './status-board.ts';
+
+/** What is to be brought into effect, and what is known about it. */
+export interface PassOrder {
+  readonly content: SourceContent;
+  readonly base: DesiredState | null;
+  readonly knownRules: number | null;
+  /** The content is in effect already: what differs is drift. */
+  readonly isDrift: boolean;
+  /** ms until its content has been stable for long enough to delete; asked when there is a plan. */
+  readonly deleteWaitMs: () => number;
+}
+
+/** Runs passes for one loop, each plan past the controller's own gate, and remembers what the gate needs. */
+export class PassRunner {
+  readonly #parts: LoopParts;
+  readonly #board: StatusBoard;
+  readonly #stop: AbortSignal;
+  readonly #touch: () => void;
+  readonly #stall = new StallMemory();
+  #fights: FightMemory = new Map();
+  #serverWasDown = false;
+
+  constructor(parts: LoopParts, board: StatusBoard, stop: AbortSignal, touch: () => void) {
+    this.#parts = parts;
+    this.#board = board;
+    this.#stop = stop;
+    this.#touch = touch;
+  }
+
+  /** Revision, settings or token are new: plans that failed for good may be written again. */
+  forgetStall(): void {
+    this.#stall.forget();
+  }
+
+  /** One pass over everything; when a part of it stands in the way of the other, each part by itself. */
+  async run(order: PassOrder): Promise<Run> {
+    const whole = await this.#runOne(order);
+    if (!mayBeOnePart(whole.result)) {
+      this.#board.update({ parts: partsOf(whole) });
+      return whole;
+    }
+    const rules = await this.#runOne(order, 'rules');
+    const configuration = await this.#runOne(order, 'configuration');
+    const { run, parts } = joined(rules, configuration);
+    this.#board.update({ parts });
+    return run;
+  }
+
+  async #runOne(order: PassOrder, part?: Part): Promise<Run> {
+    const { clock, observer, lease, logger, settings } = this.#parts;
+    const gaps = createGapClock(clock, observer);
+    const outcomes: Outcome[] = [];
+    const from = clock.now();
+    let approvedAt: number | null = null;
+    let hold: Held | null = null;
+    const result = await this.#parts
+      .pass({
+        content: order.content,
+        ...(part === undefined ? {} : { part }),
+        base: order.base,
+        memory: { knownRules: order.knownRules, serverWasDown: this.#serverWasDown },
+        stop: AbortSignal.any([this.#stop, lease.signal()]),
+        approve: async (plan) => {
+          observer.phaseEnded('plan', clock.now() - from);
+          this.#touch();
+          approvedAt = clock.now();
+          hold = this.#gate(plan, order);
+          if (hold === null && order.isDrift) this.#correcting(plan);
+          return hold === null;
+        },
+        onOutcome: (outcome) => {
+          outcomes.push(outcome);
+          gaps.ended(outcome);
+          this.#touch();
+        },
+      })
+      .catch((error: unknown) => logInternalError(logger, error));
+    observer.phaseEnded(approvedAt === null ? 'plan' : 'apply', clock.now() - (approvedAt ?? from));
+    if (!result) return { result: null, verdict: internalError, holdMs: null, outcomes };
+    const verdict = this.#stall.judged(judge(result, hold), result, settings().convergenceAttempts);
+    this.#note(result, order.isDrift);
+    return { result, verdict, holdMs: waitOf(hold), outcomes: result.apply?.outcomes ?? outcomes };
+  }
+
+  #gate(plan: Plan, { isDrift, deleteWaitMs }: PassOrder): Held | null {
+    const { clock, lease, settings } = this.#parts;
+    const { suspended, onDrift, fight } = settings();
+    return gate({
+      plan,
+      now: clock.now(),
+      suspended,
+      writer: lease.mayStart(),
+      onDrift,
+      isDrift,
+      deleteWaitMs: isDrift ? 0 : deleteWaitMs(),
+      stalled: this.#stall.stalled,
+      fights: this.#fights,
+      fightSettings: fight,
+    });
+  }
+
+  #correcting(plan: Plan): void {
+    const { clock, logger, settings } = this.#parts;
+    this.#fights = rememberCorrections(this.#fights, plan.steps.map(stepKey), clock.now(), settings().fight);
+    logDrift(logger, plan);
+  }
+
+  #note(result: PassResult, isDrift: boolean): void {
+    const { logger, settings } = this.#parts;
+    this.#serverWasDown = result.end === 'unreadable' && isOutage(result.failure?.code ?? '');
+    const { threshold } = settings().fight;
+    const fights = [...this.#fights.values()].filter((times) => times.length >= threshold).length;
+    this.#board.passed(result, { isDrift, fights });
+    for (const one of result.problems) {
+      if (one.severity === 'warning') logger.debug('A problem was found', { code: one.code, summary: one.summary });
+    }
+  }
+}
+
+const internalError: Verdict = {
+  kind: 'transient',
+  reason: 'ApplyFailed',
+  message: 'an internal error ended the pass; see the log',
+};
+
+/** A function, because control flow analysis takes what a callback sets for null. */
+function waitOf(hold: Held | null): number | null {
+  return hold?.waitMs ?? null;
+}
