@@ -1,4 +1,4 @@
-import type { PortRange } from '../model/port-range.ts';
+import type { PortBounds, PortRange } from '../model/port-range.ts';
 import type { Action } from '../model/rule.ts';
 import { compareRules } from '../model/rule.ts';
 import { compareStates, noKey } from './compare.ts';
@@ -23,10 +23,14 @@ export interface Explanation<T extends Ruled> extends Decision<T> {
   readonly additions: readonly RuleKind[];
 }
 
-/** Explains one packet. */
-export function explainPacket<T extends Ruled>(index: RuleIndex<T>, packet: Packet): Explanation<T> {
+/** Explains one packet. `bounds` are the ports that the server accepts in a rule. */
+export function explainPacket<T extends Ruled>(
+  index: RuleIndex<T>,
+  packet: Packet,
+  bounds: PortBounds,
+): Explanation<T> {
   const decision = decide(index, packet);
-  return { ...decision, removals: removalsOf(decision), additions: additionsOf(decision, packet) };
+  return { ...decision, removals: removalsOf(decision), additions: additionsOf(decision, packet, bounds) };
 }
 
 /** Ports with one verdict. */
@@ -111,14 +115,19 @@ function removalsOf<T extends Ruled>({ verdict, rule, overridden }: Decision<T>)
   return verdict === 'drop' ? matching : null;
 }
 
-function additionsOf<T extends Ruled>({ verdict, rule }: Decision<T>, packet: Packet): readonly RuleKind[] {
+function additionsOf<T extends Ruled>(
+  { verdict, rule }: Decision<T>,
+  { user, protocol, port }: Packet,
+  bounds: PortBounds,
+): readonly RuleKind[] {
   const decided = rule === null ? noRank : rankOf(rule.rule);
+  const canNamePort = protocol !== 'other' && bounds.min <= port && port <= bounds.max;
   const kinds: RuleKind[] = [];
   for (let rank = decided - 1; rank >= 0; rank--) {
     const kind = kindOf(rank as Rank);
     if (kind.action === verdict) continue;
-    if (kind.scope === 'user' && packet.user === null) continue;
-    if (kind.withPorts && packet.protocol === 'other') continue;
+    if (kind.scope === 'user' && user === null) continue;
+    if (kind.withPorts && !canNamePort) continue;
     kinds.push(kind);
   }
   return kinds;

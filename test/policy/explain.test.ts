@@ -27,12 +27,25 @@ const packetArbitrary = fc
   })
   .map(({ offset, ...packet }): Packet => ({ ...packet, address: makeNetwork(4, 0xc0000200n + offset, 32) }));
 
+const everyPort = { min: 0, max: 65_535 };
+
 describe('explainPacket', () => {
+  it('does not offer a rule for a port that no rule can name', () => {
+    const index = indexRules([
+      { rule: { action: 'drop' as const, destination: networkNamed('192.0.2.0/29'), ports: null, userId: null } },
+    ]);
+    const packet: Packet = { user: null, address: makeNetwork(4, 0xc0000200n, 32), protocol: 'tcp', port: 65_535 };
+    const withPorts = (max: number) =>
+      explainPacket(index, packet, { min: 1, max }).additions.map((kind) => kind.withPorts);
+    expect(withPorts(65_534)).toEqual([false]);
+    expect(withPorts(65_535)).toEqual([false, true]);
+  });
+
   it('names removals that turn the verdict and are the fewest, or none when no removal can', () => {
     fc.assert(
       fc.property(distinct, packetArbitrary, (rules, packet) => {
         const items = rules.map((rule) => ({ rule }));
-        const { removals, verdict } = explainPacket(indexRules(items), packet);
+        const { removals, verdict } = explainPacket(indexRules(items), packet, everyPort);
         const matching = items.filter(({ rule }) => matches(rule, packet));
         const turning = subsets(matching).filter((gone) => {
           const left = items.filter((item) => !gone.includes(item)).map(({ rule }) => rule);
@@ -54,7 +67,7 @@ describe('explainPacket', () => {
     fc.assert(
       fc.property(distinct, packetArbitrary, (rules, packet) => {
         const index = indexRules(rules.map((rule) => ({ rule })));
-        const { additions, verdict } = explainPacket(index, packet);
+        const { additions, verdict } = explainPacket(index, packet, everyPort);
         const kinds = (['user', 'global'] as const).flatMap((scope) =>
           (['accept', 'drop'] as const).flatMap((action) =>
             [false, true].map((withPorts): RuleKind => ({ action, scope, withPorts })),

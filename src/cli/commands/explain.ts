@@ -1,4 +1,5 @@
 import { parseNetwork, width } from '../../model/address.ts';
+import type { PortBounds } from '../../model/port-range.ts';
 import { explainPacket, explainRule, portVerdicts, unnamedPort } from '../../policy/explain.ts';
 import { indexRules, type RuleIndex } from '../../policy/rule-index.ts';
 import {
@@ -16,6 +17,7 @@ import { type PacketQuestion, type Question, questionOf } from '../explain-quest
 import { ruleNamed, type Subject, subjectOf, userNamed } from '../explain-subject.ts';
 import { failure } from '../failure.ts';
 import { emit, outputsOf, wantsColor } from '../output.ts';
+import { profileOf } from '../plan-settings.ts';
 
 /**
  * `reconcile explain PATH --destination A --protocol P`: the verdict on a packet and why; `--rule NAME`: what a rule decides.
@@ -27,7 +29,7 @@ export async function run(invocation: Invocation): Promise<number> {
   const question = questionOf(invocation);
   const subject = await subjectOf(invocation);
   if (subject === null) return exitCodes.invalid;
-  const answer = answerTo(question, subject);
+  const answer = answerTo(question, subject, profileOf(settings).ports);
   for (const output of outputs) {
     const color = output.file === null && wantsColor(settings, terminal, terminal.stdoutIsTerminal);
     emit(
@@ -44,7 +46,7 @@ interface Answer {
   readonly members: () => Readonly<Record<string, unknown>>;
 }
 
-function answerTo(question: Question, subject: Subject): Answer {
+function answerTo(question: Question, subject: Subject, bounds: PortBounds): Answer {
   const index = indexRules(subject.rules);
   if (question.kind === 'rule') {
     const rule = ruleNamed(question.name, subject.rules);
@@ -54,14 +56,18 @@ function answerTo(question: Question, subject: Subject): Answer {
       members: () => ruleReportMembers(rule, traffic),
     };
   }
-  const report = packetReport(question, index, subject);
+  const report = packetReport(question, index, { subject, bounds });
   return {
     text: (color) => packetReportText(report, subject.userNames, color),
     members: () => packetReportMembers(report),
   };
 }
 
-function packetReport(question: PacketQuestion, index: RuleIndex<NamedRule>, subject: Subject): PacketReport {
+function packetReport(
+  question: PacketQuestion,
+  index: RuleIndex<NamedRule>,
+  { subject, bounds }: { readonly subject: Subject; readonly bounds: PortBounds },
+): PacketReport {
   const parsed = parseNetwork(question.destination);
   if (!parsed.ok || parsed.value.network.prefix !== width(parsed.value.network.family)) {
     const hint = parsed.ok
@@ -73,5 +79,9 @@ function packetReport(question: PacketQuestion, index: RuleIndex<NamedRule>, sub
   const source = { user, address: parsed.value.network, protocol: question.protocol };
   const asked = question.port !== null || question.protocol === 'other';
   const packet = { ...source, port: question.port ?? (asked ? 0 : unnamedPort(index, source)) };
-  return { packet, ports: asked ? null : portVerdicts(index, source), explanation: explainPacket(index, packet) };
+  return {
+    packet,
+    ports: asked ? null : portVerdicts(index, source),
+    explanation: explainPacket(index, packet, bounds),
+  };
 }
