@@ -26,7 +26,8 @@ interface Layer {
  * directory is laid over its bases (each of which may be an overlay itself), later bases over earlier ones: a manifest
  * replaces one of the same kind and name as a whole, except that `Configuration` and `Users` are merged field by field.
  */
-export function layer(files: readonly FileManifests[], overlay: string | null): Layered {
+export function layer(files: readonly FileManifests[], chosen: string | null): Layered {
+  const overlay = chosen === null ? null : withoutDots(chosen);
   const overlays = files.flatMap((file) => file.manifests.filter((manifest) => manifest.kind === 'Overlay'));
   const problems: Problem[] = [];
   if (overlay === null) {
@@ -48,6 +49,17 @@ export function layer(files: readonly FileManifests[], overlay: string | null): 
   const builder: Builder = { files, byDirectory, problems, open: [], used: new Set() };
   const manifests = [...build(builder, overlay).manifests.values()];
   return { manifests, files: files.filter((file) => builder.used.has(file)), problems };
+}
+
+/** As paths of files are written: `production` for `./production/`, which shells complete to. */
+function withoutDots(directory: string): string {
+  if (directory.startsWith('/')) return directory;
+  return (
+    directory
+      .split('/')
+      .filter((part) => part !== '' && part !== '.')
+      .join('/') || '.'
+  );
 }
 
 interface Builder {
@@ -76,7 +88,7 @@ function build(builder: Builder, directory: string): Layer {
     for (const [key, manifest] of layer.manifests) merged.set(key, over(manifest, merged.get(key)));
   }
   for (const { value, place } of overlay.remove) {
-    if (!merged.delete(value)) {
+    if (!merged.delete(keyToRemove(value, merged))) {
       problems.push({
         code: 'nothing-to-remove',
         severity: 'error',
@@ -88,6 +100,11 @@ function build(builder: Builder, directory: string): Layer {
   }
   for (const [key, manifest] of own.manifests) merged.set(key, over(manifest, merged.get(key)));
   return { manifests: merged };
+}
+
+/** The Configuration is a singleton: its name is part of what is removed only when it is the right one. */
+function keyToRemove(value: string, merged: ReadonlyMap<string, Manifest>): string {
+  return value === `Configuration/${merged.get('Configuration')?.name}` ? 'Configuration' : value;
 }
 
 /** The files of a directory and below it, without those of overlays and bases of its own further down. */

@@ -60,7 +60,44 @@ function describe(kind: Kind, root: Node, issue: z.core.$ZodIssue): readonly Fin
   const { node, depth } = nodeAt(root, issue.path);
   if (depth < issue.path.length) return [missingField(root, issue.path, node)];
   if (issue.code === 'invalid_union') return union(kind, root, issue);
-  return [wrongValue(issue.path, node, issue.code === 'invalid_value' ? issue.values : null)];
+  if (issue.code === 'invalid_key') return [badName(root, issue.path)];
+  const values = issue.code === 'invalid_value' ? issue.values : null;
+  return [wrongValue({ path: issue.path, node, values, types: typesOf(issue) })];
+}
+
+/** What zod's types are to a person. */
+const typeWords: Readonly<Record<string, string>> = {
+  string: 'a text',
+  number: 'a whole number',
+  int: 'a whole number',
+  boolean: '`true` or `false`',
+  null: '`null`',
+  array: 'a list',
+  object: 'a mapping',
+  record: 'a mapping',
+};
+
+/** The types that a value may have, in words; empty when its type is right and something else is wrong with it. */
+function typesOf(issue: z.core.$ZodIssue): readonly string[] {
+  if (issue.code === 'invalid_union') {
+    return issue.errors.flatMap((branch) => branch.filter(({ path }) => path.length === 0).flatMap(typesOf));
+  }
+  if (issue.code !== 'invalid_type') return [];
+  const words = typeWords[issue.expected];
+  return words === undefined ? [] : [words];
+}
+
+/** A key of a mapping of names that is no name. */
+function badName(root: Node, path: readonly PropertyKey[]): Finding {
+  return {
+    problem: {
+      code: 'wrong-type',
+      severity: 'error',
+      summary: `\`${String(path.at(-1)).slice(0, 80)}\` is not a name.`,
+      hint: 'Use letters, digits and `. _ @ + -` inside.',
+    },
+    offset: keyStart(root, path),
+  };
 }
 
 /** Among a union's branches, an issue deeper than the value itself says more than "none fits". */
@@ -72,7 +109,9 @@ function union(kind: Kind, root: Node, issue: z.core.$ZodIssueInvalidUnion): rea
     .sort((a, b) => a.length - b.length)[0];
   const values = issue.errors.flat().flatMap((inner) => (inner.code === 'invalid_value' ? inner.values : []));
   if (deeper === undefined || value.type === 'scalar') {
-    return [wrongValue(issue.path, value, values.length > 0 ? values : null)];
+    return [
+      wrongValue({ path: issue.path, node: value, values: values.length > 0 ? values : null, types: typesOf(issue) }),
+    ];
   }
   return deeper.flatMap((inner) => describe(kind, root, { ...inner, path: [...issue.path, ...inner.path] }));
 }
@@ -114,7 +153,16 @@ function missingField(root: Node, path: readonly PropertyKey[], parent: Node): F
   };
 }
 
-function wrongValue(path: readonly PropertyKey[], node: Node, values: readonly unknown[] | null): Finding {
+interface WrongValue {
+  readonly path: readonly PropertyKey[];
+  readonly node: Node;
+  /** The values that a choice has; null where there is no choice. */
+  readonly values: readonly unknown[] | null;
+  /** The types that fit, in words. */
+  readonly types: readonly string[];
+}
+
+function wrongValue({ path, node, values, types }: WrongValue): Finding {
   const field = path.findLast((step) => typeof step === 'string') ?? 'value';
   const name = String(field);
   if (values !== null && node.type === 'scalar' && !isSecretField(name)) {
@@ -134,10 +182,17 @@ function wrongValue(path: readonly PropertyKey[], node: Node, values: readonly u
       code: 'wrong-type',
       severity: 'error',
       summary: `The value of \`${name}\` has the wrong form.`,
-      hint: wanted[name] ?? 'See the reference of this kind: `reconcile schema KIND`.',
+      hint: wanted[name] ?? typeHint(node, types),
     },
     offset: node.start,
   };
+}
+
+function typeHint(node: Node, types: readonly string[]): string {
+  const words = [...new Set(types)];
+  if (words.length === 0) return 'See the reference of this kind: `reconcile schema KIND`.';
+  const quoted = node.type === 'scalar' && !node.plain && !words.includes('a text');
+  return `Write ${words.join(' or ')}${quoted ? ', without quotes' : ''}.`;
 }
 
 function isSecretField(name: string): boolean {

@@ -71,7 +71,7 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
   try {
     for (const document of composed(request.text, lines)) {
       yamlIsBroken = document.errors.length > 0;
-      const root = convert(document, { reporter, values: request.values });
+      const root = convert(document, { reporter, values: request.values, text: request.text });
       yamlIsBroken = false;
       if (root !== null) request.onDocument({ root }, reporter);
     }
@@ -86,6 +86,13 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
   }
   return problems;
 }
+
+const bareReference = {
+  code: 'invalid-yaml',
+  severity: 'error',
+  summary: 'This is not valid YAML. Inside `{…}` and `[…]` a brace begins a mapping, after a `$` too.',
+  hint: 'Put the text with the reference to a value in quotes.',
+} as const;
 
 const tooDeep = {
   code: 'too-deep',
@@ -151,16 +158,23 @@ class LongList extends Error {
 }
 
 interface Conversion {
+  readonly text: string;
   readonly reporter: Reporter;
   readonly values: ReadonlyMap<string, string> | null;
 }
 
 function convert(document: Document.Parsed, conversion: Conversion): Node | null {
-  const { reporter } = conversion;
+  const { reporter, text } = conversion;
   const before = reporter.problems.length;
   for (const error of document.errors.slice(0, mostSyntaxErrors)) {
-    if (error.code === 'RESOURCE_EXHAUSTION') reporter.add(tooDeep, error.pos[0]);
-    else reporter.add({ code: 'invalid-yaml', severity: 'error', ...describeYamlFault(error.code) }, error.pos[0]);
+    const [offset] = error.pos;
+    if (text.startsWith('${', offset - 1)) {
+      // The rest of the document's errors follow from this one.
+      reporter.add(bareReference, offset - 1);
+      break;
+    }
+    if (error.code === 'RESOURCE_EXHAUSTION') reporter.add(tooDeep, offset);
+    else reporter.add({ code: 'invalid-yaml', severity: 'error', ...describeYamlFault(error.code) }, offset);
     if (error.code === 'RESOURCE_EXHAUSTION') break;
   }
   for (const warning of document.warnings) {
@@ -283,12 +297,14 @@ class Converter {
   #scalar(source: Scalar.Parsed, secret: boolean): ScalarNode {
     const [start, end] = source.range;
     const plain = source.type === Scalar.PLAIN;
-    let text = plain ? source.source : String(source.value);
+    // Of a plain text over several lines the source has the line breaks, the value has them folded.
+    let text = plain && typeof source.value !== 'string' ? source.source : String(source.value);
     let value = source.value as ScalarNode['value'];
     const { values } = this.#conversion;
     if (values !== null && !secret) {
       const substituted = substitute(text, values);
-      if (substituted.missing !== null) this.#undefinedValue(substituted.missing, start, values);
+      if (substituted.malformed !== null) this.#error(malformedReference(substituted.malformed), start);
+      else if (substituted.missing !== null) this.#undefinedValue(substituted.missing, start, values);
       else if (substituted.changed) {
         text = substituted.text;
         value = plain ? typedScalar(text) : text;
@@ -329,6 +345,15 @@ class Converter {
   #error(problem: Omit<Problem, 'place' | 'excerpt'>, offset: number): void {
     this.#conversion.reporter.add(problem, offset);
   }
+}
+
+function malformedReference(text: string): Omit<Problem, 'place' | 'excerpt'> {
+  return {
+    code: 'undefined-value',
+    severity: 'error',
+    summary: `\`${text}\` is no name of a value.`,
+    hint: 'Write letters, digits and `_ . -` between the braces, without spaces; or `$${` for a literal `${`.',
+  };
 }
 
 const forbiddenKey = {

@@ -11,25 +11,30 @@ export function typedScalar(text: string): ScalarValue {
   return text;
 }
 
-/** A text after substitution, and the first name that has no value. */
+/** A text after substitution, the first name that has no value, and the first `${` that begins no name. */
 export interface Substituted {
   readonly text: string;
   readonly missing: string | null;
+  readonly malformed: string | null;
   readonly changed: boolean;
 }
 
+/** An escaped brace, a reference, or a brace that begins none. */
+const references = /\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_.-]*)\}|\$\{[^}]{0,40}\}?/g;
+
 /**
- * Replaces `${name}` by its value, once (a value is never searched again); `$${` writes `${`. Whatever else follows a
- * dollar sign stays as it is.
+ * Replaces `${name}` by its value, once (a value is never searched again); `$${` writes `${`. A dollar sign without a
+ * brace stays as it is.
  */
 export function substitute(text: string, values: ReadonlyMap<string, string>): Substituted {
-  if (!text.includes('${')) return { text, missing: null, changed: false };
+  if (!text.includes('${')) return { text, missing: null, malformed: null, changed: false };
   let missing: string | null = null;
-  const replaced = text.replace(/\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_.-]*)\}/g, (match, name: string | undefined) => {
-    if (name === undefined) return '${';
-    const value = values.get(name);
-    if (value === undefined) missing ??= name;
-    return value ?? match;
+  let malformed: string | null = null;
+  const replaced = text.replace(references, (match, name: string | undefined) => {
+    if (match === '$${') return '${';
+    if (name === undefined) malformed ??= match;
+    else if (!values.has(name)) missing ??= name;
+    return name === undefined ? match : (values.get(name) ?? match);
   });
-  return { text: replaced, missing, changed: true };
+  return { text: replaced, missing, malformed, changed: true };
 }

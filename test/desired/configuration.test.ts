@@ -110,6 +110,16 @@ describe('a Configuration', () => {
     expect(desired.problems.map((problem) => problem.code)).toEqual([code]);
   });
 
+  it.each([
+    ['{default_client_mtu: "1280"}', 'Write a whole number or `null`, without quotes.'],
+    ['{vpn_session_duration: true}', 'Write a whole number.'],
+    ['{local_auth_enabled: "true"}', 'Write `true` or `false` or `null`, without quotes.'],
+    ['{openid_connect_providers: {}}', 'Write a list.'],
+    ['{openid_connect_providers: [5]}', 'Write a mapping.'],
+  ])('says what %s should be: %s', (spec, hint) => {
+    expect(configuration(spec).problems).toMatchObject([{ code: 'wrong-type', hint }]);
+  });
+
   it('leaves what is only known of Firezone unchecked for another server', () => {
     const spec = `{default_client_mtu: 9000, openid_connect_providers: [${oidc.replace('google', 'saml')}]}`;
     const generic = configuration(spec, { profile: profileNamed('generic'), resolveSecret: () => ok(Secret.of('s')) });

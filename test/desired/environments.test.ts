@@ -38,6 +38,34 @@ ${document('Configuration', 'c', '\n  default_client_mtu: ${mtu}\n  local_auth_e
     expect(codes(desired)).toEqual(['4:35 undefined-value']);
   });
 
+  it.each(['${a b}', '${', '${net', '${}', 'x ${-a} y'])(
+    'are not sent as they stand where no name is meant: %s',
+    (text) => {
+      const spec = `{destination: 10.0.0.1, action: drop, user: "${text}"}`;
+      expect(codes(build({ 'a.yaml': document('Rule', 'web', spec) }, { values }))).toEqual(['4:51 undefined-value']);
+      expect(codes(build({ 'a.yaml': document('Rule', 'web', spec.replace('$', '$$$$')) }, { values }))).toEqual([
+        '4:51 unknown-user',
+      ]);
+    },
+  );
+
+  it('fold a text over several lines as YAML does', () => {
+    const text = document('Configuration', 'c', '\n  default_client_endpoint: vpn.${port}\n    .example.com');
+    expect(build({ 'a.yaml': text }, { values }).problems.map(({ code }) => code)).toContain('invalid-endpoint');
+    const label = document(
+      'PolicyTest',
+      't',
+      '\n  cases:\n    - name: a ${port}\n        b\n      destination: ::1\n      expect: accept',
+    );
+    expect(build({ 'a.yaml': label }, { values }).state?.tests[0]?.name).toBe('a 443 b');
+  });
+
+  it('without quotes inside braces are one problem that says so', () => {
+    const desired = build({ 'a.yaml': document('Rule', 'web', '{action: drop, destination: ${net}}') }, { values });
+    expect(codes(desired)).toEqual(['4:35 invalid-yaml']);
+    expect(desired.problems[0]?.hint).toContain('quotes');
+  });
+
   it('are left alone without a values file', () => {
     const desired = build({ 'a.yaml': document('Rule', 'web', '{action: drop, destination: "${net}"}') });
     expect(desired.problems).toHaveLength(1);
@@ -88,6 +116,21 @@ describe('overlays', () => {
     const configuration = build(files, { overlay: 'production' }).state?.configuration;
     expect(configuration?.fields).toEqual({ default_client_mtu: 1400, local_auth_enabled: true });
     expect(configuration?.places.local_auth_enabled?.file).toBe('base/config.yaml');
+  });
+
+  it('are named as shells complete a directory, too', () => {
+    for (const overlay of ['production/', './production', './/production//']) {
+      expect(rulesOf(overlay)).toEqual(rulesOf('production'));
+    }
+    expect(build(files, { overlay: '/production' }).problems).toMatchObject([{ code: 'unknown-overlay' }]);
+  });
+
+  it('take away a Configuration by its name', () => {
+    const spec = '{bases: [../base], remove: [Configuration/main]}';
+    const without = { ...files, 'staging/overlay.yaml': document('Overlay', 'staging', spec) };
+    const { state, problems } = build(without, { overlay: 'staging' });
+    expect(problems).toEqual([]);
+    expect(state?.configuration).toBeNull();
   });
 
   it('can be laid over each other', () => {
