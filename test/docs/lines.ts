@@ -23,7 +23,7 @@ export interface DocumentedLine {
 
 /** Programs that the pages tell people to run. */
 const programs =
-  /^(?:reconcile|npm|npx|node|git|docker|kubectl|systemctl|install|ip|nsenter|curl|export|source|scripts\/[a-z.]+|[a-z]+=\S+$)/;
+  /^(?:reconcile|npm|npx|node|git|docker|kubectl|systemctl|install|ip|nsenter|curl|export|source <|scripts\/[a-z.]+|[a-z]+=\S+$)/;
 
 /** Every command line of all pages: in code spans, in blocks for a shell, and in indented blocks. Each text once. */
 export function documentedLines(): readonly DocumentedLine[] {
@@ -35,7 +35,9 @@ export function documentedLines(): readonly DocumentedLine[] {
 export function documentedFlags(): ReadonlyMap<string, string> {
   const flags = new Map<string, string>();
   for (const page of pages) {
-    for (const [flag] of readFileSync(join(root, page), 'utf8').matchAll(/(?<![\w-])--[a-z][a-z0-9-]*(?![\w…])/g))
+    for (const [flag] of readFileSync(join(root, page), 'utf8').matchAll(
+      /(?<![\w-])--[a-z][a-z0-9]*(?:-[a-z0-9]+)*(?![\w-])/g,
+    ))
       flags.set(flag, page);
   }
   return flags;

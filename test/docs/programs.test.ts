@@ -1,0 +1,164 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { rule } from '../cli/harness.ts';
+import { ensureBuilt } from '../controller/support/sidecar.ts';
+import { addNamespace, deleteNamespaces, kernelUnavailable } from '../enforcement/support/namespace.ts';
+import { documentedLines, root } from './lines.ts';
+
+const has = (program: string, argument = '--version'): boolean => spawnSync(program, [argument]).error === undefined;
+const linesOf = (page: string): readonly string[] =>
+  documentedLines()
+    .filter((line) => line.page === page && !line.span)
+    .map(({ text }) => text);
+
+let folder = '';
+let server: ChildProcess | null = null;
+
+beforeAll(ensureBuilt);
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'reconcile-programs-'));
+  mkdirSync(join(folder, 'bin'));
+  writeFileSync(
+    join(folder, 'bin/reconcile'),
+    `#!/bin/sh\nexec "${process.execPath}" "${root}dist/reconcile.js" "$@"\n`,
+  );
+  chmodSync(join(folder, 'bin/reconcile'), 0o755);
+});
+afterEach(async () => {
+  if (server !== null) {
+    const end = new Promise((resolve) => server?.once('close', resolve));
+    server.kill('SIGTERM');
+    await end;
+  }
+  server = null;
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const environment = (): Record<string, string> => ({
+  PATH: `${folder}/bin:${process.env['PATH'] ?? ''}:/usr/sbin:/sbin`,
+  HOME: folder,
+});
+
+/** Runs a line in a shell, while this process goes on serving. */
+function shell(line: string, env: Readonly<Record<string, string>> = {}): string {
+  const run = spawnSync('sh', ['-euc', line], { cwd: folder, env: { ...environment(), ...env }, encoding: 'utf8' });
+  expect([line, run.status, run.stderr]).toEqual([line, 0, expect.not.stringMatching(/error|usage/i)]);
+  return run.stdout;
+}
+
+/** Starts what a line of the page starts; gives the URL that it prints. */
+async function start(line: string): Promise<string> {
+  const child = spawn('sh', ['-c', `exec ${line.replace(/--port \d+/, '--port 0').replace(/ &$/, '')}`], {
+    cwd: folder,
+    env: environment(),
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  server = child;
+  return new Promise((resolve, reject) => {
+    child.stdout
+      ?.setEncoding('utf8')
+      .once('data', (text: string) => resolve(/listening (\S+)/.exec(text)?.[1] ?? text));
+    child.once('exit', (code) => reject(new Error(`it ended with ${code}`)));
+  });
+}
+
+describe('the demo', () => {
+  it('plays to its end, and shows what the README shows', () => {
+    const demo = spawnSync(process.execPath, [join(root, 'scripts/demo.mjs')], { encoding: 'utf8', cwd: folder });
+    expect([demo.status, demo.stderr]).toEqual([0, '']);
+    for (const words of [
+      'Plan:',
+      'In sync',
+      'On the way',
+      'a fresh read of the server agrees',
+      'Did you mean',
+      'That is all',
+    ])
+      expect(demo.stdout).toContain(words);
+  });
+});
+
+describe.skipIf(!has('curl'))(`the admin pages of the simulator${has('curl') ? '' : ' (skipped: no curl)'}`, () => {
+  it('answer each curl of the page as the page says', async () => {
+    const lines = linesOf('docs/simulator.md');
+    const [simulate = '', ...curls] = lines;
+    expect(curls.length).toBeGreaterThanOrEqual(9);
+    const url = await start(simulate);
+    const answers = new Map(curls.map((line) => [line, shell(line.replace('curl ', 'curl -sSf '), { url })]));
+    const answer = (words: string): unknown => {
+      const [, text = ''] = [...answers].find(([line]) => line.includes(words)) ?? [];
+      return JSON.parse(text);
+    };
+    expect(answer('verdict')).toMatchObject({ verdict: 'accept' });
+    expect(answer('/filter')).toMatchObject({ state: { pending: 0, crashes: 0 } });
+    expect(JSON.stringify(answer('/tokens'))).toMatch(/token/);
+    expect(JSON.stringify(answer('"$url/admin/faults"'))).toMatch(/\d/);
+  });
+});
+
+describe('the systemd unit', () => {
+  it('is installed by the lines of the page', () => {
+    const lines = linesOf('docs/deploy.md').filter((line) => line.startsWith('install '));
+    expect(lines).toHaveLength(2);
+    mkdirSync(join(folder, 'etc/systemd/system'), { recursive: true });
+    for (const line of lines)
+      shell(line.replace('/etc/', `${folder}/etc/`).replace('deploy/systemd', `${root}deploy/systemd`));
+    expect(readFileSync(join(folder, 'etc/systemd/system/firezone-reconcile.service'), 'utf8')).toBe(
+      readFileSync(join(root, 'deploy/systemd/firezone-reconcile.service'), 'utf8'),
+    );
+    expect(statSync(join(folder, 'etc/firezone-reconcile')).mode & 0o777).toBe(0o700);
+  });
+});
+
+const why = kernelUnavailable === null ? '' : ` (skipped: ${kernelUnavailable})`;
+describe.skipIf(kernelUnavailable !== null)(`the pages about the kernel’s packet filter${why}`, () => {
+  let netns = '';
+  beforeEach(() => {
+    netns = addNamespace();
+    mkdirSync(join(folder, 'manifests'));
+    writeFileSync(join(folder, 'manifests/rules.yaml'), rule('closed', 'action: drop, destination: 10.0.0.0/8'));
+  });
+  afterEach(() => deleteNamespaces(netns));
+
+  it('“Try it” works from its first line to its last', async () => {
+    const lines = linesOf('docs/enforcement.md').map((line) =>
+      line.replaceAll('/run/netns/firezone', `/run/netns/${netns}`),
+    );
+    const [add = '', simulate = '', apply = '', list = ''] = lines;
+    expect(add).toBe('ip netns add firezone');
+    const other = `${netns}-2`;
+    shell(add.replace('firezone', other));
+    deleteNamespaces(other);
+    const url = await start(simulate);
+    expect(shell(apply.replace(/http:\/\/\S+/, url))).toContain(
+      'Enforced: the kernel holds 1 live rule and nothing else',
+    );
+    expect(shell(list)).toContain('10.0.0.0/8');
+  });
+
+  it('each command that it names does what it says', async () => {
+    const named = documentedLines().filter(({ text, span }) => span && text.includes('--enforcement'));
+    expect(named.map(({ text }) => text).sort()).toEqual([
+      'reconcile --enforcement nft --repair',
+      'reconcile --enforcement nft --wait-enforced 60s',
+      'reconcile --plan --enforcement nft',
+      'reconcile --watch --enforcement nft',
+      'reconcile doctor --enforcement nft',
+    ]);
+    const url = await start(`reconcile simulate --token-file token --nft-netns /run/netns/${netns}`);
+    const env = { RECONCILE_BASE_URL: url, RECONCILE_TOKEN_FILE: 'token', RECONCILE_NETNS: `/run/netns/${netns}` };
+    const held = 'the kernel holds 1 live rule and nothing else';
+    expect(shell('reconcile --plan --enforcement nft manifests', env)).toContain('1 to create');
+    expect(shell('reconcile --enforcement nft --wait-enforced 60s manifests', env)).toContain(held);
+    expect(shell('reconcile doctor --enforcement nft', env)).toContain('kernel: holds 1 live rule and nothing else');
+    expect(shell('reconcile --plan --save plan.json --enforcement nft manifests', env)).toContain(held);
+    expect(shell('reconcile apply plan.json manifests --enforcement nft --wait-enforced', env)).toContain(held);
+    spawnSync('nsenter', [`--net=/run/netns/${netns}`, 'nft', 'flush', 'set', 'inet', 'firezone', 'ip_drop']);
+    expect(shell('reconcile --enforcement nft --repair manifests', env)).toContain('the kernel does not hold it');
+    expect(shell('reconcile --watch --once --enforcement nft manifests', env)).not.toMatch(/NotEnforced/);
+    expect(existsSync(join(folder, 'token'))).toBe(true);
+  }, 60_000);
+});

@@ -1,0 +1,97 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ensureBuilt } from '../controller/support/sidecar.ts';
+import { documentedLines, pages, root } from './lines.ts';
+
+const textOf = (page: string): string => readFileSync(join(root, page), 'utf8');
+
+/** The fenced blocks of a language, in order. */
+function blocks(page: string, language: string): readonly string[] {
+  return [...textOf(page).matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\``, 'gm'))].map(
+    ([, text]) => text ?? '',
+  );
+}
+
+describe('the README’s quick start, run as it stands', () => {
+  let folder: string;
+  let server: ReturnType<typeof spawn> | null = null;
+  let url = '';
+
+  beforeAll(async () => {
+    ensureBuilt();
+    folder = mkdtempSync(join(tmpdir(), 'reconcile-readme-'));
+    mkdirSync(join(folder, 'bin'));
+    writeFileSync(
+      join(folder, 'bin/reconcile'),
+      `#!/bin/sh\nexec "${process.execPath}" "${root}dist/reconcile.js" "$@"\n`,
+    );
+    chmodSync(join(folder, 'bin/reconcile'), 0o755);
+    const simulate = blocks('README.md', 'sh').find((text) => text.includes('reconcile simulate'));
+    expect(simulate).toContain('reconcile simulate --port 8080 --token-file token');
+    // The README's port may be taken on this machine; any other serves as well.
+    server = spawn(join(folder, 'bin/reconcile'), ['simulate', '--port', '0', '--token-file', 'token'], {
+      cwd: folder,
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    url = await new Promise<string>((resolve, reject) => {
+      let text = '';
+      server?.stdout?.setEncoding('utf8').on('data', (chunk: string) => {
+        text += chunk;
+        const match = /^listening (\S+)\n/.exec(text);
+        if (match !== null) resolve(match[1] ?? '');
+      });
+      server?.once('exit', () => reject(new Error('the simulator ended')));
+    });
+    mkdirSync(join(folder, 'policy'));
+    writeFileSync(join(folder, 'policy/office.yaml'), blocks('README.md', 'yaml')[0] ?? '');
+  });
+
+  afterAll(() => {
+    server?.kill('SIGTERM');
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  const shell = (script: string): { readonly status: number | null; readonly out: string } => {
+    const env = {
+      PATH: `${folder}/bin:${process.env['PATH'] ?? ''}`,
+      RECONCILE_BASE_URL: url,
+      RECONCILE_TOKEN_FILE: 'token',
+    };
+    const run = spawnSync('sh', ['-euc', script], { cwd: folder, env, encoding: 'utf8' });
+    return { status: run.status, out: run.stdout + run.stderr };
+  };
+
+  it('validates, plans and applies', () => {
+    const block = blocks('README.md', 'sh').find((text) => text.includes('reconcile --plan policy')) ?? '';
+    expect(block).toContain('http://127.0.0.1:8080');
+    const run = shell(block.replace('http://127.0.0.1:8080', url));
+    expect(run.out).toContain('2 to create');
+    expect([run.status, run.out]).toEqual([0, expect.stringContaining('a fresh read of the server agrees')]);
+  });
+
+  it('each concrete command of the three ways runs too', () => {
+    const lines = [
+      'reconcile --plan policy --output markdown=plan.md --fail-on opens',
+      'reconcile snapshot',
+      'reconcile policy',
+      'reconcile export --out policy',
+    ];
+    for (const line of lines) expect(documentedLines().map(({ text }) => text)).toContain(line);
+    const run = shell(
+      `${lines.slice(0, 3).join('\n')}\nreconcile --plan policy --save plan.json\nreconcile apply plan.json policy\nreconcile export --out exported\nreconcile --plan exported --detailed-exitcode`,
+    );
+    expect([run.status, run.out]).toEqual([0, expect.stringContaining('In sync')]);
+    expect(existsSync(join(folder, 'plan.md'))).toBe(true);
+  });
+
+  it('names npm scripts that exist', () => {
+    const { scripts } = JSON.parse(textOf('package.json')) as { scripts: Record<string, string> };
+    const named = pages.flatMap((page) =>
+      [...textOf(page).matchAll(/npm run ([a-z:-]+)/g)].map(([, name]) => name ?? ''),
+    );
+    expect([...new Set(named)].filter((name) => scripts[name] === undefined)).toEqual([]);
+  });
+});
