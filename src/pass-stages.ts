@@ -91,7 +91,7 @@ export function readContext(pass: PassDependencies, desired?: DesiredState): Rea
 
 /** How this pass applies: replanning reads again and plans with the same input. */
 export function applyContext(pass: PassDependencies, desired: DesiredState, reading: LiveReading): ApplyContext {
-  const { api, clock, logger, journal, limits, stop, memory, onOutcome } = pass;
+  const { api, clock, logger, journal, limits, stop, memory, enforcement, onOutcome } = pass;
   const { profile, scope } = pass.desired;
   return {
     api,
@@ -110,6 +110,7 @@ export function applyContext(pass: PassDependencies, desired: DesiredState, read
       const seen = refusesCollisions ? { ...profile, refusesCollisions } : profile;
       return ok(planFrom(desired, live.value.live, pass, { profile: seen }));
     },
+    ...(enforcement === undefined ? {} : { enforcement: enforcement.kernel }),
     ...(onOutcome === undefined ? {} : { onOutcome }),
   };
 }

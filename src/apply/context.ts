@@ -1,7 +1,7 @@
 import type { Profile } from '../model/profile.ts';
 import type { Result } from '../model/result.ts';
 import type { Plan } from '../plan/plan.ts';
-import type { Clock, Journal, LiveApi, Logger } from '../ports.ts';
+import type { Clock, Enforcement, Journal, LiveApi, Logger } from '../ports.ts';
 import type { Outcome } from './outcome.ts';
 import type { ReadFailure } from './read.ts';
 
@@ -58,6 +58,8 @@ export interface ApplyContext {
   readonly afterOutage: boolean;
   /** Keys (`ruleKey`) of rules whose gap an earlier run left open: created before anything else. */
   readonly closeFirst: ReadonlySet<string>;
+  /** Looks at the kernel's packet filter, so that a rebuild need not be waited for longer than it takes; absent: nobody can. */
+  readonly enforcement?: Enforcement;
   /** Called as each step ends, for progress. */
   readonly onOutcome?: (outcome: Outcome) => void;
 }

@@ -29,6 +29,8 @@ export interface Gate {
    * when the filter comes to the change that was stored last. Returns the expected ms until it is over.
    */
   rebuild(rules: number, begins: 'now' | 'after-backlog'): number;
+  /** The rebuild is over: the filter was seen to hold all that is stored. */
+  rebuilt(): void;
   /** ms until the filter is expected to hold all that was stored; null when the server's answer is the enforcement. */
   enforcedInMs(): number | null;
 }
@@ -74,6 +76,13 @@ export function createGate(clock: Clock, filter: FilterModel | null, pace: numbe
       rebuiltAt = Math.max(rebuiltAt, beginsAt + rebuildMs(rules));
       emptyAt = rebuiltAt;
       return rebuiltAt - clock.now();
+    },
+    rebuilt: () => {
+      const now = clock.now();
+      rebuiltAt = Math.min(rebuiltAt, now);
+      emptyAt = Math.min(emptyAt, now);
+      perhapsMs = 0;
+      perhapsUntil = 0;
     },
     enforcedInMs: () =>
       filter === null ? null : Math.ceil(Math.max(0, emptyAt - clock.now(), perhapsUntil - clock.now())),

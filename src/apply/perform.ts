@@ -5,6 +5,7 @@ import { createRule, creationOf } from './create-rule.ts';
 import { deleteById } from './delete-rule.ts';
 import type { Lane } from './gate.ts';
 import { noPortsMessage } from './port-rules.ts';
+import { lookBeforeRebuild, outlastRebuild } from './rebuild.ts';
 import type { Session } from './session.ts';
 import type { Settled } from './settled.ts';
 import { updateRule } from './update-rule.ts';
@@ -18,8 +19,9 @@ export async function perform(step: Step, plan: Plan, session: Session, lane: La
     case 'create':
       return createRule(creationOf(step.rule), session, lane);
     case 'delete': {
+      const before = step.mayRebuild ? await lookBeforeRebuild(session) : null;
       const settled = await deleteById(step.live.id, session, lane);
-      if (step.mayRebuild && settled.outcome !== 'failed') session.gate.rebuild(session.known.count(), 'after-backlog');
+      if (step.mayRebuild && settled.outcome !== 'failed') await outlastRebuild(before, session, lane);
       return settled;
     }
     case 'update':

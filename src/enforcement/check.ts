@@ -55,6 +55,7 @@ export function checkEnforcement({ live, table, names }: CheckInput): Enforcemen
     effect,
     liveRules: live.length,
     elements: table.elementCount,
+    ...(table.handle === undefined ? {} : { tableHandle: table.handle }),
   };
 }
 

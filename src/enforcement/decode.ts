@@ -26,12 +26,14 @@ export function decodeTable(body: unknown): Result<FilterTable, string> {
   const items = member(body, 'nftables');
   if (!Array.isArray(items)) return fail('the output of nft is not a list of objects under "nftables"');
   const draft: Draft = { sets: new Map(), chains: new Map(), unknown: [] };
-  if (!items.some((item) => member(item, 'table') !== undefined)) return fail('the output of nft holds no table');
+  const table = items.map((item) => member(item, 'table')).find((item) => item !== undefined);
+  if (table === undefined) return fail('the output of nft holds no table');
+  const handle = member(table, 'handle');
   for (const item of items) decodeItem(item, draft);
   for (const item of items) decodeRule(member(item, 'rule'), draft);
   let elementCount = 0;
   for (const set of draft.sets.values()) elementCount += set.elements.length;
-  return ok({ ...draft, elementCount });
+  return ok({ ...draft, elementCount, ...(typeof handle === 'number' ? { handle } : {}) });
 }
 
 function decodeItem(item: unknown, draft: Draft): void {

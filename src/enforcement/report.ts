@@ -60,6 +60,8 @@ export interface EnforcementReport {
   readonly liveRules: number;
   /** Elements in the kernel; grows while the server rebuilds its filter. */
   readonly elements: number;
+  /** The kernel's number of the table: one that was deleted and made anew has another. Absent when it is not known. */
+  readonly tableHandle?: number;
 }
 
 /** A rule's name and place in the manifests, by its canonical key. */

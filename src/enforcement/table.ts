@@ -43,6 +43,8 @@ export interface FilterTable {
   readonly unknown: readonly Unknown[];
   /** Elements in all rule sets: grows while the server rebuilds its filter. */
   readonly elementCount: number;
+  /** The kernel's own number of this table; absent when nft did not say. */
+  readonly handle?: number;
 }
 
 const uuid = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}';

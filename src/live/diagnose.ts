@@ -38,7 +38,7 @@ const pinned: Problem = {
   code: 'pinned-unknown',
   severity: 'note',
   summary: "fields pinned by the server's environment cannot be seen without writing",
-  hint: 'an apply that meets one goes on without it and names it (`pinned-field`)',
+  hint: 'an apply that meets one goes on without it and names it (`field-pinned`)',
 };
 
 /** Equal entries after canonicalisation: every later PATCH is refused and the server does not boot (observed: recordings/configuration_poisoned). */

@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
+import { type EnforcementReport, unreadable } from '../../src/enforcement/report.ts';
 import type { Rule } from '../../src/model/rule.ts';
+import type { Enforcement } from '../../src/ports.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
 import { filterVerdicts, seedOf, verdicts } from '../property/apply-universe.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
@@ -12,12 +14,16 @@ interface World {
   patch(lines: readonly string[], fields: object): Promise<void>;
 }
 
-/** A server whose packet filter follows 100 rules a second, and holds all of them when the body starts. */
-async function withSlowFilter(live: readonly Rule[], body: (world: World) => Promise<void>): Promise<void> {
+/** A server whose packet filter follows so many rules a second, and holds all of them when the body starts. */
+async function withFilter(
+  filterRate: number,
+  live: readonly Rule[],
+  body: (world: World) => Promise<void>,
+): Promise<void> {
   const clock = createFakeClock();
   const simulator = await startSimulator({
     token,
-    filterRate: 100,
+    filterRate,
     filterTime: { now: () => clock.now(), schedule: () => () => {} },
   });
   try {
@@ -40,7 +46,7 @@ async function withSlowFilter(live: readonly Rule[], body: (world: World) => Pro
 }
 
 test('a create over what a rule modified in place left behind crashes the filter, and the report allows for its rebuild', async () => {
-  await withSlowFilter([rule('accept 10.0.0.4/31')], async ({ simulator, clock, patch }) => {
+  await withFilter(100, [rule('accept 10.0.0.4/31')], async ({ simulator, clock, patch }) => {
     await patch(['accept 10.0.0.4/31'], { action: 'drop' });
     const desired = [rule('drop 10.0.0.4/31'), rule('accept 10.0.0.0/29')];
     const run = testRun(simulator.url, desiredState(desired), { clock });
@@ -53,10 +59,13 @@ test('a create over what a rule modified in place left behind crashes the filter
   });
 });
 
+function many(count: number, net: number): readonly Rule[] {
+  return Array.from({ length: count }, (_, index) => rule(`drop 10.${net}.${index >> 8}.${index & 255}`));
+}
+
 test('a rebuild begins only after the backlog before its delete, and is over when the report said', async () => {
-  const many = (count: number, net: number): readonly Rule[] =>
-    Array.from({ length: count }, (_, index) => rule(`drop 10.${net}.${index >> 8}.${index & 255}`));
-  await withSlowFilter(
+  await withFilter(
+    100,
     [...many(100, 1), ...many(300, 2), rule('drop 10.9.0.0/24')],
     async ({ simulator, clock, patch }) => {
       await patch(['drop 10.9.0.0/24'], { action: 'accept' });
@@ -71,4 +80,115 @@ test('a rebuild begins only after the backlog before its delete, and is over whe
       expect(simulator.rules().filter(({ id }) => !held.has(id))).toEqual([]);
     },
   );
+});
+
+/** What `--enforcement` sees of the simulator's filter: a table made anew at each crash. */
+function kernelOf({ simulator }: World): Enforcement {
+  return {
+    check: async (live) => {
+      const held = simulator.filter.elements().map((element) => `${element.rule} ${element.action}`);
+      const asked = live.map(({ id, rule: { action } }) => `${id} ${action}`);
+      const state = held.sort().join() === asked.sort().join() ? 'enforced' : 'differs';
+      return { ...unreadable('', live.length), message: null, state, tableHandle: simulator.filter.state().crashes };
+    },
+  };
+}
+
+/** Replaces a rule that was modified in place, in a gap, beside 400 others; the ms from its delete to the end of the apply. */
+async function replaceModified(
+  filterRate: number,
+  enforcement: (world: World) => Enforcement | undefined,
+): Promise<{ readonly ms: number; readonly lost: readonly string[] }> {
+  let result: { readonly ms: number; readonly lost: readonly string[] } | null = null;
+  await withFilter(filterRate, [...many(400, 1), rule('drop 10.9.1.0/24')], async (world) => {
+    const { simulator, clock, patch } = world;
+    await patch(['drop 10.9.1.0/24'], { action: 'accept' });
+    const kernel = enforcement(world);
+    const run = testRun(simulator.url, desiredState([...many(400, 1), rule('accept 10.9.0.0/23')]), {
+      clock,
+      ...(kernel === undefined ? {} : { enforcement: kernel }),
+    });
+    const plan = await run.plan();
+    expect(plan.steps.map(({ type }) => type)).toEqual(['delete', 'create']);
+    const start = clock.now();
+    const report = await run.apply(plan);
+    await run.close();
+    expect(report.end).toBe('converged');
+    const ms = clock.now() - start;
+    await clock.sleep((report.enforcedInMs ?? 0) + 1);
+    const { crashes, pending, rebuilding, lost } = simulator.filter.state();
+    expect({ crashes, pending, rebuilding }).toEqual({ crashes: 1, pending: 0, rebuilding: false });
+    result = { ms, lost };
+  });
+  if (result === null) throw new Error('the body did not run');
+  return result;
+}
+
+test('a filter that is seen to hold everything again is not waited for any longer', async () => {
+  const { ms, lost } = await replaceModified(800, kernelOf); // half a second
+  expect(ms).toBeGreaterThanOrEqual(500);
+  expect(ms).toBeLessThan(2000);
+  expect(lost).toEqual([]);
+});
+
+test('a filter that is seen to be slower is waited for as long as without looking', async () => {
+  expect((await replaceModified(100, kernelOf)).ms).toBeGreaterThanOrEqual(4000);
+});
+
+test('a kernel that cannot be read, or reads the same before and after, shortens no wait', async () => {
+  const fullMs = (await replaceModified(800, () => undefined)).ms;
+  expect(fullMs).toBeGreaterThanOrEqual(4000);
+  const says =
+    (report: Partial<EnforcementReport>): ((world: World) => Enforcement) =>
+    () => ({ check: async (live) => ({ ...unreadable('', live.length), ...report }) });
+  for (const kernel of [
+    says({ state: 'unreadable', message: 'nft is gone' }),
+    lateFailure,
+    differentFirst(says({ state: 'enforced', tableHandle: 7 })),
+    differentFirst(says({ state: 'enforced' })),
+    says({ state: 'differs', tableHandle: 7 }),
+  ]) {
+    expect((await replaceModified(800, kernel)).ms).toBeGreaterThanOrEqual(fullMs);
+  }
+});
+
+/** Before the delete the kernel holds something else than the live rules, in the same table. */
+function differentFirst(then: (world: World) => Enforcement): (world: World) => Enforcement {
+  return (world) => {
+    let looks = 0;
+    const later = then(world);
+    return {
+      check: async (...asked) => {
+        const report = await later.check(...asked);
+        return looks++ === 0 ? { ...report, state: 'differs' } : report;
+      },
+    };
+  };
+}
+
+/** Can be read before the delete, and no more after it. */
+function lateFailure(world: World): Enforcement {
+  let looks = 0;
+  const good = kernelOf(world);
+  return {
+    check: async (...asked) => (looks++ === 0 ? await good.check(...asked) : unreadable('nft is gone', 0)),
+  };
+}
+
+test('a stop ends the wait for a rebuild, with a gap open at its bound, and closes the gap', async () => {
+  await withFilter(100, [...many(1200, 1), rule('drop 10.9.1.0/24')], async ({ simulator, clock, patch }) => {
+    await patch(['drop 10.9.1.0/24'], { action: 'accept' });
+    const stop = new AbortController();
+    simulator.onCall(({ method }) => {
+      if (method === 'DELETE') void clock.sleep(1000).then(() => stop.abort());
+    });
+    const desired = [...many(1200, 1), rule('accept 10.9.0.0/23')];
+    const run = testRun(simulator.url, desiredState(desired), { clock, stop: stop.signal });
+    const start = clock.now();
+    const report = await run.apply(await run.plan());
+    await run.close();
+    expect(report.end).toBe('stopped');
+    expect(report.outcomes.map(({ outcome }) => outcome)).toEqual(['done', 'done']);
+    expect(clock.now() - start).toBeLessThanOrEqual(11_000);
+  });
 });

@@ -13,7 +13,7 @@ import { type DesiredState, type LiveState, wholeScope } from '../../src/model/s
 import { defaultPlanOptions, type PlanOptions } from '../../src/plan/input.ts';
 import { makePlan } from '../../src/plan/make-plan.ts';
 import type { Plan } from '../../src/plan/plan.ts';
-import type { Journal, LiveApi, Logger } from '../../src/ports.ts';
+import type { Enforcement, Journal, LiveApi, Logger } from '../../src/ports.ts';
 import { createFakeClock, type FakeClock, watched } from './fake-clock.ts';
 
 export const token = 'test-token';
@@ -60,6 +60,7 @@ export interface TestOptions {
   readonly closeFirst?: ReadonlySet<string>;
   readonly allowLockout?: boolean;
   readonly configuration?: boolean;
+  readonly enforcement?: Enforcement;
   readonly planOptions?: Partial<PlanOptions>;
   /** Stands between the client and the apply. */
   readonly wrap?: (api: LiveApi) => LiveApi;
@@ -116,6 +117,7 @@ export function testRun(url: string, desired: DesiredState, options: TestOptions
       options.onPlan?.(again);
       return ok(again);
     },
+    ...(options.enforcement === undefined ? {} : { enforcement: options.enforcement }),
     ...(options.onOutcome === undefined ? {} : { onOutcome: options.onOutcome }),
   };
   return {

@@ -92,6 +92,45 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
     expect(repaired.code).toBe(0);
   }, 60_000);
 
+  it('tells in doctor whether the kernel holds the live rules, and what passes that they drop', async () => {
+    await run(folder, ...look, '--wait-enforced', '10s', '.');
+    const well = await run(folder, 'doctor', ...look);
+    expect(well.stdout).toContain('kernel: holds 2 live rules and nothing else');
+    expect(well.code).toBe(0);
+
+    runIn(netns, 'nft', 'delete element inet firezone ip_drop { 10.2.0.0/16 }');
+    const ill = await run(folder, 'doctor', ...look, '--output', 'json');
+    const { problems } = JSON.parse(ill.stdout) as { problems: readonly Record<'code' | 'summary' | 'hint', string>[] };
+    const [missing, ...more] = problems.filter(({ code }) => code.startsWith('kernel-'));
+    expect(missing).toMatchObject({ code: 'kernel-missing', summary: expect.stringContaining('drop 10.2.0.0/16') });
+    expect(missing?.hint).toContain('lets pass what the rules drop: tcp to 10.2.0.0/16');
+    expect(more).toEqual([]);
+    expect(ill.stdout).not.toContain('kernel: holds');
+    expect((await run(folder, 'doctor', ...look)).stdout).toContain('drop 10.2.0.0/16 * is not in the kernel');
+  }, 60_000);
+
+  it('tells in doctor why the kernel cannot be read, and what to do', async () => {
+    const ran = await run(folder, 'doctor', ...look.slice(0, -1), join(folder, 'no-such-namespace'));
+    expect(ran.stdout).toContain('check --netns');
+    expect(ran.stdout).not.toContain('kernel: holds');
+  });
+
+  it('waits after a saved plan was applied until the kernel holds it', async () => {
+    await run(folder, ...look, '--plan', '--save', 'plan.json', '.');
+    const applied = await run(folder, 'apply', 'plan.json', '.', ...look, '--wait-enforced', '20s');
+    expect(applied.stdout).toContain('Enforced: the kernel holds 2 live rules and nothing else');
+    expect(applied.code).toBe(0);
+    expect((await server.check()).state).toBe('enforced');
+
+    await server.simulator.close();
+    server = await startKernelServer(netns, { rate: 1 });
+    const slow = look.toSpliced(1, 1, server.simulator.url);
+    await run(folder, ...slow, '--plan', '--save', 'plan.json', '.');
+    const late = await run(folder, 'apply', 'plan.json', '.', ...slow, '--wait-enforced', '200ms');
+    expect(late.stdout).toContain('Not enforced: of 2 live rules the kernel has');
+    expect(late.code).toBe(5);
+  }, 60_000);
+
   it('exits 5 when something was written and the kernel does not hold it in time', async () => {
     await server.simulator.close();
     server = await startKernelServer(netns, { rate: 1 });

@@ -109,6 +109,28 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
     expect(server.simulator.filter.state().crashes).toBe(2);
   }, 90_000);
 
+  it('waits for a rebuild only until the kernel holds every rule again', async () => {
+    server = await startKernelServer(netns);
+    await server.settled();
+    const others = Array.from({ length: 20 }, (_, i) => `10.0.${i}.0/24`);
+    await run(dropsOf([...others, '10.1.0.0/16']), { waitMs: 10_000 });
+    const [live] = (await server.live()).filter(({ rule }) => rule.destination.text === '10.1.0.0/16');
+    await server.call('PATCH', `/v0/rules/${live?.id}`, { rule: { destination: '10.3.0.0/16' } });
+
+    // Without a look at the kernel the wait would be ten minutes, longer than the test may take.
+    const { pass, close } = passOver(dropsOf([...others, '10.2.0.0/15']), server, netns, {
+      repair: false,
+      waitMs: 10_000,
+    });
+    const profile = { ...pass.desired.profile, filter: { rate: 100, rebuildFloorMs: 600_000 } };
+    const result = await reconcile({ ...pass, desired: { ...pass.desired, profile } }, async () => true);
+    await close();
+    expect(result.plan?.steps.map(({ type }) => type)).toEqual(['delete', 'create']);
+    expect(result.apply?.end).toBe('converged');
+    expect(result.kernel?.report.state).toBe('enforced');
+    expect(server.simulator.filter.state()).toMatchObject({ crashes: 1, lost: [] });
+  }, 60_000);
+
   it('does nothing about a kernel that agrees', async () => {
     server = await startKernelServer(netns);
     await server.settled();
