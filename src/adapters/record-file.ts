@@ -1,9 +1,10 @@
-import { open, readFile, rename } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
 import type { RecordStore } from '../controller/record.ts';
 import { emptyRecord } from '../controller/record.ts';
 import type { Logger } from '../ports.ts';
+import { replaceFile } from './replace-file.ts';
 
 const shape = z.object({
   format_version: z.literal(1),
@@ -32,24 +33,11 @@ export function recordFile(folder: string, logger: Logger): RecordStore {
     },
     async save(record) {
       try {
-        await replaceFile(file, `${JSON.stringify({ format_version: 1, ...record })}\n`);
+        await replaceFile(file, `${JSON.stringify({ format_version: 1, ...record })}\n`, 0o600);
       } catch (error) {
         const code = error instanceof Error && 'code' in error ? String(error.code) : 'failed';
         logger.warn('The state file cannot be written', { file, code });
       }
     },
   };
-}
-
-/** Readers see the old content or the new, never a part. One writer only: the folder is held by this process. */
-async function replaceFile(file: string, text: string): Promise<void> {
-  const temporary = `${file}.new`;
-  const handle = await open(temporary, 'w', 0o600);
-  try {
-    await handle.writeFile(text);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-  await rename(temporary, file);
 }

@@ -47,7 +47,9 @@ type FileReference = Extract<SecretReference, { readonly file: string }>;
 function fromFile(access: SecretAccess, { file }: FileReference, place: Place): Result<Secret, string> {
   if (file === '' || file.includes('\0')) return fail('This is no path of a file.');
   if (!path.isAbsolute(file) && access.root === null) {
-    return fail('Files can be named by their full path only here: the manifests do not come from a directory.');
+    return fail(
+      'The commit holds no regular file at this path (links are not followed, and nothing above the manifests).',
+    );
   }
   const written = path.resolve(access.root ?? '/', path.dirname(place.file), file);
   if (!isAllowed(access, written)) return fail(outside);

@@ -10,7 +10,7 @@ import { checkSamlMetadata, type SamlFault } from './saml.ts';
 export interface Resolution {
   readonly context: DesiredContext;
   readonly problems: Problem[];
-  /** Files of the source that are no manifests (SAML metadata in a Git repository), by path. */
+  /** Files of the source that are no manifests (what manifests name in a Git repository), by path. */
   readonly attachments: ReadonlyMap<string, Uint8Array>;
 }
 
@@ -79,10 +79,26 @@ function resolve(source: SecretSource, { context, problems, attachments }: Resol
   return resolved.value;
 }
 
+/** Files of the source that a manifest takes secrets from, by their path from the root. */
+export function filesOf({ fields }: ConfigurationManifest): readonly string[] {
+  const sources = [
+    ...(fields.openid_connect_providers ?? []).map((one) => one.client_secret),
+    ...(fields.saml_identity_providers ?? []).map((one) => one.metadata),
+  ];
+  return sources.flatMap((source) => (source.from === 'file' ? (pathInSource(source.name, source.place) ?? []) : []));
+}
+
+/** Where in the source a file lies that is named relative to its manifest; null outside of the source. */
+function pathInSource(name: string, place: Place): string | null {
+  if (posix.isAbsolute(name)) return null;
+  const path = posix.join(posix.dirname(place.file), name);
+  return path === '..' || path.startsWith('../') ? null : path;
+}
+
 /** The file of the source that a manifest names relative to itself; null when the source has no such file. */
 function attachmentAt(name: string, place: Place, attachments: Resolution['attachments']): Secret | null {
-  if (posix.isAbsolute(name)) return null;
-  const bytes = attachments.get(posix.join(posix.dirname(place.file), name));
+  const path = pathInSource(name, place);
+  const bytes = path === null ? undefined : attachments.get(path);
   if (bytes === undefined) return null;
   try {
     return Secret.of(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes));

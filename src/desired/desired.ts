@@ -8,7 +8,7 @@ import { compareRules, type DesiredRule, ruleKey } from '../model/rule.ts';
 import type { DesiredState, PolicyCase } from '../model/state.ts';
 import type { SourceFile } from '../ports.ts';
 import { findCollisions } from './collisions.ts';
-import { buildConfiguration, type Resolution } from './configuration.ts';
+import { buildConfiguration, filesOf, type Resolution } from './configuration.ts';
 import type { Desired, DesiredContext, ManifestCache } from './context.ts';
 import { expand, mostRules } from './expand.ts';
 import { type Layered, layer } from './layers.ts';
@@ -57,6 +57,14 @@ export function buildDesired(files: readonly SourceFile[], context: DesiredConte
 /** The manifests that count, before anything in them is resolved: for what shows them rather than their meaning. */
 export function chosenManifests(files: readonly SourceFile[], context: DesiredContext): readonly Manifest[] {
   return layer(readAll(chosenFiles(files, context), context), context.overlay ?? null).manifests;
+}
+
+/** Files that manifests name relative to themselves (`{file: …}`), by their path from the root; none outside of it. */
+export function referencedFiles(files: readonly SourceFile[], context: DesiredContext): readonly string[] {
+  const named = readAll(chosenFiles(files, context), context).flatMap(({ manifests }) =>
+    manifests.flatMap((manifest) => (manifest.kind === 'Configuration' ? filesOf(manifest) : [])),
+  );
+  return [...new Set(named)].sort(compareText);
 }
 
 /** Manifests in the one order of every output: by path. */

@@ -23,9 +23,9 @@ export type Kind = (typeof kinds)[number];
 /** The one version of every kind. */
 export const apiVersion = 'firezone/v0';
 
-/** Whether a file of a source is a manifest, and not something that manifests refer to. */
+/** Whether a file of a source, by its path from the root, is a manifest, and not something that manifests refer to. */
 export function isManifestPath(path: string): boolean {
-  return /\.ya?ml$/i.test(path);
+  return /\.ya?ml$/i.test(path) && !/(?:^|\/)\./.test(path);
 }
 
 /** Something with the place where it is written. */

@@ -1,35 +1,30 @@
-import { createHash } from 'node:crypto';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import type { Limits } from '../../desired/context.ts';
-import { isManifestPath } from '../../manifest/manifest.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
-import type { Source, SourceContent, SourceFile, SourceReading } from '../../ports.ts';
+import type { Source, SourceContent, SourceReading } from '../../ports.ts';
 import type { GitRemote, GitTarget } from './git-address.ts';
-import { hasControl } from './git-address.ts';
+import type { ContentSettings } from './git-content.ts';
+import { loadContent } from './git-content.ts';
 import type { GitAccess, GitHome } from './git-process.ts';
 import { askpassScript } from './git-process.ts';
 import type { RemoteCalls, RemoteTip } from './git-remote.ts';
 import { incoming, remoteCalls } from './git-remote.ts';
-import type { GitRepository, TreeEntry } from './git-repository.ts';
+import type { GitRepository } from './git-repository.ts';
 import { BrokenRepository, GitMissing, openRepository } from './git-repository.ts';
 import type { SignatureKeys } from './git-signature.ts';
 import { checkSignature } from './git-signature.ts';
 
 /** What a Git source is made from; every text in it has passed the checks of git-address.ts. */
-export interface GitSettings {
+export interface GitSettings extends ContentSettings {
   readonly remote: GitRemote;
   readonly target: GitTarget;
-  /** Components of the path inside the repository. */
-  readonly path: readonly string[];
   readonly access: GitAccess;
   /** Commits must be signed by one of these keys; null: signatures are not looked at. */
   readonly verify: SignatureKeys | null;
   /** A private folder of this program; the clone lives in it and may be thrown away at any time. */
   readonly stateFolder: string;
-  readonly limits: Limits;
   /** Deadline of one call to the remote, ms. */
   readonly timeoutMs: number;
   readonly environment: Readonly<Record<string, string | undefined>>;
@@ -39,6 +34,8 @@ export interface GitSettings {
 export interface GitSource extends Source {
   readAt(revision: string, signal: AbortSignal): Promise<SourceReading>;
   descends(from: string, to: string, signal: AbortSignal): Promise<'yes' | 'no' | 'unknown'>;
+  /** Reads the files of its revision anew with the next read: how manifests are read has changed, so what they name may have. */
+  forget(): void;
 }
 
 // Deep enough that an ordinary push brings its own ancestry along.
@@ -100,7 +97,7 @@ export function gitSource(settings: GitSettings): GitSource {
 
   const load = async (commit: string, signal: AbortSignal): Promise<Result<SourceContent, Problem>> => {
     if (cached?.revision === commit) return ok(cached);
-    const result = await loadContent({ repository: opened(), calls, settings, commit, known: cached, signal });
+    const result = await loadContent({ repository: opened(), calls, settings, commit, signal });
     if (result.ok) cached = result.value;
     return result;
   };
@@ -159,6 +156,9 @@ export function gitSource(settings: GitSettings): GitSource {
       });
       return result.ok ? result.value : 'unknown';
     },
+    forget() {
+      cached = null;
+    },
   };
 }
 
@@ -177,129 +177,6 @@ async function fetchNew(
   if (commit === null)
     return fail(problem('git-ref-missing', 'the ref does not stand for a commit', 'correct --git-ref'));
   return ok({ commit, fetched: true });
-}
-
-interface Load {
-  readonly repository: GitRepository;
-  readonly calls: RemoteCalls;
-  readonly settings: GitSettings;
-  readonly commit: string;
-  readonly known: SourceContent | null;
-  readonly signal: AbortSignal;
-}
-
-async function loadContent(load: Load): Promise<Result<SourceContent, Problem>> {
-  const { repository, settings, commit, signal } = load;
-  const tree = await findTree(repository, commit, settings.path);
-  if (!tree.ok) return tree;
-  const chosen = chooseFiles(await repository.listTree(tree.value, true), settings.limits);
-  if (!chosen.ok) return chosen;
-  const ids = [...new Set(chosen.value.map((entry) => entry.id))];
-  const missing = await repository.missingBelow(tree.value);
-  const absent = ids.filter((id) => missing.has(id));
-  if (absent.length > 0) {
-    const fetched = await load.calls.fetchObjects(absent, signal);
-    if (!fetched.ok) return fetched;
-  }
-  let blobs: readonly Buffer[];
-  try {
-    blobs = await repository.readBlobs(ids, settings.limits.totalBytes, signal);
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    return fail(
-      problem(
-        'too-large',
-        `the manifests are larger than ${settings.limits.totalBytes} bytes together`,
-        'narrow --git-path',
-      ),
-    );
-  }
-  const byId = new Map(ids.map((id, index) => [id, blobs[index] ?? Buffer.alloc(0)]));
-  const files: SourceFile[] = [];
-  for (const entry of chosen.value) {
-    const bytes = byId.get(entry.id) ?? Buffer.alloc(0);
-    const bad = fileProblem(entry.path, bytes, settings.limits);
-    if (bad !== null) return fail(bad);
-    files.push({ path: entry.path, bytes, hash: createHash('sha256').update(bytes).digest('hex') });
-  }
-  return ok({ revision: commit, files });
-}
-
-async function findTree(
-  repo: GitRepository,
-  commit: string,
-  parts: readonly string[],
-): Promise<Result<string, Problem>> {
-  let tree = commit;
-  const walked: string[] = [];
-  for (const part of parts) {
-    walked.push(part);
-    const entry = (await repo.listTree(tree, false)).find((one) => one.path === part);
-    if (entry?.type !== 'tree') {
-      const what = entry === undefined ? 'is not there' : 'is not a directory';
-      return fail(
-        problem(
-          'git-path-missing',
-          `${walked.join('/')} ${what} in commit ${commit.slice(0, 12)}`,
-          'correct --git-path; nothing is deleted because of this',
-        ),
-      );
-    }
-    tree = entry.id;
-  }
-  return ok(tree);
-}
-
-/**
- * Regular files named *.yaml or *.yml outside hidden folders, sorted by path, and beside them *.xml: SAML metadata that
- * manifests refer to. A link or submodule with a manifest's name is a problem.
- */
-function chooseFiles(entries: readonly TreeEntry[], limits: Limits): Result<readonly TreeEntry[], Problem> {
-  const chosen: TreeEntry[] = [];
-  for (const entry of entries) {
-    const parts = entry.path.split('/');
-    const isManifest = isManifestPath(entry.path);
-    const isAttachment = /\.xml$/i.test(entry.path) && entry.type === 'blob' && entry.mode !== '120000';
-    if (!(isManifest || isAttachment) || parts.some((part) => part.startsWith('.'))) continue;
-    if (hasControl(entry.path) || parts.includes('..') || entry.path.includes('\uFFFD')) {
-      return fail(
-        problem('unsafe-file-name', 'a manifest’s file name holds control characters or is not UTF-8', 'rename it'),
-      );
-    }
-    if (entry.mode === '120000' || entry.type !== 'blob') {
-      const what = entry.type === 'blob' ? 'a symbolic link' : 'a submodule';
-      return fail(
-        problem('not-a-regular-file', `${entry.path} is ${what}, which is not followed`, 'commit the file itself'),
-      );
-    }
-    if (parts.length > limits.depth) {
-      return fail(problem('too-deep', `${entry.path} lies deeper than ${limits.depth} folders`, 'move it up'));
-    }
-    chosen.push(entry);
-    if (chosen.length > limits.files) {
-      return fail(problem('too-many-files', `there are more than ${limits.files} manifests`, 'narrow --git-path'));
-    }
-  }
-  if (!chosen.some(({ path }) => isManifestPath(path))) {
-    return fail(
-      problem(
-        'no-manifests',
-        'there are no *.yaml or *.yml files at the path',
-        'correct --git-path; nothing is deleted because of this',
-      ),
-    );
-  }
-  return ok(chosen.sort((a, b) => (a.path < b.path ? -1 : 1)));
-}
-
-function fileProblem(name: string, bytes: Buffer, limits: Limits): Problem | null {
-  if (bytes.length > limits.fileBytes) {
-    return problem('too-large', `${name} is larger than ${limits.fileBytes} bytes`, 'split it');
-  }
-  if (bytes.subarray(0, 40).toString('latin1').startsWith('version https://git-lfs.github.com/')) {
-    return problem('git-lfs', `${name} is stored in Git LFS, which is not fetched`, 'commit the file itself');
-  }
-  return null;
 }
 
 function reading(result: Result<SourceContent, Problem>): SourceReading {

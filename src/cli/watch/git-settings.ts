@@ -1,4 +1,3 @@
-import path from 'node:path';
 import type { GitSettings } from '../../adapters/source/git.ts';
 import { parseGitPath, parseRef, parseRemote } from '../../adapters/source/git-address.ts';
 import type { Problem } from '../../model/problem.ts';
@@ -7,13 +6,11 @@ import { Failure } from '../failure.ts';
 import { limitsOf } from '../plan-settings.ts';
 import type { Settings } from '../settings.ts';
 
+/** What a Git source is made from beside the operator's settings. */
+export type GitContext = Pick<GitSettings, 'stateFolder' | 'environment' | 'references'>;
+
 /** The Git source's settings, every text of them checked; throws a `Failure` with all problems. */
-export function gitSettingsOf(
-  settings: Settings,
-  url: string,
-  stateFolder: string,
-  environment: Readonly<Record<string, string | undefined>>,
-): GitSettings {
+export function gitSettingsOf(settings: Settings, url: string, context: GitContext): GitSettings {
   const problems: Problem[] = [];
   const insecure = settings.gitAllow.filter((one): one is 'http' | 'file' => one === 'http' || one === 'file');
   if (insecure.length < settings.gitAllow.length) problems.push(wrong('--git-allow takes http or file'));
@@ -41,10 +38,9 @@ export function gitSettingsOf(
       ...given('caFile', settings.gitCaFile),
     },
     verify,
-    stateFolder: path.join(stateFolder, 'git'),
     limits: limitsOf(settings),
     timeoutMs: settings.gitTimeout,
-    environment,
+    ...context,
   };
 }
 

@@ -8,3 +8,8 @@ export interface WatchInvocation {
   readonly load: () => Promise<Settings>;
   readonly terminal: Terminal;
 }
+
+/** The same, with the settings as they were loaded. */
+export interface WatchContext extends WatchInvocation {
+  readonly settings: Settings;
+}

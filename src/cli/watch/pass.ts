@@ -2,12 +2,12 @@ import { systemClock } from '../../adapters/clock.ts';
 import { readUsers } from '../../apply/read.ts';
 import type { Lease } from '../../controller/lease.ts';
 import type { PassRequest } from '../../controller/loop.ts';
-import { buildDesired } from '../../desired/desired.ts';
+import { buildDesired, referencedFiles } from '../../desired/desired.ts';
 import type { FingerprintKey } from '../../model/secret.ts';
 import type { DesiredState } from '../../model/state.ts';
 import type { PassDependencies, PassResult } from '../../pass.ts';
 import { ended } from '../../pass-stages.ts';
-import type { Journal, LiveApi, Logger, SourceContent } from '../../ports.ts';
+import type { Journal, LiveApi, Logger, SourceContent, SourceFile } from '../../ports.ts';
 import { reconcile } from '../../reconcile.ts';
 import type { Invocation } from '../command.ts';
 import { Failure } from '../failure.ts';
@@ -35,6 +35,8 @@ export interface PassRunner {
   run(request: PassRequest): Promise<PassResult>;
   /** The state that content asked for; null when it cannot be known. */
   build(content: SourceContent): Promise<DesiredState | null>;
+  /** Other files that these manifests name, by path from the root. */
+  references(manifests: readonly SourceFile[]): Promise<readonly string[]>;
 }
 
 /** Builds the runner. The parse cache lives in it, so that unchanged files are not parsed again. */
@@ -86,6 +88,11 @@ export function passRunner(wiring: PassWiring): PassRunner {
       );
       if (result.end === 'in-sync' || result.apply?.end === 'converged') openGaps = new Set();
       return result;
+    },
+    async references(manifests) {
+      const offline = { ...desired, usersByEmail: null };
+      await desired.parseAhead?.(manifests, offline);
+      return referencedFiles(manifests, offline);
     },
     async build(content) {
       const offline = buildDesired(content.files, { ...desired, usersByEmail: null });

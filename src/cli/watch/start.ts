@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { readFile, stat, truncate } from 'node:fs/promises';
 import path from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
@@ -6,7 +5,6 @@ import { openJournal } from '../../adapters/journal.ts';
 import type { ControllerMetrics } from '../../adapters/metrics/metrics.ts';
 import { createNotifier } from '../../adapters/notify/notifier.ts';
 import { recordFile } from '../../adapters/record-file.ts';
-import { directorySource } from '../../adapters/source/directory.ts';
 import { openState, type StateFolder, temporaryState } from '../../adapters/state-folder.ts';
 import { openGapsIn } from '../../apply/open-gaps.ts';
 import { defaultFight } from '../../controller/fight.ts';
@@ -16,25 +14,21 @@ import { createLoop } from '../../controller/loop.ts';
 import { allObservers, silentObserver } from '../../controller/observer.ts';
 import { defaultSchedule } from '../../controller/schedule.ts';
 import type { Status } from '../../controller/status.ts';
-import { expiryWarning, tokenExpiry } from '../../controller/token.ts';
-import type { Triggers } from '../../controller/trigger.ts';
 import { createTriggers } from '../../controller/trigger.ts';
-import type { Logger, Source } from '../../ports.ts';
+import type { Logger } from '../../ports.ts';
 import { version } from '../../version.ts';
 import { exitCodes } from '../exit-code.ts';
 import { Failure, failure } from '../failure.ts';
 import { loggerOf } from '../logger.ts';
-import { pathOperand } from '../path-operand.ts';
-import { limitsOf } from '../plan-settings.ts';
 import type { Settings } from '../settings.ts';
-import type { TokenSource } from '../token.ts';
 import { wireApi } from '../wire.ts';
 import { wakeOnChange } from './directory.ts';
-import { gitSettingsOf } from './git-settings.ts';
-import type { WatchInvocation } from './invocation.ts';
+import type { WatchContext } from './invocation.ts';
 import { leaseOf } from './lease-settings.ts';
 import { notifyTargetsOf } from './notify-settings.ts';
 import { type PassRunner, passRunner } from './pass.ts';
+import { sourceOf } from './source.ts';
+import { watchToken } from './token.ts';
 import { serveWebhooks } from './webhooks.ts';
 
 /** A controller that was wired and has not run yet. */
@@ -47,14 +41,12 @@ export interface Running {
 }
 
 /** What a controller is started with. */
-export interface StartContext extends WatchInvocation {
-  readonly settings: Settings;
+export interface StartContext extends WatchContext {
   readonly metrics: ControllerMetrics;
 }
 
 // A pass that shows no progress for this long hangs: no request, gap, wait for the filter or Git call takes so long.
 const stuckMs = 600_000;
-const tokenPollMs = 2000;
 const journalBytes = 16_000_000;
 
 /** Wires a controller; throws a `Failure` when the settings cannot work, and then leaves nothing behind. */
@@ -71,7 +63,7 @@ export async function startWatching(context: StartContext): Promise<Running> {
     const triggers = createTriggers(systemClock);
     const { api, token } = wireApi({ ...context, settings });
     closers.push(() => api.close());
-    const { source, root } = await sourceOf(context, state.path);
+    const { source, root, forget } = await sourceOf(context, state.path, (files) => current.runner.references(files));
     const targets = notifyTargetsOf(settings.file);
     const notifier = createNotifier({ targets, clock: systemClock, logger, onResult: metrics.notified });
     closers.push(() => notifier.flush(3000));
@@ -128,6 +120,7 @@ export async function startWatching(context: StartContext): Promise<Running> {
         current.runner = runnerFor(next);
         current.settings = next;
         token.reload();
+        forget();
         logger.info('The settings were read again');
         loop.complain(null);
       } catch (error) {
@@ -198,22 +191,6 @@ async function stateOf(settings: Settings): Promise<StateFolder> {
   return opened.value;
 }
 
-async function sourceOf(context: StartContext, stateFolder: string): Promise<{ source: Source; root: string | null }> {
-  const { settings, terminal, operands } = context;
-  if (settings.gitUrl === null) {
-    const { path: root } = pathOperand({ ...context, settings }, '');
-    return { source: directorySource(root, limitsOf(settings)), root };
-  }
-  if (operands.length > 0)
-    throw failure(
-      'usage',
-      'a PATH and --git-url exclude each other',
-      'name the directory inside the repository with --git-path',
-    );
-  const { gitSource } = await import('../../adapters/source/git.ts');
-  return { source: gitSource(gitSettingsOf(settings, settings.gitUrl, stateFolder, terminal.env)), root: null };
-}
-
 /** The journal is always kept. What an earlier process left open is read from it; a long one is begun anew. */
 async function journalOf(settings: Settings, stateFolder: string) {
   const file = settings.journal ?? path.join(stateFolder, 'journal.jsonl');
@@ -230,55 +207,6 @@ async function journalOf(settings: Settings, stateFolder: string) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'failed';
     throw failure('journal', `the journal ${file} cannot be opened (${code})`, 'check --journal and --state-dir');
   }
-}
-
-/** Looks at the token now and then: a renewed file wakes the loop, and one that expires soon is said once for each mark. */
-function watchToken(
-  token: TokenSource,
-  triggers: Triggers,
-  logger: Logger,
-): { expiresAt(): number | null; close(): Promise<void> } {
-  const stop = new AbortController();
-  let mark = '';
-  let expires: number | null = null;
-  let warned: number | null = null;
-  const look = (): void => {
-    let text: string;
-    try {
-      text = token.read();
-    } catch {
-      return; // the pass says what is wrong with it
-    }
-    const now = createHash('sha256').update(text).digest('hex');
-    if (mark !== '' && mark !== now) {
-      logger.info('The API token was renewed');
-      triggers.wake('token');
-    }
-    mark = now;
-    expires = tokenExpiry(text);
-    const due = expiryWarning(expires, systemClock.wallTime());
-    if (due !== null && due !== warned) {
-      logger.warn('The API token expires soon and nothing can renew it: make a new one and replace its file', {
-        expires: new Date(expires ?? 0).toISOString(),
-        withinDays: due,
-      });
-    }
-    warned = due;
-  };
-  look();
-  const looking = (async () => {
-    while (!stop.signal.aborted) {
-      await systemClock.sleep(tokenPollMs, stop.signal);
-      look();
-    }
-  })();
-  return {
-    expiresAt: () => expires,
-    close: async () => {
-      stop.abort();
-      await looking;
-    },
-  };
 }
 
 function loopSettingsOf(settings: Settings, isGit: boolean): LoopSettings {

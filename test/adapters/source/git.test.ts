@@ -30,6 +30,11 @@ function texts(reading: Awaited<ReturnType<GitSource['read']>>): Record<string, 
   );
 }
 
+function clonedKilobytes(): number {
+  const packs = upstream.git('-C', path.join(state, 'clone.git'), 'count-objects', '-v');
+  return Number(/size-pack: (\d+)/.exec(packs)?.[1]);
+}
+
 describe('a Git source', () => {
   it('reads the manifests of a branch as objects, without a checkout', async () => {
     const commit = upstream.commit({
@@ -45,11 +50,49 @@ describe('a Git source', () => {
     expect(existsSync(path.join(state, 'clone.git', 'rules'))).toBe(false);
   });
 
-  it('reads SAML metadata beside the manifests, and no metadata without a manifest', async () => {
-    upstream.commit({ 'a.yaml': 'a: 1\n', 'saml/okta.xml': '<x/>', 'saml/.hidden.xml': '<y/>' });
-    expect(texts(await source().read(signal))).toEqual({ 'a.yaml': 'a: 1\n', 'saml/okta.xml': '<x/>' });
-    upstream.commit({ 'saml/okta.xml': '<x/>', 'a.yaml': null });
-    expect((await source().read(signal)).problems.map((problem) => problem.code)).toEqual(['no-manifests']);
+  it('reads the files that manifests name, whatever their names, and fetches no other', async () => {
+    upstream.commit({
+      'net/a.yaml': 'a: 1\n',
+      'net/saml/okta.metadata': '<x/>',
+      'net/.secrets/oidc.yaml': 's3cret\n',
+      'net/big.bin': 'x'.repeat(300_000),
+      'above.txt': 'x',
+    });
+    const seen: string[] = [];
+    const references = async (files: readonly { readonly path: string }[]): Promise<readonly string[]> => {
+      seen.push(...files.map((file) => file.path));
+      return ['saml/okta.metadata', '.secrets/oidc.yaml', 'a.yaml', 'missing', 'saml', '../above.txt'];
+    };
+    const git = source({ at: 'net', references });
+    expect(texts(await git.read(signal))).toEqual({
+      'a.yaml': 'a: 1\n',
+      '.secrets/oidc.yaml': 's3cret\n',
+      'saml/okta.metadata': '<x/>',
+    });
+    expect(seen).toEqual(['a.yaml']);
+    expect(clonedKilobytes()).toBeLessThan(20);
+  });
+
+  it('threat 5: a link that a manifest names is not followed', async () => {
+    upstream.commit({
+      'a.yaml': 'a: 1\n',
+      'file.txt': 'text',
+      link: { link: 'file.txt' },
+      out: { link: '/etc/passwd' },
+    });
+    const git = source({ references: () => Promise.resolve(['link', 'out']) });
+    expect(texts(await git.read(signal))).toEqual({ 'a.yaml': 'a: 1\n' });
+  });
+
+  it('looks anew for what manifests name once it is told that they are read in another way', async () => {
+    upstream.commit({ 'a.yaml': 'a: 1\n', one: '1', two: '2' });
+    let named = ['one'];
+    const git = source({ references: () => Promise.resolve(named) });
+    expect(Object.keys(texts(await git.read(signal)))).toEqual(['a.yaml', 'one']);
+    named = ['two'];
+    expect(Object.keys(texts(await git.read(signal)))).toEqual(['a.yaml', 'one']);
+    git.forget();
+    expect(Object.keys(texts(await git.read(signal)))).toEqual(['a.yaml', 'two']);
   });
 
   it('asks the remote for the commit and fetches nothing while it stays', async () => {
@@ -140,10 +183,8 @@ describe('a Git source', () => {
   it('keeps blobs it does not need on the server', async () => {
     const big = 'x'.repeat(300_000);
     upstream.commit({ 'a.yaml': 'a: 1\n', 'big.bin': big });
-    const git = source();
-    await git.read(signal);
-    const packs = upstream.git('-C', path.join(state, 'clone.git'), 'count-objects', '-v');
-    expect(Number(/size-pack: (\d+)/.exec(packs)?.[1])).toBeLessThan(20);
+    await source().read(signal);
+    expect(clonedKilobytes()).toBeLessThan(20);
   });
 
   it('reads the token file for each request and keeps the token off disk and out of arguments', async () => {

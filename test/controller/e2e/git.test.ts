@@ -171,6 +171,38 @@ describe('reconcile --watch --git-url', () => {
     expect(world.live()).toEqual(['10.0.0.1']);
   });
 
+  it('takes secrets from files of the same commit, whatever their names, and follows no link to them', async () => {
+    const provider = (file: string): string =>
+      `apiVersion: firezone/v0\nkind: Configuration\nmetadata: {name: c}\nspec:\n  openid_connect_providers:\n    - {id: g, label: G, client_id: c, client_secret: {file: ${file}}, discovery_document_uri: "https://idp.example/d", auto_create_users: false}\n  saml_identity_providers:\n    - {id: s, label: S, metadata: {file: idp.metadata}, auto_create_users: false}\n`;
+    const metadata =
+      '<md:EntityDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata" entityID="https://idp.example/x"/>';
+    const first = upstream.commit({
+      'net/company/c.yaml': provider('../.secrets/oidc'),
+      'net/company/idp.metadata': metadata,
+      'net/.secrets/oidc': 'canary-oidc-1\n',
+      above: 'canary-above\n',
+    });
+    const car = await start('--git-path', 'net');
+    await car.until(inEffect(first));
+    expect(JSON.stringify(world.sim.configuration())).toContain('"canary-oidc-1"');
+    expect(JSON.stringify(world.sim.configuration())).toContain('https://idp.example/x');
+    const second = upstream.commit({ 'net/.secrets/oidc': 'canary-oidc-2\n' });
+    await car.until(inEffect(second));
+    expect(JSON.stringify(world.sim.configuration())).toContain('"canary-oidc-2"');
+    for (const [file, content] of [
+      ['link', { link: '../.secrets/oidc' }],
+      ['link', { link: '/proc/self/environ' }],
+      ['../../above', 'x'],
+    ] as const) {
+      upstream.commit({ 'net/company/c.yaml': provider(file), 'net/company/link': content });
+      const refused = await car.until(({ conditions }) => conditions.Ready.reason === 'ManifestsInvalid');
+      expect(refused.conditions.Ready.message).toContain('no regular file at this path');
+      upstream.commit({ 'net/company/c.yaml': provider('../.secrets/oidc'), 'net/company/link': null });
+      await car.until(inEffect());
+    }
+    expect(car.output()).not.toContain('canary-oidc');
+  });
+
   it('works over ssh, and threat 16: refuses a host key that is not known', async (context) => {
     if (sshd === null) return context.skip('openssh-server is not installed');
     const ssh = await startSsh(path.join(world.folder, 'ssh'));

@@ -44,6 +44,7 @@ export async function makeGitWorld(): Promise<GitWorld> {
         limits: defaultLimits,
         timeoutMs: 20_000,
         environment: process.env,
+        references: () => Promise.resolve([]),
         ...settings,
       });
     },

@@ -1,0 +1,41 @@
+import path from 'node:path';
+import { directorySource } from '../../adapters/source/directory.ts';
+import type { GitSettings } from '../../adapters/source/git.ts';
+import type { Source } from '../../ports.ts';
+import { failure } from '../failure.ts';
+import { pathOperand } from '../path-operand.ts';
+import { limitsOf } from '../plan-settings.ts';
+import { gitSettingsOf } from './git-settings.ts';
+import type { WatchContext } from './invocation.ts';
+
+/** Where the manifests come from. */
+export interface WatchedSource {
+  readonly source: Source;
+  /** The directory of the manifests; null when they come from Git. */
+  readonly root: string | null;
+  /** Settings that the source's content may depend on have changed. */
+  readonly forget: () => void;
+}
+
+/** The source that the settings name; throws a `Failure` when it cannot work. */
+export async function sourceOf(
+  context: WatchContext,
+  stateFolder: string,
+  references: GitSettings['references'],
+): Promise<WatchedSource> {
+  const { settings, terminal, operands } = context;
+  if (settings.gitUrl === null) {
+    const { path: root } = pathOperand({ ...context, settings }, '');
+    return { source: directorySource(root, limitsOf(settings)), root, forget: () => undefined };
+  }
+  if (operands.length > 0)
+    throw failure(
+      'usage',
+      'a PATH and --git-url exclude each other',
+      'name the directory inside the repository with --git-path',
+    );
+  const { gitSource } = await import('../../adapters/source/git.ts');
+  const own = { stateFolder: path.join(stateFolder, 'git'), environment: terminal.env, references };
+  const source = gitSource(gitSettingsOf(settings, settings.gitUrl, own));
+  return { source, root: null, forget: () => source.forget() };
+}

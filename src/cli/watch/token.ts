@@ -1,0 +1,57 @@
+import { createHash } from 'node:crypto';
+import { systemClock } from '../../adapters/clock.ts';
+import { expiryWarning, tokenExpiry } from '../../controller/token.ts';
+import type { Triggers } from '../../controller/trigger.ts';
+import type { Logger } from '../../ports.ts';
+import type { TokenSource } from '../token.ts';
+
+const tokenPollMs = 2000;
+
+/** Looks at the token now and then: a renewed file wakes the loop, and one that expires soon is said once for each mark. */
+export function watchToken(
+  token: TokenSource,
+  triggers: Triggers,
+  logger: Logger,
+): { expiresAt(): number | null; close(): Promise<void> } {
+  const stop = new AbortController();
+  let mark = '';
+  let expires: number | null = null;
+  let warned: number | null = null;
+  const look = (): void => {
+    let text: string;
+    try {
+      text = token.read();
+    } catch {
+      return; // the pass says what is wrong with it
+    }
+    const now = createHash('sha256').update(text).digest('hex');
+    if (mark !== '' && mark !== now) {
+      logger.info('The API token was renewed');
+      triggers.wake('token');
+    }
+    mark = now;
+    expires = tokenExpiry(text);
+    const due = expiryWarning(expires, systemClock.wallTime());
+    if (due !== null && due !== warned) {
+      logger.warn('The API token expires soon and nothing can renew it: make a new one and replace its file', {
+        expires: new Date(expires ?? 0).toISOString(),
+        withinDays: due,
+      });
+    }
+    warned = due;
+  };
+  look();
+  const looking = (async () => {
+    while (!stop.signal.aborted) {
+      await systemClock.sleep(tokenPollMs, stop.signal);
+      look();
+    }
+  })();
+  return {
+    expiresAt: () => expires,
+    close: async () => {
+      stop.abort();
+      await looking;
+    },
+  };
+}
