@@ -3,10 +3,12 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, describe, expect, it } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { readSettingsFile } from '../../src/cli/settings-file.ts';
 import { settingsOf } from './command-line.ts';
+import { serviceMonitorSchema } from './service-monitor.schema.ts';
 
 const folder = path.resolve(import.meta.dirname, '../../deploy/kubernetes');
 const require = createRequire(import.meta.url);
@@ -40,8 +42,14 @@ function build(directory: string): readonly Resource[] {
   return parseAllDocuments(text).map((document) => document.toJS() as Resource);
 }
 
+const isServiceMonitor = new Ajv2020({ strict: true, allowUnionTypes: true }).compile(serviceMonitorSchema);
+
 /** Checks against the schema of Kubernetes for that kind; throws what is wrong. */
 function checkSchema(resource: Resource): void {
+  if (resource.kind === 'ServiceMonitor') {
+    if (!isServiceMonitor(resource)) throw new Error(JSON.stringify(isServiceMonitor.errors));
+    return;
+  }
   const module = require(`kubernetes-models/${resource.apiVersion}/${resource.kind}`) as Record<
     string,
     new (
@@ -85,7 +93,7 @@ describe.skipIf(!hasKubectl)(`the Kubernetes manifests${hasKubectl ? '' : ' (ski
       'ServiceAccount',
       'ServiceMonitor',
     ]);
-    for (const resource of base) if (resource.kind !== 'ServiceMonitor') checkSchema(resource);
+    for (const resource of base) checkSchema(resource);
     expect(() => checkSchema({ ...one('Deployment'), spec: { replicas: 'two' } })).toThrow();
   });
 
@@ -98,6 +106,43 @@ describe.skipIf(!hasKubectl)(`the Kubernetes manifests${hasKubectl ? '' : ' (ski
     expect(one('NetworkPolicy').spec?.['podSelector']).toEqual({ matchLabels: labels });
     expect(one('PodDisruptionBudget').spec?.['selector']).toEqual({ matchLabels: labels });
     expect(one('ServiceMonitor').spec?.['selector']).toMatchObject({ matchLabels: labels });
+  });
+
+  it('have a ServiceMonitor that scrapes the Service’s port with the token of the pages', () => {
+    const spec = one('ServiceMonitor').spec as {
+      selector: { matchLabels: object };
+      endpoints: readonly {
+        port: string;
+        path: string;
+        authorization: { credentials: { name: string; key: string } };
+      }[];
+    };
+    expect(one('Service').metadata.labels).toMatchObject(spec.selector.matchLabels);
+    const ports = one('Service').spec?.['ports'] as readonly { name: string }[];
+    const [endpoint] = spec.endpoints;
+    expect(ports.map(({ name }) => name)).toContain(endpoint?.port);
+    expect(endpoint?.path).toBe('/metrics');
+    const [container] = podOf(base, 'Deployment').containers;
+    const tokenFile = settingsOf(container?.args ?? []).listenTokenFile ?? '';
+    expect(path.basename(tokenFile)).toBe(endpoint?.authorization.credentials.key);
+    const secrets = podOf(base, 'Deployment').volumes.find(({ name }) => name === 'secrets');
+    expect(secrets).toMatchObject({ secret: { secretName: endpoint?.authorization.credentials.name } });
+  });
+
+  it.each<[string, (monitor: Resource) => unknown]>([
+    ['a field that does not exist', (m) => ({ ...m, spec: { ...m.spec, endpoint: [] } })],
+    [
+      'an interval without a unit',
+      (m) => ({ ...m, spec: { ...m.spec, endpoints: [{ port: 'http', interval: '30' }] } }),
+    ],
+    [
+      'credentials as a text',
+      (m) => ({ ...m, spec: { ...m.spec, endpoints: [{ authorization: { credentials: 'x' } }] } }),
+    ],
+    ['no selector', (m) => ({ ...m, spec: { endpoints: [{ port: 'http' }] } })],
+    ['another version', (m) => ({ ...m, apiVersion: 'monitoring.coreos.com/v1beta1' })],
+  ])('the schema of the ServiceMonitor refuses %s', (_, change) => {
+    expect(() => checkSchema(change(one('ServiceMonitor')) as Resource)).toThrow();
   });
 
   it('run two replicas of which one writes, with a role that allows the Lease and nothing else', () => {
