@@ -6,7 +6,7 @@ import type { Problem } from '../model/problem.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { Source, SourceContent } from '../ports.ts';
 import type { Invocation } from './command.ts';
-import { Failure } from './failure.ts';
+import { Failure, failure } from './failure.ts';
 import { buildContent } from './offline.ts';
 import { limitsOf } from './plan-settings.ts';
 
@@ -20,9 +20,20 @@ export interface Base {
 /** User ids by e-mail address, when the base names any; null when they cannot be had. */
 export type AskUsers = (emails: readonly string[]) => Promise<ReadonlyMap<string, string> | null>;
 
-/** Loads `--base REF|DIR` for the manifests below `path`; null without the option. Throws a `Failure` for a wrong ref. */
+/**
+ * Loads `--base REF|DIR` for the manifests below `path`; null without the option. Throws a `Failure` for a wrong ref, and where
+ * `--fail-on drift` asks for what cannot be told: without a base, or with an invalid one, nothing is known to be drift.
+ */
 export async function loadBase(invocation: Invocation, path: string, askUsers: AskUsers): Promise<Base | null> {
-  const { base } = invocation.settings;
+  const { base, failOn } = invocation.settings;
+  const mustTell = failOn.includes('drift');
+  if (base === null && mustTell) {
+    throw failure(
+      'usage',
+      '--fail-on drift needs --base',
+      'name the manifests last applied: a Git ref, or a directory',
+    );
+  }
   if (base === null || !isDirectory(path)) return null; // a PATH that is not there is said by whoever reads it
   const content = await readBase(invocation, path, base);
   if (content.files.length === 0) return { state: nothingYet, problems: [] };
@@ -35,10 +46,11 @@ export async function loadBase(invocation: Invocation, path: string, askUsers: A
   const where = first?.place === undefined ? '' : ` (${first.place.file}:${first.place.line}: ${first.summary})`;
   const problem: Problem = {
     code: 'base-invalid',
-    severity: 'warning',
+    severity: mustTell ? 'error' : 'warning',
     summary: `the manifests of --base ${base} hold errors${where}: no change is attributed`,
     hint: 'name a base that was applied',
   };
+  if (mustTell) throw new Failure([problem]);
   return { state: null, problems: [problem] };
 }
 

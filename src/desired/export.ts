@@ -41,6 +41,22 @@ export function exportRules(live: readonly LiveRule[], users: ExportUsers): read
   return files.sort((a, b) => compareText(a.path, b.path));
 }
 
+/**
+ * E-mail addresses by user id, as far as a manifest that names one means that user again: an address has an `@`, no space
+ * around it, and belongs to one user. Rules of others name them by UUID.
+ */
+export function nameableEmails(
+  users: readonly { readonly id: string; readonly email: string }[],
+): ReadonlyMap<string, string> {
+  const byEmail = groupBy(users, ({ email }) => email.toLowerCase());
+  return new Map(
+    users
+      .filter(({ email }) => email.includes('@') && email === email.trim())
+      .filter(({ email }) => byEmail.get(email.toLowerCase())?.length === 1)
+      .map(({ id, email }) => [id, email]),
+  );
+}
+
 type UserField = { readonly user: string } | { readonly user_id: string } | null;
 
 /** One entry of a set: destinations that share their ports. */

@@ -31,9 +31,15 @@ export function yamlText(text: string): string {
   return plain && !numeric && !date && text.length <= 200 ? text : quoted(text);
 }
 
-/** JSON's escapes are YAML's; what nobody can see is escaped too. */
+/** YAML's own escapes of control characters for which JSON has none. */
+const shortEscapes: Readonly<Record<string, string>> = { '00': '0', '07': 'a', '0b': 'v', '1b': 'e' };
+
+/** JSON's escapes are YAML's, which has shorter ones that `fmt` writes; what nobody can see is escaped too. */
 function quoted(text: string): string {
-  return escapeUnseen(JSON.stringify(text));
+  const json = JSON.stringify(text).replace(/\\(?:\\|u00([01][0-9a-f]))/g, (sequence, code: string | undefined) =>
+    code === undefined ? sequence : `\\${shortEscapes[code] ?? `x${code}`}`,
+  );
+  return escapeUnseen(json);
 }
 
 /** What YAML calls not printable, line ends of YAML 1.1, marks without width, and what turns the direction of text. */

@@ -140,6 +140,15 @@ describe('--base', () => {
     expect((await world.cli(['--plan', '--base', 'HEAD', '--fail-on', 'drift', 'm'])).code).toBe(3);
   });
 
+  it('--fail-on drift does not pass where nothing can tell what drifted', async () => {
+    const without = await world.cli(['--plan', '--fail-on', 'drift', 'm']);
+    expect([without.code, without.err]).toEqual([1, expect.stringContaining('--fail-on drift needs --base')]);
+    world.write('broken/a.yaml', 'apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: a}\nspec: {}\n');
+    const broken = await world.cli(['--plan', '--base', 'broken', '--fail-on', 'drift', 'm']);
+    expect([broken.code, broken.err]).toEqual([1, expect.stringContaining('base-invalid')]);
+    expect((await world.cli(['--plan', '--base', 'broken', 'm'])).code).toBe(0);
+  });
+
   it('a ref that a shallow clone lacks is an error that names fetch-depth: 0', async () => {
     world.write('m/a.yaml', web);
     commit('second');

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parse } from 'yaml';
-import { exportRules } from '../../src/desired/export.ts';
+import { parse, parseDocument } from 'yaml';
+import { exportRules, nameableEmails } from '../../src/desired/export.ts';
 import { exportConfiguration } from '../../src/desired/export-configuration.ts';
 import { yamlText } from '../../src/manifest/write.ts';
 import { parseNetwork } from '../../src/model/address.ts';
@@ -203,6 +203,17 @@ describe('texts in exported files', () => {
   });
 });
 
+describe('yamlText', () => {
+  it('spells control characters as `fmt` does', () => {
+    for (let code = 0; code < 0x20; code++) {
+      const text = `\\u0007${String.fromCharCode(code)}b\\`;
+      const written = yamlText(text);
+      expect(parse(written)).toBe(text);
+      expect(parseDocument(written).toString().trim()).toBe(written);
+    }
+  });
+});
+
 const metadata = '<md:EntityDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata" entityID="CANARY-saml"/>\r\n';
 const fields: ConfigurationFields = {
   allow_unprivileged_device_configuration: true,
@@ -302,3 +313,16 @@ function shown(
     Object.entries(provider).map(([key, value]) => [key, value instanceof Secret ? reveal(value) : value]),
   );
 }
+
+describe('nameableEmails', () => {
+  it('leaves out addresses that a manifest could not name, or that two users have', () => {
+    const users = ['a@x.y', 'yes', ' b@x.y', 'c@x.y\n', 'D@x.y', 'd@X.y', 'e f@x.y'].map((email, i) => ({
+      id: `${i}`,
+      email,
+    }));
+    expect([...nameableEmails(users)]).toEqual([
+      ['0', 'a@x.y'],
+      ['6', 'e f@x.y'],
+    ]);
+  });
+});

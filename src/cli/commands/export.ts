@@ -4,7 +4,7 @@ import { systemClock } from '../../adapters/clock.ts';
 import { replaceFile } from '../../adapters/replace-file.ts';
 import { defaultApplyLimits } from '../../apply/context.ts';
 import { type ReadContext, readLive, readUsers } from '../../apply/read.ts';
-import { type ExportedFile, exportRules } from '../../desired/export.ts';
+import { type ExportedFile, exportRules, nameableEmails } from '../../desired/export.ts';
 import { type ExportedConfiguration, exportConfiguration } from '../../desired/export-configuration.ts';
 import type { LiveUser } from '../../live/decode.ts';
 import type { LiveRule } from '../../model/rule.ts';
@@ -29,7 +29,7 @@ export async function run(invocation: Invocation): Promise<number> {
   const profile = profileOf(settings);
   const { live, users } = await readServer(invocation);
   const wanted = selectRules(live.rules, users, settings.user);
-  const emails = new Map(users.map((user) => [user.id, user.email]));
+  const emails = nameableEmails(users);
   const rules = exportRules(wanted, { emails, mayCollide: !profile.refusesCollisions });
   const withConfiguration = live.configuration !== null && settings.user.length === 0;
   const configuration = withConfiguration ? exportConfiguration(live.configuration.fields, profile) : nothing;
