@@ -5,6 +5,7 @@ import type { DesiredContext } from '../desired/context.ts';
 import { createManifestCache } from '../desired/desired.ts';
 import { hasErrors, type Problem } from '../model/problem.ts';
 import type { Invocation } from './command.ts';
+import { ownFiles } from './own-files.ts';
 import { limitsOf, profileOf, scopeOf } from './plan-settings.ts';
 import type { Settings } from './settings.ts';
 import { valuesOf } from './values.ts';
@@ -15,16 +16,6 @@ export function desiredContextOf(
   root: string | null,
 ): Omit<DesiredContext, 'usersByEmail'> {
   const secrets = settings.file?.nested.secrets;
-  const own = [
-    settings.tokenFile,
-    settings.caFile,
-    settings.file?.path,
-    settings.journal,
-    settings.gitTokenFile,
-    settings.gitSshKey,
-    settings.listenTokenFile,
-    settings.webhookSecretFile,
-  ];
   return {
     profile: profileOf(settings),
     scope: scopeOf(settings),
@@ -38,7 +29,7 @@ export function desiredContextOf(
       envNames: secrets?.env ?? [],
       root,
       dirs: (secrets?.dirs ?? []).map((dir) => (settings.file === null ? dir : resolve(settings.file.folder, dir))),
-      forbiddenFiles: own.filter((path) => path !== null && path !== undefined),
+      forbiddenFiles: ownFiles(settings),
     }),
   };
 }

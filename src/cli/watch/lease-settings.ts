@@ -7,7 +7,9 @@ import type { Lease } from '../../controller/lease.ts';
 import { soleWriter } from '../../controller/lease.ts';
 import type { Logger } from '../../ports.ts';
 import { failure } from '../failure.ts';
+import { serviceAccount } from '../own-files.ts';
 import type { Settings } from '../settings.ts';
+import { isSafeAddress } from './safe-address.ts';
 
 /** What a lease needs beside the settings. */
 export interface LeaseContext {
@@ -18,7 +20,8 @@ export interface LeaseContext {
   readonly onChange: () => void;
 }
 
-const account = '/var/run/secrets/kubernetes.io/serviceaccount';
+/** Shorter than this a slow disk or API server looks like a dead replica. */
+const shortestMs = 4000;
 
 /** The lease that `--lease` names; throws a `Failure` when it cannot work. */
 export async function leaseOf(context: LeaseContext): Promise<Lease> {
@@ -27,13 +30,21 @@ export async function leaseOf(context: LeaseContext): Promise<Lease> {
   if (text === 'none') return soleWriter();
   const common = { identity: `${hostname()}_${randomUUID()}`, clock: systemClock, logger, onChange };
   const durationMs = settings.leaseDuration;
-  const times = { durationMs, marginMs: durationMs / 2 };
+  if (durationMs < shortestMs) throw failure('bad-setting', `--lease-duration must be at least ${shortestMs / 1000} s`);
+  if (durationMs < 4 * settings.timeout) {
+    logger.warn('The lease is short: a request may still be under way when another replica takes it', {
+      leaseDurationMs: durationMs,
+      atLeastMs: 4 * settings.timeout,
+    });
+  }
+  const renewMs = Math.floor(durationMs / 12);
+  const times = { durationMs, marginMs: Math.floor(durationMs / 2) };
   if (text.startsWith('file:') && text.length > 5) {
     const { lockFileLease } = await import('../../adapters/lease/lock-file.ts');
     return lockFileLease({
       ...common,
       path: path.resolve(context.cwd, text.slice(5)),
-      times: { ...times, updateMs: durationMs / 12 },
+      times: { ...times, updateMs: renewMs },
     });
   }
   const found = /^kubernetes:(?:([a-z0-9-]+)\/)?([a-z0-9.-]+)$/.exec(text);
@@ -46,13 +57,26 @@ export async function leaseOf(context: LeaseContext): Promise<Lease> {
     ...cluster,
     namespace: found[1] ?? ownNamespace(cluster.tokenFile),
     name: found[2] ?? '',
-    times: { ...times, renewMs: durationMs / 12, requestTimeoutMs: Math.min(5000, durationMs / 6) },
+    times: { ...times, renewMs, requestTimeoutMs: Math.min(5000, 2 * renewMs) },
   });
 }
 
 function clusterOf({ settings, env }: LeaseContext): { server: string; tokenFile: string; caFile: string | null } {
   const given = settings.file?.nested.kubernetes;
-  if (given !== undefined) return { server: given.server, tokenFile: given.tokenFile, caFile: given.caFile ?? null };
+  if (given !== undefined) {
+    if (!isSafeAddress(given.server)) {
+      throw failure(
+        'bad-setting',
+        'kubernetes.server must be https (http only to this machine): a token is sent there',
+      );
+    }
+    const below = (file: string): string => path.resolve(settings.file?.folder ?? '', file);
+    return {
+      server: given.server.replace(/\/+$/, ''),
+      tokenFile: below(given.tokenFile),
+      caFile: given.caFile === undefined ? null : below(given.caFile),
+    };
+  }
   const host = env['KUBERNETES_SERVICE_HOST'];
   if (host === undefined) {
     throw failure(
@@ -63,7 +87,7 @@ function clusterOf({ settings, env }: LeaseContext): { server: string; tokenFile
   }
   const name = host.includes(':') ? `[${host}]` : host;
   const server = `https://${name}:${env['KUBERNETES_SERVICE_PORT'] ?? '443'}`;
-  return { server, tokenFile: `${account}/token`, caFile: `${account}/ca.crt` };
+  return { server, tokenFile: `${serviceAccount}/token`, caFile: `${serviceAccount}/ca.crt` };
 }
 
 function ownNamespace(tokenFile: string): string {

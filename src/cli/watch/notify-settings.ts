@@ -3,6 +3,7 @@ import path from 'node:path';
 import type { NotifyTarget } from '../../adapters/notify/message.ts';
 import { failure } from '../failure.ts';
 import type { SettingsFile } from '../settings-schema.ts';
+import { isSafeAddress } from './safe-address.ts';
 
 type Notify = NonNullable<SettingsFile['nested']['notify']>[number];
 
@@ -26,7 +27,7 @@ function targetOf(entry: Notify, fallback: string, folder: string): NotifyTarget
   };
   const address = (url: string | undefined, file: string | undefined): (() => string) => {
     const read = file === undefined ? () => url ?? '' : fromFile(file);
-    if (!isSafe(read()))
+    if (!isSafeAddress(read()))
       throw failure('bad-setting', `notify ${name}: the address must be https (http only to this machine)`);
     return read;
   };
@@ -42,7 +43,7 @@ function targetOf(entry: Notify, fallback: string, folder: string): NotifyTarget
       return { type: 'slack', name, url: address(entry.url, entry.urlFile) };
     case 'github-status': {
       const api = entry.api ?? 'https://api.github.com';
-      if (!isSafe(api)) throw failure('bad-setting', `notify ${name}: api must be https`);
+      if (!isSafeAddress(api)) throw failure('bad-setting', `notify ${name}: api must be https`);
       return {
         type: 'github-status',
         name,
@@ -53,11 +54,4 @@ function targetOf(entry: Notify, fallback: string, folder: string): NotifyTarget
       };
     }
   }
-}
-
-function isSafe(text: string): boolean {
-  if (!URL.canParse(text)) return false;
-  const url = new URL(text);
-  const local = ['localhost', '127.0.0.1', '[::1]'].includes(url.hostname);
-  return url.username === '' && (url.protocol === 'https:' || (url.protocol === 'http:' && local));
 }

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 
 interface StoredLease {
@@ -20,7 +21,8 @@ export interface LeaseServer {
   close(): Promise<void>;
 }
 
-export async function startLeaseServer(): Promise<LeaseServer> {
+/** `tls`: served over https to `localhost`. */
+export async function startLeaseServer(tls?: { readonly cert: string; readonly key: string }): Promise<LeaseServer> {
   let stored: StoredLease | null = null;
   let version = 0;
   let holding = 0;
@@ -63,12 +65,15 @@ export async function startLeaseServer(): Promise<LeaseServer> {
     for (const one of held) one();
     held = [];
   };
-  const server = createServer((request: IncomingMessage, response) => {
+  const take = (request: IncomingMessage, response: ServerResponse): void => {
     open += 1;
     response.on('close', () => {
       open -= 1;
     });
-    if (request.headers.authorization !== 'Bearer token') return answer(response, 401, {});
+    if (request.headers.authorization !== 'Bearer token') {
+      answer(response, 401, {});
+      return;
+    }
     const isObject = request.url === '/apis/coordination.k8s.io/v1/namespaces/net/leases/reconcile';
     const isCollection = request.url === '/apis/coordination.k8s.io/v1/namespaces/net/leases';
     let text = '';
@@ -81,10 +86,11 @@ export async function startLeaseServer(): Promise<LeaseServer> {
       else if (request.method === 'PUT' && isObject) write(response, text, false);
       else answer(response, 404, {});
     });
-  });
+  };
+  const server = tls === undefined ? createServer(take) : createTlsServer(tls, take);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `${tls === undefined ? 'http://127.0.0.1' : 'https://localhost'}:${(server.address() as AddressInfo).port}`,
     refuse,
     lease: () => stored,
     hold: (reads) => {
