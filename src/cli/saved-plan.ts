@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import type { Problem } from '../model/problem.ts';
 import type { PlanDigest } from '../plan/digest.ts';
 import { formatVersion } from '../report/json.ts';
-import { failure } from './failure.ts';
+import { Failure, failure } from './failure.ts';
 
 /** What a saved plan pins down. The plan itself is in the file too, for readers; only this is compared. */
 export interface SavedPlan {
@@ -68,6 +68,7 @@ function parseJson(file: string): unknown {
     if (bytes.length > largest) throw failure('saved-plan', `${file} is too large for a saved plan`);
     text = bytes.toString('utf8');
   } catch (error) {
+    if (error instanceof Failure) throw error;
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
     throw failure('saved-plan', `${file} cannot be read (${code})`, 'name the file that --save wrote');
   }

@@ -9,7 +9,7 @@ import { reportOfProblems } from '../report/run-report.ts';
 import { loadBase } from './base.ts';
 import type { Invocation } from './command.ts';
 import { exitCodeOf } from './exit-code.ts';
-import { failure } from './failure.ts';
+import { Failure, failure } from './failure.ts';
 import { isInvalid, strictly } from './manifests.ts';
 import { buildOffline, type OfflineBuild } from './offline.ts';
 import { planOptionsOf, profileOf, scopeOf } from './plan-settings.ts';
@@ -94,6 +94,7 @@ function readSnapshot(file: string): Snapshot {
     if (bytes.length > largest) throw failure('snapshot', `${file} is too large for a snapshot`, hint);
     value = JSON.parse(bytes.toString('utf8'));
   } catch (error) {
+    if (error instanceof Failure) throw error;
     if (error instanceof SyntaxError) throw failure('snapshot', `the snapshot ${file} is not JSON`, hint);
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
     throw failure('snapshot', `the snapshot ${file} cannot be read (${code})`, hint);

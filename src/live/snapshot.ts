@@ -11,6 +11,8 @@ import { decodeRules, isObject, type LiveUser } from './decode.ts';
 /** Version of the snapshot's form. */
 export const snapshotVersion = '1.0';
 
+const isoTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z$/;
+
 /** A live state as a file holds it: canonical, sorted, without any secret. */
 export interface Snapshot {
   readonly takenAt: string;
@@ -39,7 +41,8 @@ export function decodeSnapshot(value: unknown): Result<Snapshot, string> {
     return fail('it is not a snapshot made by `reconcile snapshot`');
   if (value['format_version'] !== snapshotVersion) return fail(`its format is not ${snapshotVersion}: take a new one`);
   const takenAt = value['taken_at'];
-  if (typeof takenAt !== 'string' || Number.isNaN(Date.parse(takenAt)))
+  // A snapshot may come from a stranger's branch, and this text is shown: `Date.parse` alone takes comments too.
+  if (typeof takenAt !== 'string' || !isoTime.test(takenAt) || Number.isNaN(Date.parse(takenAt)))
     return fail('it does not say when it was taken');
   const rules = decodeRules({ data: value['rules'] });
   if (!rules.ok) return rules;

@@ -1,6 +1,6 @@
 import type { Problem } from '../model/problem.ts';
 import type { Change } from '../plan/plan.ts';
-import { printable } from './printable.ts';
+import { printable, shortened } from './printable.ts';
 import { ruleText } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
 import { labelOf, symbolOf } from './text.ts';
@@ -52,8 +52,11 @@ function pathOf(file: string, root: string | null): string {
 }
 
 function command(level: string, properties: Readonly<Record<string, string>>, lines: readonly string[]): string {
-  const list = Object.entries(properties).map(([name, value]) => `${name}=${escapeProperty(printable(value))}`);
-  return `::${level}${list.length === 0 ? '' : ` ${list.join(',')}`}::${lines.map((line) => escapeData(printable(line))).join('%0A')}\n`;
+  const list = Object.entries(properties).map(
+    ([name, value]) =>
+      `${name}=${escapeProperty(name === 'title' ? shortened(printable(value), 250) : printable(value))}`,
+  );
+  return `::${level}${list.length === 0 ? '' : ` ${list.join(',')}`}::${lines.map((line) => escapeData(shortened(printable(line), 2000))).join('%0A')}\n`;
 }
 
 function some(commands: readonly string[], noun: string): readonly string[] {

@@ -16,7 +16,8 @@ export function jsonText(report: RunReport): string {
 
 /** JSON that is safe to look at: what JSON leaves as it is and a terminal or viewer would obey becomes an escape. */
 function encode(value: unknown): string {
-  const text = JSON.stringify(value, null, 2).replace(
+  const json = JSON.stringify(value, null, 2).replaceAll('##[', '##\\u005b');
+  const text = json.replace(
     /[\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );

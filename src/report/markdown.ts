@@ -1,7 +1,7 @@
 import type { Change, Plan } from '../plan/plan.ts';
 import { joinUsers } from '../policy/render.ts';
 import { fieldLines } from './field-lines.ts';
-import { printable } from './printable.ts';
+import { printable, shortened } from './printable.ts';
 import { placeText } from './problems.ts';
 import { ruleText, trafficTexts } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
@@ -171,18 +171,16 @@ function folded(summary: string, lines: readonly string[], open: boolean): strin
 
 /** Text as Markdown code: nothing in it is markup, whatever it holds. */
 export function code(text: string): string {
-  const clean = printable(text).slice(0, 400);
+  const clean = shortened(printable(text), 400);
   const longest = Math.max(0, ...(clean.match(/`+/g) ?? []).map((run) => run.length));
   if (longest === 0) return `\`${clean}\``;
   const fence = '`'.repeat(longest + 1);
   return `${fence} ${clean} ${fence}`;
 }
 
-/** Text as Markdown prose: markup, HTML, mentions and references are shown and not followed. */
+/** Text as Markdown prose: markup, HTML, mentions, references and addresses are shown and neither obeyed nor linked. */
 export function prose(text: string): string {
-  return printable(text)
-    .slice(0, 1000)
+  return shortened(printable(text), 1000)
     .replace(/[\\`*_{}[\]()<>#!|~&$]|^[-+]|^\d+(?=[.)])|(?<=^\d+)[.)]/g, '\\$&')
-    .replace(/@/g, '@\u2060')
-    .replace(/:\/\//g, ':\u2060//');
+    .replace(/[@#]|:(?=\/\/)|\b(?:www(?=\.)|GH(?=-\d))/gi, '$&\u2060');
 }

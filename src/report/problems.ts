@@ -32,12 +32,18 @@ function problemText(problem: Problem, paint: Paint): string {
 
 /** `rules.yaml:3:7`, safe to print. */
 export function placeText(place: Place): string {
-  return `${printable(place.file)}:${place.line}:${place.column}`;
+  return `${fileText(place.file)}:${place.line}:${place.column}`;
 }
 
 /** `rules.yaml:3`: where a change comes from. */
 export function lineText(place: Place): string {
-  return `${printable(place.file)}:${place.line}`;
+  return `${fileText(place.file)}:${place.line}`;
+}
+
+/** A path for people. It may begin a line, and `::` at the beginning is a command to the runner of GitHub. */
+export function fileText(path: string): string {
+  const text = printable(path);
+  return text.startsWith('::') ? `./${text}` : text;
 }
 
 function sentence(text: string): string {

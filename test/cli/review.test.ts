@@ -83,6 +83,11 @@ describe('snapshots', () => {
     ['not there', null, /ENOENT/],
     ['not JSON', 'x', /not JSON/],
     ['something else', '{"kind":"plan"}', /not a snapshot/],
+    [
+      'of a time that says more than a time',
+      '{"kind":"snapshot","format_version":"1.0","taken_at":"1 Jan 2026 (</sub>@everyone)"}',
+      /does not say when it was taken/,
+    ],
   ])('a file that is %s is said, exit 1', async (_, text, words) => {
     world.write('m/a.yaml', closed);
     if (text !== null) world.write('live.json', text);

@@ -4,7 +4,7 @@ import { replaceFile } from '../../adapters/replace-file.ts';
 import { directorySource } from '../../adapters/source/directory.ts';
 import { formatFile } from '../../manifest/format.ts';
 import type { Problem } from '../../model/problem.ts';
-import { problemsText } from '../../report/problems.ts';
+import { fileText, problemsText } from '../../report/problems.ts';
 import { count } from '../../report/summary.ts';
 import type { Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
@@ -39,7 +39,7 @@ export async function run(invocation: Invocation): Promise<number> {
   }
   const color = wantsColor(settings, terminal, terminal.stderrIsTerminal);
   if (problems.length > 0) terminal.stderr(problemsText(problems, color));
-  terminal.stdout(changed.map((path) => `${path}\n`).join(''));
+  terminal.stdout(changed.map((path) => `${fileText(path)}\n`).join(''));
   const verb = settings.check ? 'would change' : 'changed';
   terminal.stderr(`${count(files.length, 'file')}, ${changed.length} ${verb}.\n`);
   if (problems.length > 0) return exitCodes.invalid;
