@@ -19,8 +19,16 @@ import { type ExportedFile, slug, unused } from './export.ts';
 export interface ExportedConfiguration {
   readonly files: readonly ExportedFile[];
   readonly problems: readonly Problem[];
+  /** Fields whose live value no manifest may have, and why. */
+  readonly unfit: readonly Unfit[];
   /** Environment variables that the manifest refers to; their values are not exported. */
   readonly secrets: readonly string[];
+}
+
+/** A field whose live value no manifest may have; the reason is a sentence. */
+export interface Unfit {
+  readonly field: ConfigurationField;
+  readonly reason: string;
 }
 
 interface Naming {
@@ -36,13 +44,13 @@ interface Naming {
 export function exportConfiguration(fields: ConfigurationFields, profile: Profile): ExportedConfiguration {
   const naming: Naming = { variables: new Set(), paths: new Set(), secretByName: new Map() };
   const spec: Record<string, Yaml> = {};
-  const problems: Problem[] = [];
+  const unfit: Unfit[] = [];
   for (const field of configurationFields) {
     if (field === 'logo' && fields.logo === null) continue;
     const value = fieldOf(field, fields, naming);
     const reason = reasonAgainst(field, value, { profile, naming });
     if (reason === null) spec[field] = value;
-    else problems.push(notExported(field, reason));
+    else unfit.push({ field, reason });
   }
   const text = writeYaml({ apiVersion, kind: 'Configuration', metadata: new Flow({ name: 'main' }), spec });
   const metadata = [...naming.paths].flatMap((path): readonly ExportedFile[] => {
@@ -51,7 +59,12 @@ export function exportConfiguration(fields: ConfigurationFields, profile: Profil
     return content === undefined || spec['saml_identity_providers'] === undefined ? [] : [{ path, text: content }];
   });
   const secrets = spec['openid_connect_providers'] === undefined ? [] : [...naming.variables];
-  return { files: [{ path: 'configuration.yaml', text }, ...metadata], problems, secrets };
+  return {
+    files: [{ path: 'configuration.yaml', text }, ...metadata],
+    problems: unfit.map(notExported),
+    unfit,
+    secrets,
+  };
 }
 
 function fieldOf(field: ConfigurationField, fields: ConfigurationFields, naming: Naming): Yaml {
@@ -111,7 +124,7 @@ function reasonAgainst(
   return problems.find((problem) => problem.severity === 'error')?.summary ?? null;
 }
 
-function notExported(field: ConfigurationField, reason: string): Problem {
+function notExported({ field, reason }: Unfit): Problem {
   return {
     code: 'not-exported',
     severity: 'warning',

@@ -101,7 +101,7 @@ function providerFindings(fields: ConfigurationFields): readonly Problem[] {
 
 function noSignIn(fields: ConfigurationFields): readonly Problem[] {
   const providers = fields.openid_connect_providers.length + fields.saml_identity_providers.length;
-  if (fields.local_auth_enabled !== false || providers > 0) return [];
+  if (fields.local_auth_enabled === true || providers > 0) return [];
   return [
     {
       code: 'no-sign-in',

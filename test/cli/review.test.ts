@@ -1,4 +1,6 @@
 import { execFileSync } from 'node:child_process';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { alice, configuration, rule, startWorld, type World } from './harness.ts';
 
@@ -342,6 +344,25 @@ describe('reconcile doctor', () => {
   it('explains a refused token, with its fix', async () => {
     const run = await world.cli(['doctor'], { env: { RECONCILE_TOKEN: 'wrong' } });
     expect([run.code, run.out]).toEqual([1, expect.stringMatching(/not valid here[\s\S]*hint:/)]);
+  });
+
+  it('names stored values that no manifest may have, and a sign-in that nobody has', async () => {
+    const headers = { authorization: 'Bearer test-token-of-the-simulator', accept: 'application/json' };
+    const stored = await (await fetch(`${world.simulator.url}/v0/configuration`, { headers })).json();
+    const unfit = { default_client_dns: ['1.1.1.1', '1.1.1.1'], local_auth_enabled: null };
+    const server = createServer((request, response) => {
+      response.setHeader('content-type', 'application/json');
+      const data = request.url?.endsWith('/rules') ? [] : { ...(stored as { data: object }).data, ...unfit };
+      response.end(JSON.stringify({ data }));
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    const run = await world.cli(['doctor', '--base-url', `http://127.0.0.1:${port}`]);
+    server.close();
+    expect(run.out).toContain(
+      '[stored-value-unfit] default_client_dns is stored with a value that no manifest may have',
+    );
+    expect(run.out).toContain('[no-sign-in]');
   });
 
   it('names a rule modified in place, and the way to replace it', async () => {

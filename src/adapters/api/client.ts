@@ -77,7 +77,8 @@ export function createApiClient(options: ApiClientOptions): Result<ApiClient, st
 
 function readAuthorities(path: string): Result<string, string> {
   try {
-    return ok(readFileSync(path, 'utf8'));
+    const pem = readFileSync(path, 'utf8');
+    return pem.includes('-----BEGIN CERTIFICATE-----') ? ok(pem) : fail(`the CA file ${path} holds no PEM certificate`);
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
     return fail(`the CA file ${path} cannot be read (${code})`);

@@ -43,6 +43,11 @@ const tlsReasons: Readonly<Record<string, string>> = {
   ERR_TLS_CERT_ALTNAME_INVALID: "the server's certificate is for another host name",
 };
 
+/** Why no secure connection came about, as part of a sentence, from the code of the error. */
+export function tlsReason(code: string): string {
+  return tlsReasons[code] ?? `no secure connection (${code}); is the base URL's scheme right?`;
+}
+
 /** Turns whatever undici or a socket threw into one clear sentence. The error's own text is never used: it may quote. */
 export function lostFrom(error: unknown, request: FailedRequest): ApiLost {
   const { code, because, sent } = classify(codesOf(error), request);
@@ -67,7 +72,7 @@ function classify(codes: readonly string[], request: FailedRequest): Classified 
     const tls = tlsReasons[code];
     if (tls !== undefined) return { code: 'tls', because: tls, sent: 'no' };
     if (/^(CERT_|ERR_TLS|ERR_SSL|EPROTO|UNABLE_TO|HOSTNAME_MISMATCH)/.test(code)) {
-      return { code: 'tls', because: `no secure connection (${code}); is the base URL's scheme right?`, sent: 'no' };
+      return { code: 'tls', because: tlsReason(code), sent: 'no' };
     }
     if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') {
       return { code: 'too-large', because: 'the answer is larger than the limit', sent: 'maybe' };

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
+import { isIP } from 'node:net';
 import { connect } from 'node:tls';
-import { request } from 'undici';
+import { Agent, request } from 'undici';
+import { tlsReason } from './lost.ts';
 
 /** What a certificate says; times in ms since 1970. */
 export interface CertificateFacts {
@@ -15,10 +17,11 @@ export function readCertificate(
   signal: AbortSignal,
 ): Promise<CertificateFacts | string> {
   return new Promise((resolve) => {
+    const host = url.hostname.replace(/^\[|\]$/g, '');
     const socket = connect({
-      host: url.hostname.replace(/^\[|\]$/g, ''),
+      host,
       port: url.port === '' ? 443 : Number(url.port),
-      servername: url.hostname,
+      ...(isIP(host) === 0 ? { servername: host } : {}),
       ...(caFile === null ? {} : { ca: readFileSync(caFile) }),
     });
     const end = (result: CertificateFacts | string): void => {
@@ -27,7 +30,7 @@ export function readCertificate(
     };
     socket.setTimeout(10_000, () => end('no answer within 10 s'));
     signal.addEventListener('abort', () => end('stopped'), { once: true });
-    socket.once('error', (error: NodeJS.ErrnoException) => end(error.code ?? 'connection failed'));
+    socket.once('error', (error: NodeJS.ErrnoException) => end(reasonOf(error.code ?? 'failed')));
     socket.once('secureConnect', () => {
       const certificate = socket.getPeerCertificate();
       const issuer = certificate.issuer.O ?? certificate.issuer.CN ?? 'unknown';
@@ -36,15 +39,21 @@ export function readCertificate(
   });
 }
 
+/** An error before the handshake is the network's, not the certificate's. */
+function reasonOf(code: string): string {
+  return /^E(?!PROTO|RR_)[A-Z]+$/.test(code) ? `no connection (${code})` : tlsReason(code);
+}
+
 /** The server's clock from the Date header of any answer, and the round trip, ms; null when there is none. No token is sent. */
 export async function readServerTime(
   url: URL,
-  signal: AbortSignal,
-  now: () => number,
+  { caFile, signal, now }: { readonly caFile: string | null; readonly signal: AbortSignal; readonly now: () => number },
 ): Promise<{ readonly serverTime: number; readonly tookMs: number } | null> {
   const started = now();
+  const dispatcher = new Agent(caFile === null ? {} : { connect: { ca: readFileSync(caFile) } });
   try {
     const response = await request(url, {
+      dispatcher,
       method: 'GET',
       headers: { accept: 'application/json' },
       signal: AbortSignal.any([signal, AbortSignal.timeout(10_000)]),
@@ -55,17 +64,23 @@ export async function readServerTime(
     return Number.isNaN(serverTime) ? null : { serverTime, tookMs: now() - started };
   } catch {
     return null;
+  } finally {
+    await dispatcher.destroy();
   }
 }
+
+/** Bytes of a discovery document at most; real ones have a few thousand. */
+const largestDocument = 1_000_000;
 
 /** Fetches a discovery document as the server does: no redirects, 15 s. The error is part of a sentence; null when it is fine. */
 export async function checkDiscovery(uri: string, signal: AbortSignal): Promise<string | null> {
   if (!/^https?:\/\//.test(uri) || !URL.canParse(uri)) return 'its address is no http(s) URL';
+  const dispatcher = new Agent({ maxResponseSize: largestDocument });
   try {
     const response = await request(uri, {
+      dispatcher,
       signal: AbortSignal.any([signal, AbortSignal.timeout(15_000)]),
-      maxRedirections: 0,
-    } as Parameters<typeof request>[1]);
+    });
     const text = await response.body.text();
     if (response.statusCode !== 200) return `it answers ${response.statusCode}`;
     const document: unknown = JSON.parse(text);
@@ -81,8 +96,10 @@ export async function checkDiscovery(uri: string, signal: AbortSignal): Promise<
     return missing.length === 0 ? null : `it lacks ${missing.join(', ')}`;
   } catch (error) {
     if (error instanceof SyntaxError) return 'it is not JSON';
-    return error instanceof Error && 'code' in error
-      ? `it cannot be fetched (${String(error.code)})`
-      : 'it cannot be fetched in time';
+    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+    if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') return `it is larger than ${largestDocument} bytes`;
+    return /^[A-Z_]+$/.test(code) ? `it cannot be fetched (${code})` : 'it cannot be fetched in time';
+  } finally {
+    await dispatcher.destroy();
   }
 }

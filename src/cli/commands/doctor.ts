@@ -2,9 +2,12 @@ import { checkDiscovery, readCertificate, readServerTime } from '../../adapters/
 import { systemClock } from '../../adapters/clock.ts';
 import { defaultApplyLimits } from '../../apply/context.ts';
 import { readLive } from '../../apply/read.ts';
+import { exportConfiguration } from '../../desired/export-configuration.ts';
 import { enforcementProblems } from '../../enforcement/problems.ts';
 import { diagnoseConfiguration, diagnoseRules } from '../../live/diagnose.ts';
+import type { LiveConfiguration } from '../../model/configuration.ts';
 import { hasErrors, type Problem } from '../../model/problem.ts';
+import type { Profile } from '../../model/profile.ts';
 import { type LiveState, wholeScope } from '../../model/state.ts';
 import { otherDocument } from '../../report/json.ts';
 import { painter } from '../../report/paint.ts';
@@ -15,6 +18,7 @@ import type { Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { loggerOf } from '../logger.ts';
 import { emit, outputsOf, wantsColor } from '../output.ts';
+import { profileOf } from '../plan-settings.ts';
 import { explainReadFailure } from '../read-failure.ts';
 import { readClaims, type TokenSource } from '../token.ts';
 import { enforcementOf, wireApi } from '../wire.ts';
@@ -51,10 +55,8 @@ async function examine(
 ): Promise<Examination> {
   const { settings, terminal } = invocation;
   const url = new URL(settings.baseUrl ?? '');
-  const parts: Examination[] = [
-    await examineConnection(url, invocation),
-    examineToken(token.read(), systemClock.wallTime()),
-  ];
+  const connection = await examineConnection(url, invocation);
+  const parts: Examination[] = [connection, examineToken(token.read(), systemClock.wallTime())];
   const context = {
     api,
     clock: systemClock,
@@ -65,7 +67,12 @@ async function examine(
   const live = await readLive(context, wholeScope, null);
   if (live.ok) parts.push(await examineState(live.value.live, invocation));
   if (live.ok) parts.push(await examineKernel(live.value.live, invocation));
-  else parts.push({ well: [], problems: [explainReadFailure(live.error, token.read, systemClock.wallTime())] });
+  else {
+    const problem = explainReadFailure(live.error, token.read, systemClock.wallTime());
+    // A TLS failure was found when the connection was looked at, and is not told twice.
+    const isKnown = connection.problems.some(({ code }) => code === 'api-tls' && problem.code === code);
+    parts.push({ well: [], problems: isKnown ? [] : [problem] });
+  }
   return { well: parts.flatMap(({ well }) => well), problems: parts.flatMap(({ problems }) => problems) };
 }
 
@@ -89,7 +96,7 @@ async function examineConnection(url: URL, { settings, terminal }: Invocation): 
         code: 'api-tls',
         severity: 'error',
         summary: `the TLS connection to ${url.host} failed: ${certificate}`,
-        hint: 'name your own authority with --ca-file; renew the certificate where it has expired',
+        hint: 'the reason says what to mend: the base URL, --ca-file, or the certificate; verification cannot be turned off',
       });
     } else {
       const left = certificate.validTo - systemClock.wallTime();
@@ -106,7 +113,7 @@ async function examineConnection(url: URL, { settings, terminal }: Invocation): 
         );
     }
   } else well.push(`connection: plain http to ${url.host}`);
-  const time = await readServerTime(url, terminal.stop, systemClock.now);
+  const time = await readServerTime(url, { caFile: settings.caFile, signal: terminal.stop, now: systemClock.now });
   if (time !== null) {
     const off = Math.abs(time.serverTime - systemClock.wallTime());
     if (off > 60_000)
@@ -155,9 +162,12 @@ export function examineToken(token: string, now: number): Examination {
 
 async function examineState(live: LiveState, { settings, terminal }: Invocation): Promise<Examination> {
   const { rules, configuration } = live;
-  const well = [`API: answers; ${rules.length} rules`];
+  const well = [`API: answers; ${count(rules.length, 'rule')}`];
   if (rules.some((rule) => rule.rule.ports !== null)) well.push('port rules: supported (some are stored)');
-  const problems = [...diagnoseRules(rules), ...(configuration === null ? [] : diagnoseConfiguration(configuration))];
+  const problems = [
+    ...diagnoseRules(rules),
+    ...(configuration === null ? [] : examineConfiguration(configuration, profileOf(settings))),
+  ];
   if (settings.checkDiscovery && configuration !== null) {
     for (const { id, discovery_document_uri: uri } of configuration.fields.openid_connect_providers) {
       const wrong = await checkDiscovery(uri, terminal.stop);
@@ -173,6 +183,27 @@ async function examineState(live: LiveState, { settings, terminal }: Invocation)
   }
   return { well, problems };
 }
+
+/** What is wrong with the stored Configuration, and which fields hold what the server takes from nobody. */
+function examineConfiguration(configuration: LiveConfiguration, profile: Profile): readonly Problem[] {
+  const found = diagnoseConfiguration(configuration);
+  const unfit = exportConfiguration(configuration.fields, profile).unfit.filter(
+    ({ field }) => !found.some(({ code, summary }) => storedCodes.has(code) && summary.startsWith(field)),
+  );
+  return [
+    ...found,
+    ...unfit.map(
+      ({ field, reason }): Problem => ({
+        code: 'stored-value-unfit',
+        severity: 'warning',
+        summary: `${field} is stored with a value that no manifest may have: ${reason}`,
+        hint: `where the server checks it as strictly it refuses every change until it is mended: write ${field} with a fitting value in the Configuration manifest`,
+      }),
+    ),
+  ];
+}
+
+const storedCodes: ReadonlySet<string> = new Set(['poisoned-configuration', 'stored-value-refused']);
 
 function textOf({ well, problems }: Examination, color: boolean): string {
   const paint = painter(color);

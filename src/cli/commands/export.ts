@@ -40,7 +40,7 @@ export async function run(invocation: Invocation): Promise<number> {
   return exitCodes.ok;
 }
 
-const nothing: ExportedConfiguration = { files: [], problems: [], secrets: [] };
+const nothing: ExportedConfiguration = { files: [], problems: [], unfit: [], secrets: [] };
 
 interface ServerState {
   readonly live: LiveState;
