@@ -41,8 +41,7 @@ export function judge(result: PassResult, hold: Hold | null): Verdict {
       return judgeRead(result);
     case 'refused': {
       const refusal = result.plan?.refusals[0];
-      const text =
-        refusal === undefined ? firstProblem(result, 'the plan is refused') : `${refusal.summary}; ${refusal.hint}`;
+      const text = refusal === undefined ? firstProblem(result, 'the plan is refused') : joinedText(refusal);
       return { kind: 'terminal', reason: 'Refused', message: text };
     }
     case 'planned':
@@ -152,4 +151,10 @@ export function conditionsAfter(
       message: retrying ? `failed ${failures} times in a row` : '',
     },
   ];
+}
+
+/** What is wrong and what to do, as one text. */
+export function joinedText({ summary, hint }: { readonly summary: string; readonly hint?: string }): string {
+  if (!hint) return summary;
+  return summary.endsWith('.') ? `${summary} ${hint}` : `${summary}; ${hint}`;
 }

@@ -24,10 +24,14 @@ import type { Trigger } from './trigger.ts';
 
 export type { Loop, LoopParts, LoopSettings, PassRequest } from './loop-parts.ts';
 
-/** How one turn went: when to look again, and the verdict when there was something to judge. */
+/**
+ * How one turn went: when to look again, and the verdict when there was something to judge. `unsettled`: it will be judged
+ * when the content has stood still, for the same triggers.
+ */
 interface Turned {
   readonly waitMs: number;
   readonly judged: Verdict | null;
+  readonly unsettled?: boolean;
 }
 
 const askedAnew: readonly Trigger[] = ['settings', 'signal', 'token'];
@@ -93,11 +97,12 @@ class ControlLoop implements Loop {
     let triggers: ReadonlySet<Trigger> = new Set<Trigger>(['start']);
     let verdict: Verdict = { kind: 'held', reason: 'Stopped', message: 'stopped before a pass' };
     while (!this.#stop.signal.aborted) {
-      const { waitMs, judged } = await this.#turn(triggers);
+      const { waitMs, judged, unsettled } = await this.#turn(triggers);
       if (judged !== null) verdict = judged;
       this.#touch();
       if (once && judged !== null && judged.reason !== 'Settling') break;
-      triggers = await this.#parts.triggers.next(waitMs, this.#backoff.pending ? 'retry' : 'interval');
+      const next = await this.#parts.triggers.next(waitMs, this.#backoff.pending ? 'retry' : 'interval');
+      triggers = unsettled ? new Set([...triggers, ...next].filter((one) => one !== 'interval')) : next;
     }
     await this.#parts.lease.release();
     return verdict;
@@ -170,7 +175,7 @@ class ControlLoop implements Loop {
 
   /** No revision was ever good, or the first one is not stable yet. */
   async #withoutContent({ complaint }: Choice, triggers: ReadonlySet<Trigger>, waitMs: number): Promise<Turned> {
-    if (complaint === null) return { waitMs, judged: null };
+    if (complaint === null) return { waitMs, judged: null, unsettled: true };
     const { clock } = this.#parts;
     const ending = { triggers, started: clock.wallTime(), from: clock.now(), content: null, holdMs: null };
     return this.#conclude({ ...ending, verdict: complaint });

@@ -1,6 +1,5 @@
 import type { Outcome } from '../apply/outcome.ts';
 import type { DesiredState } from '../model/state.ts';
-import type { PassResult } from '../pass.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { SourceContent } from '../ports.ts';
 import type { Verdict } from './failure.ts';
@@ -17,7 +16,7 @@ import { isOutage } from './pass-ending.ts';
 import { logDrift, logInternalError } from './pass-log.ts';
 import { StallMemory } from './stall.ts';
 import type { Part } from './status.ts';
-import type { StatusBoard } from './status-board.ts';
+import type { Seen, StatusBoard } from './status-board.ts';
 
 /** What is to be brought into effect, and what is known about it. */
 export interface PassOrder {
@@ -56,12 +55,14 @@ export class PassRunner {
   async run(order: PassOrder): Promise<Run> {
     const whole = await this.#runOne(order);
     if (!mayBeOnePart(whole.result)) {
+      this.#note({ rules: whole, configuration: null, shown: whole }, order.isDrift);
       this.#board.update({ parts: partsOf(whole) });
       return whole;
     }
     const rules = await this.#runOne(order, 'rules');
     const configuration = await this.#runOne(order, 'configuration');
     const { run, parts } = joined(rules, configuration);
+    this.#note({ rules, configuration, shown: run }, order.isDrift);
     this.#board.update({ parts });
     return run;
   }
@@ -98,7 +99,10 @@ export class PassRunner {
     observer.phaseEnded(approvedAt === null ? 'plan' : 'apply', clock.now() - (approvedAt ?? from));
     if (!result) return { result: null, verdict: internalError, holdMs: null, outcomes };
     const verdict = this.#stall.judged(judge(result, hold), result, settings().convergenceAttempts);
-    this.#note(result, order.isDrift);
+    this.#serverWasDown = result.end === 'unreadable' && isOutage(result.failure?.code ?? '');
+    for (const one of result.problems) {
+      if (one.severity === 'warning') logger.debug('A problem was found', { code: one.code, summary: one.summary });
+    }
     return { result, verdict, holdMs: waitOf(hold), outcomes: result.apply?.outcomes ?? outcomes };
   }
 
@@ -125,15 +129,13 @@ export class PassRunner {
     logDrift(logger, plan);
   }
 
-  #note(result: PassResult, isDrift: boolean): void {
-    const { logger, settings } = this.#parts;
-    this.#serverWasDown = result.end === 'unreadable' && isOutage(result.failure?.code ?? '');
-    const { threshold } = settings().fight;
+  #note(runs: Readonly<Record<keyof Seen, Run | null>>, isDrift: boolean): void {
+    const { rules, configuration, shown } = runs;
+    if (!rules?.result || !shown?.result) return; // a mistake of ours ended the pass: nothing was seen
+    const { threshold } = this.#parts.settings().fight;
     const fights = [...this.#fights.values()].filter((times) => times.length >= threshold).length;
-    this.#board.passed(result, { isDrift, fights });
-    for (const one of result.problems) {
-      if (one.severity === 'warning') logger.debug('A problem was found', { code: one.code, summary: one.summary });
-    }
+    const seen = { rules: rules.result, configuration: configuration?.result ?? null, shown: shown.result };
+    this.#board.passed(seen, { isDrift, fights });
   }
 }
 

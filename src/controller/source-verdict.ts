@@ -1,5 +1,6 @@
 import type { SourceReading } from '../ports.ts';
 import type { Verdict } from './failure.ts';
+import { joinedText } from './failure.ts';
 
 const terminalSources: ReadonlySet<string> = new Set([
   'git-auth',
@@ -23,12 +24,7 @@ const terminalSources: ReadonlySet<string> = new Set([
 /** How a source that gave no content is judged: terminal where only a person or a push can help. */
 export function sourceVerdict(reading: SourceReading): Verdict {
   const problem = reading.problems[0];
-  const message =
-    problem === undefined
-      ? 'the source gave nothing'
-      : problem.hint
-        ? `${problem.summary}; ${problem.hint}`
-        : problem.summary;
+  const message = problem === undefined ? 'the source gave nothing' : joinedText(problem);
   const kind = terminalSources.has(problem?.code ?? '') ? 'terminal' : 'transient';
   return { kind, reason: problem?.code.startsWith('git-signature') ? 'SignatureRefused' : 'SourceFailed', message };
 }

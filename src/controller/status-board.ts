@@ -41,20 +41,38 @@ export class StatusBoard {
   }
 
   /** What a pass saw: the live state, the plan at hand, and how much of it others brought about. */
-  passed(result: PassResult, { isDrift, fights }: { readonly isDrift: boolean; readonly fights: number }): void {
-    const { plan, end, live } = result;
-    this.#status = withEnforcement(this.#status, result, this.#clock.wallTime());
-    const pending =
-      plan === null || end === 'in-sync'
-        ? []
-        : plan.changes.filter((one) => one.action !== 'keep' && one.action !== 'skip');
-    const foreign = isDrift ? pending.length : pending.filter((one) => one.origin === 'drift').length;
+  passed({ rules, configuration, shown }: Seen, { isDrift, fights }: PassContext): void {
+    this.#status = withEnforcement(this.#status, rules, this.#clock.wallTime());
+    const drifts = [rules, configuration].map((one) => foreignChanges(one, isDrift)).filter((count) => count !== null);
     this.update({
-      drift: plan === null ? this.#status.drift : foreign,
-      blockedDeletes: end === 'refused' && plan !== null ? vanishing(plan) : 0,
-      liveRules: live?.rules.length ?? this.#status.liveRules,
-      plan: plan === null ? null : viewOfPlan(plan, result.content?.revision ?? ''),
+      drift: drifts.length === 0 ? this.#status.drift : drifts.reduce((sum, count) => sum + count),
+      blockedDeletes: rules.end === 'refused' && rules.plan !== null ? vanishing(rules.plan) : 0,
+      liveRules: rules.live?.rules.length ?? this.#status.liveRules,
+      plan: viewOfPlan(shown),
       fights,
     });
   }
+}
+
+/** What a pass over everything, or one over each part, came to. */
+export interface Seen {
+  /** Over the rules, or over both. */
+  readonly rules: PassResult;
+  /** Over the Configuration alone; null when it was not looked at by itself. */
+  readonly configuration: PassResult | null;
+  /** Whose plan is the one at hand. */
+  readonly shown: PassResult;
+}
+
+interface PassContext {
+  readonly isDrift: boolean;
+  readonly fights: number;
+}
+
+/** Changes that others made necessary; null when there was no plan. */
+function foreignChanges(result: PassResult | null, isDrift: boolean): number | null {
+  if (result === null || result.plan === null) return null;
+  if (result.end === 'in-sync') return 0;
+  const pending = result.plan.changes.filter((one) => one.action !== 'keep' && one.action !== 'skip');
+  return isDrift ? pending.length : pending.filter((one) => one.origin === 'drift').length;
 }

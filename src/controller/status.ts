@@ -1,5 +1,6 @@
 import type { OutcomeKind } from '../apply/outcome.ts';
-import type { Plan, PlanSummary } from '../plan/plan.ts';
+import type { PassResult } from '../pass.ts';
+import type { PlanSummary } from '../plan/plan.ts';
 import { requestOf } from '../plan/plan.ts';
 import type { Conditions } from './conditions.ts';
 import { initialConditions, withCondition } from './conditions.ts';
@@ -25,6 +26,8 @@ export interface PassView {
 /** The plan at hand, without field values: what an operator needs to see what would be done, and nothing secret. */
 export interface PlanView {
   readonly revision: string;
+  /** What `--approve` takes, when a guard refused the plan. */
+  readonly digest: string | null;
   readonly summary: PlanSummary;
   /** At most 100. */
   readonly changes: readonly {
@@ -77,11 +80,13 @@ export interface Status {
 
 const shown = 100;
 
-/** A plan without values. */
-export function viewOfPlan(plan: Plan, revision: string): PlanView {
+/** The plan of a pass without values; null when it came to none. */
+export function viewOfPlan({ plan, content, digest }: PassResult): PlanView | null {
+  if (plan === null) return null;
   const changing = plan.changes.filter((change) => change.action !== 'keep');
   return {
-    revision,
+    revision: content?.revision ?? '',
+    digest: digest?.plan ?? null,
     summary: plan.summary,
     changes: changing.slice(0, shown).map((change) => ({
       kind: change.kind,

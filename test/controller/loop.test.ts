@@ -229,6 +229,7 @@ describe('the loop', () => {
     expect(fake.loop.status().conditions.Reconciling.reason).toBe('Settling');
     await fake.clock.pass(100);
     expect(fake.requests.map((one) => one.content.revision)).toEqual(['r2']);
+    expect(fake.loop.status().passes[0]?.triggers).toEqual(['file', 'start']);
     await end(fake);
   });
 
@@ -375,6 +376,25 @@ describe('the loop', () => {
       configuration: { ready: false, reason: 'Refused' },
     });
     expect(ready(fake)).toMatchObject({ status: 'False', reason: 'Refused', message: 'too many; raise it' });
+    await end(fake);
+  });
+
+  it('shows the plan, the live rules and the blocked deletes of refused rules, also beside a Configuration that is fine', async () => {
+    const fake = fakeLoop();
+    fake.configuration = true;
+    fake.answer = (request) =>
+      request.part === 'configuration'
+        ? { kind: 'in-sync' }
+        : { kind: 'refused', plan: planOf(['-10.0.0.1', '-10.0.0.2']) };
+    start(fake);
+    await fake.clock.until(() => ready(fake).reason === 'Refused');
+    const { blockedDeletes, liveRules, plan, parts } = fake.loop.status();
+    expect({ blockedDeletes, liveRules, parts }).toMatchObject({
+      blockedDeletes: 2,
+      liveRules: 1,
+      parts: { rules: { ready: false }, configuration: { ready: true } },
+    });
+    expect(plan?.refusals.length).toBe(1);
     await end(fake);
   });
 

@@ -40,7 +40,16 @@ function planTable({ plan }: Status): Page {
   return html`<table border="1" cellpadding="4">
 <tr><th>action</th><th>kind</th><th>name</th><th>reason</th><th>origin</th><th>fields</th></tr>
 ${plan.changes.map((one) => html`<tr><td>${one.action}</td><td>${one.kind}</td><td>${one.name ?? ''}</td><td>${one.reason}</td><td>${one.origin ?? ''}</td><td>${one.fields.join(' ')}</td></tr>`)}
-</table>`;
+</table>
+${plan.refusals.length === 0 ? '' : refusalList(plan)}`;
+}
+
+function refusalList({ refusals, digest }: NonNullable<Status['plan']>): Page {
+  return html`<h2>Refused</h2>
+<ul>
+${refusals.map((one) => html`<li>${one.code}: ${one.summary} ${one.hint}</li>`)}
+${digest === null ? '' : html`<li>approve: ${digest}</li>`}
+</ul>`;
 }
 
 function time(ms: number): string {

@@ -27,6 +27,7 @@ import type { WatchContext } from './invocation.ts';
 import { leaseOf } from './lease-settings.ts';
 import { notifyTargetsOf } from './notify-settings.ts';
 import { type PassRunner, passRunner } from './pass.ts';
+import { waitForRestart } from './restart-only.ts';
 import { sourceOf } from './source.ts';
 import { watchToken } from './token.ts';
 import { serveWebhooks } from './webhooks.ts';
@@ -122,6 +123,8 @@ export async function startWatching(context: StartContext): Promise<Running> {
         token.reload();
         forget();
         logger.info('The settings were read again');
+        const waiting = waitForRestart(settings, next);
+        if (waiting.length > 0) logger.warn('Some settings take effect after a restart only', { settings: waiting });
         loop.complain(null);
       } catch (error) {
         if (!(error instanceof Failure)) throw error;
@@ -175,6 +178,7 @@ function runningOf({ context, loop, logger, reload, close }: Wired): Running {
       await close();
       if (!context.settings.once) return exitCodes.ok;
       if (verdict.kind === 'good') return exitCodes.ok;
+      if (verdict.reason === 'Suspended' || verdict.reason === 'DriftReported') return exitCodes.pending;
       if (verdict.reason === 'ManifestsInvalid') return exitCodes.invalid;
       if (verdict.reason === 'Refused') return exitCodes.refused;
       return verdict.reason === 'ApplyFailed' || verdict.reason === 'NotConverging'

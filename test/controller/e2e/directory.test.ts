@@ -132,6 +132,43 @@ describe('reconcile --watch DIRECTORY', () => {
     expect(world.live()).toEqual(['10.0.0.1']);
   });
 
+  it('a hang-up names what needs a restart, and releases the refused plan whose digest is approved, and no other', async () => {
+    world.sim.seed([{ action: 'accept', destination: '10.9.9.9' }]);
+    const configuration =
+      'apiVersion: firezone/v0\nkind: Configuration\nmetadata: {name: c}\nspec: {default_client_mtu: 1300}\n';
+    const empty = (name: string): string =>
+      `apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: ${name}}\nspec: {rules: []}\n---\n${configuration}`;
+    write('a.yaml', empty('a'));
+    const config = path.join(world.folder, 'settings.yaml');
+    writeFileSync(config, 'timeout: 15s\n');
+    await start('--config', config);
+    const refused = await sidecar.until((status) => status.conditions.Ready.reason === 'Refused');
+    expect(refused.conditions.Ready.message).not.toContain('.;');
+    expect(refused.parts).toMatchObject({ rules: { ready: false }, configuration: { ready: true } });
+    expect([refused.blockedDeletes, refused.liveRules]).toEqual([1, 1]);
+    expect(world.sim.configuration()).toMatchObject({ default_client_mtu: 1300 });
+    const page = await (await fetch(sidecar.url)).text();
+    expect(page).toContain(refused.plan?.digest ?? 'no digest');
+    world.sim.seed([{ action: 'accept', destination: '10.9.9.8' }]);
+    writeFileSync(config, `timeout: 14s\napprove: [${refused.plan?.digest}]\n`);
+    sidecar.child.kill('SIGHUP');
+    const other = await sidecar.until((status) => status.blockedDeletes === 2);
+    expect(world.live()).toEqual(['10.9.9.8', '10.9.9.9']);
+    const warned = sidecar.log().find((line) => line['msg'] === 'Some settings take effect after a restart only');
+    expect(warned?.['settings']).toEqual(['timeout']);
+    writeFileSync(config, `approve: [${other.plan?.digest}]\n`);
+    sidecar.child.kill('SIGHUP');
+    await sidecar.until(inEffect());
+    expect(world.live()).toEqual([]);
+  });
+
+  it('with --once ends with 2 when it may not write what is to be written', async () => {
+    write('a.yaml', rules('10.0.0.1'));
+    await start('--once', '--suspend');
+    expect(await sidecar.ended()).toBe(2);
+    expect(world.live()).toEqual([]);
+  });
+
   it('threat 10: settings that cannot be used stall the loop, not the process, and are read again', async () => {
     write('a.yaml', rules('10.0.0.1'));
     const config = path.join(world.folder, 'settings.yaml');

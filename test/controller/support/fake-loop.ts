@@ -144,7 +144,7 @@ async function play(
     end: 'in-sync',
     content: request.content,
     desired: { state: { configuration: fake.configuration ? {} : null } } as unknown as PassResult['desired'],
-    live: null,
+    live: liveAfter(request.part === 'configuration' ? null : fake.applied),
     plan: null,
     apply: null,
     failure: null,
@@ -199,6 +199,13 @@ async function play(
       return { ...base, end: 'applied', plan: answer.plan, apply };
     }
   }
+}
+
+/** One rule, and those that plans created since; null: the rules were not read. */
+function liveAfter(applied: readonly Plan[] | null): PassResult['live'] {
+  const created = (applied ?? []).flatMap((plan) => plan.steps).filter((step) => step.type === 'create').length;
+  const rules = applied === null ? [] : Array.from({ length: 1 + created }, () => ({}));
+  return { rules, configuration: null } as unknown as PassResult['live'];
 }
 
 function contentOf(revision: string) {

@@ -10,6 +10,7 @@ export function someStatus(text = 'hello', changes: Partial<Status> = {}): Statu
     conditions: { ...status.conditions, Ready: ready },
     revisions: { observed: 'a'.repeat(40), attempted: null, applied: 'b'.repeat(40), appliedAt: 1_700_000_000_000 },
     plan: {
+      digest: null,
       revision: text,
       summary: { create: 1, update: 0, delete: 0, keep: 0, skip: 0, steps: 1 },
       changes: [{ kind: 'Rule', name: text, action: 'create', reason: 'desired-only', origin: null, fields: [text] }],
