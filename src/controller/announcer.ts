@@ -5,6 +5,16 @@ import type { Status } from './status.ts';
 /** Neither good nor broken: waiting for content to stand still, for the process to end, for another replica. */
 const passing: ReadonlySet<Verdict['reason']> = new Set(['Settling', 'Stopped', 'Standby']);
 
+/** What a pass came to. */
+export interface Judged {
+  /** On the whole. */
+  readonly verdict: Verdict;
+  /** On what was done, which may be good while the newest revision is not in effect. */
+  readonly pass: Verdict;
+  /** Another revision than the one before is in effect now, though perhaps nothing had to be written for it. */
+  readonly isNew: boolean;
+}
+
 /** Tells people about a change, not about a state: once broken, once recovered, and what was applied. */
 export class Announcer {
   readonly #observer: LoopObserver;
@@ -14,8 +24,7 @@ export class Announcer {
     this.#observer = observer;
   }
 
-  /** `verdict`: on the whole; `pass`: on what was done, which may be good while the newest revision is not in effect. */
-  tell(verdict: Verdict, pass: Verdict, status: Status): void {
+  tell({ verdict, pass, isNew }: Judged, status: Status): void {
     const turn = { condition: status.conditions.Ready, status };
     if (!passing.has(verdict.reason)) {
       const before = this.#told;
@@ -25,6 +34,8 @@ export class Announcer {
         this.#observer.turned({ what: 'recovered', ...turn });
       }
     }
-    if (pass.kind === 'good' && pass.reason === 'Applied') this.#observer.turned({ what: 'applied', ...turn });
+    if (pass.kind === 'good' && (pass.reason === 'Applied' || isNew)) {
+      this.#observer.turned({ what: 'applied', ...turn });
+    }
   }
 }

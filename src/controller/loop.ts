@@ -217,7 +217,9 @@ class ControlLoop implements Loop {
     const { clock, settings, observer, logger } = this.#parts;
     const verdict = end.complaint ?? end.verdict;
     const { schedule } = settings();
+    const before = this.#record.appliedRevision;
     if (end.verdict.kind === 'good' && end.content !== null) await this.#applied(end.content, end.result ?? null);
+    const isNew = before !== null && before !== this.#record.appliedRevision;
     this.#backoff.ended(end.verdict.kind === 'transient' ? end.verdict : verdict, schedule);
     const view = passView(end, verdict, clock);
     this.#board.ended(view);
@@ -226,7 +228,7 @@ class ControlLoop implements Loop {
     this.#board.set(...conditionsAfter(verdict, { revision, failures, badSettings: this.#badSettings }));
     logPass(logger, view);
     observer.passEnded(view, this.status());
-    this.#announcer.tell(verdict, end.verdict, this.status());
+    this.#announcer.tell({ verdict, pass: end.verdict, isNew }, this.status());
     const interval = nextInterval(schedule, clock.random());
     const retryMs = this.#backoff.pending ? this.#backoff.leftMs() : interval;
     return { waitMs: Math.min(interval, retryMs, end.holdMs ?? interval), judged: verdict };

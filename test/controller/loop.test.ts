@@ -54,6 +54,17 @@ describe('the loop', () => {
     await end(fake);
   });
 
+  it('tells that a revision is in effect though nothing had to be written for it, and not again after that', async () => {
+    const fake = fakeLoop();
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 1);
+    expect(fake.turns).toEqual([]);
+    fake.source = 'r2';
+    await fake.clock.until(() => fake.requests.length === 4);
+    expect(fake.turns.map((turn) => [turn.what, turn.status.revisions.applied])).toEqual([['applied', 'r2']]);
+    await end(fake);
+  });
+
   it('backs off exponentially after transient failures, and says so', async () => {
     const fake = fakeLoop();
     fake.answer = () => ({ kind: 'unreadable', code: 'timeout' });

@@ -3,7 +3,7 @@ import { systemClock } from '../../adapters/clock.ts';
 import { createMetrics, withProcessMetrics } from '../../adapters/metrics/metrics.ts';
 import type { Listening } from '../../adapters/web/listen.ts';
 import type { Status } from '../../controller/status.ts';
-import { stalledStatus } from '../../controller/status.ts';
+import { initialStatus, stalledStatus } from '../../controller/status.ts';
 import { version } from '../../version.ts';
 import { exitCodes } from '../exit-code.ts';
 import { Failure } from '../failure.ts';
@@ -81,7 +81,7 @@ interface View extends Omit<FrontView, 'metrics'> {
 /** What the status server shows: the loop's status, or why there is no loop yet. */
 function createView(): View {
   const startedAt = systemClock.wallTime();
-  let status: () => Status = () => stalledStatus(version, 'starting', startedAt);
+  let status: () => Status = () => initialStatus(version, '', startedAt);
   let running: Running | null = null;
   return {
     status: () => status(),

@@ -29,7 +29,12 @@ describe('reconcile --watch DIRECTORY', () => {
   it('applies at start, at every change, and says what is in effect', async () => {
     write('a.yaml', rules('10.0.0.1'));
     await start();
-    const first = await sidecar.until(inEffect());
+    const reasons = new Set<string>();
+    const first = await sidecar.until((status) => {
+      for (const condition of Object.values(status.conditions)) reasons.add(condition.reason);
+      return inEffect()(status);
+    });
+    expect([...reasons]).not.toContain('BadSettings');
     expect(world.live()).toEqual(['10.0.0.1']);
     write('b.yaml', rules('10.0.0.2', '10.0.0.3'));
     await until(() => world.live().length === 3);

@@ -1,0 +1,114 @@
+import { createHmac } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import path from 'node:path';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { GitHost, Upstream } from '../support/git-host.ts';
+import { makeUpstream, serveGit } from '../support/git-host.ts';
+import type { Sidecar, World } from '../support/sidecar.ts';
+import { ensureBuilt, inEffect, makeWorld, rules, startSidecar, until } from '../support/sidecar.ts';
+
+interface Told {
+  readonly path: string;
+  readonly authorization: string;
+  readonly signature: string;
+  readonly body: string;
+}
+
+let world: World;
+let upstream: Upstream;
+let host: GitHost;
+let sidecar: Sidecar;
+let told: Told[];
+let url: string;
+let close: () => Promise<void>;
+
+beforeAll(ensureBuilt);
+
+beforeEach(async () => {
+  world = await makeWorld();
+  upstream = makeUpstream();
+  host = await serveGit(upstream);
+  told = [];
+  const server = createServer((request, response) => {
+    let body = '';
+    request.on('data', (chunk) => {
+      body += String(chunk);
+    });
+    request.on('end', () => {
+      const header = (name: string): string => String(request.headers[name] ?? '');
+      const { url: path = '' } = request;
+      told.push({ path, authorization: header('authorization'), signature: header('x-reconcile-signature'), body });
+      response.writeHead(201).end();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  close = () =>
+    new Promise((resolve) => {
+      server.closeAllConnections();
+      server.close(() => resolve());
+    });
+});
+
+afterEach(async () => {
+  await sidecar.stop();
+  await close();
+  await host.close();
+  upstream.remove();
+  await world.close();
+});
+
+describe('reconcile --watch with notify', () => {
+  it('tells each target once of what breaks, recovers and is in effect, beside its commit, and shows no address or key', async () => {
+    writeFileSync(path.join(world.folder, 'slack-url'), `${url}/canary-slack\n`);
+    writeFileSync(path.join(world.folder, 'hook-key'), 'canary-hook-key\n');
+    writeFileSync(path.join(world.folder, 'github-token'), 'canary-github\n');
+    writeFileSync(
+      path.join(world.folder, 'settings.yaml'),
+      `notify:
+  - {type: slack, urlFile: slack-url}
+  - {type: generic, url: "${url}/generic", secretFile: hook-key}
+  - {type: github-status, repository: example/policy, tokenFile: github-token, api: "${url}"}
+`,
+    );
+    const first = upstream.commit({ 'rules.yaml': rules('10.0.0.1') });
+    sidecar = await startSidecar(world, [
+      ...['--git-url', `${host.url}/repo.git`, '--git-ref', 'main', '--git-allow', 'http', '--interval', '300ms'],
+      ...['--state-dir', world.state, '--config', path.join(world.folder, 'settings.yaml')],
+    ]);
+    await sidecar.until(inEffect(first));
+    const bad = upstream.commit({ 'rules.yaml': 'kind: [' });
+    await sidecar.until(({ conditions }) => conditions.Ready.reason === 'ManifestsInvalid');
+    await sidecar.until(({ passes }) => passes.filter(({ reason }) => reason === 'ManifestsInvalid').length >= 3);
+    const mended = upstream.commit({ 'rules.yaml': `# mended\n${rules('10.0.0.1')}` });
+    await sidecar.until(inEffect(mended));
+    await until(() => told.filter(({ path }) => path === '/generic').length === 4);
+    await sidecar.stop();
+
+    const generic = told.filter((one) => one.path === '/generic');
+    expect(generic.map(({ body }) => (JSON.parse(body) as { event: string }).event)).toEqual([
+      'applied',
+      'broken',
+      'recovered',
+      'applied',
+    ]);
+    for (const { body, signature } of generic) {
+      expect(signature).toBe(`sha256=${createHmac('sha256', 'canary-hook-key').update(body).digest('hex')}`);
+    }
+    const github = told.filter((one) => one.path.startsWith('/repos/'));
+    expect(
+      github.map((one) => [one.path.split('/').at(-1), (JSON.parse(one.body) as { state: string }).state]),
+    ).toEqual([
+      [first, 'success'],
+      [bad, 'failure'],
+      [mended, 'success'],
+      [mended, 'success'],
+    ]);
+    expect(new Set(github.map((one) => one.authorization))).toEqual(new Set(['Bearer canary-github']));
+    expect(told.filter((one) => one.path === '/canary-slack').length).toBe(4);
+    expect(told.length).toBe(12);
+    expect(sidecar.output()).not.toMatch(/canary-(slack|hook|github)/);
+  });
+});
