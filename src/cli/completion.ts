@@ -26,6 +26,8 @@ function choicesOf(name: OptionName): readonly string[] {
 const withChoices = (Object.keys(options) as OptionName[]).filter((name) => choicesOf(name).length > 0);
 const takesValue = (Object.keys(options) as OptionName[]).filter((name) => options[name].kind !== 'switch');
 
+const commandNames = commands.map(({ name }) => name).join(' ');
+
 function bash(): string {
   const values = withChoices.map(
     (name) => `    ${flagOf(name)}) COMPREPLY=($(compgen -W '${choicesOf(name).join(' ')}' -- "$cur")); return ;;`,
@@ -42,15 +44,16 @@ ${values.join('\n')}
       .join('|')}) COMPREPLY=($(compgen -f -- "$cur")); return ;;
   esac
   for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
-    case $word in ${commands.map(({ name }) => name).join('|')}) command=$word; break ;; esac
+    case $word in help|${commands.map(({ name }) => name).join('|')}) command=$word; break ;; esac
   done
   case $command in
+    help) COMPREPLY=($(compgen -W '${commandNames}' -- "$cur")); return ;;
 ${cases.join('\n')}
     *) flags='${flagsOf(rootCommand).join(' ')} --version' ;;
   esac
   if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "$flags" -- "$cur")); return; fi
   COMPREPLY=($(compgen -d -- "$cur"))
-  if [[ -z $command ]]; then COMPREPLY+=($(compgen -W '${commands.map(({ name }) => name).join(' ')}' -- "$cur")); fi
+  if [[ -z $command ]]; then COMPREPLY+=($(compgen -W 'help ${commandNames}' -- "$cur")); fi
 }
 complete -o filenames -F _reconcile reconcile
 `;
@@ -64,11 +67,12 @@ ${bash()}`;
 }
 
 function fish(): string {
-  const names = commands.map(({ name }) => name).join(' ');
-  const lines = commands.map(
+  const names = `help ${commandNames}`;
+  const lines = [...commands, { name: 'help', summary: 'show the options of a command' }].map(
     ({ name, summary }) =>
       `complete -c reconcile -n "not __fish_seen_subcommand_from ${names}" -a ${name} -d '${quoted(summary)}'`,
   );
+  lines.push(`complete -c reconcile -n '__fish_seen_subcommand_from help' -a '${commandNames}'`);
   const flags = [rootCommand, ...commands].flatMap((spec) => {
     const when =
       spec.name === '' ? `not __fish_seen_subcommand_from ${names}` : `__fish_seen_subcommand_from ${spec.name}`;

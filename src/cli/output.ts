@@ -1,7 +1,7 @@
-import { writeFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { accessSync, constants, statSync, writeFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import type { Terminal } from './command.ts';
-import { failure } from './failure.ts';
+import { type Failure, failure } from './failure.ts';
 import type { RawValues, Settings } from './settings.ts';
 
 export type Format = 'text' | 'json' | 'markdown' | 'github';
@@ -47,6 +47,40 @@ export function wantsColor(
   return isTerminal && env['TERM'] !== 'dumb';
 }
 
+/** Throws a `Failure` when a file of these outputs (`summary`: the job's) could not be written: now, not after an apply. */
+export function checkWritable(outputs: readonly Output[], summary: string): void {
+  for (const { format, file } of outputs) {
+    const target = file ?? (format === 'github' ? summary : '');
+    if (target !== '') checkFile(target);
+  }
+}
+
+function checkFile(file: string): void {
+  let code = 'EISDIR';
+  try {
+    const exists = statSync(file, { throwIfNoEntry: false });
+    if (exists?.isDirectory() !== true) {
+      accessSync(exists === undefined ? dirname(file) : file, constants.W_OK);
+      return;
+    }
+  } catch (error) {
+    code = codeOf(error);
+  }
+  throw unwritable(file, code);
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+}
+
+function unwritable(file: string, code: string): Failure {
+  const why: Readonly<Record<string, string>> = {
+    ENOENT: ': its directory is not there',
+    EISDIR: ': it is a directory',
+  };
+  return failure('output', `${file} cannot be written (${code})`, `check --output${why[code] ?? ''}`);
+}
+
 /** Writes one output; a file that cannot be written is a failure. */
 export function emit(output: Output, text: string, terminal: Terminal): void {
   if (output.file === null) {
@@ -56,8 +90,7 @@ export function emit(output: Output, text: string, terminal: Terminal): void {
   try {
     writeFileSync(output.file, text);
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
-    throw failure('output', `${output.file} cannot be written (${code})`, 'check --output');
+    throw unwritable(output.file, codeOf(error));
   }
 }
 

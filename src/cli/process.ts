@@ -47,7 +47,9 @@ async function ask(question: string, signal: AbortSignal): Promise<string | null
     const ended = new Promise<null>((resolve) => lines.once('close', () => resolve(null)));
     // readline takes Ctrl-C from the terminal before the process does.
     lines.once('SIGINT', () => process.kill(process.pid, 'SIGINT'));
-    return await Promise.race([lines.question(question, { signal }), ended]);
+    const answer = await Promise.race([lines.question(question, { signal }), ended]);
+    if (answer === null) process.stderr.write('\n'); // the line of the question has no end yet
+    return answer;
   } catch (error) {
     if (signal.aborted) return null;
     throw error;

@@ -4,7 +4,7 @@ import type { Terminal } from './command.ts';
 import type { CommandSpec } from './commands.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, failure } from './failure.ts';
-import { type Output, outputsOf, requestedOutputs, wantsColor } from './output.ts';
+import { checkWritable, type Output, outputsOf, requestedOutputs, wantsColor } from './output.ts';
 import { type RawValues, type Settings, settingsFilePath, settle } from './settings.ts';
 
 /** Runs one command line and gives its exit code. Whatever goes wrong is reported in the outputs asked for. */
@@ -28,7 +28,7 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
       });
     }
     settings = await loadSettings(flags, terminal);
-    checkFormats(parsed.command, settings, terminal);
+    checkOutputs(parsed.command, settings, terminal);
     const command = await parsed.command.load();
     return await command.run({ operands: parsed.operands, settings, terminal });
   } catch (error) {
@@ -44,10 +44,11 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
 }
 
 /** Outputs that the command cannot give are said before it does anything. */
-function checkFormats({ name, formats }: CommandSpec, settings: Settings, { cwd }: Terminal): void {
+function checkOutputs({ name, formats }: CommandSpec, settings: Settings, { cwd, env }: Terminal): void {
   if (formats.length === 0) return;
-  const wrong = outputsOf(settings.output, cwd).find(({ format }) => !formats.includes(format));
-  if (wrong === undefined) return;
+  const outputs = outputsOf(settings.output, cwd);
+  const wrong = outputs.find(({ format }) => !formats.includes(format));
+  if (wrong === undefined) return checkWritable(outputs, env['GITHUB_STEP_SUMMARY'] ?? '');
   throw failure(
     'usage',
     `\`reconcile ${name}\` has no output as ${wrong.format}`,
@@ -76,7 +77,9 @@ async function reportFailure(
       renderTo(output, reportOfProblems(problems), { color: false, planShown: false, stdoutTaken }, terminal);
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
-      terminal.stderr(problemsText(error.problems, false));
+      // The same is said once: it may be what ended the run.
+      const more = error.problems.filter(({ summary }) => !problems.some((one) => one.summary === summary));
+      terminal.stderr(problemsText(more, false));
     }
   }
 }

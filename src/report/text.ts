@@ -70,7 +70,8 @@ function headline(report: RunReport, plan: Plan, paint: Paint): string {
       : plan.profile === 'firezone-0.7'
         ? "a changed rule is replaced (DELETE, POST): this server's packet filter does not follow a PATCH"
         : 'a changed rule is replaced (DELETE, POST)';
-  const lines = [`Profile ${plan.profile}: ${how}.`];
+  const matters = plan.changes.some(({ kind, action }) => kind === 'Rule' && action === 'update');
+  const lines = [`Profile ${plan.profile}${matters ? `: ${how}` : ''}.`];
   if (report.snapshot !== null) {
     lines.push(
       `Planned against a snapshot taken ${report.snapshot.takenAt} (${ageText(report.snapshot.ageMs)} ago), not the server.`,

@@ -406,10 +406,54 @@ describe('several outputs at once', () => {
       ['--output', 'json', '--output', 'markdown'],
       ['--output', 'yaml'],
       ['--output', 'json='],
+      ['--output', 'json=no/such/folder/plan.json'],
+      ['--output', 'markdown=m'],
     ]) {
-      expect((await world.cli([...args, 'm'])).code).toBe(1);
+      const run = await world.cli([...args, 'm']);
+      expect(run.code).toBe(1);
+      expect(run.err.match(/error \[/g)).toHaveLength(1);
     }
+    const github = await world.cli(['--output', 'github', 'm'], { env: { GITHUB_STEP_SUMMARY: '/no/such/summary' } });
+    expect([github.code, github.err]).toEqual([1, expect.stringContaining('its directory is not there')]);
     expect(world.simulator.requests()).toEqual([]);
+  });
+
+  it.each(['export', 'build', 'fmt', 'schema', 'snapshot', 'completion', 'simulate'])(
+    '%s prints one thing, and refuses --output instead of ignoring it',
+    async (command) => {
+      world.write('m/a.yaml', closed);
+      const run = await world.cli([command, '--output', 'json']);
+      expect([run.code, run.err]).toEqual([1, expect.stringContaining("unknown option '--output'")]);
+      expect((await world.cli(['--output', 'json', command])).err).toContain('--output does not go with');
+    },
+  );
+
+  it.each(['explain', 'doctor'])('%s refuses formats of plans, and says its own', async (command) => {
+    const run = await world.cli([command, '--output', 'markdown']);
+    expect([run.code, run.err]).toEqual([1, expect.stringContaining('its formats are text and json')]);
+  });
+
+  it('validate, test and drift say in Markdown and to a runner what they found', async () => {
+    world.write('m/a.yaml', closed);
+    await world.cli(['m']);
+    world.simulator.seed([{ action: 'drop', destination: '203.0.113.0/24' }]);
+    world.write('m/b.yaml', rule('gone', 'action: drop, destination: 192.0.2.1/24'));
+    const [validate, test, drift, github] = [
+      await world.cli(['validate', '--output', 'markdown', 'm']),
+      await world.cli(['test', '--output', 'markdown', 'm']),
+      await world.cli(['drift', '--output', 'markdown', 'm']),
+      await world.cli(['drift', '--output', 'github', 'm'], {
+        env: { GITHUB_STEP_SUMMARY: `${world.folder}/summary` },
+      }),
+    ];
+    expect([validate.code, validate.out]).toEqual([
+      0,
+      expect.stringMatching(/^### reconcile validate: m: 2 rules; 1 warning\n/),
+    ]);
+    expect([test.code, test.out]).toEqual([0, expect.stringMatching(/^### reconcile test: No policy test\n/)]);
+    expect([drift.code, drift.out]).toEqual([2, expect.stringMatching(/^### reconcile drift: 2 objects drifted\n/)]);
+    expect(github.out).toMatch(/^::warning file=m\/b\.yaml,line=4,col=\d+,title=drift::gone from the server: gone/m);
+    expect(world.read('summary')).toBe(drift.out);
   });
 
   it('github: annotations at file and line, and the summary where the runner wants it', async () => {
@@ -460,8 +504,41 @@ describe('completion', () => {
     expect(complete('reconcile', 'validate', '--str')).toEqual(['--strict']);
   });
 
+  it('help is completed with the commands that it explains', async () => {
+    const { out } = await world.cli(['completion', 'bash']);
+    expect(out).toContain('help');
+  });
+
   it('another shell is said', async () => {
     const run = await world.cli(['completion', 'tcsh']);
     expect([run.code, run.err]).toEqual([1, expect.stringContaining('bash, zsh and fish')]);
+  });
+});
+
+describe('what was meant', () => {
+  it.each<[readonly string[], string]>([
+    [['aply'], 'Did you mean `reconcile apply`?'],
+    [['validte', 'm'], 'Did you mean `reconcile validate`?'],
+    [['explian', '--rule', 'x', 'm'], 'Did you mean `reconcile explain`?'],
+    [['help', 'doctr'], 'Did you mean `reconcile doctor`?'],
+    [['help', 'nonsense'], 'reconcile --help shows the commands'],
+    [['--pln', 'm'], 'Did you mean --plan?'],
+    [['validate', '--stric', 'm'], 'Did you mean --strict?'],
+  ])('%j: %s', async (args, words) => {
+    const run = await world.cli(args);
+    expect([run.code, run.err]).toEqual([1, expect.stringContaining(words)]);
+    expect(world.simulator.requests()).toEqual([]);
+  });
+
+  it('a directory is planned, whatever its name looks like', async () => {
+    world.write('aply/a.yaml', closed);
+    expect((await world.cli(['--plan', 'aply'])).code).toBe(0);
+  });
+
+  it('help shows the commands first, and the options of a command under headings', async () => {
+    const [all, one] = [await world.cli(['help']), await world.cli(['help', 'apply'])];
+    expect(all.out.indexOf('Commands')).toBeLessThan(all.out.indexOf('--plan'));
+    expect(one.out).toMatch(/^Usage: reconcile apply \[options\] PLAN PATH\n/);
+    expect(one.out).toMatch(/\nThe server:\n {2}--base-url/);
   });
 });
