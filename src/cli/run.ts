@@ -48,7 +48,10 @@ function checkOutputs({ name, formats }: CommandSpec, settings: Settings, { cwd,
   if (formats.length === 0) return;
   const outputs = outputsOf(settings.output, cwd);
   const wrong = outputs.find(({ format }) => !formats.includes(format));
-  if (wrong === undefined) return checkWritable(outputs, env['GITHUB_STEP_SUMMARY'] ?? '');
+  if (wrong === undefined) {
+    checkWritable(outputs, env['GITHUB_STEP_SUMMARY'] ?? '');
+    return;
+  }
   throw failure(
     'usage',
     `\`reconcile ${name}\` has no output as ${wrong.format}`,
