@@ -14,7 +14,7 @@ import { alice, planOf, reportOf } from './support.ts';
 /** The Markdown as a reader's program takes it: every token, the innermost too. */
 function tokensOf(text: string): readonly Token[] {
   const all: Token[] = [];
-  marked.walkTokens(marked.lexer(text, { gfm: true }), (token) => void all.push(token));
+  void marked.walkTokens(marked.lexer(text, { gfm: true }), (token) => void all.push(token));
   return all;
 }
 
