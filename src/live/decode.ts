@@ -26,6 +26,8 @@ const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 export function decodeRules(body: unknown): Result<readonly LiveRule[], string> {
   const data = dataOf(body);
   if (!Array.isArray(data)) return fail('the list of rules is not {"data": [...]}');
+  if (tellsOfMore(body, data.length))
+    return fail('the list is only a part of the rules: this server pages its answers');
   const rules: LiveRule[] = [];
   const ids = new Set<string>();
   for (const [index, item] of data.entries()) {
@@ -65,6 +67,23 @@ export function decodeUsers(body: unknown): Result<readonly LiveUser[], string> 
   return ok(users);
 }
 
+const nextPage = /^(?:next(?:[_-]?(?:page|cursor|link|url|token))?|has[_-]?(?:more|next)(?:[_-]?page)?)$/i;
+const total = /^total(?:[_-]?(?:count|entries|items|results))?$/i;
+
+/**
+ * Whether something beside `data` says that the list goes on elsewhere. Firezone lists everything (observed:
+ * recordings/rules_list); of a server that does not, what is on other pages would look as if it were not there.
+ */
+function tellsOfMore(body: unknown, listed: number, depth = 0): boolean {
+  if (!isObject(body)) return false;
+  return Object.entries(body).some(([key, value]) => {
+    if (depth === 0 && key === 'data') return false;
+    if (nextPage.test(key)) return Boolean(value);
+    if (total.test(key)) return typeof value === 'number' && value > listed;
+    return depth === 0 && tellsOfMore(value, listed, 1);
+  });
+}
+
 /** The content of `{"data": …}`; undefined when the body has another shape. */
 export function dataOf(body: unknown): unknown {
   return isObject(body) ? body['data'] : undefined;
@@ -81,6 +100,8 @@ function nameOf(item: unknown, index: number): string {
   return typeof id === 'string' && uuid.test(id) ? id : `number ${index + 1} of the list`;
 }
 
+const nullable = ['port_range', 'port_type', 'user_id'] as const;
+
 function decodeOne(item: unknown): Result<LiveRule, string> {
   if (!isObject(item)) return fail('it is not an object');
   const { id, action, destination } = item;
@@ -89,9 +110,12 @@ function decodeOne(item: unknown): Result<LiveRule, string> {
   if (typeof destination !== 'string') return fail('its destination is not text');
   const parsed = parseNetwork(destination);
   if (!parsed.ok) return fail(`its destination cannot be read (${parsed.error})`);
+  // A member that is not there might be anything: a user's rule must not pass for everybody's.
+  const missing = nullable.find((name) => !(name in item));
+  if (missing !== undefined) return fail(`it has no ${missing}`);
   const ports = decodePorts(item['port_type'], item['port_range']);
   if (!ports.ok) return ports;
-  const user = item['user_id'] ?? null;
+  const user = item['user_id'];
   const userId = typeof user === 'string' ? user.toLowerCase() : null;
   if (user !== null && (userId === null || !uuid.test(userId))) return fail('its user_id is not a UUID');
   const insertedAt = item['inserted_at'];
@@ -108,8 +132,8 @@ function decodeOne(item: unknown): Result<LiveRule, string> {
 }
 
 function decodePorts(type: unknown, range: unknown): Result<Ports | null, string> {
-  const none = type === null || type === undefined;
-  if (none && (range === null || range === undefined)) return ok(null);
+  const none = type === null;
+  if (none && range === null) return ok(null);
   if (type !== 'tcp' && type !== 'udp')
     return fail(none ? 'it has a port_range without a port_type' : 'its port_type is unknown');
   if (typeof range !== 'string') return fail('it has a port_type without a port_range');

@@ -56,6 +56,34 @@ describe('rules', () => {
     expect(unreadable.filter((error) => !error.includes('(mask)'))).toEqual([]);
   });
 
+  test('a member that may be null must be there: nothing is guessed', () => {
+    for (const name of ['user_id', 'port_type', 'port_range'] as const) {
+      const { [name]: _, ...rest } = { ...wire, port_type: null, port_range: null };
+      expect(decodeRules({ data: [rest] })).toMatchObject({
+        ok: false,
+        error: expect.stringContaining(`has no ${name}`),
+      });
+    }
+  });
+
+  test('a page of the list is not taken for the whole', () => {
+    for (const more of [
+      { next: '/v0/rules?page=2' },
+      { meta: { next_page: 2 } },
+      { links: { next: 'x', prev: null } },
+      { has_more: true },
+      { pagination: { total_count: 2 } },
+    ]) {
+      expect(decodeRules({ data: [wire], ...more })).toMatchObject({
+        ok: false,
+        error: expect.stringContaining('part'),
+      });
+    }
+    for (const whole of [{ next: null }, { meta: { has_more: false, total: 1 } }, { next_steps: 'x' }]) {
+      expect(decodeRules({ data: [wire], ...whole })).toMatchObject({ ok: true });
+    }
+  });
+
   test('the stored spelling is kept beside the canonical rule', () => {
     const decoded = decodeRules({ data: [{ ...wire, destination: '10.1.2.3/8' }] });
     expect(decoded.ok && decoded.value[0]).toMatchObject({ destinationText: '10.1.2.3/8' });
