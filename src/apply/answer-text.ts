@@ -24,7 +24,7 @@ function answerText(answer: ApiAnswer): string {
   if (messages.length > 0) return `${status}, ${messages.join('; ')}`;
   if (status === 500 && body === undefined)
     return '500 without a body (this server answers so to most requests it cannot take)';
-  return `${status}`;
+  return status < 300 ? `${status}, an answer that cannot be read` : `${status}`;
 }
 
 /** Some messages of the server begin with the field's name, some need it in front. */
