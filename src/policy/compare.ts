@@ -5,7 +5,7 @@ import { flatProfile, lowerProfile, type Profile, zipProfiles } from './profile.
 import { emptyRegion, joinRegions, outsideRegion, type Region, RegionBuilder, sameRegions } from './region.ts';
 import { type LaneIndex, laneRules, lanes, type Ruled, type RuleIndex } from './rule-index.ts';
 import { sweep } from './sweep.ts';
-import { isEmptyTraffic, type TrafficSet } from './traffic-set.ts';
+import { isEmptyTraffic, type LaneRegions, type TrafficSet } from './traffic-set.ts';
 import { rankOf } from './verdict.ts';
 
 /**
@@ -48,7 +48,8 @@ export function byVerdict(classify: (accepts: number) => number): (keys: readonl
 
 /**
  * The exact traffic of each class, for nobody and every user with a rule in the index. Users none of whose rules touch the
- * compared addresses share nobody's result; for the others only the addresses of their own rules are walked again.
+ * compared addresses share nobody's result; for the others only the addresses of their own rules are walked again, and once for
+ * all users with equal rules.
  */
 export function compareStates<T extends Ruled>(comparison: Comparison<T>): readonly TrafficSet[] {
   const { index, classes } = comparison;
@@ -57,15 +58,45 @@ export function compareStates<T extends Ruled>(comparison: Comparison<T>): reado
   const shared = lanes.map((_, lane) => nobodyRegions(comparison, areas, lane));
   const nobody = sets.map((_, c) => shared.map((byClass) => byClass[c] ?? emptyRegion));
   for (const [c, set] of sets.entries()) set.set(null, nobody[c] ?? []);
+  const known = new Map<string, readonly LaneRegions[]>();
+  const keyOfUser = userKeys(comparison);
   for (const user of index.users) {
-    const own = lanes.map((_, lane) => userRegions(comparison, areas, { user, lane, nobody: shared[lane] ?? [] }));
-    for (const [c, set] of sets.entries()) {
-      const regions = own.map((byClass) => byClass[c] ?? emptyRegion);
-      const same = regions.every((region, lane) => region === nobody[c]?.[lane]);
-      set.set(user, same ? (nobody[c] ?? []) : regions);
-    }
+    const key = reaches(comparison, areas, user) ? keyOfUser(user) : '';
+    const found = key === '' ? nobody : (known.get(key) ?? ofUser(user));
+    if (key !== '') known.set(key, found);
+    for (const [c, set] of sets.entries()) set.set(user, found[c] ?? []);
   }
+
+  function ofUser(user: string): readonly LaneRegions[] {
+    const own = lanes.map((_, lane) => userRegions(comparison, areas, { user, lane, nobody: shared[lane] ?? [] }));
+    return nobody.map((theirs, c) => {
+      const regions = own.map((byClass) => byClass[c] ?? emptyRegion);
+      return regions.every((region, lane) => region === theirs[lane]) ? theirs : regions;
+    });
+  }
+
   return sets.map((set) => new Map([...set].filter(([, regions]) => !isEmptyTraffic(regions))));
+}
+
+/** Whether rules of the user's own touch the compared addresses. */
+function reaches<T extends Ruled>({ index }: Comparison<T>, areas: Areas, user: string): boolean {
+  return lanes.some((_, lane) => {
+    const { named } = laneRules(index, user, lane);
+    if (named.length === 0) return false;
+    return (
+      (areas.get(user)?.[lane] ?? []).length > 0 || intersectIntervals(named, areas.get(null)?.[lane] ?? []).length > 0
+    );
+  });
+}
+
+/** How to tell users apart: the key is the same for users with equal rules, in the same states, compared alike. */
+function userKeys<T extends Ruled>({ index, statesOf, keyOf, within }: Comparison<T>): (user: string) => string {
+  const compared = new Set(within);
+  const textOf = (item: T): string => {
+    const { destination, action, ports } = item.rule;
+    return `${destination.text} ${action} ${ports?.low}-${ports?.high} ${statesOf(item)} ${keyOf?.(item)} ${compared.has(item)}`;
+  };
+  return (user) => lanes.map((_, lane) => laneRules(index, user, lane).items.map(textOf).join()).join('|');
 }
 
 /** Addresses by user scope and lane. */

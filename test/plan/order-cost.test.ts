@@ -12,6 +12,7 @@ import { relate } from '../../src/plan/order/sharing.ts';
 import { costOf } from '../../src/plan/order/walk.ts';
 import { accepted, liveOf, regionsOf, type World, worldArbitrary } from '../property/order-world.ts';
 import { runs } from '../property/runs.ts';
+import { rule, user } from './support.ts';
 
 /** The whole world as one ordering: every removed rule a delete, every new one a create, in canonical order. */
 function orderingOf(world: World): { readonly ordering: Ordering; readonly operations: readonly Operation[] } {
@@ -139,6 +140,21 @@ function asNumber(ordering: Ordering, order: readonly number[]): number {
 }
 
 const choices = fc.array(fc.nat(), { minLength: 30, maxLength: 30 });
+
+describe('users who cannot be told apart', () => {
+  it('count one by one, though their regions are looked at once', () => {
+    const twins = [user('twin-1'), user('twin-2'), user('twin-3')];
+    const own = twins.map((userId) => ({ ...rule('accept 10.0.0.0/31'), userId }));
+    const other = { ...rule('accept 10.0.0.0/31 tcp/1-9'), userId: user('other') };
+    const changed = { before: [rule('drop 10.0.0.0/32'), rule('drop 10.0.0.4/32')], after: [rule('drop 10.0.0.0/29')] };
+    const { ordering } = orderingOf({
+      before: [...own, other, ...changed.before],
+      after: [...own, other, ...changed.after],
+    });
+    // To 10.0.0.0: nobody, and the other user, whose rule decides some ports only; to 10.0.0.4: all five.
+    expect(ordering.regions.map(({ weight }) => weight).sort((a, b) => a - b)).toEqual([2 * 3, 5 * 3]);
+  });
+});
 
 describe('the cost of an order', { timeout: 300_000 }, () => {
   it('is what trying every region in every state gives', () => {

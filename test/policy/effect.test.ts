@@ -26,10 +26,31 @@ const pair = fc
   })
   .map(({ kept, removed, created }) => ({ before: [...kept, ...removed], after: [...created, ...kept] }));
 
+/** Rules that only users have, and that are often equal but for their user. */
+const alike: fc.Arbitrary<Rule> = fc
+  .record({
+    like: fc.constantFrom('192.0.2.0/31', '192.0.2.4/31'),
+    drops: fc.boolean(),
+    user: fc.constantFrom(...users),
+  })
+  .map(({ like, drops, user }) => rule(drops ? 'drop' : 'accept', like, user));
+
+/** In some, users' rules stay, and differ little or not at all, while global rules change around them. */
+const anyPair = fc.oneof(
+  { weight: 3, arbitrary: pair },
+  {
+    weight: 1,
+    arbitrary: fc.tuple(fc.array(alike, { maxLength: 6 }), pair).map(([kept, { before, after }]) => ({
+      before: [...kept, ...before.filter(({ userId }) => userId === null)],
+      after: [...kept, ...after.filter(({ userId }) => userId === null)],
+    })),
+  },
+);
+
 describe('effectOf', () => {
   it('names exactly the packets whose verdict changes', () => {
     fc.assert(
-      fc.property(pair, ({ before, after }) => {
+      fc.property(anyPair, ({ before, after }) => {
         const effect = effectOf(before, after);
         const named = new Set([...before, ...after].map(({ userId }) => userId));
         const opens: string[] = [];

@@ -3,7 +3,7 @@ import { makeNetwork } from '../../src/model/address.ts';
 import { collides, type LiveRule, type Rule, ruleKey } from '../../src/model/rule.ts';
 import type { Plan, Step } from '../../src/plan/plan.ts';
 import { matches, type Packet, rankOf } from '../../src/policy/verdict.ts';
-import { packets, ruleArbitrary } from '../policy/universe.ts';
+import { packets, ruleArbitrary, users } from '../policy/universe.ts';
 
 /** Two sets of rules that a server could hold, of which some rules are in both. */
 export interface World {
@@ -25,15 +25,24 @@ const crowded: fc.Arbitrary<Rule> = ruleArbitrary.map((rule) => ({
   userId: null,
 }));
 
-/** Worlds of up to `size` rules on each side, without collisions inside a side. */
+/** Rules of users that are often equal: two networks, few forms. */
+const alike: fc.Arbitrary<Rule> = fc.record({
+  action: fc.constantFrom('accept', 'drop'),
+  destination: fc.constantFrom(makeNetwork(4, 0xc0000200n, 31), makeNetwork(4, 0xc0000204n, 31)),
+  ports: fc.constantFrom(null, null, { type: 'tcp' as const, low: 1, high: 3 }),
+  userId: fc.constantFrom(...users),
+});
+
+/** Worlds of up to `size` rules on each side, without collisions inside a side; in some, users differ little or not at all. */
 export function worldArbitrary(size: number): fc.Arbitrary<World> {
-  return fc.constantFrom(ruleArbitrary, crowded).chain((rule) => worldOf(rule, size));
+  const any = fc.constantFrom(ruleArbitrary, crowded).chain((rule) => worldOf(rule, size));
+  return fc.oneof({ weight: 3, arbitrary: any }, { weight: 1, arbitrary: worldOf(crowded, size, alike) });
 }
 
-function worldOf(rule: fc.Arbitrary<Rule>, size: number): fc.Arbitrary<World> {
+function worldOf(rule: fc.Arbitrary<Rule>, size: number, keptRule = rule): fc.Arbitrary<World> {
   const rules = fc.array(rule, { maxLength: size });
   return fc
-    .record({ kept: fc.array(rule, { maxLength: Math.ceil(size / 3) }), removed: rules, added: rules })
+    .record({ kept: fc.array(keptRule, { maxLength: Math.ceil(size / 3) }), removed: rules, added: rules })
     .map(({ kept, removed, added }) => ({
       before: withoutCollisions([...kept, ...removed]),
       after: withoutCollisions([...kept, ...added]),

@@ -48,15 +48,17 @@ function exposedIn(
     const walk = (rules: readonly LaneIndex<Item>[], area: Intervals) =>
       regionsByRun(runs, (visit) => eachStretch(rules, area, protocol, visit));
     const nobody = walk([global], areaIn(areas, null, lane));
-    const residents = new Map(residentsOf(landscape, areas, lane).map((resident) => [resident.user, resident]));
+    const residents = residentsOf(landscape, areas, lane);
+    const resident = new Set(residents.flatMap(({ users }) => users));
     for (const [run, region] of nobody) {
-      for (const source of [null, ...landscape.users]) if (!residents.has(source ?? '')) put(run, source, lane, region);
+      for (const source of [null, ...landscape.users]) if (!resident.has(source ?? '')) put(run, source, lane, region);
     }
-    for (const [user, { own, home }] of residents) {
+    for (const { users, own, home } of residents) {
       const inside = walk([own, global], home);
       for (const run of new Set([...nobody.keys(), ...inside.keys()])) {
         const outside = outsideRegion(nobody.get(run) ?? emptyRegion, own.named);
-        put(run, user, lane, joinRegions(outside, inside.get(run) ?? emptyRegion));
+        const region = joinRegions(outside, inside.get(run) ?? emptyRegion);
+        for (const user of users) put(run, user, lane, region);
       }
     }
   }

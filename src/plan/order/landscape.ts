@@ -122,25 +122,43 @@ export function isUntouched(areas: Areas, lane: number): boolean {
   return true;
 }
 
-/** A user whose own rules reach into the component's areas in one lane, and where. */
-export interface Resident {
-  readonly user: string;
+/** Users with the same rules of their own, which reach into the component's areas in one lane, and where. */
+export interface Residents {
+  readonly users: readonly string[];
+  /** The rules of one of them. */
   readonly own: LaneIndex<Item>;
-  /** Addresses of the user's own rules inside the areas: elsewhere the user's traffic fares like nobody's. */
+  /** Addresses of their own rules inside the areas: elsewhere their traffic fares like nobody's. */
   readonly home: Intervals;
 }
 
-/** The users whose own rules reach into the component's areas, in order. */
-export function residentsOf(landscape: Landscape, areas: Areas, lane: number): readonly Resident[] {
+/** The users whose own rules reach into the component's areas, in order; those that nothing tells apart together. */
+export function residentsOf(landscape: Landscape, areas: Areas, lane: number): readonly Residents[] {
   const global = areaIn(areas, null, lane);
   const users = new Set<string>([...areas.keys()].filter((user) => user !== null));
   const ofUsers = landscape.ofUsers[lane];
   if (ofUsers !== undefined && ofUsers.items.length > 0) {
     for (const area of global) for (const { user } of itemsReaching(ofUsers, area)) users.add(user);
   }
-  return [...users].sort().flatMap((user) => {
+  const alike = new Map<
+    string,
+    { readonly users: string[]; readonly own: LaneIndex<Item>; readonly home: Intervals }
+  >();
+  for (const user of [...users].sort()) {
     const own = laneRules(landscape.index, user, lane);
-    const home = intersectIntervals(own.named, unionIntervals(global, areaIn(areas, user, lane)));
-    return home.length === 0 ? [] : [{ user, own, home }];
-  });
+    const key = own.items.map(itemKey).join();
+    const known = alike.get(key);
+    if (known !== undefined) known.users.push(user);
+    else
+      alike.set(key, {
+        users: [user],
+        own,
+        home: intersectIntervals(own.named, unionIntervals(global, areaIn(areas, user, lane))),
+      });
+  }
+  return [...alike.values()].filter(({ home }) => home.length > 0);
+}
+
+/** A rule as the ordering sees it, but for its user: an operation tells its rule apart from every other. */
+function itemKey({ rule: { destination, ports }, rank, operation, added }: Item): string {
+  return `${destination.text} ${ports?.low}-${ports?.high} ${rank} ${operation} ${added}`;
 }

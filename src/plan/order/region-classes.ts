@@ -1,7 +1,7 @@
 import { intersectIntervals } from '../../policy/intervals.ts';
 import { laneRules, lanes } from '../../policy/rule-index.ts';
 import { type Cell, eachStretch } from './cells.ts';
-import { type Areas, areaIn, isUntouched, type Landscape, type Resident, residentsOf } from './landscape.ts';
+import { type Areas, areaIn, isUntouched, type Landscape, type Residents, residentsOf } from './landscape.ts';
 import { type Entry, type RegionClass, verdictIn } from './ordering.ts';
 
 /** The numbers of a component's operations by their positions in the plan's; no others are in it. */
@@ -30,8 +30,8 @@ export function regionClasses(landscape: Landscape, areas: Areas, numbering: Num
     for (const { cell } of nobody.values()) classes.add(cell, 1 + landscape.users.length);
     for (const resident of residents) correct(resident, lane);
 
-    /** A resident has nobody's regions, without those that lie wholly at home, and with those found there. */
-    function correct({ own, home }: Resident, at: number): void {
+    /** Residents have nobody's regions, without those that lie wholly at home, and with those found there. */
+    function correct({ users, own, home }: Residents, at: number): void {
       const inside = new Map<number, bigint>();
       eachStretch([global], intersectIntervals(home, areaIn(areas, null, at)), protocol, (first, last, stretch) => {
         for (const { matchSet, low, high } of stretch.cells()) {
@@ -44,9 +44,9 @@ export function regionClasses(landscape: Landscape, areas: Areas, numbering: Num
       });
       for (const [matchSet, size] of inside) {
         const known = nobody.get(matchSet);
-        if (known !== undefined && known.size === size && !found.has(matchSet)) classes.add(known.cell, -1);
+        if (known !== undefined && known.size === size && !found.has(matchSet)) classes.add(known.cell, -users.length);
       }
-      for (const [matchSet, cell] of found) if (!nobody.has(matchSet)) classes.add(cell, 1);
+      for (const [matchSet, cell] of found) if (!nobody.has(matchSet)) classes.add(cell, users.length);
     }
   }
   return classes.list();
