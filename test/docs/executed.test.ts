@@ -142,6 +142,7 @@ describe('every command line of the README and the docs, executed', () => {
         );
         const child = spawnReconcile(words, { cwd: world.folder, env: { ...world.env, ...git.env } });
         const end = ended(child);
+        world.onClose(() => child.kill('SIGKILL'));
         if (text.includes('simulate')) {
           await new Promise<void>((resolve) => {
             child.stdout?.on('data', (chunk: string) => {

@@ -108,6 +108,7 @@ function words(line: string, values: Readonly<Record<string, string>>): readonly
 function start(world: DocsWorld, args: readonly string[]) {
   const child = spawnReconcile(args, { cwd: world.folder, env: world.env });
   const end = ended(child);
+  world.onClose(() => child.kill('SIGKILL'));
   const stop = async () => {
     child.kill('SIGTERM');
     return end;

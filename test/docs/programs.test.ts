@@ -113,6 +113,18 @@ describe('the systemd unit', () => {
   });
 });
 
+/** Changes the first rule in place, and back: equal, and to be distrusted. */
+async function patchTwice(url: string): Promise<void> {
+  const token = readFileSync(join(folder, 'token'), 'utf8').trim();
+  const headers = { authorization: `Bearer ${token}`, accept: 'application/json', 'content-type': 'application/json' };
+  const { data } = (await (await fetch(`${url}/v0/rules`, { headers })).json()) as { data: readonly { id: string }[] };
+  for (const destination of ['10.0.0.0/9', '10.0.0.0/8']) {
+    const body = JSON.stringify({ rule: { destination } });
+    const answer = await fetch(`${url}/v0/rules/${data[0]?.id}`, { method: 'PATCH', headers, body });
+    expect(answer.status).toBe(200);
+  }
+}
+
 const why = kernelUnavailable === null ? '' : ` (skipped: ${kernelUnavailable})`;
 describe.skipIf(kernelUnavailable !== null)(`the pages about the kernel’s packet filter${why}`, () => {
   let netns = '';
@@ -143,6 +155,7 @@ describe.skipIf(kernelUnavailable !== null)(`the pages about the kernel’s pack
     const named = documentedLines().filter(({ text, span }) => span && text.includes('--enforcement'));
     expect(named.map(({ text }) => text).sort()).toEqual([
       'reconcile --enforcement nft --repair',
+      'reconcile --enforcement nft --replace-modified',
       'reconcile --enforcement nft --wait-enforced 60s',
       'reconcile --plan --enforcement nft',
       'reconcile --watch --enforcement nft',
@@ -158,6 +171,8 @@ describe.skipIf(kernelUnavailable !== null)(`the pages about the kernel’s pack
     expect(shell('reconcile apply plan.json manifests --enforcement nft --wait-enforced', env)).toContain(held);
     spawnSync('nsenter', [`--net=/run/netns/${netns}`, 'nft', 'flush', 'set', 'inet', 'firezone', 'ip_drop']);
     expect(shell('reconcile --enforcement nft --repair manifests', env)).toContain('the kernel does not hold it');
+    await patchTwice(url);
+    expect(shell('reconcile --enforcement nft --replace-modified manifests', env)).toContain('modified in place');
     expect(shell('reconcile --watch --once --enforcement nft manifests', env)).not.toMatch(/NotEnforced/);
     expect(existsSync(join(folder, 'token'))).toBe(true);
   }, 60_000);
