@@ -1,8 +1,9 @@
-import type { Outcome } from '../apply/outcome.ts';
+import type { ApplyReport, Outcome } from '../apply/outcome.ts';
 import { never } from '../model/result.ts';
 import type { PassResult } from '../pass.ts';
 import type { ConditionReason, ConditionUpdate } from './conditions.ts';
 import { short } from './conditions.ts';
+import { stepKey } from './step-key.ts';
 
 /**
  * How a pass went, for the schedule and the conditions. `good`: converged. `held`: there was something to write and a gate of
@@ -70,8 +71,6 @@ function judgeRead(result: PassResult): Verdict {
 function judgeApply(result: PassResult): Verdict {
   const report = result.apply;
   if (report === null) return { kind: 'transient', reason: 'ApplyFailed', message: 'the apply gave no report' };
-  const failed = report.outcomes.filter((one) => one.outcome === 'failed' || one.outcome === 'unknown');
-  const message = report.problems[0]?.summary ?? failed[0]?.message ?? 'some of the plan was not carried out';
   switch (report.end) {
     case 'converged':
       return {
@@ -81,23 +80,41 @@ function judgeApply(result: PassResult): Verdict {
       };
     case 'stopped':
       return { kind: 'held', reason: 'Stopped', message: 'the apply was stopped before its end' };
-    case 'not-converged': {
-      const names = report.notConverged.slice(0, 5).join(', ');
-      return {
-        kind: 'transient',
-        reason: 'NotConverging',
-        message: names === '' ? message : `not converged: ${names}`,
-      };
-    }
-    case 'failed': {
-      const unauthorized = failed.some((one) => one.status === 401);
-      if (unauthorized) return { kind: 'terminal', reason: 'Unauthorized', message };
-      const hopeless = failed.length > 0 && failed.every(isHopeless);
-      return { kind: hopeless ? 'terminal' : 'transient', reason: 'ApplyFailed', message };
-    }
+    case 'not-converged':
+    case 'failed':
+      return judgeFailed(report);
     default:
       return never(report.end);
   }
+}
+
+function judgeFailed(report: ApplyReport): Verdict {
+  const failed = stepsLeft(report.outcomes).filter((one) => one.outcome !== 'dropped');
+  if (failed.some((one) => one.status === 401)) {
+    return { kind: 'terminal', reason: 'Unauthorized', message: textOfFailed(report, failed) };
+  }
+  if (report.end === 'not-converged' && failed.length === 0) {
+    const names = report.notConverged.slice(0, 5).join(', ');
+    const message = names === '' ? textOfFailed(report, failed) : `not converged: ${names}`;
+    return { kind: 'transient', reason: 'NotConverging', message };
+  }
+  // A rule that was put back because another was refused is no reason to try that one again.
+  const decisive = failed.filter((one) => one.restored !== true);
+  const hopeless = decisive.length > 0 && decisive.every(isHopeless);
+  return { kind: hopeless ? 'terminal' : 'transient', reason: 'ApplyFailed', message: textOfFailed(report, decisive) };
+}
+
+/** What was not carried out, and was not made up for later in the same apply. */
+export function stepsLeft(outcomes: readonly Outcome[]): readonly Outcome[] {
+  const last = new Map(outcomes.map((one) => [stepKey(one.step), one]));
+  return [...last.values()].filter((one) => one.outcome !== 'done' && one.outcome !== 'skipped');
+}
+
+function textOfFailed(report: ApplyReport, failed: readonly Outcome[]): string {
+  const more = failed.length > 1 ? `; and ${failed.length - 1} more` : '';
+  const [first] = failed;
+  if (first?.message !== undefined) return `${first.message}${more}`;
+  return report.problems[0]?.summary ?? 'some of the plan was not carried out';
 }
 
 /** The server looked at the request and said no: asking again with the same bytes brings the same. */

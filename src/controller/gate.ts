@@ -1,8 +1,8 @@
-import { ruleKey } from '../model/rule.ts';
-import type { Plan, Step } from '../plan/plan.ts';
+import type { Plan } from '../plan/plan.ts';
 import type { Hold } from './failure.ts';
 import type { FightMemory, FightSettings } from './fight.ts';
 import { fightOver } from './fight.ts';
+import { stepKey } from './step-key.ts';
 
 /** What the controller's own gate knows when a plan that no guard refused is about to be written. */
 export interface GateInput {
@@ -15,8 +15,8 @@ export interface GateInput {
   readonly isDrift: boolean;
   /** ms until the content has been stable long enough to delete; 0: it has. */
   readonly deleteWaitMs: number;
-  /** A plan that failed for good, and why: not written again. */
-  readonly stalled: { readonly key: string; readonly hold: Hold } | null;
+  /** Steps that failed for good, and why: a plan of these alone is not written again. */
+  readonly stalled: { readonly steps: ReadonlySet<string>; readonly hold: Hold } | null;
   readonly fights: FightMemory;
   readonly fightSettings: FightSettings;
 }
@@ -31,7 +31,7 @@ export interface Held extends Hold {
  *
  *   another replica writes        | Standby
  *   suspended                     | Suspended
- *   this very plan failed for good| Stalled, with the old reason
+ *   all of it failed for good     | Stalled, with the old reason
  *   drift, and drift is reported  | DriftReported
  *   drift, and another writer     |
  *     undoes the same correction  | Fighting, until its pause is over
@@ -42,7 +42,7 @@ export function gate(input: GateInput): Held | null {
   const steps = plan.steps.length;
   if (!input.writer) return held('Standby', 'another replica holds the lease', null);
   if (input.suspended) return held('Suspended', `suspended; ${steps} writes are pending`, null);
-  if (input.stalled?.key === planKey(plan)) return { ...input.stalled.hold, waitMs: null };
+  if (input.stalled !== null && isMadeOf(plan, input.stalled.steps)) return { ...input.stalled.hold, waitMs: null };
   if (input.isDrift && input.onDrift === 'report') {
     return held('DriftReported', `the live state was changed by others: ${steps} writes would undo it`, null);
   }
@@ -63,6 +63,10 @@ export function gate(input: GateInput): Held | null {
   return null;
 }
 
+function isMadeOf(plan: Plan, steps: ReadonlySet<string>): boolean {
+  return plan.steps.every((step) => steps.has(stepKey(step)));
+}
+
 function held(reason: Hold['reason'], message: string, waitMs: number | null): Held {
   return { reason, message, terminal: false, waitMs };
 }
@@ -70,23 +74,4 @@ function held(reason: Hold['reason'], message: string, waitMs: number | null): H
 /** Rules that the plan deletes because nothing desires them. */
 export function vanishing(plan: Plan): number {
   return plan.changes.filter((change) => change.action === 'delete').length;
-}
-
-/** What a step does, the same from pass to pass though ids differ. */
-export function stepKey(step: Step): string {
-  switch (step.type) {
-    case 'create':
-      return `create ${ruleKey(step.rule)}`;
-    case 'update':
-      return `update ${ruleKey(step.rule)}`;
-    case 'delete':
-      return `delete ${ruleKey(step.live.rule)}`;
-    case 'configure':
-      return `configure ${step.fields.join(' ')}`;
-  }
-}
-
-/** What a plan does as a whole. */
-export function planKey(plan: Plan): string {
-  return plan.steps.map(stepKey).join('\n');
 }

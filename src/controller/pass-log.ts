@@ -1,4 +1,6 @@
+import type { Outcome } from '../apply/outcome.ts';
 import type { Plan } from '../plan/plan.ts';
+import { requestOf } from '../plan/plan.ts';
 import type { Logger } from '../ports.ts';
 import type { PassView } from './status.ts';
 
@@ -31,6 +33,14 @@ export function logDrift(logger: Logger, plan: Plan): void {
       origin: change.origin ?? 'drift',
       fields: Object.keys(change.fields),
     });
+  }
+}
+
+/** One line for each step that was not carried out, with the server's words. */
+export function logFailures(logger: Logger, left: readonly Outcome[]): void {
+  const failed = left.filter((one) => one.outcome !== 'dropped');
+  for (const { step, outcome, status, message } of failed.slice(0, shown)) {
+    logger.error('A step failed', { ...requestOf(step), outcome, status: status ?? 'none', detail: message ?? '' });
   }
 }
 

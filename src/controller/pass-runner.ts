@@ -3,20 +3,21 @@ import type { DesiredState } from '../model/state.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { SourceContent } from '../ports.ts';
 import type { Verdict } from './failure.ts';
-import { judge } from './failure.ts';
+import { judge, stepsLeft } from './failure.ts';
 import type { FightMemory } from './fight.ts';
 import { rememberCorrections } from './fight.ts';
 import { createGapClock } from './gap-clock.ts';
 import type { Held } from './gate.ts';
-import { gate, stepKey } from './gate.ts';
+import { gate } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { joined, mayBeOnePart, partsOf } from './part-runs.ts';
 import type { Run } from './pass-ending.ts';
 import { isOutage } from './pass-ending.ts';
-import { logDrift, logInternalError } from './pass-log.ts';
+import { logDrift, logFailures, logInternalError } from './pass-log.ts';
 import { StallMemory } from './stall.ts';
 import type { Part } from './status.ts';
 import type { Seen, StatusBoard } from './status-board.ts';
+import { stepKey } from './step-key.ts';
 
 /** What is to be brought into effect, and what is known about it. */
 export interface PassOrder {
@@ -99,6 +100,7 @@ export class PassRunner {
     observer.phaseEnded(approvedAt === null ? 'plan' : 'apply', clock.now() - (approvedAt ?? from));
     if (!result) return { result: null, verdict: internalError, holdMs: null, outcomes };
     const verdict = this.#stall.judged(judge(result, hold), result, settings().convergenceAttempts);
+    logFailures(logger, stepsLeft(result.apply?.outcomes ?? []));
     this.#serverWasDown = result.end === 'unreadable' && isOutage(result.failure?.code ?? '');
     for (const one of result.problems) {
       if (one.severity === 'warning') logger.debug('A problem was found', { code: one.code, summary: one.summary });

@@ -1,20 +1,21 @@
 import type { PassResult } from '../pass.ts';
 import type { Verdict } from './failure.ts';
+import { stepsLeft } from './failure.ts';
 import type { Held } from './gate.ts';
-import { planKey } from './gate.ts';
+import { planKey, stepKey } from './step-key.ts';
 
-/** A plan, by what it does, that is not to be written again while nothing changes, and why. */
-export interface StalledPlan {
-  readonly key: string;
+/** Steps, by what they do, that are not to be written again while nothing changes, and why. */
+export interface Stalled {
+  readonly steps: ReadonlySet<string>;
   readonly hold: Held;
 }
 
-/** Remembers plans that the server refuses for good, or that never converge. */
+/** Remembers what the server refuses for good, or what never converges. */
 export class StallMemory {
-  #stalled: StalledPlan | null = null;
+  #stalled: Stalled | null = null;
   #unconverged: { readonly key: string; readonly times: number } = { key: '', times: 0 };
 
-  get stalled(): StalledPlan | null {
+  get stalled(): Stalled | null {
     return this.#stalled;
   }
 
@@ -26,13 +27,17 @@ export class StallMemory {
   /** The verdict on a pass that wrote; terminal when the same plan will not be written again. */
   judged(verdict: Verdict, result: PassResult, attempts: number): Verdict {
     if (result.plan === null || result.end !== 'applied') return verdict;
+    const { reason, message } = verdict;
+    const hold: Held = { reason, message, terminal: true, waitMs: null };
+    if (verdict.kind === 'terminal') {
+      const failed = stepsLeft(result.apply?.outcomes ?? []).map(({ step }) => stepKey(step));
+      this.#stalled = { steps: new Set(failed), hold };
+    }
+    if (reason !== 'NotConverging') return verdict;
     const key = planKey(result.plan);
-    const stalled = { key, hold: { reason: verdict.reason, message: verdict.message, terminal: true, waitMs: null } };
-    if (verdict.kind === 'terminal') this.#stalled = stalled;
-    if (verdict.reason !== 'NotConverging') return verdict;
     this.#unconverged = { key, times: this.#unconverged.key === key ? this.#unconverged.times + 1 : 1 };
     if (this.#unconverged.times < attempts) return verdict;
-    this.#stalled = stalled;
+    this.#stalled = { steps: new Set(result.plan.steps.map(stepKey)), hold };
     return { ...verdict, kind: 'terminal' };
   }
 }

@@ -287,17 +287,51 @@ describe('the loop', () => {
     }
   });
 
-  it('does not write the same refused plan again, and does when the input changes', async () => {
+  it('fault 8: what the server refuses is named in its words and not written again, until the input changes', async () => {
     const fake = fakeLoop();
-    fake.answer = () => ({ kind: 'apply', plan: planOf(['+10.0.0.1']), end: 'failed', status: 422 });
+    const all = planOf(['+10.0.0.1', '+10.0.0.2']);
+    const rest = planOf(['+10.0.0.1']);
+    fake.answer = () => ({
+      kind: 'apply',
+      plan: fake.applied.length === 0 ? all : rest,
+      end: 'not-converged',
+      status: 422,
+    });
     start(fake);
     await fake.clock.until(() => fake.requests.length === 4);
     expect(fake.applied.length).toBe(1);
+    const message = 'POST /v0/rules: 422, destination is invalid';
+    expect(ready(fake)).toMatchObject({ status: 'False', reason: 'ApplyFailed', message });
     expect(stalled(fake)).toMatchObject({ status: 'True', reason: 'ApplyFailed' });
+    expect(fake.log.filter((line) => line.message === 'A step failed').map((line) => line.fields)).toEqual([
+      { method: 'POST', path: '/v0/rules', outcome: 'failed', status: 422, detail: message },
+    ]);
     fake.source = 'r2';
     await fake.clock.until(() => fake.applied.length === 2);
     fake.triggers.wake('token');
     await fake.clock.until(() => fake.applied.length === 3);
+    await end(fake);
+  });
+
+  it('writes again when there is more to do than what the server refused', async () => {
+    const fake = fakeLoop();
+    let steps = ['+10.0.0.1'];
+    fake.answer = () => ({ kind: 'apply', plan: planOf(steps), end: 'not-converged', status: 422 });
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 3);
+    expect(fake.applied.length).toBe(1);
+    steps = ['+10.0.0.1', '+10.0.0.9'];
+    await fake.clock.until(() => fake.applied.length === 2);
+    await end(fake);
+  });
+
+  it('tries again what failed for a reason that may pass', async () => {
+    const fake = fakeLoop();
+    fake.answer = () => ({ kind: 'apply', plan: planOf(['+10.0.0.1']), end: 'not-converged', status: 500 });
+    start(fake);
+    await fake.clock.until(() => fake.applied.length === 6);
+    expect(ready(fake).reason).toBe('ApplyFailed');
+    expect(stalled(fake).status).toBe('False');
     await end(fake);
   });
 

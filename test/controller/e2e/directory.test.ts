@@ -137,6 +137,23 @@ describe('reconcile --watch DIRECTORY', () => {
     expect(world.live()).toEqual(['10.0.0.1']);
   });
 
+  it('fault 8: one rule that the server refuses holds up no other, is named in its words, and is not sent again and again', async () => {
+    const nobody = '00000000-0000-4000-8000-000000000000';
+    const refused = `apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: refused}\nspec: {action: drop, destination: 10.2.0.0/16, user_id: ${nobody}}\n`;
+    write('a.yaml', `${rules('10.0.0.1')}---\n${refused}`);
+    await start('--interval', '200ms');
+    const status = await sidecar.until(({ passes }) => passes.length >= 5);
+    expect(status.conditions.Ready).toMatchObject({ status: 'False', reason: 'ApplyFailed' });
+    expect(status.conditions.Ready.message).toMatch(/^POST \/v0\/rules: 422, .*user/);
+    expect(status.conditions.Stalled.status).toBe('True');
+    expect(world.live()).toEqual(['10.0.0.1']);
+    const posts = world.sim.requests().filter((call) => call.method === 'POST');
+    expect(posts.filter((call) => call.body.includes(nobody)).length).toBe(1);
+    expect(sidecar.log().filter((line) => line['msg'] === 'A step failed').length).toBe(1);
+    write('a.yaml', rules('10.0.0.1', '10.0.0.2'));
+    await sidecar.until(inEffect());
+  });
+
   it('a hang-up names what needs a restart, and releases the refused plan whose digest is approved, and no other', async () => {
     world.sim.seed([{ action: 'accept', destination: '10.9.9.9' }]);
     const configuration =

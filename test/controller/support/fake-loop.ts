@@ -40,7 +40,10 @@ export interface FakeLoop {
   running: Promise<unknown>;
 }
 
-/** How a pass goes. `apply`: the plan is offered to the gate, and if it is let through this is the report's end. */
+/**
+ * How a pass goes. `apply`: the plan is offered to the gate, and if it is let through this is the report's end. `status`: the
+ * first step fails with it, as one that the server refuses does, and the others are done.
+ */
 export type Answer =
   | { readonly kind: 'in-sync' }
   | { readonly kind: 'invalid' }
@@ -182,9 +185,11 @@ async function play(
         return { ...base, end: 'declined', plan: answer.plan };
       fake.applied.push(answer.plan);
       const end = answer.end ?? 'converged';
-      const outcomes = answer.plan.steps.map(
-        (step): Outcome => ({ step, outcome: end === 'failed' ? 'failed' : 'done', status: answer.status ?? 200 }),
-      );
+      const outcomes = answer.plan.steps.map((step, index): Outcome => {
+        const { status } = answer;
+        if (index > 0 || status === undefined) return { step, outcome: 'done', status: 200 };
+        return { step, outcome: 'failed', status, message: `POST /v0/rules: ${status}, destination is invalid` };
+      });
       for (const outcome of outcomes) request.onOutcome(outcome);
       const apply: ApplyReport = {
         end,
