@@ -22,10 +22,10 @@ export const elsewhere: readonly Elsewhere[] = [
   { line: 'npm test', reason: 'is what runs this test', test: '.ci/run', evidence: 'stage test npm test' },
   { line: 'npm ci', reason: installs, test: '.ci/run', evidence: 'stage install npm ci' },
   {
-    line: 'npm ci && npm run build',
+    line: 'npm ci && npm run build && npm install --global .',
     reason: installs,
-    test: 'package.json',
-    evidence: '"build": "node scripts/build.mjs"',
+    test: 'test/docs/programs.test.ts',
+    evidence: "'--global', '--prefix'",
   },
   {
     line: 'npm ci && npm run demo',

@@ -45,6 +45,7 @@ const given: readonly (readonly [RegExp, (world: DocsWorld) => string])[] = [
   [/--destination A\b/g, () => '--destination 10.1.2.3'],
   [/--port N\b/g, () => '--port 443'],
   [/\bDIR\b/g, () => 'exported'],
+  [/\bFILE\b/g, () => 'token'],
   [/\bKIND\b/g, () => 'Rule'],
   [/\bSHELL\b/g, () => 'bash'],
   [/https:\/\/vpn\.example\.com/g, ({ simulator }) => simulator.url],

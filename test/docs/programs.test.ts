@@ -20,12 +20,12 @@ let server: ChildProcess | null = null;
 beforeAll(ensureBuilt);
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'reconcile-programs-'));
-  mkdirSync(join(folder, 'bin'));
+  mkdirSync(join(folder, 'shim'));
   writeFileSync(
-    join(folder, 'bin/reconcile'),
+    join(folder, 'shim/reconcile'),
     `#!/bin/sh\nexec "${process.execPath}" "${root}dist/reconcile.js" "$@"\n`,
   );
-  chmodSync(join(folder, 'bin/reconcile'), 0o755);
+  chmodSync(join(folder, 'shim/reconcile'), 0o755);
 });
 afterEach(async () => {
   if (server !== null) {
@@ -38,7 +38,7 @@ afterEach(async () => {
 });
 
 const environment = (): Record<string, string> => ({
-  PATH: `${folder}/bin:${process.env['PATH'] ?? ''}:/usr/sbin:/sbin`,
+  PATH: `${folder}/shim:${process.env['PATH'] ?? ''}:/usr/sbin:/sbin`,
   HOME: folder,
 });
 
@@ -78,6 +78,15 @@ describe('the demo', () => {
       'That is all',
     ])
       expect(demo.stdout).toContain(words);
+  });
+});
+
+describe('installing from a clone', () => {
+  it('puts a command on the PATH that runs', () => {
+    const install = ['install', '--global', '--prefix', folder, '--offline', '--no-audit', '--no-fund', root];
+    expect(spawnSync('npm', install, { cwd: folder, env: { ...process.env, HOME: folder } }).status).toBe(0);
+    const run = spawnSync(join(folder, 'bin/reconcile'), ['--version'], { encoding: 'utf8' });
+    expect([run.status, run.stdout]).toEqual([0, expect.stringMatching(/^\d+\.\d+\.\d+\n$/)]);
   });
 });
 
