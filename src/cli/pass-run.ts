@@ -39,7 +39,7 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
     const run = { invocation, request, screen, base };
     const pass = { ...wired.pass, base: base?.state ?? null, onOutcome: screen.onOutcome };
     const result = await reconcile(pass, request.planOnly ? null : approveOf(run));
-    const stale = staleness(request, result.digest);
+    const stale = staleness(request, result.plan, result.digest);
     const report = reportOf(result, run, wired, stale);
     const { save } = invocation.settings;
     if (save !== null && result.digest !== undefined) {
@@ -65,15 +65,15 @@ async function askUsers({ pass }: Wired): Promise<ReadonlyMap<string, string> | 
   return users.ok ? new Map(users.value.map(({ email, id }) => [email, id])) : null;
 }
 
-function staleness({ saved }: PassRequest, digest: PlanDigest | undefined): readonly Problem[] {
-  return saved === null || digest === undefined ? [] : compareWithSaved(saved.digest, digest);
+function staleness({ saved }: PassRequest, plan: Plan | null, digest: PlanDigest | undefined): readonly Problem[] {
+  return saved === null || plan === null || digest === undefined ? [] : compareWithSaved(saved, { digest, plan });
 }
 
 /** Shows the plan and asks when somebody is there to answer; without a terminal the guards alone decide. */
 function approveOf(run: Run): Approve {
   return async (plan, desired, digest) => {
     const { settings, terminal } = run.invocation;
-    if (isInvalid(desired.problems, settings) || staleness(run.request, digest).length > 0) return false;
+    if (isInvalid(desired.problems, settings) || staleness(run.request, plan, digest).length > 0) return false;
     const asks = terminal.stdinIsTerminal && !settings.yes;
     run.screen.showPlan(beforeApply(run, plan, desired, digest), asks);
     if (!asks) return true;

@@ -1,13 +1,16 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { Problem } from '../model/problem.ts';
 import type { PlanDigest } from '../plan/digest.ts';
+import type { Plan } from '../plan/plan.ts';
 import { formatVersion } from '../report/json.ts';
 import { Failure, failure } from './failure.ts';
 
-/** What a saved plan pins down. The plan itself is in the file too, for readers; only this is compared. */
+/** What a saved plan pins down. The plan itself is in the file too; the digest decides, the changes only say what moved. */
 export interface SavedPlan {
   readonly digest: PlanDigest;
   readonly savedAt: string;
+  /** What it would have changed, each in one text that is the same for the same change; and for people. */
+  readonly changes: ReadonlyMap<string, string>;
 }
 
 const largest = 200_000_000;
@@ -33,11 +36,30 @@ export function readSavedPlan(file: string): SavedPlan {
     throw failure('saved-plan', `${file} was made by another version of reconcile`, 'plan and save again');
   if (!isDigest(digest) || typeof savedAt !== 'string')
     throw failure('saved-plan', `${file} is damaged`, 'plan and save again');
-  return { digest, savedAt };
+  return {
+    digest,
+    savedAt,
+    changes: changesOf(isRecord(value) && isRecord(value['plan']) ? value['plan']['changes'] : []),
+  };
+}
+
+/** The changes of a plan, or of its JSON document, that would write. */
+function changesOf(changes: unknown): ReadonlyMap<string, string> {
+  const written: readonly unknown[] = Array.isArray(changes) ? changes : [];
+  return new Map(
+    written.filter(isRecord).flatMap(({ kind, name, id, action, fields }) => {
+      if (action === 'keep' || action === 'skip') return [];
+      const label = `${action} ${name ?? id ?? kind}`;
+      return [[`${kind} ${label} ${JSON.stringify(fields)}`, label] as const];
+    }),
+  );
 }
 
 /** Why the saved plan must not be applied now; empty when it agrees with the plan made just now. */
-export function compareWithSaved(saved: PlanDigest, now: PlanDigest): readonly Problem[] {
+export function compareWithSaved(
+  { digest: saved, changes }: SavedPlan,
+  { digest: now, plan }: { readonly digest: PlanDigest; readonly plan: Plan },
+): readonly Problem[] {
   const stale = (summary: string, hint: string): Problem => ({ code: 'stale-plan', severity: 'error', summary, hint });
   const again = 'plan again, review it, and apply that';
   if (saved.unknownSecrets || now.unknownSecrets) {
@@ -58,8 +80,31 @@ export function compareWithSaved(saved: PlanDigest, now: PlanDigest): readonly P
     saved.live === now.live ? '' : 'the live state of the server',
     saved.steps === now.steps ? '' : 'the steps',
   ].filter((part) => part !== '');
-  return [stale(`the saved plan is stale; what moved since: ${moved.join(', ')}`, again)];
+  const done =
+    plan.steps.length === 0 ? 'nothing is left to do: it was applied already, or somebody else did the same' : '';
+  return [
+    stale(
+      `the saved plan is stale; what moved since: ${moved.join(', ')}${difference(changes, plan)}`,
+      done === '' ? again : done,
+    ),
+  ];
 }
+
+/** `; not in it: …; no longer needed: …`, each shortened. */
+function difference(saved: ReadonlyMap<string, string>, plan: Plan): string {
+  const now = changesOf(plan.changes);
+  const missing = (from: ReadonlyMap<string, string>, other: ReadonlyMap<string, string>): readonly string[] =>
+    [...from].filter(([key]) => !other.has(key)).map(([, label]) => label);
+  return `${some('not in it', missing(now, saved))}${some('in it, and not needed now', missing(saved, now))}`;
+}
+
+function some(words: string, labels: readonly string[]): string {
+  if (labels.length === 0) return '';
+  const more = labels.length > mostNamed ? ` and ${labels.length - mostNamed} more` : '';
+  return `; ${words}: ${labels.slice(0, mostNamed).join(', ')}${more}`;
+}
+
+const mostNamed = 5;
 
 function parseJson(file: string): unknown {
   let text: string;

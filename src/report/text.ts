@@ -8,7 +8,7 @@ import { printable } from './printable.ts';
 import { lineText, placeText, problemsText } from './problems.ts';
 import { ruleText, type TrafficWords, trafficTexts, type UserNames } from './rule-text.ts';
 import type { Display, RunReport } from './run-report.ts';
-import { applySummary, planSummary } from './summary.ts';
+import { applySummary, count, planSummary } from './summary.ts';
 
 /** Pieces of traffic listed in the text output; the JSON output has them all. */
 const shownTraffic = 20;
@@ -77,20 +77,32 @@ function headline(report: RunReport, plan: Plan, paint: Paint): string {
       `Planned against a snapshot taken ${report.snapshot.takenAt} (${ageText(report.snapshot.ageMs)} ago), not the server.`,
     );
   }
-  if (report.base !== null) lines.push(`Compared with ${printable(report.base)}: each change says who made it.`);
+  if (report.base !== null) lines.push(`Compared with ${printable(report.base)}${originText(plan)}.`);
   return paint('faint', lines.join('\n'));
+}
+
+/** What this commit itself does, beside drift and what earlier ones left. */
+function originText({ changes }: Plan): string {
+  const changed = changes.filter(
+    ({ action, origin }) => action !== 'keep' && action !== 'skip' && origin !== undefined,
+  );
+  if (changed.length === 0) return '';
+  const number = (origin: Change['origin']): number => changed.filter((change) => change.origin === origin).length;
+  const earlier = number('earlier-not-applied');
+  return `: ${count(number('this-revision'), 'change')} of this commit, ${number('drift')} of drift${earlier === 0 ? '' : `, ${earlier} of earlier commits, not applied`}`;
 }
 
 /** `5 minutes`, `3 hours`, `2 days`. */
 export function ageText(ms: number): string {
   const minutes = Math.max(0, Math.round(ms / 60_000));
-  const [count, unit] =
+  if (minutes === 0) return 'less than a minute';
+  const [number, unit] =
     minutes < 90
       ? [minutes, 'minute']
       : minutes < 48 * 60
         ? [Math.round(minutes / 60), 'hour']
         : [Math.round(minutes / 1440), 'day'];
-  return `${count} ${unit}${count === 1 ? '' : 's'}`;
+  return `${number} ${unit}${number === 1 ? '' : 's'}`;
 }
 
 function changesText(plan: Plan, context: Context): string {

@@ -141,6 +141,14 @@ describe('--base', () => {
     expect(byRef.json().changes.some(({ name, action }) => name === 'closed' && action === 'delete')).toBe(true);
   });
 
+  it('says in its headline what this commit does, and what is drift', async () => {
+    await world.cli(['m']);
+    world.simulator.seed([{ action: 'drop', destination: '203.0.113.0/24' }]);
+    world.write('m/a.yaml', web + closed + rule('new', 'action: drop, destination: 192.0.2.0/24'));
+    const run = await world.cli(['--plan', '--base', 'HEAD', 'm']);
+    expect(run.out).toMatch(/^Compared with HEAD: 1 change of this commit, 1 of drift\.$/m);
+  });
+
   it('--fail-on drift refuses where the server was changed by somebody else', async () => {
     await world.cli(['m']);
     world.simulator.seed([{ action: 'drop', destination: '203.0.113.0/24' }]);
@@ -221,12 +229,24 @@ describe('saved plans', () => {
     [
       'the manifests moved',
       (w) => w.write('m/b.yaml', rule('more', 'action: drop, destination: 192.0.2.0/24')),
-      /the manifests/,
+      /the manifests.*not in it: create more$/m,
     ],
     [
       'the server moved',
       (w) => w.simulator.seed([{ action: 'drop', destination: '192.0.2.0/24' }]),
-      /the live state of the server/,
+      /the live state of the server.*not in it: delete [0-9a-f-]{36}$/m,
+    ],
+    [
+      'somebody did a part of it',
+      (w) => w.simulator.seed([{ action: 'drop', destination: '10.0.0.0/8' }]),
+      /the live state of the server.*in it, and not needed now: create closed$/m,
+    ],
+    [
+      'somebody did all of it',
+      (w) => {
+        w.write('m/a.yaml', rule('old', 'action: drop, destination: 203.0.113.0/24'));
+      },
+      /in it, and not needed now: .*[\s\S]*hint: nothing is left to do/,
     ],
   ])('%s: exit 3, saying so, and nothing is written', async (_, move, words) => {
     await world.cli(['--plan', '--save', 'plan.json', 'm']);
