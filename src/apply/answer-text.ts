@@ -17,7 +17,7 @@ export function fieldMessages(body: unknown): ReadonlyMap<string, readonly strin
 function answerText(answer: ApiAnswer): string {
   const { status, body } = answer;
   if (status === 401) return `401, ${unauthorized(body)}`;
-  if (status === 403) return '403, the token may not do this';
+  if (status === 403) return '403, this token may not do this';
   if (status === 404) return '404, not found';
   if (status === 429) return '429, the server limits the rate of requests';
   const messages = [...fieldMessages(body)].map(([field, texts]) => withField(field, texts.join(', ')));

@@ -18,7 +18,7 @@ export interface ReadContext {
   readonly configurationManaged?: boolean;
 }
 
-/** Why there is no live state. `code`: `unauthorized`, `unreadable` (answered, but no such state), or that of `ApiLost`. */
+/** Why there is no live state. `code`: `unauthorized`, `forbidden`, `unreadable` (answered, but no such state), or that of `ApiLost`. */
 export interface ReadFailure {
   readonly code: string;
   readonly status: number | null;
@@ -153,7 +153,11 @@ function failureOf(answer: ApiResult, request: string): ReadFailure {
       message: `${request}: 404, there is no such API here; check the base URL and its path prefix`,
     };
   }
-  const code = status === 401 ? 'unauthorized' : status === 429 || status >= 500 ? 'server-error' : 'unreadable';
+  const known = new Map([
+    [401, 'unauthorized'],
+    [403, 'forbidden'],
+  ]);
+  const code = known.get(status) ?? (status === 429 || status >= 500 ? 'server-error' : 'unreadable');
   const asked = answer.retryAfterMs === null ? '' : `; it asks to wait ${Math.ceil(answer.retryAfterMs / 1000)} s`;
   const retryAfter = answer.retryAfterMs === null ? {} : { retryAfterMs: answer.retryAfterMs };
   return { code, status, message: `${textOf(answer, request)}${asked}`, ...retryAfter };

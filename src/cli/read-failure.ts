@@ -1,5 +1,6 @@
 import type { ReadFailure } from '../apply/read.ts';
 import type { Problem } from '../model/problem.ts';
+import { forbiddenHint } from '../report/failed-steps.ts';
 import { readClaims } from './token.ts';
 
 /** What to do about each way in which the live state cannot be read; one table for every command. */
@@ -16,6 +17,7 @@ const hints: Readonly<Record<string, string>> = {
   unreadable: 'nothing is planned from an answer that is not understood: check --base-url and the server’s version',
   'not-found': 'check --base-url: it is the address before /v0',
   'server-error': 'the server failed to answer; its log says why; nothing was written',
+  forbidden: forbiddenHint,
   'list-unstable': 'run again when nobody else is changing the rules',
   aborted: 'stopped before anything was written',
   unauthorized:

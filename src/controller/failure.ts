@@ -25,7 +25,7 @@ export interface Hold {
   readonly terminal: boolean;
 }
 
-const terminalReads: ReadonlySet<string> = new Set(['unauthorized', 'not-found', 'token']);
+const terminalReads: ReadonlySet<string> = new Set(['unauthorized', 'forbidden', 'not-found', 'token']);
 
 /** Judges one pass. `hold` is what the gate said, when it declined. */
 export function judge(result: PassResult, hold: Hold | null): Verdict {
@@ -59,7 +59,7 @@ export function judge(result: PassResult, hold: Hold | null): Verdict {
 function judgeRead(result: PassResult): Verdict {
   const failure = result.failure;
   const message = failure?.message ?? 'the live state cannot be read';
-  const unauthorized = failure?.code === 'unauthorized' || failure?.code === 'token';
+  const unauthorized = ['unauthorized', 'forbidden', 'token'].includes(failure?.code ?? '');
   return {
     kind: terminalReads.has(failure?.code ?? '') ? 'terminal' : 'transient',
     reason: unauthorized ? 'Unauthorized' : 'ApiUnreachable',

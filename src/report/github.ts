@@ -1,5 +1,6 @@
 import type { Problem } from '../model/problem.ts';
 import type { Change } from '../plan/plan.ts';
+import { withFailedSteps } from './failed-steps.ts';
 import { printable, shortened } from './printable.ts';
 import { ruleText } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
@@ -11,7 +12,7 @@ const shown = 10;
 /** Workflow commands that annotate files and lines: problems, refusals, and what each changed line does. */
 export function githubText(report: RunReport): string {
   const { plan, root } = report;
-  const problems = report.problems.map((problem) => problemCommand(problem, root));
+  const problems = withFailedSteps(report).map((problem) => problemCommand(problem, root));
   const refusals = (report.approved ? [] : (plan?.refusals ?? [])).map(({ code, summary, hint }) =>
     command('error', { title: `refused: ${code}` }, [summary, `hint: ${hint}`]),
   );

@@ -3,6 +3,7 @@ import type { Problem } from '../model/problem.ts';
 import { type Change, type Exposure, type Plan, type Refusal, requestOf, type Step } from '../plan/plan.ts';
 import type { Effect } from '../policy/traffic.ts';
 import { enforcementOf } from './enforcement.ts';
+import { withFailedSteps } from './failed-steps.ts';
 import type { RunReport } from './run-report.ts';
 import { trafficOf } from './traffic-json.ts';
 
@@ -40,7 +41,7 @@ export function documentOf(report: RunReport): Readonly<Record<string, unknown>>
     summary: plan === null ? null : plan.summary,
     changes: plan?.changes.map(changeOf) ?? [],
     steps: plan?.steps.map(stepOf) ?? [],
-    problems: report.problems.map(problemOf),
+    problems: withFailedSteps(report).map(problemOf),
     refusals: plan?.refusals.map(refusalOf) ?? [],
     approved: report.approved,
     effect: effectOf(plan),

@@ -174,6 +174,16 @@ describe('the token', () => {
     expect([run.code, run.err + run.out]).toEqual([1, expect.stringMatching(words)]);
   });
 
+  it('one that may not read (403): says whose token it takes, and does not blame the address', async () => {
+    const url = await serve((_, response) => response.writeHead(403).end());
+    const run = await world.cli(['--plan', '--output', 'json', 'm'], { env: { RECONCILE_BASE_URL: url } });
+    expect(run.code).toBe(1);
+    const [problem] = run.json().problems;
+    expect(problem).toMatchObject({ code: 'api-forbidden', summary: expect.stringContaining('GET /v0/') });
+    expect(problem?.hint).toMatch(/administrator.*proxy or firewall/);
+    expect(problem?.hint).not.toContain('--base-url');
+  });
+
   it('an expired one: says since when, from the token itself', async () => {
     const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url');
     const jwt = `${part({ alg: 'HS512', typ: 'JWT' })}.${part({ exp: 1_700_000_000, typ: 'access' })}.c2ln`;

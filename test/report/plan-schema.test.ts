@@ -75,5 +75,17 @@ describe('schemas/plan.schema.json describes every document', () => {
     expectValid(run.out);
     const { steps, outcomes } = run.json();
     expect(outcomes?.slice(0, steps.length).map(({ step }) => step)).toEqual(steps.map(({ id }) => id));
+    // The run ends not converged, for the refused rule is missing.
+    const failed = outcomes?.filter(({ outcome }) => outcome === 'failed') ?? [];
+    expect(failed).toHaveLength(1);
+    expect(run.json().problems).toMatchObject([
+      {
+        code: 'step-forbidden',
+        severity: 'error',
+        summary: expect.stringMatching(new RegExp(`^${failed[0]?.step} create drop 192\\.0\\.[0-9]+\\.0/24.*403`)),
+        file: 'a.yaml',
+        line: expect.any(Number),
+      },
+    ]);
   });
 });

@@ -1,0 +1,51 @@
+import type { Outcome } from '../apply/outcome.ts';
+import type { Problem } from '../model/problem.ts';
+import type { Plan } from '../plan/plan.ts';
+import type { RunReport } from './run-report.ts';
+import { stepText } from './text.ts';
+
+/**
+ * The problems of a run with one more for each step that failed, or of which nobody knows, in the order of the plan; for outputs
+ * that machines read. What converged after all, in a later plan of the same apply, is no problem.
+ */
+export function withFailedSteps({ problems, apply, plan }: RunReport): readonly Problem[] {
+  if (apply === null || apply.end === 'converged') return problems;
+  const told = new Set(problems.map(({ summary }) => summary));
+  const position = new Map((plan?.steps ?? []).map(({ id }, index) => [id, index]));
+  const placeOf = ({ step }: Outcome): number => position.get(step.id) ?? position.size;
+  const failed = apply.outcomes
+    .filter(({ outcome, message }) => (outcome === 'failed' || outcome === 'unknown') && !told.has(message ?? ''))
+    .toSorted((a, b) => placeOf(a) - placeOf(b))
+    .map((outcome) => problemOf(outcome, plan));
+  return [...problems, ...failed];
+}
+
+function problemOf(ended: Outcome, plan: Plan | null): Problem {
+  const { step, outcome, status, message } = ended;
+  const [code, hint] = meaningOf(outcome, status);
+  const why = message ?? (status === null ? 'no answer' : String(status));
+  const listed = plan?.steps.some(({ id }) => id === step.id) === true;
+  const place = listed ? plan?.changes[step.change]?.source : null;
+  const summary = `${stepText(step)}: ${why}`;
+  return { code, severity: 'error', summary, hint, ...(place === null || place === undefined ? {} : { place }) };
+}
+
+function meaningOf(outcome: Outcome['outcome'], status: number | null): readonly [code: string, hint: string] {
+  if (outcome === 'unknown')
+    return [
+      'step-unknown',
+      'nobody knows whether it was carried out; run again: the next plan starts from what is live',
+    ];
+  if (status === 401) return ['unauthorized', 'make a new API token as an administrator; `reconcile doctor` says more'];
+  if (status === 403) return ['step-forbidden', forbiddenHint];
+  if (status === 422)
+    return [
+      'step-rejected',
+      'the server looked at it and said no: mend the manifest, or see docs/server.md for what it takes',
+    ];
+  return ['step-failed', 'what needs it was not attempted; see the message, and run again when it is mended'];
+}
+
+/** What to do about a 403, which Firezone 0.7 itself never answers (observed: recordings/auth). */
+export const forbiddenHint =
+  'use an API token that an administrator made; Firezone 0.7 itself answers 401 to any other, so a proxy or firewall before it may have refused';
