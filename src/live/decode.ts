@@ -2,6 +2,7 @@ import { parseNetwork } from '../model/address.ts';
 import { type Ports, parsePortRange } from '../model/port-range.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 import type { LiveRule } from '../model/rule.ts';
+import { withoutZone } from './zone.ts';
 
 /** A user as far as manifests may name one. */
 export interface LiveUser {
@@ -108,7 +109,7 @@ function decodeOne(item: unknown): Result<LiveRule, string> {
   if (typeof id !== 'string' || !uuid.test(id)) return fail('it has no id');
   if (action !== 'accept' && action !== 'drop') return fail('its action is neither accept nor drop');
   if (typeof destination !== 'string') return fail('its destination is not text');
-  const parsed = parseNetwork(destination);
+  const parsed = parseNetwork(destination.includes('%') ? (withoutZone(destination) ?? destination) : destination);
   if (!parsed.ok) return fail(`its destination cannot be read (${parsed.error})`);
   // A member that is not there might be anything: a user's rule must not pass for everybody's.
   const missing = nullable.find((name) => !(name in item));
