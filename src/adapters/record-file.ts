@@ -13,6 +13,10 @@ const shape = z.object({
     .regex(/^(?:sha256:)?[0-9a-f]{40,64}$/)
     .nullable(),
   appliedAt: z.number().nullable(),
+  appliedDesired: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/)
+    .nullish(),
   knownRules: z.number().int().nonnegative().nullable(),
 });
 
@@ -24,8 +28,8 @@ export function recordFile(folder: string, logger: Logger): RecordStore {
       const text = await readFile(file, 'utf8').catch(() => null);
       if (text === null) return emptyRecord;
       try {
-        const { appliedRevision, appliedAt, knownRules } = shape.parse(JSON.parse(text));
-        return { appliedRevision, appliedAt, knownRules };
+        const { appliedRevision, appliedAt, appliedDesired, knownRules } = shape.parse(JSON.parse(text));
+        return { appliedRevision, appliedAt, appliedDesired: appliedDesired ?? null, knownRules };
       } catch {
         logger.warn('The state file cannot be read; it is made anew, and nothing is deleted because of it', { file });
         return emptyRecord;

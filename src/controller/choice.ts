@@ -49,6 +49,11 @@ export class SourceHistory {
     this.#rejected = { revision, verdict };
   }
 
+  /** Settings or token are new: what had errors may have none now. */
+  reconsider(): void {
+    this.#rejected = null;
+  }
+
   /** ms until the newest content has been the same for long enough to delete because of it. */
   untilDelete(quietMs: number): number {
     return this.#settling === null ? 0 : untilStable(this.#settling, quietMs, this.#clock.now());

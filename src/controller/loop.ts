@@ -7,7 +7,7 @@ import type { Choice } from './choice.ts';
 import { SourceHistory } from './choice.ts';
 import { short } from './conditions.ts';
 import type { Verdict } from './failure.ts';
-import { conditionsAfter } from './failure.ts';
+import { conditionsAfter, mayMend } from './failure.ts';
 import type { Loop, LoopParts } from './loop-parts.ts';
 import type { PassEnding, Run } from './pass-ending.ts';
 import { countAfter, passView } from './pass-ending.ts';
@@ -118,14 +118,20 @@ class ControlLoop implements Loop {
     const { content } = await source.readAt(appliedRevision, this.#stop.signal);
     if (content === null) return;
     this.#history.accept(content);
-    this.#base = await build(content);
+    const base = await build(content);
+    // Under other settings the same manifests ask for something else than was applied.
+    const { appliedDesired } = this.#record;
+    this.#base = appliedDesired === null || base?.digest === appliedDesired ? base : null;
   }
 
   /** Looks at the source, chooses what is to be in effect, converges, judges. */
   async #turn(triggers: ReadonlySet<Trigger>): Promise<Turned> {
     const { clock, lease, settings } = this.#parts;
     const interval = nextInterval(settings().schedule, clock.random());
-    if (askedAnew.some((trigger) => triggers.has(trigger))) this.#runner.forgetStall();
+    if (askedAnew.some((trigger) => triggers.has(trigger))) {
+      this.#runner.forgetStall();
+      this.#history.reconsider();
+    }
     const reading = await this.#observe();
     if (this.#stop.signal.aborted) return { waitMs: 0, judged: null };
     if (!lease.mayStart()) {
@@ -193,10 +199,10 @@ class ControlLoop implements Loop {
     this.#reconciling('True', 'Progressing', `working on ${short(content.revision)}`);
     if (complaint === null) this.#board.revisions({ attempted: content.revision });
     const run = await this.#run(content);
-    if (run.verdict.reason !== 'ManifestsInvalid' || content === lastGood) {
+    if (run.verdict.reason !== 'ManifestsInvalid' || content.revision === lastGood?.revision) {
       return this.#conclude({ ...ended, ...run, content, ...(complaint === null ? {} : { complaint }) });
     }
-    this.#history.reject(content.revision, run.verdict);
+    if (!mayMend(run.result)) this.#history.reject(content.revision, run.verdict);
     if (lastGood === null) return this.#conclude({ ...ended, content, verdict: run.verdict, holdMs: null });
     this.#backoff.begin({ revision: lastGood.revision, complained: true });
     const fallback = await this.#run(lastGood);
@@ -204,11 +210,13 @@ class ControlLoop implements Loop {
   }
 
   #run(content: SourceContent): Promise<Run> {
+    const { appliedRevision, appliedDesired } = this.#record;
+    const isSame = content.revision === appliedRevision;
     return this.#runner.run({
       content,
       base: this.#base,
       knownRules: this.#record.knownRules,
-      isDrift: content.revision === this.#record.appliedRevision,
+      inEffect: isSame ? { digest: appliedDesired, state: this.#base } : null,
       deleteWaitMs: () => this.#history.untilDelete(this.#parts.settings().deleteQuietMs),
     });
   }
@@ -243,8 +251,10 @@ class ControlLoop implements Loop {
     const isNew = before.appliedRevision !== content.revision;
     const appliedAt = isNew ? wallTime : before.appliedAt;
     const knownRules = countAfter(result) ?? before.knownRules;
-    this.#record = { appliedRevision: content.revision, appliedAt, knownRules };
-    if (isNew || knownRules !== before.knownRules) await store.save(this.#record);
+    const appliedDesired = this.#base?.digest ?? before.appliedDesired;
+    this.#record = { appliedRevision: content.revision, appliedAt, appliedDesired, knownRules };
+    const isOther = appliedDesired !== before.appliedDesired || knownRules !== before.knownRules;
+    if (isNew || isOther) await store.save(this.#record);
     // After the wait, so that nobody sees the revision in effect beside the conditions of the one before.
     this.#board.revisions({ applied: content.revision, appliedAt });
     this.#board.update({ lastSuccessAt: wallTime, drift: 0 });

@@ -14,6 +14,8 @@ import { joined, mayBeOnePart, partsOf } from './part-runs.ts';
 import type { Run } from './pass-ending.ts';
 import { isOutage } from './pass-ending.ts';
 import { logDrift, logFailures, logInternalError } from './pass-log.ts';
+import type { InEffect } from './same-desired.ts';
+import { isInEffect } from './same-desired.ts';
 import { StallMemory } from './stall.ts';
 import type { Part } from './status.ts';
 import type { Seen, StatusBoard } from './status-board.ts';
@@ -24,8 +26,8 @@ export interface PassOrder {
   readonly content: SourceContent;
   readonly base: DesiredState | null;
   readonly knownRules: number | null;
-  /** The content is in effect already: what differs is drift. */
-  readonly isDrift: boolean;
+  /** What this revision asked for when it came into effect, when it is in effect already: what differs from that is drift. */
+  readonly inEffect: InEffect | null;
   /** ms until its content has been stable for long enough to delete; asked when there is a plan. */
   readonly deleteWaitMs: () => number;
 }
@@ -56,14 +58,14 @@ export class PassRunner {
   async run(order: PassOrder): Promise<Run> {
     const whole = await this.#runOne(order);
     if (!mayBeOnePart(whole.result)) {
-      this.#note({ rules: whole, configuration: null, shown: whole }, order.isDrift);
+      this.#note({ rules: whole, configuration: null, shown: whole }, order);
       this.#board.update({ parts: partsOf(whole) });
       return whole;
     }
     const rules = await this.#runOne(order, 'rules');
     const configuration = await this.#runOne(order, 'configuration');
     const { run, parts } = joined(rules, configuration);
-    this.#note({ rules, configuration, shown: run }, order.isDrift);
+    this.#note({ rules, configuration, shown: run }, order);
     this.#board.update({ parts });
     return run;
   }
@@ -82,12 +84,13 @@ export class PassRunner {
         base: order.base,
         memory: { knownRules: order.knownRules, serverWasDown: this.#serverWasDown },
         stop: AbortSignal.any([this.#stop, lease.signal()]),
-        approve: async (plan) => {
+        approve: async (plan, desired) => {
           observer.phaseEnded('plan', clock.now() - from);
           this.#touch();
           approvedAt = clock.now();
-          hold = this.#gate(plan, order);
-          if (hold === null && order.isDrift) this.#correcting(plan);
+          const isDrift = isDriftOf(order, desired.state);
+          hold = this.#gate(plan, order, isDrift);
+          if (hold === null && isDrift) this.#correcting(plan);
           return hold === null;
         },
         onOutcome: (outcome) => {
@@ -108,7 +111,7 @@ export class PassRunner {
     return { result, verdict, holdMs: waitOf(hold), outcomes: result.apply?.outcomes ?? outcomes };
   }
 
-  #gate(plan: Plan, { isDrift, deleteWaitMs }: PassOrder): Held | null {
+  #gate(plan: Plan, { deleteWaitMs }: PassOrder, isDrift: boolean): Held | null {
     const { clock, lease, settings } = this.#parts;
     const { suspended, onDrift, fight } = settings();
     return gate({
@@ -131,14 +134,18 @@ export class PassRunner {
     logDrift(logger, plan);
   }
 
-  #note(runs: Readonly<Record<keyof Seen, Run | null>>, isDrift: boolean): void {
+  #note(runs: Readonly<Record<keyof Seen, Run | null>>, order: PassOrder): void {
     const { rules, configuration, shown } = runs;
     if (!rules?.result || !shown?.result) return; // a mistake of ours ended the pass: nothing was seen
     const { threshold } = this.#parts.settings().fight;
     const fights = [...this.#fights.values()].filter((times) => times.length >= threshold).length;
     const seen = { rules: rules.result, configuration: configuration?.result ?? null, shown: shown.result };
-    this.#board.passed(seen, { isDrift, fights });
+    this.#board.passed(seen, { isDrift: isDriftOf(order, seen.rules.desired?.state ?? null), fights });
   }
+}
+
+function isDriftOf({ inEffect }: PassOrder, desired: DesiredState | null): boolean {
+  return inEffect !== null && (desired === null || isInEffect(desired, inEffect));
 }
 
 const internalError: Verdict = {

@@ -3,11 +3,18 @@ export interface LoopRecord {
   /** The revision last fully in effect, and when (ms since 1970). */
   readonly appliedRevision: string | null;
   readonly appliedAt: number | null;
+  /** Digest of what that revision asked for then; with other values or settings it asks for something else. */
+  readonly appliedDesired: string | null;
   /** Number of live rules after the last good pass. */
   readonly knownRules: number | null;
 }
 
-export const emptyRecord: LoopRecord = { appliedRevision: null, appliedAt: null, knownRules: null };
+export const emptyRecord: LoopRecord = {
+  appliedRevision: null,
+  appliedAt: null,
+  appliedDesired: null,
+  knownRules: null,
+};
 
 /** Keeps the record. `load` never fails: an unreadable record is an empty one, said in the log. */
 export interface RecordStore {

@@ -141,7 +141,7 @@ describe('the loop', () => {
   });
 
   it('starts though the earlier state cannot be taken up', async () => {
-    const record = { appliedRevision: 'r1', appliedAt: 1, knownRules: 1 };
+    const record = { appliedRevision: 'r1', appliedAt: 1, appliedDesired: null, knownRules: 1 };
     const fake = fakeLoop({ git: true, broken: true, record });
     start(fake);
     await fake.clock.until(() => ready(fake).status === 'True');
@@ -204,6 +204,48 @@ describe('the loop', () => {
     fake.triggers.wake('file');
     await fake.clock.until(() => ready(fake).status === 'True', 0);
     expect(fake.loop.status().revisions.applied).toBe('good');
+    await end(fake);
+  });
+
+  it('looks again at a revision with errors when the settings are new', async () => {
+    const fake = fakeLoop();
+    fake.answer = () => ({ kind: 'invalid' });
+    start(fake);
+    await fake.clock.until(() => ready(fake).reason === 'ManifestsInvalid');
+    await fake.clock.pass(200_000);
+    expect(fake.requests.length).toBe(1);
+    fake.answer = () => ({ kind: 'in-sync' });
+    fake.triggers.wake('settings');
+    await fake.clock.until(() => ready(fake).status === 'True', 0);
+    await end(fake);
+  });
+
+  it('looks again at every interval at errors that others can mend: a user who is missing on the server', async () => {
+    const fake = fakeLoop();
+    start(fake);
+    await fake.clock.until(() => ready(fake).status === 'True');
+    fake.source = 'r2';
+    fake.answer = ({ content }) =>
+      content.revision === 'r2' ? { kind: 'invalid', code: 'unknown-user-id' } : { kind: 'in-sync' };
+    await fake.clock.until(() => fake.requests.length === 5);
+    expect(fake.requests.slice(1).map((one) => one.content.revision)).toEqual(['r2', 'r1', 'r2', 'r1']);
+    expect(ready(fake)).toMatchObject({ status: 'False', reason: 'ManifestsInvalid' });
+    fake.answer = () => ({ kind: 'in-sync' });
+    await fake.clock.pass(66_000);
+    expect(fake.loop.status().revisions.applied).toBe('r2');
+    expect(ready(fake).status).toBe('True');
+    await end(fake);
+  });
+
+  it('is ready again when the errors of the revision in effect are gone: a user was deleted and made again', async () => {
+    const fake = fakeLoop();
+    start(fake);
+    await fake.clock.until(() => ready(fake).status === 'True');
+    fake.answer = () => ({ kind: 'invalid', code: 'unknown-user-id' });
+    await fake.clock.until(() => ready(fake).reason === 'ManifestsInvalid');
+    fake.answer = () => ({ kind: 'in-sync' });
+    await fake.clock.pass(66_000);
+    expect(ready(fake).status).toBe('True');
     await end(fake);
   });
 
@@ -272,7 +314,10 @@ describe('the loop', () => {
 
   it('threat 18: a revision that does not descend from the applied one is not applied without a word', async () => {
     for (const descends of ['no', 'unknown'] as const) {
-      const fake = fakeLoop({ git: true, record: { appliedRevision: 'r1', appliedAt: 1, knownRules: 1 } });
+      const fake = fakeLoop({
+        git: true,
+        record: { appliedRevision: 'r1', appliedAt: 1, appliedDesired: null, knownRules: 1 },
+      });
       fake.descends = descends;
       fake.source = 'r0';
       start(fake);
@@ -363,6 +408,23 @@ describe('the loop', () => {
       object: '+10.0.0.1',
       action: 'create',
     });
+    await end(fake);
+  });
+
+  it('applies what the same revision asks for anew though drift is only reported: values or a secret have changed', async () => {
+    const fake = fakeLoop();
+    fake.settings = { ...defaultSettings, onDrift: 'report' };
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 1);
+    fake.asksFor = 'something else';
+    fake.answer = () =>
+      fake.applied.length === 0 ? { kind: 'apply', plan: planOf(['+10.0.0.1']) } : { kind: 'in-sync' };
+    await fake.clock.until(() => fake.applied.length === 1);
+    await fake.clock.until(() => ready(fake).reason === 'InSync');
+    expect(fake.log.some((line) => line.message === 'Drift is corrected')).toBe(false);
+    fake.answer = () => ({ kind: 'apply', plan: planOf(['+10.0.0.2']) });
+    await fake.clock.until(() => ready(fake).reason === 'DriftReported');
+    expect(fake.applied.length).toBe(1);
     await end(fake);
   });
 

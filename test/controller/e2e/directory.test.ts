@@ -137,6 +137,29 @@ describe('reconcile --watch DIRECTORY', () => {
     expect(world.live()).toEqual(['10.0.0.1']);
   });
 
+  it('applies other values also where drift is only reported, after a hang-up and after a restart', async () => {
+    const one = `apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: v}\nspec: {action: drop, destination: "\${net}"}\n`;
+    write('a.yaml', one);
+    const values = path.join(world.folder, 'values.yaml');
+    const args = ['--values', values, '--on-drift', 'report', '--state-dir', world.state, '--interval', '300ms'];
+    writeFileSync(values, 'net: 10.3.0.1\n');
+    await start(...args);
+    await until(() => world.live().join() === '10.3.0.1');
+    await sidecar.until(inEffect());
+    writeFileSync(values, 'net: 10.3.0.2\n');
+    sidecar.child.kill('SIGHUP');
+    await until(() => world.live().join() === '10.3.0.2');
+    await sidecar.until(inEffect());
+    await sidecar.stop();
+    writeFileSync(values, 'net: 10.3.0.3\n');
+    await start(...args);
+    await until(() => world.live().join() === '10.3.0.3');
+    await sidecar.until(inEffect());
+    world.sim.seed([{ action: 'accept', destination: '10.9.9.9' }]);
+    await sidecar.until((status) => status.conditions.Ready.reason === 'DriftReported');
+    expect(world.live().length).toBe(2);
+  });
+
   it('fault 8: one rule that the server refuses holds up no other, is named in its words, and is not sent again and again', async () => {
     const nobody = '00000000-0000-4000-8000-000000000000';
     const refused = `apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: refused}\nspec: {action: drop, destination: 10.2.0.0/16, user_id: ${nobody}}\n`;

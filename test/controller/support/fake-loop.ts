@@ -9,9 +9,11 @@ import type { LoopRecord } from '../../../src/controller/record.ts';
 import { emptyRecord } from '../../../src/controller/record.ts';
 import type { Triggers } from '../../../src/controller/trigger.ts';
 import { createTriggers } from '../../../src/controller/trigger.ts';
+import type { Desired } from '../../../src/desired/context.ts';
 import { parseNetwork } from '../../../src/model/address.ts';
 import type { Problem } from '../../../src/model/problem.ts';
 import type { PassResult } from '../../../src/pass.ts';
+import type { PlanDigest } from '../../../src/plan/digest.ts';
 import type { Change, Plan, Step } from '../../../src/plan/plan.ts';
 import type { SourceReading } from '../../../src/ports.ts';
 import type { VirtualClock } from './virtual-clock.ts';
@@ -36,6 +38,8 @@ export interface FakeLoop {
   descends: 'yes' | 'no' | 'unknown';
   /** The manifests hold a Configuration. */
   configuration: boolean;
+  /** What the manifests ask for, in a word. */
+  asksFor: string;
   reads: number;
   running: Promise<unknown>;
 }
@@ -46,7 +50,7 @@ export interface FakeLoop {
  */
 export type Answer =
   | { readonly kind: 'in-sync' }
-  | { readonly kind: 'invalid' }
+  | { readonly kind: 'invalid'; readonly code?: string }
   | { readonly kind: 'unreadable'; readonly code: string; readonly retryAfterMs?: number }
   | { readonly kind: 'refused'; readonly plan: Plan }
   | { readonly kind: 'apply'; readonly plan: Plan; readonly end?: ApplyReport['end']; readonly status?: number };
@@ -85,6 +89,7 @@ export function fakeLoop(
     answer: () => ({ kind: 'in-sync' }),
     descends: 'yes',
     configuration: false,
+    asksFor: 'this',
     reads: 0,
   };
   const reading = (): SourceReading => {
@@ -139,14 +144,16 @@ export function fakeLoop(
 }
 
 async function play(
-  fake: Pick<FakeLoop, 'answer' | 'applied' | 'configuration'>,
+  fake: Pick<FakeLoop, 'answer' | 'applied' | 'configuration' | 'asksFor'>,
   request: PassRequest,
 ): Promise<PassResult> {
   const answer = fake.answer(request);
+  const state = { digest: fake.asksFor, configuration: fake.configuration ? { fields: {} } : null };
+  const desired = { state } as unknown as Desired;
   const base: PassResult = {
     end: 'in-sync',
     content: request.content,
-    desired: { state: { configuration: fake.configuration ? {} : null } } as unknown as PassResult['desired'],
+    desired,
     live: liveAfter(request.part === 'configuration' ? null : fake.applied),
     plan: null,
     apply: null,
@@ -160,7 +167,14 @@ async function play(
       return {
         ...base,
         end: 'invalid',
-        problems: [{ code: 'x', severity: 'error', summary: 'broken', place: { file: 'a.yaml', line: 1, column: 2 } }],
+        problems: [
+          {
+            code: answer.code ?? 'x',
+            severity: 'error',
+            summary: 'broken',
+            place: { file: 'a.yaml', line: 1, column: 2 },
+          },
+        ],
       };
     case 'unreadable':
       return {
@@ -180,7 +194,7 @@ async function play(
         plan: { ...answer.plan, refusals: [{ code: 'max-deletes', summary: 'too many', hint: 'raise it' }] },
       };
     case 'apply': {
-      const [, desired, digest] = [] as unknown as Parameters<typeof request.approve>;
+      const digest = {} as unknown as PlanDigest;
       if (!(await request.approve(answer.plan, desired, digest)))
         return { ...base, end: 'declined', plan: answer.plan };
       fake.applied.push(answer.plan);
