@@ -33,8 +33,20 @@ export interface TrafficWords {
   readonly hasUserRules: boolean;
 }
 
+/** Traffic of one set of destinations and users, which is one line for people. */
+interface TrafficLine {
+  readonly group: JoinedTraffic;
+  /** With their ports: `tcp 443,8000-8010`. */
+  readonly protocols: readonly string[];
+}
+
 /** Traffic for people: `10.1.0.0/16 tcp 443,8000-8010 for alice`, one text for each set of destinations and users. */
 export function trafficTexts(groups: readonly JoinedTraffic[], words: TrafficWords): readonly string[] {
+  return trafficGroups(groups).map((line) => trafficText(line, words));
+}
+
+/** The lines to come, in order; a text is made only of those that are shown. */
+export function trafficGroups(groups: readonly JoinedTraffic[]): readonly TrafficLine[] {
   const joined = new Map<string, { readonly group: JoinedTraffic; readonly protocols: string[] }>();
   for (const group of groups) {
     const key = `${group.destinations.join(' ')} ${group.users.join(' ')}`;
@@ -42,11 +54,14 @@ export function trafficTexts(groups: readonly JoinedTraffic[], words: TrafficWor
     if (same === undefined) joined.set(key, { group, protocols: [portsText(group)] });
     else same.protocols.push(portsText(group));
   }
-  return [...joined.values()].map(({ group, protocols }) => {
-    const all = ['tcp', 'udp', 'other protocols'].every((protocol) => protocols.includes(protocol));
-    const what = all ? 'all traffic' : protocols.join(', ');
-    return `${some(addressTexts(group.destinations), shown.destinations, ', ')}  ${what} for ${usersText(group.users, words)}`;
-  });
+  return [...joined.values()];
+}
+
+/** One line of traffic. */
+export function trafficText({ group, protocols }: TrafficLine, words: TrafficWords): string {
+  const all = ['tcp', 'udp', 'other protocols'].every((protocol) => protocols.includes(protocol));
+  const what = all ? 'all traffic' : protocols.join(', ');
+  return `${some(addressTexts(group.destinations), shown.destinations, ', ')}  ${what} for ${usersText(group.users, words)}`;
 }
 
 /** Networks for people: neighbours that form no one network become a range, `10.0.0.0-10.1.0.52`. */

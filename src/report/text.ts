@@ -6,12 +6,14 @@ import { fieldLines } from './field-lines.ts';
 import { type Paint, painter, type Tone } from './paint.ts';
 import { printable } from './printable.ts';
 import { lineText, placeText, problemsText } from './problems.ts';
-import { ruleText, type TrafficWords, trafficTexts, type UserNames } from './rule-text.ts';
+import { ruleText, type TrafficWords, trafficGroups, trafficText, trafficTexts, type UserNames } from './rule-text.ts';
 import type { Display, RunReport } from './run-report.ts';
 import { applySummary, count, planSummary } from './summary.ts';
 
 /** Pieces of traffic listed in the text output; the JSON output has them all. */
 const shownTraffic = 20;
+/** Of one exposure: of twenty exposures each shows something. */
+const shownOfExposure = 8;
 
 /** The plan for people: why rules are replaced, each change with its fields, the traffic, refusals, one summary line. */
 export function planText(report: RunReport, { color }: Display): string {
@@ -189,9 +191,9 @@ function trafficLines(
   context: Context,
 ): readonly string[] {
   const { paint } = context;
-  const texts = trafficTexts(groups, context);
-  const lines = texts.slice(0, shownTraffic).map((text) => `  ${paint(tone, label)}  ${text}`);
-  const left = texts.length - shownTraffic;
+  const all = trafficGroups(groups);
+  const lines = all.slice(0, shownTraffic).map((one) => `  ${paint(tone, label)}  ${trafficText(one, context)}`);
+  const left = all.length - shownTraffic;
   return left > 0 ? [...lines, `  ${paint(tone, label)}  and ${left} more (--output json lists all)`] : lines;
 }
 
@@ -201,7 +203,12 @@ function exposureText(exposure: readonly Exposure[], context: Context): string {
   const lines = exposure.slice(0, shownTraffic).flatMap((item) => {
     const label = item.direction === 'opened' ? 'opened ' : 'cut off';
     const when = `from ${item.fromStep} to ${item.toStep}, about ${Math.round(item.expectedMs)} ms: `;
-    return trafficTexts(joinUsers(item.traffic), context).map((text) => `  ${paint('warning', label)}  ${when}${text}`);
+    const all = trafficGroups(joinUsers(item.traffic));
+    const texts = all.slice(0, shownOfExposure).map((one) => trafficText(one, context));
+    const more = all.length - shownOfExposure;
+    return [...texts, ...(more > 0 ? [`and ${more} more (--output json lists all)`] : [])].map(
+      (text) => `  ${paint('warning', label)}  ${when}${text}`,
+    );
   });
   const left = exposure.length - shownTraffic;
   return [

@@ -58,6 +58,21 @@ describe('text', () => {
     expect(text).toContain('No traffic changes.');
   });
 
+  it('of hundreds of users those who fare alike share a line, and of what differs for each the first are shown', () => {
+    const users = Array.from({ length: 300 }, (_, i) => `00000000-0000-4000-8000-${String(i).padStart(12, '0')}`);
+    const textOf = (own: (index: number) => string): string => {
+      const kept = users.map((user, index) => `accept ${own(index)} for ${user}`);
+      const desired = Object.fromEntries(kept.map((text, index) => [`own-${index}`, text]));
+      return planText(reportOf(planOf(['drop 10.0.0.0/16', ...kept], { ...desired, wide: 'drop 10.0.0.0/15' })), plain);
+    };
+    const alike = textOf(() => '10.0.7.0/24').split('On the way')[1] ?? '';
+    expect(alike.split('\n').filter((line) => line.includes('opened'))).toHaveLength(2);
+    expect(alike).toContain('and 294 more');
+    const apart = textOf((index) => `10.0.${index & 255}.${(index >> 8) << 7}/25`).split('On the way')[1] ?? '';
+    expect(apart.split('\n').filter((line) => line.includes('opened'))).toHaveLength(9);
+    expect(apart).toContain('and 293 more (--output json lists all)');
+  });
+
   it('a refusal holds its numbers and the override', () => {
     const plan = planOf(
       Array.from({ length: 20 }, (_, i) => `drop 10.0.${i}.0/24`),
