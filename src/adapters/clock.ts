@@ -1,6 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Clock } from '../ports.ts';
 
+/** The longest that a timer can hold; a longer one would end at once. */
+const longestMs = 2 ** 31 - 1;
+
 /** The process's own time and chance. */
 export const systemClock: Clock = {
   now: () => performance.now(),
@@ -9,7 +12,7 @@ export const systemClock: Clock = {
   async sleep(ms, signal) {
     if (signal?.aborted) return;
     try {
-      await wait(ms, undefined, signal === undefined ? {} : { signal });
+      await wait(Math.min(ms, longestMs), undefined, signal === undefined ? {} : { signal });
     } catch (error) {
       if (!signal?.aborted) throw error;
     }

@@ -4,6 +4,9 @@ import type { ScheduleSettings } from './schedule.ts';
 import { nextBackoff } from './schedule.ts';
 import type { Trigger } from './trigger.ts';
 
+/** A server that asks for more than this is asked again all the same. */
+const longestAskedMs = 3_600_000;
+
 const preempting: ReadonlySet<Trigger> = new Set(['webhook', 'signal', 'token', 'settings', 'lease', 'start']);
 
 /** What the loop is about to work on. */
@@ -62,6 +65,8 @@ export class Backoff {
     }
     this.#failures += 1;
     const { askedMs = 0 } = verdict;
-    this.#retryAt = this.#clock.now() + nextBackoff(settings, this.#failures, this.#clock.random(), askedMs);
+    this.#retryAt =
+      this.#clock.now() +
+      nextBackoff(settings, this.#failures, this.#clock.random(), Math.min(askedMs, longestAskedMs));
   }
 }

@@ -135,7 +135,7 @@ class ControlLoop implements Loop {
     const reading = await this.#observe();
     if (this.#stop.signal.aborted) return { waitMs: 0, judged: null };
     if (!lease.mayStart()) {
-      this.#reconciling('False', 'Standby', 'another replica holds the lease');
+      this.#board.standBy(this.#badSettings);
       return { waitMs: interval, judged: null };
     }
     const choice = await this.#choose(reading);
@@ -175,7 +175,7 @@ class ControlLoop implements Loop {
       stop: this.#stop.signal,
     });
     this.#touch();
-    if (choice.settlingMs !== null) this.#reconciling('True', 'Settling', 'waiting until the content is stable');
+    if (choice.settlingMs !== null) this.#reconciling('Settling', 'waiting until the content is stable');
     return choice;
   }
 
@@ -196,7 +196,7 @@ class ControlLoop implements Loop {
     const { clock } = this.#parts;
     const { lastGood } = this.#history;
     const ended = { triggers, started: clock.wallTime(), from: clock.now() };
-    this.#reconciling('True', 'Progressing', `working on ${short(content.revision)}`);
+    this.#reconciling('Progressing', `working on ${short(content.revision)}`);
     if (complaint === null) this.#board.revisions({ attempted: content.revision });
     const run = await this.#run(content);
     if (run.verdict.reason !== 'ManifestsInvalid' || content.revision === lastGood?.revision) {
@@ -260,8 +260,8 @@ class ControlLoop implements Loop {
     this.#board.update({ lastSuccessAt: wallTime, drift: 0 });
   }
 
-  #reconciling(status: 'True' | 'False', reason: 'Standby' | 'Settling' | 'Progressing', message: string): void {
-    this.#board.set({ type: 'Reconciling', status, reason, message });
+  #reconciling(reason: 'Settling' | 'Progressing', message: string): void {
+    this.#board.set({ type: 'Reconciling', status: 'True', reason, message });
   }
 
   #touch(): void {

@@ -40,6 +40,18 @@ export class StatusBoard {
     this.update({ passes: withPass(this.#status.passes, pass) });
   }
 
+  /** Another replica writes: what this one saw as the writer may not be so any more, and must raise no alarm. */
+  standBy(badSettings: string | null): void {
+    const standby = { reason: 'Standby', message: 'another replica holds the lease' } as const;
+    const stalled = badSettings === null ? standby : ({ reason: 'BadSettings', message: badSettings } as const);
+    this.set(
+      { type: 'Ready', status: 'Unknown', ...standby },
+      { type: 'Reconciling', status: 'False', ...standby },
+      { type: 'Stalled', status: badSettings === null ? 'False' : 'True', ...stalled },
+    );
+    this.update({ drift: 0, fights: 0, blockedDeletes: 0, liveRules: null, plan: null });
+  }
+
   /** What a pass saw: the live state, the plan at hand, and how much of it others brought about. */
   passed({ rules, configuration, shown }: Seen, { isDrift, fights }: PassContext): void {
     this.#status = withEnforcement(this.#status, rules, this.#clock.wallTime());

@@ -48,4 +48,16 @@ describe('the clock', () => {
     await systemClock.sleep(60_000, stop.signal);
     expect(systemClock.now() - started).toBeLessThan(30_000);
   });
+
+  it('does not wake at once from a sleep that is longer than a timer can hold', async () => {
+    const stop = new AbortController();
+    let awake = false;
+    const sleeping = systemClock.sleep(2 ** 31, stop.signal).then(() => {
+      awake = true;
+    });
+    await systemClock.sleep(20);
+    expect(awake).toBe(false);
+    stop.abort();
+    await sleeping;
+  });
 });

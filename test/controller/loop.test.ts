@@ -140,6 +140,17 @@ describe('the loop', () => {
     await end(fake);
   });
 
+  it('asks a server again within the hour though it asked to be left alone for a year', async () => {
+    const fake = fakeLoop();
+    fake.answer = () => ({ kind: 'unreadable', code: 'server-error', retryAfterMs: 31_536_000_000 });
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 1);
+    fake.answer = () => ({ kind: 'in-sync' });
+    await fake.clock.pass(3_700_000);
+    expect(ready(fake).status).toBe('True');
+    await end(fake);
+  });
+
   it('starts though the earlier state cannot be taken up', async () => {
     const record = { appliedRevision: 'r1', appliedAt: 1, appliedDesired: null, knownRules: 1 };
     const fake = fakeLoop({ git: true, broken: true, record });
@@ -524,6 +535,42 @@ describe('the loop', () => {
     mine = true;
     fake.triggers.wake('lease');
     await fake.clock.until(() => fake.applied.length === 1, 0);
+    await end(fake);
+  });
+
+  it('forgets what it saw as the writer once another replica writes: no alarm outlives its cause', async () => {
+    let mine = true;
+    const fake = fakeLoop({
+      lease: {
+        mayStart: () => mine,
+        mayWrite: () => mine,
+        signal: () => new AbortController().signal,
+        holder: () => null,
+        release: () => Promise.resolve(),
+      },
+    });
+    fake.answer = () => ({ kind: 'refused', plan: planOf(['-10.0.0.1']) });
+    start(fake);
+    await fake.clock.until(() => stalled(fake).status === 'True');
+    expect(fake.loop.status().blockedDeletes).toBe(1);
+    mine = false;
+    fake.triggers.wake('lease');
+    await fake.clock.pass(0);
+    const standby = fake.loop.status();
+    expect(standby).toMatchObject({ blockedDeletes: 0, drift: 0, fights: 0, liveRules: null, plan: null });
+    expect(Object.values(standby.conditions).map(({ type, status, reason }) => [type, status, reason])).toEqual([
+      ['Ready', 'Unknown', 'Standby'],
+      ['Reconciling', 'False', 'Standby'],
+      ['Stalled', 'False', 'Standby'],
+    ]);
+    fake.loop.complain('interval is wrong');
+    fake.triggers.wake('settings');
+    await fake.clock.pass(0);
+    expect(stalled(fake)).toMatchObject({ status: 'True', reason: 'BadSettings' });
+    mine = true;
+    fake.triggers.wake('lease');
+    await fake.clock.pass(0);
+    expect(ready(fake)).toMatchObject({ status: 'False', reason: 'Refused' });
     await end(fake);
   });
 
