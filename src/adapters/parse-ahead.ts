@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
+import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
 import type { DesiredContext, ParseAhead } from '../desired/context.ts';
 import { manifestCacheKey } from '../desired/desired.ts';
@@ -17,6 +18,8 @@ const worthAThread = { together: 250_000, alone: 1_000_000 } as const;
 const defaultParseMs = 30_000;
 const defaultParseMb = 512;
 const mostThreads = 4;
+/** Bytes from which what the parser leaves behind makes up most of the process's memory. */
+const muchToParse = 2_000_000;
 
 /** Where the worker's bundle is; null when the sources run without the build, and all is parsed in place. */
 export function manifestWorker(): URL | null {
@@ -31,6 +34,7 @@ export function manifestWorker(): URL | null {
 export function createParseAhead(workerUrl: URL | null, measure: keyof typeof worthAThread): ParseAhead {
   return async (files, context) => {
     const { cache } = context;
+    if (files.reduce((total, { bytes }) => total + bytes.length, 0) >= muchToParse) growHeapSlowly();
     if (workerUrl === null || cache === undefined) return;
     const missing = files
       .filter(({ path }) => isManifestPath(path))
@@ -43,6 +47,11 @@ export function createParseAhead(workerUrl: URL | null, measure: keyof typeof wo
     const work = { workerUrl, queue, context, keep: keepIn(cache.files, context) };
     await Promise.all(Array.from({ length: threads }, () => drain(work)));
   };
+}
+
+/** V8 collects when the heap is four times what was live; at twice, 100,000 rules take a quarter less and 7% more time. */
+function growHeapSlowly(): void {
+  setFlagsFromString('--heap-growing-percent=100');
 }
 
 interface Work {

@@ -8,6 +8,8 @@ export interface Terminal {
   readonly stdoutIsTerminal: boolean;
   readonly stderrIsTerminal: boolean;
   readonly stdout: (text: string) => void;
+  /** Resolves when whoever reads stdout has taken what was written: for a text too long to be kept. */
+  readonly stdoutTaken?: () => Promise<void>;
   readonly stderr: (text: string) => void;
   /** Shows the question and reads one line; null when input ends or a signal comes first. */
   readonly ask: (question: string, signal: AbortSignal) => Promise<string | null>;

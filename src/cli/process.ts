@@ -23,6 +23,7 @@ function terminalOf(stop: AbortSignal): Terminal {
     stdoutIsTerminal: process.stdout.isTTY === true,
     stderrIsTerminal: process.stderr.isTTY === true,
     stdout: (text) => void process.stdout.write(text),
+    stdoutTaken: () => flushed(process.stdout),
     stderr: (text) => void process.stderr.write(text),
     ask,
     stop,

@@ -1,4 +1,4 @@
-import type { DestinationReference, RuleTemplate, TemplatePorts, Written } from '../manifest/manifest.ts';
+import type { DestinationReference, RuleTemplate, TemplatePorts, Written, WrittenRule } from '../manifest/manifest.ts';
 import { didYouMean } from '../manifest/suggest.ts';
 import { compareNetworks, contains, type Network } from '../model/address.ts';
 import { formatPortRange, type Ports } from '../model/port-range.ts';
@@ -10,10 +10,20 @@ import type { Names, ResolvedUser } from './names.ts';
 export const mostRules = 500_000;
 
 /**
- * The rules that one template stands for: each user × destination × range of ports, with nested networks, overlapping
+ * The rules that a written one stands for: each user × destination × range of ports, with nested networks, overlapping
  * ranges and repeated users collapsed (a note each). Returns null when there would be more than `room`.
  */
-export function expand(template: RuleTemplate, names: Names, room: number): readonly DesiredRule[] | null {
+export function expand(written: WrittenRule, names: Names, room: number): readonly DesiredRule[] | null {
+  if (!('rule' in written)) return expandTemplate(written, names, room);
+  if (room < 1) return null;
+  if (written.user === undefined) return [written];
+  const user = names.user(written.user);
+  return user === null
+    ? []
+    : [{ name: written.name, place: written.place, rule: { ...written.rule, userId: user.id } }];
+}
+
+function expandTemplate(template: RuleTemplate, names: Names, room: number): readonly DesiredRule[] | null {
   const destinations = resolveDestinations(template, names);
   const ports = template.ports === null ? [null] : mergePorts(template.ports, names.problems);
   const users = template.users === null ? [null] : distinctUsers(names.users(template.users), names.problems);

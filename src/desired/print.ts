@@ -12,15 +12,29 @@ export interface Printable {
   readonly configuration: ConfigurationManifest | null;
 }
 
-/** Writes the desired state as canonical manifests, each with the place that it comes from. They mean the same. */
-export function printState({ state, configuration }: Printable): string {
-  const documents = [
-    ...(configuration === null ? [] : [printConfiguration(configuration)]),
-    ...state.rules.map((rule) => printRule(rule, state.userNames)),
-    ...(state.tests.length === 0 ? [] : [printTests(state.tests)]),
-  ];
-  const empty = state.rules.length > 0 ? [] : [noRules];
-  return writeDocuments([...documents, ...empty]);
+/** Rules printed at once: the text of 100,000 is not needed in one piece. */
+const rulesAtOnce = 1_000;
+
+/**
+ * Writes the desired state as canonical manifests, each with the place that it comes from. They mean the same. The text
+ * comes in pieces, to be put together as they are.
+ */
+export function* printState(printable: Printable): Generator<string> {
+  let separator = '';
+  for (const documents of inPieces(printable)) {
+    yield separator + writeDocuments(documents);
+    separator = '---\n';
+  }
+}
+
+function* inPieces({ state, configuration }: Printable): Generator<readonly string[]> {
+  const { rules, tests, userNames } = state;
+  if (configuration !== null) yield [printConfiguration(configuration)];
+  for (let start = 0; start < rules.length; start += rulesAtOnce) {
+    yield rules.slice(start, start + rulesAtOnce).map((rule) => printRule(rule, userNames));
+  }
+  if (tests.length > 0) yield [printTests(tests)];
+  if (rules.length === 0) yield [noRules];
 }
 
 const noRules = writeYaml({ apiVersion, kind: 'RuleSet', metadata: new Flow({ name: 'none' }), spec: { rules: [] } });

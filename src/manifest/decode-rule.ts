@@ -1,4 +1,4 @@
-import type { PortType } from '../model/port-range.ts';
+import type { PortRange, PortType } from '../model/port-range.ts';
 import type { Action } from '../model/rule.ts';
 import { type Decoding, nameOf, networkOf, placeOf, portsOf, reportAt, userOf } from './decode.ts';
 import type {
@@ -9,6 +9,7 @@ import type {
   TemplatePorts,
   UserReference,
   Written,
+  WrittenRule,
 } from './manifest.ts';
 import { childOf, type Node, scalarOf } from './node.ts';
 
@@ -27,7 +28,7 @@ export function decodeRuleSet(decoding: Decoding, root: Node): RuleSetManifest {
   const spec = childOf(root, 'spec');
   const defaults = childOf(spec, 'defaults');
   const items = childOf(spec, 'rules');
-  const rules: RuleTemplate[] = [];
+  const rules: WrittenRule[] = [];
   const names = new Map<string, Node>();
   for (const item of items?.type === 'seq' ? items.items : []) {
     const nameNode = scalarOf(item, 'name');
@@ -55,7 +56,7 @@ interface TemplateSource {
   readonly defaults: Node | undefined;
 }
 
-function decodeTemplate(decoding: Decoding, source: TemplateSource): RuleTemplate | null {
+function decodeTemplate(decoding: Decoding, source: TemplateSource): WrittenRule | null {
   const { spec, defaults, name } = source;
   const action = scalarOf(spec, 'action') ?? scalarOf(defaults, 'action');
   const destinations = decodeDestinations(decoding, source);
@@ -69,7 +70,7 @@ function decodeTemplate(decoding: Decoding, source: TemplateSource): RuleTemplat
     });
   }
   if (action === undefined || destinations === null || ports === 'invalid' || users === 'invalid') return null;
-  return {
+  return inLastForm({
     name,
     place: destinations.references[0]?.place ?? placeOf(decoding, spec),
     action: action.value as Action,
@@ -77,7 +78,24 @@ function decodeTemplate(decoding: Decoding, source: TemplateSource): RuleTemplat
     ports: ports.ports,
     users: users.references,
     listed: listedParts(destinations.listed, ports.listed, users.listed),
+  });
+}
+
+/** The one rule that a template stands for, where it lists nothing and names no network; else the template. */
+function inLastForm(template: RuleTemplate): WrittenRule {
+  const { name, place, action, ports, users, listed } = template;
+  const [destination] = template.destinations;
+  if (listed.destinations || listed.ports || listed.users) return template;
+  if (destination === undefined || !('network' in destination)) return template;
+  const [range] = ports?.ranges ?? [];
+  const [user] = users ?? [];
+  const rule = {
+    action,
+    destination: destination.network,
+    ports: ports === null || range === undefined ? null : { type: ports.type, ...range.value },
+    userId: user?.by === 'id' ? user.id : null,
   };
+  return user === undefined || user.by === 'id' ? { name, place, rule } : { name, place, rule, user };
 }
 
 type Listed = RuleTemplate['listed'];
@@ -114,19 +132,20 @@ function decodeDestinations(decoding: Decoding, { spec, defaults }: TemplateSour
     });
     return null;
   }
-  const references: DestinationReference[] = [];
-  let valid = true;
-  for (const node of nodes) {
-    const place = placeOf(decoding, node);
-    const networkName = scalarOf(node, 'network');
-    if (networkName !== undefined) references.push({ networkName: networkName.text, place });
-    else {
-      const network = networkOf(decoding, node);
-      if (network === null) valid = false;
-      else references.push({ network, place });
-    }
-  }
-  return valid ? { references, listed: list !== undefined || single?.type === 'map' } : null;
+  // Mapped, not pushed: an array that grows by `push` has room for 17, and there may be 100,000 of them.
+  const references = nodes.map((node) => destinationOf(decoding, node));
+  if (references.includes(null)) return null;
+  return {
+    references: references as readonly DestinationReference[],
+    listed: list !== undefined || single?.type === 'map',
+  };
+}
+
+function destinationOf(decoding: Decoding, node: Node): DestinationReference | null {
+  const networkName = scalarOf(node, 'network');
+  if (networkName !== undefined) return { networkName: networkName.text, place: placeOf(decoding, node) };
+  const network = networkOf(decoding, node);
+  return network === null ? null : { network, place: placeOf(decoding, node) };
 }
 
 function decodePorts(
@@ -146,11 +165,7 @@ function decodePorts(
     return 'invalid';
   }
   const nodes = node.type === 'seq' ? node.items : [node];
-  const ranges: Written<{ readonly low: number; readonly high: number }>[] = [];
-  for (const item of nodes) {
-    const range = portsOf(decoding, item);
-    if (range !== null) ranges.push({ value: range, place: placeOf(decoding, item) });
-  }
+  const ranges = nodes.map((item) => rangeOf(decoding, item));
   if (type === undefined || type.value === null) {
     reportAt(decoding, node, {
       code: 'port-type-missing',
@@ -159,7 +174,7 @@ function decodePorts(
     });
     return 'invalid';
   }
-  if (ranges.length < nodes.length) return 'invalid';
+  if (ranges.includes(null)) return 'invalid';
   if (ranges.length === 0) {
     reportAt(decoding, node, {
       code: 'empty-ports',
@@ -168,7 +183,13 @@ function decodePorts(
     });
     return 'invalid';
   }
-  return { ports: { type: type.value as PortType, ranges }, listed: node.type === 'seq' };
+  const ports = { type: type.value as PortType, ranges: ranges as readonly Written<PortRange>[] };
+  return { ports, listed: node.type === 'seq' };
+}
+
+function rangeOf(decoding: Decoding, node: Node): Written<PortRange> | null {
+  const value = portsOf(decoding, node);
+  return value === null ? null : { value, place: placeOf(decoding, node) };
 }
 
 const userFields = ['user_id', 'user', 'group', 'users'];

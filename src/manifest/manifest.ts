@@ -2,7 +2,7 @@ import type { Network } from '../model/address.ts';
 import type { ConfigurationField, ConfigurationFields, OidcProvider, SamlProvider } from '../model/configuration.ts';
 import type { PortRange, PortType } from '../model/port-range.ts';
 import type { Place, Problem } from '../model/problem.ts';
-import type { Action } from '../model/rule.ts';
+import type { Action, DesiredRule } from '../model/rule.ts';
 import type { Secret } from '../model/secret.ts';
 import type { Protocol } from '../model/state.ts';
 
@@ -67,6 +67,17 @@ export interface RuleTemplate {
   readonly listed: { readonly destinations: boolean; readonly ports: boolean; readonly users: boolean };
 }
 
+/**
+ * A rule of a manifest. One that lists nothing is in its last form already, but for a user's name: there may be 100,000 of
+ * them, and a template is twice as large.
+ */
+export type WrittenRule = RuleTemplate | PlainRule;
+
+/** `user`: whose rule it is, still to be looked up; without it `rule.userId` says so. */
+export interface PlainRule extends DesiredRule {
+  readonly user?: UserReference;
+}
+
 interface Named {
   readonly name: string;
   /** Where the name is written. */
@@ -75,12 +86,12 @@ interface Named {
 
 export interface RuleManifest extends Named {
   readonly kind: 'Rule';
-  readonly rules: readonly RuleTemplate[];
+  readonly rules: readonly WrittenRule[];
 }
 
 export interface RuleSetManifest extends Named {
   readonly kind: 'RuleSet';
-  readonly rules: readonly RuleTemplate[];
+  readonly rules: readonly WrittenRule[];
 }
 
 export interface UsersManifest extends Named {

@@ -68,7 +68,7 @@ export function parseNetwork(input: string): Result<ParsedNetwork, AddressFault>
 export function makeNetwork(family: Family, address: bigint, prefix: number): Network {
   const hostWidth = BigInt(widths[family] - prefix);
   const first = (address >> hostWidth) << hostWidth;
-  const last = first + (1n << hostWidth) - 1n;
+  const last = prefix === widths[family] ? first : first + (1n << hostWidth) - 1n;
   const address0 = formatAddress(family, first);
   return { family, prefix, first, last, text: prefix === widths[family] ? address0 : `${address0}/${prefix}` };
 }

@@ -14,7 +14,7 @@ function print(files: Readonly<Record<string, string>>): string {
     Object.entries(files).map(([path, text]) => sourceFile(path, text)),
     testContext(),
   );
-  return printState({ state, configuration: chosen.find((one) => one.kind === 'Configuration') ?? null });
+  return [...printState({ state, configuration: chosen.find((one) => one.kind === 'Configuration') ?? null })].join('');
 }
 
 const folder = new URL('../../examples/company/', import.meta.url);

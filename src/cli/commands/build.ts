@@ -22,6 +22,9 @@ export async function run(invocation: Invocation): Promise<number> {
   terminal.stderr(problemsText(strictly(found, settings), wantsColor(settings, terminal, terminal.stderrIsTerminal)));
   if (isInvalid(found, settings) || desired === null || desired.state === null) return exitCodes.invalid;
   const configuration = chosenManifests(files, context).find((one) => one.kind === 'Configuration') ?? null;
-  terminal.stdout(printState({ state: desired.state, configuration }));
+  for (const piece of printState({ state: desired.state, configuration })) {
+    terminal.stdout(piece);
+    await terminal.stdoutTaken?.();
+  }
   return exitCodes.ok;
 }
