@@ -5,6 +5,7 @@ import type { Enforcement } from '../../src/ports.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
 import { filterVerdicts, seedOf, verdicts } from '../property/apply-universe.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
+import { kernelOf } from './kernel.ts';
 import { desiredState, rule, testRun, token } from './support.ts';
 
 interface World {
@@ -82,18 +83,6 @@ test('a rebuild begins only after the backlog before its delete, and is over whe
   );
 });
 
-/** What `--enforcement` sees of the simulator's filter: a table made anew at each crash. */
-function kernelOf({ simulator }: World): Enforcement {
-  return {
-    check: async (live) => {
-      const held = simulator.filter.elements().map((element) => `${element.rule} ${element.action}`);
-      const asked = live.map(({ id, rule: { action } }) => `${id} ${action}`);
-      const state = held.sort().join() === asked.sort().join() ? 'enforced' : 'differs';
-      return { ...unreadable('', live.length), message: null, state, tableHandle: simulator.filter.state().crashes };
-    },
-  };
-}
-
 /** Replaces a rule that was modified in place, in a gap, beside 400 others; the ms from its delete to the end of the apply. */
 async function replaceModified(
   filterRate: number,
@@ -124,15 +113,17 @@ async function replaceModified(
   return result;
 }
 
+const seen = ({ simulator }: World): Enforcement => kernelOf(simulator);
+
 test('a filter that is seen to hold everything again is not waited for any longer', async () => {
-  const { ms, lost } = await replaceModified(800, kernelOf); // half a second
+  const { ms, lost } = await replaceModified(800, seen); // half a second
   expect(ms).toBeGreaterThanOrEqual(500);
   expect(ms).toBeLessThan(2000);
   expect(lost).toEqual([]);
 });
 
 test('a filter that is seen to be slower is waited for as long as without looking', async () => {
-  expect((await replaceModified(100, kernelOf)).ms).toBeGreaterThanOrEqual(4000);
+  expect((await replaceModified(100, seen)).ms).toBeGreaterThanOrEqual(4000);
 });
 
 test('a kernel that cannot be read, or reads the same before and after, shortens no wait', async () => {
@@ -169,7 +160,7 @@ function differentFirst(then: (world: World) => Enforcement): (world: World) => 
 /** Can be read before the delete, and no more after it. */
 function lateFailure(world: World): Enforcement {
   let looks = 0;
-  const good = kernelOf(world);
+  const good = seen(world);
   return {
     check: async (...asked) => (looks++ === 0 ? await good.check(...asked) : unreadable('nft is gone', 0)),
   };

@@ -8,6 +8,7 @@ import type { LiveApi } from '../../src/ports.ts';
 import type { Fault } from '../../src/simulator/faults.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
 import { createFakeClock } from '../apply/fake-clock.ts';
+import { kernelOf } from '../apply/kernel.ts';
 import { desiredState, testRun, token } from '../apply/support.ts';
 import {
   anyRule,
@@ -473,12 +474,14 @@ test(
       pair,
       fc.boolean(),
       fc.nat(4),
-      async ([live, desired], replaceModified, modified) => {
+      fc.constantFrom(100, 150, 1000),
+      fc.boolean(),
+      async ([live, desired], replaceModified, modified, filterRate, seen) => {
         const clock = createFakeClock();
         const simulator = await startSimulator({
           token,
           users: simulatedUsers,
-          filterRate: 100,
+          filterRate,
           filterTime: { now: () => clock.now(), schedule: () => () => {} },
         });
         try {
@@ -491,7 +494,11 @@ test(
           void simulator.exited.then((reason) => {
             exited = reason;
           });
-          const run = testRun(simulator.url, desiredState(desired), { clock, planOptions: { replaceModified } });
+          const run = testRun(simulator.url, desiredState(desired), {
+            clock,
+            planOptions: { replaceModified },
+            ...(seen ? { enforcement: kernelOf(simulator) } : {}),
+          });
           const report = await run.apply(await run.plan());
           await run.close();
           expect(exited).toBeNull();
