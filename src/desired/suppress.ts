@@ -7,12 +7,15 @@ export function applySuppressions(
   suppressions: readonly Suppression[],
 ): readonly Problem[] {
   if (suppressions.length === 0) return problems;
+  const covered = new Set(suppressions.map(({ file, code, line }) => keyOf(file, code, line)));
   return problems.filter(
-    (problem) => problem.severity === 'error' || !suppressions.some((one) => covers(one, problem)),
+    ({ severity, code, place }) =>
+      severity === 'error' ||
+      place === undefined ||
+      !(covered.has(keyOf(place.file, code, null)) || covered.has(keyOf(place.file, code, place.line))),
   );
 }
 
-function covers(suppression: Suppression, { code, place }: Problem): boolean {
-  if (suppression.code !== code || suppression.file !== place?.file) return false;
-  return suppression.line === null || suppression.line === place.line;
+function keyOf(file: string, code: string, line: number | null): string {
+  return `${file}\n${code}\n${line ?? 'file'}`;
 }

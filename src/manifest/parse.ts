@@ -23,6 +23,8 @@ const deepest = 64;
 const mostValues = 2_000_000;
 /** Syntax errors reported for one file; what follows the first few is mostly their echo. */
 const mostSyntaxErrors = 5;
+/** Problems after which the rest of a file is not read: nobody reads more. */
+const mostProblems = 1_000;
 /** Keys whose direct scalar may be a secret: never substituted, never quoted. */
 const secretKeys: ReadonlySet<string> = new Set(['client_secret', 'metadata']);
 
@@ -45,6 +47,8 @@ export interface ParseRequest {
   readonly text: string;
   /** Values for `${name}`; null leaves scalars as they are. */
   readonly values: ReadonlyMap<string, string> | null;
+  /** The fields that a document may have at its top; a long document with another is not read to its end. */
+  readonly fields?: readonly string[];
   /** Called with each document that has content and no error, in order; documents are not kept. */
   readonly onDocument: (document: ParsedDocument, reporter: Reporter) => void;
 }
@@ -69,15 +73,16 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
     },
   };
   try {
-    for (const document of composed(request.text, lines)) {
+    for (const document of composed(request, lines)) {
       yamlIsBroken = document.errors.length > 0;
       const root = convert(document, { reporter, values: request.values, text: request.text });
       yamlIsBroken = false;
       if (root !== null) request.onDocument({ root }, reporter);
+      if (problems.length > mostProblems) throw new Unread(tooManyProblems, document.range[2]);
     }
   } catch (error) {
-    if (error instanceof LongList) {
-      reporter.add(aList, error.offset);
+    if (error instanceof Unread) {
+      reporter.add(error.problem, error.offset);
       return problems;
     }
     // The parser recurses; nesting that exhausts the stack ends here.
@@ -108,8 +113,29 @@ const aList = {
   hint: 'A manifest begins with `apiVersion: firezone/v0` and `kind: Rule`; move the file out of the directory if it is none.',
 } as const;
 
+const tooLong = {
+  code: 'too-expensive',
+  severity: 'error',
+  summary: 'This document is too long to be read at once; the rest of the file was not read.',
+  hint: 'Split it into several documents (`---`) or files; 60,000 rules of a set fit into one document.',
+} as const;
+
+const tooManyDirectives = {
+  code: 'too-expensive',
+  severity: 'error',
+  summary: 'This file has hundreds of directives (lines that begin with `%`); the rest of it was not read.',
+  hint: 'Remove them: manifests need none.',
+} as const;
+
+const tooManyProblems = {
+  code: 'too-many-problems',
+  severity: 'error',
+  summary: `More than ${mostProblems.toLocaleString('en')} problems; the rest of the file was not read.`,
+  hint: 'Mend the first ones, or move the file out of the directory if it is no manifest.',
+} as const;
+
 /** The documents of a text, with line starts collected in `lines`. */
-function composed(text: string, lines: LineCounter): Iterable<Document.Parsed> {
+function composed({ text, fields }: ParseRequest, lines: LineCounter): Iterable<Document.Parsed> {
   const composer = new Composer({
     version: '1.2',
     schema: 'core',
@@ -121,38 +147,83 @@ function composed(text: string, lines: LineCounter): Iterable<Document.Parsed> {
     // Pretty errors quote the source.
     prettyErrors: false,
   });
-  return composer.compose(documentTokens(text, lines), false, text.length);
+  return composer.compose(documentTokens(text, fields, lines), false, text.length);
 }
 
-/** Lexemes of a document after which its root is looked at: a list of a million members is not read to its end. */
+/** After so many lexemes of a document its root is looked at: what cannot be a manifest is not read to its end. */
 const lexemesToLook = 1_000;
+/** Most lexemes of one document; a rule has about 44, and the parser takes about 200 bytes and 2 µs for each. */
+const mostLexemes = 3_000_000;
 
-/** What the parser makes of a text, until a long document turns out to be a list: no manifest is one. */
-function* documentTokens(text: string, lines: LineCounter): Generator<CST.Token> {
+/** Directives in one file; the parser keeps what is wrong with each. */
+const mostDirectives = 200;
+/** Items of a root that are looked at; a manifest has four. */
+const mostItems = 64;
+
+/** What the parser makes of a text, until a long document turns out to be no manifest, or too long for one. */
+function* documentTokens(
+  text: string,
+  fields: readonly string[] | undefined,
+  lines: LineCounter,
+): Generator<CST.Token> {
   lines.addNewLine(0);
   const parser = new Parser(lines.addNewLine);
   let lexemes = 0;
+  let directives = 0;
   for (const lexeme of new Lexer().lex(text)) {
     for (const token of parser.next(lexeme)) {
       lexemes = 0;
+      if (token.type === 'directive' && ++directives > mostDirectives)
+        throw new Unread(tooManyDirectives, token.offset);
       yield token;
     }
     lexemes++;
-    if (lexemes !== lexemesToLook) continue;
-    const root = parser.stack[1];
-    if (root?.type === 'block-seq' || (root?.type === 'flow-collection' && root.start.source === '[')) {
-      throw new LongList(root.offset);
-    }
+    if (lexemes % lexemesToLook === 0) lookAt(parser.stack[1], lexemes, fields);
   }
   yield* parser.end();
 }
 
+/** Ends the reading of a file whose long document is no manifest. `root` is as far as it was parsed. */
+function lookAt(root: CST.Token | undefined, lexemes: number, fields: readonly string[] | undefined): void {
+  if (root === undefined) return;
+  if (root.type === 'block-seq' || (root.type === 'flow-collection' && root.start.source === '[')) {
+    throw new Unread(aList, root.offset);
+  }
+  if (lexemes > mostLexemes) throw new Unread(tooLong, root.offset);
+  if (fields === undefined || (root.type !== 'block-map' && root.type !== 'flow-collection')) return;
+  // A key is complete once its colon is there; comments may stand as items without either.
+  const complete = root.items.slice(0, mostItems).filter(({ sep }) => sep !== undefined && sep.length > 0);
+  for (const [index, { key = null }] of complete.entries()) {
+    if (index < fields.length && key !== null && isAmong(key, fields)) continue;
+    throw new Unread(noField(key, fields), key?.offset ?? root.offset);
+  }
+}
+
+/** A quoted key is compared when it is resolved. */
+function isAmong(key: CST.Token, fields: readonly string[]): boolean {
+  if (key.type === 'double-quoted-scalar' || key.type === 'single-quoted-scalar') return true;
+  return key.type === 'scalar' && fields.includes(key.source);
+}
+
+function noField(key: CST.Token | null, fields: readonly string[]): Omit<Problem, 'place' | 'excerpt'> {
+  const name =
+    key?.type === 'scalar' ? `no field \`${key.source.slice(0, 80)}\` at its top` : 'four fields at its top, each once';
+  return {
+    code: 'not-a-manifest',
+    severity: 'error',
+    summary: `A manifest has ${name}; the rest of the file was not read.`,
+    hint: `It has ${fields.map((field) => `\`${field}\``).join(', ')}; move the file out of the directory if it is none.`,
+  };
+}
+
 /** Ends the reading of a file. */
-class LongList extends Error {
+class Unread extends Error {
+  readonly problem: Omit<Problem, 'place' | 'excerpt'>;
   readonly offset: number;
 
-  constructor(offset: number) {
-    super('a long list where a manifest should be');
+  constructor(problem: Omit<Problem, 'place' | 'excerpt'>, offset: number) {
+    super(problem.summary);
+    this.problem = problem;
     this.offset = offset;
   }
 }

@@ -32,6 +32,7 @@ export function readManifests(request: ReadRequest): FileManifests {
     path,
     text,
     values,
+    fields: ['apiVersion', 'kind', 'metadata', 'spec'],
     onDocument({ root }, reporter) {
       documents++;
       if (documents === request.documents + 1) reporter.add(tooManyDocuments(request.documents), root.start);

@@ -15,6 +15,7 @@ export function findSuppressions(
   const problems: Problem[] = [];
   if (!text.includes('reconcile-ignore')) return { suppressions, problems };
   const lines = text.split(/\r?\n/);
+  const covered = coveredLines(lines);
   for (const [index, content] of lines.entries()) {
     const match = comment.exec(content);
     if (match === null) continue;
@@ -29,17 +30,19 @@ export function findSuppressions(
       });
       continue;
     }
-    const line = wholeFile !== undefined ? null : coveredLine(lines, index);
+    const line = wholeFile !== undefined ? null : (covered[index] ?? index + 1);
     suppressions.push({ code, reason: reason.trim(), file, line });
   }
   return { suppressions, problems };
 }
 
-/** The comment's own line; when the comment stands alone, the next line that is neither blank nor a comment. */
-function coveredLine(lines: readonly string[], index: number): number {
-  if (!/^\s*#/.test(lines[index] ?? '')) return index + 1;
-  for (let next = index + 1; next < lines.length; next++) {
-    if (!/^\s*(?:#|$)/.test(lines[next] ?? '')) return next + 1;
+/** For each line the one that a comment on it covers: its own; when the comment stands alone, the next with content. */
+function coveredLines(lines: readonly string[]): readonly number[] {
+  const covered: number[] = [];
+  let content: number | null = null;
+  for (let index = lines.length - 1; index >= 0; index--) {
+    if (!/^\s*(?:#|$)/.test(lines[index] ?? '')) content = index + 1;
+    covered[index] = content ?? index + 1;
   }
-  return index + 1;
+  return covered;
 }

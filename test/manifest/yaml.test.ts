@@ -111,15 +111,66 @@ describe('row 8: YAML has a bounded cost', () => {
   it('refuses an alias bomb without unfolding it', () => {
     const levels = Array.from(
       { length: 30 },
-      (_, i) => `a${i + 1}: &a${i + 1} [${Array(10).fill(`*a${i}`).join(', ')}]`,
+      (_, i) => `  a${i + 1}: &a${i + 1} [${Array(10).fill(`*a${i}`).join(', ')}]`,
     );
-    expect(found(`a0: &a0 [x, x]\n${levels.join('\n')}\n`)).toContain('7:25 too-expensive');
+    expect(found(`spec:\n  a0: &a0 [x, x]\n${levels.join('\n')}\n`)).toContain('8:27 too-expensive');
   });
 
   it.each(['[', '{', '- ', 'a: ['])('refuses %j five thousand times', (text) => {
     expect(read(text.repeat(5000)).problems.every(({ severity }) => severity === 'error')).toBe(true);
     expect(read(text.repeat(5000)).problems.length).toBeGreaterThan(0);
     expect(read(text.repeat(5000)).problems.length).toBeLessThan(60);
+  });
+
+  it.each([
+    ['list of mappings', `a:\n${' - b:\n'.repeat(100_000)}`, '1:1'],
+    ['mapping', Array.from({ length: 100_000 }, (_, i) => `k${i}: 1\n`).join(''), '1:1'],
+    ['list in braces', `{apiVersion: firezone/v0, kind: Rule, a: [${'1,'.repeat(100_000)}]}`, '1:39'],
+    ['mapping of open quotes', 'a: "b\n'.repeat(100_000), '1:1'],
+    ['mapping without keys', ': x\n'.repeat(100_000), '1:1'],
+    ['mapping that repeats a field', 'kind: Rule\n'.repeat(100_000), '5:1'],
+  ])('does not read a long %s to its end when no manifest can begin so', (_, text, place) => {
+    expect(found(text)).toEqual([`${place} not-a-manifest`]);
+  });
+
+  it('reads a long manifest whose fields stand in any order, quoted or beside comments', () => {
+    const rules = Array.from(
+      { length: 2_000 },
+      (_, i) => `    - {name: r${i}, action: drop, destination: 10.0.${i >> 8}.${i & 255}}\n`,
+    );
+    const text = `# a\n"spec": # b\n  # c\n  rules:\n${rules.join('')}# d\n\n# e\nmetadata: {name: s}\n# f\nkind: RuleSet\napiVersion: firezone/v0\n# g\n`;
+    expect(found(text)).toEqual([]);
+    const json = {
+      kind: 'RuleSet',
+      spec: {
+        rules: [...Array(2_000)].map((_, i) => ({
+          name: `r${i}`,
+          action: 'drop',
+          destination: `10.0.${i >> 8}.${i & 255}`,
+        })),
+      },
+      metadata: { name: 's' },
+      apiVersion: 'firezone/v0',
+    };
+    expect(found(JSON.stringify(json))).toEqual([]);
+    expect(found(JSON.stringify(json, null, 2))).toEqual([]);
+  });
+
+  it('ends a document that is far too long, and a file of nothing but problems or directives', () => {
+    const long = `apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: s}\nspec:\n  rules: [${'a,'.repeat(1_600_000)}]\n`;
+    expect(found(long)).toEqual(['1:1 too-expensive']);
+    const problems = found('a: 1\n---\n'.repeat(5_000));
+    expect(problems).toHaveLength(1_002);
+    expect(problems.at(-1)).toContain('too-many-problems');
+    expect(found(`${'%FOO x\n'.repeat(1_000)}---\n${good}`)).toEqual(['201:1 too-expensive']);
+  });
+
+  it('finds what thousands of comments switch off in linear time', () => {
+    const comments = '# reconcile-ignore: host-bits all of it is meant\n'.repeat(100_000);
+    const { suppressions, problems } = read(`${comments}${good}`);
+    expect(problems).toEqual([]);
+    expect(suppressions).toHaveLength(100_000);
+    expect(suppressions.every(({ line }) => line === 100_001)).toBe(true);
   });
 
   it('counts the documents of a file', () => {
