@@ -19,7 +19,7 @@ const defaultParseMs = 30_000;
 const defaultParseMb = 512;
 const mostThreads = 4;
 /** Bytes from which what the parser leaves behind makes up most of the process's memory. */
-const muchToParse = 2_000_000;
+const muchToParse = 5_000_000;
 
 /** Where the worker's bundle is; null when the sources run without the build, and all is parsed in place. */
 export function manifestWorker(): URL | null {
