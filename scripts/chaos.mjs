@@ -13,7 +13,7 @@ const outfile = path.join(folder, 'chaos.mjs');
 try {
   await build({
     absWorkingDir: root,
-    entryPoints: ['./test/controller/support/chaos.ts'],
+    entryPoints: ['./test/controller/support/chaos/main.ts'],
     outfile,
     bundle: true,
     format: 'esm',
