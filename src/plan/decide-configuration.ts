@@ -1,6 +1,6 @@
 import type { ConfigurationField } from '../model/configuration.ts';
 import type { Place, Problem } from '../model/problem.ts';
-import { diffConfiguration } from './diff-configuration.ts';
+import { diffConfiguration, type FieldState } from './diff-configuration.ts';
 import type { PlanInput } from './input.ts';
 import { configurationOrigin } from './origin.ts';
 import type { ConfigurationChange } from './plan.ts';
@@ -20,7 +20,8 @@ export interface ConfigurationDecision {
  * |-------------------------------------------------------------|--------|----------------|--------------------|
  * | all agree                                                   | keep   | in-sync        | none               |
  * | some differ                                                 | update | differs        | those that differ  |
- * | the rest differs only in, or cannot be sent without, secrets that are not available here | skip | unknown-secret | none |
+ * | the rest differs at most in secrets that are not available here | skip | unknown-secret | none              |
+ * | some of the rest differ, and cannot be sent without such a secret | skip | unsent      | none               |
  */
 export function decideConfiguration(input: PlanInput): ConfigurationDecision | null {
   const desired = input.desired.configuration;
@@ -33,7 +34,7 @@ export function decideConfiguration(input: PlanInput): ConfigurationDecision | n
     kind: 'Configuration',
     action: sent.length > 0 ? 'update' : diffs.length > 0 ? 'skip' : 'keep',
     via: sent.length > 0 ? 'patch' : null,
-    reason: sent.length > 0 ? 'differs' : diffs.length > 0 ? 'unknown-secret' : 'in-sync',
+    reason: reasonOf(diffs.map(({ state }) => state)),
     ...(origin === null ? {} : { origin }),
     name: desired.name,
     id: live.id,
@@ -46,6 +47,12 @@ export function decideConfiguration(input: PlanInput): ConfigurationDecision | n
     .filter(({ state }) => state === 'blocked')
     .map(({ field }) => unsentField(field, desired.places[field] ?? desired.place));
   return { change, sent, problems };
+}
+
+function reasonOf(states: readonly FieldState[]): ConfigurationChange['reason'] {
+  if (states.includes('differs')) return 'differs';
+  if (states.includes('blocked')) return 'unsent';
+  return states.length > 0 ? 'unknown-secret' : 'in-sync';
 }
 
 /** A secret that only hides whether a field differs is reported where it is read; one that keeps a change back, here. */

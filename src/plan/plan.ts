@@ -18,7 +18,8 @@ export type Reason =
   | 'duplicate' // delete: a second copy of a rule
   | 'prune-off' // skip: would be deleted, but pruning is off
   | 'out-of-scope' // skip
-  | 'unknown-secret'; // skip of a field whose secret is not available here
+  | 'unknown-secret' // skip of a field whose secret is not available here
+  | 'unsent'; // skip of a field that differs and cannot be sent without a secret that is not available here
 
 /** Who made the difference, when a base is known (three-way). */
 export type Origin = 'this-revision' | 'drift' | 'earlier-not-applied';

@@ -7,8 +7,11 @@ export function planSummary(report: RunReport, plan: Plan): string {
   const { create, update, delete: deleted, keep, skip, steps } = plan.summary;
   const skipped = skip === 0 ? '' : `, ${skip} skipped`;
   const digest = report.digest === null ? '' : ` Digest ${report.digest}.`;
+  const refused = plan.refusals.length > 0 && !report.approved ? ' Refused: nothing will be written.' : '';
   if (steps === 0 && create + update + deleted === 0) {
-    return `In sync: ${count(keep, 'object')} unchanged${skipped}; nothing to do.`;
+    const unsent = plan.changes.some(({ reason }) => reason === 'unsent');
+    const state = unsent ? 'Not in sync, for want of a secret' : 'In sync';
+    return `${state}: ${count(keep, 'object')} unchanged${skipped}; nothing to do.${refused}`;
   }
   const parts = [
     create > 0 ? `${create} to create` : '',
@@ -17,7 +20,6 @@ export function planSummary(report: RunReport, plan: Plan): string {
     `${keep} unchanged`,
   ];
   const head = parts.filter((part) => part !== '').join(', ');
-  const refused = plan.refusals.length > 0 && !report.approved ? ' Refused: nothing will be written.' : '';
   return `Plan: ${head}${skipped}; ${count(steps, 'request')}.${refused}${digest}`;
 }
 

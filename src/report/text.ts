@@ -168,6 +168,7 @@ export function whyText(change: Change): string {
     'prune-off': 'not in the manifests; kept, because pruning is off',
     'out-of-scope': 'outside the scope',
     'unknown-secret': 'differs at most in secrets that are not available here',
+    unsent: 'differs, and is not sent without a secret that is not available here',
   };
   const parts = [reason[change.reason], change.origin === undefined ? undefined : origin[change.origin]];
   const text = parts.filter((part) => part !== undefined).join(', ');

@@ -213,6 +213,20 @@ describe('--base', () => {
   });
 });
 
+describe('a plan without a request', () => {
+  it('is not called in sync when what differs waits for a secret, or when it is refused', async () => {
+    world.write('m/a.yaml', provider('{env: RECONCILE_SECRET_G}') + closed);
+    world.simulator.seed([{ action: 'drop', destination: '10.0.0.0/8' }]);
+    const waiting = await world.cli(['m']);
+    expect(waiting.out).toContain('not sent without a secret that is not available here');
+    expect(waiting.out).toMatch(/^Not in sync, for want of a secret: 1 object unchanged, 1 skipped/m);
+    const test = `apiVersion: firezone/v0\nkind: PolicyTest\nmetadata: {name: t}\nspec: {cases: [{destination: 10.0.0.1, expect: accept}]}\n`;
+    world.write('m/a.yaml', `${closed}---\n${test}`);
+    const refused = await world.cli(['m']);
+    expect([refused.code, refused.out]).toEqual([3, expect.stringContaining('nothing to do. Refused')]);
+  });
+});
+
 describe('saved plans', () => {
   beforeEach(() => {
     world.simulator.seed([{ action: 'drop', destination: '203.0.113.0/24' }]);

@@ -144,7 +144,7 @@ describe('secrets in the plan of the configuration', () => {
     expect(plan.problems.map(({ code, severity }) => [code, severity])).toEqual([['unsent-field', 'warning']]);
     const added = planOf({ openid_connect_providers: [oidc('sso', Secret.unknown())] });
     expect(added.steps).toEqual([]);
-    expect(changeOf(added)).toMatchObject({ action: 'skip', reason: 'unknown-secret' });
+    expect(changeOf(added)).toMatchObject({ action: 'skip', reason: 'unsent' });
   });
 });
 
