@@ -127,7 +127,8 @@ function registerGauges(registry: Registry, version: string, status: () => Statu
       registers,
       collect() {
         const now = value(status());
-        if (now === null) this.reset();
+        // Absent, and not 0 as `reset` would have it: a token of unknown expiry has not expired in 1970.
+        if (now === null) this.remove();
         else this.set(now);
       },
     });

@@ -52,4 +52,21 @@ describe('the metrics', () => {
     expect(second).not.toContain('b'.repeat(40));
     expect(second).toContain('reconcile_applied_timestamp_seconds 5');
   });
+
+  it('leave out what is not known, so that no alert takes it for 0', async () => {
+    const unknown = someStatus('x', { tokenExpiresAt: null, lastSuccessAt: null, liveRules: null });
+    let status = someStatus('x', { tokenExpiresAt: 5000, lastSuccessAt: 6000, liveRules: 7 });
+    const metrics = createMetrics('1.2.3', () => status);
+    const samples = async () =>
+      (await metrics.text()).text
+        .split('\n')
+        .filter((line) => /^reconcile_(token_expiry|last_success|live_rules|enforce)/.test(line));
+    expect(await samples()).toEqual([
+      'reconcile_last_success_timestamp_seconds 6',
+      'reconcile_live_rules 7',
+      'reconcile_token_expiry_timestamp_seconds 5',
+    ]);
+    status = unknown;
+    expect(await samples()).toEqual([]);
+  });
 });
