@@ -103,8 +103,15 @@ function reportOf(
   const { settings } = invocation;
   const now = systemClock.wallTime();
   const failure = result.failure === null ? [] : [explainReadFailure(result.failure, wired.token.read, now)];
+  const other = result.end === 'refused' && settings.approve.length > 0 ? [approvesAnother] : [];
   return {
-    ...reportOfProblems([...(base?.problems ?? []), ...strictly(result.problems, settings), ...failure, ...stale]),
+    ...reportOfProblems([
+      ...(base?.problems ?? []),
+      ...strictly(result.problems, settings),
+      ...failure,
+      ...stale,
+      ...other,
+    ]),
     root: request.written,
     revision: result.content?.revision ?? null,
     plan: result.plan,
@@ -116,6 +123,13 @@ function reportOf(
     ...(result.kernel === undefined ? {} : { kernel: result.kernel }),
   };
 }
+
+const approvesAnother: Problem = {
+  code: 'approves-another',
+  severity: 'note',
+  summary: '--approve names another plan than this one',
+  hint: 'something moved since that plan: review this one, and approve its digest',
+};
 
 /** The exit code of a pass, the same in every output mode. */
 function exitCode(result: PassResult, { settings }: Invocation, stale: boolean): number {

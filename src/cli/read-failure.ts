@@ -21,7 +21,7 @@ const hints: Readonly<Record<string, string>> = {
   'list-unstable': 'run again when nobody else is changing the rules',
   aborted: 'stopped before anything was written',
   unauthorized:
-    'make a token as an administrator (Settings, API tokens) and put it in the file that --token-file names; `reconcile doctor` says more',
+    'make a token as an administrator (Settings, API tokens) and put it in the file that --token-file names',
 };
 
 /** The problem for a person, with what to do; `now` is ms since 1970, for a token that says it has expired. */

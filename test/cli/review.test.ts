@@ -327,7 +327,8 @@ describe('--approve', () => {
     expect([refused.code, world.simulator.rules().length]).toEqual([3, 12]);
     expect((await world.cli(['--approve', '0123456789abcdef0123456789abcdef', 'm'])).code).toBe(3);
     const more = world.simulator.seed([{ action: 'drop', destination: '198.51.100.0/24' }]);
-    expect((await world.cli(['--approve', digest ?? '', 'm'])).code).toBe(3);
+    const moved = await world.cli(['--approve', digest ?? '', 'm']);
+    expect([moved.code, moved.out]).toEqual([3, expect.stringContaining('--approve names another plan than this one')]);
     expect(more).toHaveLength(1);
     const again = (await world.cli(['--plan', '--output', 'json', 'm'])).json();
     const run = await world.cli(['--approve', again.digest ?? '', 'm']);

@@ -112,7 +112,7 @@ async function examineConnection(url: URL, { settings, terminal }: Invocation): 
           `TLS: the certificate of ${url.host} (by ${certificate.issuer}) is accepted and valid for ${ageText(left)}`,
         );
     }
-  } else well.push(`connection: plain http to ${url.host}`);
+  } else well.push(`address: ${url.host} by plain http, which nothing encrypts`);
   const time = await readServerTime(url, { caFile: settings.caFile, signal: terminal.stop, now: systemClock.now });
   if (time !== null) {
     const off = Math.abs(time.serverTime - systemClock.wallTime());
