@@ -12,11 +12,11 @@ export const formatVersion = '1.0';
 
 /** The JSON document of a run (schemas/plan.schema.json): one line of text for machines, keys in a fixed order. */
 export function jsonText(report: RunReport): string {
-  return encode(documentOf(report));
+  return safeJson(documentOf(report));
 }
 
 /** JSON that is safe to look at: what JSON leaves as it is and a terminal or viewer would obey becomes an escape. */
-function encode(value: unknown): string {
+export function safeJson(value: unknown): string {
   const json = JSON.stringify(value, null, 2).replaceAll('##[', '##\\u005b');
   const text = json.replace(
     /[\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g,
@@ -53,7 +53,7 @@ export function documentOf(report: RunReport): Readonly<Record<string, unknown>>
 
 /** The JSON document of a command that makes no plan: `format_version`, its own members, `problems`. */
 export function otherDocument(members: Readonly<Record<string, unknown>>, problems: readonly Problem[]): string {
-  return encode({ format_version: formatVersion, ...members, problems: problems.map(problemOf) });
+  return safeJson({ format_version: formatVersion, ...members, problems: problems.map(problemOf) });
 }
 
 function changeOf(change: Change): unknown {

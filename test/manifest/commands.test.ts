@@ -87,6 +87,17 @@ describe('reconcile export', () => {
     expect(simulator.requests().every(({ method }) => method !== 'POST' && method !== 'DELETE')).toBe(true);
   });
 
+  it('names manifests of the directory that it did not write: a plan would count them too', async () => {
+    await fillServer();
+    expect((await place.run('export', '--out', 'manifests')).stderr).not.toContain('other-manifests');
+    write('manifests/rules/gone@example.com.yaml', '# of an earlier export\n');
+    write('manifests/notes.txt', 'x\n');
+    const again = await place.run('export', '--out', 'manifests');
+    expect(again.code).toBe(0);
+    expect(again.stderr).toContain('[other-manifests]');
+    expect(again.stderr).toContain('1 manifest that this export did not write: rules/gone@example.com.yaml.');
+  });
+
   it('does not overwrite what a person wrote, unless told to', async () => {
     await fillServer();
     await place.run('export', '--out', 'manifests');

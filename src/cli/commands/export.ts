@@ -1,5 +1,5 @@
-import { mkdirSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, sep } from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
 import { replaceFile } from '../../adapters/replace-file.ts';
 import { defaultApplyLimits } from '../../apply/context.ts';
@@ -7,6 +7,8 @@ import { type ReadContext, readLive, readUsers } from '../../apply/read.ts';
 import { type ExportedFile, exportRules, nameableEmails } from '../../desired/export.ts';
 import { type ExportedConfiguration, exportConfiguration } from '../../desired/export-configuration.ts';
 import type { LiveUser } from '../../live/decode.ts';
+import { isManifestPath } from '../../manifest/manifest.ts';
+import { compareText, type Problem } from '../../model/problem.ts';
 import type { LiveRule } from '../../model/rule.ts';
 import type { LiveState } from '../../model/state.ts';
 import { problemsText } from '../../report/problems.ts';
@@ -122,6 +124,29 @@ async function toDirectory(
     terminal.stdout(`${join(out, path)}\n`);
   }
   terminal.stderr(`${count(files.length, 'file')} written to ${out}.\n`);
+  const others = otherManifests(
+    out,
+    files.map(({ path }) => path),
+  );
+  if (others.length === 0) return;
+  const color = wantsColor(settings, terminal, terminal.stderrIsTerminal);
+  const shown = others.slice(0, 5).join(', ') + (others.length > 5 ? ` and ${others.length - 5} more` : '');
+  const problem: Problem = {
+    code: 'other-manifests',
+    severity: 'warning',
+    summary: `${out} holds ${count(others.length, 'manifest')} that this export did not write: ${shown}.`,
+    hint: 'A plan of the directory counts them too: delete what is left of an earlier export.',
+  };
+  terminal.stderr(problemsText([problem], color));
+}
+
+/** Manifests below the directory that are not among the paths given; those that a source would read. */
+function otherManifests(out: string, written: readonly string[]): readonly string[] {
+  const known = new Set(written);
+  return readdirSync(out, { recursive: true, encoding: 'utf8' })
+    .map((path) => path.split(sep).join('/'))
+    .filter((path) => isManifestPath(path) && !known.has(path) && !path.split('/').some((part) => part.startsWith('.')))
+    .sort(compareText);
 }
 
 function contentAt(path: string): string | null {

@@ -4,6 +4,7 @@ import { defaultApplyLimits } from '../../apply/context.ts';
 import { readLive, readUsers } from '../../apply/read.ts';
 import { encodeSnapshot } from '../../live/snapshot.ts';
 import { wholeScope } from '../../model/state.ts';
+import { safeJson } from '../../report/json.ts';
 import type { Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { Failure, failure } from '../failure.ts';
@@ -25,7 +26,7 @@ export async function run(invocation: Invocation): Promise<number> {
     const users = profileOf(settings).listsUsers ? await readUsers(context) : null;
     if (users !== null && !users.ok) throw new Failure([explainReadFailure(users.error, token.read, now)]);
     const snapshot = encodeSnapshot(live.value.live, users?.value ?? [], new Date(now).toISOString());
-    write(`${JSON.stringify(snapshot, null, 2)}\n`, invocation);
+    write(safeJson(snapshot), invocation);
     return exitCodes.ok;
   } finally {
     await api.close();
