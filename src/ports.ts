@@ -85,8 +85,11 @@ export interface Source {
   /** The content of an earlier revision, without asking the remote; absent where only the newest can be read. */
   readAt?(revision: string, signal: AbortSignal): Promise<SourceReading>;
   /** Whether `to` holds `from` in its history; absent where revisions have no order (a directory). */
-  descends?(from: string, to: string, signal: AbortSignal): Promise<'yes' | 'no' | 'unknown'>;
+  descends?(from: string, to: string, signal: AbortSignal): Promise<Descent>;
 }
+
+/** `unknown`: the history ends before it tells. `unasked`: the rest of the history could not be read just now. */
+export type Descent = 'yes' | 'no' | 'unknown' | 'unasked';
 
 /** Append-only record of steps before and after they are sent, synced to disk; holds no secret. */
 export interface Journal {

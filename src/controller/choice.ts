@@ -96,6 +96,10 @@ export class SourceHistory {
     if (source.descends === undefined) return null;
     const descends = await source.descends(appliedRevision, revision, stop);
     if (descends === 'yes') return null;
+    if (descends === 'unasked') {
+      const message = `whether ${short(revision)} descends from ${short(appliedRevision)}, the applied revision, cannot be asked now; the applied one stays in effect`;
+      return { kind: 'transient', reason: 'SourceFailed', message };
+    }
     const because = descends === 'no' ? 'it does not descend from' : 'it is not known to descend from';
     const message = `${short(revision)} is not applied: ${because} ${short(appliedRevision)}, the applied revision; start with --allow-rewind to accept it`;
     return { kind: 'terminal', reason: 'RewindRefused', message };

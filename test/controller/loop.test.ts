@@ -343,6 +343,22 @@ describe('the loop', () => {
     }
   });
 
+  it('takes a history that cannot be asked for just now for a failure that passes, not for a rewind', async () => {
+    const record = { appliedRevision: 'r1', appliedAt: 1, appliedDesired: null, knownRules: 1 };
+    const fake = fakeLoop({ git: true, record });
+    fake.descends = 'unasked';
+    fake.source = 'r2';
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 1);
+    expect(fake.requests[0]?.content.revision).toBe('r1');
+    expect(ready(fake)).toMatchObject({ status: 'False', reason: 'SourceFailed' });
+    expect(stalled(fake).status).toBe('False');
+    fake.descends = 'yes';
+    await fake.clock.until(() => ready(fake).status === 'True');
+    expect(fake.loop.status().revisions.applied).toBe('r2');
+    await end(fake);
+  });
+
   it('fault 8: what the server refuses is named in its words and not written again, until the input changes', async () => {
     const fake = fakeLoop();
     const all = planOf(['+10.0.0.1', '+10.0.0.2']);

@@ -106,6 +106,18 @@ describe('faults of a Git remote', () => {
     expect(await git.descends(base, left, signal)).toBe('yes');
   });
 
+  it('fault 18: a remote that does not answer leaves open whether a far commit descends from another', async () => {
+    const first = upstream.commit({ 'a.yaml': 'a: 0\n' });
+    for (let index = 1; index <= 30; index++) upstream.git('commit', '-q', '--allow-empty', '-m', `${index}`);
+    const last = upstream.commit({ 'a.yaml': 'a: 1\n' });
+    const git = source({ timeoutMs: 2000 });
+    expect(codes(await git.read(signal))).toEqual([]);
+    host.mode = 'black-hole';
+    expect(await git.descends(first, last, signal)).toBe('unasked');
+    host.mode = 'serve';
+    expect(await git.descends(first, last, signal)).toBe('yes');
+  });
+
   it('fault 23: stale locks, a corrupt object and a half-written pack discard the clone, which is fetched again', async () => {
     const commit = upstream.commit({ 'a.yaml': 'a: 1\n' });
     const clone = path.join(state, 'clone.git');

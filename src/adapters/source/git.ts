@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { Problem } from '../../model/problem.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
-import type { Source, SourceContent, SourceReading } from '../../ports.ts';
+import type { Descent, Source, SourceContent, SourceReading } from '../../ports.ts';
 import type { GitRemote, GitTarget } from './git-address.ts';
 import type { ContentSettings } from './git-content.ts';
 import { loadContent } from './git-content.ts';
@@ -33,7 +33,7 @@ export interface GitSettings extends ContentSettings {
 /** A Git source, and what only the program's end needs. */
 export interface GitSource extends Source {
   readAt(revision: string, signal: AbortSignal): Promise<SourceReading>;
-  descends(from: string, to: string, signal: AbortSignal): Promise<'yes' | 'no' | 'unknown'>;
+  descends(from: string, to: string, signal: AbortSignal): Promise<Descent>;
   /** Reads the files of its revision anew with the next read: how manifests are read has changed, so what they name may have. */
   forget(): void;
 }
@@ -143,7 +143,7 @@ export function gitSource(settings: GitSettings): GitSource {
       return reading(result);
     },
     async descends(from, to, signal) {
-      const result = await withClone<'yes' | 'no' | 'unknown'>(async (repo) => {
+      const result = await withClone<Descent>(async (repo) => {
         if (await repo.isAncestor(from, to)) return ok('yes');
         for (const commits of deepenBy) {
           if (!repo.isShallow()) return ok('no');
@@ -154,7 +154,7 @@ export function gitSource(settings: GitSettings): GitSource {
         }
         return ok(repo.isShallow() ? 'unknown' : 'no');
       });
-      return result.ok ? result.value : 'unknown';
+      return result.ok ? result.value : 'unasked';
     },
     forget() {
       cached = null;

@@ -15,7 +15,7 @@ import type { Problem } from '../../../src/model/problem.ts';
 import type { PassResult } from '../../../src/pass.ts';
 import type { PlanDigest } from '../../../src/plan/digest.ts';
 import type { Change, Plan, Step } from '../../../src/plan/plan.ts';
-import type { SourceReading } from '../../../src/ports.ts';
+import type { Descent, SourceReading } from '../../../src/ports.ts';
 import type { VirtualClock } from './virtual-clock.ts';
 import { virtualClock } from './virtual-clock.ts';
 
@@ -35,7 +35,7 @@ export interface FakeLoop {
   source: string | readonly Problem[];
   /** How a pass goes from now on. */
   answer: (request: PassRequest) => Answer;
-  descends: 'yes' | 'no' | 'unknown';
+  descends: Descent;
   /** The manifests hold a Configuration. */
   configuration: boolean;
   /** What the manifests ask for, in a word. */
