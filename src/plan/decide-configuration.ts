@@ -2,7 +2,7 @@ import type { ConfigurationField } from '../model/configuration.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import { diffConfiguration, type FieldState } from './diff-configuration.ts';
 import type { PlanInput } from './input.ts';
-import { configurationOrigin } from './origin.ts';
+import { driftedFields } from './origin.ts';
 import type { ConfigurationChange } from './plan.ts';
 
 /** What happens to the Configuration. */
@@ -10,6 +10,8 @@ export interface ConfigurationDecision {
   readonly change: ConfigurationChange;
   /** The managed fields that differ and can be sent; empty unless the action is `update`. */
   readonly sent: readonly ConfigurationField[];
+  /** With a base: the fields that differ although this revision does not change them. */
+  readonly drifted: readonly ConfigurationField[];
   readonly problems: readonly Problem[];
 }
 
@@ -29,13 +31,16 @@ export function decideConfiguration(input: PlanInput): ConfigurationDecision | n
   if (desired === null || live === null || !input.scope.configuration) return null;
   const diffs = diffConfiguration(desired, live, input.options.fingerprintKey);
   const sent = diffs.filter(({ state }) => state === 'differs').map(({ field }) => field);
-  const origin = sent.length === 0 ? null : configurationOrigin(desired, input.base, sent);
+  const differing = diffs.filter(({ state }) => state === 'differs' || state === 'blocked').map(({ field }) => field);
+  const drifted = driftedFields(desired, input.base, differing);
+  // One word for the whole; fields that drifted beside others that this revision changes are named in problems.
+  const origin = drifted.length === differing.length ? 'drift' : 'this-revision';
   const change: ConfigurationChange = {
     kind: 'Configuration',
     action: sent.length > 0 ? 'update' : diffs.length > 0 ? 'skip' : 'keep',
     via: sent.length > 0 ? 'patch' : null,
     reason: reasonOf(diffs.map(({ state }) => state)),
-    ...(origin === null ? {} : { origin }),
+    ...(input.base === null || differing.length === 0 ? {} : { origin }),
     name: desired.name,
     id: live.id,
     fields: Object.fromEntries(diffs.map(({ field, change: shown }) => [field, shown])),
@@ -43,10 +48,12 @@ export function decideConfiguration(input: PlanInput): ConfigurationDecision | n
     desired,
     live,
   };
-  const problems = diffs
+  const placeOf = (field: ConfigurationField): Place => desired.places[field] ?? desired.place;
+  const unsent = diffs
     .filter(({ state }) => state === 'blocked')
-    .map(({ field }) => unsentField(field, desired.places[field] ?? desired.place));
-  return { change, sent, problems };
+    .map(({ field }) => unsentField(field, placeOf(field)));
+  const strayed = origin === 'drift' ? [] : drifted.map((field) => driftedField(field, placeOf(field)));
+  return { change, sent, drifted, problems: [...unsent, ...strayed] };
 }
 
 function reasonOf(states: readonly FieldState[]): ConfigurationChange['reason'] {
@@ -62,6 +69,16 @@ function unsentField(field: ConfigurationField, place: Place): Problem {
     severity: 'warning',
     summary: `\`${field}\` differs, but a secret in it is not available here, so it is not sent.`,
     hint: 'Provide the secret where the plan is applied; a plan without it shows the secret as unknown.',
+    place,
+  };
+}
+
+function driftedField(field: ConfigurationField, place: Place): Problem {
+  return {
+    code: 'drifted-field',
+    severity: 'warning',
+    summary: `\`${field}\` was changed on the server, not by this revision; other fields of the Configuration are this revision's.`,
+    hint: 'Look at who changed it, and why, before it is changed back.',
     place,
   };
 }

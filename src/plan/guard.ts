@@ -118,14 +118,15 @@ function exposureRefusals({ input, exposure }: Guarded): readonly Refusal[] {
   ];
 }
 
-function failOnRefusals({ input, changes, effect }: Guarded): readonly Refusal[] {
-  const drifted = changes.filter(({ origin }) => origin === 'drift').length;
+function failOnRefusals({ input, changes, configuration, effect }: Guarded): readonly Refusal[] {
+  const rules = changes.filter(({ kind, origin }) => kind === 'Rule' && origin === 'drift').length;
+  const drifted = rules + (configuration === null || configuration.drifted.length === 0 ? 0 : 1);
   return input.options.failOn.flatMap((what) => {
     const found = {
       opens: effect.opens.length > 0 ? 'The plan opens traffic.' : null,
       closes: effect.closes.length > 0 ? 'The plan closes traffic.' : null,
       any: effect.opens.length + effect.closes.length > 0 ? 'The plan changes traffic.' : null,
-      drift: drifted > 0 ? `${drifted} ${drifted === 1 ? 'change undoes' : 'changes undo'} drift.` : null,
+      drift: drifted > 0 ? `${drifted} ${drifted === 1 ? 'difference is' : 'differences are'} drift.` : null,
     }[what];
     const hint = `Asked for by \`--fail-on ${what}\`; run without it to go on.`;
     return found === null ? [] : [{ code: `fail-on-${what}`, summary: found, hint }];

@@ -31,14 +31,13 @@ export function ruleOrigin({ desired, live, base, applied }: RuleOriginInput): O
   return base.byKey.has(ruleKey(live.rule)) ? 'this-revision' : 'drift';
 }
 
-/** This revision's when it changes any of the fields sent against the base, else drift. Null without a base. */
-export function configurationOrigin(
+/** Which of the fields that differ this revision does not change against the base: they drifted. Empty without a base. */
+export function driftedFields(
   desired: DesiredConfiguration,
   base: DesiredState | null,
-  sent: readonly ConfigurationField[],
-): Origin | null {
-  if (base === null) return null;
-  return sent.some((field) => changesAgainstBase(field, desired, base)) ? 'this-revision' : 'drift';
+  differing: readonly ConfigurationField[],
+): readonly ConfigurationField[] {
+  return base === null ? [] : differing.filter((field) => !changesAgainstBase(field, desired, base));
 }
 
 function changesAgainstBase(field: ConfigurationField, desired: DesiredConfiguration, base: DesiredState): boolean {

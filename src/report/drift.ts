@@ -67,6 +67,11 @@ export function driftDocument(plan: Plan): readonly unknown[] {
   });
 }
 
+/** Whether anything stands on the server instead of what was applied. */
+export function hasDrift(plan: Plan): boolean {
+  return plan.changes.some((change) => kindOf(change) !== null);
+}
+
 function kindOf(change: Change): DriftKind | null {
   switch (change.action) {
     case 'create':
@@ -76,8 +81,10 @@ function kindOf(change: Change): DriftKind | null {
     case 'update':
       return 'changed-live';
     case 'keep':
-    case 'skip':
       return null;
+    case 'skip':
+      // What is not written for want of a secret differs none the less: a provider may be gone, or another.
+      return change.reason === 'unsent' ? 'changed-live' : null;
   }
 }
 

@@ -366,6 +366,27 @@ describe('reconcile drift', () => {
     expect((await world.cli(['drift', '--base', 'HEAD', 'm'])).code).toBe(0);
     expect((await world.cli(['drift', 'm'])).code).toBe(2);
   });
+
+  it('sees without any secret that a provider is gone', async () => {
+    world.write('m/a.yaml', provider('{env: RECONCILE_SECRET_G}') + closed);
+    expect((await world.cli(['m'], { env: secretEnv })).code).toBe(0);
+    expect((await world.cli(['drift', 'm'])).code).toBe(0);
+    await fetch(`${world.simulator.url}/v0/configuration`, {
+      method: 'PATCH',
+      headers: {
+        authorization: 'Bearer test-token-of-the-simulator',
+        accept: 'application/json',
+        'content-type': 'application/json',
+      },
+      body: JSON.stringify({ configuration: { openid_connect_providers: [] } }),
+    });
+    const run = await world.cli(['drift', 'm']);
+    expect([run.code, run.out]).toEqual([
+      2,
+      expect.stringMatching(/changed on the server[\s\S]*openid_connect_providers/),
+    ]);
+    expect((await world.cli(['drift', '--output', 'json', 'm'])).out).toContain('"in_sync": false');
+  });
 });
 
 describe('reconcile doctor', () => {

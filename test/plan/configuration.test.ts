@@ -156,4 +156,29 @@ describe('the origin of a change of the configuration', () => {
     expect(changeOf(planOf({ default_client_mtu: 1300 }, {}, {})).origin).toBe('this-revision');
     expect(changeOf(planOf({ default_client_mtu: 1300 }, {}, { default_client_mtu: 1300 })).origin).toBe('drift');
   });
+
+  it('names a field that drifted beside one that this revision changes, and --fail-on drift sees it', () => {
+    const fields = { default_client_mtu: 1300, vpn_session_duration: 5 };
+    const plan = planOf(fields, {}, { default_client_mtu: 1280, vpn_session_duration: 5 });
+    expect(changeOf(plan).origin).toBe('this-revision');
+    expect(plan.problems).toMatchObject([
+      { code: 'drifted-field', summary: expect.stringContaining('vpn_session_duration') },
+    ]);
+    const input = planInput({ fields, options: { failOn: ['drift'] } });
+    const { configuration } = input.desired;
+    if (configuration === null) throw new Error('no configuration');
+    const asBefore = {
+      ...input.desired,
+      configuration: { ...configuration, fields: { ...fields, default_client_mtu: 1280 } },
+    };
+    expect(makePlan({ ...input, base: asBefore }).refusals).toMatchObject([{ code: 'fail-on-drift' }]);
+    const notThere = { ...input.desired, configuration: { ...configuration, fields: {} } };
+    expect(makePlan({ ...input, base: notThere }).refusals).toEqual([]);
+  });
+
+  it('is known of what waits for a secret, too', () => {
+    const wanted = { openid_connect_providers: [oidc('sso', Secret.unknown())] };
+    const plan = planOf(wanted, { openid_connect_providers: [] }, wanted);
+    expect(changeOf(plan)).toMatchObject({ action: 'skip', reason: 'unsent', origin: 'drift' });
+  });
 });

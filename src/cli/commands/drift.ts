@@ -2,7 +2,7 @@ import { systemClock } from '../../adapters/clock.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { PassResult } from '../../pass.ts';
 import { reconcile } from '../../reconcile.ts';
-import { driftDocument, driftHeadline, driftProblems, driftText } from '../../report/drift.ts';
+import { driftDocument, driftHeadline, driftProblems, driftText, hasDrift } from '../../report/drift.ts';
 import { otherDocument } from '../../report/json.ts';
 import { problemsText } from '../../report/problems.ts';
 import { reportOfProblems } from '../../report/run-report.ts';
@@ -62,7 +62,7 @@ function emitOne(output: Output, { result, problems, written }: Finding, { setti
 function exitCode({ end, plan }: PassResult, invalid: boolean): number {
   if (end === 'invalid' || invalid) return exitCodes.invalid;
   if (plan === null) return exitCodes.failed;
-  return plan.steps.length === 0 ? exitCodes.ok : exitCodes.pending;
+  return hasDrift(plan) ? exitCodes.pending : exitCodes.ok;
 }
 
 function jsonOf({ plan, content }: PassResult, problems: readonly Problem[]): string {
