@@ -135,7 +135,7 @@ class ControlLoop implements Loop {
     const reading = await this.#observe();
     if (this.#stop.signal.aborted) return { waitMs: 0, judged: null };
     if (!lease.mayStart()) {
-      this.#board.standBy(this.#badSettings);
+      this.#board.standBy(lease.holder(), this.#badSettings);
       return { waitMs: interval, judged: null };
     }
     const choice = await this.#choose(reading);

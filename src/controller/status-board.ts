@@ -41,8 +41,12 @@ export class StatusBoard {
   }
 
   /** Another replica writes: what this one saw as the writer may not be so any more, and must raise no alarm. */
-  standBy(badSettings: string | null): void {
-    const standby = { reason: 'Standby', message: 'another replica holds the lease' } as const;
+  standBy(holder: string | null, badSettings: string | null): void {
+    const message =
+      holder === null
+        ? 'the lease is not ours, and nobody is known to hold it; see the log'
+        : `${holder} holds the lease`;
+    const standby = { reason: 'Standby', message } as const;
     const stalled = badSettings === null ? standby : ({ reason: 'BadSettings', message: badSettings } as const);
     this.set(
       { type: 'Ready', status: 'Unknown', ...standby },

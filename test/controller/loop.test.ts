@@ -548,6 +548,7 @@ describe('the loop', () => {
     await fake.clock.pass(200_000);
     expect(fake.requests).toEqual([]);
     expect(fake.loop.status()).toMatchObject({ role: 'standby', holder: 'other' });
+    expect(ready(fake).message).toBe('other holds the lease');
     mine = true;
     fake.triggers.wake('lease');
     await fake.clock.until(() => fake.applied.length === 1, 0);
@@ -579,6 +580,7 @@ describe('the loop', () => {
       ['Reconciling', 'False', 'Standby'],
       ['Stalled', 'False', 'Standby'],
     ]);
+    expect(ready(fake).message).toContain('nobody is known to hold it');
     fake.loop.complain('interval is wrong');
     fake.triggers.wake('settings');
     await fake.clock.pass(0);

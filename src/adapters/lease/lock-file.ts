@@ -36,7 +36,7 @@ export function lockFileLease(settings: LockFileSettings): Lease {
       });
     } catch (error) {
       const code = error instanceof Error && 'code' in error ? String(error.code) : 'failed';
-      if (code !== 'ELOCKED') settings.logger.warn('The lock file cannot be used', { code });
+      if (code !== 'ELOCKED') settings.logger.warn('The lock file cannot be used', { path, code });
       tenure.holder = await ownerNow();
       return;
     }
