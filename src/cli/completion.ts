@@ -1,3 +1,4 @@
+import { kinds } from '../manifest/manifest.ts';
 import { type CommandSpec, commands, optionsOf, rootCommand } from './commands.ts';
 import { flagOf, type OptionName, type OptionSpec, options } from './options.ts';
 
@@ -43,7 +44,7 @@ ${values.join('\n')}
       .map(flagOf)
       .join('|')}) COMPREPLY=($(compgen -f -- "$cur")); return ;;
   esac
-  for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+  for word in "\${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do
     case $word in help|${commands.map(({ name }) => name).join('|')}) command=$word; break ;; esac
   done
   case $command in
@@ -52,7 +53,12 @@ ${cases.join('\n')}
     *) flags='${flagsOf(rootCommand).join(' ')} --version' ;;
   esac
   if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "$flags" -- "$cur")); return; fi
-  COMPREPLY=($(compgen -d -- "$cur"))
+  case $command in
+    apply|fmt) COMPREPLY=($(compgen -f -- "$cur")) ;;
+    completion) COMPREPLY=($(compgen -W 'bash zsh fish' -- "$cur")); return ;;
+    schema) COMPREPLY=($(compgen -W '${kinds.join(' ')}' -- "$cur")); return ;;
+    *) COMPREPLY=($(compgen -d -- "$cur")) ;;
+  esac
   if [[ -z $command ]]; then COMPREPLY+=($(compgen -W 'help ${commandNames}' -- "$cur")); fi
 }
 complete -o filenames -F _reconcile reconcile
@@ -73,6 +79,8 @@ function fish(): string {
       `complete -c reconcile -n "not __fish_seen_subcommand_from ${names}" -a ${name} -d '${quoted(summary)}'`,
   );
   lines.push(`complete -c reconcile -n '__fish_seen_subcommand_from help' -a '${commandNames}'`);
+  lines.push(`complete -c reconcile -x -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'`);
+  lines.push(`complete -c reconcile -x -n '__fish_seen_subcommand_from schema' -a '${kinds.join(' ')}'`);
   const flags = [rootCommand, ...commands].flatMap((spec) => {
     const when =
       spec.name === '' ? `not __fish_seen_subcommand_from ${names}` : `__fish_seen_subcommand_from ${spec.name}`;

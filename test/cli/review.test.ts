@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -540,30 +540,55 @@ describe('completion', () => {
       expect(out).toContain(shell === 'fish' ? name.replace(/^--/, '') : name);
   });
 
-  it('bash completes commands, flags and choices for real', async () => {
-    const { out } = await world.cli(['completion', 'bash']);
-    world.write('completion.bash', out);
-    const complete = (...words: readonly string[]): readonly string[] =>
-      execFileSync(
-        'bash',
-        [
-          '-c',
-          `source completion.bash; COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length - 1}; _reconcile; printf '%s\\n' "\${COMPREPLY[@]}"`,
-        ],
-        { cwd: world.folder, encoding: 'utf8' },
-      )
-        .trim()
-        .split('\n');
-    expect(complete('reconcile', 'va')).toEqual(['validate']);
-    expect(complete('reconcile', '--detailed')).toEqual(['--detailed-exitcode']);
-    expect(complete('reconcile', '--profile', 'g')).toEqual(['generic']);
-    expect(complete('reconcile', 'validate', '--str')).toEqual(['--strict']);
-  });
+  /** What a shell offers for the last of these words, from the script that it was given. */
+  const inBash = (words: string): string =>
+    `source ./completion.txt; COMP_WORDS=(${words}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _reconcile; printf '%s\\n' "\${COMPREPLY[@]}"`;
+  const shells: readonly { readonly shell: string; readonly args: (words: string) => readonly string[] }[] = [
+    { shell: 'bash', args: (words) => ['-c', inBash(words)] },
+    {
+      // As its bashcompinit calls it.
+      shell: 'zsh',
+      args: (words) => [
+        '-f',
+        '-c',
+        `autoload -U compinit && compinit -u -D; run() { emulate -L sh; setopt kshglob noshglob braceexpand; ${inBash(words)}; }; run`,
+      ],
+    },
+    {
+      shell: 'fish',
+      args: (words) => ['-c', `source ./completion.txt; complete -C ${JSON.stringify(words.replaceAll("'", ''))}`],
+    },
+  ];
 
-  it('help is completed with the commands that it explains', async () => {
-    const { out } = await world.cli(['completion', 'bash']);
-    expect(out).toContain('help');
-  });
+  for (const { shell, args } of shells) {
+    const missing = spawnSync(shell, ['--version']).error !== undefined;
+    it.skipIf(missing)(`${shell} completes for real${missing ? ' (skipped: not installed)' : ''}`, async () => {
+      world.write('completion.txt', (await world.cli(['completion', shell])).out);
+      world.write('policy/a.yaml', closed);
+      world.write('plan.json', '{}');
+      const complete = (words: string): readonly string[] =>
+        execFileSync(shell, [...args(words)], {
+          cwd: world.folder,
+          encoding: 'utf8',
+          env: { ...process.env, HOME: world.folder },
+        })
+          .trim()
+          .split('\n')
+          .map((line) => line.split('\t')[0]?.replace(/\/$/, '') ?? '')
+          // zsh itself leaves out what does not match
+          .filter((text) => shell !== 'zsh' || text.startsWith(words.split(' ').at(-1) ?? ''))
+          .sort();
+      expect(complete('reconcile va')).toEqual(['validate']);
+      expect(complete('reconcile --detailed')).toEqual(['--detailed-exitcode']);
+      expect(complete('reconcile --profile g')).toEqual(['generic']);
+      expect(complete('reconcile validate --str')).toEqual(['--strict']);
+      expect(complete('reconcile validate pol')).toEqual(['policy']);
+      expect(complete('reconcile apply pl')).toEqual(['plan.json']);
+      expect(complete('reconcile help exp')).toEqual(['explain', 'export']);
+      expect(complete('reconcile completion z')).toEqual(['zsh']);
+      expect(complete('reconcile schema Rule')).toEqual(['Rule', 'RuleSet']);
+    });
+  }
 
   it('another shell is said', async () => {
     const run = await world.cli(['completion', 'tcsh']);

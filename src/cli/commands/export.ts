@@ -154,7 +154,11 @@ function contentAt(path: string): string | null {
     return readFileSync(path, 'utf8');
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null;
-    throw failure('output', `${path} cannot be read`, 'check --out');
+    const why =
+      error instanceof Error && 'code' in error && error.code === 'ENOTDIR'
+        ? ': a file stands where a directory should be'
+        : '';
+    throw failure('output', `${path} cannot be written${why}`, 'check --out');
   }
 }
 
