@@ -383,6 +383,17 @@ describe('threats by way of Git', () => {
     expect(existsSync(canary)).toBe(false);
   });
 
+  it('threat 4: a state directory inside somebody’s repository believes nothing of it', async () => {
+    const around = path.join(state, 'around');
+    execFileSync('git', ['init', '-q', around]);
+    execFileSync('git', ['-C', around, 'config', 'url.http://127.0.0.1:1/.insteadOf', `${host.url}/`]);
+    const commit = upstream.commit({ 'a.yaml': 'a: 1\n' });
+    for (const stateFolder of [path.join(around, 'state'), path.join(around, '.git', 'state')]) {
+      const reading = await source({ stateFolder }).read(signal);
+      expect([codes(reading), reading.content?.revision]).toEqual([[], commit]);
+    }
+  });
+
   it('threat 5: links, submodules and LFS pointers named like manifests are problems, never followed; filters never run', async () => {
     upstream.commit({ 'a.yaml': 'a: 1\n', 'link.yaml': { link: '/etc/passwd' } });
     expect(codes(await source().read(signal))).toEqual(['not-a-regular-file']);
