@@ -13,9 +13,11 @@ export function planSummary(report: RunReport, plan: Plan): string {
     const state = unsent ? 'Not in sync, for want of a secret' : 'In sync';
     return `${state}: ${count(keep, 'object')} unchanged${skipped}; nothing to do.${refused}`;
   }
+  const replaced = plan.changes.filter(({ action, via }) => action === 'update' && via === 'replace').length;
   const parts = [
     create > 0 ? `${create} to create` : '',
-    update > 0 ? `${update} to ${plan.ruleUpdates === 'replace' ? 'replace or update' : 'update'}` : '',
+    replaced > 0 ? `${replaced} to replace` : '',
+    update > replaced ? `${update - replaced} to update` : '',
     deleted > 0 ? `${deleted} to delete` : '',
     `${keep} unchanged`,
   ];

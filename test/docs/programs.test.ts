@@ -78,8 +78,15 @@ describe('the demo', () => {
       'That is all',
     ])
       expect(demo.stdout).toContain(words);
+    const sample = /```text\n([\s\S]*?)```/.exec(readFileSync(join(root, 'README.md'), 'utf8'))?.[1] ?? 'no sample';
+    expect(withoutIds(demo.stdout)).toContain(withoutIds(sample).trimEnd());
   });
 });
+
+/** Ids and digests are made anew each time. */
+function withoutIds(text: string): string {
+  return text.replace(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, 'ID').replace(/ Digest [0-9a-f]+\./g, '');
+}
 
 describe('installing from a clone', () => {
   it('puts a command on the PATH that runs', () => {
