@@ -47,16 +47,21 @@ export function decodeRule(body: unknown): Result<LiveRule, string> {
   return rule.ok ? rule : fail(`the answer holds no rule: ${rule.error}`);
 }
 
-/** Reads the answer of GET /v0/users (observed: recordings/users). */
+/** Reads the answer of GET /v0/users (observed: recordings/users). An address that two users have would name either. */
 export function decodeUsers(body: unknown): Result<readonly LiveUser[], string> {
   const data = dataOf(body);
   if (!Array.isArray(data)) return fail('the list of users is not {"data": [...]}');
+  if (tellsOfMore(body, data.length))
+    return fail('the list is only a part of the users: this server pages its answers');
   const users: LiveUser[] = [];
+  const addresses = new Set<string>();
   for (const [index, item] of data.entries()) {
     if (!isObject(item)) return fail(`user ${index + 1} is not an object`);
     const { id, email, role } = item;
     if (typeof id !== 'string' || !uuid.test(id)) return fail(`user ${index + 1} has no id`);
     if (typeof email !== 'string') return fail(`user ${id} has no e-mail address`);
+    if (addresses.has(email.toLowerCase())) return fail(`user ${id} has the e-mail address of another one`);
+    addresses.add(email.toLowerCase());
     const disabledAt = item['disabled_at'];
     users.push({
       id: id.toLowerCase(),

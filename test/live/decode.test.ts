@@ -194,4 +194,7 @@ test('users are read with lower-case e-mail addresses', () => {
     value: [{ id: wire.id, email: 'alice@example.test', role: 'admin', disabled: true }],
   });
   expect(decodeUsers({ data: [{ id: 'x' }] })).toMatchObject({ ok: false });
+  const twin = { ...user, id: '22222222-2222-4222-8222-222222222222', email: 'aLICE@example.test' };
+  expect(decodeUsers({ data: [user, twin] })).toMatchObject({ ok: false, error: expect.stringContaining('another') });
+  expect(decodeUsers({ data: [user], next_page: 2 })).toMatchObject({ ok: false });
 });
