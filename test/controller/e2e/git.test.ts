@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { createHmac } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { GitHost, Upstream } from '../support/git-host.ts';
@@ -118,6 +118,42 @@ describe('reconcile --watch --git-url', () => {
     const again = await start('--allow-rewind');
     await again.until(inEffect(base));
     expect(world.live()).toEqual(['10.0.0.1']);
+  });
+
+  it('follows a tag that is moved on, and keeps what is in effect when it is moved back, deleted, or hidden by a branch', async () => {
+    const tag = (commit: string): void => {
+      upstream.git('tag', '-f', '-a', '-m', 'release', 'stable', commit);
+      upstream.git('push', '-q', '--force', 'origin', 'stable');
+    };
+    const first = upstream.commit({ 'rules.yaml': rules('10.0.0.1') });
+    const second = upstream.commit({ 'rules.yaml': rules('10.0.0.1', '10.0.0.2') });
+    tag(first);
+    const car = await start('--git-ref', 'stable');
+    await car.until(inEffect(first));
+    tag(second);
+    await car.until(inEffect(second));
+    tag(first);
+    await car.until(({ conditions }) => conditions.Ready.reason === 'RewindRefused');
+    upstream.git('push', '-q', 'origin', ':stable');
+    await car.until(({ conditions }) => conditions.Ready.message.startsWith('the remote has no'));
+    tag(second);
+    await car.until(inEffect(second));
+    upstream.git('push', '-q', 'origin', 'HEAD:refs/heads/stable');
+    await car.until(({ conditions }) => conditions.Ready.message.startsWith('the remote has refs/heads/stable and'));
+    expect(world.live()).toEqual(['10.0.0.1', '10.0.0.2']);
+    expect(world.sim.requests().filter((call) => call.method === 'DELETE')).toEqual([]);
+  });
+
+  it('corrects drift to the last good revision while the repository is gone, and is ready soon after it is back', async () => {
+    const commit = upstream.commit({ 'rules.yaml': rules('10.0.0.1') });
+    const car = await start();
+    await car.until(inEffect(commit));
+    renameSync(upstream.bare, `${upstream.bare}.gone`);
+    await car.until(({ conditions }) => conditions.Ready.reason === 'SourceFailed');
+    world.sim.seed([{ action: 'accept', destination: '10.9.9.9' }]);
+    await until(() => world.live().join() === '10.0.0.1');
+    renameSync(`${upstream.bare}.gone`, upstream.bare);
+    await car.until(inEffect(commit));
   });
 
   it('threat 18: the applied revision outlives a restart, so that a replay during it is refused too', async () => {
