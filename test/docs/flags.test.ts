@@ -15,6 +15,8 @@ import { root } from './lines.ts';
 import {
   type DocsWorld,
   drifted,
+  has,
+  hasOpenssl,
   inWorld,
   liveDestinations,
   makeTemplate,
@@ -58,8 +60,12 @@ const sampled = [rootCommand, ...commands]
     }),
   );
 
+const noTls = hasOpenssl ? '' : ' (skipped: no openssl)';
+
 describe('every flag of every command, executed', () => {
-  it.each(sampled.map((one) => [one.pair, one] as const))('%s', (_, { command, name, sample }) =>
+  const possible = sampled.filter(({ name }) => hasOpenssl || name !== 'caFile');
+  if (!hasOpenssl) it.skip(`--ca-file${noTls}`, () => undefined);
+  it.each(possible.map((one) => [one.pair, one] as const))('%s', (_, { command, name, sample }) =>
     inWorld(template, drifted, async (world) => {
       const env = ((await sample.prepare?.(world, command)) ?? {}) as Readonly<Record<string, string>>;
       const args = sample.args?.(world, command) ?? [flagOf(name)];
@@ -167,7 +173,7 @@ describe('flags of commands that stay, executed', () => {
     return upstream;
   };
 
-  it('reconcile --watch --git-url over https', () =>
+  it.skipIf(!hasOpenssl)(`reconcile --watch --git-url over https${noTls}`, () =>
     inWorld(template, untouched, async (world) => {
       const host = await serveGit(await withUpstream(world));
       host.password = 'token-of-the-git-host';
@@ -178,7 +184,8 @@ describe('flags of commands that stay, executed', () => {
       expect([run.code, run.out + run.err]).toEqual([0, expect.not.stringMatching(/token-of-the-git-host/)]);
       expect(Buffer.from(host.credentials[0]?.split(' ')[1] ?? '', 'base64').toString()).toMatch(/^robot:/);
       expect(liveDestinations(world)).toEqual(wanted.slice(0, 2));
-    }));
+    }),
+  );
 
   it.skipIf(sshd === null)(`reconcile --watch --git-url over ssh${sshd === null ? ' (skipped: no sshd)' : ''}`, () =>
     inWorld(template, untouched, async (world) => {
@@ -219,16 +226,18 @@ describe('flags of commands that stay, executed', () => {
     expect(liveDestinations(world)).toEqual(wanted.slice(0, 2));
   };
 
-  it('reconcile --watch --git-url with commits signed by SSH keys', () =>
+  const noKeys = has('ssh-keygen', '-?') ? '' : ' (skipped: no ssh-keygen)';
+  it.skipIf(noKeys !== '')(`reconcile --watch --git-url with commits signed by SSH keys${noKeys}`, () =>
     inWorld(template, untouched, (world) =>
       onlySigned(world, lines.sshSigned, (folder) => {
         execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', join(folder, 'signer')]);
         world.write('signers', `a@example.org ${world.read('signer.pub')}`);
         return { 'gpg.format': 'ssh', 'user.signingkey': join(folder, 'signer.pub'), 'commit.gpgsign': 'true' };
       }),
-    ));
+    ),
+  );
 
-  const gpgMissing = spawnSync('gpg', ['--version']).error !== undefined;
+  const gpgMissing = !has('gpg');
   it.skipIf(gpgMissing)(
     `reconcile --watch --git-url with commits signed by OpenPGP keys${gpgMissing ? ' (skipped: no gpg)' : ''}`,
     () =>

@@ -7,8 +7,8 @@ import { rule } from '../cli/harness.ts';
 import { ensureBuilt } from '../controller/support/sidecar.ts';
 import { addNamespace, deleteNamespaces, kernelUnavailable } from '../enforcement/support/namespace.ts';
 import { documentedLines, root } from './lines.ts';
+import { has } from './world.ts';
 
-const has = (program: string, argument = '--version'): boolean => spawnSync(program, [argument]).error === undefined;
 const linesOf = (page: string): readonly string[] =>
   documentedLines()
     .filter((line) => line.page === page && !line.span)

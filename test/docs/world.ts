@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { request as plainRequest } from 'node:http';
 import { createServer, type Server } from 'node:https';
@@ -37,6 +37,13 @@ spec:
     - {name: closed, destination: 10.2.0.0/16, expect: drop}
 `;
 
+/** Whether a program is there; tests that need one that is not are skipped, and say so. */
+export function has(program: string, argument = '--version'): boolean {
+  return spawnSync(program, [argument]).error === undefined;
+}
+
+export const hasOpenssl = has('openssl', 'version');
+
 /** Makes the template: files of the README and of the pages, committed as they were applied, then changed. */
 export function makeTemplate(): Template {
   const folder = mkdtempSync(join(tmpdir(), 'reconcile-docs-'));
@@ -57,13 +64,18 @@ export function makeTemplate(): Template {
   git('commit', '-q', '-m', 'As it was applied');
   rmSync(join(folder, '.git/logs'), { recursive: true });
   write('policy/metadata.yaml', metadata('169.254.0.0/16'));
+  if (hasOpenssl) makeCertificate(folder);
+  return { folder, remove: () => rmSync(folder, { recursive: true, force: true }) };
+}
+
+/** `ca.pem` and `key.pem`: a certificate for 127.0.0.1 that vouches for itself. */
+function makeCertificate(folder: string): void {
   const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', 'key.pem'];
   const names = ['-subj', '/CN=test', '-addext', 'subjectAltName=IP:127.0.0.1'];
   execFileSync('openssl', ['req', '-x509', ...key, '-out', 'ca.pem', '-days', '1', ...names], {
     cwd: folder,
     stdio: 'ignore',
   });
-  return { folder, remove: () => rmSync(folder, { recursive: true, force: true }) };
 }
 
 /** What is live: `closed` as the policy wants it, `metadata` narrower, and a rule that nobody asks for. */
