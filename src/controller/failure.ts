@@ -31,7 +31,11 @@ const terminalReads: ReadonlySet<string> = new Set(['unauthorized', 'forbidden',
 export function judge(result: PassResult, hold: Hold | null): Verdict {
   switch (result.end) {
     case 'in-sync':
-      return { kind: 'good', reason: 'InSync', message: 'the live state is what the revision asks for' };
+      return {
+        kind: 'good',
+        reason: 'InSync',
+        message: butFor(result, 'the live state is what the revision asks for'),
+      };
     case 'invalid':
       return {
         kind: 'terminal',
@@ -68,6 +72,13 @@ function judgeRead(result: PassResult): Verdict {
   };
 }
 
+/** The sentence, or what does not fit it: a field that differs and waits for a secret is never written. */
+function butFor(result: PassResult, sentence: string): string {
+  const waiting = result.plan?.changes.find(({ reason }) => reason === 'unsent');
+  if (waiting === undefined) return sentence;
+  return 'nothing else is to do, but the Configuration differs and needs a secret that is not available here';
+}
+
 function judgeApply(result: PassResult): Verdict {
   const report = result.apply;
   if (report === null) return { kind: 'transient', reason: 'ApplyFailed', message: 'the apply gave no report' };
@@ -76,7 +87,7 @@ function judgeApply(result: PassResult): Verdict {
       return {
         kind: 'good',
         reason: 'Applied',
-        message: 'the revision was applied, and a new read found nothing to do',
+        message: butFor(result, 'the revision was applied, and a new read found nothing to do'),
       };
     case 'stopped':
       return { kind: 'held', reason: 'Stopped', message: 'the apply was stopped before its end' };
