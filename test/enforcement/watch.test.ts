@@ -43,7 +43,9 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
 
   it('has a condition Enforced that follows the kernel, and the revision that it holds', async () => {
     await start();
-    const good = await sidecar.until((status) => status.conditions.Enforced?.status === 'True');
+    const good = await sidecar.until(
+      ({ conditions, revisions }) => conditions.Enforced?.status === 'True' && revisions.applied !== null,
+    );
     expect(good.enforcement).toMatchObject({ missing: 0, stale: 0, extra: 0, structure: 0, elements: 2 });
     expect(good.enforcement?.enforcedRevision).toBe(good.revisions.applied);
     expect(good.enforcement?.lagMs).not.toBeNull();
