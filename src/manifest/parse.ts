@@ -15,6 +15,7 @@ import type { Problem } from '../model/problem.ts';
 import { createExcerpts } from './excerpt.ts';
 import { createLocator, type Entry, type Locator, type Node, type ScalarNode } from './node.ts';
 import { substitute, typedScalar } from './scalar.ts';
+import { suggest } from './suggest.ts';
 import { describeYamlFault } from './yaml-faults.ts';
 
 /** Deepest nesting of collections; manifests need six. */
@@ -82,6 +83,7 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
     }
   } catch (error) {
     if (error instanceof Unread) {
+      yamlIsBroken = true; // for all that is known: the line is not shown
       reporter.add(error.problem, error.offset);
       return problems;
     }
@@ -206,8 +208,13 @@ function isAmong(key: CST.Token, fields: readonly string[]): boolean {
 }
 
 function noField(key: CST.Token | null, fields: readonly string[]): Omit<Problem, 'place' | 'excerpt'> {
+  const written = key?.type === 'scalar' ? key.source : null;
+  // Misplaced text may be a piece of a secret: only what resembles a field is quoted.
+  const resembles = written !== null && suggest(written, fields) !== null;
   const name =
-    key?.type === 'scalar' ? `no field \`${key.source.slice(0, 80)}\` at its top` : 'four fields at its top, each once';
+    written !== null && fields.includes(written)
+      ? 'each field once'
+      : `no ${resembles ? `field \`${written}\`` : 'such field'} at its top`;
   return {
     code: 'not-a-manifest',
     severity: 'error',

@@ -133,6 +133,17 @@ describe('row 8: YAML has a bounded cost', () => {
     expect(found(text)).toEqual([`${place} not-a-manifest`]);
   });
 
+  it('quotes a foreign field of a long document only when it resembles a known one', () => {
+    const summaries = (first: string) =>
+      read(`${first}\n${'kind: Rule\n'.repeat(2_000)}`).problems.map((one) => one.summary);
+    expect(summaries('sepc: 1')[0]).toContain('no field `sepc`');
+    expect(summaries('CANARY9f3b: 1')[0]).toContain('no such field');
+    expect(JSON.stringify(read(`# a secret\nCANARY9f3b: 1\n${'kind: Rule\n'.repeat(2_000)}`).problems)).not.toContain(
+      'CANARY',
+    );
+    expect(summaries('kind: Rule')[0]).toContain('each field once');
+  });
+
   it('reads a long manifest whose fields stand in any order, quoted or beside comments', () => {
     const rules = Array.from(
       { length: 2_000 },
