@@ -6,7 +6,7 @@ import { addressFinding, hostBitsFinding, portFinding } from './address-faults.t
 import type { Finding } from './check.ts';
 import type { UserReference } from './manifest.ts';
 import { type Node, type ScalarNode, scalarOf } from './node.ts';
-import type { Reporter } from './parse.ts';
+import type { Reporter } from './reporter.ts';
 import { isUuid } from './schema.ts';
 
 /** What decoding one document works with. The document's shape was checked before. */

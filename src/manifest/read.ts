@@ -7,7 +7,8 @@ import { decodeGroup, decodeNetwork, decodeOverlay, decodePolicyTest, decodeUser
 import { decodeRule, decodeRuleSet } from './decode-rule.ts';
 import { apiVersion, type FileManifests, type Kind, kinds, type Manifest } from './manifest.ts';
 import { entryOf, type Node, scalarOf, toPlain } from './node.ts';
-import { parseFile, type Reporter } from './parse.ts';
+import { parseFile } from './parse.ts';
+import type { Reporter } from './reporter.ts';
 import { didYouMean } from './suggest.ts';
 import { findSuppressions } from './suppressions.ts';
 

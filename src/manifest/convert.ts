@@ -1,0 +1,198 @@
+import { type Document, isAlias, isMap, isScalar, isSeq, Scalar } from 'yaml';
+import type { Entry, Node, ScalarNode } from './node.ts';
+import type { Reporter, Unplaced } from './reporter.ts';
+import { substitute, typedScalar } from './scalar.ts';
+import { describeYamlFault } from './yaml-faults.ts';
+
+/** Deepest nesting of collections; manifests need six. */
+const deepest = 64;
+/** Most values that a document may have once its aliases are followed (an alias bomb has billions). */
+const mostValues = 2_000_000;
+/** Keys whose direct scalar may be a secret: never substituted, never quoted. */
+const secretKeys: ReadonlySet<string> = new Set(['client_secret', 'metadata']);
+
+/** What turning one file's documents into nodes works with. */
+export interface Conversion {
+  readonly reporter: Reporter;
+  readonly values: ReadonlyMap<string, string> | null;
+}
+
+type YamlNode = NonNullable<Document.Parsed['contents']>;
+
+/** Turns the parser's nodes of one document into ours; stateful because of anchors and the count of values. */
+export class Converter {
+  readonly #conversion: Conversion;
+  readonly #anchors = new Map<string, { readonly node: Node; readonly values: number }>();
+  #values = 0;
+  #tooMany = false;
+
+  constructor(conversion: Conversion) {
+    this.#conversion = conversion;
+  }
+
+  node(source: YamlNode, depth: number, secret: boolean): Node {
+    const [start, end] = source.range;
+    const before = this.#values;
+    this.#count(1, start);
+    if (depth > deepest) {
+      this.#error(tooDeep, start);
+      return absent(start);
+    }
+    if (isAlias(source)) return this.#alias(source.source, start);
+    const node = isScalar(source)
+      ? this.#scalar(source, secret)
+      : isMap(source)
+        ? ({ type: 'map', entries: this.#entries(source.items as never, depth), start, end } as const)
+        : isSeq(source)
+          ? ({ type: 'seq', items: this.#items(source.items as YamlNode[], depth), start, end } as const)
+          : absent(start);
+    if (source.anchor !== undefined) this.#anchors.set(source.anchor, { node, values: this.#values - before });
+    return node;
+  }
+
+  #items(items: readonly YamlNode[], depth: number): readonly Node[] {
+    return items.map((item) => this.node(item, depth + 1, false));
+  }
+
+  #entries(pairs: readonly { readonly key: Scalar.Parsed; readonly value: YamlNode | null }[], depth: number): Entry[] {
+    const seen = new Map<string, number>();
+    const entries: Entry[] = [];
+    for (const { key: keyNode, value } of pairs) {
+      const key = String(keyNode.value);
+      const keyStart = keyNode.range[0];
+      const first = seen.get(key);
+      if (first !== undefined) this.#duplicate(key, keyStart, first);
+      else if (key === '__proto__') this.#error(forbiddenKey, keyStart);
+      else {
+        seen.set(key, keyStart);
+        const node = value === null ? absent(keyStart) : this.node(value, depth + 1, secretKeys.has(key));
+        if (node.type === 'scalar' && node.value === null && node.text === '' && node.plain) {
+          this.#error(emptyField, keyStart);
+        }
+        entries.push({ key, keyStart, value: node });
+      }
+    }
+    return entries;
+  }
+
+  #duplicate(key: string, offset: number, first: number): void {
+    const { locator } = this.#conversion.reporter;
+    this.#error(
+      {
+        code: 'duplicate-key',
+        severity: 'error',
+        summary: 'The same key stands twice in one mapping.',
+        hint: secretKeys.has(key)
+          ? 'Keep one of the two.'
+          : 'Keep one of the two, or separate the documents with `---`.',
+        related: [{ place: locator.place(first), note: 'the first one' }],
+      },
+      offset,
+    );
+  }
+
+  #alias(name: string, offset: number): Node {
+    const anchor = this.#anchors.get(name);
+    if (anchor === undefined) {
+      const { summary, hint } = describeYamlFault('BAD_ALIAS');
+      this.#error({ code: 'invalid-yaml', severity: 'error', summary, hint }, offset);
+      return absent(offset);
+    }
+    this.#count(anchor.values, offset);
+    return anchor.node;
+  }
+
+  #scalar(source: Scalar.Parsed, secret: boolean): ScalarNode {
+    const [start, end] = source.range;
+    const plain = source.type === Scalar.PLAIN;
+    // Of a plain text over several lines the source has the line breaks, the value has them folded.
+    let text = plain && typeof source.value !== 'string' ? source.source : String(source.value);
+    let value = source.value as ScalarNode['value'];
+    const { values } = this.#conversion;
+    if (values !== null && !secret) {
+      const substituted = substitute(text, values);
+      if (substituted.malformed !== null) this.#error(malformedReference(substituted.malformed), start);
+      else if (substituted.missing !== null) this.#undefinedValue(substituted.missing, start, values);
+      else if (substituted.changed) {
+        text = substituted.text;
+        value = plain ? typedScalar(text) : text;
+      }
+    }
+    if (typeof value === 'number' && Math.abs(value) > Number.MAX_SAFE_INTEGER) this.#error(unsafeInteger, start);
+    return { type: 'scalar', value, text, plain, start, end };
+  }
+
+  #undefinedValue(name: string, offset: number, values: ReadonlyMap<string, string>): void {
+    const known = [...values.keys()].slice(0, 10).join(', ');
+    this.#error(
+      {
+        code: 'undefined-value',
+        severity: 'error',
+        summary: `There is no value named \`${name}\`.`,
+        hint: `Add it to the values file${known === '' ? '' : ` (it has ${known})`}, or write \`$\${\` for a literal \`\${\`.`,
+      },
+      offset,
+    );
+  }
+
+  #count(values: number, offset: number): void {
+    this.#values += values;
+    if (this.#values <= mostValues || this.#tooMany) return;
+    this.#tooMany = true;
+    this.#error(
+      {
+        code: 'too-expensive',
+        severity: 'error',
+        summary: `This document has more than ${mostValues.toLocaleString('en')} values once its aliases are followed.`,
+        hint: 'Split the document, or use a RuleSet instead of aliases.',
+      },
+      offset,
+    );
+  }
+
+  #error(problem: Unplaced, offset: number): void {
+    this.#conversion.reporter.add(problem, offset);
+  }
+}
+
+function malformedReference(text: string): Unplaced {
+  return {
+    code: 'undefined-value',
+    severity: 'error',
+    summary: `\`${text}\` is no name of a value.`,
+    hint: 'Write letters, digits and `_ . -` between the braces, without spaces; or `$${` for a literal `${`.',
+  };
+}
+
+const forbiddenKey = {
+  code: 'forbidden-key',
+  severity: 'error',
+  summary: 'The key `__proto__` is not allowed.',
+  hint: 'Remove it; no kind has such a field.',
+} as const;
+
+const emptyField = {
+  code: 'empty-field',
+  severity: 'error',
+  summary: 'This field has no value.',
+  hint: 'Write one; `null` where nothing is meant, `[]` for an empty list.',
+} as const;
+
+const unsafeInteger = {
+  code: 'unsafe-integer',
+  severity: 'error',
+  summary: 'This number is too large to be exact.',
+  hint: 'Put it in quotes if it is a text.',
+} as const;
+
+function absent(offset: number): ScalarNode {
+  return { type: 'scalar', value: null, text: '', plain: true, start: offset, end: offset };
+}
+
+/** Also what a stack that is exhausted comes from. */
+export const tooDeep = {
+  code: 'too-deep',
+  severity: 'error',
+  summary: 'Collections are nested too deeply.',
+  hint: `A manifest nests at most ${deepest} levels.`,
+} as const;

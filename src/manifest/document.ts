@@ -1,0 +1,61 @@
+import { type Document, isScalar } from 'yaml';
+import { type Conversion, Converter, tooDeep } from './convert.ts';
+import type { Node } from './node.ts';
+import { describeYamlFault } from './yaml-faults.ts';
+
+/** Syntax errors reported for one file; what follows the first few is mostly their echo. */
+const mostSyntaxErrors = 5;
+
+/** A parsed document's content as our nodes; null when it has none, or errors, which are reported. `text`: the file's. */
+export function contentOf(document: Document.Parsed, text: string, conversion: Conversion): Node | null {
+  const { reporter } = conversion;
+  const before = reporter.problems.length;
+  for (const error of document.errors.slice(0, mostSyntaxErrors)) {
+    const [offset] = error.pos;
+    if (text.startsWith('${', offset - 1)) {
+      // The rest of the document's errors follow from this one.
+      reporter.add(bareReference, offset - 1);
+      break;
+    }
+    if (error.code === 'RESOURCE_EXHAUSTION') reporter.add(tooDeep, offset);
+    else reporter.add({ code: 'invalid-yaml', severity: 'error', ...describeYamlFault(error.code) }, offset);
+    if (error.code === 'RESOURCE_EXHAUSTION') break;
+  }
+  for (const warning of document.warnings) {
+    const isTag = warning.code === 'TAG_RESOLVE_FAILED';
+    reporter.add(
+      {
+        code: isTag ? 'unknown-tag' : 'invalid-yaml',
+        severity: 'error',
+        summary: isTag ? 'This YAML tag (`!…`) is not known here.' : describeYamlFault(warning.code).summary,
+        hint: isTag ? 'Remove the tag; quote a value that starts with `!`.' : describeYamlFault(warning.code).hint,
+      },
+      warning.pos[0],
+    );
+  }
+  const { yaml } = document.directives;
+  if (yaml.version !== '1.2') {
+    const offset = Math.max(0, (document.contents?.range[0] ?? document.range[0]) - 1);
+    reporter.add(
+      {
+        code: 'yaml-version',
+        severity: 'error',
+        summary: `Manifests are YAML 1.2, and this document says %YAML ${yaml.version}.`,
+        hint: 'Remove the %YAML directive.',
+      },
+      offset,
+    );
+  }
+  if (reporter.problems.length > before || document.contents === null) return null;
+  const contents = document.contents;
+  if (isScalar(contents) && contents.value === null && contents.source === '') return null;
+  const root = new Converter(conversion).node(contents, 0, false);
+  return reporter.problems.length > before ? null : root;
+}
+
+const bareReference = {
+  code: 'invalid-yaml',
+  severity: 'error',
+  summary: 'This is not valid YAML. Inside `{…}` and `[…]` a brace begins a mapping, after a `$` too.',
+  hint: 'Put the text with the reference to a value in quotes.',
+} as const;
