@@ -81,11 +81,18 @@ function linkGaps(nodes: ReadonlyMap<string, Node>, groups: ReadonlyMap<string, 
   }
   for (const gap of gaps) {
     const outside = new Set<Node>();
-    for (const node of gap.members) for (const earlier of node.before) if (earlier.gap !== gap) outside.add(earlier);
-    for (const node of outside) {
-      if (waitsForGap(node, gap)) continue;
-      node.holds.push(gap);
-      gap.missing++;
+    const open = [...gap.members];
+    for (let next = open.pop(); next !== undefined; next = open.pop()) {
+      for (const node of next.before) {
+        if (node.gap === gap || outside.has(node)) continue;
+        outside.add(node);
+        if (waitsForGap(node, gap)) {
+          open.push(node); // it runs inside the gap, yet what it waits for need not
+          continue;
+        }
+        node.holds.push(gap);
+        gap.missing++;
+      }
     }
   }
   return gaps;

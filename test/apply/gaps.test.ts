@@ -1,8 +1,9 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { profileNamed } from '../../src/model/profile.ts';
-import { ruleKey } from '../../src/model/rule.ts';
+import { type Rule, ruleKey } from '../../src/model/rule.ts';
 import type { ApiResult, LiveApi } from '../../src/ports.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
+import { seedOf } from '../property/apply-universe.ts';
 import { desiredState, rule, type TestOptions, testRun, token, user, writes } from './support.ts';
 
 let simulator: Simulator;
@@ -240,6 +241,43 @@ describe('traffic that the best order cuts off before the gap', () => {
     const { report } = await run(lines, { stop: stop.signal });
     expect(destinations()).toEqual(['10.0.0.0/29', '10.0.0.0/29', '10.0.0.0/30']);
     expect(report.end).toBe('stopped');
+  });
+});
+
+describe('a gap whose exposure ends in another gap', () => {
+  const bob = '22222222-2222-4222-8222-222222222222';
+  // Found by the soak of the property test (seed 424242, path 8588).
+  const live: readonly Rule[] = [
+    { ...rule('accept 10.0.0.0/31 tcp 80'), userId: bob },
+    rule('accept 10.0.0.1 udp 82-84'),
+    { ...rule('accept 10.0.0.4/30 tcp 80'), userId: user },
+    rule('drop 10.0.0.5'),
+    { ...rule('drop 10.0.0.0/29'), userId: user },
+  ];
+  const desired: readonly Rule[] = [
+    { ...rule('drop 10.0.0.4/30'), userId: user },
+    rule('drop 10.0.0.0/29'),
+    rule('accept 10.0.0.4/31'),
+    rule('accept 10.0.0.6/31'),
+    { ...rule('accept 10.0.0.0/29'), userId: bob },
+  ];
+
+  test('is opened after what the other gap waits for, not around it', async () => {
+    simulator = await startSimulator({ token, users: [...users, { name: 'bob', id: bob, email: 'bob@example.test' }] });
+    simulator.seed(live.map(seedOf));
+    const one = testRun(simulator.url, desiredState(desired), { limits: { concurrency: 7 } });
+    const plan = await one.plan();
+    const opener = plan.steps.find(({ gap, type }) => gap === 'g1' && type === 'delete');
+    const closer = plan.steps.find(({ gap, type }) => gap === 'g1' && type === 'create');
+    if (opener?.type !== 'delete' || closer?.type !== 'create') throw new Error('there is no such gap');
+    const report = await one.apply(plan);
+    await one.close();
+    expect(report.end).toBe('converged');
+    const sent = report.outcomes.map(({ step }) => step.id);
+    const writesSent = writes(simulator.requests());
+    const opened = writesSent.findIndex((text) => text.startsWith(`DELETE /v0/rules/${opener.live.id} `));
+    expect(writesSent[opened + 1]).toBe('POST /v0/rules 201');
+    expect(sent.indexOf(closer.id) - sent.indexOf(opener.id)).toBe(1);
   });
 });
 

@@ -61,6 +61,16 @@ describe('a schedule', () => {
     expect(orderOf(lines)).toEqual(['d1', 'd2', 'g1', 'g2']);
   });
 
+  test('does before it opens a gap what its creates need by a detour, too', () => {
+    const lines = [
+      'g1 delete gap a',
+      'd1 delete', // may fail or take long: better before
+      'c1 create after g1,d1', // only possible inside
+      'g2 create gap a after c1',
+    ];
+    expect(orderOf(lines, { ...free, gapsFirst: true })).toEqual(['d1', 'g1', 'c1', 'g2']);
+  });
+
   test('runs an open gap to its end before anything else, except what it needs itself', () => {
     const lines = [
       'g1 delete gap a',
