@@ -55,7 +55,7 @@ export function checkShape(kind: Kind, root: Node, plain: Plain): readonly Findi
 
 function describe(kind: Kind, root: Node, issue: z.core.$ZodIssue): readonly Finding[] {
   if (issue.code === 'unrecognized_keys') {
-    return issue.keys.map((key) => unknownField({ kind, root, path: issue.path, key }));
+    return issue.keys.slice(0, mostFindings).map((key) => unknownField({ kind, root, path: issue.path, key }));
   }
   const { node, depth } = nodeAt(root, issue.path);
   if (depth < issue.path.length) return [missingField(root, issue.path, node)];

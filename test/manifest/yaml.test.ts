@@ -176,6 +176,17 @@ describe('row 8: YAML has a bounded cost', () => {
     expect(found(`${'%FOO x\n'.repeat(1_000)}---\n${good}`)).toEqual(['201:1 too-expensive']);
   });
 
+  it.each(['spec: {', 'metadata: {name: s, '])(
+    'says of %s with 100,000 unknown fields what the first are, in linear time',
+    (start) => {
+      const keys = Array.from({ length: 100_000 }, (_, i) => `k${i}: 1`).join(', ');
+      const problems = found(`apiVersion: firezone/v0\nkind: Rule\n${start}${keys}}\n`);
+      expect(problems.filter((one) => one.endsWith('unknown-field'))).toHaveLength(50);
+      expect(problems.length).toBeLessThan(60);
+    },
+    20_000,
+  );
+
   it('finds what thousands of comments switch off in linear time', () => {
     const comments = '# reconcile-ignore: host-bits all of it is meant\n'.repeat(100_000);
     const { suppressions, problems } = read(`${comments}${good}`);
