@@ -32,12 +32,14 @@ export function buildDesired(files: readonly SourceFile[], context: DesiredConte
   const tests = layered.manifests.flatMap((manifest) =>
     manifest.kind === 'PolicyTest' ? manifest.cases.flatMap((one) => policyCase(one, names) ?? []) : [],
   );
-  problems.push(
-    ...names.problems,
-    ...findCollisions(rules, context.profile.refusesCollisions),
-    ...scopeProblems(rules, configuration, context),
-  );
-  problems.push(...saidProblems({ ...layered, problems }, context));
+  // Added one by one: a call takes some 100,000 arguments at most, and a hostile file has more problems.
+  const add = (found: readonly Problem[]): void => {
+    for (const problem of found) problems.push(problem);
+  };
+  add(names.problems);
+  add(findCollisions(rules, context.profile.refusesCollisions));
+  add(scopeProblems(rules, configuration, context));
+  add(saidProblems({ ...layered, problems }, context));
   const suppressions = layered.files.flatMap((file) => file.suppressions);
   const texts = (file: string): string | undefined => {
     const source = sources.find(({ path }) => path === file);

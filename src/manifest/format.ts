@@ -184,8 +184,7 @@ function order(map: YAMLMap.Parsed, fields: readonly string[]): void {
     const index = isScalar(pair.key) ? fields.indexOf(String(pair.key.value)) : -1;
     return index < 0 ? fields.length : index;
   };
-  const sorted = [...map.items].sort((a, b) => rank(a) - rank(b));
-  map.items.splice(0, map.items.length, ...sorted);
+  map.items.sort((a, b) => rank(a) - rank(b));
 }
 
 const addressFields: ReadonlySet<string> = new Set(['destination', 'destinations', 'cidrs']);

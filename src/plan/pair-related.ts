@@ -27,7 +27,7 @@ export function pairRelated(desired: readonly DesiredRule[], live: readonly Live
   const pairs: RelatedPair[] = [];
   for (const group of relatedGroups(desired, live)) {
     const small = Math.min(group.desired.length, group.live.length) <= assignmentLimit;
-    pairs.push(...(small ? pairByAssignment(group) : pairGreedily(group)));
+    for (const pair of small ? pairByAssignment(group) : pairGreedily(group)) pairs.push(pair);
   }
   return pairs;
 }

@@ -98,7 +98,9 @@ function piecesOf(regions: LaneRegions, cache: Cache): readonly Piece[] {
         group.slabs[family].push(slab);
       }
     }
-    for (const [key, group] of groups) pieces.push(...sharedPieces(`${protocol} ${key}`, group, cache));
+    for (const [key, group] of groups) {
+      for (const piece of sharedPieces(`${protocol} ${key}`, group, cache)) pieces.push(piece);
+    }
   }
   return pieces.sort(comparePieces);
 }

@@ -110,3 +110,13 @@ describe('any document', () => {
     );
   });
 });
+
+describe('a manifest with hundreds of thousands of findings', () => {
+  it('is answered with them, not with an internal error', () => {
+    const destinations = Array(150_000).fill('10.0.0.1').join(',');
+    const text = `apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: s}\nspec: {rules: [{name: a, action: drop, destinations: [${destinations}]}]}\n`;
+    const { state, problems } = build({ 'a.yaml': text });
+    expect(state?.rules).toHaveLength(1);
+    expect(problems.filter(({ code }) => code === 'nested-destination').length).toBeGreaterThan(100_000);
+  });
+});

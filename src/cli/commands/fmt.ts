@@ -32,7 +32,7 @@ export async function run(invocation: Invocation): Promise<number> {
   const changed: string[] = [];
   for (const { shown, path, text } of files) {
     const formatted = formatFile(shown, text, profileOf(settings));
-    problems.push(...formatted.problems);
+    for (const problem of formatted.problems) problems.push(problem);
     if (formatted.text === null || formatted.text === text) continue;
     changed.push(shown);
     if (!settings.check) await replaceFile(path, formatted.text);
