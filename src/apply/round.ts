@@ -84,7 +84,9 @@ class Round {
     const schedule = this.#schedule;
     if (this.#broken.length > 0) throw this.#broken[0];
     if (schedule.gapOpen() && schedule.openLeft() === 0) {
-      await this.#endUnit();
+      // A step that the gap needed may still be under way when another failed: what it did has to be undone too.
+      if (this.#inFlight > 0) await this.#changed(Number.POSITIVE_INFINITY);
+      else await this.#endUnit();
       return true;
     }
     const waitMs = this.#waitMs();

@@ -3,7 +3,7 @@ import { profileNamed } from '../../src/model/profile.ts';
 import { type Rule, ruleKey } from '../../src/model/rule.ts';
 import type { ApiResult, LiveApi } from '../../src/ports.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
-import { seedOf } from '../property/apply-universe.ts';
+import { filterVerdicts, seedOf } from '../property/apply-universe.ts';
 import { desiredState, rule, type TestOptions, testRun, token, user, writes } from './support.ts';
 
 let simulator: Simulator;
@@ -278,6 +278,42 @@ describe('a gap whose exposure ends in another gap', () => {
     const opened = writesSent.findIndex((text) => text.startsWith(`DELETE /v0/rules/${opener.live.id} `));
     expect(writesSent[opened + 1]).toBe('POST /v0/rules 201');
     expect(sent.indexOf(closer.id) - sent.indexOf(opener.id)).toBe(1);
+  });
+});
+
+describe('a gap of which two steps are under way when one of them fails', () => {
+  // Found by the property test of refused writes (seed 515151, path 5872:…).
+  test('is undone only when the other has ended, with what that did', async () => {
+    const bob = '22222222-2222-4222-8222-222222222222';
+    const ofBob = (line: string): Rule => ({ ...rule(line), userId: bob });
+    const live = [rule('drop 10.0.0.0/30'), ofBob('drop 10.0.0.0/30'), rule('accept 10.0.0.0/29')];
+    const desired = [
+      rule('accept 10.0.0.0/29 tcp 80'),
+      rule('accept 10.0.0.0/29 udp 80'),
+      ofBob('drop 10.0.0.0/29'),
+      rule('drop 10.0.0.0/29'),
+    ];
+    simulator = await startSimulator({ token, users: [...users, { name: 'bob', id: bob, email: 'bob@example.test' }] });
+    simulator.seed(live.map(seedOf));
+    const before = filterVerdicts(simulator);
+    const one = testRun(simulator.url, desiredState(desired), {
+      limits: { concurrency: 2, replans: 0 },
+      wrap: (api) => ({
+        ...api,
+        createRule: async (wire, signal) => {
+          if (wire.port_type === 'tcp') return { kind: 'answer', status: 403, body: undefined, retryAfterMs: null };
+          const answer = await api.createRule(wire, signal);
+          if (wire.port_type === 'udp') for (let turn = 0; turn < 200; turn++) await new Promise(setImmediate);
+          return answer;
+        },
+      }),
+    });
+    const plan = await one.plan();
+    const report = await one.apply(plan);
+    await one.close();
+    expect(report.outcomes.map(({ step }) => step.id).sort()).toEqual(plan.steps.map(({ id }) => id).sort());
+    expect(report.leftOpen).toEqual([]);
+    expect(filterVerdicts(simulator)).toEqual(before);
   });
 });
 
