@@ -1,3 +1,5 @@
+import { setMaxListeners } from 'node:events';
+
 /** A time limit around one request. */
 export interface Deadline {
   readonly signal: AbortSignal;
@@ -11,6 +13,15 @@ export interface Deadline {
 const spare: AbortController[] = [];
 const mostSpare = 64;
 
+const shared = new WeakSet<AbortSignal>();
+
+/** As many requests at once as the settings allow wait for one signal; Node would warn people of a leak at eleven. */
+function expectMany(caller: AbortSignal): void {
+  if (shared.has(caller)) return;
+  shared.add(caller);
+  setMaxListeners(0, caller);
+}
+
 /**
  * Starts a limit of `ms` that also ends when the caller's signal aborts. Own timer instead of `AbortSignal.any` with
  * `AbortSignal.timeout`: their combination holds on to the caller's long-lived signal for each of thousands of requests.
@@ -23,6 +34,7 @@ export function startDeadline(ms: number, caller: AbortSignal): Deadline {
     controller.abort();
   }, ms);
   const abort = (): void => controller.abort();
+  expectMany(caller);
   caller.addEventListener('abort', abort, { once: true });
   return {
     signal: controller.signal,
