@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { parseArguments } from '../../src/cli/arguments.ts';
 import { flagOf, type OptionName, options } from '../../src/cli/options.ts';
 import { type CliRun, ended, spawnReconcile } from '../cli/harness.ts';
 import { makeUpstream, serveGit } from '../controller/support/git-host.ts';
-import { ensureBuilt, until } from '../controller/support/sidecar.ts';
+import { until } from '../controller/support/sidecar.ts';
 import { elsewhere, foreignFlags } from './elsewhere.ts';
 import { type DocumentedLine, documentedFlags, documentedLines, root } from './lines.ts';
 import {
@@ -14,10 +14,8 @@ import {
   hasOpenssl,
   inWorld,
   liveDestinations,
-  makeTemplate,
   serveTls,
-  settled,
-  type Template,
+  sharedTemplate,
   untouched,
   wanted,
 } from './world.ts';
@@ -27,15 +25,7 @@ const own = lines.filter(({ text }) => text.startsWith('reconcile '));
 const kernel = (text: string): boolean => text.includes('--enforcement') || text.includes('--nft-netns');
 const stays = (text: string): boolean => /^reconcile (?:--watch|simulate)\b/.test(text);
 
-let template: Template;
-beforeAll(() => {
-  ensureBuilt();
-  template = makeTemplate();
-});
-afterAll(async () => {
-  await settled();
-  template.remove();
-});
+const template = sharedTemplate();
 
 /** What stands on the pages for something that the reader has, and what this reader has. Each is used by some line. */
 const given: readonly (readonly [RegExp, (world: DocsWorld) => string])[] = [
@@ -118,7 +108,7 @@ describe('every command line of the README and the docs, executed', () => {
   it.each(own.filter(({ text }) => !kernel(text) && !stays(text)).map((line) => [line.page, line.text, line] as const))(
     '%s: %s',
     (_, text, line) =>
-      inWorld(template, drifted, async (world) => {
+      inWorld(template(), drifted, async (world) => {
         const words = wordsOf(line, world);
         const parsed = parseArguments(words);
         if (parsed.kind === 'text') return expect(parsed.text).toContain('Usage: reconcile validate');
@@ -139,7 +129,7 @@ describe('every command line of the README and the docs, executed', () => {
       .filter(({ text }) => !kernel(text) && stays(text) && (hasOpenssl || !text.includes('git.example.com')))
       .map((line) => [line.page, line.text, line] as const),
   )('%s: %s', (_, text, line) =>
-    inWorld(template, untouched, async (world) => {
+    inWorld(template(), untouched, async (world) => {
       const git = await documentedGit(world, text);
       const words = wordsOf({ ...line, text: text.replace('https://git.example.com/net/policy.git', git.url) }, world);
       const child = spawnReconcile(words, { cwd: world.folder, env: { ...world.env, ...git.env } });
@@ -198,7 +188,7 @@ async function documentedGit(world: DocsWorld, text: string) {
   world.write('secrets/git-token', `${host.password}\n`);
   upstream.commit({ 'prod/office.yaml': world.read('manifests/office.yaml'), 'other/broken.yaml': 'kind: [' });
   world.onClose(() => host.close().then(() => upstream.remove()));
-  const url = await serveTls(template, host.url, world.onClose);
+  const url = await serveTls(template(), host.url, world.onClose);
   return { url: `${url}/repo.git`, env: { RECONCILE_GIT_CA_FILE: join(world.folder, 'ca.pem') } };
 }
 

@@ -2,13 +2,13 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { createHmac } from 'node:crypto';
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { parseArguments } from '../../src/cli/arguments.ts';
 import { commands, optionsOf, rootCommand } from '../../src/cli/commands.ts';
 import { flagOf, type OptionName } from '../../src/cli/options.ts';
 import { ended, spawnReconcile } from '../cli/harness.ts';
 import { makeUpstream, serveGit } from '../controller/support/git-host.ts';
-import { ensureBuilt, freePort, until } from '../controller/support/sidecar.ts';
+import { freePort, until } from '../controller/support/sidecar.ts';
 import { sshd, startSsh } from '../controller/support/ssh-host.ts';
 import { baseOf, type Sample, samples } from './flags.ts';
 import { root } from './lines.ts';
@@ -19,23 +19,13 @@ import {
   hasOpenssl,
   inWorld,
   liveDestinations,
-  makeTemplate,
   serveTls,
-  settled,
-  type Template,
+  sharedTemplate,
   untouched,
   wanted,
 } from './world.ts';
 
-let template: Template;
-beforeAll(() => {
-  ensureBuilt();
-  template = makeTemplate();
-});
-afterAll(async () => {
-  await settled();
-  template.remove();
-});
+const template = sharedTemplate();
 
 /** `COMMAND --flag` of every command and every flag that it takes. */
 const all: readonly string[] = [rootCommand, ...commands].flatMap((spec) =>
@@ -66,7 +56,7 @@ describe('every flag of every command, executed', () => {
   const possible = sampled.filter(({ name }) => hasOpenssl || name !== 'caFile');
   if (!hasOpenssl) it.skip(`--ca-file${noTls}`, () => undefined);
   it.each(possible.map((one) => [one.pair, one] as const))('%s', (_, { command, name, sample }) =>
-    inWorld(template, drifted, async (world) => {
+    inWorld(template(), drifted, async (world) => {
       const env = ((await sample.prepare?.(world, command)) ?? {}) as Readonly<Record<string, string>>;
       const args = sample.args?.(world, command) ?? [flagOf(name)];
       const base = sample.base?.(command) ?? baseOf(command, name);
@@ -124,7 +114,7 @@ function start(world: DocsWorld, args: readonly string[]) {
 
 describe('flags of commands that stay, executed', () => {
   it('reconcile --watch: of the directory and the loop', () =>
-    inWorld(template, drifted, async (world) => {
+    inWorld(template(), drifted, async (world) => {
       const run = await start(world, words(lines.directory, {})).end;
       expect([run.code, run.out + run.err]).toEqual([0, expect.not.stringMatching(mistakes)]);
       expect(liveDestinations(world)).toEqual(wanted);
@@ -132,7 +122,7 @@ describe('flags of commands that stay, executed', () => {
     }));
 
   it('reconcile --watch --suspend writes nothing, and says so', () =>
-    inWorld(template, untouched, async (world) => {
+    inWorld(template(), untouched, async (world) => {
       const port = String(await freePort());
       const { child, stop } = start(world, words(lines.suspended, { PORT: port }));
       const reason = async (): Promise<unknown> => {
@@ -146,7 +136,7 @@ describe('flags of commands that stay, executed', () => {
     }));
 
   it('reconcile --watch: of its pages, the webhook and the lease', () =>
-    inWorld(template, untouched, async (world) => {
+    inWorld(template(), untouched, async (world) => {
       const [PORT, HOOK] = [String(await freePort()), String(await freePort())];
       world.write('listen-token', 'token-of-the-pages\n');
       world.write('hook-secret', 'secret-of-the-hook\n');
@@ -174,12 +164,12 @@ describe('flags of commands that stay, executed', () => {
   };
 
   it.skipIf(!hasOpenssl)(`reconcile --watch --git-url over https${noTls}`, () =>
-    inWorld(template, untouched, async (world) => {
+    inWorld(template(), untouched, async (world) => {
       const host = await serveGit(await withUpstream(world));
       host.password = 'token-of-the-git-host';
       world.onClose(() => host.close());
       world.write('git-token', 'token-of-the-git-host\n');
-      const GIT = await serveTls(template, host.url, world.onClose);
+      const GIT = await serveTls(template(), host.url, world.onClose);
       const run = await start(world, words(lines.https, { GIT })).end;
       expect([run.code, run.out + run.err]).toEqual([0, expect.not.stringMatching(/token-of-the-git-host/)]);
       expect(Buffer.from(host.credentials[0]?.split(' ')[1] ?? '', 'base64').toString()).toMatch(/^robot:/);
@@ -188,7 +178,7 @@ describe('flags of commands that stay, executed', () => {
   );
 
   it.skipIf(sshd === null)(`reconcile --watch --git-url over ssh${sshd === null ? ' (skipped: no sshd)' : ''}`, () =>
-    inWorld(template, untouched, async (world) => {
+    inWorld(template(), untouched, async (world) => {
       const upstream = await withUpstream(world);
       const host = await startSsh(join(world.folder, 'ssh'));
       world.onClose(() => host.close());
@@ -200,7 +190,7 @@ describe('flags of commands that stay, executed', () => {
   );
 
   it('reconcile --watch --git-url of a file, where that is allowed', () =>
-    inWorld(template, untouched, async (world) => {
+    inWorld(template(), untouched, async (world) => {
       const { bare } = await withUpstream(world);
       execFileSync('git', ['-C', bare, 'config', 'uploadpack.allowFilter', 'true']);
       const run = await start(world, words(lines.file, { FILE: `file://${bare}` })).end;
@@ -228,7 +218,7 @@ describe('flags of commands that stay, executed', () => {
 
   const noKeys = has('ssh-keygen', '-?') ? '' : ' (skipped: no ssh-keygen)';
   it.skipIf(noKeys !== '')(`reconcile --watch --git-url with commits signed by SSH keys${noKeys}`, () =>
-    inWorld(template, untouched, (world) =>
+    inWorld(template(), untouched, (world) =>
       onlySigned(world, lines.sshSigned, (folder) => {
         execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', join(folder, 'signer')]);
         world.write('signers', `a@example.org ${world.read('signer.pub')}`);
@@ -241,7 +231,7 @@ describe('flags of commands that stay, executed', () => {
   it.skipIf(gpgMissing)(
     `reconcile --watch --git-url with commits signed by OpenPGP keys${gpgMissing ? ' (skipped: no gpg)' : ''}`,
     () =>
-      inWorld(template, untouched, (world) =>
+      inWorld(template(), untouched, (world) =>
         onlySigned(world, lines.openpgpSigned, (folder) => {
           const home = join(folder, 'gnupg');
           mkdirSync(home, { mode: 0o700 });
@@ -261,7 +251,7 @@ describe('flags of commands that stay, executed', () => {
   );
 
   it('reconcile simulate', () =>
-    inWorld(template, untouched, async (world) => {
+    inWorld(template(), untouched, async (world) => {
       world.write('settings.yaml', 'verbose: false\n');
       const PORT = String(await freePort());
       const { child, stop } = start(world, words(lines.simulate, { PORT }));

@@ -5,7 +5,9 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { afterAll, beforeAll } from 'vitest';
 import { alice, startWorld, token, type World } from '../cli/harness.ts';
+import { ensureBuilt } from '../controller/support/sidecar.ts';
 import { root } from './lines.ts';
 
 /** What the pages presuppose: a policy in a Git repository, a server that differs from it, a token in a file. */
@@ -44,8 +46,25 @@ export function has(program: string, argument = '--version'): boolean {
 
 export const hasOpenssl = has('openssl', 'version');
 
+/** A template for all tests of a file, with the command built; it is removed when no process of theirs runs any more. */
+export function sharedTemplate(): () => Template {
+  let template: Template | null = null;
+  beforeAll(() => {
+    ensureBuilt();
+    template = makeTemplate();
+  });
+  afterAll(async () => {
+    await settled();
+    template?.remove();
+  });
+  return () => {
+    if (template === null) throw new Error('the template is made before the tests, not before that');
+    return template;
+  };
+}
+
 /** Makes the template: files of the README and of the pages, committed as they were applied, then changed. */
-export function makeTemplate(): Template {
+function makeTemplate(): Template {
   const folder = mkdtempSync(join(tmpdir(), 'reconcile-docs-'));
   const write = (path: string, text: string): void => writeFileSync(join(folder, path), text);
   const git = (...args: readonly string[]): void =>
@@ -127,7 +146,7 @@ export async function inWorld(
 }
 
 const closing: Promise<void>[] = [];
-export const settled = (): Promise<unknown> => Promise.all(closing);
+const settled = (): Promise<unknown> => Promise.all(closing);
 
 /** Destinations of the live rules, sorted. */
 export function liveDestinations({ simulator }: World): readonly string[] {

@@ -1,12 +1,11 @@
 import { createHmac } from 'node:crypto';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { NotifyTarget } from '../../../src/adapters/notify/message.ts';
 import { createNotifier } from '../../../src/adapters/notify/notifier.ts';
 import type { Turn } from '../../../src/controller/observer.ts';
 import type { Clock } from '../../../src/ports.ts';
 import { someStatus } from '../../controller/support/some-status.ts';
+import { startReceiver } from './receiver.ts';
 
 interface Seen {
   readonly path: string;
@@ -22,24 +21,11 @@ let close: () => Promise<void>;
 beforeEach(async () => {
   seen = [];
   answers = [];
-  const server = createServer((request, response) => {
-    let body = '';
-    request.on('data', (chunk) => {
-      body += String(chunk);
-    });
-    request.on('end', () => {
-      seen.push({ path: request.url ?? '', headers: request.headers, body });
-      const status = answers.shift() ?? 200;
-      response.writeHead(status, status === 302 ? { location: `${url}/stolen` } : {}).end();
-    });
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
-  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  close = () =>
-    new Promise((resolve) => {
-      server.closeAllConnections();
-      server.close(() => resolve());
-    });
+  ({ url, close } = await startReceiver((request, body, response) => {
+    seen.push({ path: request.url ?? '', headers: request.headers, body });
+    const status = answers.shift() ?? 200;
+    response.writeHead(status, status === 302 ? { location: `${url}/stolen` } : {}).end();
+  }));
 });
 
 afterEach(() => close());

@@ -1,9 +1,8 @@
 import { createHmac } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { startReceiver } from '../../adapters/notify/receiver.ts';
 import type { GitHost, Upstream } from '../support/git-host.ts';
 import { makeUpstream, serveGit } from '../support/git-host.ts';
 import type { Sidecar, World } from '../support/sidecar.ts';
@@ -31,25 +30,11 @@ beforeEach(async () => {
   upstream = makeUpstream();
   host = await serveGit(upstream);
   told = [];
-  const server = createServer((request, response) => {
-    let body = '';
-    request.on('data', (chunk) => {
-      body += String(chunk);
-    });
-    request.on('end', () => {
-      const header = (name: string): string => String(request.headers[name] ?? '');
-      const { url: path = '' } = request;
-      told.push({ path, authorization: header('authorization'), signature: header('x-reconcile-signature'), body });
-      response.writeHead(201).end();
-    });
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
-  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  close = () =>
-    new Promise((resolve) => {
-      server.closeAllConnections();
-      server.close(() => resolve());
-    });
+  ({ url, close } = await startReceiver(({ headers, url: path = '' }, body, response) => {
+    const header = (name: string): string => String(headers[name] ?? '');
+    told.push({ path, authorization: header('authorization'), signature: header('x-reconcile-signature'), body });
+    response.writeHead(201).end();
+  }));
 });
 
 afterEach(async () => {
