@@ -89,4 +89,16 @@ describe('the systemd unit', () => {
       rmSync(folder, { recursive: true });
     }
   });
+
+  // Offline judging came with systemd 250. Exposure goes from 0 (none) to 10.
+  const unit = path.join(deploy, 'systemd/firezone-reconcile.service');
+  const judged = (most: number): number | null =>
+    spawnSync('systemd-analyze', ['security', '--offline=true', '--no-pager', `--threshold=${most * 10}`, unit]).status;
+  const judges = judged(10) === 0;
+  it.skipIf(!judges)(
+    `leaves the process an exposure of at most 2.0 of 10${judges ? '' : ' (skipped: no systemd 250)'}`,
+    () => {
+      expect([judged(2), judged(1)]).toEqual([0, 1]);
+    },
+  );
 });
