@@ -3,15 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { makeUpstream, serveGit } from '../test/controller/support/git-host.ts';
 import type { Sidecar, World } from '../test/controller/support/sidecar.ts';
-import {
-  ensureBuilt,
-  freePort,
-  inEffect,
-  makeWorld,
-  rules,
-  startSidecar,
-  until,
-} from '../test/controller/support/sidecar.ts';
+import { ensureBuilt, inEffect, makeWorld, rules, startSidecar, until } from '../test/controller/support/sidecar.ts';
 
 /** One figure of the sidecar with its limit; the real binary beside a simulated server on the same machine. */
 export interface WatchBench {
@@ -100,7 +92,6 @@ async function webhookToApplied(): Promise<number> {
   const world = await makeWorld();
   const upstream = makeUpstream();
   const host = await serveGit(upstream);
-  const port = await freePort();
   const secretFile = path.join(world.folder, 'secret');
   writeFileSync(secretFile, 'secret');
   const all = many(1000);
@@ -112,7 +103,7 @@ async function webhookToApplied(): Promise<number> {
   );
   const sidecar = await startSidecar(world, [
     ...['--git-url', `${host.url}/repo.git`, '--git-ref', 'main', '--git-allow', 'http', '--interval', '1h'],
-    ...['--webhook-listen', `127.0.0.1:${port}`, '--webhook-secret-file', secretFile],
+    ...['--webhook-listen', '127.0.0.1:0', '--webhook-secret-file', secretFile],
   ]);
   try {
     await sidecar.until(inEffect(), 60_000);
@@ -123,7 +114,7 @@ async function webhookToApplied(): Promise<number> {
       const done = created(world, `"${destination}"`);
       const signature = `sha256=${createHmac('sha256', 'secret').update('{}').digest('hex')}`;
       const from = performance.now();
-      await fetch(`http://127.0.0.1:${port}/webhook`, {
+      await fetch(`${sidecar.webhooks()}/webhook`, {
         method: 'POST',
         body: '{}',
         headers: { 'x-hub-signature-256': signature },

@@ -8,7 +8,7 @@ import { commands, optionsOf, rootCommand } from '../../src/cli/commands.ts';
 import { flagOf, type OptionName } from '../../src/cli/options.ts';
 import { ended, spawnReconcile } from '../cli/harness.ts';
 import { makeUpstream, serveGit } from '../controller/support/git-host.ts';
-import { freePort, until } from '../controller/support/sidecar.ts';
+import { until } from '../controller/support/sidecar.ts';
 import { sshd, startSsh } from '../controller/support/ssh-host.ts';
 import { baseOf, type Sample, samples } from './flags.ts';
 import { root } from './lines.ts';
@@ -83,9 +83,9 @@ async function savePlan(world: DocsWorld, args: readonly string[], env: Readonly
 const lines = {
   directory:
     '--watch --once --state-dir state --interval 1h --rescan 1s --quiet 50ms --delete-quiet 50ms --on-drift correct policy',
-  suspended: '--watch --suspend --log-format json --listen 127.0.0.1:$PORT policy',
+  suspended: '--watch --suspend --log-format json --listen 127.0.0.1:0 policy',
   pages:
-    '--watch --interval 1h --listen 127.0.0.1:$PORT --listen-host vpn.test --listen-token-file listen-token --webhook-listen 127.0.0.1:$HOOK --webhook-secret-file hook-secret --lease file:lease --lease-duration 1m policy',
+    '--watch --interval 1h --listen 127.0.0.1:0 --listen-host vpn.test --listen-token-file listen-token --webhook-listen 127.0.0.1:0 --webhook-secret-file hook-secret --lease file:lease --lease-duration 1m policy',
   https:
     '--watch --once --git-url $GIT/repo.git --git-ref main --git-path prod --git-token-file git-token --git-username robot --git-ca-file ca.pem --git-timeout 20s --allow-rewind',
   ssh: '--watch --once --git-url $SSH --git-ssh-key $KEY --git-known-hosts $HOSTS --git-path prod',
@@ -93,23 +93,35 @@ const lines = {
   sshSigned: '--watch --once --git-url $FILE --git-allow file --git-path prod --git-verify-ssh signers',
   openpgpSigned: '--watch --once --git-url $FILE --git-allow file --git-path prod --git-verify-openpgp keys.asc',
   simulate:
-    'simulate --port $PORT --token-file operator --data data --user carol=a1520c4b-adc3-4574-932a-94461cf85c09 --discovery fetch --filter-rate 100 --admin --log-format text --verbose --no-color --config settings.yaml',
+    'simulate --port 0 --token-file operator --data data --user carol=a1520c4b-adc3-4574-932a-94461cf85c09 --discovery fetch --filter-rate 100 --admin --log-format text --verbose --no-color --config settings.yaml',
 };
 
 function words(line: string, values: Readonly<Record<string, string>>): readonly string[] {
   return line.replace(/\$([A-Z]+)/g, (_, name: string) => values[name] ?? '').split(' ');
 }
 
-/** Starts a command as a process. `stop` ends it and gives what it said. */
+/** Starts a command as a process. `stop` ends it and gives what it said; `serving`: the address in its line with `word`. */
 function start(world: DocsWorld, args: readonly string[]) {
   const child = spawnReconcile(args, { cwd: world.folder, env: world.env });
   const end = ended(child);
+  let said = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on('data', (text) => {
+      said += String(text);
+    });
+  }
+  const addressIn = (word: string) =>
+    /http:\/\/127\.0\.0\.1:\d+/.exec(said.split(/\n/).find((line) => line.includes(word)) ?? '')?.[0];
+  const serving = async (word: string): Promise<string> => {
+    await until(() => child.exitCode !== null || addressIn(word) !== undefined);
+    return addressIn(word) ?? '';
+  };
   world.onClose(() => child.kill('SIGKILL'));
   const stop = async () => {
     child.kill('SIGTERM');
     return end;
   };
-  return { child, end, stop };
+  return { child, end, serving, stop };
 }
 
 describe('flags of commands that stay, executed', () => {
@@ -123,10 +135,10 @@ describe('flags of commands that stay, executed', () => {
 
   it('reconcile --watch --suspend writes nothing, and says so', () =>
     inWorld(template(), untouched, async (world) => {
-      const port = String(await freePort());
-      const { child, stop } = start(world, words(lines.suspended, { PORT: port }));
+      const { child, serving, stop } = start(world, words(lines.suspended, {}));
+      const url = await serving('the status');
       const reason = async (): Promise<unknown> => {
-        const answer = await fetch(`http://127.0.0.1:${port}/status`).catch(() => null);
+        const answer = await fetch(`${url}/status`).catch(() => null);
         const status = (await answer?.json()) as { conditions: { Ready: { reason: string } } } | undefined;
         return status?.conditions.Ready.reason;
       };
@@ -137,18 +149,18 @@ describe('flags of commands that stay, executed', () => {
 
   it('reconcile --watch: of its pages, the webhook and the lease', () =>
     inWorld(template(), untouched, async (world) => {
-      const [PORT, HOOK] = [String(await freePort()), String(await freePort())];
       world.write('listen-token', 'token-of-the-pages\n');
       world.write('hook-secret', 'secret-of-the-hook\n');
-      const { child, stop } = start(world, words(lines.pages, { PORT, HOOK }));
+      const { child, serving, stop } = start(world, words(lines.pages, {}));
+      const [status, hooks] = [await serving('the status'), await serving('webhooks')];
       const page = (path: string, headers = {}) =>
-        fetch(`http://127.0.0.1:${PORT}${path}`, { headers }).then(({ status }) => status);
+        fetch(`${status}${path}`, { headers }).then((answer) => answer.status);
       await until(async () => child.exitCode !== null || (await page('/readyz').catch(() => 0)) === 200);
       expect([await page('/status'), await page('/metrics')]).toEqual([401, 401]);
       expect(await page('/metrics', { authorization: 'Bearer token-of-the-pages' })).toBe(200);
       const signature = createHmac('sha256', 'secret-of-the-hook').update('{}').digest('hex');
       const headers = { 'x-reconcile-signature': `sha256=${signature}` };
-      const hook = await fetch(`http://127.0.0.1:${HOOK}/webhook`, { method: 'POST', body: '{}', headers });
+      const hook = await fetch(`${hooks}/webhook`, { method: 'POST', body: '{}', headers });
       expect(hook.status).toBe(202);
       expect(readdirSync(world.folder).some((name) => name.startsWith('lease'))).toBe(true);
       const { code, out, err } = await stop();
@@ -253,14 +265,14 @@ describe('flags of commands that stay, executed', () => {
   it('reconcile simulate', () =>
     inWorld(template(), untouched, async (world) => {
       world.write('settings.yaml', 'verbose: false\n');
-      const PORT = String(await freePort());
-      const { child, stop } = start(world, words(lines.simulate, { PORT }));
-      const get = (path: string) => fetch(`http://127.0.0.1:${PORT}${path}`).catch(() => null);
+      const { child, serving, stop } = start(world, words(lines.simulate, {}));
+      const url = await serving('listening');
+      const get = (path: string) => fetch(`${url}${path}`).catch(() => null);
       await until(async () => child.exitCode !== null || (await get('/admin'))?.status === 200);
       const asked = await get('/admin/verdict?destination=10.0.0.1&protocol=tcp&port=443&user=carol');
       expect(await asked?.json()).toMatchObject({ verdict: 'accept' });
       const { code, out } = await stop();
-      expect([code, out]).toEqual([0, `listening http://127.0.0.1:${PORT}\n`]);
+      expect([code, out]).toEqual([0, `listening ${url}\n`]);
       expect(world.read('data')).toContain('carol');
       expect(world.read('operator').split('.')).toHaveLength(3);
     }));

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startSimulator } from '../../src/simulator/server.ts';
-import { binary, ensureBuilt, freePort, rules, until } from '../controller/support/sidecar.ts';
+import { binary, ensureBuilt, rules, until } from '../controller/support/sidecar.ts';
 import { addNamespace, deleteNamespaces, kernelUnavailable, pathOf } from '../enforcement/support/namespace.ts';
 import { settingsOf } from './command-line.ts';
 
@@ -89,19 +89,19 @@ describe.skipIf(why !== null)(`the image, built and run${why === null ? '' : ` (
 
   it('runs the controller as process 1 of an ordinary user, on a read-only root, and ends it in order', async () => {
     const simulator = await startSimulator({ token: 'image-token' });
-    const port = await freePort();
-    const listen = `127.0.0.1:${port}`;
     const argv = ['--watch', '/mounts', '--base-url', simulator.url, '--token-file', '/mounts/token'];
-    const state = ['--state-dir', '/var/lib/reconcile', '--listen', listen];
-    const child = spawn(script, ['run', 'runtime', ...argv, ...state], {
-      env,
-      stdio: ['ignore', 'inherit', 'inherit'],
-    });
+    const state = ['--state-dir', '/var/lib/reconcile', '--listen', '127.0.0.1:0'];
+    const child = spawn(script, ['run', 'runtime', ...argv, ...state], { env, stdio: ['ignore', 'inherit', 'pipe'] });
     const ended = once(child, 'close');
+    let said = '';
+    child.stderr.on('data', (text) => {
+      said += String(text);
+    });
     try {
       await until(() => simulator.rules().length === 1, 60_000);
-      await until(async () => (await fetch(`http://${listen}/readyz`)).ok);
-      const inside = processesOf(listen);
+      const [address = ''] = /http:\/\/127\.0\.0\.1:\d+/.exec(said.slice(said.indexOf('Serving the status'))) ?? [];
+      await until(async () => (await fetch(`${address}/readyz`)).ok);
+      const inside = processesOf(simulator.url);
       expect(inside.map(({ inner }) => inner)).toContain(1);
       for (const { uid, capabilities, mounts } of inside) {
         expect([uid, capabilities]).toEqual([65_532, '0000000000000000']);
@@ -110,14 +110,14 @@ describe.skipIf(why !== null)(`the image, built and run${why === null ? '' : ` (
       process.kill(inside.find(({ inner }) => inner === 1)?.pid ?? 0, 'SIGTERM');
       expect(await ended).toEqual([0, null]);
     } finally {
-      stop(child, listen);
+      stop(child, simulator.url);
       await simulator.close();
     }
   }, 120_000);
 
   it('reads the kernel with NET_ADMIN alone when it shares the network namespace', async () => {
     const netns = addNamespace();
-    const port = await freePort();
+    const port = 8080; // in a namespace of its own, where nothing else listens
     const inNamespace = [`--net=${pathOf(netns)}`, '--'];
     const simulate = ['simulate', '--port', String(port), '--token-file', path.join(folder, 'token')];
     const simulator = spawn('nsenter', [

@@ -4,6 +4,7 @@ import { createMetrics, withProcessMetrics } from '../../adapters/metrics/metric
 import type { Listening } from '../../adapters/web/listen.ts';
 import type { Status } from '../../controller/status.ts';
 import { initialStatus, stalledStatus } from '../../controller/status.ts';
+import type { Logger } from '../../ports.ts';
 import { version } from '../../version.ts';
 import { exitCodes } from '../exit-code.ts';
 import { Failure } from '../failure.ts';
@@ -26,7 +27,7 @@ export async function watch(invocation: WatchInvocation): Promise<number> {
   const { terminal } = invocation;
   const view = createView();
   const metrics = withProcessMetrics(createMetrics(version, view.status));
-  const front = frontKeeper({ ...view, metrics });
+  const front = frontKeeper(invocation, { ...view, metrics });
   const hup = hangUps();
   endInTime(terminal.stop);
   try {
@@ -41,7 +42,7 @@ export async function watch(invocation: WatchInvocation): Promise<number> {
       }
       const failure = running.error;
       if (invocation.flags['once'] === true || terminal.stop.aborted) throw failure;
-      await front.serve(null, invocation).catch(() => undefined); // without an address there is nothing to serve
+      await front.serve(null).catch(() => undefined); // without an address there is nothing to serve
       view.stall(failure);
       await report(invocation, failure);
       await Promise.race([systemClock.sleep(rereadMs, terminal.stop), hup.next()]);
@@ -99,18 +100,24 @@ function createView(): View {
 }
 
 /** Serves the status at the first address that works; it stays there for the life of the process. */
-function frontKeeper(view: FrontView): {
-  serve(settings: Settings | null, invocation?: WatchInvocation): Promise<void>;
+function frontKeeper(
+  invocation: WatchInvocation,
+  view: FrontView,
+): {
+  serve(settings: Settings | null): Promise<void>;
   close(): Promise<void>;
 } {
   let serving: Listening | null = null;
   return {
-    async serve(settings, invocation) {
+    async serve(settings) {
       const listen = settings?.listen ?? rawText(invocation, 'listen', 'RECONCILE_LISTEN');
       if (serving !== null || listen === null) return;
       const tokenFile =
         settings?.listenTokenFile ?? rawText(invocation, 'listenTokenFile', 'RECONCILE_LISTEN_TOKEN_FILE');
       serving = await serveFront({ listen, hosts: settings?.listenHost ?? [], tokenFile }, view);
+      const logger =
+        settings === null ? await earlyLogger(invocation) : await loggerOf({ ...invocation, settings }, 'info');
+      logger.info('Serving the status', { address: serving.url });
     },
     close: async () => serving?.close(),
   };
@@ -118,18 +125,23 @@ function frontKeeper(view: FrontView): {
 
 /** While the settings cannot be used, the address is taken from the flag or the variable alone. */
 function rawText(
-  invocation: WatchInvocation | undefined,
+  { flags, terminal }: WatchInvocation,
   name: 'listen' | 'listenTokenFile',
   variable: string,
 ): string | null {
-  const flag = invocation?.flags[name];
-  return typeof flag === 'string' ? flag : (invocation?.terminal.env[variable] ?? null);
+  const flag = flags[name];
+  return typeof flag === 'string' ? flag : (terminal.env[variable] ?? null);
 }
 
-async function report({ operands, flags, terminal }: WatchInvocation, failure: Failure): Promise<void> {
+/** The log while the settings cannot be used: its form is taken from the flag or the variable alone. */
+function earlyLogger({ operands, flags, terminal }: WatchInvocation): Promise<Logger> {
   const logFormat = flags['logFormat'] === 'json' || terminal.env['RECONCILE_LOG_FORMAT'] === 'json' ? 'json' : 'text';
   const settings = { logFormat, verbose: false } as Settings;
-  const logger = await loggerOf({ operands, settings, terminal }, 'info');
+  return loggerOf({ operands, settings, terminal }, 'info');
+}
+
+async function report(invocation: WatchInvocation, failure: Failure): Promise<void> {
+  const logger = await earlyLogger(invocation);
   for (const { code, summary, hint } of failure.problems) {
     logger.error('The settings cannot be used; waiting for better ones', { code, summary, hint: hint ?? '' });
   }

@@ -68,7 +68,12 @@ export async function startWatching(context: StartContext): Promise<Running> {
     const targets = notifyTargetsOf(settings.file);
     const notifier = createNotifier({ targets, clock: systemClock, logger, onResult: metrics.notified });
     closers.push(() => notifier.flush(3000));
-    const webhooks = await serveWebhooks({ settings, wake: () => triggers.wake('webhook'), onResult: metrics.webhook });
+    const webhooks = await serveWebhooks({
+      settings,
+      logger,
+      wake: () => triggers.wake('webhook'),
+      onResult: metrics.webhook,
+    });
     closers.push(() => webhooks?.close());
     const lease = await leaseOf({
       settings,

@@ -1,5 +1,6 @@
 import { systemClock } from '../../adapters/clock.ts';
 import { type Listening, listen, parseListen } from '../../adapters/web/listen.ts';
+import type { Logger } from '../../ports.ts';
 import { failure } from '../failure.ts';
 import type { Settings } from '../settings.ts';
 import { readSecret } from './front.ts';
@@ -7,12 +8,13 @@ import { readSecret } from './front.ts';
 /** What the webhook server is told to do. */
 export interface WebhookContext {
   readonly settings: Settings;
+  readonly logger: Logger;
   readonly wake: () => void;
   readonly onResult: (result: string) => void;
 }
 
 /** Serves webhooks on their own address when one is set; throws a `Failure` when it cannot, or when there is no secret. */
-export async function serveWebhooks({ settings, wake, onResult }: WebhookContext): Promise<Listening | null> {
+export async function serveWebhooks({ settings, logger, wake, onResult }: WebhookContext): Promise<Listening | null> {
   const { webhookListen, webhookSecretFile } = settings;
   if (webhookListen === null) return null;
   const where = parseListen(webhookListen);
@@ -31,5 +33,6 @@ export async function serveWebhooks({ settings, wake, onResult }: WebhookContext
   });
   const server = await listen(app, where.value);
   if (!server.ok) throw failure('listen', server.error);
+  logger.info('Serving webhooks', { address: server.value.url });
   return server.value;
 }

@@ -6,7 +6,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { GitHost, Upstream } from '../support/git-host.ts';
 import { makeUpstream, serveGit } from '../support/git-host.ts';
 import type { Sidecar, World } from '../support/sidecar.ts';
-import { ensureBuilt, freePort, inEffect, makeWorld, rules, startSidecar, until } from '../support/sidecar.ts';
+import { ensureBuilt, inEffect, makeWorld, rules, startSidecar, until } from '../support/sidecar.ts';
 import { sshd, startSsh } from '../support/ssh-host.ts';
 
 let world: World;
@@ -51,22 +51,14 @@ describe('reconcile --watch --git-url', () => {
   });
 
   it('a signed webhook wakes it long before the interval, an unsigned one does not', async () => {
-    const port = await freePort();
     const secretFile = path.join(world.folder, 'hook-secret');
     writeFileSync(secretFile, 'hook-secret-canary\n');
     upstream.commit({ 'rules.yaml': rules('10.0.0.1') });
-    const car = await start(
-      '--interval',
-      '1h',
-      '--webhook-listen',
-      `127.0.0.1:${port}`,
-      '--webhook-secret-file',
-      secretFile,
-    );
+    const car = await start('--interval', '1h', '--webhook-listen', '127.0.0.1:0', '--webhook-secret-file', secretFile);
     await car.until(inEffect());
     const second = upstream.commit({ 'rules.yaml': rules('10.0.0.1', '10.0.0.2') });
     const post = (signature: string) =>
-      fetch(`http://127.0.0.1:${port}/webhook`, {
+      fetch(`${car.webhooks()}/webhook`, {
         method: 'POST',
         body: '{}',
         headers: { 'x-hub-signature-256': signature },
@@ -77,7 +69,7 @@ describe('reconcile --watch --git-url', () => {
     const good = createHmac('sha256', 'hook-secret-canary').update('{}').digest('hex');
     expect((await post(`sha256=${good}`)).status).toBe(202);
     await car.until(inEffect(second));
-    expect((await fetch(`http://127.0.0.1:${port}/status`)).status).toBe(404);
+    expect((await fetch(`${car.webhooks()}/status`)).status).toBe(404);
     expect(await car.metrics()).toContain('reconcile_webhooks_total{result="woken"} 1');
     expect(car.output()).not.toContain('hook-secret-canary');
   });

@@ -1,7 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import type { AddressInfo } from 'node:net';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Status } from '../../../src/controller/status.ts';
@@ -77,6 +75,8 @@ export interface Sidecar {
   output(): string;
   /** The JSON lines of its log. */
   log(): readonly Record<string, unknown>[];
+  /** Where it takes webhooks. */
+  webhooks(): string;
   status(): Promise<Status>;
   metrics(): Promise<string>;
   /** Waits until the status holds; fails with the log when it ends or takes too long. */
@@ -91,7 +91,6 @@ export async function startSidecar(
   args: readonly string[],
   env: Record<string, string> = {},
 ): Promise<Sidecar> {
-  const port = await freePort();
   const child = spawn(
     process.execPath,
     [
@@ -105,7 +104,7 @@ export async function startSidecar(
       '--log-format',
       'json',
       '--listen',
-      `127.0.0.1:${port}`,
+      '127.0.0.1:0',
     ],
     {
       env: { PATH: process.env['PATH'] ?? '', HOME: world.folder, ...env },
@@ -123,18 +122,19 @@ export async function startSidecar(
   const end = new Promise<number | string>((resolve) =>
     child.on('close', (code, signal) => resolve(code ?? signal ?? 'unknown')),
   );
-  const url = `http://127.0.0.1:${port}`;
+  const log = (): readonly Record<string, unknown>[] => jsonLines(output);
+  await until(
+    () => addressIn(log(), 'Serving the status') !== null || child.exitCode !== null || child.signalCode !== null,
+  );
+  const url = addressIn(log(), 'Serving the status') ?? '';
   // A sidecar that hangs must fail a test, not hang it.
   const get = (path: string): Promise<Response> => fetch(`${url}${path}`, { signal: AbortSignal.timeout(10_000) });
   const sidecar: Sidecar = {
     child,
     url,
     output: () => output,
-    log: () =>
-      output
-        .split('\n')
-        .filter((line) => line.startsWith('{'))
-        .map((line) => JSON.parse(line) as Record<string, unknown>),
+    log,
+    webhooks: () => addressIn(log(), 'Serving webhooks') ?? '',
     status: async () => (await (await get('/status')).json()) as Status,
     metrics: async () => (await get('/metrics')).text(),
     async until(condition, ms = 20_000) {
@@ -158,12 +158,19 @@ export async function startSidecar(
   return sidecar;
 }
 
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
-  const { port } = server.address() as AddressInfo;
-  await new Promise<void>((resolve) => server.close(() => resolve()));
-  return port;
+/** The complete lines of a log in JSON; the last one may still be on its way. */
+function jsonLines(output: string): readonly Record<string, unknown>[] {
+  return output
+    .split('\n')
+    .slice(0, -1)
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+/** Where something is served: the port is the system's choice, and the log tells it. */
+function addressIn(log: readonly Record<string, unknown>[], message: string): string | null {
+  const line = log.find(({ msg }) => msg === message);
+  return line === undefined ? null : String(line['address']);
 }
 
 /** Whether this revision, or any, is in effect and nothing is wrong. */

@@ -1,7 +1,7 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
-import { connect, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { userInfo } from 'node:os';
 import path from 'node:path';
 
@@ -16,25 +16,25 @@ export interface SshHost {
 
 export const sshd = ['/usr/sbin/sshd', '/usr/local/sbin/sshd'].find((file) => existsSync(file)) ?? null;
 
-/** Starts Debian's openssh-server in `folder`; it ends with the test. */
+/**
+ * Debian's openssh-server in `folder`; it ends with the test. We listen, at a port of the system's choice, which sshd cannot
+ * do, and give each connection to an sshd of its own, as inetd does.
+ */
 export async function startSsh(folder: string): Promise<SshHost> {
-  if (sshd === null) throw new Error('openssh-server is not installed');
+  const daemon = sshd;
+  if (daemon === null) throw new Error('openssh-server is not installed');
   mkdirSync(folder, { recursive: true });
   chmodSync(folder, 0o700);
   const file = (name: string): string => path.join(folder, name);
   for (const name of ['host', 'client', 'other']) {
     execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', file(name)]);
   }
-  const port = await freePort();
   writeFileSync(file('authorized'), readFileSync(file('client.pub')), { mode: 0o600 });
   writeFileSync(
     file('config'),
     [
-      `Port ${port}`,
-      'ListenAddress 127.0.0.1',
       `HostKey ${file('host')}`,
       `AuthorizedKeysFile ${file('authorized')}`,
-      `PidFile ${file('pid')}`,
       'StrictModes no',
       'UsePAM no',
       'PasswordAuthentication no',
@@ -45,47 +45,27 @@ export async function startSsh(folder: string): Promise<SshHost> {
       '',
     ].join('\n'),
   );
-  writeFileSync(file('known_hosts'), `[127.0.0.1]:${port} ${readFileSync(file('host.pub'), 'utf8')}`);
   if (userInfo().uid === 0) mkdirSync('/run/sshd', { recursive: true });
-  const child = spawn(sshd, ['-D', '-e', '-f', file('config')], { stdio: ['ignore', 'ignore', 'pipe'] });
-  let errors = '';
-  child.stderr.on('data', (chunk) => {
-    errors += String(chunk);
+  const running = new Set<ChildProcess>();
+  const server = createServer({ pauseOnConnect: true }, (socket) => {
+    const child = spawn(daemon, ['-i', '-e', '-f', file('config')], { stdio: [socket, socket, 'ignore'] });
+    running.add(child);
+    child.once('close', () => running.delete(child));
+    child.once('spawn', () => socket.destroy()); // only our copy of it
   });
-  await answering(port, child, () => errors);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
+  const { port } = server.address() as AddressInfo;
+  writeFileSync(file('known_hosts'), `[127.0.0.1]:${port} ${readFileSync(file('host.pub'), 'utf8')}`);
   return {
     port,
     user: userInfo().username,
     keyFile: file('client'),
     knownHosts: file('known_hosts'),
-    close: () =>
-      new Promise((resolve) => {
-        child.on('close', () => resolve());
-        child.kill();
-      }),
+    async close() {
+      await new Promise<void>((resolve) => server.close(() => resolve()));
+      const ended = [...running].map((child) => new Promise((resolve) => child.once('close', resolve)));
+      for (const child of running) child.kill();
+      await Promise.all(ended);
+    },
   };
-}
-
-async function answering(port: number, child: ChildProcess, errors: () => string): Promise<void> {
-  while (child.exitCode === null) {
-    const open = await new Promise<boolean>((resolve) => {
-      const socket = connect(port, '127.0.0.1');
-      socket.on('connect', () => {
-        socket.destroy();
-        resolve(true);
-      });
-      socket.on('error', () => resolve(false));
-    });
-    if (open) return;
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  throw new Error(`sshd ended: ${errors()}`);
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
-  const { port } = server.address() as AddressInfo;
-  await new Promise<void>((resolve) => server.close(() => resolve()));
-  return port;
 }
