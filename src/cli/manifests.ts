@@ -4,6 +4,7 @@ import { createSecretResolver } from '../adapters/secrets.ts';
 import type { DesiredContext } from '../desired/context.ts';
 import { createManifestCache } from '../desired/desired.ts';
 import { hasErrors, type Problem } from '../model/problem.ts';
+import type { PassResult } from '../pass.ts';
 import type { Invocation } from './command.ts';
 import { ownFiles } from './own-files.ts';
 import { limitsOf, profileOf, scopeOf } from './plan-settings.ts';
@@ -38,6 +39,12 @@ export function desiredContextOf(
 export function strictly(problems: readonly Problem[], settings: Settings): readonly Problem[] {
   if (!settings.strict) return problems;
   return problems.map((problem) => (problem.severity === 'warning' ? { ...problem, severity: 'error' } : problem));
+}
+
+/** Problems of a pass with what was known before anything was written as `--strict` counts it; what came of writing is as it is. */
+export function strictlyKnown({ problems, desired, plan }: PassResult, settings: Settings): readonly Problem[] {
+  const known = new Set([...(desired?.problems ?? []), ...(plan?.problems ?? [])]);
+  return problems.flatMap((problem) => (known.has(problem) ? strictly([problem], settings) : [problem]));
 }
 
 /** Whether the manifests are invalid, as `--strict` counts. */

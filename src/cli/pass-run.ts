@@ -5,7 +5,7 @@ import { compareProblems, type Problem } from '../model/problem.ts';
 import type { Approve, PassResult } from '../pass.ts';
 import { readContext } from '../pass-stages.ts';
 import type { PlanDigest } from '../plan/digest.ts';
-import type { Plan } from '../plan/plan.ts';
+import { holdsBack, type Plan } from '../plan/plan.ts';
 import { reconcile } from '../reconcile.ts';
 import { documentOf } from '../report/json.ts';
 import { type RunReport, reportOfProblems } from '../report/run-report.ts';
@@ -13,7 +13,7 @@ import { count } from '../report/summary.ts';
 import { type Base, loadBase } from './base.ts';
 import type { Invocation } from './command.ts';
 import { exitCodeOf } from './exit-code.ts';
-import { isInvalid, strictly } from './manifests.ts';
+import { isInvalid, strictly, strictlyKnown } from './manifests.ts';
 import { explainReadFailure } from './read-failure.ts';
 import { compareWithSaved, type SavedPlan, savePlan } from './saved-plan.ts';
 import { type Screen, screenOf } from './screen.ts';
@@ -47,7 +47,7 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
     }
     screen.finish(report);
     if (result.end === 'declined' && stale.length === 0) invocation.terminal.stderr('Nothing was written.\n');
-    return exitCode(result, invocation, stale.length > 0);
+    return exitCode(result, run, stale.length > 0);
   } finally {
     await wired.close();
   }
@@ -73,7 +73,8 @@ function staleness({ saved }: PassRequest, plan: Plan | null, digest: PlanDigest
 function approveOf(run: Run): Approve {
   return async (plan, desired, digest) => {
     const { settings, terminal } = run.invocation;
-    if (isInvalid(desired.problems, settings) || staleness(run.request, plan, digest).length > 0) return false;
+    if (isInvalid(knownProblems(run, desired, plan), settings)) return false;
+    if (staleness(run.request, plan, digest).length > 0) return false;
     const asks = terminal.stdinIsTerminal && !settings.yes;
     run.screen.showPlan(beforeApply(run, plan, desired, digest), asks);
     if (!asks) return true;
@@ -82,10 +83,15 @@ function approveOf(run: Run): Approve {
   };
 }
 
-function beforeApply({ invocation, base }: Run, plan: Plan, desired: Desired, digest: PlanDigest): RunReport {
-  const problems = [...(base?.problems ?? []), ...desired.problems, ...plan.problems].sort(compareProblems);
+/** What is known to be wrong before anything is written. */
+function knownProblems({ base }: Run, desired: Desired | null, plan: Plan | null): readonly Problem[] {
+  return [...(base?.problems ?? []), ...(desired?.problems ?? []), ...(plan?.problems ?? [])];
+}
+
+function beforeApply(run: Run, plan: Plan, desired: Desired, digest: PlanDigest): RunReport {
+  const { invocation } = run;
   return {
-    ...reportOfProblems(problems),
+    ...reportOfProblems(knownProblems(run, desired, plan).toSorted(compareProblems)),
     plan,
     digest: digest.plan,
     approved: plan.refusals.length > 0,
@@ -106,8 +112,8 @@ function reportOf(
   const other = result.end === 'refused' && settings.approve.length > 0 ? [approvesAnother] : [];
   return {
     ...reportOfProblems([
-      ...(base?.problems ?? []),
-      ...strictly(result.problems, settings),
+      ...strictly(base?.problems ?? [], settings),
+      ...strictlyKnown(result, settings).map(request.planOnly ? (problem) => problem : leftOut),
       ...failure,
       ...stale,
       ...other,
@@ -124,6 +130,11 @@ function reportOf(
   };
 }
 
+/** What a plan warns of is what an apply did not do. */
+function leftOut(problem: Problem): Problem {
+  return problem.code === 'unsent-field' ? { ...problem, severity: 'error' } : problem;
+}
+
 const approvesAnother: Problem = {
   code: 'approves-another',
   severity: 'note',
@@ -132,15 +143,20 @@ const approvesAnother: Problem = {
 };
 
 /** The exit code of a pass, the same in every output mode. */
-function exitCode(result: PassResult, { settings }: Invocation, stale: boolean): number {
-  const { end, apply, desired } = result;
+function exitCode(result: PassResult, run: Run, stale: boolean): number {
+  const { settings } = run.invocation;
+  const { end, apply, desired, plan } = result;
+  const unsent = plan !== null && holdsBack(plan);
   return exitCodeOf({
-    invalid: end === 'invalid' || isInvalid(desired?.problems ?? [], settings),
+    invalid: end === 'invalid' || isInvalid(knownProblems(run, desired, plan), settings),
     refused: end === 'refused' || stale,
     wrote: apply?.wrote ?? false,
-    missing: (apply !== null && apply.end !== 'converged') || lacksEnforcement(result, settings),
+    missing:
+      (apply !== null && apply.end !== 'converged') ||
+      (unsent && !run.request.planOnly) ||
+      lacksEnforcement(result, settings),
     failed: end === 'unreadable' || end === 'declined',
-    pending: end === 'planned',
+    pending: end === 'planned' || unsent,
     detailed: settings.detailedExitcode,
   });
 }

@@ -4,6 +4,7 @@ import { decodeSnapshot, hashEmail, type Snapshot } from '../live/snapshot.ts';
 import { compareProblems } from '../model/problem.ts';
 import { digestPlan } from '../plan/digest.ts';
 import { makePlan } from '../plan/make-plan.ts';
+import { holdsBack } from '../plan/plan.ts';
 import { documentOf } from '../report/json.ts';
 import { reportOfProblems } from '../report/run-report.ts';
 import { loadBase } from './base.ts';
@@ -46,7 +47,7 @@ export async function planAgainstSnapshot(
   const digest = digestPlan(plan, { desired: desired.state, live: snapshot.live, key: null });
   const approved = settings.approve.includes(digest.plan);
   const report = {
-    ...reportOfProblems([...strictly(problems, settings), ...plan.problems].sort(compareProblems)),
+    ...reportOfProblems([...strictly([...problems, ...plan.problems], settings)].sort(compareProblems)),
     root: written,
     revision: desired.content.revision,
     plan,
@@ -61,9 +62,9 @@ export async function planAgainstSnapshot(
   screen.finish(report);
   return exitCodeOf({
     ...nothing,
-    invalid: isInvalid(desired.problems, settings),
+    invalid: isInvalid([...problems, ...plan.problems], settings),
     refused: plan.refusals.length > 0 && !approved,
-    pending: plan.steps.length > 0,
+    pending: plan.steps.length > 0 || holdsBack(plan),
     detailed: settings.detailedExitcode,
   });
 }

@@ -163,3 +163,8 @@ export function requestOf(step: Step): { readonly method: 'POST' | 'PATCH' | 'DE
       return { method: 'PATCH', path: '/v0/configuration' };
   }
 }
+
+/** Whether a field is known to differ, and is not sent because a secret in it is not available here. */
+export function holdsBack({ problems }: Plan): boolean {
+  return problems.some(({ code }) => code === 'unsent-field');
+}

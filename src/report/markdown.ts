@@ -45,7 +45,7 @@ function title(report: RunReport): string {
   const { plan, problems, apply } = report;
   const errors = problems.filter(({ severity }) => severity === 'error').length;
   if (plan === null) return `reconcile: no plan, ${count(errors, 'error')}`;
-  if (apply !== null) return `reconcile: ${code(applySummary(apply))}`;
+  if (apply !== null) return `reconcile: ${code(applySummary(apply, plan))}`;
   return `reconcile: ${planSummary({ ...report, digest: null }, plan)}`;
 }
 

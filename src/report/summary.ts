@@ -1,5 +1,5 @@
 import type { ApplyReport, OutcomeKind } from '../apply/outcome.ts';
-import type { Plan } from '../plan/plan.ts';
+import { holdsBack, type Plan } from '../plan/plan.ts';
 import type { RunReport } from './run-report.ts';
 
 /** `Plan: 2 to create, 1 to replace, 1 to delete, 37 unchanged; 5 requests.` or `In sync: …`. */
@@ -9,8 +9,7 @@ export function planSummary(report: RunReport, plan: Plan): string {
   const digest = report.digest === null ? '' : ` Digest ${report.digest}.`;
   const refused = plan.refusals.length > 0 && !report.approved ? ' Refused: nothing will be written.' : '';
   if (steps === 0 && create + update + deleted === 0) {
-    const unsent = plan.changes.some(({ reason }) => reason === 'unsent');
-    const state = unsent ? 'Not in sync, for want of a secret' : 'In sync';
+    const state = holdsBack(plan) ? 'Not in sync, for want of a secret' : 'In sync';
     return `${state}: ${count(keep, 'object')} unchanged${skipped}; nothing to do.${refused}`;
   }
   const replaced = plan.changes.filter(({ action, via }) => action === 'update' && via === 'replace').length;
@@ -26,7 +25,7 @@ export function planSummary(report: RunReport, plan: Plan): string {
 }
 
 /** `Applied: 12 done in 0.1 s; a fresh read agrees.` or what is missing. */
-export function applySummary(apply: ApplyReport): string {
+export function applySummary(apply: ApplyReport, plan: Plan | null): string {
   const kinds: readonly OutcomeKind[] = ['done', 'skipped', 'failed', 'dropped', 'unknown'];
   const counts = kinds
     .map((kind) => [kind, apply.outcomes.filter(({ outcome }) => outcome === kind).length] as const)
@@ -34,15 +33,16 @@ export function applySummary(apply: ApplyReport): string {
     .map(([kind, number]) => `${number} ${kind}`)
     .join(', ');
   const took = `${counts} in ${(apply.durationMs / 1000).toFixed(1)} s`;
-  return `${heads[apply.end]}: ${took}${endText(apply)}`;
+  return `${heads[apply.end]}: ${took}${endText(apply, plan !== null && holdsBack(plan))}`;
 }
 
 const heads = { converged: 'Applied', 'not-converged': 'Not converged', stopped: 'Stopped', failed: 'Failed' } as const;
 
-function endText(apply: ApplyReport): string {
+function endText(apply: ApplyReport, unsent: boolean): string {
   const names = apply.notConverged.slice(0, 10).join(', ');
   const more = apply.notConverged.length > 10 ? ` and ${apply.notConverged.length - 10} more` : '';
-  if (apply.end === 'converged') return `; a fresh read of the server agrees.${enforcedText(apply)}`;
+  const but = unsent ? ', but for what was not sent for want of a secret' : '';
+  if (apply.end === 'converged') return `; a fresh read of the server agrees${but}.${enforcedText(apply)}`;
   return names === '' ? '.' : `; not as desired: ${names}${more}.`;
 }
 

@@ -45,7 +45,7 @@ export function applyText(report: RunReport, { color }: Display): string {
     leftOpenText(apply, context),
     problems,
     outcomesText(apply, paint),
-    paint(apply.end === 'converged' ? 'good' : 'error', applySummary(apply)),
+    paint(apply.end === 'converged' ? 'good' : 'error', applySummary(apply, report.plan)),
   ];
   return `${sections.filter((section) => section !== '').join('\n\n')}\n`;
 }

@@ -99,6 +99,42 @@ describe('exit codes of the command, the same in every output mode', () => {
     ).toEqual(['done', 'failed']);
   });
 
+  const waitsForSecret = configuration(
+    'openid_connect_providers:\n  - {id: g, label: G, client_id: c, client_secret: {env: RECONCILE_SECRET_G}, discovery_document_uri: "https://idp.example/d", auto_create_users: false}\ndefault_client_mtu: 1400',
+  );
+
+  it('5, and then 1, when a known difference waits for a secret that is not available; a plan without it works', async () => {
+    world.write('m/a.yaml', waitsForSecret);
+    await inEveryMode(['--plan', 'm'], 0);
+    await inEveryMode(['--plan', '--detailed-exitcode', 'm'], 2);
+    const first = await world.cli(['m']);
+    expect([first.code, first.out]).toEqual([
+      5,
+      expect.stringContaining('but for what was not sent for want of a secret'),
+    ]);
+    await inEveryMode(['m'], 1);
+    const severities = async (...args: readonly string[]) =>
+      (await world.cli([...args, '--output', 'json', 'm']))
+        .json()
+        .problems.map(({ code, severity }) => [code, severity]);
+    expect(await severities('--plan')).toContainEqual(['unsent-field', 'warning']);
+    expect(await severities()).toContainEqual(['unsent-field', 'error']);
+    const secret = { RECONCILE_SECRET_G: 'given' };
+    await inEveryMode(['m'], 0, secret);
+    // A secret that may or may not be the same is no known difference.
+    await inEveryMode(['m'], 0);
+    await inEveryMode(['--plan', '--detailed-exitcode', 'm'], 0);
+  });
+
+  it('4 with --strict for a warning about the plan, with and without --live, and nothing is written', async () => {
+    world.write('m/a.yaml', waitsForSecret);
+    await inEveryMode(['--strict', 'm'], 4);
+    await inEveryMode(['--plan', '--strict', 'm'], 4);
+    await world.cli(['snapshot', '--out', 'live.json']);
+    await inEveryMode(['--plan', '--strict', '--live', 'live.json', 'm'], 4);
+    expect(world.simulator.requests().filter(({ method }) => method !== 'GET')).toEqual([]);
+  });
+
   it('1 for a wrong token, a missing base URL, a missing PATH, an unknown flag', async () => {
     world.write('m/a.yaml', rule('a', 'action: drop, destination: 10.0.0.0/8'));
     await inEveryMode(['--plan', 'm'], 1, { RECONCILE_TOKEN: 'wrong' });

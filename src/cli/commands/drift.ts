@@ -9,7 +9,7 @@ import { reportOfProblems } from '../../report/run-report.ts';
 import { readAtBase } from '../base.ts';
 import type { Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
-import { isInvalid, strictly } from '../manifests.ts';
+import { isInvalid, strictlyKnown } from '../manifests.ts';
 import { emit, type Output, outputsOf, wantsColor } from '../output.ts';
 import { pathOperand } from '../path-operand.ts';
 import { explainReadFailure } from '../read-failure.ts';
@@ -32,7 +32,7 @@ export async function run(invocation: Invocation): Promise<number> {
     const result = await reconcile(wired.pass, null);
     const failed =
       result.failure === null ? [] : [explainReadFailure(result.failure, wired.token.read, systemClock.wallTime())];
-    const problems = [...strictly(result.problems, settings), ...failed];
+    const problems = [...strictlyKnown({ ...result, plan: null }, settings), ...failed];
     for (const output of outputs) emitOne(output, { result, problems, written }, invocation);
     return exitCode(result, isInvalid(result.desired?.problems ?? [], settings));
   } finally {
