@@ -21,7 +21,15 @@ export function outputsOf(list: readonly string[], cwd: string): readonly Output
   if (onStdout.length > 1) {
     throw failure('usage', 'two outputs on stdout', 'write one of them to a file: --output markdown=plan.md');
   }
+  const files = outputs.flatMap(({ format, file }) => (file === null || format === 'github' ? [] : [file]));
+  const twice = files.find((file, index) => files.indexOf(file) < index);
+  if (twice !== undefined) throw failure('usage', `two outputs into ${twice}`, 'give each a file of its own');
   return onStdout.length === 1 ? outputs : [...outputs, { format: 'text', file: null }];
+}
+
+/** Whether a document has stdout to itself, so that the commands of GitHub must go elsewhere. */
+export function stdoutIsTaken(outputs: readonly Output[]): boolean {
+  return outputs.some(({ format, file }) => file === null && (format === 'json' || format === 'markdown'));
 }
 
 function parseOutput(text: string, cwd: string): Output {

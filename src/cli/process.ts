@@ -1,3 +1,4 @@
+import { fstatSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
 import type { Terminal } from './command.ts';
 import { exitCodes } from './exit-code.ts';
@@ -5,24 +6,25 @@ import { runCli } from './run.ts';
 
 /** Runs the process's own command line: streams, signals, exit code. */
 export async function runProcess(): Promise<void> {
-  survivePipes();
+  const stdout = lastingStdout();
+  process.stderr.on('error', () => undefined); // a log that cannot be written ends nothing
   process.on('unhandledRejection', dieQuietly);
   process.on('uncaughtException', dieQuietly);
   const stop = new AbortController();
   onSignals(stop);
-  const code = await runCli(process.argv.slice(2), terminalOf(stop.signal));
+  const code = await runCli(process.argv.slice(2), terminalOf(stop.signal, stdout.write));
   await Promise.all([flushed(process.stdout), flushed(process.stderr)]);
-  process.exit(code);
+  process.exit(stdout.failure() === null ? code : await withoutStdout(stdout.failure(), code));
 }
 
-function terminalOf(stop: AbortSignal): Terminal {
+function terminalOf(stop: AbortSignal, stdout: Terminal['stdout']): Terminal {
   return {
     env: process.env,
     cwd: process.cwd(),
     stdinIsTerminal: process.stdin.isTTY === true,
     stdoutIsTerminal: process.stdout.isTTY === true,
     stderrIsTerminal: process.stderr.isTTY === true,
-    stdout: (text) => void process.stdout.write(text),
+    stdout,
     stdoutTaken: () => flushed(process.stdout),
     stderr: (text) => void process.stderr.write(text),
     ask,
@@ -59,13 +61,38 @@ async function ask(question: string, signal: AbortSignal): Promise<string | null
   }
 }
 
-/** A reader that goes away (`| head`) or a closed log ends nothing: the work in flight and the exit code matter more. */
-function survivePipes(): void {
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error;
-    });
-  }
+interface LastingStdout {
+  readonly write: (text: string) => void;
+  /** Why some of it could not be written; null: nothing is wrong. */
+  readonly failure: () => string | null;
+}
+
+/**
+ * A reader that goes away (`| head`) or a full disk ends nothing: the work in flight matters more. A file is written here, because
+ * the stream of Node takes a part that was written for the whole.
+ */
+function lastingStdout(): LastingStdout {
+  let failed: string | null = null;
+  const fail = ({ code }: NodeJS.ErrnoException): void => {
+    if (code !== 'EPIPE' && code !== 'EIO') failed ??= code ?? 'unknown error';
+  };
+  process.stdout.on('error', fail);
+  const toFile = (text: string): void => {
+    try {
+      writeFileSync(process.stdout.fd, text);
+    } catch (error) {
+      fail(error as NodeJS.ErrnoException);
+    }
+  };
+  const isFile = fstatSync(process.stdout.fd).isFile();
+  return { write: isFile ? toFile : (text) => void process.stdout.write(text), failure: () => failed };
+}
+
+/** Says that not all of stdout was written; whoever reads it must not take what is there for the whole. */
+async function withoutStdout(reason: string | null, code: number): Promise<number> {
+  process.stderr.write(`error [output] stdout cannot be written (${reason})\n`);
+  await flushed(process.stderr);
+  return code === exitCodes.ok || code === exitCodes.pending ? exitCodes.failed : code;
 }
 
 /** Resolves when all that was written has left the process, or cannot. */

@@ -4,7 +4,7 @@ import type { Terminal } from './command.ts';
 import type { CommandSpec } from './commands.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, failure } from './failure.ts';
-import { checkWritable, type Output, outputsOf, requestedOutputs, wantsColor } from './output.ts';
+import { checkWritable, type Output, outputsOf, requestedOutputs, stdoutIsTaken, wantsColor } from './output.ts';
 import { type RawValues, type Settings, settingsFilePath, settle } from './settings.ts';
 
 /** Runs one command line and gives its exit code. Whatever goes wrong is reported in the outputs asked for. */
@@ -74,7 +74,7 @@ async function reportFailure(
     import('./render.ts'),
     import('../report/run-report.ts'),
   ]);
-  const stdoutTaken = others.some((output) => output.file === null && output.format !== 'github');
+  const stdoutTaken = stdoutIsTaken(others);
   for (const output of others) {
     try {
       renderTo(output, reportOfProblems(problems), { color: false, planShown: false, stdoutTaken }, terminal);

@@ -3,7 +3,7 @@ import type { Outcome } from '../apply/outcome.ts';
 import type { RunReport } from '../report/run-report.ts';
 import { planText } from '../report/text.ts';
 import type { Invocation } from './command.ts';
-import { outputsOf, wantsColor } from './output.ts';
+import { outputsOf, stdoutIsTaken, wantsColor } from './output.ts';
 import { renderTo } from './render.ts';
 
 /** What a planning run shows: the plan before it is applied, progress, and every output at the end. */
@@ -53,7 +53,7 @@ export function screenOf({ settings, terminal }: Invocation): Screen {
         renderTo(
           output,
           report,
-          { color, planShown: shown && output.file === null, stdoutTaken: !textOnStdout },
+          { color, planShown: shown && output.file === null, stdoutTaken: stdoutIsTaken(outputs) },
           terminal,
         );
       }

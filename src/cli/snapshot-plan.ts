@@ -33,7 +33,7 @@ export async function planAgainstSnapshot(
   const ageMs = systemClock.wallTime() - Date.parse(snapshot.takenAt);
   const problems = [...(base?.problems ?? []), ...desired.problems];
   if (desired.state === null) {
-    screen.finish(reportOfProblems(strictly(problems, settings)));
+    screen.finish({ ...reportOfProblems(strictly(problems, settings)), root: written });
     return exitCodeOf({ ...nothing, invalid: true, detailed: settings.detailedExitcode });
   }
   const plan = makePlan({

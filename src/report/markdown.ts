@@ -2,7 +2,7 @@ import type { Change, Plan } from '../plan/plan.ts';
 import { joinUsers } from '../policy/render.ts';
 import { fieldLines } from './field-lines.ts';
 import { printable, shortened } from './printable.ts';
-import { placeText } from './problems.ts';
+import { pathBelow, placeText } from './problems.ts';
 import { ruleText, trafficTexts } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
 import { applySummary, count, planSummary } from './summary.ts';
@@ -92,10 +92,10 @@ function applySection({ apply }: RunReport, limit: number): string {
   ).join('\n');
 }
 
-function problemSection({ problems }: RunReport, limit: number): string {
+function problemSection({ problems, root }: RunReport, limit: number): string {
   if (problems.length === 0) return '';
   const lines = problems.map(({ severity, code: name, summary, hint, place }) => {
-    const where = place === undefined ? '' : `${code(placeText(place))} `;
+    const where = place === undefined ? '' : `${code(placeText({ ...place, file: pathBelow(place.file, root) }))} `;
     return `- **${severity}** ${where}${prose(summary)} (${name})${hint === undefined ? '' : `  \n  Hint: ${prose(hint)}`}`;
   });
   return folded(
@@ -128,9 +128,7 @@ function changeLine(change: Change, { userNames, root }: RunReport): string {
   const [symbol] = symbolOf(change);
   const why = whyText(change);
   const place =
-    change.source === null
-      ? ''
-      : ` ${code(`${root === null ? '' : `${root}/`}${change.source.file}:${change.source.line}`)}`;
+    change.source === null ? '' : ` ${code(`${pathBelow(change.source.file, root)}:${change.source.line}`)}`;
   const what = change.kind === 'Rule' ? ` ${code(ruleWords(change, userNames))}` : '';
   const fields =
     change.kind === 'Configuration'

@@ -40,6 +40,14 @@ export function lineText(place: Place): string {
   return `${fileText(place.file)}:${place.line}`;
 }
 
+/** A file below PATH as the repository names it, when PATH was relative: so annotations and readers of a comment find it. */
+export function pathBelow(file: string, root: string | null): string {
+  const folder = (root ?? '').replace(/^(?:\.\/+)+/, '').replace(/\/+$/, '');
+  return root === null || root === '' || folder === '.' || (folder === '' && root.startsWith('.'))
+    ? file
+    : `${folder}/${file}`;
+}
+
 /** A path for people. It may begin a line, and `::` at the beginning is a command to the runner of GitHub. */
 export function fileText(path: string): string {
   const text = printable(path);

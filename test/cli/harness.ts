@@ -141,10 +141,17 @@ const entry = new URL('../../dist/reconcile.js', import.meta.url).pathname;
 /** Starts the built command as a process of its own. */
 export function spawnReconcile(
   args: readonly string[],
-  options: { readonly cwd: string; readonly env: Readonly<Record<string, string>> },
+  options: {
+    readonly cwd: string;
+    readonly env: Readonly<Record<string, string>>;
+    /** An open file instead of a pipe. */
+    readonly stdout?: number | 'pipe';
+    readonly stderr?: number | 'pipe';
+  },
 ): ChildProcess {
+  const { cwd, stdout = 'pipe', stderr = 'pipe' } = options;
   const env = { PATH: process.env['PATH'] ?? '', ...options.env };
-  return spawn(process.execPath, [entry, ...args], { cwd: options.cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  return spawn(process.execPath, [entry, ...args], { cwd, env, stdio: ['ignore', stdout, stderr] });
 }
 
 /** What a process did until it ended. */

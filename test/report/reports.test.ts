@@ -178,6 +178,27 @@ describe('threat 22: what others wrote cannot command a terminal, a log, a runne
   });
 });
 
+describe('places in outputs that are read elsewhere', () => {
+  const place = { file: 'sub/a.yaml', line: 3, column: 1 };
+  const plan = planOf([], { a: 'drop 10.0.0.0/8' });
+  it.each([
+    ['policy', 'policy/'],
+    ['./policy/', 'policy/'],
+    ['.//policy//', 'policy/'],
+    ['.', ''],
+    ['./', ''],
+    ['/srv/policy/', '/srv/policy/'],
+    ['../policy', '../policy/'],
+  ])('below %s begin with "%s", in annotations and in Markdown', (root, prefix) => {
+    const report = reportOf(plan, { root, problems: [{ ...hostile, place }] });
+    const [change] = plan.changes;
+    expect(githubText(report)).toContain(`file=${prefix}sub/a.yaml,line=3`);
+    expect(githubText(report)).toContain(`file=${prefix}${change?.source?.file},line=${change?.source?.line}`);
+    expect(markdownText(report)).toContain(`\`${prefix}sub/a.yaml:3:1\``);
+    expect(markdownText(report)).toContain(`\`${prefix}${change?.source?.file}:${change?.source?.line}\``);
+  });
+});
+
 describe('markdown fits into a comment', () => {
   const many = planOf(
     [],
@@ -205,9 +226,22 @@ describe('markdown fits into a comment', () => {
     expect(text.length).toBeLessThanOrEqual(60_000);
   });
 
-  it('github shows ten annotations of a kind, and counts the rest', () => {
+  it('github shows ten annotations of a level: the count of the rest is one of them', () => {
     const lines = githubText(reportOf(many)).trim().split('\n');
-    expect(lines).toHaveLength(11);
-    expect(lines[10]).toContain('and 2990 more changes');
+    expect(lines).toHaveLength(10);
+    expect(lines[9]).toBe('::notice::and 2991 more: see the job summary');
+  });
+
+  it('github shows refusals before problems: they are errors too, of which ten are shown', () => {
+    const problems = Array.from({ length: 30 }, (_, i) => ({
+      ...hostile,
+      severity: 'error' as const,
+      summary: `p${i}`,
+    }));
+    const plan = { ...many, refusals: [{ code: 'all-vanish' as const, summary: 'no', hint: 'h' }] };
+    const lines = githubText(reportOf(plan, { problems })).trim().split('\n');
+    expect(lines[0]).toMatch(/^::error title=refused%3A all-vanish::no/);
+    expect(lines.filter((line) => line.startsWith('::error'))).toHaveLength(10);
+    expect(lines).toContain('::error::and 22 more: see the job summary');
   });
 });

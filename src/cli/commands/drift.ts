@@ -10,7 +10,7 @@ import { readAtBase } from '../base.ts';
 import type { Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { isInvalid, strictlyKnown } from '../manifests.ts';
-import { emit, type Output, outputsOf, wantsColor } from '../output.ts';
+import { emit, type Output, outputsOf, stdoutIsTaken, wantsColor } from '../output.ts';
 import { pathOperand } from '../path-operand.ts';
 import { explainReadFailure } from '../read-failure.ts';
 import { renderTo } from '../render.ts';
@@ -33,7 +33,8 @@ export async function run(invocation: Invocation): Promise<number> {
     const failed =
       result.failure === null ? [] : [explainReadFailure(result.failure, wired.token.read, systemClock.wallTime())];
     const problems = [...strictlyKnown({ ...result, plan: null }, settings), ...failed];
-    for (const output of outputs) emitOne(output, { result, problems, written }, invocation);
+    for (const output of outputs)
+      emitOne(output, { result, problems, written, stdoutTaken: stdoutIsTaken(outputs) }, invocation);
     return exitCode(result, isInvalid(result.desired?.problems ?? [], settings));
   } finally {
     await wired.close();
@@ -44,9 +45,11 @@ interface Finding {
   readonly result: PassResult;
   readonly problems: readonly Problem[];
   readonly written: string;
+  readonly stdoutTaken: boolean;
 }
 
-function emitOne(output: Output, { result, problems, written }: Finding, { settings, terminal }: Invocation): void {
+function emitOne(output: Output, finding: Finding, { settings, terminal }: Invocation): void {
+  const { result, problems, written, stdoutTaken } = finding;
   const color = output.file === null && wantsColor(settings, terminal, terminal.stdoutIsTerminal);
   const { plan, desired } = result;
   if (output.format === 'text') emit(output, textOf(result, problems, color), terminal);
@@ -55,7 +58,7 @@ function emitOne(output: Output, { result, problems, written }: Finding, { setti
     const drifted = plan === null ? [] : driftProblems(plan, desired?.state?.userNames ?? new Map());
     const headline = plan === null ? 'reconcile drift: not known' : driftHeadline(plan);
     const report = { ...reportOfProblems([...problems, ...drifted]), root: written, headline };
-    renderTo(output, report, { color, planShown: false, stdoutTaken: false }, terminal);
+    renderTo(output, report, { color, planShown: false, stdoutTaken }, terminal);
   }
 }
 

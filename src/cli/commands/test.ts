@@ -13,7 +13,7 @@ import type { Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { strictly } from '../manifests.ts';
 import { buildOffline } from '../offline.ts';
-import { emit, outputsOf, wantsColor } from '../output.ts';
+import { emit, outputsOf, stdoutIsTaken, wantsColor } from '../output.ts';
 import { pathOperand } from '../path-operand.ts';
 import { profileOf } from '../plan-settings.ts';
 import { renderTo } from '../render.ts';
@@ -38,7 +38,7 @@ export async function run(invocation: Invocation): Promise<number> {
       const failing = policyTestProblems(results, state?.userNames ?? new Map());
       const headline = `reconcile test: ${state === null ? 'the manifests have errors' : policyTestsHeadline(results)}`;
       const report = { ...reportOfProblems([...problems, ...failing]), root: written, headline };
-      renderTo(output, report, { color, planShown: false, stdoutTaken: false }, terminal);
+      renderTo(output, report, { color, planShown: false, stdoutTaken: stdoutIsTaken(outputs) }, terminal);
     }
   }
   if (state === null) return exitCodes.invalid;

@@ -9,7 +9,7 @@ import type { Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { isInvalid, strictly } from '../manifests.ts';
 import { buildOffline, type OfflineBuild } from '../offline.ts';
-import { emit, type Output, outputsOf, wantsColor } from '../output.ts';
+import { emit, type Output, outputsOf, stdoutIsTaken, wantsColor } from '../output.ts';
 import { pathOperand } from '../path-operand.ts';
 import { renderTo } from '../render.ts';
 
@@ -28,18 +28,30 @@ export async function run(invocation: Invocation): Promise<number> {
   const built = linted(await buildOffline(invocation, path));
   const problems = strictly(built.problems, settings);
   const invalid = isInvalid(built.problems, settings);
-  for (const output of outputs) emitOne(output, { ...built, problems }, invocation, written);
+  const found = { ...built, problems };
+  for (const output of outputs) emitOne(output, found, invocation, { written, stdoutTaken: stdoutIsTaken(outputs) });
   return invalid ? exitCodes.invalid : exitCodes.ok;
 }
 
-function emitOne(output: Output, built: OfflineBuild, { settings, terminal }: Invocation, written: string): void {
+interface Shown {
+  /** PATH as it was written. */
+  readonly written: string;
+  readonly stdoutTaken: boolean;
+}
+
+function emitOne(
+  output: Output,
+  built: OfflineBuild,
+  { settings, terminal }: Invocation,
+  { written, stdoutTaken }: Shown,
+): void {
   const color = output.file === null && wantsColor(settings, terminal, terminal.stdoutIsTerminal);
   if (output.format === 'text') emit(output, textOf(built, written, color), terminal);
   else if (output.format === 'json') emit(output, documentOf(built), terminal);
   else {
     const headline = `reconcile validate: ${headlineOf(built, written)}`;
     const report = { ...reportOfProblems(built.problems), root: written, headline };
-    renderTo(output, report, { color, planShown: false, stdoutTaken: false }, terminal);
+    renderTo(output, report, { color, planShown: false, stdoutTaken }, terminal);
   }
 }
 
