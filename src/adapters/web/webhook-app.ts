@@ -1,6 +1,5 @@
 import { createHmac } from 'node:crypto';
 import { Hono } from 'hono';
-import { bodyLimit } from 'hono/body-limit';
 import type { Clock } from '../../ports.ts';
 import { sameSecret } from './secret.ts';
 
@@ -16,21 +15,26 @@ export interface WebhookSettings {
   readonly onResult: (result: WebhookResult) => void;
   /** Largest body, bytes. */
   readonly maxBody: number;
-  /** Calls that may come at once, and how many a second are allowed after that. */
+  /** Calls that may come at once, and how many a second are allowed after that; for junk and for real calls alike. */
   readonly burst: number;
   readonly perSecond: number;
 }
 
 export const defaultWebhook = { maxBody: 5_000_000, burst: 30, perSecond: 1 } as const;
 
+/** Largest body that is still looked at while junk comes in faster than it is let in, bytes; a push of 20 commits has 30,000. */
+const largestInFlood = 250_000;
+
 /**
  * `POST /webhook`: a signed call of GitHub, GitLab, Gitea, Forgejo, or anything that sends
- * `X-Reconcile-Signature: sha256=HMAC`. The body is only signed over, never parsed, and nothing in it is used: a call wakes
- * the loop, and what is in force still comes from the configured source alone.
+ * `X-Reconcile-Signature: sha256=HMAC`. The body is only signed over as it comes in, never kept or parsed, and nothing in it
+ * is used: a call wakes the loop, and what is in force still comes from the configured source alone. Calls that carry nothing
+ * that could be a signature are refused unread; junk and real calls are counted apart, so that a flood of one holds up no other.
  */
 export function webhookApp(settings: WebhookSettings): Hono {
   const app = new Hono();
-  const allowed = bucket(settings);
+  const real = bucket(settings);
+  const junk = bucket(settings);
   const refuse = (result: WebhookResult, text: string, status: 401 | 413 | 429) => {
     settings.onResult(result);
     return new Response(`${text}\n`, {
@@ -38,53 +42,90 @@ export function webhookApp(settings: WebhookSettings): Hono {
       headers: { 'content-type': 'text/plain', 'cache-control': 'no-store' },
     });
   };
-  app.post(
-    '/webhook',
-    async (_context, next) => (allowed() ? next() : refuse('too-many', 'too many calls', 429)),
-    bodyLimit({ maxSize: settings.maxBody, onError: () => refuse('too-large', 'too large', 413) }),
-    async (context) => {
-      const body = Buffer.from(await context.req.arrayBuffer());
-      const header = (name: string): string | undefined => context.req.header(name);
-      if (!isSigned(header, body, settings.secret())) return refuse('unsigned', 'no valid signature', 401);
-      const ping = header('x-github-event') === 'ping';
-      settings.onResult(ping ? 'ignored' : 'woken');
-      if (!ping) settings.wake();
-      return context.text('accepted\n', 202);
-    },
-  );
+  const tooMany = (): Response => refuse('too-many', 'too many calls', 429);
+  app.post('/webhook', async (context) => {
+    const header = (name: string): string | undefined => context.req.header(name);
+    const claim = claimOf(header);
+    const secret = settings.secret();
+    if (claim === null || secret === '') return refuse('unsigned', 'no valid signature', 401);
+    const maxBody = junk.left() ? settings.maxBody : Math.min(settings.maxBody, largestInFlood);
+    const signature = await signatureOf(context.req.raw.body, Number(header('content-length') ?? 0), {
+      secret,
+      maxBody,
+    });
+    if (signature === null) return maxBody < settings.maxBody ? tooMany() : refuse('too-large', 'too large', 413);
+    const expected = claim.kind === 'token' ? secret : signature;
+    if (!sameSecret(claim.value, expected))
+      return junk.take() ? refuse('unsigned', 'no valid signature', 401) : tooMany();
+    if (!real.take()) return tooMany();
+    const ping = header('x-github-event') === 'ping';
+    settings.onResult(ping ? 'ignored' : 'woken');
+    if (!ping) settings.wake();
+    return context.text('accepted\n', 202);
+  });
   app.notFound((context) => context.text('not found\n', 404));
   app.onError((_error, context) => context.text('bad request\n', 400));
   return app;
 }
 
-/** The sender's own header decides how the secret was used; without a secret nobody is let in. */
-function isSigned(header: (name: string) => string | undefined, body: Buffer, secret: string): boolean {
-  if (secret === '') return false;
-  const gitlab = header('x-gitlab-token');
-  if (gitlab !== undefined) return sameSecret(gitlab, secret);
-  const given =
-    header('x-hub-signature-256') ??
-    header('x-reconcile-signature') ??
-    prefixed(header('x-gitea-signature') ?? header('x-forgejo-signature'));
-  if (given === undefined) return false;
-  const expected = `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`;
-  return sameSecret(given.toLowerCase(), expected);
+/** How a call says that it may come in: GitLab sends the secret itself, everybody else an HMAC of the body, in hexadecimal. */
+interface Claim {
+  readonly kind: 'token' | 'hmac';
+  readonly value: string;
 }
 
-function prefixed(hex: string | undefined): string | undefined {
-  return hex === undefined ? undefined : `sha256=${hex}`;
+/** The sender's own header decides how the secret was used; null: there is nothing that could be a signature. */
+function claimOf(header: (name: string) => string | undefined): Claim | null {
+  const token = header('x-gitlab-token');
+  if (token !== undefined) return token === '' ? null : { kind: 'token', value: token };
+  const prefixed = header('x-hub-signature-256') ?? header('x-reconcile-signature');
+  const given =
+    prefixed === undefined
+      ? (header('x-gitea-signature') ?? header('x-forgejo-signature'))
+      : /^sha256=(.*)$/i.exec(prefixed)?.[1];
+  return given !== undefined && /^[0-9a-f]{64}$/i.test(given) ? { kind: 'hmac', value: given.toLowerCase() } : null;
+}
+
+/** The HMAC of a body, which is read chunk by chunk and not kept; null when it is larger than allowed, or said to be. */
+async function signatureOf(
+  body: ReadableStream<Uint8Array> | null,
+  announced: number,
+  { secret, maxBody }: { readonly secret: string; readonly maxBody: number },
+): Promise<string | null> {
+  if (announced > maxBody) return null;
+  const hmac = createHmac('sha256', secret);
+  let size = 0;
+  for await (const chunk of body ?? []) {
+    size += chunk.length;
+    if (size > maxBody) return null;
+    hmac.update(chunk);
+  }
+  return hmac.digest('hex');
+}
+
+interface Bucket {
+  /** Whether a call would be let in. */
+  left(): boolean;
+  /** Lets a call in, if one may be. */
+  take(): boolean;
 }
 
 /** A bucket of calls that fills by the monotonic clock. */
-function bucket({ burst, perSecond, clock }: WebhookSettings): () => boolean {
+function bucket({ burst, perSecond, clock }: WebhookSettings): Bucket {
   let level = burst;
   let at = clock.now();
-  return () => {
+  const left = (): boolean => {
     const now = clock.now();
     level = Math.min(burst, level + ((now - at) / 1000) * perSecond);
     at = now;
-    if (level < 1) return false;
-    level -= 1;
-    return true;
+    return level >= 1;
+  };
+  return {
+    left,
+    take() {
+      const allowed = left();
+      if (allowed) level -= 1;
+      return allowed;
+    },
   };
 }

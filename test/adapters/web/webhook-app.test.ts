@@ -78,6 +78,29 @@ describe('webhooks', () => {
     expect(await post(body, headers)).toBe(202);
   });
 
+  it('threat 20: a flood of junk starves no real call, and a flood of real calls no junk', async () => {
+    const { post, woken, results } = hooks({ burst: 3 });
+    const forged = { 'x-hub-signature-256': `sha256=${sign(body, 'sha256', 'other')}` };
+    const real = { 'x-hub-signature-256': `sha256=${sign(body)}` };
+    for (let count = 0; count < 100; count++) expect(await post(body, {})).toBe(401);
+    expect([await post(body, forged), await post(body, forged), await post(body, forged)]).toEqual([401, 401, 401]);
+    expect([await post(body, forged), await post(body, { 'x-gitlab-token': 'other' })]).toEqual([429, 429]);
+    expect([await post(body, real), await post(body, real), await post(body, real)]).toEqual([202, 202, 202]);
+    expect([await post(body, real), await post(body, {})]).toEqual([429, 401]);
+    expect(woken()).toBe(3);
+    expect(results.filter((result) => result === 'unsigned').length).toBe(104);
+  });
+
+  it('threat 20: in a flood of junk only small bodies are looked at', async () => {
+    const { post, clock } = hooks({ burst: 1, maxBody: 1_000_000 });
+    const large = 'x'.repeat(300_000);
+    const real = { 'x-hub-signature-256': `sha256=${sign(large)}` };
+    expect(await post(body, { 'x-gitlab-token': 'other' })).toBe(401);
+    expect(await post(large, real)).toBe(429);
+    clock.skip(1000);
+    expect(await post(large, real)).toBe(202);
+  });
+
   it('threat 20: a body past the cap is refused unread, and junk that is signed only wakes', async () => {
     const { post, woken } = hooks({ maxBody: 100 });
     const large = 'x'.repeat(101);
