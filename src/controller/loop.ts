@@ -9,7 +9,7 @@ import { short } from './conditions.ts';
 import type { Verdict } from './failure.ts';
 import { conditionsAfter, mayMend } from './failure.ts';
 import type { Loop, LoopParts } from './loop-parts.ts';
-import type { PassEnding, Run } from './pass-ending.ts';
+import type { PassEnding, ShownRun } from './pass-ending.ts';
 import { countAfter, passView } from './pass-ending.ts';
 import { logInternalError, logPass } from './pass-log.ts';
 import { PassRunner } from './pass-runner.ts';
@@ -209,7 +209,7 @@ class ControlLoop implements Loop {
     return this.#conclude({ ...ended, ...fallback, content: lastGood, complaint: run.verdict });
   }
 
-  #run(content: SourceContent): Promise<Run> {
+  #run(content: SourceContent): Promise<ShownRun> {
     const { appliedRevision, appliedDesired } = this.#record;
     const isSame = content.revision === appliedRevision;
     return this.#runner.run({
@@ -226,7 +226,11 @@ class ControlLoop implements Loop {
     const verdict = end.complaint ?? end.verdict;
     const { schedule } = settings();
     const before = this.#record.appliedRevision;
-    if (end.verdict.kind === 'good' && end.content !== null) await this.#applied(end.content, end.result ?? null);
+    const inEffect = end.verdict.kind === 'good' ? end.content : null;
+    if (inEffect !== null) await this.#applied(inEffect, end.result ?? null);
+    // After the wait and all at once, so that nobody sees one revision in effect beside what is said of another.
+    end.show?.();
+    if (inEffect !== null) this.#showApplied();
     const isNew = before !== null && before !== this.#record.appliedRevision;
     this.#backoff.ended(end.verdict.kind === 'transient' ? end.verdict : verdict, schedule);
     const view = passView(end, verdict, clock);
@@ -255,9 +259,12 @@ class ControlLoop implements Loop {
     this.#record = { appliedRevision: content.revision, appliedAt, appliedDesired, knownRules };
     const isOther = appliedDesired !== before.appliedDesired || knownRules !== before.knownRules;
     if (isNew || isOther) await store.save(this.#record);
-    // After the wait, so that nobody sees the revision in effect beside the conditions of the one before.
-    this.#board.revisions({ applied: content.revision, appliedAt });
-    this.#board.update({ lastSuccessAt: wallTime, drift: 0 });
+  }
+
+  #showApplied(): void {
+    const { appliedRevision, appliedAt } = this.#record;
+    this.#board.revisions({ applied: appliedRevision, appliedAt });
+    this.#board.update({ lastSuccessAt: this.#parts.clock.wallTime(), drift: 0 });
   }
 
   #reconciling(reason: 'Settling' | 'Progressing', message: string): void {

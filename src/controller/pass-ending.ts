@@ -13,6 +13,11 @@ export interface Run {
   readonly outcomes: readonly Outcome[];
 }
 
+/** The same, not yet on the status board; `show` puts it there. */
+export interface ShownRun extends Run {
+  readonly show: () => void;
+}
+
 /** How a pass came to its end. */
 export interface PassEnding {
   readonly triggers: ReadonlySet<Trigger>;
@@ -25,6 +30,8 @@ export interface PassEnding {
   readonly holdMs: number | null;
   readonly result?: PassResult | null;
   readonly outcomes?: readonly Outcome[];
+  /** Puts what was seen on the status board; absent: nothing was. */
+  readonly show?: () => void;
 }
 
 /** The pass as the status shows it. */

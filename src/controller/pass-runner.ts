@@ -11,13 +11,13 @@ import type { Held } from './gate.ts';
 import { gate } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { joined, mayBeOnePart, partsOf } from './part-runs.ts';
-import type { Run } from './pass-ending.ts';
+import type { Run, ShownRun } from './pass-ending.ts';
 import { isOutage } from './pass-ending.ts';
 import { logDrift, logFailures, logInternalError } from './pass-log.ts';
 import type { InEffect } from './same-desired.ts';
 import { isInEffect } from './same-desired.ts';
 import { StallMemory } from './stall.ts';
-import type { Part } from './status.ts';
+import type { Part, Status } from './status.ts';
 import type { Seen, StatusBoard } from './status-board.ts';
 import { stepKey } from './step-key.ts';
 
@@ -55,19 +55,18 @@ export class PassRunner {
   }
 
   /** One pass over everything; when a part of it stands in the way of the other, each part by itself. */
-  async run(order: PassOrder): Promise<Run> {
+  async run(order: PassOrder): Promise<ShownRun> {
     const whole = await this.#runOne(order);
     if (!mayBeOnePart(whole.result)) {
-      this.#note({ rules: whole, configuration: null, shown: whole }, order);
-      this.#board.update({ parts: partsOf(whole) });
-      return whole;
+      return {
+        ...whole,
+        show: this.#shower({ rules: whole, configuration: null, shown: whole }, partsOf(whole), order),
+      };
     }
     const rules = await this.#runOne(order, 'rules');
     const configuration = await this.#runOne(order, 'configuration');
     const { run, parts } = joined(rules, configuration);
-    this.#note({ rules, configuration, shown: run }, order);
-    this.#board.update({ parts });
-    return run;
+    return { ...run, show: this.#shower({ rules, configuration, shown: run }, parts, order) };
   }
 
   async #runOne(order: PassOrder, part?: Part): Promise<Run> {
@@ -134,13 +133,17 @@ export class PassRunner {
     logDrift(logger, plan);
   }
 
-  #note(runs: Readonly<Record<keyof Seen, Run | null>>, order: PassOrder): void {
-    const { rules, configuration, shown } = runs;
-    if (!rules?.result || !shown?.result) return; // a mistake of ours ended the pass: nothing was seen
+  /** Puts what was seen on the board; called with everything else that the pass changes there, so that no reader sees half. */
+  #shower(runs: Readonly<Record<keyof Seen, Run | null>>, parts: Status['parts'], order: PassOrder): () => void {
     const { threshold } = this.#parts.settings().fight;
     const fights = [...this.#fights.values()].filter((times) => times.length >= threshold).length;
-    const seen = { rules: rules.result, configuration: configuration?.result ?? null, shown: shown.result };
-    this.#board.passed(seen, { isDrift: isDriftOf(order, seen.rules.desired?.state ?? null), fights });
+    const { rules, configuration, shown } = runs;
+    return () => {
+      this.#board.update({ parts });
+      if (!rules?.result || !shown?.result) return; // a mistake of ours ended the pass: nothing was seen
+      const seen = { rules: rules.result, configuration: configuration?.result ?? null, shown: shown.result };
+      this.#board.passed(seen, { isDrift: isDriftOf(order, seen.rules.desired?.state ?? null), fights });
+    };
   }
 }
 

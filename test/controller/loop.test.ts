@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { EnforcementReport } from '../../src/enforcement/report.ts';
 import type { FakeLoop } from './support/fake-loop.ts';
 import { defaultSettings, fakeLoop, planOf } from './support/fake-loop.ts';
 
@@ -62,6 +63,33 @@ describe('the loop', () => {
     fake.source = 'r2';
     await fake.clock.until(() => fake.requests.length === 4);
     expect(fake.turns.map((turn) => [turn.what, turn.status.revisions.applied])).toEqual([['applied', 'r2']]);
+    await end(fake);
+  });
+
+  it('never says that the kernel holds a revision, or that a part is ready, before it says that the revision is in effect', async () => {
+    const fake = fakeLoop();
+    const counts = { missing: 0, stale: 0, extra: 0, structure: 0 };
+    const report = {
+      state: 'enforced',
+      counts,
+      elements: 1,
+      liveRules: 1,
+      findings: [],
+    } as unknown as EnforcementReport;
+    fake.kernel = { report, waitedMs: null };
+    const said = () => {
+      const { conditions, parts, liveRules, revisions } = fake.loop.status();
+      return [conditions.Enforced?.status, parts.rules?.ready, liveRules, revisions.applied];
+    };
+    let meanwhile: unknown;
+    fake.whileSaving = () => {
+      meanwhile = said();
+    };
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 1);
+    await fake.clock.pass(10);
+    expect(meanwhile).toEqual([undefined, undefined, null, null]);
+    expect(said()).toEqual(['True', true, 1, 'r1']);
     await end(fake);
   });
 

@@ -12,7 +12,7 @@ import { createTriggers } from '../../../src/controller/trigger.ts';
 import type { Desired } from '../../../src/desired/context.ts';
 import { parseNetwork } from '../../../src/model/address.ts';
 import type { Problem } from '../../../src/model/problem.ts';
-import type { PassResult } from '../../../src/pass.ts';
+import type { KernelState, PassResult } from '../../../src/pass.ts';
 import type { PlanDigest } from '../../../src/plan/digest.ts';
 import type { Change, Plan, Step } from '../../../src/plan/plan.ts';
 import type { Descent, SourceReading } from '../../../src/ports.ts';
@@ -40,6 +40,10 @@ export interface FakeLoop {
   configuration: boolean;
   /** What the manifests ask for, in a word. */
   asksFor: string;
+  /** What the kernel's filter is seen to hold; undefined: nobody looks. */
+  kernel: KernelState | undefined;
+  /** Called while the record is being saved. */
+  whileSaving: () => void;
   reads: number;
   running: Promise<unknown>;
 }
@@ -90,6 +94,8 @@ export function fakeLoop(
     descends: 'yes',
     configuration: false,
     asksFor: 'this',
+    kernel: undefined,
+    whileSaving: () => undefined,
     reads: 0,
   };
   const reading = (): SourceReading => {
@@ -133,7 +139,11 @@ export function fakeLoop(
     },
     store: {
       load: () => Promise.resolve(options.record ?? emptyRecord),
-      save: async (record) => void fake.saved.push(record),
+      save: async (record) => {
+        fake.saved.push(record);
+        await Promise.resolve();
+        fake.whileSaving();
+      },
     },
     triggers,
     version: 'test',
@@ -144,7 +154,7 @@ export function fakeLoop(
 }
 
 async function play(
-  fake: Pick<FakeLoop, 'answer' | 'applied' | 'configuration' | 'asksFor'>,
+  fake: Pick<FakeLoop, 'answer' | 'applied' | 'configuration' | 'asksFor' | 'kernel'>,
   request: PassRequest,
 ): Promise<PassResult> {
   const answer = fake.answer(request);
@@ -159,6 +169,7 @@ async function play(
     apply: null,
     failure: null,
     problems: [],
+    ...(fake.kernel === undefined ? {} : { kernel: fake.kernel }),
   };
   switch (answer.kind) {
     case 'in-sync':

@@ -14,6 +14,8 @@ export interface LeaseServer {
   /** Holders whose writes are answered 403. */
   readonly refuse: Set<string>;
   lease(): StoredLease | null;
+  /** Who wrote it, and when (monotonic, ms). */
+  readonly written: readonly { readonly holder: string; readonly at: number }[];
   /** Holds answers back until this many reads are waiting, so that writers race. */
   hold(reads: number): void;
   /** Resolves when no request is being answered. */
@@ -29,6 +31,7 @@ export async function startLeaseServer(tls?: { readonly cert: string; readonly k
   let held: (() => void)[] = [];
   let open = 0;
   const refuse = new Set<string>();
+  const written: { holder: string; at: number }[] = [];
 
   const answer = (response: ServerResponse, status: number, body: unknown): void => {
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
@@ -47,6 +50,7 @@ export async function startLeaseServer(tls?: { readonly cert: string; readonly k
       answer(response, 409, { kind: 'Status', code: 409 });
       return;
     }
+    written.push({ holder, at: performance.now() });
     version += 1;
     stored = { ...body, metadata: { ...body.metadata, resourceVersion: String(version) } };
     answer(response, isCreate ? 201 : 200, stored);
@@ -93,6 +97,7 @@ export async function startLeaseServer(tls?: { readonly cert: string; readonly k
     url: `${tls === undefined ? 'http://127.0.0.1' : 'https://localhost'}:${(server.address() as AddressInfo).port}`,
     refuse,
     lease: () => stored,
+    written,
     hold: (reads) => {
       holding = reads;
     },
