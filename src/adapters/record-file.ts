@@ -6,12 +6,11 @@ import { emptyRecord } from '../controller/record.ts';
 import type { Logger } from '../ports.ts';
 import { replaceFile } from './replace-file.ts';
 
+const revision = z.string().regex(/^(?:sha256:)?[0-9a-f]{40,64}$/);
 const shape = z.object({
   format_version: z.literal(1),
-  appliedRevision: z
-    .string()
-    .regex(/^(?:sha256:)?[0-9a-f]{40,64}$/)
-    .nullable(),
+  appliedRevision: revision.nullable(),
+  inForceRevision: revision.nullish(),
   appliedAt: z.number().nullable(),
   appliedDesired: z
     .string()
@@ -28,8 +27,9 @@ export function recordFile(folder: string, logger: Logger): RecordStore {
       const text = await readFile(file, 'utf8').catch(() => null);
       if (text === null) return emptyRecord;
       try {
-        const { appliedRevision, appliedAt, appliedDesired, knownRules } = shape.parse(JSON.parse(text));
-        return { appliedRevision, appliedAt, appliedDesired: appliedDesired ?? null, knownRules };
+        const { appliedRevision, appliedAt, knownRules, ...read } = shape.parse(JSON.parse(text));
+        const { inForceRevision = appliedRevision, appliedDesired = null } = read;
+        return { appliedRevision, appliedAt, inForceRevision, appliedDesired, knownRules };
       } catch {
         logger.warn('The state file cannot be read; it is made anew, and nothing is deleted because of it', { file });
         return emptyRecord;

@@ -23,6 +23,7 @@ export const conditionReasons = [
   'ApiUnreachable', // no usable answer from the API
   'Unauthorized', // the API does not accept the token
   'ApplyFailed', // some of the plan was not carried out
+  'SecretMissing', // all but a field of the Configuration is in effect, which needs a secret that is not available here
   'NotConverging', // writes are accepted and the live state does not follow
   'DriftReported', // the live state was changed by others, and drift is only reported
   'Fighting', // another writer undoes what is written here; corrections are damped

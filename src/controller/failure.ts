@@ -1,4 +1,5 @@
 import type { ApplyReport, Outcome } from '../apply/outcome.ts';
+import type { Problem } from '../model/problem.ts';
 import { never } from '../model/result.ts';
 import type { PassResult } from '../pass.ts';
 import type { ConditionReason, ConditionUpdate } from './conditions.ts';
@@ -31,11 +32,7 @@ const terminalReads: ReadonlySet<string> = new Set(['unauthorized', 'forbidden',
 export function judge(result: PassResult, hold: Hold | null): Verdict {
   switch (result.end) {
     case 'in-sync':
-      return {
-        kind: 'good',
-        reason: 'InSync',
-        message: butFor(result, 'the live state is what the revision asks for'),
-      };
+      return goodBut(result, { reason: 'InSync', message: 'the live state is what the revision asks for' });
     case 'invalid':
       return {
         kind: 'terminal',
@@ -72,11 +69,21 @@ function judgeRead(result: PassResult): Verdict {
   };
 }
 
-/** The sentence, or what does not fit it: a field that differs and waits for a secret is never written. */
-function butFor(result: PassResult, sentence: string): string {
-  const waiting = result.plan?.changes.find(({ reason }) => reason === 'unsent');
-  if (waiting === undefined) return sentence;
-  return 'nothing else is to do, but the Configuration differs and needs a secret that is not available here';
+/**
+ * All that could be written is in effect. That is not good yet when a field of the Configuration is known to differ and cannot
+ * be sent for want of a secret. A secret that only hides whether a field differs is no difference.
+ */
+function goodBut(result: PassResult, good: Pick<Verdict, 'reason' | 'message'>): Verdict {
+  const unsent = (result.plan?.problems ?? []).filter(({ code }) => code === 'unsent-field');
+  const [first] = unsent;
+  if (first === undefined) return { kind: 'good', ...good };
+  const more = unsent.length > 1 ? `; and ${unsent.length - 1} more fields` : '';
+  return { kind: 'terminal', reason: 'SecretMissing', message: `${placed(first)}${more}` };
+}
+
+/** Whether all of the revision that can be written is in effect. */
+export function isInForce({ kind, reason }: Verdict): boolean {
+  return kind === 'good' || reason === 'SecretMissing';
 }
 
 function judgeApply(result: PassResult): Verdict {
@@ -84,11 +91,10 @@ function judgeApply(result: PassResult): Verdict {
   if (report === null) return { kind: 'transient', reason: 'ApplyFailed', message: 'the apply gave no report' };
   switch (report.end) {
     case 'converged':
-      return {
-        kind: 'good',
+      return goodBut(result, {
         reason: 'Applied',
-        message: butFor(result, 'the revision was applied, and a new read found nothing to do'),
-      };
+        message: 'the revision was applied, and a new read found nothing to do',
+      });
     case 'stopped':
       return { kind: 'held', reason: 'Stopped', message: 'the apply was stopped before its end' };
     case 'not-converged':
@@ -151,7 +157,10 @@ export function mayMend(result: PassResult | null): boolean {
 function firstProblem(result: PassResult, otherwise: string): string {
   const problem = result.problems.find((one) => one.severity === 'error');
   if (problem === undefined) return otherwise;
-  const { place, summary } = problem;
+  return placed(problem);
+}
+
+function placed({ place, summary }: Problem): string {
   return place === undefined ? summary : `${place.file}:${place.line}:${place.column}: ${summary}`;
 }
 

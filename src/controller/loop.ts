@@ -7,7 +7,7 @@ import type { Choice } from './choice.ts';
 import { SourceHistory } from './choice.ts';
 import { short } from './conditions.ts';
 import type { Verdict } from './failure.ts';
-import { conditionsAfter, mayMend } from './failure.ts';
+import { conditionsAfter, isInForce, mayMend } from './failure.ts';
 import type { Loop, LoopParts } from './loop-parts.ts';
 import type { PassEnding, ShownRun } from './pass-ending.ts';
 import { countAfter, passView } from './pass-ending.ts';
@@ -108,19 +108,22 @@ class ControlLoop implements Loop {
     return verdict;
   }
 
-  /** Takes up where an earlier process left: its record, and the desired state it last applied, where the source still has it. */
+  /** Takes up where an earlier process left: its record, what was in force, and the desired state it last applied in full. */
   async #restore(): Promise<void> {
     const { store, source, build } = this.#parts;
     this.#record = await store.load();
-    const { appliedRevision, appliedAt } = this.#record;
+    const { appliedRevision, appliedAt, appliedDesired, inForceRevision } = this.#record;
     this.#board.revisions({ applied: appliedRevision, appliedAt });
-    if (appliedRevision === null || source.readAt === undefined) return;
-    const { content } = await source.readAt(appliedRevision, this.#stop.signal);
-    if (content === null) return;
-    this.#history.accept(content);
-    const base = await build(content);
+    const contentOf = async (revision: string | null): Promise<SourceContent | null> =>
+      revision === null || source.readAt === undefined
+        ? null
+        : (await source.readAt(revision, this.#stop.signal)).content;
+    const inForce = await contentOf(inForceRevision);
+    if (inForce !== null) this.#history.accept(inForce);
+    const applied = inForceRevision === appliedRevision ? inForce : await contentOf(appliedRevision);
+    if (applied === null) return;
+    const base = await build(applied);
     // Under other settings the same manifests ask for something else than was applied.
-    const { appliedDesired } = this.#record;
     this.#base = appliedDesired === null || base?.digest === appliedDesired ? base : null;
   }
 
@@ -216,9 +219,21 @@ class ControlLoop implements Loop {
       content,
       base: this.#base,
       knownRules: this.#record.knownRules,
+      begin: () => this.#begin(content),
       inEffect: isSame ? { digest: appliedDesired, state: this.#base } : null,
       deleteWaitMs: () => this.#history.untilDelete(this.#parts.settings().deleteQuietMs),
     });
+  }
+
+  /**
+   * From its first write on this revision is in force, and stays so while the source is gone, though the server may refuse some
+   * of it: to go back to the one before would undo what has been carried out, because of an outage.
+   */
+  async #begin(content: SourceContent): Promise<void> {
+    this.#history.accept(content);
+    if (this.#record.inForceRevision === content.revision) return;
+    this.#record = { ...this.#record, inForceRevision: content.revision };
+    await this.#parts.store.save(this.#record);
   }
 
   async #conclude(end: PassEnding): Promise<Turned & { readonly judged: Verdict }> {
@@ -226,11 +241,12 @@ class ControlLoop implements Loop {
     const verdict = end.complaint ?? end.verdict;
     const { schedule } = settings();
     const before = this.#record.appliedRevision;
-    const inEffect = end.verdict.kind === 'good' ? end.content : null;
+    const inEffect = isInForce(end.verdict) ? end.content : null;
     if (inEffect !== null) await this.#applied(inEffect, end.result ?? null);
     // After the wait and all at once, so that nobody sees one revision in effect beside what is said of another.
     end.show?.();
-    if (inEffect !== null) this.#showApplied();
+    if (inEffect !== null) this.#board.revisions({ applied: inEffect.revision, appliedAt: this.#record.appliedAt });
+    if (end.verdict.kind === 'good') this.#board.update({ lastSuccessAt: clock.wallTime() });
     const isNew = before !== null && before !== this.#record.appliedRevision;
     this.#backoff.ended(end.verdict.kind === 'transient' ? end.verdict : verdict, schedule);
     const view = passView(end, verdict, clock);
@@ -256,15 +272,10 @@ class ControlLoop implements Loop {
     const appliedAt = isNew ? wallTime : before.appliedAt;
     const knownRules = countAfter(result) ?? before.knownRules;
     const appliedDesired = this.#base?.digest ?? before.appliedDesired;
-    this.#record = { appliedRevision: content.revision, appliedAt, appliedDesired, knownRules };
+    const { revision } = content;
+    this.#record = { appliedRevision: revision, appliedAt, inForceRevision: revision, appliedDesired, knownRules };
     const isOther = appliedDesired !== before.appliedDesired || knownRules !== before.knownRules;
     if (isNew || isOther) await store.save(this.#record);
-  }
-
-  #showApplied(): void {
-    const { appliedRevision, appliedAt } = this.#record;
-    this.#board.revisions({ applied: appliedRevision, appliedAt });
-    this.#board.update({ lastSuccessAt: this.#parts.clock.wallTime(), drift: 0 });
   }
 
   #reconciling(reason: 'Settling' | 'Progressing', message: string): void {

@@ -17,7 +17,9 @@ export function mayBeOnePart(result: PassResult | null): boolean {
 export function partsOf(run: Run): Parts {
   const failed = run.outcomes.filter((one) => one.outcome !== 'done' && one.outcome !== 'skipped');
   const clear = { ready: true, reason: 'InSync', message: '' };
-  const onlyConfiguration = failed.length > 0 && failed.every((one) => one.step.type === 'configure');
+  const onlyConfiguration =
+    run.verdict.reason === 'SecretMissing' ||
+    (failed.length > 0 && failed.every((one) => one.step.type === 'configure'));
   const onlyRules = failed.length > 0 && failed.every((one) => one.step.type !== 'configure');
   const managed = Boolean(run.result?.desired?.state?.configuration);
   return {

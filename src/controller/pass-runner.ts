@@ -28,6 +28,8 @@ export interface PassOrder {
   readonly knownRules: number | null;
   /** What this revision asked for when it came into effect, when it is in effect already: what differs from that is drift. */
   readonly inEffect: InEffect | null;
+  /** Called before the first write. */
+  readonly begin: () => Promise<void>;
   /** ms until its content has been stable for long enough to delete; asked when there is a plan. */
   readonly deleteWaitMs: () => number;
 }
@@ -89,8 +91,10 @@ export class PassRunner {
           approvedAt = clock.now();
           const isDrift = isDriftOf(order, desired.state);
           hold = this.#gate(plan, order, isDrift);
-          if (hold === null && isDrift) this.#correcting(plan);
-          return hold === null;
+          if (hold !== null) return false;
+          if (isDrift) this.#correcting(plan);
+          await order.begin();
+          return true;
         },
         onOutcome: (outcome) => {
           outcomes.push(outcome);

@@ -3,6 +3,8 @@ export interface LoopRecord {
   /** The revision last fully in effect, and when (ms since 1970). */
   readonly appliedRevision: string | null;
   readonly appliedAt: number | null;
+  /** The revision last begun to be written: what of it could be carried out is in force, all of it or not. */
+  readonly inForceRevision: string | null;
   /** Digest of what that revision asked for then; with other values or settings it asks for something else. */
   readonly appliedDesired: string | null;
   /** Number of live rules after the last good pass. */
@@ -12,6 +14,7 @@ export interface LoopRecord {
 export const emptyRecord: LoopRecord = {
   appliedRevision: null,
   appliedAt: null,
+  inForceRevision: null,
   appliedDesired: null,
   knownRules: null,
 };

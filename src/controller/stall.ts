@@ -31,7 +31,7 @@ export class StallMemory {
     const hold: Held = { reason, message, terminal: true, waitMs: null };
     if (verdict.kind === 'terminal') {
       const failed = stepsLeft(result.apply?.outcomes ?? []).map(({ step }) => stepKey(step));
-      this.#stalled = { steps: new Set(failed), hold };
+      if (failed.length > 0) this.#stalled = { steps: new Set(failed), hold };
     }
     if (reason !== 'NotConverging') return verdict;
     const key = planKey(result.plan);

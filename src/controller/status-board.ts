@@ -88,7 +88,10 @@ interface PassContext {
 /** Changes that others made necessary; null when there was no plan. */
 function foreignChanges(result: PassResult | null, isDrift: boolean): number | null {
   if (result === null || result.plan === null) return null;
-  if (result.end === 'in-sync') return 0;
-  const pending = result.plan.changes.filter((one) => one.action !== 'keep' && one.action !== 'skip');
+  // What is in effect differs no more, but for what waits for a secret.
+  const isDone = result.end === 'in-sync' || result.apply?.end === 'converged';
+  const pending = result.plan.changes.filter((one) =>
+    isDone ? one.reason === 'unsent' : one.action !== 'keep' && one.action !== 'skip',
+  );
   return isDrift ? pending.length : pending.filter((one) => one.origin === 'drift').length;
 }

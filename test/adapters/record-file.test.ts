@@ -24,16 +24,28 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 describe('the record', () => {
   it('comes back as it was saved', async () => {
-    const record = { appliedRevision: 'a'.repeat(40), appliedAt: 5, appliedDesired: 'b'.repeat(64), knownRules: 7 };
+    const record = {
+      appliedRevision: 'a'.repeat(40),
+      appliedAt: 5,
+      inForceRevision: 'c'.repeat(40),
+      appliedDesired: 'b'.repeat(64),
+      knownRules: 7,
+    };
     await recordFile(folder, logger).save(record);
     expect(await recordFile(folder, logger).load()).toEqual(record);
     expect(warnings).toEqual([]);
   });
 
-  it('is read though an earlier version wrote it, without the digest', async () => {
+  it('is read though an earlier version wrote it, without the digest and what is in force', async () => {
     const text = { format_version: 1, appliedRevision: 'a'.repeat(40), appliedAt: 5, knownRules: 7 };
     writeFileSync(path.join(folder, 'record.json'), JSON.stringify(text));
-    expect(await recordFile(folder, logger).load()).toMatchObject({ appliedDesired: null, knownRules: 7 });
+    expect(await recordFile(folder, logger).load()).toEqual({
+      appliedRevision: text.appliedRevision,
+      appliedAt: 5,
+      inForceRevision: text.appliedRevision,
+      appliedDesired: null,
+      knownRules: 7,
+    });
   });
 
   it('fault 39: lost or corrupt it counts as a first run', async () => {

@@ -1,31 +1,43 @@
 import { describe, expect, it } from 'vitest';
 import { judge } from '../../src/controller/failure.ts';
+import type { OidcProvider } from '../../src/model/configuration.ts';
 import { Secret } from '../../src/model/secret.ts';
 import type { PassResult } from '../../src/pass.ts';
 import { makePlan } from '../../src/plan/make-plan.ts';
 import { planInput } from '../plan/support.ts';
 
-function inSync(secret: Secret): PassResult {
-  const provider = {
-    id: 'sso',
-    label: 'SSO',
-    scope: 'openid email profile',
-    response_type: 'code',
-    client_id: 'client',
-    client_secret: secret,
-    discovery_document_uri: 'https://sso.example/.well-known/openid-configuration',
-    redirect_uri: null,
-    auto_create_users: false,
-  };
-  const liveFields = { openid_connect_providers: [] };
-  const plan = makePlan(planInput({ fields: { openid_connect_providers: [provider] }, liveFields }));
+const provider = {
+  id: 'sso',
+  label: 'SSO',
+  scope: 'openid email profile',
+  response_type: 'code',
+  client_id: 'client',
+  discovery_document_uri: 'https://sso.example/.well-known/openid-configuration',
+  redirect_uri: null,
+  auto_create_users: false,
+};
+
+function inSync(secret: Secret, live: readonly OidcProvider[] = []): PassResult {
+  const liveFields = { openid_connect_providers: live };
+  const fields = { openid_connect_providers: [{ ...provider, client_secret: secret }] };
+  const plan = makePlan(planInput({ fields, liveFields }));
   return { end: 'in-sync', plan, problems: plan.problems } as unknown as PassResult;
 }
 
 describe('the verdict on a pass', () => {
-  it('does not say that all is as asked for when a field differs and waits for a secret', () => {
-    expect(judge(inSync(Secret.unknown()), null).message).toContain('needs a secret that is not available here');
+  it('is not good when a field is known to differ and waits for a secret, and names the field', () => {
+    expect(judge(inSync(Secret.unknown()), null)).toMatchObject({
+      kind: 'terminal',
+      reason: 'SecretMissing',
+      message: expect.stringContaining('`openid_connect_providers` differs'),
+    });
     const { plan } = inSync(Secret.of('known'));
     expect(plan?.steps).toHaveLength(1);
+  });
+
+  it('is good when all that is not known is whether a secret differs: unknown is no difference', () => {
+    const result = inSync(Secret.unknown(), [{ ...provider, client_secret: Secret.of('whatever is live') }]);
+    expect(result.plan?.changes[0]?.reason).toBe('unknown-secret');
+    expect(judge(result, null)).toMatchObject({ kind: 'good', reason: 'InSync' });
   });
 });

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { emptyRecord } from '../../src/controller/record.ts';
 import type { EnforcementReport } from '../../src/enforcement/report.ts';
+import type { Problem } from '../../src/model/problem.ts';
 import type { FakeLoop } from './support/fake-loop.ts';
 import { defaultSettings, fakeLoop, planOf } from './support/fake-loop.ts';
 
@@ -50,7 +52,10 @@ describe('the loop', () => {
     start(fake);
     await fake.clock.until(() => fake.requests.length === 3);
     expect(fake.loop.status().revisions).toMatchObject({ observed: 'r1', attempted: 'r1', applied: 'r1' });
-    expect(fake.saved.map((record) => record.appliedRevision)).toEqual(['r1']);
+    expect(fake.saved.map((record) => [record.inForceRevision, record.appliedRevision])).toEqual([
+      ['r1', null],
+      ['r1', 'r1'],
+    ]);
     expect(fake.turns.map((turn) => turn.what)).toEqual(['applied']);
     await end(fake);
   });
@@ -180,7 +185,7 @@ describe('the loop', () => {
   });
 
   it('starts though the earlier state cannot be taken up', async () => {
-    const record = { appliedRevision: 'r1', appliedAt: 1, appliedDesired: null, knownRules: 1 };
+    const record = { ...emptyRecord, appliedRevision: 'r1', inForceRevision: 'r1' };
     const fake = fakeLoop({ git: true, broken: true, record });
     start(fake);
     await fake.clock.until(() => ready(fake).status === 'True');
@@ -299,6 +304,29 @@ describe('the loop', () => {
     await end(fake);
   });
 
+  it('fault 29: a source that is gone does not undo what could be carried out of a revision that the server refused in part', async () => {
+    const gone: readonly Problem[] = [{ code: 'git-timeout', severity: 'error', summary: 'no answer' }];
+    const fake = fakeLoop({ git: true });
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 1);
+    fake.answer = () => ({ kind: 'apply', plan: planOf(['+10.0.0.1', '+10.0.0.2']), end: 'failed', status: 422 });
+    fake.source = 'r2';
+    await fake.clock.until(() => ready(fake).reason === 'ApplyFailed');
+    expect(fake.loop.status().revisions.applied).toBe('r1');
+    fake.source = gone;
+    await fake.clock.until(() => ready(fake).reason === 'SourceFailed');
+    expect(fake.requests.at(-1)?.content.revision).toBe('r2');
+    await end(fake);
+
+    const record = fake.saved.at(-1);
+    const next = fakeLoop({ git: true, ...(record === undefined ? {} : { record }) });
+    next.source = gone;
+    start(next);
+    await next.clock.until(() => ready(next).reason === 'SourceFailed');
+    expect(next.requests.map((one) => one.content.revision)).toEqual(['r2']);
+    await end(next);
+  });
+
   it('runs nothing at all while no revision was ever good', async () => {
     const fake = fakeLoop();
     fake.source = [{ code: 'git-timeout', severity: 'error', summary: 'no answer' }];
@@ -355,7 +383,7 @@ describe('the loop', () => {
     for (const descends of ['no', 'unknown'] as const) {
       const fake = fakeLoop({
         git: true,
-        record: { appliedRevision: 'r1', appliedAt: 1, appliedDesired: null, knownRules: 1 },
+        record: { ...emptyRecord, appliedRevision: 'r1', inForceRevision: 'r1' },
       });
       fake.descends = descends;
       fake.source = 'r0';
@@ -372,7 +400,7 @@ describe('the loop', () => {
   });
 
   it('takes a history that cannot be asked for just now for a failure that passes, not for a rewind', async () => {
-    const record = { appliedRevision: 'r1', appliedAt: 1, appliedDesired: null, knownRules: 1 };
+    const record = { ...emptyRecord, appliedRevision: 'r1', inForceRevision: 'r1' };
     const fake = fakeLoop({ git: true, record });
     fake.descends = 'unasked';
     fake.source = 'r2';

@@ -151,6 +151,9 @@ export async function startWatching(context: StartContext): Promise<Running> {
   }
 }
 
+/** With `--once`: there is something to write, and it is not written. */
+const pendingReasons: ReadonlySet<string> = new Set(['Suspended', 'DriftReported', 'SecretMissing']);
+
 interface Wired {
   readonly context: StartContext;
   readonly loop: Loop;
@@ -183,7 +186,7 @@ function runningOf({ context, loop, logger, reload, close }: Wired): Running {
       await close();
       if (!context.settings.once) return exitCodes.ok;
       if (verdict.kind === 'good') return exitCodes.ok;
-      if (verdict.reason === 'Suspended' || verdict.reason === 'DriftReported') return exitCodes.pending;
+      if (pendingReasons.has(verdict.reason)) return exitCodes.pending;
       if (verdict.reason === 'ManifestsInvalid') return exitCodes.invalid;
       if (verdict.reason === 'Refused') return exitCodes.refused;
       return verdict.reason === 'ApplyFailed' || verdict.reason === 'NotConverging'
