@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { RecordStore } from '../controller/record.ts';
 import { emptyRecord } from '../controller/record.ts';
 import type { Logger } from '../ports.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { entryOf, type Locator, type Node, nodeAt, toPlain } from '../manifest/node.ts';
 import { parseFile } from '../manifest/parse.ts';
 import { suggest } from '../manifest/suggest.ts';

@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import type * as z from 'zod';
 import type { Problem } from '../model/problem.ts';
 import type { Kind } from './manifest.ts';
 import { entryOf, type Node, nodeAt, type Plain } from './node.ts';

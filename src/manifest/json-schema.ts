@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { type Kind, kinds } from './manifest.ts';
 import { schemas } from './schema.ts';
 

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Kind } from './manifest.ts';
 
 /** Names of manifests, sets, users and networks: letters, digits, and `. _ @ + -` inside. */

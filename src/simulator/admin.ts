@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { type Fault, type FaultSwitchboard, faultKinds } from './faults.ts';
 import { type FilterElement, formatNetwork } from './filter/element.ts';
 import type { PacketFilterView } from './filter/filter.ts';

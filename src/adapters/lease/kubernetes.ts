@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { Agent, type Dispatcher, request } from 'undici';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Lease } from '../../controller/lease.ts';
 import type { LeaseBasics, Tenure } from './renewed.ts';
 import { renewedLease } from './renewed.ts';
