@@ -2,7 +2,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import type { Problem } from '../model/problem.ts';
 import type { PlanDigest } from '../plan/digest.ts';
 import type { Plan } from '../plan/plan.ts';
-import { formatVersion } from '../report/json.ts';
+import { documentOf, formatVersion } from '../report/json.ts';
+import { reportOfProblems } from '../report/run-report.ts';
 import { Failure, failure } from './failure.ts';
 
 /** What a saved plan pins down. The plan itself is in the file too; the digest decides, the changes only say what moved. */
@@ -11,6 +12,8 @@ export interface SavedPlan {
   readonly savedAt: string;
   /** What it would have changed, each in one text that is the same for the same change; and for people. */
   readonly changes: ReadonlyMap<string, string>;
+  /** The rest of what a reviewer read in it, as one text. */
+  readonly reviewed: string;
 }
 
 const largest = 200_000_000;
@@ -36,11 +39,13 @@ export function readSavedPlan(file: string): SavedPlan {
     throw failure('saved-plan', `${file} was made by another version of reconcile`, 'plan and save again');
   if (!isDigest(digest) || typeof savedAt !== 'string')
     throw failure('saved-plan', `${file} is damaged`, 'plan and save again');
-  return {
-    digest,
-    savedAt,
-    changes: changesOf(isRecord(value) && isRecord(value['plan']) ? value['plan']['changes'] : []),
-  };
+  const plan = isRecord(value) && isRecord(value['plan']) ? value['plan'] : {};
+  return { digest, savedAt, changes: changesOf(plan['changes']), reviewed: reviewedIn(plan) };
+}
+
+/** What a reviewer reads in the document of a plan beside its changes, whose origin depends on `--base`. */
+function reviewedIn({ summary, steps, effect, exposure }: Readonly<Record<string, unknown>>): string {
+  return JSON.stringify([summary, steps, effect, exposure]);
 }
 
 /** The changes of a plan, or of its JSON document, that would write. */
@@ -57,9 +62,10 @@ function changesOf(changes: unknown): ReadonlyMap<string, string> {
 
 /** Why the saved plan must not be applied now; empty when it agrees with the plan made just now. */
 export function compareWithSaved(
-  { digest: saved, changes }: SavedPlan,
+  { digest: saved, changes, reviewed }: SavedPlan,
   { digest: now, plan }: { readonly digest: PlanDigest; readonly plan: Plan },
 ): readonly Problem[] {
+  const moved = movedParts(saved, now);
   const stale = (summary: string, hint: string): Problem => ({ code: 'stale-plan', severity: 'error', summary, hint });
   const again = 'plan again, review it, and apply that';
   if (saved.unknownSecrets || now.unknownSecrets) {
@@ -71,15 +77,15 @@ export function compareWithSaved(
       ),
     ];
   }
-  if (saved.plan === now.plan) return [];
-  if (saved.key !== now.key) {
+  // A plan that was saved against a snapshot has no key: what it could not compare is in its digest.
+  if (saved.key !== null && saved.key !== now.key) {
     return [stale('the API token is another one than when the plan was saved: the two cannot be compared', again)];
   }
-  const moved = [
-    saved.manifests === now.manifests ? '' : 'the manifests',
-    saved.live === now.live ? '' : 'the live state of the server',
-    saved.steps === now.steps ? '' : 'the steps',
-  ].filter((part) => part !== '');
+  if (moved.length === 0) {
+    const isWhole = saved.plan === now.plan && reviewed === reviewedIn(documentOf({ ...reportOfProblems([]), plan }));
+    if (isWhole && difference(changes, plan) === '') return [];
+    return [stale('the saved plan is not as it was saved: what is written in it is not the plan of its digest', again)];
+  }
   const done =
     plan.steps.length === 0 ? 'nothing is left to do: it was applied already, or somebody else did the same' : '';
   return [
@@ -88,6 +94,14 @@ export function compareWithSaved(
       done === '' ? again : done,
     ),
   ];
+}
+
+function movedParts(saved: PlanDigest, now: PlanDigest): readonly string[] {
+  return [
+    saved.manifests === now.manifests ? '' : 'the manifests',
+    saved.live === now.live ? '' : 'the live state of the server',
+    saved.steps === now.steps ? '' : 'the steps',
+  ].filter((part) => part !== '');
 }
 
 /** `; not in it: …; no longer needed: …`, each shortened. */

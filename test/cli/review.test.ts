@@ -227,6 +227,16 @@ describe('a plan without a request', () => {
   });
 });
 
+interface Saved {
+  readonly digest: Record<string, unknown>;
+  readonly plan: {
+    readonly steps: unknown[];
+    readonly changes: Record<string, unknown>[];
+    readonly effect: Record<string, unknown>;
+    readonly exposure: unknown[];
+  };
+}
+
 describe('saved plans', () => {
   beforeEach(() => {
     world.simulator.seed([{ action: 'drop', destination: '203.0.113.0/24' }]);
@@ -277,12 +287,39 @@ describe('saved plans', () => {
     expect((await world.cli(['apply', 'plan.json', 'm'])).code).toBe(0);
   });
 
-  it('another token makes the plan unusable where secrets count, and says so', async () => {
+  it.each<[string, (saved: Saved) => void]>([
+    ['the digest', (saved) => Object.assign(saved.digest, { plan: '0'.repeat(32) })],
+    ['a step', (saved) => saved.plan.steps.pop()],
+    ['the name of a change', (saved) => Object.assign(saved.plan.changes[0] ?? {}, { name: 'harmless' })],
+    ['the traffic', (saved) => Object.assign(saved.plan.effect, { opens: [] })],
+    ['the exposure', (saved) => saved.plan.exposure.push({})],
+    ['everything a reviewer reads', (saved) => Object.assign(saved, { plan: {} })],
+  ])('%s was edited in the file: exit 3, saying so, and nothing is written', async (_, edit) => {
+    await world.cli(['--plan', '--save', 'plan.json', 'm']);
+    const saved = JSON.parse(world.read('plan.json')) as Saved;
+    edit(saved);
+    world.write('plan.json', JSON.stringify(saved));
+    const run = await world.cli(['apply', 'plan.json', 'm']);
+    expect([run.code, run.out + run.err]).toEqual([3, expect.stringContaining('is not as it was saved')]);
+    expect(world.simulator.rules()).toHaveLength(1);
+  });
+
+  it('formatted anew by an editor, and saved with --base, it is what it was', async () => {
+    await world.cli(['--plan', '--base', 'm', '--save', 'plan.json', 'm']);
+    world.write('plan.json', JSON.stringify(JSON.parse(world.read('plan.json'))));
+    expect((await world.cli(['apply', 'plan.json', 'm'])).code).toBe(0);
+  });
+
+  it.each([
+    ['a rule', web],
+    ['a provider', provider('{env: RECONCILE_SECRET_G}')],
+  ])('another token makes a plan for %s unusable, and says so', async (_, manifest) => {
     world.simulator.tokens.register(
       'another-token',
       world.simulator.users().find(({ role }) => role === 'admin')?.id ?? '',
     );
-    world.write('m/c.yaml', provider('{env: RECONCILE_SECRET_G}'));
+    world.write('m/c.yaml', manifest);
+    world.write('m/a.yaml', closed);
     await world.cli(['--plan', '--save', 'plan.json', 'm'], { env: secretEnv });
     expect(world.read('plan.json')).not.toContain('CANARY');
     const run = await world.cli(['apply', 'plan.json', 'm'], {
