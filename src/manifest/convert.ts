@@ -5,7 +5,7 @@ import { substitute, typedScalar } from './scalar.ts';
 import { describeYamlFault } from './yaml-faults.ts';
 
 /** Deepest nesting of collections; manifests need six. */
-const deepest = 64;
+export const deepest = 64;
 /** Most values that a document may have once its aliases are followed (an alias bomb has billions). */
 const mostValues = 2_000_000;
 /** Keys whose direct scalar may be a secret: never substituted, never quoted. */

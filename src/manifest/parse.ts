@@ -4,15 +4,14 @@ import { tooDeep } from './convert.ts';
 import { contentOf } from './document.ts';
 import { createExcerpts } from './excerpt.ts';
 import { createLocator, type Node } from './node.ts';
-import type { Reporter } from './reporter.ts';
-import { documentTokens, Unread } from './tokens.ts';
-
-/** Problems after which the rest of a file is not read: nobody reads more. */
-const mostProblems = 1_000;
+import type { Reporter, Unplaced } from './reporter.ts';
+import { documentTokens, mostProblems, type Reading, Unread } from './tokens.ts';
 
 /** One YAML document of a file. */
 export interface ParsedDocument {
   readonly root: Node;
+  /** The document goes on, and was not read to its end. */
+  readonly isCut: boolean;
 }
 
 export interface ParseRequest {
@@ -23,6 +22,8 @@ export interface ParseRequest {
   readonly values: ReadonlyMap<string, string> | null;
   /** The fields that a document may have at its top; a long document with another is not read to its end. */
   readonly fields?: readonly string[];
+  /** Most documents, and most empty ones. */
+  readonly documents?: number;
   /** Called with each document that has content and no error, in order; documents are not kept. */
   readonly onDocument: (document: ParsedDocument, reporter: Reporter) => void;
 }
@@ -46,14 +47,22 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
       problems.push({ ...problem, place, ...(line === undefined ? {} : { excerpt: line }) });
     },
   };
+  const reading: Reading = { text: request.text, fields: request.fields, lines, cut: null };
   try {
-    for (const document of composed(request, lines)) {
+    const count = { withContent: 0, empty: 0 };
+    const { documents = Number.POSITIVE_INFINITY } = request;
+    for (const document of composed(reading)) {
+      if (++count[document.contents === null ? 'empty' : 'withContent'] > documents) {
+        throw new Unread(tooManyDocuments(documents), document.contents?.range[0] ?? document.range[0]);
+      }
       yamlIsBroken = document.errors.length > 0;
       const root = contentOf(document, request.text, { reporter, values: request.values });
       yamlIsBroken = false;
-      if (root !== null) request.onDocument({ root }, reporter);
+      const isCut = reading.cut !== null && document.range[2] > reading.cut.document;
+      if (root !== null) request.onDocument({ root, isCut }, reporter);
       if (problems.length > mostProblems) throw new Unread(tooManyProblems, document.range[2]);
     }
+    if (reading.cut !== null) reporter.add(tooManyProblems, reading.cut.offset);
   } catch (error) {
     if (error instanceof Unread) {
       yamlIsBroken = true; // for all that is known: the line is not shown
@@ -74,8 +83,17 @@ const tooManyProblems = {
   hint: 'Mend the first ones, or move the file out of the directory if it is no manifest.',
 } as const;
 
+function tooManyDocuments(limit: number): Unplaced {
+  return {
+    code: 'too-many-documents',
+    severity: 'error',
+    summary: `This file has more than ${limit} documents; the rest of it was not read.`,
+    hint: 'Split it, use RuleSets, or raise the limit in the settings.',
+  };
+}
+
 /** The documents of a text, with line starts collected in `lines`. */
-function composed({ text, fields }: ParseRequest, lines: LineCounter): Iterable<Document.Parsed> {
+function composed(reading: Reading): Iterable<Document.Parsed> {
   const composer = new Composer({
     version: '1.2',
     schema: 'core',
@@ -87,5 +105,5 @@ function composed({ text, fields }: ParseRequest, lines: LineCounter): Iterable<
     // Pretty errors quote the source.
     prettyErrors: false,
   });
-  return composer.compose(documentTokens(text, fields, lines), false, text.length);
+  return composer.compose(documentTokens(reading), false, reading.text.length);
 }

@@ -6,7 +6,7 @@ import { decodeConfiguration } from './decode-configuration.ts';
 import { decodeGroup, decodeNetwork, decodeOverlay, decodePolicyTest, decodeUsersManifest } from './decode-other.ts';
 import { decodeRule, decodeRuleSet } from './decode-rule.ts';
 import { apiVersion, type FileManifests, type Kind, kinds, type Manifest } from './manifest.ts';
-import { entryOf, type Node, scalarOf, toPlain } from './node.ts';
+import { childOf, type Entry, entryOf, type Node, toPlain } from './node.ts';
 import { parseFile } from './parse.ts';
 import type { Reporter } from './reporter.ts';
 import { didYouMean } from './suggest.ts';
@@ -28,17 +28,14 @@ export function readManifests(request: ReadRequest): FileManifests {
   const text = decodeText(request.bytes);
   if (text === null) return { path, manifests: [], problems: [notUtf8(path, request.bytes)], suppressions: [] };
   const manifests: Manifest[] = [];
-  let documents = 0;
   const problems = parseFile({
     path,
     text,
     values,
+    documents: request.documents,
     fields: ['apiVersion', 'kind', 'metadata', 'spec'],
-    onDocument({ root }, reporter) {
-      documents++;
-      if (documents === request.documents + 1) reporter.add(tooManyDocuments(request.documents), root.start);
-      if (documents > request.documents) return;
-      const manifest = readDocument(root, { reporter, profile });
+    onDocument({ root, isCut }, reporter) {
+      const manifest = readDocument(root, { reporter, profile }, isCut);
       if (manifest !== null) manifests.push(manifest);
     },
   });
@@ -76,24 +73,42 @@ function notUtf8(file: string, bytes: Uint8Array): Problem {
   };
 }
 
-function tooManyDocuments(limit: number): Omit<Problem, 'place'> {
-  return {
-    code: 'too-many-documents',
-    severity: 'error',
-    summary: `This file has more than ${limit} documents.`,
-    hint: 'Split it, use RuleSets, or raise the limit in the settings.',
-  };
-}
+const noKindHasThis = {
+  code: 'not-a-manifest',
+  severity: 'error',
+  summary: 'This document holds what no kind of manifest has.',
+  hint: `Begin it with \`apiVersion: ${apiVersion}\` and \`kind: Rule\`, or move the file out of the directory.`,
+} as const;
 
-function readDocument(root: Node, decoding: Decoding): Manifest | null {
+/** What a document that is cut lacks may come later, at its top and in what was open last. */
+function readDocument(root: Node, decoding: Decoding, isCut: boolean): Manifest | null {
+  if (isCut && (entryOf(root, 'kind') === undefined || entryOf(root, 'apiVersion') === undefined)) {
+    decoding.reporter.add(noKindHasThis, root.start);
+    return null;
+  }
   const kind = kindOf(root, decoding.reporter);
   if (kind === null) return null;
-  const before = decoding.reporter.problems.length;
   const misshapen = checkShape(kind, root, toPlain(root));
-  for (const { problem, offset } of misshapen) decoding.reporter.add(problem, offset);
-  if (decoding.reporter.problems.length === before) return decode(kind, root, decoding);
-  if (kind === 'Rule' || kind === 'RuleSet' || kind === 'Configuration') reportValues(kind, root, decoding);
+  const open = isCut ? lastStarts(root) : [];
+  for (const { problem, offset } of misshapen) {
+    if (problem.code !== 'missing-field' || !open.includes(offset)) decoding.reporter.add(problem, offset);
+  }
+  if (misshapen.length === 0 && !isCut) return decode(kind, root, decoding);
+  if (kind === 'Rule' || kind === 'RuleSet' || kind === 'Configuration' || kind === 'Network') {
+    reportValues(kind, root, decoding);
+  }
   return null;
+}
+
+/** Where a node starts, and its last entry or item, and the last one in that. */
+function lastStarts(root: Node): readonly number[] {
+  const starts = [root.start];
+  for (let node: Node | undefined = root; node !== undefined && node.type !== 'scalar'; ) {
+    const entry: Entry | undefined = node.type === 'map' ? node.entries.at(-1) : undefined;
+    node = node.type === 'map' ? entry?.value : node.items.at(-1);
+    if (node !== undefined) starts.push(entry?.keyStart ?? node.start);
+  }
+  return starts;
 }
 
 /** What is wrong with a value by itself, whatever else is wrong with the document. */
@@ -133,8 +148,8 @@ function kindOf(root: Node, reporter: Reporter): Kind | null {
       undefined,
     );
   }
-  const version = scalarOf(root, 'apiVersion');
-  if (version?.value !== apiVersion) {
+  const version = childOf(root, 'apiVersion');
+  if (version?.type !== 'scalar' || version.value !== apiVersion) {
     return error(
       {
         code: version === undefined ? 'missing-field' : 'unknown-version',
@@ -145,14 +160,16 @@ function kindOf(root: Node, reporter: Reporter): Kind | null {
       version,
     );
   }
-  const kind = scalarOf(root, 'kind');
-  const known = kinds.find((candidate) => candidate === kind?.value);
+  const kind = childOf(root, 'kind');
+  const text = kind?.type === 'scalar' ? kind.text : '';
+  const known = kinds.find((candidate) => candidate === text);
   if (known !== undefined) return known;
+  const summary = text === '' ? '`kind` names no kind.' : `There is no kind \`${text.slice(0, 40)}\`.`;
   return error(
     {
       code: kind === undefined ? 'missing-field' : 'unknown-kind',
-      summary: kind === undefined ? 'The field `kind` is missing.' : `There is no kind \`${kind.text.slice(0, 40)}\`.`,
-      hint: didYouMean(kind?.text ?? '', kinds, `The kinds are ${kinds.join(', ')}.`),
+      summary: kind === undefined ? 'The field `kind` is missing.' : summary,
+      hint: didYouMean(text, kinds, `The kinds are ${kinds.join(', ')}.`),
     },
     kind,
   );

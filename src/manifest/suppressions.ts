@@ -1,5 +1,6 @@
 import type { Problem } from '../model/problem.ts';
 import type { Suppression } from './manifest.ts';
+import { mostProblems } from './tokens.ts';
 
 const comment = /(?:^|\s)#\s*reconcile-ignore(-file)?:[ \t]*([a-z0-9-]*)[ \t]*(.*)$/;
 
@@ -21,6 +22,7 @@ export function findSuppressions(
     if (match === null) continue;
     const [, wholeFile, code = '', reason = ''] = match;
     if (code === '' || reason.trim() === '') {
+      if (problems.length > mostProblems) break;
       problems.push({
         code: 'ignore-without-reason',
         severity: 'error',

@@ -1,4 +1,6 @@
-import { type CST, Lexer, type LineCounter, Parser } from 'yaml';
+import { CST, Lexer, type LineCounter, Parser } from 'yaml';
+import { deepest, tooDeep } from './convert.ts';
+import { Misfits } from './misfits.ts';
 import type { Unplaced } from './reporter.ts';
 import { suggest } from './suggest.ts';
 
@@ -12,32 +14,74 @@ const mostDirectives = 200;
 /** Items of a root that are looked at; a manifest has four. */
 const mostItems = 64;
 
+/** Problems after which the rest of a file is not read: nobody reads more. */
+export const mostProblems = 1_000;
+/** After so many lexemes of a document its values are looked at; about 450 rules. */
+const lexemesToCheck = 20_000;
+
+/** A text on its way through the parser. */
+export interface Reading {
+  readonly text: string;
+  /** The fields that a manifest has at its top; undefined when the text is none. */
+  readonly fields: readonly string[] | undefined;
+  readonly lines: LineCounter;
+  /** Where the reading ended in the middle of a document, which holds what came before, and where that document begins. */
+  cut: { readonly offset: number; readonly document: number } | null;
+}
+
 /** What the parser makes of a text, until a long document turns out to be no manifest, or too long for one. */
-export function* documentTokens(
-  text: string,
-  fields: readonly string[] | undefined,
-  lines: LineCounter,
-): Generator<CST.Token> {
+export function* documentTokens(reading: Reading): Generator<CST.Token> {
+  const { text, fields, lines } = reading;
   lines.addNewLine(0);
   const parser = new Parser(lines.addNewLine);
   let lexemes = 0;
   let directives = 0;
+  let misfits = new Misfits();
   for (const lexeme of new Lexer().lex(text)) {
     for (const token of parser.next(lexeme)) {
+      if (lexemes >= lexemesToCheck) misfits = new Misfits();
       lexemes = 0;
       if (token.type === 'directive' && ++directives > mostDirectives)
         throw new Unread(tooManyDirectives, token.offset);
       yield token;
     }
     lexemes++;
-    if (lexemes % lexemesToLook === 0) lookAt(parser.stack[1], lexemes, fields);
+    if (lexemes % lexemesToLook !== 0) continue;
+    const [document, root] = parser.stack;
+    lookAt(parser.stack, lexemes, fields);
+    if (fields === undefined || lexemes < lexemesToCheck || misfits.look(parser.stack) <= mostProblems) continue;
+    reading.cut = { offset: parser.offset, document: (root ?? document)?.offset ?? 0 };
+    closeAll(parser.stack, parser.offset);
+    break;
   }
   yield* parser.end();
 }
 
+/** Ends the document that is being read after what is finished of it, as if nothing more had been written. */
+function closeAll(stack: CST.Token[], offset: number): void {
+  const innermost = stack.findLastIndex((token) => CST.isCollection(token));
+  stack.length = innermost + 1;
+  for (const [index, open] of stack.entries()) {
+    if (!CST.isCollection(open)) continue;
+    if (index === innermost) open.items.pop();
+    if (open.type !== 'flow-collection' || open.end.length > 0) continue;
+    const isList = open.start.source === '[';
+    open.end.push({
+      type: isList ? 'flow-seq-end' : 'flow-map-end',
+      offset,
+      indent: 0,
+      source: isList ? ']' : '}',
+    });
+  }
+}
+
 /** Ends the reading of a file whose long document is no manifest. `root` is as far as it was parsed. */
-function lookAt(root: CST.Token | undefined, lexemes: number, fields: readonly string[] | undefined): void {
+function lookAt(stack: readonly CST.Token[], lexemes: number, fields: readonly string[] | undefined): void {
+  const [, root] = stack;
   if (root === undefined) return;
+  // Above the innermost collection there is the document, and at most a scalar.
+  const tooFarIn = stack[deepest + 2];
+  if (tooFarIn !== undefined) throw new Unread(tooDeep, tooFarIn.offset);
   if (root.type === 'block-seq' || (root.type === 'flow-collection' && root.start.source === '[')) {
     throw new Unread(aList, root.offset);
   }

@@ -75,8 +75,18 @@ describe('parsing ahead', () => {
     expect(little.cache.files.size).toBe(0);
   });
 
-  it('row 8: 5 MB of `- a: 1` are bounded in memory, the event loop stays free, and other files are still read', async () => {
-    const bomb = sourceFile('bomb.yaml', `spec:\n${'- a: 1\n'.repeat(750_000)}`);
+  it('row 8: 5 MB of `- a: 1` end at the first thousand', async () => {
+    const bounded = context();
+    const files = [sourceFile('bomb.yaml', `spec:\n${'- a: 1\n'.repeat(750_000)}`)];
+    await bounded.parseAhead?.(files, bounded);
+    expect(buildDesired(files, bounded).problems.map(({ code }) => code)).toEqual([
+      'not-a-manifest',
+      'too-many-problems',
+    ]);
+  });
+
+  it('row 8: 5 MB of addresses are bounded in memory, the event loop stays free, and other files are still read', async () => {
+    const bomb = sourceFile('bomb.yaml', document('Network', 'n', `{cidrs: [${'10.0.0.1,'.repeat(550_000)}]}`));
     const bounded = context({ limits: { ...defaultLimits, parseMb: 64 } });
     const files = [bomb, sourceFile('good.yaml', rules('good', 10, 1))];
     let longest = 0;
@@ -95,7 +105,7 @@ describe('parsing ahead', () => {
   });
 
   it('row 8: a file that takes too long is given up, and the next file gets a new thread', async () => {
-    const slow = sourceFile('slow.yaml', `spec:\n${'- a: 1\n'.repeat(300_000)}`);
+    const slow = sourceFile('slow.yaml', document('Network', 'n', `{cidrs: [${'10.0.0.1,'.repeat(300_000)}]}`));
     const bounded = context({ limits: { ...defaultLimits, parseMs: 300 } });
     const files = [slow, sourceFile('slow2.yaml', new TextDecoder().decode(slow.bytes))];
     await bounded.parseAhead?.(files, bounded);
