@@ -86,8 +86,10 @@ export class SourceHistory {
       return null;
     }
     this.#unstableSince ??= now;
-    const starved = now - this.#unstableSince > schedule.intervalMs;
-    return { content: starved ? this.#lastGood : null, complaint: null, settlingMs };
+    if (now - this.#unstableSince <= schedule.intervalMs) return { content: null, complaint: null, settlingMs };
+    this.#unstableSince = now; // once an interval, not with each of the changes
+    const message = 'the content does not stand still: what was last good stays in effect, and something keeps writing';
+    return { content: this.#lastGood, complaint: { kind: 'held', reason: 'Settling', message }, settlingMs };
   }
 
   async #rewindOf(revision: string, { settings, appliedRevision, stop }: ChoiceContext): Promise<Verdict | null> {

@@ -246,7 +246,7 @@ class ControlLoop implements Loop {
     // After the wait and all at once, so that nobody sees one revision in effect beside what is said of another.
     end.show?.();
     if (inEffect !== null) this.#board.revisions({ applied: inEffect.revision, appliedAt: this.#record.appliedAt });
-    if (end.verdict.kind === 'good') this.#board.update({ lastSuccessAt: clock.wallTime() });
+    if (verdict.kind === 'good') this.#board.update({ lastSuccessAt: clock.wallTime() });
     const isNew = before !== null && before !== this.#record.appliedRevision;
     this.#backoff.ended(end.verdict.kind === 'transient' ? end.verdict : verdict, schedule);
     const view = passView(end, verdict, clock);

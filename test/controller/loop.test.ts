@@ -297,10 +297,13 @@ describe('the loop', () => {
     const fake = fakeLoop();
     start(fake);
     await fake.clock.until(() => fake.requests.length === 1);
+    await fake.clock.until(() => ready(fake).status === 'True');
+    const { lastSuccessAt } = fake.loop.status();
     fake.source = [{ code: 'no-manifests', severity: 'error', summary: 'the directory is empty' }];
     await fake.clock.until(() => fake.requests.length === 3);
     expect(fake.requests.map((one) => one.content.revision)).toEqual(['r1', 'r1', 'r1']);
     expect(ready(fake)).toMatchObject({ status: 'False', reason: 'SourceFailed' });
+    expect(fake.loop.status().lastSuccessAt).toBe(lastSuccessAt);
     await end(fake);
   });
 
@@ -350,6 +353,27 @@ describe('the loop', () => {
     await fake.clock.pass(100);
     expect(fake.requests.map((one) => one.content.revision)).toEqual(['r2']);
     expect(fake.loop.status().passes[0]?.triggers).toEqual(['file', 'start']);
+    await end(fake);
+  });
+
+  it('fault 27: a source that never stands still is named, and the last good revision is enforced once an interval', async () => {
+    const fake = fakeLoop();
+    fake.settings = { ...defaultSettings, quietMs: 500 };
+    start(fake);
+    await fake.clock.until(() => ready(fake).status === 'True');
+    const { lastSuccessAt } = fake.loop.status();
+    const before = fake.requests.length;
+    for (let count = 0; count < 2000; count++) {
+      fake.source = `r${count + 2}`;
+      fake.triggers.wake('file');
+      await fake.clock.pass(100);
+    }
+    expect(fake.requests.length - before).toBe(3);
+    expect(fake.requests.at(-1)?.content.revision).toBe('r1');
+    expect(ready(fake)).toMatchObject({ status: 'False', reason: 'Settling' });
+    expect(fake.loop.status()).toMatchObject({ lastSuccessAt });
+    await fake.clock.until(() => ready(fake).status === 'True');
+    expect(fake.loop.status().revisions.applied).toBe('r2001');
     await end(fake);
   });
 

@@ -136,7 +136,7 @@ function registerGauges(registry: Registry, version: string, status: () => Statu
   const seconds = (ms: number | null): number | null => (ms === null ? null : ms / 1000);
   simple(
     'last_success_timestamp_seconds',
-    'When the live state was last known to be what the revision asks for',
+    'When the live state was last known to be what the newest revision asks for',
     (one) => seconds(one.lastSuccessAt),
   );
   simple('applied_timestamp_seconds', 'When the applied revision came into effect', (one) =>

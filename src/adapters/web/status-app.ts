@@ -1,5 +1,6 @@
 import { Hono } from 'hono';
 import type { Status } from '../../controller/status.ts';
+import { printable } from '../../report/printable.ts';
 import { isLoopback } from './listen.ts';
 import { statusPage } from './page.ts';
 import { sameSecret } from './secret.ts';
@@ -56,11 +57,18 @@ export function statusApp(settings: StatusAppSettings): Hono {
     const { type, text } = await settings.metrics();
     return context.body(text, 200, { 'content-type': type });
   });
-  app.get('/status', (context) => context.json(settings.status()));
-  app.get('/', (context) => context.html(statusPage(settings.status())));
+  app.get('/status', (context) => context.json(printableStatus(settings.status())));
+  app.get('/', (context) => context.html(statusPage(printableStatus(settings.status()))));
   app.notFound((context) => context.text('not found\n', 404));
   app.onError((_error, context) => context.text('internal error\n', 500));
   return app;
+}
+
+/** The status with every text safe to show: names and remote text may hold escapes and characters that change direction. */
+function printableStatus(status: Status): Status {
+  return JSON.parse(
+    JSON.stringify(status, (_key, value: unknown) => (typeof value === 'string' ? printable(value) : value)),
+  );
 }
 
 /** With a token a browser cannot be tricked into asking, so that an address of its own (a pod's) is enough. */

@@ -80,6 +80,15 @@ describe('the status server', () => {
     expect(page.headers.get('cache-control')).toBe('no-store');
   });
 
+  it('threat 22: no control character and none that changes direction leaves it raw', async () => {
+    const hostile = 'evil\n\u001b[31m\u009b2J\u202e\u2066name';
+    for (const path of ['/', '/status']) {
+      const { text } = await get({ status: () => someStatus(hostile) }, path);
+      expect([path, /[^\P{Cc}\n]|\p{Cf}|\\u001b/u.test(text)]).toEqual([path, false]);
+      expect(text).toContain('{202e}');
+    }
+  });
+
   it('answers over a socket and frees it', async () => {
     const where = parseListen('127.0.0.1:0');
     if (!where.ok) throw new Error(where.error);
