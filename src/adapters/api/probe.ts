@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { connect } from 'node:tls';
 import { Agent, request } from 'undici';
+import { startDeadline } from './deadline.ts';
 import { tlsReason } from './lost.ts';
 
 /** What a certificate says; times in ms since 1970. */
@@ -10,12 +11,16 @@ export interface CertificateFacts {
   readonly issuer: string;
 }
 
+/** On which terms a server is looked at. */
+export interface Probe {
+  readonly caFile: string | null;
+  readonly signal: AbortSignal;
+  /** How long one look may take. */
+  readonly timeoutMs: number;
+}
+
 /** The certificate that the server shows, verified as requests verify it; the error is part of a sentence. */
-export function readCertificate(
-  url: URL,
-  caFile: string | null,
-  signal: AbortSignal,
-): Promise<CertificateFacts | string> {
+export function readCertificate(url: URL, { caFile, signal, timeoutMs }: Probe): Promise<CertificateFacts | string> {
   return new Promise((resolve) => {
     const host = url.hostname.replace(/^\[|\]$/g, '');
     const socket = connect({
@@ -28,7 +33,7 @@ export function readCertificate(
       socket.destroy();
       resolve(result);
     };
-    socket.setTimeout(10_000, () => end('no answer within 10 s'));
+    socket.setTimeout(timeoutMs, () => end(`no answer within ${timeoutMs / 1000} s`));
     signal.addEventListener('abort', () => end('stopped'), { once: true });
     socket.once('error', (error: NodeJS.ErrnoException) => end(reasonOf(error.code ?? 'failed')));
     socket.once('secureConnect', () => {
@@ -47,16 +52,17 @@ function reasonOf(code: string): string {
 /** The server's clock from the Date header of any answer, and the round trip, ms; null when there is none. No token is sent. */
 export async function readServerTime(
   url: URL,
-  { caFile, signal, now }: { readonly caFile: string | null; readonly signal: AbortSignal; readonly now: () => number },
+  { caFile, signal, timeoutMs, now }: Probe & { readonly now: () => number },
 ): Promise<{ readonly serverTime: number; readonly tookMs: number } | null> {
   const started = now();
   const dispatcher = new Agent(caFile === null ? {} : { connect: { ca: readFileSync(caFile) } });
+  const deadline = startDeadline(timeoutMs, signal);
   try {
     const response = await request(url, {
       dispatcher,
       method: 'GET',
       headers: { accept: 'application/json' },
-      signal: AbortSignal.any([signal, AbortSignal.timeout(10_000)]),
+      signal: deadline.signal,
     });
     await response.body.dump();
     const { date } = response.headers;
@@ -65,6 +71,7 @@ export async function readServerTime(
   } catch {
     return null;
   } finally {
+    deadline.end();
     await dispatcher.destroy();
   }
 }
@@ -73,13 +80,14 @@ export async function readServerTime(
 const largestDocument = 1_000_000;
 
 /** Fetches a discovery document as the server does: no redirects, 15 s. The error is part of a sentence; null when it is fine. */
-export async function checkDiscovery(uri: string, signal: AbortSignal): Promise<string | null> {
+export async function checkDiscovery(uri: string, signal: AbortSignal, timeoutMs = 15_000): Promise<string | null> {
   if (!/^https?:\/\//.test(uri) || !URL.canParse(uri)) return 'its address is no http(s) URL';
   const dispatcher = new Agent({ maxResponseSize: largestDocument });
+  const deadline = startDeadline(timeoutMs, signal);
   try {
     const response = await request(uri, {
       dispatcher,
-      signal: AbortSignal.any([signal, AbortSignal.timeout(15_000)]),
+      signal: deadline.signal,
     });
     const text = await response.body.text();
     if (response.statusCode !== 200) return `it answers ${response.statusCode}`;
@@ -100,6 +108,7 @@ export async function checkDiscovery(uri: string, signal: AbortSignal): Promise<
     if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') return `it is larger than ${largestDocument} bytes`;
     return /^[A-Z_]+$/.test(code) ? `it cannot be fetched (${code})` : 'it cannot be fetched in time';
   } finally {
+    deadline.end();
     await dispatcher.destroy();
   }
 }

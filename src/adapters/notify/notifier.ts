@@ -1,6 +1,7 @@
 import { request } from 'undici';
 import type { LoopObserver, Turn } from '../../controller/observer.ts';
 import type { Clock, Logger } from '../../ports.ts';
+import { startDeadline } from '../api/deadline.ts';
 import type { Delivery, NotifyTarget } from './message.ts';
 import { deliveryFor } from './message.ts';
 
@@ -79,12 +80,13 @@ async function deliver(
 }
 
 async function send(delivery: Delivery, stop: AbortSignal): Promise<{ status: number; code: string; retry: boolean }> {
+  const deadline = startDeadline(timeoutMs, stop);
   try {
     const response = await request(delivery.url(), {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'user-agent': 'reconcile', ...delivery.headers() },
       body: delivery.body,
-      signal: AbortSignal.any([stop, AbortSignal.timeout(timeoutMs)]),
+      signal: deadline.signal,
     });
     await response.body.dump();
     const status = response.statusCode;
@@ -92,5 +94,7 @@ async function send(delivery: Delivery, stop: AbortSignal): Promise<{ status: nu
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'failed';
     return { status: 0, code, retry: true };
+  } finally {
+    deadline.end();
   }
 }

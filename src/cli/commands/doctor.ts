@@ -89,8 +89,9 @@ async function examineKernel(live: LiveState, { settings, terminal }: Invocation
 async function examineConnection(url: URL, { settings, terminal }: Invocation): Promise<Examination> {
   const well: string[] = [];
   const problems: Problem[] = [];
+  const probe = { caFile: settings.caFile, signal: terminal.stop, timeoutMs: settings.timeout };
   if (url.protocol === 'https:') {
-    const certificate = await readCertificate(url, settings.caFile, terminal.stop);
+    const certificate = await readCertificate(url, probe);
     if (typeof certificate === 'string') {
       problems.push({
         code: 'api-tls',
@@ -113,7 +114,7 @@ async function examineConnection(url: URL, { settings, terminal }: Invocation): 
         );
     }
   } else well.push(`address: ${url.host} by plain http, which nothing encrypts`);
-  const time = await readServerTime(url, { caFile: settings.caFile, signal: terminal.stop, now: systemClock.now });
+  const time = await readServerTime(url, { ...probe, now: systemClock.now });
   if (time !== null) {
     const off = Math.abs(time.serverTime - systemClock.wallTime());
     if (off > 60_000)
