@@ -1,6 +1,7 @@
-import { type FileHandle, mkdir, open, rename, stat } from 'node:fs/promises';
+import { type FileHandle, open, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Journal, JournalEntry } from '../ports.ts';
+import { makeFolder } from './make-folder.ts';
 
 /** A journal in a file, and the way to close it. */
 export interface FileJournal extends Journal {
@@ -47,7 +48,7 @@ async function sizeOf(path: string): Promise<number> {
  * that arrive during one sync share the next.
  */
 export async function openJournal(path: string, wallTime: () => number): Promise<FileJournal> {
-  await mkdir(dirname(path), { recursive: true });
+  await makeFolder(dirname(path));
   if ((await sizeOf(path)) > largestBytes) await rename(path, `${path}.1`);
   const file = await open(path, 'a', 0o600);
   let waiting: Waiting[] = [];

@@ -1,9 +1,10 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Result } from '../model/result.ts';
 import { fail, ok } from '../model/result.ts';
+import { makeFolder } from './make-folder.ts';
 
 /** The folder that one controller keeps its state in: clone, record, journal. */
 export interface StateFolder {
@@ -26,7 +27,7 @@ export async function openState(folder: string): Promise<Result<StateFolder, str
   const mark = path.join(folder, 'owner');
   const mine = `${process.pid} ${startOf(process.pid)} ${bootId()}`;
   try {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await makeFolder(folder, 0o700);
     const holder = await readFile(mark, 'utf8').catch(() => '');
     if (holder !== mine && isAlive(holder)) {
       return fail(

@@ -7,7 +7,7 @@ import { suggest } from '../manifest/suggest.ts';
 import type { Problem } from '../model/problem.ts';
 import { Failure, failure } from './failure.ts';
 import type { RawValues } from './settings.ts';
-import { type NestedSettings, type SettingsFile, settingsSchema } from './settings-schema.ts';
+import { type NestedSettings, type SettingsFile, settingsSchema, wantedAt } from './settings-schema.ts';
 
 const largest = 1_000_000;
 
@@ -69,13 +69,9 @@ function problemsOf(issue: z.core.$ZodIssue): readonly Found[] {
         summary: `${where} must be ${issue.expected === 'int' ? 'a whole number' : `of type ${issue.expected}`}`,
       },
     ];
-  return [
-    {
-      path: issue.path,
-      summary: `${where} has a value that is not allowed`,
-      hint: 'docs/reference.md lists every setting',
-    },
-  ];
+  const wanted = wantedAt(issue.path);
+  const summary = wanted === null ? `${where} has a value that is not allowed` : `${where} must be ${wanted}`;
+  return [{ path: issue.path, summary, hint: 'docs/reference.md lists every setting' }];
 }
 
 function unknownKey(key: string, parent: readonly PropertyKey[]): Found {

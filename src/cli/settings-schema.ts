@@ -1,21 +1,27 @@
 import * as z from 'zod';
 import { type OptionName, type OptionSpec, options } from './options.ts';
 
+// What a value must be is described at the value itself: messages about a wrong one say it (`wantedAt`).
 const uuid = z.string().regex(/^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/);
-const cidr = z.string().min(1);
+const cidr = z.string().min(1).describe('an IP address or a network in CIDR notation');
 
-const file = z.string().min(1);
-const address = { name: z.string().min(1).optional(), url: z.string().optional(), urlFile: file.optional() };
+const file = z.string().min(1).describe('a path');
+const name = z.string().min(1).describe('a text');
+const positive = z.int().min(1).describe('a whole number from 1');
+const address = { name: name.optional(), url: z.string().optional(), urlFile: file.optional() };
 const notifyTargets = [
   z.strictObject({ type: z.literal('generic'), ...address, secretFile: file.optional() }),
   z.strictObject({ type: z.literal('slack'), ...address }),
   z.strictObject({
     type: z.literal('github-status'),
-    name: z.string().min(1).optional(),
-    repository: z.string().regex(/^[A-Za-z0-9_.-]+\/[A-Za-z0-9_.-]+$/),
+    name: name.optional(),
+    repository: z
+      .string()
+      .regex(/^[A-Za-z0-9_.-]+\/[A-Za-z0-9_.-]+$/)
+      .describe('OWNER/NAME'),
     tokenFile: file,
     api: z.string().optional(),
-    context: z.string().min(1).max(100).optional(),
+    context: z.string().min(1).max(100).describe('a text of 1 to 100 characters').optional(),
   }),
 ] as const;
 
@@ -26,9 +32,14 @@ const nested = {
       z.strictObject({
         destination: cidr.describe('network that no plan may open or cut off'),
         protocol: z.enum(['tcp', 'udp', 'other']).optional(),
-        port: z.union([z.int(), z.string()]).optional().describe('a port or a range; needs protocol tcp or udp'),
+        port: z
+          .union([z.int(), z.string()])
+          .describe('a port or a range, such as 443 or 8000-8010')
+          .optional()
+          .describe('a port or a range; needs protocol tcp or udp'),
         user: z
           .union([uuid, z.literal('nobody')])
+          .describe('the UUID of a user, or `nobody` (names and addresses of users are not known here)')
           .optional()
           .describe('a UUID, or nobody; default: everyone'),
       }),
@@ -40,7 +51,11 @@ const nested = {
       rules: z.boolean().optional(),
       configuration: z.boolean().optional(),
       users: z
-        .array(z.union([uuid, z.literal('global')]))
+        .array(
+          z
+            .union([uuid, z.literal('global')])
+            .describe('the UUID of a user, or `global` (names and addresses of users are not known here)'),
+        )
         .optional()
         .describe('only rules of these users; global: without a user'),
       networks: z.array(cidr).optional().describe('only rules whose destination lies inside one of these'),
@@ -50,21 +65,26 @@ const nested = {
   secrets: z
     .strictObject({
       env: z
-        .array(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/))
+        .array(
+          z
+            .string()
+            .regex(/^[A-Za-z_][A-Za-z0-9_]*$/)
+            .describe('the name of an environment variable'),
+        )
         .optional()
         .describe('variables that manifests may name, beside RECONCILE_SECRET_*'),
-      dirs: z.array(z.string().min(1)).optional().describe('folders that manifests may take secret files from'),
+      dirs: z.array(file).optional().describe('folders that manifests may take secret files from'),
     })
     .optional(),
   limits: z
     .strictObject({
-      fileBytes: z.int().min(1).optional(),
-      totalBytes: z.int().min(1).optional(),
-      files: z.int().min(1).optional(),
-      depth: z.int().min(1).optional(),
-      documents: z.int().min(1).optional(),
-      parseMs: z.int().min(1).optional(),
-      parseMb: z.int().min(16).optional(),
+      fileBytes: positive.optional(),
+      totalBytes: positive.optional(),
+      files: positive.optional(),
+      depth: positive.optional(),
+      documents: positive.optional(),
+      parseMs: positive.optional(),
+      parseMb: z.int().min(16).describe('a whole number from 16').optional(),
     })
     .optional()
     .describe('what reading manifests may cost'),
@@ -74,9 +94,12 @@ const nested = {
     .describe('whom --watch tells when it breaks, recovers or has applied'),
   kubernetes: z
     .strictObject({
-      server: z.string().regex(/^https?:\/\//),
-      tokenFile: z.string().min(1),
-      caFile: z.string().min(1).optional(),
+      server: z
+        .string()
+        .regex(/^https?:\/\//)
+        .describe('a URL that begins with http:// or https://'),
+      tokenFile: file,
+      caFile: file.optional(),
     })
     .optional()
     .describe('the API server that holds the lease, when --watch runs outside the cluster'),
@@ -105,22 +128,42 @@ export interface SettingsFile {
   readonly nested: NestedSettings;
 }
 
+/** What the value at a path must be, in words; null where its schema does not say. */
+export function wantedAt(path: readonly PropertyKey[]): string | null {
+  let schema: z.core.$ZodType = settingsSchema;
+  for (const step of path) {
+    schema = required(schema);
+    if (schema instanceof z.ZodArray) schema = schema.element;
+    else if (schema instanceof z.ZodObject) schema = schema.shape[String(step)] ?? z.never();
+    else return null;
+  }
+  const wanted = required(schema);
+  return wanted instanceof z.ZodType ? (wanted.description ?? null) : null;
+}
+
+function required(schema: z.core.$ZodType): z.core.$ZodType {
+  return schema instanceof z.ZodOptional ? schema.unwrap() : schema;
+}
+
 function schemaOf(spec: OptionSpec): z.ZodType {
   switch (spec.kind) {
     case 'switch':
       return z.boolean();
     case 'count':
-      return z.int().min(spec.min).max(spec.max);
+      return z.int().min(spec.min).max(spec.max).describe(`a whole number from ${spec.min} to ${spec.max}`);
     case 'choice':
       return z.enum(spec.choices as [string, ...string[]]);
     case 'list':
     case 'paths':
-      return z.union([z.string(), z.array(z.string())]);
+      return z.union([z.string(), z.array(z.string())]).describe('a text or a list of texts');
     case 'text':
-      return z.union([z.string(), z.number()]);
+      return z.union([z.string(), z.number()]).describe('a text');
     case 'path':
       return z.string();
     case 'duration':
-      return z.string().regex(/^[0-9]+(ms|s|m|h)$/);
+      return z
+        .string()
+        .regex(/^[0-9]+(ms|s|m|h)$/)
+        .describe('a time with a unit, such as 500ms, 15s, 10m or 1h');
   }
 }

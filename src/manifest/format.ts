@@ -18,7 +18,7 @@ import type { Profile } from '../model/profile.ts';
 import { type Kind, kinds } from './manifest.ts';
 import type { Node } from './node.ts';
 import { parseFile } from './parse.ts';
-import { readManifests } from './read.ts';
+import { decodeText, fields, notUtf8, readManifests } from './read.ts';
 import { fieldsAt, isUuid } from './schema.ts';
 import { escapeUnseen, unseen } from './write.ts';
 
@@ -44,6 +44,17 @@ export function formatFile(path: string, text: string, profile: Profile): Format
   return same ? { text: formatted, problems: [] } : { text: null, problems: [notFormatted(path)] };
 }
 
+/** The same for a file as it is on disk. `before` is its text; null when it is not UTF-8. */
+export function formatBytes(
+  path: string,
+  bytes: Uint8Array,
+  profile: Profile,
+): Formatted & { readonly before: string | null } {
+  const before = decodeText(bytes);
+  if (before === null) return { before, text: null, problems: [notUtf8(path, bytes)] };
+  return { before, ...formatFile(path, before, profile) };
+}
+
 function hasNames(text: string): boolean {
   return text.includes('${');
 }
@@ -61,7 +72,7 @@ function read(path: string, text: string, profile: Profile): Reading {
   const bytes = new TextEncoder().encode(text);
   const { manifests, problems } = readManifests({ path, bytes, profile, values: null, documents: 1_000_000 });
   const roots: Node[] = [];
-  const yamlProblems = parseFile({ path, text, values: null, onDocument: ({ root }) => roots.push(root) });
+  const yamlProblems = parseFile({ path, text, values: null, fields, onDocument: ({ root }) => roots.push(root) });
   return {
     errors: problems.filter(({ severity }) => severity === 'error'),
     yamlErrors: yamlProblems,

@@ -12,6 +12,9 @@ import type { Reporter } from './reporter.ts';
 import { didYouMean } from './suggest.ts';
 import { findSuppressions } from './suppressions.ts';
 
+/** What a manifest has at its top. */
+export const fields = ['apiVersion', 'kind', 'metadata', 'spec'] as const;
+
 export interface ReadRequest {
   readonly path: string;
   readonly bytes: Uint8Array;
@@ -25,7 +28,7 @@ export interface ReadRequest {
 /** Reads one file: its manifests and every problem that can be seen without the other files. */
 export function readManifests(request: ReadRequest): FileManifests {
   const { path, profile, values } = request;
-  const text = decodeText(request.bytes);
+  const text = decodeText(request.bytes)?.replace(/^\uFEFF/, '') ?? null;
   if (text === null) return { path, manifests: [], problems: [notUtf8(path, request.bytes)], suppressions: [] };
   const manifests: Manifest[] = [];
   const problems = parseFile({
@@ -33,7 +36,7 @@ export function readManifests(request: ReadRequest): FileManifests {
     text,
     values,
     documents: request.documents,
-    fields: ['apiVersion', 'kind', 'metadata', 'spec'],
+    fields,
     onDocument({ root, isCut }, reporter) {
       const manifest = readDocument(root, { reporter, profile }, isCut);
       if (manifest !== null) manifests.push(manifest);
@@ -48,16 +51,17 @@ export function readManifests(request: ReadRequest): FileManifests {
   };
 }
 
-function decodeText(bytes: Uint8Array): string | null {
+/** The bytes as text, a mark at its start included; null when they are not UTF-8. */
+export function decodeText(bytes: Uint8Array): string | null {
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
     return null;
   }
 }
 
-/** The place is the first line that is no UTF-8: a faulty sequence of bytes never spans a line feed. */
-function notUtf8(file: string, bytes: Uint8Array): Problem {
+/** The problem of a file that is not UTF-8. The place is the first line that is no UTF-8: a faulty sequence of bytes never spans a line feed. */
+export function notUtf8(file: string, bytes: Uint8Array): Problem {
   let line = 1;
   for (let start = 0; ; line++) {
     const end = bytes.indexOf(0x0a, start);

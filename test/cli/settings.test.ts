@@ -163,6 +163,18 @@ describe('the settings file', () => {
     expect([run.code, world.simulator.rules().length]).toEqual([0, 2]);
   });
 
+  it.each([
+    ['protect: [{destination: 10.0.0.0/8, user: alice}]', '`protect.0.user` must be the UUID of a user, or `nobody`'],
+    ['scope: {users: [alice]}', '`scope.users.0` must be the UUID of a user, or `global`'],
+    ['interval: 1d x', '`interval` must be a time with a unit, such as 500ms, 15s'],
+    ['limits: {parseMb: 3}', '`limits.parseMb` must be a whole number from 16'],
+    ['concurrency: 0', '`concurrency` must be a whole number from 1 to'],
+  ])('a wrong value is said with what is wanted: %s', async (text, expected) => {
+    world.write('s.yaml', `${text}\n`);
+    const run = await world.cli(['--plan', '--config', 's.yaml', 'm']);
+    expect([run.code, run.err]).toEqual([1, expect.stringContaining(expected)]);
+  });
+
   it('a wrong nested value is said with its name', async () => {
     world.write('s.yaml', 'protect:\n  - {destination: 10.0.0.300}\n');
     const run = await world.cli(['--plan', '--config', 's.yaml', 'm']);

@@ -110,6 +110,16 @@ describe('reconcile export', () => {
     expect(read('manifests/rules/everyone.yaml')).toContain('2001:db8::/32');
   });
 
+  it.each(['/proc/nowhere/deeper', '/proc/self/environ/x', 'file/below'])(
+    'says that it cannot write to %s',
+    async (out) => {
+      write('file', '');
+      const run = await place.run('export', '--out', out);
+      expect(run.code).toBe(1);
+      expect(run.stderr).toMatch(/^error \[output\] .*configuration\.yaml cannot be written/);
+    },
+  );
+
   it('can be only the rules, or only those of one user, on stdout', async () => {
     await fillServer();
     const rules = await place.run('export', '--rules-only');
@@ -175,6 +185,17 @@ describe('reconcile fmt', () => {
     expect(await place.run('fmt', '.')).toMatchObject({ code: 4 });
     expect(read('a.yaml')).toBe('kind: [');
     expect(await place.run('fmt')).toMatchObject({ code: 1 });
+  });
+
+  it('leaves a file alone that is not UTF-8: its bytes would be lost', async () => {
+    const latin = Buffer.from(document('Rule', 'web', '{destination: 10.0.0.1/32, action: drop} # caf\xe9'), 'latin1');
+    writeFileSync(path.join(place.directory, 'a.yaml'), latin);
+    for (const operand of ['a.yaml', '.']) {
+      const run = await place.run('fmt', operand);
+      expect(run).toMatchObject({ code: 4, stdout: '' });
+      expect(run.stderr).toContain('a.yaml:4:1 error [not-utf8]');
+    }
+    expect(readFileSync(path.join(place.directory, 'a.yaml')).equals(latin)).toBe(true);
   });
 });
 

@@ -1,4 +1,4 @@
-import type { BigIntStats } from 'node:fs';
+import type { BigIntStats, Dirent } from 'node:fs';
 import { readdir, realpath, stat } from 'node:fs/promises';
 import { join, sep } from 'node:path';
 import type { Limits } from '../../desired/context.ts';
@@ -64,23 +64,28 @@ async function walkDirectory(walk: Walk, directory: Directory): Promise<void> {
     );
     return;
   }
-  let entries: readonly string[];
+  let entries: readonly Dirent[];
   try {
-    entries = await readdir(directory.real);
+    entries = await readdir(directory.real, { withFileTypes: true });
   } catch (error) {
     walk.problems.push(problemAt(directory.path || '.', `cannot be listed: ${reason(error)}`));
     return;
   }
   // Hidden names hold editor locks, .git, and the ..data links of a mounted ConfigMap, whose files are linked by name.
-  for (const name of [...entries].sort(compareText)) if (!name.startsWith('.')) await visit(walk, directory, name);
+  const sorted = [...entries].sort((a, b) => compareText(a.name, b.name));
+  for (const entry of sorted) if (!entry.name.startsWith('.')) await visit(walk, directory, entry);
 }
 
-async function visit(walk: Walk, directory: Directory, name: string): Promise<void> {
+async function visit(walk: Walk, directory: Directory, found: Dirent): Promise<void> {
+  const { name } = found;
   const path = directory.path === '' ? name : `${directory.path}/${name}`;
   const isManifest = /\.ya?ml$/i.test(name);
   const entry = await resolveEntry(join(directory.real, name));
   if (typeof entry === 'string') {
-    if (isManifest) walk.problems.push(problemAt(path, `cannot be read: ${entry}`));
+    // The system knows the name in other bytes than we have it. A folder of such a name may hold manifests.
+    const notUtf8 = name.includes('\uFFFD');
+    if (notUtf8 && (isManifest || !found.isFile())) walk.problems.push(problemAt(path, 'has a name that is not UTF-8'));
+    else if (isManifest) walk.problems.push(problemAt(path, `cannot be read: ${entry}`));
     return;
   }
   const { real, stats } = entry;

@@ -1,6 +1,7 @@
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
+import { makeFolder } from '../../adapters/make-folder.ts';
 import { replaceFile } from '../../adapters/replace-file.ts';
 import { defaultApplyLimits } from '../../apply/context.ts';
 import { type ReadContext, readLive, readUsers } from '../../apply/read.ts';
@@ -117,10 +118,7 @@ async function toDirectory(
     );
   }
   for (const { path, text } of files) {
-    mkdirSync(dirname(join(out, path)), { recursive: true });
-    // SAML metadata is treated as a secret everywhere else, so here too.
-    const mode = path.endsWith('.yaml') ? 0o644 : 0o600;
-    if (contentAt(join(out, path)) !== text) await replaceFile(join(out, path), text, mode);
+    if (contentAt(join(out, path)) !== text) await writeExported(join(out, path), text);
     terminal.stdout(`${join(out, path)}\n`);
   }
   terminal.stderr(`${count(files.length, 'file')} written to ${out}.\n`);
@@ -140,6 +138,22 @@ async function toDirectory(
   terminal.stderr(problemsText([problem], color));
 }
 
+async function writeExported(path: string, text: string): Promise<void> {
+  try {
+    await makeFolder(dirname(path));
+    // SAML metadata is treated as a secret everywhere else, so here too.
+    await replaceFile(path, text, path.endsWith('.yaml') ? 0o644 : 0o600);
+  } catch (error) {
+    throw unwritable(path, error);
+  }
+}
+
+function unwritable(path: string, error: unknown): Failure {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+  const why = code === 'ENOTDIR' || code === 'EEXIST' ? ': a file stands where a directory should be' : ` (${code})`;
+  return failure('output', `${path} cannot be written${why}`, 'check --out');
+}
+
 /** Manifests below the directory that are not among the paths given; those that a source would read. */
 function otherManifests(out: string, written: readonly string[]): readonly string[] {
   const known = new Set(written);
@@ -154,11 +168,7 @@ function contentAt(path: string): string | null {
     return readFileSync(path, 'utf8');
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null;
-    const why =
-      error instanceof Error && 'code' in error && error.code === 'ENOTDIR'
-        ? ': a file stands where a directory should be'
-        : '';
-    throw failure('output', `${path} cannot be written${why}`, 'check --out');
+    throw unwritable(path, error);
   }
 }
 

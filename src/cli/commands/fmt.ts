@@ -1,8 +1,9 @@
-import { readFileSync, statSync } from 'node:fs';
+import { realpathSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { replaceFile } from '../../adapters/replace-file.ts';
 import { directorySource } from '../../adapters/source/directory.ts';
-import { formatFile } from '../../manifest/format.ts';
+import { readRegularFile } from '../../adapters/source/regular-file.ts';
+import { formatBytes } from '../../manifest/format.ts';
 import type { Problem } from '../../model/problem.ts';
 import { fileText, problemsText } from '../../report/problems.ts';
 import { count } from '../../report/summary.ts';
@@ -17,7 +18,7 @@ import { limitsOf, profileOf } from '../plan-settings.ts';
 interface Manifest {
   readonly shown: string;
   readonly path: string;
-  readonly text: string;
+  readonly bytes: Uint8Array;
 }
 
 /**
@@ -30,10 +31,10 @@ export async function run(invocation: Invocation): Promise<number> {
   const files = (await Promise.all(invocation.operands.map((written) => filesAt(invocation, written)))).flat();
   const problems: Problem[] = [];
   const changed: string[] = [];
-  for (const { shown, path, text } of files) {
-    const formatted = formatFile(shown, text, profileOf(settings));
+  for (const { shown, path, bytes } of files) {
+    const formatted = formatBytes(shown, bytes, profileOf(settings));
     for (const problem of formatted.problems) problems.push(problem);
-    if (formatted.text === null || formatted.text === text) continue;
+    if (formatted.text === null || formatted.text === formatted.before) continue;
     changed.push(shown);
     if (!settings.check) await replaceFile(path, formatted.text);
   }
@@ -51,12 +52,16 @@ async function filesAt({ settings, terminal }: Invocation, written: string): Pro
   const path = resolve(terminal.cwd, written);
   const status = statSync(path, { throwIfNoEntry: false });
   if (status === undefined) throw failure('no-path', `${written} does not exist`);
-  if (status.isFile()) return [{ shown: written, path, text: readFileSync(path, 'utf8') }];
+  if (status.isFile()) {
+    const bytes = await readRegularFile(realpathSync(path), limitsOf(settings).fileBytes);
+    if (!bytes.ok) throw failure('unreadable-file', `${written} cannot be read: ${bytes.error}`);
+    return [{ shown: written, path, bytes: bytes.value }];
+  }
   const reading = await directorySource(path, limitsOf(settings)).read(terminal.stop);
   if (reading.content === null) throw new Failure(reading.problems, exitCodes.invalid);
   return reading.content.files.map((file) => ({
     shown: join(written, file.path),
     path: join(path, file.path),
-    text: new TextDecoder().decode(file.bytes),
+    bytes: file.bytes,
   }));
 }

@@ -156,6 +156,18 @@ describe('all or nothing', () => {
     expect([reading.content, summaries(reading)]).toEqual([null, 'b.yaml cannot be read: it does not exist']);
   });
 
+  it('a name that is not UTF-8 is said to be one, also that of a folder, which may hold manifests', async () => {
+    write('a.yaml');
+    const named = (name: string) => Buffer.concat([Buffer.from(`${root}/`), Buffer.from(name, 'latin1')]);
+    writeFileSync(named('notes-\xe9.txt'), '');
+    expect((await read()).problems).toEqual([]);
+    writeFileSync(named('caf\xe9.yaml'), '');
+    mkdirSync(named('d\xe9'));
+    expect(summaries(await read())).toMatch(
+      /^caf.\.yaml has a name that is not UTF-8.*d. has a name that is not UTF-8/s,
+    );
+  });
+
   it('nothing there, no manifest there, a file: problems of their own, never an empty state', async () => {
     expect((await read()).problems.map(({ code }) => code)).toEqual(['no-manifests']);
     const at = (path: string): Promise<SourceReading> =>

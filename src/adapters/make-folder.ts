@@ -1,0 +1,25 @@
+import { mkdir, stat } from 'node:fs/promises';
+import path from 'node:path';
+
+/**
+ * Makes a folder and those above it; one that is there is left as it is. Throws what the file system throws. Node's own
+ * `recursive` never returns where the system says that a folder is not there and refuses to make it (below `/proc`).
+ */
+export async function makeFolder(folder: string, mode = 0o777): Promise<void> {
+  if (await isFolder(folder)) return;
+  const parent = path.dirname(folder);
+  if (parent !== folder) await makeFolder(parent, mode);
+  try {
+    await mkdir(folder, { mode });
+  } catch (error) {
+    if (!(await isFolder(folder))) throw error; // another process may have made it
+  }
+}
+
+async function isFolder(folder: string): Promise<boolean> {
+  try {
+    return (await stat(folder)).isDirectory();
+  } catch {
+    return false; // making it says why
+  }
+}
