@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
 import type { DesiredContext, ParseAhead } from '../desired/context.ts';
-import { manifestCacheKey } from '../desired/desired.ts';
+import { manifestCacheKey, parsedBefore } from '../desired/desired.ts';
 import { type FileManifests, isManifestPath } from '../manifest/manifest.ts';
 import type { ReadRequest } from '../manifest/read.ts';
 import type { SourceFile } from '../ports.ts';
@@ -38,7 +38,7 @@ export function createParseAhead(workerUrl: URL | null, measure: keyof typeof wo
     if (workerUrl === null || cache === undefined) return;
     const missing = files
       .filter(({ path }) => isManifestPath(path))
-      .filter((file) => !cache.files.has(manifestCacheKey(file, context)));
+      .filter((file) => parsedBefore(cache, manifestCacheKey(file, context)) === undefined);
     const chosen = measure === 'alone' ? missing.filter(({ bytes }) => bytes.length >= worthAThread.alone) : missing;
     if (chosen.reduce((total, { bytes }) => total + bytes.length, 0) < worthAThread[measure]) return;
     // Taken from the end: the largest first, lest one thread works on it alone while the others have nothing left.

@@ -46,9 +46,12 @@ export interface DesiredContext {
 /** Puts files into the context's cache before `buildDesired` needs them. Never throws for what files hold. */
 export type ParseAhead = (files: readonly SourceFile[], context: DesiredContext) => Promise<void>;
 
-/** Files parsed before, by `manifestCacheKey`; entries that a build did not use are dropped by it. */
+/** Files parsed before, by `manifestCacheKey`. */
 export interface ManifestCache {
+  /** Those of the last build, and those parsed ahead for the next one. */
   readonly files: Map<string, FileManifests>;
+  /** Those of the build before, where it used others: the manifests last applied take turns with the present ones. */
+  readonly before: Map<string, FileManifests>;
 }
 
 /** A desired state, when the manifests have no errors, and every problem found. */

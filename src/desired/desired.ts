@@ -81,7 +81,12 @@ function attachmentsOf(files: readonly SourceFile[]): ReadonlyMap<string, Uint8A
 
 /** An empty cache. */
 export function createManifestCache(): ManifestCache {
-  return { files: new Map() };
+  return { files: new Map(), before: new Map() };
+}
+
+/** The file as it was parsed before, errors included; undefined when it was not. */
+export function parsedBefore(cache: ManifestCache | undefined, key: string): FileManifests | undefined {
+  return cache?.files.get(key) ?? cache?.before.get(key);
 }
 
 /** Under which a file is kept: all that its manifests depend on. */
@@ -95,15 +100,21 @@ function readAll(files: readonly SourceFile[], context: DesiredContext): readonl
   const used = new Map<string, FileManifests>();
   for (const file of files) {
     const key = manifestCacheKey(file, context);
-    const kept = cache?.files.get(key);
+    const kept = parsedBefore(cache, key);
     const { path, bytes } = file;
     used.set(key, kept ?? readManifests({ path, bytes, profile, values, documents: context.limits.documents }));
   }
-  if (cache !== undefined) {
-    cache.files.clear();
-    for (const [key, file] of used) cache.files.set(key, file);
-  }
+  if (cache !== undefined) keep(cache, used);
   return [...used.values()];
+}
+
+function keep({ files, before }: ManifestCache, used: ReadonlyMap<string, FileManifests>): void {
+  if ([...files.keys()].some((key) => !used.has(key))) {
+    before.clear();
+    for (const [key, file] of files) before.set(key, file);
+    files.clear();
+  }
+  for (const [key, file] of used) files.set(key, file);
 }
 
 function expandAll(manifests: readonly Manifest[], names: Names): DesiredRule[] {

@@ -1,5 +1,6 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: `${name}` is what these tests are about.
 import { describe, expect, it } from 'vitest';
+import { createManifestCache } from '../../src/desired/desired.ts';
 import { readValues } from '../../src/manifest/values.ts';
 import { ruleKey } from '../../src/model/rule.ts';
 import { build, codes, document } from './helpers.ts';
@@ -163,7 +164,7 @@ describe('overlays', () => {
 
 describe('the cache', () => {
   it('keeps files as they are, and forgets those that are gone', () => {
-    const cache = { files: new Map() };
+    const cache = createManifestCache();
     const files = {
       'a.yaml': document('Rule', 'a', '{action: drop, destination: 10.0.0.1}'),
       'b.yaml': document('Rule', 'b', '{action: drop, destination: 10.0.0.2}'),
@@ -176,5 +177,19 @@ describe('the cache', () => {
     expect(changed.state?.rules.map(({ rule }) => rule.destination.text)).toEqual(['10.0.0.1', '10.0.0.3']);
     expect(cache.files.size).toBe(2);
     expect(build(files, { cache, values }).problems).toEqual([]);
+    expect(cache.files.size + cache.before.size).toBeLessThan(5);
+  });
+
+  it('parses nothing again while two revisions take turns, one of them invalid', () => {
+    const cache = createManifestCache();
+    const good = { 'a.yaml': document('Rule', 'a', '{action: drop, destination: 10.0.0.1}') };
+    const bad = { 'a.yaml': document('Rule', 'a', '{action: " ", destination: 10.0.0.1}') };
+    const turn = () =>
+      [bad, bad, good].flatMap((files) => {
+        build(files, { cache });
+        return [...cache.files.values()];
+      });
+    const first = turn();
+    expect(turn().every((file, index) => file === first[index])).toBe(true);
   });
 });
