@@ -6,7 +6,7 @@ import { pathBelow, placeText } from './problems.ts';
 import { ruleText, trafficTexts } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
 import { applySummary, count, planSummary } from './summary.ts';
-import { ageText, hasUserRules, labelOf, stepText, symbolOf, whyText } from './text.ts';
+import { agoText, hasUserRules, labelOf, stepText, symbolOf, whyText } from './text.ts';
 
 /** Characters of a comment at most; GitHub takes 65,536, GitLab more. */
 const largest = 60_000;
@@ -152,7 +152,7 @@ function footer(report: RunReport, plan: Plan): string {
   const snapshot =
     report.snapshot === null
       ? ''
-      : ` Planned against a snapshot taken ${report.snapshot.takenAt} (${ageText(report.snapshot.ageMs)} ago).`;
+      : ` Planned against a snapshot taken ${report.snapshot.takenAt} (${agoText(report.snapshot.ageMs)}).`;
   const how = plan.ruleUpdates === 'replace' ? 'Changed rules are replaced' : 'Changed rules are patched';
   return `<sub>Profile ${plan.profile}. ${how}.${snapshot} Digest ${code(report.digest ?? 'none')}.</sub>`;
 }

@@ -76,7 +76,7 @@ function headline(report: RunReport, plan: Plan, paint: Paint): string {
   const lines = [`Profile ${plan.profile}${matters ? `: ${how}` : ''}.`];
   if (report.snapshot !== null) {
     lines.push(
-      `Planned against a snapshot taken ${report.snapshot.takenAt} (${ageText(report.snapshot.ageMs)} ago), not the server.`,
+      `Planned against a snapshot taken ${report.snapshot.takenAt} (${agoText(report.snapshot.ageMs)}), not the server.`,
     );
   }
   if (report.base !== null) lines.push(`Compared with ${printable(report.base)}${originText(plan)}.`);
@@ -105,6 +105,11 @@ export function ageText(ms: number): string {
         ? [Math.round(minutes / 60), 'hour']
         : [Math.round(minutes / 1440), 'day'];
   return `${number} ${unit}${number === 1 ? '' : 's'}`;
+}
+
+/** When something was, for people: `3 days ago`. A minute of difference between two clocks is none. */
+export function agoText(ms: number): string {
+  return ms < -60_000 ? 'later than the clock here says it is' : `${ageText(ms)} ago`;
 }
 
 function changesText(plan: Plan, context: Context): string {

@@ -203,6 +203,13 @@ describe('--base', () => {
     expect(plan.changes.map(({ origin }) => origin)).toEqual(['this-revision']);
   });
 
+  it.each(['fix/#12', 'häß', "it's(odd),=%&!"])('a branch named %s is a base like any other', async (name) => {
+    execFileSync('git', ['branch', name], { cwd: world.folder });
+    world.write('m/a.yaml', closed);
+    const plan = (await world.cli(['--plan', '--base', name, '--output', 'json', 'm'])).json();
+    expect(plan.changes.map(({ origin }) => origin)).not.toContain(undefined);
+  });
+
   it('a base with errors is said, and nothing is attributed', async () => {
     world.write('m/a.yaml', 'kind: Nonsense\n');
     commit('broken');
@@ -427,6 +434,11 @@ describe('reconcile drift', () => {
 });
 
 describe('reconcile doctor', () => {
+  it('tells of a server that is not there once, also where TLS was to be looked at', async () => {
+    const run = await world.cli(['doctor', '--base-url', 'https://127.0.0.1:1', '--output', 'json']);
+    expect([run.code, run.json().problems.map(({ code }) => code)]).toEqual([1, ['api-refused']]);
+  });
+
   it('finds nothing wrong with a healthy server, and writes nothing', async () => {
     world.simulator.seed([{ action: 'accept', destination: '10.0.0.0/8', port_type: 'tcp', port_range: '443' }]);
     const run = await world.cli(['doctor']);

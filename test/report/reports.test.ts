@@ -178,6 +178,19 @@ describe('threat 22: what others wrote cannot command a terminal, a log, a runne
   });
 });
 
+it.each([
+  [20_000, '(less than a minute ago)'],
+  [3 * 86_400_000, '(3 days ago)'],
+  [-30_000, '(less than a minute ago)'],
+  [-86_400_000, '(later than the clock here says it is)'],
+])('a snapshot of %d ms says its age, in text and in Markdown', (ageMs, words) => {
+  const report = reportOf(planOf([], { a: 'drop 10.0.0.0/8' }), {
+    snapshot: { takenAt: '2026-01-01T00:00:00Z', ageMs },
+  });
+  expect(planText(report, { color: false })).toContain(words);
+  expect(markdownText(report)).toContain(words);
+});
+
 describe('places in outputs that are read elsewhere', () => {
   const place = { file: 'sub/a.yaml', line: 3, column: 1 };
   const plan = planOf([], { a: 'drop 10.0.0.0/8' });

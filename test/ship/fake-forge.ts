@@ -8,11 +8,21 @@ export interface ForgeCall {
   readonly body: string;
 }
 
+/** `user` is GitHub's word, `author` is GitLab's. */
+interface Comment {
+  readonly id: number;
+  body: string;
+  readonly user?: { readonly id: number; readonly login: string; readonly type: string };
+  readonly author?: { readonly id: number; readonly login: string; readonly type: string };
+}
+
 /** As much of GitHub's and GitLab's API as comments need: list, create, change. */
 export interface FakeForge {
   readonly url: string;
   readonly calls: ForgeCall[];
-  readonly comments: { id: number; body: string }[];
+  readonly comments: Comment[];
+  /** Who `GET /user` says that the token belongs to; null: the token of a job, which may not ask. */
+  me: { readonly id: number; readonly login: string; readonly type: string } | null;
   /** Answer writes with 403, as a fork's job gets it. */
   readOnly: boolean;
   close(): Promise<void>;
@@ -20,7 +30,7 @@ export interface FakeForge {
 
 export async function startForge(): Promise<FakeForge> {
   const calls: ForgeCall[] = [];
-  const comments: { id: number; body: string }[] = [{ id: 1, body: 'Looks good to me.' }];
+  const comments: Comment[] = [{ id: 1, body: 'Looks good to me.' }];
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -37,6 +47,7 @@ export async function startForge(): Promise<FakeForge> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     calls,
     comments,
+    me: null,
     readOnly: false,
     close: () => new Promise((resolve) => server.close(() => resolve())),
   };
@@ -44,7 +55,12 @@ export async function startForge(): Promise<FakeForge> {
 }
 
 function answerTo(forge: FakeForge, method: string, path: string, body: string): readonly [number, unknown] {
-  if (method === 'GET') return [200, forge.comments];
+  if (path === '/user') return forge.me === null ? [403, {}] : [200, forge.me];
+  if (method === 'GET') {
+    const query = new URL(path, forge.url).searchParams;
+    const [size, page] = [Number(query.get('per_page') ?? 30), Number(query.get('page') ?? 1)];
+    return [200, forge.comments.slice((page - 1) * size, page * size)];
+  }
   if (forge.readOnly) return [403, { message: 'Resource not accessible by integration' }];
   const text = (JSON.parse(body) as { body: string }).body;
   if (method === 'POST') {

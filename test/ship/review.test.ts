@@ -1,5 +1,5 @@
-import { spawn } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawn } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -102,6 +102,61 @@ describe('the Action', () => {
     expect(forge.calls).toEqual([]);
   });
 
+  it.each([
+    ['another branch', { GITHUB_REF: 'refs/heads/feature/x' }],
+    ['a tag', { GITHUB_REF: 'refs/tags/v1' }],
+    ['the trial of a merge queue', { GITHUB_REF: 'refs/heads/gh-readonly-queue/main/pr-7-abc' }],
+    ['main, where that is not the default branch', { GITHUB_REF: 'refs/heads/main' }],
+  ])('plans only, and says so, on %s', async (_, variables) => {
+    const event = { repository: { default_branch: 'production' } };
+    const ran = await run('github.mjs', { ...environment(event), ...variables }, folder);
+    expect([ran.code, ran.output]).toEqual([0, expect.stringContaining('is not the default branch')]);
+    expect(world.live()).toEqual([]);
+    expect(summary()).toContain('10.1.0.0/16');
+  });
+
+  it('applies on the default branch, whatever its name, and elsewhere when told to', async () => {
+    const event = { repository: { default_branch: 'production' } };
+    const onProduction = { ...environment(event), GITHUB_REF: 'refs/heads/production' };
+    expect((await run('github.mjs', onProduction, folder)).code).toBe(0);
+    expect(world.live()).toEqual(['10.1.0.0/16']);
+    writeFileSync(path.join(world.manifests, 'rules.yaml'), rules('10.2.0.0/16'));
+    const told = { ...environment(event, { INPUT_MODE: 'apply' }), GITHUB_REF: 'refs/heads/staging' };
+    expect((await run('github.mjs', told, folder)).code).toBe(0);
+    expect(world.live()).toEqual(['10.2.0.0/16']);
+  });
+
+  it('tells what the pull request itself does, where the clone holds its base, whatever the name of that', async () => {
+    const clone = path.join(folder, 'clone');
+    const git = (...args: readonly string[]): string =>
+      execFileSync('git', ['-c', 'user.name=T', '-c', 'user.email=t@example.com', ...args], {
+        cwd: clone,
+        encoding: 'utf8',
+      });
+    mkdirSync(path.join(clone, 'p'), { recursive: true });
+    git('init', '-q');
+    git('commit', '-q', '--allow-empty', '-m', 'empty');
+    git('update-ref', 'refs/remotes/origin/release/$(id)-#1,ü', 'HEAD');
+    writeFileSync(path.join(clone, 'p/rules.yaml'), rules('10.1.0.0/16'));
+    const variables = { ...environment(ownBranch, { INPUT_PATH: 'p' }), GITHUB_BASE_REF: 'release/$(id)-#1,ü' };
+    expect((await run('github.mjs', variables, clone)).code).toBe(0);
+    expect(forge.comments[1]?.body).toContain('This revision: **1 change**.');
+    expect((await run('github.mjs', { ...variables, GITHUB_BASE_REF: 'not-fetched' }, clone)).code).toBe(0);
+    expect(forge.comments[1]?.body).not.toContain('This revision');
+  });
+
+  const stranger = { id: 9, login: 'stranger', type: 'User' };
+  it.each([
+    ['the token of a job', 'ghs_job', null, { id: 1, login: 'github-actions[bot]', type: 'Bot' }],
+    ['the token of a person', 'ghp_person', { id: 2, login: 'ci', type: 'User' }, { id: 2, login: 'ci', type: 'User' }],
+  ])('with %s it leaves a comment alone that a stranger gave its mark', async (_, token, me, user) => {
+    forge.me = me;
+    const body = '<!-- reconcile-plan -->\nnothing to see here';
+    forge.comments.push({ id: 2, body, user: stranger }, { id: 3, body, user });
+    await run('github.mjs', environment(ownBranch, { INPUT_GITHUB_TOKEN: token }), folder);
+    expect(forge.comments.map((comment) => comment.body.includes('10.1.0.0/16'))).toEqual([false, false, true]);
+  });
+
   it('plans a pull request of a fork from a snapshot, and the token meets nothing of it', async () => {
     const snapshot = await takeSnapshot();
     const before = world.sim.requests().length;
@@ -175,10 +230,23 @@ describe('the GitLab template', () => {
     expect(forge.comments).toHaveLength(2);
     await run('gitlab.mjs', environment({ ...request, RECONCILE_TOKEN: apiToken }), folder);
     expect(forge.comments).toHaveLength(2);
-    expect(forge.calls.map(({ method }) => method)).toEqual(['GET', 'POST', 'GET', 'PUT']);
+    const onNotes = forge.calls.filter(({ path: called }) => called !== '/user');
+    expect(onNotes.map(({ method }) => method)).toEqual(['GET', 'POST', 'GET', 'PUT']);
     expect(readFileSync(path.join(folder, 'plan.md'), 'utf8')).toContain('10.1.0.0/16');
     expect(JSON.parse(readFileSync(path.join(folder, 'plan.json'), 'utf8'))).toMatchObject({ summary: { create: 1 } });
     expect(world.live()).toEqual([]);
+  });
+
+  it('finds its note among hundreds, and leaves one alone that a stranger gave its mark', async () => {
+    forge.me = { id: 1, login: 'project_42_bot', type: 'User' };
+    const body = '<!-- reconcile-plan -->\nnothing to see here';
+    forge.comments.push({ id: 2, body, author: { id: 9, login: 'stranger', type: 'User' } });
+    for (let id = 3; id < 250; id++) forge.comments.push({ id, body: 'chatter' });
+    forge.comments.push({ id: 250, body, author: forge.me });
+    await run('gitlab.mjs', environment({ ...request, RECONCILE_TOKEN: apiToken }), folder);
+    expect(forge.comments).toHaveLength(250);
+    expect(forge.comments[1]?.body).toBe(body);
+    expect(forge.comments[249]?.body).toContain('10.1.0.0/16');
   });
 
   it("plans a fork's merge request from a snapshot, though a token is there", async () => {

@@ -18,7 +18,7 @@ export interface GitRefRequest {
 
 const timeoutMs = 30_000;
 /** A branch, tag or commit, with `~2`, `^` and `@{upstream}`-like parts; nothing that git could take for an option. */
-const refPattern = /^[A-Za-z0-9_@][A-Za-z0-9_./@{}^~+-]{0,250}$/;
+const refPattern = /^[\p{L}\p{N}_@][\p{L}\p{N}_./@{}^~+#%&()=,!'-]{0,250}$/u;
 
 /**
  * The manifests of `directory` as they are in a commit of the repository that holds it. Only objects are read: no

@@ -92,14 +92,15 @@ async function examineConnection(url: URL, { settings, terminal }: Invocation): 
   const probe = { caFile: settings.caFile, signal: terminal.stop, timeoutMs: settings.timeout };
   if (url.protocol === 'https:') {
     const certificate = await readCertificate(url, probe);
-    if (typeof certificate === 'string') {
+    // Without any connection there is nothing to say of TLS; the reading of the API says why.
+    if (typeof certificate === 'string' && !certificate.startsWith('no connection')) {
       problems.push({
         code: 'api-tls',
         severity: 'error',
         summary: `the TLS connection to ${url.host} failed: ${certificate}`,
         hint: 'the reason says what to mend: the base URL, --ca-file, or the certificate; verification cannot be turned off',
       });
-    } else {
+    } else if (typeof certificate !== 'string') {
       const left = certificate.validTo - systemClock.wallTime();
       if (left < 14 * day)
         problems.push({
