@@ -8,7 +8,7 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
 /** The JSON Schema of one kind, of what people write (defaults may be left out). */
 export function jsonSchemaOf(kind: Kind): JsonSchema {
   const { $schema, ...rest } = z.toJSONSchema(schemas[kind], { io: 'input', target: 'draft-2020-12' });
-  return { $schema, title: `Firezone ${kind}`, ...rest };
+  return { $schema, title: `Firezone ${kind}`, ...oneTypeEach(rest) };
 }
 
 /** The JSON Schema of any manifest: editors choose the kind's own by its `kind`. */
@@ -35,4 +35,19 @@ export function schemaFiles(): ReadonlyMap<string, string> {
 
 function print(schema: JsonSchema): string {
   return `${JSON.stringify(schema, null, 2)}\n`;
+}
+
+/** The schema with a choice where it lists types: strict validators refuse such a list, but for a type and `null`. */
+export function oneTypeEach(schema: object): object {
+  const members = Object.entries(schema).flatMap(([key, value]: [string, unknown]): readonly [string, unknown][] => {
+    const isChoice = key === 'type' && Array.isArray(value) && !(value.length === 2 && value.includes('null'));
+    if (isChoice) return [['anyOf', value.map((type: unknown) => ({ type }))]];
+    if (Array.isArray(value)) return [[key, value.map((one: unknown) => (isObject(one) ? oneTypeEach(one) : one))]];
+    return [[key, isObject(value) ? oneTypeEach(value) : value]];
+  });
+  return Object.fromEntries(members);
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

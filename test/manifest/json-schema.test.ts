@@ -13,10 +13,14 @@ describe('the JSON Schemas', () => {
     expect(readdirSync(folder).sort()).toEqual([...allSchemaFiles().keys()].sort());
   });
 
-  const ajv = new Ajv2020({ strict: false });
+  const ajv = new Ajv2020({ strict: true });
   for (const [name, text] of allSchemaFiles()) ajv.addSchema(JSON.parse(text), name);
   const isManifest = (text: string): boolean =>
     parseAllDocuments(text).every((one) => ajv.validate('manifest.json', one.toJS()));
+
+  it('are taken by a strict validator, which refuses what it cannot be sure of', () => {
+    for (const name of allSchemaFiles().keys()) expect(ajv.getSchema(name), name).toBeTypeOf('function');
+  });
 
   it('describe any manifest by its kind', () => {
     expect(
