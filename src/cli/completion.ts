@@ -18,10 +18,16 @@ export function completionScript(shell: string): string | null {
 
 const flagsOf = (spec: CommandSpec): readonly string[] => ['--help', ...optionsOf(spec).map(flagOf)];
 
+/** Words for options whose values are words, but not only these, or several. */
+const usual: Partial<Readonly<Record<OptionName, readonly string[]>>> = {
+  output: ['text', 'json', 'markdown', 'github'],
+  failOn: ['opens', 'closes', 'any', 'drift'],
+  protocol: ['tcp', 'udp', 'icmp'],
+};
+
 function choicesOf(name: OptionName): readonly string[] {
   const spec: OptionSpec = options[name];
-  if (spec.kind === 'choice') return spec.choices;
-  return name === 'output' ? ['text', 'json', 'markdown', 'github'] : [];
+  return spec.kind === 'choice' ? spec.choices : (usual[name] ?? []);
 }
 
 const withChoices = (Object.keys(options) as OptionName[]).filter((name) => choicesOf(name).length > 0);
@@ -37,6 +43,8 @@ function bash(): string {
   return `# reconcile completion for bash: source <(reconcile completion bash)
 _reconcile() {
   local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]} command='' word flags
+  # bash takes --flag=value for three words
+  if [[ $cur == = ]]; then cur=''; elif [[ $prev == = ]]; then prev=\${COMP_WORDS[COMP_CWORD-2]}; fi
   case $prev in
 ${values.join('\n')}
     ${takesValue
