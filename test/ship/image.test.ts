@@ -46,8 +46,8 @@ describe('the Dockerfile', () => {
 
   it('starts a command line that exists, with a health check at a page that exists', () => {
     const argv = JSON.parse(/^CMD (\[.*\])$/m.exec(dockerfile)?.[1] ?? '[]') as string[];
-    expect(settingsOf(argv).watch).toBe(true);
-    expect(dockerfile).toContain('/healthz');
+    expect(settingsOf(argv)).toMatchObject({ watch: true, stateDir: '/var/lib/reconcile' });
+    expect(/fetch\('http:\/\/([^/]+)\/healthz'/.exec(dockerfile)?.[1]).toBe(settingsOf(argv).listen);
     expect(dockerfile).toContain('ENTRYPOINT ["/usr/bin/tini", "--", "/usr/local/bin/reconcile"]');
   });
 
