@@ -1,7 +1,8 @@
+import type { PortRange } from '../model/port-range.ts';
 import type { Protocol } from '../model/state.ts';
 import { type Intervals, intersectIntervals, intervalsOf, subtractIntervals, unionIntervals } from './intervals.ts';
-import { noPorts, type PortSet } from './port-set.ts';
-import { flatProfile, lowerProfile, type Profile, zipProfiles } from './profile.ts';
+import { lastPort, noPorts, type PortSet, portSetOf, touchesPorts } from './port-set.ts';
+import { flatProfile, type Layer, lowerProfile, type Profile, zipProfiles } from './profile.ts';
 import { emptyRegion, joinRegions, outsideRegion, type Region, RegionBuilder, sameRegions } from './region.ts';
 import { type LaneIndex, laneRules, lanes, type Ruled, type RuleIndex } from './rule-index.ts';
 import { sweep } from './sweep.ts';
@@ -18,7 +19,10 @@ export interface Comparison<T extends Ruled> {
   readonly states: number;
   /** Bit i is set when the item is in state i. */
   readonly statesOf: (item: T) => number;
-  /** Only addresses that these items name are compared; usually the items that are not in every state. */
+  /**
+   * Only addresses that these items name are compared, and only ports that one of them names; usually the items that are not
+   * in every state.
+   */
   readonly within: readonly T[];
   /** How many sets of traffic to collect. */
   readonly classes: number;
@@ -55,7 +59,8 @@ export function compareStates<T extends Ruled>(comparison: Comparison<T>): reado
   const { index, classes } = comparison;
   const sets = Array.from({ length: classes }, () => new Map<string | null, readonly Region[]>());
   const areas = areasByScope(comparison.within);
-  const shared = lanes.map((_, lane) => nobodyRegions(comparison, areas, lane));
+  const ways = lanes.map((_, lane) => laneWalk(comparison, lane));
+  const shared = ways.map((way, lane) => nobodyRegions(way, areas, lane));
   const nobody = sets.map((_, c) => shared.map((byClass) => byClass[c] ?? emptyRegion));
   for (const [c, set] of sets.entries()) set.set(null, nobody[c] ?? []);
   const known = new Map<string, readonly LaneRegions[]>();
@@ -68,7 +73,7 @@ export function compareStates<T extends Ruled>(comparison: Comparison<T>): reado
   }
 
   function ofUser(user: string): readonly LaneRegions[] {
-    const own = lanes.map((_, lane) => userRegions(comparison, areas, { user, lane, nobody: shared[lane] ?? [] }));
+    const own = ways.map((way, lane) => userRegions(way, areas, { user, lane, nobody: shared[lane] ?? [] }));
     return nobody.map((theirs, c) => {
       const regions = own.map((byClass) => byClass[c] ?? emptyRegion);
       return regions.every((region, lane) => region === theirs[lane]) ? theirs : regions;
@@ -120,8 +125,20 @@ function namedIn<T extends Ruled>(items: readonly T[], lane: number): Intervals 
   );
 }
 
-function nobodyRegions<T extends Ruled>(comparison: Comparison<T>, areas: Areas, lane: number): readonly Region[] {
-  return walk(comparison, [laneRules(comparison.index, null, lane)], areas.get(null)?.[lane] ?? [], lane);
+/** The ports that the items name in the lane. */
+function portsIn<T extends Ruled>(items: readonly T[], lane: number): PortSet {
+  const { family, protocol } = lanes[lane] ?? { family: 4, protocol: 'other' };
+  const ranges: PortRange[] = [];
+  for (const { rule } of items) {
+    if (rule.destination.family !== family) continue;
+    if (rule.ports === null) return [{ low: 0, high: lastPort(protocol) }];
+    if (rule.ports.type === protocol) ranges.push(rule.ports);
+  }
+  return portSetOf(ranges);
+}
+
+function nobodyRegions<T extends Ruled>(way: LaneWalk<T>, areas: Areas, lane: number): readonly Region[] {
+  return walk(way, [laneRules(way.comparison.index, null, lane)], areas.get(null)?.[lane] ?? []);
 }
 
 interface UserLane {
@@ -131,7 +148,8 @@ interface UserLane {
   readonly nobody: readonly Region[];
 }
 
-function userRegions<T extends Ruled>(comparison: Comparison<T>, areas: Areas, at: UserLane): readonly Region[] {
+function userRegions<T extends Ruled>(way: LaneWalk<T>, areas: Areas, at: UserLane): readonly Region[] {
+  const { comparison } = way;
   const { user, lane, nobody } = at;
   const own = laneRules(comparison.index, user, lane);
   if (own.items.length === 0) return nobody;
@@ -140,9 +158,9 @@ function userRegions<T extends Ruled>(comparison: Comparison<T>, areas: Areas, a
   const changed = areas.get(user)?.[lane] ?? [];
   if (changed.length === 0 && intersectIntervals(named, global).length === 0) return nobody;
   const decided = alwaysDecided(comparison, own);
-  const ownOnly = walk(comparison, [own], intersectIntervals(decided, changed), lane);
+  const ownOnly = walk(way, [own], intersectIntervals(decided, changed));
   const open = subtractIntervals(intersectIntervals(named, unionIntervals(global, changed)), decided);
-  const mixed = walk(comparison, [own, laneRules(comparison.index, null, lane)], open, lane);
+  const mixed = walk(way, [own, laneRules(comparison.index, null, lane)], open);
   return nobody.map((region, c) => {
     const outside = outsideRegion(region, named);
     const result = joinRegions(joinRegions(outside, mixed[c] ?? emptyRegion), ownOnly[c] ?? emptyRegion);
@@ -167,24 +185,62 @@ interface Place {
   readonly inner: Map<string, Place>;
 }
 
+/** No more places further in are remembered at once: where every network says something else, nothing comes again. */
+const mostInner = 256;
+
 function placeOf(profiles: readonly Profile[]): Place {
   return { profiles, classPorts: null, inner: new Map() };
 }
 
-function walk<T extends Ruled>(
-  comparison: Comparison<T>,
-  rules: readonly LaneIndex<T>[],
-  areas: Intervals,
-  lane: number,
-): readonly Region[] {
-  const builders = Array.from({ length: comparison.classes }, () => new RegionBuilder());
+/** What the walks through one lane share. */
+interface LaneWalk<T extends Ruled> {
+  readonly comparison: Comparison<T>;
+  readonly protocol: Protocol;
+  /** Where no rule reaches. */
+  readonly empty: Place;
+  /** What the rules of one network add, and that as a text. */
+  readonly added: (items: readonly T[]) => Added;
+}
+
+interface Added {
+  readonly layers: readonly (Layer & { readonly states: number })[];
+  readonly text: string;
+}
+
+function laneWalk<T extends Ruled>(comparison: Comparison<T>, lane: number): LaneWalk<T> {
+  const { states, statesOf, keyOf = ({ rule }) => rankOf(rule), within } = comparison;
   const protocol = lanes[lane]?.protocol ?? 'other';
+  const ports = portsIn(within, lane);
   const start = flatProfile(noKey);
-  const empty = placeOf(Array.from({ length: comparison.states }, () => start));
+  const known = new Map<readonly T[], Added>();
+  return {
+    comparison,
+    protocol,
+    empty: placeOf(Array.from({ length: states }, () => start)),
+    added(items) {
+      const found = known.get(items);
+      if (found !== undefined) return found;
+      const layers = items.flatMap((item) =>
+        item.rule.ports === null || touchesPorts(ports, item.rule.ports)
+          ? [{ ports: item.rule.ports, states: statesOf(item), key: keyOf(item) }]
+          : [],
+      );
+      const text = layers
+        .map((layer) => `${layer.ports?.low}-${layer.ports?.high} ${layer.states} ${layer.key}`)
+        .join();
+      known.set(items, { layers, text });
+      return { layers, text };
+    },
+  };
+}
+
+function walk<T extends Ruled>(way: LaneWalk<T>, rules: readonly LaneIndex<T>[], areas: Intervals): readonly Region[] {
+  const { comparison, protocol, empty } = way;
+  const builders = Array.from({ length: comparison.classes }, () => new RegionBuilder());
   for (const area of areas) {
     sweep<T, Place>(rules, area, {
       empty,
-      extend: (outer, items) => extend(comparison, outer, items, protocol),
+      extend: (outer, items) => extend(way, outer, items),
       visit: (first, last, place) => {
         place.classPorts ??= classPorts(comparison, place.profiles, protocol);
         for (const [c, ports] of place.classPorts.entries()) builders[c]?.add(first, last, ports);
@@ -195,28 +251,19 @@ function walk<T extends Ruled>(
   return builders.map((builder) => builder.build());
 }
 
-function extend<T extends Ruled>(
-  { statesOf, keyOf }: Comparison<T>,
-  outer: Place,
-  items: readonly T[],
-  protocol: Protocol,
-): Place {
-  const layers = items.map((item) => ({
-    ports: item.rule.ports,
-    states: statesOf(item),
-    key: keyOf === undefined ? rankOf(item.rule) : keyOf(item),
-  }));
-  const added = layers.map(({ ports, states, key }) => `${ports?.low}-${ports?.high} ${states} ${key}`).join();
-  const known = outer.inner.get(added);
+function extend<T extends Ruled>({ added, protocol }: LaneWalk<T>, outer: Place, items: readonly T[]): Place {
+  const { layers, text } = added(items);
+  if (layers.length === 0) return outer;
+  const known = outer.inner.get(text);
   if (known !== undefined) return known;
-  const profiles = [...outer.profiles];
-  for (const { ports, states, key } of layers) {
-    for (const [i, profile] of profiles.entries()) {
-      if ((states >>> i) & 1) profiles[i] = lowerProfile(profile, ports, protocol, key);
-    }
-  }
-  const place = placeOf(profiles);
-  outer.inner.set(added, place);
+  const place = placeOf(
+    outer.profiles.map((profile, i) => {
+      const here = layers.filter(({ states }) => (states >>> i) & 1);
+      return lowerProfile(profile, here, protocol);
+    }),
+  );
+  if (outer.inner.size >= mostInner) outer.inner.clear();
+  outer.inner.set(text, place);
   return place;
 }
 

@@ -12,6 +12,38 @@ export function lastPort(protocol: Protocol): number {
 /** No ports. */
 export const noPorts: PortSet = [];
 
+/** The ports of all the ranges. */
+export function portSetOf(ranges: readonly PortRange[]): PortSet {
+  const out: { low: number; high: number }[] = [];
+  for (const { low, high } of ranges.toSorted((a, b) => a.low - b.low)) {
+    const previous = out.at(-1);
+    if (previous === undefined || previous.high + 1 < low) out.push({ low, high });
+    else if (previous.high < high) previous.high = high;
+  }
+  return out;
+}
+
+/** Whether the set holds a port of the range. */
+export function touchesPorts(set: PortSet, { low, high }: PortRange): boolean {
+  return (firstReaching(set, low)?.low ?? Number.POSITIVE_INFINITY) <= high;
+}
+
+/** Whether the set holds every port of the range. */
+export function holdsPorts(set: PortSet, { low, high }: PortRange): boolean {
+  const range = firstReaching(set, low);
+  return range !== undefined && range.low <= low && high <= range.high;
+}
+
+function firstReaching(set: PortSet, port: number): PortRange | undefined {
+  let [from, to] = [0, set.length];
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    if ((set[middle]?.high ?? 0) < port) from = middle + 1;
+    else to = middle;
+  }
+  return set[from];
+}
+
 /** Whether both hold the same ports. */
 export function samePorts(a: PortSet, b: PortSet): boolean {
   if (a === b) return true;

@@ -1,5 +1,6 @@
-import type { Ports } from '../model/port-range.ts';
+import type { PortRange } from '../model/port-range.ts';
 import type { Protocol } from '../model/state.ts';
+import { cutPorts, Paint } from './port-pieces.ts';
 import { lastPort } from './port-set.ts';
 
 /**
@@ -16,33 +17,77 @@ export function flatProfile(key: number): Profile {
   return { starts: [0], keys: [key] };
 }
 
-/** The profile with `key` on the given ports (null: all) wherever it is lower than what is there. */
-export function lowerProfile(profile: Profile, ports: Ports | null, protocol: Protocol, key: number): Profile {
+/** A key for some ports (null: all of them). */
+export interface Layer {
+  readonly ports: PortRange | null;
+  readonly key: number;
+}
+
+/** The profile with each layer's key on its ports wherever it is lower than what is there: O(n log n) for n layers. */
+export function lowerProfile(profile: Profile, layers: readonly Layer[], protocol: Protocol): Profile {
+  if (layers.length > fewLayers) return lowerByMany(profile, layers, lastPort(protocol));
+  return layers.reduce((lowered, layer) => lowerByOne(lowered, layer, lastPort(protocol)), profile);
+}
+
+/** Up to this many layers are laid on one by one. */
+const fewLayers = 3;
+
+function lowerByOne(profile: Profile, { ports, key }: Layer, end: number): Profile {
   const low = ports?.low ?? 0;
-  const high = ports?.high ?? lastPort(protocol);
-  const end = lastPort(protocol);
-  const starts: number[] = [];
-  const keys: number[] = [];
-  let latest = -1;
-  const put = (start: number, value: number): void => {
-    if (latest === value) return;
-    latest = value;
-    starts.push(start);
-    keys.push(value);
-  };
+  const high = ports?.high ?? end;
+  const out = new ProfileBuilder();
   for (let i = 0; i < profile.keys.length; i++) {
     const from = profile.starts[i] ?? 0;
     const to = (profile.starts[i + 1] ?? end + 1) - 1;
     const value = profile.keys[i] ?? key;
     if (value <= key || to < low || from > high) {
-      put(from, value);
+      out.put(from, value);
       continue;
     }
-    if (from < low) put(from, value);
-    put(Math.max(from, low), key);
-    if (to > high) put(high + 1, value);
+    if (from < low) out.put(from, value);
+    out.put(Math.max(from, low), key);
+    if (to > high) out.put(high + 1, value);
   }
-  return { starts, keys };
+  return out;
+}
+
+/** Cuts the ports at every edge and paints the pieces, the lowest key first; a painted piece is not looked at again. */
+function lowerByMany(profile: Profile, layers: readonly Layer[], end: number): Profile {
+  const edges = cutPorts(
+    profile.starts,
+    layers.map(({ ports }) => ports),
+    end,
+  );
+  const painted = new Paint(edges);
+  const lowest = new Float64Array(edges.length).fill(Number.POSITIVE_INFINITY);
+  for (const { ports, key } of layers.toSorted((a, b) => a.key - b.key)) {
+    painted.each(ports?.low ?? 0, ports?.high ?? end, (piece) => {
+      lowest[piece] = key;
+      return true;
+    });
+  }
+  const out = new ProfileBuilder();
+  let at = 0;
+  for (let piece = 0; piece < edges.length; piece++) {
+    const start = edges[piece] as number;
+    while ((profile.starts[at + 1] ?? Number.POSITIVE_INFINITY) <= start) at++;
+    out.put(start, Math.min(profile.keys[at] as number, lowest[piece] as number));
+  }
+  return out;
+}
+
+/** Leaves out what says the same as the port before. */
+class ProfileBuilder implements Profile {
+  readonly starts: number[] = [];
+  readonly keys: number[] = [];
+  #latest = -1;
+
+  put(start: number, key: number): void {
+    if (this.#latest === key) return;
+    this.#latest = key;
+    this.starts.push(start);
+    this.keys.push(key);
+  }
 }
 
 /** Visits the maximal port ranges over which every profile is constant, in ascending order, with the keys there. */

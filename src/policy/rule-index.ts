@@ -1,4 +1,4 @@
-import { compareNetworks, type Family } from '../model/address.ts';
+import { compareNetworks, type Family, type Network } from '../model/address.ts';
 import type { Rule } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
 import { type Interval, type Intervals, intervalsOf } from './intervals.ts';
@@ -24,13 +24,21 @@ export function laneOf(family: Family, protocol: Protocol): number {
   return (family === 4 ? 0 : 3) + (protocol === 'tcp' ? 0 : protocol === 'udp' ? 1 : 2);
 }
 
+/** The rules of one network, in the order given. */
+export interface LaneNode<T extends Ruled> {
+  readonly network: Network;
+  readonly items: readonly T[];
+}
+
 /**
  * The rules of one user scope in one lane, sorted by network, wider first, so that the rules inside an interval are
- * neighbours. `parents[i]` is the nearest earlier item whose network contains item i's, or -1: following it from an item
+ * neighbours. `parents[i]` is the nearest earlier node whose network contains node i's, or -1: following it from a node
  * gives every rule that covers it.
  */
 export interface LaneIndex<T extends Ruled> {
   readonly items: readonly T[];
+  /** The items by network. */
+  readonly nodes: readonly LaneNode<T>[];
   readonly parents: Int32Array;
   /** Every address that a rule of the lane names. */
   readonly named: Intervals;
@@ -67,49 +75,66 @@ export function laneRules<T extends Ruled>(index: RuleIndex<T>, user: string | n
   return index.scopes.get(user)?.[lane] ?? emptyLane;
 }
 
-/** The items whose network contains the address, the narrowest first. */
-export function itemsCovering<T extends Ruled>(lane: LaneIndex<T>, address: bigint): readonly T[] {
+/** The nodes whose network contains the address, the narrowest first. */
+export function nodesCovering<T extends Ruled>(lane: LaneIndex<T>, address: bigint): readonly LaneNode<T>[] {
   return chainFrom(lane, countStartingBy(lane, address) - 1, address);
 }
 
-/** The items whose network holds an address of the interval, sorted by network, wider first. */
-export function itemsReaching<T extends Ruled>(lane: LaneIndex<T>, { first, last }: Interval): readonly T[] {
-  const start = countStartingBy(lane, first - 1n);
-  const from = chainFrom(lane, start - 1, first).reverse();
-  return from.concat(lane.items.slice(start, countStartingBy(lane, last)));
+/** The items whose network contains the address, the narrowest first. */
+export function itemsCovering<T extends Ruled>(lane: LaneIndex<T>, address: bigint): readonly T[] {
+  return nodesCovering(lane, address).flatMap(({ items }) => items.toReversed());
 }
 
-const emptyLane: LaneIndex<never> = { items: [], parents: new Int32Array(0), named: [] };
+/** The nodes whose network holds an address of the interval, sorted by network, wider first. */
+export function nodesReaching<T extends Ruled>(lane: LaneIndex<T>, { first, last }: Interval): readonly LaneNode<T>[] {
+  const start = countStartingBy(lane, first - 1n);
+  const from = chainFrom(lane, start - 1, first).reverse();
+  return from.concat(lane.nodes.slice(start, countStartingBy(lane, last)));
+}
+
+const emptyLane: LaneIndex<never> = { items: [], nodes: [], parents: new Int32Array(0), named: [] };
 
 function laneIndex<T extends Ruled>(items: readonly T[]): LaneIndex<T> {
   if (items.length === 0) return emptyLane;
-  const parents = new Int32Array(items.length);
+  const nodes = nodesOf(items);
+  const parents = new Int32Array(nodes.length);
   const open: number[] = [];
-  for (const [i, { rule }] of items.entries()) {
-    while (open.length > 0 && (items[open.at(-1) ?? 0]?.rule.destination.last ?? 0n) < rule.destination.first)
-      open.pop();
+  for (const [i, { network }] of nodes.entries()) {
+    while (open.length > 0 && (nodes[open.at(-1) ?? 0]?.network.last ?? 0n) < network.first) open.pop();
     parents[i] = open.at(-1) ?? -1;
     open.push(i);
   }
-  return { items, parents, named: intervalsOf(items.map(({ rule }) => rule.destination)) };
+  return { items, nodes, parents, named: intervalsOf(nodes.map(({ network }) => network)) };
 }
 
-function chainFrom<T extends Ruled>(lane: LaneIndex<T>, start: number, address: bigint): T[] {
-  const chain: T[] = [];
+/** Sorted items by network. A lane is of one family. */
+function nodesOf<T extends Ruled>(items: readonly T[]): readonly LaneNode<T>[] {
+  const nodes: { readonly network: Network; readonly items: T[] }[] = [];
+  for (const item of items) {
+    const network = item.rule.destination;
+    const node = nodes.at(-1);
+    if (node?.network.first === network.first && node.network.prefix === network.prefix) node.items.push(item);
+    else nodes.push({ network, items: [item] });
+  }
+  return nodes;
+}
+
+function chainFrom<T extends Ruled>(lane: LaneIndex<T>, start: number, address: bigint): LaneNode<T>[] {
+  const chain: LaneNode<T>[] = [];
   for (let i = start; i >= 0; i = lane.parents[i] ?? -1) {
-    const item = lane.items[i];
-    if (item !== undefined && item.rule.destination.last >= address) chain.push(item);
+    const node = lane.nodes[i];
+    if (node !== undefined && node.network.last >= address) chain.push(node);
   }
   return chain;
 }
 
 function countStartingBy<T extends Ruled>(lane: LaneIndex<T>, address: bigint): number {
   let low = 0;
-  let high = lane.items.length;
+  let high = lane.nodes.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    const item = lane.items[middle];
-    if (item !== undefined && item.rule.destination.first <= address) low = middle + 1;
+    const node = lane.nodes[middle];
+    if (node !== undefined && node.network.first <= address) low = middle + 1;
     else high = middle;
   }
   return low;

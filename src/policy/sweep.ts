@@ -1,12 +1,12 @@
-import { compareNetworks, type Network } from '../model/address.ts';
+import { compareNetworks } from '../model/address.ts';
 import { type Interval, lower } from './intervals.ts';
-import { itemsReaching, type LaneIndex, type Ruled } from './rule-index.ts';
+import { type LaneIndex, type LaneNode, nodesReaching, type Ruled } from './rule-index.ts';
 
 /** What a sweep computes at each place from the rules that reach there. */
 export interface Sweep<T extends Ruled, S> {
   /** The state where no rule reaches. */
   readonly empty: S;
-  /** The state one network further in: `items` all have that network. */
+  /** The state further in: `items` all have one network, and the array is the same one whenever the walk comes there. */
   readonly extend: (outer: S, items: readonly T[]) => S;
   /** Called for consecutive addresses that exactly the same rules reach, in ascending order, until it returns false. */
   readonly visit: (first: bigint, last: bigint, state: S) => boolean | undefined;
@@ -14,11 +14,11 @@ export interface Sweep<T extends Ruled, S> {
 
 /**
  * Walks the addresses of an area over the nested networks of one or more rule sets, calling `extend` once for each network
- * and `visit` for each stretch between their edges. Costs what lies in the area, not what is indexed. Returns false when
+ * of each set and `visit` for each stretch between their edges. Costs what lies in the area, not what is indexed. Returns false when
  * a visit stopped it.
  */
 export function sweep<T extends Ruled, S>(rules: readonly LaneIndex<T>[], area: Interval, work: Sweep<T, S>): boolean {
-  const items = mergeByNetwork(rules.map((lane) => itemsReaching(lane, area)));
+  const nodes = mergeByNetwork(rules.map((lane) => nodesReaching(lane, area)));
   const stack: { readonly last: bigint; readonly state: S }[] = [{ last: area.last, state: work.empty }];
   let at = area.first;
   const advance = (to: bigint): boolean => {
@@ -30,27 +30,17 @@ export function sweep<T extends Ruled, S>(rules: readonly LaneIndex<T>[], area: 
     }
     return true;
   };
-  for (let i = 0; i < items.length; ) {
-    const network = items[i]?.rule.destination;
-    if (network === undefined) break;
-    let end = i + 1;
-    while (sameNetwork(items[end], network)) end++;
+  for (const { network, items } of nodes) {
     if (!advance(network.first)) return false;
     for (let top = stack.at(-1); top !== undefined && top.last < network.first; top = stack.at(-1)) stack.pop();
-    const last = lower(network.last, area.last);
     const outer = stack.at(-1)?.state ?? work.empty;
-    stack.push({ last, state: work.extend(outer, items.slice(i, end)) });
-    i = end;
+    stack.push({ last: lower(network.last, area.last), state: work.extend(outer, items) });
   }
   return advance(area.last + 1n);
 }
 
-function sameNetwork<T extends Ruled>(item: T | undefined, { first, prefix }: Network): boolean {
-  return item !== undefined && item.rule.destination.first === first && item.rule.destination.prefix === prefix;
-}
-
-function mergeByNetwork<T extends Ruled>(lists: readonly (readonly T[])[]): readonly T[] {
+function mergeByNetwork<T extends Ruled>(lists: readonly (readonly LaneNode<T>[])[]): readonly LaneNode<T>[] {
   const filled = lists.filter((list) => list.length > 0);
   if (filled.length <= 1) return filled[0] ?? [];
-  return filled.flat().sort((a, b) => compareNetworks(a.rule.destination, b.rule.destination));
+  return filled.flat().sort((a, b) => compareNetworks(a.network, b.network));
 }

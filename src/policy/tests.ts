@@ -4,7 +4,7 @@ import type { Action } from '../model/rule.ts';
 import type { PolicyCase, Protocol } from '../model/state.ts';
 import { decide } from './decide.ts';
 import { intersectIntervals } from './intervals.ts';
-import { flatProfile, lowerProfile, type Profile, zipProfiles } from './profile.ts';
+import { flatProfile, type Layer, lowerProfile, type Profile, zipProfiles } from './profile.ts';
 import { indexRules, laneOf, laneRules, type Ruled, type RuleIndex } from './rule-index.ts';
 import { packetInBoth } from './selection.ts';
 import { sweep } from './sweep.ts';
@@ -124,8 +124,7 @@ function wrongPacket<T extends Ruled>(one: PolicyCase, checked: Checked<T>, sour
   for (const area of source.ownOnly ? intersectIntervals([one.destination], own.named) : [one.destination]) {
     sweep<T, Profile>(rules, area, {
       empty: flatProfile(noRank),
-      extend: (outer, items) =>
-        items.reduce((profile, { rule }) => lowerProfile(profile, rule.ports, protocol, rankOf(rule)), outer),
+      extend: (outer, items) => lowerProfile(outer, items.map(layerOf), protocol),
       visit: (first, _last, profile) => {
         const wrong = wrongPort(one, profile, { protocol, bounds });
         if (wrong === null) return true;
@@ -140,6 +139,10 @@ function wrongPacket<T extends Ruled>(one: PolicyCase, checked: Checked<T>, sour
   if (packet === null) return null;
   const { verdict, rule } = decide(index, packet);
   return { packet, verdict, rule, edgePortsOnly: found.inner === null };
+}
+
+function layerOf({ rule }: Ruled): Layer {
+  return { ports: rule.ports, key: rankOf(rule) };
 }
 
 interface WrongPort {

@@ -3,11 +3,11 @@ import type { Rule } from '../../model/rule.ts';
 import { type Intervals, intersectIntervals, intervalsOf, unionIntervals } from '../../policy/intervals.ts';
 import {
   indexRules,
-  itemsReaching,
   type LaneIndex,
   laneOf,
   laneRules,
   lanes,
+  nodesReaching,
   type RuleIndex,
 } from '../../policy/rule-index.ts';
 import { rankOf } from '../../policy/verdict.ts';
@@ -137,7 +137,9 @@ export function residentsOf(landscape: Landscape, areas: Areas, lane: number): r
   const users = new Set<string>([...areas.keys()].filter((user) => user !== null));
   const ofUsers = landscape.ofUsers[lane];
   if (ofUsers !== undefined && ofUsers.items.length > 0) {
-    for (const area of global) for (const { user } of itemsReaching(ofUsers, area)) users.add(user);
+    for (const area of global) {
+      for (const { items } of nodesReaching(ofUsers, area)) for (const { user } of items) users.add(user);
+    }
   }
   const alike = new Map<
     string,

@@ -1,7 +1,6 @@
 import { makeNetwork, type Network, parseNetwork, width } from '../../model/address.ts';
 import type { ConfigurationField, DesiredConfiguration } from '../../model/configuration.ts';
 import type { Place } from '../../model/problem.ts';
-import { decide } from '../decide.ts';
 import { type Intervals, intersectIntervals, intervalsOf } from '../intervals.ts';
 import { type Finding, nameOf } from './finding.ts';
 import type { Linted } from './linted.ts';
@@ -105,16 +104,16 @@ function resolverFindings(linted: Linted, configuration: DesiredConfiguration): 
   });
 }
 
-function isReachable({ index }: Linted, user: string | null, address: Network): boolean {
-  return decide(index, { user, address, protocol: 'udp', port: 53 }).verdict === 'accept';
+function isReachable({ leaders }: Linted, user: string | null, address: Network): boolean {
+  return leaders.of({ user, address, protocol: 'udp', port: 53 })[0]?.rule.action !== 'drop';
 }
 
 function closedResolver(
-  { index, desired }: Linted,
+  { leaders, desired }: Linted,
   user: string | null,
   { address, place }: { readonly address: Network; readonly place: Place },
 ): Finding {
-  const { rule } = decide(index, { user, address, protocol: 'udp', port: 53 });
+  const [rule] = leaders.of({ user, address, protocol: 'udp', port: 53 });
   const whose = user === null ? 'clients' : `the devices of ${desired.userNames.get(user) ?? user}`;
   return {
     code: 'dns-server-closed',

@@ -4,8 +4,10 @@ import { indexRules } from '../rule-index.ts';
 import { configurationFindings } from './configuration-findings.ts';
 import { familyFindings } from './family-findings.ts';
 import { problemsOf } from './finding.ts';
+import { leadersOf } from './leaders.ts';
 import type { Linted } from './linted.ts';
 import { protocolFindings } from './protocol-findings.ts';
+import { rankingOf } from './ranking.ts';
 import { standingFindings } from './standing-findings.ts';
 import { userFindings } from './user-findings.ts';
 
@@ -15,7 +17,9 @@ import { userFindings } from './user-findings.ts';
  */
 export function lint(desired: DesiredState): readonly Problem[] {
   const { rules } = desired;
-  const linted: Linted = { desired, rules, index: indexRules(rules) };
+  const index = indexRules(rules);
+  const ranking = rankingOf(index);
+  const linted: Linted = { desired, rules, index, ranking, leaders: leadersOf(index, ranking) };
   const findings = [
     ...standingFindings(linted),
     ...familyFindings(linted),

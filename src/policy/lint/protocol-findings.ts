@@ -1,7 +1,6 @@
 import { makeNetwork, width } from '../../model/address.ts';
 import type { DesiredRule } from '../../model/rule.ts';
 import type { Protocol } from '../../model/state.ts';
-import { decide } from '../decide.ts';
 import { type Finding, nameOf } from './finding.ts';
 import type { Linted } from './linted.ts';
 
@@ -15,10 +14,10 @@ export function protocolFindings(linted: Linted): readonly Finding[] {
 }
 
 /** Whether the lowest address of the rule's destination can be reached in another way. */
-function isOpen({ rule }: DesiredRule, protocol: Protocol, port: number, { index }: Linted): boolean {
+function isOpen({ rule }: DesiredRule, protocol: Protocol, port: number, { leaders }: Linted): boolean {
   const { family, first } = rule.destination;
   const address = makeNetwork(family, first, width(family));
-  return decide(index, { user: rule.userId, address, protocol, port }).verdict === 'accept';
+  return leaders.of({ user: rule.userId, address, protocol, port })[0]?.rule.action !== 'drop';
 }
 
 function icmpLeftOpen(rule: DesiredRule, linted: Linted): readonly Finding[] {

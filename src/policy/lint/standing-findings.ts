@@ -1,7 +1,6 @@
 import { contains, makeNetwork, width } from '../../model/address.ts';
 import { compareRules, type DesiredRule, type Rule } from '../../model/rule.ts';
-import { type Decision, decide } from '../decide.ts';
-import { itemsCovering, laneOf, laneRules } from '../rule-index.ts';
+import { type LaneNode, laneOf, laneRules, nodesCovering } from '../rule-index.ts';
 import { type Packet, rankOf } from '../verdict.ts';
 import { type Finding, nameOf } from './finding.ts';
 import type { Linted } from './linted.ts';
@@ -9,9 +8,9 @@ import { standings } from './standing.ts';
 
 /** Rules that another one always forestalls, and rules that could go without a trace. */
 export function standingFindings(linted: Linted): readonly Finding[] {
-  const { rules, index } = linted;
+  const { rules, index, ranking } = linted;
   const open = nothingDropped(rules);
-  const standing = standings(index);
+  const standing = standings(index, ranking);
   const findings = rules.flatMap((rule) => {
     const found = standing.get(rule);
     if (found === 'never') return [neverDecides(rule, linted)];
@@ -34,7 +33,7 @@ function nothingDropped(rules: readonly DesiredRule[]): Finding | null {
 
 function neverDecides(rule: DesiredRule, linted: Linted): Finding {
   const single = forestalling(rule, linted);
-  const shadows = single === null ? samples(rule, linted).flatMap(({ rule: other }) => other ?? []) : [single];
+  const shadows = single === null ? samples(rule, linted).flatMap(([other]) => other ?? []) : [single];
   const related = [...new Set(shadows)].map((other) => ({
     place: other.place,
     note: `${nameOf(other)} decides instead`,
@@ -59,11 +58,36 @@ function neverDecides(rule: DesiredRule, linted: Linted): Finding {
 }
 
 /** One rule that decides wherever the given one matches: same scope, covers it, and comes first. */
-function forestalling({ rule }: DesiredRule, { index }: Linted): DesiredRule | null {
-  const protocol = rule.ports?.type ?? 'other';
-  const lane = laneRules(index, rule.userId, laneOf(rule.destination.family, protocol));
-  const covering = itemsCovering(lane, rule.destination.first).filter((other) => isForestalled(rule, other.rule));
-  return covering.sort((a, b) => rankOf(a.rule) - rankOf(b.rule) || compareRules(a.rule, b.rule))[0] ?? null;
+function forestalling(rule: DesiredRule, linted: Linted): DesiredRule | null {
+  const { destination, ports, userId } = rule.rule;
+  const lane = laneRules(linted.index, userId, laneOf(destination.family, ports?.type ?? 'other'));
+  const covering = nodesCovering(lane, destination.first).flatMap(
+    (node) => firstForestalling(rule, node, linted) ?? [],
+  );
+  return first(covering, linted);
+}
+
+/**
+ * The first such rule of one network. Nearly always one of the two that come first at the rule's lowest port, since the server
+ * holds no two of one action there; else all are looked at.
+ */
+function firstForestalling(rule: DesiredRule, node: LaneNode<DesiredRule>, linted: Linted): DesiredRule | null {
+  for (const leader of linted.leaders.at(node, rule.rule.ports?.low ?? 0)) {
+    if (leader === null || keyOf(leader, linted) >= keyOf(rule, linted)) return null;
+    if (isForestalled(rule.rule, leader.rule)) return leader;
+  }
+  return first(
+    node.items.filter((other) => isForestalled(rule.rule, other.rule)),
+    linted,
+  );
+}
+
+function first(rules: readonly DesiredRule[], linted: Linted): DesiredRule | null {
+  return rules.toSorted((a, b) => keyOf(a, linted) - keyOf(b, linted))[0] ?? null;
+}
+
+function keyOf(rule: DesiredRule, { ranking }: Linted): number {
+  return ranking.keys.get(rule) ?? ranking.items.length;
 }
 
 function isForestalled(rule: Rule, by: Rule): boolean {
@@ -73,23 +97,26 @@ function isForestalled(rule: Rule, by: Rule): boolean {
   return rankOf(by) < rankOf(rule) || (rankOf(by) === rankOf(rule) && compareRules(by, rule) < 0);
 }
 
-/** Decisions on packets at the rule's corners. */
-function samples({ rule }: DesiredRule, { index }: Linted): readonly Decision<DesiredRule>[] {
+/** The two rules that come first for packets at the rule's corners. */
+function samples(
+  { rule }: DesiredRule,
+  { leaders }: Linted,
+): readonly (readonly [DesiredRule | null, DesiredRule | null])[] {
   const { family, first, last } = rule.destination;
   return [first, last].flatMap((address) =>
     (rule.ports === null ? [0] : [rule.ports.low, rule.ports.high]).map((port) => {
       const host = makeNetwork(family, address, width(family));
       const packet: Packet = { user: rule.userId, address: host, protocol: rule.ports?.type ?? 'other', port };
-      return decide(index, packet);
+      return leaders.of(packet);
     }),
   );
 }
 
 function changesNothing(rule: DesiredRule, linted: Linted): Finding {
   const { action } = rule.rule;
-  const sample = samples(rule, linted).find((decision) => decision.rule === rule);
-  const next = sample?.overridden[0];
-  const what = next === undefined ? 'the default' : nameOf(next);
+  const sample = samples(rule, linted).find(([leader]) => leader === rule);
+  const next = sample?.[1] ?? null;
+  const what = next === null ? 'the default' : nameOf(next);
   const verb = action === 'accept' ? 'accepts' : 'drops';
   return {
     code: 'changes-nothing',
@@ -99,9 +126,9 @@ function changesNothing(rule: DesiredRule, linted: Linted): Finding {
         ? `${nameOf(rule)} changes nothing: without it, the rest of the rules ${action === 'accept' ? 'accept' : 'drop'} the same traffic.`
         : `${nameOf(rule)} changes nothing: without it, ${what} ${verb} the same traffic.`,
     hint:
-      action === 'accept' && next === undefined
+      action === 'accept' && next === null
         ? 'What no rule matches is accepted; delete the rule, or drop the network around it.'
         : 'Delete the rule; where several say the same, delete one and look again.',
-    ...(next === undefined ? {} : { related: [{ place: next.place, note: `${nameOf(next)} says the same` }] }),
+    ...(next === null ? {} : { related: [{ place: next.place, note: `${nameOf(next)} says the same` }] }),
   };
 }

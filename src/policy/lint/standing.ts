@@ -1,14 +1,14 @@
 import type { Action } from '../../model/rule.ts';
-import { compareRules } from '../../model/rule.ts';
 import { byVerdict, compareStates } from '../compare.ts';
 import type { Interval } from '../intervals.ts';
-import { lastPort } from '../port-set.ts';
+import { holdsPorts, lastPort, touchesPorts } from '../port-set.ts';
 import type { Region } from '../region.ts';
 import { type LaneIndex, laneRules, lanes, type Ruled, type RuleIndex } from '../rule-index.ts';
 import { sweep } from '../sweep.ts';
 import { noTraffic } from '../traffic-set.ts';
-import { defaultVerdict, rankOf } from '../verdict.ts';
-import { addKey, endOf, noBest, type TwoBest } from './two-best.ts';
+import { defaultVerdict } from '../verdict.ts';
+import type { Ranking } from './ranking.ts';
+import { addKeys, endOf, noBest, type PortKey, type TwoBest } from './two-best.ts';
 
 /**
  * What a rule does among the others. `never`: every packet that it matches is decided by another rule, whoever sends it.
@@ -20,8 +20,8 @@ export type Standing = 'never' | 'idle' | 'matters';
  * The standing of every rule of the index, exactly. A global rule is judged on nobody's packets: a user's own rules can only
  * take packets from it. A user's rule is judged on that user's packets, what lies beneath being the global rules' verdict.
  */
-export function standings<T extends Ruled>(index: RuleIndex<T>): ReadonlyMap<T, Standing> {
-  const ledger = openLedger(index);
+export function standings<T extends Ruled>(index: RuleIndex<T>, ranking: Ranking<T>): ReadonlyMap<T, Standing> {
+  const ledger = openLedger(index, ranking);
   for (const [lane] of lanes.entries()) {
     walkScope(ledger, lane, laneRules(index, null, lane), null);
     const dropped = ledger.droppedFor(lane);
@@ -33,19 +33,15 @@ export function standings<T extends Ruled>(index: RuleIndex<T>): ReadonlyMap<T, 
   );
 }
 
-/** What is known so far; rules go by their key, their position in the order in which they would decide. */
-interface Ledger<T extends Ruled> {
-  readonly items: readonly T[];
-  readonly keys: ReadonlyMap<T, number>;
+/** What is known so far; rules go by their key. */
+interface Ledger<T extends Ruled> extends Ranking<T> {
   readonly decides: Uint8Array;
   readonly matters: Uint8Array;
   /** What the global rules drop in a lane. */
   readonly droppedFor: (lane: number) => Region;
 }
 
-function openLedger<T extends Ruled>(index: RuleIndex<T>): Ledger<T> {
-  const every = new Set([...index.scopes.values()].flatMap((scope) => scope.flatMap(({ items }) => items)));
-  const items = [...every].sort((a, b) => rankOf(a.rule) - rankOf(b.rule) || compareRules(a.rule, b.rule));
+function openLedger<T extends Ruled>(index: RuleIndex<T>, { items, keys }: Ranking<T>): Ledger<T> {
   const [dropped] = compareStates({
     index: { scopes: new Map([[null, index.scopes.get(null) ?? []]]), users: [] },
     states: 1,
@@ -57,7 +53,7 @@ function openLedger<T extends Ruled>(index: RuleIndex<T>): Ledger<T> {
   const byLane = dropped?.get(null) ?? noTraffic;
   return {
     items,
-    keys: new Map(items.map((item, key) => [item, key])),
+    keys,
     decides: new Uint8Array(items.length),
     matters: new Uint8Array(items.length),
     droppedFor: (lane) => byLane[lane] ?? [],
@@ -87,7 +83,7 @@ function walkScope<T extends Ruled>(ledger: Ledger<T>, lane: number, rules: Lane
   for (const area of rules.named) {
     sweep<T, Place>([rules], area, {
       empty: { ports: noBest(none), flat: [none, none] },
-      extend: (outer, items) => items.reduce((place, item) => addRule(place, item, ledger), outer),
+      extend: (outer, items) => addRules(outer, items, ledger),
       visit: (first, last, place) => {
         const judge: Judge = ([best, second], low, high) => {
           ledger.decides[best] = 1;
@@ -116,11 +112,16 @@ function actionOf<T extends Ruled>({ items }: Ledger<T>, key: number): Action {
   return items[key]?.rule.action ?? defaultVerdict;
 }
 
-function addRule<T extends Ruled>({ ports, flat }: Place, item: T, { keys }: Ledger<T>): Place {
-  const key = keys.get(item) ?? 0;
-  if (item.rule.ports !== null) return { ports: addKey(ports, item.rule.ports, key), flat };
-  const [best, second] = flat;
-  return { ports, flat: key < best ? [key, best] : [best, Math.min(key, second)] };
+function addRules<T extends Ruled>({ ports, flat }: Place, items: readonly T[], { keys }: Ledger<T>): Place {
+  const added: PortKey[] = [];
+  let [best, second] = flat;
+  for (const item of items) {
+    const key = keys.get(item) ?? 0;
+    if (item.rule.ports !== null) added.push({ ports: item.rule.ports, key });
+    else if (key < best) [best, second] = [key, best];
+    else second = Math.min(key, second);
+  }
+  return { ports: added.length === 0 ? ports : addKeys(ports, added), flat: [best, second] };
 }
 
 /** The rule without ports decides where no rule with ports does. */
@@ -148,9 +149,8 @@ function beneath(dropped: Region, { first, last, low, high }: Box, wanted: Actio
     const slab = dropped[i];
     if (slab === undefined || slab.first > last) return 'accept';
     if (wanted === 'drop' && slab.first > at) return 'accept';
-    const hits = slab.ports.filter((range) => range.low <= high && low <= range.high);
-    if (wanted === 'accept' && hits.length > 0) return 'drop';
-    if (wanted === 'drop' && !hits.some((range) => range.low <= low && high <= range.high)) return 'accept';
+    if (wanted === 'accept' && touchesPorts(slab.ports, { low, high })) return 'drop';
+    if (wanted === 'drop' && !holdsPorts(slab.ports, { low, high })) return 'accept';
     at = slab.last + 1n;
   }
   return wanted;

@@ -1,4 +1,5 @@
-import type { Ports } from '../../model/port-range.ts';
+import type { PortRange } from '../../model/port-range.ts';
+import { cutPorts, Paint } from '../port-pieces.ts';
 import { lastPort } from '../port-set.ts';
 
 /**
@@ -6,14 +7,14 @@ import { lastPort } from '../port-set.ts';
  * `none` stands for no key.
  */
 export interface TwoBest {
-  readonly starts: readonly number[];
-  readonly best: readonly number[];
-  readonly second: readonly number[];
+  readonly starts: Int32Array;
+  readonly best: Int32Array;
+  readonly second: Int32Array;
 }
 
 /** No key at any port. */
 export function noBest(none: number): TwoBest {
-  return { starts: [0], best: [none], second: [none] };
+  return { starts: Int32Array.of(0), best: Int32Array.of(none), second: Int32Array.of(none) };
 }
 
 /** The last port of position i. */
@@ -21,30 +22,51 @@ export function endOf({ starts }: TwoBest, i: number): number {
   return (starts[i + 1] ?? lastPort('tcp') + 1) - 1;
 }
 
-/** With one more key on the given ports. */
-export function addKey(from: TwoBest, { low, high }: Ports, key: number): TwoBest {
-  const starts: number[] = [];
-  const best: number[] = [];
-  const second: number[] = [];
-  const put = (start: number, first: number, next: number): void => {
-    starts.push(start);
-    best.push(first);
-    second.push(next);
-  };
-  for (let i = 0; i < from.starts.length; i++) {
-    const start = from.starts[i] ?? 0;
-    const end = endOf(from, i);
-    const first = from.best[i] ?? key;
-    const next = from.second[i] ?? key;
-    if (end < low || start > high) {
-      put(start, first, next);
-      continue;
-    }
-    if (start < low) put(start, first, next);
-    const middle = Math.max(start, low);
-    if (key < first) put(middle, key, first);
-    else put(middle, first, Math.min(key, next));
-    if (end > high) put(high + 1, first, next);
+/** A key for some ports. */
+export interface PortKey {
+  readonly ports: PortRange;
+  readonly key: number;
+}
+
+/**
+ * With more keys, each other than all there are: the ports are cut at every edge, and each piece takes the two lowest of the new
+ * keys that hold there, from the lowest on.
+ */
+export function addKeys(from: TwoBest, added: readonly PortKey[]): TwoBest {
+  const starts = cutPorts(
+    from.starts,
+    added.map(({ ports }) => ports),
+    lastPort('tcp'),
+  );
+  const best = new Int32Array(starts.length);
+  const second = new Int32Array(starts.length);
+  let at = 0;
+  for (let piece = 0; piece < starts.length; piece++) {
+    while ((from.starts[at + 1] ?? Number.POSITIVE_INFINITY) <= (starts[piece] as number)) at++;
+    best[piece] = from.best[at] as number;
+    second[piece] = from.second[at] as number;
+  }
+  const taken = new Uint8Array(starts.length);
+  const paint = new Paint(starts);
+  for (const { ports, key } of added.toSorted((a, b) => a.key - b.key)) {
+    paint.each(ports.low, ports.high, (piece) => {
+      const first = best[piece] as number;
+      if (key < first) [best[piece], second[piece]] = [key, first];
+      else second[piece] = Math.min(key, second[piece] as number);
+      taken[piece] = (taken[piece] as number) + 1;
+      return taken[piece] === 2;
+    });
   }
   return { starts, best, second };
+}
+
+/** The two lowest keys at a port. */
+export function keysAt({ starts, best, second }: TwoBest, port: number): readonly [number, number] {
+  let [low, high] = [0, starts.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((starts[middle] as number) <= port) low = middle + 1;
+    else high = middle;
+  }
+  return [best[low - 1] as number, second[low - 1] as number];
 }

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Rule, ruleKey } from '../../../src/model/rule.ts';
 import { decide } from '../../../src/policy/decide.ts';
+import { rankingOf } from '../../../src/policy/lint/ranking.ts';
 import { type Standing, standings } from '../../../src/policy/lint/standing.ts';
 import { indexRules } from '../../../src/policy/rule-index.ts';
 import { runs } from '../../property/runs.ts';
@@ -23,7 +24,7 @@ describe('standings', () => {
           if (verdicts(rules.filter((one) => one !== rule)) !== whole) return 'matters';
           return decides.has(rule) ? 'idle' : 'never';
         });
-        const found = standings(index);
+        const found = standings(index, rankingOf(index));
         expect(items.map((item) => found.get(item))).toEqual(expected);
       }),
       { numRuns: runs(5000) },

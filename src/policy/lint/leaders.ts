@@ -1,0 +1,62 @@
+import { type LaneNode, laneOf, laneRules, nodesCovering, type Ruled, type RuleIndex } from '../rule-index.ts';
+import type { Packet } from '../verdict.ts';
+import type { Ranking } from './ranking.ts';
+import { addKeys, keysAt, noBest, type PortKey, type TwoBest } from './two-best.ts';
+
+/** Finds the rule that decides on a packet, and the one that would without it. */
+export interface Leaders<T extends Ruled> {
+  /** Null where no rule is left. */
+  of(packet: Packet): readonly [T | null, T | null];
+  /** The two rules of one network that come first at a port (of `other`: those without ports). */
+  at(node: LaneNode<T>, port: number): readonly [T | null, T | null];
+}
+
+/**
+ * As `decide`, but asked very often: O(log n) for each network around the address, however many rules it has. What is known of a
+ * network is computed when it is first asked.
+ */
+export function leadersOf<T extends Ruled>(index: RuleIndex<T>, { items, keys }: Ranking<T>): Leaders<T> {
+  const none = items.length;
+  const known = new Map<LaneNode<T>, Node>();
+  const keysOf = (node: LaneNode<T>, port: number): readonly [number, number] => {
+    const found = known.get(node) ?? nodeOf(node, none, keys);
+    known.set(node, found);
+    return firstTwo(found.flat, keysAt(found.ports, port));
+  };
+  const rulesOf = ([best, second]: readonly [number, number]) => [items[best] ?? null, items[second] ?? null] as const;
+  return {
+    at: (node, port) => rulesOf(keysOf(node, port)),
+    of({ user, address, protocol, port }) {
+      const lane = laneOf(address.family, protocol);
+      let leading: readonly [number, number] = [none, none];
+      for (const scope of user === null ? [null] : [user, null]) {
+        for (const node of nodesCovering(laneRules(index, scope, lane), address.first)) {
+          leading = firstTwo(leading, keysOf(node, port));
+        }
+      }
+      return rulesOf(leading);
+    },
+  };
+}
+
+/** The rules of one network: the two lowest keys at each port, and of those without ports. */
+interface Node {
+  readonly ports: TwoBest;
+  readonly flat: readonly [number, number];
+}
+
+function nodeOf<T extends Ruled>(node: LaneNode<T>, none: number, keys: ReadonlyMap<T, number>): Node {
+  const withPorts: PortKey[] = [];
+  let flat: readonly [number, number] = [none, none];
+  for (const item of node.items) {
+    const key = keys.get(item) ?? none;
+    if (item.rule.ports === null) flat = firstTwo(flat, [key, none]);
+    else withPorts.push({ ports: item.rule.ports, key });
+  }
+  return { ports: addKeys(noBest(none), withPorts), flat };
+}
+
+/** The two lowest of two ascending pairs. */
+function firstTwo(a: readonly [number, number], b: readonly [number, number]): readonly [number, number] {
+  return a[0] <= b[0] ? [a[0], Math.min(a[1], b[0])] : [b[0], Math.min(b[1], a[0])];
+}
