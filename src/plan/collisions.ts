@@ -1,6 +1,6 @@
 import { groupBy } from '../model/group-by.ts';
 import { collides, type Rule } from '../model/rule.ts';
-import { eachWithEnclosing } from './nesting.ts';
+import { eachMeeting } from './meeting.ts';
 
 /** Calls `visit` with the index of every pair, one of each list, that the server refuses to hold at once. */
 export function eachCollision(
@@ -14,15 +14,13 @@ export function eachCollision(
     if (classes.has(collisionClass(rule))) entries.push({ index, rule, isLeft: false });
   }
   for (const group of groupBy(entries, ({ rule }) => collisionClass(rule)).values()) {
-    eachWithEnclosing(
+    eachMeeting(
       group,
-      ({ rule }) => rule.destination,
-      (inner, enclosing) => {
-        for (const outer of enclosing) {
-          if (outer.isLeft === inner.isLeft || !collides(outer.rule, inner.rule)) continue;
-          if (outer.isLeft) visit(outer.index, inner.index);
-          else visit(inner.index, outer.index);
-        }
+      ({ rule }) => rule,
+      (outer, inner) => {
+        if (outer.isLeft === inner.isLeft || !collides(outer.rule, inner.rule)) return;
+        if (outer.isLeft) visit(outer.index, inner.index);
+        else visit(inner.index, outer.index);
       },
     );
   }

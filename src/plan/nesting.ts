@@ -1,19 +1,30 @@
 import { compareNetworks, contains, type Network } from '../model/address.ts';
 
+/** The items of one network. */
+export interface Level<T> {
+  readonly network: Network;
+  readonly items: readonly T[];
+}
+
 /**
- * Visits the items in the order of their networks, each with the earlier items whose network encloses or equals its own,
+ * Visits the items by network, in the order of the networks, each with the levels of the earlier networks that enclose it,
  * outermost first. Networks nest or are disjoint, so sorting and one stack find them all. `enclosing` is reused: do not keep it.
  */
-export function eachWithEnclosing<T>(
+export function eachLevel<T>(
   items: readonly T[],
   networkOf: (item: T) => Network,
-  visit: (item: T, enclosing: readonly T[]) => void,
+  visit: (level: Level<T>, enclosing: readonly Level<T>[]) => void,
 ): void {
   const sorted = items.toSorted((a, b) => compareNetworks(networkOf(a), networkOf(b)));
-  const stack: T[] = [];
-  for (const item of sorted) {
-    while (stack.length > 0 && !contains(networkOf(stack.at(-1) as T), networkOf(item))) stack.pop();
-    visit(item, stack);
-    stack.push(item);
+  const stack: Level<T>[] = [];
+  for (let from = 0; from < sorted.length; ) {
+    const network = networkOf(sorted[from] as T);
+    let to = from + 1;
+    while (to < sorted.length && compareNetworks(networkOf(sorted[to] as T), network) === 0) to++;
+    while (stack.length > 0 && !contains((stack.at(-1) as Level<T>).network, network)) stack.pop();
+    const level = { network, items: sorted.slice(from, to) };
+    visit(level, stack);
+    stack.push(level);
+    from = to;
   }
 }

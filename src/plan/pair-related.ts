@@ -1,10 +1,10 @@
-import { intersects } from '../model/address.ts';
+import { intersects, type Network } from '../model/address.ts';
 import { groupBy } from '../model/group-by.ts';
 import type { DesiredRule, LiveRule, Rule } from '../model/rule.ts';
 import { assign } from './assignment.ts';
 import { changedFields } from './fields.ts';
-import { eachWithEnclosing } from './nesting.ts';
-import { groupsOf, unionFind } from './union-find.ts';
+import { eachLevel, type Level } from './nesting.ts';
+import { groupsOf, type UnionFind, unionFind } from './union-find.ts';
 
 export interface RelatedPair {
   readonly desired: DesiredRule;
@@ -41,19 +41,57 @@ interface Group {
 function relatedGroups(desired: readonly DesiredRule[], live: readonly LiveRule[]): readonly Group[] {
   const rules = [...desired.map(({ rule }) => rule), ...live.map(({ rule }) => rule)];
   const sets = unionFind(rules.length);
+  const isDesired = (index: number): boolean => index < desired.length;
   const byUser = groupBy(rules.keys(), (index) => (rules[index] as Rule).userId);
   for (const indices of byUser.values()) {
-    const network = (index: number) => (rules[index] as Rule).destination;
-    eachWithEnclosing(indices, network, (inner, enclosing) => {
-      for (const outer of enclosing) if (outer < desired.length !== inner < desired.length) sets.union(outer, inner);
-    });
+    uniteRelated(indices, { network: (index) => (rules[index] as Rule).destination, isDesired, sets });
   }
   return groupsOf(sets, rules.length)
     .map((group) => ({
-      desired: group.filter((index) => index < desired.length).map((index) => desired[index] as DesiredRule),
+      desired: group.filter(isDesired).map((index) => desired[index] as DesiredRule),
       live: group.filter((index) => index >= desired.length).map((index) => live[index - desired.length] as LiveRule),
     }))
     .filter((group) => group.desired.length > 0 && group.live.length > 0);
+}
+
+interface Uniting {
+  readonly network: (index: number) => Network;
+  readonly isDesired: (index: number) => boolean;
+  readonly sets: UnionFind;
+}
+
+/** The rules of one network that are in different sets as far as is known, by side. */
+interface Sides {
+  desired: readonly number[];
+  live: readonly number[];
+}
+
+/**
+ * Unites each rule with those of the other side whose network encloses its own. Rules of a network that are in one set are looked at as
+ * one from then on.
+ */
+function uniteRelated(indices: readonly number[], { network, isDesired, sets }: Uniting): void {
+  const sidesOf = new Map<Level<number>, Sides>();
+  eachLevel(indices, network, (level, enclosing) => {
+    const own = {
+      desired: level.items.filter(isDesired),
+      live: level.items.filter((index) => !isDesired(index)),
+    };
+    sidesOf.set(level, own);
+    for (const other of [own, ...enclosing.map((outer) => sidesOf.get(outer) as Sides)]) {
+      unite(own, 'desired', other, 'live');
+      unite(own, 'live', other, 'desired');
+    }
+  });
+
+  function unite(a: Sides, sideOfA: keyof Sides, b: Sides, sideOfB: keyof Sides): void {
+    const [first] = a[sideOfA];
+    if (first === undefined || b[sideOfB].length === 0) return;
+    for (const index of a[sideOfA]) sets.union(first, index);
+    for (const index of b[sideOfB]) sets.union(first, index);
+    a[sideOfA] = a[sideOfA].slice(0, 1);
+    b[sideOfB] = b[sideOfB].slice(0, 1);
+  }
 }
 
 function pairByAssignment({ desired, live }: Group): readonly RelatedPair[] {

@@ -83,9 +83,3 @@ export function regionsByOperation({ size, regions }: Ordering): readonly (reado
   }
   return lists;
 }
-
-/** Whether the gap is open when exactly the operations for which `done` holds are done. */
-export function isOpen(gap: GapGroup, done: (operation: number) => boolean): boolean {
-  if (!gap.startsOpen && !gap.openers.some(done)) return false;
-  return gap.staysOpen || !gap.closers.every(done);
-}

@@ -3,8 +3,11 @@ import { type Cost, compareCosts, type GapGroup, type Ordering, type RegionClass
 import {
   costOf,
   costOfStep,
+  countDone,
+  type GapCounts,
   isReady,
   isUnbeatable,
+  noGapCounts,
   type Position,
   startOf,
   take,
@@ -99,7 +102,7 @@ function improve(walk: Walkable, initial: readonly number[], effort: number): re
   let left = effort;
   for (let improved = true; improved && left > 0; ) {
     improved = false;
-    const done = new Set<number>();
+    const done = { operations: new Set<number>(), gaps: noGapCounts(walk) };
     for (let from = 0; from + 1 < order.length && left > 0; from += width / 2) {
       const now = order.slice(from, from + width);
       const window = now.toSorted((a, b) => a - b);
@@ -117,31 +120,47 @@ function improve(walk: Walkable, initial: readonly number[], effort: number): re
           order.splice(from, window.length, ...best.map((index) => window[index] as number));
         }
       }
-      for (const operation of order.slice(from, from + width / 2)) done.add(operation);
+      for (const operation of order.slice(from, from + width / 2)) {
+        done.operations.add(operation);
+        countDone(walk, done.gaps, operation);
+      }
     }
   }
   return order;
 }
 
-/** The ordering of some operations alone: those in `isDone` are done, all others come later. */
-function windowOrdering(walk: Walkable, isDone: ReadonlySet<number>, window: readonly number[]): Ordering {
+interface Done {
+  readonly operations: ReadonlySet<number>;
+  readonly gaps: GapCounts;
+}
+
+/** The ordering of some operations alone: those in `done` are done, all others come later. */
+function windowOrdering(walk: Walkable, done: Done, window: readonly number[]): Ordering {
   const local = new Map(window.map((operation, index) => [operation, index]));
   const touched = new Set(window.flatMap((operation) => walk.regionsOf[operation] ?? []));
   const gaps = new Set(window.map((operation) => walk.gapOf[operation] ?? -1).filter((gap) => gap >= 0));
-  const here = (operations: readonly number[]): number[] => operations.flatMap((other) => local.get(other) ?? []);
   return {
     size: window.length,
-    needs: window.map((operation) => here(walk.ordering.needs[operation] ?? [])),
-    gaps: [...gaps].map((gap) => {
-      const { openers, closers, startsOpen, staysOpen } = walk.ordering.gaps[gap] as GapGroup;
-      return {
-        openers: here(openers),
-        closers: here(closers),
-        startsOpen: startsOpen || openers.some((other) => isDone.has(other)),
-        staysOpen: staysOpen || closers.some((other) => !isDone.has(other) && !local.has(other)),
-      };
-    }),
-    regions: [...touched].map((index) => windowRegion(walk.ordering.regions[index] as RegionClass, isDone, local)),
+    needs: window.map((operation) => (walk.ordering.needs[operation] ?? []).flatMap((other) => local.get(other) ?? [])),
+    gaps: [...gaps].map((gap) => windowGap(walk, gap, done, window)),
+    regions: [...touched].map((index) =>
+      windowRegion(walk.ordering.regions[index] as RegionClass, done.operations, local),
+    ),
+  };
+}
+
+function windowGap(walk: Walkable, gap: number, { gaps }: Done, window: readonly number[]): GapGroup {
+  const { closers, startsOpen, staysOpen } = walk.ordering.gaps[gap] as GapGroup;
+  const here = (flags: Uint8Array): number[] =>
+    [...window.keys()].filter((index) => {
+      const operation = window[index] as number;
+      return walk.gapOf[operation] === gap && flags[operation] === 1;
+    });
+  const own = { openers: here(walk.opens), closers: here(walk.closes) };
+  return {
+    ...own,
+    startsOpen: startsOpen || (gaps.opened[gap] as number) > 0,
+    staysOpen: staysOpen || (gaps.closed[gap] as number) + own.closers.length < closers.length,
   };
 }
 

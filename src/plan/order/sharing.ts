@@ -1,5 +1,5 @@
 import { collides, type Rule } from '../../model/rule.ts';
-import { eachWithEnclosing } from '../nesting.ts';
+import { eachMeeting } from '../meeting.ts';
 import type { Operation } from '../operations.ts';
 
 interface Placed {
@@ -28,28 +28,18 @@ export function relate(operations: readonly Operation[], refusesCollisions: bool
     const list = blockers[adding.operation];
     if (list !== undefined && list.at(-1) !== removing.operation) list.push(removing.operation);
   };
-  eachWithEnclosing<Placed>(
+  eachMeeting(
     placed,
-    ({ rule }) => rule.destination,
-    (inner, enclosing) => {
-      for (const outer of enclosing) {
-        if (outer.operation === inner.operation || !sharePorts(outer.rule, inner.rule)) continue;
-        pairs.add(outer.operation, inner.operation);
-        if (!refusesCollisions || outer.added === inner.added || !collides(outer.rule, inner.rule)) continue;
-        if (outer.added) block(inner, outer);
-        else block(outer, inner);
-      }
+    ({ rule }) => rule,
+    (outer, inner) => {
+      if (outer.operation === inner.operation) return;
+      pairs.add(outer.operation, inner.operation);
+      if (!refusesCollisions || outer.added === inner.added || !collides(outer.rule, inner.rule)) return;
+      if (outer.added) block(inner, outer);
+      else block(outer, inner);
     },
   );
   return { sharing: pairs.list(), blockers: blockers.map((list) => [...new Set(list)].sort((a, b) => a - b)) };
-}
-
-/** Whether rules with intersecting networks share a packet: a source, a protocol, a port. */
-function sharePorts(a: Rule, b: Rule): boolean {
-  if (a.userId !== b.userId && a.userId !== null && b.userId !== null) return false;
-  const [left, right] = [a.ports, b.ports];
-  if (left === null || right === null) return true;
-  return left.type === right.type && left.low <= right.high && right.low <= left.high;
 }
 
 class PairList {

@@ -1,18 +1,57 @@
-import { addCosts, type Cost, isOpen, noCost, type Ordering, regionsByOperation, verdictIn } from './ordering.ts';
+import {
+  addCosts,
+  type Cost,
+  type GapGroup,
+  noCost,
+  type Ordering,
+  regionsByOperation,
+  verdictIn,
+} from './ordering.ts';
 
 /** An ordering with what every walk through it looks up. */
 export interface Walkable {
   readonly ordering: Ordering;
   readonly regionsOf: readonly (readonly number[])[];
   readonly gapOf: readonly number[];
+  /** By operation: 1 when it is an opener (or a closer) of its gap. */
+  readonly opens: Uint8Array;
+  readonly closes: Uint8Array;
 }
 
 export function walkable(ordering: Ordering): Walkable {
   const gapOf = new Array<number>(ordering.size).fill(-1);
+  const opens = new Uint8Array(ordering.size);
+  const closes = new Uint8Array(ordering.size);
   for (const [gap, { openers, closers }] of ordering.gaps.entries()) {
     for (const operation of [...openers, ...closers]) gapOf[operation] = gap;
+    for (const operation of openers) opens[operation] = 1;
+    for (const operation of closers) closes[operation] = 1;
   }
-  return { ordering, regionsOf: regionsByOperation(ordering), gapOf };
+  return { ordering, regionsOf: regionsByOperation(ordering), gapOf, opens, closes };
+}
+
+/** By gap: how many of its openers and closers are done. */
+export interface GapCounts {
+  readonly opened: Int32Array;
+  readonly closed: Int32Array;
+}
+
+/** Nothing done. */
+export function noGapCounts({ ordering }: Walkable): GapCounts {
+  return { opened: new Int32Array(ordering.gaps.length), closed: new Int32Array(ordering.gaps.length) };
+}
+
+/** Counts one more operation as done. */
+export function countDone({ gapOf, opens, closes }: Walkable, counts: GapCounts, operation: number): void {
+  const gap = gapOf[operation] as number;
+  if (gap < 0) return;
+  counts.opened[gap] = (counts.opened[gap] as number) + (opens[operation] as number);
+  counts.closed[gap] = (counts.closed[gap] as number) + (closes[operation] as number);
+}
+
+/** Whether the gap is open with so many of its openers and closers done. */
+function isOpen({ startsOpen, staysOpen, closers }: GapGroup, opened: number, closed: number): boolean {
+  return (startsOpen || opened > 0) && (staysOpen || closed < closers.length);
 }
 
 /** A state on the way and what the way there cost. */
@@ -20,13 +59,15 @@ export interface Position {
   readonly done: Uint8Array;
   /** By region class: 1 accepts. */
   readonly verdicts: Uint8Array;
+  readonly gaps: GapCounts;
   /** What this very state costs: added once for it, and for every state in which it does not change. */
   readonly here: Cost;
   readonly total: Cost;
 }
 
 /** Where every order begins: nothing done; the first state itself costs nothing. */
-export function startOf({ ordering }: Walkable): Position {
+export function startOf(walk: Walkable): Position {
+  const { ordering } = walk;
   const done = new Uint8Array(ordering.size);
   const nothing = (): boolean => false;
   const verdicts = Uint8Array.from(ordering.regions, (region) => Number(verdictIn(region, nothing)));
@@ -37,8 +78,8 @@ export function startOf({ ordering }: Walkable): Position {
     if (accepts) opened += region.weight;
     else cutOff += region.weight;
   }
-  const openGaps = ordering.gaps.filter((gap) => isOpen(gap, nothing)).length;
-  return { done, verdicts, here: { opened, cutOff, changes: 0, openGaps }, total: noCost };
+  const openGaps = ordering.gaps.filter((gap) => isOpen(gap, 0, 0)).length;
+  return { done, verdicts, gaps: noGapCounts(walk), here: { opened, cutOff, changes: 0, openGaps }, total: noCost };
 }
 
 /** What the state after one more operation costs, and what the way to it does. Leaves the position as it is. */
@@ -50,7 +91,6 @@ export function costOfStep(
   const { regions, gaps } = walk.ordering;
   let { opened, cutOff, openGaps } = at.here;
   let changes = 0;
-  const before = (other: number): boolean => at.done[other] === 1;
   const after = (other: number): boolean => other === operation || at.done[other] === 1;
   for (const index of walk.regionsOf[operation] ?? []) {
     const region = regions[index];
@@ -63,24 +103,21 @@ export function costOfStep(
     if (region.before) cutOff += sign * region.weight;
     else opened += sign * region.weight;
   }
-  const gap = gaps[walk.gapOf[operation] ?? -1];
-  if (gap !== undefined) openGaps += Number(isOpen(gap, after)) - Number(isOpen(gap, before));
+  const number = walk.gapOf[operation] as number;
+  const gap = gaps[number];
+  if (gap !== undefined) {
+    const [now, closed] = [at.gaps.opened[number] as number, at.gaps.closed[number] as number];
+    const then = isOpen(gap, now + (walk.opens[operation] as number), closed + (walk.closes[operation] as number));
+    openGaps += Number(then) - Number(isOpen(gap, now, closed));
+  }
   const here = { opened, cutOff, changes: 0, openGaps };
   return { here, total: addCosts(at.total, { ...here, changes }) };
 }
 
 /** The position after one more operation, in new arrays. */
 export function take(walk: Walkable, at: Position, operation: number): Position {
-  const costs = costOfStep(walk, at, operation);
-  const done = at.done.slice();
-  const verdicts = at.verdicts.slice();
-  done[operation] = 1;
-  const isDone = (other: number): boolean => done[other] === 1;
-  for (const index of walk.regionsOf[operation] ?? []) {
-    const region = walk.ordering.regions[index];
-    if (region !== undefined) verdicts[index] = Number(verdictIn(region, isDone));
-  }
-  return { done, verdicts, ...costs };
+  const gaps = { opened: at.gaps.opened.slice(), closed: at.gaps.closed.slice() };
+  return takeInPlace(walk, { ...at, done: at.done.slice(), verdicts: at.verdicts.slice(), gaps }, operation);
 }
 
 /** What an order costs. The surplus is counted as all verdict changes: what no order can avoid is the same for every one. */
@@ -93,12 +130,13 @@ export function costOf(ordering: Ordering, order: readonly number[]): Cost {
 function takeInPlace(walk: Walkable, at: Position, operation: number): Position {
   const costs = costOfStep(walk, at, operation);
   at.done[operation] = 1;
+  countDone(walk, at.gaps, operation);
   const isDone = (other: number): boolean => at.done[other] === 1;
   for (const index of walk.regionsOf[operation] ?? []) {
     const region = walk.ordering.regions[index];
     if (region !== undefined) at.verdicts[index] = Number(verdictIn(region, isDone));
   }
-  return { done: at.done, verdicts: at.verdicts, ...costs };
+  return { ...at, ...costs };
 }
 
 /** Whether everything that the operation needs is done. */
