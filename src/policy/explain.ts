@@ -3,10 +3,11 @@ import type { Action } from '../model/rule.ts';
 import { compareRules } from '../model/rule.ts';
 import { compareStates, noKey } from './compare.ts';
 import { type Decision, decide } from './decide.ts';
-import { lastPort } from './port-set.ts';
+import { lastPort, portSetOf } from './port-set.ts';
+import { flatProfile, lowerProfile, zipProfiles } from './profile.ts';
 import { itemsCovering, laneOf, laneRules, type Ruled, type RuleIndex } from './rule-index.ts';
 import type { TrafficSet } from './traffic-set.ts';
-import { noRank, type Packet, type Rank, rankOf } from './verdict.ts';
+import { noRank, type Packet, type Rank, rankOf, verdictOfRank } from './verdict.ts';
 
 /** A kind of rule, by what the packet filter looks at. */
 export interface RuleKind {
@@ -43,36 +44,30 @@ export type Portless = Omit<Packet, 'port'>;
 
 /** The verdict by port, in maximal ranges that cover 0 to 65535; for `other` the one port 0. */
 export function portVerdicts<T extends Ruled>(index: RuleIndex<T>, packet: Portless): readonly PortVerdict[] {
-  const end = lastPort(packet.protocol) + 1;
+  const layers = rulesFor(index, packet).map(({ rule }) => ({ ports: rule.ports, key: rankOf(rule) }));
   const out: { low: number; high: number; verdict: Action }[] = [];
-  const edges = portEdges(index, packet).filter((edge) => edge < end);
-  for (const [i, low] of edges.entries()) {
-    const { verdict } = decide(index, { ...packet, port: low });
-    const high = (edges[i + 1] ?? end) - 1;
+  zipProfiles([lowerProfile(flatProfile(noRank), layers, packet.protocol)], packet.protocol, (low, high, [rank]) => {
+    const verdict = verdictOfRank((rank ?? noRank) as Rank);
     const previous = out.at(-1);
     if (previous?.verdict === verdict) previous.high = high;
     else out.push({ low, high, verdict });
-  }
+  });
   return out;
 }
 
 /** A port for a question that names none: the lowest from 1 on that no rule for this address and source names, else 1. */
 export function unnamedPort<T extends Ruled>(index: RuleIndex<T>, packet: Portless): number {
-  const ports = portEdges(index, packet).map((edge) => Math.max(edge, 1));
-  const isNamed = (port: number): boolean => {
-    const { rule, overridden } = decide(index, { ...packet, port });
-    return [rule, ...overridden].some((item) => item !== null && item.rule.ports !== null);
-  };
-  return ports.find((port) => port <= lastPort(packet.protocol) && !isNamed(port)) ?? 1;
+  const named = portSetOf(rulesFor(index, packet).flatMap(({ rule }) => rule.ports ?? []));
+  const reached = named.find(({ low, high }) => low <= 1 && high >= 1);
+  const port = reached === undefined ? 1 : reached.high + 1;
+  return port <= lastPort(packet.protocol) ? port : 1;
 }
 
-/** 0 and every port where the set of matching rules may change, ascending. */
-function portEdges<T extends Ruled>(index: RuleIndex<T>, { user, address, protocol }: Portless): readonly number[] {
-  const scopes = user === null ? [null] : [user, null];
+/** The rules that reach the address from the source, whatever the port. */
+function rulesFor<T extends Ruled>(index: RuleIndex<T>, { user, address, protocol }: Portless): readonly T[] {
   const lane = laneOf(address.family, protocol);
-  const covering = scopes.flatMap((scope) => itemsCovering(laneRules(index, scope, lane), address.first));
-  const edges = covering.flatMap(({ rule: { ports } }) => (ports === null ? [] : [ports.low, ports.high + 1]));
-  return [...new Set([0, ...edges])].sort((a, b) => a - b);
+  const scopes = user === null ? [null] : [user, null];
+  return scopes.flatMap((scope) => itemsCovering(laneRules(index, scope, lane), address.first));
 }
 
 /** Exactly the traffic that a rule decides, and what it would decide were it the only one. */

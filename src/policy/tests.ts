@@ -4,6 +4,7 @@ import type { Action } from '../model/rule.ts';
 import type { PolicyCase, Protocol } from '../model/state.ts';
 import { decide } from './decide.ts';
 import { intersectIntervals } from './intervals.ts';
+import { touchesPorts } from './port-set.ts';
 import { flatProfile, type Layer, lowerProfile, type Profile, zipProfiles } from './profile.ts';
 import { indexRules, laneOf, laneRules, type Ruled, type RuleIndex } from './rule-index.ts';
 import { packetInBoth } from './selection.ts';
@@ -94,11 +95,13 @@ interface Checked<T extends Ruled> {
 
 function failureOf<T extends Ruled>(one: PolicyCase, checked: Checked<T>): CaseFailure<T> | null {
   const users = one.user === 'any' ? [null, ...checked.index.users] : [one.user];
+  const ways = new Map(one.protocols.map((protocol) => [protocol, layersFor<T>(one, protocol)]));
   let edge: CaseFailure<T> | null = null;
   for (const user of users) {
-    for (const protocol of one.protocols) {
+    for (const [protocol, extend] of ways) {
       // Beyond a user's own rules her devices are treated as nobody's, which were looked at first.
-      const failure = wrongPacket(one, checked, { user, protocol, ownOnly: one.user === 'any' && user !== null });
+      const ownOnly = one.user === 'any' && user !== null;
+      const failure = wrongPacket(one, checked, { user, protocol, ownOnly, extend });
       if (failure !== null && !failure.edgePortsOnly) return failure;
       edge ??= failure;
     }
@@ -106,14 +109,33 @@ function failureOf<T extends Ruled>(one: PolicyCase, checked: Checked<T>): CaseF
   return edge;
 }
 
-interface Source {
+interface Source<T extends Ruled> {
   readonly user: string | null;
   readonly protocol: Protocol;
   /** Look only at addresses that the user's own rules name. */
   readonly ownOnly: boolean;
+  /** The deciding rank by port one network further in. */
+  readonly extend: (outer: Profile, items: readonly T[]) => Profile;
 }
 
-function wrongPacket<T extends Ruled>(one: PolicyCase, checked: Checked<T>, source: Source): CaseFailure<T> | null {
+const unreached = flatProfile(noRank);
+
+/** Lays rules on, only those that bear on the case, and those of the widest networks once for all users. */
+function layersFor<T extends Ruled>(one: PolicyCase, protocol: Protocol): Source<T>['extend'] {
+  const outermost = new Map<readonly T[], Profile>();
+  const lower = (outer: Profile, items: readonly T[]): Profile => {
+    const bearing = items.filter(({ rule: { ports } }) => ports === null || touchesPorts([one.ports], ports));
+    return lowerProfile(outer, bearing.map(layerOf), protocol);
+  };
+  return (outer, items) => {
+    if (outer !== unreached) return lower(outer, items);
+    const profile = outermost.get(items) ?? lower(outer, items);
+    outermost.set(items, profile);
+    return profile;
+  };
+}
+
+function wrongPacket<T extends Ruled>(one: PolicyCase, checked: Checked<T>, source: Source<T>): CaseFailure<T> | null {
   const { index, bounds } = checked;
   const { family } = one.destination;
   const { user, protocol } = source;
@@ -123,8 +145,8 @@ function wrongPacket<T extends Ruled>(one: PolicyCase, checked: Checked<T>, sour
   const found: { inner: Packet | null; edge: Packet | null } = { inner: null, edge: null };
   for (const area of source.ownOnly ? intersectIntervals([one.destination], own.named) : [one.destination]) {
     sweep<T, Profile>(rules, area, {
-      empty: flatProfile(noRank),
-      extend: (outer, items) => lowerProfile(outer, items.map(layerOf), protocol),
+      empty: unreached,
+      extend: source.extend,
       visit: (first, _last, profile) => {
         const wrong = wrongPort(one, profile, { protocol, bounds });
         if (wrong === null) return true;
