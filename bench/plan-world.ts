@@ -97,3 +97,16 @@ export function allChanged(
   }
   return { before, after };
 }
+
+/** `count` port rules of one user on one address, of which every 20th names another port afterwards. */
+export function oneAddress(count: number): { readonly before: readonly Rule[]; readonly after: readonly Rule[] } {
+  const destination = makeNetwork(4, 0x0a000001n, 32);
+  const portRule = (n: number, port: number): Rule => ({
+    action: n % 2 === 0 ? 'accept' : 'drop',
+    destination,
+    ports: { type: 'tcp', low: port, high: port },
+    userId: userId(1),
+  });
+  const before = Array.from({ length: count }, (_, n) => portRule(n, 1 + 2 * n));
+  return { before, after: before.map((rule, n) => (n % 20 === 0 ? portRule(n, 2 + 2 * n) : rule)) };
+}

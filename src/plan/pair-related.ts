@@ -4,6 +4,7 @@ import type { DesiredRule, LiveRule, Rule } from '../model/rule.ts';
 import { assign } from './assignment.ts';
 import { changedFields } from './fields.ts';
 import { eachLevel, type Level } from './nesting.ts';
+import { pairGreedily } from './pair-greedily.ts';
 import { groupsOf, type UnionFind, unionFind } from './union-find.ts';
 
 export interface RelatedPair {
@@ -16,8 +17,13 @@ function related(a: Rule, b: Rule): boolean {
   return a.userId === b.userId && intersects(a.destination, b.destination);
 }
 
-/** Groups whose smaller side is larger than this are paired greedily: the assignment is cubic. */
-const assignmentLimit = 2_000;
+/** Groups for which the assignment, which is cubic, would look at more pairs than this are paired greedily: some seconds. */
+const assignmentLimit = 2_000 ** 3;
+
+function isAssignable({ desired, live }: Group): boolean {
+  const [smaller, larger] = [Math.min(desired.length, live.length), Math.max(desired.length, live.length)];
+  return smaller * smaller * larger <= assignmentLimit;
+}
 
 /**
  * Pairs what is left by least total cost, only related rules: as many pairs as there can be (each saves a call, or a line of
@@ -26,8 +32,8 @@ const assignmentLimit = 2_000;
 export function pairRelated(desired: readonly DesiredRule[], live: readonly LiveRule[]): readonly RelatedPair[] {
   const pairs: RelatedPair[] = [];
   for (const group of relatedGroups(desired, live)) {
-    const small = Math.min(group.desired.length, group.live.length) <= assignmentLimit;
-    for (const pair of small ? pairByAssignment(group) : pairGreedily(group)) pairs.push(pair);
+    const pairsOf = isAssignable(group) ? pairByAssignment : pairGreedily;
+    for (const pair of pairsOf(group.desired, group.live)) pairs.push(pair);
   }
   return pairs;
 }
@@ -94,7 +100,7 @@ function uniteRelated(indices: readonly number[], { network, isDesired, sets }: 
   }
 }
 
-function pairByAssignment({ desired, live }: Group): readonly RelatedPair[] {
+function pairByAssignment(desired: readonly DesiredRule[], live: readonly LiveRule[]): readonly RelatedPair[] {
   if (desired.length === 1 && live.length === 1) {
     return [{ desired: desired[0] as DesiredRule, live: live[0] as LiveRule }];
   }
@@ -118,24 +124,4 @@ function pairCosts(desired: readonly DesiredRule[], live: readonly LiveRule[]): 
     }
   }
   return costs;
-}
-
-/** For groups beyond the limit: each desired rule in turn takes the related live rule with the fewest changed fields. */
-function pairGreedily({ desired, live }: Group): readonly RelatedPair[] {
-  const pairs: RelatedPair[] = [];
-  const free = new Set(live);
-  for (const rule of desired) {
-    let best: LiveRule | null = null;
-    let fewest = Number.POSITIVE_INFINITY;
-    for (const candidate of free) {
-      if (!related(rule.rule, candidate.rule)) continue;
-      const fields = changedFields(candidate.rule, rule.rule);
-      if (fields < fewest) [best, fewest] = [candidate, fields];
-      if (fewest <= 1) break;
-    }
-    if (best === null) continue;
-    free.delete(best);
-    pairs.push({ desired: rule, live: best });
-  }
-  return pairs;
 }
