@@ -1,10 +1,9 @@
-import type { PortRange } from '../model/port-range.ts';
 import type { Protocol } from '../model/state.ts';
 import { type Intervals, intersectIntervals, intervalsOf, subtractIntervals, unionIntervals } from './intervals.ts';
-import { lastPort, noPorts, type PortSet, portSetOf, touchesPorts } from './port-set.ts';
+import { noPorts, type PortSet, touchesPorts } from './port-set.ts';
 import { flatProfile, type Layer, lowerProfile, type Profile, zipProfiles } from './profile.ts';
 import { emptyRegion, joinRegions, outsideRegion, type Region, RegionBuilder, sameRegions } from './region.ts';
-import { type LaneIndex, laneRules, lanes, type Ruled, type RuleIndex } from './rule-index.ts';
+import { type LaneIndex, laneRules, lanes, portsNamed, type Ruled, type RuleIndex } from './rule-index.ts';
 import { sweep } from './sweep.ts';
 import { isEmptyTraffic, type LaneRegions, type TrafficSet } from './traffic-set.ts';
 import { rankOf } from './verdict.ts';
@@ -125,18 +124,6 @@ function namedIn<T extends Ruled>(items: readonly T[], lane: number): Intervals 
   );
 }
 
-/** The ports that the items name in the lane. */
-function portsIn<T extends Ruled>(items: readonly T[], lane: number): PortSet {
-  const { family, protocol } = lanes[lane] ?? { family: 4, protocol: 'other' };
-  const ranges: PortRange[] = [];
-  for (const { rule } of items) {
-    if (rule.destination.family !== family) continue;
-    if (rule.ports === null) return [{ low: 0, high: lastPort(protocol) }];
-    if (rule.ports.type === protocol) ranges.push(rule.ports);
-  }
-  return portSetOf(ranges);
-}
-
 function nobodyRegions<T extends Ruled>(way: LaneWalk<T>, areas: Areas, lane: number): readonly Region[] {
   return walk(way, [laneRules(way.comparison.index, null, lane)], areas.get(null)?.[lane] ?? []);
 }
@@ -210,7 +197,7 @@ interface Added {
 function laneWalk<T extends Ruled>(comparison: Comparison<T>, lane: number): LaneWalk<T> {
   const { states, statesOf, keyOf = ({ rule }) => rankOf(rule), within } = comparison;
   const protocol = lanes[lane]?.protocol ?? 'other';
-  const ports = portsIn(within, lane);
+  const ports = portsNamed(within, lane);
   const start = flatProfile(noKey);
   const known = new Map<readonly T[], Added>();
   return {

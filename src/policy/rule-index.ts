@@ -1,7 +1,9 @@
 import { compareNetworks, type Family, type Network } from '../model/address.ts';
+import type { PortRange } from '../model/port-range.ts';
 import type { Rule } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
 import { type Interval, type Intervals, intervalsOf } from './intervals.ts';
+import { lastPort, type PortSet, portSetOf } from './port-set.ts';
 
 /** Anything that stands for a rule: desired and live rules both do. */
 export interface Ruled {
@@ -73,6 +75,18 @@ export function indexRules<T extends Ruled>(items: readonly T[]): RuleIndex<T> {
 /** The scope's rules in the lane. */
 export function laneRules<T extends Ruled>(index: RuleIndex<T>, user: string | null, lane: number): LaneIndex<T> {
   return index.scopes.get(user)?.[lane] ?? emptyLane;
+}
+
+/** The ports that the items name in the lane. */
+export function portsNamed<T extends Ruled>(items: Iterable<T>, lane: number): PortSet {
+  const { family, protocol } = lanes[lane] ?? { family: 4, protocol: 'other' };
+  const ranges: PortRange[] = [];
+  for (const { rule } of items) {
+    if (rule.destination.family !== family) continue;
+    if (rule.ports === null) return [{ low: 0, high: lastPort(protocol) }];
+    if (rule.ports.type === protocol) ranges.push(rule.ports);
+  }
+  return portSetOf(ranges);
 }
 
 /** The nodes whose network contains the address, the narrowest first. */

@@ -4,7 +4,7 @@ import type { Rule } from '../../src/model/rule.ts';
 import type { Operation } from '../../src/plan/operations.ts';
 import { baselineOrder } from '../../src/plan/order/baseline.ts';
 import { solveExactly } from '../../src/plan/order/exact.ts';
-import { areasOf, survey } from '../../src/plan/order/landscape.ts';
+import { areasOf, survey, viewsOf } from '../../src/plan/order/landscape.ts';
 import { compareCosts, type GapGroup, type Ordering, verdictIn } from '../../src/plan/order/ordering.ts';
 import { regionClasses } from '../../src/plan/order/region-classes.ts';
 import { findOrder, searchEffort, searchOrder } from '../../src/plan/order/search.ts';
@@ -50,7 +50,11 @@ function orderingOf(world: World): { readonly ordering: Ordering; readonly opera
     world.before.filter((rule) => isIn(world.after, rule)),
   );
   const numbering = new Map(all.map((operation) => [operation, operation]));
-  const regions = regionClasses(landscape, areasOf(operations), numbering);
+  const regions = regionClasses(
+    landscape,
+    { areas: areasOf(operations), views: viewsOf(landscape, operations) },
+    numbering,
+  );
   return { ordering: { size: all.length, needs: blockers, gaps: gapsOf(blockers), regions }, operations };
 }
 

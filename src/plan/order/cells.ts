@@ -52,18 +52,24 @@ export class Stretch {
   }
 }
 
+/** What a walk looks at: one protocol, and of the rules of one network those that matter. */
+export interface View {
+  readonly protocol: Protocol;
+  readonly within: (items: readonly Item[]) => readonly Item[];
+}
+
 /** Walks the addresses of the areas, which ascend; `visit` gets consecutive addresses that the same rules reach. */
 export function eachStretch(
   rules: readonly LaneIndex<Item>[],
   areas: Intervals,
-  protocol: Protocol,
+  { protocol, within }: View,
   visit: (first: bigint, last: bigint, stretch: Stretch) => void,
 ): void {
   const empty = new Stretch([], protocol);
   for (const area of areas) {
     sweep<Item, Stretch>(rules, area, {
       empty,
-      extend: (outer, items) => outer.within(items),
+      extend: (outer, items) => outer.within(within(items)),
       visit: (first, last, stretch) => {
         visit(first, last, stretch);
         return true;

@@ -1,6 +1,6 @@
 import type { Operation } from '../operations.ts';
 import type { Gaps } from './gaps.ts';
-import { areasOf, type Landscape } from './landscape.ts';
+import { areasOf, type Landscape, viewsOf } from './landscape.ts';
 import type { GapGroup, Ordering } from './ordering.ts';
 import { regionClasses } from './region-classes.ts';
 import { findOrder } from './search.ts';
@@ -29,7 +29,8 @@ export function orderComponent(input: ComponentInput): OrderedComponent {
   const numberOf = new Map(component.map((operation, number) => [operation, number]));
   const numbers = (list: readonly number[]): readonly number[] => list.map((other) => numberOf.get(other) as number);
   const mine = new Set(component.map((operation) => gaps.groupOf[operation] as number).filter((group) => group >= 0));
-  const areas = areasOf(component.map((operation) => operations[operation] as Operation));
+  const own = component.map((operation) => operations[operation] as Operation);
+  const looked = { areas: areasOf(own), views: viewsOf(landscape, own) };
   const ordering: Ordering = {
     size: component.length,
     needs: component.map((operation) => numbers(needs[operation] ?? [])),
@@ -37,7 +38,7 @@ export function orderComponent(input: ComponentInput): OrderedComponent {
       const { openers, closers, ...rest } = gaps.groups[group] as GapGroup;
       return { ...rest, openers: numbers(openers), closers: numbers(closers) };
     }),
-    regions: regionClasses(landscape, areas, numberOf),
+    regions: regionClasses(landscape, looked, numberOf),
   };
   const order = findOrder(ordering, effort);
   const { opened, cutOff } = costOf(ordering, order);

@@ -6,7 +6,7 @@ import { type LaneIndex, laneRules, lanes } from '../../policy/rule-index.ts';
 import { isEmptyTraffic, type TrafficSet } from '../../policy/traffic-set.ts';
 import type { Operation } from '../operations.ts';
 import { type Cell, eachStretch, type Item, type Stretch } from './cells.ts';
-import { areaIn, areasOf, isUntouched, type Landscape, residentsOf, survey } from './landscape.ts';
+import { areaIn, areasOf, isUntouched, type Landscape, residentsOf, survey, viewsOf } from './landscape.ts';
 import type { Order } from './order.ts';
 import { type RegionClass, verdictIn } from './ordering.ts';
 import { classKey, entriesOf, type Numbering } from './region-classes.ts';
@@ -32,7 +32,8 @@ function exposedIn(
   component: readonly number[],
   operations: readonly Operation[],
 ): readonly Exposed[] {
-  const areas = areasOf(component.map((position) => operations[position] as Operation));
+  const own = component.map((position) => operations[position] as Operation);
+  const areas = areasOf(own);
   const runs = new Runs(new Map(component.map((position) => [position, position])));
   const collected = new Map<string, Map<string | null, Region[]>>();
   const put = (run: string, source: string | null, lane: number, region: Region): void => {
@@ -42,21 +43,21 @@ function exposedIn(
     sources.set(source, regions);
     regions[lane] = region;
   };
-  for (const [lane, { protocol }] of lanes.entries()) {
+  for (const [lane, view] of viewsOf(landscape, own).entries()) {
     if (isUntouched(areas, lane)) continue;
     const global = laneRules(landscape.index, null, lane);
     const walk = (rules: readonly LaneIndex<Item>[], area: Intervals) =>
-      regionsByRun(runs, (visit) => eachStretch(rules, area, protocol, visit));
+      regionsByRun(runs, (visit) => eachStretch(rules, area, view, visit));
     const nobody = walk([global], areaIn(areas, null, lane));
     const residents = residentsOf(landscape, areas, lane);
     const resident = new Set(residents.flatMap(({ users }) => users));
     for (const [run, region] of nobody) {
       for (const source of [null, ...landscape.users]) if (!resident.has(source ?? '')) put(run, source, lane, region);
     }
-    for (const { users, own, home } of residents) {
-      const inside = walk([own, global], home);
+    for (const { users, own: theirs, home } of residents) {
+      const inside = walk([theirs, global], home);
       for (const run of new Set([...nobody.keys(), ...inside.keys()])) {
-        const outside = outsideRegion(nobody.get(run) ?? emptyRegion, own.named);
+        const outside = outsideRegion(nobody.get(run) ?? emptyRegion, theirs.named);
         const region = joinRegions(outside, inside.get(run) ?? emptyRegion);
         for (const user of users) put(run, user, lane, region);
       }

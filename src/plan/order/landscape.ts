@@ -1,6 +1,8 @@
 import { compareNetworks, type Network } from '../../model/address.ts';
+import type { PortRange } from '../../model/port-range.ts';
 import type { Rule } from '../../model/rule.ts';
 import { type Intervals, intersectIntervals, intervalsOf, unionIntervals } from '../../policy/intervals.ts';
+import { type PortSet, touchesPorts } from '../../policy/port-set.ts';
 import {
   indexRules,
   type LaneIndex,
@@ -8,11 +10,13 @@ import {
   laneRules,
   lanes,
   nodesReaching,
+  portsNamed,
   type RuleIndex,
 } from '../../policy/rule-index.ts';
 import { rankOf } from '../../policy/verdict.ts';
 import type { Operation } from '../operations.ts';
-import { type Item, markOf } from './cells.ts';
+import { PortOverlaps } from '../port-overlaps.ts';
+import { type Item, markOf, type View } from './cells.ts';
 
 /** The rules of before ∪ after around the operations that need a closer look. */
 export interface Landscape {
@@ -21,6 +25,10 @@ export interface Landscape {
   readonly ofUsers: readonly LaneIndex<UserItem>[];
   /** Every user named in any rule of before ∪ after, sorted. */
   readonly users: readonly string[];
+  /** Of the rules of one network, those without ports or with one of the given. */
+  readonly withPorts: (items: readonly Item[], ports: PortSet) => readonly Item[];
+  /** Equal for users whose rules in a lane nothing tells apart. */
+  readonly kindOf: (own: LaneIndex<Item>) => number;
 }
 
 interface UserItem {
@@ -57,6 +65,45 @@ export function survey(operations: readonly Operation[], close: readonly number[
     index: indexRules(items),
     ofUsers: lanes.map((_, lane) => laneRules(anonymous, null, lane)),
     users: [...users].sort(),
+    withPorts: portFilter(),
+    kindOf: kinds(),
+  };
+}
+
+/** Networks with more rules than this get an index of their ports. */
+const fewItems = 16;
+
+function portFilter(): Landscape['withPorts'] {
+  const known = new Map<readonly Item[], ReturnType<typeof indexed>>();
+  const indexed = (items: readonly Item[]) => {
+    const flat = items.filter(({ rule }) => rule.ports === null);
+    const others = items.filter(({ rule }) => rule.ports !== null);
+    return { flat, others, overlaps: new PortOverlaps(others.map(({ rule }) => rule.ports as PortRange)) };
+  };
+  return (items, ports) => {
+    if (items.length <= fewItems) {
+      return items.filter(({ rule }) => rule.ports === null || touchesPorts(ports, rule.ports));
+    }
+    const { flat, others, overlaps } = known.get(items) ?? indexed(items);
+    known.set(items, { flat, others, overlaps });
+    const found = new Set<number>();
+    for (const range of ports) overlaps.each(range, (position) => found.add(position));
+    return [...flat, ...[...found].map((position) => others[position] as Item)];
+  };
+}
+
+function kinds(): Landscape['kindOf'] {
+  const known = new Map<LaneIndex<Item>, number>();
+  const numbers = new Map<string, number>();
+  return (own) => {
+    let kind = known.get(own);
+    if (kind === undefined) {
+      const text = own.items.map(itemKey).join();
+      kind = numbers.get(text) ?? numbers.size;
+      numbers.set(text, kind);
+      known.set(own, kind);
+    }
+    return kind;
   };
 }
 
@@ -86,6 +133,18 @@ function touching(rules: readonly Rule[], others: readonly Rule[]): readonly Rul
 
 function familyArea(rules: readonly Rule[], family: 4 | 6): Intervals {
   return intervalsOf(rules.map(({ destination }) => destination).filter((network) => network.family === family));
+}
+
+/** What to look at of a component in each lane: rules that share no port with its own bear on none of its regions. */
+export function viewsOf({ withPorts }: Landscape, operations: readonly Operation[]): readonly View[] {
+  const rules = operations.flatMap(({ removed, added }) => [
+    ...(removed === null ? [] : [{ rule: removed }]),
+    ...(added === null ? [] : [{ rule: added }]),
+  ]);
+  return lanes.map(({ protocol }, lane) => {
+    const ports = portsNamed(rules, lane);
+    return { protocol, within: (items) => withPorts(items, ports) };
+  });
 }
 
 /** The areas of a component's operations. */
@@ -142,12 +201,12 @@ export function residentsOf(landscape: Landscape, areas: Areas, lane: number): r
     }
   }
   const alike = new Map<
-    string,
+    number,
     { readonly users: string[]; readonly own: LaneIndex<Item>; readonly home: Intervals }
   >();
   for (const user of [...users].sort()) {
     const own = laneRules(landscape.index, user, lane);
-    const key = own.items.map(itemKey).join();
+    const key = landscape.kindOf(own);
     const known = alike.get(key);
     if (known !== undefined) known.users.push(user);
     else

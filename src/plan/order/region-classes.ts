@@ -1,25 +1,35 @@
 import { intersectIntervals } from '../../policy/intervals.ts';
-import { laneRules, lanes } from '../../policy/rule-index.ts';
-import { type Cell, eachStretch } from './cells.ts';
+import { laneRules } from '../../policy/rule-index.ts';
+import { type Cell, eachStretch, type View } from './cells.ts';
 import { type Areas, areaIn, isUntouched, type Landscape, type Residents, residentsOf } from './landscape.ts';
 import { type Entry, type RegionClass, verdictIn } from './ordering.ts';
 
 /** The numbers of a component's operations by their positions in the plan's; no others are in it. */
 export type Numbering = ReadonlyMap<number, number>;
 
+/** Where a component's regions are: the addresses that its operations name, and what to look at there in each lane. */
+interface Looked {
+  readonly areas: Areas;
+  readonly views: readonly View[];
+}
+
 /**
  * Counts the regions of a component: for each source, family and protocol, every distinct set of rules that some packet
  * matches, when at least two operations bear on its verdict; merged by what decides it. Users without rules of their own
  * in the component's areas have nobody's regions, and count as many times.
  */
-export function regionClasses(landscape: Landscape, areas: Areas, numbering: Numbering): readonly RegionClass[] {
+export function regionClasses(
+  landscape: Landscape,
+  { areas, views }: Looked,
+  numbering: Numbering,
+): readonly RegionClass[] {
   const classes = new Classes(numbering);
-  for (const [lane, { protocol }] of lanes.entries()) {
+  for (const [lane, view] of views.entries()) {
     if (isUntouched(areas, lane)) continue;
     const global = laneRules(landscape.index, null, lane);
     const residents = residentsOf(landscape, areas, lane);
     const nobody = new Map<number, { readonly cell: Cell; size: bigint }>();
-    eachStretch([global], areaIn(areas, null, lane), protocol, (first, last, stretch) => {
+    eachStretch([global], areaIn(areas, null, lane), view, (first, last, stretch) => {
       for (const cell of stretch.cells()) {
         const size = (last - first + 1n) * BigInt(cell.high - cell.low + 1);
         const known = nobody.get(cell.matchSet);
@@ -33,13 +43,13 @@ export function regionClasses(landscape: Landscape, areas: Areas, numbering: Num
     /** Residents have nobody's regions, without those that lie wholly at home, and with those found there. */
     function correct({ users, own, home }: Residents, at: number): void {
       const inside = new Map<number, bigint>();
-      eachStretch([global], intersectIntervals(home, areaIn(areas, null, at)), protocol, (first, last, stretch) => {
+      eachStretch([global], intersectIntervals(home, areaIn(areas, null, at)), view, (first, last, stretch) => {
         for (const { matchSet, low, high } of stretch.cells()) {
           inside.set(matchSet, (inside.get(matchSet) ?? 0n) + (last - first + 1n) * BigInt(high - low + 1));
         }
       });
       const found = new Map<number, Cell>();
-      eachStretch([own, global], home, protocol, (_, __, stretch) => {
+      eachStretch([own, global], home, view, (_, __, stretch) => {
         for (const cell of stretch.cells()) found.set(cell.matchSet, cell);
       });
       for (const [matchSet, size] of inside) {
