@@ -116,16 +116,26 @@ describe.skipIf(!has('curl'))(`the admin pages of the simulator${has('curl') ? '
 });
 
 describe('the systemd unit', () => {
-  it('is installed by the lines of the page', () => {
-    const lines = linesOf('docs/deploy.md').filter((line) => line.startsWith('install '));
-    expect(lines).toHaveLength(2);
-    mkdirSync(join(folder, 'etc/systemd/system'), { recursive: true });
+  it('is installed by the lines of the page, so that its user can read the settings and only root the token', () => {
+    const lines = linesOf('docs/deploy.md').filter((line) => /^(install|cp) /.test(line));
+    expect(lines).toHaveLength(4);
+    for (const name of ['etc/systemd/system', 'opt', 'usr/local/bin'])
+      mkdirSync(join(folder, name), { recursive: true });
+    writeFileSync(join(folder, 'token'), 'the-token\n');
     for (const line of lines)
-      shell(line.replace('/etc/', `${folder}/etc/`).replace('deploy/systemd', `${root}deploy/systemd`));
-    expect(readFileSync(join(folder, 'etc/systemd/system/firezone-reconcile.service'), 'utf8')).toBe(
-      readFileSync(join(root, 'deploy/systemd/firezone-reconcile.service'), 'utf8'),
-    );
-    expect(statSync(join(folder, 'etc/firezone-reconcile')).mode & 0o777).toBe(0o700);
+      shell(
+        line
+          .replace(/ (?=\/(?:etc|opt|usr)\/)/g, ` ${folder}`)
+          .replace('deploy/systemd', `${root}deploy/systemd`)
+          .replace('cp -r dist', `cp -r ${root}dist`),
+      );
+    const unit = readFileSync(join(folder, 'etc/systemd/system/firezone-reconcile.service'), 'utf8');
+    const mode = (name: string): number => statSync(join(folder, name)).mode & 0o777;
+    expect(unit).toMatch(/^DynamicUser=yes$/m);
+    expect(unit).toContain(' --config /etc/firezone-reconcile/settings.yaml --token-file %d/token ');
+    expect(unit).toMatch(/^LoadCredential=token:\/etc\/firezone-reconcile\/token$/m);
+    expect([mode('etc/firezone-reconcile'), mode('etc/firezone-reconcile/token')]).toEqual([0o755, 0o600]);
+    expect(shell(`${folder}/usr/local/bin/reconcile --version`)).toMatch(/^\d+\.\d+\.\d+\n$/);
   });
 });
 
