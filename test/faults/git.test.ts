@@ -169,6 +169,18 @@ describe('faults of a Git remote', () => {
     }
   });
 
+  it('fault 39: a clone, a home or a whole state folder that is removed under an open source is made anew', async () => {
+    upstream.commit({ 'a.yaml': 'a: 0\n' });
+    const git = source();
+    await git.read(signal);
+    for (const gone of ['clone.git', 'home', 'askpass', '.']) {
+      rmSync(path.join(state, gone), { recursive: true });
+      const commit = upstream.commit({ 'a.yaml': `a: ${gone}\n` });
+      const reading = await git.read(signal);
+      expect([gone, reading.problems, reading.content?.revision]).toEqual([gone, [], commit]);
+    }
+  });
+
   it('fault 23: a clone that cannot even be begun is a problem, and never an exception that ends the process', async () => {
     const commit = upstream.commit({ 'a.yaml': 'a: 1\n' });
     const empty = path.join(state, 'empty');

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Problem } from '../../model/problem.ts';
@@ -73,7 +74,9 @@ export function gitSource(settings: GitSettings): GitSource {
     opened,
   );
   const open = async (): Promise<GitRepository> => {
-    if (repository !== null) return repository;
+    // Somebody may have removed them under us: a git whose directory is gone cannot even be started.
+    if (repository !== null && existsSync(folder) && existsSync(home.home) && existsSync(home.askpass))
+      return repository;
     await mkdir(home.home, { recursive: true, mode: 0o700 });
     await writeFile(home.askpass, askpassScript, { mode: 0o700 });
     repository = await openRepository(folder, settings.remote.url, home, settings.environment);
