@@ -1,5 +1,5 @@
 import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { serve } from '@hono/node-server';
 import type { Hono } from 'hono';
 import type { Result } from '../../model/result.ts';
@@ -40,9 +40,15 @@ export function listen(app: Hono, where: Listen): Promise<Result<Listening, stri
       hostname: where.host,
       port: where.port,
       overrideGlobalObjects: false,
-      serverOptions: { requestTimeout: 15_000, headersTimeout: 10_000, keepAliveTimeout: 5_000, maxHeaderSize: 16_384 },
+      serverOptions: {
+        requestTimeout: 15_000,
+        headersTimeout: 10_000,
+        keepAliveTimeout: 5_000,
+        connectionsCheckingInterval: 2_000,
+        maxHeaderSize: 16_384,
+      },
     }) as Server;
-    server.maxConnections = 200;
+    server.on('connection', makeRoom(200));
     server.once('error', (error: NodeJS.ErrnoException) => {
       resolve(fail(`cannot listen on ${where.host}:${where.port} (${error.code ?? 'error'})`));
     });
@@ -52,6 +58,17 @@ export function listen(app: Hono, where: Listen): Promise<Result<Listening, stri
       resolve(ok({ url: `http://${host}:${port}`, close: () => closed(server) }));
     });
   });
+}
+
+/** Of more connections than `most` the oldest is closed: many clients that say nothing must not keep a probe from being heard. */
+function makeRoom(most: number): (socket: Socket) => void {
+  const open = new Set<Socket>();
+  return (socket) => {
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+    const [oldest] = open;
+    if (open.size > most) oldest?.destroy();
+  };
 }
 
 function closed(server: Server): Promise<void> {

@@ -1,4 +1,5 @@
 import { request as httpRequest } from 'node:http';
+import { connect, type Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { isLoopback, listen, parseListen } from '../../../src/adapters/web/listen.ts';
 import type { StatusAppSettings } from '../../../src/adapters/web/status-app.ts';
@@ -100,6 +101,27 @@ describe('the status server', () => {
     expect(status).toBe(200);
     const taken = await listen(app(), { host: '127.0.0.1', port: Number(new URL(server.value.url).port) });
     expect(taken.ok).toBe(false);
+    await server.value.close();
+  });
+
+  it('threat 24: hundreds of clients that say nothing do not keep a probe from being answered', async () => {
+    const server = await listen(app(), { host: '127.0.0.1', port: 0 });
+    if (!server.ok) throw new Error(server.error);
+    const port = Number(new URL(server.value.url).port);
+    const silent = await Promise.all(
+      Array.from(
+        { length: 300 },
+        () =>
+          new Promise<Socket>((resolve) => {
+            const socket = connect(port, '127.0.0.1', () => resolve(socket));
+            socket.on('error', () => undefined); // closed to make room
+            socket.write('GET /status HTTP/1.1\r\n');
+          }),
+      ),
+    );
+    const answer = await fetch(`${server.value.url}/healthz`, { signal: AbortSignal.timeout(5000) });
+    expect(answer.status).toBe(200);
+    for (const socket of silent) socket.destroy();
     await server.value.close();
   });
 
