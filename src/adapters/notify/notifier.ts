@@ -14,6 +14,8 @@ export interface NotifierSettings {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly onResult: (target: string, result: NotifyResult) => void;
+  /** Deadline of one attempt, ms. */
+  readonly timeoutMs?: number;
 }
 
 /** Sends what the loop turned to; one queue a target, so that a slow one holds up nobody. */
@@ -24,8 +26,8 @@ export interface Notifier {
 }
 
 const attempts = 5;
-const timeoutMs = 10_000;
 const longestQueue = 20;
+const largestAnswer = 65_536;
 
 /** Builds the notifier. Only the configured addresses are ever called, and redirects are not followed. */
 export function createNotifier(settings: NotifierSettings): Notifier {
@@ -69,7 +71,7 @@ async function deliver(
   let last = 'stopped';
   for (let attempt = 0; attempt < attempts && !stop.aborted; attempt++) {
     if (attempt > 0) await clock.sleep(1000 * 2 ** (attempt - 1) * (0.5 + clock.random()), stop);
-    const { status, code, retry } = await send(delivery, stop);
+    const { status, code, retry } = await send(delivery, settings.timeoutMs ?? 10_000, stop);
     last = code;
     if (status >= 200 && status < 300) return onResult(target.name, 'sent');
     if (!retry) break;
@@ -79,7 +81,11 @@ async function deliver(
   onResult(target.name, 'failed');
 }
 
-async function send(delivery: Delivery, stop: AbortSignal): Promise<{ status: number; code: string; retry: boolean }> {
+async function send(
+  delivery: Delivery,
+  timeoutMs: number,
+  stop: AbortSignal,
+): Promise<{ status: number; code: string; retry: boolean }> {
   const deadline = startDeadline(timeoutMs, stop);
   try {
     const response = await request(delivery.url(), {
@@ -88,13 +94,19 @@ async function send(delivery: Delivery, stop: AbortSignal): Promise<{ status: nu
       body: delivery.body,
       signal: deadline.signal,
     });
-    await response.body.dump();
     const status = response.statusCode;
+    // The status says what became of it. What follows may be anything, and is only let go by so that the connection can be used again.
+    await response.body.dump({ limit: largestAnswer }).catch(() => undefined);
     return { status, code: String(status), retry: status === 429 || status >= 500 };
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'failed';
-    return { status: 0, code, retry: true };
+    return { status: 0, code: deadline.passed() ? 'timeout' : codeOf(error), retry: true };
   } finally {
     deadline.end();
   }
+}
+
+function codeOf(error: unknown): string {
+  if (!(error instanceof Error)) return 'failed';
+  if (error.name === 'AbortError') return 'stopped';
+  return 'code' in error ? String(error.code) : 'failed';
 }

@@ -37,12 +37,13 @@ const immediate: Clock = {
   sleep: (ms) => (ms === 3000 ? new Promise(() => undefined) : Promise.resolve()),
 };
 
-async function send(target: NotifyTarget, turns: readonly Turn[]) {
+async function send(target: NotifyTarget, turns: readonly Turn[], timeoutMs = 10_000) {
   const results: string[] = [];
   const warnings: unknown[] = [];
   const notifier = createNotifier({
     targets: [target],
     clock: immediate,
+    timeoutMs,
     logger: {
       debug: () => undefined,
       info: () => undefined,
@@ -134,6 +135,25 @@ describe('notifications', () => {
     expect(redirected.results).toEqual(['slack failed']);
     expect(seen.map((call) => call.path)).toEqual(['/canary-address', '/canary-address']);
     expect(JSON.stringify([refused.warnings, redirected.warnings])).not.toContain('canary');
+  });
+
+  it('is sent once the receiver has said so, whatever else it sends; a receiver that says nothing is named for that', async () => {
+    const calls: string[] = [];
+    const receiver = await startReceiver((request, _body, response) => {
+      calls.push(request.url ?? '');
+      if (request.url === '/endless') response.writeHead(200).write('and so on');
+    });
+    const to = (path: string): NotifyTarget => ({
+      type: 'generic',
+      name: 'hook',
+      url: () => `${receiver.url}${path}`,
+      secret: null,
+    });
+    expect((await send(to('/endless'), [turn('broken')], 100)).results).toEqual(['hook sent']);
+    const { results, warnings } = await send(to('/silent'), [turn('broken')], 100);
+    expect([results, calls]).toEqual([['hook failed'], ['/endless', ...Array.from({ length: 5 }, () => '/silent')]]);
+    expect(warnings).toEqual([['A notification could not be delivered', { target: 'hook', code: 'timeout' }]]);
+    await receiver.close();
   });
 
   it('a target that hangs holds back at most twenty, then drops', async () => {
