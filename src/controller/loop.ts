@@ -135,12 +135,15 @@ class ControlLoop implements Loop {
       this.#runner.forgetStall();
       this.#history.reconsider();
     }
+    const standsBy = (): boolean => {
+      if (lease.mayStart()) return false;
+      this.#board.standBy(lease.holder(), this.#badSettings);
+      return true;
+    };
+    standsBy(); // said before the source is asked, which may take long
     const reading = await this.#observe();
     if (this.#stop.signal.aborted) return { waitMs: 0, judged: null };
-    if (!lease.mayStart()) {
-      this.#board.standBy(lease.holder(), this.#badSettings);
-      return { waitMs: interval, judged: null };
-    }
+    if (standsBy()) return { waitMs: interval, judged: null };
     const choice = await this.#choose(reading);
     const waitMs = choice.settlingMs ?? interval;
     if (choice.content === null) return this.#withoutContent(choice, triggers, waitMs);

@@ -44,7 +44,7 @@ export class StatusBoard {
   standBy(holder: string | null, badSettings: string | null): void {
     const message =
       holder === null
-        ? 'the lease is not ours, and nobody is known to hold it; see the log'
+        ? 'the lease is not ours now, and nobody is known to hold it; see the log'
         : `${holder} holds the lease`;
     const standby = { reason: 'Standby', message } as const;
     const stalled = badSettings === null ? standby : ({ reason: 'BadSettings', message: badSettings } as const);

@@ -3,7 +3,7 @@ import { Agent, type Dispatcher, request } from 'undici';
 import * as z from 'zod';
 import type { Lease } from '../../controller/lease.ts';
 import type { LeaseBasics, Tenure } from './renewed.ts';
-import { renewedLease } from './renewed.ts';
+import { NotRenewed, renewedLease } from './renewed.ts';
 
 /** Where the Lease object lies and how its server is spoken to. */
 export interface KubernetesLeaseSettings extends LeaseBasics {
@@ -55,7 +55,7 @@ export function kubernetesLease(settings: KubernetesLeaseSettings): Lease {
     const sentAt = { now: clock.now(), wallTime: clock.wallTime() };
     const found = await call('GET');
     const current = found.status === 200 ? found.lease : null;
-    if (found.status !== 200 && found.status !== 404) return;
+    if (found.status !== 200 && found.status !== 404) throw refused(found.status);
     const holder = current?.spec?.holderIdentity || null;
     tenure.holder = holder;
     if (current !== null && holder !== null && holder !== identity) {
@@ -71,7 +71,7 @@ export function kubernetesLease(settings: KubernetesLeaseSettings): Lease {
       tenure.term.renewed(sentAt);
     } else if (written.status === 409) {
       tenure.term.lost();
-    }
+    } else throw refused(written.status);
   };
 
   return renewedLease(settings, times.renewMs, {
@@ -139,7 +139,22 @@ async function leaseCall(
   );
   const text = await response.body.text();
   const status = response.statusCode;
-  if (status === 403 || status === 401) settings.logger.warn('The lease may not be used; check its Role', { status });
   if (status !== 200 && status !== 201) return { status, lease: null };
-  return { status, lease: leaseShape.parse(JSON.parse(text)) };
+  return { status, lease: decoded(text) };
+}
+
+function decoded(text: string): LeaseObject {
+  try {
+    return leaseShape.parse(JSON.parse(text));
+  } catch {
+    throw new NotRenewed('not-a-lease', 'the answer is no Lease: check the address of the API server');
+  }
+}
+
+function refused(status: number): NotRenewed {
+  const hint =
+    status === 401 || status === 403
+      ? 'the lease may not be used: check its Role and the token'
+      : 'the API server did not carry it out; it is tried again';
+  return new NotRenewed(String(status), hint);
 }

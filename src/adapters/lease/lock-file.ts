@@ -1,8 +1,8 @@
-import { readFile, stat, writeFile } from 'node:fs/promises';
+import { readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import { lock } from 'proper-lockfile';
 import type { Lease } from '../../controller/lease.ts';
 import type { LeaseBasics, Tenure } from './renewed.ts';
-import { renewedLease } from './renewed.ts';
+import { NotRenewed, renewedLease } from './renewed.ts';
 
 /** Where the lock lies: a path that every replica on this host shares. */
 export interface LockFileSettings extends LeaseBasics {
@@ -18,7 +18,20 @@ export function lockFileLease(settings: LockFileSettings): Lease {
   const { clock, times, path, identity } = settings;
   const owner = `${path}.owner`;
   let release: (() => Promise<void>) | null = null;
+  let unchanged: { readonly mtimeMs: number; readonly since: number } | null = null;
   const ownerNow = (): Promise<string | null> => readFile(owner, 'utf8').catch(() => null);
+
+  /**
+   * A lock from the future (the clock was set back) would look fresh for ever: when nobody has renewed it for its whole duration,
+   * by the monotonic clock, it is made to look stale.
+   */
+  const outOfFuture = async (): Promise<void> => {
+    const found = await stat(`${path}.lock`).catch(() => null);
+    const mtimeMs = found?.mtimeMs ?? 0;
+    if (mtimeMs <= clock.wallTime()) unchanged = null;
+    else if (unchanged?.mtimeMs !== mtimeMs) unchanged = { mtimeMs, since: clock.now() };
+    else if (clock.now() - unchanged.since >= times.durationMs) await utimes(`${path}.lock`, 0, 0);
+  };
 
   const acquire = async (tenure: Tenure): Promise<void> => {
     const sentAt = { now: clock.now(), wallTime: clock.wallTime() };
@@ -36,9 +49,9 @@ export function lockFileLease(settings: LockFileSettings): Lease {
       });
     } catch (error) {
       const code = error instanceof Error && 'code' in error ? String(error.code) : 'failed';
-      if (code !== 'ELOCKED') settings.logger.warn('The lock file cannot be used', { path, code });
       tenure.holder = await ownerNow();
-      return;
+      if (code !== 'ELOCKED') throw new NotRenewed(code, `the lock file ${path} cannot be used`);
+      return outOfFuture();
     }
     try {
       await writeFile(owner, identity);

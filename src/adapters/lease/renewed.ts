@@ -22,9 +22,22 @@ export interface Tenure {
   settle(): void;
 }
 
+/** Why a turn came to nothing, for the log. */
+export class NotRenewed extends Error {
+  override readonly name = 'NotRenewed';
+  readonly code: string;
+  readonly hint: string;
+
+  constructor(code: string, hint: string) {
+    super(code);
+    this.code = code;
+    this.hint = hint;
+  }
+}
+
 /** How one kind of store takes, keeps and frees a lease. */
 export interface LeaseStore {
-  /** One try to take or to keep it. Rejecting counts as not renewed: the term goes on running out. */
+  /** One try to take or to keep it. Rejecting counts as not renewed: it is said in the log, and the term goes on running out. */
   turn(tenure: Tenure): Promise<void>;
   /** Gives it back, when `held` says that it was still ours; the last call. */
   free(held: boolean): Promise<void>;
@@ -54,16 +67,26 @@ export function renewedLease(basics: LeaseBasics, renewMs: number, store: LeaseS
       onChange();
     },
   };
+  let said = '';
+  const complain = (error: unknown): void => {
+    const fields = { code: codeOf(error), hint: error instanceof NotRenewed ? error.hint : 'it is tried again' };
+    if (fields.code !== said) logger.warn('The lease could not be renewed', fields);
+    said = fields.code; // once, not with every try
+  };
+  const turn = (): Promise<void> =>
+    store.turn(tenure).then(() => {
+      said = '';
+    }, complain);
   const running = (async () => {
     while (!stop.signal.aborted) {
-      await store.turn(tenure).catch((error: unknown) => {
-        const code = error instanceof Error && 'code' in error ? String(error.code) : 'failed';
-        logger.warn('The lease could not be renewed', { code });
-      });
-      tenure.settle();
-      // Short enough that the end of the term is noticed in time, also when renewing fails.
-      const untilMargin = writer ? Math.max(50, term.leftMs() - times.marginMs) : renewMs;
-      await clock.sleep(Math.min(renewMs, untilMargin), stop.signal);
+      // Short enough that the end of the term is noticed in time, also while renewing fails or hangs.
+      const untilMargin = (): number => (writer ? Math.max(50, term.leftMs() - times.marginMs) : renewMs);
+      const over = new AbortController();
+      const noticed = clock.sleep(untilMargin(), over.signal).then(() => tenure.settle());
+      await turn();
+      over.abort();
+      await noticed;
+      await clock.sleep(Math.min(renewMs, untilMargin()), stop.signal);
       tenure.settle();
     }
   })();
@@ -79,10 +102,17 @@ export function renewedLease(basics: LeaseBasics, renewMs: number, store: LeaseS
     // What is sent must also have been answered or given up before the lease ends.
     mayWrite: () => term.leftMs() > times.marginMs / 2,
     signal: () => held.signal,
-    holder: () => tenure.holder,
+    // The store may still name us after our term: nobody can know that we hold it then.
+    holder: () => (tenure.holder === basics.identity && !mayStart() ? null : tenure.holder),
     release() {
       released ??= end();
       return released;
     },
   };
+}
+
+function codeOf(error: unknown): string {
+  if (!(error instanceof Error)) return 'failed';
+  if (error.name === 'TimeoutError') return 'timeout';
+  return 'code' in error ? String(error.code) : 'failed';
 }

@@ -13,8 +13,10 @@ import { virtualClock } from '../../controller/support/virtual-clock.ts';
 
 let server: LeaseServer;
 let folder: string;
+let warnings: unknown[];
 
 beforeEach(async () => {
+  warnings = [];
   server = await startLeaseServer();
   folder = mkdtempSync(path.join(tmpdir(), 'lease-'));
   writeFileSync(path.join(folder, 'token'), 'token\n');
@@ -35,7 +37,12 @@ function lease(identity: string, clock: VirtualClock): Lease {
     caFile: null,
     times: { durationMs: 60_000, marginMs: 30_000, renewMs: 5000, requestTimeoutMs: 5000 },
     clock,
-    logger: { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined },
+    logger: {
+      debug: () => undefined,
+      info: () => undefined,
+      warn: (message, fields) => void warnings.push([message, fields?.['code']]),
+      error: () => undefined,
+    },
     onChange: () => undefined,
   });
 }
@@ -148,6 +155,37 @@ describe('a Kubernetes lease', () => {
     await until(() => only.mayStart());
     await api.createRule(rule, signal);
     expect(sent).toEqual(['delete', 'create']);
+    await only.release();
+  });
+
+  it('says once why it cannot be renewed, and after its term does not call itself the holder', async () => {
+    const clock = virtualClock();
+    const only = lease('one', clock);
+    await until(() => only.mayStart());
+    server.fault = 500;
+    await turn(clock, 120_000);
+    expect([only.mayStart(), only.holder()]).toEqual([false, null]);
+    expect(warnings).toEqual([['The lease could not be renewed', '500']]);
+    server.fault = null;
+    await turn(clock, 10_000);
+    await until(() => only.mayStart());
+    expect(only.holder()).toBe('one');
+    server.fault = 403;
+    await turn(clock, 10_000);
+    expect(warnings.length).toBe(2);
+    await only.release();
+  });
+
+  it('fault 37: stops in time though the server does not answer at all', async () => {
+    const clock = virtualClock();
+    const only = lease('one', clock);
+    await until(() => only.mayStart());
+    const held = only.signal();
+    server.fault = 'nothing';
+    await turn(clock, 36_000);
+    expect([only.mayStart(), held.aborted]).toEqual([false, true]);
+    server.fault = null;
+    await server.close(); // ends the request that hangs
     await only.release();
   });
 

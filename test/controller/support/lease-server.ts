@@ -13,6 +13,8 @@ export interface LeaseServer {
   readonly url: string;
   /** Holders whose writes are answered 403. */
   readonly refuse: Set<string>;
+  /** What every request is answered with; null: what it asks for. */
+  fault: number | 'nothing' | null;
   lease(): StoredLease | null;
   /** Who wrote it, and when (monotonic, ms). */
   readonly written: readonly { readonly holder: string; readonly at: number }[];
@@ -74,6 +76,11 @@ export async function startLeaseServer(tls?: { readonly cert: string; readonly k
     response.on('close', () => {
       open -= 1;
     });
+    if (leases.fault === 'nothing') return;
+    if (leases.fault !== null) {
+      answer(response, leases.fault, { kind: 'Status', code: leases.fault });
+      return;
+    }
     if (request.headers.authorization !== 'Bearer token') {
       answer(response, 401, {});
       return;
@@ -93,8 +100,9 @@ export async function startLeaseServer(tls?: { readonly cert: string; readonly k
   };
   const server = tls === undefined ? createServer(take) : createTlsServer(tls, take);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
-  return {
+  const leases: LeaseServer = {
     url: `${tls === undefined ? 'http://127.0.0.1' : 'https://localhost'}:${(server.address() as AddressInfo).port}`,
+    fault: null,
     refuse,
     lease: () => stored,
     written,
@@ -105,7 +113,7 @@ export async function startLeaseServer(tls?: { readonly cert: string; readonly k
       // A few turns of the loop beyond the last answer, so that its reader has dealt with it.
       for (let calm = 0; calm < 15; ) {
         await new Promise((resolve) => setImmediate(resolve));
-        calm = open === 0 || held.length > 0 ? calm + 1 : 0;
+        calm = open === 0 || held.length > 0 || leases.fault === 'nothing' ? calm + 1 : 0;
       }
     },
     close: () =>
@@ -114,4 +122,5 @@ export async function startLeaseServer(tls?: { readonly cert: string; readonly k
         server.close(() => resolve());
       }),
   };
+  return leases;
 }

@@ -1,0 +1,60 @@
+import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../../../src/adapters/clock.ts';
+import { lockFileLease } from '../../../src/adapters/lease/lock-file.ts';
+import type { Lease } from '../../../src/controller/lease.ts';
+import { until } from '../../controller/support/sidecar.ts';
+
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'lock-'));
+});
+
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const durationMs = 2000;
+
+function lease(identity: string, file = path.join(folder, 'lock'), warnings: unknown[] = []): Lease {
+  return lockFileLease({
+    path: file,
+    identity,
+    times: { durationMs, marginMs: 1000, updateMs: 1000 },
+    clock: systemClock,
+    logger: {
+      debug: () => undefined,
+      info: () => undefined,
+      warn: (message, fields) => void warnings.push([message, fields?.['code']]),
+      error: () => undefined,
+    },
+    onChange: () => undefined,
+  });
+}
+
+describe('a lock file', () => {
+  it('fault 38: left behind by a dead process and dated in the future, is taken once nobody renewed it for its duration', async () => {
+    const file = path.join(folder, 'lock');
+    mkdirSync(`${file}.lock`);
+    writeFileSync(`${file}.owner`, 'dead');
+    const future = Date.now() / 1000 + 7200;
+    utimesSync(`${file}.lock`, future, future);
+    const from = performance.now();
+    const only = lease('one', file);
+    await until(() => only.mayStart());
+    expect(performance.now() - from).toBeGreaterThanOrEqual(durationMs);
+    expect(only.holder()).toBe('one');
+    await only.release();
+  });
+
+  it('that cannot be used is named once', async () => {
+    const warnings: unknown[] = [];
+    const only = lease('one', path.join(folder, 'missing/lock'), warnings);
+    await until(() => warnings.length > 0);
+    mkdirSync(path.join(folder, 'missing'));
+    await until(() => only.mayStart());
+    expect(warnings).toEqual([['The lease could not be renewed', 'ENOENT']]);
+    await only.release();
+  });
+});
