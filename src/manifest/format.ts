@@ -38,7 +38,7 @@ export function formatFile(path: string, text: string, profile: Profile): Format
   // A file with `${name}` in it need not mean anything before values are put in: it only has to be YAML.
   const errors = hasNames(text) ? before.yamlErrors : before.errors;
   if (errors.length > 0) return { text: null, problems: errors };
-  const formatted = formatText(text);
+  const formatted = formatFully(text);
   const after = read(path, formatted, profile);
   const same = after.content === before.content && (hasNames(text) || after.meaning === before.meaning);
   return same ? { text: formatted, problems: [] } : { text: null, problems: [notFormatted(path)] };
@@ -112,8 +112,25 @@ function notFormatted(file: string): Problem {
   };
 }
 
+/** Rounds after which it is given up that nothing changes any more; two have always done. */
+const mostRounds = 8;
+
+/** A comment that follows a moved field may count as another field's when it is read again: so it is, until it stays. */
+function formatFully(text: string): string {
+  let formatted = formatText(text);
+  for (let round = 1; round < mostRounds; round++) {
+    const again = formatText(formatted);
+    if (again === formatted) break;
+    formatted = again;
+  }
+  return formatted;
+}
+
 function formatText(text: string): string {
-  const documents = parseAllDocuments(text.replaceAll('\r\n', '\n'), { compat: 'yaml-1.1', uniqueKeys: false });
+  const documents = parseAllDocuments(text.replace(/^\uFEFF/, '').replaceAll('\r\n', '\n'), {
+    compat: 'yaml-1.1',
+    uniqueKeys: false,
+  });
   if (!Array.isArray(documents)) return text;
   const written = documents
     .map((document) => formatDocument(document))
@@ -196,6 +213,9 @@ function order(map: YAMLMap.Parsed, fields: readonly string[]): void {
     return index < 0 ? fields.length : index;
   };
   map.items.sort((a, b) => rank(a) - rank(b));
+  // An empty line above what is the first field now would part it from the dash of its item.
+  const [top] = map.items;
+  if (isScalar(top?.key)) delete top.key.spaceBefore;
 }
 
 const addressFields: ReadonlySet<string> = new Set(['destination', 'destinations', 'cidrs']);

@@ -16,6 +16,30 @@ function format(text: string, file = 'a.yaml'): string {
 }
 
 describe('formatting', () => {
+  it.each([
+    [
+      'an empty line above what becomes the first field',
+      'spec:\n  rules:\n    - action: drop\n\n      name: a\n      destination: 10.0.0.1\nkind: RuleSet\napiVersion: firezone/v0\nmetadata: {name: s}\n',
+    ],
+    [
+      'a comment after one that is indented',
+      '# a\nspec: {action: drop, destination: 10.0.0.1}\n# b\nmetadata:\n  name: s\n  # c\n# d\napiVersion: firezone/v0\nkind: Rule\n',
+    ],
+    [
+      'a comment at the end after one that is indented',
+      'spec:\n  destination: 10.0.0.1\n  action: drop\n  # a\n\nmetadata: {name: s}\napiVersion: firezone/v0\nkind: Rule\n\n# b\n',
+    ],
+    [
+      'a byte order mark',
+      '\uFEFF# a\nspec: {action: drop, destination: 10.0.0.1}\nmetadata: {name: s}\napiVersion: firezone/v0\nkind: Rule\n',
+    ],
+  ])('changes nothing the second time: %s', (_, text) => {
+    const formatted = format(text);
+    expect(format(formatted)).toBe(formatted);
+    expect(formatted).not.toMatch(/[ \uFEFF]$/m);
+    expect(formatted.match(/# \w/g)?.sort()).toEqual(text.match(/# \w/g)?.sort());
+  });
+
   it('leaves what nobody can see as escapes', () => {
     const text = `apiVersion: firezone/v0
 kind: Group
