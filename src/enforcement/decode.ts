@@ -30,7 +30,10 @@ export function decodeTable(body: unknown): Result<FilterTable, string> {
   if (table === undefined) return fail('the output of nft holds no table');
   const handle = member(table, 'handle');
   for (const item of items) decodeItem(item, draft);
-  for (const item of items) decodeRule(member(item, 'rule'), draft);
+  const wireguard = commonest(items.flatMap((item) => interfacesOf(member(item, 'rule'))));
+  for (const item of items) decodeRule(member(item, 'rule'), wireguard, draft);
+  // The chains of a dormant table are hooked to nothing.
+  if ([member(table, 'flags')].flat().includes('dormant')) draft.chains.delete('forward');
   let elementCount = 0;
   for (const set of draft.sets.values()) elementCount += set.elements.length;
   return ok({ ...draft, elementCount, ...(typeof handle === 'number' ? { handle } : {}) });
@@ -72,21 +75,42 @@ function decodeChain(chain: unknown, draft: Draft): void {
 }
 
 /** Rules of `postrouting` masquerade and decide nothing (observed: recordings/nft_table). */
-function decodeRule(rule: unknown, draft: Draft): void {
+function decodeRule(rule: unknown, wireguard: string, draft: Draft): void {
   if (rule === undefined) return;
   const chain = String(member(rule, 'chain'));
   if (chain === 'postrouting') return;
-  const decoded = meaningOf(member(rule, 'expr'));
+  const decoded = meaningOf(member(rule, 'expr'), wireguard);
   const rules = draft.chains.get(chain);
   if (decoded !== null && rules !== undefined) rules.push(decoded);
   else draft.unknown.push({ what: 'rule', name: chain, detail: shorten(member(rule, 'expr')) });
 }
 
+/** The interfaces that a rule of ours asks for: one, the same in every rule; its name is the server's to choose. */
+function interfacesOf(rule: unknown): readonly string[] {
+  const expr = member(rule, 'expr');
+  if (member(rule, 'chain') === 'postrouting' || !Array.isArray(expr)) return [];
+  return expr.flatMap((entry: unknown) => {
+    const match = member(entry, 'match');
+    const name = member(match, 'right');
+    return isInputInterface(match) && typeof name === 'string' ? [name] : [];
+  });
+}
+
+function isInputInterface(match: unknown): boolean {
+  return member(member(member(match, 'left'), 'meta'), 'key') === 'iifname';
+}
+
+function commonest(names: readonly string[]): string {
+  const counts = new Map<string, number>();
+  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return [...counts].reduce((most, one) => (one[1] > most[1] ? one : most), ['', 0] as const)[0];
+}
+
 /**
  * A jump is `ip saddr @userU_ip_devices jump userU`; a verdict is `ip daddr [. l4proto . th dport] @SET iifname WG
- * accept|drop`. Any other form, a negation or a further condition, has no known meaning here.
+ * accept|drop`. Any other form, a negation, a further condition or another interface, has no known meaning here.
  */
-function meaningOf(expr: unknown): ChainRule | null {
+function meaningOf(expr: unknown, wireguard: string): ChainRule | null {
   if (!Array.isArray(expr)) return null;
   const last: unknown = expr.at(-1);
   const conditions = expr.slice(0, -1).map((entry: unknown) => member(entry, 'match'));
@@ -102,7 +126,7 @@ function meaningOf(expr: unknown): ChainRule | null {
   const fits = kind.withPorts
     ? matchesConcat(left, kind.family)
     : fieldOf(left) === (kind.family === 4 ? 'ip.daddr' : 'ip6.daddr');
-  const onInterface = member(member(member(conditions[1], 'left'), 'meta'), 'key') === 'iifname';
+  const onInterface = isInputInterface(conditions[1]) && member(conditions[1], 'right') === wireguard;
   return fits && onInterface ? { type: 'verdict', set, kind } : null;
 }
 

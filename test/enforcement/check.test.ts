@@ -201,6 +201,22 @@ describe('a damaged copy of the recorded table', () => {
     expect(report.findings[0]?.effect).toEqual(report.effect);
   });
 
+  it('says that nothing is filtered by a table that is dormant', () => {
+    const dormant = items.map((item) =>
+      item['table'] === undefined ? item : { table: { ...item['table'], flags: ['dormant'] } },
+    );
+    expect(kinds(check(live, dormant))).toEqual(['table-missing']);
+  });
+
+  it('notices a rule that looks at another interface than all others', () => {
+    const elsewhere = items.map((item) =>
+      JSON.stringify(item).includes('"@ip_drop"')
+        ? (JSON.parse(JSON.stringify(item).replace('"wg-firezone"', '"eth9"')) as typeof item)
+        : item,
+    );
+    expect(kinds(check(live, elsewhere)).toSorted()).toEqual(['unknown', 'verdict-missing']);
+  });
+
   it('gives the same report whatever the order of rules and items', () => {
     const changed = setElements('ip_drop', (elements) => elements.slice(2));
     expect(check(live.toReversed(), changed)).toEqual(check(live, changed));
