@@ -39,19 +39,23 @@ export interface PassRunner {
   references(manifests: readonly SourceFile[]): Promise<readonly string[]>;
 }
 
-/** Builds the runner. The parse cache lives in it, so that unchanged files are not parsed again. */
+/**
+ * Builds the runner; throws a `Failure` when the settings cannot work. The parse cache lives in it, so that unchanged files are
+ * not parsed again.
+ */
 export function passRunner(wiring: PassWiring): PassRunner {
   const { invocation, api, journal, logger, root } = wiring;
   const { settings } = invocation;
+  planOptionsOf(settings, null);
   const desired = desiredContextOf(invocation, root);
   let openGaps = wiring.openGaps;
   return {
     async run(request) {
       const source = { content: request.content, problems: [] };
       await desired.parseAhead?.(request.content.files, { ...desired, usersByEmail: null });
-      let options: PassDependencies['options'];
+      let key: FingerprintKey;
       try {
-        options = planOptionsOf(settings, wiring.fingerprintKey());
+        key = wiring.fingerprintKey();
       } catch (error) {
         if (!(error instanceof Failure)) throw error;
         return ended('unreadable', { source, failure: { code: 'token', status: null, message: error.message } });
@@ -75,7 +79,7 @@ export function passRunner(wiring: PassWiring): PassRunner {
           desired,
           base: request.base,
           baseApplied: true,
-          options,
+          options: planOptionsOf(settings, key),
           approvals: settings.approve,
           limits: applyLimitsOf(settings),
           memory: { ...request.memory, openGaps },

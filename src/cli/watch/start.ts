@@ -53,6 +53,7 @@ const journalBytes = 16_000_000;
 /** Wires a controller; throws a `Failure` when the settings cannot work, and then leaves nothing behind. */
 export async function startWatching(context: StartContext): Promise<Running> {
   const { settings, terminal, metrics } = context;
+  checkTimes(settings);
   const closers: (() => Promise<unknown> | undefined)[] = [];
   const close = async (): Promise<void> => {
     for (const one of closers.reverse()) await one();
@@ -123,6 +124,7 @@ export async function startWatching(context: StartContext): Promise<Running> {
     const reload = async (): Promise<void> => {
       try {
         const next = await context.load();
+        checkTimes(next);
         current.runner = runnerFor(next);
         current.settings = next;
         token.reload();
@@ -194,6 +196,15 @@ function runningOf({ context, loop, logger, reload, close }: Wired): Running {
         : exitCodes.failed;
     },
   };
+}
+
+/** Shorter times would ask the server, or read the directory, without a pause. */
+const shortestMs = 100;
+
+function checkTimes(settings: Settings): void {
+  for (const name of ['interval', 'rescan'] as const) {
+    if (settings[name] < shortestMs) throw failure('bad-setting', `--${name} must be at least ${shortestMs} ms`);
+  }
 }
 
 async function stateOf(settings: Settings): Promise<StateFolder> {

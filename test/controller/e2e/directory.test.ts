@@ -229,6 +229,28 @@ describe('reconcile --watch DIRECTORY', () => {
     await sidecar.until(inEffect());
   });
 
+  it('threat 10: settings that are wrong in a hang-up are named for what they are, and the old ones stay in force', async () => {
+    write('a.yaml', rules('10.0.0.1'));
+    const config = path.join(world.folder, 'settings.yaml');
+    writeFileSync(config, 'interval: 1h\n');
+    sidecar = await startSidecar(world, [world.manifests, '--config', config]);
+    await sidecar.until(inEffect());
+    for (const [bad, named] of [
+      ['maxDeletes: "-1"\n', 'max-deletes'],
+      ['interval: 0s\n', 'interval'],
+      ['rescan: 1ms\n', 'rescan'],
+      ['scope: {rules: 3}\n', 'scope.rules'],
+    ] as const) {
+      writeFileSync(config, bad);
+      sidecar.child.kill('SIGHUP');
+      const { conditions } = await sidecar.until((status) => status.conditions.Stalled.message.includes(named));
+      expect([bad, conditions.Ready.status, conditions.Stalled.reason]).toEqual([bad, 'True', 'BadSettings']);
+    }
+    writeFileSync(config, 'interval: 1h\n');
+    sidecar.child.kill('SIGHUP');
+    await sidecar.until((status) => status.conditions.Stalled.status === 'False');
+  });
+
   it('a renewed token file ends the failure of an expired one at once', async () => {
     write('a.yaml', rules('10.0.0.1'));
     writeFileSync(world.tokenFile, 'wrong-token\n');
