@@ -14,9 +14,17 @@ export interface StateFolder {
 }
 
 /** Makes a temporary state folder: nothing survives a restart. */
-export function temporaryState(): StateFolder {
-  const folder = mkdtempSync(path.join(tmpdir(), 'reconcile-'));
-  return { path: folder, release: async () => rmSync(folder, { recursive: true, force: true }) };
+export function temporaryState(): Result<StateFolder, string> {
+  try {
+    const folder = mkdtempSync(path.join(tmpdir(), 'reconcile-'));
+    return ok({ path: folder, release: async () => rmSync(folder, { recursive: true, force: true }) });
+  } catch (error) {
+    return fail(`no temporary folder can be made in ${tmpdir()} (${codeOf(error)}), and there is no --state-dir`);
+  }
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : 'failed';
 }
 
 /**
@@ -36,8 +44,7 @@ export async function openState(folder: string): Promise<Result<StateFolder, str
     }
     await writeFile(mark, mine, { mode: 0o600 });
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'failed';
-    return fail(`the state directory ${folder} cannot be written (${code})`);
+    return fail(`the state directory ${folder} cannot be written (${codeOf(error)})`);
   }
   return ok({ path: folder, release: () => rm(mark, { force: true }) });
 }

@@ -12,15 +12,28 @@ export async function runProcess(): Promise<void> {
   process.on('uncaughtException', dieQuietly);
   const stop = new AbortController();
   onSignals(stop);
-  const code = await runCli(process.argv.slice(2), terminalOf(stop.signal, stdout.write));
+  const cwd = currentDirectory();
+  if (cwd === null)
+    process.stderr.write('error [usage] the current directory is not there any more\n    hint: cd to one that is\n');
+  const code =
+    cwd === null ? exitCodes.failed : await runCli(process.argv.slice(2), terminalOf(cwd, stop.signal, stdout.write));
   await Promise.all([flushed(process.stdout), flushed(process.stderr)]);
   process.exit(stdout.failure() === null ? code : await withoutStdout(stdout.failure(), code));
 }
 
-function terminalOf(stop: AbortSignal, stdout: Terminal['stdout']): Terminal {
+/** Null when it was removed. */
+function currentDirectory(): string | null {
+  try {
+    return process.cwd();
+  } catch {
+    return null;
+  }
+}
+
+function terminalOf(cwd: string, stop: AbortSignal, stdout: Terminal['stdout']): Terminal {
   return {
     env: process.env,
-    cwd: process.cwd(),
+    cwd,
     stdinIsTerminal: process.stdin.isTTY === true,
     stdoutIsTerminal: process.stdout.isTTY === true,
     stderrIsTerminal: process.stderr.isTTY === true,

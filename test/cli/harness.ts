@@ -136,7 +136,8 @@ export function configuration(spec: string): string {
   return `apiVersion: firezone/v0\nkind: Configuration\nmetadata: {name: main}\nspec:\n${spec.trimEnd().replace(/^/gm, '  ')}\n---\n`;
 }
 
-const entry = new URL('../../dist/reconcile.js', import.meta.url).pathname;
+/** The built command. */
+export const entry = new URL('../../dist/reconcile.js', import.meta.url).pathname;
 
 /** Starts the built command as a process of its own. */
 export function spawnReconcile(

@@ -1,6 +1,7 @@
+import { spawn } from 'node:child_process';
 import { existsSync, openSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ended, rule, spawnReconcile, startWorld, token, type World } from './harness.ts';
+import { ended, entry, rule, spawnReconcile, startWorld, token, type World } from './harness.ts';
 
 const full = existsSync('/dev/full');
 const why = full ? '' : ' (skipped: no /dev/full)';
@@ -44,6 +45,26 @@ describe.skipIf(!full)(`a full disk${why}`, () => {
   it('behind the log: the sidecar does its work, and ends as it would', async () => {
     expect((await onFullDisk('stderr', ['--watch', '--once', 'm'])).code).toBe(0);
     expect(world.simulator.rules()).toHaveLength(1);
+  });
+});
+
+describe('an odd place to run in', () => {
+  const env = (): Record<string, string> => ({ RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token });
+
+  it('a current directory that was removed is said', async () => {
+    const script = 'mkdir gone && cd gone && rmdir ../gone && exec "$0" "$@"';
+    const child = spawn('sh', ['-c', script, process.execPath, entry, '--plan', 'm'], { cwd: world.folder });
+    const run = await ended(child);
+    expect([run.code, run.err]).toEqual([1, expect.stringContaining('the current directory is not there any more')]);
+  });
+
+  it('a sidecar without a temporary folder says which setting it needs', async () => {
+    const nowhere = { ...env(), TMPDIR: '/nonexistent' };
+    const run = await ended(spawnReconcile(['--watch', '--once', 'm'], { cwd: world.folder, env: nowhere }));
+    expect([run.code, run.err]).toEqual([
+      1,
+      expect.stringMatching(/in \/nonexistent \(ENOENT\), and there is no --state-dir/),
+    ]);
   });
 });
 

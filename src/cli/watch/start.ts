@@ -208,8 +208,7 @@ function checkTimes(settings: Settings): void {
 }
 
 async function stateOf(settings: Settings): Promise<StateFolder> {
-  if (settings.stateDir === null) return temporaryState();
-  const opened = await openState(settings.stateDir);
+  const opened = settings.stateDir === null ? temporaryState() : await openState(settings.stateDir);
   if (!opened.ok) throw failure('state', opened.error, 'check --state-dir');
   return opened.value;
 }
