@@ -4,6 +4,7 @@ import type { ConditionUpdate } from './conditions.ts';
 import { withCondition } from './conditions.ts';
 import { withEnforcement } from './enforcement.ts';
 import { vanishing } from './gate.ts';
+import { countAfter } from './pass-ending.ts';
 import type { PassView, Status } from './status.ts';
 import { viewOfPlan, withPass } from './status.ts';
 
@@ -63,7 +64,7 @@ export class StatusBoard {
     this.update({
       drift: drifts.length === 0 ? this.#status.drift : drifts.reduce((sum, count) => sum + count),
       blockedDeletes: rules.end === 'refused' && rules.plan !== null ? vanishing(rules.plan) : 0,
-      liveRules: rules.live?.rules.length ?? this.#status.liveRules,
+      liveRules: countAfter(rules) ?? this.#status.liveRules,
       plan: viewOfPlan(shown),
       fights,
     });

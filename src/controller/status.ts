@@ -80,9 +80,9 @@ export interface Status {
 
 const shown = 100;
 
-/** The plan of a pass without values; null when it came to none. */
-export function viewOfPlan({ plan, content, digest }: PassResult): PlanView | null {
-  if (plan === null) return null;
+/** The plan of a pass without values; null when it came to none, or when it is carried out: nothing of it is at hand any more. */
+export function viewOfPlan({ plan, content, digest, apply }: PassResult): PlanView | null {
+  if (plan === null || apply?.end === 'converged') return null;
   const changing = plan.changes.filter((change) => change.action !== 'keep');
   return {
     revision: content?.revision ?? '',

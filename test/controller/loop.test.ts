@@ -57,6 +57,7 @@ describe('the loop', () => {
       ['r1', 'r1'],
     ]);
     expect(fake.turns.map((turn) => turn.what)).toEqual(['applied']);
+    expect(fake.turns[0]?.status).toMatchObject({ liveRules: 2, plan: null });
     await end(fake);
   });
 

@@ -145,7 +145,7 @@ function registerGauges(registry: Registry, version: string, status: () => Statu
   simple('drift_objects', 'Live objects that differ from the applied revision', (one) => one.drift);
   simple('fights', 'Corrections that another writer keeps undoing', (one) => one.fights);
   simple('blocked_deletes', 'Deletes of a plan that a guard refused', (one) => one.blockedDeletes);
-  simple('live_rules', 'Rules that the API listed in the last pass', (one) => one.liveRules);
+  simple('live_rules', 'Rules on the server after the last pass', (one) => one.liveRules);
   simple('token_expiry_timestamp_seconds', 'When the API token expires', (one) => seconds(one.tokenExpiresAt));
   simple('writer', '1: this replica writes; 0: another one does', (one) => (one.role === 'writer' ? 1 : 0));
   simple('suspended', '1: suspended by the operator', (one) => (one.suspended ? 1 : 0));
