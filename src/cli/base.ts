@@ -6,6 +6,7 @@ import type { Problem } from '../model/problem.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { Source, SourceContent } from '../ports.ts';
 import type { Invocation } from './command.ts';
+import { exitCodes } from './exit-code.ts';
 import { Failure, failure } from './failure.ts';
 import { buildContent } from './offline.ts';
 import { limitsOf } from './plan-settings.ts';
@@ -81,6 +82,11 @@ async function readBase(invocation: Invocation, path: string, base: string): Pro
 
 /** The manifests of `--base` as a source of their own, for `reconcile drift`. */
 export async function readAtBase(invocation: Invocation, path: string, base: string): Promise<Source> {
+  if (!isDirectory(path)) {
+    const summary = `${path} cannot be used: it is not a directory that is there`;
+    const hint = '--base looks up what that directory was: name the one that holds the manifests';
+    throw new Failure([{ code: 'no-source', severity: 'error', summary, hint }], exitCodes.invalid);
+  }
   const content = await readBase(invocation, path, base);
   return { description: base, read: () => Promise.resolve({ content, problems: [] }) };
 }

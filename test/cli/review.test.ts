@@ -382,6 +382,15 @@ describe('--approve', () => {
 });
 
 describe('reconcile drift', () => {
+  it.each([[[]], [['--base', 'HEAD']], [['--base', 'm']]])(
+    'a PATH that is not there is said as such with %j',
+    async (base) => {
+      world.write('m/a.yaml', closed);
+      const run = await world.cli(['drift', 'nope', ...base]);
+      expect([run.code, run.err]).toEqual([4, expect.stringMatching(/no-source.*nope cannot be used/)]);
+    },
+  );
+
   it('exits 0 without drift, and 2 with, saying the direction', async () => {
     world.write('m/a.yaml', web + closed);
     await world.cli(['m']);

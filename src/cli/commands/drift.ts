@@ -52,7 +52,10 @@ function emitOne(output: Output, finding: Finding, { settings, terminal }: Invoc
   const { result, problems, written, stdoutTaken } = finding;
   const color = output.file === null && wantsColor(settings, terminal, terminal.stdoutIsTerminal);
   const { plan, desired } = result;
-  if (output.format === 'text') emit(output, textOf(result, problems, color), terminal);
+  // Without an answer there is only what went wrong, and that belongs on stderr.
+  if (output.format === 'text' && output.file === null && plan === null)
+    terminal.stderr(problemsText(problems, wantsColor(settings, terminal, terminal.stderrIsTerminal)));
+  else if (output.format === 'text') emit(output, textOf(result, problems, color), terminal);
   else if (output.format === 'json') emit(output, jsonOf(result, problems), terminal);
   else {
     const drifted = plan === null ? [] : driftProblems(plan, desired?.state?.userNames ?? new Map());
