@@ -40,9 +40,20 @@ export async function readDesired(
   if (!users.ok) return users;
   const usersByEmail = new Map(users.value.map(({ email, id }) => [email, id]));
   const desired = buildDesired(content.files, { ...pass.desired, usersByEmail });
-  const unknown = unknownUsers(desired.state?.rules ?? [], new Set(usersByEmail.values()));
-  if (unknown.length === 0) return ok(desired);
-  return ok({ ...desired, state: null, problems: [...desired.problems, ...unknown].sort(compareProblems) });
+  return ok({ ...desired, serverUsers: new Set(usersByEmail.values()) });
+}
+
+/** The desired state as invalid, when a rule that is to be written is for a user whom the server does not have; else null. */
+export function withUnknownUsers(plan: Plan, desired: Desired): Desired | null {
+  const { serverUsers, problems } = desired;
+  if (serverUsers === undefined) return null;
+  const written = plan.changes.flatMap((change) =>
+    change.kind === 'Rule' && change.desired !== null && change.action !== 'keep' ? [change.desired] : [],
+  );
+  const unknown = unknownUsers(written, serverUsers);
+  return unknown.length === 0
+    ? null
+    : { ...desired, state: null, problems: [...problems, ...unknown].sort(compareProblems) };
 }
 
 /** The pass and its desired state without what another part holds. */

@@ -3,7 +3,7 @@ import { readLive } from './apply/read.ts';
 import { hasErrors } from './model/problem.ts';
 import type { Approve, PassDependencies, PassResult } from './pass.ts';
 import { awaitKernel, observeKernel, rulesToRepair } from './pass-enforcement.ts';
-import { applyContext, ended, narrowed, planFrom, readContext, readDesired } from './pass-stages.ts';
+import { applyContext, ended, narrowed, planFrom, readContext, readDesired, withUnknownUsers } from './pass-stages.ts';
 import { digestPlan } from './plan/digest.ts';
 
 /**
@@ -24,6 +24,8 @@ export async function reconcile(whole: PassDependencies, approve: Approve | null
 
   const kernel = await observeKernel(pass, state, live.value.live);
   const plan = planFrom(state, live.value.live, pass, { notEnforced: rulesToRepair(pass, kernel) });
+  const invalid = withUnknownUsers(plan, desired.value);
+  if (invalid !== null) return ended('invalid', { source, desired: invalid });
   const digest = digestPlan(plan, { desired: state, live: live.value.live, key: pass.options.fingerprintKey });
   const found = { source, desired: desired.value, live: live.value.live, plan, digest, kernel };
   if (plan.refusals.length > 0 && !whole.approvals?.includes(digest.plan)) return ended('refused', found);

@@ -60,6 +60,8 @@ export interface Desired {
   readonly problems: readonly Problem[];
   /** E-mail addresses that manifests name, lower case; when not empty, GET /v0/users is worth a call. */
   readonly emails: readonly string[];
+  /** Ids of the server's users, where it was asked. */
+  readonly serverUsers?: ReadonlySet<string>;
   /** Comments that switch a warning or note off; `applySuppressions` honours them for findings made elsewhere. */
   readonly suppressions: readonly Suppression[];
 }

@@ -4,7 +4,7 @@ import { compareNetworks, type Network } from '../model/address.ts';
 import { groupBy } from '../model/group-by.ts';
 import { formatPortRange } from '../model/port-range.ts';
 import { compareText } from '../model/problem.ts';
-import { collides, compareRules, type LiveRule, type Rule } from '../model/rule.ts';
+import { collides, compareRules, type LiveRule, type Rule, ruleKey } from '../model/rule.ts';
 
 /** A file to be written; `path` is relative to the output directory, with `/`. */
 export interface ExportedFile {
@@ -20,8 +20,13 @@ export interface ExportUsers {
   readonly mayCollide: boolean;
 }
 
+/** The rules without second copies, which no manifest can ask for. */
+export function withoutCopies(live: readonly LiveRule[]): readonly LiveRule[] {
+  return [...groupBy(live, ({ rule }) => ruleKey(rule)).values()].flatMap((copies) => copies.slice(0, 1));
+}
+
 /**
- * Live rules as a person would have written them: a file for each user, a RuleSet for each action in it, and in that one
+ * Live rules, none of them twice, as a person would have written them: a file for each user, a RuleSet for each action in it, and in that one
  * entry for all destinations with the same ports. The same rules in any order give the same bytes.
  */
 export function exportRules(live: readonly LiveRule[], users: ExportUsers): readonly ExportedFile[] {

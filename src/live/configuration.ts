@@ -38,9 +38,12 @@ class Reader {
     return '';
   }
 
-  /** Null when the field is left out, too: an optional text (a provider's redirect_uri) that another server omits. */
+  /**
+   * Null when the field is left out, too: an optional text (a provider's redirect_uri) that another server omits. An empty
+   * text is what Firezone stores as null (observed: recordings/configuration_oidc).
+   */
   textOrNull(field: string): string | null {
-    return (this.get(field) ?? null) === null ? null : this.text(field);
+    return (this.get(field) ?? null) === null ? null : this.text(field) || null;
   }
 
   boolean(field: string): boolean {

@@ -175,6 +175,12 @@ describe('the Configuration', () => {
     expect(decoded.ok && decoded.value.fields.openid_connect_providers[0]?.redirect_uri).toBeNull();
   });
 
+  test('an empty optional text is null, as Firezone stores it', () => {
+    const data = { ...recordedOne.data, default_client_endpoint: '' };
+    const decoded = decodeConfiguration({ data });
+    expect(decoded.ok && decoded.value.fields.default_client_endpoint).toBeNull();
+  });
+
   test('a missing managed field fails, an unknown one does not', () => {
     const { local_auth_enabled: _, ...rest } = recordedOne.data;
     expect(decodeConfiguration({ data: rest })).toMatchObject({ ok: false });

@@ -120,6 +120,34 @@ describe('reconcile export', () => {
     },
   );
 
+  it('writes rules of users who are gone by their id, and a plan of them is empty', async () => {
+    const gone = 'b9692cfa-f429-4ea6-947f-ad22d40fd18b';
+    simulator.seed([
+      { action: 'drop', destination: '10.0.0.0/8', user_id: gone },
+      { action: 'drop', destination: '10.0.0.0/8', user_id: alice },
+    ]);
+    expect((await place.run('export', '--out', 'manifests')).code).toBe(0);
+    const plan = await place.run('--plan', 'manifests', '--detailed-exitcode');
+    expect(plan.code, plan.stdout + plan.stderr).toBe(0);
+    const more = document('Rule', 'more', `{action: drop, destination: 192.0.2.1, user_id: ${gone}}`);
+    write('manifests/more.yaml', more);
+    const refused = await place.run('--plan', 'manifests');
+    expect([refused.code, refused.stderr]).toEqual([4, expect.stringContaining('more.yaml:4:')]);
+    expect(refused.stderr).toContain('[unknown-user-id]');
+  });
+
+  it('writes a rule once that another server holds twice, and says so', async () => {
+    const other = await startSimulator({ token: 'test-token', overlapConstraints: false });
+    other.seed(['10.1.2.3/8', '10.0.0.0/8', '10.1.0.0/16'].map((destination) => ({ destination })));
+    const server = ['--base-url', other.url, '--profile', 'generic'];
+    const run = await place.run('export', '--out', 'manifests', ...server);
+    expect([run.code, run.stderr]).toEqual([0, expect.stringContaining('[live-duplicates]')]);
+    const plan = await place.run('--plan', 'manifests', ...server);
+    await other.close();
+    expect([plan.code, plan.stdout]).toEqual([0, expect.stringContaining('1 to delete, 3 unchanged')]);
+    expect(plan.stdout).toContain('a second copy of the same rule');
+  });
+
   it('can be only the rules, or only those of one user, on stdout', async () => {
     await fillServer();
     const rules = await place.run('export', '--rules-only');

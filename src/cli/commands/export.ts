@@ -5,7 +5,7 @@ import { makeFolder } from '../../adapters/make-folder.ts';
 import { replaceFile } from '../../adapters/replace-file.ts';
 import { defaultApplyLimits } from '../../apply/context.ts';
 import { type ReadContext, readLive, readUsers } from '../../apply/read.ts';
-import { type ExportedFile, exportRules, nameableEmails } from '../../desired/export.ts';
+import { type ExportedFile, exportRules, nameableEmails, withoutCopies } from '../../desired/export.ts';
 import { type ExportedConfiguration, exportConfiguration } from '../../desired/export-configuration.ts';
 import type { LiveUser } from '../../live/decode.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
@@ -31,7 +31,8 @@ export async function run(invocation: Invocation): Promise<number> {
   const { settings, terminal } = invocation;
   const profile = profileOf(settings);
   const { live, users } = await readServer(invocation);
-  const wanted = selectRules(live.rules, users, settings.user);
+  const selected = selectRules(live.rules, users, settings.user);
+  const wanted = withoutCopies(selected);
   const emails = nameableEmails(users);
   const rules = exportRules(wanted, { emails, mayCollide: !profile.refusesCollisions });
   const withConfiguration = live.configuration !== null && settings.user.length === 0;
@@ -39,11 +40,24 @@ export async function run(invocation: Invocation): Promise<number> {
   if (settings.out === null) toStdout(invocation, [...configuration.files, ...rules]);
   else await toDirectory(invocation, settings.out, [...configuration.files, ...rules]);
   const color = wantsColor(settings, terminal, terminal.stderrIsTerminal);
-  terminal.stderr(problemsText(configuration.problems, color) + secretsText(configuration));
+  const problems = [...copiesLeftOut(selected.length - wanted.length), ...configuration.problems];
+  terminal.stderr(problemsText(problems, color) + secretsText(configuration));
   return exitCodes.ok;
 }
 
 const nothing: ExportedConfiguration = { files: [], problems: [], unfit: [], secrets: [] };
+
+function copiesLeftOut(copies: number): readonly Problem[] {
+  if (copies === 0) return [];
+  return [
+    {
+      code: 'live-duplicates',
+      severity: 'warning',
+      summary: `The server holds second copies of rules (${copies} in all): each rule was written once.`,
+      hint: 'A plan of the files deletes the copies; no traffic changes by that.',
+    },
+  ];
+}
 
 interface ServerState {
   readonly live: LiveState;
