@@ -33,6 +33,14 @@ export async function readJournal(path: string): Promise<string> {
   }
 }
 
+/** Whether the file ends in the middle of a line, as far as can be seen. */
+async function endsInLine(path: string): Promise<boolean> {
+  return readJournal(path).then(
+    (end) => end !== '' && !end.endsWith('\n'),
+    () => true,
+  );
+}
+
 /** 0 for a file that is not there. */
 async function sizeOf(path: string): Promise<number> {
   try {
@@ -50,6 +58,8 @@ async function sizeOf(path: string): Promise<number> {
 export async function openJournal(path: string, wallTime: () => number): Promise<FileJournal> {
   await makeFolder(dirname(path));
   if ((await sizeOf(path)) > largestBytes) await rename(path, `${path}.1`);
+  // What a kill or a full disk cut must not take the first new line with it.
+  let lead = (await endsInLine(path)) ? '\n' : '';
   const file = await open(path, 'a', 0o600);
   let waiting: Waiting[] = [];
   let flushing: Promise<void> | null = null;
@@ -64,7 +74,8 @@ export async function openJournal(path: string, wallTime: () => number): Promise
   return {
     write: (entry: JournalEntry) =>
       new Promise<void>((resolve, reject) => {
-        const line = `${JSON.stringify({ at: new Date(wallTime()).toISOString(), ...entry })}\n`;
+        const line = `${lead}${JSON.stringify({ at: new Date(wallTime()).toISOString(), ...entry })}\n`;
+        lead = '';
         waiting.push({ line, resolve, reject });
         flushing ??= flush();
       }),

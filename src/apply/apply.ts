@@ -125,7 +125,7 @@ function endAfterStop(session: Session): ApplyEnd {
   switch (session.stopped()) {
     case 'unauthorized':
       session.problems.push(
-        problem('unauthorized', 'The API refused the token during the apply; nothing more was sent.'),
+        problem('unauthorized', 'The API refused the token during the apply; no new step was started.'),
       );
       return 'failed';
     case 'deadline':

@@ -21,7 +21,8 @@ export interface Restored {
 
 /**
  * Undoes a gap that cannot be closed, the last write first: so it passes only through states that it came through, each of
- * which the server accepts. Deleted rules are created again as they were spelled. What another writer made or deleted stays; and
+ * which the server accepts. Deleted rules are created again as they were spelled, also where nobody knows whether the delete was
+ * carried out. What another writer made or deleted stays; and
  * with a step that stays, or of which nobody knows whether it was carried out, stays what it waited for (`mayGoBefore`).
  */
 export async function restore(members: readonly Member[], plan: Plan, session: Session): Promise<Restored> {
@@ -35,10 +36,12 @@ export async function restore(members: readonly Member[], plan: Plan, session: S
       continue;
     }
     const ours = settled.outcome === 'done' && settled.byOther !== true;
+    const mayBeGone = settled.outcome === 'unknown' && step.type === 'delete';
     const free = staying.every((later) => !later.waitedFor.has(step.id) || mayGoBefore(step, later.step, session));
-    const after = ours && free ? await undo(step, settled, session) : null;
+    const after =
+      free && (ours || (mayBeGone && refusesCollisions(session))) ? await undo(step, settled, session) : null;
     if (after === null) staying.push({ step, waitedFor: waitedForBy(step, plan) });
-    if (after === null && ours && step.type !== 'create') open.add(step.id);
+    if (after === null && (mayBeGone || (ours && step.type !== 'create'))) open.add(step.id);
     undone.unshift({ step, settled: after ?? settled });
   }
   return { members: undone, leftOpen: trafficOf(plan, open, undone) };
@@ -58,9 +61,13 @@ function mayGoBefore(step: Step, staying: Step, session: Session): boolean {
   const removed = step.type === 'create' || step.type === 'update' ? step.rule : null;
   const added = step.type === 'delete' || step.type === 'update' ? step.live.rule : null;
   if (removed?.action !== 'drop' && added?.action !== 'accept') return true;
-  const refuses = session.context.profile.refusesCollisions || session.collisionsSeen;
   const stays = staying.type === 'create' || staying.type === 'update' ? staying.rule : null;
-  return refuses && added !== null && stays !== null && collides(added, stays);
+  return refusesCollisions(session) && added !== null && stays !== null && collides(added, stays);
+}
+
+/** Then a rule that may be gone can be created again: where it is not gone, the server refuses the copy. */
+function refusesCollisions({ context, collisionsSeen }: Session): boolean {
+  return context.profile.refusesCollisions || collisionsSeen;
 }
 
 function waitedForBy(step: Step, { steps }: Plan): ReadonlySet<string> {

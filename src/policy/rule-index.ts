@@ -96,7 +96,11 @@ export function nodesCovering<T extends Ruled>(lane: LaneIndex<T>, address: bigi
 
 /** The items whose network contains the address, the narrowest first. */
 export function itemsCovering<T extends Ruled>(lane: LaneIndex<T>, address: bigint): readonly T[] {
-  return nodesCovering(lane, address).flatMap(({ items }) => items.toReversed());
+  const covering: T[] = [];
+  for (const { items } of nodesCovering(lane, address)) {
+    for (let i = items.length - 1; i >= 0; i--) covering.push(items[i] as T);
+  }
+  return covering;
 }
 
 /** The nodes whose network holds an address of the interval, sorted by network, wider first. */

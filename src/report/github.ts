@@ -1,11 +1,12 @@
 import type { Problem } from '../model/problem.ts';
 import type { Change } from '../plan/plan.ts';
+import { joinUsers } from '../policy/render.ts';
 import { withFailedSteps } from './failed-steps.ts';
 import { printable, shortened } from './printable.ts';
 import { pathBelow } from './problems.ts';
-import { ruleText } from './rule-text.ts';
+import { ruleText, trafficTexts } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
-import { labelOf, symbolOf } from './text.ts';
+import { hasUserRules, labelOf, leftOpenTitle, symbolOf } from './text.ts';
 
 /** GitHub shows ten annotations of each level and step: what is left out is counted in the last of them. */
 const shown = 10;
@@ -21,10 +22,16 @@ export function githubText(report: RunReport): string {
   const of = (severity: Problem['severity']): readonly string[] =>
     problems.filter((one) => one.severity === severity).map((one) => problemCommand(one, root));
   return [
-    ...some('error', [...refusals, ...of('error')]),
+    ...some('error', [...leftOpen(report), ...refusals, ...of('error')]),
     ...some('warning', of('warning')),
     ...some('note', [...of('note'), ...changes]),
   ].join('');
+}
+
+function leftOpen({ apply, plan, userNames }: RunReport): readonly string[] {
+  if (apply === null || apply.leftOpen.length === 0) return [];
+  const words = { names: userNames, hasUserRules: plan !== null && hasUserRules(plan) };
+  return [command('error', { title: 'left open' }, [leftOpenTitle, ...trafficTexts(joinUsers(apply.leftOpen), words)])];
 }
 
 const levels = { error: 'error', warning: 'warning', note: 'notice' } as const;

@@ -6,7 +6,7 @@ import { pathBelow, placeText } from './problems.ts';
 import { ruleText, trafficTexts } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
 import { applySummary, count, planSummary } from './summary.ts';
-import { agoText, hasUserRules, labelOf, stepText, symbolOf, whyText } from './text.ts';
+import { agoText, hasUserRules, labelOf, leftOpenTitle, stepText, symbolOf, whyText } from './text.ts';
 
 /** Characters of a comment at most; GitHub takes 65,536, GitLab more. */
 const largest = 60_000;
@@ -31,6 +31,7 @@ function render(report: RunReport, limit: number): string {
   const sections = [
     // The comment that a later run finds again is the plan's.
     report.headline === undefined ? `${marker}\n### ${title(report)}` : `### ${prose(report.headline)}`,
+    leftOpenSection(report, limit),
     ...(plan === null ? [] : [originText(plan), refusalText(report, plan), effectSection(report, plan, limit)]),
     applySection(report, limit),
     problemSection(report, limit),
@@ -47,6 +48,14 @@ function title(report: RunReport): string {
   if (plan === null) return `reconcile: no plan, ${count(errors, 'error')}`;
   if (apply !== null) return `reconcile: ${code(applySummary(apply, plan))}`;
   return `reconcile: ${planSummary({ ...report, digest: null }, plan)}`;
+}
+
+/** Of an apply whose gaps could not be closed this is what must be read, if nothing else is. */
+function leftOpenSection({ apply, plan, userNames }: RunReport, limit: number): string {
+  if (apply === null || apply.leftOpen.length === 0) return '';
+  const words = { names: userNames, hasUserRules: plan !== null && hasUserRules(plan) };
+  const lines = trafficTexts(joinUsers(apply.leftOpen), words).map((text) => `- ${code(text)}`);
+  return [`**${leftOpenTitle}:**`, '', ...list(lines, limit)].join('\n');
 }
 
 /** What the pull request itself does, beside drift and what earlier commits left. */

@@ -235,13 +235,13 @@ function refusalsText(refusals: readonly Refusal[], report: RunReport, paint: Pa
   return [title, ...lines].join('\n');
 }
 
+/** What stands above the traffic that a gap left open. */
+export const leftOpenTitle = 'LEFT OPEN: rules that should drop this traffic are missing, or may be';
+
 function leftOpenText(apply: ApplyReport, context: Context): string {
   if (apply.leftOpen.length === 0) return '';
   const lines = trafficTexts(joinUsers(apply.leftOpen), context).map((text) => `  ${text}`);
-  return [
-    context.paint('error', 'LEFT OPEN: rules that should drop this traffic could not be created again'),
-    ...lines,
-  ].join('\n');
+  return [context.paint('error', leftOpenTitle), ...lines].join('\n');
 }
 
 function outcomesText(apply: ApplyReport, paint: Paint): string {

@@ -381,6 +381,43 @@ describe('a gap with a step of which nobody knows whether it was carried out', (
   );
 });
 
+describe('a gap whose delete nobody knows the fate of', () => {
+  const lostDelete = (api: LiveApi): LiveApi => {
+    let lost = false;
+    return {
+      ...api,
+      listRules: (signal) => (lost ? Promise.resolve(lostAnswer) : api.listRules(signal)),
+      deleteRule: async (id, signal) => {
+        await api.deleteRule(id, signal);
+        lost = true;
+        return lostAnswer;
+      },
+    };
+  };
+
+  test('has the rule back where the server would refuse a copy of it', async () => {
+    await widening();
+    const { report } = await run(['drop 192.0.2.0/24'], { wrap: lostDelete });
+    expect(destinations()).toEqual(['192.0.2.2']);
+    expect(report.outcomes.map(({ step, outcome, restored }) => [step.type, outcome, restored]).sort()).toEqual([
+      ['create', 'dropped', undefined],
+      ['delete', 'failed', true],
+    ]);
+    expect(report.leftOpen).toEqual([]);
+  });
+
+  test('names its traffic as left open where the rule cannot come back', async () => {
+    await widening();
+    simulator.faults.inject({ match: { method: 'POST' }, fault: { kind: 'status', status: 403 } });
+    const { report } = await run(['drop 192.0.2.0/24'], { wrap: lostDelete });
+    expect(report.outcomes.map(({ step, outcome }) => [step.type, outcome]).sort()).toEqual([
+      ['create', 'dropped'],
+      ['delete', 'unknown'],
+    ]);
+    expect(report.leftOpen.some(({ destinations: names }) => names.includes('192.0.2.2'))).toBe(true);
+  });
+});
+
 test('what waited for a step of a gap is not done once the gap was undone', async () => {
   simulator = await startSimulator({ token, users });
   simulator.seed([

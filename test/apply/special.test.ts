@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -237,6 +237,25 @@ describe('the journal', () => {
     expect(openGapsIn(whole)).toEqual(new Set());
     expect(whole.trim().split('\n')).toHaveLength(6);
     expect((await stat(path)).mode & 0o777).toBe(0o600);
+  });
+
+  test('begins a line of its own after one that a kill cut', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'journal-'));
+    closers.push(() => rm(folder, { recursive: true }));
+    const path = join(folder, 'journal.jsonl');
+    await writeFile(path, '{"event":"step-started","owes":["drop 10.0.0.0/8 *"]}\n{"event":"step-en');
+    const journal = await openJournal(path, () => 0);
+    closers.push(() => journal.close());
+    await journal.write({ event: 'pass-started' });
+    await journal.write({ event: 'pass-ended' });
+    const whole = await readFile(path, 'utf8');
+    expect(
+      whole
+        .split('\n')
+        .filter((line) => line.includes('pass-'))
+        .map((line) => JSON.parse(line).event),
+    ).toEqual(['pass-started', 'pass-ended']);
+    expect(openGapsIn(whole.slice(0, whole.indexOf('pass-ended')))).toEqual(new Set());
   });
 
   test('that cannot be written does not stop the apply', async () => {

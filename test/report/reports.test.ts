@@ -85,24 +85,25 @@ describe('text', () => {
     expect(text).toContain('Refused: nothing will be written.');
   });
 
-  it('what is left open stands first in the report of an apply', () => {
+  it('what is left open stands first in every report of an apply', () => {
     const plan = review.plan;
     if (plan === null) throw new Error('no plan');
-    const text = applyText(
-      reportOf(plan, {
-        apply: {
-          end: 'failed',
-          outcomes: plan.steps.map((step) => ({ step, outcome: 'failed', status: 403, message: 'no' })),
-          problems: [],
-          leftOpen: [{ user: null, destinations: ['192.0.2.2'], protocol: 'other', ports: null }],
-          notConverged: ['metadata'],
-          wrote: true,
-          durationMs: 12,
-          enforcedInMs: null,
-        },
-      }),
-      plain,
-    );
+    const report = reportOf(plan, {
+      apply: {
+        end: 'failed',
+        outcomes: plan.steps.map((step) => ({ step, outcome: 'failed', status: 403, message: 'no' })),
+        problems: [],
+        leftOpen: [{ user: null, destinations: ['192.0.2.2'], protocol: 'other', ports: null }],
+        notConverged: ['metadata'],
+        wrote: true,
+        durationMs: 12,
+        enforcedInMs: null,
+      },
+    });
+    const text = applyText(report, plain);
+    expect(githubText(report)).toMatch(/^::error title=left open::LEFT OPEN[^\n]*192\.0\.2\.2/);
+    expect(markdownText(report).split('\n\n')[1]).toMatch(/^\*\*LEFT OPEN/);
+    expect(markdownText(report).split('\n\n')[2]).toContain('192.0.2.2');
     expect(text.split('\n')[0]).toMatch(/^LEFT OPEN/);
     expect(text).toContain('192.0.2.2');
     expect(text).toContain('not as desired: metadata');
