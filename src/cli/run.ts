@@ -19,6 +19,7 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
     }
     flags = parsed.flags;
     if (flags['watch'] === true) {
+      refuseToPlan(flags);
       const { watch } = await import('./commands/watch.ts');
       return await watch({
         operands: parsed.operands,
@@ -41,6 +42,14 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
     );
     return failure.exitCode;
   }
+}
+
+/** `--watch` writes: beside a flag that promises not to, nothing at all is done. */
+function refuseToPlan(flags: RawValues): void {
+  const planning = (['plan', 'save', 'live'] as const).find((name) => flags[name] !== undefined);
+  if (planning === undefined) return;
+  const hint = 'to watch and write nothing, give --suspend: the plan is on /status';
+  throw failure('usage', `--${planning} and --watch exclude each other`, hint);
 }
 
 /** Outputs that the command cannot give are said before it does anything. */

@@ -53,7 +53,7 @@ const journalBytes = 16_000_000;
 /** Wires a controller; throws a `Failure` when the settings cannot work, and then leaves nothing behind. */
 export async function startWatching(context: StartContext): Promise<Running> {
   const { settings, terminal, metrics } = context;
-  checkTimes(settings);
+  checkSettings(settings);
   const closers: (() => Promise<unknown> | undefined)[] = [];
   const close = async (): Promise<void> => {
     for (const one of closers.reverse()) await one();
@@ -124,7 +124,7 @@ export async function startWatching(context: StartContext): Promise<Running> {
     const reload = async (): Promise<void> => {
       try {
         const next = await context.load();
-        checkTimes(next);
+        checkSettings(next);
         current.runner = runnerFor(next);
         current.settings = next;
         token.reload();
@@ -201,7 +201,9 @@ function runningOf({ context, loop, logger, reload, close }: Wired): Running {
 /** Shorter times would ask the server, or read the directory, without a pause. */
 const shortestMs = 100;
 
-function checkTimes(settings: Settings): void {
+function checkSettings(settings: Settings): void {
+  if (settings.live !== null)
+    throw failure('bad-setting', '--live goes with --plan only: the server itself is watched');
   for (const name of ['interval', 'rescan'] as const) {
     if (settings[name] < shortestMs) throw failure('bad-setting', `--${name} must be at least ${shortestMs} ms`);
   }

@@ -207,6 +207,16 @@ describe('reconcile --watch DIRECTORY', () => {
     expect(world.live()).toEqual([]);
   });
 
+  it('writes nothing, and says so, when it is told to plan as well', async () => {
+    write('a.yaml', rules('10.0.0.1'));
+    for (const flags of [['--plan'], ['--save', 'plan.json'], ['--live', 'snapshot.json']]) {
+      await start('--once', ...flags);
+      expect(await sidecar.ended()).toBe(1);
+      expect(sidecar.output()).toContain(`${flags[0]} and --watch exclude each other`);
+      expect(world.sim.requests()).toEqual([]);
+    }
+  });
+
   it('with --once ends with 2 when it may not write what is to be written', async () => {
     write('a.yaml', rules('10.0.0.1'));
     await start('--once', '--suspend');
