@@ -35,3 +35,8 @@ export function exitCodeOf(facts: RunFacts): number {
   if (facts.pending && facts.detailed) return exitCodes.pending;
   return exitCodes.ok;
 }
+
+/** The exit code when not all that the run had to say could be written: what is there must not be taken for the whole. */
+export function unwritten(code: number): number {
+  return code === exitCodes.ok || code === exitCodes.pending ? exitCodes.failed : code;
+}

@@ -12,7 +12,7 @@ import { type RunReport, reportOfProblems } from '../report/run-report.ts';
 import { count } from '../report/summary.ts';
 import { type Base, loadBase } from './base.ts';
 import type { Invocation } from './command.ts';
-import { exitCodeOf } from './exit-code.ts';
+import { exitCodeOf, unwritten } from './exit-code.ts';
 import { isInvalid, strictly, strictlyKnown } from './manifests.ts';
 import { explainReadFailure } from './read-failure.ts';
 import { compareWithSaved, type SavedPlan, savePlan } from './saved-plan.ts';
@@ -45,9 +45,10 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
     if (save !== null && result.digest !== undefined) {
       savePlan(save, result.digest, documentOf(report), new Date(systemClock.wallTime()).toISOString());
     }
-    screen.finish(report);
+    const wroteAll = screen.finish(report);
     if (result.end === 'declined' && stale.length === 0) invocation.terminal.stderr('Nothing was written.\n');
-    return exitCode(result, run, stale.length > 0);
+    const code = exitCode(result, run, stale.length > 0);
+    return wroteAll ? code : unwritten(code);
   } finally {
     await wired.close();
   }

@@ -1,7 +1,7 @@
 import { fstatSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
 import type { Terminal } from './command.ts';
-import { exitCodes } from './exit-code.ts';
+import { exitCodes, unwritten } from './exit-code.ts';
 import { runCli } from './run.ts';
 
 /** Runs the process's own command line: streams, signals, exit code. */
@@ -105,7 +105,7 @@ function lastingStdout(): LastingStdout {
 async function withoutStdout(reason: string | null, code: number): Promise<number> {
   process.stderr.write(`error [output] stdout cannot be written (${reason})\n`);
   await flushed(process.stderr);
-  return code === exitCodes.ok || code === exitCodes.pending ? exitCodes.failed : code;
+  return unwritten(code);
 }
 
 /** Resolves when all that was written has left the process, or cannot. */

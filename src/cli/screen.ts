@@ -1,8 +1,10 @@
 import { systemClock } from '../adapters/clock.ts';
 import type { Outcome } from '../apply/outcome.ts';
+import { problemsText } from '../report/problems.ts';
 import type { RunReport } from '../report/run-report.ts';
 import { planText } from '../report/text.ts';
 import type { Invocation } from './command.ts';
+import { Failure } from './failure.ts';
 import { outputsOf, stdoutIsTaken, wantsColor } from './output.ts';
 import { renderTo } from './render.ts';
 
@@ -11,8 +13,8 @@ export interface Screen {
   /** Shows the plan on a terminal before a question or an apply. */
   readonly showPlan: (report: RunReport, aboutToAsk: boolean) => void;
   readonly onOutcome: (outcome: Outcome) => void;
-  /** Writes every output. */
-  readonly finish: (report: RunReport) => void;
+  /** Writes every output; false when one could not be written, which is said, and keeps none of the others back. */
+  readonly finish: (report: RunReport) => boolean;
 }
 
 /** Progress is said at most this often, ms: on a terminal one line that changes, else a line each. */
@@ -48,15 +50,19 @@ export function screenOf({ settings, terminal }: Invocation): Screen {
     },
     finish(report) {
       clear();
+      const stdoutTaken = stdoutIsTaken(outputs);
+      let written = true;
       for (const output of outputs) {
         const color = output.file === null && colorOn(terminal.stdoutIsTerminal);
-        renderTo(
-          output,
-          report,
-          { color, planShown: shown && output.file === null, stdoutTaken: stdoutIsTaken(outputs) },
-          terminal,
-        );
+        try {
+          renderTo(output, report, { color, planShown: shown && output.file === null, stdoutTaken }, terminal);
+        } catch (error) {
+          if (!(error instanceof Failure)) throw error;
+          terminal.stderr(problemsText(error.problems, colorOn(terminal.stderrIsTerminal)));
+          written = false;
+        }
       }
+      return written;
     },
   };
 }

@@ -9,7 +9,7 @@ import { documentOf } from '../report/json.ts';
 import { reportOfProblems } from '../report/run-report.ts';
 import { loadBase } from './base.ts';
 import type { Invocation } from './command.ts';
-import { exitCodeOf } from './exit-code.ts';
+import { exitCodeOf, unwritten } from './exit-code.ts';
 import { Failure, failure } from './failure.ts';
 import { isInvalid, strictly } from './manifests.ts';
 import { buildOffline, type OfflineBuild } from './offline.ts';
@@ -59,14 +59,15 @@ export async function planAgainstSnapshot(
   };
   if (settings.save !== null)
     savePlan(settings.save, digest, documentOf(report), new Date(systemClock.wallTime()).toISOString());
-  screen.finish(report);
-  return exitCodeOf({
+  const wroteAll = screen.finish(report);
+  const code = exitCodeOf({
     ...nothing,
     invalid: isInvalid([...problems, ...plan.problems], settings),
     refused: plan.refusals.length > 0 && !approved,
     pending: plan.steps.length > 0 || holdsBack(plan),
     detailed: settings.detailedExitcode,
   });
+  return wroteAll ? code : unwritten(code);
 }
 
 const nothing = { invalid: false, refused: false, wrote: false, missing: false, failed: false, pending: false };

@@ -42,6 +42,14 @@ describe.skipIf(!full)(`a full disk${why}`, () => {
     expect((await onFullDisk('stdout', ['--plan', '--detailed-exitcode', 'm'])).code).toBe(1);
   });
 
+  it('behind one output: the others say what was done, and the run does not end with 0', async () => {
+    const outputs = ['--output', 'markdown=/dev/full', '--output', 'json=done.json'];
+    const run = await world.cli([...outputs, 'm']);
+    expect([run.code, run.err]).toEqual([1, expect.stringContaining('/dev/full cannot be written (ENOSPC)')]);
+    expect(run.out).toContain('Applied: 1 done');
+    expect(JSON.parse(world.read('done.json'))).toMatchObject({ end: 'converged', outcomes: [{ outcome: 'done' }] });
+  });
+
   it('behind the log: the sidecar does its work, and ends as it would', async () => {
     expect((await onFullDisk('stderr', ['--watch', '--once', 'm'])).code).toBe(0);
     expect(world.simulator.rules()).toHaveLength(1);
