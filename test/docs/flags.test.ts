@@ -163,6 +163,8 @@ describe('flags of commands that stay, executed', () => {
       const hook = await fetch(`${hooks}/webhook`, { method: 'POST', body: '{}', headers });
       expect(hook.status).toBe(202);
       expect(readdirSync(world.folder).some((name) => name.startsWith('lease'))).toBe(true);
+      // Ready means judged, not applied.
+      await until(() => liveDestinations(world).length === wanted.length);
       const { code, out, err } = await stop();
       expect([code, out + err]).toEqual([0, expect.not.stringMatching(/token-of-the-pages|secret-of-the-hook/)]);
       expect(liveDestinations(world)).toEqual(wanted);
