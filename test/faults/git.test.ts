@@ -167,7 +167,7 @@ describe('faults of a Git remote', () => {
         expect([kind, content, reading.problems, reading.content?.revision]).toEqual([kind, content, [], commit]);
       }
     }
-  });
+  }, 120_000);
 
   it('fault 39: a clone, a home or a whole state folder that is removed under an open source is made anew', async () => {
     upstream.commit({ 'a.yaml': 'a: 0\n' });

@@ -9,6 +9,8 @@ import { startSimulator } from '../../../src/simulator/server.ts';
 const root = repositoryRoot(import.meta.dirname);
 export const binary = path.join(root, 'dist/reconcile.js');
 export const apiToken = 'canary-api-token';
+/** How long a test waits for what takes milliseconds on an idle machine. */
+const patienceMs = 60_000;
 
 /** Builds dist/ when it is missing or older than the sources, so that a single test file runs by itself too. */
 export function ensureBuilt(): void {
@@ -113,20 +115,24 @@ export async function startSidecar(
     },
   );
   let output = '';
-  child.stdout.on('data', (chunk) => {
-    output += String(chunk);
-  });
-  child.stderr.on('data', (chunk) => {
-    output += String(chunk);
-  });
+  const log = (): readonly Record<string, unknown>[] => jsonLines(output);
   const end = new Promise<number | string>((resolve) =>
     child.on('close', (code, signal) => resolve(code ?? signal ?? 'unknown')),
   );
-  const log = (): readonly Record<string, unknown>[] => jsonLines(output);
-  await until(
-    () => addressIn(log(), 'Serving the status') !== null || child.exitCode !== null || child.signalCode !== null,
-  );
-  const url = addressIn(log(), 'Serving the status') ?? '';
+  // As soon as it is said: a test may wait for the first call that this process makes.
+  const url = await new Promise<string>((resolve) => {
+    let said = false;
+    const take = (chunk: unknown): void => {
+      output += String(chunk);
+      if (said) return;
+      const address = addressIn(log(), 'Serving the status');
+      said = address !== null;
+      if (address !== null) resolve(address);
+    };
+    child.stdout.on('data', take);
+    child.stderr.on('data', take);
+    void end.then(() => resolve(''));
+  });
   // A sidecar that hangs must fail a test, not hang it.
   const get = (path: string): Promise<Response> => fetch(`${url}${path}`, { signal: AbortSignal.timeout(10_000) });
   const sidecar: Sidecar = {
@@ -137,7 +143,7 @@ export async function startSidecar(
     webhooks: () => addressIn(log(), 'Serving webhooks') ?? '',
     status: async () => (await (await get('/status')).json()) as Status,
     metrics: async () => (await get('/metrics')).text(),
-    async until(condition, ms = 20_000) {
+    async until(condition, ms = patienceMs) {
       const limit = performance.now() + ms;
       let last: Status | null = null;
       while (performance.now() < limit && child.exitCode === null) {
@@ -182,7 +188,7 @@ export function inEffect(revision?: string): (status: Status) => boolean {
 }
 
 /** Waits for a condition of the test's own. */
-export async function until(condition: () => boolean | Promise<boolean>, ms = 20_000): Promise<void> {
+export async function until(condition: () => boolean | Promise<boolean>, ms = patienceMs): Promise<void> {
   const limit = performance.now() + ms;
   while (!(await condition())) {
     if (performance.now() > limit) throw new Error('the condition did not come true');
