@@ -3,7 +3,7 @@ import { Flow, writeDocuments, writeYaml, type Yaml } from '../manifest/write.ts
 import { compareNetworks, type Network } from '../model/address.ts';
 import { groupBy } from '../model/group-by.ts';
 import { formatPortRange } from '../model/port-range.ts';
-import { compareText } from '../model/problem.ts';
+import { compareText, type Problem } from '../model/problem.ts';
 import { collides, compareRules, type LiveRule, type Rule, ruleKey } from '../model/rule.ts';
 
 /** A file to be written; `path` is relative to the output directory, with `/`. */
@@ -23,6 +23,19 @@ export interface ExportUsers {
 /** The rules without second copies, which no manifest can ask for. */
 export function withoutCopies(live: readonly LiveRule[]): readonly LiveRule[] {
   return [...groupBy(live, ({ rule }) => ruleKey(rule)).values()].flatMap((copies) => copies.slice(0, 1));
+}
+
+/** The warning about as many second copies; none without any. */
+export function copiesLeftOut(copies: number): readonly Problem[] {
+  if (copies === 0) return [];
+  return [
+    {
+      code: 'live-duplicates',
+      severity: 'warning',
+      summary: `The server holds second copies of rules (${copies} in all): each rule was written once.`,
+      hint: 'A plan of the files deletes the copies; no traffic changes by that.',
+    },
+  ];
 }
 
 /**

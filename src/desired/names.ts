@@ -38,7 +38,7 @@ export function collectNames(manifests: readonly Manifest[], context: DesiredCon
   const emails = new Set<string>();
   const userNames = new Map<string, string>();
   for (const [name, { id }] of aliases) if (!userNames.has(id)) userNames.set(id, name);
-  const lookup: Lookup = { aliases, context, emails, userNames };
+  const lookup: Lookup = { aliases, context, emails, userNames, groups };
 
   const user = (reference: UserReference): ResolvedUser | null => {
     const found = lookUp(lookup, reference);
@@ -66,6 +66,7 @@ interface Lookup {
   readonly context: DesiredContext;
   readonly emails: Set<string>;
   readonly userNames: Map<string, string>;
+  readonly groups: ReadonlyMap<string, GroupManifest>;
 }
 
 type LookedUp =
@@ -80,7 +81,7 @@ function lookUp(lookup: Lookup, reference: UserReference): LookedUp {
   }
   const alias = aliases.get(reference.name);
   if (alias !== undefined) return { user: { id: alias.id, label: reference.name, place }, note: null };
-  if (reference.by !== 'email') return { user: null, problem: unknownUser(reference.name, place, aliases.keys()) };
+  if (reference.by !== 'email') return { user: null, problem: unknownUser(reference.name, place, lookup) };
   const isFirst = !emails.has(reference.name);
   emails.add(reference.name);
   const found = emailId(reference, context);
@@ -150,12 +151,15 @@ function unresolvedEmail({ name, place }: EmailReference): Problem {
   };
 }
 
-function unknownUser(name: string, place: Place, known: Iterable<string>): Problem {
+function unknownUser(name: string, place: Place, { aliases, groups }: Lookup): Problem {
+  const otherwise = 'Add the name to a `kind: Users` manifest, or write an e-mail address or a UUID.';
   return {
     code: 'unknown-user',
     severity: 'error',
     summary: `There is no user \`${name}\`.`,
-    hint: didYouMean(name, known, 'Add the name to a `kind: Users` manifest, or write an e-mail address or a UUID.'),
+    hint: groups.has(name)
+      ? `\`${name}\` is a group: write \`group: ${name}\` in a rule; a group lists its users itself.`
+      : didYouMean(name, aliases.keys(), otherwise),
     place,
   };
 }

@@ -16,7 +16,7 @@ const mostFindings = 50;
 
 /** What a field wants, for the hint; by field name. */
 const wanted: Readonly<Record<string, string>> = {
-  name: 'Use letters, digits and `. _ @ + -` inside; put it in quotes if YAML reads it as something else.',
+  name: 'Use up to 127 letters, digits and `. _ @ + -` inside; put it in quotes if YAML reads it as something else.',
   action: 'Write `accept` or `drop`.',
   destination: 'Write an IP address or a network in CIDR notation, such as `10.0.0.0/8`.',
   destinations: 'Write a list, such as `[10.0.0.0/8, network: staging]`.',
@@ -27,7 +27,7 @@ const wanted: Readonly<Record<string, string>> = {
   users: 'Write a list, such as `[alice, group: contractors]`.',
   group: 'Write the name of a `kind: Group`.',
   rules: 'Write a list of rules; `[]` says that there are none.',
-  members: 'Write a list of names; `[]` says that there are none.',
+  members: 'Write a list of names of users; `[]` says that there are none. Groups do not nest.',
   cidrs: 'Write a list of addresses and networks.',
   cases: 'Write a list of cases.',
   expect: 'Write `accept` or `drop`.',
@@ -59,10 +59,20 @@ function describe(kind: Kind, root: Node, issue: z.core.$ZodIssue): readonly Fin
   }
   const { node, depth } = nodeAt(root, issue.path);
   if (depth < issue.path.length) return [missingField(root, issue.path, node)];
-  if (issue.code === 'invalid_union') return union(kind, root, issue);
   if (issue.code === 'invalid_key') return [badName(root, issue.path)];
+  const ofKind = wantedOfKind(kind, issue.path, node);
+  if (ofKind !== null) return [{ problem: wrongForm(fieldOf(issue.path), ofKind), offset: node.start }];
+  if (issue.code === 'invalid_union') return union(kind, root, issue);
   const values = issue.code === 'invalid_value' ? issue.values : null;
   return [wrongValue({ path: issue.path, node, values, types: typesOf(issue) })];
+}
+
+/** Where a kind wants something else than others in a field of that name, or in a field that people name. */
+function wantedOfKind(kind: Kind, path: readonly PropertyKey[], node: Node): string | null {
+  const field = fieldOf(path);
+  if (kind === 'Users' && path.length === 2 && path[0] === 'spec') return "Write the user's UUID.";
+  if (kind !== 'Rule' || node.type === 'scalar' || (field !== 'destination' && field !== 'port_range')) return null;
+  return 'A Rule has one, as a text; several, or a `network`, stand in a `kind: RuleSet`.';
 }
 
 /** What zod's types are to a person. */
@@ -128,6 +138,7 @@ function unknownField({ kind, root, path, key }: UnknownField): Finding {
   const fields = fieldsAt(kind, path);
   // Inside a provider a wrong key may be a piece of a secret: only what resembles a field is quoted.
   const quotable = !path.some((step) => String(step).endsWith('_providers')) || suggest(key, fields) !== null;
+  if (key === '<<') return { problem: mergeKey, offset: entryOf(parent, key)?.keyStart ?? parent.start };
   const known = fields.length === 0 ? 'Remove it.' : `Known here: ${fields.map((field) => `\`${field}\``).join(', ')}.`;
   return {
     problem: {
@@ -139,6 +150,13 @@ function unknownField({ kind, root, path, key }: UnknownField): Finding {
     offset: entryOf(parent, key)?.keyStart ?? parent.start,
   };
 }
+
+const mergeKey = {
+  code: 'unknown-field',
+  severity: 'error',
+  summary: 'There is no field `<<` here: merge keys are YAML 1.1.',
+  hint: 'Write the fields out; what rules of a set share stands under `defaults`.',
+} as const;
 
 function missingField(root: Node, path: readonly PropertyKey[], parent: Node): Finding {
   const field = String(path.at(-1));
@@ -163,8 +181,7 @@ interface WrongValue {
 }
 
 function wrongValue({ path, node, values, types }: WrongValue): Finding {
-  const field = path.findLast((step) => typeof step === 'string') ?? 'value';
-  const name = String(field);
+  const name = fieldOf(path);
   if (values !== null && node.type === 'scalar' && !isSecretField(name)) {
     const allowed = values.map(String);
     return {
@@ -177,15 +194,16 @@ function wrongValue({ path, node, values, types }: WrongValue): Finding {
       offset: node.start,
     };
   }
-  return {
-    problem: {
-      code: 'wrong-type',
-      severity: 'error',
-      summary: `The value of \`${name}\` has the wrong form.`,
-      hint: wanted[name] ?? typeHint(node, types),
-    },
-    offset: node.start,
-  };
+  return { problem: wrongForm(name, wanted[name] ?? typeHint(node, types)), offset: node.start };
+}
+
+/** The innermost field of a path. */
+function fieldOf(path: readonly PropertyKey[]): string {
+  return String(path.findLast((step) => typeof step === 'string') ?? 'value');
+}
+
+function wrongForm(field: string, hint: string): Finding['problem'] {
+  return { code: 'wrong-type', severity: 'error', summary: `The value of \`${field}\` has the wrong form.`, hint };
 }
 
 function typeHint(node: Node, types: readonly string[]): string {

@@ -96,7 +96,8 @@ export class Converter {
     if (anchor === undefined) {
       const { summary, hint } = describeYamlFault('BAD_ALIAS');
       this.#error({ code: 'invalid-yaml', severity: 'error', summary, hint }, offset);
-      return absent(offset);
+      // Not plain: a field that is written is not empty as well.
+      return { ...absent(offset), plain: false };
     }
     this.#count(anchor.values, offset);
     return anchor.node;

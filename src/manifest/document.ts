@@ -17,6 +17,10 @@ export function contentOf(document: Document.Parsed, text: string, conversion: C
       reporter.add(bareReference, offset - 1);
       break;
     }
+    if (text.startsWith('{{', offset - 1)) {
+      reporter.add(template, offset - 1);
+      break;
+    }
     if (error.code === 'RESOURCE_EXHAUSTION') reporter.add(tooDeep, offset);
     else reporter.add({ code: 'invalid-yaml', severity: 'error', ...describeYamlFault(error.code) }, offset);
     if (error.code === 'RESOURCE_EXHAUSTION') break;
@@ -52,6 +56,13 @@ export function contentOf(document: Document.Parsed, text: string, conversion: C
   const root = new Converter(conversion).node(contents, 0, false);
   return reporter.problems.length > before ? null : root;
 }
+
+const template = {
+  code: 'invalid-yaml',
+  severity: 'error',
+  summary: 'This is not valid YAML. `{{` is no template here.',
+  hint: `Write \`\${name}\` in quotes, and give its value with \`--values FILE\`; or render the templates first.`,
+} as const;
 
 const bareReference = {
   code: 'invalid-yaml',

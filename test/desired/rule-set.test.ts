@@ -252,6 +252,15 @@ describe('users by e-mail', () => {
     expect(desired.problems).toMatchObject([{ code: 'unknown-user', hint: 'Did you mean `alic@example.com`?' }]);
   });
 
+  it('that are groups are said to be groups', () => {
+    const group = document('Group', 'ops', '{members: [ops]}');
+    const desired = build({
+      'a.yaml': `${group}---\n${document('Rule', 'r', '{action: drop, destination: 10.0.0.1, user: ops}')}`,
+    });
+    expect(codes(desired)).toEqual(['4:18 unknown-user', '9:51 unknown-user']);
+    for (const { hint } of desired.problems) expect(hint).toContain('write `group: ops` in a rule');
+  });
+
   it('stand for themselves offline, with a note, so that everything else is checked', () => {
     const desired = build({ 'a.yaml': text });
     expect(desired.problems).toMatchObject([{ code: 'unresolved-email', severity: 'note' }]);

@@ -73,6 +73,24 @@ describe('row 9: YAML has one meaning', () => {
     expect(found(both)).toEqual(['4:16 invalid-value', '4:42 unknown-field', '4:36 address-short', '4:70 port-bounds']);
   });
 
+  it.each([
+    ['Users', '{alice: 12}', "Write the user's UUID."],
+    ['Users', '{alice: bob}', "Write the user's UUID."],
+    ['Users', `{"bob smith": a1520c4b-adc3-4574-932a-94461cf85c07}`, 'Use letters, digits and `. _ @ + -` inside.'],
+    ['Rule', '{action: drop, destination: [10.0.0.1]}', 'several, or a `network`, stand in a `kind: RuleSet`'],
+    ['Rule', '{action: drop, destination: {network: n}}', 'several, or a `network`, stand in a `kind: RuleSet`'],
+    ['Group', '{members: [group: other]}', 'Groups do not nest.'],
+    ['RuleSet', '{rules: [{<<: {}, name: a, destination: 10.0.0.1}]}', 'Write the fields out'],
+    ['Rule', '{action: drop, destination: {{ net }}}', '--values FILE'],
+  ])('says what to do: a %s with %s', (kind, spec, hint) => {
+    const [first] = read(document(kind, 'x', spec)).problems;
+    expect(first?.hint).toContain(hint);
+  });
+
+  it('says only once that an alias has no anchor', () => {
+    expect(found(document('Rule', 'x', '*nowhere'))).toEqual(['4:7 invalid-yaml']);
+  });
+
   it('survives any shape of any document', () => {
     const kind = fc.constantFrom('Rule', 'RuleSet', 'Configuration');
     const key = fc.constantFrom(

@@ -5,7 +5,7 @@ import { makeFolder } from '../../adapters/make-folder.ts';
 import { replaceFile } from '../../adapters/replace-file.ts';
 import { defaultApplyLimits } from '../../apply/context.ts';
 import { type ReadContext, readLive, readUsers } from '../../apply/read.ts';
-import { type ExportedFile, exportRules, nameableEmails, withoutCopies } from '../../desired/export.ts';
+import { copiesLeftOut, type ExportedFile, exportRules, nameableEmails, withoutCopies } from '../../desired/export.ts';
 import { type ExportedConfiguration, exportConfiguration } from '../../desired/export-configuration.ts';
 import type { LiveUser } from '../../live/decode.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
@@ -46,18 +46,6 @@ export async function run(invocation: Invocation): Promise<number> {
 }
 
 const nothing: ExportedConfiguration = { files: [], problems: [], unfit: [], secrets: [] };
-
-function copiesLeftOut(copies: number): readonly Problem[] {
-  if (copies === 0) return [];
-  return [
-    {
-      code: 'live-duplicates',
-      severity: 'warning',
-      summary: `The server holds second copies of rules (${copies} in all): each rule was written once.`,
-      hint: 'A plan of the files deletes the copies; no traffic changes by that.',
-    },
-  ];
-}
 
 interface ServerState {
   readonly live: LiveState;
