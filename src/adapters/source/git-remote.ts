@@ -138,7 +138,13 @@ const causes: readonly (readonly [RegExp, string, string, string])[] = [
     'check --git-token-file (or --git-ssh-key-file): the token must be able to read the repository',
   ],
   [
-    /Host key verification failed|REMOTE HOST IDENTIFICATION/i,
+    /REMOTE HOST IDENTIFICATION HAS CHANGED/i,
+    'git-host-key',
+    'the Git server’s SSH host key is another one than in the known_hosts file: it was renewed, or somebody else answers',
+    'compare the key with the one its operator publishes before you put it into --git-known-hosts',
+  ],
+  [
+    /Host key verification failed/i,
     'git-host-key',
     'the Git server’s SSH host key is not in the known_hosts file',
     'compare the key with the one its operator publishes and put it into --git-known-hosts',
@@ -201,11 +207,12 @@ function remoteProblem(run: GitRun, settings: RemoteSettings, subject: 'remote' 
   if (run.end === 'not-started')
     return problem('git-not-started', `git could not be started: ${run.stderr}`, 'install git');
   const cause = causes.find(([pattern]) => pattern.test(run.stderr));
-  if (cause !== undefined) return problem(cause[1], `${cause[2]} (git: ${run.stderr.slice(0, 300)})`, cause[3]);
+  const said = run.stderr.replace(/@{5,}/g, '').trim().slice(0, 300); // ssh draws boxes
+  if (cause !== undefined) return problem(cause[1], `${cause[2]} (git: ${said})`, cause[3]);
   const code = subject === 'clone' && !network.test(run.stderr) ? 'git-broken' : 'git-unreachable';
   return problem(
     code,
-    `the Git remote could not be read (git: ${run.stderr.slice(0, 300)})`,
+    `the Git remote could not be read (git: ${said})`,
     'it is tried again; check the network and --git-url',
   );
 }
