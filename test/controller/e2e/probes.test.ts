@@ -35,21 +35,21 @@ describe('the probes', () => {
     const before = await sidecar.until(inEffect());
     for (let file = 0; file < 3; file++) writeFileSync(path.join(world.manifests, `u${file}.yaml`), manyUsers(file));
     writeFileSync(path.join(world.manifests, 'a.yaml'), rules('10.0.0.1', '10.0.0.2'));
-    let longestMs = 0;
-    let probes = 0;
+    const answersMs: number[] = [];
     for (let live = 1; live < 2; live = world.live().length) {
       const from = performance.now();
       expect((await fetch(`${sidecar.url}/healthz`)).status).toBe(200);
-      longestMs = Math.max(longestMs, performance.now() - from);
-      probes += 1;
+      answersMs.push(performance.now() - from);
     }
     const after = await sidecar.until(
       (status) => inEffect()(status) && status.revisions.applied !== before.revisions.applied,
     );
     // Parsed in place, one answer waits for nearly all of the pass (seen: 1513 ms of 1547); in threads for little (82 of 1582).
     const passMs = Math.max(...after.passes.map(({ durationMs }) => durationMs));
-    expect(passMs).toBeGreaterThan(300);
-    expect(longestMs).toBeLessThan(passMs / 2);
-    expect(probes).toBeGreaterThan(10);
+    const sorted = answersMs.toSorted((a, b) => a - b);
+    expect(sorted.at(-1)).toBeLessThan(passMs / 2);
+    // The pass was long beside an answer, on whatever machine: else this shows nothing.
+    expect(passMs).toBeGreaterThan(20 * (sorted[Math.floor(sorted.length / 2)] ?? Number.NaN));
+    expect(sorted.length).toBeGreaterThan(10);
   }, 120_000);
 });
