@@ -90,14 +90,16 @@ describe('parsing ahead', () => {
     const bounded = context({ limits: { ...defaultLimits, parseMb: 64 } });
     const files = [bomb, sourceFile('good.yaml', rules('good', 10, 1))];
     let longest = 0;
-    let last = performance.now();
+    const began = performance.now();
+    let last = began;
     const pulse = setInterval(() => {
       longest = Math.max(longest, performance.now() - last);
       last = performance.now();
     }, 5);
     await bounded.parseAhead?.(files, bounded);
     clearInterval(pulse);
-    expect(longest).toBeLessThan(2000);
+    // Parsed in place it would stand still for all of the time.
+    expect(longest).toBeLessThan((performance.now() - began) / 2);
     const desired = buildDesired(files, bounded);
     expect(desired.problems).toMatchObject([{ code: 'too-expensive', place: { file: 'bomb.yaml' } }]);
     expect(desired.state).toBeNull();
