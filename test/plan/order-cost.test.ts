@@ -52,7 +52,7 @@ function orderingOf(world: World): { readonly ordering: Ordering; readonly opera
   const numbering = new Map(all.map((operation) => [operation, operation]));
   const regions = regionClasses(
     landscape,
-    { areas: areasOf(operations), views: viewsOf(landscape, operations) },
+    { areas: areasOf(operations), views: viewsOf(landscape, operations, true) },
     numbering,
   );
   return { ordering: { size: all.length, needs: blockers, gaps: gapsOf(blockers), regions }, operations };

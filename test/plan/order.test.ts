@@ -204,3 +204,26 @@ describe('what a step waits for', () => {
     }
   });
 });
+
+it('puts hundreds of changes on one network among hundreds inside it each just after what it needs, and lists what opens', () => {
+  const ports = (shift: number): string[] =>
+    Array.from({ length: 300 }, (_, n) => `drop 10.0.0.0/8 tcp/${10 * n + 10 + shift}-${10 * n + 19 + shift}`);
+  const hosts = Array.from({ length: 900 }, (_, n) => `accept 10.0.${n >> 8}.${n & 255}`);
+  const made = plan({ desired: desiredRules(...ports(5), ...hosts), live: liveRules(...ports(0), ...hosts) });
+  expect(made.steps).toHaveLength(600);
+  const place = new Map(made.steps.map(({ id }, index) => [id, index]));
+  for (const [index, { after }] of made.steps.entries()) {
+    for (const id of after) expect(place.get(id)).toBeLessThan(index);
+  }
+  expect(
+    shown(made)
+      .slice(0, 3)
+      .map((line) => line.split(' <')[0]?.replace(/ \[.*/, '')),
+  ).toEqual([
+    's1 - drop 10.0.0.0/8 tcp 10-19 *',
+    's2 - drop 10.0.0.0/8 tcp 20-29 *',
+    's3 + drop 10.0.0.0/8 tcp 15-24 *',
+  ]);
+  expect(made.exposure).toHaveLength(599);
+  expect(made.exposure[0]).toMatchObject({ direction: 'opened', fromStep: 's1', toStep: 's3' });
+});

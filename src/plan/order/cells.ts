@@ -33,6 +33,7 @@ export interface Cell {
 export class Stretch {
   readonly #items: readonly Item[];
   readonly #protocol: Protocol;
+  readonly #inner = new Map<string, Stretch>();
   #cells: readonly Cell[] | null = null;
 
   constructor(items: readonly Item[], protocol: Protocol) {
@@ -42,7 +43,18 @@ export class Stretch {
 
   /** One network further in. */
   within(items: readonly Item[]): Stretch {
-    return new Stretch(this.#items.concat(items), this.#protocol);
+    return items.length === 0 ? this : new Stretch(this.#items.concat(items), this.#protocol);
+  }
+
+  /** The same, shared by networks whose rules decide alike: their cells differ in nothing but the match sets. */
+  withinAlike(items: readonly Item[]): Stretch {
+    const key = items.map(decidingKey).join();
+    const known = this.#inner.get(key);
+    if (known !== undefined) return known;
+    const inner = this.within(items);
+    if (this.#inner.size >= mostInner) this.#inner.clear();
+    this.#inner.set(key, inner);
+    return inner;
   }
 
   /** Only cells whose verdict more than one operation bears on, by ascending port. */
@@ -52,24 +64,33 @@ export class Stretch {
   }
 }
 
+/** More are not remembered at once: where every network says something else, nothing comes again. */
+const mostInner = 256;
+
+function decidingKey({ rule: { ports }, rank, operation, added }: Item): string {
+  return `${ports?.low}-${ports?.high} ${rank} ${operation} ${added}`;
+}
+
 /** What a walk looks at: one protocol, and of the rules of one network those that matter. */
 export interface View {
   readonly protocol: Protocol;
   readonly within: (items: readonly Item[]) => readonly Item[];
+  /** Whether cells are told apart by their match sets, as for counting them, or only by what they decide. */
+  readonly byMatchSet: boolean;
 }
 
 /** Walks the addresses of the areas, which ascend; `visit` gets consecutive addresses that the same rules reach. */
 export function eachStretch(
   rules: readonly LaneIndex<Item>[],
   areas: Intervals,
-  { protocol, within }: View,
+  { protocol, within, byMatchSet }: View,
   visit: (first: bigint, last: bigint, stretch: Stretch) => void,
 ): void {
   const empty = new Stretch([], protocol);
   for (const area of areas) {
     sweep<Item, Stretch>(rules, area, {
       empty,
-      extend: (outer, items) => outer.within(within(items)),
+      extend: (outer, items) => (byMatchSet ? outer.within(within(items)) : outer.withinAlike(within(items))),
       visit: (first, last, stretch) => {
         visit(first, last, stretch);
         return true;

@@ -1,9 +1,9 @@
 import type { Operation } from '../operations.ts';
 import type { Gaps } from './gaps.ts';
-import { areasOf, type Landscape, viewsOf } from './landscape.ts';
+import { areasOf, type Landscape, networksIn, viewsOf } from './landscape.ts';
 import type { GapGroup, Ordering } from './ordering.ts';
 import { regionClasses } from './region-classes.ts';
-import { findOrder } from './search.ts';
+import { alwaysExact, findOrder } from './search.ts';
 import { costOf } from './walk.ts';
 
 export interface ComponentInput {
@@ -23,14 +23,20 @@ export interface OrderedComponent {
   readonly suspect: boolean;
 }
 
-/** Counts the regions of a component and finds its order. */
+/** Where a component's operations and the networks among them make more pairs than this, its regions are not counted. */
+const mostPairs = 500_000;
+
+/** Counts the regions of a component and finds its order; where they are too many to count, keeps canonical order. */
 export function orderComponent(input: ComponentInput): OrderedComponent {
   const { operations, component, needs, gaps, landscape, effort } = input;
   const numberOf = new Map(component.map((operation, number) => [operation, number]));
   const numbers = (list: readonly number[]): readonly number[] => list.map((other) => numberOf.get(other) as number);
   const mine = new Set(component.map((operation) => gaps.groupOf[operation] as number).filter((group) => group >= 0));
   const own = component.map((operation) => operations[operation] as Operation);
-  const looked = { areas: areasOf(own), views: viewsOf(landscape, own) };
+  const looked = { areas: areasOf(own), views: viewsOf(landscape, own, true) };
+  if (component.length > alwaysExact && component.length * networksIn(landscape, looked.areas) > mostPairs) {
+    return { order: component, suspect: true };
+  }
   const ordering: Ordering = {
     size: component.length,
     needs: component.map((operation) => numbers(needs[operation] ?? [])),

@@ -43,7 +43,7 @@ function exposedIn(
     sources.set(source, regions);
     regions[lane] = region;
   };
-  for (const [lane, view] of viewsOf(landscape, own).entries()) {
+  for (const [lane, view] of viewsOf(landscape, own, false).entries()) {
     if (isUntouched(areas, lane)) continue;
     const global = laneRules(landscape.index, null, lane);
     const walk = (rules: readonly LaneIndex<Item>[], area: Intervals) =>
@@ -73,7 +73,7 @@ function regionsByRun(
   each: (visit: (first: bigint, last: bigint, stretch: Stretch) => void) => void,
 ): ReadonlyMap<string, Region> {
   const builders = new Map<string, RegionBuilder>();
-  const known = new Map<Stretch, ReadonlyMap<string, PortSet>>();
+  const known = new WeakMap<Stretch, ReadonlyMap<string, PortSet>>();
   each((first, last, stretch) => {
     const found = known.get(stretch) ?? portsByRun(runs, stretch);
     known.set(stretch, found);

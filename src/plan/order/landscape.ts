@@ -136,14 +136,18 @@ function familyArea(rules: readonly Rule[], family: 4 | 6): Intervals {
 }
 
 /** What to look at of a component in each lane: rules that share no port with its own bear on none of its regions. */
-export function viewsOf({ withPorts }: Landscape, operations: readonly Operation[]): readonly View[] {
+export function viewsOf(
+  { withPorts }: Landscape,
+  operations: readonly Operation[],
+  byMatchSet: boolean,
+): readonly View[] {
   const rules = operations.flatMap(({ removed, added }) => [
     ...(removed === null ? [] : [{ rule: removed }]),
     ...(added === null ? [] : [{ rule: added }]),
   ]);
   return lanes.map(({ protocol }, lane) => {
     const ports = portsNamed(rules, lane);
-    return { protocol, within: (items) => withPorts(items, ports) };
+    return { protocol, within: (items) => withPorts(items, ports), byMatchSet };
   });
 }
 
@@ -169,6 +173,21 @@ function name(scopes: Map<string | null, Network[][]>, { userId, destination, po
 }
 
 const allProtocols = ['tcp', 'udp', 'other'] as const;
+
+/** How many networks, of rules of anybody, reach into the areas. */
+export function networksIn({ index, ofUsers }: Landscape, areas: Areas): number {
+  let count = 0;
+  for (const [user, byLane] of areas) {
+    for (const [lane, intervals] of byLane.entries()) {
+      for (const area of intervals) {
+        count += nodesReaching(laneRules(index, null, lane), area).length;
+        if (user !== null) count += nodesReaching(laneRules(index, user, lane), area).length;
+        else if (ofUsers[lane] !== undefined) count += nodesReaching(ofUsers[lane], area).length;
+      }
+    }
+  }
+  return count;
+}
 
 /** The component's areas of one scope in one lane. */
 export function areaIn(areas: Areas, user: string | null, lane: number): Intervals {

@@ -16,7 +16,7 @@ import {
 } from './walk.ts';
 
 /** Up to this many operations get the optimum in any case: at most 2^14 states. */
-const alwaysExact = 14;
+export const alwaysExact = 14;
 
 /** More states than this are never held at once. */
 const mostStates = 1 << 17;
