@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { decodeText } from '../manifest/read.ts';
 import { readValues } from '../manifest/values.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, failure } from './failure.ts';
@@ -19,12 +20,18 @@ export function valuesOf(settings: Settings): ReadonlyMap<string, string> | null
 }
 
 function readText(path: string): string {
+  const bytes = readBytes(path);
+  if (bytes.length > largest) throw failure('bad-values', `the values file ${path} is larger than ${largest} bytes`);
+  const text = decodeText(bytes);
+  if (text === null) throw failure('bad-values', `the values file ${path} is not UTF-8 text`, 'save it as UTF-8');
+  return text;
+}
+
+function readBytes(path: string): Uint8Array {
   try {
-    const bytes = readFileSync(path);
-    if (bytes.length <= largest) return bytes.toString('utf8');
+    return readFileSync(path);
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
     throw failure('bad-values', `the values file ${path} cannot be read (${code})`, 'check --values');
   }
-  throw failure('bad-values', `the values file ${path} is larger than ${largest} bytes`);
 }

@@ -2,12 +2,15 @@ import { type Document, isAlias, isMap, isScalar, isSeq, Scalar } from 'yaml';
 import type { Entry, Node, ScalarNode } from './node.ts';
 import type { Reporter, Unplaced } from './reporter.ts';
 import { substitute, typedScalar } from './scalar.ts';
+import { didYouMean } from './suggest.ts';
 import { describeYamlFault } from './yaml-faults.ts';
 
 /** Deepest nesting of collections; manifests need six. */
 export const deepest = 64;
 /** Most values that a document may have once its aliases are followed (an alias bomb has billions). */
 const mostValues = 2_000_000;
+/** Most characters that values may put into one file. */
+const mostSubstituted = 20_000_000;
 /** Keys whose direct scalar may be a secret: never substituted, never quoted. */
 const secretKeys: ReadonlySet<string> = new Set(['client_secret', 'metadata']);
 
@@ -15,6 +18,8 @@ const secretKeys: ReadonlySet<string> = new Set(['client_secret', 'metadata']);
 export interface Conversion {
   readonly reporter: Reporter;
   readonly values: ReadonlyMap<string, string> | null;
+  /** Characters that values put into the file so far. */
+  readonly substituted: { characters: number };
 }
 
 type YamlNode = NonNullable<Document.Parsed['contents']>;
@@ -109,9 +114,13 @@ export class Converter {
     // Of a plain text over several lines the source has the line breaks, the value has them folded.
     let text = plain && typeof source.value !== 'string' ? source.source : String(source.value);
     let value = source.value as ScalarNode['value'];
-    const { values } = this.#conversion;
+    const { values, substituted: total } = this.#conversion;
     if (values !== null && !secret) {
-      const substituted = substitute(text, values);
+      const substituted = substitute(text, values, mostSubstituted - total.characters);
+      if (total.characters <= mostSubstituted && total.characters + substituted.length > mostSubstituted) {
+        this.#error(valuesTooLong, start);
+      }
+      total.characters += substituted.length;
       if (substituted.malformed !== null) this.#error(malformedReference(substituted.malformed), start);
       else if (substituted.missing !== null) this.#undefinedValue(substituted.missing, start, values);
       else if (substituted.changed) {
@@ -130,7 +139,11 @@ export class Converter {
         code: 'undefined-value',
         severity: 'error',
         summary: `There is no value named \`${name}\`.`,
-        hint: `Add it to the values file${known === '' ? '' : ` (it has ${known})`}, or write \`$\${\` for a literal \`\${\`.`,
+        hint: didYouMean(
+          name,
+          values.keys(),
+          `Add it to the values file${known === '' ? '' : ` (it has ${known})`}, or write \`$\${\` for a literal \`\${\`.`,
+        ),
       },
       offset,
     );
@@ -164,6 +177,13 @@ function malformedReference(text: string): Unplaced {
     hint: 'Write letters, digits and `_ . -` between the braces, without spaces; or `$${` for a literal `${`.',
   };
 }
+
+const valuesTooLong = {
+  code: 'too-expensive',
+  severity: 'error',
+  summary: `Values put more than ${mostSubstituted.toLocaleString('en')} characters into this file.`,
+  hint: 'Write shorter values, or name them less often.',
+} as const;
 
 const forbiddenKey = {
   code: 'forbidden-key',

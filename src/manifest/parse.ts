@@ -49,6 +49,7 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
   };
   const reading: Reading = { text: request.text, fields: request.fields, lines, cut: null };
   try {
+    const substituted = { characters: 0 };
     const count = { withContent: 0, empty: 0 };
     const { documents = Number.POSITIVE_INFINITY } = request;
     for (const document of composed(reading)) {
@@ -56,7 +57,7 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
         throw new Unread(tooManyDocuments(documents), document.contents?.range[0] ?? document.range[0]);
       }
       yamlIsBroken = document.errors.length > 0;
-      const root = contentOf(document, request.text, { reporter, values: request.values });
+      const root = contentOf(document, request.text, { reporter, values: request.values, substituted });
       yamlIsBroken = false;
       const isCut = reading.cut !== null && document.range[2] > reading.cut.document;
       if (root !== null) request.onDocument({ root, isCut }, reporter);

@@ -17,6 +17,8 @@ export interface Substituted {
   readonly missing: string | null;
   readonly malformed: string | null;
   readonly changed: boolean;
+  /** Characters that came from values, left out or not. */
+  readonly length: number;
 }
 
 /** An escaped brace, a reference, or a brace that begins none. */
@@ -24,17 +26,20 @@ const references = /\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_.-]*)\}|\$\{[^}]{0,40}\}?/g;
 
 /**
  * Replaces `${name}` by its value, once (a value is never searched again); `$${` writes `${`. A dollar sign without a
- * brace stays as it is.
+ * brace stays as it is. Values for which there is no `room` (characters) are left out.
  */
-export function substitute(text: string, values: ReadonlyMap<string, string>): Substituted {
-  if (!text.includes('${')) return { text, missing: null, malformed: null, changed: false };
+export function substitute(text: string, values: ReadonlyMap<string, string>, room: number): Substituted {
+  if (!text.includes('${')) return { text, missing: null, malformed: null, changed: false, length: 0 };
   let missing: string | null = null;
   let malformed: string | null = null;
+  let length = 0;
   const replaced = text.replace(references, (match, name: string | undefined) => {
     if (match === '$${') return '${';
     if (name === undefined) malformed ??= match;
     else if (!values.has(name)) missing ??= name;
-    return name === undefined ? match : (values.get(name) ?? match);
+    const value = name === undefined ? match : (values.get(name) ?? match);
+    length += value.length;
+    return length <= room ? value : '';
   });
-  return { text: replaced, missing, malformed, changed: true };
+  return { text: replaced, missing, malformed, changed: true, length };
 }

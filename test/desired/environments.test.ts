@@ -37,6 +37,14 @@ ${document('Configuration', 'c', '\n  default_client_mtu: ${mtu}\n  local_auth_e
   it('that are not defined are a problem at their line', () => {
     const desired = build({ 'a.yaml': document('Rule', 'web', '{action: drop, destination: "${nte}"}') }, { values });
     expect(codes(desired)).toEqual(['4:35 undefined-value']);
+    expect(desired.problems[0]?.hint).toBe('Did you mean `net`?');
+  });
+
+  it('put a bounded number of characters into a file, however often they are named', () => {
+    const long = new Map([['long', 'x'.repeat(1_000_000)]]);
+    const labels = Array.from({ length: 2_000 }, (_, i) => `l${i}: "${'${long}'.repeat(10)}"`).join(', ');
+    const text = `apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: s, labels: {${labels}}}\nspec: {rules: []}\n`;
+    expect(codes(build({ 'a.yaml': text }, { values: long }))).toEqual(['3:190 too-expensive']);
   });
 
   it.each(['${a b}', '${', '${net', '${}', 'x ${-a} y'])(

@@ -170,6 +170,15 @@ describe('reconcile export', () => {
   });
 });
 
+describe('--values', () => {
+  it('says that a file is not UTF-8', async () => {
+    write('m.yaml', document('Rule', 'web', '{action: drop, destination: 10.0.0.1}'));
+    writeFileSync(path.join(place.directory, 'values'), Buffer.from('net: 10.0.0.1 # caf\xe9\n', 'latin1'));
+    const run = await place.run('validate', '.', '--values', 'values');
+    expect([run.code, run.stdout + run.stderr]).toEqual([1, expect.stringContaining('is not UTF-8 text')]);
+  });
+});
+
 describe('reconcile build', () => {
   it('prints resolved manifests on stdout, and problems on stderr', async () => {
     write(
