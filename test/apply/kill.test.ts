@@ -11,6 +11,8 @@ const creates = 100;
 const deletes = 60;
 const steps = 2 * gaps + creates + deletes;
 const kept = 180;
+/** Writes that may take effect after the signal was sent: 8 at once, and as many that are sent before it is handled. */
+const inFlight = 16;
 
 const all = process.env['PROPERTY_RUNS'] === 'ci';
 const boundaries = Array.from({ length: steps + 1 }, (_, index) => index).filter((index) => all || index % 20 === 3);
@@ -139,12 +141,14 @@ describe('a real process that is really killed', () => {
       try {
         const { code, stdout } = await interrupted(simulator, boundary, 'SIGTERM');
         expect(openGaps(simulator)).toEqual([]);
-        if (boundary > 0 && boundary < steps) expect(code).toBe(5);
         if (boundary > 0) {
           const { outcomes } = JSON.parse(stdout) as { outcomes: { outcome: string }[] };
           expect(outcomes).toHaveLength(steps);
           const writes = simulator.requests().filter(({ method, status }) => method !== 'GET' && status < 300);
           expect(outcomes.filter(({ outcome }) => outcome === 'done')).toHaveLength(writes.length);
+          // Near the end all may be done, and even verified, before the signal is handled.
+          const mayEndWith = boundary > steps - inFlight && writes.length === steps ? [0, 5] : [5];
+          expect(mayEndWith).toContain(code);
         }
         await expectConverging(simulator);
       } finally {
