@@ -37,6 +37,10 @@ export function planOptionsOf(settings: Settings, fingerprintKey: FingerprintKey
     ),
     fingerprintKey,
   };
+  for (const digest of settings.approve) {
+    if (!/^[0-9a-f]{32}$/.test(digest))
+      problems.push(wrong('--approve', digest, 'the digest of a plan: 32 digits 0-9 and a-f, as the plan shows it'));
+  }
   if (problems.length > 0) throw new Failure(problems);
   return options;
 }

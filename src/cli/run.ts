@@ -1,9 +1,10 @@
 import type { Problem } from '../model/problem.ts';
 import { parseArguments } from './arguments.ts';
 import type { Terminal } from './command.ts';
-import type { CommandSpec } from './commands.ts';
+import { type CommandSpec, rootCommand } from './commands.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, failure } from './failure.ts';
+import { enforcementOptions, flagOf } from './options.ts';
 import { checkWritable, type Output, outputsOf, requestedOutputs, stdoutIsTaken, wantsColor } from './output.ts';
 import { type RawValues, type Settings, settingsFilePath, settle } from './settings.ts';
 
@@ -29,6 +30,7 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
       });
     }
     settings = await loadSettings(flags, terminal);
+    if (parsed.command === rootCommand && settings.live !== null) refuseToLookAtKernel(flags);
     checkOutputs(parsed.command, settings, terminal);
     const command = await parsed.command.load();
     return await command.run({ operands: parsed.operands, settings, terminal });
@@ -50,6 +52,16 @@ function refuseToPlan(flags: RawValues): void {
   if (planning === undefined) return;
   const hint = 'to watch and write nothing, give --suspend: the plan is on /status';
   throw failure('usage', `--${planning} and --watch exclude each other`, hint);
+}
+
+/** A snapshot tells of no kernel. Only flags are refused: a settings file may serve applies too. */
+function refuseToLookAtKernel(flags: RawValues): void {
+  const looking = ([...enforcementOptions, 'waitEnforced', 'repair'] as const).find(
+    (name) => flags[name] !== undefined,
+  );
+  if (looking === undefined) return;
+  const hint = 'plan without the snapshot to compare with the kernel, or leave the flag out';
+  throw failure('usage', `${flagOf(looking)} and a plan against a snapshot (--live) exclude each other`, hint);
 }
 
 /** Outputs that the command cannot give are said before it does anything. */

@@ -38,7 +38,7 @@ export function buildDesired(files: readonly SourceFile[], context: DesiredConte
   };
   add(names.problems);
   add(findCollisions(rules, context.profile.refusesCollisions));
-  add(scopeProblems(rules, configuration, context));
+  add(scopeProblems({ rules, configuration, manifests: layered.manifests }, context));
   add(saidProblems({ ...layered, problems }, context));
   const suppressions = layered.files.flatMap((file) => file.suppressions);
   const texts = (file: string): string | undefined => {
@@ -154,11 +154,13 @@ function policyCase(template: PolicyCaseTemplate, names: Names): PolicyCase | nu
   return resolved === null ? null : { ...rest, user: resolved.id };
 }
 
-function scopeProblems(
-  rules: readonly DesiredRule[],
-  configuration: DesiredConfiguration | null,
-  { scope }: DesiredContext,
-): readonly Problem[] {
+interface Owned {
+  readonly rules: readonly DesiredRule[];
+  readonly configuration: DesiredConfiguration | null;
+  readonly manifests: readonly Manifest[];
+}
+
+function scopeProblems({ rules, configuration, manifests }: Owned, { scope }: DesiredContext): readonly Problem[] {
   const hint = 'Move it to the repository that is responsible for it, or widen `scope` in the settings.';
   const problems: Problem[] = [];
   for (const { name, rule, place } of rules) {
@@ -169,6 +171,12 @@ function scopeProblems(
   if (configuration !== null && !scope.configuration) {
     const summary = 'The Configuration is outside the scope of this repository.';
     problems.push({ code: 'outside-scope', severity: 'error', summary, hint, place: configuration.place });
+  }
+  // Without rules in scope none are read, and a test of none would say nothing about the server.
+  for (const { kind, name, place } of scope.rules ? [] : manifests) {
+    if (kind !== 'PolicyTest') continue;
+    const summary = `The policy test \`${name}\` tests rules, which are outside the scope of this repository.`;
+    problems.push({ code: 'outside-scope', severity: 'error', summary, hint, place });
   }
   return problems;
 }

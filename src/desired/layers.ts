@@ -110,7 +110,10 @@ function keyToRemove(value: string, merged: ReadonlyMap<string, Manifest>): stri
 /** The files of a directory and below it, without those of overlays and bases of its own further down. */
 function filesBelow({ files, byDirectory }: Builder, directory: string): readonly FileManifests[] {
   const prefix = directory === '.' ? '' : `${directory}/`;
-  const inner = [...byDirectory.keys()].filter((other) => other !== directory && `${other}/`.startsWith(prefix));
+  const bases = byDirectory.get(directory)?.bases.map(({ value }) => value) ?? [];
+  const inner = [...byDirectory.keys(), ...bases].filter(
+    (other) => other !== directory && `${other}/`.startsWith(prefix),
+  );
   return files.filter(
     ({ path }) => path.startsWith(prefix) && !inner.some((other) => other !== '.' && path.startsWith(`${other}/`)),
   );

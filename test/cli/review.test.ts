@@ -103,6 +103,21 @@ describe('snapshots', () => {
     const run = await world.cli(['--live', 'live.json', 'm']);
     expect([run.code, run.err]).toEqual([1, expect.stringContaining('--live goes with --plan only')]);
   });
+
+  it.each([['--enforcement', 'nft'], ['--netns', '/run/netns/a'], ['--wait-enforced=5s'], ['--repair']])(
+    'tells of no kernel: %s beside it is a wrong usage, in the settings it waits for an apply',
+    async (...flags) => {
+      world.write('m/a.yaml', closed);
+      await world.cli(['snapshot', '--out', 'live.json']);
+      const run = await world.cli(['--plan', '--live', 'live.json', ...flags, 'm']);
+      expect([run.code, run.err]).toEqual([
+        1,
+        expect.stringContaining(`${flags[0]?.split('=')[0]} and a plan against`),
+      ]);
+      world.write('s.yaml', 'enforcement: nft\n');
+      expect((await world.cli(['--plan', '--live', 'live.json', '--config', 's.yaml', 'm'])).code).toBe(0);
+    },
+  );
 });
 
 describe('--base', () => {
@@ -378,6 +393,14 @@ describe('--approve', () => {
     const run = await world.cli(['--approve', again.digest ?? '', 'm']);
     expect([run.code, world.simulator.rules().length]).toEqual([0, 1]);
     expect(run.out).toContain('approved by digest');
+  });
+
+  it.each(['flag', 'settings'])('takes nothing but a digest: anything else is said, from a %s', async (from) => {
+    world.write('m/a.yaml', closed);
+    world.write('s.yaml', from === 'settings' ? 'approve: [zz]\n' : '');
+    const run = await world.cli(['--config', 's.yaml', ...(from === 'flag' ? ['--approve', 'zz'] : []), 'm']);
+    expect([run.code, run.err]).toEqual([1, expect.stringContaining('32 digits 0-9 and a-f')]);
+    expect(world.simulator.rules()).toEqual([]);
   });
 });
 

@@ -142,6 +142,22 @@ describe('overlays', () => {
     expect(state?.configuration).toBeNull();
   });
 
+  it('may have their bases below their own directory', () => {
+    for (const [root, overlay] of [
+      ['', '.'],
+      ['production/', 'production'],
+    ] as const) {
+      const nested = {
+        [`${root}base/rules.yaml`]: `${rule('web', '10.0.0.1')}---\n${rule('db', '10.0.0.2')}`,
+        [`${root}overlay.yaml`]: document('Overlay', 'production', '{bases: [base], remove: [Rule/db]}'),
+        [`${root}more/rules.yaml`]: rule('web', '10.9.0.1'),
+      };
+      const { state, problems } = build(nested, { overlay });
+      expect(problems).toEqual([]);
+      expect(state?.rules.map((one) => `${one.name} ${one.rule.destination.text}`)).toEqual(['web 10.9.0.1']);
+    }
+  });
+
   it('can be laid over each other', () => {
     const more = {
       ...files,

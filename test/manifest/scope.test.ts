@@ -97,3 +97,41 @@ describe('two repositories with disjoint scopes', () => {
     expect(simulator.configuration()['default_client_mtu']).toBe(1300);
   });
 });
+
+describe('a scope', () => {
+  const run = (...argv: readonly string[]) => place.run(...argv, '--config', 'ours.yaml');
+
+  it.each([
+    ['{networks: [10.0.0.0/16, "2001:db8:1::/48"], configuration: false}', ['10.0.0.0/24', '2001:db8:1::1']],
+    ['{users: [global], configuration: false}', ['10.0.0.0/8', '2001:db8::/32']],
+    ['{rules: false}', []],
+  ])('%s: exports what is inside it, and that is in sync', async (scope, inside) => {
+    repository('ours', scope);
+    simulator.seed([
+      { action: 'drop', destination: '10.0.0.0/24', user_id: alice },
+      { action: 'drop', destination: '2001:db8:1::1', user_id: alice },
+      { action: 'drop', destination: '10.0.0.0/8' },
+      { action: 'accept', destination: '2001:db8::/32' },
+    ]);
+    const exported = await run('export', '--out', 'out');
+    expect(exported.code, exported.stderr).toBe(0);
+    const text = (await run('export')).stdout;
+    const inRules = (await run('export', '--rules-only')).stdout;
+    const written = [...inRules.matchAll(/(?:destination:|-) "?([0-9a-f.:]+[/0-9]*)"?$/gm)].map(([, one]) => one);
+    expect(written.sort()).toEqual(inside);
+    const plan = await run('--plan', 'out', '--detailed-exitcode');
+    expect(plan.code, plan.stdout + plan.stderr).toBe(0);
+    expect(text.includes('RuleSet')).toBe(!scope.includes('rules: false'));
+  });
+
+  it('without rules holds no policy tests: there is nothing that they could be tested on', async () => {
+    repository('ours', '{rules: false}');
+    const cases = '{cases: [{destination: 10.0.0.5, expect: accept}]}';
+    const text = `${document('Configuration', 'main', '{default_client_mtu: 1300}')}---\n${document('PolicyTest', 't', cases)}`;
+    writeFileSync(path.join(place.directory, 'ours/rules.yaml'), text);
+    const refused = await run('ours');
+    expect(refused.code).toBe(4);
+    expect(refused.stderr + refused.stdout).toContain('rules.yaml:8:18 error [outside-scope] The policy test `t`');
+    expect(simulator.configuration()['default_client_mtu']).toBe(1280);
+  });
+});

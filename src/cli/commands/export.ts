@@ -7,6 +7,7 @@ import { defaultApplyLimits } from '../../apply/context.ts';
 import { type ReadContext, readLive, readUsers } from '../../apply/read.ts';
 import { copiesLeftOut, type ExportedFile, exportRules, nameableEmails, withoutCopies } from '../../desired/export.ts';
 import { type ExportedConfiguration, exportConfiguration } from '../../desired/export-configuration.ts';
+import { inScope } from '../../desired/scope.ts';
 import type { LiveUser } from '../../live/decode.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
 import { compareText, type Problem } from '../../model/problem.ts';
@@ -24,7 +25,7 @@ import { explainReadFailure } from '../read-failure.ts';
 import { wireApi } from '../wire.ts';
 
 /**
- * `reconcile export [--out DIR]`: the live state as manifests; a plan of them is empty. Without `--out` the YAML goes to
+ * `reconcile export [--out DIR]`: the live state in scope as manifests; a plan of them is empty. Without `--out` the YAML goes to
  * stdout. Files that say something else already are not overwritten without `--force`.
  */
 export async function run(invocation: Invocation): Promise<number> {
@@ -34,7 +35,8 @@ export async function run(invocation: Invocation): Promise<number> {
   const selected = selectRules(live.rules, users, settings.user);
   const wanted = withoutCopies(selected);
   const emails = nameableEmails(users);
-  const rules = exportRules(wanted, { emails, mayCollide: !profile.refusesCollisions });
+  const mayCollide = !profile.refusesCollisions;
+  const rules = scopeOf(settings).rules ? exportRules(wanted, { emails, mayCollide }) : [];
   const withConfiguration = live.configuration !== null && settings.user.length === 0;
   const configuration = withConfiguration ? exportConfiguration(live.configuration.fields, profile) : nothing;
   if (settings.out === null) toStdout(invocation, [...configuration.files, ...rules]);
@@ -66,7 +68,7 @@ async function readServer(invocation: Invocation): Promise<ServerState> {
     const scope = scopeOf(settings);
     const read = await readLive(context, { ...scope, configuration: scope.configuration && !settings.rulesOnly }, null);
     if (!read.ok) throw new Failure([explainReadFailure(read.error, token.read, systemClock.wallTime())]);
-    const { live } = read.value;
+    const live = { ...read.value.live, rules: read.value.live.rules.filter(({ rule }) => inScope(rule, scope)) };
     const namesUsers = profileOf(settings).listsUsers && live.rules.some(({ rule }) => rule.userId !== null);
     const users = namesUsers ? await readUsers(context) : null;
     // Without the list of users rules name them by UUID, which means the same.
