@@ -50,7 +50,7 @@ export function scopeOf(settings: Settings): Scope {
   const scope = settings.file?.nested.scope;
   if (scope === undefined) return wholeScope;
   const problems: Problem[] = [];
-  const networks = scope.networks?.flatMap((text, index) => networkOf(text, `scope.networks.${index}`, problems));
+  const networks = scope.networks?.flatMap((text, index) => ownedNetworkOf(text, `scope.networks.${index}`, problems));
   if (problems.length > 0) throw new Failure(problems);
   const users = scope.users?.map((user) => (user === 'global' ? null : user.toLowerCase()));
   return {
@@ -91,6 +91,15 @@ function protectedOf(item: ProtectedSetting, name: string, problems: Problem[]):
   if (destination === undefined) return [];
   const user = item.user === undefined ? {} : { user: item.user === 'nobody' ? null : item.user.toLowerCase() };
   return [{ destination, protocol: item.protocol ?? null, ports, ...user }];
+}
+
+/** Host bits may be a slip in the address or in the prefix length, and rules of the wider of the two would be deleted. */
+function ownedNetworkOf(text: string, name: string, problems: Problem[]): readonly Network[] {
+  const parsed = parseNetwork(text);
+  if (!parsed.ok || !parsed.value.hostBits) return networkOf(text, name, problems);
+  const expected = `a network without host bits (${parsed.value.network.text}), or the address alone`;
+  problems.push(wrong(name, text, expected));
+  return [];
 }
 
 function networkOf(text: string, name: string, problems: Problem[]): readonly Network[] {

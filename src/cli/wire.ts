@@ -76,7 +76,7 @@ export async function wirePassOver(
     limits: applyLimitsOf(settings),
     memory: { ...emptyMemory, openGaps: opened?.openGaps ?? emptyMemory.openGaps },
     stop: terminal.stop,
-    ...enforcementOf(settings),
+    ...passEnforcementOf(settings),
   };
   const close = async (): Promise<void> => {
     await Promise.all([api.close(), opened?.journal.close()]);
@@ -90,6 +90,14 @@ function fingerprintKeyOf(token: TokenSource): FingerprintKey {
 
 /** A repair without a time to wait for it waits this long. */
 const repairWaitMs = 60_000;
+
+/** How a pass under these settings looks at the kernel: not where it reads no rules to compare with. */
+export function passEnforcementOf(settings: Settings): Pick<PassDependencies, 'enforcement'> {
+  const found = enforcementOf(settings);
+  if (found.enforcement === undefined || settings.file?.nested.scope?.rules !== false) return found;
+  const hint = 'leave it out, or have the repository of the rules compare them';
+  throw failure('usage', '--enforcement nft compares rules, which are outside `scope` in the settings', hint);
+}
 
 /** How these settings look at the kernel; throws a `Failure` for flags that go without `--enforcement`. */
 export function enforcementOf(settings: Settings): Pick<PassDependencies, 'enforcement'> {

@@ -1,3 +1,4 @@
+import { posix } from 'node:path';
 import { apiVersion, type ConfigurationManifest, type SecretSource } from '../manifest/manifest.ts';
 import { Flow, writeDocuments, writeYaml, type Yaml } from '../manifest/write.ts';
 import { configurationFields } from '../model/configuration.ts';
@@ -16,7 +17,7 @@ export interface Printable {
 const rulesAtOnce = 1_000;
 
 /**
- * Writes the desired state as canonical manifests, each with the place that it comes from. They mean the same. The text
+ * Writes the desired state as canonical manifests, each with the place that it comes from. In the root they mean the same. The text
  * comes in pieces, to be put together as they are.
  */
 export function* printState(printable: Printable): Generator<string> {
@@ -104,7 +105,13 @@ function isSecretSource(value: Yaml | SecretSource): value is SecretSource {
 /** A literal secret is not shown; the reference that takes its place says so. */
 function referenceOf(source: SecretSource): Yaml {
   if (source.from === 'literal') return new Flow({ env: 'RECONCILE_SECRET_NOT_SHOWN' });
-  return new Flow({ [source.from]: source.name });
+  if (source.from === 'file') return new Flow({ file: fromRoot(source.name, source.place) });
+  return new Flow({ env: source.name });
+}
+
+/** The file that a manifest names relative to itself, as a manifest in the root names it: what is printed may lie there. */
+function fromRoot(name: string, { file }: Place): string {
+  return posix.isAbsolute(name) ? name : posix.join(posix.dirname(file), name);
 }
 
 function printTests(tests: readonly PolicyCase[]): string {

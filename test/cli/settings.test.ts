@@ -166,6 +166,8 @@ describe('the settings file', () => {
   it.each([
     ['protect: [{destination: 10.0.0.0/8, user: alice}]', '`protect.0.user` must be the UUID of a user, or `nobody`'],
     ['scope: {users: [alice]}', '`scope.users.0` must be the UUID of a user, or `global`'],
+    ['scope: {networks: [10.0.0.5/8]}', 'scope.networks.0 must be a network without host bits (10.0.0.0/8)'],
+    ['scope: {rules: false}\nenforcement: nft', '--enforcement nft compares rules, which are outside `scope`'],
     ['interval: 1d x', '`interval` must be a time with a unit, such as 500ms, 15s'],
     ['limits: {parseMb: 3}', '`limits.parseMb` must be a whole number from 16'],
     ['concurrency: 0', '`concurrency` must be a whole number from 1 to'],
@@ -173,6 +175,9 @@ describe('the settings file', () => {
     world.write('s.yaml', `${text}\n`);
     const run = await world.cli(['--plan', '--config', 's.yaml', 'm']);
     expect([run.code, run.err]).toEqual([1, expect.stringContaining(expected)]);
+    const watch = await world.cli(['--watch', '--once', '--config', 's.yaml', 'm']);
+    expect([watch.code, watch.err]).toEqual([1, expect.stringContaining(expected)]);
+    expect(watch.err).not.toContain('Watching');
   });
 
   it('a wrong nested value is said with its name', async () => {

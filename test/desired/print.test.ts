@@ -57,6 +57,17 @@ spec:
 `);
   });
 
+  it('name the files of secrets from the root, where what is printed may lie', () => {
+    const provider = (file: string): string =>
+      `{id: a${file.length}, label: a, base_url: null, metadata: {file: ${file}}, auto_create_users: false}`;
+    const files = ['okta.xml', '../saml/other.xml', '/etc/saml/third.xml'];
+    const printed = print({
+      'base/a.yaml': document('Configuration', 'c', `{saml_identity_providers: [${files.map(provider).join(', ')}]}`),
+    });
+    const named = [...printed.matchAll(/\{file: "?([^"}]*)"?\}/g)].map(([, file]) => file);
+    expect(named).toEqual(['base/okta.xml', 'saml/other.xml', '/etc/saml/third.xml']);
+  });
+
   it('never show a secret, and name users who were not looked up by their address', () => {
     const provider =
       '{id: google, label: Google, client_id: cid, client_secret: CANARY, discovery_document_uri: "https://idp.example/x", auto_create_users: false}';

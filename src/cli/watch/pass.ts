@@ -14,7 +14,7 @@ import { Failure } from '../failure.ts';
 import { desiredContextOf, isInvalid, strictly } from '../manifests.ts';
 import { planOptionsOf } from '../plan-settings.ts';
 import type { Settings } from '../settings.ts';
-import { applyLimitsOf, enforcementOf } from '../wire.ts';
+import { applyLimitsOf, passEnforcementOf } from '../wire.ts';
 
 /** What the controller's passes share. */
 export interface PassWiring {
@@ -47,6 +47,7 @@ export function passRunner(wiring: PassWiring): PassRunner {
   const { invocation, api, journal, logger, root } = wiring;
   const { settings } = invocation;
   planOptionsOf(settings, null);
+  watchedEnforcement(settings);
   const desired = desiredContextOf(invocation, root);
   let openGaps = wiring.openGaps;
   return {
@@ -114,7 +115,7 @@ export function passRunner(wiring: PassWiring): PassRunner {
 const followMs = 15_000;
 
 function watchedEnforcement(settings: Settings): Pick<PassDependencies, 'enforcement'> {
-  const { enforcement } = enforcementOf(settings);
+  const { enforcement } = passEnforcementOf(settings);
   if (enforcement === undefined) return {};
   return { enforcement: { ...enforcement, waitMs: enforcement.waitMs ?? followMs, waitInSync: false } };
 }
