@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { systemClock } from '../adapters/clock.ts';
 import { decodeSnapshot, hashEmail, type Snapshot } from '../live/snapshot.ts';
 import { compareProblems } from '../model/problem.ts';
+import type { LiveState, Scope } from '../model/state.ts';
 import { digestPlan } from '../plan/digest.ts';
 import { makePlan } from '../plan/make-plan.ts';
 import { holdsBack } from '../plan/plan.ts';
@@ -36,15 +37,17 @@ export async function planAgainstSnapshot(
     screen.finish({ ...reportOfProblems(strictly(problems, settings)), root: written });
     return exitCodeOf({ ...nothing, invalid: true, detailed: settings.detailedExitcode });
   }
+  const scope = scopeOf(settings);
+  const live = asRead(snapshot.live, scope);
   const plan = makePlan({
     desired: desired.state,
-    live: snapshot.live,
+    live,
     base: base?.state ?? null,
     profile: profileOf(settings),
-    scope: scopeOf(settings),
+    scope,
     options: planOptionsOf(settings, null),
   });
-  const digest = digestPlan(plan, { desired: desired.state, live: snapshot.live, key: null });
+  const digest = digestPlan(plan, { desired: desired.state, live, key: null });
   const approved = settings.approve.includes(digest.plan);
   const report = {
     ...reportOfProblems([...strictly([...problems, ...plan.problems], settings)].sort(compareProblems)),
@@ -71,6 +74,11 @@ export async function planAgainstSnapshot(
 }
 
 const nothing = { invalid: false, refused: false, wrote: false, missing: false, failed: false, pending: false };
+
+/** What a run with this scope would have read: else the digest would be that of no plan against the server. */
+function asRead(live: LiveState, scope: Scope): LiveState {
+  return { rules: scope.rules ? live.rules : [], configuration: scope.configuration ? live.configuration : null };
+}
 
 async function buildWithUsers(invocation: Invocation, path: string, snapshot: Snapshot): Promise<OfflineBuild> {
   const offline = await buildOffline(invocation, path);

@@ -46,7 +46,7 @@ export function layer(files: readonly FileManifests[], chosen: string | null): L
     problems.push(unknownOverlay(overlay, [...byDirectory.keys()]));
     return { manifests: [], files: [], problems };
   }
-  const builder: Builder = { files, byDirectory, problems, open: [], used: new Set() };
+  const builder: Builder = { files, byDirectory, problems, open: [], used: new Set(), built: new Map() };
   const manifests = [...build(builder, overlay).manifests.values()];
   return { manifests, files: files.filter((file) => builder.used.has(file)), problems };
 }
@@ -68,9 +68,17 @@ interface Builder {
   readonly problems: Problem[];
   readonly open: readonly string[];
   readonly used: Set<FileManifests>;
+  /** Layers by directory: a base that several overlays share is built, and its problems are told, once. */
+  readonly built: Map<string, Layer>;
 }
 
 function build(builder: Builder, directory: string): Layer {
+  const layer = builder.built.get(directory) ?? buildOnce(builder, directory);
+  builder.built.set(directory, layer);
+  return layer;
+}
+
+function buildOnce(builder: Builder, directory: string): Layer {
   const { byDirectory, problems } = builder;
   const overlay = byDirectory.get(directory);
   const files = filesBelow(builder, directory);

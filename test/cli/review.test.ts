@@ -54,6 +54,27 @@ describe('snapshots', () => {
     });
   });
 
+  it.each([
+    ['{configuration: false, networks: [10.0.0.0/8]}', '10.0.0.1'],
+    ['{rules: false}', null],
+  ])('with scope %s a plan that was saved against a snapshot applies', async (scope, destination) => {
+    world.simulator.seed([{ action: 'drop', destination: '192.0.2.0/24' }]);
+    world.write('s.yaml', `scope: ${scope}\n`);
+    const configuration =
+      'apiVersion: firezone/v0\nkind: Configuration\nmetadata: {name: c}\nspec: {default_client_mtu: 1300}\n';
+    world.write(
+      'm/a.yaml',
+      destination === null ? configuration : rule('a', `action: drop, destination: ${destination}`),
+    );
+    await world.cli(['snapshot', '--out', 'live.json']);
+    const saved = await world.cli(['--plan', '--live', 'live.json', '--save', 'p.json', '--config', 's.yaml', 'm']);
+    expect(saved.code).toBe(0);
+    const run = await world.cli(['apply', 'p.json', 'm', '--config', 's.yaml', '--yes']);
+    expect(run.code, run.out + run.err).toBe(0);
+    expect(world.simulator.rules().length).toBe(destination === null ? 1 : 2);
+    expect(world.simulator.configuration()['default_client_mtu']).toBe(destination === null ? 1300 : 1280);
+  });
+
   it('holds no secret and no e-mail address, and is the same whatever the order of the list', async () => {
     world.write('m/a.yaml', provider('{env: RECONCILE_SECRET_G}') + closed);
     expect((await world.cli(['m'], { env: secretEnv })).code).toBe(0);

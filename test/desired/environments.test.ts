@@ -167,6 +167,15 @@ describe('overlays', () => {
     expect(build(more, { overlay: 'eu' }).state?.rules.map(({ name }) => name)).toEqual(['eu', 'web', 'extra']);
   });
 
+  it('tell what is wrong with a base once, however many overlays lie over it', () => {
+    const more = {
+      ...files,
+      'base/again.yaml': rule('web', '10.0.0.5'),
+      'eu/o.yaml': document('Overlay', 'eu', '{bases: [../production, ../staging, ../base]}'),
+    };
+    expect(build(more, { overlay: 'eu' }).problems.map(({ code }) => code)).toEqual(['duplicate-name']);
+  });
+
   it('must be chosen, and exist', () => {
     expect(build(files).problems.map(({ code }) => code)).toContain('overlay-not-chosen');
     expect(build(files, { overlay: 'prodution' }).problems).toMatchObject([
