@@ -25,7 +25,8 @@ const shown = 50;
 
 /** One line for each object that is put back, with who changed it as far as that is known. */
 export function logDrift(logger: Logger, plan: Plan): void {
-  for (const change of plan.changes.filter((one) => one.action !== 'keep').slice(0, shown)) {
+  const corrected = plan.changes.filter(({ action }) => action !== 'keep' && action !== 'skip');
+  for (const change of corrected.slice(0, shown)) {
     logger.warn('Drift is corrected', {
       kind: change.kind,
       object: change.name ?? change.id ?? '',

@@ -61,6 +61,24 @@ describe('reconcile --watch DIRECTORY', () => {
     await until(() => sidecar.log().some((line) => line['msg'] === 'Drift is corrected'));
   });
 
+  it('corrects drift inside its scope only, and speaks of no other rule', async () => {
+    const config = path.join(world.folder, 'scope.yaml');
+    writeFileSync(config, 'scope: {networks: [10.0.0.0/16], configuration: false}\n');
+    world.sim.seed([{ action: 'drop', destination: '192.0.2.0/24' }]);
+    write('a.yaml', rules('10.0.0.1', '10.0.0.2'));
+    await start('--interval', '1s', '--config', config);
+    await sidecar.until(inEffect());
+    const strays = ['10.0.9.9', '10.1.0.0/16', '2001:db8::1'];
+    const [inside] = world.sim.seed(strays.map((destination) => ({ action: 'drop' as const, destination })));
+    await until(() => !world.live().includes('10.0.9.9'));
+    await until(() => sidecar.log().some((line) => line['msg'] === 'Drift is corrected'));
+    const corrected = sidecar.log().filter((line) => line['msg'] === 'Drift is corrected');
+    expect(corrected.map((line) => [line['object'], line['action']])).toEqual([[inside, 'delete']]);
+    expect([...world.live()].sort()).toEqual(
+      ['10.0.0.1', '10.0.0.2', '10.1.0.0/16', '192.0.2.0/24', '2001:db8::1'].sort(),
+    );
+  });
+
   it('keeps the last good revision while the newest has errors, and goes on when it is mended', async () => {
     write('a.yaml', rules('10.0.0.1'));
     await start('--interval', '1s');
