@@ -124,6 +124,28 @@ describe('a scope', () => {
     expect(text.includes('RuleSet')).toBe(!scope.includes('rules: false'));
   });
 
+  it('of users holds rules that name them by their e-mail address, and of nobody else', async () => {
+    repository(
+      'ours',
+      `{users: [${alice}], configuration: false}`,
+      'action: drop, destination: 10.0.0.1, user: alice@example.test',
+    );
+    expect((await run('validate', 'ours')).code).toBe(0);
+    const applied = await run('ours');
+    expect(applied.code, applied.stdout + applied.stderr).toBe(0);
+    expect(simulator.rules()).toMatchObject([{ destination: '10.0.0.1', user_id: alice }]);
+    expect((await run('export', '--out', 'out')).code).toBe(0);
+    expect((await run('--plan', 'out', '--detailed-exitcode')).code).toBe(0);
+    repository(
+      'ours',
+      `{users: [${alice}], configuration: false}`,
+      'action: drop, destination: 10.0.0.1, user: bob@example.test',
+    );
+    const refused = await run('ours');
+    expect([refused.code, refused.stdout + refused.stderr]).toEqual([4, expect.stringContaining('outside-scope')]);
+    expect(simulator.rules()).toMatchObject([{ destination: '10.0.0.1', user_id: alice }]);
+  });
+
   it('without rules holds no policy tests: there is nothing that they could be tested on', async () => {
     repository('ours', '{rules: false}');
     const cases = '{cases: [{destination: 10.0.0.5, expect: accept}]}';
