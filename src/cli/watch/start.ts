@@ -198,14 +198,12 @@ function runningOf({ context, loop, logger, reload, close }: Wired): Running {
   };
 }
 
-/** Shorter times would ask the server, or read the directory, without a pause. */
-const shortestMs = 100;
-
 function checkSettings(settings: Settings): void {
   if (settings.live !== null)
     throw failure('bad-setting', '--live goes with --plan only: the server itself is watched');
   for (const name of ['interval', 'rescan'] as const) {
-    if (settings[name] < shortestMs) throw failure('bad-setting', `--${name} must be at least ${shortestMs} ms`);
+    // No time at all would ask the server, or read the directory, without a pause.
+    if (settings[name] <= 0) throw failure('bad-setting', `--${name} must be longer than 0`);
   }
 }
 

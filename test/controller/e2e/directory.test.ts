@@ -266,7 +266,7 @@ describe('reconcile --watch DIRECTORY', () => {
     for (const [bad, named] of [
       ['maxDeletes: "-1"\n', 'max-deletes'],
       ['interval: 0s\n', 'interval'],
-      ['rescan: 1ms\n', 'rescan'],
+      ['rescan: 0s\n', 'rescan'],
       ['scope: {rules: 3}\n', 'scope.rules'],
     ] as const) {
       writeFileSync(config, bad);
