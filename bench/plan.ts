@@ -2,10 +2,10 @@ import { profileNamed } from '../src/model/profile.ts';
 import type { Rule } from '../src/model/rule.ts';
 import { wholeScope } from '../src/model/state.ts';
 import { decideRules } from '../src/plan/decide.ts';
-import { exposureOf } from '../src/plan/exposure.ts';
 import { defaultPlanOptions, type PlanInput } from '../src/plan/input.ts';
 import { makePlan } from '../src/plan/make-plan.ts';
 import { operationsOf } from '../src/plan/operations.ts';
+import { exposureOf } from '../src/plan/order/exposure.ts';
 import { orderOperations } from '../src/plan/order/order.ts';
 import { allChanged, desiredOf, fivePercent, liveOf, oneAddress } from './plan-world.ts';
 

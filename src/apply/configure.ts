@@ -9,7 +9,7 @@ import type {
 } from '../model/configuration.ts';
 import type { Problem } from '../model/problem.ts';
 import { compareField } from '../plan/diff-configuration.ts';
-import { leavesNoSignIn } from '../plan/guard.ts';
+import { leavesNoSignIn } from '../plan/guard/guard.ts';
 import type { ConfigureStep, Plan } from '../plan/plan.ts';
 import type { ApiAnswer, ApiResult } from '../ports.ts';
 import { fieldMessages } from './answer-text.ts';

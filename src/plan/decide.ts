@@ -1,9 +1,9 @@
 import { compareText } from '../model/problem.ts';
 import { compareRules, type DesiredRule, isModifiedInPlace, type LiveRule, type Rule, ruleKey } from '../model/rule.ts';
-import { type BaseRules, indexBase } from './base.ts';
 import { fieldsOfCreate, fieldsOfDelete, fieldsOfUpdate, noFields } from './fields.ts';
 import type { PlanInput } from './input.ts';
-import { matchRules, type Pair } from './match.ts';
+import { type BaseRules, indexBase } from './match/base-rules.ts';
+import { matchRules, type Pair } from './match/match.ts';
 import { ruleOrigin } from './origin.ts';
 import type { Reason, RuleChange } from './plan.ts';
 import { inScope } from './scope.ts';

@@ -1,13 +1,13 @@
 import { compareProblems, type Problem } from '../model/problem.ts';
 import { isModifiedInPlace, type Rule } from '../model/rule.ts';
 import { effectOf } from '../policy/effect.ts';
-import { breakCircles } from './break-circles.ts';
 import { decideRules } from './decide.ts';
 import { decideConfiguration } from './decide-configuration.ts';
-import { exposureOf } from './exposure.ts';
-import { guardPlan } from './guard.ts';
+import { guardPlan } from './guard/guard.ts';
 import type { PlanInput } from './input.ts';
 import { operationsOf } from './operations.ts';
+import { breakCircles } from './order/break-circles.ts';
+import { exposureOf } from './order/exposure.ts';
 import { orderOperations } from './order/order.ts';
 import type { Change, ChangeAction, Plan, PlanSummary, RuleChange, Step } from './plan.ts';
 import { stepsOf } from './steps.ts';

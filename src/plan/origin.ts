@@ -1,8 +1,8 @@
 import type { ConfigurationField, DesiredConfiguration } from '../model/configuration.ts';
 import { type DesiredRule, type LiveRule, ruleKey } from '../model/rule.ts';
 import type { DesiredState } from '../model/state.ts';
-import type { BaseRules } from './base.ts';
 import { compareField } from './diff-configuration.ts';
+import type { BaseRules } from './match/base-rules.ts';
 import type { Origin } from './plan.ts';
 
 export interface RuleOriginInput {

@@ -1,6 +1,6 @@
 import type { Operation } from '../operations.ts';
 import type { Gaps } from './gaps.ts';
-import { areasOf, type Landscape, networksIn, viewsOf } from './landscape.ts';
+import { areasOf, type Landscape, networksIn, viewsOf } from './neighbourhood.ts';
 import type { GapGroup, Ordering } from './ordering.ts';
 import { regionClasses } from './region-classes.ts';
 import { alwaysExact, findOrder } from './search.ts';

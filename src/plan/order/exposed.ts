@@ -6,7 +6,7 @@ import { type LaneIndex, laneRules, lanes } from '../../policy/rule-index.ts';
 import { isEmptyTraffic, type TrafficSet } from '../../policy/traffic-set.ts';
 import type { Operation } from '../operations.ts';
 import { type Cell, eachStretch, type Item, type Stretch } from './cells.ts';
-import { areaIn, areasOf, isUntouched, type Landscape, residentsOf, survey, viewsOf } from './landscape.ts';
+import { areaIn, areasOf, isUntouched, type Landscape, residentsOf, survey, viewsOf } from './neighbourhood.ts';
 import type { Order } from './order.ts';
 import { type RegionClass, verdictIn } from './ordering.ts';
 import { classKey, entriesOf, type Numbering } from './region-classes.ts';

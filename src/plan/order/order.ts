@@ -6,7 +6,7 @@ import { baselineOrder } from './baseline.ts';
 import { type OrderedComponent, orderComponent } from './component.ts';
 import { dependencies } from './dependencies.ts';
 import { gapGroups, numberGaps, rebuildsLast } from './gaps.ts';
-import { type Landscape, survey } from './landscape.ts';
+import { type Landscape, survey } from './neighbourhood.ts';
 import { searchEffort } from './search.ts';
 import { relate } from './sharing.ts';
 

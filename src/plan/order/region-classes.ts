@@ -1,7 +1,7 @@
 import { intersectIntervals } from '../../policy/intervals.ts';
 import { laneRules } from '../../policy/rule-index.ts';
 import { type Cell, eachStretch, type View } from './cells.ts';
-import { type Areas, areaIn, isUntouched, type Landscape, type Residents, residentsOf } from './landscape.ts';
+import { type Areas, areaIn, isUntouched, type Landscape, type Residents, residentsOf } from './neighbourhood.ts';
 import { type Entry, type RegionClass, verdictIn } from './ordering.ts';
 
 /** The numbers of a component's operations by their positions in the plan's; no others are in it. */

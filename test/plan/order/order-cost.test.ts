@@ -1,18 +1,18 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Rule } from '../../src/model/rule.ts';
-import type { Operation } from '../../src/plan/operations.ts';
-import { baselineOrder } from '../../src/plan/order/baseline.ts';
-import { solveExactly } from '../../src/plan/order/exact.ts';
-import { areasOf, survey, viewsOf } from '../../src/plan/order/landscape.ts';
-import { compareCosts, type GapGroup, type Ordering, verdictIn } from '../../src/plan/order/ordering.ts';
-import { regionClasses } from '../../src/plan/order/region-classes.ts';
-import { findOrder, searchEffort, searchOrder } from '../../src/plan/order/search.ts';
-import { relate } from '../../src/plan/order/sharing.ts';
-import { costOf } from '../../src/plan/order/walk.ts';
-import { accepted, liveOf, regionsOf, type World, worldArbitrary } from '../property/order-world.ts';
-import { runs } from '../property/runs.ts';
-import { rule, user } from './support.ts';
+import type { Rule } from '../../../src/model/rule.ts';
+import type { Operation } from '../../../src/plan/operations.ts';
+import { baselineOrder } from '../../../src/plan/order/baseline.ts';
+import { solveExactly } from '../../../src/plan/order/exact.ts';
+import { areasOf, survey, viewsOf } from '../../../src/plan/order/neighbourhood.ts';
+import { compareCosts, type GapGroup, type Ordering, verdictIn } from '../../../src/plan/order/ordering.ts';
+import { regionClasses } from '../../../src/plan/order/region-classes.ts';
+import { findOrder, searchEffort, searchOrder } from '../../../src/plan/order/search.ts';
+import { relate } from '../../../src/plan/order/sharing.ts';
+import { costOf } from '../../../src/plan/order/walk.ts';
+import { accepted, liveOf, regionsOf, type World, worldArbitrary } from '../../property/order-world.ts';
+import { runs } from '../../property/runs.ts';
+import { rule, user } from '../support.ts';
 
 /** The whole world as one ordering: every removed rule a delete, every new one a create, in canonical order. */
 function orderingOf(world: World): { readonly ordering: Ordering; readonly operations: readonly Operation[] } {

@@ -1,13 +1,13 @@
-import type { Profile } from '../model/profile.ts';
-import type { Rule } from '../model/rule.ts';
-import { byVerdict, compareStates } from '../policy/compare.ts';
-import { renderTraffic } from '../policy/render.ts';
-import { indexRules } from '../policy/rule-index.ts';
-import type { Traffic } from '../policy/traffic.ts';
-import { exposedBy } from './order/exposed.ts';
-import type { Order } from './order/order.ts';
-import type { Exposure } from './plan.ts';
-import { stepId } from './steps.ts';
+import type { Profile } from '../../model/profile.ts';
+import type { Rule } from '../../model/rule.ts';
+import { byVerdict, compareStates } from '../../policy/compare.ts';
+import { renderTraffic } from '../../policy/render.ts';
+import { indexRules } from '../../policy/rule-index.ts';
+import type { Traffic } from '../../policy/traffic.ts';
+import type { Exposure } from '../plan.ts';
+import { stepId } from '../steps.ts';
+import { exposedBy } from './exposed.ts';
+import type { Order } from './order.ts';
 
 export interface ExposureInput {
   readonly order: Order;

@@ -1,11 +1,11 @@
-import { intersects, type Network } from '../model/address.ts';
-import { groupBy } from '../model/group-by.ts';
-import type { DesiredRule, LiveRule, Rule } from '../model/rule.ts';
+import { intersects, type Network } from '../../model/address.ts';
+import { groupBy } from '../../model/group-by.ts';
+import type { DesiredRule, LiveRule, Rule } from '../../model/rule.ts';
+import { changedFields } from '../fields.ts';
+import { eachLevel, type Level } from '../nesting.ts';
+import { groupsOf, type UnionFind, unionFind } from '../union-find.ts';
 import { assign } from './assignment.ts';
-import { changedFields } from './fields.ts';
-import { eachLevel, type Level } from './nesting.ts';
 import { pairGreedily } from './pair-greedily.ts';
-import { groupsOf, type UnionFind, unionFind } from './union-find.ts';
 
 export interface RelatedPair {
   readonly desired: DesiredRule;

@@ -1,7 +1,7 @@
-import { compareText } from '../model/problem.ts';
-import { compareRules, type DesiredRule, type LiveRule, ruleKey } from '../model/rule.ts';
-import type { DesiredState } from '../model/state.ts';
-import { type BaseRules, indexBase } from './base.ts';
+import { compareText } from '../../model/problem.ts';
+import { compareRules, type DesiredRule, type LiveRule, ruleKey } from '../../model/rule.ts';
+import type { DesiredState } from '../../model/state.ts';
+import { type BaseRules, indexBase } from './base-rules.ts';
 import { copiesOf } from './copies.ts';
 import { pairRelated } from './pair-related.ts';
 

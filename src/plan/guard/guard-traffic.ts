@@ -1,11 +1,11 @@
-import { formatPortRange } from '../model/port-range.ts';
-import type { Protocol } from '../model/state.ts';
-import { packetInBoth, type Selection } from '../policy/selection.ts';
-import type { Effect } from '../policy/traffic.ts';
-import { packetText } from '../policy/words.ts';
-import type { PlanInput, Protected } from './input.ts';
+import { formatPortRange } from '../../model/port-range.ts';
+import type { Protocol } from '../../model/state.ts';
+import { packetInBoth, type Selection } from '../../policy/selection.ts';
+import type { Effect } from '../../policy/traffic.ts';
+import { packetText } from '../../policy/words.ts';
+import type { PlanInput, Protected } from '../input.ts';
+import type { Change, Exposure, Refusal } from '../plan.ts';
 import { namedUsers } from './named-users.ts';
-import type { Change, Exposure, Refusal } from './plan.ts';
 
 interface GuardedTraffic {
   readonly input: PlanInput;

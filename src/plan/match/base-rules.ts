@@ -1,5 +1,5 @@
-import { type DesiredRule, ruleKey } from '../model/rule.ts';
-import type { DesiredState } from '../model/state.ts';
+import { type DesiredRule, ruleKey } from '../../model/rule.ts';
+import type { DesiredState } from '../../model/state.ts';
 
 /** The rules of the state last applied, by name and by canonical key (the first name where several share a key). */
 export interface BaseRules {

@@ -1,12 +1,12 @@
-import type { ConfigurationField, ConfigurationFields } from '../model/configuration.ts';
-import type { Effect } from '../policy/traffic.ts';
-import type { ConfigurationDecision } from './decide-configuration.ts';
+import type { ConfigurationField, ConfigurationFields } from '../../model/configuration.ts';
+import type { Effect } from '../../policy/traffic.ts';
+import type { ConfigurationDecision } from '../decide-configuration.ts';
+import type { DeleteLimit, PlanInput } from '../input.ts';
+import type { Change, Exposure, Refusal } from '../plan.ts';
+import { inScope } from '../scope.ts';
 import { collisionRefusals } from './guard-collisions.ts';
 import { policyTestRefusals } from './guard-tests.ts';
 import { protectRefusals } from './guard-traffic.ts';
-import type { DeleteLimit, PlanInput } from './input.ts';
-import type { Change, Exposure, Refusal } from './plan.ts';
-import { inScope } from './scope.ts';
 
 /** What the guards judge. */
 export interface Guarded {

@@ -1,7 +1,7 @@
-import { type LiveRule, ruleKey } from '../model/rule.ts';
+import { type LiveRule, ruleKey } from '../../model/rule.ts';
+import type { PlanInput } from '../input.ts';
+import type { Change, Refusal, RuleChange } from '../plan.ts';
 import { eachCollision } from './collisions.ts';
-import type { PlanInput } from './input.ts';
-import type { Change, Refusal, RuleChange } from './plan.ts';
 
 /**
  * Desired rules that the server would refuse whatever the order: they collide with a live rule which this run may not

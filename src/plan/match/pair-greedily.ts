@@ -1,7 +1,7 @@
-import { groupBy } from '../model/group-by.ts';
-import type { DesiredRule, LiveRule, Rule } from '../model/rule.ts';
-import { indexRules, type LaneNode, laneOf, laneRules, nodesReaching } from '../policy/rule-index.ts';
-import { changedFields } from './fields.ts';
+import { groupBy } from '../../model/group-by.ts';
+import type { DesiredRule, LiveRule, Rule } from '../../model/rule.ts';
+import { indexRules, type LaneNode, laneOf, laneRules, nodesReaching } from '../../policy/rule-index.ts';
+import { changedFields } from '../fields.ts';
 
 interface Candidate {
   /** The live rule as if it had no ports: what is looked for is its destination. */

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { intersects } from '../../src/model/address.ts';
-import type { DesiredRule, LiveRule } from '../../src/model/rule.ts';
-import { changedFields } from '../../src/plan/fields.ts';
-import { pairGreedily } from '../../src/plan/pair-greedily.ts';
-import { rulesArbitrary } from '../policy/universe.ts';
-import { liveOf } from '../property/order-world.ts';
-import { runs } from '../property/runs.ts';
+import { intersects } from '../../../src/model/address.ts';
+import type { DesiredRule, LiveRule } from '../../../src/model/rule.ts';
+import { changedFields } from '../../../src/plan/fields.ts';
+import { pairGreedily } from '../../../src/plan/match/pair-greedily.ts';
+import { rulesArbitrary } from '../../policy/universe.ts';
+import { liveOf } from '../../property/order-world.ts';
+import { runs } from '../../property/runs.ts';
 
 /** The same, by looking at every live rule for each desired one. */
 function byTrying(desired: readonly DesiredRule[], live: readonly LiveRule[]): readonly string[] {

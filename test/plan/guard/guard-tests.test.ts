@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { parseNetwork } from '../../src/model/address.ts';
-import type { PolicyCase } from '../../src/model/state.ts';
-import { makePlan } from '../../src/plan/make-plan.ts';
-import { desiredRules, liveRules, planInput } from './support.ts';
+import { parseNetwork } from '../../../src/model/address.ts';
+import type { PolicyCase } from '../../../src/model/state.ts';
+import { makePlan } from '../../../src/plan/make-plan.ts';
+import { desiredRules, liveRules, planInput } from '../support.ts';
 
 function policyCase(destination: string, fields: Partial<PolicyCase> = {}): PolicyCase {
   const parsed = parseNetwork(destination);

@@ -1,6 +1,6 @@
-import { groupBy } from '../model/group-by.ts';
-import { compareText } from '../model/problem.ts';
-import { compareRules, isModifiedInPlace, type LiveRule, type Rule, ruleKey } from '../model/rule.ts';
+import { groupBy } from '../../model/group-by.ts';
+import { compareText } from '../../model/problem.ts';
+import { compareRules, isModifiedInPlace, type LiveRule, type Rule, ruleKey } from '../../model/rule.ts';
 
 /** Live rules that are not paired yet, to be taken by canonical form. */
 export interface Copies {

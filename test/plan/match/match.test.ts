@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { intersects } from '../../src/model/address.ts';
-import type { DesiredRule, LiveRule } from '../../src/model/rule.ts';
-import { changedFields } from '../../src/plan/fields.ts';
-import { type Matching, matchRules } from '../../src/plan/match.ts';
-import { rulesArbitrary } from '../policy/universe.ts';
-import { liveOf } from '../property/order-world.ts';
-import { runs } from '../property/runs.ts';
-import { desiredRules, liveRules } from './support.ts';
+import { intersects } from '../../../src/model/address.ts';
+import type { DesiredRule, LiveRule } from '../../../src/model/rule.ts';
+import { changedFields } from '../../../src/plan/fields.ts';
+import { type Matching, matchRules } from '../../../src/plan/match/match.ts';
+import { rulesArbitrary } from '../../policy/universe.ts';
+import { liveOf } from '../../property/order-world.ts';
+import { runs } from '../../property/runs.ts';
+import { desiredRules, liveRules } from '../support.ts';
 
 function match(
   desired: readonly DesiredRule[],

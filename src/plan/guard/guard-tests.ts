@@ -1,8 +1,8 @@
-import { alwaysFailures, runPolicyTests } from '../policy/tests.ts';
-import { caseText, failureText, packetText } from '../policy/words.ts';
-import type { PlanInput } from './input.ts';
+import { alwaysFailures, runPolicyTests } from '../../policy/tests.ts';
+import { caseText, failureText, packetText } from '../../policy/words.ts';
+import type { PlanInput } from '../input.ts';
+import type { Change, Exposure, Refusal, RuleChange } from '../plan.ts';
 import { namedUsers } from './named-users.ts';
-import type { Change, Exposure, Refusal, RuleChange } from './plan.ts';
 
 /** Policy tests that the rules after the plan do not pass, and those that must always hold and do not on the way. */
 export function policyTestRefusals(

@@ -1,8 +1,8 @@
-import type { Profile } from '../model/profile.ts';
-import { operationsOf } from './operations.ts';
-import { updatesToReplace } from './order/cycles.ts';
-import { relate } from './order/sharing.ts';
-import type { RuleChange } from './plan.ts';
+import type { Profile } from '../../model/profile.ts';
+import { operationsOf } from '../operations.ts';
+import type { RuleChange } from '../plan.ts';
+import { updatesToReplace } from './cycles.ts';
+import { relate } from './sharing.ts';
 
 /**
  * Where rules are updated in place on a server that refuses collisions, updates can wait for each other in a circle (two rules

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { Secret } from '../../src/model/secret.ts';
-import type { PlanInput } from '../../src/plan/input.ts';
-import { makePlan } from '../../src/plan/make-plan.ts';
-import type { Refusal } from '../../src/plan/plan.ts';
-import { desiredRules, type InputParts, liveRules, planInput, rule, user } from './support.ts';
+import { Secret } from '../../../src/model/secret.ts';
+import type { PlanInput } from '../../../src/plan/input.ts';
+import { makePlan } from '../../../src/plan/make-plan.ts';
+import type { Refusal } from '../../../src/plan/plan.ts';
+import { desiredRules, type InputParts, liveRules, planInput, rule, user } from '../support.ts';
 
 function refusals(parts: InputParts, more: Partial<PlanInput> = {}): readonly Refusal[] {
   return makePlan(planInput(parts, more)).refusals;

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { linearSumAssignment } from 'linear-sum-assignment';
 import { describe, expect, it } from 'vitest';
-import { assign, type CostMatrix } from '../../src/plan/assignment.ts';
-import { runs } from '../property/runs.ts';
+import { assign, type CostMatrix } from '../../../src/plan/match/assignment.ts';
+import { runs } from '../../property/runs.ts';
 
 function matrixArbitrary(size: number, forbidden: boolean): fc.Arbitrary<CostMatrix> {
   const cost = fc.integer({ min: 0, max: 20 });

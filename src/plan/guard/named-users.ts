@@ -1,4 +1,4 @@
-import type { Change } from './plan.ts';
+import type { Change } from '../plan.ts';
 
 /** Every user whom a rule names before the plan or after it: those whom its effect and exposure tell apart from nobody. */
 export function namedUsers(changes: readonly Change[]): ReadonlySet<string> {

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { makeNetwork } from '../../src/model/address.ts';
-import { profileNamed } from '../../src/model/profile.ts';
-import type { Rule } from '../../src/model/rule.ts';
-import { makePlan } from '../../src/plan/make-plan.ts';
-import { holds, linearExtension, liveOf, statesOf } from '../property/order-world.ts';
-import { runs } from '../property/runs.ts';
-import { planInput } from './support.ts';
+import { makeNetwork } from '../../../src/model/address.ts';
+import { profileNamed } from '../../../src/model/profile.ts';
+import type { Rule } from '../../../src/model/rule.ts';
+import { makePlan } from '../../../src/plan/make-plan.ts';
+import { holds, linearExtension, liveOf, statesOf } from '../../property/order-world.ts';
+import { runs } from '../../property/runs.ts';
+import { planInput } from '../support.ts';
 
 const places = 7;
 

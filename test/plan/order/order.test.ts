@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { profileNamed } from '../../src/model/profile.ts';
-import { ruleKey } from '../../src/model/rule.ts';
-import { makePlan } from '../../src/plan/make-plan.ts';
-import type { Plan } from '../../src/plan/plan.ts';
-import { desiredRules, type InputParts, liveRules, planInput } from './support.ts';
+import { profileNamed } from '../../../src/model/profile.ts';
+import { ruleKey } from '../../../src/model/rule.ts';
+import { makePlan } from '../../../src/plan/make-plan.ts';
+import type { Plan } from '../../../src/plan/plan.ts';
+import { desiredRules, type InputParts, liveRules, planInput } from '../support.ts';
 
 const patching = { profile: profileNamed('firezone-0.7', 'patch') };
 

@@ -1,6 +1,6 @@
-import { groupBy } from '../model/group-by.ts';
-import { collides, type Rule } from '../model/rule.ts';
-import { eachMeeting } from './meeting.ts';
+import { groupBy } from '../../model/group-by.ts';
+import { collides, type Rule } from '../../model/rule.ts';
+import { eachMeeting } from '../meeting.ts';
 
 /** Calls `visit` with the index of every pair, one of each list, that the server refuses to hold at once. */
 export function eachCollision(
