@@ -1,18 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { exitCodeOf, type RunFacts } from '../../src/cli/exit-code.ts';
+import { exitCodeOf, exitCodeOfVerdict, type RunFacts } from '../../src/cli/exit-code.ts';
 import { configuration, rule, startWorld, type World } from './harness.ts';
 
 describe('the order of exit codes', () => {
-  const none: RunFacts = {
-    invalid: false,
-    refused: false,
-    wrote: false,
-    missing: false,
-    failed: false,
-    pending: false,
-    detailed: false,
-  };
-  it.each<[string, Partial<RunFacts>, number]>([
+  it.each<[string, RunFacts, number]>([
     ['nothing is wrong', {}, 0],
     ['changes are pending, and nobody asked', { pending: true }, 0],
     ['changes are pending, and the exit code is detailed', { pending: true, detailed: true }, 2],
@@ -27,7 +18,23 @@ describe('the order of exit codes', () => {
     ],
     ['everything was written', { wrote: true }, 0],
   ])('%s', (_, facts, code) => {
-    expect(exitCodeOf({ ...none, ...facts })).toBe(code);
+    expect(exitCodeOf(facts)).toBe(code);
+  });
+
+  it.each([
+    ['good', 'Applied', 0],
+    ['good', 'InSync', 0],
+    ['held', 'Suspended', 2],
+    ['held', 'DriftReported', 2],
+    ['terminal', 'SecretMissing', 2],
+    ['terminal', 'Refused', 3],
+    ['terminal', 'ManifestsInvalid', 4],
+    ['transient', 'ApplyFailed', 5],
+    ['transient', 'NotConverging', 5],
+    ['transient', 'ApiUnreachable', 1],
+    ['terminal', 'Unauthorized', 1],
+  ] as const)('of a watch that ends after one pass: %s %s', (kind, reason, code) => {
+    expect(exitCodeOfVerdict({ kind, reason })).toBe(code);
   });
 });
 

@@ -17,7 +17,7 @@ import type { Status } from '../../controller/status.ts';
 import { createTriggers } from '../../controller/trigger.ts';
 import type { Logger } from '../../ports.ts';
 import { version } from '../../version.ts';
-import { exitCodes } from '../exit-code.ts';
+import { exitCodeOfVerdict, exitCodes } from '../exit-code.ts';
 import { Failure, failure } from '../failure.ts';
 import { loggerOf } from '../logger.ts';
 import type { Settings } from '../settings.ts';
@@ -153,9 +153,6 @@ export async function startWatching(context: StartContext): Promise<Running> {
   }
 }
 
-/** With `--once`: there is something to write, and it is not written. */
-const pendingReasons: ReadonlySet<string> = new Set(['Suspended', 'DriftReported', 'SecretMissing']);
-
 interface Wired {
   readonly context: StartContext;
   readonly loop: Loop;
@@ -186,14 +183,7 @@ function runningOf({ context, loop, logger, reload, close }: Wired): Running {
       over = true;
       logger.info('Stopped', { reason: verdict.reason });
       await close();
-      if (!context.settings.once) return exitCodes.ok;
-      if (verdict.kind === 'good') return exitCodes.ok;
-      if (pendingReasons.has(verdict.reason)) return exitCodes.pending;
-      if (verdict.reason === 'ManifestsInvalid') return exitCodes.invalid;
-      if (verdict.reason === 'Refused') return exitCodes.refused;
-      return verdict.reason === 'ApplyFailed' || verdict.reason === 'NotConverging'
-        ? exitCodes.partial
-        : exitCodes.failed;
+      return context.settings.once ? exitCodeOfVerdict(verdict) : exitCodes.ok;
     },
   };
 }
