@@ -1,5 +1,6 @@
 import { type FileHandle, open, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { readErrorCode } from '../model/error-code.ts';
 import type { Journal, JournalEntry } from '../ports.ts';
 import { makeFolder } from './make-folder.ts';
 
@@ -46,7 +47,7 @@ async function sizeOf(path: string): Promise<number> {
   try {
     return (await stat(path)).size;
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return 0;
+    if (readErrorCode(error) === 'ENOENT') return 0;
     throw error;
   }
 }

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { type Dispatcher, Pool } from 'undici';
+import { readErrorCode } from '../../model/error-code.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
 import type { ApiLost, ApiResult, LiveApi } from '../../ports.ts';
 import { readAnswer } from './answer.ts';
@@ -80,8 +81,7 @@ function readAuthorities(path: string): Result<string, string> {
     const pem = readFileSync(path, 'utf8');
     return pem.includes('-----BEGIN CERTIFICATE-----') ? ok(pem) : fail(`the CA file ${path} holds no PEM certificate`);
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
-    return fail(`the CA file ${path} cannot be read (${code})`);
+    return fail(`the CA file ${path} cannot be read (${readErrorCode(error)})`);
   }
 }
 

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { connect } from 'node:tls';
 import { Agent, request } from 'undici';
+import { readErrorCode } from '../../model/error-code.ts';
 import { startDeadline } from './deadline.ts';
 import { tlsReason } from './lost.ts';
 
@@ -104,7 +105,7 @@ export async function checkDiscovery(uri: string, signal: AbortSignal, timeoutMs
     return missing.length === 0 ? null : `it lacks ${missing.join(', ')}`;
   } catch (error) {
     if (error instanceof SyntaxError) return 'it is not JSON';
-    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+    const code = readErrorCode(error);
     if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') return `it is larger than ${largestDocument} bytes`;
     return /^[A-Z_]+$/.test(code) ? `it cannot be fetched (${code})` : 'it cannot be fetched in time';
   } finally {
