@@ -1,7 +1,7 @@
 import type { Clock } from '../ports.ts';
 import type { Verdict } from './failure.ts';
 import type { ScheduleSettings } from './schedule.ts';
-import { nextBackoff } from './schedule.ts';
+import { pickBackoff } from './schedule.ts';
 import type { Trigger } from './trigger.ts';
 
 /** A server that asks for more than this is asked again all the same. */
@@ -67,6 +67,6 @@ export class Backoff {
     const { askedMs = 0 } = verdict;
     this.#retryAt =
       this.#clock.now() +
-      nextBackoff(settings, this.#failures, this.#clock.random(), Math.min(askedMs, longestAskedMs));
+      pickBackoff(settings, this.#failures, this.#clock.random(), Math.min(askedMs, longestAskedMs));
   }
 }

@@ -52,7 +52,7 @@ export type Conditions = Readonly<Record<Exclude<ConditionType, 'Enforced'>, Con
 };
 
 /** Where a loop starts: nothing is known yet. */
-export function initialConditions(wallTime: number): Conditions {
+export function createConditions(wallTime: number): Conditions {
   const condition = (type: ConditionType): Condition => ({
     type,
     status: 'Unknown',
@@ -67,13 +67,13 @@ export function initialConditions(wallTime: number): Conditions {
 export type ConditionUpdate = Omit<Condition, 'since'>;
 
 /** The conditions with one replaced; the time moves only when its status changes. */
-export function withCondition(conditions: Conditions, update: ConditionUpdate, wallTime: number): Conditions {
+export function setCondition(conditions: Conditions, update: ConditionUpdate, wallTime: number): Conditions {
   const before = conditions[update.type];
   const since = before?.status === update.status ? before.since : wallTime;
   return { ...conditions, [update.type]: { ...update, since } };
 }
 
 /** A revision as people read it: without its kind, at most 12 characters. */
-export function short(revision: string): string {
+export function shortenRevision(revision: string): string {
   return revision.replace(/^sha256:/, '').slice(0, 12);
 }

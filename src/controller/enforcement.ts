@@ -1,15 +1,15 @@
 import type { KernelState, PassResult } from '../pass.ts';
-import { type ConditionUpdate, withCondition } from './conditions.ts';
+import { type ConditionUpdate, setCondition } from './conditions.ts';
 import type { EnforcementView } from './enforcement-view.ts';
 import type { Status } from './status.ts';
 
 const shown = 20;
 
 /** The status after a pass that looked at the kernel; unchanged when nobody looks. */
-export function withEnforcement(status: Status, result: PassResult, wallTime: number): Status {
+export function addEnforcement(status: Status, result: PassResult, wallTime: number): Status {
   const { kernel } = result;
   if (kernel === undefined) return status;
-  const conditions = withCondition(status.conditions, conditionOf(kernel), wallTime);
+  const conditions = setCondition(status.conditions, conditionOf(kernel), wallTime);
   const before = status.enforcement ?? null;
   const { report, waitedMs } = kernel;
   if (report.state === 'unreadable') return { ...status, conditions };

@@ -3,7 +3,7 @@ import type { Problem } from '../model/problem.ts';
 import { never } from '../model/result.ts';
 import type { PassResult } from '../pass.ts';
 import type { ConditionReason, ConditionUpdate } from './conditions.ts';
-import { short } from './conditions.ts';
+import { shortenRevision } from './conditions.ts';
 import { stepKey } from './step-key.ts';
 
 /**
@@ -43,7 +43,7 @@ export function judge(result: PassResult, hold: Hold | null): Verdict {
       return judgeRead(result);
     case 'refused': {
       const refusal = result.plan?.refusals[0];
-      const text = refusal === undefined ? firstProblem(result, 'the plan is refused') : joinedText(refusal);
+      const text = refusal === undefined ? firstProblem(result, 'the plan is refused') : joinTexts(refusal);
       return { kind: 'terminal', reason: 'Refused', message: text };
     }
     case 'planned':
@@ -106,7 +106,7 @@ function judgeApply(result: PassResult): Verdict {
 }
 
 function judgeFailed(report: ApplyReport): Verdict {
-  const failed = stepsLeft(report.outcomes).filter((one) => one.outcome !== 'dropped');
+  const failed = findUnfinished(report.outcomes).filter((one) => one.outcome !== 'dropped');
   if (failed.some((one) => one.status === 401)) {
     return { kind: 'terminal', reason: 'Unauthorized', message: textOfFailed(report, failed) };
   }
@@ -122,7 +122,7 @@ function judgeFailed(report: ApplyReport): Verdict {
 }
 
 /** What was not carried out, and was not made up for later in the same apply. */
-export function stepsLeft(outcomes: readonly Outcome[]): readonly Outcome[] {
+export function findUnfinished(outcomes: readonly Outcome[]): readonly Outcome[] {
   const last = new Map(outcomes.map((one) => [stepKey(one.step), one]));
   return [...last.values()].filter((one) => one.outcome !== 'done' && one.outcome !== 'skipped');
 }
@@ -165,7 +165,7 @@ function placed({ place, summary }: Problem): string {
 }
 
 /** Of several parts' verdicts the one that stands for all: the worst. */
-export function worst(verdicts: readonly Verdict[]): Verdict {
+export function pickWorst(verdicts: readonly Verdict[]): Verdict {
   const order = { terminal: 3, transient: 2, held: 1, good: 0 } as const;
   const sorted = verdicts.toSorted((a, b) => order[b.kind] - order[a.kind]);
   const first = sorted[0] ?? { kind: 'good' as const, reason: 'InSync' as const, message: '' };
@@ -174,7 +174,7 @@ export function worst(verdicts: readonly Verdict[]): Verdict {
 }
 
 /** The conditions after a pass. `badSettings`: why the operator's newest settings are not in force; null: they are. */
-export function conditionsAfter(
+export function describeConditions(
   verdict: Verdict,
   context: { readonly revision: string | null; readonly failures: number; readonly badSettings: string | null },
 ): readonly ConditionUpdate[] {
@@ -188,7 +188,7 @@ export function conditionsAfter(
       type: 'Ready',
       status: good ? 'True' : 'False',
       reason,
-      message: good && revision !== null ? `${short(revision)}: ${message}` : message,
+      message: good && revision !== null ? `${shortenRevision(revision)}: ${message}` : message,
     },
     {
       type: 'Stalled',
@@ -206,7 +206,7 @@ export function conditionsAfter(
 }
 
 /** What is wrong and what to do, as one text. */
-export function joinedText({ summary, hint }: { readonly summary: string; readonly hint?: string }): string {
+export function joinTexts({ summary, hint }: { readonly summary: string; readonly hint?: string }): string {
   if (!hint) return summary;
   return summary.endsWith('.') ? `${summary} ${hint}` : `${summary}; ${hint}`;
 }

@@ -36,7 +36,7 @@ export function rememberCorrections(
 }
 
 /** Which of these corrections are part of a fight, and how long to hold them back (0: not now). */
-export function fightOver(
+export function findFights(
   memory: FightMemory,
   keys: readonly string[],
   now: number,

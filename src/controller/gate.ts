@@ -1,7 +1,7 @@
 import type { Plan } from '../plan/plan.ts';
 import type { Hold } from './failure.ts';
 import type { FightMemory, FightSettings } from './fight.ts';
-import { fightOver } from './fight.ts';
+import { findFights } from './fight.ts';
 import { stepKey } from './step-key.ts';
 
 /** What the controller's own gate knows when a plan that no guard refused is about to be written. */
@@ -37,7 +37,7 @@ export interface Held extends Hold {
  *     undoes the same correction  | Fighting, until its pause is over
  *   rules vanish, content is new  | Settling, until it has been stable for long
  */
-export function gate(input: GateInput): Held | null {
+export function checkGate(input: GateInput): Held | null {
   const { plan } = input;
   const steps = plan.steps.length;
   if (!input.writer) return held('Standby', 'another replica holds the lease', null);
@@ -47,13 +47,13 @@ export function gate(input: GateInput): Held | null {
     return held('DriftReported', `the live state was changed by others: ${steps} writes would undo it`, null);
   }
   if (input.isDrift) {
-    const { fought, waitMs } = fightOver(input.fights, plan.steps.map(stepKey), input.now, input.fightSettings);
+    const { fought, waitMs } = findFights(input.fights, plan.steps.map(stepKey), input.now, input.fightSettings);
     if (waitMs > 0) {
       const message = `another writer keeps undoing ${fought.length} corrections (${fought[0] ?? ''}); the next one waits`;
       return held('Fighting', message, waitMs);
     }
   }
-  if (input.deleteWaitMs > 0 && vanishing(plan) > 0) {
+  if (input.deleteWaitMs > 0 && countDeletes(plan) > 0) {
     return held(
       'Settling',
       'rules would be deleted: waiting until the content has been stable for longer',
@@ -72,6 +72,6 @@ function held(reason: Hold['reason'], message: string, waitMs: number | null): H
 }
 
 /** Rules that the plan deletes because nothing desires them. */
-export function vanishing(plan: Plan): number {
+export function countDeletes(plan: Plan): number {
   return plan.changes.filter((change) => change.action === 'delete').length;
 }

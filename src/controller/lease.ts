@@ -15,7 +15,7 @@ export interface Lease {
 }
 
 /** One replica: always the writer. */
-export function soleWriter(): Lease {
+export function createSoleWriter(): Lease {
   const signal = new AbortController().signal;
   return {
     mayStart: () => true,
@@ -44,7 +44,7 @@ export interface LeaseTerm {
   leftMs(): number;
 }
 
-export function leaseTerm(clock: Clock, times: LeaseTimes): LeaseTerm {
+export function trackTerm(clock: Clock, times: LeaseTimes): LeaseTerm {
   let until = { now: 0, wallTime: 0 };
   let held = false;
   return {
@@ -60,7 +60,7 @@ export function leaseTerm(clock: Clock, times: LeaseTimes): LeaseTerm {
 }
 
 /** The API, with every write checked against the lease at the moment it would leave: a process that was paused writes nothing. */
-export function leasedApi(api: LiveApi, lease: Lease): LiveApi {
+export function guardApi(api: LiveApi, lease: Lease): LiveApi {
   const lost: ApiLost = {
     kind: 'lost',
     sent: 'no',

@@ -63,6 +63,6 @@ export interface Loop {
   status(): Status;
   /** Shows that the operator's newest settings cannot be used; null: they can. The old ones stay in force. */
   complain(message: string | null): void;
-  /** When the loop last did something (monotonic, ms): liveness follows this. */
-  progressAt(): number;
+  /** Liveness: the loop did something lately. It looks once an interval, and a reload may change that. */
+  isAlive(): boolean;
 }

@@ -3,22 +3,22 @@ import type { PassResult } from '../pass.ts';
 import type { SourceContent, SourceReading } from '../ports.ts';
 import { Announcer } from './announcer.ts';
 import { Backoff } from './backoff.ts';
-import type { Choice } from './choice.ts';
-import { SourceHistory } from './choice.ts';
-import { short } from './conditions.ts';
+import { shortenRevision } from './conditions.ts';
 import type { Verdict } from './failure.ts';
-import { conditionsAfter, isInForce, mayMend } from './failure.ts';
+import { describeConditions, isInForce, mayMend } from './failure.ts';
 import type { Loop, LoopParts } from './loop-parts.ts';
-import type { PassEnding, ShownRun } from './pass-ending.ts';
-import { countAfter, passView } from './pass-ending.ts';
+import type { PassEnding, PublishableRun } from './pass-ending.ts';
+import { countLiveRules, viewPass } from './pass-ending.ts';
 import { logInternalError, logPass } from './pass-log.ts';
 import { PassRunner } from './pass-runner.ts';
 import type { LoopRecord } from './record.ts';
 import { emptyRecord } from './record.ts';
-import { nextInterval } from './schedule.ts';
-import { unexpectedReading } from './source-verdict.ts';
+import type { RevisionSelection } from './revision-selection.ts';
+import { SourceHistory } from './revision-selection.ts';
+import { pickInterval } from './schedule.ts';
+import { explainSourceError } from './source-verdict.ts';
 import type { Status } from './status.ts';
-import { initialStatus } from './status.ts';
+import { createStatus } from './status.ts';
 import { StatusBoard } from './status-board.ts';
 import type { Trigger } from './trigger.ts';
 
@@ -33,6 +33,9 @@ interface Turned {
   readonly judged: Verdict | null;
   readonly unsettled?: boolean;
 }
+
+// A pass that shows no progress for this long hangs: no request, gap, wait for the filter or Git call takes so long.
+const stuckMs = 600_000;
 
 const askedAnew: readonly Trigger[] = ['settings', 'signal', 'token'];
 
@@ -59,7 +62,7 @@ class ControlLoop implements Loop {
     const { clock, source, version, observer } = parts;
     this.#parts = parts;
     this.#progressAt = clock.now();
-    this.#board = new StatusBoard(initialStatus(version, source.description, clock.wallTime()), clock);
+    this.#board = new StatusBoard(createStatus(version, source.description, clock.wallTime()), clock);
     this.#history = new SourceHistory(source, clock);
     this.#runner = new PassRunner(parts, this.#board, this.#stop.signal, () => this.#touch());
     this.#backoff = new Backoff(clock);
@@ -78,8 +81,9 @@ class ControlLoop implements Loop {
     };
   }
 
-  progressAt(): number {
-    return this.#progressAt;
+  isAlive(): boolean {
+    const { clock, settings } = this.#parts;
+    return clock.now() - this.#progressAt < stuckMs + settings().schedule.intervalMs;
   }
 
   complain(message: string | null): void {
@@ -130,7 +134,7 @@ class ControlLoop implements Loop {
   /** Looks at the source, chooses what is to be in effect, converges, judges. */
   async #turn(triggers: ReadonlySet<Trigger>): Promise<Turned> {
     const { clock, lease, settings } = this.#parts;
-    const interval = nextInterval(settings().schedule, clock.random());
+    const interval = pickInterval(settings().schedule, clock.random());
     if (askedAnew.some((trigger) => triggers.has(trigger))) {
       this.#runner.forgetStall();
       this.#history.reconsider();
@@ -161,7 +165,7 @@ class ControlLoop implements Loop {
     const { source, clock, observer, logger } = this.#parts;
     const from = clock.now();
     const { signal } = this.#stop;
-    const reading = await source.read(signal).catch((error: unknown) => unexpectedReading(error, signal));
+    const reading = await source.read(signal).catch((error: unknown) => explainSourceError(error, signal));
     observer.phaseEnded('source', clock.now() - from);
     this.#touch();
     const observed = reading.content?.revision ?? reading.observed;
@@ -174,7 +178,7 @@ class ControlLoop implements Loop {
     return reading;
   }
 
-  async #choose(reading: SourceReading): Promise<Choice> {
+  async #choose(reading: SourceReading): Promise<RevisionSelection> {
     const choice = await this.#history.choose(reading, {
       settings: this.#parts.settings(),
       appliedRevision: this.#record.appliedRevision,
@@ -186,7 +190,11 @@ class ControlLoop implements Loop {
   }
 
   /** No revision was ever good, or the first one is not stable yet. */
-  async #withoutContent({ complaint }: Choice, triggers: ReadonlySet<Trigger>, waitMs: number): Promise<Turned> {
+  async #withoutContent(
+    { complaint }: RevisionSelection,
+    triggers: ReadonlySet<Trigger>,
+    waitMs: number,
+  ): Promise<Turned> {
     if (complaint === null) return { waitMs, judged: null, unsettled: true };
     const { clock } = this.#parts;
     const ending = { triggers, started: clock.wallTime(), from: clock.now(), content: null, holdMs: null };
@@ -202,7 +210,7 @@ class ControlLoop implements Loop {
     const { clock } = this.#parts;
     const { lastGood } = this.#history;
     const ended = { triggers, started: clock.wallTime(), from: clock.now() };
-    this.#reconciling('Progressing', `working on ${short(content.revision)}`);
+    this.#reconciling('Progressing', `working on ${shortenRevision(content.revision)}`);
     if (complaint === null) this.#board.revisions({ attempted: content.revision });
     const run = await this.#run(content);
     if (run.verdict.reason !== 'ManifestsInvalid' || content.revision === lastGood?.revision) {
@@ -215,7 +223,7 @@ class ControlLoop implements Loop {
     return this.#conclude({ ...ended, ...fallback, content: lastGood, complaint: run.verdict });
   }
 
-  #run(content: SourceContent): Promise<ShownRun> {
+  #run(content: SourceContent): Promise<PublishableRun> {
     const { appliedRevision, appliedDesired } = this.#record;
     const isSame = content.revision === appliedRevision;
     return this.#runner.run({
@@ -224,7 +232,7 @@ class ControlLoop implements Loop {
       knownRules: this.#record.knownRules,
       begin: () => this.#begin(content),
       inEffect: isSame ? { digest: appliedDesired, state: this.#base } : null,
-      deleteWaitMs: () => this.#history.untilDelete(this.#parts.settings().deleteQuietMs),
+      deleteWaitMs: () => this.#history.quietLeft(this.#parts.settings().deleteQuietMs),
     });
   }
 
@@ -252,15 +260,15 @@ class ControlLoop implements Loop {
     if (verdict.kind === 'good') this.#board.update({ lastSuccessAt: clock.wallTime() });
     const isNew = before !== null && before !== this.#record.appliedRevision;
     this.#backoff.ended(end.verdict.kind === 'transient' ? end.verdict : verdict, schedule);
-    const view = passView(end, verdict, clock);
+    const view = viewPass(end, verdict, clock);
     this.#board.ended(view);
     const revision = end.content?.revision ?? null;
     const { failures } = this.#backoff;
-    this.#board.set(...conditionsAfter(verdict, { revision, failures, badSettings: this.#badSettings }));
+    this.#board.set(...describeConditions(verdict, { revision, failures, badSettings: this.#badSettings }));
     logPass(logger, view);
     observer.passEnded(view, this.status());
     this.#announcer.tell({ verdict, pass: end.verdict, isNew }, this.status());
-    const interval = nextInterval(schedule, clock.random());
+    const interval = pickInterval(schedule, clock.random());
     const retryMs = this.#backoff.pending ? this.#backoff.leftMs() : interval;
     return { waitMs: Math.min(interval, retryMs, end.holdMs ?? interval), judged: verdict };
   }
@@ -273,7 +281,7 @@ class ControlLoop implements Loop {
     const before = this.#record;
     const isNew = before.appliedRevision !== content.revision;
     const appliedAt = isNew ? wallTime : before.appliedAt;
-    const knownRules = countAfter(result) ?? before.knownRules;
+    const knownRules = countLiveRules(result) ?? before.knownRules;
     const appliedDesired = this.#base?.digest ?? before.appliedDesired;
     const { revision } = content;
     this.#record = { appliedRevision: revision, appliedAt, inForceRevision: revision, appliedDesired, knownRules };

@@ -30,7 +30,7 @@ export const silentObserver: LoopObserver = {
 };
 
 /** Several observers as one. */
-export function allObservers(observers: readonly LoopObserver[]): LoopObserver {
+export function joinObservers(observers: readonly LoopObserver[]): LoopObserver {
   return {
     phaseEnded: (phase, ms) => observers.forEach((one) => void one.phaseEnded(phase, ms)),
     passEnded: (pass, status) => observers.forEach((one) => void one.passEnded(pass, status)),

@@ -1,5 +1,5 @@
 import type { PassResult } from '../pass.ts';
-import { worst } from './failure.ts';
+import { pickWorst } from './failure.ts';
 import type { Run } from './pass-ending.ts';
 import type { Status } from './status.ts';
 
@@ -14,7 +14,7 @@ export function mayBeOnePart(result: PassResult | null): boolean {
 }
 
 /** The parts after a pass over both: a failure of steps of one kind only does not concern the other. */
-export function partsOf(run: Run): Parts {
+export function viewParts(run: Run): Parts {
   const failed = run.outcomes.filter((one) => one.outcome !== 'done' && one.outcome !== 'skipped');
   const clear = { ready: true, reason: 'InSync', message: '' };
   const onlyConfiguration =
@@ -29,13 +29,13 @@ export function partsOf(run: Run): Parts {
 }
 
 /** Two runs, one over each part, as one. */
-export function joined(rules: Run, configuration: Run): { readonly run: Run; readonly parts: Parts } {
+export function joinRuns(rules: Run, configuration: Run): { readonly run: Run; readonly parts: Parts } {
   const holds = [rules.holdMs, configuration.holdMs].filter((ms) => ms !== null);
   const troubled = [rules, configuration].find((run) => run.verdict.kind !== 'good');
   return {
     run: {
       result: troubled?.result ?? rules.result,
-      verdict: worst([rules.verdict, configuration.verdict]),
+      verdict: pickWorst([rules.verdict, configuration.verdict]),
       holdMs: holds.length === 0 ? null : Math.min(...holds),
       outcomes: [...rules.outcomes, ...configuration.outcomes],
     },

@@ -14,7 +14,7 @@ export interface Run {
 }
 
 /** The same, not yet on the status board; `show` puts it there. */
-export interface ShownRun extends Run {
+export interface PublishableRun extends Run {
   readonly show: () => void;
 }
 
@@ -35,7 +35,7 @@ export interface PassEnding {
 }
 
 /** The pass as the status shows it. */
-export function passView(end: PassEnding, verdict: Verdict, clock: Clock): PassView {
+export function viewPass(end: PassEnding, verdict: Verdict, clock: Clock): PassView {
   const counts: Record<OutcomeKind, number> = { done: 0, failed: 0, skipped: 0, dropped: 0, unknown: 0 };
   for (const outcome of end.outcomes ?? []) counts[outcome.outcome] += 1;
   return {
@@ -57,7 +57,7 @@ export function isOutage(code: string): boolean {
 }
 
 /** Number of live rules after a pass; null: it did not see them. */
-export function countAfter(result: PassResult | null): number | null {
+export function countLiveRules(result: PassResult | null): number | null {
   if (result === null || result.live === null) return null;
   const done = (result.apply?.outcomes ?? []).filter((one) => one.outcome === 'done');
   const created = done.filter((one) => one.step.type === 'create').length;

@@ -3,15 +3,15 @@ import type { DesiredState } from '../model/state.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { SourceContent } from '../ports.ts';
 import type { Verdict } from './failure.ts';
-import { judge, stepsLeft } from './failure.ts';
+import { findUnfinished, judge } from './failure.ts';
 import type { FightMemory } from './fight.ts';
 import { rememberCorrections } from './fight.ts';
 import { createGapClock } from './gap-clock.ts';
 import type { Held } from './gate.ts';
-import { gate } from './gate.ts';
+import { checkGate } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
-import { joined, mayBeOnePart, partsOf } from './part-runs.ts';
-import type { Run, ShownRun } from './pass-ending.ts';
+import { joinRuns, mayBeOnePart, viewParts } from './part-runs.ts';
+import type { PublishableRun, Run } from './pass-ending.ts';
 import { isOutage } from './pass-ending.ts';
 import { logDrift, logFailures, logInternalError } from './pass-log.ts';
 import type { InEffect } from './same-desired.ts';
@@ -57,18 +57,18 @@ export class PassRunner {
   }
 
   /** One pass over everything; when a part of it stands in the way of the other, each part by itself. */
-  async run(order: PassOrder): Promise<ShownRun> {
+  async run(order: PassOrder): Promise<PublishableRun> {
     const whole = await this.#runOne(order);
     if (!mayBeOnePart(whole.result)) {
       return {
         ...whole,
-        show: this.#shower({ rules: whole, configuration: null, shown: whole }, partsOf(whole), order),
+        show: this.#publisher({ rules: whole, configuration: null, shown: whole }, viewParts(whole), order),
       };
     }
     const rules = await this.#runOne(order, 'rules');
     const configuration = await this.#runOne(order, 'configuration');
-    const { run, parts } = joined(rules, configuration);
-    return { ...run, show: this.#shower({ rules, configuration, shown: run }, parts, order) };
+    const { run, parts } = joinRuns(rules, configuration);
+    return { ...run, show: this.#publisher({ rules, configuration, shown: run }, parts, order) };
   }
 
   async #runOne(order: PassOrder, part?: Part): Promise<Run> {
@@ -90,7 +90,7 @@ export class PassRunner {
           this.#touch();
           approvedAt = clock.now();
           const isDrift = isDriftOf(order, desired.state);
-          hold = this.#gate(plan, order, isDrift);
+          hold = this.#checkGate(plan, order, isDrift);
           if (hold !== null) return false;
           if (isDrift) this.#correcting(plan);
           await order.begin();
@@ -106,7 +106,7 @@ export class PassRunner {
     observer.phaseEnded(approvedAt === null ? 'plan' : 'apply', clock.now() - (approvedAt ?? from));
     if (!result) return { result: null, verdict: internalError, holdMs: null, outcomes };
     const verdict = this.#stall.judged(judge(result, hold), result, settings().convergenceAttempts);
-    logFailures(logger, stepsLeft(result.apply?.outcomes ?? []));
+    logFailures(logger, findUnfinished(result.apply?.outcomes ?? []));
     this.#serverWasDown = result.end === 'unreadable' && isOutage(result.failure?.code ?? '');
     for (const one of result.problems) {
       if (one.severity === 'warning') logger.debug('A problem was found', { code: one.code, summary: one.summary });
@@ -114,10 +114,10 @@ export class PassRunner {
     return { result, verdict, holdMs: waitOf(hold), outcomes: result.apply?.outcomes ?? outcomes };
   }
 
-  #gate(plan: Plan, { deleteWaitMs }: PassOrder, isDrift: boolean): Held | null {
+  #checkGate(plan: Plan, { deleteWaitMs }: PassOrder, isDrift: boolean): Held | null {
     const { clock, lease, settings } = this.#parts;
     const { suspended, onDrift, fight } = settings();
-    return gate({
+    return checkGate({
       plan,
       now: clock.now(),
       suspended,
@@ -138,7 +138,7 @@ export class PassRunner {
   }
 
   /** Puts what was seen on the board; called with everything else that the pass changes there, so that no reader sees half. */
-  #shower(runs: Readonly<Record<keyof Seen, Run | null>>, parts: Status['parts'], order: PassOrder): () => void {
+  #publisher(runs: Readonly<Record<keyof Seen, Run | null>>, parts: Status['parts'], order: PassOrder): () => void {
     const { threshold } = this.#parts.settings().fight;
     const fights = [...this.#fights.values()].filter((times) => times.length >= threshold).length;
     const { rules, configuration, shown } = runs;

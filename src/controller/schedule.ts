@@ -10,7 +10,7 @@ export interface ScheduleSettings {
 export const defaultSchedule: ScheduleSettings = { intervalMs: 60_000, backoffMs: 1000, maxBackoffMs: 300_000 };
 
 /** A tenth of jitter to either side, so that many sidecars do not ask one server in step. `chance` in [0, 1). */
-export function nextInterval(settings: ScheduleSettings, chance: number): number {
+export function pickInterval(settings: ScheduleSettings, chance: number): number {
   return Math.round(settings.intervalMs * (0.9 + 0.2 * chance));
 }
 
@@ -18,7 +18,7 @@ export function nextInterval(settings: ScheduleSettings, chance: number): number
  * The wait after the `failures`-th transient failure in a row (from 1): doubled each time, between half and all of it by
  * chance, never less than what the server asked for.
  */
-export function nextBackoff(settings: ScheduleSettings, failures: number, chance: number, askedMs = 0): number {
+export function pickBackoff(settings: ScheduleSettings, failures: number, chance: number, askedMs = 0): number {
   const ceiling = Math.min(settings.maxBackoffMs, settings.backoffMs * 2 ** Math.min(failures - 1, 30));
   return Math.max(askedMs, Math.round(ceiling * (0.5 + 0.5 * chance)));
 }

@@ -1,6 +1,6 @@
 import type { PassResult } from '../pass.ts';
 import type { Verdict } from './failure.ts';
-import { stepsLeft } from './failure.ts';
+import { findUnfinished } from './failure.ts';
 import type { Held } from './gate.ts';
 import { planKey, stepKey } from './step-key.ts';
 
@@ -30,7 +30,7 @@ export class StallMemory {
     const { reason, message } = verdict;
     const hold: Held = { reason, message, terminal: true, waitMs: null };
     if (verdict.kind === 'terminal') {
-      const failed = stepsLeft(result.apply?.outcomes ?? []).map(({ step }) => stepKey(step));
+      const failed = findUnfinished(result.apply?.outcomes ?? []).map(({ step }) => stepKey(step));
       if (failed.length > 0) this.#stalled = { steps: new Set(failed), hold };
     }
     if (reason !== 'NotConverging') return verdict;

@@ -1,12 +1,12 @@
 import type { PassResult } from '../pass.ts';
 import type { Clock } from '../ports.ts';
 import type { ConditionUpdate } from './conditions.ts';
-import { withCondition } from './conditions.ts';
-import { withEnforcement } from './enforcement.ts';
-import { vanishing } from './gate.ts';
-import { countAfter } from './pass-ending.ts';
+import { setCondition } from './conditions.ts';
+import { addEnforcement } from './enforcement.ts';
+import { countDeletes } from './gate.ts';
+import { countLiveRules } from './pass-ending.ts';
 import type { PassView, Status } from './status.ts';
-import { viewOfPlan, withPass } from './status.ts';
+import { addPass, viewPlan } from './status.ts';
 
 /** The status of one loop as it changes. Each change replaces it whole, so that no reader sees half of one. */
 export class StatusBoard {
@@ -29,7 +29,7 @@ export class StatusBoard {
   /** Replaces conditions; each one's time moves with its status only. */
   set(...updates: readonly ConditionUpdate[]): void {
     const wallTime = this.#clock.wallTime();
-    const conditions = updates.reduce((all, one) => withCondition(all, one, wallTime), this.#status.conditions);
+    const conditions = updates.reduce((all, one) => setCondition(all, one, wallTime), this.#status.conditions);
     this.update({ conditions });
   }
 
@@ -38,7 +38,7 @@ export class StatusBoard {
   }
 
   ended(pass: PassView): void {
-    this.update({ passes: withPass(this.#status.passes, pass) });
+    this.update({ passes: addPass(this.#status.passes, pass) });
   }
 
   /** Another replica writes: what this one saw as the writer may not be so any more, and must raise no alarm. */
@@ -59,13 +59,13 @@ export class StatusBoard {
 
   /** What a pass saw: the live state, the plan at hand, and how much of it others brought about. */
   passed({ rules, configuration, shown }: Seen, { isDrift, fights }: PassContext): void {
-    this.#status = withEnforcement(this.#status, rules, this.#clock.wallTime());
+    this.#status = addEnforcement(this.#status, rules, this.#clock.wallTime());
     const drifts = [rules, configuration].map((one) => foreignChanges(one, isDrift)).filter((count) => count !== null);
     this.update({
       drift: drifts.length === 0 ? this.#status.drift : drifts.reduce((sum, count) => sum + count),
-      blockedDeletes: rules.end === 'refused' && rules.plan !== null ? vanishing(rules.plan) : 0,
-      liveRules: countAfter(rules) ?? this.#status.liveRules,
-      plan: viewOfPlan(shown),
+      blockedDeletes: rules.end === 'refused' && rules.plan !== null ? countDeletes(rules.plan) : 0,
+      liveRules: countLiveRules(rules) ?? this.#status.liveRules,
+      plan: viewPlan(shown),
       fights,
     });
   }

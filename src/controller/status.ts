@@ -3,7 +3,7 @@ import type { PassResult } from '../pass.ts';
 import type { PlanSummary } from '../plan/plan.ts';
 import { requestOf } from '../plan/plan.ts';
 import type { Conditions } from './conditions.ts';
-import { initialConditions, withCondition } from './conditions.ts';
+import { createConditions, setCondition } from './conditions.ts';
 import type { EnforcementView } from './enforcement-view.ts';
 import type { Verdict } from './failure.ts';
 
@@ -81,7 +81,7 @@ export interface Status {
 const shown = 100;
 
 /** The plan of a pass without values; null when it came to none, or when it is carried out: nothing of it is at hand any more. */
-export function viewOfPlan({ plan, content, digest, apply }: PassResult): PlanView | null {
+export function viewPlan({ plan, content, digest, apply }: PassResult): PlanView | null {
   if (plan === null || apply?.end === 'converged') return null;
   const changing = plan.changes.filter((change) => change.action !== 'keep');
   return {
@@ -102,17 +102,17 @@ export function viewOfPlan({ plan, content, digest, apply }: PassResult): PlanVi
 }
 
 /** The passes with a new one in front. */
-export function withPass(passes: readonly PassView[], pass: PassView): readonly PassView[] {
+export function addPass(passes: readonly PassView[], pass: PassView): readonly PassView[] {
   return [pass, ...passes].slice(0, 20);
 }
 
 /** The status before anything is known. */
-export function initialStatus(version: string, source: string, wallTime: number): Status {
+export function createStatus(version: string, source: string, wallTime: number): Status {
   return {
     version,
     source,
     startedAt: wallTime,
-    conditions: initialConditions(wallTime),
+    conditions: createConditions(wallTime),
     parts: { rules: null, configuration: null },
     revisions: { observed: null, attempted: null, applied: null, appliedAt: null },
     lastSuccessAt: null,
@@ -131,11 +131,11 @@ export function initialStatus(version: string, source: string, wallTime: number)
 }
 
 /** The status of a controller that cannot start because of its settings. */
-export function stalledStatus(version: string, message: string, wallTime: number): Status {
-  const status = initialStatus(version, '', wallTime);
+export function createStalledStatus(version: string, message: string, wallTime: number): Status {
+  const status = createStatus(version, '', wallTime);
   const reason = 'BadSettings';
-  const conditions = withCondition(
-    withCondition(status.conditions, { type: 'Ready', status: 'False', reason, message }, wallTime),
+  const conditions = setCondition(
+    setCondition(status.conditions, { type: 'Ready', status: 'False', reason, message }, wallTime),
     { type: 'Stalled', status: 'True', reason, message },
     wallTime,
   );

@@ -695,15 +695,19 @@ describe('the loop', () => {
     expect(verdict).toMatchObject({ kind: 'good' });
   });
 
-  it('fault 41: progress stands still while a pass hangs', async () => {
+  it('fault 41: is not alive while a pass hangs, and measures that by the interval that a reload set', async () => {
     const fake = fakeLoop();
     start(fake);
     await fake.clock.until(() => fake.requests.length === 1);
-    const at = fake.loop.progressAt();
-    fake.clock.skip(1000);
-    expect(fake.loop.progressAt()).toBe(at);
+    fake.clock.skip(659_000);
+    expect(fake.loop.isAlive()).toBe(true);
+    fake.clock.skip(2000);
+    expect(fake.loop.isAlive()).toBe(false);
+    fake.settings = { ...defaultSettings, schedule: { ...defaultSettings.schedule, intervalMs: 120_000 } };
+    expect(fake.loop.isAlive()).toBe(true);
     await fake.clock.until(() => fake.requests.length === 2);
-    expect(fake.loop.progressAt()).toBeGreaterThan(at);
+    expect(fake.clock.now()).toBeGreaterThan(660_000);
+    expect(fake.loop.isAlive()).toBe(true);
     await end(fake);
   });
 });

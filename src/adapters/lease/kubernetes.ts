@@ -3,7 +3,7 @@ import { Agent, type Dispatcher, request } from 'undici';
 import * as z from 'zod';
 import type { Lease } from '../../controller/lease.ts';
 import type { LeaseBasics, Tenure } from './renewed.ts';
-import { NotRenewed, renewedLease } from './renewed.ts';
+import { keepLease, NotRenewed } from './renewed.ts';
 
 /** Where the Lease object lies and how its server is spoken to. */
 export interface KubernetesLeaseSettings extends LeaseBasics {
@@ -43,7 +43,7 @@ interface Observed {
  * Holds a `coordination.k8s.io/v1` Lease. Renewed in the background until released. Taken over only when its record has not
  * changed for its whole duration as seen from here; every write carries the resource version, so that of two only one wins.
  */
-export function kubernetesLease(settings: KubernetesLeaseSettings): Lease {
+export function holdKubernetesLease(settings: KubernetesLeaseSettings): Lease {
   const { clock, times, identity } = settings;
   const agent = new Agent(settings.caFile === null ? {} : { connect: { ca: readFileSync(settings.caFile) } });
   let observed: Observed | null = null;
@@ -74,7 +74,7 @@ export function kubernetesLease(settings: KubernetesLeaseSettings): Lease {
     } else throw refused(written.status);
   };
 
-  return renewedLease(settings, times.renewMs, {
+  return keepLease(settings, times.renewMs, {
     turn,
     async free(held) {
       if (held && last !== null) {

@@ -2,7 +2,7 @@ import { readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import { lock } from 'proper-lockfile';
 import type { Lease } from '../../controller/lease.ts';
 import type { LeaseBasics, Tenure } from './renewed.ts';
-import { NotRenewed, renewedLease } from './renewed.ts';
+import { keepLease, NotRenewed } from './renewed.ts';
 
 /** Where the lock lies: a path that every replica on this host shares. */
 export interface LockFileSettings extends LeaseBasics {
@@ -14,7 +14,7 @@ export interface LockFileSettings extends LeaseBasics {
  * A lock on one host. The lock is a directory whose time is renewed; a second file names the holder. Once the time has run
  * out (the process was paused), this process never writes on it again before it has taken the lock anew.
  */
-export function lockFileLease(settings: LockFileSettings): Lease {
+export function holdLockFile(settings: LockFileSettings): Lease {
   const { clock, times, path, identity } = settings;
   const owner = `${path}.owner`;
   let release: (() => Promise<void>) | null = null;
@@ -81,7 +81,7 @@ export function lockFileLease(settings: LockFileSettings): Lease {
     if (mine && free !== null) await free().catch(() => undefined); // taken by another in the meantime: nothing to free
   };
 
-  return renewedLease(settings, times.updateMs, {
+  return keepLease(settings, times.updateMs, {
     async turn(tenure) {
       if (release === null) await acquire(tenure);
       // Paused for too long: the lock may have been taken in the meantime.

@@ -1,5 +1,5 @@
 import type { Lease, LeaseTerm, LeaseTimes } from '../../controller/lease.ts';
-import { leaseTerm } from '../../controller/lease.ts';
+import { trackTerm } from '../../controller/lease.ts';
 import type { Clock, Logger } from '../../ports.ts';
 
 /** What every lease that is renewed against a store is made with. */
@@ -44,9 +44,9 @@ export interface LeaseStore {
 }
 
 /** Keeps a lease renewed in the background, every `renewMs`, until it is released; answers from memory. */
-export function renewedLease(basics: LeaseBasics, renewMs: number, store: LeaseStore): Lease {
+export function keepLease(basics: LeaseBasics, renewMs: number, store: LeaseStore): Lease {
   const { clock, times, logger, onChange } = basics;
-  const term = leaseTerm(clock, times);
+  const term = trackTerm(clock, times);
   const stop = new AbortController();
   let held = new AbortController();
   let writer = false;

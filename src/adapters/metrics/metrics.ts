@@ -210,7 +210,7 @@ function registerGauges(registry: Registry, version: string, status: () => Statu
 }
 
 /** Adds the process's own metrics (CPU, memory, event loop). Their timers end with the process. */
-export function withProcessMetrics(metrics: ControllerMetrics): ControllerMetrics {
+export function addProcessMetrics(metrics: ControllerMetrics): ControllerMetrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   return {

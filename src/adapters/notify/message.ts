@@ -29,7 +29,7 @@ export interface Delivery {
 }
 
 /** What a target is sent about a turn; null when it does not concern it. */
-export function deliveryFor(target: NotifyTarget, turn: Turn): Delivery | null {
+export function buildDelivery(target: NotifyTarget, turn: Turn): Delivery | null {
   switch (target.type) {
     case 'generic': {
       const body = JSON.stringify(genericBody(turn));

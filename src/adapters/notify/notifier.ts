@@ -3,7 +3,7 @@ import type { LoopObserver, Turn } from '../../controller/observer.ts';
 import type { Clock, Logger } from '../../ports.ts';
 import { startDeadline } from '../api/deadline.ts';
 import type { Delivery, NotifyTarget } from './message.ts';
-import { deliveryFor } from './message.ts';
+import { buildDelivery } from './message.ts';
 
 /** What became of a notification. */
 export type NotifyResult = 'sent' | 'failed' | 'dropped';
@@ -38,7 +38,7 @@ export function createNotifier(settings: NotifierSettings): Notifier {
     observer: {
       turned(turn: Turn) {
         for (const target of settings.targets) {
-          const delivery = deliveryFor(target, turn);
+          const delivery = buildDelivery(target, turn);
           if (delivery === null) continue;
           const length = lengths.get(target) ?? 0;
           if (length >= longestQueue) {

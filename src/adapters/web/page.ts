@@ -4,7 +4,7 @@ import type { Status } from '../../controller/status.ts';
 type Page = ReturnType<typeof html>;
 
 /** The status as a page: no script, no style from elsewhere, every text escaped. */
-export function statusPage(status: Status): Page {
+export function renderStatusPage(status: Status): Page {
   const { revisions, conditions } = status;
   return html`<!doctype html>
 <html lang="en">

@@ -2,8 +2,8 @@ import { Hono } from 'hono';
 import type { Status } from '../../controller/status.ts';
 import { printable } from '../../report/printable.ts';
 import { isLoopback } from './listen.ts';
-import { statusPage } from './page.ts';
-import { sameSecret } from './secret.ts';
+import { renderStatusPage } from './page.ts';
+import { isSameSecret } from './secret.ts';
 
 /** What the status server shows and whom it answers. */
 export interface StatusAppSettings {
@@ -26,7 +26,7 @@ export interface StatusAppSettings {
  * loopback, and are only given under a known Host (a page in a browser could otherwise read them by rebinding a name).
  * Nothing here acts, and nothing shown is secret.
  */
-export function statusApp(settings: StatusAppSettings): Hono {
+export function createStatusApp(settings: StatusAppSettings): Hono {
   const app = new Hono();
   app.use(async (context, next) => {
     await next();
@@ -49,7 +49,7 @@ export function statusApp(settings: StatusAppSettings): Hono {
       return isLoopback(settings.host) ? next() : context.text('no token is configured\n', 403);
     }
     const given = /^Bearer +(\S+)$/i.exec(context.req.header('authorization') ?? '')?.[1] ?? '';
-    if (sameSecret(given, expected)) return next();
+    if (isSameSecret(given, expected)) return next();
     context.header('www-authenticate', 'Bearer');
     return context.text('a token is required\n', 401);
   });
@@ -58,7 +58,7 @@ export function statusApp(settings: StatusAppSettings): Hono {
     return context.body(text, 200, { 'content-type': type });
   });
   app.get('/status', (context) => context.json(printableStatus(settings.status())));
-  app.get('/', (context) => context.html(statusPage(printableStatus(settings.status()))));
+  app.get('/', (context) => context.html(renderStatusPage(printableStatus(settings.status()))));
   app.notFound((context) => context.text('not found\n', 404));
   app.onError((_error, context) => context.text('internal error\n', 500));
   return app;

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { Hono } from 'hono';
 import type { Clock } from '../../ports.ts';
-import { sameSecret } from './secret.ts';
+import { isSameSecret } from './secret.ts';
 
 /** What became of a call. */
 export type WebhookResult = 'woken' | 'ignored' | 'unsigned' | 'too-large' | 'too-many';
@@ -31,7 +31,7 @@ const largestInFlood = 250_000;
  * is used: a call wakes the loop, and what is in force still comes from the configured source alone. Calls that carry nothing
  * that could be a signature are refused unread; junk and real calls are counted apart, so that a flood of one holds up no other.
  */
-export function webhookApp(settings: WebhookSettings): Hono {
+export function createWebhookApp(settings: WebhookSettings): Hono {
   const app = new Hono();
   const real = bucket(settings);
   const junk = bucket(settings);
@@ -55,7 +55,7 @@ export function webhookApp(settings: WebhookSettings): Hono {
     });
     if (signature === null) return maxBody < settings.maxBody ? tooMany() : refuse('too-large', 'too large', 413);
     const expected = claim.kind === 'token' ? secret : signature;
-    if (!sameSecret(claim.value, expected))
+    if (!isSameSecret(claim.value, expected))
       return junk.take() ? refuse('unsigned', 'no valid signature', 401) : tooMany();
     if (!real.take()) return tooMany();
     const ping = header('x-github-event') === 'ping';

@@ -1,20 +1,20 @@
 import { setFlagsFromString } from 'node:v8';
 import { systemClock } from '../../adapters/clock.ts';
-import { createMetrics, withProcessMetrics } from '../../adapters/metrics/metrics.ts';
+import { addProcessMetrics, createMetrics } from '../../adapters/metrics/metrics.ts';
 import type { Listening } from '../../adapters/web/listen.ts';
 import type { Status } from '../../controller/status.ts';
-import { initialStatus, stalledStatus } from '../../controller/status.ts';
+import { createStalledStatus, createStatus } from '../../controller/status.ts';
 import type { Logger } from '../../ports.ts';
 import { version } from '../../version.ts';
 import { exitCodes } from '../exit-code.ts';
 import { Failure } from '../failure.ts';
 import { loggerOf } from '../logger.ts';
 import type { Settings } from '../settings.ts';
-import type { FrontView } from '../watch/front.ts';
-import { serveFront } from '../watch/front.ts';
 import type { WatchInvocation } from '../watch/invocation.ts';
 import type { Running } from '../watch/start.ts';
 import { startWatching } from '../watch/start.ts';
+import type { StatusServerView } from '../watch/status-server.ts';
+import { serveStatus } from '../watch/status-server.ts';
 
 /** How long bad settings are believed before they are read again. */
 const rereadMs = 10_000;
@@ -26,8 +26,8 @@ export async function watch(invocation: WatchInvocation): Promise<number> {
   keepSmall();
   const { terminal } = invocation;
   const view = createView();
-  const metrics = withProcessMetrics(createMetrics(version, view.status));
-  const front = frontKeeper(invocation, { ...view, metrics });
+  const metrics = addProcessMetrics(createMetrics(version, view.status));
+  const front = keepStatusServer(invocation, { ...view, metrics });
   const hup = hangUps();
   endInTime(terminal.stop);
   try {
@@ -74,7 +74,7 @@ async function attempt(invocation: WatchInvocation, start: (settings: Settings) 
   }
 }
 
-interface View extends Omit<FrontView, 'metrics'> {
+interface View extends Omit<StatusServerView, 'metrics'> {
   show(running: Running): void;
   stall(failure: Failure): void;
 }
@@ -82,7 +82,7 @@ interface View extends Omit<FrontView, 'metrics'> {
 /** What the status server shows: the loop's status, or why there is no loop yet. */
 function createView(): View {
   const startedAt = systemClock.wallTime();
-  let status: () => Status = () => initialStatus(version, '', startedAt);
+  let status: () => Status = () => createStatus(version, '', startedAt);
   let running: Running | null = null;
   return {
     status: () => status(),
@@ -93,16 +93,16 @@ function createView(): View {
       status = () => now.status();
     },
     stall(failure) {
-      const stalled = stalledStatus(version, failure.message, systemClock.wallTime());
+      const stalled = createStalledStatus(version, failure.message, systemClock.wallTime());
       status = () => stalled;
     },
   };
 }
 
 /** Serves the status at the first address that works; it stays there for the life of the process. */
-function frontKeeper(
+function keepStatusServer(
   invocation: WatchInvocation,
-  view: FrontView,
+  view: StatusServerView,
 ): {
   serve(settings: Settings | null): Promise<void>;
   close(): Promise<void>;
@@ -114,7 +114,7 @@ function frontKeeper(
       if (serving !== null || listen === null) return;
       const tokenFile =
         settings?.listenTokenFile ?? rawText(invocation, 'listenTokenFile', 'RECONCILE_LISTEN_TOKEN_FILE');
-      serving = await serveFront({ listen, hosts: settings?.listenHost ?? [], tokenFile }, view);
+      serving = await serveStatus({ listen, hosts: settings?.listenHost ?? [], tokenFile }, view);
       const logger =
         settings === null ? await earlyLogger(invocation) : await loggerOf({ ...invocation, settings }, 'info');
       logger.info('Serving the status', { address: serving.url });

@@ -4,7 +4,7 @@ import { hostname } from 'node:os';
 import path from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
 import type { Lease } from '../../controller/lease.ts';
-import { soleWriter } from '../../controller/lease.ts';
+import { createSoleWriter } from '../../controller/lease.ts';
 import type { Logger } from '../../ports.ts';
 import { failure } from '../failure.ts';
 import { serviceAccount } from '../own-files.ts';
@@ -24,10 +24,10 @@ export interface LeaseContext {
 const shortestMs = 4000;
 
 /** The lease that `--lease` names; throws a `Failure` when it cannot work. */
-export async function leaseOf(context: LeaseContext): Promise<Lease> {
+export async function createLease(context: LeaseContext): Promise<Lease> {
   const { settings, logger, onChange } = context;
   const text = settings.lease;
-  if (text === 'none') return soleWriter();
+  if (text === 'none') return createSoleWriter();
   const common = { identity: `${hostname()}_${randomUUID()}`, clock: systemClock, logger, onChange };
   const durationMs = settings.leaseDuration;
   if (durationMs < shortestMs) throw failure('bad-setting', `--lease-duration must be at least ${shortestMs / 1000} s`);
@@ -40,8 +40,8 @@ export async function leaseOf(context: LeaseContext): Promise<Lease> {
   const renewMs = Math.floor(durationMs / 12);
   const times = { durationMs, marginMs: Math.floor(durationMs / 2) };
   if (text.startsWith('file:') && text.length > 5) {
-    const { lockFileLease } = await import('../../adapters/lease/lock-file.ts');
-    return lockFileLease({
+    const { holdLockFile } = await import('../../adapters/lease/lock-file.ts');
+    return holdLockFile({
       ...common,
       path: path.resolve(context.cwd, text.slice(5)),
       times: { ...times, updateMs: renewMs },
@@ -51,8 +51,8 @@ export async function leaseOf(context: LeaseContext): Promise<Lease> {
   if (found === null)
     throw failure('bad-setting', `--lease must be none, file:PATH or kubernetes:[NAMESPACE/]NAME, not "${text}"`);
   const cluster = clusterOf(context);
-  const { kubernetesLease } = await import('../../adapters/lease/kubernetes.ts');
-  return kubernetesLease({
+  const { holdKubernetesLease } = await import('../../adapters/lease/kubernetes.ts');
+  return holdKubernetesLease({
     ...common,
     ...cluster,
     namespace: found[1] ?? ownNamespace(cluster.tokenFile),

@@ -8,10 +8,10 @@ import { recordFile } from '../../adapters/record-file.ts';
 import { openState, type StateFolder, temporaryState } from '../../adapters/state-folder.ts';
 import { openGapsIn } from '../../apply/open-gaps.ts';
 import { defaultFight } from '../../controller/fight.ts';
-import { leasedApi } from '../../controller/lease.ts';
+import { guardApi } from '../../controller/lease.ts';
 import type { Loop, LoopSettings } from '../../controller/loop.ts';
 import { createLoop } from '../../controller/loop.ts';
-import { allObservers, silentObserver } from '../../controller/observer.ts';
+import { joinObservers, silentObserver } from '../../controller/observer.ts';
 import { defaultSchedule } from '../../controller/schedule.ts';
 import type { Status } from '../../controller/status.ts';
 import { createTriggers } from '../../controller/trigger.ts';
@@ -24,7 +24,7 @@ import type { Settings } from '../settings.ts';
 import { wireApi } from '../wire.ts';
 import { wakeOnChange } from './directory.ts';
 import type { WatchContext } from './invocation.ts';
-import { leaseOf } from './lease-settings.ts';
+import { createLease } from './lease-settings.ts';
 import { notifyTargetsOf } from './notify-settings.ts';
 import { type PassRunner, passRunner } from './pass.ts';
 import { waitForRestart } from './restart-only.ts';
@@ -46,8 +46,6 @@ export interface StartContext extends WatchContext {
   readonly metrics: ControllerMetrics;
 }
 
-// A pass that shows no progress for this long hangs: no request, gap, wait for the filter or Git call takes so long.
-const stuckMs = 600_000;
 const journalBytes = 16_000_000;
 
 /** Wires a controller; throws a `Failure` when the settings cannot work, and then leaves nothing behind. */
@@ -76,7 +74,7 @@ export async function startWatching(context: StartContext): Promise<Running> {
       onResult: metrics.webhook,
     });
     closers.push(() => webhooks?.close());
-    const lease = await leaseOf({
+    const lease = await createLease({
       settings,
       env: terminal.env,
       cwd: terminal.cwd,
@@ -95,7 +93,7 @@ export async function startWatching(context: StartContext): Promise<Running> {
     const runnerFor = (now: Settings): PassRunner =>
       passRunner({
         invocation: { operands: context.operands, settings: now, terminal },
-        api: metrics.meter(leasedApi(api, lease), systemClock),
+        api: metrics.meter(guardApi(api, lease), systemClock),
         fingerprintKey: token.fingerprintKey,
         journal,
         logger,
@@ -114,7 +112,7 @@ export async function startWatching(context: StartContext): Promise<Running> {
       clock: systemClock,
       logger,
       lease,
-      observer: allObservers([metrics.observer, { ...silentObserver, ...notifier.observer }]),
+      observer: joinObservers([metrics.observer, { ...silentObserver, ...notifier.observer }]),
       store: recordFile(state.path, logger),
       triggers,
       version,
@@ -153,7 +151,7 @@ export async function startWatching(context: StartContext): Promise<Running> {
   }
 }
 
-interface Wired {
+interface RunningParts {
   readonly context: StartContext;
   readonly loop: Loop;
   readonly logger: Logger;
@@ -161,11 +159,11 @@ interface Wired {
   readonly close: () => Promise<void>;
 }
 
-function runningOf({ context, loop, logger, reload, close }: Wired): Running {
+function runningOf({ context, loop, logger, reload, close }: RunningParts): Running {
   const { terminal } = context;
   return {
     status: () => loop.status(),
-    alive: () => systemClock.now() - loop.progressAt() < stuckMs + context.settings.interval,
+    alive: () => loop.isAlive(),
     ready: () => loop.status().passes.length > 0 || loop.status().role === 'standby',
     async run(hangUp) {
       const onStop = (): void => loop.stop();

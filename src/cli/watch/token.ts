@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 import { systemClock } from '../../adapters/clock.ts';
-import { expiryWarning, tokenExpiry } from '../../controller/token.ts';
 import type { Triggers } from '../../controller/trigger.ts';
 import type { Logger } from '../../ports.ts';
-import type { TokenSource } from '../token.ts';
+import { readClaims, type TokenSource } from '../token.ts';
 
 const tokenPollMs = 2000;
+const warnDays = [14, 7, 3, 1] as const;
+const dayMs = 86_400_000;
 
 /** Looks at the token now and then: a renewed file wakes the loop, and one that expires soon is said once for each mark. */
 export function watchToken(
@@ -30,8 +31,8 @@ export function watchToken(
       triggers.wake('token');
     }
     mark = now;
-    expires = tokenExpiry(text);
-    const due = expiryWarning(expires, systemClock.wallTime());
+    expires = readClaims(text)?.expiresAt ?? null;
+    const due = pickExpiryWarning(expires, systemClock.wallTime());
     if (due !== null && due !== warned) {
       logger.warn('The API token expires soon and nothing can renew it: make a new one and replace its file', {
         expires: new Date(expires ?? 0).toISOString(),
@@ -54,4 +55,12 @@ export function watchToken(
       await looking;
     },
   };
+}
+
+/** The warning that is due: the smallest number of days (14, 7, 3, 1, 0) within which the token expires; null before that. */
+function pickExpiryWarning(expiresAt: number | null, wallTime: number): number | null {
+  if (expiresAt === null) return null;
+  const left = expiresAt - wallTime;
+  if (left <= 0) return 0;
+  return warnDays.filter((days) => left <= days * dayMs).at(-1) ?? null;
 }

@@ -3,7 +3,7 @@ import { type Listening, listen, parseListen } from '../../adapters/web/listen.t
 import type { Logger } from '../../ports.ts';
 import { failure } from '../failure.ts';
 import type { Settings } from '../settings.ts';
-import { readSecret } from './front.ts';
+import { readSecret } from './status-server.ts';
 
 /** What the webhook server is told to do. */
 export interface WebhookContext {
@@ -23,8 +23,8 @@ export async function serveWebhooks({ settings, logger, wake, onResult }: Webhoo
   if (readSecret(webhookSecretFile) === '') {
     throw failure('bad-setting', `the file ${webhookSecretFile} (--webhook-secret-file) is empty or cannot be read`);
   }
-  const { defaultWebhook, webhookApp } = await import('../../adapters/web/webhook-app.ts');
-  const app = webhookApp({
+  const { defaultWebhook, createWebhookApp } = await import('../../adapters/web/webhook-app.ts');
+  const app = createWebhookApp({
     ...defaultWebhook,
     secret: () => readSecret(webhookSecretFile),
     wake,

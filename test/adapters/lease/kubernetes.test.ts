@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { kubernetesLease } from '../../../src/adapters/lease/kubernetes.ts';
+import { holdKubernetesLease } from '../../../src/adapters/lease/kubernetes.ts';
 import type { Lease } from '../../../src/controller/lease.ts';
-import { leasedApi } from '../../../src/controller/lease.ts';
+import { guardApi } from '../../../src/controller/lease.ts';
 import type { ApiResult, LiveApi } from '../../../src/ports.ts';
 import type { LeaseServer } from '../../controller/support/lease-server.ts';
 import { startLeaseServer } from '../../controller/support/lease-server.ts';
@@ -28,7 +28,7 @@ afterEach(async () => {
 });
 
 function lease(identity: string, clock: VirtualClock): Lease {
-  return kubernetesLease({
+  return holdKubernetesLease({
     server: server.url,
     namespace: 'net',
     name: 'reconcile',
@@ -126,7 +126,7 @@ describe('a Kubernetes lease', () => {
       sent.push(name);
       return { kind: 'answer', status: 204, body: undefined, retryAfterMs: null };
     };
-    const api = leasedApi(
+    const api = guardApi(
       {
         listRules: answer('list'),
         getConfiguration: answer('get'),

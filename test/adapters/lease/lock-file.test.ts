@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/adapters/clock.ts';
-import { lockFileLease } from '../../../src/adapters/lease/lock-file.ts';
+import { holdLockFile } from '../../../src/adapters/lease/lock-file.ts';
 import type { Lease } from '../../../src/controller/lease.ts';
 import { until } from '../../controller/support/sidecar.ts';
 
@@ -18,7 +18,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 const durationMs = 2000;
 
 function lease(identity: string, file = path.join(folder, 'lock'), warnings: unknown[] = []): Lease {
-  return lockFileLease({
+  return holdLockFile({
     path: file,
     identity,
     times: { durationMs, marginMs: 1000, updateMs: 1000 },

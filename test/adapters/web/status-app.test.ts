@@ -3,13 +3,13 @@ import { connect, type Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { isLoopback, listen, parseListen } from '../../../src/adapters/web/listen.ts';
 import type { StatusAppSettings } from '../../../src/adapters/web/status-app.ts';
-import { statusApp } from '../../../src/adapters/web/status-app.ts';
+import { createStatusApp } from '../../../src/adapters/web/status-app.ts';
 import { someStatus } from '../../controller/support/some-status.ts';
 
 const endpoints = ['/', '/status', '/metrics', '/healthz', '/readyz', '/nowhere', '/status/x', '/webhook', '/.env'];
 
 function app(overrides: Partial<StatusAppSettings> = {}) {
-  return statusApp({
+  return createStatusApp({
     status: () => someStatus(),
     alive: () => true,
     ready: () => true,

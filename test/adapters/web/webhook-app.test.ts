@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import type { WebhookResult } from '../../../src/adapters/web/webhook-app.ts';
-import { webhookApp } from '../../../src/adapters/web/webhook-app.ts';
+import { createWebhookApp } from '../../../src/adapters/web/webhook-app.ts';
 import { virtualClock } from '../../controller/support/virtual-clock.ts';
 
 const secret = 'a webhook secret';
@@ -12,7 +12,7 @@ function hooks(overrides: { secret?: string; burst?: number; maxBody?: number } 
   const clock = virtualClock();
   const results: WebhookResult[] = [];
   let woken = 0;
-  const app = webhookApp({
+  const app = createWebhookApp({
     secret: () => overrides.secret ?? secret,
     wake: () => {
       woken += 1;

@@ -1,7 +1,7 @@
 import type { ApplyReport, Outcome } from '../../../src/apply/outcome.ts';
 import { defaultFight } from '../../../src/controller/fight.ts';
 import type { Lease } from '../../../src/controller/lease.ts';
-import { soleWriter } from '../../../src/controller/lease.ts';
+import { createSoleWriter } from '../../../src/controller/lease.ts';
 import type { Loop, LoopSettings, PassRequest } from '../../../src/controller/loop.ts';
 import { createLoop } from '../../../src/controller/loop.ts';
 import type { Turn } from '../../../src/controller/observer.ts';
@@ -130,7 +130,7 @@ export function fakeLoop(
     settings: () => fake.settings,
     clock,
     logger: { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') },
-    lease: options.lease ?? soleWriter(),
+    lease: options.lease ?? createSoleWriter(),
     observer: {
       phaseEnded: () => undefined,
       passEnded: () => undefined,

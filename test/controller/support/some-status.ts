@@ -1,9 +1,9 @@
 import type { Status } from '../../../src/controller/status.ts';
-import { initialStatus } from '../../../src/controller/status.ts';
+import { createStatus } from '../../../src/controller/status.ts';
 
 /** A status with hostile text in every place that text can come from outside. */
 export function someStatus(text = 'hello', changes: Partial<Status> = {}): Status {
-  const status = initialStatus('1.2.3', `https://git.example.org/${text}`, 1_700_000_000_000);
+  const status = createStatus('1.2.3', `https://git.example.org/${text}`, 1_700_000_000_000);
   const ready = { ...status.conditions.Ready, status: 'False' as const, reason: 'Refused' as const, message: text };
   return {
     ...status,

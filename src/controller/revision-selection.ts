@@ -1,13 +1,11 @@
 import type { Clock, Source, SourceContent, SourceReading } from '../ports.ts';
-import { short } from './conditions.ts';
+import { shortenRevision } from './conditions.ts';
 import type { Verdict } from './failure.ts';
 import type { LoopSettings } from './loop-parts.ts';
-import type { Settling } from './settle.ts';
-import { followRevision, untilStable } from './settle.ts';
-import { sourceVerdict } from './source-verdict.ts';
+import { judgeSource } from './source-verdict.ts';
 
 /** What of the source is to be in effect, and what is wrong with its newest revision. */
-export interface Choice {
+export interface RevisionSelection {
   readonly content: SourceContent | null;
   readonly complaint: Verdict | null;
   /** Until the newest content is stable; null: it is, or there is none. */
@@ -15,10 +13,16 @@ export interface Choice {
 }
 
 /** What a choice depends on beside the source's own history. */
-export interface ChoiceContext {
+export interface SelectionContext {
   readonly settings: LoopSettings;
   readonly appliedRevision: string | null;
   readonly stop: AbortSignal;
+}
+
+/** Since when the source has shown the same content (monotonic, ms). */
+interface Settling {
+  readonly revision: string;
+  readonly since: number;
 }
 
 /** Follows one source: which of its revisions is the last good one, which is rejected, since when the newest stands still. */
@@ -54,17 +58,17 @@ export class SourceHistory {
     this.#rejected = null;
   }
 
-  /** ms until the newest content has been the same for long enough to delete because of it. */
-  untilDelete(quietMs: number): number {
-    return this.#settling === null ? 0 : untilStable(this.#settling, quietMs, this.#clock.now());
+  /** ms until the newest content has been the same for `quietMs`. */
+  quietLeft(quietMs: number): number {
+    return this.#settling === null ? 0 : Math.max(0, this.#settling.since + quietMs - this.#clock.now());
   }
 
   /**
    * What is to be in effect: the newest revision when it is readable, stable, not rejected and no step back; otherwise the last
    * good one, with the complaint. A source that is gone is never "everything was deleted".
    */
-  async choose({ content, ...reading }: SourceReading, context: ChoiceContext): Promise<Choice> {
-    if (content === null) return this.#keep(sourceVerdict({ content, ...reading }));
+  async choose({ content, ...reading }: SourceReading, context: SelectionContext): Promise<RevisionSelection> {
+    if (content === null) return this.#keep(judgeSource({ content, ...reading }));
     const settling = this.#untilSettled(content, context.settings);
     if (settling !== null) return settling;
     if (this.#rejected?.revision === content.revision) return this.#keep(this.#rejected.verdict);
@@ -72,16 +76,17 @@ export class SourceHistory {
     return rewind === null ? { content, complaint: null, settlingMs: null } : this.#keep(rewind);
   }
 
-  #keep(complaint: Verdict): Choice {
+  #keep(complaint: Verdict): RevisionSelection {
     return { content: this.#lastGood, complaint, settlingMs: null };
   }
 
   /** Null once the content is stable. A source that never stands still must not keep the last good revision from being enforced. */
-  #untilSettled(content: SourceContent, { quietMs, schedule }: LoopSettings): Choice | null {
+  #untilSettled(content: SourceContent, { quietMs, schedule }: LoopSettings): RevisionSelection | null {
     const now = this.#clock.now();
-    this.#settling = followRevision(this.#settling, content.revision, now);
-    const settlingMs = untilStable(this.#settling, quietMs, now);
-    if (settlingMs === 0 || content.revision === this.#lastGood?.revision) {
+    const { revision } = content;
+    if (this.#settling?.revision !== revision) this.#settling = { revision, since: now };
+    const settlingMs = this.quietLeft(quietMs);
+    if (settlingMs === 0 || revision === this.#lastGood?.revision) {
       this.#unstableSince = null;
       return null;
     }
@@ -92,18 +97,18 @@ export class SourceHistory {
     return { content: this.#lastGood, complaint: { kind: 'held', reason: 'Settling', message }, settlingMs };
   }
 
-  async #rewindOf(revision: string, { settings, appliedRevision, stop }: ChoiceContext): Promise<Verdict | null> {
+  async #rewindOf(revision: string, { settings, appliedRevision, stop }: SelectionContext): Promise<Verdict | null> {
     const source = this.#source;
     if (appliedRevision === null || appliedRevision === revision || settings.allowRewind) return null;
     if (source.descends === undefined) return null;
     const descends = await source.descends(appliedRevision, revision, stop);
     if (descends === 'yes') return null;
     if (descends === 'unasked') {
-      const message = `whether ${short(revision)} descends from ${short(appliedRevision)}, the applied revision, cannot be asked now; the applied one stays in effect`;
+      const message = `whether ${shortenRevision(revision)} descends from ${shortenRevision(appliedRevision)}, the applied revision, cannot be asked now; the applied one stays in effect`;
       return { kind: 'transient', reason: 'SourceFailed', message };
     }
     const because = descends === 'no' ? 'it does not descend from' : 'it is not known to descend from';
-    const message = `${short(revision)} is not applied: ${because} ${short(appliedRevision)}, the applied revision; start with --allow-rewind to accept it`;
+    const message = `${shortenRevision(revision)} is not applied: ${because} ${shortenRevision(appliedRevision)}, the applied revision; start with --allow-rewind to accept it`;
     return { kind: 'terminal', reason: 'RewindRefused', message };
   }
 }

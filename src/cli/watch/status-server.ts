@@ -5,14 +5,14 @@ import type { Status } from '../../controller/status.ts';
 import { failure } from '../failure.ts';
 
 /** What the status server is told to do. */
-export interface FrontSettings {
+export interface StatusServerSettings {
   readonly listen: string;
   readonly hosts: readonly string[];
   readonly tokenFile: string | null;
 }
 
 /** What it shows; may change while it serves. */
-export interface FrontView {
+export interface StatusServerView {
   readonly status: () => Status;
   readonly alive: () => boolean;
   readonly ready: () => boolean;
@@ -20,7 +20,7 @@ export interface FrontView {
 }
 
 /** Serves the status; throws a `Failure` when that cannot work. */
-export async function serveFront(settings: FrontSettings, view: FrontView): Promise<Listening> {
+export async function serveStatus(settings: StatusServerSettings, view: StatusServerView): Promise<Listening> {
   const where = parseListen(settings.listen);
   if (!where.ok) throw failure('bad-setting', where.error);
   const { tokenFile } = settings;
@@ -34,8 +34,8 @@ export async function serveFront(settings: FrontSettings, view: FrontView): Prom
   const token = tokenFile === null ? () => null : () => readSecret(tokenFile);
   if (tokenFile !== null && token() === '')
     throw failure('bad-setting', `the file ${tokenFile} (--listen-token-file) is empty or cannot be read`);
-  const { statusApp } = await import('../../adapters/web/status-app.ts');
-  const app = statusApp({
+  const { createStatusApp } = await import('../../adapters/web/status-app.ts');
+  const app = createStatusApp({
     status: view.status,
     alive: view.alive,
     ready: view.ready,
