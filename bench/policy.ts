@@ -1,8 +1,8 @@
 import { makeNetwork } from '../src/model/address.ts';
 import type { Rule } from '../src/model/rule.ts';
 import type { PolicyCase } from '../src/model/state.ts';
-import { decide } from '../src/policy/decide.ts';
-import { effectOf } from '../src/policy/effect.ts';
+import { decide } from '../src/policy/decide-packet.ts';
+import { computeEffect } from '../src/policy/effect.ts';
 import { lint } from '../src/policy/lint/lint.ts';
 import { indexRules } from '../src/policy/rule-index.ts';
 import { runPolicyTests } from '../src/policy/tests.ts';
@@ -89,13 +89,13 @@ const bySize: readonly Bench[] = [1_000, 10_000].flatMap((count): readonly Bench
       name: `effect, ${rules}, 5% changed`,
       unit: 'ms',
       limit: 2_000,
-      measure: () => median(() => void effectOf(plain.before, plain.after)),
+      measure: () => median(() => void computeEffect(plain.before, plain.after)),
     },
     {
       name: `effect, ${rules} that overlap, 500 users, 5% changed`,
       unit: 'ms',
       limit: 2_000,
-      measure: () => median(() => void effectOf(nested.before, nested.after)),
+      measure: () => median(() => void computeEffect(nested.before, nested.after)),
     },
     { name: `lint, ${rules} that overlap`, unit: 'ms', limit: 1_500, measure: () => lintTime(nested.before) },
     { name: `100 policy tests, ${rules} that overlap`, unit: 'ms', limit: 1_000, measure: () => policyTests(count) },

@@ -1,4 +1,4 @@
-import { jsonSchemaOf } from '../src/manifest/json-schema.ts';
+import { makeJsonSchema } from '../src/manifest/json-schema.ts';
 import type { Kind } from '../src/manifest/manifest.ts';
 
 /** The part of JSON Schema that the manifests' schemas use. */
@@ -32,7 +32,7 @@ const apiFields: Readonly<Record<string, string>> = {
 
 /** The table of a kind's fields, as Markdown. `hasApi`: the kind's fields have counterparts in the API. */
 export function fieldTable(kind: Kind, hasApi: boolean): string {
-  const root = jsonSchemaOf(kind) as Schema;
+  const root = makeJsonSchema(kind) as Schema;
   const spec = root.properties?.['spec'];
   if (spec === undefined) return '';
   // The defaults of a set have the fields of its rules: said once.

@@ -1,13 +1,13 @@
 import { z } from 'zod';
 import { settingsSchema } from '../src/cli/settings-schema.ts';
-import { oneTypeEach, schemaFiles } from '../src/manifest/json-schema.ts';
+import { makeSchemaFiles, splitTypes } from '../src/manifest/json-schema.ts';
 import { planSchema } from '../src/report/plan-schema.ts';
 
 /** Every JSON Schema of the project: file name below schemas/ to text. */
 export function allSchemaFiles(): ReadonlyMap<string, string> {
   return new Map([
-    ...schemaFiles(),
-    ['settings.schema.json', text(oneTypeEach(z.toJSONSchema(settingsSchema, { io: 'input' })))],
+    ...makeSchemaFiles(),
+    ['settings.schema.json', text(splitTypes(z.toJSONSchema(settingsSchema, { io: 'input' })))],
     ['plan.schema.json', text(planSchema)],
   ]);
 }

@@ -5,8 +5,8 @@
 import { createHash } from 'node:crypto';
 import { type Desired, defaultLimits } from './desired/context.ts';
 import { buildDesired } from './desired/desired.ts';
-import { decodeConfiguration } from './live/configuration.ts';
-import { decodeRules, decodeUsers } from './live/decode.ts';
+import { decodeLiveConfiguration } from './live/live-configuration.ts';
+import { decodeLiveRules, decodeLiveUsers } from './live/live-rules.ts';
 import { compareProblems, hasErrors, type Problem } from './model/problem.ts';
 import { type Profile, type ProfileName, profileNamed, type RuleUpdates } from './model/profile.ts';
 import { ok, type Result } from './model/result.ts';
@@ -118,7 +118,7 @@ function desiredOf(
 /** User ids by e-mail address; null when the body was not given. */
 function usersOf(body: unknown): Result<ReadonlyMap<string, string> | null, string> {
   if (body === undefined) return ok(null);
-  const users = decodeUsers(body);
+  const users = decodeLiveUsers(body);
   return users.ok ? ok(new Map(users.value.map(({ email, id }) => [email, id]))) : users;
 }
 
@@ -135,10 +135,10 @@ function sourceFile({ path, text }: ManifestFile): SourceFile {
 }
 
 function liveOf(bodies: LiveBodies): Result<LiveState, string> {
-  const rules = decodeRules(bodies.rules);
+  const rules = decodeLiveRules(bodies.rules);
   if (!rules.ok) return rules;
   if (bodies.configuration === undefined) return ok({ rules: rules.value, configuration: null });
-  const configuration = decodeConfiguration(bodies.configuration);
+  const configuration = decodeLiveConfiguration(bodies.configuration);
   return configuration.ok ? ok({ rules: rules.value, configuration: configuration.value }) : configuration;
 }
 

@@ -12,7 +12,7 @@ import type { KernelState, PassDependencies, PassEnd, PassResult } from './pass.
 import type { PlanDigest } from './plan/digest.ts';
 import { makePlan } from './plan/make-plan.ts';
 import type { Plan } from './plan/plan.ts';
-import { unknownUsers } from './policy/lint/user-findings.ts';
+import { findUnknownUsers } from './policy/lint/user-findings.ts';
 import type { SourceContent } from './ports.ts';
 
 /** What a pass found, as far as it came. */
@@ -50,7 +50,7 @@ export function withUnknownUsers(plan: Plan, desired: Desired): Desired | null {
   const written = plan.changes.flatMap((change) =>
     change.kind === 'Rule' && change.desired !== null && change.action !== 'keep' ? [change.desired] : [],
   );
-  const unknown = unknownUsers(written, serverUsers);
+  const unknown = findUnknownUsers(written, serverUsers);
   return unknown.length === 0
     ? null
     : { ...desired, state: null, problems: [...problems, ...unknown].sort(compareProblems) };

@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { readValues } from '../src/manifest/values.ts';
+import { readValues } from '../src/manifest/values-file.ts';
 import { startSimulator } from '../src/simulator/server.ts';
 import { build } from './desired/helpers.ts';
 import { workspace } from './manifest/cli.ts';

@@ -1,5 +1,5 @@
 import { parentPort } from 'node:worker_threads';
-import { type ReadRequest, readManifests } from '../manifest/read.ts';
+import { type ReadRequest, readManifests } from '../manifest/read-manifests.ts';
 import { seal } from './sealed-manifests.ts';
 
 // The entry of a worker thread: one request, one answer, until the thread is ended from outside.

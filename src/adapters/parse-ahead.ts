@@ -5,7 +5,7 @@ import { Worker } from 'node:worker_threads';
 import type { DesiredContext, ParseAhead } from '../desired/context.ts';
 import { manifestCacheKey, parsedBefore } from '../desired/desired.ts';
 import { type FileManifests, isManifestPath } from '../manifest/manifest.ts';
-import type { ReadRequest } from '../manifest/read.ts';
+import type { ReadRequest } from '../manifest/read-manifests.ts';
 import type { SourceFile } from '../ports.ts';
 import { type SealedManifests, unseal } from './sealed-manifests.ts';
 

@@ -1,4 +1,4 @@
-import { isObject } from '../live/decode.ts';
+import { isObject } from '../live/live-rules.ts';
 import type { ApiAnswer, ApiResult } from '../ports.ts';
 
 /** One sentence on an answer or its absence, for a person; holds the server's field messages, cleaned and shortened. */

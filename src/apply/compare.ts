@@ -1,4 +1,4 @@
-import { decodeRule } from '../live/decode.ts';
+import { decodeLiveRule } from '../live/live-rules.ts';
 import { type Rule, ruleKey } from '../model/rule.ts';
 
 /**
@@ -13,7 +13,7 @@ export type AnswerCheck =
 
 /** Compares canonically: the server echoes `/32` and upper case in these answers, and stores the canonical form. */
 export function checkAnswer(sent: Rule, body: unknown): AnswerCheck {
-  const decoded = decodeRule(body);
+  const decoded = decodeLiveRule(body);
   if (!decoded.ok) return { kind: 'unreadable', why: decoded.error };
   const { id, rule } = decoded.value;
   if (ruleKey(rule) === ruleKey(sent)) return { kind: 'same', id };

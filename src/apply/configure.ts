@@ -1,4 +1,4 @@
-import { decodeConfiguration } from '../live/configuration.ts';
+import { decodeLiveConfiguration } from '../live/live-configuration.ts';
 import type {
   ConfigurationField,
   ConfigurationFields,
@@ -91,7 +91,7 @@ async function afterLost(
   session: Session,
 ): Promise<Settled | null> {
   const answer = await session.context.api.getConfiguration(session.hard);
-  const decoded = answer.kind === 'answer' && answer.status === 200 ? decodeConfiguration(answer.body) : null;
+  const decoded = answer.kind === 'answer' && answer.status === 200 ? decodeLiveConfiguration(answer.body) : null;
   if (decoded === null) return unknown(lost, request);
   if (!decoded.ok) return unknown(lost, request, decoded.error);
   return differing(desired, fields, decoded.value).length === 0 ? { outcome: 'done', status: lost.status } : null;
@@ -103,7 +103,7 @@ function checkAnswer(
   fields: readonly ConfigurationField[],
   answer: ApiAnswer,
 ): Settled | null {
-  const decoded = decodeConfiguration(answer.body);
+  const decoded = decodeLiveConfiguration(answer.body);
   if (!decoded.ok) return null;
   const wrong = differing(desired, fields, decoded.value);
   if (wrong.length === 0) return { outcome: 'done', status: answer.status };

@@ -1,4 +1,4 @@
-import { isObject } from '../live/decode.ts';
+import { isObject } from '../live/live-rules.ts';
 import { type LiveRule, type Rule, ruleKey, toWire, type WireRule } from '../model/rule.ts';
 import type { ApiAnswer, ApiResult } from '../ports.ts';
 import { fieldMessages } from './answer-text.ts';

@@ -1,4 +1,4 @@
-import { isObject } from '../live/decode.ts';
+import { isObject } from '../live/live-rules.ts';
 
 /**
  * Which rules a run that was killed still owed: what the deletes in the journal's last pass said must be created to close

@@ -1,5 +1,5 @@
-import { decodeConfiguration } from '../live/configuration.ts';
-import { decodeRules, decodeUsers, type LiveUser } from '../live/decode.ts';
+import { decodeLiveConfiguration } from '../live/live-configuration.ts';
+import { decodeLiveRules, decodeLiveUsers, type LiveUser } from '../live/live-rules.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 import type { LiveState, Scope } from '../model/state.ts';
 import type { ApiResult, Clock, LiveApi, Logger } from '../ports.ts';
@@ -71,7 +71,7 @@ export async function readLive(
 /** Reads the users (GET /v0/users). */
 export async function readUsers(context: ReadContext): Promise<Result<readonly LiveUser[], ReadFailure>> {
   const answer = await ask(context, 'GET /v0/users', (signal) => context.api.listUsers(signal));
-  return answer.ok ? decoded('GET /v0/users', decodeUsers(answer.value.body)) : answer;
+  return answer.ok ? decoded('GET /v0/users', decodeLiveUsers(answer.value.body)) : answer;
 }
 
 function hasShrunk(listed: number, known: number | null): boolean {
@@ -92,10 +92,10 @@ async function readOnce(context: ReadContext, scope: Scope): Promise<Result<Live
   ]);
   if (!rules.ok) return rules;
   if (!configuration.ok) return configuration;
-  const liveRules = scope.rules ? decoded('GET /v0/rules', decodeRules(rules.value.body)) : ok([]);
+  const liveRules = scope.rules ? decoded('GET /v0/rules', decodeLiveRules(rules.value.body)) : ok([]);
   if (!liveRules.ok) return liveRules;
   const liveConfiguration = scope.configuration
-    ? decoded('GET /v0/configuration', decodeConfiguration(configuration.value.body))
+    ? decoded('GET /v0/configuration', decodeLiveConfiguration(configuration.value.body))
     : ok(null);
   if (!liveConfiguration.ok && context.configurationManaged !== false) return liveConfiguration;
   return ok({

@@ -1,4 +1,4 @@
-import { decodeRules } from '../live/decode.ts';
+import { decodeLiveRules } from '../live/live-rules.ts';
 import type { Problem } from '../model/problem.ts';
 import { fail, type Result } from '../model/result.ts';
 import type { LiveRule } from '../model/rule.ts';
@@ -150,7 +150,7 @@ async function readRules(session: Session): Promise<Result<readonly LiveRule[], 
     const answer = await api.listRules(session.hard);
     const kind = kindOf(answer);
     if (kind === 'success' && answer.kind === 'answer') {
-      const rules = decodeRules(answer.body);
+      const rules = decodeLiveRules(answer.body);
       if (rules.ok && outage) noteOutage(session, rules.value.length);
       return rules.ok ? rules : fail(`GET /v0/rules: ${rules.error}`);
     }

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type * as z from 'zod';
-import { entryOf, type Locator, type Node, nodeAt, toPlain } from '../manifest/node.ts';
+import { findEntry, findNode, type Locator, type Node, toPlain } from '../manifest/node.ts';
 import { parseFile } from '../manifest/parse.ts';
 import { suggest } from '../manifest/suggest.ts';
 import type { Problem } from '../model/problem.ts';
@@ -91,9 +91,9 @@ function unknownKey(key: string, parent: readonly PropertyKey[]): Found {
 
 function located(found: Found, root: Node, locator: Locator): Problem {
   const { summary, hint, path } = found;
-  const { node } = nodeAt(root, path);
-  const parent = nodeAt(root, path.slice(0, -1)).node;
-  const key = entryOf(parent, String(path.at(-1)));
+  const { node } = findNode(root, path);
+  const parent = findNode(root, path.slice(0, -1)).node;
+  const key = findEntry(parent, String(path.at(-1)));
   const place = locator.place(key === undefined ? node.start : key.keyStart);
   return { code: 'bad-setting', severity: 'error', summary, place, ...(hint === undefined ? {} : { hint }) };
 }

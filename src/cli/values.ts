@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { decodeText } from '../manifest/read.ts';
-import { readValues } from '../manifest/values.ts';
+import { decodeText } from '../manifest/read-manifests.ts';
+import { readValues } from '../manifest/values-file.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, failure } from './failure.ts';
 import type { Settings } from './settings.ts';

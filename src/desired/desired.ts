@@ -1,16 +1,16 @@
 import { createHash } from 'node:crypto';
-import { withExcerpts } from '../manifest/excerpt.ts';
+import { addExcerpts } from '../manifest/excerpt.ts';
 import { type FileManifests, isManifestPath, type Manifest, type PolicyCaseTemplate } from '../manifest/manifest.ts';
-import { readManifests } from '../manifest/read.ts';
+import { readManifests } from '../manifest/read-manifests.ts';
 import type { DesiredConfiguration } from '../model/configuration.ts';
 import { compareProblems, compareText, hasErrors, type Problem } from '../model/problem.ts';
 import { compareRules, type DesiredRule, ruleKey } from '../model/rule.ts';
 import type { DesiredState, PolicyCase } from '../model/state.ts';
 import type { SourceFile } from '../ports.ts';
-import { findCollisions } from './collisions.ts';
-import { buildConfiguration, filesOf, type Resolution } from './configuration.ts';
+import { buildConfiguration, listSecretFiles, type Resolution } from './build-configuration.ts';
 import type { Desired, DesiredContext, ManifestCache } from './context.ts';
 import { expand, mostRules } from './expand.ts';
+import { findCollisions } from './find-collisions.ts';
 import { type Layered, layer } from './layers.ts';
 import { collectNames, type Names } from './names.ts';
 import { inScope } from './scope.ts';
@@ -22,7 +22,7 @@ import { applySuppressions } from './suppress.ts';
  * UUID (each has a note): such a state can be checked and displayed, and must not be planned from (`emails` tells).
  */
 export function buildDesired(files: readonly SourceFile[], context: DesiredContext): Desired {
-  const sources = chosenFiles(files, context);
+  const sources = chooseFiles(files, context);
   const read = readAll(sources, context);
   const layered = layer(read, context.overlay ?? null);
   const names = collectNames(layered.manifests, context);
@@ -45,7 +45,7 @@ export function buildDesired(files: readonly SourceFile[], context: DesiredConte
     const source = sources.find(({ path }) => path === file);
     return source === undefined ? undefined : new TextDecoder().decode(source.bytes);
   };
-  const shown = withExcerpts([...applySuppressions(problems, suppressions)].sort(compareProblems), texts);
+  const shown = addExcerpts([...applySuppressions(problems, suppressions)].sort(compareProblems), texts);
   const state: DesiredState = {
     rules: rules.sort((a, b) => compareRules(a.rule, b.rule) || compareText(a.name, b.name)),
     configuration,
@@ -57,20 +57,20 @@ export function buildDesired(files: readonly SourceFile[], context: DesiredConte
 }
 
 /** The manifests that count, before anything in them is resolved: for what shows them rather than their meaning. */
-export function chosenManifests(files: readonly SourceFile[], context: DesiredContext): readonly Manifest[] {
-  return layer(readAll(chosenFiles(files, context), context), context.overlay ?? null).manifests;
+export function chooseManifests(files: readonly SourceFile[], context: DesiredContext): readonly Manifest[] {
+  return layer(readAll(chooseFiles(files, context), context), context.overlay ?? null).manifests;
 }
 
 /** Files that manifests name relative to themselves (`{file: …}`), by their path from the root; none outside of it. */
-export function referencedFiles(files: readonly SourceFile[], context: DesiredContext): readonly string[] {
-  const named = readAll(chosenFiles(files, context), context).flatMap(({ manifests }) =>
-    manifests.flatMap((manifest) => (manifest.kind === 'Configuration' ? filesOf(manifest) : [])),
+export function listReferencedFiles(files: readonly SourceFile[], context: DesiredContext): readonly string[] {
+  const named = readAll(chooseFiles(files, context), context).flatMap(({ manifests }) =>
+    manifests.flatMap((manifest) => (manifest.kind === 'Configuration' ? listSecretFiles(manifest) : [])),
   );
   return [...new Set(named)].sort(compareText);
 }
 
 /** Manifests in the one order of every output: by path. */
-function chosenFiles(files: readonly SourceFile[], context: DesiredContext): readonly SourceFile[] {
+function chooseFiles(files: readonly SourceFile[], context: DesiredContext): readonly SourceFile[] {
   const manifests = files.filter(({ path }) => isManifestPath(path));
   return manifests.sort((a, b) => compareText(a.path, b.path)).slice(0, context.limits.files);
 }

@@ -13,7 +13,7 @@ import { ok } from '../model/result.ts';
 import { reveal, type Secret } from '../model/secret.ts';
 import { defaultLimits } from './context.ts';
 import { buildDesired } from './desired.ts';
-import { type ExportedFile, slug, unused } from './export.ts';
+import { type ExportedFile, makeUnique, slugify } from './export.ts';
 
 /** The Configuration as files, and the fields that cannot be written as they are. */
 export interface ExportedConfiguration {
@@ -98,7 +98,7 @@ function unusedVariable(text: string, taken: Set<string>): string {
 }
 
 function saml(provider: SamlProvider, naming: Naming): Yaml {
-  const path = unused(`saml/${slug(provider.id)}`, naming.paths, '.xml');
+  const path = makeUnique(`saml/${slugify(provider.id)}`, naming.paths, '.xml');
   naming.secretByName.set(path, provider.metadata);
   return { ...provider, metadata: new Flow({ file: path }) };
 }

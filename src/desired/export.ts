@@ -21,12 +21,12 @@ export interface ExportUsers {
 }
 
 /** The rules without second copies, which no manifest can ask for. */
-export function withoutCopies(live: readonly LiveRule[]): readonly LiveRule[] {
+export function removeCopies(live: readonly LiveRule[]): readonly LiveRule[] {
   return [...groupBy(live, ({ rule }) => ruleKey(rule)).values()].flatMap((copies) => copies.slice(0, 1));
 }
 
 /** The warning about as many second copies; none without any. */
-export function copiesLeftOut(copies: number): readonly Problem[] {
+export function describeCopies(copies: number): readonly Problem[] {
   if (copies === 0) return [];
   return [
     {
@@ -49,7 +49,7 @@ export function exportRules(live: readonly LiveRule[], users: ExportUsers): read
   const names = new Set<string>();
   for (const [userId, own] of groupBy(rules, (rule) => rule.userId)) {
     const email = userId === null ? undefined : users.emails.get(userId);
-    const name = unused(slug(userId === null ? 'everyone' : (email ?? userId)), names);
+    const name = makeUnique(slugify(userId === null ? 'everyone' : (email ?? userId)), names);
     const user: UserField = userId === null ? null : email === undefined ? { user_id: userId } : { user: email };
     const documents = [...groupBy(own, (rule) => rule.action)].map(([action, ofAction]) =>
       ruleSet(`${name}-${action}`, user, action, entriesOf(ofAction, users.mayCollide)),
@@ -63,7 +63,7 @@ export function exportRules(live: readonly LiveRule[], users: ExportUsers): read
  * E-mail addresses by user id, as far as a manifest that names one means that user again: an address has an `@`, no space
  * around it, and belongs to one user. Rules of others name them by UUID.
  */
-export function nameableEmails(
+export function findNameableEmails(
   users: readonly { readonly id: string; readonly email: string }[],
 ): ReadonlyMap<string, string> {
   const byEmail = groupBy(users, ({ email }) => email.toLowerCase());
@@ -116,7 +116,7 @@ function entriesOf(rules: readonly Rule[], mayCollide: boolean): readonly Entry[
   const names = new Set<string>();
   return layersOf(rules, mayCollide).flatMap((layer) =>
     [...groupBy(layer, (rule) => rule.ports?.type ?? null)].flatMap(([type, ofType]) => {
-      if (type === null) return [{ name: unused('any', names), destinations: networksOf(ofType), ports: null }];
+      if (type === null) return [{ name: makeUnique('any', names), destinations: networksOf(ofType), ports: null }];
       return portEntries(type, ofType, names);
     }),
   );
@@ -129,7 +129,7 @@ function portEntries(type: string, rules: readonly Rule[], names: Set<string>): 
     const ranges = (groups[0] ?? []).map(rangeOf);
     const shown = ranges.slice(0, 3).map((range) => range.replaceAll(' ', ''));
     const more = ranges.length > 3 ? [`and-${ranges.length - 3}-more`] : [];
-    const name = unused([type, ...shown, ...more].join('-'), names);
+    const name = makeUnique([type, ...shown, ...more].join('-'), names);
     return { name, destinations: groups.flatMap((group) => networksOf(group.slice(0, 1))), ports: { type, ranges } };
   });
 }
@@ -154,7 +154,7 @@ function layersOf(rules: readonly Rule[], mayCollide: boolean): readonly (readon
 }
 
 /** Lower case, with `-` for whatever names and file names cannot have. */
-export function slug(text: string): string {
+export function slugify(text: string): string {
   const cleaned = text
     .toLowerCase()
     .replace(/[^a-z0-9._@+-]+/g, '-')
@@ -163,7 +163,7 @@ export function slug(text: string): string {
 }
 
 /** The name, or with a number before its ending when it is taken; then it is taken. */
-export function unused(name: string, taken: Set<string>, ending = ''): string {
+export function makeUnique(name: string, taken: Set<string>, ending = ''): string {
   let candidate = `${name}${ending}`;
   for (let count = 2; taken.has(candidate); count++) candidate = `${name}-${count}${ending}`;
   taken.add(candidate);

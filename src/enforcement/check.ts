@@ -1,6 +1,6 @@
 import type { Family } from '../model/address.ts';
 import { isModifiedInPlace, type LiveRule, type Rule, ruleKey } from '../model/rule.ts';
-import { effectOf } from '../policy/effect.ts';
+import { computeEffect } from '../policy/effect.ts';
 import type { Effect } from '../policy/traffic.ts';
 import { compareSets, type MissingRule } from './compare.ts';
 import { rulesOf } from './elements.ts';
@@ -71,7 +71,7 @@ function trafficOf(live: readonly LiveRule[], table: FilterTable, structure: Str
   for (const { kind, elements } of table.sets.values()) {
     if (structure.reaches(kind)) for (const element of elements) kernel.push(...rulesOf(element, kind));
   }
-  return effectOf(
+  return computeEffect(
     live.map(({ rule }) => rule),
     kernel,
   );

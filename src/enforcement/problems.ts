@@ -1,5 +1,5 @@
 import type { Problem } from '../model/problem.ts';
-import { joinUsers } from '../policy/render.ts';
+import { joinUsers } from '../policy/render-traffic.ts';
 import type { Effect, Traffic } from '../policy/traffic.ts';
 import type { EnforcementReport, Finding, FindingKind } from './report.ts';
 

@@ -5,8 +5,8 @@ import { fail, ok, type Result } from '../model/result.ts';
 import { compareRules, type LiveRule, toWire } from '../model/rule.ts';
 import { Secret } from '../model/secret.ts';
 import type { LiveState } from '../model/state.ts';
-import { decodeConfiguration } from './configuration.ts';
-import { decodeRules, isObject, type LiveUser } from './decode.ts';
+import { decodeLiveConfiguration } from './live-configuration.ts';
+import { decodeLiveRules, isObject, type LiveUser } from './live-rules.ts';
 
 /** Version of the snapshot's form. */
 export const snapshotVersion = '1.0';
@@ -44,7 +44,7 @@ export function decodeSnapshot(value: unknown): Result<Snapshot, string> {
   // A snapshot may come from a stranger's branch, and this text is shown: `Date.parse` alone takes comments too.
   if (typeof takenAt !== 'string' || !isoTime.test(takenAt) || Number.isNaN(Date.parse(takenAt)))
     return fail('it does not say when it was taken');
-  const rules = decodeRules({ data: value['rules'] });
+  const rules = decodeLiveRules({ data: value['rules'] });
   if (!rules.ok) return rules;
   const configuration = value['configuration'] === null ? ok(null) : decodeStored(value['configuration']);
   if (!configuration.ok) return configuration;
@@ -80,7 +80,7 @@ function decodeStored(stored: unknown): Result<LiveConfiguration, string> {
     openid_connect_providers: withMember(stored['openid_connect_providers'], 'client_secret'),
     saml_identity_providers: withMember(stored['saml_identity_providers'], 'metadata'),
   };
-  const decoded = decodeConfiguration({ data: withPlaceholders });
+  const decoded = decodeLiveConfiguration({ data: withPlaceholders });
   return decoded.ok ? ok({ ...decoded.value, fields: withoutSecrets(decoded.value.fields) }) : decoded;
 }
 

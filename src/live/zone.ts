@@ -8,7 +8,7 @@ const secondGroup = 96n;
  * (`fe80:1::1` as `fe80::1%1`; never recorded, read in its source), and so it alone can be meant: the database stores no zones.
  * Null for any other text; a zone that is a name, or one beside a second group, stays unreadable.
  */
-export function withoutZone(text: string): string | null {
+export function removeZone(text: string): string | null {
   const [, address, zone, mask] = zoned.exec(text) ?? [];
   if (address === undefined || zone === undefined) return null;
   const parsed = parseNetwork(address);

@@ -1,6 +1,6 @@
 import type { AddressFault, ParsedNetwork } from '../model/address.ts';
 import type { PortBounds, PortFault } from '../model/port-range.ts';
-import type { Finding } from './check.ts';
+import type { Finding } from './check-shape.ts';
 
 interface Sentence {
   readonly summary: string;
@@ -63,19 +63,19 @@ const portSentences: Readonly<Record<Exclude<PortFault, 'bounds'>, Sentence>> = 
 };
 
 /** The finding for a text that is no address; its code is `address-` and the fault. */
-export function addressFinding(fault: AddressFault, offset: number): Finding {
+export function describeAddressFault(fault: AddressFault, offset: number): Finding {
   return { problem: { code: `address-${fault}`, severity: 'error', ...addressSentences[fault] }, offset };
 }
 
 /** The finding for a network whose text has bits set beyond its mask: it means the whole network. */
-export function hostBitsFinding({ network, written }: ParsedNetwork, offset: number): Finding {
+export function describeHostBits({ network, written }: ParsedNetwork, offset: number): Finding {
   const summary = `${written} has bits set beyond its mask: it means the whole network ${network.text}.`;
   const hint = `Write ${network.text}, or the address without a mask if only that is meant.`;
   return { problem: { code: 'host-bits', severity: 'warning', summary, hint }, offset };
 }
 
 /** The finding for a text that is no port range; its code is `port-` and the fault. */
-export function portFinding(fault: PortFault, bounds: PortBounds, offset: number): Finding {
+export function describePortFault(fault: PortFault, bounds: PortBounds, offset: number): Finding {
   const sentence =
     fault === 'bounds'
       ? { summary: 'This port is out of bounds.', hint: `Ports are ${bounds.min} to ${bounds.max} on this server.` }

@@ -1,7 +1,7 @@
 import { type Document, isAlias, isMap, isScalar, isSeq, Scalar } from 'yaml';
 import type { Entry, Node, ScalarNode } from './node.ts';
 import type { Reporter, Unplaced } from './reporter.ts';
-import { substitute, typedScalar } from './scalar.ts';
+import { resolveScalar, substitute } from './scalar.ts';
 import { didYouMean } from './suggest.ts';
 import { describeYamlFault } from './yaml-faults.ts';
 
@@ -125,7 +125,7 @@ export class Converter {
       else if (substituted.missing !== null) this.#undefinedValue(substituted.missing, start, values);
       else if (substituted.changed) {
         text = substituted.text;
-        value = plain ? typedScalar(text) : text;
+        value = plain ? resolveScalar(text) : text;
       }
     }
     if (typeof value === 'number' && Math.abs(value) > Number.MAX_SAFE_INTEGER) this.#error(unsafeInteger, start);

@@ -1,25 +1,25 @@
 import { parseNetwork } from '../model/address.ts';
 import { type ConfigurationField, configurationFields } from '../model/configuration.ts';
 import type { Place } from '../model/problem.ts';
-import { addressFinding } from './address-faults.ts';
-import { type Decoding, nameOf, networkOf, placeOf, report, reportAt } from './decode.ts';
+import { describeAddressFault } from './address-faults.ts';
 import { decodeOidcProviders, decodeSamlProviders } from './decode-providers.ts';
-import { badUrl, isHttpUrl } from './http-url.ts';
+import { type Decoding, getPlace, readName, readNetwork, report, reportAt } from './decoding.ts';
+import { describeBadUrl, isHttpUrl } from './http-url.ts';
 import type { ConfigurationManifest, ConfigurationTemplate } from './manifest.ts';
-import { childOf, type Node, type ScalarNode, scalarOf } from './node.ts';
+import { findChild, findScalar, type Node, type ScalarNode } from './node.ts';
 
 /** Decodes a `kind: Configuration` of checked shape. Only fields that are written become managed. */
 export function decodeConfiguration(decoding: Decoding, root: Node): ConfigurationManifest {
-  const spec = childOf(root, 'spec');
+  const spec = findChild(root, 'spec');
   const fields: Record<string, unknown> = {};
   const places: Partial<Record<ConfigurationField, Place>> = {};
   for (const field of configurationFields) {
-    const node = childOf(spec, field);
+    const node = findChild(spec, field);
     if (node === undefined) continue;
     fields[field] = decodeField(decoding, field, node);
-    places[field] = placeOf(decoding, node);
+    places[field] = getPlace(decoding, node);
   }
-  return { kind: 'Configuration', ...nameOf(decoding, root), fields: fields as ConfigurationTemplate, places };
+  return { kind: 'Configuration', ...readName(decoding, root), fields: fields as ConfigurationTemplate, places };
 }
 
 function decodeField(decoding: Decoding, field: ConfigurationField, node: Node): unknown {
@@ -87,7 +87,7 @@ function distinctList(
         code: 'duplicate-member',
         summary: `\`${text}\` stands twice in this list; the server would refuse every later change, or lock itself up.`,
         hint: 'Keep one of the two. An address and the same with `/32` or `/128` are equal.',
-        related: [{ place: placeOf(decoding, first), note: 'the first one' }],
+        related: [{ place: getPlace(decoding, first), note: 'the first one' }],
       });
     }
   }
@@ -96,7 +96,7 @@ function distinctList(
 
 /** Canonical spelling with host bits kept, as the server stores it (observed: recordings/configuration_fields). */
 function routeOf(decoding: Decoding, item: ScalarNode): string | null {
-  const network = networkOf(decoding, item);
+  const network = readNetwork(decoding, item);
   if (network === null) return null;
   const [address = ''] = item.text.trim().split('/');
   const host = parseNetwork(address);
@@ -113,7 +113,7 @@ function resolverOf(decoding: Decoding, item: ScalarNode): string | null {
   const looksNumeric = /^[0-9.]+$/.test(text);
   if (hostName.test(text) && !looksNumeric && text.length <= 255) return text;
   if (!parsed.ok && (parsed.error === 'octal' || parsed.error === 'short')) {
-    report(decoding, addressFinding(parsed.error, item.start));
+    report(decoding, describeAddressFault(parsed.error, item.start));
     return null;
   }
   reportAt(decoding, item, {
@@ -157,11 +157,11 @@ function isPort(text: string): boolean {
 
 function logoOf(decoding: Decoding, node: Node): unknown {
   if (node.type !== 'map') return null;
-  const part = (name: string): string | null => scalarOf(node, name)?.text ?? null;
-  const isNull = (name: string): boolean => scalarOf(node, name)?.value === null;
+  const part = (name: string): string | null => findScalar(node, name)?.text ?? null;
+  const isNull = (name: string): boolean => findScalar(node, name)?.value === null;
   const [url, data, type] = ['url', 'data', 'type'].map((name) => (isNull(name) ? null : part(name)));
   if (url !== null && url !== undefined && !isHttpUrl(url)) {
-    reportAt(decoding, childOf(node, 'url') ?? node, badUrl('url'));
+    reportAt(decoding, findChild(node, 'url') ?? node, describeBadUrl('url'));
   }
   if ((url ?? data ?? type ?? null) === null) return null;
   return { url: url ?? null, data: data ?? null, type: type ?? null };

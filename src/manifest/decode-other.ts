@@ -1,8 +1,8 @@
 import { parsePortRange } from '../model/port-range.ts';
 import type { Action } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
-import { portFinding } from './address-faults.ts';
-import { type Decoding, nameOf, networkOf, placeOf, reportAt, userOf } from './decode.ts';
+import { describePortFault } from './address-faults.ts';
+import { type Decoding, getPlace, readName, readNetwork, readUser, reportAt } from './decoding.ts';
 import type {
   GroupManifest,
   NetworkManifest,
@@ -13,38 +13,38 @@ import type {
   UsersManifest,
   Written,
 } from './manifest.ts';
-import { childOf, type Node, type ScalarNode, scalarOf } from './node.ts';
+import { findChild, findScalar, type Node, type ScalarNode } from './node.ts';
 
 /** Decodes a `kind: Users` of checked shape. */
 export function decodeUsersManifest(decoding: Decoding, root: Node): UsersManifest {
-  const spec = childOf(root, 'spec');
+  const spec = findChild(root, 'spec');
   const users = (spec?.type === 'map' ? spec.entries : []).map((entry) => ({
     name: entry.key.includes('@') ? entry.key.toLowerCase() : entry.key,
     id: (entry.value as ScalarNode).text.toLowerCase(),
     place: decoding.reporter.locator.place(entry.keyStart),
   }));
-  return { kind: 'Users', ...nameOf(decoding, root), users };
+  return { kind: 'Users', ...readName(decoding, root), users };
 }
 
 /** Decodes a `kind: Group` of checked shape. */
 export function decodeGroup(decoding: Decoding, root: Node): GroupManifest {
-  const members = itemsOf(childOf(childOf(root, 'spec'), 'members')).map((node) => userOf(decoding, node));
-  return { kind: 'Group', ...nameOf(decoding, root), members };
+  const members = itemsOf(findChild(findChild(root, 'spec'), 'members')).map((node) => readUser(decoding, node));
+  return { kind: 'Group', ...readName(decoding, root), members };
 }
 
 /** Decodes a `kind: Network` of checked shape. */
 export function decodeNetwork(decoding: Decoding, root: Node): NetworkManifest {
-  const networks = itemsOf(childOf(childOf(root, 'spec'), 'cidrs')).flatMap((node) => {
-    const network = networkOf(decoding, node);
-    return network === null ? [] : [{ value: network, place: placeOf(decoding, node) }];
+  const networks = itemsOf(findChild(findChild(root, 'spec'), 'cidrs')).flatMap((node) => {
+    const network = readNetwork(decoding, node);
+    return network === null ? [] : [{ value: network, place: getPlace(decoding, node) }];
   });
-  return { kind: 'Network', ...nameOf(decoding, root), networks };
+  return { kind: 'Network', ...readName(decoding, root), networks };
 }
 
 /** Decodes a `kind: PolicyTest` of checked shape. */
 export function decodePolicyTest(decoding: Decoding, root: Node): PolicyTestManifest {
-  const named = nameOf(decoding, root);
-  const cases = childOf(childOf(root, 'spec'), 'cases');
+  const named = readName(decoding, root);
+  const cases = findChild(findChild(root, 'spec'), 'cases');
   const decoded = (cases?.type === 'seq' ? cases.items : []).flatMap((node, index) => {
     const one = decodeCase(decoding, node, `${named.name}/${index + 1}`);
     return one === null ? [] : [one];
@@ -56,13 +56,13 @@ export function decodePolicyTest(decoding: Decoding, root: Node): PolicyTestMani
 const allPorts = { min: 0, max: 65535 };
 
 function decodeCase(decoding: Decoding, node: Node, fallbackName: string): PolicyCaseTemplate | null {
-  const destinationNode = childOf(node, 'destination');
-  const destination = destinationNode === undefined ? null : networkOf(decoding, destinationNode);
-  const protocol = scalarOf(node, 'protocol');
-  const port = scalarOf(node, 'port');
+  const destinationNode = findChild(node, 'destination');
+  const destination = destinationNode === undefined ? null : readNetwork(decoding, destinationNode);
+  const protocol = findScalar(node, 'protocol');
+  const port = findScalar(node, 'port');
   const ports = port === undefined ? null : parsePortRange(port.text, allPorts);
   if (ports?.ok === false && port !== undefined) {
-    const { problem, offset } = portFinding(ports.error, allPorts, port.start);
+    const { problem, offset } = describePortFault(ports.error, allPorts, port.start);
     decoding.reporter.add(problem, offset);
     return null;
   }
@@ -76,29 +76,29 @@ function decodeCase(decoding: Decoding, node: Node, fallbackName: string): Polic
   }
   if (destination === null) return null;
   return {
-    name: scalarOf(node, 'name')?.text ?? fallbackName,
-    place: placeOf(decoding, node),
-    user: caseUser(decoding, scalarOf(node, 'user')),
+    name: findScalar(node, 'name')?.text ?? fallbackName,
+    place: getPlace(decoding, node),
+    user: caseUser(decoding, findScalar(node, 'user')),
     destination,
     protocols: protocol === undefined ? ['tcp', 'udp', 'other'] : [protocol.text as Protocol],
     ports: ports?.ok === true ? ports.value : { low: 0, high: 65535 },
-    expect: (scalarOf(node, 'expect')?.text ?? 'accept') as Action,
-    always: scalarOf(node, 'always')?.value === true,
+    expect: (findScalar(node, 'expect')?.text ?? 'accept') as Action,
+    always: findScalar(node, 'always')?.value === true,
   };
 }
 
 function caseUser(decoding: Decoding, node: ScalarNode | undefined): UserReference | 'any' | null {
   if (node === undefined) return null;
-  return node.text === 'any' ? 'any' : userOf(decoding, node);
+  return node.text === 'any' ? 'any' : readUser(decoding, node);
 }
 
 /** Decodes a `kind: Overlay` of checked shape; its bases become directories relative to the manifest root. */
 export function decodeOverlay(decoding: Decoding, root: Node): OverlayManifest {
-  const named = nameOf(decoding, root);
-  const spec = childOf(root, 'spec');
+  const named = readName(decoding, root);
+  const spec = findChild(root, 'spec');
   const directory = named.place.file.split('/').slice(0, -1);
   const bases: Written<string>[] = [];
-  for (const node of itemsOf(childOf(spec, 'bases'))) {
+  for (const node of itemsOf(findChild(spec, 'bases'))) {
     const base = resolveDirectory(directory, node.text);
     if (base === null) {
       reportAt(decoding, node, {
@@ -106,9 +106,12 @@ export function decodeOverlay(decoding: Decoding, root: Node): OverlayManifest {
         summary: 'This directory is outside the manifest root.',
         hint: 'Name a directory below the PATH that reconcile is given, relative to this file.',
       });
-    } else bases.push({ value: base, place: placeOf(decoding, node) });
+    } else bases.push({ value: base, place: getPlace(decoding, node) });
   }
-  const remove = itemsOf(childOf(spec, 'remove')).map((node) => ({ value: node.text, place: placeOf(decoding, node) }));
+  const remove = itemsOf(findChild(spec, 'remove')).map((node) => ({
+    value: node.text,
+    place: getPlace(decoding, node),
+  }));
   return { kind: 'Overlay', ...named, bases, remove };
 }
 

@@ -1,8 +1,8 @@
 import { Secret } from '../model/secret.ts';
-import { type Decoding, placeOf, reportAt } from './decode.ts';
-import { badUrl, isHttpUrl } from './http-url.ts';
+import { type Decoding, getPlace, reportAt } from './decoding.ts';
+import { describeBadUrl, isHttpUrl } from './http-url.ts';
 import type { OidcTemplate, SamlTemplate, SecretSource } from './manifest.ts';
-import { childOf, type Node, scalarOf } from './node.ts';
+import { findChild, findScalar, type Node } from './node.ts';
 
 /** Decodes the OpenID Connect providers of a Configuration of checked shape. */
 export function decodeOidcProviders(decoding: Decoding, node: Node): readonly OidcTemplate[] {
@@ -20,14 +20,14 @@ const reservedIds: ReadonlySet<string> = new Set(['identity', 'saml', 'magic_lin
 function providers<T>(decoding: Decoding, node: Node, decode: (decoding: Decoding, item: Node) => T): readonly T[] {
   const ids = new Map<string, Node>();
   return (node.type === 'seq' ? node.items : []).map((item) => {
-    const id = scalarOf(item, 'id');
+    const id = findScalar(item, 'id');
     const first = ids.get(id?.text ?? '');
     if (id !== undefined && first !== undefined) {
       reportAt(decoding, id, {
         code: 'duplicate-provider',
         summary: 'Two providers of this list have the same id.',
         hint: 'Give each provider an id of its own.',
-        related: [{ place: placeOf(decoding, first), note: 'the first one' }],
+        related: [{ place: getPlace(decoding, first), note: 'the first one' }],
       });
     }
     if (id !== undefined) ids.set(id.text, id);
@@ -44,7 +44,7 @@ function providers<T>(decoding: Decoding, node: Node, decode: (decoding: Decodin
 }
 
 function notBlank(decoding: Decoding, item: Node, field: string): void {
-  const node = scalarOf(item, field);
+  const node = findScalar(item, field);
   if (node === undefined || node.text.trim() !== '') return;
   reportAt(decoding, node, {
     code: 'blank-field',
@@ -58,7 +58,7 @@ function decodeOidc(decoding: Decoding, item: Node): OidcTemplate {
   const scope = textOf(item, 'scope') || 'openid email profile';
   const missing = ['openid', 'email'].filter((part) => !scope.includes(part));
   if (strict && missing.length > 0) {
-    reportAt(decoding, childOf(item, 'scope') ?? item, {
+    reportAt(decoding, findChild(item, 'scope') ?? item, {
       code: 'invalid-scope',
       summary: `The scope lacks \`${missing.join('` and `')}\`, which the server requires.`,
       hint: 'Write for example `openid email profile`.',
@@ -66,7 +66,7 @@ function decodeOidc(decoding: Decoding, item: Node): OidcTemplate {
   }
   const responseType = textOf(item, 'response_type') || 'code';
   if (strict && responseType !== 'code') {
-    reportAt(decoding, childOf(item, 'response_type') ?? item, {
+    reportAt(decoding, findChild(item, 'response_type') ?? item, {
       code: 'invalid-response-type',
       summary: 'The server knows only the response type `code`.',
       hint: 'Write `response_type: code`, or leave it out.',
@@ -83,14 +83,14 @@ function decodeOidc(decoding: Decoding, item: Node): OidcTemplate {
     client_secret: secretOf(decoding, item, 'client_secret'),
     discovery_document_uri: textOf(item, 'discovery_document_uri'),
     redirect_uri: textOf(item, 'redirect_uri') || null,
-    auto_create_users: scalarOf(item, 'auto_create_users')?.value === true,
+    auto_create_users: findScalar(item, 'auto_create_users')?.value === true,
   };
 }
 
 function decodeSaml(decoding: Decoding, item: Node): SamlTemplate {
   checkUrl(decoding, item, 'base_url', true);
   const flag = (field: string): boolean | null => {
-    const node = scalarOf(item, field);
+    const node = findScalar(item, field);
     return node === undefined ? true : (node.value as boolean | null);
   };
   return {
@@ -102,28 +102,28 @@ function decodeSaml(decoding: Decoding, item: Node): SamlTemplate {
     sign_metadata: flag('sign_metadata'),
     signed_assertion_in_resp: flag('signed_assertion_in_resp'),
     signed_envelopes_in_resp: flag('signed_envelopes_in_resp'),
-    auto_create_users: scalarOf(item, 'auto_create_users')?.value === true,
+    auto_create_users: findScalar(item, 'auto_create_users')?.value === true,
   };
 }
 
 function textOf(item: Node, field: string): string {
-  const node = scalarOf(item, field);
+  const node = findScalar(item, field);
   return node === undefined || node.value === null ? '' : node.text;
 }
 
 function checkUrl(decoding: Decoding, item: Node, field: string, optional: boolean): void {
-  const node = childOf(item, field);
+  const node = findChild(item, field);
   const text = textOf(item, field);
   if (node === undefined || (optional && text === '') || isHttpUrl(text)) return;
-  reportAt(decoding, node, badUrl(field));
+  reportAt(decoding, node, describeBadUrl(field));
 }
 
 function secretOf(decoding: Decoding, item: Node, field: 'client_secret' | 'metadata'): SecretSource {
-  const node = childOf(item, field) ?? item;
-  const place = placeOf(decoding, node);
-  const env = scalarOf(node, 'env');
+  const node = findChild(item, field) ?? item;
+  const place = getPlace(decoding, node);
+  const env = findScalar(node, 'env');
   if (env !== undefined) return { from: 'env', name: env.text, place };
-  const file = scalarOf(node, 'file');
+  const file = findScalar(node, 'file');
   if (file !== undefined) return { from: 'file', name: file.text, place };
   notBlank(decoding, item, field);
   decoding.reporter.add(

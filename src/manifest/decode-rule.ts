@@ -1,6 +1,6 @@
 import type { PortRange, PortType } from '../model/port-range.ts';
 import type { Action } from '../model/rule.ts';
-import { type Decoding, nameOf, networkOf, placeOf, portsOf, reportAt, userOf } from './decode.ts';
+import { type Decoding, getPlace, readName, readNetwork, readPorts, readUser, reportAt } from './decoding.ts';
 import type {
   DestinationReference,
   RuleManifest,
@@ -11,12 +11,12 @@ import type {
   Written,
   WrittenRule,
 } from './manifest.ts';
-import { childOf, type Node, scalarOf } from './node.ts';
+import { findChild, findScalar, type Node } from './node.ts';
 
 /** Decodes a `kind: Rule` of checked shape. */
 export function decodeRule(decoding: Decoding, root: Node): RuleManifest {
-  const named = nameOf(decoding, root);
-  const spec = childOf(root, 'spec');
+  const named = readName(decoding, root);
+  const spec = findChild(root, 'spec');
   const template =
     spec === undefined ? null : decodeTemplate(decoding, { name: named.name, spec, defaults: undefined });
   return { kind: 'Rule', ...named, rules: template === null ? [] : [template] };
@@ -24,14 +24,14 @@ export function decodeRule(decoding: Decoding, root: Node): RuleManifest {
 
 /** Decodes a `kind: RuleSet` of checked shape. */
 export function decodeRuleSet(decoding: Decoding, root: Node): RuleSetManifest {
-  const named = nameOf(decoding, root);
-  const spec = childOf(root, 'spec');
-  const defaults = childOf(spec, 'defaults');
-  const items = childOf(spec, 'rules');
+  const named = readName(decoding, root);
+  const spec = findChild(root, 'spec');
+  const defaults = findChild(spec, 'defaults');
+  const items = findChild(spec, 'rules');
   const rules: WrittenRule[] = [];
   const names = new Map<string, Node>();
   for (const item of items?.type === 'seq' ? items.items : []) {
-    const nameNode = scalarOf(item, 'name');
+    const nameNode = findScalar(item, 'name');
     if (nameNode === undefined) continue;
     const first = names.get(nameNode.text);
     if (first !== undefined) {
@@ -39,7 +39,7 @@ export function decodeRuleSet(decoding: Decoding, root: Node): RuleSetManifest {
         code: 'duplicate-name',
         summary: `This set has two rules named \`${nameNode.text}\`.`,
         hint: 'Give each rule of a set a name of its own.',
-        related: [{ place: placeOf(decoding, first), note: 'the first one' }],
+        related: [{ place: getPlace(decoding, first), note: 'the first one' }],
       });
       continue;
     }
@@ -58,10 +58,10 @@ interface TemplateSource {
 
 function decodeTemplate(decoding: Decoding, source: TemplateSource): WrittenRule | null {
   const { spec, defaults, name } = source;
-  const action = scalarOf(spec, 'action') ?? scalarOf(defaults, 'action');
+  const action = findScalar(spec, 'action') ?? findScalar(defaults, 'action');
   const destinations = decodeDestinations(decoding, source);
   const ports = decodePorts(decoding, source);
-  const users = decodeUsers(decoding, source);
+  const users = decodeRuleUsers(decoding, source);
   if (action === undefined) {
     reportAt(decoding, spec, {
       code: 'missing-field',
@@ -72,7 +72,7 @@ function decodeTemplate(decoding: Decoding, source: TemplateSource): WrittenRule
   if (action === undefined || destinations === null || ports === 'invalid' || users === 'invalid') return null;
   return inLastForm({
     name,
-    place: destinations.references[0]?.place ?? placeOf(decoding, spec),
+    place: destinations.references[0]?.place ?? getPlace(decoding, spec),
     action: action.value as Action,
     destinations: destinations.references,
     ports: ports.ports,
@@ -119,10 +119,10 @@ interface Destinations {
 
 function decodeDestinations(decoding: Decoding, { spec, defaults }: TemplateSource): Destinations | null {
   if (!oneOf(decoding, spec, ['destination', 'destinations'])) return null;
-  const inherits = childOf(spec, 'destination') === undefined && childOf(spec, 'destinations') === undefined;
+  const inherits = findChild(spec, 'destination') === undefined && findChild(spec, 'destinations') === undefined;
   const holder = inherits ? defaults : spec;
-  const list = childOf(holder, 'destinations');
-  const single = childOf(holder, 'destination');
+  const list = findChild(holder, 'destinations');
+  const single = findChild(holder, 'destination');
   const nodes = list?.type === 'seq' ? list.items : single === undefined ? null : [single];
   if (nodes === null) {
     reportAt(decoding, spec, {
@@ -142,19 +142,19 @@ function decodeDestinations(decoding: Decoding, { spec, defaults }: TemplateSour
 }
 
 function destinationOf(decoding: Decoding, node: Node): DestinationReference | null {
-  const networkName = scalarOf(node, 'network');
-  if (networkName !== undefined) return { networkName: networkName.text, place: placeOf(decoding, node) };
-  const network = networkOf(decoding, node);
-  return network === null ? null : { network, place: placeOf(decoding, node) };
+  const networkName = findScalar(node, 'network');
+  if (networkName !== undefined) return { networkName: networkName.text, place: getPlace(decoding, node) };
+  const network = readNetwork(decoding, node);
+  return network === null ? null : { network, place: getPlace(decoding, node) };
 }
 
 function decodePorts(
   decoding: Decoding,
   { spec, defaults }: TemplateSource,
 ): { readonly ports: TemplatePorts | null; readonly listed: boolean } | 'invalid' {
-  const node = childOf(spec, 'port_range') ?? childOf(defaults, 'port_range');
-  const own = scalarOf(spec, 'port_type');
-  const type = own ?? scalarOf(defaults, 'port_type');
+  const node = findChild(spec, 'port_range') ?? findChild(defaults, 'port_range');
+  const own = findScalar(spec, 'port_type');
+  const type = own ?? findScalar(defaults, 'port_type');
   if (node === undefined || (node.type === 'scalar' && node.value === null)) {
     if (own === undefined || own.value === null) return { ports: null, listed: false };
     reportAt(decoding, own, {
@@ -188,41 +188,41 @@ function decodePorts(
 }
 
 function rangeOf(decoding: Decoding, node: Node): Written<PortRange> | null {
-  const value = portsOf(decoding, node);
-  return value === null ? null : { value, place: placeOf(decoding, node) };
+  const value = readPorts(decoding, node);
+  return value === null ? null : { value, place: getPlace(decoding, node) };
 }
 
 const userFields = ['user_id', 'user', 'group', 'users'];
 
-function decodeUsers(
+function decodeRuleUsers(
   decoding: Decoding,
   { spec, defaults }: TemplateSource,
 ): { readonly references: readonly UserReference[] | null; readonly listed: boolean } | 'invalid' {
   if (!oneOf(decoding, spec, userFields)) return 'invalid';
-  const holder = userFields.some((field) => childOf(spec, field) !== undefined) ? spec : defaults;
+  const holder = userFields.some((field) => findChild(spec, field) !== undefined) ? spec : defaults;
   if (holder !== undefined && holder !== spec && !oneOf(decoding, holder, userFields)) return 'invalid';
-  const list = childOf(holder, 'users');
+  const list = findChild(holder, 'users');
   if (list?.type === 'seq') {
     const references = list.items.flatMap((item): UserReference[] => {
-      const group = scalarOf(item, 'group');
-      if (group !== undefined) return [{ by: 'group', name: group.text, place: placeOf(decoding, item) }];
-      return item.type === 'scalar' ? [userOf(decoding, item)] : [];
+      const group = findScalar(item, 'group');
+      if (group !== undefined) return [{ by: 'group', name: group.text, place: getPlace(decoding, item) }];
+      return item.type === 'scalar' ? [readUser(decoding, item)] : [];
     });
     return { references, listed: true };
   }
-  const group = scalarOf(holder, 'group');
+  const group = findScalar(holder, 'group');
   if (group !== undefined) {
-    return { references: [{ by: 'group', name: group.text, place: placeOf(decoding, group) }], listed: true };
+    return { references: [{ by: 'group', name: group.text, place: getPlace(decoding, group) }], listed: true };
   }
-  const user = scalarOf(holder, 'user') ?? scalarOf(holder, 'user_id');
+  const user = findScalar(holder, 'user') ?? findScalar(holder, 'user_id');
   if (user === undefined || user.value === null) return { references: null, listed: false };
-  return { references: [userOf(decoding, user)], listed: false };
+  return { references: [readUser(decoding, user)], listed: false };
 }
 
 /** Reports when more than one of the fields is written. */
 function oneOf(decoding: Decoding, node: Node, fields: readonly string[]): boolean {
-  const written = fields.filter((field) => childOf(node, field) !== undefined);
-  const second = childOf(node, written[1] ?? '');
+  const written = fields.filter((field) => findChild(node, field) !== undefined);
+  const second = findChild(node, written[1] ?? '');
   if (second === undefined) return true;
   reportAt(decoding, second, {
     code: 'conflicting-fields',

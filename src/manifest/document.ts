@@ -7,7 +7,7 @@ import { describeYamlFault } from './yaml-faults.ts';
 const mostSyntaxErrors = 5;
 
 /** A parsed document's content as our nodes; null when it has none, or errors, which are reported. `text`: the file's. */
-export function contentOf(document: Document.Parsed, text: string, conversion: Conversion): Node | null {
+export function convertDocument(document: Document.Parsed, text: string, conversion: Conversion): Node | null {
   const { reporter } = conversion;
   const before = reporter.problems.length;
   for (const error of document.errors.slice(0, mostSyntaxErrors)) {

@@ -22,7 +22,7 @@ export function createExcerpts(
 }
 
 /** Adds the manifest line to problems that have a place and no line yet, where that is safe. */
-export function withExcerpts(
+export function addExcerpts(
   problems: readonly Problem[],
   textOf: (file: string) => string | undefined,
 ): readonly Problem[] {

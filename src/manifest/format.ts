@@ -18,8 +18,8 @@ import type { Profile } from '../model/profile.ts';
 import { type Kind, kinds } from './manifest.ts';
 import type { Node } from './node.ts';
 import { parseFile } from './parse.ts';
-import { decodeText, fields, notUtf8, readManifests } from './read.ts';
-import { fieldsAt, isUuid } from './schema.ts';
+import { decodeText, describeNotUtf8, fields, readManifests } from './read-manifests.ts';
+import { isUuid, listFields } from './schema.ts';
 import { escapeUnseen, unseen } from './write.ts';
 
 /** A file after formatting; `text` is null when it was left alone because of the problems. */
@@ -51,7 +51,7 @@ export function formatBytes(
   profile: Profile,
 ): Formatted & { readonly before: string | null } {
   const before = decodeText(bytes);
-  if (before === null) return { before, text: null, problems: [notUtf8(path, bytes)] };
+  if (before === null) return { before, text: null, problems: [describeNotUtf8(path, bytes)] };
   return { before, ...formatFile(path, before, profile) };
 }
 
@@ -193,7 +193,7 @@ function respellAll(node: ParsedNode | null, style: Style, path: Path): void {
   if (isSeq(node)) {
     for (const [index, item] of node.items.entries()) respellAll(item as ParsedNode, style, [...path, index]);
   } else if (isMap(node)) {
-    if (style.ordered) order(node as YAMLMap.Parsed, fieldsAt(style.kind, path));
+    if (style.ordered) order(node as YAMLMap.Parsed, listFields(style.kind, path));
     for (const pair of node.items) {
       const key = isScalar(pair.key) ? String(pair.key.value) : '';
       respellAll(pair.value as ParsedNode | null, style, [...path, key]);

@@ -1,5 +1,9 @@
 /** What is wrong with a field that should be a URL. */
-export function badUrl(field: string): { readonly code: string; readonly summary: string; readonly hint: string } {
+export function describeBadUrl(field: string): {
+  readonly code: string;
+  readonly summary: string;
+  readonly hint: string;
+} {
   return {
     code: 'invalid-url',
     summary: `\`${field}\` is not an absolute http or https URL.`,

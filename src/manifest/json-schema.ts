@@ -6,13 +6,13 @@ import { schemas } from './schema.ts';
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
 /** The JSON Schema of one kind, of what people write (defaults may be left out). */
-export function jsonSchemaOf(kind: Kind): JsonSchema {
+export function makeJsonSchema(kind: Kind): JsonSchema {
   const { $schema, ...rest } = z.toJSONSchema(schemas[kind], { io: 'input', target: 'draft-2020-12' });
-  return { $schema, title: `Firezone ${kind}`, ...oneTypeEach(rest) };
+  return { $schema, title: `Firezone ${kind}`, ...splitTypes(rest) };
 }
 
 /** The JSON Schema of any manifest: editors choose the kind's own by its `kind`. */
-export function jsonSchemaOfAll(): JsonSchema {
+export function makeManifestSchema(): JsonSchema {
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     title: 'Firezone manifest',
@@ -28,9 +28,9 @@ export function jsonSchemaOfAll(): JsonSchema {
 }
 
 /** Every schema by its file name, as text. */
-export function schemaFiles(): ReadonlyMap<string, string> {
-  const files = new Map(kinds.map((kind) => [`${kind}.json`, print(jsonSchemaOf(kind))]));
-  return files.set('manifest.json', print(jsonSchemaOfAll()));
+export function makeSchemaFiles(): ReadonlyMap<string, string> {
+  const files = new Map(kinds.map((kind) => [`${kind}.json`, print(makeJsonSchema(kind))]));
+  return files.set('manifest.json', print(makeManifestSchema()));
 }
 
 function print(schema: JsonSchema): string {
@@ -38,12 +38,12 @@ function print(schema: JsonSchema): string {
 }
 
 /** The schema with a choice where it lists types: strict validators refuse such a list, but for a type and `null`. */
-export function oneTypeEach(schema: object): object {
+export function splitTypes(schema: object): object {
   const members = Object.entries(schema).flatMap(([key, value]: [string, unknown]): readonly [string, unknown][] => {
     const isChoice = key === 'type' && Array.isArray(value) && !(value.length === 2 && value.includes('null'));
     if (isChoice) return [['anyOf', value.map((type: unknown) => ({ type }))]];
-    if (Array.isArray(value)) return [[key, value.map((one: unknown) => (isObject(one) ? oneTypeEach(one) : one))]];
-    return [[key, isObject(value) ? oneTypeEach(value) : value]];
+    if (Array.isArray(value)) return [[key, value.map((one: unknown) => (isObject(one) ? splitTypes(one) : one))]];
+    return [[key, isObject(value) ? splitTypes(value) : value]];
   });
   return Object.fromEntries(members);
 }

@@ -52,29 +52,29 @@ export function toPlain(node: Node): Plain {
 }
 
 /** The entry under `key`, if the node is a map that has one. */
-export function entryOf(node: Node | undefined, key: string): Entry | undefined {
+export function findEntry(node: Node | undefined, key: string): Entry | undefined {
   if (node?.type !== 'map') return undefined;
   for (const entry of node.entries) if (entry.key === key) return entry;
   return undefined;
 }
 
 /** The value under `key`, if the node is a map that has one. */
-export function childOf(node: Node | undefined, key: string): Node | undefined {
-  return entryOf(node, key)?.value;
+export function findChild(node: Node | undefined, key: string): Node | undefined {
+  return findEntry(node, key)?.value;
 }
 
 /** The scalar under `key`; undefined when it is missing or no scalar. */
-export function scalarOf(node: Node | undefined, key: string): ScalarNode | undefined {
-  const value = childOf(node, key);
+export function findScalar(node: Node | undefined, key: string): ScalarNode | undefined {
+  const value = findChild(node, key);
   return value?.type === 'scalar' ? value : undefined;
 }
 
 /** The node at a path of keys and indexes, as deep as it exists, and how many steps were taken. */
-export function nodeAt(root: Node, path: readonly PropertyKey[]): { readonly node: Node; readonly depth: number } {
+export function findNode(root: Node, path: readonly PropertyKey[]): { readonly node: Node; readonly depth: number } {
   let node = root;
   for (const [depth, step] of path.entries()) {
     const next: Node | undefined =
-      node.type === 'seq' ? node.items[Number(step)] : node.type === 'map' ? childOf(node, String(step)) : undefined;
+      node.type === 'seq' ? node.items[Number(step)] : node.type === 'map' ? findChild(node, String(step)) : undefined;
     if (next === undefined) return { node, depth };
     node = next;
   }

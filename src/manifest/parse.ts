@@ -1,11 +1,11 @@
 import { Composer, type Document, LineCounter } from 'yaml';
 import type { Problem } from '../model/problem.ts';
 import { tooDeep } from './convert.ts';
-import { contentOf } from './document.ts';
+import { convertDocument } from './document.ts';
 import { createExcerpts } from './excerpt.ts';
 import { createLocator, type Node } from './node.ts';
+import { mostProblems, type Reading, readTokens, Unread } from './read-tokens.ts';
 import type { Reporter, Unplaced } from './reporter.ts';
-import { documentTokens, mostProblems, type Reading, Unread } from './tokens.ts';
 
 /** One YAML document of a file. */
 export interface ParsedDocument {
@@ -57,7 +57,7 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
         throw new Unread(tooManyDocuments(documents), document.contents?.range[0] ?? document.range[0]);
       }
       yamlIsBroken = document.errors.length > 0;
-      const root = contentOf(document, request.text, { reporter, values: request.values, substituted });
+      const root = convertDocument(document, request.text, { reporter, values: request.values, substituted });
       yamlIsBroken = false;
       const isCut = reading.cut !== null && document.range[2] > reading.cut.document;
       if (root !== null) request.onDocument({ root, isCut }, reporter);
@@ -106,5 +106,5 @@ function composed(reading: Reading): Iterable<Document.Parsed> {
     // Pretty errors quote the source.
     prettyErrors: false,
   });
-  return composer.compose(documentTokens(reading), false, reading.text.length);
+  return composer.compose(readTokens(reading), false, reading.text.length);
 }

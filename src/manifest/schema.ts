@@ -228,7 +228,7 @@ export const schemas: Readonly<Record<Kind, z.ZodType>> = {
 };
 
 /** The field names that a mapping at this path may have, for "did you mean". */
-export function fieldsAt(kind: Kind, path: readonly PropertyKey[]): readonly string[] {
+export function listFields(kind: Kind, path: readonly PropertyKey[]): readonly string[] {
   const top = path[0];
   if (top === undefined) return ['apiVersion', 'kind', 'metadata', 'spec'];
   if (top === 'metadata') return path.length === 1 ? Object.keys(metadata.shape) : [];

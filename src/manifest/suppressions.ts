@@ -1,6 +1,6 @@
 import type { Problem } from '../model/problem.ts';
 import type { Suppression } from './manifest.ts';
-import { mostProblems } from './tokens.ts';
+import { mostProblems } from './read-tokens.ts';
 
 const comment = /(?:^|\s)#\s*reconcile-ignore(-file)?:[ \t]*([a-z0-9-]*)[ \t]*(.*)$/;
 

@@ -24,7 +24,7 @@ const words = /^(?:y|n|yes|no|on|off|true|false|null|~|\.inf|\.nan|=|<<)$/i;
  * A text as a scalar that YAML 1.2 and YAML 1.1 readers take for the same text: plain where no reader can see anything
  * else in it (no colon, so neither an IPv6 address nor `12:30`; no number, date or word), double-quoted otherwise.
  */
-export function yamlText(text: string): string {
+export function quoteYaml(text: string): string {
   const plain = /^[A-Za-z0-9][A-Za-z0-9 ._@/+-]*$/.test(text) && !/ $| #/.test(text) && !words.test(text);
   const numeric = /^[0-9._+eExXoObBa-fA-F]+$/.test(text) && !/^[0-9]+(?:\.[0-9]+){3}$/.test(text);
   const date = /^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}/.test(text);
@@ -72,7 +72,7 @@ function block(value: Yaml, indent: string): string {
   return entries
     .map(([key, member]) => {
       const inner = Array.isArray(member) || indentsItself(member) ? `${indent}  ` : indent;
-      return `\n${indent}${yamlText(key)}:${block(member, inner)}`;
+      return `\n${indent}${quoteYaml(key)}:${block(member, inner)}`;
     })
     .join('');
 }
@@ -82,12 +82,12 @@ function indentsItself(value: Yaml): boolean {
 }
 
 function inline(value: Yaml): string {
-  if (typeof value === 'string') return yamlText(value);
+  if (typeof value === 'string') return quoteYaml(value);
   if (value instanceof Flow) return inline(value.value);
   if (value === null || typeof value !== 'object') return String(value);
   if (isList(value)) return `[${value.map(inline).join(', ')}]`;
   const members = Object.entries(value).filter((entry): entry is [string, Yaml] => entry[1] !== undefined);
-  return `{${members.map(([key, member]) => `${yamlText(key)}: ${inline(member)}`).join(', ')}}`;
+  return `{${members.map(([key, member]) => `${quoteYaml(key)}: ${inline(member)}`).join(', ')}}`;
 }
 
 function isList(value: Yaml): value is readonly Yaml[] {

@@ -1,6 +1,6 @@
 import { compareProblems, type Problem } from '../model/problem.ts';
 import { isModifiedInPlace, type Rule } from '../model/rule.ts';
-import { effectOf } from '../policy/effect.ts';
+import { computeEffect } from '../policy/effect.ts';
 import { decideRules } from './decide.ts';
 import { decideConfiguration } from './decide-configuration.ts';
 import { guardPlan } from './guard/guard.ts';
@@ -25,7 +25,7 @@ export function makePlan(input: PlanInput): Plan {
   const kept = rulesKept(rules);
   const order = orderOperations({ operations, kept, profile: input.profile });
   const steps = stepsOf(order.steps, configuration, rules.length);
-  const effect = operations.length === 0 ? { opens: [], closes: [] } : effectOf(before, after);
+  const effect = operations.length === 0 ? { opens: [], closes: [] } : computeEffect(before, after);
   const exposure = exposureOf({ order, kept, before, after, profile: input.profile });
   const problems = [...(configuration?.problems ?? []), ...modifiedInPlace(rules, input)].sort(compareProblems);
   return {

@@ -1,6 +1,6 @@
 import { type Rule, ruleKey } from '../model/rule.ts';
-import { byVerdict, compareStates } from './compare.ts';
-import { renderTraffic } from './render.ts';
+import { byVerdict, compareStates } from './compare-states.ts';
+import { renderTraffic } from './render-traffic.ts';
 import { indexRules } from './rule-index.ts';
 import type { Effect } from './traffic.ts';
 
@@ -8,7 +8,7 @@ import type { Effect } from './traffic.ts';
  * Exactly the traffic whose verdict differs between two sets of rules, canonical and sorted, for devices of nobody and of
  * every user named in a rule of either. Two copies of a rule mean the same as one. Independent of the order of the inputs.
  */
-export function effectOf(before: readonly Rule[], after: readonly Rule[]): Effect {
+export function computeEffect(before: readonly Rule[], after: readonly Rule[]): Effect {
   const items = memberships(before, after);
   const [opens, closes] = compareStates({
     index: indexRules(items),

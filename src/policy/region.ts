@@ -106,12 +106,12 @@ export function sameRegions(a: Region, b: Region): boolean {
 }
 
 /** Number of (address, port) pairs. */
-export function regionSize(region: Region): bigint {
+export function measureRegion(region: Region): bigint {
   return region.reduce((sum, { first, last, ports }) => sum + (last - first + 1n) * BigInt(countPorts(ports)), 0n);
 }
 
 /** The lowest address of the region with its lowest port; null when the region is empty. */
-export function witnessOf(region: Region): { readonly address: bigint; readonly port: number } | null {
+export function findWitness(region: Region): { readonly address: bigint; readonly port: number } | null {
   const slab = region[0];
   const range = slab?.ports[0];
   return slab === undefined || range === undefined ? null : { address: slab.first, port: range.low };

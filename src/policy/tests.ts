@@ -2,10 +2,10 @@ import { makeNetwork, width } from '../model/address.ts';
 import type { PortBounds } from '../model/port-range.ts';
 import type { Action } from '../model/rule.ts';
 import type { PolicyCase, Protocol } from '../model/state.ts';
-import { decide } from './decide.ts';
+import { decide } from './decide-packet.ts';
 import { intersectIntervals } from './intervals.ts';
+import { type Layer, lowerProfile, makeFlatProfile, type PortProfile, zipProfiles } from './port-profile.ts';
 import { touchesPorts } from './port-set.ts';
-import { flatProfile, type Layer, lowerProfile, type Profile, zipProfiles } from './profile.ts';
 import { indexRules, laneOf, laneRules, type Ruled, type RuleIndex } from './rule-index.ts';
 import { packetInBoth } from './selection.ts';
 import { sweep } from './sweep.ts';
@@ -67,7 +67,7 @@ interface Exposed {
  * right after it is not held against the plan: else no plan could mend it. `users` are those whom the exposure tells apart:
  * all that a rule names before or after.
  */
-export function alwaysFailures(
+export function findAlwaysFailures(
   cases: readonly PolicyCase[],
   exposure: readonly Exposed[],
   users: ReadonlySet<string>,
@@ -115,15 +115,15 @@ interface Source<T extends Ruled> {
   /** Look only at addresses that the user's own rules name. */
   readonly ownOnly: boolean;
   /** The deciding rank by port one network further in. */
-  readonly extend: (outer: Profile, items: readonly T[]) => Profile;
+  readonly extend: (outer: PortProfile, items: readonly T[]) => PortProfile;
 }
 
-const unreached = flatProfile(noRank);
+const unreached = makeFlatProfile(noRank);
 
 /** Lays rules on, only those that bear on the case, and those of the widest networks once for all users. */
 function layersFor<T extends Ruled>(one: PolicyCase, protocol: Protocol): Source<T>['extend'] {
-  const outermost = new Map<readonly T[], Profile>();
-  const lower = (outer: Profile, items: readonly T[]): Profile => {
+  const outermost = new Map<readonly T[], PortProfile>();
+  const lower = (outer: PortProfile, items: readonly T[]): PortProfile => {
     const bearing = items.filter(({ rule: { ports } }) => ports === null || touchesPorts([one.ports], ports));
     return lowerProfile(outer, bearing.map(layerOf), protocol);
   };
@@ -144,7 +144,7 @@ function wrongPacket<T extends Ruled>(one: PolicyCase, checked: Checked<T>, sour
   const rules = user === null ? [own] : [own, laneRules(index, null, lane)];
   const found: { inner: Packet | null; edge: Packet | null } = { inner: null, edge: null };
   for (const area of source.ownOnly ? intersectIntervals([one.destination], own.named) : [one.destination]) {
-    sweep<T, Profile>(rules, area, {
+    sweep<T, PortProfile>(rules, area, {
       empty: unreached,
       extend: source.extend,
       visit: (first, _last, profile) => {
@@ -176,7 +176,7 @@ interface WrongPort {
 /** The lowest port of the case with the wrong verdict, an edge port only when no other is wrong. */
 function wrongPort(
   one: PolicyCase,
-  profile: Profile,
+  profile: PortProfile,
   { protocol, bounds }: { readonly protocol: Protocol; readonly bounds: PortBounds },
 ): WrongPort | null {
   const asked = protocol === 'other' ? { low: 0, high: 0 } : one.ports;

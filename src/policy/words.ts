@@ -7,7 +7,7 @@ import type { Packet } from './verdict.ts';
 type UserNames = ReadonlyMap<string, string>;
 
 /** `tcp 10.1.2.3 port 443 from a device of alice`. */
-export function packetText({ user, address, protocol, port }: Packet, names: UserNames): string {
+export function describePacket({ user, address, protocol, port }: Packet, names: UserNames): string {
   const what =
     protocol === 'other'
       ? `${address.text} (ICMP, or anything but tcp and udp)`
@@ -16,7 +16,7 @@ export function packetText({ user, address, protocol, port }: Packet, names: Use
 }
 
 /** The traffic of a case: `10.0.0.0/8 tcp 443 from alice`. */
-export function caseText({ user, destination, protocols, ports }: PolicyCase, names: UserNames): string {
+export function describeCase({ user, destination, protocols, ports }: PolicyCase, names: UserNames): string {
   const every = ports.low === 0 && ports.high === 65_535;
   const portText = every ? '' : ` ${formatPortRange(ports).replaceAll(' ', '')}`;
   const what = protocols.length === 3 ? '' : ` ${protocols.join(' and ')}${portText}`;
@@ -25,7 +25,7 @@ export function caseText({ user, destination, protocols, ports }: PolicyCase, na
 }
 
 /** Why a case fails, as one sentence; `rule` is what the deciding rule goes by. */
-export function failureText(
+export function describeFailure(
   one: PolicyCase,
   failure: Omit<CaseFailure<never>, 'rule'>,
   words: { readonly names: UserNames; readonly rule: string | null },
@@ -35,5 +35,5 @@ export function failureText(
   const edge = edgePortsOnly
     ? ` Only ports 0 and 65535 fail: no port rule can cover them, so write \`port: 1-65534\` if they do not matter.`
     : '';
-  return `\`${one.name}\` expects ${one.expect} for ${caseText(one, words.names)}; ${packetText(packet, words.names)} gets ${verdict}: ${by}.${edge}`;
+  return `\`${one.name}\` expects ${one.expect} for ${describeCase(one, words.names)}; ${describePacket(packet, words.names)} gets ${verdict}: ${by}.${edge}`;
 }

@@ -1,10 +1,10 @@
 import type { Place } from '../model/problem.ts';
 import { type Rule, toWire } from '../model/rule.ts';
-import type { Explanation, PortVerdict, RuleKind, RuleTraffic } from '../policy/explain.ts';
-import { joinUsers, renderTraffic } from '../policy/render.ts';
+import type { Explanation, PortVerdict, RuleKind, RuleTraffic } from '../policy/explain-packet.ts';
+import { joinUsers, renderTraffic } from '../policy/render-traffic.ts';
 import type { TrafficSet } from '../policy/traffic-set.ts';
 import type { Packet } from '../policy/verdict.ts';
-import { packetText } from '../policy/words.ts';
+import { describePacket } from '../policy/words.ts';
 import { painter } from './paint.ts';
 import { printable } from './printable.ts';
 import { placeText } from './problems.ts';
@@ -37,7 +37,7 @@ export function packetReportText(
   const { verdict, rule, overridden, removals, additions } = explanation;
   const other = verdict === 'accept' ? 'dropped' : 'accepted';
   const tone = verdict === 'accept' ? 'create' : 'delete';
-  const lines = [`${printable(packetText(packet, names))}: ${paint(tone, verdict)}`];
+  const lines = [`${printable(describePacket(packet, names))}: ${paint(tone, verdict)}`];
   lines.push(`  decided by  ${rule === null ? 'no rule: what none matches is accepted' : namedText(rule, names)}`);
   for (const item of overridden) lines.push(`  overrides   ${namedText(item, names)}`);
   if (ports !== null && ports.length > 1) {

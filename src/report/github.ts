@@ -1,6 +1,6 @@
 import type { Problem } from '../model/problem.ts';
 import type { Change } from '../plan/plan.ts';
-import { joinUsers } from '../policy/render.ts';
+import { joinUsers } from '../policy/render-traffic.ts';
 import { withFailedSteps } from './failed-steps.ts';
 import { printable, shortened } from './printable.ts';
 import { pathBelow } from './problems.ts';

@@ -44,7 +44,7 @@ export function documentOf(report: RunReport): Readonly<Record<string, unknown>>
     problems: withFailedSteps(report).map(problemOf),
     refusals: plan?.refusals.map(refusalOf) ?? [],
     approved: report.approved,
-    effect: effectOf(plan),
+    effect: computeEffect(plan),
     exposure: plan?.exposure.map(exposureOf) ?? [],
     ...(apply === null ? {} : applyOf(apply, plan)),
     ...(report.kernel === undefined ? {} : { enforcement: enforcementOf(report.kernel) }),
@@ -93,7 +93,7 @@ function refusalOf({ code, summary, hint, related }: Refusal): unknown {
   return { code, summary, hint, related: (related ?? []).map((other) => ({ ...other.place, note: other.note })) };
 }
 
-function effectOf(plan: Plan | null): unknown {
+function computeEffect(plan: Plan | null): unknown {
   const effect: Effect = plan?.effect ?? { opens: [], closes: [] };
   return { opens: effect.opens.map(trafficOf), closes: effect.closes.map(trafficOf) };
 }

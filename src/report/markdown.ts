@@ -1,5 +1,5 @@
 import type { Change, Plan } from '../plan/plan.ts';
-import { joinUsers } from '../policy/render.ts';
+import { joinUsers } from '../policy/render-traffic.ts';
 import { fieldLines } from './field-lines.ts';
 import { printable, shortened } from './printable.ts';
 import { pathBelow, placeText } from './problems.ts';

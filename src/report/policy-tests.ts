@@ -1,7 +1,7 @@
 import type { Problem } from '../model/problem.ts';
 import type { DesiredRule } from '../model/rule.ts';
 import type { CaseResult } from '../policy/tests.ts';
-import { failureText } from '../policy/words.ts';
+import { describeFailure } from '../policy/words.ts';
 import { painter } from './paint.ts';
 import { printable } from './printable.ts';
 import { placeText } from './problems.ts';
@@ -17,7 +17,7 @@ export function policyTestsText(results: Results, names: UserNames, color: boole
   const lines = failing.flatMap(({ case: one, failure }) => {
     if (failure === null) return [];
     const rule = failure.rule === null ? null : `\`${failure.rule.name}\``;
-    const text = printable(failureText(one, failure, { names, rule }));
+    const text = printable(describeFailure(one, failure, { names, rule }));
     const decides =
       failure.rule === null ? [] : [`    ${placeText(failure.rule.place)} ${ruleText(failure.rule.rule, names)}`];
     return [`${paint('error', '✗')} ${paint('strong', placeText(one.place))} ${text}`, ...decides];
@@ -36,7 +36,7 @@ export function policyTestProblems(results: Results, names: UserNames): readonly
   return results.flatMap(({ case: one, failure }): Problem[] => {
     if (failure === null) return [];
     const { rule } = failure;
-    const summary = failureText(one, failure, { names, rule: rule === null ? null : `\`${rule.name}\`` });
+    const summary = describeFailure(one, failure, { names, rule: rule === null ? null : `\`${rule.name}\`` });
     const hint = 'Change the rules, or the test if the policy has changed.';
     const related = rule === null ? [] : [{ place: rule.place, note: `\`${rule.name}\` decides` }];
     return [{ code: 'policy-test-failed', severity: 'error', summary, hint, place: one.place, related }];

@@ -1,6 +1,6 @@
 import type { ApplyReport } from '../apply/outcome.ts';
 import type { Change, Exposure, Plan, Refusal, Step } from '../plan/plan.ts';
-import { type JoinedTraffic, joinUsers } from '../policy/render.ts';
+import { type JoinedTraffic, joinUsers } from '../policy/render-traffic.ts';
 import type { Effect } from '../policy/traffic.ts';
 import { fieldLines } from './field-lines.ts';
 import { type Paint, painter, type Tone } from './paint.ts';

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { compareNetworks, type Network, parseNetwork } from '../../src/model/address.ts';
 import { formatPortRange, parsePortRange } from '../../src/model/port-range.ts';
 import { collides, type Rule, toWire } from '../../src/model/rule.ts';
-import { decide } from '../../src/policy/decide.ts';
+import { decide } from '../../src/policy/decide-packet.ts';
 import { indexRules } from '../../src/policy/rule-index.ts';
 import { startSimulator } from '../../src/simulator/server.ts';
 

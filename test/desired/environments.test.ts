@@ -1,7 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: `${name}` is what these tests are about.
 import { describe, expect, it } from 'vitest';
 import { createManifestCache } from '../../src/desired/desired.ts';
-import { readValues } from '../../src/manifest/values.ts';
+import { readValues } from '../../src/manifest/values-file.ts';
 import { ruleKey } from '../../src/model/rule.ts';
 import { build, codes, document } from './helpers.ts';
 

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parse, parseDocument } from 'yaml';
-import { exportRules, nameableEmails } from '../../src/desired/export.ts';
+import { exportRules, findNameableEmails } from '../../src/desired/export.ts';
 import { exportConfiguration } from '../../src/desired/export-configuration.ts';
-import { yamlText } from '../../src/manifest/write.ts';
+import { quoteYaml } from '../../src/manifest/write.ts';
 import { parseNetwork } from '../../src/model/address.ts';
 import type { ConfigurationFields } from '../../src/model/configuration.ts';
 import { profileNamed } from '../../src/model/profile.ts';
@@ -193,7 +193,7 @@ describe('texts in exported files', () => {
     fc.assert(
       fc.property(fc.oneof(risky, fc.string({ unit: 'grapheme' }), fc.string()), (text) => {
         for (const version of ['1.1', '1.2'] as const) {
-          const value: unknown = parse(`a: ${yamlText(text)}\nb: [${yamlText(text)}]\n`, { version });
+          const value: unknown = parse(`a: ${quoteYaml(text)}\nb: [${quoteYaml(text)}]\n`, { version });
           expect(value).toEqual({ a: text, b: [text] });
           expect(numberOf.has(typeof (value as { a: unknown }).a)).toBe(false);
         }
@@ -203,11 +203,11 @@ describe('texts in exported files', () => {
   });
 });
 
-describe('yamlText', () => {
+describe('quoteYaml', () => {
   it('spells control characters as `fmt` does', () => {
     for (let code = 0; code < 0x20; code++) {
       const text = `\\u0007${String.fromCharCode(code)}b\\`;
-      const written = yamlText(text);
+      const written = quoteYaml(text);
       expect(parse(written)).toBe(text);
       expect(parseDocument(written).toString().trim()).toBe(written);
     }
@@ -314,13 +314,13 @@ function shown(
   );
 }
 
-describe('nameableEmails', () => {
+describe('findNameableEmails', () => {
   it('leaves out addresses that a manifest could not name, or that two users have', () => {
     const users = ['a@x.y', 'yes', ' b@x.y', 'c@x.y\n', 'D@x.y', 'd@X.y', 'e f@x.y'].map((email, i) => ({
       id: `${i}`,
       email,
     }));
-    expect([...nameableEmails(users)]).toEqual([
+    expect([...findNameableEmails(users)]).toEqual([
       ['0', 'a@x.y'],
       ['6', 'e f@x.y'],
     ]);

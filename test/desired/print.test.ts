@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { chosenManifests } from '../../src/desired/desired.ts';
+import { chooseManifests } from '../../src/desired/desired.ts';
 import { printState } from '../../src/desired/print.ts';
 import { formatFile } from '../../src/manifest/format.ts';
 import { profileNamed } from '../../src/model/profile.ts';
@@ -10,7 +10,7 @@ import { build, document, sourceFile, testContext } from './helpers.ts';
 function print(files: Readonly<Record<string, string>>): string {
   const { state, problems } = build(files);
   if (state === null) throw new Error(JSON.stringify(problems));
-  const chosen = chosenManifests(
+  const chosen = chooseManifests(
     Object.entries(files).map(([path, text]) => sourceFile(path, text)),
     testContext(),
   );

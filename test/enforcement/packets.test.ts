@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseNetwork } from '../../src/model/address.ts';
-import { decide } from '../../src/policy/decide.ts';
+import { decide } from '../../src/policy/decide-packet.ts';
 import { indexRules } from '../../src/policy/rule-index.ts';
 import { kernelUnavailable } from './support/namespace.ts';
 import { layNetwork, type Probe, sendAll, type TestNetwork } from './support/network.ts';

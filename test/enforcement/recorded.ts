@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { decodeTable } from '../../src/enforcement/decode.ts';
 import type { FilterTable } from '../../src/enforcement/table.ts';
-import { decodeRules } from '../../src/live/decode.ts';
+import { decodeLiveRules } from '../../src/live/live-rules.ts';
 import type { LiveRule } from '../../src/model/rule.ts';
 
 type Item = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
@@ -24,7 +24,7 @@ const recordings = JSON.parse(readFileSync(file, 'utf8')) as readonly Recording[
 export function recorded(step: string): Recorded {
   const found = recordings.find((recording) => recording.step === step);
   if (found === undefined) throw new Error(`no recorded step ${step}`);
-  const rules = decodeRules({ data: found.observation.rules });
+  const rules = decodeLiveRules({ data: found.observation.rules });
   if (!rules.ok) throw new Error(rules.error);
   return { live: rules.value, items: found.observation.nft_json.nftables };
 }

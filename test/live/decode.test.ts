@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { decodeConfiguration } from '../../src/live/configuration.ts';
-import { decodeRule, decodeRules, decodeUsers } from '../../src/live/decode.ts';
+import { decodeLiveConfiguration } from '../../src/live/live-configuration.ts';
+import { decodeLiveRule, decodeLiveRules, decodeLiveUsers } from '../../src/live/live-rules.ts';
 import { ruleKey } from '../../src/model/rule.ts';
 import { reveal } from '../../src/model/secret.ts';
 
@@ -39,7 +39,7 @@ describe('rules', () => {
     const lists = recorded('GET', /^\/v0\/rules\/?$/);
     expect(lists.length).toBeGreaterThan(3);
     for (const body of lists) {
-      const decoded = decodeRules(body);
+      const decoded = decodeLiveRules(body);
       expect(decoded.ok ? '' : decoded.error).toBe('');
       expect(decoded.ok ? decoded.value.length : -1).toBe((body as { data: unknown[] }).data.length);
     }
@@ -49,7 +49,7 @@ describe('rules', () => {
     const answers = recorded('POST', /^\/v0\/rules\/?$/);
     expect(answers.length).toBeGreaterThan(20);
     const unreadable = answers.flatMap((body) => {
-      const decoded = decodeRule(body);
+      const decoded = decodeLiveRule(body);
       return decoded.ok ? [] : [decoded.error];
     });
     // `2001:db8::1/256` is echoed with its mask: what the server mangles is never sent by this program.
@@ -59,7 +59,7 @@ describe('rules', () => {
   test('a member that may be null must be there: nothing is guessed', () => {
     for (const name of ['user_id', 'port_type', 'port_range'] as const) {
       const { [name]: _, ...rest } = { ...wire, port_type: null, port_range: null };
-      expect(decodeRules({ data: [rest] })).toMatchObject({
+      expect(decodeLiveRules({ data: [rest] })).toMatchObject({
         ok: false,
         error: expect.stringContaining(`has no ${name}`),
       });
@@ -74,24 +74,24 @@ describe('rules', () => {
       { has_more: true },
       { pagination: { total_count: 2 } },
     ]) {
-      expect(decodeRules({ data: [wire], ...more })).toMatchObject({
+      expect(decodeLiveRules({ data: [wire], ...more })).toMatchObject({
         ok: false,
         error: expect.stringContaining('part'),
       });
     }
     for (const whole of [{ next: null }, { meta: { has_more: false, total: 1 } }, { next_steps: 'x' }]) {
-      expect(decodeRules({ data: [wire], ...whole })).toMatchObject({ ok: true });
+      expect(decodeLiveRules({ data: [wire], ...whole })).toMatchObject({ ok: true });
     }
   });
 
   test('the stored spelling is kept beside the canonical rule', () => {
-    const decoded = decodeRules({ data: [{ ...wire, destination: '10.1.2.3/8' }] });
+    const decoded = decodeLiveRules({ data: [{ ...wire, destination: '10.1.2.3/8' }] });
     expect(decoded.ok && decoded.value[0]).toMatchObject({ destinationText: '10.1.2.3/8' });
     expect(decoded.ok && decoded.value[0] ? ruleKey(decoded.value[0].rule) : '').toBe('drop 10.0.0.0/8 tcp 80-90 *');
   });
 
   test('unknown fields are passed over', () => {
-    expect(decodeRules({ data: [{ ...wire, priority: 1 }], page: 2 }).ok).toBe(true);
+    expect(decodeLiveRules({ data: [{ ...wire, priority: 1 }], page: 2 }).ok).toBe(true);
   });
 
   for (const [name, change, because] of [
@@ -105,7 +105,7 @@ describe('rules', () => {
     ['time', { updated_at: null }, 'updated_at'],
   ] as const) {
     test(`one rule with a bad ${name} fails the whole list and is named`, () => {
-      const decoded = decodeRules({
+      const decoded = decodeLiveRules({
         data: [
           { ...wire, id: wire.id.replace(/^1/, '2') },
           { ...wire, ...change },
@@ -121,12 +121,12 @@ describe('rules', () => {
   test.each([undefined, null, [], {}, { data: {} }, { data: [null] }, '{"data":[]}'])(
     '%j is no list of rules',
     (body) => {
-      expect(decodeRules(body).ok).toBe(false);
+      expect(decodeLiveRules(body).ok).toBe(false);
     },
   );
 
   test('an id that is listed twice is no list to plan from', () => {
-    expect(decodeRules({ data: [wire, wire] })).toMatchObject({ ok: false });
+    expect(decodeLiveRules({ data: [wire, wire] })).toMatchObject({ ok: false });
   });
 });
 
@@ -135,7 +135,7 @@ describe('the Configuration', () => {
     const answers = [...recorded('GET', /^\/v0\/configuration$/), ...recorded('PATCH', /^\/v0\/configuration$/)];
     expect(answers.length).toBeGreaterThan(20);
     for (const body of answers) {
-      const decoded = decodeConfiguration(body);
+      const decoded = decodeLiveConfiguration(body);
       expect(decoded.ok ? '' : decoded.error).toBe('');
     }
   });
@@ -154,7 +154,7 @@ describe('the Configuration', () => {
       redirect_uri: null,
       auto_create_users: true,
     };
-    const decoded = decodeConfiguration({ data: { ...recordedOne.data, openid_connect_providers: [provider] } });
+    const decoded = decodeLiveConfiguration({ data: { ...recordedOne.data, openid_connect_providers: [provider] } });
     expect(inspect(decoded, { depth: 9 })).not.toContain('canary');
     const secret = decoded.ok ? decoded.value.fields.openid_connect_providers[0]?.client_secret : undefined;
     expect(secret === undefined ? undefined : reveal(secret)).toBe('canary-5b1');
@@ -162,7 +162,7 @@ describe('the Configuration', () => {
 
   test('a field of another type is named without its value', () => {
     const providers = [{ id: 'okta', client_secret: ['canary-5b1'] }];
-    const decoded = decodeConfiguration({ data: { ...recordedOne.data, openid_connect_providers: providers } });
+    const decoded = decodeLiveConfiguration({ data: { ...recordedOne.data, openid_connect_providers: providers } });
     expect(decoded).toEqual({ ok: false, error: 'the configuration: openid_connect_providers[0].label is not text' });
   });
 
@@ -171,36 +171,39 @@ describe('the Configuration', () => {
       ...{ id: 'okta', label: 'Okta', scope: 'openid email', response_type: 'code', client_id: 'c' },
       ...{ client_secret: 's', discovery_document_uri: 'https://idp.example.com', auto_create_users: true },
     };
-    const decoded = decodeConfiguration({ data: { ...recordedOne.data, openid_connect_providers: [provider] } });
+    const decoded = decodeLiveConfiguration({ data: { ...recordedOne.data, openid_connect_providers: [provider] } });
     expect(decoded.ok && decoded.value.fields.openid_connect_providers[0]?.redirect_uri).toBeNull();
   });
 
   test('an empty optional text is null, as Firezone stores it', () => {
     const data = { ...recordedOne.data, default_client_endpoint: '' };
-    const decoded = decodeConfiguration({ data });
+    const decoded = decodeLiveConfiguration({ data });
     expect(decoded.ok && decoded.value.fields.default_client_endpoint).toBeNull();
   });
 
   test('a missing managed field fails, an unknown one does not', () => {
     const { local_auth_enabled: _, ...rest } = recordedOne.data;
-    expect(decodeConfiguration({ data: rest })).toMatchObject({ ok: false });
-    expect(decodeConfiguration({ data: { ...recordedOne.data, new_field: 1 } })).toMatchObject({ ok: true });
+    expect(decodeLiveConfiguration({ data: rest })).toMatchObject({ ok: false });
+    expect(decodeLiveConfiguration({ data: { ...recordedOne.data, new_field: 1 } })).toMatchObject({ ok: true });
   });
 
   test.each([{}, null, { data: null, type: null, url: null }])('%j is no logo', (logo) => {
-    const decoded = decodeConfiguration({ data: { ...recordedOne.data, logo } });
+    const decoded = decodeLiveConfiguration({ data: { ...recordedOne.data, logo } });
     expect(decoded.ok && decoded.value.fields.logo).toBeNull();
   });
 });
 
 test('users are read with lower-case e-mail addresses', () => {
   const user = { id: wire.id, email: 'Alice@Example.Test', role: 'admin', disabled_at: '2026-01-01T00:00:00Z' };
-  expect(decodeUsers({ data: [user] })).toEqual({
+  expect(decodeLiveUsers({ data: [user] })).toEqual({
     ok: true,
     value: [{ id: wire.id, email: 'alice@example.test', role: 'admin', disabled: true }],
   });
-  expect(decodeUsers({ data: [{ id: 'x' }] })).toMatchObject({ ok: false });
+  expect(decodeLiveUsers({ data: [{ id: 'x' }] })).toMatchObject({ ok: false });
   const twin = { ...user, id: '22222222-2222-4222-8222-222222222222', email: 'aLICE@example.test' };
-  expect(decodeUsers({ data: [user, twin] })).toMatchObject({ ok: false, error: expect.stringContaining('another') });
-  expect(decodeUsers({ data: [user], next_page: 2 })).toMatchObject({ ok: false });
+  expect(decodeLiveUsers({ data: [user, twin] })).toMatchObject({
+    ok: false,
+    error: expect.stringContaining('another'),
+  });
+  expect(decodeLiveUsers({ data: [user], next_page: 2 })).toMatchObject({ ok: false });
 });

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
-import { decodeRules } from '../../src/live/decode.ts';
-import { withoutZone } from '../../src/live/zone.ts';
+import { decodeLiveRules } from '../../src/live/live-rules.ts';
+import { removeZone } from '../../src/live/zone.ts';
 import { startSimulator } from '../../src/simulator/server.ts';
 import { desiredState, rule, testRun, token } from '../apply/support.ts';
 
 test('a zone that is a number is the second group of a link-local address, and no other zone can be read', () => {
   expect(
     ['fe80::1%1', 'fe80::1%01', 'FE80::%65535/64', 'ff02::2%16', 'fe80::a:b:1.2.3.4%2/128', 'fe80::1%0'].map(
-      withoutZone,
+      removeZone,
     ),
   ).toEqual(['fe80:1::1', 'fe80:1::1', 'fe80:ffff::/64', 'ff02:10::2', 'fe80:2::a:b:102:304/128', 'fe80::1']);
   for (const text of [
@@ -22,7 +22,7 @@ test('a zone that is a number is the second group of a link-local address, and n
     'fe80::1%1/',
     'fe80::zz%1',
   ]) {
-    expect([text, withoutZone(text)]).toEqual([text, null]);
+    expect([text, removeZone(text)]).toEqual([text, null]);
   }
 });
 
@@ -30,7 +30,7 @@ test('a rule with a zone that cannot be read ends the pass with its id and the r
   const id = '11111111-1111-4111-8111-111111111111';
   const times = { inserted_at: '2024-01-01T00:00:00.000000Z', updated_at: '2024-01-01T00:00:00.000000Z' };
   const item = { id, action: 'drop', destination: 'fe80::1%eth0', port_range: null, port_type: null, user_id: null };
-  const decoded = decodeRules({ data: [{ ...item, ...times }] });
+  const decoded = decodeLiveRules({ data: [{ ...item, ...times }] });
   expect(decoded).toEqual({ ok: false, error: `live rule ${id}: its destination cannot be read (zone)` });
 });
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { readManifests } from '../../src/manifest/read.ts';
+import { readManifests } from '../../src/manifest/read-manifests.ts';
 import { profileNamed } from '../../src/model/profile.ts';
 import { document } from '../desired/helpers.ts';
 

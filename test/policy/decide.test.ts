@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { parsePortRange } from '../../src/model/port-range.ts';
 import type { Rule } from '../../src/model/rule.ts';
 import type { Protocol } from '../../src/model/state.ts';
-import { decide } from '../../src/policy/decide.ts';
+import { decide } from '../../src/policy/decide-packet.ts';
 import { indexRules } from '../../src/policy/rule-index.ts';
 import { matches, rankOf } from '../../src/policy/verdict.ts';
 import { load } from '../contract/recorded.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Rule } from '../../src/model/rule.ts';
 import type { Protocol } from '../../src/model/state.ts';
-import { decide } from '../../src/policy/decide.ts';
+import { decide } from '../../src/policy/decide-packet.ts';
 import { indexRules } from '../../src/policy/rule-index.ts';
 import { rankOf } from '../../src/policy/verdict.ts';
 import { networkNamed, users } from './universe.ts';

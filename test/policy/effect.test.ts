@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Rule } from '../../src/model/rule.ts';
-import { effectOf } from '../../src/policy/effect.ts';
+import { computeEffect } from '../../src/policy/effect.ts';
 import type { Traffic } from '../../src/policy/traffic.ts';
 import { runs } from '../property/runs.ts';
 import {
@@ -47,11 +47,11 @@ const anyPair = fc.oneof(
   },
 );
 
-describe('effectOf', () => {
+describe('computeEffect', () => {
   it('names exactly the packets whose verdict changes', () => {
     fc.assert(
       fc.property(anyPair, ({ before, after }) => {
-        const effect = effectOf(before, after);
+        const effect = computeEffect(before, after);
         const named = new Set([...before, ...after].map(({ userId }) => userId));
         const opens: string[] = [];
         const closes: string[] = [];
@@ -70,13 +70,13 @@ describe('effectOf', () => {
   it('renders canonically: the order of the inputs does not matter, destinations and ports are minimal and sorted', () => {
     fc.assert(
       fc.property(pair, fc.infiniteStream(fc.nat()), ({ before, after }, keys) => {
-        const effect = effectOf(before, after);
+        const effect = computeEffect(before, after);
         const shuffle = (rules: readonly Rule[]): readonly Rule[] =>
           rules
             .map((rule) => ({ rule, key: keys.next().value ?? 0 }))
             .sort((a, b) => a.key - b.key)
             .map(({ rule }) => rule);
-        expect(effectOf(shuffle(before), shuffle(after))).toEqual(effect);
+        expect(computeEffect(shuffle(before), shuffle(after))).toEqual(effect);
         for (const traffic of [effect.opens, effect.closes]) expectCanonical(traffic);
       }),
       { numRuns: runs(5000) },
@@ -85,7 +85,7 @@ describe('effectOf', () => {
 
   it('is empty when a refactoring keeps the meaning', () => {
     const half = (text: string): Rule => rule('drop', text);
-    expect(effectOf([rule('drop', '10.0.0.0/8')], [half('10.0.0.0/9'), half('10.128.0.0/9')])).toEqual({
+    expect(computeEffect([rule('drop', '10.0.0.0/8')], [half('10.0.0.0/9'), half('10.128.0.0/9')])).toEqual({
       opens: [],
       closes: [],
     });
@@ -93,7 +93,7 @@ describe('effectOf', () => {
 
   it('counts a user who is named only before, and one who is named only after', () => {
     const [alice, bob] = users;
-    const effect = effectOf([rule('drop', '10.0.0.1', alice)], [rule('drop', '10.0.0.1', bob)]);
+    const effect = computeEffect([rule('drop', '10.0.0.1', alice)], [rule('drop', '10.0.0.1', bob)]);
     expect(effect.opens.map(({ user }) => user)).toEqual([alice, alice, alice]);
     expect(effect.closes.map(({ user }) => user)).toEqual([bob, bob, bob]);
   });

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { addKeys, keysAt, noBest } from '../../src/policy/lint/two-best.ts';
+import { addKeys, keysAt, makeTopTwo } from '../../src/policy/lint/top-two-by-port.ts';
+import { type Layer, lowerProfile, makeFlatProfile, zipProfiles } from '../../src/policy/port-profile.ts';
 import { holdsPorts, portSetOf, touchesPorts } from '../../src/policy/port-set.ts';
-import { flatProfile, type Layer, lowerProfile, zipProfiles } from '../../src/policy/profile.ts';
 import { runs } from '../property/runs.ts';
 
 const highest = 12;
@@ -21,7 +21,7 @@ describe('rules laid on ports', () => {
   it('leave the lowest key at every port, in maximal ranges, laid on at once or in two rounds', () => {
     fc.assert(
       fc.property(layers, layers, (first, second) => {
-        const profile = lowerProfile(lowerProfile(flatProfile(9), first, 'tcp'), second, 'tcp');
+        const profile = lowerProfile(lowerProfile(makeFlatProfile(9), first, 'tcp'), second, 'tcp');
         const found = new Map<number, number>();
         let before = -1;
         zipProfiles([profile], 'tcp', (low, high, [key = -1]) => {
@@ -32,7 +32,7 @@ describe('rules laid on ports', () => {
         const lowest = (port: number): number =>
           Math.min(9, ...[...first, ...second].filter((one) => covers(one, port)).map(({ key }) => key));
         expect([...found]).toEqual(everyPort.map((port) => [port, lowest(port)]));
-        expect(lowerProfile(flatProfile(9), [...first, ...second], 'tcp')).toEqual(profile);
+        expect(lowerProfile(makeFlatProfile(9), [...first, ...second], 'tcp')).toEqual(profile);
       }),
       { numRuns: runs(2_000) },
     );
@@ -51,7 +51,7 @@ describe('rules laid on ports', () => {
               ports: one.ports,
               key: all.filter((other, m) => other.by < one.by || (other.by === one.by && m < n)).length,
             }));
-          const two = addKeys(addKeys(noBest(99), keyed.slice(0, cut)), keyed.slice(cut));
+          const two = addKeys(addKeys(makeTopTwo(99), keyed.slice(0, cut)), keyed.slice(cut));
           for (const port of everyPort) {
             const keys = keyed.filter((one) => covers(one, port)).map(({ key }) => key);
             expect(keysAt(two, port)).toEqual([...keys.sort((a, b) => a - b), 99, 99].slice(0, 2));

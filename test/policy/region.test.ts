@@ -2,16 +2,16 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { intersectIntervals, intervalsOf, subtractIntervals, unionIntervals } from '../../src/policy/intervals.ts';
 import {
+  findWitness,
   intersectRegions,
+  measureRegion,
   outsideRegion,
   type Region,
-  regionSize,
   sameRegions,
   subtractRegions,
   unionRegions,
-  witnessOf,
 } from '../../src/policy/region.ts';
-import { networksOf } from '../../src/policy/render.ts';
+import { networksOf } from '../../src/policy/render-traffic.ts';
 import { runs } from '../property/runs.ts';
 
 /** 12 addresses and 6 ports; a region is drawn as the cells it holds. */
@@ -62,8 +62,8 @@ describe('Region', () => {
         expect(again).toEqual(whole);
         expect(sameRegions(again, whole)).toBe(true);
         expect(sameRegions(regionOfCells(a), regionOfCells(b))).toBe(sorted(a).join() === sorted(b).join());
-        expect(regionSize(whole)).toBe(BigInt(new Set([...a, ...b]).size));
-        const witness = witnessOf(whole);
+        expect(measureRegion(whole)).toBe(BigInt(new Set([...a, ...b]).size));
+        const witness = findWitness(whole);
         const first = sorted(new Set([...a, ...b]))[0];
         expect(witness === null ? undefined : Number(witness.address) * 6 + witness.port).toBe(first);
       }),

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Protocol } from '../../src/model/state.ts';
-import { effectOf } from '../../src/policy/effect.ts';
+import { computeEffect } from '../../src/policy/effect.ts';
 import { packetInBoth } from '../../src/policy/selection.ts';
 import type { Packet } from '../../src/policy/verdict.ts';
 import { runs } from '../property/runs.ts';
@@ -23,7 +23,7 @@ describe('packetInBoth', () => {
   it('gives a packet of the traffic and the selection exactly when they share one', () => {
     fc.assert(
       fc.property(rulesArbitrary, rulesArbitrary, selection, (before, after, selected) => {
-        const { opens } = effectOf(before, after);
+        const { opens } = computeEffect(before, after);
         const named = new Set([...before, ...after].flatMap(({ userId }) => userId ?? []));
         const told = new Set(expandTraffic(opens));
         const opened = {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { PolicyCase, Protocol } from '../../src/model/state.ts';
-import { alwaysFailures, runPolicyTests } from '../../src/policy/tests.ts';
+import { findAlwaysFailures, runPolicyTests } from '../../src/policy/tests.ts';
 import { runs } from '../property/runs.ts';
 import { accepts, networkNamed, packets, ruleArbitrary, rulesArbitrary, users } from './universe.ts';
 
@@ -79,7 +79,7 @@ describe('runPolicyTests', () => {
   });
 });
 
-describe('alwaysFailures', () => {
+describe('findAlwaysFailures', () => {
   const opened = {
     direction: 'opened',
     fromStep: 's1',
@@ -89,7 +89,7 @@ describe('alwaysFailures', () => {
   const drop = policyCase({ always: true });
 
   it('finds the packet that a state in between lets through', () => {
-    const [failure] = alwaysFailures([{ ...drop, ports: { low: 85, high: 100 } }], [opened], new Set(users));
+    const [failure] = findAlwaysFailures([{ ...drop, ports: { low: 85, high: 100 } }], [opened], new Set(users));
     expect(failure).toMatchObject({ verdict: 'accept', fromStep: 's1', toStep: 's2', packet: { port: 85 } });
     expect(failure?.packet.address.text).toBe('10.1.0.0');
   });
@@ -102,6 +102,6 @@ describe('alwaysFailures', () => {
     ['other protocols', { ...drop, protocols: ['udp', 'other'] as const }],
     ['another source', { ...drop, user: users[0] }],
   ])('leaves alone %s', (_, one) => {
-    expect(alwaysFailures([one], [opened], new Set(users))).toEqual([]);
+    expect(findAlwaysFailures([one], [opened], new Set(users))).toEqual([]);
   });
 });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { decodeRules } from '../../src/live/decode.ts';
+import { decodeLiveRules } from '../../src/live/live-rules.ts';
 import { profileNamed } from '../../src/model/profile.ts';
 import { type Rule, toWire } from '../../src/model/rule.ts';
 import { type Plan, requestOf, type Step } from '../../src/plan/plan.ts';
@@ -351,7 +351,7 @@ for (const [title, profile, overlapConstraints] of [
 }
 
 function storedRules(simulator: Simulator): readonly Rule[] {
-  const decoded = decodeRules({ data: simulator.rules() });
+  const decoded = decodeLiveRules({ data: simulator.rules() });
   if (!decoded.ok) throw new Error(decoded.error);
   return decoded.value.map(({ rule }) => rule);
 }
@@ -454,7 +454,7 @@ function refusing(refused: readonly (readonly ['POST' | 'DELETE', number])[]): (
         first?.ids.has(id) === true && isRefused('DELETE', id) ? forbidden : api.deleteRule(id, signal),
       listRules: async (signal) => {
         const answer = await api.listRules(signal);
-        const rules = answer.kind === 'answer' ? decodeRules(answer.body) : null;
+        const rules = answer.kind === 'answer' ? decodeLiveRules(answer.body) : null;
         if (rules?.ok === true) {
           first ??= {
             ids: new Set(rules.value.map(({ id }) => id)),

@@ -83,8 +83,9 @@ async function visit(walk: Walk, directory: Directory, found: Dirent): Promise<v
   const entry = await resolveEntry(join(directory.real, name));
   if (typeof entry === 'string') {
     // The system knows the name in other bytes than we have it. A folder of such a name may hold manifests.
-    const notUtf8 = name.includes('\uFFFD');
-    if (notUtf8 && (isManifest || !found.isFile())) walk.problems.push(problemAt(path, 'has a name that is not UTF-8'));
+    const describeNotUtf8 = name.includes('\uFFFD');
+    if (describeNotUtf8 && (isManifest || !found.isFile()))
+      walk.problems.push(problemAt(path, 'has a name that is not UTF-8'));
     else if (isManifest) walk.problems.push(problemAt(path, `cannot be read: ${entry}`));
     return;
   }

@@ -1,5 +1,5 @@
 import { directorySource } from '../../adapters/source/directory.ts';
-import { buildDesired, chosenManifests } from '../../desired/desired.ts';
+import { buildDesired, chooseManifests } from '../../desired/desired.ts';
 import { printState } from '../../desired/print.ts';
 import { problemsText } from '../../report/problems.ts';
 import type { Invocation } from '../command.ts';
@@ -21,7 +21,7 @@ export async function run(invocation: Invocation): Promise<number> {
   const found = [...reading.problems, ...(desired?.problems ?? [])];
   terminal.stderr(problemsText(strictly(found, settings), wantsColor(settings, terminal, terminal.stderrIsTerminal)));
   if (isInvalid(found, settings) || desired === null || desired.state === null) return exitCodes.invalid;
-  const configuration = chosenManifests(files, context).find((one) => one.kind === 'Configuration') ?? null;
+  const configuration = chooseManifests(files, context).find((one) => one.kind === 'Configuration') ?? null;
   for (const piece of printState({ state: desired.state, configuration })) {
     terminal.stdout(piece);
     await terminal.stdoutTaken?.();

@@ -1,6 +1,6 @@
 import { parseNetwork, width } from '../../model/address.ts';
 import type { PortBounds } from '../../model/port-range.ts';
-import { explainPacket, explainRule, portVerdicts, unnamedPort } from '../../policy/explain.ts';
+import { explainPacket, explainRule, findUnnamedPort, listPortVerdicts } from '../../policy/explain-packet.ts';
 import { indexRules, type RuleIndex } from '../../policy/rule-index.ts';
 import {
   type NamedRule,
@@ -78,10 +78,10 @@ function packetReport(
   const user = question.user === null ? null : userNamed(question.user, subject);
   const source = { user, address: parsed.value.network, protocol: question.protocol };
   const asked = question.port !== null || question.protocol === 'other';
-  const packet = { ...source, port: question.port ?? (asked ? 0 : unnamedPort(index, source)) };
+  const packet = { ...source, port: question.port ?? (asked ? 0 : findUnnamedPort(index, source)) };
   return {
     packet,
-    ports: asked ? null : portVerdicts(index, source),
+    ports: asked ? null : listPortVerdicts(index, source),
     explanation: explainPacket(index, packet, bounds),
   };
 }

@@ -5,10 +5,16 @@ import { makeFolder } from '../../adapters/make-folder.ts';
 import { replaceFile } from '../../adapters/replace-file.ts';
 import { defaultApplyLimits } from '../../apply/context.ts';
 import { type ReadContext, readLive, readUsers } from '../../apply/read.ts';
-import { copiesLeftOut, type ExportedFile, exportRules, nameableEmails, withoutCopies } from '../../desired/export.ts';
+import {
+  describeCopies,
+  type ExportedFile,
+  exportRules,
+  findNameableEmails,
+  removeCopies,
+} from '../../desired/export.ts';
 import { type ExportedConfiguration, exportConfiguration } from '../../desired/export-configuration.ts';
 import { inScope } from '../../desired/scope.ts';
-import type { LiveUser } from '../../live/decode.ts';
+import type { LiveUser } from '../../live/live-rules.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
 import { compareText, type Problem } from '../../model/problem.ts';
 import type { LiveRule } from '../../model/rule.ts';
@@ -33,8 +39,8 @@ export async function run(invocation: Invocation): Promise<number> {
   const profile = profileOf(settings);
   const { live, users } = await readServer(invocation);
   const selected = selectRules(live.rules, users, settings.user);
-  const wanted = withoutCopies(selected);
-  const emails = nameableEmails(users);
+  const wanted = removeCopies(selected);
+  const emails = findNameableEmails(users);
   const mayCollide = !profile.refusesCollisions;
   const rules = scopeOf(settings).rules ? exportRules(wanted, { emails, mayCollide }) : [];
   const withConfiguration = live.configuration !== null && settings.user.length === 0;
@@ -42,7 +48,7 @@ export async function run(invocation: Invocation): Promise<number> {
   if (settings.out === null) toStdout(invocation, [...configuration.files, ...rules]);
   else await toDirectory(invocation, settings.out, [...configuration.files, ...rules]);
   const color = wantsColor(settings, terminal, terminal.stderrIsTerminal);
-  const problems = [...copiesLeftOut(selected.length - wanted.length), ...configuration.problems];
+  const problems = [...describeCopies(selected.length - wanted.length), ...configuration.problems];
   terminal.stderr(problemsText(problems, color) + secretsText(configuration));
   return exitCodes.ok;
 }

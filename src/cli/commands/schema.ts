@@ -1,4 +1,4 @@
-import { jsonSchemaOf, jsonSchemaOfAll } from '../../manifest/json-schema.ts';
+import { makeJsonSchema, makeManifestSchema } from '../../manifest/json-schema.ts';
 import { kinds } from '../../manifest/manifest.ts';
 import { didYouMean } from '../../manifest/suggest.ts';
 import type { Invocation } from '../command.ts';
@@ -13,7 +13,7 @@ export async function run({ operands, terminal }: Invocation): Promise<number> {
     const hint = didYouMean(written, kinds, `the kinds are ${kinds.join(', ')}`);
     throw failure('usage', `there is no kind ${written}`, hint);
   }
-  const schema = kind === undefined ? jsonSchemaOfAll() : jsonSchemaOf(kind);
+  const schema = kind === undefined ? makeManifestSchema() : makeJsonSchema(kind);
   terminal.stdout(`${JSON.stringify(schema, null, 2)}\n`);
   return exitCodes.ok;
 }

@@ -2,7 +2,7 @@ import { systemClock } from '../../adapters/clock.ts';
 import { readUsers } from '../../apply/read.ts';
 import type { Lease } from '../../controller/lease.ts';
 import type { PassRequest } from '../../controller/loop.ts';
-import { buildDesired, referencedFiles } from '../../desired/desired.ts';
+import { buildDesired, listReferencedFiles } from '../../desired/desired.ts';
 import type { FingerprintKey } from '../../model/secret.ts';
 import type { DesiredState } from '../../model/state.ts';
 import type { PassDependencies, PassResult } from '../../pass.ts';
@@ -97,7 +97,7 @@ export function passRunner(wiring: PassWiring): PassRunner {
     async references(manifests) {
       const offline = { ...desired, usersByEmail: null };
       await desired.parseAhead?.(manifests, offline);
-      return referencedFiles(manifests, offline);
+      return listReferencedFiles(manifests, offline);
     },
     async build(content) {
       const offline = buildDesired(content.files, { ...desired, usersByEmail: null });

@@ -1,5 +1,5 @@
-import { alwaysFailures, runPolicyTests } from '../../policy/tests.ts';
-import { caseText, failureText, packetText } from '../../policy/words.ts';
+import { findAlwaysFailures, runPolicyTests } from '../../policy/tests.ts';
+import { describeCase, describeFailure, describePacket } from '../../policy/words.ts';
 import type { PlanInput } from '../input.ts';
 import type { Change, Exposure, Refusal, RuleChange } from '../plan.ts';
 import { namedUsers } from './named-users.ts';
@@ -21,17 +21,17 @@ export function policyTestRefusals(
     return [
       {
         code: 'policy-test-failed',
-        summary: `Policy test: ${failureText(one, failure, { names, rule: rule === null ? null : labelOf(rule.change) })}`,
+        summary: `Policy test: ${describeFailure(one, failure, { names, rule: rule === null ? null : labelOf(rule.change) })}`,
         hint: 'Change the rules, or the test if the policy has changed; `reconcile test` runs the tests without a server.',
         related,
       },
     ];
   });
-  const between = alwaysFailures(tests, exposure, namedUsers(changes)).map((failure): Refusal => {
+  const between = findAlwaysFailures(tests, exposure, namedUsers(changes)).map((failure): Refusal => {
     const { case: one, packet, verdict, fromStep, toStep } = failure;
     return {
       code: 'policy-test-failed-on-the-way',
-      summary: `Policy test: \`${one.name}\` must always hold (${one.expect} for ${caseText(one, names)}); between steps ${fromStep} and ${toStep} ${packetText(packet, names)} gets ${verdict}.`,
+      summary: `Policy test: \`${one.name}\` must always hold (${one.expect} for ${describeCase(one, names)}); between steps ${fromStep} and ${toStep} ${describePacket(packet, names)} gets ${verdict}.`,
       hint: 'Make the change in two steps that never expose this traffic, or take `always: true` off the case.',
       related: [{ place: one.place, note: `the case \`${one.name}\`` }],
     };

@@ -2,7 +2,7 @@ import { formatPortRange } from '../../model/port-range.ts';
 import type { Protocol } from '../../model/state.ts';
 import { packetInBoth, type Selection } from '../../policy/selection.ts';
 import type { Effect } from '../../policy/traffic.ts';
-import { packetText } from '../../policy/words.ts';
+import { describePacket } from '../../policy/words.ts';
 import type { PlanInput, Protected } from '../input.ts';
 import type { Change, Exposure, Refusal } from '../plan.ts';
 import { namedUsers } from './named-users.ts';
@@ -28,7 +28,7 @@ export function protectRefusals({ input, changes, effect, exposure }: GuardedTra
   return input.options.protect.flatMap((protection) =>
     kinds.flatMap(({ verb, traffic }) => {
       const packet = packetInBoth({ traffic, users }, selectionOf(protection));
-      return packet === null ? [] : [refuse(protection, verb, packetText(packet, input.desired.userNames))];
+      return packet === null ? [] : [refuse(protection, verb, describePacket(packet, input.desired.userNames))];
     }),
   );
 }

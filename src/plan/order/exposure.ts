@@ -1,7 +1,7 @@
 import type { Profile } from '../../model/profile.ts';
 import type { Rule } from '../../model/rule.ts';
-import { byVerdict, compareStates } from '../../policy/compare.ts';
-import { renderTraffic } from '../../policy/render.ts';
+import { byVerdict, compareStates } from '../../policy/compare-states.ts';
+import { renderTraffic } from '../../policy/render-traffic.ts';
 import { indexRules } from '../../policy/rule-index.ts';
 import type { Traffic } from '../../policy/traffic.ts';
 import type { Exposure } from '../plan.ts';

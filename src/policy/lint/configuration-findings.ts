@@ -2,11 +2,11 @@ import { makeNetwork, type Network, parseNetwork, width } from '../../model/addr
 import type { ConfigurationField, DesiredConfiguration } from '../../model/configuration.ts';
 import type { Place } from '../../model/problem.ts';
 import { type Intervals, intersectIntervals, intervalsOf } from '../intervals.ts';
-import { type Finding, nameOf } from './finding.ts';
+import { type Finding, quoteName } from './finding.ts';
 import type { Linted } from './linted.ts';
 
 /** What the Configuration and the rules do to each other. */
-export function configurationFindings(linted: Linted): readonly Finding[] {
+export function lintConfiguration(linted: Linted): readonly Finding[] {
   const { configuration } = linted.desired;
   if (configuration === null) return [];
   return [
@@ -67,7 +67,7 @@ function unroutedDestinations({ rules }: Linted, configuration: DesiredConfigura
       {
         code: 'unrouted-destination',
         place: rule.place,
-        summary: `${nameOf(rule)} accepts ${destination.text}, which clients do not send into the tunnel${routed.length === 0 ? '' : ', or only in part'}: \`default_client_allowed_ips\` leaves it out.`,
+        summary: `${quoteName(rule)} accepts ${destination.text}, which clients do not send into the tunnel${routed.length === 0 ? '' : ', or only in part'}: \`default_client_allowed_ips\` leaves it out.`,
         hint: `Add ${destination.text} to \`default_client_allowed_ips\`; users may have allowed IPs of their own.`,
         related: [{ place: setting, note: 'the allowed IPs of clients' }],
         ...(routed.length === 0 ? {} : { severity: 'note' }),
@@ -118,8 +118,8 @@ function closedResolver(
   return {
     code: 'dns-server-closed',
     place,
-    summary: `The name server ${address.text} is out of reach for ${whose}: ${rule === null ? 'a rule' : nameOf(rule)} drops udp port 53.`,
+    summary: `The name server ${address.text} is out of reach for ${whose}: ${rule === null ? 'a rule' : quoteName(rule)} drops udp port 53.`,
     hint: `Add a rule that accepts ${address.text} on udp port 53, and one for tcp.`,
-    ...(rule === null ? {} : { related: [{ place: rule.place, note: `${nameOf(rule)} drops it` }] }),
+    ...(rule === null ? {} : { related: [{ place: rule.place, note: `${quoteName(rule)} drops it` }] }),
   };
 }

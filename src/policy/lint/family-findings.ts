@@ -2,11 +2,11 @@ import { type Family, parseNetwork, width } from '../../model/address.ts';
 import type { DesiredRule } from '../../model/rule.ts';
 import { intersectIntervals, unionIntervals } from '../intervals.ts';
 import { laneOf, laneRules, type RuleIndex } from '../rule-index.ts';
-import { type Finding, nameOf } from './finding.ts';
+import { type Finding, quoteName } from './finding.ts';
 import type { Linted } from './linted.ts';
 
 /** One family closed while the other stays open, and IPv6 spellings of IPv4 addresses. */
-export function familyFindings({ rules, index }: Linted): readonly Finding[] {
+export function lintFamilies({ rules, index }: Linted): readonly Finding[] {
   return [
     ...[null, ...index.users].flatMap((user) => [
       ...leftOpen(index, user, { closed: 4, open: 6 }),
@@ -40,7 +40,7 @@ function leftOpen(index: RuleIndex<DesiredRule>, user: string | null, { closed, 
     {
       code: open === 6 ? 'ipv6-left-open' : 'ipv4-left-open',
       place: widest.place,
-      summary: `IPv${closed} is closed${whose} by ${nameOf(widest)}, and IPv${open} stays open: rules never reach from one family into the other.`,
+      summary: `IPv${closed} is closed${whose} by ${quoteName(widest)}, and IPv${open} stays open: rules never reach from one family into the other.`,
       hint: `Add a drop rule for ${everything}, and accept rules for what should pass.`,
     },
   ];
@@ -56,7 +56,7 @@ function mapped(rule: DesiredRule): readonly Finding[] {
     {
       code: 'ipv4-mapped',
       place: rule.place,
-      summary: `${nameOf(rule)} names the IPv4-mapped IPv6 address ${destination.text}: it never matches IPv4 traffic.`,
+      summary: `${quoteName(rule)} names the IPv4-mapped IPv6 address ${destination.text}: it never matches IPv4 traffic.`,
       hint: 'Write the IPv4 address.',
     },
   ];

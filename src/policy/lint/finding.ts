@@ -36,7 +36,7 @@ export interface Finding {
 }
 
 /** The rule's name as problems show it. */
-export function nameOf({ name }: DesiredRule): string {
+export function quoteName({ name }: DesiredRule): string {
   return `\`${name}\``;
 }
 
@@ -44,7 +44,7 @@ export function nameOf({ name }: DesiredRule): string {
  * The findings as problems. One line of a rule set can make hundreds of rules: findings of one code at one place become
  * one problem that says how many there are.
  */
-export function problemsOf(findings: readonly Finding[]): readonly Problem[] {
+export function toProblems(findings: readonly Finding[]): readonly Problem[] {
   const groups = new Map<string, Finding[]>();
   for (const finding of findings) {
     const { file, line } = finding.place;

@@ -1,7 +1,7 @@
 import { type LaneNode, laneOf, laneRules, nodesCovering, type Ruled, type RuleIndex } from '../rule-index.ts';
 import type { Packet } from '../verdict.ts';
 import type { Ranking } from './ranking.ts';
-import { addKeys, keysAt, noBest, type PortKey, type TwoBest } from './two-best.ts';
+import { addKeys, keysAt, makeTopTwo, type PortKey, type TopTwo } from './top-two-by-port.ts';
 
 /** Finds the rule that decides on a packet, and the one that would without it. */
 export interface Leaders<T extends Ruled> {
@@ -15,7 +15,7 @@ export interface Leaders<T extends Ruled> {
  * As `decide`, but asked very often: O(log n) for each network around the address, however many rules it has. What is known of a
  * network is computed when it is first asked.
  */
-export function leadersOf<T extends Ruled>(index: RuleIndex<T>, { items, keys }: Ranking<T>): Leaders<T> {
+export function findLeaders<T extends Ruled>(index: RuleIndex<T>, { items, keys }: Ranking<T>): Leaders<T> {
   const none = items.length;
   const known = new Map<LaneNode<T>, Node>();
   const keysOf = (node: LaneNode<T>, port: number): readonly [number, number] => {
@@ -41,7 +41,7 @@ export function leadersOf<T extends Ruled>(index: RuleIndex<T>, { items, keys }:
 
 /** The rules of one network: the two lowest keys at each port, and of those without ports. */
 interface Node {
-  readonly ports: TwoBest;
+  readonly ports: TopTwo;
   readonly flat: readonly [number, number];
 }
 
@@ -53,7 +53,7 @@ function nodeOf<T extends Ruled>(node: LaneNode<T>, none: number, keys: Readonly
     if (item.rule.ports === null) flat = firstTwo(flat, [key, none]);
     else withPorts.push({ ports: item.rule.ports, key });
   }
-  return { ports: addKeys(noBest(none), withPorts), flat };
+  return { ports: addKeys(makeTopTwo(none), withPorts), flat };
 }
 
 /** The two lowest of two ascending pairs. */

@@ -1,15 +1,15 @@
 import { compareProblems, type Problem } from '../../model/problem.ts';
 import type { DesiredState } from '../../model/state.ts';
 import { indexRules } from '../rule-index.ts';
-import { configurationFindings } from './configuration-findings.ts';
-import { familyFindings } from './family-findings.ts';
-import { problemsOf } from './finding.ts';
-import { leadersOf } from './leaders.ts';
+import { lintConfiguration } from './configuration-findings.ts';
+import { lintFamilies } from './family-findings.ts';
+import { toProblems } from './finding.ts';
+import { findLeaders } from './leaders.ts';
 import type { Linted } from './linted.ts';
-import { protocolFindings } from './protocol-findings.ts';
-import { rankingOf } from './ranking.ts';
-import { standingFindings } from './standing-findings.ts';
-import { userFindings } from './user-findings.ts';
+import { lintProtocols } from './protocol-findings.ts';
+import { rankRules } from './ranking.ts';
+import { lintRuleReach } from './rule-reach-findings.ts';
+import { lintUsers } from './user-findings.ts';
 
 /**
  * Findings about manifests without errors that mean something else than they seem to: sorted, each with a code, a hint and a
@@ -18,14 +18,14 @@ import { userFindings } from './user-findings.ts';
 export function lint(desired: DesiredState): readonly Problem[] {
   const { rules } = desired;
   const index = indexRules(rules);
-  const ranking = rankingOf(index);
-  const linted: Linted = { desired, rules, index, ranking, leaders: leadersOf(index, ranking) };
+  const ranking = rankRules(index);
+  const linted: Linted = { desired, rules, index, ranking, leaders: findLeaders(index, ranking) };
   const findings = [
-    ...standingFindings(linted),
-    ...familyFindings(linted),
-    ...protocolFindings(linted),
-    ...userFindings(linted),
-    ...configurationFindings(linted),
+    ...lintRuleReach(linted),
+    ...lintFamilies(linted),
+    ...lintProtocols(linted),
+    ...lintUsers(linted),
+    ...lintConfiguration(linted),
   ];
-  return [...problemsOf(findings)].sort(compareProblems);
+  return [...toProblems(findings)].sort(compareProblems);
 }

@@ -1,11 +1,11 @@
 import { makeNetwork, width } from '../../model/address.ts';
 import type { DesiredRule } from '../../model/rule.ts';
 import type { Protocol } from '../../model/state.ts';
-import { type Finding, nameOf } from './finding.ts';
+import { type Finding, quoteName } from './finding.ts';
 import type { Linted } from './linted.ts';
 
 /** Ports closed while the same host answers by another way, and users whom no global rule reaches. */
-export function protocolFindings(linted: Linted): readonly Finding[] {
+export function lintProtocols(linted: Linted): readonly Finding[] {
   return linted.rules.flatMap((rule) => [
     ...icmpLeftOpen(rule, linted),
     ...transportLeftOpen(rule, linted),
@@ -26,7 +26,7 @@ function icmpLeftOpen(rule: DesiredRule, linted: Linted): readonly Finding[] {
     {
       code: 'icmp-left-open',
       place: rule.place,
-      summary: `${nameOf(rule)} closes ports of ${rule.rule.destination.text}; ICMP and all protocols but tcp and udp still pass.`,
+      summary: `${quoteName(rule)} closes ports of ${rule.rule.destination.text}; ICMP and all protocols but tcp and udp still pass.`,
       hint: 'If the destination should be out of reach, drop it without ports and accept the ports that should pass.',
     },
   ];
@@ -48,7 +48,7 @@ function transportLeftOpen(rule: DesiredRule, linted: Linted): readonly Finding[
     {
       code: 'transport-left-open',
       place: rule.place,
-      summary: `${nameOf(rule)} closes ${ports.type} port ${twin.port} and leaves ${other} port ${twin.port} open; ${twin.what}.`,
+      summary: `${quoteName(rule)} closes ${ports.type} port ${twin.port} and leaves ${other} port ${twin.port} open; ${twin.what}.`,
       hint: `Add a rule that drops ${other} port ${twin.port} for the same destination.`,
     },
   ];
@@ -61,7 +61,7 @@ function userExempt(rule: DesiredRule): readonly Finding[] {
     {
       code: 'user-exempt',
       place: rule.place,
-      summary: `${nameOf(rule)} exempts the user from every global rule for IPv${destination.family}: a user's own rules come first.`,
+      summary: `${quoteName(rule)} exempts the user from every global rule for IPv${destination.family}: a user's own rules come first.`,
       hint: 'If that is not meant, accept only the destinations that the user needs.',
     },
   ];

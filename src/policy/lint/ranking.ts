@@ -9,7 +9,7 @@ export interface Ranking<T extends Ruled> {
 }
 
 /** Ranks the rules. Copies of one rule keep the index's order. */
-export function rankingOf<T extends Ruled>(index: RuleIndex<T>): Ranking<T> {
+export function rankRules<T extends Ruled>(index: RuleIndex<T>): Ranking<T> {
   const every = new Set([...index.scopes.values()].flatMap((scope) => scope.flatMap(({ items }) => items)));
   const items = [...every].sort((a, b) => rankOf(a.rule) - rankOf(b.rule) || compareRules(a.rule, b.rule));
   return { items, keys: new Map(items.map((item, key) => [item, key])) };

@@ -1,10 +1,10 @@
 import type { Problem } from '../../model/problem.ts';
 import type { DesiredRule } from '../../model/rule.ts';
-import { type Finding, problemsOf } from './finding.ts';
+import { type Finding, toProblems } from './finding.ts';
 import type { Linted } from './linted.ts';
 
 /** Users by id who have no name though others have: one finding for each, at the first rule. */
-export function userFindings({ rules, desired }: Linted): readonly Finding[] {
+export function lintUsers({ rules, desired }: Linted): readonly Finding[] {
   if (desired.userNames.size === 0) return [];
   return [...firstRules(rules)].flatMap(([user, { place }]): Finding[] => {
     if (desired.userNames.has(user)) return [];
@@ -15,13 +15,13 @@ export function userFindings({ rules, desired }: Linted): readonly Finding[] {
 }
 
 /** Rules for users whom the server does not have: it would refuse them. Asked only when the server's users are known. */
-export function unknownUsers(rules: readonly DesiredRule[], serverUsers: ReadonlySet<string>): readonly Problem[] {
+export function findUnknownUsers(rules: readonly DesiredRule[], serverUsers: ReadonlySet<string>): readonly Problem[] {
   const findings = [...firstRules(rules)].flatMap(([user, { place }]): Finding[] => {
     if (serverUsers.has(user)) return [];
     const summary = `The server has no user ${user}; it refuses rules for unknown users.`;
     return [{ code: 'unknown-user-id', place, summary, hint: 'Correct the id, or create the user first.' }];
   });
-  return problemsOf(findings);
+  return toProblems(findings);
 }
 
 function firstRules(rules: readonly DesiredRule[]): ReadonlyMap<string, DesiredRule> {

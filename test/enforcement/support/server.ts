@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { nftEnforcement } from '../../../src/adapters/enforcement/nft.ts';
 import { type EnforcementReport, ruleNames } from '../../../src/enforcement/report.ts';
-import { decodeRules } from '../../../src/live/decode.ts';
+import { decodeLiveRules } from '../../../src/live/live-rules.ts';
 import type { DesiredRule, LiveRule } from '../../../src/model/rule.ts';
 import { nftFilter } from '../../../src/simulator/nft-filter.ts';
 import { type Simulator, startSimulator } from '../../../src/simulator/server.ts';
@@ -44,7 +44,7 @@ export async function startKernelServer(netns: string, options: KernelServerOpti
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
   const live = async (): Promise<readonly LiveRule[]> => {
-    const rules = decodeRules(await (await call('GET', '/v0/rules')).json());
+    const rules = decodeLiveRules(await (await call('GET', '/v0/rules')).json());
     if (!rules.ok) throw new Error(rules.error);
     return rules.value;
   };

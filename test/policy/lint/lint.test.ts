@@ -5,7 +5,7 @@ import { makeNetwork } from '../../../src/model/address.ts';
 import type { DesiredRule } from '../../../src/model/rule.ts';
 import { lintSeverities } from '../../../src/policy/lint/finding.ts';
 import { lint } from '../../../src/policy/lint/lint.ts';
-import { unknownUsers } from '../../../src/policy/lint/user-findings.ts';
+import { findUnknownUsers } from '../../../src/policy/lint/user-findings.ts';
 import { build, document } from '../../desired/helpers.ts';
 
 const alice = 'a1520c4b-adc3-4574-932a-94461cf85c07';
@@ -183,8 +183,8 @@ describe('lint', () => {
   it('finds users whom the server does not know, when it was asked', () => {
     const text = manifests(closed(`action: accept, destination: 10.0.0.0/8, user_id: ${alice}`));
     const rules = build({ 'policy.yaml': text }).state?.rules ?? [];
-    expect(unknownUsers(rules, new Set([alice]))).toEqual([]);
-    expect(unknownUsers(rules, new Set([bob]))).toMatchObject([
+    expect(findUnknownUsers(rules, new Set([alice]))).toEqual([]);
+    expect(findUnknownUsers(rules, new Set([bob]))).toMatchObject([
       { code: 'unknown-user-id', severity: 'error', place: { line: 8 } },
     ]);
   });

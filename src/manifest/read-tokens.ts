@@ -1,7 +1,7 @@
 import { CST, Lexer, type LineCounter, Parser } from 'yaml';
 import { deepest, tooDeep } from './convert.ts';
-import { Misfits } from './misfits.ts';
 import type { Unplaced } from './reporter.ts';
+import { SchemaViolations } from './schema-violations.ts';
 import { suggest } from './suggest.ts';
 
 /** After so many lexemes of a document its root is looked at: what cannot be a manifest is not read to its end. */
@@ -30,16 +30,16 @@ export interface Reading {
 }
 
 /** What the parser makes of a text, until a long document turns out to be no manifest, or too long for one. */
-export function* documentTokens(reading: Reading): Generator<CST.Token> {
+export function* readTokens(reading: Reading): Generator<CST.Token> {
   const { text, fields, lines } = reading;
   lines.addNewLine(0);
   const parser = new Parser(lines.addNewLine);
   let lexemes = 0;
   let directives = 0;
-  let misfits = new Misfits();
+  let violations = new SchemaViolations();
   for (const lexeme of new Lexer().lex(text)) {
     for (const token of parser.next(lexeme)) {
-      if (lexemes >= lexemesToCheck) misfits = new Misfits();
+      if (lexemes >= lexemesToCheck) violations = new SchemaViolations();
       lexemes = 0;
       if (token.type === 'directive' && ++directives > mostDirectives)
         throw new Unread(tooManyDirectives, token.offset);
@@ -49,7 +49,7 @@ export function* documentTokens(reading: Reading): Generator<CST.Token> {
     if (lexemes % lexemesToLook !== 0) continue;
     const [document, root] = parser.stack;
     lookAt(parser.stack, lexemes, fields);
-    if (fields === undefined || lexemes < lexemesToCheck || misfits.look(parser.stack) <= mostProblems) continue;
+    if (fields === undefined || lexemes < lexemesToCheck || violations.look(parser.stack) <= mostProblems) continue;
     reading.cut = { offset: parser.offset, document: (root ?? document)?.offset ?? 0 };
     closeAll(parser.stack, parser.offset);
     break;

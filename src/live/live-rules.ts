@@ -2,7 +2,7 @@ import { parseNetwork } from '../model/address.ts';
 import { type Ports, parsePortRange } from '../model/port-range.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 import type { LiveRule } from '../model/rule.ts';
-import { withoutZone } from './zone.ts';
+import { removeZone } from './zone.ts';
 
 /** A user as far as manifests may name one. */
 export interface LiveUser {
@@ -24,8 +24,8 @@ const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
  * rule that cannot be read fails the whole, for a plan from half an answer could delete the other half. Checked by hand
  * rather than by a schema: 100,000 rules are decoded in each pass.
  */
-export function decodeRules(body: unknown): Result<readonly LiveRule[], string> {
-  const data = dataOf(body);
+export function decodeLiveRules(body: unknown): Result<readonly LiveRule[], string> {
+  const data = unwrapData(body);
   if (!Array.isArray(data)) return fail('the list of rules is not {"data": [...]}');
   if (tellsOfMore(body, data.length))
     return fail('the list is only a part of the rules: this server pages its answers');
@@ -42,14 +42,14 @@ export function decodeRules(body: unknown): Result<readonly LiveRule[], string> 
 }
 
 /** Reads the answer of POST /v0/rules or PATCH /v0/rules/{id}; the server echoes `/32` and upper case there. */
-export function decodeRule(body: unknown): Result<LiveRule, string> {
-  const rule = decodeOne(dataOf(body));
+export function decodeLiveRule(body: unknown): Result<LiveRule, string> {
+  const rule = decodeOne(unwrapData(body));
   return rule.ok ? rule : fail(`the answer holds no rule: ${rule.error}`);
 }
 
 /** Reads the answer of GET /v0/users (observed: recordings/users). An address that two users have would name either. */
-export function decodeUsers(body: unknown): Result<readonly LiveUser[], string> {
-  const data = dataOf(body);
+export function decodeLiveUsers(body: unknown): Result<readonly LiveUser[], string> {
+  const data = unwrapData(body);
   if (!Array.isArray(data)) return fail('the list of users is not {"data": [...]}');
   if (tellsOfMore(body, data.length))
     return fail('the list is only a part of the users: this server pages its answers');
@@ -91,7 +91,7 @@ function tellsOfMore(body: unknown, listed: number, depth = 0): boolean {
 }
 
 /** The content of `{"data": …}`; undefined when the body has another shape. */
-export function dataOf(body: unknown): unknown {
+export function unwrapData(body: unknown): unknown {
   return isObject(body) ? body['data'] : undefined;
 }
 
@@ -114,7 +114,7 @@ function decodeOne(item: unknown): Result<LiveRule, string> {
   if (typeof id !== 'string' || !uuid.test(id)) return fail('it has no id');
   if (action !== 'accept' && action !== 'drop') return fail('its action is neither accept nor drop');
   if (typeof destination !== 'string') return fail('its destination is not text');
-  const parsed = parseNetwork(destination.includes('%') ? (withoutZone(destination) ?? destination) : destination);
+  const parsed = parseNetwork(destination.includes('%') ? (removeZone(destination) ?? destination) : destination);
   if (!parsed.ok) return fail(`its destination cannot be read (${parsed.error})`);
   // A member that is not there might be anything: a user's rule must not pass for everybody's.
   const missing = nullable.find((name) => !(name in item));

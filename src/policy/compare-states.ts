@@ -1,7 +1,7 @@
 import type { Protocol } from '../model/state.ts';
 import { type Intervals, intersectIntervals, intervalsOf, subtractIntervals, unionIntervals } from './intervals.ts';
+import { type Layer, lowerProfile, makeFlatProfile, type PortProfile, zipProfiles } from './port-profile.ts';
 import { noPorts, type PortSet, touchesPorts } from './port-set.ts';
-import { flatProfile, type Layer, lowerProfile, type Profile, zipProfiles } from './profile.ts';
 import { emptyRegion, joinRegions, outsideRegion, type Region, RegionBuilder, sameRegions } from './region.ts';
 import { type LaneIndex, laneRules, lanes, portsNamed, type Ruled, type RuleIndex } from './rule-index.ts';
 import { sweep } from './sweep.ts';
@@ -165,7 +165,7 @@ function alwaysDecided<T extends Ruled>({ states, statesOf }: Comparison<T>, own
 /** What is known of consecutive addresses. */
 interface Place {
   /** The deciding key by port in each state. */
-  readonly profiles: readonly Profile[];
+  readonly profiles: readonly PortProfile[];
   /** The ports of each class, once asked. */
   classPorts: readonly PortSet[] | null;
   /** Places further in, by what their rules add: policies say the same of many networks. */
@@ -175,7 +175,7 @@ interface Place {
 /** No more places further in are remembered at once: where every network says something else, nothing comes again. */
 const mostInner = 256;
 
-function placeOf(profiles: readonly Profile[]): Place {
+function placeOf(profiles: readonly PortProfile[]): Place {
   return { profiles, classPorts: null, inner: new Map() };
 }
 
@@ -198,7 +198,7 @@ function laneWalk<T extends Ruled>(comparison: Comparison<T>, lane: number): Lan
   const { states, statesOf, keyOf = ({ rule }) => rankOf(rule), within } = comparison;
   const protocol = lanes[lane]?.protocol ?? 'other';
   const ports = portsNamed(within, lane);
-  const start = flatProfile(noKey);
+  const start = makeFlatProfile(noKey);
   const known = new Map<readonly T[], Added>();
   return {
     comparison,
@@ -256,7 +256,7 @@ function extend<T extends Ruled>({ added, protocol }: LaneWalk<T>, outer: Place,
 
 function classPorts<T extends Ruled>(
   { classes, classify }: Comparison<T>,
-  profiles: readonly Profile[],
+  profiles: readonly PortProfile[],
   protocol: Protocol,
 ): readonly PortSet[] {
   const sets = Array.from({ length: classes }, (): { low: number; high: number }[] => []);

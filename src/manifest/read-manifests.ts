@@ -1,12 +1,12 @@
 import type { Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
-import { checkShape } from './check.ts';
-import type { Decoding } from './decode.ts';
+import { checkShape } from './check-shape.ts';
 import { decodeConfiguration } from './decode-configuration.ts';
 import { decodeGroup, decodeNetwork, decodeOverlay, decodePolicyTest, decodeUsersManifest } from './decode-other.ts';
 import { decodeRule, decodeRuleSet } from './decode-rule.ts';
+import type { Decoding } from './decoding.ts';
 import { apiVersion, type FileManifests, type Kind, kinds, type Manifest } from './manifest.ts';
-import { childOf, type Entry, entryOf, type Node, toPlain } from './node.ts';
+import { type Entry, findChild, findEntry, type Node, toPlain } from './node.ts';
 import { parseFile } from './parse.ts';
 import type { Reporter } from './reporter.ts';
 import { didYouMean } from './suggest.ts';
@@ -29,7 +29,7 @@ export interface ReadRequest {
 export function readManifests(request: ReadRequest): FileManifests {
   const { path, profile, values } = request;
   const text = decodeText(request.bytes)?.replace(/^\uFEFF/, '') ?? null;
-  if (text === null) return { path, manifests: [], problems: [notUtf8(path, request.bytes)], suppressions: [] };
+  if (text === null) return { path, manifests: [], problems: [describeNotUtf8(path, request.bytes)], suppressions: [] };
   const manifests: Manifest[] = [];
   const problems = parseFile({
     path,
@@ -61,7 +61,7 @@ export function decodeText(bytes: Uint8Array): string | null {
 }
 
 /** The problem of a file that is not UTF-8. The place is the first line that is no UTF-8: a faulty sequence of bytes never spans a line feed. */
-export function notUtf8(file: string, bytes: Uint8Array): Problem {
+export function describeNotUtf8(file: string, bytes: Uint8Array): Problem {
   let line = 1;
   for (let start = 0; ; line++) {
     const end = bytes.indexOf(0x0a, start);
@@ -86,7 +86,7 @@ const noKindHasThis = {
 
 /** What a document that is cut lacks may come later, at its top and in what was open last. */
 function readDocument(root: Node, decoding: Decoding, isCut: boolean): Manifest | null {
-  if (isCut && (entryOf(root, 'kind') === undefined || entryOf(root, 'apiVersion') === undefined)) {
+  if (isCut && (findEntry(root, 'kind') === undefined || findEntry(root, 'apiVersion') === undefined)) {
     decoding.reporter.add(noKindHasThis, root.start);
     return null;
   }
@@ -142,7 +142,7 @@ function kindOf(root: Node, reporter: Reporter): Kind | null {
     reporter.add({ severity: 'error', ...problem }, node?.start ?? root.start);
     return null;
   };
-  if (root.type !== 'map' || (entryOf(root, 'kind') === undefined && entryOf(root, 'apiVersion') === undefined)) {
+  if (root.type !== 'map' || (findEntry(root, 'kind') === undefined && findEntry(root, 'apiVersion') === undefined)) {
     return error(
       {
         code: 'not-a-manifest',
@@ -152,7 +152,7 @@ function kindOf(root: Node, reporter: Reporter): Kind | null {
       undefined,
     );
   }
-  const version = childOf(root, 'apiVersion');
+  const version = findChild(root, 'apiVersion');
   if (version?.type !== 'scalar' || version.value !== apiVersion) {
     return error(
       {
@@ -164,7 +164,7 @@ function kindOf(root: Node, reporter: Reporter): Kind | null {
       version,
     );
   }
-  const kind = childOf(root, 'kind');
+  const kind = findChild(root, 'kind');
   const text = kind?.type === 'scalar' ? kind.text : '';
   const known = kinds.find((candidate) => candidate === text);
   if (known !== undefined) return known;

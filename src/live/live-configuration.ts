@@ -8,7 +8,7 @@ import type {
 } from '../model/configuration.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 import { Secret } from '../model/secret.ts';
-import { dataOf, isObject } from './decode.ts';
+import { isObject, unwrapData } from './live-rules.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -101,8 +101,8 @@ class Reader {
  * Unknown fields are ignored; an optional text that is missing is null; any other field that is missing or of
  * another type fails the pass and is named.
  */
-export function decodeConfiguration(body: unknown): Result<LiveConfiguration, string> {
-  const data = dataOf(body);
+export function decodeLiveConfiguration(body: unknown): Result<LiveConfiguration, string> {
+  const data = unwrapData(body);
   if (!isObject(data)) return fail('the configuration is not {"data": {...}}');
   const reader = new Reader(data, 'the configuration: ');
   const id = reader.text('id');

@@ -1,5 +1,5 @@
 import type { Action } from '../../model/rule.ts';
-import { byVerdict, compareStates } from '../compare.ts';
+import { byVerdict, compareStates } from '../compare-states.ts';
 import type { Interval } from '../intervals.ts';
 import { holdsPorts, lastPort, touchesPorts } from '../port-set.ts';
 import type { Region } from '../region.ts';
@@ -8,19 +8,19 @@ import { sweep } from '../sweep.ts';
 import { noTraffic } from '../traffic-set.ts';
 import { defaultVerdict } from '../verdict.ts';
 import type { Ranking } from './ranking.ts';
-import { addKeys, endOf, noBest, type PortKey, type TwoBest } from './two-best.ts';
+import { addKeys, endOf, makeTopTwo, type PortKey, type TopTwo } from './top-two-by-port.ts';
 
 /**
  * What a rule does among the others. `never`: every packet that it matches is decided by another rule, whoever sends it.
  * `idle`: it decides some packets, and each would get the same verdict without it. `matters`: some would not.
  */
-export type Standing = 'never' | 'idle' | 'matters';
+export type RuleReach = 'never' | 'idle' | 'matters';
 
 /**
- * The standing of every rule of the index, exactly. A global rule is judged on nobody's packets: a user's own rules can only
+ * The reach of every rule of the index, exactly. A global rule is judged on nobody's packets: a user's own rules can only
  * take packets from it. A user's rule is judged on that user's packets, what lies beneath being the global rules' verdict.
  */
-export function standings<T extends Ruled>(index: RuleIndex<T>, ranking: Ranking<T>): ReadonlyMap<T, Standing> {
+export function computeRuleReach<T extends Ruled>(index: RuleIndex<T>, ranking: Ranking<T>): ReadonlyMap<T, RuleReach> {
   const ledger = openLedger(index, ranking);
   for (const [lane] of lanes.entries()) {
     walkScope(ledger, lane, laneRules(index, null, lane), null);
@@ -71,7 +71,7 @@ type Beneath = (box: Box, wanted: Action) => Action;
 
 /** The scope's rules at some addresses. Rules with ports beat those without, so the two are kept apart. */
 interface Place {
-  readonly ports: TwoBest;
+  readonly ports: TopTwo;
   /** The two lowest keys of rules without ports. */
   readonly flat: readonly [number, number];
 }
@@ -79,10 +79,10 @@ interface Place {
 /** Walks one scope's rules in one lane. `under` null: beneath them is the default. */
 function walkScope<T extends Ruled>(ledger: Ledger<T>, lane: number, rules: LaneIndex<T>, under: Beneath | null): void {
   const none = ledger.items.length;
-  const judged = new WeakMap<TwoBest, Set<Action>>();
+  const judged = new WeakMap<TopTwo, Set<Action>>();
   for (const area of rules.named) {
     sweep<T, Place>([rules], area, {
-      empty: { ports: noBest(none), flat: [none, none] },
+      empty: { ports: makeTopTwo(none), flat: [none, none] },
       extend: (outer, items) => addRules(outer, items, ledger),
       visit: (first, last, place) => {
         const judge: Judge = ([best, second], low, high) => {

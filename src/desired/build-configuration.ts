@@ -4,7 +4,7 @@ import type { ConfigurationFields, DesiredConfiguration, OidcProvider, SamlProvi
 import type { Place, Problem } from '../model/problem.ts';
 import { reveal, Secret } from '../model/secret.ts';
 import type { DesiredContext } from './context.ts';
-import { checkSamlMetadata, type SamlFault } from './saml.ts';
+import { checkSamlMetadata, type SamlFault } from './saml-metadata.ts';
 
 /** What secrets are resolved with. */
 export interface Resolution {
@@ -80,7 +80,7 @@ function resolve(source: SecretSource, { context, problems, attachments }: Resol
 }
 
 /** Files of the source that a manifest takes secrets from, by their path from the root. */
-export function filesOf({ fields }: ConfigurationManifest): readonly string[] {
+export function listSecretFiles({ fields }: ConfigurationManifest): readonly string[] {
   const sources = [
     ...(fields.openid_connect_providers ?? []).map((one) => one.client_secret),
     ...(fields.saml_identity_providers ?? []).map((one) => one.metadata),

@@ -1,10 +1,10 @@
 import type { PortBounds, PortRange } from '../model/port-range.ts';
 import type { Action } from '../model/rule.ts';
 import { compareRules } from '../model/rule.ts';
-import { compareStates, noKey } from './compare.ts';
-import { type Decision, decide } from './decide.ts';
+import { compareStates, noKey } from './compare-states.ts';
+import { type Decision, decide } from './decide-packet.ts';
+import { lowerProfile, makeFlatProfile, zipProfiles } from './port-profile.ts';
 import { lastPort, portSetOf } from './port-set.ts';
-import { flatProfile, lowerProfile, zipProfiles } from './profile.ts';
 import { itemsCovering, laneOf, laneRules, type Ruled, type RuleIndex } from './rule-index.ts';
 import type { TrafficSet } from './traffic-set.ts';
 import { noRank, type Packet, type Rank, rankOf, verdictOfRank } from './verdict.ts';
@@ -43,20 +43,24 @@ export interface PortVerdict extends PortRange {
 export type Portless = Omit<Packet, 'port'>;
 
 /** The verdict by port, in maximal ranges that cover 0 to 65535; for `other` the one port 0. */
-export function portVerdicts<T extends Ruled>(index: RuleIndex<T>, packet: Portless): readonly PortVerdict[] {
+export function listPortVerdicts<T extends Ruled>(index: RuleIndex<T>, packet: Portless): readonly PortVerdict[] {
   const layers = rulesFor(index, packet).map(({ rule }) => ({ ports: rule.ports, key: rankOf(rule) }));
   const out: { low: number; high: number; verdict: Action }[] = [];
-  zipProfiles([lowerProfile(flatProfile(noRank), layers, packet.protocol)], packet.protocol, (low, high, [rank]) => {
-    const verdict = verdictOfRank((rank ?? noRank) as Rank);
-    const previous = out.at(-1);
-    if (previous?.verdict === verdict) previous.high = high;
-    else out.push({ low, high, verdict });
-  });
+  zipProfiles(
+    [lowerProfile(makeFlatProfile(noRank), layers, packet.protocol)],
+    packet.protocol,
+    (low, high, [rank]) => {
+      const verdict = verdictOfRank((rank ?? noRank) as Rank);
+      const previous = out.at(-1);
+      if (previous?.verdict === verdict) previous.high = high;
+      else out.push({ low, high, verdict });
+    },
+  );
   return out;
 }
 
 /** A port for a question that names none: the lowest from 1 on that no rule for this address and source names, else 1. */
-export function unnamedPort<T extends Ruled>(index: RuleIndex<T>, packet: Portless): number {
+export function findUnnamedPort<T extends Ruled>(index: RuleIndex<T>, packet: Portless): number {
   const named = portSetOf(rulesFor(index, packet).flatMap(({ rule }) => rule.ports ?? []));
   const reached = named.find(({ low, high }) => low <= 1 && high >= 1);
   const port = reached === undefined ? 1 : reached.high + 1;

@@ -1,8 +1,8 @@
 import type * as z from 'zod';
 import type { Problem } from '../model/problem.ts';
 import type { Kind } from './manifest.ts';
-import { entryOf, type Node, nodeAt, type Plain } from './node.ts';
-import { fieldsAt, schemas } from './schema.ts';
+import { findEntry, findNode, type Node, type Plain } from './node.ts';
+import { listFields, schemas } from './schema.ts';
 import { didYouMean, suggest } from './suggest.ts';
 
 /** A problem whose place is still an offset. */
@@ -57,7 +57,7 @@ function describe(kind: Kind, root: Node, issue: z.core.$ZodIssue): readonly Fin
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.slice(0, mostFindings).map((key) => unknownField({ kind, root, path: issue.path, key }));
   }
-  const { node, depth } = nodeAt(root, issue.path);
+  const { node, depth } = findNode(root, issue.path);
   if (depth < issue.path.length) return [missingField(root, issue.path, node)];
   if (issue.code === 'invalid_key') return [badName(root, issue.path)];
   const ofKind = wantedOfKind(kind, issue.path, node);
@@ -112,7 +112,7 @@ function badName(root: Node, path: readonly PropertyKey[]): Finding {
 
 /** Among a union's branches, an issue deeper than the value itself says more than "none fits". */
 function union(kind: Kind, root: Node, issue: z.core.$ZodIssueInvalidUnion): readonly Finding[] {
-  const value = nodeAt(root, issue.path).node;
+  const value = findNode(root, issue.path).node;
   const deeper = issue.errors
     .map((branch) => branch.filter((inner) => inner.path.length > 0 || inner.code === 'unrecognized_keys'))
     .filter((branch) => branch.length > 0)
@@ -134,11 +134,11 @@ interface UnknownField {
 }
 
 function unknownField({ kind, root, path, key }: UnknownField): Finding {
-  const parent = nodeAt(root, path).node;
-  const fields = fieldsAt(kind, path);
+  const parent = findNode(root, path).node;
+  const fields = listFields(kind, path);
   // Inside a provider a wrong key may be a piece of a secret: only what resembles a field is quoted.
   const quotable = !path.some((step) => String(step).endsWith('_providers')) || suggest(key, fields) !== null;
-  if (key === '<<') return { problem: mergeKey, offset: entryOf(parent, key)?.keyStart ?? parent.start };
+  if (key === '<<') return { problem: mergeKey, offset: findEntry(parent, key)?.keyStart ?? parent.start };
   const known = fields.length === 0 ? 'Remove it.' : `Known here: ${fields.map((field) => `\`${field}\``).join(', ')}.`;
   return {
     problem: {
@@ -147,7 +147,7 @@ function unknownField({ kind, root, path, key }: UnknownField): Finding {
       summary: quotable ? `There is no field \`${key.slice(0, 80)}\` here.` : 'There is no such field here.',
       hint: didYouMean(key, fields, known),
     },
-    offset: entryOf(parent, key)?.keyStart ?? parent.start,
+    offset: findEntry(parent, key)?.keyStart ?? parent.start,
   };
 }
 
@@ -219,7 +219,7 @@ function isSecretField(name: string): boolean {
 
 /** Where the key at the end of a path stands; for an item of a list, where the item stands. */
 function keyStart(root: Node, path: readonly PropertyKey[]): number {
-  const parent = nodeAt(root, path.slice(0, -1)).node;
+  const parent = findNode(root, path.slice(0, -1)).node;
   const last = path.at(-1);
-  return entryOf(parent, String(last))?.keyStart ?? nodeAt(root, path).node.start;
+  return findEntry(parent, String(last))?.keyStart ?? findNode(root, path).node.start;
 }

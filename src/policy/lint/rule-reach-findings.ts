@@ -2,17 +2,17 @@ import { contains, makeNetwork, width } from '../../model/address.ts';
 import { compareRules, type DesiredRule, type Rule } from '../../model/rule.ts';
 import { type LaneNode, laneOf, laneRules, nodesCovering } from '../rule-index.ts';
 import { type Packet, rankOf } from '../verdict.ts';
-import { type Finding, nameOf } from './finding.ts';
+import { type Finding, quoteName } from './finding.ts';
 import type { Linted } from './linted.ts';
-import { standings } from './standing.ts';
+import { computeRuleReach } from './rule-reach.ts';
 
 /** Rules that another one always forestalls, and rules that could go without a trace. */
-export function standingFindings(linted: Linted): readonly Finding[] {
+export function lintRuleReach(linted: Linted): readonly Finding[] {
   const { rules, index, ranking } = linted;
   const open = nothingDropped(rules);
-  const standing = standings(index, ranking);
+  const reach = computeRuleReach(index, ranking);
   const findings = rules.flatMap((rule) => {
-    const found = standing.get(rule);
+    const found = reach.get(rule);
     if (found === 'never') return [neverDecides(rule, linted)];
     return found === 'idle' && open === null ? [changesNothing(rule, linted)] : [];
   });
@@ -36,14 +36,14 @@ function neverDecides(rule: DesiredRule, linted: Linted): Finding {
   const shadows = single === null ? samples(rule, linted).flatMap(([other]) => other ?? []) : [single];
   const related = [...new Set(shadows)].map((other) => ({
     place: other.place,
-    note: `${nameOf(other)} decides instead`,
+    note: `${quoteName(other)} decides instead`,
   }));
-  const names = [...new Set(shadows)].map(nameOf).join(' and ');
+  const names = [...new Set(shadows)].map(quoteName).join(' and ');
   if (single !== null && single.rule.action === 'accept' && rankOf(single.rule) === rankOf(rule.rule) - 1) {
     return {
       code: 'drop-under-accept',
       place: rule.place,
-      summary: `${nameOf(rule)} drops nothing: ${nameOf(single)} accepts all of it, and accept beats drop however narrow the drop is.`,
+      summary: `${quoteName(rule)} drops nothing: ${quoteName(single)} accepts all of it, and accept beats drop however narrow the drop is.`,
       hint: 'Take the address out of the accepting rule, or drop it by ports or for a user: both stand above.',
       related,
     };
@@ -51,7 +51,7 @@ function neverDecides(rule: DesiredRule, linted: Linted): Finding {
   return {
     code: 'never-decides',
     place: rule.place,
-    summary: `${nameOf(rule)} never decides anything: ${names || 'other rules'} always ${shadows.length > 1 ? 'come' : 'comes'} first.`,
+    summary: `${quoteName(rule)} never decides anything: ${names || 'other rules'} always ${shadows.length > 1 ? 'come' : 'comes'} first.`,
     hint: 'Delete the rule, or narrow those that come first; `reconcile explain --rule NAME` shows what a rule decides.',
     related,
   };
@@ -116,19 +116,19 @@ function changesNothing(rule: DesiredRule, linted: Linted): Finding {
   const { action } = rule.rule;
   const sample = samples(rule, linted).find(([leader]) => leader === rule);
   const next = sample?.[1] ?? null;
-  const what = next === null ? 'the default' : nameOf(next);
+  const what = next === null ? 'the default' : quoteName(next);
   const verb = action === 'accept' ? 'accepts' : 'drops';
   return {
     code: 'changes-nothing',
     place: rule.place,
     summary:
       sample === undefined
-        ? `${nameOf(rule)} changes nothing: without it, the rest of the rules ${action === 'accept' ? 'accept' : 'drop'} the same traffic.`
-        : `${nameOf(rule)} changes nothing: without it, ${what} ${verb} the same traffic.`,
+        ? `${quoteName(rule)} changes nothing: without it, the rest of the rules ${action === 'accept' ? 'accept' : 'drop'} the same traffic.`
+        : `${quoteName(rule)} changes nothing: without it, ${what} ${verb} the same traffic.`,
     hint:
       action === 'accept' && next === null
         ? 'What no rule matches is accepted; delete the rule, or drop the network around it.'
         : 'Delete the rule; where several say the same, delete one and look again.',
-    ...(next === null ? {} : { related: [{ place: next.place, note: `${nameOf(next)} says the same` }] }),
+    ...(next === null ? {} : { related: [{ place: next.place, note: `${quoteName(next)} says the same` }] }),
   };
 }

@@ -1,16 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Rule, ruleKey } from '../../../src/model/rule.ts';
-import { decide } from '../../../src/policy/decide.ts';
-import { rankingOf } from '../../../src/policy/lint/ranking.ts';
-import { type Standing, standings } from '../../../src/policy/lint/standing.ts';
+import { decide } from '../../../src/policy/decide-packet.ts';
+import { rankRules } from '../../../src/policy/lint/ranking.ts';
+import { computeRuleReach, type RuleReach } from '../../../src/policy/lint/rule-reach.ts';
 import { indexRules } from '../../../src/policy/rule-index.ts';
 import { runs } from '../../property/runs.ts';
 import { accepts, packets, rulesArbitrary, users } from '../universe.ts';
 
 const distinct = rulesArbitrary.map((rules) => [...new Map(rules.map((rule) => [ruleKey(rule), rule])).values()]);
 
-describe('standings', () => {
+describe('computeRuleReach', () => {
   it('agree with trying every packet: what never decides, what could go without a trace, what matters', () => {
     fc.assert(
       fc.property(distinct, (rules) => {
@@ -20,11 +20,11 @@ describe('standings', () => {
         const decides = new Set(all.map((packet) => decide(index, packet).rule?.rule));
         const verdicts = (left: readonly Rule[]): string => all.map((packet) => accepts(left, packet)).join();
         const whole = verdicts(rules);
-        const expected = rules.map((rule): Standing => {
+        const expected = rules.map((rule): RuleReach => {
           if (verdicts(rules.filter((one) => one !== rule)) !== whole) return 'matters';
           return decides.has(rule) ? 'idle' : 'never';
         });
-        const found = standings(index, rankingOf(index));
+        const found = computeRuleReach(index, rankRules(index));
         expect(items.map((item) => found.get(item))).toEqual(expected);
       }),
       { numRuns: runs(5000) },

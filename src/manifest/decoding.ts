@@ -2,10 +2,10 @@ import { type Network, parseNetwork } from '../model/address.ts';
 import { type PortRange, parsePortRange } from '../model/port-range.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
-import { addressFinding, hostBitsFinding, portFinding } from './address-faults.ts';
-import type { Finding } from './check.ts';
+import { describeAddressFault, describeHostBits, describePortFault } from './address-faults.ts';
+import type { Finding } from './check-shape.ts';
 import type { UserReference } from './manifest.ts';
-import { type Node, type ScalarNode, scalarOf } from './node.ts';
+import { findScalar, type Node, type ScalarNode } from './node.ts';
 import type { Reporter } from './reporter.ts';
 import { isUuid } from './schema.ts';
 
@@ -16,7 +16,7 @@ export interface Decoding {
 }
 
 /** The place of a node. */
-export function placeOf(decoding: Decoding, node: Node): Place {
+export function getPlace(decoding: Decoding, node: Node): Place {
   return decoding.reporter.locator.place(node.start);
 }
 
@@ -35,39 +35,39 @@ export function reportAt(
 }
 
 /** The network that a scalar names; null (and a problem) when it names none. */
-export function networkOf(decoding: Decoding, node: Node): Network | null {
+export function readNetwork(decoding: Decoding, node: Node): Network | null {
   if (node.type !== 'scalar') return null;
   const parsed = parseNetwork(node.text);
   if (!parsed.ok) {
-    report(decoding, addressFinding(parsed.error, node.start));
+    report(decoding, describeAddressFault(parsed.error, node.start));
     return null;
   }
-  if (parsed.value.hostBits) report(decoding, hostBitsFinding(parsed.value, node.start));
+  if (parsed.value.hostBits) report(decoding, describeHostBits(parsed.value, node.start));
   const { network } = parsed.value;
   // Most people write the canonical text; then the file's own text is kept instead of a second one put together.
   return network.text === node.text ? { ...network, text: node.text } : network;
 }
 
 /** The ports that a scalar names, within the server's bounds; null (and a problem) when it names none. */
-export function portsOf(decoding: Decoding, node: Node): PortRange | null {
+export function readPorts(decoding: Decoding, node: Node): PortRange | null {
   if (node.type !== 'scalar') return null;
   const parsed = parsePortRange(node.text, decoding.profile.ports);
   if (parsed.ok) return parsed.value;
-  report(decoding, portFinding(parsed.error, decoding.profile.ports, node.start));
+  report(decoding, describePortFault(parsed.error, decoding.profile.ports, node.start));
   return null;
 }
 
 /** The user that a scalar names: a UUID, an e-mail address, or a name. */
-export function userOf(decoding: Decoding, node: ScalarNode): UserReference {
+export function readUser(decoding: Decoding, node: ScalarNode): UserReference {
   const text = node.text.trim();
-  const place = placeOf(decoding, node);
+  const place = getPlace(decoding, node);
   if (isUuid(text)) return { by: 'id', id: text.toLowerCase(), place };
   return text.includes('@') ? { by: 'email', name: text.toLowerCase(), place } : { by: 'name', name: text, place };
 }
 
 /** The name of a manifest and where it stands. */
-export function nameOf(decoding: Decoding, root: Node): { readonly name: string; readonly place: Place } {
+export function readName(decoding: Decoding, root: Node): { readonly name: string; readonly place: Place } {
   const metadata = root.type === 'map' ? root.entries.find((entry) => entry.key === 'metadata')?.value : undefined;
-  const node = scalarOf(metadata, 'name');
-  return { name: node?.text ?? '', place: placeOf(decoding, node ?? root) };
+  const node = findScalar(metadata, 'name');
+  return { name: node?.text ?? '', place: getPlace(decoding, node ?? root) };
 }

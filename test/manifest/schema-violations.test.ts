@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type CreateNodeOptions, Document, Lexer, Parser, type ToStringOptions } from 'yaml';
 import { kinds } from '../../src/manifest/manifest.ts';
-import { Misfits } from '../../src/manifest/misfits.ts';
-import { readManifests } from '../../src/manifest/read.ts';
+import { readManifests } from '../../src/manifest/read-manifests.ts';
+import { SchemaViolations } from '../../src/manifest/schema-violations.ts';
 import { profileNamed } from '../../src/model/profile.ts';
 
 function problemsOf(text: string, documents = 1_000) {
@@ -74,14 +74,14 @@ describe('a file of comments that switch off nothing', () => {
   });
 });
 
-/** The misfits in a text when it is looked at after every lexeme. */
-function misfitsIn(text: string): number {
+/** The violations in a text when it is looked at after every lexeme. */
+function countViolations(text: string): number {
   const parser = new Parser();
-  const misfits = new Misfits();
+  const violations = new SchemaViolations();
   let count = 0;
   for (const lexeme of new Lexer().lex(text)) {
     for (const _ of parser.next(lexeme)) return count;
-    count = misfits.look(parser.stack);
+    count = violations.look(parser.stack);
   }
   return count;
 }
@@ -93,7 +93,7 @@ const examples = readdirSync(folder, { recursive: true, encoding: 'utf8' })
 
 describe('what fits', () => {
   it.each(examples)('is every document of %s', (_, text) => {
-    for (const document of text.split(/^---$/m)) expect(misfitsIn(document)).toBe(0);
+    for (const document of text.split(/^---$/m)) expect(countViolations(document)).toBe(0);
   });
 
   it('is what is written with comments, aliases, values and commas at the end', () => {
@@ -116,14 +116,14 @@ describe('what fits', () => {
     - {"name":"b","destination":10.0.0.2}
   # h
 `;
-    expect(misfitsIn(text)).toBe(0);
+    expect(countViolations(text)).toBe(0);
   });
 
   it('is all that is not refused later', () => {
     fc.assert(
       fc.property(manifest, style, (content, options) => {
         const text = new Document(content).toString(options);
-        if (misfitsIn(text) > 0) expect(found(text), text).not.toEqual([]);
+        if (countViolations(text) > 0) expect(found(text), text).not.toEqual([]);
       }),
       { numRuns: 300 },
     );

@@ -7,13 +7,13 @@ import { lastPort } from './port-set.ts';
  * A number for every port, lower wins: `keys[i]` holds from port `starts[i]` to the port before `starts[i + 1]` (or the last
  * one). Neighbouring keys differ.
  */
-export interface Profile {
+export interface PortProfile {
   readonly starts: readonly number[];
   readonly keys: readonly number[];
 }
 
 /** The same key for every port. */
-export function flatProfile(key: number): Profile {
+export function makeFlatProfile(key: number): PortProfile {
   return { starts: [0], keys: [key] };
 }
 
@@ -24,7 +24,7 @@ export interface Layer {
 }
 
 /** The profile with each layer's key on its ports wherever it is lower than what is there: O(n log n) for n layers. */
-export function lowerProfile(profile: Profile, layers: readonly Layer[], protocol: Protocol): Profile {
+export function lowerProfile(profile: PortProfile, layers: readonly Layer[], protocol: Protocol): PortProfile {
   if (layers.length > fewLayers) return lowerByMany(profile, layers, lastPort(protocol));
   return layers.reduce((lowered, layer) => lowerByOne(lowered, layer, lastPort(protocol)), profile);
 }
@@ -32,7 +32,7 @@ export function lowerProfile(profile: Profile, layers: readonly Layer[], protoco
 /** Up to this many layers are laid on one by one. */
 const fewLayers = 3;
 
-function lowerByOne(profile: Profile, { ports, key }: Layer, end: number): Profile {
+function lowerByOne(profile: PortProfile, { ports, key }: Layer, end: number): PortProfile {
   const low = ports?.low ?? 0;
   const high = ports?.high ?? end;
   const out = new ProfileBuilder();
@@ -52,7 +52,7 @@ function lowerByOne(profile: Profile, { ports, key }: Layer, end: number): Profi
 }
 
 /** Cuts the ports at every edge and paints the pieces, the lowest key first; a painted piece is not looked at again. */
-function lowerByMany(profile: Profile, layers: readonly Layer[], end: number): Profile {
+function lowerByMany(profile: PortProfile, layers: readonly Layer[], end: number): PortProfile {
   const edges = cutPorts(
     profile.starts,
     layers.map(({ ports }) => ports),
@@ -77,7 +77,7 @@ function lowerByMany(profile: Profile, layers: readonly Layer[], end: number): P
 }
 
 /** Leaves out what says the same as the port before. */
-class ProfileBuilder implements Profile {
+class ProfileBuilder implements PortProfile {
   readonly starts: number[] = [];
   readonly keys: number[] = [];
   #latest = -1;
@@ -92,7 +92,7 @@ class ProfileBuilder implements Profile {
 
 /** Visits the maximal port ranges over which every profile is constant, in ascending order, with the keys there. */
 export function zipProfiles(
-  profiles: readonly Profile[],
+  profiles: readonly PortProfile[],
   protocol: Protocol,
   visit: (low: number, high: number, keys: readonly number[]) => void,
 ): void {

@@ -6,19 +6,19 @@ import { lastPort } from '../port-set.ts';
  * For every port the two lowest keys. Position i holds from `starts[i]` to the port before `starts[i + 1]` (or 65535).
  * `none` stands for no key.
  */
-export interface TwoBest {
+export interface TopTwo {
   readonly starts: Int32Array;
   readonly best: Int32Array;
   readonly second: Int32Array;
 }
 
 /** No key at any port. */
-export function noBest(none: number): TwoBest {
+export function makeTopTwo(none: number): TopTwo {
   return { starts: Int32Array.of(0), best: Int32Array.of(none), second: Int32Array.of(none) };
 }
 
 /** The last port of position i. */
-export function endOf({ starts }: TwoBest, i: number): number {
+export function endOf({ starts }: TopTwo, i: number): number {
   return (starts[i + 1] ?? lastPort('tcp') + 1) - 1;
 }
 
@@ -32,7 +32,7 @@ export interface PortKey {
  * With more keys, each other than all there are: the ports are cut at every edge, and each piece takes the two lowest of the new
  * keys that hold there, from the lowest on.
  */
-export function addKeys(from: TwoBest, added: readonly PortKey[]): TwoBest {
+export function addKeys(from: TopTwo, added: readonly PortKey[]): TopTwo {
   const starts = cutPorts(
     from.starts,
     added.map(({ ports }) => ports),
@@ -61,7 +61,7 @@ export function addKeys(from: TwoBest, added: readonly PortKey[]): TwoBest {
 }
 
 /** The two lowest keys at a port. */
-export function keysAt({ starts, best, second }: TwoBest, port: number): readonly [number, number] {
+export function keysAt({ starts, best, second }: TopTwo, port: number): readonly [number, number] {
   let [low, high] = [0, starts.length];
   while (low < high) {
     const middle = (low + high) >>> 1;

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { parseNetwork } from '../model/address.ts';
 import { parsePortRange } from '../model/port-range.ts';
 import { kinds } from './manifest.ts';
-import { typedScalar } from './scalar.ts';
+import { resolveScalar } from './scalar.ts';
 import { schemas } from './schema.ts';
 
 type Collection = CST.BlockMap | CST.BlockSequence | CST.FlowCollection;
@@ -15,19 +15,19 @@ type Schema = z.core.$ZodType;
  * the first thousand. It looks only at what the parser has finished, at each item once, and lets pass what is decided later
  * (aliases, references to values).
  */
-export class Misfits {
+export class SchemaViolations {
   #count = 0;
   /** How many items of a collection were looked at while it was open. */
   readonly #looked = new Map<Collection, number>();
 
-  /** Looks at what was finished since the last time; `stack` is the parser's. Gives the number of misfits so far. */
+  /** Looks at what was finished since the last time; `stack` is the parser's. Gives the number of violations so far. */
   look(stack: readonly CST.Token[]): number {
     let here: readonly Schema[] = schemasOf(stack[1]);
     let field = '';
     for (const open of stack.slice(1)) {
       if (!isCollection(open)) break;
       const finished = open.items.length - 1;
-      this.#count += this.#itemsMisfit({ collection: open, schemas: here, field }, finished);
+      this.#count += this.#countItems({ collection: open, schemas: here, field }, finished);
       if (finished > 0) this.#looked.set(open, finished);
       const last = open.items.at(-1);
       if (hasManyMarks(last)) this.#count = Number.POSITIVE_INFINITY;
@@ -39,21 +39,21 @@ export class Misfits {
     return this.#count;
   }
 
-  /** The misfits among a collection's items that were not looked at yet, under the schema that fits best. */
-  #itemsMisfit({ collection, schemas, field }: Place, end: number): number {
+  /** The violations among a collection's items that were not looked at yet, under the schema that fits best. */
+  #countItems({ collection, schemas, field }: Place, end: number): number {
     const from = this.#looked.get(collection) ?? 0;
     const items = collection.items.slice(from, end).filter((item, index) => !isFiller(item, collection, from + index));
     if (items.length === 0) return 0;
     const fitting = schemas.filter((schema) => (isList(collection) ? isListSchema(schema) : !isListSchema(schema)));
     const counts = fitting.map((schema) => {
       let count = 0;
-      for (const item of items) count += this.#itemMisfits(item, schema, field);
+      for (const item of items) count += this.#countItem(item, schema, field);
       return count;
     });
     return counts.length === 0 ? items.length : Math.min(...counts);
   }
 
-  #itemMisfits(item: Item, schema: Schema, field: string): number {
+  #countItem(item: Item, schema: Schema, field: string): number {
     if ([...item.start, ...(item.sep ?? [])].some(({ type, source }) => type === 'tag' && !source.startsWith('!!')))
       return 1;
     const isEntry = (item.sep?.length ?? 0) > 0;
@@ -64,26 +64,26 @@ export class Misfits {
       if (isEntry) return inner.some((one) => within(one, key).length > 0) ? 0 : 1;
       // After a comma the parser takes each item for a key, until a colon does not follow.
       const value = item.value ?? item.key;
-      return textOf(value) === '' ? 1 : this.#misfits(value, inner, field);
+      return textOf(value) === '' ? 1 : this.#countValue(value, inner, field);
     }
     if (!isEntry) return 1;
-    return this.#misfits(item.value, inner, schema instanceof z.ZodObject ? (key ?? '') : '');
+    return this.#countValue(item.value, inner, schema instanceof z.ZodObject ? (key ?? '') : '');
   }
 
-  #misfits(token: CST.Token | null | undefined, schemas: readonly Schema[], field: string): number {
+  #countValue(token: CST.Token | null | undefined, schemas: readonly Schema[], field: string): number {
     if (token === undefined || token === null || schemas.length === 0) return 1;
     if (token.type === 'alias') return 0;
     if (!isCollection(token)) return scalarFits(token, schemas, field) ? 0 : 1;
     if (isList(token)) {
       return schemas.some(isListSchema)
-        ? this.#itemsMisfit({ collection: token, schemas, field }, token.items.length)
+        ? this.#countItems({ collection: token, schemas, field }, token.items.length)
         : 1;
     }
     const mappings = schemas.filter((schema) => schema instanceof z.ZodObject || schema instanceof z.ZodRecord);
     if (mappings.length === 0) return 1;
     const keys = new Set(token.items.map(keyOf));
     const missing = mappings.map((schema) => requiredFields(schema).filter((name) => !keys.has(name)).length);
-    return Math.min(...missing) + this.#itemsMisfit({ collection: token, schemas, field }, token.items.length);
+    return Math.min(...missing) + this.#countItems({ collection: token, schemas, field }, token.items.length);
   }
 }
 
@@ -147,7 +147,7 @@ function scalarFits(token: CST.Token, schemas: readonly Schema[], field: string)
   const text = textOf(token);
   if (text === null) return false;
   if (text.includes('${')) return true;
-  const value = token.type === 'scalar' ? typedScalar(text) : text;
+  const value = token.type === 'scalar' ? resolveScalar(text) : text;
   if (!schemas.some((schema) => z.safeParse(schema, value).success)) return false;
   if (value === null) return true;
   return addressFields.has(field) ? parseNetwork(text).ok : field !== 'port_range' || parsePortRange(text, anyPort).ok;
