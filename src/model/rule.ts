@@ -33,20 +33,91 @@ export function isModifiedInPlace(live: LiveRule): boolean {
   return live.insertedAt !== live.updatedAt;
 }
 
-/** The rule's identity: equal exactly for rules that mean the same to the server, whatever their host bits. */
-export function ruleKey(rule: Rule): string {
-  const ports = rule.ports === null ? '' : ` ${rule.ports.type} ${rule.ports.low}-${rule.ports.high}`;
-  return `${rule.action} ${rule.destination.text}${ports} ${rule.userId ?? '*'}`;
+/** What everything else knows of one field of a rule. */
+interface RuleField<R> {
+  /** Its place in the canonical order of rules, from 0. */
+  readonly sorts: number;
+  /** Zero exactly for values that mean the same to the server. */
+  readonly compare: (a: R, b: R) => number;
+  /** Its part of the rule's key; empty when the key can do without. */
+  readonly key: (rule: R) => string;
+  /** The fields of the API that hold it, each with its value. */
+  readonly wire: Readonly<Record<string, (rule: R) => string | null>>;
 }
 
-/** Total order on canonical rules: user (global first), destination, ports, action. */
+/**
+ * The one table of a rule's fields, in the order of keys and outputs: identity, order, and what is compared and sent follow from it.
+ * The API wants canonical text, host bits cleared, and ports always as text.
+ */
+const ruleFields = {
+  action: {
+    sorts: 3,
+    compare: (a, b) => compareText(a.action, b.action),
+    key: ({ action }) => action,
+    wire: { action: ({ action }) => action },
+  },
+  destination: {
+    sorts: 1,
+    compare: (a, b) => compareNetworks(a.destination, b.destination),
+    key: ({ destination }) => destination.text,
+    wire: { destination: ({ destination }) => destination.text },
+  },
+  ports: {
+    sorts: 2,
+    compare: (a, b) => comparePorts(a.ports, b.ports),
+    key: ({ ports }) => (ports === null ? '' : `${ports.type} ${ports.low}-${ports.high}`),
+    wire: {
+      port_range: ({ ports }) => (ports === null ? null : formatPortRange(ports)),
+      port_type: ({ ports }) => (ports === null ? null : ports.type),
+    },
+  },
+  userId: {
+    sorts: 0,
+    compare: (a, b) => compareText(a.userId ?? '', b.userId ?? ''),
+    key: ({ userId }) => userId ?? '*',
+    wire: { user_id: ({ userId }) => userId },
+  },
+} as const satisfies { readonly [F in keyof Rule]: RuleField<Rule> };
+
+const fieldsInOrder: readonly RuleField<Rule>[] = Object.values(ruleFields);
+const fieldsAsSorted = fieldsInOrder.toSorted((a, b) => a.sorts - b.sorts);
+
+/** The writable fields as the API spells them. */
+export interface WireRule {
+  readonly action: Action;
+  readonly destination: string;
+  readonly port_range: string | null;
+  readonly port_type: string | null;
+  readonly user_id: string | null;
+}
+
+/** The API's names of the writable fields, in the order of every output. */
+export const wireFields = fieldsInOrder.flatMap(({ wire }) => Object.keys(wire)) as readonly (keyof WireRule)[];
+
+/** The rule's fields as sent to the API. */
+export function toWire(rule: Rule): WireRule {
+  const wire: Record<string, string | null> = {};
+  for (const field of fieldsInOrder) for (const name in field.wire) wire[name] = field.wire[name]?.(rule) ?? null;
+  return wire as unknown as WireRule;
+}
+
+/** The rule's identity: equal exactly for rules that mean the same to the server, whatever their host bits. */
+export function ruleKey(rule: Rule): string {
+  let text = '';
+  for (const field of fieldsInOrder) {
+    const part = field.key(rule);
+    if (part !== '') text += text === '' ? part : ` ${part}`;
+  }
+  return text;
+}
+
+/** Total order on canonical rules: user (global first), destination, ports, action. Zero exactly for equal rules. */
 export function compareRules(a: Rule, b: Rule): number {
-  return (
-    compareText(a.userId ?? '', b.userId ?? '') ||
-    compareNetworks(a.destination, b.destination) ||
-    comparePorts(a.ports, b.ports) ||
-    compareText(a.action, b.action)
-  );
+  for (const field of fieldsAsSorted) {
+    const order = field.compare(a, b);
+    if (order !== 0) return order;
+  }
+  return 0;
 }
 
 function comparePorts(a: Ports | null, b: Ports | null): number {
@@ -62,24 +133,4 @@ export function collides(a: Rule, b: Rule): boolean {
   if (a.action !== b.action || a.userId !== b.userId || !intersects(a.destination, b.destination)) return false;
   if (a.ports === null || b.ports === null) return a.ports === b.ports;
   return portsIntersect(a.ports, b.ports);
-}
-
-/** The writable fields as the API spells them. */
-export interface WireRule {
-  readonly action: Action;
-  readonly destination: string;
-  readonly port_range: string | null;
-  readonly port_type: string | null;
-  readonly user_id: string | null;
-}
-
-/** The rule's fields as sent to the API: canonical text, host bits cleared, ports always as text. */
-export function toWire(rule: Rule): WireRule {
-  return {
-    action: rule.action,
-    destination: rule.destination.text,
-    port_range: rule.ports === null ? null : formatPortRange(rule.ports),
-    port_type: rule.ports === null ? null : rule.ports.type,
-    user_id: rule.userId,
-  };
 }

@@ -1,21 +1,9 @@
-import { type LiveRule, type Rule, toWire } from '../model/rule.ts';
+import { type LiveRule, type Rule, toWire, wireFields } from '../model/rule.ts';
 import type { FieldChange, FieldValue } from './plan.ts';
 
 type Fields = Readonly<Record<string, FieldChange>>;
 
 export const noFields: Fields = Object.freeze({});
-
-/** How many of the API's fields differ between two rules. */
-export function changedFields(before: Rule, after: Rule): number {
-  const [x, y] = [before.ports, after.ports];
-  return (
-    Number(before.action !== after.action) +
-    Number(before.destination.text !== after.destination.text) +
-    Number(x?.type !== y?.type) +
-    Number(x?.low !== y?.low || x?.high !== y?.high) +
-    Number(before.userId !== after.userId)
-  );
-}
 
 /** The fields of a rule that is created: nothing before. */
 export function fieldsOfCreate(rule: Rule): Fields {
@@ -32,7 +20,7 @@ export function fieldsOfDelete(live: LiveRule): Fields {
 export function fieldsOfUpdate(live: LiveRule, rule: Rule): Fields {
   const [before, after] = [toWire(live.rule), toWire(rule)];
   const fields: Record<string, FieldChange> = {};
-  for (const name of Object.keys(after) as (keyof typeof after)[]) {
+  for (const name of wireFields) {
     if (before[name] === after[name]) continue;
     fields[name] = { before: name === 'destination' ? live.destinationText : before[name], after: after[name] };
   }

@@ -318,10 +318,10 @@ describe('a gap of which two steps are under way when one of them fails', () => 
 });
 
 describe('a gap with a step of which nobody knows whether it was carried out', () => {
-  const before = ['drop 10.0.0.0/29', 'accept 10.0.0.0/29 tcp 80'];
+  const before = ['drop 10.0.0.0/29', 'drop 10.0.0.0/29 tcp 80'];
   const after = ['drop 10.0.0.0/29', 'drop 10.0.0.0/29 udp 80-81', 'accept 10.0.0.0/30'];
 
-  /** In place: the port rule becomes the drop, and only then may the accept come. */
+  /** In place: the port rule moves to udp, and only then may the accept come. */
   async function narrowing(): Promise<void> {
     simulator = await startSimulator({ token, users, overlapConstraints: false });
     for (const { destination, action, ports } of before.map(rule)) {

@@ -85,9 +85,8 @@ describe('an action and a reason', () => {
   });
   it('shows the fields that change, in the names of the API, the destination before as it is stored', () => {
     const live = liveRules('accept 10.0.0.0/8').map((item) => ({ ...item, destinationText: '10.1.2.3/8' }));
-    const change = makePlan(planInput({ desired: desiredRules('drop 10.0.0.0/9 tcp/80-90'), live })).changes[0];
+    const change = makePlan(planInput({ desired: desiredRules('accept 10.0.0.0/9 tcp/80-90'), live })).changes[0];
     expect(change?.fields).toEqual({
-      action: { before: 'accept', after: 'drop' },
       destination: { before: '10.1.2.3/8', after: '10.0.0.0/9' },
       port_range: { before: null, after: '80 - 90' },
       port_type: { before: null, after: 'tcp' },

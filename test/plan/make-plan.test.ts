@@ -60,4 +60,24 @@ describe('a plan', () => {
     expect(shown(plan)).toEqual(['~ drop 10.0.0.0/8 *']);
     expect(plan.changes[0]?.fields).toEqual({ action: { before: 'accept', after: 'drop' } });
   });
+
+  it.each([
+    [
+      'replace',
+      ['+ accept 10.1.0.0/16 *', '- drop 10.1.0.0/16 *', '+ drop 10.2.0.0/16 *', '- accept 10.2.0.0/16 tcp 53-53 *'],
+    ],
+    ['patch', ['~ accept 10.1.0.0/16 *', '+ drop 10.2.0.0/16 *', '- accept 10.2.0.0/16 tcp 53-53 *']],
+  ] as const)('tells a changed action as an edit only where nothing else changes: %s', (ruleUpdates, steps) => {
+    const plan = makePlan(
+      planInput(
+        {
+          desired: desiredRules('accept 10.1.0.0/16', 'drop 10.2.0.0/16'),
+          live: liveRules('drop 10.1.0.0/16', 'accept 10.2.0.0/16 tcp/53'),
+        },
+        { profile: profileNamed('firezone-0.7', ruleUpdates) },
+      ),
+    );
+    expect(plan.changes.map(({ action }) => action)).toEqual(['update', 'create', 'delete']);
+    expect(shown(plan).toSorted()).toEqual(steps.toSorted());
+  });
 });

@@ -43,7 +43,7 @@ function takeFirst(rules: LiveRule[], rule: Rule): LiveRule | null {
   let first = -1;
   for (let i = 0; i < rules.length; i++) {
     const candidate = rules[i] as LiveRule;
-    if (!sameBesideDestination(candidate.rule, rule)) continue;
+    if (compareRules(candidate.rule, rule) !== 0) continue;
     if (first < 0 || compareLive(candidate, rules[first] as LiveRule) < 0) first = i;
   }
   const taken = rules[first] ?? null;
@@ -52,12 +52,6 @@ function takeFirst(rules: LiveRule[], rule: Rule): LiveRule | null {
     rules.pop();
   }
   return taken;
-}
-
-function sameBesideDestination(a: Rule, b: Rule): boolean {
-  if (a.action !== b.action || a.userId !== b.userId) return false;
-  if (a.ports === null || b.ports === null) return a.ports === b.ports;
-  return a.ports.type === b.ports.type && a.ports.low === b.ports.low && a.ports.high === b.ports.high;
 }
 
 /** Canonical order; of copies, those whose filter entry is sure come first, then by spelling, then by id. */

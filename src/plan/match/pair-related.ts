@@ -1,127 +1,114 @@
-import { intersects, type Network } from '../../model/address.ts';
-import { groupBy } from '../../model/group-by.ts';
-import type { DesiredRule, LiveRule, Rule } from '../../model/rule.ts';
-import { changedFields } from '../fields.ts';
+import { type DesiredRule, type LiveRule, type Rule, toWire, type WireRule, wireFields } from '../../model/rule.ts';
 import { eachLevel, type Level } from '../nesting.ts';
-import { groupsOf, type UnionFind, unionFind } from '../union-find.ts';
-import { assign } from './assignment.ts';
-import { pairGreedily } from './pair-greedily.ts';
 
 export interface RelatedPair {
   readonly desired: DesiredRule;
   readonly live: LiveRule;
 }
 
-/** Whether one may be taken for an edit of the other: same user, and destinations that share an address. */
-function related(a: Rule, b: Rule): boolean {
-  return a.userId === b.userId && intersects(a.destination, b.destination);
-}
-
-/** Groups for which the assignment, which is cubic, would look at more pairs than this are paired greedily: some seconds. */
-const assignmentLimit = 2_000 ** 3;
-
-function isAssignable({ desired, live }: Group): boolean {
-  const [smaller, larger] = [Math.min(desired.length, live.length), Math.max(desired.length, live.length)];
-  return smaller * smaller * larger <= assignmentLimit;
-}
-
 /**
- * Pairs what is left by least total cost, only related rules: as many pairs as there can be (each saves a call, or a line of
- * the plan), then the fewest changed fields, then the least distance in canonical order. Both lists are in canonical order.
+ * Pairs what is left of the two sides, each in canonical order: in each round the rules that differ in one set of fields, the smallest
+ * sets first. A pair has one user, destinations that share an address, and one action; or only the action differs. No two rules
+ * would have made a pair with fewer changed fields than each of them has now.
  */
 export function pairRelated(desired: readonly DesiredRule[], live: readonly LiveRule[]): readonly RelatedPair[] {
   const pairs: RelatedPair[] = [];
-  for (const group of relatedGroups(desired, live)) {
-    const pairsOf = isAssignable(group) ? pairByAssignment : pairGreedily;
-    for (const pair of pairsOf(group.desired, group.live)) pairs.push(pair);
+  let wanted = desired.map(({ rule }, index) => itemOf('desired', index, rule));
+  let found = live.map(({ rule }, index) => itemOf('live', index, rule));
+  const pair: Pairing = (mine, theirs) => {
+    for (let [a, b] = [mine.at(-1), theirs.at(-1)]; a && b; [a, b] = [mine.at(-1), theirs.at(-1)]) {
+      mine.pop();
+      theirs.pop();
+      a.isPaired = b.isPaired = true;
+      pairs.push({ desired: desired[a.index] as DesiredRule, live: live[b.index] as LiveRule });
+    }
+  };
+  for (const round of rounds) {
+    if (wanted.length === 0 || found.length === 0) break;
+    const before = pairs.length;
+    for (const group of groupsOf(wanted, found, round)) {
+      if (round.has('destination')) pairNested(group, pair);
+      else pair(group.desired.reverse(), group.live.reverse());
+    }
+    if (pairs.length === before) continue;
+    wanted = wanted.filter(({ isPaired }) => !isPaired);
+    found = found.filter(({ isPaired }) => !isPaired);
   }
   return pairs;
 }
 
+interface Item {
+  readonly side: 'desired' | 'live';
+  readonly index: number;
+  readonly rule: Rule;
+  readonly wire: WireRule;
+  isPaired: boolean;
+}
+
+function itemOf(side: Item['side'], index: number, rule: Rule): Item {
+  return { side, index, rule, wire: toWire(rule), isPaired: false };
+}
+
+/** Pairs from the ends of two lists, and takes what is paired from them. */
+type Pairing = (desired: Item[], live: Item[]) => void;
+
+/** The fields that a round lets differ; all others are equal. */
+type Round = ReadonlySet<keyof WireRule>;
+
+/** One field; then the action alone; then two and more. Of equally many, those that keep the destination come first. */
+const rounds: readonly Round[] = (() => {
+  const fields = wireFields.filter((name) => name !== 'action' && name !== 'user_id');
+  const edits = fields
+    .reduce<readonly Round[]>((sets, name) => sets.concat(sets.map((set) => new Set([...set, name]))), [new Set()])
+    .slice(1)
+    .toSorted((a, b) => a.size - b.size || Number(a.has('destination')) - Number(b.has('destination')));
+  return [...edits.slice(0, fields.length), new Set(['action'] as const), ...edits.slice(fields.length)];
+})();
+
 interface Group {
-  readonly desired: readonly DesiredRule[];
-  readonly live: readonly LiveRule[];
+  readonly desired: Item[];
+  readonly live: Item[];
 }
 
-/** Connected components of the relation between the two sides, those with members on both. */
-function relatedGroups(desired: readonly DesiredRule[], live: readonly LiveRule[]): readonly Group[] {
-  const rules = [...desired.map(({ rule }) => rule), ...live.map(({ rule }) => rule)];
-  const sets = unionFind(rules.length);
-  const isDesired = (index: number): boolean => index < desired.length;
-  const byUser = groupBy(rules.keys(), (index) => (rules[index] as Rule).userId);
-  for (const indices of byUser.values()) {
-    uniteRelated(indices, { network: (index) => (rules[index] as Rule).destination, isDesired, sets });
+/** Rules of both sides with the same values in all fields but those of the round. */
+function groupsOf(desired: readonly Item[], live: readonly Item[], round: Round): readonly Group[] {
+  const same = wireFields.filter((name) => !round.has(name));
+  const keyOf = ({ wire }: Item): string => same.map((name) => wire[name] ?? '').join(' ');
+  const groups = new Map<string, Group>();
+  for (const item of desired) {
+    const key = keyOf(item);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, { desired: [item], live: [] });
+    else group.desired.push(item);
   }
-  return groupsOf(sets, rules.length)
-    .map((group) => ({
-      desired: group.filter(isDesired).map((index) => desired[index] as DesiredRule),
-      live: group.filter((index) => index >= desired.length).map((index) => live[index - desired.length] as LiveRule),
-    }))
-    .filter((group) => group.desired.length > 0 && group.live.length > 0);
+  for (const item of live) groups.get(keyOf(item))?.live.push(item);
+  return [...groups.values()].filter((group) => group.live.length > 0);
 }
 
-interface Uniting {
-  readonly network: (index: number) => Network;
-  readonly isDesired: (index: number) => boolean;
-  readonly sets: UnionFind;
+/** A network and the rules of each side that are still free, the first at the end. */
+interface Node extends Group {
+  readonly prefix: number;
+  readonly outer: Node | undefined;
 }
 
-/** The rules of one network that are in different sets as far as is known, by side. */
-interface Sides {
-  desired: readonly number[];
-  live: readonly number[];
-}
-
-/**
- * Unites each rule with those of the other side whose network encloses its own. Rules of a network that are in one set are looked at as
- * one from then on.
- */
-function uniteRelated(indices: readonly number[], { network, isDesired, sets }: Uniting): void {
-  const sidesOf = new Map<Level<number>, Sides>();
-  eachLevel(indices, network, (level, enclosing) => {
-    const own = {
-      desired: level.items.filter(isDesired),
-      live: level.items.filter((index) => !isDesired(index)),
-    };
-    sidesOf.set(level, own);
-    for (const other of [own, ...enclosing.map((outer) => sidesOf.get(outer) as Sides)]) {
-      unite(own, 'desired', other, 'live');
-      unite(own, 'live', other, 'desired');
-    }
-  });
-
-  function unite(a: Sides, sideOfA: keyof Sides, b: Sides, sideOfB: keyof Sides): void {
-    const [first] = a[sideOfA];
-    if (first === undefined || b[sideOfB].length === 0) return;
-    for (const index of a[sideOfA]) sets.union(first, index);
-    for (const index of b[sideOfB]) sets.union(first, index);
-    a[sideOfA] = a[sideOfA].slice(0, 1);
-    b[sideOfB] = b[sideOfB].slice(0, 1);
-  }
-}
-
-function pairByAssignment(desired: readonly DesiredRule[], live: readonly LiveRule[]): readonly RelatedPair[] {
-  if (desired.length === 1 && live.length === 1) {
-    return [{ desired: desired[0] as DesiredRule, live: live[0] as LiveRule }];
-  }
-  const costs = pairCosts(desired, live);
-  const columns = assign({ rows: desired.length, columns: live.length, costs });
-  return desired.flatMap((rule, row) => {
-    const column = columns[row] as number;
-    return column < 0 ? [] : [{ desired: rule, live: live[column] as LiveRule }];
-  });
-}
-
-/** Costs of pairing, row by row: changed fields first, distance in canonical order second; unrelated rules never pair. */
-function pairCosts(desired: readonly DesiredRule[], live: readonly LiveRule[]): Float64Array {
-  const longer = Math.max(desired.length, live.length);
-  const fieldWeight = longer * Math.min(desired.length, live.length) + 1;
-  const costs = new Float64Array(desired.length * live.length).fill(Number.POSITIVE_INFINITY);
-  for (const [row, { rule }] of desired.entries()) {
-    for (const [column, { rule: other }] of live.entries()) {
-      if (!related(rule, other)) continue;
-      costs[row * live.length + column] = changedFields(other, rule) * fieldWeight + Math.abs(row - column);
+/** The narrowest networks first, each with the nearest network around it that has a free rule of the other side. */
+function pairNested({ desired, live }: Group, pair: Pairing): void {
+  const nodes = new Map<Level<Item>, Node>();
+  eachLevel(
+    [...desired, ...live],
+    ({ rule }) => rule.destination,
+    (level, enclosing) => {
+      const around = enclosing.at(-1);
+      const free = (side: Item['side']): Item[] => level.items.filter((item) => item.side === side).reverse();
+      const outer = around && nodes.get(around);
+      nodes.set(level, { prefix: level.network.prefix, outer, desired: free('desired'), live: free('live') });
+    },
+  );
+  for (const node of [...nodes.values()].sort((a, b) => b.prefix - a.prefix)) {
+    pair(node.desired, node.live);
+    for (let { outer } = node; outer !== undefined; outer = outer.outer) {
+      pair(node.desired, outer.live);
+      pair(outer.desired, node.live);
     }
   }
-  return costs;
 }

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { intersects } from '../../../src/model/address.ts';
-import type { DesiredRule, LiveRule } from '../../../src/model/rule.ts';
-import { changedFields } from '../../../src/plan/fields.ts';
+import { type DesiredRule, type LiveRule, type Rule, toWire, wireFields } from '../../../src/model/rule.ts';
 import { type Matching, matchRules } from '../../../src/plan/match/match.ts';
 import { rulesArbitrary } from '../../policy/universe.ts';
 import { liveOf } from '../../property/order-world.ts';
@@ -75,42 +74,57 @@ describe('matching', () => {
     expect(matching.pairs).toEqual([]);
   });
 
-  it('leaves nothing out, and pairs related rules as well as exhaustive search does', () => {
+  it('pairs across actions only where nothing else differs', () => {
+    const matching = match(
+      desiredRules('accept 10.0.0.0/24', 'drop 10.1.0.0/16', 'drop 10.2.0.0/16 tcp/53'),
+      liveRules('drop 10.0.0.0/24', 'accept 10.1.0.0/16 tcp/53', 'accept 10.2.0.0/16 udp/53'),
+    );
+    expect(pairsOf(matching)).toEqual(['r1 ~ l1']);
+  });
+
+  it('pairs the narrowest networks first, so that as many as possible find a partner', () => {
+    const matching = match(
+      desiredRules('accept 10.0.0.0/16', 'accept 10.0.0.0/24'),
+      liveRules('accept 10.0.0.0/8', 'accept 10.0.0.0/28'),
+    );
+    expect(pairsOf(matching)).toEqual(['r1 ~ l1', 'r2 ~ l2']);
+  });
+
+  it('leaves nothing out, pairs only what is related, and no two rules would do better as a pair', () => {
     fc.assert(
       fc.property(rulesArbitrary, rulesArbitrary, (after, before) => {
         const place = { file: 'f', line: 1, column: 1 };
-        const desired = after.slice(0, 5).map((rule, n) => ({ name: `r${n}`, rule, place }));
-        const live = liveOf(before.slice(0, 5));
+        const desired = after.map((rule, n) => ({ name: `r${n}`, rule, place }));
+        const live = liveOf(before);
         const matching = match(desired, live);
         expect(matching.pairs.length + matching.desiredOnly.length).toBe(desired.length);
         expect(matching.pairs.length + matching.liveOnly.length).toBe(live.length);
         const unequal = matching.pairs.filter(({ equal }) => !equal);
-        const left = [...matching.desiredOnly, ...unequal.map((pair) => pair.desired)];
-        const right = [...matching.liveOnly, ...unequal.map((pair) => pair.live)].filter(
-          (rule) => !matching.duplicates.has(rule),
-        );
-        const fields = unequal.reduce((sum, pair) => sum + changedFields(pair.live.rule, pair.desired.rule), 0);
-        expect([unequal.length, fields]).toEqual(bestPairs(left, right));
+        const fieldsOf = new Map<DesiredRule | LiveRule, number>();
+        for (const pair of unequal) {
+          const fields = costOf(pair.desired.rule, pair.live.rule);
+          expect(fields).toBeLessThan(Number.POSITIVE_INFINITY);
+          fieldsOf.set(pair.desired, fields).set(pair.live, fields);
+        }
+        const now = (rule: DesiredRule | LiveRule): number => fieldsOf.get(rule) ?? Number.POSITIVE_INFINITY;
+        const wanted = [...matching.desiredOnly, ...unequal.map((pair) => pair.desired)];
+        const found = [...matching.liveOnly, ...unequal.map((pair) => pair.live)];
+        for (const a of wanted) {
+          for (const b of found) {
+            if (matching.duplicates.has(b)) continue;
+            expect(costOf(a.rule, b.rule)).toBeGreaterThanOrEqual(Math.min(now(a), now(b)));
+          }
+        }
       }),
       { numRuns: runs(2_000) },
     );
   });
 });
 
-/** The most related pairs and the fewest changed fields with so many, by trying everything. */
-function bestPairs(desired: readonly DesiredRule[], live: readonly LiveRule[]): readonly [number, number] {
-  const [first, ...rest] = desired;
-  if (first === undefined) return [0, 0];
-  let best = bestPairs(rest, live);
-  for (const candidate of live) {
-    if (candidate.rule.userId !== first.rule.userId) continue;
-    if (!intersects(candidate.rule.destination, first.rule.destination)) continue;
-    const [pairs, fields] = bestPairs(
-      rest,
-      live.filter((other) => other !== candidate),
-    );
-    const mine = [pairs + 1, fields + changedFields(candidate.rule, first.rule)] as const;
-    if (mine[0] > best[0] || (mine[0] === best[0] && mine[1] < best[1])) best = mine;
-  }
-  return best;
+/** How many of the API's fields an edit of one rule into the other would change; infinite where it would be no edit. */
+function costOf(after: Rule, before: Rule): number {
+  const [x, y] = [toWire(after), toWire(before)];
+  const changed = wireFields.filter((name) => x[name] !== y[name]);
+  const isEdit = x.user_id === y.user_id && intersects(after.destination, before.destination);
+  return isEdit && (x.action === y.action || changed.length === 1) ? changed.length : Number.POSITIVE_INFINITY;
 }
