@@ -1,0 +1,25 @@
+// How often src breaks a rule of test/architecture.test.ts today. These numbers only fall: lower the one that you mended.
+
+/** Functions of more than 60 lines. */
+export const longFunctions = 8;
+
+/** Functions with a complexity above 15. */
+export const complexFunctions = 22;
+
+/** Lines of more than 140 characters. */
+export const longLines = 41;
+
+/** Lists spread into the arguments of a call. */
+export const spreads = 30;
+
+/** `as` casts. */
+export const casts = 250;
+
+/** Names that more than one file exports. */
+export const sharedNames = 35;
+
+/** Imports that the table of docs/architecture.md does not allow. */
+export const wrongImports = 12;
+
+/** Files whose imports may close a cycle. */
+export const cycles: readonly string[] = ['cli/commands.ts'];
