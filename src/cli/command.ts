@@ -1,3 +1,4 @@
+import type { RunReport } from '../report/run-report.ts';
 import type { Settings } from './settings.ts';
 
 /** What a process lends to a command; a test lends its own. */
@@ -24,5 +25,27 @@ export interface Invocation {
   readonly terminal: Terminal;
 }
 
-/** Runs a command and gives the exit code; throws `Failure` for what ends it at once, nothing else. */
-export type Run = (invocation: Invocation) => Promise<number>;
+/** How a text is shown. */
+export interface TextDisplay {
+  readonly color: boolean;
+  /** On stdout, where what the command showed before already stands; false in a file. */
+  readonly onScreen?: boolean;
+}
+
+/** What a command came to; it is written out in one place, `writeAnswer`, in every format asked for. */
+export interface Answer {
+  readonly exit: number;
+  /** For a person; absent where the command streamed what it had to say. */
+  readonly text?: (display: TextDisplay) => string;
+  /** There is only what went wrong: the text goes to stderr instead of stdout. */
+  readonly failed?: boolean;
+  /** The JSON document; absent: that of `report`. */
+  readonly document?: () => string;
+  /** For Markdown and GitHub. */
+  readonly report?: () => RunReport;
+  /** What belongs beside the text, on stderr. */
+  readonly notes?: (color: boolean) => string;
+}
+
+/** Runs a command; throws `Failure` for what ends it at once, nothing else. */
+export type Run = (invocation: Invocation) => Promise<Answer>;

@@ -2,17 +2,16 @@ import { systemClock } from '../adapters/clock.ts';
 import { defaultApplyLimits } from '../apply/context.ts';
 import { readLive, readUsers } from '../apply/read.ts';
 import { didYouMean } from '../manifest/suggest.ts';
-import type { Problem } from '../model/problem.ts';
+import { hasErrors, type Problem } from '../model/problem.ts';
 import { ruleKey } from '../model/rule.ts';
 import { wholeScope } from '../model/state.ts';
 import type { NamedRule } from '../report/explain.ts';
-import { problemsText } from '../report/problems.ts';
 import type { Invocation } from './command.ts';
+import { exitCodes } from './exit-code.ts';
 import { Failure, failure } from './failure.ts';
 import { loggerOf } from './logger.ts';
-import { isInvalid, strictly } from './manifests.ts';
+import { strictly } from './manifests.ts';
 import { buildOffline } from './offline.ts';
-import { wantsColor } from './output.ts';
 import { pathOperand } from './path-operand.ts';
 import { explainReadFailure } from './read-failure.ts';
 import { wireApi } from './wire.ts';
@@ -24,17 +23,14 @@ export interface Subject {
   readonly problems: readonly Problem[];
 }
 
-/** The rules and names of the manifests, or of the server. Null when the manifests are invalid; their problems are on stderr then. */
-export async function subjectOf(invocation: Invocation): Promise<Subject | null> {
-  const { settings, terminal } = invocation;
+/** The rules and names of the manifests, or of the server; throws a `Failure` when the manifests are invalid. */
+export async function subjectOf(invocation: Invocation): Promise<Subject> {
+  const { settings } = invocation;
   if (settings.liveRules && invocation.operands.length === 0) return await liveSubject(invocation, null);
   const { path } = pathOperand(invocation, 'explain');
   const built = await buildOffline(invocation, path);
   const problems = strictly(built.problems, settings);
-  if (built.state === null || isInvalid(built.problems, settings)) {
-    terminal.stderr(problemsText(problems, wantsColor(settings, terminal, terminal.stderrIsTerminal)));
-    return null;
-  }
+  if (built.state === null || hasErrors(problems)) throw new Failure(problems, exitCodes.invalid);
   const { rules, userNames } = built.state;
   const named = rules.map(({ rule, name, place }) => ({ rule, name, id: null, place }));
   const subject: Subject = { rules: named, userNames, problems };

@@ -1,5 +1,6 @@
 import { accessSync, constants, statSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
+import { getErrorCode } from '../model/result.ts';
 import type { Terminal } from './command.ts';
 import { type Failure, failure } from './failure.ts';
 import type { RawValues, Settings } from './settings.ts';
@@ -11,6 +12,9 @@ export interface Output {
   readonly format: Format;
   readonly file: string | null;
 }
+
+/** Where a command with one thing to say puts it. */
+export const textOnStdout: Output = { format: 'text', file: null };
 
 const formats: readonly string[] = ['text', 'json', 'markdown', 'github'] satisfies readonly Format[];
 
@@ -24,7 +28,7 @@ export function outputsOf(list: readonly string[], cwd: string): readonly Output
   const files = outputs.flatMap(({ format, file }) => (file === null || format === 'github' ? [] : [file]));
   const twice = files.find((file, index) => files.indexOf(file) < index);
   if (twice !== undefined) throw failure('usage', `two outputs into ${twice}`, 'give each a file of its own');
-  return onStdout.length === 1 ? outputs : [...outputs, { format: 'text', file: null }];
+  return onStdout.length === 1 ? outputs : [...outputs, textOnStdout];
 }
 
 /** Whether a document has stdout to itself, so that the commands of GitHub must go elsewhere. */
@@ -72,13 +76,9 @@ function checkFile(file: string): void {
       return;
     }
   } catch (error) {
-    code = codeOf(error);
+    code = getErrorCode(error);
   }
   throw unwritable(file, code);
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
 }
 
 function unwritable(file: string, code: string): Failure {
@@ -90,7 +90,7 @@ function unwritable(file: string, code: string): Failure {
 }
 
 /** Writes one output; a file that cannot be written is a failure. */
-export function emit(output: Output, text: string, terminal: Terminal): void {
+export function writeOutput(output: Output, text: string, terminal: Terminal): void {
   if (output.file === null) {
     terminal.stdout(text);
     return;
@@ -98,7 +98,7 @@ export function emit(output: Output, text: string, terminal: Terminal): void {
   try {
     writeFileSync(output.file, text);
   } catch (error) {
-    throw unwritable(output.file, codeOf(error));
+    throw unwritable(output.file, getErrorCode(error));
   }
 }
 
@@ -116,7 +116,7 @@ export function requestedOutputs(settings: Settings | null, early: EarlyRun, cwd
     return outputsOf(asked, cwd);
   } catch {
     // The outputs themselves are what is wrong: the problem is said on stderr, and as JSON where JSON was meant.
-    return asked.includes('json') ? [{ format: 'json', file: null }] : [{ format: 'text', file: null }];
+    return asked.includes('json') ? [{ format: 'json', file: null }] : [textOnStdout];
   }
 }
 

@@ -11,8 +11,8 @@ import { documentOf } from '../report/json.ts';
 import { type RunReport, reportOfProblems } from '../report/run-report.ts';
 import { count } from '../report/summary.ts';
 import { type Base, loadBase } from './base.ts';
-import type { Invocation } from './command.ts';
-import { exitCodeOf, unwritten } from './exit-code.ts';
+import type { Answer, Invocation } from './command.ts';
+import { exitCodeOf } from './exit-code.ts';
 import { isInvalid, strictly, strictlyKnown } from './manifests.ts';
 import { explainReadFailure } from './read-failure.ts';
 import { compareWithSaved, type SavedPlan, savePlan } from './saved-plan.ts';
@@ -30,8 +30,8 @@ export interface PassRequest {
   readonly saved: SavedPlan | null;
 }
 
-/** Runs one pass, shows it in every output, and gives the exit code. */
-export async function runPass(invocation: Invocation, request: PassRequest): Promise<number> {
+/** Runs one pass, and shows its plan before it is applied. */
+export async function runPass(invocation: Invocation, request: PassRequest): Promise<Answer> {
   const screen = screenOf(invocation);
   const wired = await wirePass(invocation, request.path);
   try {
@@ -45,10 +45,8 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
     if (save !== null && result.digest !== undefined) {
       savePlan(save, result.digest, documentOf(report), new Date(systemClock.wallTime()).toISOString());
     }
-    const wroteAll = screen.finish(report);
-    if (result.end === 'declined' && stale.length === 0) invocation.terminal.stderr('Nothing was written.\n');
-    const code = exitCode(result, run, stale.length > 0);
-    return wroteAll ? code : unwritten(code);
+    const notes = result.end === 'declined' && stale.length === 0 ? 'Nothing was written.\n' : '';
+    return screen.answerWith(report, exitCode(result, run, stale.length > 0), notes);
   } finally {
     await wired.close();
   }

@@ -1,11 +1,12 @@
 import type { Problem } from '../model/problem.ts';
+import { answerOfFailure, writeAnswer } from './answer.ts';
 import { parseArguments } from './arguments.ts';
 import type { Terminal } from './command.ts';
 import { type CommandSpec, rootCommand } from './commands.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, failure } from './failure.ts';
 import { enforcementOptions, flagOf } from './options.ts';
-import { checkWritable, type Output, outputsOf, requestedOutputs, stdoutIsTaken, wantsColor } from './output.ts';
+import { checkWritable, outputsOf, requestedOutputs, textOnStdout } from './output.ts';
 import { type RawValues, type Settings, settingsFilePath, settle } from './settings.ts';
 
 /** Runs one command line and gives its exit code. Whatever goes wrong is reported in the outputs asked for. */
@@ -33,15 +34,13 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
     if (parsed.command === rootCommand && settings.live !== null) refuseToLookAtKernel(flags);
     checkOutputs(parsed.command, settings, terminal);
     const command = await parsed.command.load();
-    return await command.run({ operands: parsed.operands, settings, terminal });
+    const answer = await command.run({ operands: parsed.operands, settings, terminal });
+    const outputs = parsed.command.formats.length === 0 ? [textOnStdout] : outputsOf(settings.output, terminal.cwd);
+    return await writeAnswer(answer, outputs, settings, terminal);
   } catch (error) {
     const failure = error instanceof Failure ? error : new Failure([internalError(error)]);
-    await reportFailure(
-      failure,
-      requestedOutputs(settings, { argv, flags, env: terminal.env }, terminal.cwd),
-      settings,
-      terminal,
-    );
+    const outputs = requestedOutputs(settings, { argv, flags, env: terminal.env }, terminal.cwd);
+    await writeAnswer(answerOfFailure(failure), outputs, settings, terminal);
     return failure.exitCode;
   }
 }
@@ -78,34 +77,6 @@ function checkOutputs({ name, formats }: CommandSpec, settings: Settings, { cwd,
     `\`reconcile ${name}\` has no output as ${wrong.format}`,
     `its formats are ${formats.join(' and ')}; markdown and github are formats of plans and checks`,
   );
-}
-
-/** What ended a run, in every output that was asked for; in words on stderr, so that a pipe does not hide it. */
-async function reportFailure(
-  { problems }: Failure,
-  outputs: readonly Output[],
-  settings: Settings | null,
-  terminal: Terminal,
-): Promise<void> {
-  const { problemsText } = await import('../report/problems.ts');
-  terminal.stderr(problemsText(problems, wantsColor(settings, terminal, terminal.stderrIsTerminal)));
-  const others = outputs.filter((output) => output.format !== 'text' || output.file !== null);
-  if (others.length === 0) return;
-  const [{ renderTo }, { reportOfProblems }] = await Promise.all([
-    import('./render.ts'),
-    import('../report/run-report.ts'),
-  ]);
-  const stdoutTaken = stdoutIsTaken(others);
-  for (const output of others) {
-    try {
-      renderTo(output, reportOfProblems(problems), { color: false, planShown: false, stdoutTaken }, terminal);
-    } catch (error) {
-      if (!(error instanceof Failure)) throw error;
-      // The same is said once: it may be what ended the run.
-      const more = error.problems.filter(({ summary }) => !problems.some((one) => one.summary === summary));
-      terminal.stderr(problemsText(more, false));
-    }
-  }
 }
 
 /** The settings of one run, read again when it is told to (SIGHUP). */

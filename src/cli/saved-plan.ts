@@ -1,10 +1,10 @@
-import { readFileSync, writeFileSync } from 'node:fs';
 import type { Problem } from '../model/problem.ts';
 import type { PlanDigest } from '../plan/digest.ts';
 import type { Plan } from '../plan/plan.ts';
 import { documentOf, formatVersion } from '../report/json.ts';
 import { reportOfProblems } from '../report/run-report.ts';
 import { Failure, failure } from './failure.ts';
+import { readNamedFile, writeNamedFile } from './read-file.ts';
 
 /** What a saved plan pins down. The plan itself is in the file too; the digest decides, the changes only say what moved. */
 export interface SavedPlan {
@@ -21,12 +21,7 @@ const largest = 200_000_000;
 /** Writes a plan for `reconcile apply FILE`: its digest and its JSON document; no secret is in either. */
 export function savePlan(file: string, digest: PlanDigest, document: unknown, savedAt: string): void {
   const saved = { format_version: formatVersion, kind: 'saved-plan', saved_at: savedAt, digest, plan: document };
-  try {
-    writeFileSync(file, `${JSON.stringify(saved, null, 2)}\n`);
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
-    throw failure('output', `${file} cannot be written (${code})`, 'check --save');
-  }
+  writeNamedFile(file, `${JSON.stringify(saved, null, 2)}\n`, '--save');
 }
 
 /** Reads a saved plan; throws a `Failure` when the file is none. */
@@ -121,19 +116,11 @@ function some(words: string, labels: readonly string[]): string {
 const mostNamed = 5;
 
 function parseJson(file: string): unknown {
-  let text: string;
+  const named = { path: file, code: 'saved-plan', name: file, largest, hint: 'name the file that --save wrote' };
   try {
-    const bytes = readFileSync(file);
-    if (bytes.length > largest) throw failure('saved-plan', `${file} is too large for a saved plan`);
-    text = bytes.toString('utf8');
+    return JSON.parse(Buffer.from(readNamedFile(named)).toString('utf8'));
   } catch (error) {
     if (error instanceof Failure) throw error;
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
-    throw failure('saved-plan', `${file} cannot be read (${code})`, 'name the file that --save wrote');
-  }
-  try {
-    return JSON.parse(text);
-  } catch {
     return null;
   }
 }

@@ -1,20 +1,18 @@
 import { systemClock } from '../adapters/clock.ts';
 import type { Outcome } from '../apply/outcome.ts';
-import { problemsText } from '../report/problems.ts';
+import { enforcementText } from '../report/enforcement.ts';
 import type { RunReport } from '../report/run-report.ts';
-import { planText } from '../report/text.ts';
-import type { Invocation } from './command.ts';
-import { Failure } from './failure.ts';
-import { outputsOf, stdoutIsTaken, wantsColor } from './output.ts';
-import { renderTo } from './render.ts';
+import { applyText, planText } from '../report/text.ts';
+import type { Answer, Invocation } from './command.ts';
+import { outputsOf, wantsColor } from './output.ts';
 
-/** What a planning run shows: the plan before it is applied, progress, and every output at the end. */
+/** What a planning run shows: the plan before it is applied, progress, and what it came to at the end. */
 export interface Screen {
   /** Shows the plan on a terminal before a question or an apply. */
   readonly showPlan: (report: RunReport, aboutToAsk: boolean) => void;
   readonly onOutcome: (outcome: Outcome) => void;
-  /** Writes every output; false when one could not be written, which is said, and keeps none of the others back. */
-  readonly finish: (report: RunReport) => boolean;
+  /** What the run came to; a plan that stands on stdout already is not repeated there. */
+  readonly answerWith: (report: RunReport, exit: number, notes?: string) => Answer;
 }
 
 /** Progress is said at most this often, ms: on a terminal one line that changes, else a line each. */
@@ -48,21 +46,21 @@ export function screenOf({ settings, terminal }: Invocation): Screen {
       const text = `applying: ${done} of ${Math.max(total, done)} requests`;
       terminal.stderr(terminal.stderrIsTerminal ? `\r\u001b[K${text}` : `${text}\n`);
     },
-    finish(report) {
+    answerWith(report, exit, notes = '') {
       clear();
-      const stdoutTaken = stdoutIsTaken(outputs);
-      let written = true;
-      for (const output of outputs) {
-        const color = output.file === null && colorOn(terminal.stdoutIsTerminal);
-        try {
-          renderTo(output, report, { color, planShown: shown && output.file === null, stdoutTaken }, terminal);
-        } catch (error) {
-          if (!(error instanceof Failure)) throw error;
-          terminal.stderr(problemsText(error.problems, colorOn(terminal.stderrIsTerminal)));
-          written = false;
-        }
-      }
-      return written;
+      return {
+        exit,
+        failed: report.plan === null,
+        text: ({ color, onScreen }) => runText(report, { color, planShown: shown && onScreen === true }),
+        report: () => report,
+        notes: () => notes,
+      };
     },
   };
+}
+
+function runText(report: RunReport, { color, planShown }: { readonly color: boolean; readonly planShown: boolean }) {
+  const plan = planShown ? '' : planText(report, { color });
+  const sections = [plan, applyText(report, { color }), enforcementText(report, { color })];
+  return sections.filter((section) => section !== '').join('\n');
 }

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type * as z from 'zod';
 import { findEntry, findNode, type Locator, type Node, toPlain } from '../manifest/node.ts';
@@ -6,6 +5,7 @@ import { parseFile } from '../manifest/parse.ts';
 import { suggest } from '../manifest/suggest.ts';
 import type { Problem } from '../model/problem.ts';
 import { Failure, failure } from './failure.ts';
+import { readNamedFile } from './read-file.ts';
 import type { RawValues } from './settings.ts';
 import { type NestedSettings, type SettingsFile, settingsSchema, wantedAt } from './settings-schema.ts';
 
@@ -35,20 +35,9 @@ export function readSettingsFile(path: string): SettingsFile {
 }
 
 function readText(path: string): string {
-  try {
-    const bytes = readFileSync(path);
-    if (bytes.length > largest)
-      throw failure('bad-setting', `the settings file ${path} is larger than ${largest} bytes`);
-    return bytes.toString('utf8');
-  } catch (error) {
-    if (error instanceof Failure) throw error;
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
-    throw failure(
-      'bad-setting',
-      `the settings file ${path} cannot be read (${code})`,
-      'check --config or RECONCILE_CONFIG',
-    );
-  }
+  const hint = 'check --config or RECONCILE_CONFIG';
+  const bytes = readNamedFile({ path, code: 'bad-setting', name: `the settings file ${path}`, largest, hint });
+  return Buffer.from(bytes).toString('utf8');
 }
 
 interface Found {

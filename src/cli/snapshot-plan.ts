@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { systemClock } from '../adapters/clock.ts';
 import { decodeSnapshot, hashEmail, type Snapshot } from '../live/snapshot.ts';
 import { compareProblems } from '../model/problem.ts';
@@ -9,12 +8,13 @@ import { holdsBack } from '../plan/plan.ts';
 import { documentOf } from '../report/json.ts';
 import { reportOfProblems } from '../report/run-report.ts';
 import { loadBase } from './base.ts';
-import type { Invocation } from './command.ts';
-import { exitCodeOf, unwritten } from './exit-code.ts';
-import { Failure, failure } from './failure.ts';
+import type { Answer, Invocation } from './command.ts';
+import { exitCodeOf } from './exit-code.ts';
+import { failure } from './failure.ts';
 import { isInvalid, strictly } from './manifests.ts';
 import { buildOffline, type OfflineBuild } from './offline.ts';
 import { planOptionsOf, profileOf, scopeOf } from './plan-settings.ts';
+import { readNamedFile } from './read-file.ts';
 import { savePlan } from './saved-plan.ts';
 import { screenOf } from './screen.ts';
 
@@ -25,7 +25,7 @@ export async function planAgainstSnapshot(
   invocation: Invocation,
   { written, path }: { readonly written: string; readonly path: string },
   file: string,
-): Promise<number> {
+): Promise<Answer> {
   const { settings } = invocation;
   const screen = screenOf(invocation);
   const snapshot = readSnapshot(file);
@@ -34,8 +34,8 @@ export async function planAgainstSnapshot(
   const ageMs = systemClock.wallTime() - Date.parse(snapshot.takenAt);
   const problems = [...(base?.problems ?? []), ...desired.problems];
   if (desired.state === null) {
-    screen.finish({ ...reportOfProblems(strictly(problems, settings)), root: written });
-    return exitCodeOf({ ...nothing, invalid: true, detailed: settings.detailedExitcode });
+    const report = { ...reportOfProblems(strictly(problems, settings)), root: written };
+    return screen.answerWith(report, exitCodeOf({ invalid: true }));
   }
   const scope = scopeOf(settings);
   const live = asRead(snapshot.live, scope);
@@ -62,18 +62,14 @@ export async function planAgainstSnapshot(
   };
   if (settings.save !== null)
     savePlan(settings.save, digest, documentOf(report), new Date(systemClock.wallTime()).toISOString());
-  const wroteAll = screen.finish(report);
-  const code = exitCodeOf({
-    ...nothing,
+  const exit = exitCodeOf({
     invalid: isInvalid([...problems, ...plan.problems], settings),
     refused: plan.refusals.length > 0 && !approved,
     pending: plan.steps.length > 0 || holdsBack(plan),
     detailed: settings.detailedExitcode,
   });
-  return wroteAll ? code : unwritten(code);
+  return screen.answerWith(report, exit);
 }
-
-const nothing = { invalid: false, refused: false, wrote: false, missing: false, failed: false, pending: false };
 
 /** What a run with this scope would have read: else the digest would be that of no plan against the server. */
 function asRead(live: LiveState, scope: Scope): LiveState {
@@ -100,14 +96,11 @@ function readSnapshot(file: string): Snapshot {
   const hint = 'make one where the token is: reconcile snapshot --out FILE';
   let value: unknown;
   try {
-    const bytes = readFileSync(file);
-    if (bytes.length > largest) throw failure('snapshot', `${file} is too large for a snapshot`, hint);
-    value = JSON.parse(bytes.toString('utf8'));
+    const bytes = readNamedFile({ path: file, code: 'snapshot', name: `the snapshot ${file}`, largest, hint });
+    value = JSON.parse(Buffer.from(bytes).toString('utf8'));
   } catch (error) {
-    if (error instanceof Failure) throw error;
     if (error instanceof SyntaxError) throw failure('snapshot', `the snapshot ${file} is not JSON`, hint);
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
-    throw failure('snapshot', `the snapshot ${file} cannot be read (${code})`, hint);
+    throw error;
   }
   const decoded = decodeSnapshot(value);
   if (!decoded.ok) throw failure('snapshot', `the snapshot ${file} cannot be used: ${decoded.error}`, hint);

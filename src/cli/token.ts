@@ -1,7 +1,8 @@
 import { hkdfSync } from 'node:crypto';
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
+import { getErrorCode } from '../model/result.ts';
 import type { FingerprintKey } from '../model/secret.ts';
-import { failure } from './failure.ts';
+import { Failure, failure } from './failure.ts';
 import type { Settings } from './settings.ts';
 
 /** The API token: read from its file again when that may have changed. */
@@ -65,11 +66,10 @@ function readFile(path: string): string {
     const buffer = Buffer.alloc(largest + 1);
     return buffer.subarray(0, readSync(descriptor, buffer)).toString('utf8');
   } catch (error) {
-    if (error instanceof Error && error.name === 'Failure') throw error;
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+    if (error instanceof Failure) throw error;
     throw failure(
       'no-token',
-      `the token file ${path} cannot be read (${code})`,
+      `the token file ${path} cannot be read (${getErrorCode(error)})`,
       'check --token-file or RECONCILE_TOKEN_FILE',
     );
   } finally {

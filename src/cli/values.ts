@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs';
 import { decodeText } from '../manifest/read-manifests.ts';
 import { readValues } from '../manifest/values-file.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, failure } from './failure.ts';
+import { readNamedFile } from './read-file.ts';
 import type { Settings } from './settings.ts';
 
 const largest = 1_000_000;
@@ -20,18 +20,8 @@ export function valuesOf(settings: Settings): ReadonlyMap<string, string> | null
 }
 
 function readText(path: string): string {
-  const bytes = readBytes(path);
-  if (bytes.length > largest) throw failure('bad-values', `the values file ${path} is larger than ${largest} bytes`);
-  const text = decodeText(bytes);
-  if (text === null) throw failure('bad-values', `the values file ${path} is not UTF-8 text`, 'save it as UTF-8');
+  const name = `the values file ${path}`;
+  const text = decodeText(readNamedFile({ path, code: 'bad-values', name, largest, hint: 'check --values' }));
+  if (text === null) throw failure('bad-values', `${name} is not UTF-8 text`, 'save it as UTF-8');
   return text;
-}
-
-function readBytes(path: string): Uint8Array {
-  try {
-    return readFileSync(path);
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
-    throw failure('bad-values', `the values file ${path} cannot be read (${code})`, 'check --values');
-  }
 }

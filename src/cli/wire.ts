@@ -5,6 +5,7 @@ import { openJournal, readJournal } from '../adapters/journal.ts';
 import { directorySource } from '../adapters/source/directory.ts';
 import { type ApplyLimits, defaultApplyLimits } from '../apply/context.ts';
 import { openGapsIn } from '../apply/open-gaps.ts';
+import { getErrorCode } from '../model/result.ts';
 import type { FingerprintKey } from '../model/secret.ts';
 import type { DesiredState } from '../model/state.ts';
 import { emptyMemory, type PassDependencies } from '../pass.ts';
@@ -140,7 +141,6 @@ async function journalAt(path: string): Promise<OpenedJournal> {
     return { journal: await openJournal(path, systemClock.wallTime), openGaps };
   } catch (error) {
     if (error instanceof Failure) throw error;
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
-    throw failure('journal', `the journal ${path} cannot be opened (${code})`, 'check --journal');
+    throw failure('journal', `the journal ${path} cannot be opened (${getErrorCode(error)})`, 'check --journal');
   }
 }

@@ -15,3 +15,8 @@ export function fail<E>(error: E): { readonly ok: false; readonly error: E } {
 export function never(value: never): never {
   throw new Error(`unreachable: ${JSON.stringify(value)}`);
 }
+
+/** The code that the system gave an error (`ENOENT`), for messages; `otherwise` where it gave none. */
+export function getErrorCode(error: unknown, otherwise = 'unknown error'): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : otherwise;
+}

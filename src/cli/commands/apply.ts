@@ -1,11 +1,11 @@
 import { resolve } from 'node:path';
-import type { Invocation } from '../command.ts';
+import type { Answer, Invocation } from '../command.ts';
 import { failure } from '../failure.ts';
 import { runPass } from '../pass-run.ts';
 import { readSavedPlan } from '../saved-plan.ts';
 
 /** `reconcile apply PLAN PATH`: plans again, and applies only what was saved and reviewed. */
-export async function run(invocation: Invocation): Promise<number> {
+export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, terminal } = invocation;
   const [plan, path] = operands;
   if (plan === undefined || path === undefined) {

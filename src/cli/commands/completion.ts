@@ -1,10 +1,10 @@
-import type { Invocation } from '../command.ts';
+import type { Answer, Invocation } from '../command.ts';
 import { completionScript } from '../completion.ts';
 import { exitCodes } from '../exit-code.ts';
 import { failure } from '../failure.ts';
 
 /** `reconcile completion bash|zsh|fish`: the script that the shell reads. */
-export async function run({ operands, terminal }: Invocation): Promise<number> {
+export async function run({ operands }: Invocation): Promise<Answer> {
   const [shell = ''] = operands;
   const script = completionScript(shell);
   if (script === null)
@@ -13,6 +13,5 @@ export async function run({ operands, terminal }: Invocation): Promise<number> {
       `there is no completion for the shell ${JSON.stringify(shell)}`,
       'the shells are bash, zsh and fish: source <(reconcile completion bash)',
     );
-  terminal.stdout(script);
-  return exitCodes.ok;
+  return { exit: exitCodes.ok, text: () => script };
 }

@@ -14,10 +14,9 @@ import { painter } from '../../report/paint.ts';
 import { problemCounts, problemsText } from '../../report/problems.ts';
 import { count } from '../../report/summary.ts';
 import { ageText } from '../../report/text.ts';
-import type { Invocation } from '../command.ts';
-import { exitCodes } from '../exit-code.ts';
+import type { Answer, Invocation } from '../command.ts';
+import { exitCodeOf } from '../exit-code.ts';
 import { loggerOf } from '../logger.ts';
-import { emit, outputsOf, wantsColor } from '../output.ts';
 import { profileOf } from '../plan-settings.ts';
 import { explainReadFailure } from '../read-failure.ts';
 import { readClaims, type TokenSource } from '../token.ts';
@@ -32,17 +31,15 @@ interface Examination {
 const day = 86_400_000;
 
 /** `reconcile doctor`: connection, certificate, clock, token, stored state; each finding with its fix. Never writes. */
-export async function run(invocation: Invocation): Promise<number> {
-  const { settings, terminal } = invocation;
-  const outputs = outputsOf(settings.output, terminal.cwd);
+export async function run(invocation: Invocation): Promise<Answer> {
   const { api, token } = wireApi(invocation);
   try {
     const examination = await examine(invocation, api, token);
-    for (const output of outputs) {
-      const color = output.file === null && wantsColor(settings, terminal, terminal.stdoutIsTerminal);
-      emit(output, output.format === 'json' ? jsonOf(examination) : textOf(examination, color), terminal);
-    }
-    return hasErrors(examination.problems) ? exitCodes.failed : exitCodes.ok;
+    return {
+      exit: exitCodeOf({ failed: hasErrors(examination.problems) }),
+      text: ({ color }) => textOf(examination, color),
+      document: () => jsonOf(examination),
+    };
   } finally {
     await api.close();
   }

@@ -11,55 +11,38 @@ import {
   ruleReportText,
 } from '../../report/explain.ts';
 import { otherDocument } from '../../report/json.ts';
-import type { Invocation } from '../command.ts';
+import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { type PacketQuestion, type Question, questionOf } from '../explain-question.ts';
 import { ruleNamed, type Subject, subjectOf, userNamed } from '../explain-subject.ts';
 import { failure } from '../failure.ts';
-import { emit, outputsOf, wantsColor } from '../output.ts';
 import { profileOf } from '../plan-settings.ts';
 
 /**
  * `reconcile explain PATH --destination A --protocol P`: the verdict on a packet and why; `--rule NAME`: what a rule decides.
  * Of the manifests' rules, or with `--live` of the server's (PATH then only lends names). Exit 4 for invalid manifests.
  */
-export async function run(invocation: Invocation): Promise<number> {
-  const { settings, terminal } = invocation;
-  const outputs = outputsOf(settings.output, terminal.cwd);
+export async function run(invocation: Invocation): Promise<Answer> {
+  const { settings } = invocation;
   const question = questionOf(invocation);
   const subject = await subjectOf(invocation);
-  if (subject === null) return exitCodes.invalid;
-  const answer = answerTo(question, subject, profileOf(settings).ports);
-  for (const output of outputs) {
-    const color = output.file === null && wantsColor(settings, terminal, terminal.stdoutIsTerminal);
-    emit(
-      output,
-      output.format === 'text' ? answer.text(color) : otherDocument(answer.members(), subject.problems),
-      terminal,
-    );
-  }
-  return exitCodes.ok;
+  return { exit: exitCodes.ok, ...answerTo(question, subject, profileOf(settings).ports) };
 }
 
-interface Answer {
-  readonly text: (color: boolean) => string;
-  readonly members: () => Readonly<Record<string, unknown>>;
-}
-
-function answerTo(question: Question, subject: Subject, bounds: PortBounds): Answer {
+function answerTo(question: Question, subject: Subject, bounds: PortBounds): Omit<Answer, 'exit'> {
   const index = indexRules(subject.rules);
   if (question.kind === 'rule') {
     const rule = ruleNamed(question.name, subject.rules);
     const traffic = explainRule(index, rule);
     return {
       text: () => ruleReportText(rule, traffic, subject.userNames),
-      members: () => ruleReportMembers(rule, traffic),
+      document: () => otherDocument(ruleReportMembers(rule, traffic), subject.problems),
     };
   }
   const report = packetReport(question, index, { subject, bounds });
   return {
-    text: (color) => packetReportText(report, subject.userNames, color),
-    members: () => packetReportMembers(report),
+    text: ({ color }) => packetReportText(report, subject.userNames, color),
+    document: () => otherDocument(packetReportMembers(report), subject.problems),
   };
 }
 

@@ -17,15 +17,15 @@ import { inScope } from '../../desired/scope.ts';
 import type { LiveUser } from '../../live/live-rules.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
 import { compareText, type Problem } from '../../model/problem.ts';
+import { getErrorCode } from '../../model/result.ts';
 import type { LiveRule } from '../../model/rule.ts';
 import type { LiveState } from '../../model/state.ts';
 import { problemsText } from '../../report/problems.ts';
 import { count } from '../../report/summary.ts';
-import type { Invocation } from '../command.ts';
+import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { Failure, failure } from '../failure.ts';
 import { loggerOf } from '../logger.ts';
-import { wantsColor } from '../output.ts';
 import { profileOf, scopeOf } from '../plan-settings.ts';
 import { explainReadFailure } from '../read-failure.ts';
 import { wireApi } from '../wire.ts';
@@ -34,8 +34,8 @@ import { wireApi } from '../wire.ts';
  * `reconcile export [--out DIR]`: the live state in scope as manifests; a plan of them is empty. Without `--out` the YAML goes to
  * stdout. Files that say something else already are not overwritten without `--force`.
  */
-export async function run(invocation: Invocation): Promise<number> {
-  const { settings, terminal } = invocation;
+export async function run(invocation: Invocation): Promise<Answer> {
+  const { settings } = invocation;
   const profile = profileOf(settings);
   const { live, users } = await readServer(invocation);
   const selected = selectRules(live.rules, users, settings.user);
@@ -45,12 +45,21 @@ export async function run(invocation: Invocation): Promise<number> {
   const rules = scopeOf(settings).rules ? exportRules(wanted, { emails, mayCollide }) : [];
   const withConfiguration = live.configuration !== null && settings.user.length === 0;
   const configuration = withConfiguration ? exportConfiguration(live.configuration.fields, profile) : nothing;
-  if (settings.out === null) toStdout(invocation, [...configuration.files, ...rules]);
-  else await toDirectory(invocation, settings.out, [...configuration.files, ...rules]);
-  const color = wantsColor(settings, terminal, terminal.stderrIsTerminal);
+  const files = [...configuration.files, ...rules];
   const problems = [...describeCopies(selected.length - wanted.length), ...configuration.problems];
-  terminal.stderr(problemsText(problems, color) + secretsText(configuration));
-  return exitCodes.ok;
+  const shown = settings.out === null ? textOf(files) : await writeTo(settings.out, files, settings.force);
+  return {
+    exit: exitCodes.ok,
+    text: () => shown.text,
+    notes: (color) =>
+      `${shown.note}${problemsText([...shown.problems, ...problems], color)}${secretsText(configuration)}`,
+  };
+}
+
+interface Shown {
+  readonly text: string;
+  readonly note: string;
+  readonly problems: readonly Problem[];
 }
 
 const nothing: ExportedConfiguration = { files: [], problems: [], unfit: [], secrets: [] };
@@ -102,50 +111,40 @@ function selectRules(
   return rules.filter(({ rule }) => ids.has(rule.userId));
 }
 
-function toStdout({ terminal }: Invocation, files: readonly ExportedFile[]): void {
+/** The YAML, for stdout. */
+function textOf(files: readonly ExportedFile[]): Shown {
   const isManifest = ({ path }: ExportedFile): boolean => path.endsWith('.yaml');
-  terminal.stdout(
-    files
-      .filter(isManifest)
-      .map(({ text }) => text)
-      .join('---\n'),
-  );
+  const manifests = files.filter(isManifest).map(({ text }) => text);
   const left = files.filter((file) => !isManifest(file)).map(({ path }) => path);
-  if (left.length > 0) terminal.stderr(`Not written without --out: ${left.join(', ')}\n`);
+  const note = left.length > 0 ? `Not written without --out: ${left.join(', ')}\n` : '';
+  return { text: manifests.join('---\n'), note, problems: [] };
 }
 
-async function toDirectory(
-  { settings, terminal }: Invocation,
-  out: string,
-  files: readonly ExportedFile[],
-): Promise<void> {
+async function writeTo(out: string, files: readonly ExportedFile[], force: boolean): Promise<Shown> {
   const differing = files.filter(({ path, text }) => (contentAt(join(out, path)) ?? text) !== text);
-  if (differing.length > 0 && !settings.force) {
+  if (differing.length > 0 && !force) {
     throw failure(
       'would-overwrite',
       `${differing.map(({ path }) => join(out, path)).join(', ')} would be overwritten`,
       'export to an empty directory and compare, or give --force',
     );
   }
-  for (const { path, text } of files) {
+  const paths = files.map(({ path }) => path);
+  for (const { path, text } of files)
     if (contentAt(join(out, path)) !== text) await writeExported(join(out, path), text);
-    terminal.stdout(`${join(out, path)}\n`);
-  }
-  terminal.stderr(`${count(files.length, 'file')} written to ${out}.\n`);
-  const others = otherManifests(
-    out,
-    files.map(({ path }) => path),
-  );
-  if (others.length === 0) return;
-  const color = wantsColor(settings, terminal, terminal.stderrIsTerminal);
-  const shown = others.slice(0, 5).join(', ') + (others.length > 5 ? ` and ${others.length - 5} more` : '');
-  const problem: Problem = {
-    code: 'other-manifests',
-    severity: 'warning',
-    summary: `${out} holds ${count(others.length, 'manifest')} that this export did not write: ${shown}.`,
-    hint: 'A plan of the directory counts them too: delete what is left of an earlier export.',
+  return {
+    text: paths.map((path) => `${join(out, path)}\n`).join(''),
+    note: `${count(files.length, 'file')} written to ${out}.\n`,
+    problems: warnOfOthers(out, otherManifests(out, paths)),
   };
-  terminal.stderr(problemsText([problem], color));
+}
+
+function warnOfOthers(out: string, others: readonly string[]): readonly Problem[] {
+  if (others.length === 0) return [];
+  const shown = others.slice(0, 5).join(', ') + (others.length > 5 ? ` and ${others.length - 5} more` : '');
+  const summary = `${out} holds ${count(others.length, 'manifest')} that this export did not write: ${shown}.`;
+  const hint = 'A plan of the directory counts them too: delete what is left of an earlier export.';
+  return [{ code: 'other-manifests', severity: 'warning', summary, hint }];
 }
 
 async function writeExported(path: string, text: string): Promise<void> {
@@ -159,7 +158,7 @@ async function writeExported(path: string, text: string): Promise<void> {
 }
 
 function unwritable(path: string, error: unknown): Failure {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+  const code = getErrorCode(error);
   const why = code === 'ENOTDIR' || code === 'EEXIST' ? ': a file stands where a directory should be' : ` (${code})`;
   return failure('output', `${path} cannot be written${why}`, 'check --out');
 }
@@ -177,7 +176,7 @@ function contentAt(path: string): string | null {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null;
+    if (getErrorCode(error) === 'ENOENT') return null;
     throw unwritable(path, error);
   }
 }

@@ -7,10 +7,9 @@ import { formatBytes } from '../../manifest/format.ts';
 import type { Problem } from '../../model/problem.ts';
 import { fileText, problemsText } from '../../report/problems.ts';
 import { count } from '../../report/summary.ts';
-import type { Invocation } from '../command.ts';
-import { exitCodes } from '../exit-code.ts';
+import type { Answer, Invocation } from '../command.ts';
+import { exitCodeOf, exitCodes } from '../exit-code.ts';
 import { Failure, failure } from '../failure.ts';
-import { wantsColor } from '../output.ts';
 import { pathOperand } from '../path-operand.ts';
 import { limitsOf, profileOf } from '../plan-settings.ts';
 
@@ -25,8 +24,8 @@ interface Manifest {
  * `reconcile fmt PATH…`: canonical spelling and order, in place; `--check` only says which files would change, and exits 1
  * when there are any. Files with errors are left alone (exit 4).
  */
-export async function run(invocation: Invocation): Promise<number> {
-  const { settings, terminal } = invocation;
+export async function run(invocation: Invocation): Promise<Answer> {
+  const { settings } = invocation;
   pathOperand(invocation, 'fmt');
   const files = (await Promise.all(invocation.operands.map((written) => filesAt(invocation, written)))).flat();
   const problems: Problem[] = [];
@@ -38,13 +37,12 @@ export async function run(invocation: Invocation): Promise<number> {
     changed.push(shown);
     if (!settings.check) await replaceFile(path, formatted.text);
   }
-  const color = wantsColor(settings, terminal, terminal.stderrIsTerminal);
-  if (problems.length > 0) terminal.stderr(problemsText(problems, color));
-  terminal.stdout(changed.map((path) => `${fileText(path)}\n`).join(''));
   const verb = settings.check ? 'would change' : 'changed';
-  terminal.stderr(`${count(files.length, 'file')}, ${changed.length} ${verb}.\n`);
-  if (problems.length > 0) return exitCodes.invalid;
-  return settings.check && changed.length > 0 ? exitCodes.failed : exitCodes.ok;
+  return {
+    exit: exitCodeOf({ invalid: problems.length > 0, failed: settings.check && changed.length > 0 }),
+    text: () => changed.map((path) => `${fileText(path)}\n`).join(''),
+    notes: (color) => `${problemsText(problems, color)}${count(files.length, 'file')}, ${changed.length} ${verb}.\n`,
+  };
 }
 
 /** The manifests at a path: one file, or all below a directory. */

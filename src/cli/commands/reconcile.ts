@@ -1,12 +1,12 @@
 import { existsSync } from 'node:fs';
 import { misspeltCommand } from '../arguments.ts';
-import type { Invocation } from '../command.ts';
+import type { Answer, Invocation } from '../command.ts';
 import { failure } from '../failure.ts';
 import { runPass } from '../pass-run.ts';
 import { pathOperand } from '../path-operand.ts';
 
 /** `reconcile --plan PATH` and `reconcile PATH`: one pass, shown, perhaps asked about, perhaps applied. */
-export async function run(invocation: Invocation): Promise<number> {
+export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
   const operand = pathOperand(invocation, '');
   const misspelt = existsSync(operand.path) ? null : misspeltCommand(operand.written);

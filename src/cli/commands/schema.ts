@@ -1,12 +1,12 @@
 import { makeJsonSchema, makeManifestSchema } from '../../manifest/json-schema.ts';
 import { kinds } from '../../manifest/manifest.ts';
 import { didYouMean } from '../../manifest/suggest.ts';
-import type { Invocation } from '../command.ts';
+import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { failure } from '../failure.ts';
 
 /** `reconcile schema [KIND]`: the JSON Schema of a kind of manifest; without KIND the one that chooses by `kind`. */
-export async function run({ operands, terminal }: Invocation): Promise<number> {
+export async function run({ operands }: Invocation): Promise<Answer> {
   const [written] = operands;
   const kind = kinds.find((one) => one.toLowerCase() === written?.toLowerCase());
   if (written !== undefined && kind === undefined) {
@@ -14,6 +14,5 @@ export async function run({ operands, terminal }: Invocation): Promise<number> {
     throw failure('usage', `there is no kind ${written}`, hint);
   }
   const schema = kind === undefined ? makeManifestSchema() : makeJsonSchema(kind);
-  terminal.stdout(`${JSON.stringify(schema, null, 2)}\n`);
-  return exitCodes.ok;
+  return { exit: exitCodes.ok, text: () => `${JSON.stringify(schema, null, 2)}\n` };
 }

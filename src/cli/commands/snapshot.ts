@@ -1,20 +1,20 @@
-import { writeFileSync } from 'node:fs';
 import { systemClock } from '../../adapters/clock.ts';
 import { defaultApplyLimits } from '../../apply/context.ts';
 import { readLive, readUsers } from '../../apply/read.ts';
 import { encodeSnapshot } from '../../live/snapshot.ts';
 import { wholeScope } from '../../model/state.ts';
 import { safeJson } from '../../report/json.ts';
-import type { Invocation } from '../command.ts';
+import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
-import { Failure, failure } from '../failure.ts';
+import { Failure } from '../failure.ts';
 import { loggerOf } from '../logger.ts';
 import { profileOf } from '../plan-settings.ts';
 import { explainReadFailure } from '../read-failure.ts';
+import { writeNamedFile } from '../read-file.ts';
 import { wireApi } from '../wire.ts';
 
 /** `reconcile snapshot --out FILE`: the live state without secrets, for `--plan --live FILE` where no token may be. */
-export async function run(invocation: Invocation): Promise<number> {
+export async function run(invocation: Invocation): Promise<Answer> {
   const { settings, terminal } = invocation;
   const { api, token } = wireApi(invocation);
   try {
@@ -26,23 +26,11 @@ export async function run(invocation: Invocation): Promise<number> {
     const users = profileOf(settings).listsUsers ? await readUsers(context) : null;
     if (users !== null && !users.ok) throw new Failure([explainReadFailure(users.error, token.read, now)]);
     const snapshot = encodeSnapshot(live.value.live, users?.value ?? [], new Date(now).toISOString());
-    write(safeJson(snapshot), invocation);
-    return exitCodes.ok;
+    const text = safeJson(snapshot);
+    if (settings.out === null) return { exit: exitCodes.ok, text: () => text };
+    writeNamedFile(settings.out, text, '--out');
+    return { exit: exitCodes.ok, notes: () => `${settings.out}: written, without secrets\n` };
   } finally {
     await api.close();
-  }
-}
-
-function write(text: string, { settings, terminal }: Invocation): void {
-  if (settings.out === null) {
-    terminal.stdout(text);
-    return;
-  }
-  try {
-    writeFileSync(settings.out, text);
-    terminal.stderr(`${settings.out}: written, without secrets\n`);
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
-    throw failure('output', `${settings.out} cannot be written (${code})`, 'check --out');
   }
 }

@@ -1,0 +1,107 @@
+import { appendFileSync } from 'node:fs';
+import type { Problem } from '../model/problem.ts';
+import { getErrorCode } from '../model/result.ts';
+import { problemsText } from '../report/problems.ts';
+import { type RunReport, reportOfProblems } from '../report/run-report.ts';
+import type { Answer, Terminal } from './command.ts';
+import { unwritten } from './exit-code.ts';
+import { Failure, failure } from './failure.ts';
+import { type Format, type Output, stdoutIsTaken, wantsColor, writeOutput } from './output.ts';
+import type { Settings } from './settings.ts';
+
+/** What ends a run before it has an answer: the problems, in words on stderr and in every other format asked for. */
+export function answerOfFailure({ problems, exitCode }: Failure): Answer {
+  return { exit: exitCode, ...answerOfProblems(problems), failed: true };
+}
+
+/** The problems alone, in every format. */
+function answerOfProblems(problems: readonly Problem[]): Omit<Answer, 'exit'> {
+  const report = (): RunReport => reportOfProblems(problems);
+  return { text: ({ color }) => problemsText(problems, color), report };
+}
+
+/** How a format says an answer. A new format is one file in src/report and one line here. */
+const formats: Readonly<Record<Exclude<Format, 'text' | 'github'>, (answer: Answer) => Promise<string>>> = {
+  json: async ({ document, report }) => document?.() ?? (await import('../report/json.ts')).jsonText(reportIn(report)),
+  markdown: async ({ report }) => (await import('../report/markdown.ts')).markdownText(reportIn(report)),
+};
+
+function reportIn(report: Answer['report']): RunReport {
+  return report?.() ?? reportOfProblems([]);
+}
+
+/**
+ * Writes an answer in every output, in one place for every command, and gives the exit code. An output that cannot be written is
+ * said on stderr, keeps none of the others back, and makes a success a failure.
+ */
+export async function writeAnswer(
+  answer: Answer,
+  outputs: readonly Output[],
+  settings: Settings | null,
+  terminal: Terminal,
+): Promise<number> {
+  const stderrColor = wantsColor(settings, terminal, terminal.stderrIsTerminal);
+  const said = new Set(answer.failed === true ? reportIn(answer.report).problems.map(({ summary }) => summary) : []);
+  let exit = answer.exit;
+  if (answer.failed === true && !outputs.some(isScreen)) terminal.stderr(answer.text?.({ color: stderrColor }) ?? '');
+  for (const output of outputs) {
+    try {
+      await writeOne(answer, output, { settings, terminal, stdoutTaken: stdoutIsTaken(outputs) });
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      exit = unwritten(exit);
+      const problems = error.problems.filter(({ summary }) => !said.has(summary));
+      terminal.stderr(problemsText(problems, stderrColor));
+      for (const { summary } of problems) said.add(summary);
+    }
+  }
+  terminal.stderr(answer.notes?.(stderrColor) ?? '');
+  return exit;
+}
+
+interface Writing {
+  readonly settings: Settings | null;
+  readonly terminal: Terminal;
+  readonly stdoutTaken: boolean;
+}
+
+async function writeOne(answer: Answer, output: Output, { settings, terminal, stdoutTaken }: Writing): Promise<void> {
+  if (output.format === 'github') await writeGithub(answer, output, terminal, stdoutTaken);
+  else if (output.format !== 'text') writeOutput(output, await formats[output.format](answer), terminal);
+  else if (isScreen(output) && answer.failed === true) {
+    // What went wrong belongs on stderr, so that a pipe does not hide it.
+    terminal.stderr(answer.text?.({ color: wantsColor(settings, terminal, terminal.stderrIsTerminal) }) ?? '');
+  } else {
+    const onScreen = isScreen(output);
+    const color = onScreen && wantsColor(settings, terminal, terminal.stdoutIsTerminal);
+    writeOutput(output, answer.text?.({ color, onScreen }) ?? '', terminal);
+  }
+}
+
+function isScreen({ format, file }: Output): boolean {
+  return format === 'text' && file === null;
+}
+
+/** GitHub's commands; where a document has stdout to itself they go to stderr, which it reads too. */
+async function writeGithub(
+  { report }: Answer,
+  { file }: Output,
+  terminal: Terminal,
+  stdoutTaken: boolean,
+): Promise<void> {
+  const shown = reportIn(report);
+  const summary = file ?? terminal.env['GITHUB_STEP_SUMMARY'] ?? '';
+  if (summary !== '') appendSummary(summary, (await import('../report/markdown.ts')).markdownText(shown));
+  const { githubText } = await import('../report/github.ts');
+  (stdoutTaken ? terminal.stderr : terminal.stdout)(githubText(shown));
+}
+
+/** The job summary belongs to every step of the job: it is added to. */
+function appendSummary(file: string, text: string): void {
+  try {
+    appendFileSync(file, text);
+  } catch (error) {
+    const summary = `the job summary ${file} cannot be written (${getErrorCode(error)})`;
+    throw failure('output', summary, 'check --output and GITHUB_STEP_SUMMARY');
+  }
+}

@@ -1,0 +1,36 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { getErrorCode } from '../model/result.ts';
+import { failure } from './failure.ts';
+
+/** A file that an option or operand names, and how messages speak of it. */
+export interface NamedFile {
+  readonly path: string;
+  /** The code of its problems. */
+  readonly code: string;
+  /** `the values file a.yaml` */
+  readonly name: string;
+  /** bytes */
+  readonly largest: number;
+  readonly hint: string;
+}
+
+/** Reads the file; throws a `Failure` where it cannot be read or is too large. */
+export function readNamedFile({ path, code, name, largest, hint }: NamedFile): Uint8Array {
+  let bytes: Uint8Array;
+  try {
+    bytes = readFileSync(path);
+  } catch (error) {
+    throw failure(code, `${name} cannot be read (${getErrorCode(error)})`, hint);
+  }
+  if (bytes.length > largest) throw failure(code, `${name} is larger than ${largest} bytes`, hint);
+  return bytes;
+}
+
+/** Writes the file that `option` names; throws a `Failure` where that cannot be done. */
+export function writeNamedFile(path: string, text: string, option: string): void {
+  try {
+    writeFileSync(path, text);
+  } catch (error) {
+    throw failure('output', `${path} cannot be written (${getErrorCode(error)})`, `check ${option}`);
+  }
+}
