@@ -50,6 +50,8 @@ export function desiredState(rules: readonly Rule[], fields: Partial<Configurati
 export const quiet: Logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 export interface TestOptions {
+  /** The state last applied; default: not known. */
+  readonly base?: DesiredState;
   readonly profile?: Profile;
   readonly limits?: Partial<ApplyLimits>;
   readonly stop?: AbortSignal;
@@ -92,7 +94,7 @@ export function testRun(url: string, desired: DesiredState, options: TestOptions
   const read = (signal: AbortSignal, known: number | null) =>
     readLive({ api, clock, logger: quiet, attempts: limits.attempts, signal }, scope, known);
   const planOf = (live: LiveState, seen: Profile): Plan =>
-    makePlan({ desired, live, base: null, profile: seen, scope, options: planOptions });
+    makePlan({ desired, live, base: options.base ?? null, profile: seen, scope, options: planOptions });
   const live = async (): Promise<LiveState> => {
     const reading = await read(new AbortController().signal, null);
     if (!reading.ok) throw new Error(reading.error.message);
