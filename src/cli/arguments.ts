@@ -3,20 +3,8 @@ import { suggest } from '../manifest/suggest.ts';
 import { version } from '../version.ts';
 import { type CommandSpec, commands, optionsOf, rootCommand } from './commands.ts';
 import { type Failure, failure } from './failure.ts';
-import {
-  applyOptions,
-  commonOptions,
-  connectionOptions,
-  enforcementOptions,
-  flagOf,
-  manifestOptions,
-  type OptionName,
-  type OptionSpec,
-  options,
-  planOptions,
-} from './options.ts';
+import { findGroup, flagOf, type OptionName, type OptionSpec, optionNames, options } from './options.ts';
 import type { RawValues } from './settings.ts';
-import { watchOptionNames } from './watch-options.ts';
 
 /** A command line, taken apart. */
 export type ParsedArguments =
@@ -88,45 +76,32 @@ function withBareValues(argv: readonly string[]): string[] {
 }
 
 const bareValues: ReadonlyMap<string, string> = new Map(
-  Object.entries<OptionSpec>(options).flatMap(([name, spec]) =>
-    spec.kind === 'duration' && spec.bare !== undefined ? [[flagOf(name as OptionName), spec.bare] as const] : [],
-  ),
+  optionNames.flatMap((name) => {
+    const spec: OptionSpec = options[name];
+    return spec.kind === 'duration' && spec.bare !== undefined ? [[flagOf(name), spec.bare] as const] : [];
+  }),
 );
 
 function describe(command: Command, spec: CommandSpec): Command {
   // All are optional to the parser: each command says better than it what is missing.
   for (const operand of spec.operands.split(' '))
     if (operand !== '') command.argument(`[${operand.replace(/[[\]]/g, '')}]`);
-  for (const name of optionsOf(spec)) command.addOption(optionOf(name).helpGroup(groupOf(name)));
+  for (const name of optionsOf(spec)) command.addOption(optionOf(name).helpGroup(`${findGroup(name)}:`));
   return command.allowExcessArguments(false).usage(`[options] ${spec.operands}`.trim());
 }
-
-/** The heading of `--help` that an option stands under. */
-function groupOf(name: OptionName): string {
-  return groups.find(([, names]) => names.includes(name))?.[0] ?? 'Options:';
-}
-
-const groups: readonly (readonly [string, readonly OptionName[]])[] = [
-  ['The server:', connectionOptions],
-  ['The manifests:', manifestOptions],
-  ['The plan, and what it is refused for:', planOptions],
-  ["The kernel's packet filter:", [...enforcementOptions, 'waitEnforced', 'repair']],
-  ['Applying:', applyOptions],
-  ['Watching:', watchOptionNames],
-  ['Output and settings:', commonOptions],
-];
 
 function optionOf(name: OptionName): Option {
   const spec: OptionSpec = options[name];
   const flag = flagOf(name);
   if (spec.kind === 'switch') {
     const option = new Option(flag, spec.default ? `no ${spec.help}` : spec.help);
-    if (spec.flag !== undefined) option.attributeName = () => name;
+    option.attributeName = () => name;
     return option;
   }
   const value = spec.kind === 'choice' ? spec.choices.join('|') : spec.value;
   const shown = spec.kind === 'duration' && spec.bare !== undefined ? `[${value}]` : `<${value}>`;
   const option = new Option(`${flag} ${shown}`, helpOf(spec));
+  option.attributeName = () => name;
   if (spec.kind === 'list' || spec.kind === 'paths') {
     option.argParser((text: string, before: unknown) => [...(Array.isArray(before) ? before : []), text]);
   }

@@ -7,9 +7,9 @@ import {
   manifestOptions,
   type OptionName,
   planOptions,
+  watchOptionNames,
 } from './options.ts';
 import type { Format } from './output.ts';
-import { watchOptionNames } from './watch-options.ts';
 
 /** One command: its words, its options, and where its code is; loaded only when it runs. */
 export interface CommandSpec {
@@ -139,7 +139,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'doctor',
     summary: 'check connection, clock, token and stored state; never write',
     operands: '',
-    options: [...connectionOptions, ...enforcementOptions, 'profile', 'checkDiscovery'],
+    options: [...connectionOptions, 'enforcement', 'netns', 'profile', 'checkDiscovery'],
     formats: answers,
     load: () => import('./commands/doctor.ts'),
   },

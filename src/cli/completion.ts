@@ -1,6 +1,6 @@
 import { kinds } from '../manifest/manifest.ts';
 import { type CommandSpec, commands, optionsOf, rootCommand } from './commands.ts';
-import { flagOf, type OptionName, type OptionSpec, options } from './options.ts';
+import { flagOf, type OptionName, type OptionSpec, optionNames, options } from './options.ts';
 
 /** A completion script made from the tables of commands and options: it starts no process when a key is pressed. */
 export function completionScript(shell: string): string | null {
@@ -18,20 +18,13 @@ export function completionScript(shell: string): string | null {
 
 const flagsOf = (spec: CommandSpec): readonly string[] => ['--help', ...optionsOf(spec).map(flagOf)];
 
-/** Words for options whose values are words, but not only these, or several. */
-const usual: Partial<Readonly<Record<OptionName, readonly string[]>>> = {
-  output: ['text', 'json', 'markdown', 'github'],
-  failOn: ['opens', 'closes', 'any', 'drift'],
-  protocol: ['tcp', 'udp', 'icmp'],
-};
-
 function choicesOf(name: OptionName): readonly string[] {
   const spec: OptionSpec = options[name];
-  return spec.kind === 'choice' ? spec.choices : (usual[name] ?? []);
+  return spec.kind === 'choice' ? spec.choices : (spec.words ?? []);
 }
 
-const withChoices = (Object.keys(options) as OptionName[]).filter((name) => choicesOf(name).length > 0);
-const takesValue = (Object.keys(options) as OptionName[]).filter((name) => options[name].kind !== 'switch');
+const withChoices = optionNames.filter((name) => choicesOf(name).length > 0);
+const takesValue = optionNames.filter((name) => options[name].kind !== 'switch');
 
 const commandNames = commands.map(({ name }) => name).join(' ');
 

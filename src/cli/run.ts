@@ -55,9 +55,7 @@ function refuseToPlan(flags: RawValues): void {
 
 /** A snapshot tells of no kernel. Only flags are refused: a settings file may serve applies too. */
 function refuseToLookAtKernel(flags: RawValues): void {
-  const looking = ([...enforcementOptions, 'waitEnforced', 'repair'] as const).find(
-    (name) => flags[name] !== undefined,
-  );
+  const looking = enforcementOptions.find((name) => flags[name] !== undefined);
   if (looking === undefined) return;
   const hint = 'plan without the snapshot to compare with the kernel, or leave the flag out';
   throw failure('usage', `${flagOf(looking)} and a plan against a snapshot (--live) exclude each other`, hint);

@@ -1,7 +1,15 @@
 import { resolve } from 'node:path';
 import { compareText, type Problem } from '../model/problem.ts';
 import { Failure } from './failure.ts';
-import { flagOf, type OptionName, type OptionSpec, type OptionsTable, options, variableOf } from './options.ts';
+import {
+  flagOf,
+  type OptionName,
+  type OptionSpec,
+  type OptionsTable,
+  optionNames,
+  options,
+  variableOf,
+} from './options.ts';
 import type { SettingsFile } from './settings-schema.ts';
 
 type ValueOf<S extends OptionSpec> = S['kind'] extends 'switch'
@@ -50,7 +58,7 @@ export function settle(sources: SettingsSources): Settings {
   const problems: Problem[] = [];
   const given = new Set<OptionName>();
   const settings: Partial<Record<OptionName, unknown>> = {};
-  for (const name of Object.keys(options).sort(compareText) as OptionName[]) {
+  for (const name of optionNames.toSorted(compareText)) {
     const found = lookUp(name, sources);
     if (found === null) {
       settings[name] = defaultOf(options[name]);
