@@ -12,8 +12,8 @@ export interface ApiAnswer {
 }
 
 /** No usable answer. `sent: 'no'`: the request cannot have reached the server; `maybe`: it may have been carried out. */
-export interface ApiLost {
-  readonly kind: 'lost';
+export interface NoAnswer {
+  readonly kind: 'no-answer';
   readonly sent: 'no' | 'maybe';
   /** Stable word: `refused`, `reset`, `timeout`, `dns`, `tls`, `torn-body`, `not-json`, `too-large`, `redirect`, `aborted`. */
   readonly code: string;
@@ -23,7 +23,7 @@ export interface ApiLost {
   readonly status: number | null;
 }
 
-export type ApiResult = ApiAnswer | ApiLost;
+export type ApiResult = ApiAnswer | NoAnswer;
 
 /** The administration API, one call a method, no retries; never throws for what the network or server does. */
 export interface LiveApi {

@@ -1,6 +1,6 @@
 import { type FileHandle, open, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { readErrorCode } from '../model/error-code.ts';
+import { getErrorCode } from '../model/result.ts';
 import type { Journal, JournalEntry } from '../ports.ts';
 import { makeFolder } from './make-folder.ts';
 
@@ -47,7 +47,7 @@ async function sizeOf(path: string): Promise<number> {
   try {
     return (await stat(path)).size;
   } catch (error) {
-    if (readErrorCode(error) === 'ENOENT') return 0;
+    if (getErrorCode(error) === 'ENOENT') return 0;
     throw error;
   }
 }

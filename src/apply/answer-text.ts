@@ -2,25 +2,31 @@ import { isObject } from '../live/live-rules.ts';
 import type { ApiAnswer, ApiResult } from '../ports.ts';
 
 /** One sentence on an answer or its absence, for a person; holds the server's field messages, cleaned and shortened. */
-export function textOf(result: ApiResult, request: string): string {
-  return result.kind === 'lost' ? result.message : `${request}: ${answerText(result)}`;
+export function describeAnswer(result: ApiResult, request: string): string {
+  return result.kind === 'no-answer' ? result.message : `${request}: ${describe(result)}`;
 }
 
 /** The server's messages by field, from `{"errors": {field: [message, …]}}` in any nesting; empty for other bodies. */
-export function fieldMessages(body: unknown): ReadonlyMap<string, readonly string[]> {
+export function readFieldMessages(body: unknown): ReadonlyMap<string, readonly string[]> {
   const messages = new Map<string, readonly string[]>();
   const errors = isObject(body) ? body['errors'] : undefined;
   if (isObject(errors)) for (const [field, value] of Object.entries(errors)) collect(messages, clean(field), value);
   return messages;
 }
 
-function answerText(answer: ApiAnswer): string {
+/** Whether the server refused the rule because it holds one that overlaps (observed: recordings/rule_overlap). */
+export function isOverlap({ status, body }: ApiAnswer): boolean {
+  if (status !== 422 && status !== 409) return false;
+  return [...readFieldMessages(body).values()].flat().some((text) => /overlap/i.test(text));
+}
+
+function describe(answer: ApiAnswer): string {
   const { status, body } = answer;
   if (status === 401) return `401, ${unauthorized(body)}`;
   if (status === 403) return '403, this token may not do this';
   if (status === 404) return '404, not found';
   if (status === 429) return '429, the server limits the rate of requests';
-  const messages = [...fieldMessages(body)].map(([field, texts]) => withField(field, texts.join(', ')));
+  const messages = [...readFieldMessages(body)].map(([field, texts]) => withField(field, texts.join(', ')));
   if (messages.length > 0) return `${status}, ${messages.join('; ')}`;
   if (status === 500 && body === undefined)
     return '500 without a body (this server answers so to most requests it cannot take)';

@@ -16,18 +16,13 @@ import { noteOutage, type Session, startSession } from './session.ts';
 export async function applyPlan(plan: Plan, context: ApplyContext): Promise<ApplyReport> {
   const session = startSession(context);
   try {
-    await record('pass-started', context);
+    await session.record({ event: 'pass-started' });
     const report = await applyRounds(plan, session);
-    await record('pass-ended', context);
+    await session.record({ event: 'pass-ended' });
     return report;
   } finally {
     session.end();
   }
-}
-
-/** Nothing depends on the journal: one that cannot be written is reported with the first step. */
-async function record(event: 'pass-started' | 'pass-ended', { journal }: ApplyContext): Promise<void> {
-  await journal?.write({ event }).catch(() => undefined);
 }
 
 interface Progress {
@@ -107,7 +102,7 @@ function noteUndone(rest: Plan, progress: Progress, session: Session): void {
 }
 
 function reportOf(end: ApplyEnd, progress: Progress, session: Session, notConverged: readonly string[]): ApplyReport {
-  const { firstWriteAt, lastAnswerAt, gate } = session;
+  const { firstWriteAt, lastAnswerAt, throttle } = session;
   return {
     end,
     outcomes: progress.outcomes,
@@ -116,7 +111,7 @@ function reportOf(end: ApplyEnd, progress: Progress, session: Session, notConver
     notConverged,
     wrote: session.wrote,
     durationMs: firstWriteAt === null ? 0 : lastAnswerAt - firstWriteAt,
-    enforcedInMs: gate.enforcedInMs(),
+    enforcedInMs: throttle.enforcedInMs(),
   };
 }
 

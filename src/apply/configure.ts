@@ -8,14 +8,15 @@ import type {
   SamlProvider,
 } from '../model/configuration.ts';
 import type { Problem } from '../model/problem.ts';
+import { fail, ok } from '../model/result.ts';
 import { compareField } from '../plan/diff-configuration.ts';
 import { leavesNoSignIn } from '../plan/guard/guard.ts';
 import type { ConfigureStep, Plan } from '../plan/plan.ts';
-import type { ApiAnswer, ApiResult } from '../ports.ts';
-import { fieldMessages } from './answer-text.ts';
-import { backoffMs, kindOf } from './retry.ts';
+import type { ApiAnswer } from '../ports.ts';
+import { readFieldMessages } from './answer-text.ts';
+import { readConfiguration } from './read.ts';
 import type { Session } from './session.ts';
-import { refused, type Settled, unknown } from './settled.ts';
+import { type Settled, sendWrite, type WriteOrder } from './write.ts';
 
 const request = 'PATCH /v0/configuration';
 
@@ -24,22 +25,26 @@ const request = 'PATCH /v0/configuration';
  * request (observed: recordings/configuration_env_override): then the others are sent alone, once the lock-out guard has
  * passed on what that would leave; else nothing is sent. A pinned field fails the step, with its own problem.
  */
-export async function configure(step: ConfigureStep, plan: Plan, session: Session): Promise<Settled> {
+export async function configure(
+  step: ConfigureStep,
+  plan: Plan,
+  session: Session,
+  order: WriteOrder,
+): Promise<Settled> {
   const change = plan.changes[step.change];
   const live = change?.kind === 'Configuration' ? change.live : null;
-  const first = await patch(step.desired, step.fields, session);
-  const pinned = pinnedFields(first.refusal, step.fields);
-  if (pinned.length === 0) return first.settled;
+  const { settled, pinned } = await patch(step.desired, step.fields, session, order);
+  if (pinned.length === 0) return settled;
   for (const { field, by } of pinned) session.problems.push(pinnedProblem(step.desired, field, by));
   const names = pinned.map(({ field }) => field).join(', ');
   const rest = step.fields.filter((field) => !pinned.some((one) => one.field === field));
-  const failed: Settled = { outcome: 'failed', status: first.settled.status };
+  const failed: Settled = { outcome: 'failed', status: settled.status };
   if (rest.length === 0) return { ...failed, message: `${request}: pinned by the server's environment: ${names}` };
   if (!session.context.allowLockout && wouldLockOut(live, step.desired, rest)) {
     session.problems.push(lockoutProblem(step.desired, names));
     return { ...failed, message: `${request}: nothing was sent, for without ${names} nobody could sign in` };
   }
-  const second = await patch(step.desired, rest, session);
+  const second = await patch(step.desired, rest, session, order);
   if (second.settled.outcome !== 'done') return second.settled;
   return {
     ...failed,
@@ -50,69 +55,57 @@ export async function configure(step: ConfigureStep, plan: Plan, session: Sessio
 
 interface Patched {
   readonly settled: Settled;
-  /** The answer that refused the request; null when it did not. */
-  readonly refusal: ApiAnswer | null;
+  /** Fields for which the server refused the request. */
+  readonly pinned: readonly PinnedField[];
 }
 
 async function patch(
   desired: DesiredConfiguration,
   fields: readonly ConfigurationField[],
   session: Session,
+  order: WriteOrder,
 ): Promise<Patched> {
-  const { api, clock } = session.context;
+  const { api } = session.context;
   const body = bodyOf(desired, fields);
-  for (let attempt = 0; ; attempt++) {
-    const answer = await session.write((signal) => api.updateConfiguration(body, signal));
-    const kind = kindOf(answer);
-    if (kind === 'success' && answer.kind === 'answer') {
-      const settled = checkAnswer(desired, fields, answer);
-      if (settled !== null) return { settled, refusal: null };
-    }
-    if (kind === 'unauthorized') return { settled: { ...refused(answer, request), unauthorized: true }, refusal: null };
-    if (kind === 'refused' || kind === 'broken') {
-      return { settled: refused(answer, request), refusal: answer.kind === 'answer' ? answer : null };
-    }
-    if (kind === 'limited' && answer.kind === 'answer')
-      session.gate.pause(answer.retryAfterMs ?? backoffMs(attempt, clock));
-    if (answer.kind === 'lost' && answer.code === 'refused') await session.freshRules('normal');
-    if (kind === 'success' || kind === 'uncertain') {
-      const settled = await afterLost(desired, fields, answer, session);
-      if (settled !== null) return { settled, refusal: null };
-    }
-    if (!(await session.retry(attempt, 'normal'))) return { settled: refused(answer, request), refusal: null };
-  }
-}
-
-/** Null when the Configuration does not hold what was sent: then it may be sent again. */
-async function afterLost(
-  desired: DesiredConfiguration,
-  fields: readonly ConfigurationField[],
-  lost: ApiResult,
-  session: Session,
-): Promise<Settled | null> {
-  const answer = await session.context.api.getConfiguration(session.hard);
-  const decoded = answer.kind === 'answer' && answer.status === 200 ? decodeLiveConfiguration(answer.body) : null;
-  if (decoded === null) return unknown(lost, request);
-  if (!decoded.ok) return unknown(lost, request, decoded.error);
-  return differing(desired, fields, decoded.value).length === 0 ? { outcome: 'done', status: lost.status } : null;
+  const pinned: PinnedField[] = [];
+  const settled = await sendWrite(
+    {
+      method: 'PATCH',
+      path: '/v0/configuration',
+      call: (signal) => api.updateConfiguration(body, signal),
+      accept: (answer) => acceptConfigured(desired, fields, answer),
+      refuse: (answer) => {
+        pinned.push(...pinnedFields(answer, fields));
+        return null;
+      },
+      find: async ({ status }) => {
+        const read = await readConfiguration(session.reading);
+        if (!read.ok) return fail(read.error.message);
+        return ok(selectDiffering(desired, fields, read.value).length === 0 ? { outcome: 'done', status } : null);
+      },
+    },
+    session,
+    order,
+  );
+  return { settled, pinned };
 }
 
 /** Null when the answer cannot be read. */
-function checkAnswer(
+function acceptConfigured(
   desired: DesiredConfiguration,
   fields: readonly ConfigurationField[],
   answer: ApiAnswer,
 ): Settled | null {
   const decoded = decodeLiveConfiguration(answer.body);
   if (!decoded.ok) return null;
-  const wrong = differing(desired, fields, decoded.value);
+  const wrong = selectDiffering(desired, fields, decoded.value);
   if (wrong.length === 0) return { outcome: 'done', status: answer.status };
   const message = `${request}: answered ${answer.status}, but the server did not take ${wrong.join(', ')}`;
   const problem: Problem = { code: 'answer-differs', severity: 'error', summary: message };
   return { outcome: 'failed', status: answer.status, message, problem };
 }
 
-function differing(
+function selectDiffering(
   desired: DesiredConfiguration,
   fields: readonly ConfigurationField[],
   live: LiveConfiguration,
@@ -155,10 +148,10 @@ interface PinnedField {
   readonly by: string;
 }
 
-function pinnedFields(refusal: ApiAnswer | null, fields: readonly ConfigurationField[]): readonly PinnedField[] {
-  if (refusal === null || refusal.status !== 422) return [];
+function pinnedFields(refusal: ApiAnswer, fields: readonly ConfigurationField[]): readonly PinnedField[] {
+  if (refusal.status !== 422) return [];
   const pinned: PinnedField[] = [];
-  for (const [name, texts] of fieldMessages(refusal.body)) {
+  for (const [name, texts] of readFieldMessages(refusal.body)) {
     const field = fields.find((one) => one === name);
     const found = texts.map((text) => /overridden by ([A-Z0-9_]+) environment variable/.exec(text)?.[1]).find(Boolean);
     if (field !== undefined && found !== undefined) pinned.push({ field, by: found });

@@ -18,10 +18,9 @@ export async function foreseeFailures(
       step.type === 'create' && groups.has(step.id) && step.rule.userId !== null && !known.hasUser(step.rule.userId),
   );
   if (unsure.length === 0 || !context.profile.listsUsers || session.stopped() !== null) return failures;
-  const { api, clock, logger, limits } = context;
-  const users = await readUsers({ api, clock, logger, attempts: limits.attempts, signal: session.soft });
+  const users = await readUsers({ ...session.reading, signal: session.soft });
   if (!users.ok) {
-    logger.warn('users could not be read; a gap may meet an unknown user', { reason: users.error.message });
+    context.logger.warn('users could not be read; a gap may meet an unknown user', { reason: users.error.message });
     return failures;
   }
   const ids = new Set(users.value.map(({ id }) => id));

@@ -5,7 +5,7 @@ import type { Plan } from '../plan/plan.ts';
  * steps at which its exposure begins and ends: the best order may cut traffic off some steps before the delete rather
  * than open it, and that must end with the gap, or be undone with it.
  */
-export function groupsOf(plan: Plan): ReadonlyMap<string, string> {
+export function groupSteps(plan: Plan): ReadonlyMap<string, string> {
   const parents = new Map<string, string>();
   const rootOf = (id: string): string => {
     let root = id;

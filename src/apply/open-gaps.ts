@@ -4,7 +4,7 @@ import { isObject } from '../live/live-rules.ts';
  * Which rules a run that was killed still owed: what the deletes in the journal's last pass said must be created to close
  * their gaps, less what was created. Returns their keys (`ruleKey`). A torn last line, as a kill leaves it, is passed over.
  */
-export function openGapsIn(journal: string): ReadonlySet<string> {
+export function findOpenGaps(journal: string): ReadonlySet<string> {
   const owed = new Set<string>();
   for (const line of journal.split('\n')) {
     const entry = parse(line);

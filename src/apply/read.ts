@@ -1,10 +1,12 @@
 import { decodeLiveConfiguration } from '../live/live-configuration.ts';
 import { decodeLiveRules, decodeLiveUsers, type LiveUser } from '../live/live-rules.ts';
+import type { LiveConfiguration } from '../model/configuration.ts';
 import { fail, ok, type Result } from '../model/result.ts';
+import type { LiveRule } from '../model/rule.ts';
 import type { LiveState, Scope } from '../model/state.ts';
 import type { ApiResult, Clock, LiveApi, Logger } from '../ports.ts';
-import { textOf } from './answer-text.ts';
-import { backoffMs, kindOf } from './retry.ts';
+import { describeAnswer } from './answer-text.ts';
+import { computeBackoffMs, isAway, send } from './send.ts';
 
 /** What reading needs. */
 export interface ReadContext {
@@ -14,11 +16,15 @@ export interface ReadContext {
   /** Attempts for each request, at least 1. */
   readonly attempts: number;
   readonly signal: AbortSignal;
+  /** How long a server that refuses connections is waited for, ms. Default: three attempts. */
+  readonly outagePatienceMs?: number;
+  /** A server that asks for a longer wait before the next read ends it instead, ms. Default 60,000. */
+  readonly longestWaitMs?: number;
   /** False: no manifest manages the Configuration, so that one which cannot be understood does not end the pass. */
   readonly configurationManaged?: boolean;
 }
 
-/** Why there is no live state. `code`: `unauthorized`, `forbidden`, `unreadable` (answered, but no such state), or that of `ApiLost`. */
+/** Why there is no live state. `code`: `unauthorized`, `forbidden`, `unreadable` (answered, but no such state), or that of `NoAnswer`. */
 export interface ReadFailure {
   readonly code: string;
   readonly status: number | null;
@@ -37,8 +43,6 @@ export interface LiveReading {
 /** From this many known rules on, a list that lost more than half of them is read twice. */
 const suspicionFloor = 10;
 const secondReadAfterMs = 2000;
-/** A server that asks for more than this before the next read ends the pass instead. */
-const longestWaitMs = 60_000;
 
 /**
  * Reads the rules and the Configuration, as far as the scope asks for them; nothing is believed from half an answer.
@@ -70,8 +74,28 @@ export async function readLive(
 
 /** Reads the users (GET /v0/users). */
 export async function readUsers(context: ReadContext): Promise<Result<readonly LiveUser[], ReadFailure>> {
-  const answer = await ask(context, 'GET /v0/users', (signal) => context.api.listUsers(signal));
-  return answer.ok ? decoded('GET /v0/users', decodeLiveUsers(answer.value.body)) : answer;
+  const answer = await ask(context, 'GET /v0/users', (api, signal) => api.listUsers(signal));
+  return answer.ok ? checkDecoded('GET /v0/users', decodeLiveUsers(answer.value.body)) : answer;
+}
+
+/** The live rules of one GET, and whether the server was seen down before it answered. */
+export interface RulesReading {
+  readonly rules: readonly LiveRule[];
+  readonly afterOutage: boolean;
+}
+
+/** Reads the rules (GET /v0/rules) once, without the second look of `readLive`. */
+export async function readRules(context: ReadContext): Promise<Result<RulesReading, ReadFailure>> {
+  const answer = await ask(context, 'GET /v0/rules', (api, signal) => api.listRules(signal));
+  if (!answer.ok) return answer;
+  const rules = checkDecoded('GET /v0/rules', decodeLiveRules(answer.value.body));
+  return rules.ok ? ok({ rules: rules.value, afterOutage: answer.value.afterOutage }) : rules;
+}
+
+/** Reads the Configuration (GET /v0/configuration). */
+export async function readConfiguration(context: ReadContext): Promise<Result<LiveConfiguration, ReadFailure>> {
+  const answer = await ask(context, 'GET /v0/configuration', (api, signal) => api.getConfiguration(signal));
+  return answer.ok ? checkDecoded('GET /v0/configuration', decodeLiveConfiguration(answer.value.body)) : answer;
 }
 
 function hasShrunk(listed: number, known: number | null): boolean {
@@ -84,27 +108,19 @@ function sameIds(a: LiveState, b: LiveState): boolean {
 }
 
 async function readOnce(context: ReadContext, scope: Scope): Promise<Result<LiveReading, ReadFailure>> {
-  const { api } = context;
-  const nothing = ok({ body: undefined, afterOutage: false });
   const [rules, configuration] = await Promise.all([
-    scope.rules ? ask(context, 'GET /v0/rules', (signal) => api.listRules(signal)) : nothing,
-    scope.configuration ? ask(context, 'GET /v0/configuration', (signal) => api.getConfiguration(signal)) : nothing,
+    scope.rules ? readRules(context) : ok({ rules: [], afterOutage: false }),
+    scope.configuration ? readConfiguration(context) : ok(null),
   ]);
   if (!rules.ok) return rules;
-  if (!configuration.ok) return configuration;
-  const liveRules = scope.rules ? decoded('GET /v0/rules', decodeLiveRules(rules.value.body)) : ok([]);
-  if (!liveRules.ok) return liveRules;
-  const liveConfiguration = scope.configuration
-    ? decoded('GET /v0/configuration', decodeLiveConfiguration(configuration.value.body))
-    : ok(null);
-  if (!liveConfiguration.ok && context.configurationManaged !== false) return liveConfiguration;
-  return ok({
-    live: { rules: liveRules.value, configuration: liveConfiguration.ok ? liveConfiguration.value : null },
-    afterOutage: rules.value.afterOutage || configuration.value.afterOutage,
-  });
+  const ignored =
+    context.configurationManaged === false && !configuration.ok && configuration.error.code === 'unreadable';
+  if (!configuration.ok && !ignored) return configuration;
+  const live = { rules: rules.value.rules, configuration: configuration.ok ? configuration.value : null };
+  return ok({ live, afterOutage: rules.value.afterOutage });
 }
 
-function decoded<T>(request: string, result: Result<T, string>): Result<T, ReadFailure> {
+function checkDecoded<T>(request: string, result: Result<T, string>): Result<T, ReadFailure> {
   if (result.ok) return result;
   return fail({ code: 'unreadable', status: 200, message: `${request}: ${result.error}` });
 }
@@ -114,37 +130,48 @@ interface Asked {
   readonly afterOutage: boolean;
 }
 
-/** One GET, repeated with backoff as long as waiting may help; a server that is not there is not waited for long. */
-async function ask(
+/** One GET, repeated as long as waiting may help; a server that is not there is not waited for long, unless patience is asked for. */
+function ask(
   context: ReadContext,
   request: string,
-  call: (signal: AbortSignal) => Promise<ApiResult>,
+  call: (api: LiveApi, signal: AbortSignal) => Promise<ApiResult>,
 ): Promise<Result<Asked, ReadFailure>> {
-  const { clock, logger, signal } = context;
+  const { api, clock, logger, signal, longestWaitMs = 60_000 } = context;
+  const giveUpAt = clock.now() + (context.outagePatienceMs ?? 0);
   let afterOutage = false;
-  for (let attempt = 0; ; attempt++) {
-    const answer = await call(signal);
-    const kind = kindOf(answer);
-    if (kind === 'success' && answer.kind === 'answer') return ok({ body: answer.body, afterOutage });
-    if (answer.kind === 'lost' && answer.code === 'refused') afterOutage = true;
-    const attempts = kind === 'unsent' ? Math.min(3, context.attempts) : context.attempts;
-    const hopeless = kind === 'unauthorized' || kind === 'broken' || kind === 'refused' || isPage(answer);
-    const asked = answer.kind === 'answer' ? answer.retryAfterMs : null;
-    const tooLong = asked !== null && asked > longestWaitMs;
-    if (hopeless || tooLong || attempt + 1 >= attempts || signal.aborted) return fail(failureOf(answer, request));
-    const waitMs = Math.max(asked ?? 0, backoffMs(attempt, clock));
-    logger.debug('reading again', { request, attempt: attempt + 1, waitMs: Math.round(waitMs) });
-    await clock.sleep(waitMs, signal);
-  }
+  return send<Result<Asked, ReadFailure>>({
+    call: () => call(api, signal),
+    end: ({ kind, answer }) => {
+      if (kind === 'success') return ok({ body: answer.body, afterOutage });
+      afterOutage ||= isAway(answer);
+      const hopeless = kind === 'unauthorized' || kind === 'broken' || kind === 'refused' || isPage(answer);
+      return hopeless || askedWaitMs(answer) > longestWaitMs || signal.aborted
+        ? fail(failureOf(answer, request))
+        : null;
+    },
+    wait: async ({ kind, answer }, attempt) => {
+      const attempts = kind === 'unsent' ? Math.min(3, context.attempts) : context.attempts;
+      if (attempt + 1 >= attempts && (!afterOutage || clock.now() >= giveUpAt)) return false;
+      const waitMs = Math.max(askedWaitMs(answer), computeBackoffMs(attempt, clock, 2000));
+      logger.debug('reading again', { request, attempt: attempt + 1, waitMs: Math.round(waitMs) });
+      await clock.sleep(waitMs, signal);
+      return true;
+    },
+    giveUp: (answer) => fail(failureOf(answer, request)),
+  });
+}
+
+function askedWaitMs(answer: ApiResult): number {
+  return answer.kind === 'answer' ? (answer.retryAfterMs ?? 0) : 0;
 }
 
 /** A complete answer of the wrong kind, a redirect or too much: asking again brings the same. */
 function isPage(answer: ApiResult): boolean {
-  return answer.kind === 'lost' && ['not-json', 'redirect', 'too-large', 'aborted'].includes(answer.code);
+  return answer.kind === 'no-answer' && ['not-json', 'redirect', 'too-large', 'aborted'].includes(answer.code);
 }
 
 function failureOf(answer: ApiResult, request: string): ReadFailure {
-  if (answer.kind === 'lost') return { code: answer.code, status: answer.status, message: answer.message };
+  if (answer.kind === 'no-answer') return { code: answer.code, status: answer.status, message: answer.message };
   const { status } = answer;
   if (status === 404) {
     return {
@@ -160,5 +187,5 @@ function failureOf(answer: ApiResult, request: string): ReadFailure {
   const code = known.get(status) ?? (status === 429 || status >= 500 ? 'server-error' : 'unreadable');
   const asked = answer.retryAfterMs === null ? '' : `; it asks to wait ${Math.ceil(answer.retryAfterMs / 1000)} s`;
   const retryAfter = answer.retryAfterMs === null ? {} : { retryAfterMs: answer.retryAfterMs };
-  return { code, status, message: `${textOf(answer, request)}${asked}`, ...retryAfter };
+  return { code, status, message: `${describeAnswer(answer, request)}${asked}`, ...retryAfter };
 }

@@ -1,6 +1,6 @@
 import type { LiveRule } from '../model/rule.ts';
-import type { Lane } from './gate.ts';
 import type { Session } from './session.ts';
+import type { Priority } from './throttle.ts';
 
 /** What the kernel showed before a delete that may make the server rebuild its packet filter. */
 interface KernelBefore {
@@ -27,22 +27,22 @@ export async function lookBeforeRebuild(session: Session): Promise<KernelBefore 
  * Waits until the filter is expected to be rebuilt, or is seen to be. No write is sent meanwhile: what is created during a long
  * rebuild is lost (observed: recordings/packet_filter_rebuild). A stop ends the wait, with a gap open at the bound of a stop.
  */
-export async function outlastRebuild(before: KernelBefore | null, session: Session, lane: Lane): Promise<void> {
-  const { gate, known, context } = session;
+export async function outlastRebuild(before: KernelBefore | null, session: Session, priority: Priority): Promise<void> {
+  const { throttle, known, context } = session;
   const { clock, logger } = context;
   const startedAt = clock.now();
-  if (gate.rebuild(known.count(), 'after-backlog') === 0) return;
+  if (throttle.rebuild(known.count(), 'after-backlog') === 0) return;
   let seen = before === null ? null : await watchOf(before, session);
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
-    const leftMs = Math.min(gate.waitMs('gap'), session.closeWithinMs());
-    if (leftMs <= 0 || (lane === 'normal' && session.stopped() !== null)) return;
+    const leftMs = Math.min(throttle.waitMs('gap'), session.closeWithinMs());
+    if (leftMs <= 0 || (priority === 'normal' && session.stopped() !== null)) return;
     const ms = seen === null ? leftMs : Math.min(leftMs, pauseMs);
     await clock.sleep(ms, session.stopped() === null ? session.soft : session.hard);
     const state = seen === null ? 'not-yet' : await seen();
     if (state === 'unreadable') seen = null;
     if (state !== 'rebuilt') continue;
     logger.info('the packet filter holds every live rule again', { waitedMs: Math.round(clock.now() - startedAt) });
-    gate.rebuilt();
+    throttle.rebuilt();
     return;
   }
 }

@@ -1,11 +1,11 @@
-import { collides, toWire } from '../model/rule.ts';
+import { collides, ruleKey, toWire } from '../model/rule.ts';
 import type { Plan, Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
 import { createRule } from './create-rule.ts';
-import { deleteById } from './delete-rule.ts';
+import { deleteRule } from './delete-rule.ts';
 import type { Session } from './session.ts';
-import { type Settled, settledWell } from './settled.ts';
 import { setBack } from './update-rule.ts';
+import { isSuccess, type Settled, type WriteOrder } from './write.ts';
 
 /** A step of an open gap and how it ended. */
 export interface Member {
@@ -25,7 +25,12 @@ export interface Restored {
  * carried out. What another writer made or deleted stays; and
  * with a step that stays, or of which nobody knows whether it was carried out, stays what it waited for (`mayGoBefore`).
  */
-export async function restore(members: readonly Member[], plan: Plan, session: Session): Promise<Restored> {
+export async function restore(
+  members: readonly Member[],
+  plan: Plan,
+  session: Session,
+  noteOf: (step: Step) => WriteOrder['note'],
+): Promise<Restored> {
   const undone: Member[] = [];
   const open = new Set<string>();
   const staying: Staying[] = [];
@@ -39,7 +44,9 @@ export async function restore(members: readonly Member[], plan: Plan, session: S
     const mayBeGone = settled.outcome === 'unknown' && step.type === 'delete';
     const free = staying.every((later) => !later.waitedFor.has(step.id) || mayGoBefore(step, later.step, session));
     const after =
-      free && (ours || (mayBeGone && refusesCollisions(session))) ? await undo(step, settled, session) : null;
+      free && (ours || (mayBeGone && session.refusesCollisions()))
+        ? await undo(step, settled, session, { priority: 'gap', note: noteOf(step) })
+        : null;
     if (after === null) staying.push({ step, waitedFor: waitedForBy(step, plan) });
     if (after === null && (mayBeGone || (ours && step.type !== 'create'))) open.add(step.id);
     undone.unshift({ step, settled: after ?? settled });
@@ -62,12 +69,7 @@ function mayGoBefore(step: Step, staying: Step, session: Session): boolean {
   const added = step.type === 'delete' || step.type === 'update' ? step.live.rule : null;
   if (removed?.action !== 'drop' && added?.action !== 'accept') return true;
   const stays = staying.type === 'create' || staying.type === 'update' ? staying.rule : null;
-  return refusesCollisions(session) && added !== null && stays !== null && collides(added, stays);
-}
-
-/** Then a rule that may be gone can be created again: where it is not gone, the server refuses the copy. */
-function refusesCollisions({ context, collisionsSeen }: Session): boolean {
-  return context.profile.refusesCollisions || collisionsSeen;
+  return session.refusesCollisions() && added !== null && stays !== null && collides(added, stays);
 }
 
 function waitedForBy(step: Step, { steps }: Plan): ReadonlySet<string> {
@@ -83,24 +85,26 @@ function waitedForBy(step: Step, { steps }: Plan): ReadonlySet<string> {
 }
 
 /** Null when the step stays done, for undoing it failed. */
-async function undo(step: Step, settled: Settled, session: Session): Promise<Settled | null> {
+async function undo(step: Step, settled: Settled, session: Session, order: WriteOrder): Promise<Settled | null> {
   const { status } = settled;
   switch (step.type) {
     case 'delete': {
       const wire = { ...toWire(step.live.rule), destination: step.live.destinationText };
-      const { outcome, liveId } = await createRule({ rule: step.live.rule, wire }, session, 'gap');
-      if (!settledWell(outcome)) return null;
+      const { outcome, liveId } = await createRule({ rule: step.live.rule, wire }, session, order);
+      if (!isSuccess(outcome)) return null;
       const message = 'deleted, and created again because its gap could not be closed';
       return { outcome: 'failed', status, message, restored: true, ...(liveId === undefined ? {} : { liveId }) };
     }
     case 'create': {
       if (settled.liveId === undefined) return null;
-      const { outcome } = await deleteById(settled.liveId, session, 'gap');
-      if (!settledWell(outcome)) return null;
+      // Until all is undone, the gap still needs what is deleted here.
+      const note = { ...order.note, owes: [ruleKey(step.rule)] };
+      const { outcome } = await deleteRule(settled.liveId, step.rule, session, { ...order, note });
+      if (!isSuccess(outcome)) return null;
       return { outcome: 'failed', status, message: 'created, and deleted again because its gap could not be closed' };
     }
     case 'update': {
-      if (!(await setBack(step, session))) return null;
+      if (!(await setBack(step, session, order))) return null;
       return { outcome: 'failed', status, message: 'changed, and set back because its gap could not be closed' };
     }
     case 'configure':
@@ -111,7 +115,7 @@ async function undo(step: Step, settled: Settled, session: Session): Promise<Set
 /** What the plan listed as exposed while the deleted rules are missing. */
 function trafficOf(plan: Plan, open: ReadonlySet<string>, members: readonly Member[]): readonly Traffic[] {
   if (open.size === 0) return [];
-  const missing = new Set(members.flatMap(({ step, settled }) => (settledWell(settled.outcome) ? [] : [step.id])));
+  const missing = new Set(members.flatMap(({ step, settled }) => (isSuccess(settled.outcome) ? [] : [step.id])));
   return plan.exposure
     .filter(({ direction, fromStep, toStep }) => direction === 'opened' && (open.has(fromStep) || missing.has(toStep)))
     .flatMap(({ traffic }) => traffic);

@@ -1,18 +1,16 @@
 import { ruleKey } from '../model/rule.ts';
 import type { Plan, Step } from '../plan/plan.ts';
-import { requestOf } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
-import type { JournalEntry } from '../ports.ts';
+import { noPortsMessage } from './check-answer.ts';
 import { foreseeFailures } from './foresee.ts';
-import type { Lane } from './gate.ts';
-import { groupsOf } from './groups.ts';
+import { groupSteps } from './groups.ts';
 import type { Outcome } from './outcome.ts';
 import { perform } from './perform.ts';
-import { noPortsMessage } from './port-rules.ts';
 import { type Member, restore } from './restore.ts';
 import { createSchedule, type Schedule } from './schedule.ts';
 import type { Session } from './session.ts';
-import { type Settled, settledWell } from './settled.ts';
+import type { Priority } from './throttle.ts';
+import { isSuccess, type Settled, type WriteOrder } from './write.ts';
 
 /** What running one plan's steps came to. */
 export interface RoundResult {
@@ -29,7 +27,7 @@ export async function runRound(plan: Plan, session: Session, givenUp: (step: Ste
   const round = new Round(plan, session);
   for (const step of plan.steps)
     if (givenUp(step)) round.refuse(step, 'not tried again: it failed before in this apply');
-  for (const [step, message] of await foreseeFailures(plan, groupsOf(plan), session)) round.refuse(step, message);
+  for (const [step, message] of await foreseeFailures(plan, groupSteps(plan), session)) round.refuse(step, message);
   return round.run();
 }
 
@@ -50,7 +48,6 @@ class Round {
   #inFlight = 0;
   #alone = false;
   #noPorts = false;
-  #journalFailed = false;
   /** Programming errors: never swallowed. */
   readonly #broken: unknown[] = [];
   #wake: () => void = () => undefined;
@@ -58,7 +55,7 @@ class Round {
   constructor(plan: Plan, session: Session) {
     this.#plan = plan;
     this.#session = session;
-    this.#groups = groupsOf(plan);
+    this.#groups = groupSteps(plan);
     this.#schedule = createSchedule(plan.steps, this.#groups, session.context.closeFirst);
   }
 
@@ -93,8 +90,8 @@ class Round {
     if (waitMs === 0) {
       const step = schedule.take({
         idle: this.#inFlight === 0,
-        gapMayOpen: this.#session.gate.gapWaitMs() === 0,
-        gapsFirst: this.#session.gate.backlogRising(),
+        gapMayOpen: this.#session.throttle.gapWaitMs() === 0,
+        gapsFirst: this.#session.throttle.backlogRising(),
       });
       if (step !== null) {
         this.#start(step);
@@ -111,16 +108,16 @@ class Round {
       return true;
     }
     if (schedule.unfinished() === 0 || this.#session.stopped() !== null) return false;
-    await this.#changed(Math.max(waitMs, this.#session.gate.gapWaitMs()));
+    await this.#changed(Math.max(waitMs, this.#session.throttle.gapWaitMs()));
     return true;
   }
 
   /** ms until a step could be started as far as time goes; infinite while something else must happen first. */
   #waitMs(): number {
-    const { gate, context } = this.#session;
+    const { throttle, context } = this.#session;
     if (this.#alone || this.#inFlight >= context.limits.concurrency) return Number.POSITIVE_INFINITY;
-    if (this.#schedule.gapOpen()) return Math.max(0, Math.min(gate.waitMs('gap'), this.#session.closeWithinMs()));
-    return this.#session.stopped() !== null ? Number.POSITIVE_INFINITY : gate.waitMs('normal');
+    if (this.#schedule.gapOpen()) return Math.max(0, Math.min(throttle.waitMs('gap'), this.#session.closeWithinMs()));
+    return this.#session.stopped() !== null ? Number.POSITIVE_INFINITY : throttle.waitMs('normal');
   }
 
   /** Waits for a step to end, a stop, or that long. */
@@ -135,7 +132,7 @@ class Round {
   }
 
   #start(step: Step): void {
-    const lane: Lane = this.#schedule.gapOpen() ? 'gap' : 'normal';
+    const priority: Priority = this.#schedule.gapOpen() ? 'gap' : 'normal';
     this.#inFlight++;
     if (step.type === 'delete' && step.mayRebuild) this.#alone = true;
     const ended = (settle: () => void): void => {
@@ -144,28 +141,20 @@ class Round {
       settle();
       this.#wake();
     };
-    this.#perform(step, lane).then(
-      (settled) => ended(() => this.#settle(step, settled, lane)),
+    const order = { priority, note: this.#noteOf(step) };
+    perform(step, this.#plan, this.#session, order).then(
+      (settled) => ended(() => this.#settle(step, settled, priority)),
       (error: unknown) => ended(() => this.#broken.push(error)),
     );
   }
 
-  async #perform(step: Step, lane: Lane): Promise<Settled> {
-    if (this.#session.context.journal === null) return perform(step, this.#plan, this.#session, lane);
-    await this.#record(step, null);
-    const settled = await perform(step, this.#plan, this.#session, lane);
-    await this.#record(step, settled);
-    return settled;
-  }
-
-  #settle(step: Step, settled: Settled, lane: Lane): void {
+  #settle(step: Step, settled: Settled, priority: Priority): void {
     const schedule = this.#schedule;
-    const done = settledWell(settled.outcome);
-    const inUnit = lane === 'gap';
+    const done = isSuccess(settled.outcome);
+    const inUnit = priority === 'gap';
     const dropped = schedule.settle(step, done);
     if (settled.surprise === true) this.#surprised = true;
     if (settled.problem !== undefined) this.#session.problems.push(settled.problem);
-    if (settled.unauthorized === true) this.#session.stop('unauthorized');
     if (inUnit) this.#unit.push({ step, settled });
     else this.#report(step, settled);
     if (inUnit && !done) this.#fail(schedule.abandon());
@@ -201,7 +190,7 @@ class Round {
     const failed = this.#unitFailed;
     this.#unit = [];
     if (failed) {
-      const restored = await restore(members, this.#plan, this.#session);
+      const restored = await restore(members, this.#plan, this.#session, (step) => this.#noteOf(step));
       for (const [index, { step, settled }] of restored.members.entries()) {
         this.#report(step, settled);
         if (settled !== members[index]?.settled)
@@ -233,46 +222,14 @@ class Round {
     this.#session.context.onOutcome?.(reported);
   }
 
-  /** With the first step of a group: the rules whose creation ends it. */
-  #owedBy(group: string | undefined): { readonly owes?: readonly string[] } {
-    if (group === undefined || this.#begun.has(group)) return {};
-    this.#begun.add(group);
-    const members = this.#plan.steps.filter((step) => this.#groups.get(step.id) === group);
-    return { owes: members.flatMap((step) => (step.type === 'create' ? [ruleKey(step.rule)] : [])) };
-  }
-
-  async #record(step: Step, settled: Settled | null): Promise<void> {
-    const { journal, logger } = this.#session.context;
-    if (journal === null) return;
-    const { method, path } = requestOf(step);
+  /** What the journal says of a step; with the first of a group, the rules whose creation ends it. */
+  #noteOf(step: Step): WriteOrder['note'] {
     const group = this.#groups.get(step.id);
-    const entry: JournalEntry = {
-      event: settled === null ? 'step-started' : 'step-ended',
-      step: step.id,
-      method,
-      path,
-      ...ruleOf(step),
-      ...(group === undefined ? {} : { gap: group }),
-      ...(settled === null ? this.#owedBy(group) : {}),
-      ...(settled === null ? {} : { outcome: settled.outcome, status: settled.status }),
-    };
-    try {
-      await journal.write(entry);
-    } catch {
-      if (!this.#journalFailed) logger.warn('the journal cannot be written; the apply goes on without it');
-      this.#journalFailed = true;
-    }
-  }
-}
-
-function ruleOf(step: Step): { readonly rule?: string } {
-  switch (step.type) {
-    case 'create':
-    case 'update':
-      return { rule: ruleKey(step.rule) };
-    case 'delete':
-      return { rule: ruleKey(step.live.rule) };
-    case 'configure':
-      return {};
+    if (group === undefined) return { step: step.id };
+    if (this.#begun.has(group)) return { step: step.id, gap: group };
+    this.#begun.add(group);
+    const members = this.#plan.steps.filter(({ id }) => this.#groups.get(id) === group);
+    const owes = members.flatMap((one) => (one.type === 'create' ? [ruleKey(one.rule)] : []));
+    return { step: step.id, gap: group, owes };
   }
 }

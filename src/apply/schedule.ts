@@ -62,7 +62,7 @@ class Queue {
 }
 
 /**
- * A schedule of the plan's steps; those of a group (`groupsOf`) form a gap. Among what may run: rules in `closeFirst` (and what they wait for), then creates and
+ * A schedule of the plan's steps; those of a group (`groupSteps`) form a gap. Among what may run: rules in `closeFirst` (and what they wait for), then creates and
  * updates, gaps, deletes, and last whatever may rebuild the packet filter; each in listed order.
  */
 export function createSchedule(

@@ -1,13 +1,12 @@
-import { decodeLiveRules } from '../live/live-rules.ts';
 import type { Problem } from '../model/problem.ts';
-import { fail, type Result } from '../model/result.ts';
+import { fail, ok, type Result } from '../model/result.ts';
 import type { LiveRule } from '../model/rule.ts';
-import type { ApiResult } from '../ports.ts';
-import { textOf } from './answer-text.ts';
+import type { JournalEntry } from '../ports.ts';
 import type { ApplyContext } from './context.ts';
-import { createGate, type Gate, type Lane } from './gate.ts';
 import { createKnownRules, type KnownRules } from './known-rules.ts';
-import { backoffMs, kindOf } from './retry.ts';
+import { type ReadContext, readRules } from './read.ts';
+import { computeBackoffMs } from './send.ts';
+import { createThrottle, type Priority, type Throttle } from './throttle.ts';
 
 /** How long a stop may be put off by closing a gap; after that requests in flight are ended too. */
 const stopBoundMs = 10_000;
@@ -21,7 +20,7 @@ const gapAttempts = 20;
 /** What all steps of one apply share. */
 export interface Session {
   readonly context: ApplyContext;
-  readonly gate: Gate;
+  readonly throttle: Throttle;
   readonly known: KnownRules;
   /** Passed to every request; aborts only when the bound after a stop has passed. */
   readonly hard: AbortSignal;
@@ -33,19 +32,23 @@ export interface Session {
   stopped(): StopReason | null;
   /** ms that closing a gap may still wait for other reasons; infinite before a stop, negative when it is urgent. */
   closeWithinMs(): number;
-  /** Sends a write: counts it, and notices when the server is there again. */
-  write(call: (signal: AbortSignal) => Promise<ApiResult>): Promise<ApiResult>;
+  /** How the server is read during this apply. */
+  readonly reading: ReadContext;
   /**
    * Reads the rules after this moment; calls at the same time share one request. Waits for a server that is away. For a step of an
    * open gap it is tried as long as the step itself: undoing a gap that may be closed would be a guess.
    */
-  freshRules(lane: Lane): Promise<Result<readonly LiveRule[], string>>;
+  freshRules(priority: Priority): Promise<Result<readonly LiveRule[], string>>;
   /** Waits for the next attempt; false when there is none: too many, stopped, or past the bound of a stop. */
-  retry(attempt: number, lane: Lane): Promise<boolean>;
+  retry(attempt: number, priority: Priority): Promise<boolean>;
   /** The server takes no port rules: no more are sent. */
   noPorts: boolean;
   /** The server refuses collisions, whatever the profile says. */
   collisionsSeen: boolean;
+  /** Then a rule that may be live can be created again: where it is live, the server refuses the copy. */
+  refusesCollisions(): boolean;
+  /** Writes to the journal. Nothing depends on it: one that cannot be written is logged once. */
+  record(entry: JournalEntry): Promise<void>;
   /** ms of the first write sent and the last answer, monotonic; null before. */
   firstWriteAt: number | null;
   lastAnswerAt: number;
@@ -83,12 +86,13 @@ export function startSession(context: ApplyContext): Session {
     if (!over.signal.aborted) stop('deadline');
   });
 
-  const gate = createGate(clock, context.profile.filter, limits.pace);
+  const throttle = createThrottle(clock, context.profile.filter, limits.pace);
   const known = createKnownRules();
-  const listed = createFreshReader(() => readRules(session));
+  const listed = createFreshReader((priority) => listRules(session, priority));
+  let journalFailed = false;
   const session: Session = {
     context,
-    gate,
+    throttle,
     known,
     hard: hard.signal,
     soft: soft.signal,
@@ -96,30 +100,37 @@ export function startSession(context: ApplyContext): Session {
     stop,
     stopped: () => reason,
     closeWithinMs: () => stoppedAt + stopBoundMs - closingReserveMs - clock.now(),
-    write: async (call) => {
-      session.firstWriteAt ??= clock.now();
-      gate.sent();
-      const answer = await call(hard.signal);
-      session.lastAnswerAt = clock.now();
-      if (answer.kind === 'lost' ? answer.sent === 'maybe' : answer.status < 300) session.wrote = true;
-      return answer;
+    reading: {
+      api: context.api,
+      clock,
+      logger: context.logger,
+      attempts: limits.attempts,
+      signal: hard.signal,
+      outagePatienceMs,
     },
-    freshRules: async (lane) => {
+    freshRules: async (priority) => {
       for (let attempt = 0; ; attempt++) {
-        const rules = await listed();
-        if (rules.ok || lane === 'normal' || !(await session.retry(attempt, lane))) return rules;
+        const rules = await listed(priority);
+        if (rules.ok || priority === 'normal' || !(await session.retry(attempt, priority))) return rules;
       }
     },
-    retry: async (attempt, lane) => {
-      const spent = attempt + 1 >= (lane === 'gap' && reason === null ? gapAttempts : limits.attempts);
-      if (hard.signal.aborted || (lane === 'normal' && reason !== null) || (reason === null && spent)) return false;
-      const signal = lane === 'gap' ? hard.signal : soft.signal;
-      await clock.sleep(backoffMs(attempt, clock, lane === 'gap' ? 1000 : 5000), signal);
-      await waitForGate(session, lane);
+    retry: async (attempt, priority) => {
+      const spent = attempt + 1 >= (priority === 'gap' && reason === null ? gapAttempts : limits.attempts);
+      if (hard.signal.aborted || (priority === 'normal' && reason !== null) || (reason === null && spent)) return false;
+      const signal = priority === 'gap' ? hard.signal : soft.signal;
+      await clock.sleep(computeBackoffMs(attempt, clock, priority === 'gap' ? 1000 : 5000), signal);
+      await waitForThrottle(session, priority);
       return !signal.aborted;
     },
     noPorts: false,
     collisionsSeen: false,
+    refusesCollisions: () => context.profile.refusesCollisions || session.collisionsSeen,
+    record: async (entry) => {
+      await context.journal?.write(entry).catch(() => {
+        if (!journalFailed) context.logger.warn('the journal cannot be written; the apply goes on without it');
+        journalFailed = true;
+      });
+    },
     firstWriteAt: null,
     lastAnswerAt: 0,
     wrote: false,
@@ -131,41 +142,29 @@ export function startSession(context: ApplyContext): Session {
   return session;
 }
 
-/** Waits until a write in that lane may be sent; after a stop only as long as the bound allows. */
-async function waitForGate(session: Session, lane: Lane): Promise<void> {
+/** Waits until a write in that priority may be sent; after a stop only as long as the bound allows. */
+async function waitForThrottle(session: Session, priority: Priority): Promise<void> {
   const { clock } = session.context;
-  for (let ms = session.gate.waitMs(lane); ms > 0; ms = session.gate.waitMs(lane)) {
-    if (lane === 'normal' && session.stopped() !== null) return;
+  for (let ms = session.throttle.waitMs(priority); ms > 0; ms = session.throttle.waitMs(priority)) {
+    if (priority === 'normal' && session.stopped() !== null) return;
     const leftMs = Math.min(ms, session.closeWithinMs());
     if (leftMs <= 0) return; // closing into a rebuild beats leaving the gap open
     await clock.sleep(leftMs, session.stopped() === null ? session.soft : session.hard);
   }
 }
 
-async function readRules(session: Session): Promise<Result<readonly LiveRule[], string>> {
-  const { api, clock } = session.context;
-  const giveUpAt = clock.now() + outagePatienceMs;
-  let outage = false;
-  for (let attempt = 0; ; attempt++) {
-    const answer = await api.listRules(session.hard);
-    const kind = kindOf(answer);
-    if (kind === 'success' && answer.kind === 'answer') {
-      const rules = decodeLiveRules(answer.body);
-      if (rules.ok && outage) noteOutage(session, rules.value.length);
-      return rules.ok ? rules : fail(`GET /v0/rules: ${rules.error}`);
-    }
-    if (answer.kind === 'lost' && answer.code === 'refused') outage = true;
-    const patient = outage ? clock.now() < giveUpAt : attempt + 1 < session.context.limits.attempts;
-    if (kind === 'unauthorized' || kind === 'broken' || kind === 'refused' || !patient || session.hard.aborted) {
-      return fail(textOf(answer, 'GET /v0/rules'));
-    }
-    await clock.sleep(backoffMs(attempt, clock, 2000), session.hard);
-  }
+async function listRules(session: Session, priority: Priority): Promise<Result<readonly LiveRule[], string>> {
+  // A gap does not wait as long as a server may ask: the step itself does not either.
+  const patience = priority === 'gap' ? { longestWaitMs: 1000 } : {};
+  const read = await readRules({ ...session.reading, ...patience });
+  if (read.ok && read.value.afterOutage) noteOutage(session, read.value.rules.length);
+  if (!read.ok && read.error.code === 'unauthorized') session.stop('unauthorized');
+  return read.ok ? ok(read.value.rules) : fail(read.error.message);
 }
 
 /** The server is back and fills its packet filter again; what is created meanwhile may be lost (docs/server.md). */
 export function noteOutage(session: Session, rules: number): void {
-  const ms = session.gate.rebuild(rules, 'now');
+  const ms = session.throttle.rebuild(rules, 'now');
   if (ms === 0) return;
   session.context.logger.warn('the server was away; writes wait for its packet filter', { waitMs: Math.round(ms) });
   session.problems.push({
@@ -177,28 +176,21 @@ export function noteOutage(session: Session, rules: number): void {
 }
 
 /** One request at a time; whoever asks while one is under way gets the next, which starts after the question. */
-function createFreshReader<T>(read: () => Promise<T>): () => Promise<T> {
+function createFreshReader<T>(read: (priority: Priority) => Promise<T>): (priority: Priority) => Promise<T> {
   let current: Promise<T> | null = null;
   let next: Promise<T> | null = null;
-  const start = (): Promise<T> => {
-    const mine = read().finally(() => {
+  const start = (priority: Priority): Promise<T> => {
+    next = null;
+    const mine = read(priority).finally(() => {
       if (current === mine) current = null;
     });
     current = mine;
     return mine;
   };
-  return () => {
-    if (current === null) return start();
-    next ??= current.then(
-      () => {
-        next = null;
-        return start();
-      },
-      () => {
-        next = null;
-        return start();
-      },
-    );
+  return (priority) => {
+    if (current === null) return start(priority);
+    const again = (): Promise<T> => start(priority);
+    next ??= current.then(again, again);
     return next;
   };
 }

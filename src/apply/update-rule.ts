@@ -1,91 +1,93 @@
-import { ruleKey, toWire, type WireRule } from '../model/rule.ts';
+import { ok } from '../model/result.ts';
+import { type Rule, ruleKey, toWire, type WireRule } from '../model/rule.ts';
 import type { UpdateStep } from '../plan/plan.ts';
-import type { ApiAnswer } from '../ports.ts';
-import { checkAnswer } from './compare.ts';
-import { isOverlap } from './create-rule.ts';
-import type { Lane } from './gate.ts';
-import { portsDropped } from './port-rules.ts';
-import { backoffMs, kindOf } from './retry.ts';
+import { isOverlap } from './answer-text.ts';
+import { checkAnswer, settleDiffering } from './check-answer.ts';
 import type { Session } from './session.ts';
-import { refused, type Settled, unknown } from './settled.ts';
+import { isSuccess, type Settled, sendWrite, settleFailed, settleUnknown, type WriteOrder } from './write.ts';
 
-/**
- * PATCHes a rule with the fields that change. Repeating a PATCH is safe, yet after a lost answer the list is read first. A rule
- * that is gone, or an overlap that the plan did not know of, is a surprise: the plan is made again.
- */
-export async function updateRule(step: UpdateStep, session: Session, lane: Lane): Promise<Settled> {
-  const { api, clock } = session.context;
-  const { id } = step.live;
-  const request = `PATCH /v0/rules/${id}`;
-  const fields = changedFields(step);
-  for (let attempt = 0; ; attempt++) {
-    const answer = await session.write((signal) => api.updateRule(id, fields, signal));
-    const kind = kindOf(answer);
-    if (kind === 'success' && answer.kind === 'answer') {
-      const checked = await checkUpdated(step, answer, session);
-      if (checked !== null) return checked;
-    }
-    if (kind === 'broken') return refused(answer, request);
-    if (kind === 'unauthorized' && lane === 'normal') return { ...refused(answer, request), unauthorized: true };
-    if (kind === 'unauthorized') session.stop('unauthorized');
-    if (kind === 'refused' && answer.status === 404) return { ...refused(answer, request), surprise: true };
-    if (kind === 'refused' && !isOverlap(answer)) return refused(answer, request);
-    if (kind === 'limited' && answer.kind === 'answer')
-      session.gate.pause(answer.retryAfterMs ?? backoffMs(attempt, clock));
-    if (answer.kind === 'lost' && answer.code === 'refused') await session.freshRules(lane);
-    if (kind === 'success' || kind === 'uncertain' || kind === 'refused') {
-      const listed = await session.freshRules(lane);
-      if (!listed.ok) return unknown(answer, request, listed.error);
-      const live = listed.value.find((rule) => rule.id === id);
-      if (live === undefined) return { ...refused(answer, request), surprise: true };
-      if (ruleKey(live.rule) === ruleKey(step.rule)) return { outcome: 'done', status: answer.status, liveId: id };
-      if (kind === 'refused') {
-        session.collisionsSeen = true;
-        return { ...refused(answer, request), surprise: true };
-      }
-    }
-    if (!(await session.retry(attempt, lane))) return refused(answer, request);
-  }
+/** A PATCH: what it sends, and the rule that it asks for. */
+interface Patch {
+  readonly id: string;
+  readonly fields: Partial<WireRule>;
+  readonly rule: Rule;
 }
 
-/** The wire fields that differ; a destination that only differs in host bits is left as it is stored. */
-function changedFields(step: UpdateStep): Partial<WireRule> {
-  const before = toWire(step.live.rule);
-  const after = toWire(step.rule);
-  const changed: { -readonly [K in keyof WireRule]?: WireRule[K] } = {};
-  if (after.action !== before.action) changed.action = after.action;
-  if (after.destination !== before.destination) changed.destination = after.destination;
-  if (after.port_range !== before.port_range) changed.port_range = after.port_range;
-  if (after.port_type !== before.port_type) changed.port_type = after.port_type;
-  if (after.user_id !== before.user_id) changed.user_id = after.user_id;
-  return changed;
-}
+/** What becomes of a rule that the server stored differently: the end of its text. */
+type Undo = () => Promise<string>;
 
-async function checkUpdated(step: UpdateStep, answer: ApiAnswer, session: Session): Promise<Settled | null> {
-  const check = checkAnswer(step.rule, answer.body);
-  switch (check.kind) {
-    case 'unreadable':
-      return null;
-    case 'same':
-      return { outcome: 'done', status: answer.status, liveId: step.live.id };
-    case 'ports-dropped':
-    case 'differs': {
-      const undo = (await setBack(step, session)) ? 'it was set back' : 'it could not be set back';
-      if (check.kind === 'ports-dropped') return portsDropped(step.rule, answer.status, undo, session);
-      const message = `PATCH /v0/rules/${step.live.id}: the server stored \`${check.stored}\` instead of \`${ruleKey(step.rule)}\`; ${undo}`;
-      const problem = { code: 'answer-differs', severity: 'error', summary: message } as const;
-      return { outcome: 'failed', status: answer.status, message, problem };
-    }
-  }
+/** PATCHes a rule with the fields that change. */
+export function updateRule(step: UpdateStep, session: Session, order: WriteOrder): Promise<Settled> {
+  const { live, rule } = step;
+  return patchRule({ id: live.id, fields: selectChanged(step), rule }, session, order, async () => {
+    const back = await setBack(step, session, order);
+    return back ? 'it was set back' : 'it could not be set back';
+  });
 }
 
 /** PATCHes the rule back to what was live, as it was spelled; false when that could not be done. */
-export async function setBack(step: UpdateStep, session: Session): Promise<boolean> {
-  const before = { ...toWire(step.live.rule), destination: step.live.destinationText };
-  for (let attempt = 0; ; attempt++) {
-    const answer = await session.write((signal) => session.context.api.updateRule(step.live.id, before, signal));
-    const kind = kindOf(answer);
-    if (kind === 'success') return true;
-    if (kind === 'refused' || kind === 'broken' || !(await session.retry(attempt, 'gap'))) return false;
-  }
+export async function setBack({ live }: UpdateStep, session: Session, order: WriteOrder): Promise<boolean> {
+  const fields = { ...toWire(live.rule), destination: live.destinationText };
+  const patch = { id: live.id, fields, rule: live.rule };
+  const settled = await patchRule(patch, session, { ...order, priority: 'gap' }, async () => 'it was left so');
+  return isSuccess(settled.outcome);
+}
+
+/** A rule that is gone, or an overlap that the plan did not know of, is a surprise: the plan is made again. */
+function patchRule(patch: Patch, session: Session, order: WriteOrder, undo: Undo): Promise<Settled> {
+  const { id, fields, rule } = patch;
+  const request = `PATCH /v0/rules/${id}`;
+  /** The live rule with that id, told apart by whether it is as it was asked for. */
+  const look = async () => {
+    const listed = await session.freshRules(order.priority);
+    if (!listed.ok) return listed;
+    const live = listed.value.find((one) => one.id === id);
+    return ok(live === undefined ? 'gone' : ruleKey(live.rule) === ruleKey(rule) ? 'done' : 'open');
+  };
+  const done = (status: number | null): Settled => ({ outcome: 'done', status, liveId: id });
+  return sendWrite(
+    {
+      method: 'PATCH',
+      path: `/v0/rules/${id}`,
+      rule: ruleKey(rule),
+      call: (signal) => session.context.api.updateRule(id, fields, signal),
+      accept: async (answer) => {
+        const check = checkAnswer(rule, answer.body);
+        if (check.kind === 'unreadable') return null;
+        if (check.kind === 'same') return done(answer.status);
+        return settleDiffering(check, { rule, request, status: answer.status, undo: await undo() }, session);
+      },
+      refuse: async (answer) => {
+        const surprise = { ...settleFailed(answer, request), surprise: true };
+        if (answer.status === 404) return surprise;
+        if (!isOverlap(answer)) return null;
+        const seen = await look();
+        if (!seen.ok) return settleUnknown(answer, request, seen.error);
+        if (seen.value === 'done') return done(answer.status);
+        session.collisionsSeen ||= seen.value === 'open';
+        return surprise;
+      },
+      find: async (answer) => {
+        const seen = await look();
+        if (!seen.ok) return seen;
+        if (seen.value === 'gone') return ok({ ...settleFailed(answer, request), surprise: true });
+        return ok(seen.value === 'done' ? done(answer.status) : null);
+      },
+    },
+    session,
+    order,
+  );
+}
+
+/** The wire fields that differ; a destination that only differs in host bits is left as it is stored. */
+function selectChanged(step: UpdateStep): Partial<WireRule> {
+  const before = toWire(step.live.rule);
+  const after = toWire(step.rule);
+  return {
+    ...(after.action === before.action ? {} : { action: after.action }),
+    ...(after.destination === before.destination ? {} : { destination: after.destination }),
+    ...(after.port_range === before.port_range ? {} : { port_range: after.port_range }),
+    ...(after.port_type === before.port_type ? {} : { port_type: after.port_type }),
+    ...(after.user_id === before.user_id ? {} : { user_id: after.user_id }),
+  };
 }

@@ -4,7 +4,7 @@ import { nftEnforcement } from '../adapters/enforcement/nft.ts';
 import { openJournal, readJournal } from '../adapters/journal.ts';
 import { directorySource } from '../adapters/source/directory.ts';
 import { type ApplyLimits, defaultApplyLimits } from '../apply/context.ts';
-import { openGapsIn } from '../apply/open-gaps.ts';
+import { findOpenGaps } from '../apply/open-gaps.ts';
 import { getErrorCode } from '../model/result.ts';
 import type { FingerprintKey } from '../model/secret.ts';
 import type { DesiredState } from '../model/state.ts';
@@ -137,7 +137,7 @@ interface OpenedJournal {
 
 async function journalAt(path: string): Promise<OpenedJournal> {
   try {
-    const openGaps = openGapsIn(await readJournal(path));
+    const openGaps = findOpenGaps(await readJournal(path));
     return { journal: await openJournal(path, systemClock.wallTime), openGaps };
   } catch (error) {
     if (error instanceof Failure) throw error;

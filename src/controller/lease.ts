@@ -1,4 +1,4 @@
-import type { ApiLost, Clock, LiveApi } from '../ports.ts';
+import type { Clock, LiveApi, NoAnswer } from '../ports.ts';
 
 /** Who may write. An implementation keeps renewing in the background; everything here is answered from memory. */
 export interface Lease {
@@ -61,8 +61,8 @@ export function trackTerm(clock: Clock, times: LeaseTimes): LeaseTerm {
 
 /** The API, with every write checked against the lease at the moment it would leave: a process that was paused writes nothing. */
 export function guardApi(api: LiveApi, lease: Lease): LiveApi {
-  const lost: ApiLost = {
-    kind: 'lost',
+  const lost: NoAnswer = {
+    kind: 'no-answer',
     sent: 'no',
     code: 'aborted',
     message: 'not sent: another replica may hold the lease now',

@@ -11,7 +11,7 @@ let simulator: Simulator;
 afterEach(() => simulator.close());
 
 const lostAnswer: ApiResult = {
-  kind: 'lost',
+  kind: 'no-answer',
   sent: 'maybe',
   code: 'torn-body',
   message: 'the answer ended in the middle',

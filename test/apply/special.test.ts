@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { openJournal } from '../../src/adapters/journal.ts';
-import { openGapsIn } from '../../src/apply/open-gaps.ts';
+import { findOpenGaps } from '../../src/apply/open-gaps.ts';
 import type { ConfigurationFields, OidcProvider } from '../../src/model/configuration.ts';
 import { profileNamed } from '../../src/model/profile.ts';
 import { ruleKey } from '../../src/model/rule.ts';
@@ -133,7 +133,7 @@ describe('a server without port rules', () => {
 });
 
 describe('an outage', () => {
-  const refusedAnswer: ApiResult = { kind: 'lost', sent: 'no', code: 'refused', message: 'refused', status: null };
+  const refusedAnswer: ApiResult = { kind: 'no-answer', sent: 'no', code: 'refused', message: 'refused', status: null };
 
   test('in the middle: writes wait until the server is back and its filter rebuilt, and the report says so', async () => {
     const simulator = await simulate();
@@ -231,10 +231,10 @@ describe('the journal', () => {
     expect(report.end).toBe('converged');
     const [afterDelete = '', afterCreate = ''] = lines;
     const owed = ruleKey(rule('drop 192.0.2.0/24'));
-    expect(openGapsIn(afterDelete)).toEqual(new Set([owed]));
-    expect(openGapsIn(`${afterCreate}{"event":"step-en`)).toEqual(new Set([owed]));
+    expect(findOpenGaps(afterDelete)).toEqual(new Set([owed]));
+    expect(findOpenGaps(`${afterCreate}{"event":"step-en`)).toEqual(new Set([owed]));
     const whole = await readFile(path, 'utf8');
-    expect(openGapsIn(whole)).toEqual(new Set());
+    expect(findOpenGaps(whole)).toEqual(new Set());
     expect(whole.trim().split('\n')).toHaveLength(6);
     expect((await stat(path)).mode & 0o777).toBe(0o600);
   });
@@ -255,7 +255,7 @@ describe('the journal', () => {
         .filter((line) => line.includes('pass-'))
         .map((line) => JSON.parse(line).event),
     ).toEqual(['pass-started', 'pass-ended']);
-    expect(openGapsIn(whole.slice(0, whole.indexOf('pass-ended')))).toEqual(new Set());
+    expect(findOpenGaps(whole.slice(0, whole.indexOf('pass-ended')))).toEqual(new Set());
   });
 
   test('that cannot be written does not stop the apply', async () => {

@@ -124,7 +124,7 @@ describe('faults of the API', () => {
       ...api,
       createRule: async (wire, signal) => {
         if (++calls > 1) return api.createRule(wire, signal);
-        return { kind: 'lost', sent: 'maybe', code: 'timeout', message: 'POST /v0/rules: lost', status: null };
+        return { kind: 'no-answer', sent: 'maybe', code: 'timeout', message: 'POST /v0/rules: lost', status: null };
       },
       listRules: async (signal) => {
         // The lost request is carried out between the third and the fourth read.
@@ -297,7 +297,7 @@ describe('faults of the API', () => {
       ...api,
       listRules: async (signal) => {
         const answer = await api.listRules(signal);
-        if (answer.kind === 'lost') return answer;
+        if (answer.kind === 'no-answer') return answer;
         const { data } = answer.body as { data: object[] };
         return { ...answer, body: { data: data.map((one) => ({ ...one, priority: 7 })), page: 1 } };
       },
@@ -363,8 +363,8 @@ describe('faults of the API', () => {
     if (!client.ok) throw new Error(client.error);
     closers.push(() => client.value.close());
     const answer = await client.value.listRules(new AbortController().signal);
-    expect(answer).toMatchObject({ kind: 'lost', sent: 'no', code: 'dns' });
-    expect(answer.kind === 'lost' ? answer.message : '').toContain('no-such-host.invalid');
+    expect(answer).toMatchObject({ kind: 'no-answer', sent: 'no', code: 'dns' });
+    expect(answer.kind === 'no-answer' ? answer.message : '').toContain('no-such-host.invalid');
   });
 
   test('15: after an outage the same client goes on without a restart', async () => {
@@ -376,7 +376,7 @@ describe('faults of the API', () => {
     const { signal } = new AbortController();
     expect(await client.value.listRules(signal)).toMatchObject({ status: 200 });
     await first.close();
-    expect(await client.value.listRules(signal)).toMatchObject({ kind: 'lost' });
+    expect(await client.value.listRules(signal)).toMatchObject({ kind: 'no-answer' });
     await simulate({ port: Number(port) });
     expect(await client.value.listRules(signal)).toMatchObject({ status: 200 });
   });

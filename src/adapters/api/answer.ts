@@ -1,5 +1,5 @@
 import type { Dispatcher } from 'undici';
-import type { ApiLost, ApiResult } from '../../ports.ts';
+import type { ApiResult, NoAnswer } from '../../ports.ts';
 import type { BaseUrl } from './base-url.ts';
 
 /** What reading an answer needs to know of its request. */
@@ -47,9 +47,9 @@ export async function readAnswer(response: Dispatcher.ResponseData, context: Ans
   }
 }
 
-function lost(context: AnswerContext, status: number, code: string, because: string): ApiLost {
+function lost(context: AnswerContext, status: number, code: string, because: string): NoAnswer {
   const message = `${context.method} ${context.path} to ${context.base.host}: ${because}`;
-  return { kind: 'lost', sent: 'maybe', code, message, status };
+  return { kind: 'no-answer', sent: 'maybe', code, message, status };
 }
 
 /** Only the host is told: a redirect's path and query may carry a session. */

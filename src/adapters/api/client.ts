@@ -1,13 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { type Dispatcher, Pool } from 'undici';
-import { readErrorCode } from '../../model/error-code.ts';
-import { fail, ok, type Result } from '../../model/result.ts';
-import type { ApiLost, ApiResult, LiveApi } from '../../ports.ts';
+import { fail, getErrorCode, ok, type Result } from '../../model/result.ts';
+import type { ApiResult, LiveApi, NoAnswer } from '../../ports.ts';
 import { readAnswer } from './answer.ts';
 import { type BaseUrl, parseBaseUrl } from './base-url.ts';
 import { toBytes, withoutSecrets } from './body.ts';
 import { startDeadline } from './deadline.ts';
-import { type FailedRequest, lostFrom } from './lost.ts';
+import { explainNoAnswer, type FailedRequest } from './no-answer.ts';
 
 /** How the client reaches the server. */
 export interface ApiClientOptions {
@@ -81,7 +80,7 @@ function readAuthorities(path: string): Result<string, string> {
     const pem = readFileSync(path, 'utf8');
     return pem.includes('-----BEGIN CERTIFICATE-----') ? ok(pem) : fail(`the CA file ${path} holds no PEM certificate`);
   } catch (error) {
-    return fail(`the CA file ${path} cannot be read (${readErrorCode(error)})`);
+    return fail(`the CA file ${path} cannot be read (${getErrorCode(error)})`);
   }
 }
 
@@ -150,12 +149,12 @@ async function send(connection: Connection, request: Request): Promise<ApiResult
       aborted: signal.aborted,
       timedOut: deadline.passed(),
     };
-    return lostFrom(error, failed);
+    return explainNoAnswer(error, failed);
   } finally {
     deadline.end();
   }
 }
 
-function neverSent(method: string, path: string, code: string, because: string): ApiLost {
-  return { kind: 'lost', sent: 'no', code, message: `${method} ${path}: ${because}`, status: null };
+function neverSent(method: string, path: string, code: string, because: string): NoAnswer {
+  return { kind: 'no-answer', sent: 'no', code, message: `${method} ${path}: ${because}`, status: null };
 }

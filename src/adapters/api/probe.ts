@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { connect } from 'node:tls';
 import { Agent, request } from 'undici';
-import { readErrorCode } from '../../model/error-code.ts';
+import { getErrorCode } from '../../model/result.ts';
 import { startDeadline } from './deadline.ts';
-import { tlsReason } from './lost.ts';
+import { explainTlsError } from './no-answer.ts';
 
 /** What a certificate says; times in ms since 1970. */
 export interface CertificateFacts {
@@ -47,7 +47,7 @@ export function readCertificate(url: URL, { caFile, signal, timeoutMs }: Probe):
 
 /** An error before the handshake is the network's, not the certificate's. */
 function reasonOf(code: string): string {
-  return /^E(?!PROTO|RR_)[A-Z]+$/.test(code) ? `no connection (${code})` : tlsReason(code);
+  return /^E(?!PROTO|RR_)[A-Z]+$/.test(code) ? `no connection (${code})` : explainTlsError(code);
 }
 
 /** The server's clock from the Date header of any answer, and the round trip, ms; null when there is none. No token is sent. */
@@ -105,7 +105,7 @@ export async function checkDiscovery(uri: string, signal: AbortSignal, timeoutMs
     return missing.length === 0 ? null : `it lacks ${missing.join(', ')}`;
   } catch (error) {
     if (error instanceof SyntaxError) return 'it is not JSON';
-    const code = readErrorCode(error);
+    const code = getErrorCode(error);
     if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') return `it is larger than ${largestDocument} bytes`;
     return /^[A-Z_]+$/.test(code) ? `it cannot be fetched (${code})` : 'it cannot be fetched in time';
   } finally {

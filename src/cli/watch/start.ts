@@ -6,7 +6,7 @@ import type { ControllerMetrics } from '../../adapters/metrics/metrics.ts';
 import { createNotifier } from '../../adapters/notify/notifier.ts';
 import { recordFile } from '../../adapters/record-file.ts';
 import { openState, type StateFolder, temporaryState } from '../../adapters/state-folder.ts';
-import { openGapsIn } from '../../apply/open-gaps.ts';
+import { findOpenGaps } from '../../apply/open-gaps.ts';
 import { defaultFight } from '../../controller/fight.ts';
 import { guardApi } from '../../controller/lease.ts';
 import type { Loop, LoopSettings } from '../../controller/loop.ts';
@@ -205,7 +205,7 @@ async function stateOf(settings: Settings): Promise<StateFolder> {
 async function journalOf(settings: Settings, stateFolder: string) {
   const file = settings.journal ?? path.join(stateFolder, 'journal.jsonl');
   const text = await readFile(file, 'utf8').catch(() => '');
-  const openGaps = openGapsIn(text);
+  const openGaps = findOpenGaps(text);
   const size = await stat(file).then(
     (found) => found.size,
     () => 0,

@@ -140,7 +140,7 @@ describe('a request', () => {
     const broken = client(url, { token: () => `${token}\r\nX-Injected: 1` });
     for (const api of [missing, broken]) {
       const answer = await api.listRules(signal);
-      expect(answer).toMatchObject({ kind: 'lost', sent: 'no', code: 'token' });
+      expect(answer).toMatchObject({ kind: 'no-answer', sent: 'no', code: 'token' });
       expect(JSON.stringify(answer)).not.toContain('canary');
     }
     expect(calls).toBe(0);
@@ -148,7 +148,7 @@ describe('a request', () => {
 
   test('that the caller has stopped is not sent', async () => {
     const answer = await client('http://127.0.0.1:1').listRules(AbortSignal.abort());
-    expect(answer).toMatchObject({ kind: 'lost', sent: 'no', code: 'aborted' });
+    expect(answer).toMatchObject({ kind: 'no-answer', sent: 'no', code: 'aborted' });
   });
 
   test('follows no redirect, takes the token nowhere else, and says where it was pointed, host only', async () => {
@@ -161,8 +161,8 @@ describe('a request', () => {
       response.writeHead(302, { location: `${thief}/take?session=${encodeURIComponent(canary)}` }).end();
     });
     const answer = await client(url).listRules(signal);
-    expect(answer).toMatchObject({ kind: 'lost', code: 'redirect', status: 302 });
-    expect(answer.kind === 'lost' ? answer.message : '').toContain(new URL(thief).host);
+    expect(answer).toMatchObject({ kind: 'no-answer', code: 'redirect', status: 302 });
+    expect(answer.kind === 'no-answer' ? answer.message : '').toContain(new URL(thief).host);
     expect(JSON.stringify(answer)).not.toContain('canary');
     expect(stolen).toBe(0);
   });
@@ -177,7 +177,7 @@ describe('a request', () => {
         response.end(Buffer.alloc(3_000_000, 0x20));
       });
       const answer = await client(url, { maxBodyBytes: 1_000_000 }).listRules(signal);
-      expect(answer).toMatchObject({ kind: 'lost', code: 'too-large' });
+      expect(answer).toMatchObject({ kind: 'no-answer', code: 'too-large' });
     }
   });
 
@@ -189,7 +189,7 @@ describe('a request', () => {
     const api = client(url);
     expect(await api.deleteRule('x', signal)).toEqual({ kind: 'answer', status, body: undefined, retryAfterMs: 3000 });
     status = 404;
-    expect(await api.deleteRule('x', signal)).toMatchObject({ kind: 'lost', code: 'not-json', status: 404 });
+    expect(await api.deleteRule('x', signal)).toMatchObject({ kind: 'no-answer', code: 'not-json', status: 404 });
   });
 });
 
@@ -220,7 +220,7 @@ describe('secrets', () => {
   test('without a value here are never sent', async () => {
     const body = { openid_connect_providers: [{ client_secret: Secret.unknown() }] };
     const answer = await client('http://127.0.0.1:1').updateConfiguration(body, signal);
-    expect(answer).toMatchObject({ kind: 'lost', sent: 'no', code: 'unknown-secret' });
+    expect(answer).toMatchObject({ kind: 'no-answer', sent: 'no', code: 'unknown-secret' });
   });
 });
 
@@ -228,8 +228,8 @@ describe('TLS', () => {
   test('a certificate of an unknown authority is refused, and accepted with its CA file', async () => {
     const url = await serveTls('localhost');
     const answer = await client(url).listRules(signal);
-    expect(answer).toMatchObject({ kind: 'lost', sent: 'no', code: 'tls' });
-    expect(answer.kind === 'lost' ? answer.message : '').toContain('--ca-file');
+    expect(answer).toMatchObject({ kind: 'no-answer', sent: 'no', code: 'tls' });
+    expect(answer.kind === 'no-answer' ? answer.message : '').toContain('--ca-file');
     expect(await client(url, { caFile: authorities }).listRules(signal)).toMatchObject({ kind: 'answer', status: 200 });
   });
 
@@ -239,15 +239,15 @@ describe('TLS', () => {
   ] as const) {
     test(`a certificate that is for ${name === 'expired' ? 'the past' : 'another host'} is refused, and the message says so`, async () => {
       const answer = await client(await serveTls(name), { caFile: authorities }).listRules(signal);
-      expect(answer).toMatchObject({ kind: 'lost', sent: 'no', code: 'tls' });
-      expect(answer.kind === 'lost' ? answer.message : '').toContain(because);
+      expect(answer).toMatchObject({ kind: 'no-answer', sent: 'no', code: 'tls' });
+      expect(answer.kind === 'no-answer' ? answer.message : '').toContain(because);
     });
   }
 
   test('https against a plain http server gives a clear message', async () => {
     const url = await serve((_, response) => response.end());
     const answer = await client(url.replace('http:', 'https:')).listRules(signal);
-    expect(answer).toMatchObject({ kind: 'lost', sent: 'no', code: 'tls' });
+    expect(answer).toMatchObject({ kind: 'no-answer', sent: 'no', code: 'tls' });
   });
 });
 
@@ -271,13 +271,13 @@ describe('answers that nock makes, through a dispatcher of our own', () => {
       user_id: null,
     } as const;
     const answer = await client(origin, { dispatcher: new ForwardingDispatcher() }).createRule(wire, signal);
-    expect(answer).toMatchObject({ kind: 'lost', sent: 'maybe', code: 'reset' });
+    expect(answer).toMatchObject({ kind: 'no-answer', sent: 'maybe', code: 'reset' });
   });
 
   test('a refused connection is lost for sure', async () => {
     nock(origin).get('/v0/rules').replyWithError({ code: 'ECONNREFUSED' });
     const answer = await client(origin, { dispatcher: new ForwardingDispatcher() }).listRules(signal);
-    expect(answer).toMatchObject({ kind: 'lost', sent: 'no', code: 'refused' });
+    expect(answer).toMatchObject({ kind: 'no-answer', sent: 'no', code: 'refused' });
   });
 
   test('Retry-After and the field messages arrive', async () => {

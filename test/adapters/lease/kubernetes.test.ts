@@ -148,7 +148,7 @@ describe('a Kubernetes lease', () => {
       api.deleteRule('x', signal),
       api.updateConfiguration({}, signal),
     ]) {
-      expect(await call).toMatchObject({ kind: 'lost', sent: 'no' });
+      expect(await call).toMatchObject({ kind: 'no-answer', sent: 'no' });
     }
     expect(sent).toEqual(['delete']);
     await turn(clock, 10_000);

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { openGapsIn } from '../../../../src/apply/open-gaps.ts';
+import { findOpenGaps } from '../../../../src/apply/open-gaps.ts';
 import type { LoggedRequest } from '../../../../src/simulator/exchanges.ts';
 import type { World } from '../sidecar.ts';
 import type { Chaos } from './deeds.ts';
@@ -53,7 +53,7 @@ export async function verdict(chaos: Chaos, last: Model, idleDeletes: number): P
   if (live.join() !== expected.join()) problems.push(`not in sync: ${live.join(' ')} instead of ${expected.join(' ')}`);
   if (idleDeletes > 0) problems.push(`${idleDeletes} deletes although everything was in sync`);
   const journal = readFileSync(path.join(chaos.world.state, 'journal.jsonl'), 'utf8');
-  if (openGapsIn(journal).size > 0) problems.push('a gap was left open');
+  if (findOpenGaps(journal).size > 0) problems.push('a gap was left open');
   if (/canary/.test(journal)) problems.push('the journal holds a canary');
   const page = `${JSON.stringify(await chaos.sidecar.status())}${await chaos.sidecar.metrics()}`;
   if (/canary/.test(page)) problems.push('status or metrics hold a canary');

@@ -1,4 +1,4 @@
-import type { ApiLost } from '../../ports.ts';
+import type { NoAnswer } from '../../ports.ts';
 
 /** What is known of a request when it failed, for the message. */
 export interface FailedRequest {
@@ -44,15 +44,15 @@ const tlsReasons: Readonly<Record<string, string>> = {
 };
 
 /** Why no secure connection came about, as part of a sentence, from the code of the error. */
-export function tlsReason(code: string): string {
+export function explainTlsError(code: string): string {
   return tlsReasons[code] ?? `no secure connection (${code}); is the base URL's scheme right?`;
 }
 
 /** Turns whatever undici or a socket threw into one clear sentence. The error's own text is never used: it may quote. */
-export function lostFrom(error: unknown, request: FailedRequest): ApiLost {
+export function explainNoAnswer(error: unknown, request: FailedRequest): NoAnswer {
   const { code, because, sent } = classify(codesOf(error), request);
   const where = `${request.method} ${request.path}`;
-  return { kind: 'lost', sent, code, message: `${where} to ${request.host}: ${because}`, status: request.status };
+  return { kind: 'no-answer', sent, code, message: `${where} to ${request.host}: ${because}`, status: request.status };
 }
 
 interface Classified {
@@ -72,7 +72,7 @@ function classify(codes: readonly string[], request: FailedRequest): Classified 
     const tls = tlsReasons[code];
     if (tls !== undefined) return { code: 'tls', because: tls, sent: 'no' };
     if (/^(CERT_|ERR_TLS|ERR_SSL|EPROTO|UNABLE_TO|HOSTNAME_MISMATCH)/.test(code)) {
-      return { code: 'tls', because: tlsReason(code), sent: 'no' };
+      return { code: 'tls', because: explainTlsError(code), sent: 'no' };
     }
     if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') {
       return { code: 'too-large', because: 'the answer is larger than the limit', sent: 'maybe' };

@@ -2,15 +2,15 @@ import type { FilterModel } from '../model/profile.ts';
 import type { Clock } from '../ports.ts';
 
 /** What may run: any write, or one that closes a gap (or opens it to its end), which no pause and no pace holds back. */
-export type Lane = 'normal' | 'gap';
+export type Priority = 'normal' | 'gap';
 
 /**
  * When the next write may be sent. Four things hold writes back: a pause that the server asked for, `--pace`, the rebuild of
  * the packet filter, and (before a gap is opened) its backlog.
  */
-export interface Gate {
-  /** ms until a write in that lane may be sent; 0: now. */
-  waitMs(lane: Lane): number;
+export interface Throttle {
+  /** ms until a write in that priority may be sent; 0: now. */
+  waitMs(priority: Priority): number;
   /** ms until the backlog lets a gap be opened; 0: now. */
   gapWaitMs(): number;
   /** Whether the backlog is so far up that gaps should go before rules that need none. */
@@ -38,8 +38,8 @@ export interface Gate {
 /** The longest backlog, in ms of the filter's work, at which a gap is opened. */
 const gapBacklogMs = 1000;
 
-/** A gate for one apply. `pace` is in writes a second. */
-export function createGate(clock: Clock, filter: FilterModel | null, pace: number | null): Gate {
+/** A throttle for one apply. `pace` is in writes a second. */
+export function createThrottle(clock: Clock, filter: FilterModel | null, pace: number | null): Throttle {
   let pausedUntil = 0;
   let rebuiltAt = 0;
   let nextAt = 0;
@@ -52,8 +52,8 @@ export function createGate(clock: Clock, filter: FilterModel | null, pace: numbe
   const rebuildMs = (rules: number): number =>
     filter === null ? 0 : Math.max(filter.rebuildFloorMs, (rules / filter.rate) * 1000);
   return {
-    waitMs: (lane) => {
-      const until = lane === 'gap' ? rebuiltAt : Math.max(pausedUntil, rebuiltAt, nextAt);
+    waitMs: (priority) => {
+      const until = priority === 'gap' ? rebuiltAt : Math.max(pausedUntil, rebuiltAt, nextAt);
       return Math.max(0, until - clock.now());
     },
     gapWaitMs: () => Math.max(0, backlogMs() - gapBacklogMs),

@@ -1,0 +1,122 @@
+import type { Problem } from '../model/problem.ts';
+import { ok, type Result } from '../model/result.ts';
+import type { ApiAnswer, ApiResult, JournalEntry } from '../ports.ts';
+import { describeAnswer } from './answer-text.ts';
+import type { OutcomeKind } from './outcome.ts';
+import { computeBackoffMs, isAway, type Judged, send } from './send.ts';
+import type { Session } from './session.ts';
+import type { Priority } from './throttle.ts';
+
+/** How one write ended, before it becomes an `Outcome`. */
+export interface Settled {
+  readonly outcome: OutcomeKind;
+  readonly status: number | null;
+  readonly message?: string;
+  readonly liveId?: string;
+  /** A deleted rule was created again because its gap could not be closed. */
+  readonly restored?: boolean;
+  /** Another writer had deleted the rule before. */
+  readonly byOther?: boolean;
+  /** The server holds something the plan did not know of: worth planning again. */
+  readonly surprise?: boolean;
+  readonly problem?: Problem;
+}
+
+/** Done, or already so. */
+export function isSuccess(outcome: OutcomeKind): boolean {
+  return outcome === 'done' || outcome === 'skipped';
+}
+
+/** A write that was answered and not done. */
+export function settleFailed(answer: ApiResult, request: string): Settled {
+  return { outcome: 'failed', status: answer.status, message: describeAnswer(answer, request) };
+}
+
+/** A write that was sent, and reading back whether it was carried out failed too. */
+export function settleUnknown(answer: ApiResult, request: string, why: string): Settled {
+  const message = `${describeAnswer(answer, request)}; whether it was carried out is not known: ${why}`;
+  return { outcome: 'unknown', status: answer.status, message };
+}
+
+/** The step that a write belongs to. */
+export interface WriteOrder {
+  readonly priority: Priority;
+  /** What the journal says beside the request. */
+  readonly note: Pick<JournalEntry, 'step' | 'gap' | 'owes'>;
+}
+
+/** A write, and what it decides itself; all else about sending is the same for all (`sendWrite`). */
+export interface Write {
+  readonly method: 'POST' | 'PATCH' | 'DELETE';
+  readonly path: string;
+  /** Key (`ruleKey`) of its rule, for the journal. */
+  readonly rule?: string;
+  readonly call: (signal: AbortSignal) => Promise<ApiResult>;
+  /** What a success shows; null where it does not show what was done, so that `find` decides. */
+  readonly accept: (answer: ApiAnswer) => Promise<Settled | null> | Settled | null;
+  /** What a refusal means; null: the write failed. `sentBefore`: an earlier attempt had no clear answer. */
+  readonly refuse?: (answer: ApiAnswer, sentBefore: boolean) => Promise<Settled | null> | Settled | null;
+  /** Reads whether a write without a clear answer was carried out; null: it was not, so it may be sent again. */
+  readonly find: (answer: ApiResult, sentAt: number) => Promise<Result<Settled | null, string>>;
+}
+
+/**
+ * Carries a write out, to an end that is known or reported as unknown. It keeps the journal, repeats with backoff, makes all
+ * writes wait as long as the server asks, waits for a server that is away, and stops the apply when the token is refused;
+ * a write that closes a gap is tried on until the bound of the stop. After an answer that leaves open what was done (none,
+ * 5xx, a 503 of a proxy) it is never repeated before `find` has looked.
+ */
+export async function sendWrite(write: Write, session: Session, { priority, note }: WriteOrder): Promise<Settled> {
+  const { method, path, rule } = write;
+  const { owes, ...where } = note;
+  const entry = { ...where, method, path, ...(rule === undefined ? {} : { rule }) };
+  await session.record({ event: 'step-started', ...entry, ...(owes === undefined ? {} : { owes }) });
+  const settled = await settle(write, session, priority);
+  await session.record({ event: 'step-ended', ...entry, outcome: settled.outcome, status: settled.status });
+  return settled;
+}
+
+function settle(write: Write, session: Session, priority: Priority): Promise<Settled> {
+  const { clock } = session.context;
+  const request = `${write.method} ${write.path}`;
+  let sentAt = 0;
+  let sentBefore = false;
+  return send({
+    call: async () => {
+      sentAt = clock.now();
+      session.firstWriteAt ??= sentAt;
+      session.throttle.sent();
+      const answer = await write.call(session.hard);
+      session.lastAnswerAt = clock.now();
+      if (answer.kind === 'no-answer' ? answer.sent === 'maybe' : answer.status < 300) session.wrote = true;
+      return answer;
+    },
+    end: async (judged) => {
+      const { kind, answer } = judged;
+      if (kind === 'success') {
+        const accepted = await write.accept(judged.answer);
+        if (accepted !== null) return accepted;
+      }
+      if (kind === 'broken') return settleFailed(answer, request);
+      if (kind === 'refused') return (await write.refuse?.(judged.answer, sentBefore)) ?? settleFailed(answer, request);
+      if (kind === 'unauthorized') {
+        session.stop('unauthorized');
+        return priority === 'normal' ? settleFailed(answer, request) : null;
+      }
+      const found = mayBeDone(judged) ? await write.find(answer, sentAt) : ok(null);
+      sentBefore ||= mayBeDone(judged);
+      return found.ok ? found.value : settleUnknown(answer, request, found.error);
+    },
+    wait: async ({ kind, answer }, attempt) => {
+      if (kind === 'limited') session.throttle.pause(answer.retryAfterMs ?? computeBackoffMs(attempt, clock));
+      if (isAway(answer)) await session.freshRules(priority);
+      return session.retry(attempt, priority);
+    },
+    giveUp: (answer) => settleFailed(answer, request),
+  });
+}
+
+/** Whether the answer leaves open that the write was carried out; a 503 may be a proxy's, after the server did its work. */
+function mayBeDone({ kind, answer }: Judged): boolean {
+  return kind === 'success' || kind === 'uncertain' || (kind === 'limited' && answer.status !== 429);
+}
