@@ -67,7 +67,7 @@ async function patch(
 ): Promise<Patched> {
   const { api } = session.context;
   const body = bodyOf(desired, fields);
-  const pinned: PinnedField[] = [];
+  let pinned: readonly PinnedField[] = [];
   const settled = await sendWrite(
     {
       method: 'PATCH',
@@ -75,7 +75,7 @@ async function patch(
       call: (signal) => api.updateConfiguration(body, signal),
       accept: (answer) => acceptConfigured(desired, fields, answer),
       refuse: (answer) => {
-        pinned.push(...pinnedFields(answer, fields));
+        pinned = pinnedFields(answer, fields);
         return null;
       },
       find: async ({ status }) => {
