@@ -1,4 +1,5 @@
 import type { Problem } from '../model/problem.ts';
+import type { ProblemCode } from '../model/problem-code.ts';
 import { ruleKey } from '../model/rule.ts';
 import type { Change, Plan, Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
@@ -134,7 +135,7 @@ function endAfterStop(session: Session): ApplyEnd {
   }
 }
 
-function problem(code: string, summary: string): Problem {
+function problem(code: ProblemCode, summary: string): Problem {
   return { code, severity: 'error', summary };
 }
 

@@ -1,4 +1,5 @@
 import type { Problem } from '../model/problem.ts';
+import type { ProblemCode } from '../model/problem-code.ts';
 import { exitCodes } from './exit-code.ts';
 
 /** Ends a command at once: a problem for a person and the exit code. */
@@ -15,6 +16,6 @@ export class Failure extends Error {
 }
 
 /** A failure of one problem: usage, settings, connection, token. Exit 1. */
-export function failure(code: string, summary: string, hint?: string): Failure {
+export function failure(code: ProblemCode, summary: string, hint?: string): Failure {
   return new Failure([{ code, severity: 'error', summary, ...(hint === undefined ? {} : { hint }) }]);
 }

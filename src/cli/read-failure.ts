@@ -26,7 +26,7 @@ const hints: Readonly<Record<string, string>> = {
 
 /** The problem for a person, with what to do; `now` is ms since 1970, for a token that says it has expired. */
 export function explainReadFailure(failure: ReadFailure, token: () => string, now: number): Problem {
-  const code = failure.code === 'unauthorized' ? 'unauthorized' : `api-${failure.code}`;
+  const code = failure.code === 'unauthorized' ? 'unauthorized' : (`api-${failure.code}` as const);
   const expired = failure.code === 'unauthorized' ? expiryText(token, now) : null;
   const summary = expired === null ? failure.message : `${failure.message} (${expired})`;
   const hint = hints[failure.code] ?? 'nothing was written; run again, or with --verbose';

@@ -2,6 +2,7 @@ import { posix } from 'node:path';
 import { apiVersion, type ConfigurationManifest, type SecretSource } from '../manifest/manifest.ts';
 import { Flow, writeDocuments, writeYaml, type Yaml } from '../manifest/write.ts';
 import { configurationFields } from '../model/configuration.ts';
+import { printable } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
 import { type DesiredRule, toWire } from '../model/rule.ts';
 import type { DesiredState, PolicyCase } from '../model/state.ts';
@@ -20,9 +21,9 @@ const rulesAtOnce = 1_000;
  * Writes the desired state as canonical manifests, each with the place that it comes from. In the root they mean the same. The text
  * comes in pieces, to be put together as they are.
  */
-export function* printState(printable: Printable): Generator<string> {
+export function* printState(content: Printable): Generator<string> {
   let separator = '';
-  for (const documents of inPieces(printable)) {
+  for (const documents of inPieces(content)) {
     yield separator + writeDocuments(documents);
     separator = '---\n';
   }
@@ -42,11 +43,6 @@ const noRules = writeYaml({ apiVersion, kind: 'RuleSet', metadata: new Flow({ na
 
 function origin({ file, line }: Place, note: string | undefined): string {
   return `# ${printable(file)}:${line}${note === undefined ? '' : ` (${printable(note)})`}\n`;
-}
-
-/** A comment ends at a line break, and shows no control characters. */
-function printable(text: string): string {
-  return text.replace(/\p{C}/gu, '?');
 }
 
 function printRule({ name, rule, place }: DesiredRule, userNames: ReadonlyMap<string, string>): string {

@@ -1,4 +1,5 @@
 import type { Problem } from '../model/problem.ts';
+import type { ProblemCode } from '../model/problem-code.ts';
 import { joinUsers } from '../policy/render-traffic.ts';
 import type { Effect, Traffic } from '../policy/traffic.ts';
 import type { EnforcementReport, Finding, FindingKind } from './report.ts';
@@ -35,7 +36,7 @@ function problemOf(finding: Finding): Problem {
   return { code: codeOf(finding.kind), severity: 'warning', summary, hint, ...(place ? { place } : {}) };
 }
 
-function codeOf(kind: FindingKind): string {
+function codeOf(kind: FindingKind): ProblemCode {
   return `kernel-${kind}`;
 }
 

@@ -5,12 +5,14 @@ import { isModifiedInPlace, type LiveRule } from '../model/rule.ts';
 
 /** What a stored state tells about the server's health: one problem for each finding, with its fix. Facts: docs/server.md. */
 export function diagnoseRules(rules: readonly LiveRule[]): readonly Problem[] {
-  const modified = rules.filter(isModifiedInPlace).map((live) => ({
-    code: 'modified-in-place',
-    severity: 'warning' as const,
-    summary: `rule ${live.id} (${live.rule.action} ${live.rule.destination.text}) was modified in place: the packet filter may still hold its earlier form`,
-    hint: 'replace it with `reconcile --replace-modified PATH`, at a quiet time: deleting it can make the server rebuild its filter',
-  }));
+  const modified = rules.filter(isModifiedInPlace).map(
+    (live): Problem => ({
+      code: 'modified-in-place',
+      severity: 'warning',
+      summary: `rule ${live.id} (${live.rule.action} ${live.rule.destination.text}) was modified in place: the packet filter may still hold its earlier form`,
+      hint: 'replace it with `reconcile --replace-modified PATH`, at a quiet time: deleting it can make the server rebuild its filter',
+    }),
+  );
   return [...modified, ...(rules.some((live) => live.rule.ports !== null) ? [] : [noPortRule])];
 }
 

@@ -1,6 +1,6 @@
 /** What is wrong with a field that should be a URL. */
 export function describeBadUrl(field: string): {
-  readonly code: string;
+  readonly code: 'invalid-url';
   readonly summary: string;
   readonly hint: string;
 } {

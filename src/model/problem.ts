@@ -1,3 +1,4 @@
+import type { ProblemCode } from './problem-code.ts';
 /** `error` stops the run (exit 4), `warning` does not unless `--strict`, `note` informs. */
 export type Severity = 'error' | 'warning' | 'note';
 
@@ -13,7 +14,7 @@ export interface Place {
  * `summary` is one sentence; `hint` says what to do. No part of it ever holds a secret.
  */
 export interface Problem {
-  readonly code: string;
+  readonly code: ProblemCode;
   readonly severity: Severity;
   readonly summary: string;
   readonly hint?: string;

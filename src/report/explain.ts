@@ -1,3 +1,4 @@
+import { printable } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
 import { type Rule, toWire } from '../model/rule.ts';
 import type { Explanation, PortVerdict, RuleKind, RuleTraffic } from '../policy/explain-packet.ts';
@@ -6,7 +7,6 @@ import type { TrafficSet } from '../policy/traffic-set.ts';
 import type { Packet } from '../policy/verdict.ts';
 import { describePacket } from '../policy/words.ts';
 import { painter } from './paint.ts';
-import { printable } from './printable.ts';
 import { placeText } from './problems.ts';
 import { portText, ruleText, some, trafficTexts, type UserNames } from './rule-text.ts';
 import { trafficOf } from './traffic-json.ts';

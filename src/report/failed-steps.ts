@@ -1,5 +1,6 @@
 import type { Outcome } from '../apply/outcome.ts';
 import type { Problem } from '../model/problem.ts';
+import type { ProblemCode } from '../model/problem-code.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { RunReport } from './run-report.ts';
 import { stepText } from './text.ts';
@@ -30,7 +31,7 @@ function problemOf(ended: Outcome, plan: Plan | null): Problem {
   return { code, severity: 'error', summary, hint, ...(place === null || place === undefined ? {} : { place }) };
 }
 
-function meaningOf(outcome: Outcome['outcome'], status: number | null): readonly [code: string, hint: string] {
+function meaningOf(outcome: Outcome['outcome'], status: number | null): readonly [code: ProblemCode, hint: string] {
   if (outcome === 'unknown')
     return [
       'step-unknown',

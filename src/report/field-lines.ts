@@ -1,5 +1,5 @@
+import { printable } from '../model/printable.ts';
 import type { FieldChange, FieldValue } from '../plan/plan.ts';
-import { printable } from './printable.ts';
 
 /** One changed value for people. `path` like `openid_connect_providers[okta].client_secret`. */
 export interface FieldLine {

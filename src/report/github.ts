@@ -1,8 +1,8 @@
+import { printable, shortened } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Change } from '../plan/plan.ts';
 import { joinUsers } from '../policy/render-traffic.ts';
 import { withFailedSteps } from './failed-steps.ts';
-import { printable, shortened } from './printable.ts';
 import { pathBelow } from './problems.ts';
 import { ruleText, trafficTexts } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';

@@ -1,7 +1,7 @@
+import { printable, shortened } from '../model/printable.ts';
 import type { Change, Plan } from '../plan/plan.ts';
 import { joinUsers } from '../policy/render-traffic.ts';
 import { fieldLines } from './field-lines.ts';
-import { printable, shortened } from './printable.ts';
 import { pathBelow, placeText } from './problems.ts';
 import { ruleText, trafficTexts } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';

@@ -1,9 +1,9 @@
+import { printable } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
 import type { DesiredRule } from '../model/rule.ts';
 import type { CaseResult } from '../policy/tests.ts';
 import { describeFailure } from '../policy/words.ts';
 import { painter } from './paint.ts';
-import { printable } from './printable.ts';
 import { placeText } from './problems.ts';
 import { ruleText, type UserNames } from './rule-text.ts';
 import { count } from './summary.ts';

@@ -1,6 +1,6 @@
+import { printable } from '../model/printable.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import { type Paint, painter } from './paint.ts';
-import { printable } from './printable.ts';
 
 /**
  * Problems for people: `file:line:column`, the line with a caret where it is safe to show, the code, the summary, the hint.

@@ -1,8 +1,8 @@
 import { formatAddress, type Network, parseNetwork } from '../model/address.ts';
 import { formatPortRange, type PortRange } from '../model/port-range.ts';
+import { printable } from '../model/printable.ts';
 import type { Rule } from '../model/rule.ts';
 import type { JoinedTraffic } from '../policy/render-traffic.ts';
-import { printable } from './printable.ts';
 
 /** Names of users by UUID. */
 export type UserNames = ReadonlyMap<string, string>;

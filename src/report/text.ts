@@ -1,10 +1,10 @@
 import type { ApplyReport } from '../apply/outcome.ts';
+import { printable } from '../model/printable.ts';
 import type { Change, Exposure, Plan, Refusal, Step } from '../plan/plan.ts';
 import { type JoinedTraffic, joinUsers } from '../policy/render-traffic.ts';
 import type { Effect } from '../policy/traffic.ts';
 import { fieldLines } from './field-lines.ts';
 import { type Paint, painter, type Tone } from './paint.ts';
-import { printable } from './printable.ts';
 import { lineText, placeText, problemsText } from './problems.ts';
 import { ruleText, type TrafficWords, trafficGroups, trafficText, trafficTexts, type UserNames } from './rule-text.ts';
 import type { Display, RunReport } from './run-report.ts';

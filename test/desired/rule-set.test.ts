@@ -342,8 +342,13 @@ ${line}
   });
 
   it('is not possible for an error', () => {
-    const suppression = { code: 'x', reason: 'r', file: 'a', line: null };
-    const problem = { code: 'x', severity: 'error', summary: 's', place: { file: 'a', line: 1, column: 1 } } as const;
+    const suppression = { code: 'host-bits', reason: 'r', file: 'a', line: null };
+    const problem = {
+      code: 'host-bits',
+      severity: 'error',
+      summary: 's',
+      place: { file: 'a', line: 1, column: 1 },
+    } as const;
     expect(applySuppressions([problem], [suppression])).toEqual([problem]);
     expect(applySuppressions([{ ...problem, severity: 'warning' }], [suppression])).toEqual([]);
   });

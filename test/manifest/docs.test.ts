@@ -54,3 +54,17 @@ describe('docs/problems.md', () => {
     expect(new Set(explained).size).toBe(explained.length);
   });
 });
+
+describe('the codes of problems', () => {
+  it('are each used somewhere', () => {
+    const sources = readdirSync(new URL('src/', root), { recursive: true, encoding: 'utf8' }).filter(
+      (file) => file.endsWith('.ts') && file !== 'model/problem-code.ts',
+    );
+    const text = sources.map((file) => read(`src/${file}`)).join('\n');
+    const listed = [...read('src/model/problem-code.ts').matchAll(/\| '([a-z0-9-]+)'/g)].map(([, code]) => code ?? '');
+    // A code of the kernel is put together from the kind of finding.
+    const isUsed = (code: string): boolean =>
+      text.includes(`'${code}'`) || text.includes(`'${code.replace('kernel-', '')}'`);
+    expect(listed.filter((code) => !isUsed(code))).toEqual([]);
+  });
+});

@@ -3,22 +3,22 @@ import type { Problem } from '../../src/model/problem.ts';
 import { problemsText } from '../../src/report/problems.ts';
 
 const note = (line: number): Problem => ({
-  code: 'some-note',
+  code: 'host-bits',
   severity: 'note',
   summary: 'A note.',
   place: { file: 'a.yaml', line, column: 1 },
 });
 
 it('shows the errors first and counts the rest, when there are more problems than anybody reads', () => {
-  const error: Problem = { ...note(9999), code: 'some-error', severity: 'error' };
+  const error: Problem = { ...note(9999), code: 'collision', severity: 'error' };
   const lines = problemsText([...Array.from({ length: 1000 }, (_, line) => note(line)), error], false)
     .trimEnd()
     .split('\n');
-  expect(lines[0]).toContain('a.yaml:9999:1 error [some-error]');
+  expect(lines[0]).toContain('a.yaml:9999:1 error [collision]');
   expect(lines.at(-1)).toBe('… and 801 more; --output json has all of them');
 });
 
 it('keeps the order of places where all problems are shown', () => {
-  const error: Problem = { ...note(2), code: 'some-error', severity: 'error' };
-  expect(problemsText([note(1), error], false)).toMatch(/some-note[\s\S]*some-error/);
+  const error: Problem = { ...note(2), code: 'collision', severity: 'error' };
+  expect(problemsText([note(1), error], false)).toMatch(/host-bits[\s\S]*collision/);
 });

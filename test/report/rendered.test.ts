@@ -61,7 +61,7 @@ function nastyReport(text: string, index: number): RunReport {
   const plan = nastyPlan(text, index);
   const refused: Plan = { ...plan, refusals: [{ code: 'locks-out', summary: text, hint: text }] };
   const problem: Problem = {
-    code: 'x',
+    code: 'internal-error',
     severity: 'error',
     summary: text,
     hint: text,

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { printable } from '../../src/model/printable.ts';
 import { githubText } from '../../src/report/github.ts';
 import { jsonText } from '../../src/report/json.ts';
 import { code, markdownText, marker, prose } from '../../src/report/markdown.ts';
-import { printable } from '../../src/report/printable.ts';
 import { problemsText } from '../../src/report/problems.ts';
 import { applyText, planText } from '../../src/report/text.ts';
 import { alice, hostile, planOf, reportOf } from './support.ts';
@@ -111,7 +111,15 @@ describe('text', () => {
 
   it('a caret stands under its column, tabs and wide prefixes or not', () => {
     const lines = problemsText(
-      [{ code: 'c', severity: 'error', summary: 's', place: { file: 'a', line: 7, column: 4 }, excerpt: '\t\t\tx: 1' }],
+      [
+        {
+          code: 'collision',
+          severity: 'error',
+          summary: 's',
+          place: { file: 'a', line: 7, column: 4 },
+          excerpt: '\t\t\tx: 1',
+        },
+      ],
       false,
     ).split('\n');
     expect(lines[2]?.indexOf('^')).toBe(lines[1]?.indexOf('x: 1'));
@@ -138,7 +146,7 @@ describe('threat 22: what others wrote cannot command a terminal, a log, a runne
   it('JSON escapes them', () => {
     const text = jsonText(report);
     expect(text).not.toMatch(control);
-    expect(JSON.parse(text)).toMatchObject({ problems: [{ code: 'hostile' }] });
+    expect(JSON.parse(text)).toMatchObject({ problems: [{ code: 'internal-error' }] });
   });
 
   it('github: a message cannot start a command of its own', () => {

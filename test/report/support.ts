@@ -62,7 +62,7 @@ export function reportOf(plan: Plan | null, given: Partial<RunReport> = {}): Run
 
 /** A problem with everything that a terminal, a log or Markdown could take for a command. */
 export const hostile: Problem = {
-  code: 'hostile',
+  code: 'internal-error',
   severity: 'error',
   summary:
     'a name with \u001b[31mANSI\u001b[0m, \r\n::error::injected, `ticks`, <script>, @everyone, \u202Ebidi, | pipes |',

@@ -1,6 +1,6 @@
 import { pino } from 'pino';
+import { printable } from '../../model/printable.ts';
 import type { LogFields, Logger } from '../../ports.ts';
-import { printable } from '../../report/printable.ts';
 import type { LogLevel } from './level.ts';
 
 /** A log for machines: one JSON object a line with `level`, `time` (ISO 8601), `msg` and the fields. */

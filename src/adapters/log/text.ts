@@ -1,5 +1,5 @@
+import { printable } from '../../model/printable.ts';
 import type { LogFields, Logger } from '../../ports.ts';
-import { printable } from '../../report/printable.ts';
 import type { LogLevel } from './level.ts';
 
 const order = { debug: 0, info: 1, warn: 2, error: 3 } as const;

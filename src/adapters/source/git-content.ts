@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Limits } from '../../desired/context.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
 import type { Problem } from '../../model/problem.ts';
+import type { ProblemCode } from '../../model/problem-code.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
 import type { SourceContent, SourceFile } from '../../ports.ts';
@@ -154,6 +155,6 @@ function fileProblem(name: string, bytes: Buffer, limits: Limits): Problem | nul
   return null;
 }
 
-function problem(code: string, summary: string, hint: string): Problem {
+function problem(code: ProblemCode, summary: string, hint: string): Problem {
   return { code, severity: 'error', summary, hint };
 }

@@ -1,5 +1,6 @@
 import { dirname } from 'node:path';
 import type { Problem } from '../../model/problem.ts';
+import type { ProblemCode } from '../../model/problem-code.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
 import type { GitRemote, GitTarget } from './git-address.ts';
@@ -130,7 +131,7 @@ function chooseTip(text: string, names: readonly string[]): Result<RemoteTip, Pr
   return ok({ commit: ids.get(`${name}^{}`) ?? ids.get(name) ?? '', fetchName: name });
 }
 
-const causes: readonly (readonly [RegExp, string, string, string])[] = [
+const causes: readonly (readonly [RegExp, ProblemCode, string, string])[] = [
   [
     /could not read (Username|Password)|Authentication failed|Permission denied \(|HTTP Basic|requested URL returned error: 40[13]/i,
     'git-auth',
@@ -217,6 +218,6 @@ function remoteProblem(run: GitRun, settings: RemoteSettings, subject: 'remote' 
   );
 }
 
-function problem(code: string, summary: string, hint: string): Problem {
+function problem(code: ProblemCode, summary: string, hint: string): Problem {
   return { code, severity: 'error', summary, hint };
 }

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Problem } from '../../model/problem.ts';
+import type { ProblemCode } from '../../model/problem-code.ts';
 import { runTool } from './git-process.ts';
 import type { GitRepository, SignatureStatus } from './git-repository.ts';
 
@@ -74,6 +75,6 @@ async function keyring(folder: string, keysFile: string | undefined): Promise<st
   return null;
 }
 
-function problem(code: string, summary: string, hint: string): Problem {
+function problem(code: ProblemCode, summary: string, hint: string): Problem {
   return { code, severity: 'error', summary, hint };
 }

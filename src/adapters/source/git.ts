@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Problem } from '../../model/problem.ts';
+import type { ProblemCode } from '../../model/problem-code.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
 import type { Descent, Source, SourceContent, SourceReading } from '../../ports.ts';
@@ -213,6 +214,6 @@ const diskFull: Problem = {
   hint: 'free space in the state directory',
 };
 
-function problem(code: string, summary: string, hint: string): Problem {
+function problem(code: ProblemCode, summary: string, hint: string): Problem {
   return { code, severity: 'error', summary, hint };
 }

@@ -1,6 +1,6 @@
 import { Hono } from 'hono';
 import type { Status } from '../../controller/status.ts';
-import { printable } from '../../report/printable.ts';
+import { printable } from '../../model/printable.ts';
 import { isLoopback } from './listen.ts';
 import { renderStatusPage } from './page.ts';
 import { isSameSecret } from './secret.ts';

@@ -1,4 +1,5 @@
 import type { Place, Problem, Severity } from '../../model/problem.ts';
+import type { ProblemCode } from '../../model/problem-code.ts';
 import type { DesiredRule } from '../../model/rule.ts';
 
 /** Every code of the lint with its severity; docs/lint.md has a section for each. */
@@ -19,7 +20,7 @@ export const lintSeverities = {
   'unrouted-destination': 'warning',
   'dns-server-closed': 'warning',
   'dns-server-unrouted': 'warning',
-} as const satisfies Readonly<Record<string, Severity>>;
+} as const satisfies Readonly<Partial<Record<ProblemCode, Severity>>>;
 
 type LintCode = keyof typeof lintSeverities;
 

@@ -12,6 +12,7 @@ import { createTriggers } from '../../../src/controller/trigger.ts';
 import type { Desired } from '../../../src/desired/context.ts';
 import { parseNetwork } from '../../../src/model/address.ts';
 import type { Problem } from '../../../src/model/problem.ts';
+import type { ProblemCode } from '../../../src/model/problem-code.ts';
 import type { KernelState, PassResult } from '../../../src/pass.ts';
 import type { PlanDigest } from '../../../src/plan/digest.ts';
 import type { Change, Plan, Step } from '../../../src/plan/plan.ts';
@@ -54,7 +55,7 @@ export interface FakeLoop {
  */
 export type Answer =
   | { readonly kind: 'in-sync' }
-  | { readonly kind: 'invalid'; readonly code?: string }
+  | { readonly kind: 'invalid'; readonly code?: ProblemCode }
   | { readonly kind: 'unreadable'; readonly code: string; readonly retryAfterMs?: number }
   | { readonly kind: 'refused'; readonly plan: Plan }
   | { readonly kind: 'apply'; readonly plan: Plan; readonly end?: ApplyReport['end']; readonly status?: number };
@@ -180,7 +181,7 @@ async function play(
         end: 'invalid',
         problems: [
           {
-            code: answer.code ?? 'x',
+            code: answer.code ?? 'invalid-yaml',
             severity: 'error',
             summary: 'broken',
             place: { file: 'a.yaml', line: 1, column: 2 },
