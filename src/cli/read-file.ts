@@ -1,4 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs';
+import type { ProblemCode } from '../model/problem-code.ts';
 import { getErrorCode } from '../model/result.ts';
 import { failure } from './failure.ts';
 
@@ -6,7 +7,7 @@ import { failure } from './failure.ts';
 export interface NamedFile {
   readonly path: string;
   /** The code of its problems. */
-  readonly code: string;
+  readonly code: ProblemCode;
   /** `the values file a.yaml` */
   readonly name: string;
   /** bytes */
