@@ -4,7 +4,7 @@ import type { Plan } from '../plan/plan.ts';
 import { documentOf, formatVersion } from '../report/json.ts';
 import { reportOfProblems } from '../report/run-report.ts';
 import { Failure, failure } from './failure.ts';
-import { readNamedFile, writeNamedFile } from './read-file.ts';
+import { type NamedFile, readNamedFile, writeNamedFile } from './read-file.ts';
 
 /** What a saved plan pins down. The plan itself is in the file too; the digest decides, the changes only say what moved. */
 export interface SavedPlan {
@@ -116,7 +116,13 @@ function some(words: string, labels: readonly string[]): string {
 const mostNamed = 5;
 
 function parseJson(file: string): unknown {
-  const named = { path: file, code: 'saved-plan', name: file, largest, hint: 'name the file that --save wrote' };
+  const named: NamedFile = {
+    path: file,
+    code: 'saved-plan',
+    name: file,
+    largest,
+    hint: 'name the file that --save wrote',
+  };
   try {
     return JSON.parse(Buffer.from(readNamedFile(named)).toString('utf8'));
   } catch (error) {
