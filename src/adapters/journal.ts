@@ -1,4 +1,4 @@
-import { type FileHandle, open, rename, stat } from 'node:fs/promises';
+import { open, rename } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { getErrorCode } from '../model/result.ts';
 import type { Journal, JournalEntry } from '../ports.ts';
@@ -6,48 +6,37 @@ import { makeFolder } from './make-folder.ts';
 
 /** A journal in a file, and the way to close it. */
 export interface FileJournal extends Journal {
+  /** What an earlier run wrote last; cut lines are for the reader to pass over. */
+  readonly earlier: string;
   close(): Promise<void>;
 }
 
 interface Waiting {
+  readonly event: JournalEntry['event'];
   readonly line: string;
   resolve(): void;
   reject(error: unknown): void;
 }
 
-/** From this size on a journal is set aside as `PATH.1` when it is opened. */
+/** From this size on a journal is set aside as `PATH.1`, replacing an older one, as soon as a pass has ended. */
 const largestBytes = 16 * 1024 * 1024;
 /** As much of its end is read as one pass can have written. */
 const tailBytes = 4 * 1024 * 1024;
 
-/** The end of a journal; empty when there is none. Lines that are cut are for the reader to pass over. */
-export async function readJournal(path: string): Promise<string> {
-  const size = await sizeOf(path);
-  if (size === 0) return '';
-  const file = await open(path, 'r');
+/** The end of a file; empty when there is none. */
+async function readEnd(path: string): Promise<string> {
   try {
-    const length = Math.min(size, tailBytes);
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, size - length);
-    return buffer.toString('utf8', 0, bytesRead);
-  } finally {
-    await file.close();
-  }
-}
-
-/** Whether the file ends in the middle of a line, as far as can be seen. */
-async function endsInLine(path: string): Promise<boolean> {
-  return readJournal(path).then(
-    (end) => end !== '' && !end.endsWith('\n'),
-    () => true,
-  );
-}
-
-/** 0 for a file that is not there. */
-async function sizeOf(path: string): Promise<number> {
-  try {
-    return (await stat(path)).size;
+    const file = await open(path, 'r');
+    try {
+      const { size } = await file.stat();
+      const length = Math.min(size, tailBytes);
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, size - length);
+      return buffer.toString('utf8', 0, bytesRead);
+    } finally {
+      await file.close();
+    }
   } catch (error) {
-    if (getErrorCode(error) === 'ENOENT') return 0;
+    if (getErrorCode(error) === 'ENOENT') return '';
     throw error;
   }
 }
@@ -58,26 +47,48 @@ async function sizeOf(path: string): Promise<number> {
  */
 export async function openJournal(path: string, wallTime: () => number): Promise<FileJournal> {
   await makeFolder(dirname(path));
-  if ((await sizeOf(path)) > largestBytes) await rename(path, `${path}.1`);
-  // What a kill or a full disk cut must not take the first new line with it.
-  let lead = (await endsInLine(path)) ? '\n' : '';
-  const file = await open(path, 'a', 0o600);
+  const earlier = await readEnd(path);
+  let file = await open(path, 'a', 0o600);
+  // What a kill or a full disk cut must not take the next line with it.
+  let isCut = earlier !== '' && !earlier.endsWith('\n');
   let waiting: Waiting[] = [];
   let flushing: Promise<void> | null = null;
+  const append = async (batch: readonly Waiting[]): Promise<void> => {
+    const text = `${isCut ? '\n' : ''}${batch.map(({ line }) => line).join('')}`;
+    isCut = true;
+    await file.appendFile(text);
+    isCut = false;
+    await file.datasync();
+    // Within a pass a gap may be open, and the next start looks for it in this file.
+    if (batch.at(-1)?.event === 'pass-ended') await setAside();
+  };
+  const setAside = async (): Promise<void> => {
+    const old = file;
+    const stat = await old.stat();
+    if (!stat.isFile() || stat.size < largestBytes) return;
+    await rename(path, `${path}.1`);
+    file = await open(path, 'a', 0o600);
+    await old.close();
+  };
   const flush = async (): Promise<void> => {
     while (waiting.length > 0) {
       const batch = waiting;
       waiting = [];
-      await writeBatch(file, batch);
+      try {
+        await append(batch);
+        for (const { resolve } of batch) resolve();
+      } catch (error) {
+        for (const { reject } of batch) reject(error);
+      }
     }
     flushing = null;
   };
   return {
-    write: (entry: JournalEntry) =>
+    earlier,
+    write: (entry) =>
       new Promise<void>((resolve, reject) => {
-        const line = `${lead}${JSON.stringify({ at: new Date(wallTime()).toISOString(), ...entry })}\n`;
-        lead = '';
-        waiting.push({ line, resolve, reject });
+        const line = `${JSON.stringify({ at: new Date(wallTime()).toISOString(), ...entry })}\n`;
+        waiting.push({ event: entry.event, line, resolve, reject });
         flushing ??= flush();
       }),
     close: async () => {
@@ -85,14 +96,4 @@ export async function openJournal(path: string, wallTime: () => number): Promise
       await file.close();
     },
   };
-}
-
-async function writeBatch(file: FileHandle, batch: readonly Waiting[]): Promise<void> {
-  try {
-    await file.appendFile(batch.map(({ line }) => line).join(''));
-    await file.datasync();
-    for (const one of batch) one.resolve();
-  } catch (error) {
-    for (const one of batch) one.reject(error);
-  }
 }

@@ -1,7 +1,7 @@
 import { type ApiClient, createApiClient } from '../adapters/api/client.ts';
 import { systemClock } from '../adapters/clock.ts';
 import { nftEnforcement } from '../adapters/enforcement/nft.ts';
-import { openJournal, readJournal } from '../adapters/journal.ts';
+import { type FileJournal, openJournal } from '../adapters/journal.ts';
 import { directorySource } from '../adapters/source/directory.ts';
 import { type ApplyLimits, defaultApplyLimits } from '../apply/context.ts';
 import { findOpenGaps } from '../apply/open-gaps.ts';
@@ -9,9 +9,9 @@ import { getErrorCode } from '../model/result.ts';
 import type { FingerprintKey } from '../model/secret.ts';
 import type { DesiredState } from '../model/state.ts';
 import { emptyMemory, type PassDependencies } from '../pass.ts';
-import type { Journal, Source } from '../ports.ts';
+import type { Source } from '../ports.ts';
 import type { Invocation } from './command.ts';
-import { Failure, failure } from './failure.ts';
+import { failure } from './failure.ts';
 import { loggerOf } from './logger.ts';
 import { desiredContextOf } from './manifests.ts';
 import { limitsOf, planOptionsOf } from './plan-settings.ts';
@@ -63,7 +63,7 @@ export async function wirePassOver(
 ): Promise<Wired> {
   const { settings, terminal } = invocation;
   const { api, token } = wireApi(invocation);
-  const opened = settings.journal === null ? null : await journalAt(settings.journal);
+  const opened = settings.journal === null ? null : await openJournalAt(settings.journal);
   const pass: PassDependencies = {
     source,
     api,
@@ -130,17 +130,18 @@ export function applyLimitsOf(settings: Settings): ApplyLimits {
 }
 
 interface OpenedJournal {
-  readonly journal: Journal & { close(): Promise<void> };
+  readonly journal: FileJournal;
   /** What a run that was killed still owed. */
   readonly openGaps: ReadonlySet<string>;
 }
 
-async function journalAt(path: string): Promise<OpenedJournal> {
+/** Opens the journal and reads from it what an earlier run left open. */
+export async function openJournalAt(path: string): Promise<OpenedJournal> {
   try {
-    const openGaps = findOpenGaps(await readJournal(path));
-    return { journal: await openJournal(path, systemClock.wallTime), openGaps };
+    const journal = await openJournal(path, systemClock.wallTime);
+    return { journal, openGaps: findOpenGaps(journal.earlier) };
   } catch (error) {
-    if (error instanceof Failure) throw error;
-    throw failure('journal', `the journal ${path} cannot be opened (${getErrorCode(error)})`, 'check --journal');
+    const hint = 'check --journal and --state-dir';
+    throw failure('journal', `the journal ${path} cannot be opened (${getErrorCode(error)})`, hint);
   }
 }

@@ -258,6 +258,24 @@ describe('the journal', () => {
     expect(findOpenGaps(whole.slice(0, whole.indexOf('pass-ended')))).toEqual(new Set());
   });
 
+  test('that has grown is set aside once a pass has ended, never with a gap that may be open', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'journal-'));
+    closers.push(() => rm(folder, { recursive: true }));
+    const path = join(folder, 'journal.jsonl');
+    const filler = `{"event":"step-ended","step":"${'x'.repeat(1000)}"}\n`.repeat(17_000);
+    await writeFile(path, `${filler}{"event":"step-started","owes":["drop 10.0.0.0/8 *"]}\n`);
+    const journal = await openJournal(path, () => 0);
+    closers.push(() => journal.close());
+    expect(findOpenGaps(journal.earlier)).toEqual(new Set(['drop 10.0.0.0/8 *']));
+    await journal.write({ event: 'step-started', step: 's1' });
+    expect((await stat(path)).size).toBeGreaterThan(16 * 1024 * 1024);
+    await journal.write({ event: 'pass-ended' });
+    await journal.write({ event: 'pass-started' });
+    expect((await stat(`${path}.1`)).size).toBeGreaterThan(16 * 1024 * 1024);
+    expect(JSON.parse(await readFile(path, 'utf8'))).toMatchObject({ event: 'pass-started' });
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+  });
+
   test('that cannot be written does not stop the apply', async () => {
     const simulator = await simulate();
     const journal = { write: () => Promise.reject(new Error('disk full')) };

@@ -1,12 +1,9 @@
-import { readFile, stat, truncate } from 'node:fs/promises';
 import path from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
-import { openJournal } from '../../adapters/journal.ts';
 import type { ControllerMetrics } from '../../adapters/metrics/metrics.ts';
 import { createNotifier } from '../../adapters/notify/notifier.ts';
 import { recordFile } from '../../adapters/record-file.ts';
 import { openState, type StateFolder, temporaryState } from '../../adapters/state-folder.ts';
-import { findOpenGaps } from '../../apply/open-gaps.ts';
 import { defaultFight } from '../../controller/fight.ts';
 import { guardApi } from '../../controller/lease.ts';
 import type { Loop, LoopSettings } from '../../controller/loop.ts';
@@ -21,7 +18,7 @@ import { exitCodeOfVerdict, exitCodes } from '../exit-code.ts';
 import { Failure, failure } from '../failure.ts';
 import { loggerOf } from '../logger.ts';
 import type { Settings } from '../settings.ts';
-import { wireApi } from '../wire.ts';
+import { openJournalAt, wireApi } from '../wire.ts';
 import { wakeOnChange } from './directory.ts';
 import type { WatchContext } from './invocation.ts';
 import { createLease } from './lease-settings.ts';
@@ -45,8 +42,6 @@ export interface Running {
 export interface StartContext extends WatchContext {
   readonly metrics: ControllerMetrics;
 }
-
-const journalBytes = 16_000_000;
 
 /** Wires a controller; throws a `Failure` when the settings cannot work, and then leaves nothing behind. */
 export async function startWatching(context: StartContext): Promise<Running> {
@@ -82,7 +77,8 @@ export async function startWatching(context: StartContext): Promise<Running> {
       onChange: () => triggers.wake('lease'),
     });
     closers.push(() => lease.release());
-    const { journal, openGaps } = await journalOf(settings, state.path);
+    // The journal is always kept.
+    const { journal, openGaps } = await openJournalAt(settings.journal ?? path.join(state.path, 'journal.jsonl'));
     closers.push(() => journal.close());
     const wake =
       root === null
@@ -199,24 +195,6 @@ async function stateOf(settings: Settings): Promise<StateFolder> {
   const opened = settings.stateDir === null ? temporaryState() : await openState(settings.stateDir);
   if (!opened.ok) throw failure('state', opened.error, 'check --state-dir');
   return opened.value;
-}
-
-/** The journal is always kept. What an earlier process left open is read from it; a long one is begun anew. */
-async function journalOf(settings: Settings, stateFolder: string) {
-  const file = settings.journal ?? path.join(stateFolder, 'journal.jsonl');
-  const text = await readFile(file, 'utf8').catch(() => '');
-  const openGaps = findOpenGaps(text);
-  const size = await stat(file).then(
-    (found) => found.size,
-    () => 0,
-  );
-  if (size > journalBytes && openGaps.size === 0) await truncate(file);
-  try {
-    return { journal: await openJournal(file, systemClock.wallTime), openGaps };
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'failed';
-    throw failure('journal', `the journal ${file} cannot be opened (${code})`, 'check --journal and --state-dir');
-  }
 }
 
 function loopSettingsOf(settings: Settings, isGit: boolean): LoopSettings {
