@@ -19,7 +19,7 @@ export interface AdminParts {
   readonly now: () => number;
 }
 
-const HELP = {
+const helpPage = {
   'GET /admin/verdict?destination=ADDRESS&protocol=tcp|udp|icmp|other[&port=N][&user=NAME]': 'what the filter does',
   'GET /admin/filter': 'what the filter holds, and what it has yet to do',
   'GET /admin/faults': 'the faults that are set',
@@ -30,7 +30,7 @@ const HELP = {
 };
 
 const positive = z.int().min(1);
-const FAULT_SETTING = z.strictObject({
+const faultSettingShape = z.strictObject({
   match: z
     .strictObject({
       method: z.string(),
@@ -54,7 +54,7 @@ const FAULT_SETTING = z.strictObject({
   ]),
 });
 
-const TOKEN_REQUEST = z.strictObject({
+const tokenRequestShape = z.strictObject({
   user: z.string().default('admin'),
   state: z.enum(['valid', 'expired', 'expired_row', 'deleted_row']).default('valid'),
 });
@@ -65,7 +65,7 @@ export function answerAdmin(parts: AdminParts, request: RawRequest): Answer {
   const [, page = '', argument] = url.pathname.split('/').filter((segment) => segment !== '');
   switch (`${request.method} ${page}`) {
     case 'GET ':
-      return json(200, HELP);
+      return json(200, helpPage);
     case 'GET verdict':
       return verdict(parts, url.searchParams);
     case 'GET filter':
@@ -92,16 +92,16 @@ function showElement({ rule, user, action, network, ports }: FilterElement): Rec
   return { rule, user, action, destination, port_type: ports?.type ?? null, port_range };
 }
 
-const PROTOCOLS = ['tcp', 'udp', 'icmp', 'other'] as const;
+const protocols = ['tcp', 'udp', 'icmp', 'other'] as const;
 
 function verdict(parts: AdminParts, query: URLSearchParams): Answer {
   const destination = query.get('destination') ?? '';
-  const protocol = PROTOCOLS.find((name) => name === (query.get('protocol') ?? 'other'));
+  const protocol = protocols.find((name) => name === (query.get('protocol') ?? 'other'));
   const port = query.get('port');
   const named = query.get('user');
   const user = named === null ? null : findUser(parts.users, named);
   if (parseAddress(destination) === undefined) return json(422, { error: 'destination must be an address' });
-  if (protocol === undefined) return json(422, { error: `protocol must be one of ${PROTOCOLS.join(', ')}` });
+  if (protocol === undefined) return json(422, { error: `protocol must be one of ${protocols.join(', ')}` });
   if (port !== null && !/^[0-9]{1,5}$/.test(port)) return json(422, { error: 'port must be a number' });
   if (user === undefined) return json(422, { error: `no user ${named}` });
   const packet = { user: user?.id ?? null, destination, protocol, ...(port === null ? {} : { port: Number(port) }) };
@@ -118,7 +118,7 @@ function findUser(users: UserStore, name: string): StoredUser | undefined {
 }
 
 function setFault(parts: AdminParts, request: RawRequest): Answer {
-  const parsed = FAULT_SETTING.safeParse(bodyOf(request));
+  const parsed = faultSettingShape.safeParse(bodyOf(request));
   if (!parsed.success) return json(422, { error: z.prettifyError(parsed.error) });
   const { match, fault } = parsed.data;
   const number = parts.faults.inject({
@@ -135,15 +135,15 @@ function defined<T extends object>(value: T): { [K in keyof T]: Exclude<T[K], un
   };
 }
 
-const HOUR = 3_600;
+const hourSeconds = 3_600;
 
 function mintToken(parts: AdminParts, request: RawRequest): Answer {
-  const parsed = TOKEN_REQUEST.safeParse(bodyOf(request) ?? {});
+  const parsed = tokenRequestShape.safeParse(bodyOf(request) ?? {});
   if (!parsed.success) return json(422, { error: z.prettifyError(parsed.error) });
   const { user: name, state } = parsed.data;
   const user = findUser(parts.users, name);
   if (user === undefined) return json(422, { error: `no user ${name}` });
-  return json(201, { token: parts.tokens.mint(user.id, state, Math.floor(parts.now() / 1000) + HOUR) });
+  return json(201, { token: parts.tokens.mint(user.id, state, Math.floor(parts.now() / 1000) + hourSeconds) });
 }
 
 function bodyOf(request: RawRequest): unknown {

@@ -32,7 +32,7 @@ export interface SimulateIo {
 export class SimulateError extends Error {}
 
 /** How fast the real server's packet filter follows a large table, in changes a second (observed). */
-const NFT_RATE = 170;
+const nftRate = 170;
 
 /**
  * Runs the simulator until the signal: prints `listening URL` first, resolves with the exit code (0, or 1 when the
@@ -77,7 +77,7 @@ function simulatorOptions(options: SimulateOptions): SimulatorOptions {
         : { filterRate }
       : {
           packetFilter: (server: Parameters<typeof nftFilter>[1]) =>
-            nftFilter({ netns, rate: filterRate ?? NFT_RATE }, server),
+            nftFilter({ netns, rate: filterRate ?? nftRate }, server),
         };
   return {
     token: readToken(options.tokenFile),

@@ -21,66 +21,66 @@ export interface DataFileStores {
 }
 
 /** How many lines may be out of date before the file is written anew. */
-const SLACK = 1_000;
+const slack = 1_000;
 
 /**
  * Keeps the tables in a file: reads it, then appends a line for each change. When too much of it is out of date it is
  * written anew beside and renamed into place. A last line that was cut off is left out; any other damage throws.
  */
 export class DataFile {
-  private readonly path: string;
-  private readonly stores: DataFileStores;
-  private descriptor = -1;
-  private lines = 0;
+  readonly #path: string;
+  readonly #stores: DataFileStores;
+  #descriptor = -1;
+  #lines = 0;
 
   constructor(path: string, stores: DataFileStores) {
-    this.path = path;
-    this.stores = stores;
-    this.read();
-    this.compact();
+    this.#path = path;
+    this.#stores = stores;
+    this.#read();
+    this.#compact();
     stores.rules.listen({
-      inserted: (row) => this.append({ rule: showRow(row) }),
-      updated: (row) => this.append({ rule: showRow(row) }),
-      deleted: (row) => this.append({ deleted_rule: row.id }),
+      inserted: (row) => this.#append({ rule: showRow(row) }),
+      updated: (row) => this.#append({ rule: showRow(row) }),
+      deleted: (row) => this.#append({ deleted_rule: row.id }),
     });
     stores.users.listen({
-      stored: (user) => this.append({ user }),
-      deleting: (id) => this.append({ deleted_user: id }),
+      stored: (user) => this.#append({ user }),
+      deleting: (id) => this.#append({ deleted_user: id }),
     });
-    stores.configuration.listen((row) => this.append({ configuration: showConfiguration(row) }));
+    stores.configuration.listen((row) => this.#append({ configuration: showConfiguration(row) }));
   }
 
   close(): void {
-    if (this.descriptor >= 0) closeSync(this.descriptor);
-    this.descriptor = -1;
+    if (this.#descriptor >= 0) closeSync(this.#descriptor);
+    this.#descriptor = -1;
   }
 
-  private append(line: Line): void {
-    if (this.descriptor < 0) return;
-    appendFileSync(this.descriptor, `${JSON.stringify(line)}\n`);
-    this.lines++;
-    if (this.lines > 2 * this.stores.rules.size + SLACK) this.compact();
+  #append(line: Line): void {
+    if (this.#descriptor < 0) return;
+    appendFileSync(this.#descriptor, `${JSON.stringify(line)}\n`);
+    this.#lines++;
+    if (this.#lines > 2 * this.#stores.rules.size + slack) this.#compact();
   }
 
-  private compact(): void {
+  #compact(): void {
     this.close();
-    const beside = `${this.path}.new`;
+    const beside = `${this.#path}.new`;
     const descriptor = openSync(beside, 'w', 0o600);
-    const lines: Line[] = [{ configuration: showConfiguration(this.stores.configuration.row) }];
-    for (const user of this.stores.users.all()) lines.push({ user });
-    for (const row of this.stores.rules.rows()) lines.push({ rule: showRow(row) });
+    const lines: Line[] = [{ configuration: showConfiguration(this.#stores.configuration.row) }];
+    for (const user of this.#stores.users.all()) lines.push({ user });
+    for (const row of this.#stores.rules.rows()) lines.push({ rule: showRow(row) });
     writeFileSync(descriptor, lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
     fsyncSync(descriptor);
     closeSync(descriptor);
-    renameSync(beside, this.path);
-    this.descriptor = openSync(this.path, 'a', 0o600);
-    this.lines = lines.length;
+    renameSync(beside, this.#path);
+    this.#descriptor = openSync(this.#path, 'a', 0o600);
+    this.#lines = lines.length;
   }
 
-  private read(): void {
+  #read(): void {
     let text: string;
     try {
-      text = readFileSync(this.path, 'utf8');
+      text = readFileSync(this.#path, 'utf8');
     } catch (error) {
       if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return;
       throw error;
@@ -89,15 +89,15 @@ export class DataFile {
     // What follows the last line break was cut off while it was written.
     for (const [index, line] of lines.slice(0, -1).entries()) {
       try {
-        this.load(JSON.parse(line) as Line);
+        this.#load(JSON.parse(line) as Line);
       } catch {
-        throw new Error(`${this.path}:${index + 1}: not a line of a simulator's data file`);
+        throw new Error(`${this.#path}:${index + 1}: not a line of a simulator's data file`);
       }
     }
   }
 
-  private load(line: Line): void {
-    const { rules, users, configuration } = this.stores;
+  #load(line: Line): void {
+    const { rules, users, configuration } = this.#stores;
     if ('rule' in line) rules.load(rowOf(line.rule));
     else if ('deleted_rule' in line) {
       const row = rules.get(line.deleted_rule);

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ChosenFault, Fault, Faults } from './faults.ts';
 import { type Exchange, send } from './http/listener.ts';
 import type { RawRequest } from './http/request.ts';
-import { type Answer, CRASH } from './http/response.ts';
+import { type Answer, crashAnswer } from './http/response.ts';
 
 /** One call of the API; `status` is 0 for a call whose connection was cut before it was looked at. */
 export interface LoggedRequest {
@@ -13,8 +13,8 @@ export interface LoggedRequest {
   readonly body: string;
 }
 
-const LONGEST_LOG = 200_000;
-const LONGEST_BODY = 4_096;
+const longestLog = 200_000;
+const longestBody = 4_096;
 
 export interface ExchangesOptions {
   readonly answer: (request: RawRequest) => Answer | Promise<Answer>;
@@ -27,21 +27,21 @@ export interface ExchangesOptions {
 export class Exchanges {
   /** Answers what is below `/admin`, past the faults and the log; without it those paths are the API's 404. */
   admin: ((request: RawRequest) => Answer) | undefined;
-  private readonly options: ExchangesOptions;
-  private readonly faults: Faults;
-  private readonly calls: LoggedRequest[] = [];
-  private readonly listeners = new Set<(call: LoggedRequest) => void>();
+  readonly #options: ExchangesOptions;
+  readonly #faults: Faults;
+  readonly #calls: LoggedRequest[] = [];
+  readonly #listeners = new Set<(call: LoggedRequest) => void>();
 
   constructor(options: ExchangesOptions) {
-    this.options = options;
-    this.faults = options.faults;
+    this.#options = options;
+    this.#faults = options.faults;
   }
 
-  readonly log = (): readonly LoggedRequest[] => [...this.calls];
+  readonly log = (): readonly LoggedRequest[] => [...this.#calls];
 
   readonly onCall = (listener: (call: LoggedRequest) => void): (() => void) => {
-    this.listeners.add(listener);
-    return () => this.listeners.delete(listener);
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   };
 
   readonly take = (exchange: Exchange): void => {
@@ -50,62 +50,62 @@ export class Exchanges {
       send(exchange, this.admin(exchange.request));
       return;
     }
-    const chosen = this.faults.choose(method, target.replace(/\?.*$/, ''));
+    const chosen = this.#faults.choose(method, target.replace(/\?.*$/, ''));
     if (chosen !== undefined) {
-      void this.spoil(exchange, chosen);
+      void this.#spoil(exchange, chosen);
       return;
     }
-    const answer = this.answer(exchange.request);
-    if (answer instanceof Promise) void answer.then((late) => this.finish(exchange, late));
-    else this.finish(exchange, answer);
+    const answer = this.#answer(exchange.request);
+    if (answer instanceof Promise) void answer.then((late) => this.#finish(exchange, late));
+    else this.#finish(exchange, answer);
   };
 
-  private answer(request: RawRequest): Answer | Promise<Answer> {
+  #answer(request: RawRequest): Answer | Promise<Answer> {
     try {
-      const answer = this.options.answer(request);
-      return answer instanceof Promise ? answer.catch((error: unknown) => this.mistake(error)) : answer;
+      const answer = this.#options.answer(request);
+      return answer instanceof Promise ? answer.catch((error: unknown) => this.#mistake(error)) : answer;
     } catch (error) {
-      return this.mistake(error);
+      return this.#mistake(error);
     }
   }
 
-  private mistake(error: unknown): Answer {
-    if (this.options.onError === undefined) throw error;
-    this.options.onError(error);
-    return CRASH;
+  #mistake(error: unknown): Answer {
+    if (this.#options.onError === undefined) throw error;
+    this.#options.onError(error);
+    return crashAnswer;
   }
 
-  private finish(exchange: Exchange, answer: Answer): void {
-    this.record(exchange.request, statusOf(answer));
+  #finish(exchange: Exchange, answer: Answer): void {
+    this.#record(exchange.request, statusOf(answer));
     send(exchange, answer);
   }
 
-  private record({ method, target, body }: RawRequest, status: number): void {
-    const text = body.length <= LONGEST_BODY ? body.toString('utf8') : `(${body.length} bytes)`;
+  #record({ method, target, body }: RawRequest, status: number): void {
+    const text = body.length <= longestBody ? body.toString('utf8') : `(${body.length} bytes)`;
     const call: LoggedRequest = { method, path: target, status, body: text };
-    this.calls.push(call);
-    if (this.calls.length > LONGEST_LOG) this.calls.splice(0, LONGEST_LOG / 2);
-    for (const listener of this.listeners) listener(call);
+    this.#calls.push(call);
+    if (this.#calls.length > longestLog) this.#calls.splice(0, longestLog / 2);
+    for (const listener of this.#listeners) listener(call);
   }
 
-  private async spoil(exchange: Exchange, { fault, staleList }: ChosenFault): Promise<void> {
+  async #spoil(exchange: Exchange, { fault, staleList }: ChosenFault): Promise<void> {
     if (fault.kind === 'delay') {
       await delay(fault.milliseconds);
-      this.finish(exchange, await this.answer(exchange.request));
+      this.#finish(exchange, await this.#answer(exchange.request));
       return;
     }
     if (fault.kind === 'reset-before') {
-      this.record(exchange.request, 0);
+      this.#record(exchange.request, 0);
       reset(exchange);
       return;
     }
     if (fault.kind === 'status' && fault.commit !== true) {
-      this.record(exchange.request, fault.status);
+      this.#record(exchange.request, fault.status);
       sendStatus(exchange, fault);
       return;
     }
-    const answer = await this.answer(exchange.request);
-    this.record(exchange.request, statusOf(answer));
+    const answer = await this.#answer(exchange.request);
+    this.#record(exchange.request, statusOf(answer));
     spoilAnswer(exchange, answer, fault, staleList);
   }
 }

@@ -63,42 +63,42 @@ export interface ChosenFault {
 
 /** The faults that are set, in order. */
 export class Faults implements FaultSwitchboard {
-  private readonly entries: Entry[] = [];
-  private readonly random: () => number;
-  private readonly listBody: () => Buffer;
-  private count = 0;
+  readonly #entries: Entry[] = [];
+  readonly #random: () => number;
+  readonly #listBody: () => Buffer;
+  #count = 0;
 
   constructor(random: () => number, listBody: () => Buffer) {
-    this.random = random;
-    this.listBody = listBody;
+    this.#random = random;
+    this.#listBody = listBody;
   }
 
   readonly inject = (setting: FaultSetting): number => {
-    const number = ++this.count;
-    this.entries.push({ ...setting, number, seen: 0, applied: 0, staleList: this.listBody() });
+    const number = ++this.#count;
+    this.#entries.push({ ...setting, number, seen: 0, applied: 0, staleList: this.#listBody() });
     return number;
   };
 
   readonly clear = (number?: number): void => {
-    const kept = number === undefined ? [] : this.entries.filter((entry) => entry.number !== number);
-    this.entries.splice(0, this.entries.length, ...kept);
+    const kept = number === undefined ? [] : this.#entries.filter((entry) => entry.number !== number);
+    this.#entries.splice(0, this.#entries.length, ...kept);
   };
 
-  readonly list = (): readonly ActiveFault[] => this.entries.map(({ staleList: _, ...entry }) => entry);
+  readonly list = (): readonly ActiveFault[] => this.#entries.map(({ staleList: _, ...entry }) => entry);
 
   /** The fault that meets this request, if any. */
   choose(method: string, path: string): ChosenFault | undefined {
-    return this.entries.find((entry) => this.meets(entry, method, path));
+    return this.#entries.find((entry) => this.#meets(entry, method, path));
   }
 
-  private meets(entry: Entry, method: string, path: string): boolean {
+  #meets(entry: Entry, method: string, path: string): boolean {
     const { match = {}, fault } = entry;
     if (match.method !== undefined && match.method !== method) return false;
     if (match.path !== undefined && !pathMatches(match.path, path)) return false;
     if (fault.kind === 'stale-list' && (method !== 'GET' || path !== '/v0/rules')) return false;
     entry.seen++;
     if (entry.seen < (match.nth ?? 1) || entry.applied >= (match.times ?? Number.POSITIVE_INFINITY)) return false;
-    if (match.probability !== undefined && this.random() >= match.probability) return false;
+    if (match.probability !== undefined && this.#random() >= match.probability) return false;
     entry.applied++;
     return true;
   }

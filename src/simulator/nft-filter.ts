@@ -41,124 +41,124 @@ export function nftFilter(options: NftFilterOptions, server: FilteredServer): Pa
 
 class Worker {
   readonly held = new Map<string, FilterElement>();
-  private readonly options: NftFilterOptions;
-  private readonly server: FilteredServer;
-  private readonly table: NftTable;
-  private queue: Job[] = [];
+  readonly #options: NftFilterOptions;
+  readonly #server: FilteredServer;
+  readonly #table: NftTable;
+  #queue: Job[] = [];
   /** Arrived during a rebuild: the first of them waits inside the filter, the others in the notifier. */
-  private kept: Job[] = [];
-  private lost: string[] = [];
-  private crashes: number[] = [];
-  private notifier: NodeJS.Timeout | null = null;
-  private rebuilding = false;
-  private working = false;
-  private closed = false;
+  #kept: Job[] = [];
+  #lost: string[] = [];
+  #crashes: number[] = [];
+  #notifier: NodeJS.Timeout | null = null;
+  #rebuilding = false;
+  #working = false;
+  #closed = false;
 
   constructor(options: NftFilterOptions, server: FilteredServer) {
-    this.options = options;
-    this.server = server;
-    this.table = new NftTable(options);
+    this.#options = options;
+    this.#server = server;
+    this.#table = new NftTable(options);
   }
 
   start(): void {
-    this.working = true;
-    this.runUntilIdle(() => this.rebuild());
+    this.#working = true;
+    this.#runUntilIdle(() => this.#rebuild());
   }
 
   close(): void {
-    this.closed = true;
-    if (this.notifier !== null) clearTimeout(this.notifier);
+    this.#closed = true;
+    if (this.#notifier !== null) clearTimeout(this.#notifier);
   }
 
   state(): { pending: number; rebuilding: boolean; crashes: number; lost: readonly string[] } {
-    const pending = this.queue.length + this.kept.length + (this.working && !this.rebuilding ? 1 : 0);
-    return { pending, rebuilding: this.rebuilding, crashes: this.crashes.length, lost: [...this.lost] };
+    const pending = this.#queue.length + this.#kept.length + (this.#working && !this.#rebuilding ? 1 : 0);
+    return { pending, rebuilding: this.#rebuilding, crashes: this.#crashes.length, lost: [...this.#lost] };
   }
 
   enqueue(job: Job): void {
-    this.queue.push(job);
-    if (this.rebuilding && this.notifier === null) {
-      this.notifier = setTimeout(() => this.notifierTimesOut(), notifierTimeoutMs);
+    this.#queue.push(job);
+    if (this.#rebuilding && this.#notifier === null) {
+      this.#notifier = setTimeout(() => this.#notifierTimesOut(), notifierTimeoutMs);
     }
-    if (this.working) return;
-    this.working = true;
-    this.runUntilIdle(async () => {});
+    if (this.#working) return;
+    this.#working = true;
+    this.#runUntilIdle(async () => {});
   }
 
   /** The notifier's call was not answered in time: that call stays with the filter, all that waited behind it is gone. */
-  private notifierTimesOut(): void {
-    this.notifier = null;
-    const [first, ...others] = this.queue;
-    if (first !== undefined) this.kept.push(first);
-    for (const job of others) if (job.type === 'insert') this.lost.push(job.element.rule);
-    this.queue = [];
+  #notifierTimesOut(): void {
+    this.#notifier = null;
+    const [first, ...others] = this.#queue;
+    if (first !== undefined) this.#kept.push(first);
+    for (const job of others) if (job.type === 'insert') this.#lost.push(job.element.rule);
+    this.#queue = [];
   }
 
-  private runUntilIdle(first: () => Promise<void>): void {
+  #runUntilIdle(first: () => Promise<void>): void {
     first()
-      .then(() => this.drain())
-      .catch((error: unknown) => this.server.exit(error instanceof Error ? error.message : String(error)))
+      .then(() => this.#drain())
+      .catch((error: unknown) => this.#server.exit(error instanceof Error ? error.message : String(error)))
       .finally(() => {
-        this.working = false;
+        this.#working = false;
       });
   }
 
-  private async drain(): Promise<void> {
-    for (let job = this.queue.shift(); job !== undefined && !this.closed; job = this.queue.shift()) {
-      const next = this.due();
-      if (!(await this.carryOut(job))) await this.crash();
+  async #drain(): Promise<void> {
+    for (let job = this.#queue.shift(); job !== undefined && !this.#closed; job = this.#queue.shift()) {
+      const next = this.#due();
+      if (!(await this.#carryOut(job))) await this.#crash();
       await next;
     }
   }
 
-  private async carryOut(job: Job): Promise<boolean> {
-    if (job.type === 'delete-user') return await this.table.deleteUser(job.userId);
+  async #carryOut(job: Job): Promise<boolean> {
+    if (job.type === 'delete-user') return await this.#table.deleteUser(job.userId);
     const { element } = job;
     const key = keyOf(element);
     if (job.type === 'delete') {
-      const done = await this.table.delete(element);
+      const done = await this.#table.delete(element);
       if (done) this.held.delete(key);
       return done;
     }
-    if (element.user !== null) await this.table.addUser(element.user);
-    const done = await this.table.add(element);
+    if (element.user !== null) await this.#table.addUser(element.user);
+    const done = await this.#table.add(element);
     if (done) this.held.set(key, element);
     return done;
   }
 
-  private async crash(): Promise<void> {
+  async #crash(): Promise<void> {
     const now = performance.now();
-    this.crashes.push(now);
-    this.queue = [];
-    const recent = this.crashes.filter((time) => now - time < crashWindowMs);
+    this.#crashes.push(now);
+    this.#queue = [];
+    const recent = this.#crashes.filter((time) => now - time < crashWindowMs);
     if (recent.length >= crashLimit) {
-      this.closed = true;
-      this.server.exit('the packet filter crashed four times within 5 s');
+      this.#closed = true;
+      this.#server.exit('the packet filter crashed four times within 5 s');
       return;
     }
-    await this.rebuild();
+    await this.#rebuild();
   }
 
-  private async rebuild(): Promise<void> {
-    this.rebuilding = true;
+  async #rebuild(): Promise<void> {
+    this.#rebuilding = true;
     this.held.clear();
-    const rows = [...this.server.rows()];
-    await this.table.reset([...this.server.userIds()]);
+    const rows = [...this.#server.rows()];
+    await this.#table.reset([...this.#server.userIds()]);
     for (const row of rows) {
-      if (this.closed) return;
-      const next = this.due();
-      await this.carryOut({ type: 'insert', element: elementOf(row) });
+      if (this.#closed) return;
+      const next = this.#due();
+      await this.#carryOut({ type: 'insert', element: elementOf(row) });
       await next;
     }
-    if (this.notifier !== null) clearTimeout(this.notifier);
-    this.notifier = null;
-    this.queue = [...this.kept, ...this.queue];
-    this.kept = [];
-    this.rebuilding = false;
+    if (this.#notifier !== null) clearTimeout(this.#notifier);
+    this.#notifier = null;
+    this.#queue = [...this.#kept, ...this.#queue];
+    this.#kept = [];
+    this.#rebuilding = false;
   }
 
-  private due(): Promise<void> {
-    const { rate } = this.options;
+  #due(): Promise<void> {
+    const { rate } = this.#options;
     return rate === undefined ? Promise.resolve() : new Promise((resolve) => setTimeout(resolve, 1000 / rate).unref());
   }
 }

@@ -19,39 +19,39 @@ type Done = Promise<boolean>;
  * (observed: recordings/packet_filter_sets, nft_table), one nft process for each change.
  */
 export class NftTable {
-  private readonly options: NftTableOptions;
-  private readonly known = new Set<string>();
+  readonly #options: NftTableOptions;
+  readonly #known = new Set<string>();
 
   constructor(options: NftTableOptions) {
-    this.options = options;
+    this.#options = options;
   }
 
   /** Deletes the table and makes it anew, empty, with a chain for each user. */
   async reset(userIds: readonly string[]): Promise<void> {
-    await this.run('table inet firezone\ndelete table inet firezone\n');
-    this.known.clear();
-    const made = await this.run(`${this.base()}\n`);
-    if (!made) throw new Error(`nft could not make the table inet firezone in ${this.options.netns}`);
+    await this.#run('table inet firezone\ndelete table inet firezone\n');
+    this.#known.clear();
+    const made = await this.#run(`${this.#base()}\n`);
+    if (!made) throw new Error(`nft could not make the table inet firezone in ${this.#options.netns}`);
     for (const userId of userIds) await this.addUser(userId);
   }
 
   async addUser(userId: string): Done {
-    if (this.known.has(userId)) return true;
-    this.known.add(userId);
-    return await this.run(this.userScript(userId));
+    if (this.#known.has(userId)) return true;
+    this.#known.add(userId);
+    return await this.#run(this.#userScript(userId));
   }
 
   /** Removes a user's jumps, chain and sets: what the real server does before it hears of the user's rules. */
   async deleteUser(userId: string): Done {
-    if (!this.known.delete(userId)) return true;
-    const others = [...this.known];
+    if (!this.#known.delete(userId)) return true;
+    const others = [...this.#known];
     const sets = [...setNames(`user${userId}_`), ...deviceSets(userId)];
-    const jumps = others.flatMap((id) => this.jumps(id)).map((jump) => `add rule inet firezone forward ${jump}`);
-    return await this.run(
+    const jumps = others.flatMap((id) => this.#jumps(id)).map((jump) => `add rule inet firezone forward ${jump}`);
+    return await this.#run(
       [
         'flush chain inet firezone forward',
         ...jumps,
-        ...this.verdicts('').map((verdict) => `add rule inet firezone forward ${verdict}`),
+        ...this.#verdicts('').map((verdict) => `add rule inet firezone forward ${verdict}`),
         `flush chain inet firezone user${userId}`,
         `delete chain inet firezone user${userId}`,
         ...sets.map((name) => `delete set inet firezone ${name}`),
@@ -60,15 +60,15 @@ export class NftTable {
   }
 
   add(element: FilterElement): Done {
-    return this.run(`add element inet firezone ${setOf(element)} { ${textOf(element)} }`);
+    return this.#run(`add element inet firezone ${setOf(element)} { ${textOf(element)} }`);
   }
 
   delete(element: FilterElement): Done {
-    return this.run(`delete element inet firezone ${setOf(element)} { ${textOf(element)} }`);
+    return this.#run(`delete element inet firezone ${setOf(element)} { ${textOf(element)} }`);
   }
 
-  private base(): string {
-    const rules = this.verdicts('');
+  #base(): string {
+    const rules = this.#verdicts('');
     return [
       'table inet firezone {',
       ...setDeclarations(''),
@@ -79,8 +79,8 @@ export class NftTable {
     ].join('\n');
   }
 
-  private userScript(userId: string): string {
-    const devices = this.options.devices?.get(userId) ?? [];
+  #userScript(userId: string): string {
+    const devices = this.#options.devices?.get(userId) ?? [];
     const elements = (v6: boolean): string => {
       const found = devices.filter((address) => address.includes(':') === v6);
       return found.length === 0 ? '' : `elements = { ${found.join(', ')} };`;
@@ -91,23 +91,23 @@ export class NftTable {
       `set user${userId}_ip_devices { type ipv4_addr; flags interval; ${elements(false)} }`,
       `set user${userId}_ip6_devices { type ipv6_addr; flags interval; ${elements(true)} }`,
       `chain user${userId} {`,
-      ...this.verdicts(`user${userId}_`),
+      ...this.#verdicts(`user${userId}_`),
       '}',
       '}',
-      ...this.jumps(userId)
+      ...this.#jumps(userId)
         .toReversed()
         .map((jump) => `insert rule inet firezone forward ${jump}`),
       '',
     ].join('\n');
   }
 
-  private jumps(userId: string): readonly string[] {
+  #jumps(userId: string): readonly string[] {
     return ['ip6', 'ip'].map((family) => `${family} saddr @user${userId}_${family}_devices jump user${userId}`);
   }
 
   /** Ports before none, accept before drop, IPv6 before IPv4. */
-  private verdicts(prefix: string): readonly string[] {
-    const incoming = `iifname "${this.options.interfaceName ?? 'wg-firezone'}"`;
+  #verdicts(prefix: string): readonly string[] {
+    const incoming = `iifname "${this.#options.interfaceName ?? 'wg-firezone'}"`;
     return ['_layer4', ''].flatMap((suffix) =>
       ['ip6', 'ip'].flatMap((family) =>
         ['accept', 'drop'].map((action) => {
@@ -118,8 +118,8 @@ export class NftTable {
     );
   }
 
-  private run(script: string): Done {
-    return runIn(this.options.netns, script);
+  #run(script: string): Done {
+    return runIn(this.#options.netns, script);
   }
 }
 

@@ -5,7 +5,7 @@ import { ServerCrash } from './crash.ts';
 import { negotiate } from './http/accept.ts';
 import type { Term } from './http/json.ts';
 import { type ParsedRequest, parseRequest, type RawRequest } from './http/request.ts';
-import { type Answer, CRASH, NOT_FOUND, UNAUTHORIZED } from './http/response.ts';
+import { type Answer, crashAnswer, notFound, unauthorized } from './http/response.ts';
 import type { RuleEndpoints } from './rules/endpoints.ts';
 import type { TokenStore } from './tokens.ts';
 import type { UserEndpoints } from './user-endpoints.ts';
@@ -31,13 +31,13 @@ export function answerRequest(parts: RouterParts, raw: RawRequest): Answer | Pro
   try {
     const request = parseRequest(raw);
     const route = routeOf(parts, request);
-    if (route === undefined) return formatOf(request, ['html', 'json']) === 'json' ? NOT_FOUND : CRASH;
-    if (formatOf(request, ['json']) === undefined) return CRASH;
+    if (route === undefined) return formatOf(request, ['html', 'json']) === 'json' ? notFound : crashAnswer;
+    if (formatOf(request, ['json']) === undefined) return crashAnswer;
     const now = parts.clock.milliseconds();
     const caller = authenticate(request.headers['authorization'], parts.tokens, parts.users, now);
     if ('kind' in caller) return caller;
     const operation = route();
-    if (caller.role !== 'admin') return UNAUTHORIZED;
+    if (caller.role !== 'admin') return unauthorized;
     const answer = operation(caller.id);
     return answer instanceof Promise ? answer.catch(crashed) : answer;
   } catch (error) {
@@ -46,7 +46,7 @@ export function answerRequest(parts: RouterParts, raw: RawRequest): Answer | Pro
 }
 
 function crashed(error: unknown): Answer {
-  if (error instanceof ServerCrash) return CRASH;
+  if (error instanceof ServerCrash) return crashAnswer;
   throw error;
 }
 

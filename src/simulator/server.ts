@@ -2,7 +2,7 @@ import { answerAdmin } from './admin.ts';
 import { acceptDiscovery, type Discovery, fetchDiscovery } from './configuration/discovery.ts';
 import { ConfigurationEndpoints } from './configuration/endpoints.ts';
 import { openidConnect } from './configuration/oidc.ts';
-import { SAML_PROVIDERS } from './configuration/saml.ts';
+import { samlProviders } from './configuration/saml.ts';
 import { showConfiguration } from './configuration/store.ts';
 import { Exchanges, type LoggedRequest } from './exchanges.ts';
 import { type FaultSwitchboard, Faults } from './faults.ts';
@@ -89,7 +89,7 @@ function answers(options: SimulatorOptions, tables: Tables): (request: RawReques
   const { rules, users, configuration, newId } = tables;
   const kinds = {
     openid_connect_providers: openidConnect(discoveryOf(options)),
-    saml_identity_providers: SAML_PROVIDERS,
+    saml_identity_providers: samlProviders,
   };
   const parts = {
     ...tables,

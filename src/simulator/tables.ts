@@ -5,7 +5,7 @@ import { DataFile } from './data-file.ts';
 import type { SimulatorOptions } from './options.ts';
 import { RuleStore } from './rules/store.ts';
 import { TokenStore } from './tokens.ts';
-import { ADMIN, UserStore } from './users.ts';
+import { defaultAdmin, UserStore } from './users.ts';
 
 /** Everything that the simulated server remembers. */
 export interface Tables {
@@ -28,6 +28,6 @@ export function openTables(options: SimulatorOptions): Tables {
   const dataFile =
     options.dataFile === undefined ? undefined : new DataFile(options.dataFile, { rules, users, configuration });
   const tokens = options.tokens ?? new TokenStore();
-  tokens.register(options.token, users.all().find((user) => user.role === 'admin')?.id ?? ADMIN.id);
+  tokens.register(options.token, users.all().find((user) => user.role === 'admin')?.id ?? defaultAdmin.id);
   return { clock, newId, users, rules, configuration, tokens, close: () => dataFile?.close() };
 }

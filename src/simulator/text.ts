@@ -1,7 +1,7 @@
-const WHITE_SPACE = '[\\t-\\r \\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]';
-const ENDS = new RegExp(`^${WHITE_SPACE}+|${WHITE_SPACE}+$`, 'g');
+const whiteSpace = '[\\t-\\r \\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]';
+const endsPattern = new RegExp(`^${whiteSpace}+|${whiteSpace}+$`, 'g');
 
 /** Trims Unicode white space as the server does; unlike `String.prototype.trim` it keeps a byte order mark. */
 export function trim(text: string): string {
-  return text.replace(ENDS, '');
+  return text.replace(endsPattern, '');
 }

@@ -24,27 +24,27 @@ export type TokenCheck = { readonly userId: string } | { readonly error: 'invali
  * `api` claim names a token row (observed: recordings/auth).
  */
 export class TokenStore {
-  private readonly secret: Buffer;
-  private readonly registered = new Map<string, string>();
-  private readonly rows = new Map<string, TokenRow>();
+  readonly #secret: Buffer;
+  readonly #registered = new Map<string, string>();
+  readonly #rows = new Map<string, TokenRow>();
 
   constructor(secret: Buffer = randomBytes(64)) {
-    this.secret = secret;
+    this.#secret = secret;
   }
 
   register(token: string, userId: string): void {
-    this.registered.set(token, userId);
+    this.#registered.set(token, userId);
   }
 
   addRow(id: string, userId: string, expiresAt: number = Number.POSITIVE_INFINITY): void {
-    this.rows.set(id, { userId, expiresAt });
+    this.#rows.set(id, { userId, expiresAt });
   }
 
   /** Signs claims as they are; `addRow` makes the token worth something. */
   sign(claims: Claims): string {
     const head = encode({ alg: 'HS512', typ: 'JWT' });
     const signed = `${head}.${encode(claims)}`;
-    return `${signed}.${this.signature(signed).toString('base64url')}`;
+    return `${signed}.${this.#signature(signed).toString('base64url')}`;
   }
 
   /** A token of this user in one of the states a token can be in; `expires` in seconds since 1970. */
@@ -57,7 +57,7 @@ export class TokenStore {
 
   /** Whom a bearer token stands for. Raises ServerCrash where the real server does: unreadable parts, no `api` claim. */
   check(token: string, nowMilliseconds: number): TokenCheck {
-    const owner = this.registered.get(token);
+    const owner = this.#registered.get(token);
     if (owner !== undefined) return { userId: owner };
     const parts = token.split('.');
     const [head, payload, signature] = parts;
@@ -67,19 +67,19 @@ export class TokenStore {
     const header = decodeObject(head);
     const claims = decodeObject(payload);
     const sent = decodeBase64(signature);
-    const right = this.signature(`${head}.${payload}`);
+    const right = this.#signature(`${head}.${payload}`);
     if (header['alg'] !== 'HS512' || sent.length !== right.length || !timingSafeEqual(sent, right)) {
       return { error: 'invalid_token' };
     }
     if (typeof claims['exp'] === 'number' && claims['exp'] * 1000 <= nowMilliseconds) return { error: 'invalid_token' };
     if (typeof claims['api'] !== 'string') throw new ServerCrash('no api claim');
-    const row = this.rows.get(claims['api']);
+    const row = this.#rows.get(claims['api']);
     if (row === undefined || row.expiresAt <= nowMilliseconds) return { error: 'no_resource_found' };
     return { userId: row.userId };
   }
 
-  private signature(text: string): Buffer {
-    return createHmac('sha512', this.secret).update(text).digest();
+  #signature(text: string): Buffer {
+    return createHmac('sha512', this.#secret).update(text).digest();
   }
 }
 

@@ -1,6 +1,6 @@
 import { ServerCrash } from './crash.ts';
 import { isMap, type Term, type TermMap } from './http/json.ts';
-import { type Answer, invalid, json, NOT_FOUND } from './http/response.ts';
+import { type Answer, invalid, json, notFound } from './http/response.ts';
 import type { RuleStore } from './rules/store.ts';
 import type { Role, StoredUser, UserStore } from './users.ts';
 import { isUuid, isUuidShaped } from './uuid.ts';
@@ -13,53 +13,53 @@ export interface UserEndpointsOptions {
 
 /** Users are not managed by this project; enough of them is here to list, find, add and remove one (recordings/users). */
 export class UserEndpoints {
-  private readonly options: UserEndpointsOptions;
+  readonly #options: UserEndpointsOptions;
 
   constructor(options: UserEndpointsOptions) {
-    this.options = options;
+    this.#options = options;
   }
 
   list(): Answer {
-    return json(200, { data: this.options.users.all() });
+    return json(200, { data: this.#options.users.all() });
   }
 
   show(idOrEmail: string): Answer {
-    const user = this.find(idOrEmail);
-    return user === undefined ? NOT_FOUND : json(200, { data: user });
+    const user = this.#find(idOrEmail);
+    return user === undefined ? notFound : json(200, { data: user });
   }
 
   create(sent: Term): Answer {
     const fields = attributes(sent);
-    const errors = this.check(fields);
+    const errors = this.#check(fields);
     if (Object.keys(errors).length > 0) return invalid(errors);
     const role: Role = fields.get('role') === 'admin' ? 'admin' : 'unprivileged';
     const email = String(fields.get('email')).trim();
-    const user = this.options.users.add({ name: email, email, id: this.options.newId(), role });
+    const user = this.#options.users.add({ name: email, email, id: this.#options.newId(), role });
     return { kind: 'json', status: 201, body: JSON.stringify({ data: user }), location: `/v0/users/${user.id}` };
   }
 
   update(idOrEmail: string, sent: Term, callerId: string): Answer {
-    const user = this.find(idOrEmail);
-    if (user === undefined) return NOT_FOUND;
+    const user = this.#find(idOrEmail);
+    if (user === undefined) return notFound;
     const role = attributes(sent).get('role');
     if (role === undefined || role === user.role) return json(200, { data: user });
     if (role !== 'admin' && role !== 'unprivileged') return invalid({ role: ['is invalid'] });
     if (user.id === callerId) return invalid({ role: ['You cannot change your own role'] });
     const changed: StoredUser = { ...user, role };
-    this.options.users.put(changed);
+    this.#options.users.put(changed);
     return json(200, { data: changed });
   }
 
   delete(idOrEmail: string, callerId: string): Answer {
-    const user = this.find(idOrEmail);
-    if (user === undefined) return NOT_FOUND;
+    const user = this.#find(idOrEmail);
+    if (user === undefined) return notFound;
     if (user.id === callerId) throw new ServerCrash('an administrator deletes itself');
-    this.options.users.delete(user.id);
-    for (const row of [...this.options.rules.rows()]) if (row.userId === user.id) this.options.rules.delete(row);
+    this.#options.users.delete(user.id);
+    for (const row of [...this.#options.rules.rows()]) if (row.userId === user.id) this.#options.rules.delete(row);
     return { kind: 'empty', status: 204, typed: true };
   }
 
-  private check(fields: TermMap): Record<string, string[]> {
+  #check(fields: TermMap): Record<string, string[]> {
     const email = fields.get('email') ?? '';
     const password = fields.get('password') ?? '';
     const errors: Record<string, string[]> = {};
@@ -69,15 +69,15 @@ export class UserEndpoints {
     if (typeof password === 'string' && password !== '' && password.length < 12) {
       errors['password'] = ['should be at least 12 character(s)'];
     }
-    const taken = typeof email === 'string' && this.options.users.byEmail(email.trim()) !== undefined;
+    const taken = typeof email === 'string' && this.#options.users.byEmail(email.trim()) !== undefined;
     if (Object.keys(errors).length === 0 && taken) errors['email'] = ['has already been taken'];
     return errors;
   }
 
-  private find(idOrEmail: string): StoredUser | undefined {
-    if (!isUuidShaped(idOrEmail)) return this.options.users.byEmail(idOrEmail);
+  #find(idOrEmail: string): StoredUser | undefined {
+    if (!isUuidShaped(idOrEmail)) return this.#options.users.byEmail(idOrEmail);
     if (!isUuid(idOrEmail)) throw new ServerCrash('not a UUID');
-    return this.options.users.get(idOrEmail.toLowerCase());
+    return this.#options.users.get(idOrEmail.toLowerCase());
   }
 }
 

@@ -24,7 +24,7 @@ export interface UserSeed {
 }
 
 /** The administrator who owns the token, unless a user named `admin` is given. */
-export const ADMIN: UserSeed = { name: 'admin', id: '9f054b2e-fff6-48e3-bd69-fc6886c493c8', role: 'admin' };
+export const defaultAdmin: UserSeed = { name: 'admin', id: '9f054b2e-fff6-48e3-bd69-fc6886c493c8', role: 'admin' };
 
 export interface UserListener {
   /** A row was written; `known` tells whether it replaces one. */
@@ -34,19 +34,19 @@ export interface UserListener {
 }
 
 export class UserStore {
-  private readonly clock: Clock;
-  private readonly byId = new Map<string, StoredUser>();
-  private readonly listeners: UserListener[] = [];
+  readonly #clock: Clock;
+  readonly #byId = new Map<string, StoredUser>();
+  readonly #listeners: UserListener[] = [];
 
   constructor(clock: Clock, seeds: readonly UserSeed[]) {
-    this.clock = clock;
-    if (!seeds.some((seed) => seed.name === ADMIN.name)) this.add(ADMIN);
-    for (const seed of seeds) this.add(seed.name === ADMIN.name ? { ...seed, role: 'admin' } : seed);
+    this.#clock = clock;
+    if (!seeds.some((seed) => seed.name === defaultAdmin.name)) this.add(defaultAdmin);
+    for (const seed of seeds) this.add(seed.name === defaultAdmin.name ? { ...seed, role: 'admin' } : seed);
   }
 
   add(seed: UserSeed): StoredUser {
-    const now = this.clock.now();
-    const disabledAt = seed.disabled === true ? this.clock.now() : null;
+    const now = this.#clock.now();
+    const disabledAt = seed.disabled === true ? this.#clock.now() : null;
     const user: StoredUser = {
       disabled_at: disabledAt,
       email: seed.email ?? `${seed.name}@example.test`,
@@ -55,33 +55,33 @@ export class UserStore {
       last_signed_in_at: null,
       last_signed_in_method: null,
       role: seed.role ?? 'unprivileged',
-      updated_at: disabledAt === null ? now : this.clock.now(),
+      updated_at: disabledAt === null ? now : this.#clock.now(),
     };
     this.put(user);
     return user;
   }
 
   listen(listener: UserListener): void {
-    this.listeners.push(listener);
+    this.#listeners.push(listener);
   }
 
   put(user: StoredUser): void {
-    const known = this.byId.has(user.id);
-    this.byId.set(user.id, user);
-    for (const listener of this.listeners) listener.stored(user, known);
+    const known = this.#byId.has(user.id);
+    this.#byId.set(user.id, user);
+    for (const listener of this.#listeners) listener.stored(user, known);
   }
 
   delete(id: string): void {
-    for (const listener of this.listeners) listener.deleting(id);
-    this.byId.delete(id);
+    for (const listener of this.#listeners) listener.deleting(id);
+    this.#byId.delete(id);
   }
 
   all(): readonly StoredUser[] {
-    return [...this.byId.values()];
+    return [...this.#byId.values()];
   }
 
   get(id: string): StoredUser | undefined {
-    return this.byId.get(id);
+    return this.#byId.get(id);
   }
 
   /** E-mail addresses are compared without case. */

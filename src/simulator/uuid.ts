@@ -1,4 +1,4 @@
-const HEX = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /** 8-4-4-4-12 bytes of whatever: the server looks no closer before it asks the database. */
 export function isUuidShaped(text: string): boolean {
@@ -7,5 +7,5 @@ export function isUuidShaped(text: string): boolean {
 }
 
 export function isUuid(text: string): boolean {
-  return HEX.test(text);
+  return uuidPattern.test(text);
 }

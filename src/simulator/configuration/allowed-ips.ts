@@ -1,6 +1,6 @@
 import type { Term } from '../http/json.ts';
 import { castInet, formatInet, type Inet, storeInet } from '../rules/inet.ts';
-import { type Cast, castStrings, INVALID } from './cast.ts';
+import { type Cast, castStrings, invalidMessage } from './cast.ts';
 
 /** The networks that clients route through the tunnel; null members are taken and kept. */
 export type AllowedIps = readonly (Inet | null)[] | null;
@@ -11,7 +11,7 @@ export function castAllowedIps(term: Term): Cast<AllowedIps> {
   const inets: (Inet | null)[] = [];
   for (const item of cast.value) {
     const inet = item === null ? null : castInet(item);
-    if (inet === undefined) return INVALID;
+    if (inet === undefined) return invalidMessage;
     inets.push(inet);
   }
   return { value: inets };

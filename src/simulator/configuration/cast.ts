@@ -3,36 +3,36 @@ import { Float, type Term } from '../http/json.ts';
 /** What casting a sent value gives: the value, or "it is no such value". `undefined` means not sent. */
 export type Cast<T> = { readonly value: T } | { readonly message: string };
 
-export const INVALID = { message: 'is invalid' } as const;
-export const BLANK = "can't be blank";
+export const invalidMessage = { message: 'is invalid' } as const;
+export const blank = "can't be blank";
 
 /** Casts true, false and their four spellings as text. */
 export function castBoolean(term: Term): Cast<boolean | null> {
   if (term === null || typeof term === 'boolean') return { value: term };
   if (term === 'true' || term === '1') return { value: true };
   if (term === 'false' || term === '0') return { value: false };
-  return INVALID;
+  return invalidMessage;
 }
 
 /** Casts integers and integers as text; 1.0 is none. */
 export function castInteger(term: Term): Cast<number | bigint | null> {
   if (term === null || typeof term === 'number' || typeof term === 'bigint') return { value: term };
-  if (typeof term !== 'string' || !/^[+-]?[0-9]+$/.test(term)) return INVALID;
+  if (typeof term !== 'string' || !/^[+-]?[0-9]+$/.test(term)) return invalidMessage;
   const value = BigInt(term.replace('+', ''));
   return { value: Number.isSafeInteger(Number(value)) ? Number(value) : value };
 }
 
 export function castString(term: Term): Cast<string | null> {
-  return term === null || typeof term === 'string' ? { value: term } : INVALID;
+  return term === null || typeof term === 'string' ? { value: term } : invalidMessage;
 }
 
 /** Casts an array of texts; empty texts in it are dropped, null stays. */
 export function castStrings(term: Term): Cast<readonly (string | null)[] | null> {
   if (term === null) return { value: null };
-  if (!Array.isArray(term) || term instanceof Float) return INVALID;
+  if (!Array.isArray(term) || term instanceof Float) return invalidMessage;
   const items: (string | null)[] = [];
   for (const item of term as readonly Term[]) {
-    if (item !== null && typeof item !== 'string') return INVALID;
+    if (item !== null && typeof item !== 'string') return invalidMessage;
     if (item !== '') items.push(item);
   }
   return { value: items };

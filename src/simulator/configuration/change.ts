@@ -1,7 +1,7 @@
 import { ServerCrash } from '../crash.ts';
 import type { TermMap } from '../http/json.ts';
 import type { FieldErrors } from '../http/response.ts';
-import { SCALARS, sameValue } from './fields.ts';
+import { sameValue, scalarFields } from './fields.ts';
 import { castLogo, type Logo } from './logo.ts';
 import { castProviders, type Provider, type ProviderKind } from './provider.ts';
 
@@ -49,7 +49,7 @@ export async function castConfiguration(
 
 /** The configuration's loader validates what is stored under each changed key, and raises. */
 async function checkStored(stored: ConfigurationValues, field: string, rules: ChangeRules): Promise<void> {
-  const scalar = SCALARS[field];
+  const scalar = scalarFields[field];
   if (scalar !== undefined && scalar.problems(stored.scalars[field]).length > 0) {
     throw new ServerCrash(`stored ${field} is invalid`);
   }
@@ -62,33 +62,33 @@ async function checkStored(stored: ConfigurationValues, field: string, rules: Ch
 
 class Change {
   readonly changed = new Set<string>();
-  private readonly stored: ConfigurationValues;
-  private readonly scalars: Record<string, unknown>;
-  private readonly providers: Record<string, readonly Provider[]>;
-  private logo: Logo | null;
-  private readonly errors: Record<string, unknown> = {};
+  readonly #stored: ConfigurationValues;
+  readonly #scalars: Record<string, unknown>;
+  readonly #providers: Record<string, readonly Provider[]>;
+  #logo: Logo | null;
+  readonly #errors: Record<string, unknown> = {};
 
   constructor(stored: ConfigurationValues) {
-    this.stored = stored;
-    this.scalars = { ...stored.scalars };
-    this.providers = { ...stored.providers };
-    this.logo = stored.logo;
+    this.#stored = stored;
+    this.#scalars = { ...stored.scalars };
+    this.#providers = { ...stored.providers };
+    this.#logo = stored.logo;
   }
 
   /** Adds a message in front: the newest comes first. */
   addError(field: string, message: string): void {
-    const known = this.errors[field];
-    this.errors[field] = [message, ...(Array.isArray(known) ? known : [])];
+    const known = this.#errors[field];
+    this.#errors[field] = [message, ...(Array.isArray(known) ? known : [])];
   }
 
   castScalars(sent: TermMap): void {
-    for (const [name, field] of Object.entries(SCALARS)) {
+    for (const [name, field] of Object.entries(scalarFields)) {
       const term = sent.get(name);
       if (term === undefined) continue;
       const cast = term === '' ? { value: field.empty } : field.cast(term);
       if ('message' in cast) this.addError(name, cast.message);
-      else if (!sameValue(field, this.scalars[name], cast.value)) {
-        this.scalars[name] = cast.value;
+      else if (!sameValue(field, this.#scalars[name], cast.value)) {
+        this.#scalars[name] = cast.value;
         this.changed.add(name);
       }
     }
@@ -99,9 +99,9 @@ class Change {
     if (term === undefined) return;
     const cast = castLogo(term);
     if ('errors' in cast) {
-      this.errors['logo'] = cast.errors;
-    } else if (cast.value !== null || this.stored.logo !== null) {
-      this.logo = cast.value;
+      this.#errors['logo'] = cast.errors;
+    } else if (cast.value !== null || this.#stored.logo !== null) {
+      this.#logo = cast.value;
       this.changed.add('logo');
     }
   }
@@ -109,28 +109,28 @@ class Change {
   async castProviders(name: string, kind: ProviderKind, sent: TermMap): Promise<void> {
     const term = sent.get(name);
     if (term === undefined) return;
-    const before = this.stored.providers[name] ?? [];
+    const before = this.#stored.providers[name] ?? [];
     const cast = await castProviders(kind, term);
     if ('errors' in cast) {
       const nested = cast.errors.some((error) => typeof error === 'object');
       if (nested) this.changed.add(name);
       // A replaced provider takes a place of its own in the list of errors.
-      this.errors[name] = nested ? [...before.map(() => ({})), ...cast.errors] : cast.errors;
+      this.#errors[name] = nested ? [...before.map(() => ({})), ...cast.errors] : cast.errors;
     } else if (cast.providers.length > 0 || before.length > 0) {
-      this.providers[name] = cast.providers;
+      this.#providers[name] = cast.providers;
       this.changed.add(name);
     }
   }
 
   checkScalars(): void {
-    for (const [name, field] of Object.entries(SCALARS)) {
-      for (const message of [...field.problems(this.scalars[name])].reverse()) this.addError(name, message);
+    for (const [name, field] of Object.entries(scalarFields)) {
+      for (const message of [...field.problems(this.#scalars[name])].reverse()) this.addError(name, message);
     }
   }
 
   result(): ConfigurationChange {
-    if (Object.keys(this.errors).length > 0) return { ok: false, errors: this.errors };
-    const { scalars, logo, providers, changed } = this;
-    return { ok: true, values: { scalars, logo, providers }, changed };
+    if (Object.keys(this.#errors).length > 0) return { ok: false, errors: this.#errors };
+    const values = { scalars: this.#scalars, logo: this.#logo, providers: this.#providers };
+    return { ok: true, values, changed: this.changed };
   }
 }

@@ -19,7 +19,7 @@ export interface FetchDiscoveryOptions {
   readonly lookup?: RequestOptions['lookup'];
 }
 
-const LONGEST_CACHE = 3_600_000;
+const longestCacheMs = 3_600_000;
 
 /**
  * Fetches a document and then its keys, without redirects; what was found is kept for an hour, or for as long as
@@ -42,7 +42,7 @@ export function fetchDiscovery(options: FetchDiscoveryOptions): Discovery {
     const keys = await fetchJson(keysUri, options);
     if ('reason' in keys) return keys.reason;
     if (!isMap(keys.json)) return ':invalid_jwks_certificates';
-    cache.set(uri, options.milliseconds() + Math.min(LONGEST_CACHE, document.lifetime, keys.lifetime));
+    cache.set(uri, options.milliseconds() + Math.min(longestCacheMs, document.lifetime, keys.lifetime));
     return undefined;
   };
 }
@@ -51,12 +51,12 @@ function checkAddress(uri: string): void {
   if (!/^https?:\/\/[^\s/]+\S*$/.test(uri)) throw new ServerCrash('no http address');
 }
 
-const REQUIRED = ['jwks_uri', 'authorization_endpoint', 'token_endpoint'];
+const requiredMembers = ['jwks_uri', 'authorization_endpoint', 'token_endpoint'];
 
 /** The address of the keys; undefined when a required field is missing. Other fields the server takes for granted. */
 function checkDocument(json: Term): Term | undefined {
   if (!isMap(json)) throw new ServerCrash('a document that is no object');
-  if (!REQUIRED.every((key) => json.has(key))) return undefined;
+  if (!requiredMembers.every((key) => json.has(key))) return undefined;
   const types = json.get('response_types_supported');
   if (!Array.isArray(types) || !types.every((type) => typeof type === 'string')) {
     throw new ServerCrash('no response types');
@@ -93,7 +93,7 @@ interface HttpAnswer {
 
 function lifetimeOf({ cacheControl, age }: HttpAnswer): number {
   const maxAge = Number(/(?<=max-age=)[0-9]+/.exec(cacheControl)?.[0] ?? 0);
-  return maxAge > 0 ? (maxAge - Number(age ?? 0)) * 1000 : LONGEST_CACHE;
+  return maxAge > 0 ? (maxAge - Number(age ?? 0)) * 1000 : longestCacheMs;
 }
 
 function get(uri: string, options: FetchDiscoveryOptions): Promise<HttpAnswer> {
@@ -116,7 +116,7 @@ function get(uri: string, options: FetchDiscoveryOptions): Promise<HttpAnswer> {
   });
 }
 
-const REASONS: Readonly<Record<string, string>> = {
+const reasons: Readonly<Record<string, string>> = {
   ENOTFOUND: ':nxdomain',
   EAI_AGAIN: ':nxdomain',
   ECONNREFUSED: ':econnrefused',
@@ -128,16 +128,18 @@ const REASONS: Readonly<Record<string, string>> = {
 
 function transportReason(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  return REASONS[code] ?? ':closed';
+  return reasons[code] ?? ':closed';
 }
 
-const LONGEST_PRINT = 4_096;
+const longestPrint = 4_096;
 
 /** A text as the server's language prints it. */
 function inspect(text: string): string {
-  const shown = [...text].slice(0, LONGEST_PRINT).join('');
-  const escaped = shown.replace(/["\\]|#(?=\{)/g, '\\$&').replace(/[\n\r\t]/g, (char) => ESCAPED[char] ?? char);
+  const shown = [...text].slice(0, longestPrint).join('');
+  const escaped = shown
+    .replace(/["\\]|#(?=\{)/g, '\\$&')
+    .replace(/[\n\r\t]/g, (char) => escapedCharacters[char] ?? char);
   return shown.length < text.length ? `"${escaped}" <> ...` : `"${escaped}"`;
 }
 
-const ESCAPED: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
+const escapedCharacters: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };

@@ -6,23 +6,23 @@ import { type ConfigurationStore, showConfiguration } from './store.ts';
 
 /** The two operations on the configuration, for a caller who may use them. */
 export class ConfigurationEndpoints {
-  private readonly store: ConfigurationStore;
-  private readonly rules: ChangeRules;
+  readonly #store: ConfigurationStore;
+  readonly #rules: ChangeRules;
 
   constructor(store: ConfigurationStore, rules: ChangeRules) {
-    this.store = store;
-    this.rules = rules;
+    this.#store = store;
+    this.#rules = rules;
   }
 
   show(): Answer {
-    return json(200, { data: showConfiguration(this.store.row) });
+    return json(200, { data: showConfiguration(this.#store.row) });
   }
 
   async update(sent: Term): Promise<Answer> {
     if (!isMap(sent)) throw new ServerCrash('the wrapper is no object');
-    const change = await castConfiguration(this.store.row, sent, this.rules);
+    const change = await castConfiguration(this.#store.row, sent, this.#rules);
     if (!change.ok) return invalid(change.errors);
     if (change.changed.size === 0) return this.show();
-    return json(200, { data: showConfiguration(this.store.update(change.values, change.changed)) });
+    return json(200, { data: showConfiguration(this.#store.update(change.values, change.changed)) });
   }
 }

@@ -45,10 +45,10 @@ function integer(low: bigint, high: bigint, nullable = true): ScalarField {
   };
 }
 
-const LONGEST_TEXT = 255;
+const longestText = 255;
 
 function fits(text: string): string {
-  if ([...text].length > LONGEST_TEXT) throw new ServerCrash('the column holds 255 characters');
+  if ([...text].length > longestText) throw new ServerCrash('the column holds 255 characters');
   return text;
 }
 
@@ -85,7 +85,7 @@ const allowedIps: ScalarField = {
 };
 
 /** Every plain field; the provider arrays and the logo are apart. */
-export const SCALARS: Readonly<Record<string, ScalarField>> = {
+export const scalarFields: Readonly<Record<string, ScalarField>> = {
   allow_unprivileged_device_configuration: boolean,
   allow_unprivileged_device_management: boolean,
   default_client_allowed_ips: allowedIps,

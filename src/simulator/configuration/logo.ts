@@ -11,7 +11,7 @@ export interface Logo {
   readonly url: string | null;
 }
 
-const EXTENSIONS = ['.jpg', '.jpeg', '.png', '.gif', '.webp', '.avif', '.svg', '.tiff'];
+const logoExtensions = ['.jpg', '.jpeg', '.png', '.gif', '.webp', '.avif', '.svg', '.tiff'];
 
 /** Reads the sent logo, which replaces the stored one as a whole; null takes it away. */
 export function castLogo(term: Term): { readonly value: Logo | null } | { readonly errors: FieldErrors | string[] } {
@@ -39,7 +39,7 @@ export function castLogo(term: Term): { readonly value: Logo | null } | { readon
 function checkFile(file: string): Record<string, string[]> {
   if (!existsSync(file)) throw new ServerCrash('no such file');
   const extension = extname(file);
-  if (EXTENSIONS.includes(extension)) return {};
-  const expected = EXTENSIONS.map((name) => `"${name}"`).join(', ');
+  if (logoExtensions.includes(extension)) return {};
+  const expected = logoExtensions.map((name) => `"${name}"`).join(', ');
   return { file: [`file extension is not supported, got ${extension}, expected one of [${expected}]`] };
 }

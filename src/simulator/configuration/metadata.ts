@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { ServerCrash } from '../crash.ts';
 import { parseXml, type XmlElement, XmlError } from './xml.ts';
 
-const SAML = 'urn:oasis:names:tc:SAML:2.0:metadata';
+const samlNamespace = 'urn:oasis:names:tc:SAML:2.0:metadata';
 
 /**
  * The message for SAML metadata that is not XML, or undefined. Well-formed text without an entity, an entity without an
@@ -17,7 +17,8 @@ export function metadataProblem(text: string): string | undefined {
     throw error;
   }
   const entity = find(root, 'EntityDescriptor')[0];
-  if (entity?.namespace !== SAML || !entity.attributes.has('entityID')) throw new ServerCrash('no SAML entity');
+  if (entity?.namespace !== samlNamespace || !entity.attributes.has('entityID'))
+    throw new ServerCrash('no SAML entity');
   for (const key of find(entity, 'KeyDescriptor')) {
     for (const certificate of find(key, 'X509Certificate')) checkCertificate(certificate.text);
   }

@@ -1,6 +1,6 @@
 import { castBoolean, castString } from './cast.ts';
 import type { Discovery } from './discovery.ts';
-import { Messages, type ProviderKind, RESERVED } from './provider.ts';
+import { Messages, type ProviderKind, reservedIds } from './provider.ts';
 import { uriProblem } from './uri.ts';
 
 const required = { cast: castString, required: true } as const;
@@ -22,7 +22,7 @@ export function openidConnect(discovery: Discovery): ProviderKind {
     check: async (provider) => {
       const messages = new Messages();
       const { id, discovery_document_uri: uri, redirect_uri: redirect, response_type: type, scope } = provider;
-      if (RESERVED.has(id)) messages.add('id', 'is reserved');
+      if (reservedIds.has(id)) messages.add('id', 'is reserved');
       if (typeof uri === 'string') {
         const reason = await discovery(uri);
         if (reason !== undefined) messages.add('discovery_document_uri', `is invalid. Reason: ${reason}`);

@@ -1,7 +1,7 @@
 import type { Term, TermMap } from '../http/json.ts';
 import { isMap } from '../http/json.ts';
 import type { FieldErrors } from '../http/response.ts';
-import { BLANK, type Cast, INVALID, isBlank } from './cast.ts';
+import { blank, type Cast, invalidMessage, isBlank } from './cast.ts';
 
 /** One provider as stored and shown. */
 export type Provider = Readonly<Record<string, unknown>>;
@@ -27,7 +27,7 @@ export type ProvidersCast =
 /** Reads the sent array (or an object with numbered keys) into providers; each stands on its own, nothing is merged. */
 export async function castProviders(kind: ProviderKind, term: Term): Promise<ProvidersCast> {
   const items = listOf(term);
-  if (items === undefined) return { errors: [INVALID.message] };
+  if (items === undefined) return { errors: [invalidMessage.message] };
   const results: { provider: Provider; errors: FieldErrors }[] = [];
   for (const item of items) results.push(await castProvider(kind, item));
   if (results.every(({ errors }) => Object.keys(errors).length === 0)) {
@@ -57,7 +57,7 @@ async function castProvider(kind: ProviderKind, sent: TermMap): Promise<{ provid
     if ('message' in cast) errors[name] = [cast.message];
     provider[name] = 'message' in cast ? fallback : cast.value;
     if (field.required === true && isBlank(provider[name])) {
-      errors[name] ??= [BLANK];
+      errors[name] ??= [blank];
       provider[name] = null;
     }
   }
@@ -80,4 +80,4 @@ export class Messages {
   }
 }
 
-export const RESERVED: ReadonlySet<unknown> = new Set(['identity', 'saml', 'magic_link']);
+export const reservedIds: ReadonlySet<unknown> = new Set(['identity', 'saml', 'magic_link']);

@@ -1,19 +1,22 @@
 import { castBoolean, castString } from './cast.ts';
 import { metadataProblem } from './metadata.ts';
-import { Messages, type ProviderKind, RESERVED } from './provider.ts';
+import { Messages, type ProviderKind, reservedIds } from './provider.ts';
 import { uriProblem } from './uri.ts';
 
 /** The server's own address plus `auth/saml`; it loses its port on the way. */
-const BASE_URL = 'http://127.0.0.1/auth/saml';
+const defaultBaseUrl = 'http://127.0.0.1/auth/saml';
 
 const required = { cast: castString, required: true } as const;
 const yes = { cast: castBoolean, default: true } as const;
 
 /** SAML identity providers (observed: recordings/configuration_saml). */
-export const SAML_PROVIDERS: ProviderKind = {
+export const samlProviders: ProviderKind = {
   fields: {
     auto_create_users: { cast: castBoolean, required: true },
-    base_url: { cast: (term) => (term === null ? { value: BASE_URL } : castString(term)), default: BASE_URL },
+    base_url: {
+      cast: (term) => (term === null ? { value: defaultBaseUrl } : castString(term)),
+      default: defaultBaseUrl,
+    },
     id: required,
     label: required,
     metadata: required,
@@ -27,7 +30,7 @@ export const SAML_PROVIDERS: ProviderKind = {
     const { base_url: url, id, metadata } = provider;
     if (typeof url === 'string') messages.add('base_url', uriProblem(url));
     if (typeof metadata === 'string') messages.add('metadata', metadataProblem(metadata));
-    if (RESERVED.has(id)) messages.add('id', 'is reserved');
+    if (reservedIds.has(id)) messages.add('id', 'is reserved');
     return Promise.resolve(messages.byField);
   },
 };

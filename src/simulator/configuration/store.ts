@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.ts';
 import { castInet, type Inet, storeInet } from '../rules/inet.ts';
 import type { ConfigurationValues } from './change.ts';
-import { SCALARS } from './fields.ts';
+import { scalarFields } from './fields.ts';
 import type { Logo } from './logo.ts';
 import { type Provider, sortKeys } from './provider.ts';
 
@@ -12,10 +12,10 @@ export interface ConfigurationRow extends ConfigurationValues {
   readonly updatedAt: string;
 }
 
-const PROVIDERS = ['openid_connect_providers', 'saml_identity_providers'];
+const providerFields = ['openid_connect_providers', 'saml_identity_providers'];
 
 /** A fresh server's configuration. */
-const DEFAULTS: ConfigurationValues = {
+const defaultValues: ConfigurationValues = {
   scalars: {
     allow_unprivileged_device_configuration: true,
     allow_unprivileged_device_management: true,
@@ -34,48 +34,48 @@ const DEFAULTS: ConfigurationValues = {
 
 /** The one row of the configurations table. */
 export class ConfigurationStore {
-  private readonly clock: Clock;
-  private current: ConfigurationRow;
-  private readonly listeners: ((row: ConfigurationRow) => void)[] = [];
+  readonly #clock: Clock;
+  #current: ConfigurationRow;
+  readonly #listeners: ((row: ConfigurationRow) => void)[] = [];
 
   constructor(clock: Clock, id: string) {
-    this.clock = clock;
+    this.#clock = clock;
     const now = clock.now();
-    this.current = { ...DEFAULTS, id, insertedAt: now, updatedAt: now };
+    this.#current = { ...defaultValues, id, insertedAt: now, updatedAt: now };
   }
 
   listen(listener: (row: ConfigurationRow) => void): void {
-    this.listeners.push(listener);
+    this.#listeners.push(listener);
   }
 
   get row(): ConfigurationRow {
-    return this.current;
+    return this.#current;
   }
 
   load(row: ConfigurationRow): void {
-    this.current = row;
+    this.#current = row;
   }
 
   /** Writes the changed fields. Returns the row as cast, which is what the answer shows, not as stored. */
   update(values: ConfigurationValues, changed: ReadonlySet<string>): ConfigurationRow {
-    const scalars = { ...this.current.scalars };
-    const providers = { ...this.current.providers };
+    const scalars = { ...this.#current.scalars };
+    const providers = { ...this.#current.providers };
     for (const name of changed) {
-      const field = SCALARS[name];
+      const field = scalarFields[name];
       if (field !== undefined) scalars[name] = field.store(values.scalars[name]);
       const sent = values.providers[name];
       if (sent !== undefined) providers[name] = sent;
     }
-    const logo = changed.has('logo') ? values.logo : this.current.logo;
-    this.current = { ...this.current, scalars, providers, logo, updatedAt: this.clock.now() };
-    for (const listener of this.listeners) listener(this.current);
-    return { ...this.current, scalars: values.scalars };
+    const logo = changed.has('logo') ? values.logo : this.#current.logo;
+    this.#current = { ...this.#current, scalars, providers, logo, updatedAt: this.#clock.now() };
+    for (const listener of this.#listeners) listener(this.#current);
+    return { ...this.#current, scalars: values.scalars };
   }
 }
 
 /** The row as the API shows it, keys in order. */
 export function showConfiguration(row: ConfigurationRow): Record<string, unknown> {
-  const scalars = Object.entries(row.scalars).map(([name, value]) => [name, SCALARS[name]?.show(value)]);
+  const scalars = Object.entries(row.scalars).map(([name, value]) => [name, scalarFields[name]?.show(value)]);
   return sortKeys({
     ...Object.fromEntries(scalars),
     ...row.providers,
@@ -88,7 +88,7 @@ export function showConfiguration(row: ConfigurationRow): Record<string, unknown
 
 /** The row that is shown so; the way back from `showConfiguration`. */
 export function readConfiguration(shown: Readonly<Record<string, unknown>>): ConfigurationRow {
-  const scalars = Object.keys(SCALARS).map((name) => [
+  const scalars = Object.keys(scalarFields).map((name) => [
     name,
     name === 'default_client_allowed_ips' ? null : shown[name],
   ]);
@@ -105,7 +105,7 @@ export function readConfiguration(shown: Readonly<Record<string, unknown>>): Con
         : null,
     },
     logo: 'url' in logo ? { data: null, type: null, url: null, ...logo } : null,
-    providers: Object.fromEntries(PROVIDERS.map((name) => [name, (shown[name] ?? []) as Provider[]])),
+    providers: Object.fromEntries(providerFields.map((name) => [name, (shown[name] ?? []) as Provider[]])),
   };
 }
 

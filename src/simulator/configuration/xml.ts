@@ -22,112 +22,112 @@ export function parseXml(text: string): XmlElement {
 }
 
 class XmlReader {
-  private readonly text: string;
-  private at = 0;
-  private readonly open: Open[] = [];
-  private root: XmlElement | undefined;
+  readonly #text: string;
+  #at = 0;
+  readonly #open: Open[] = [];
+  #root: XmlElement | undefined;
 
   constructor(text: string) {
-    this.text = text;
+    this.#text = text;
   }
 
   document(): XmlElement {
-    if (/^<\?xml\s/.test(this.text)) this.skipTo('?>');
+    if (/^<\?xml\s/.test(this.#text)) this.#skipTo('?>');
     // What follows the root element is not looked at.
-    while (this.root === undefined || this.open.length > 0) {
-      if (this.at >= this.text.length) this.fail(':unexpected_end');
-      this.markup();
+    while (this.#root === undefined || this.#open.length > 0) {
+      if (this.#at >= this.#text.length) this.#fail(':unexpected_end');
+      this.#markup();
     }
-    return this.root;
+    return this.#root;
   }
 
-  private markup(): void {
-    if (this.text[this.at] !== '<') {
-      this.characters();
-    } else if (this.text.startsWith('<!--', this.at)) this.skipTo('-->');
-    else if (this.text.startsWith('<![CDATA[', this.at)) this.cdata();
-    else if (this.text.startsWith('<!', this.at)) this.skipTo('>');
-    else if (this.text.startsWith('<?', this.at)) this.instruction();
-    else if (this.text.startsWith('</', this.at)) this.endTag();
-    else this.startTag();
+  #markup(): void {
+    if (this.#text[this.#at] !== '<') {
+      this.#characters();
+    } else if (this.#text.startsWith('<!--', this.#at)) this.#skipTo('-->');
+    else if (this.#text.startsWith('<![CDATA[', this.#at)) this.#cdata();
+    else if (this.#text.startsWith('<!', this.#at)) this.#skipTo('>');
+    else if (this.#text.startsWith('<?', this.#at)) this.#instruction();
+    else if (this.#text.startsWith('</', this.#at)) this.#endTag();
+    else this.#startTag();
   }
 
-  private characters(): void {
-    const end = this.text.indexOf('<', this.at);
-    const run = this.text.slice(this.at, end < 0 ? undefined : end);
-    const parent = this.open.at(-1);
+  #characters(): void {
+    const end = this.#text.indexOf('<', this.#at);
+    const run = this.#text.slice(this.#at, end < 0 ? undefined : end);
+    const parent = this.#open.at(-1);
     if (parent === undefined && run.trim() !== '') {
-      this.at += run.search(/\S/);
-      this.fail(':expected_element_start_tag');
+      this.#at += run.search(/\S/);
+      this.#fail(':expected_element_start_tag');
     }
     if (parent !== undefined) parent.element.text += decodeEntities(run);
-    this.at += run.length;
+    this.#at += run.length;
   }
 
-  private cdata(): void {
-    const start = this.at + 9;
-    this.skipTo(']]>');
-    const parent = this.open.at(-1);
-    if (parent === undefined) this.fail(':expected_element_start_tag');
-    else parent.element.text += this.text.slice(start, this.at - 3);
+  #cdata(): void {
+    const start = this.#at + 9;
+    this.#skipTo(']]>');
+    const parent = this.#open.at(-1);
+    if (parent === undefined) this.#fail(':expected_element_start_tag');
+    else parent.element.text += this.#text.slice(start, this.#at - 3);
   }
 
-  private instruction(): void {
-    if (/^<\?xml\b/i.test(this.text.slice(this.at, this.at + 6))) {
-      this.at += 5;
-      const next = this.text.slice(this.at, this.at + 10).replaceAll("'", "\\'");
-      this.fail(`{:invalid_target_name, '${next}'}`);
+  #instruction(): void {
+    if (/^<\?xml\b/i.test(this.#text.slice(this.#at, this.#at + 6))) {
+      this.#at += 5;
+      const next = this.#text.slice(this.#at, this.#at + 10).replaceAll("'", "\\'");
+      this.#fail(`{:invalid_target_name, '${next}'}`);
     }
-    this.skipTo('?>');
+    this.#skipTo('?>');
   }
 
-  private startTag(): void {
+  #startTag(): void {
     const tag = /<([A-Za-z_][\w.:-]*)((?:\s+[A-Za-z_][\w.:-]*\s*=\s*(?:"[^"<]*"|'[^'<]*'))*)\s*(\/?)>/y;
-    tag.lastIndex = this.at;
-    const match = tag.exec(this.text);
-    if (match === null) this.brokenTag();
+    tag.lastIndex = this.#at;
+    const match = tag.exec(this.#text);
+    if (match === null) this.#brokenTag();
     const [all, qualified = '', attributeText = '', empty] = match;
-    const parent = this.open.at(-1);
+    const parent = this.#open.at(-1);
     const { element, namespaces } = makeElement(qualified, attributeText, parent?.namespaces ?? new Map());
     parent?.element.children.push(element);
-    this.root ??= element;
-    this.at += all.length;
-    if (empty === '') this.open.push({ element, qualified, namespaces });
+    this.#root ??= element;
+    this.#at += all.length;
+    if (empty === '') this.#open.push({ element, qualified, namespaces });
   }
 
-  private brokenTag(): never {
-    const rest = this.text.slice(this.at);
+  #brokenTag(): never {
+    const rest = this.#text.slice(this.#at);
     const complete = /^<[^<>]*>/.test(rest);
     if (!complete && !/[<]/.test(rest.slice(1))) {
-      this.at = this.text.length;
-      this.fail(':unexpected_end');
+      this.#at = this.#text.length;
+      this.#fail(':unexpected_end');
     }
-    this.at += 1;
-    this.fail('{:error, {:wfc_Legal_Character, {:bad_character, 60}}}');
+    this.#at += 1;
+    this.#fail('{:error, {:wfc_Legal_Character, {:bad_character, 60}}}');
   }
 
-  private endTag(): void {
-    const match = /^<\/([A-Za-z_][\w.:-]*)\s*>/.exec(this.text.slice(this.at, this.at + 1_000));
-    const opened = this.open.pop();
+  #endTag(): void {
+    const match = /^<\/([A-Za-z_][\w.:-]*)\s*>/.exec(this.#text.slice(this.#at, this.#at + 1_000));
+    const opened = this.#open.pop();
     if (match === null) {
-      this.at = this.text.length;
-      this.fail(':unexpected_end');
+      this.#at = this.#text.length;
+      this.#fail(':unexpected_end');
     }
     if (match[1] !== opened?.qualified) {
-      this.at += 2;
-      this.fail(`{:endtag_does_not_match, {:was, ${atom(match[1])}, :should_have_been, ${atom(opened?.qualified)}}}`);
+      this.#at += 2;
+      this.#fail(`{:endtag_does_not_match, {:was, ${atom(match[1])}, :should_have_been, ${atom(opened?.qualified)}}}`);
     }
-    this.at += match[0].length;
+    this.#at += match[0].length;
   }
 
-  private skipTo(end: string): void {
-    const found = this.text.indexOf(end, this.at);
-    this.at = found < 0 ? this.text.length : found + end.length;
-    if (found < 0) this.fail(':unexpected_end');
+  #skipTo(end: string): void {
+    const found = this.#text.indexOf(end, this.#at);
+    this.#at = found < 0 ? this.#text.length : found + end.length;
+    if (found < 0) this.#fail(':unexpected_end');
   }
 
-  private fail(reason: string): never {
-    const before = this.text.slice(0, this.at).split('\n');
+  #fail(reason: string): never {
+    const before = this.#text.slice(0, this.#at).split('\n');
     // The server's parser counts the first line from 2 and the others from 1.
     const column = (before.at(-1)?.length ?? 0) + (before.length === 1 ? 2 : 1);
     throw new XmlError(
@@ -155,13 +155,13 @@ function makeElement(
   return { element: { name: qualified.slice(colon + 1), namespace, attributes, children: [], text: '' }, namespaces };
 }
 
-const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
+const entities: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
 
 function decodeEntities(text: string): string {
   return text.replace(/&(#x[0-9a-fA-F]+|#[0-9]+|\w+);/g, (all, name: string) => {
     if (name.startsWith('#x')) return String.fromCodePoint(Number.parseInt(name.slice(2), 16));
     if (name.startsWith('#')) return String.fromCodePoint(Number(name.slice(1)));
-    return ENTITIES[name] ?? all;
+    return entities[name] ?? all;
   });
 }
 

@@ -16,9 +16,9 @@ type Change =
   | { readonly kind: 'insert' | 'delete'; readonly element: FilterElement }
   | { readonly kind: 'add-user' | 'delete-user'; readonly userId: string };
 
-const NOTIFIER_TIMEOUT = 5_000;
-const CRASH_WINDOW = 5_000;
-const CRASH_LIMIT = 4;
+const notifierTimeoutMs = 5_000;
+const crashWindowMs = 5_000;
+const crashLimit = 4;
 
 /**
  * A packet filter that follows at a rate, as the real one does: a notifier hands over one change at a time and waits at
@@ -46,135 +46,135 @@ export function ratedFilter(options: RatedFilterOptions, server: FilteredServer)
 
 /** The model advances to the present whenever it is asked or told something, and when its next event is due. */
 class RatedFilter {
-  private readonly server: FilteredServer;
-  private readonly now: () => number;
-  private readonly schedule: NonNullable<RatedFilterOptions['schedule']>;
-  private readonly unit: number;
-  private readonly table = new FilterTable();
+  readonly #server: FilteredServer;
+  readonly #now: () => number;
+  readonly #schedule: NonNullable<RatedFilterOptions['schedule']>;
+  readonly #unit: number;
+  readonly #table = new FilterTable();
   /** What the notifier has not handed over yet. */
-  private mailbox: Change[] = [];
+  #mailbox: Change[] = [];
   /** What was handed over; the notifier waits for its call until `deadline`, unless it has given up. */
-  private handed: Change[] = [];
-  private deadline: number | undefined;
-  private rebuild: FilterElement[] | undefined;
+  #handed: Change[] = [];
+  #deadline: number | undefined;
+  #rebuild: FilterElement[] | undefined;
   /** When the work in hand is done; undefined when there is none. */
-  private due: number | undefined;
-  private time: number;
-  private crashes: number[] = [];
-  private lost: string[] = [];
-  private closed = false;
-  private cancel: () => void = () => {};
+  #due: number | undefined;
+  #time: number;
+  #crashes: number[] = [];
+  #lost: string[] = [];
+  #closed = false;
+  #cancel: () => void = () => {};
 
   constructor(options: RatedFilterOptions, server: FilteredServer) {
-    this.server = server;
-    this.now = options.now ?? (() => performance.now());
-    this.schedule = options.schedule ?? scheduleTimer;
-    this.unit = 1000 / options.rate;
-    this.time = this.now();
+    this.#server = server;
+    this.#now = options.now ?? (() => performance.now());
+    this.#schedule = options.schedule ?? scheduleTimer;
+    this.#unit = 1000 / options.rate;
+    this.#time = this.#now();
   }
 
   start(): void {
-    this.beginRebuild();
+    this.#beginRebuild();
     this.settle();
   }
 
   close(): void {
-    this.closed = true;
-    this.cancel();
+    this.#closed = true;
+    this.#cancel();
   }
 
   receive(change: Change): void {
-    if (this.closed) return;
+    if (this.#closed) return;
     this.settle();
-    this.mailbox.push(change);
+    this.#mailbox.push(change);
     this.settle();
   }
 
   elements(): Iterable<FilterElement> {
     this.settle();
-    return this.table.elements();
+    return this.#table.elements();
   }
 
   state(): FilterState {
     this.settle();
     return {
-      pending: this.mailbox.length + this.handed.length,
-      rebuilding: this.rebuild !== undefined,
-      crashes: this.crashes.length,
-      lost: [...this.lost],
+      pending: this.#mailbox.length + this.#handed.length,
+      rebuilding: this.#rebuild !== undefined,
+      crashes: this.#crashes.length,
+      lost: [...this.#lost],
     };
   }
 
   /** Lets everything happen that is due by now. */
   settle(): void {
-    const now = this.now();
+    const now = this.#now();
     for (;;) {
-      if (this.closed) return;
-      this.handOver();
-      this.begin();
-      const next = Math.min(this.due ?? Number.POSITIVE_INFINITY, this.deadline ?? Number.POSITIVE_INFINITY);
+      if (this.#closed) return;
+      this.#handOver();
+      this.#begin();
+      const next = Math.min(this.#due ?? Number.POSITIVE_INFINITY, this.#deadline ?? Number.POSITIVE_INFINITY);
       if (next > now) {
-        this.wait(now, next);
+        this.#wait(now, next);
         return;
       }
-      this.time = next;
-      if (next === this.due) this.finishWork();
-      else this.giveUp();
+      this.#time = next;
+      if (next === this.#due) this.#finishWork();
+      else this.#giveUp();
     }
   }
 
-  private wait(now: number, next: number): void {
-    this.time = now;
-    this.cancel();
-    this.cancel = next === Number.POSITIVE_INFINITY ? () => {} : this.schedule(next - now, () => this.settle());
+  #wait(now: number, next: number): void {
+    this.#time = now;
+    this.#cancel();
+    this.#cancel = next === Number.POSITIVE_INFINITY ? () => {} : this.#schedule(next - now, () => this.settle());
   }
 
-  private handOver(): void {
-    if (this.deadline !== undefined) return;
-    const change = this.mailbox.shift();
+  #handOver(): void {
+    if (this.#deadline !== undefined) return;
+    const change = this.#mailbox.shift();
     if (change === undefined) return;
-    this.handed.push(change);
-    this.deadline = this.time + NOTIFIER_TIMEOUT;
+    this.#handed.push(change);
+    this.#deadline = this.#time + notifierTimeoutMs;
   }
 
-  private begin(): void {
-    if (this.due === undefined && (this.rebuild !== undefined || this.handed.length > 0)) {
-      this.due = this.time + (this.rebuild?.length === 0 ? 0 : this.unit);
+  #begin(): void {
+    if (this.#due === undefined && (this.#rebuild !== undefined || this.#handed.length > 0)) {
+      this.#due = this.#time + (this.#rebuild?.length === 0 ? 0 : this.#unit);
     }
   }
 
-  private finishWork(): void {
-    this.due = undefined;
-    if (this.rebuild !== undefined) {
-      const element = this.rebuild.shift();
-      if (element !== undefined) this.table.add(element);
-      if (this.rebuild.length === 0) this.rebuild = undefined;
+  #finishWork(): void {
+    this.#due = undefined;
+    if (this.#rebuild !== undefined) {
+      const element = this.#rebuild.shift();
+      if (element !== undefined) this.#table.add(element);
+      if (this.#rebuild.length === 0) this.#rebuild = undefined;
       return;
     }
-    const change = this.handed.shift();
+    const change = this.#handed.shift();
     try {
-      if (change !== undefined) this.carryOut(change);
+      if (change !== undefined) this.#carryOut(change);
       // The notifier waits for the newest call; an older one is the leftover of a call that was given up.
-      if (this.handed.length === 0) this.deadline = undefined;
+      if (this.#handed.length === 0) this.#deadline = undefined;
     } catch (error) {
       if (!(error instanceof FilterError)) throw error;
-      this.crash(error.message);
+      this.#crash(error.message);
     }
   }
 
-  private carryOut(change: Change): void {
+  #carryOut(change: Change): void {
     switch (change.kind) {
       case 'insert':
-        this.table.add(change.element);
+        this.#table.add(change.element);
         return;
       case 'delete':
-        this.table.delete(change.element);
+        this.#table.delete(change.element);
         return;
       case 'add-user':
-        this.table.addUser(change.userId);
+        this.#table.addUser(change.userId);
         return;
       case 'delete-user':
-        this.table.deleteUser(change.userId);
+        this.#table.deleteUser(change.userId);
         return;
       default:
         change satisfies never;
@@ -182,31 +182,31 @@ class RatedFilter {
   }
 
   /** The notifier gives up its call, and all that waited behind it is gone; the call itself stays with the filter. */
-  private giveUp(): void {
-    this.deadline = undefined;
-    for (const change of this.mailbox) if (change.kind === 'insert') this.lost.push(change.element.rule);
-    this.mailbox = [];
+  #giveUp(): void {
+    this.#deadline = undefined;
+    for (const change of this.#mailbox) if (change.kind === 'insert') this.#lost.push(change.element.rule);
+    this.#mailbox = [];
   }
 
-  private crash(reason: string): void {
-    this.crashes.push(this.time);
-    this.mailbox = [];
-    this.handed = [];
-    this.deadline = undefined;
-    if (this.crashes.filter((time) => this.time - time < CRASH_WINDOW).length >= CRASH_LIMIT) {
+  #crash(reason: string): void {
+    this.#crashes.push(this.#time);
+    this.#mailbox = [];
+    this.#handed = [];
+    this.#deadline = undefined;
+    if (this.#crashes.filter((time) => this.#time - time < crashWindowMs).length >= crashLimit) {
       this.close();
-      this.server.exit(`the packet filter crashed ${CRASH_LIMIT} times within 5 s (${reason})`);
+      this.#server.exit(`the packet filter crashed ${crashLimit} times within 5 s (${reason})`);
       return;
     }
-    this.beginRebuild();
+    this.#beginRebuild();
   }
 
-  private beginRebuild(): void {
-    const users = new Set(this.server.userIds());
-    const rows = [...this.server.rows()].filter(({ userId }) => userId === null || users.has(userId));
-    this.table.reset(users);
-    this.rebuild = rows.map(elementOf);
-    this.lost = [];
+  #beginRebuild(): void {
+    const users = new Set(this.#server.userIds());
+    const rows = [...this.#server.rows()].filter(({ userId }) => userId === null || users.has(userId));
+    this.#table.reset(users);
+    this.#rebuild = rows.map(elementOf);
+    this.#lost = [];
   }
 }
 

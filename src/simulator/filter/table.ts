@@ -11,54 +11,54 @@ export class FilterError extends Error {}
  * (observed: recordings/packet_filter_crash, packet_filter_users).
  */
 export class FilterTable {
-  private readonly held = new Map<string, FilterElement>();
-  private users = new Set<string>();
-  private overlaps = new OverlapIndex();
+  readonly #held = new Map<string, FilterElement>();
+  #users = new Set<string>();
+  #overlaps = new OverlapIndex();
 
   /** Empties the table; every user has its sets again. */
   reset(userIds: Iterable<string>): void {
-    this.held.clear();
-    this.users = new Set(userIds);
-    this.overlaps = new OverlapIndex();
+    this.#held.clear();
+    this.#users = new Set(userIds);
+    this.#overlaps = new OverlapIndex();
   }
 
   elements(): IterableIterator<FilterElement> {
-    return this.held.values();
+    return this.#held.values();
   }
 
   addUser(userId: string): void {
-    this.users.add(userId);
+    this.#users.add(userId);
   }
 
   /** The user's sets go, with what they hold. */
   deleteUser(userId: string): void {
-    this.users.delete(userId);
-    for (const [key, element] of this.held) if (element.user === userId) this.take(key, element);
+    this.#users.delete(userId);
+    for (const [key, element] of this.#held) if (element.user === userId) this.#take(key, element);
   }
 
   add(element: FilterElement): void {
-    this.checkSet(element);
+    this.#checkSet(element);
     const key = keyOf(element);
-    if (this.held.has(key)) return;
-    if (this.overlaps.conflicts(candidateOf(element))) throw new FilterError('interval overlaps with an existing one');
-    this.overlaps.add(candidateOf(element));
-    this.held.set(key, element);
+    if (this.#held.has(key)) return;
+    if (this.#overlaps.conflicts(candidateOf(element))) throw new FilterError('interval overlaps with an existing one');
+    this.#overlaps.add(candidateOf(element));
+    this.#held.set(key, element);
   }
 
   delete(element: FilterElement): void {
-    this.checkSet(element);
+    this.#checkSet(element);
     const key = keyOf(element);
-    if (!this.held.has(key)) throw new FilterError('element does not exist');
-    this.take(key, element);
+    if (!this.#held.has(key)) throw new FilterError('element does not exist');
+    this.#take(key, element);
   }
 
-  private take(key: string, element: FilterElement): void {
-    this.held.delete(key);
-    this.overlaps.delete(candidateOf(element));
+  #take(key: string, element: FilterElement): void {
+    this.#held.delete(key);
+    this.#overlaps.delete(candidateOf(element));
   }
 
-  private checkSet({ user }: FilterElement): void {
-    if (user !== null && !this.users.has(user)) throw new FilterError('No such file or directory');
+  #checkSet({ user }: FilterElement): void {
+    if (user !== null && !this.#users.has(user)) throw new FilterError('No such file or directory');
   }
 }
 

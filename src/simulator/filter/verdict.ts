@@ -20,17 +20,17 @@ export function verdictOf(elements: Iterable<FilterElement>, packet: Packet): Ve
   const address = parseAddress(packet.destination);
   if (address === undefined) throw new Error(`not an address: ${packet.destination}`);
   const bits = addressBits(address);
-  let best = NO_RANK;
+  let best = noRank;
   for (const element of elements) {
     const rank = rankOf(element);
     if (rank >= best || element.network.family !== address.family || !bits.startsWith(element.network.bits)) continue;
     if (element.user !== null && element.user !== packet.user) continue;
     if (matchesPorts(element, packet)) best = rank;
   }
-  return best !== NO_RANK && best % 2 === 1 ? 'drop' : 'accept';
+  return best !== noRank && best % 2 === 1 ? 'drop' : 'accept';
 }
 
-const NO_RANK = 8;
+const noRank = 8;
 
 /** 0 to 7: user before global, ports before none, accept (even) before drop (odd). */
 function rankOf(element: FilterElement): number {

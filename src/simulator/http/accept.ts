@@ -5,7 +5,7 @@ interface MediaRange {
 }
 
 /** Types ending in `+json` that have a format of their own in the server's table, so that they do not admit json. */
-const OTHER_JSON = new Set(['application/vnd.api+json', 'application/ld+json', 'application/manifest+json']);
+const otherJson = new Set(['application/vnd.api+json', 'application/ld+json', 'application/manifest+json']);
 
 /** The formats that the two callers offer: the API json only, the error pages html before json. */
 export type Format = 'json' | 'html';
@@ -41,5 +41,5 @@ function admits(range: MediaRange, offer: Format): boolean {
   if (range.subtype === '*') return range.type === (offer === 'json' ? 'application' : 'text');
   const full = `${range.type}/${range.subtype}`;
   if (offer === 'html') return full === 'text/html';
-  return full === 'application/json' || (full.endsWith('+json') && !OTHER_JSON.has(full));
+  return full === 'application/json' || (full.endsWith('+json') && !otherJson.has(full));
 }

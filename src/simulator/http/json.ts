@@ -14,10 +14,10 @@ export type TermMap = ReadonlyMap<string, Term>;
 
 export const isMap = (term: Term | undefined): term is TermMap => term instanceof Map;
 
-const NUMBER = /-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/y;
-const PLAIN = /[ !#-[\]-\u{10ffff}]*/uy;
-const SPACE = /[ \t\n\r]*/y;
-const ESCAPES: Readonly<Record<string, string>> = {
+const numberPattern = /-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/y;
+const plainPattern = /[ !#-[\]-\u{10ffff}]*/uy;
+const spacePattern = /[ \t\n\r]*/y;
+const escapes: Readonly<Record<string, string>> = {
   '"': '"',
   '\\': '\\',
   '/': '/',
@@ -39,143 +39,143 @@ export function parseJson(text: string): Term {
 }
 
 class Reader {
-  private readonly text: string;
-  private at = 0;
-  private readonly frames: Frame[] = [];
+  readonly #text: string;
+  #at = 0;
+  readonly #frames: Frame[] = [];
 
   constructor(text: string) {
-    this.text = text;
+    this.#text = text;
   }
 
   document(): Term {
     for (;;) {
-      let value = this.open();
+      let value = this.#open();
       while (value !== undefined) {
-        const frame = this.frames.at(-1);
-        if (frame === undefined) return this.end(value);
-        value = this.add(frame, value);
+        const frame = this.#frames.at(-1);
+        if (frame === undefined) return this.#end(value);
+        value = this.#add(frame, value);
       }
     }
   }
 
-  private end(value: Term): Term {
-    this.space();
-    return this.at === this.text.length ? value : this.fail();
+  #end(value: Term): Term {
+    this.#space();
+    return this.#at === this.#text.length ? value : this.#fail();
   }
 
   /** Reads a scalar or an empty container, or opens a container and returns undefined. */
-  private open(): Term | undefined {
-    this.space();
-    const char = this.text[this.at];
-    if (char === '[') return this.openArray();
-    if (char === '{') return this.openObject();
-    if (char === '"') return this.string();
-    if (char === 't') return this.word('true', true);
-    if (char === 'f') return this.word('false', false);
-    if (char === 'n') return this.word('null', null);
-    return this.number();
+  #open(): Term | undefined {
+    this.#space();
+    const char = this.#text[this.#at];
+    if (char === '[') return this.#openArray();
+    if (char === '{') return this.#openObject();
+    if (char === '"') return this.#string();
+    if (char === 't') return this.#word('true', true);
+    if (char === 'f') return this.#word('false', false);
+    if (char === 'n') return this.#word('null', null);
+    return this.#number();
   }
 
-  private openArray(): Term | undefined {
-    this.at++;
-    if (this.skip(']')) return [];
-    this.frames.push({ kind: 'array', items: [] });
+  #openArray(): Term | undefined {
+    this.#at++;
+    if (this.#skip(']')) return [];
+    this.#frames.push({ kind: 'array', items: [] });
     return undefined;
   }
 
-  private openObject(): Term | undefined {
-    this.at++;
-    if (this.skip('}')) return new Map();
-    this.frames.push({ kind: 'object', map: new Map(), key: this.key() });
+  #openObject(): Term | undefined {
+    this.#at++;
+    if (this.#skip('}')) return new Map();
+    this.#frames.push({ kind: 'object', map: new Map(), key: this.#key() });
     return undefined;
   }
 
   /** Puts a finished value into its container; returns the container once that is finished too. */
-  private add(frame: Frame, value: Term): Term | undefined {
+  #add(frame: Frame, value: Term): Term | undefined {
     if (frame.kind === 'array') frame.items.push(value);
     else if (!frame.map.has(frame.key)) frame.map.set(frame.key, value);
-    if (this.skip(',')) {
-      if (frame.kind === 'object') frame.key = this.key();
+    if (this.#skip(',')) {
+      if (frame.kind === 'object') frame.key = this.#key();
       return undefined;
     }
-    if (!this.skip(frame.kind === 'array' ? ']' : '}')) this.fail();
-    this.frames.pop();
+    if (!this.#skip(frame.kind === 'array' ? ']' : '}')) this.#fail();
+    this.#frames.pop();
     return frame.kind === 'array' ? frame.items : frame.map;
   }
 
-  private key(): string {
-    this.space();
-    if (this.text[this.at] !== '"') this.fail();
-    const key = this.string();
-    if (!this.skip(':')) this.fail();
+  #key(): string {
+    this.#space();
+    if (this.#text[this.#at] !== '"') this.#fail();
+    const key = this.#string();
+    if (!this.#skip(':')) this.#fail();
     return key;
   }
 
-  private string(): string {
-    this.at++;
+  #string(): string {
+    this.#at++;
     let value = '';
     for (;;) {
-      PLAIN.lastIndex = this.at;
-      value += PLAIN.exec(this.text)?.[0] ?? '';
-      this.at = PLAIN.lastIndex;
-      const char = this.text[this.at++];
+      plainPattern.lastIndex = this.#at;
+      value += plainPattern.exec(this.#text)?.[0] ?? '';
+      this.#at = plainPattern.lastIndex;
+      const char = this.#text[this.#at++];
       if (char === '"') return value;
-      if (char !== '\\') this.fail();
-      value += this.escape();
+      if (char !== '\\') this.#fail();
+      value += this.#escape();
     }
   }
 
-  private escape(): string {
-    const char = this.text[this.at++] ?? '';
-    if (char !== 'u') return ESCAPES[char] ?? this.fail();
-    const unit = this.unit();
+  #escape(): string {
+    const char = this.#text[this.#at++] ?? '';
+    if (char !== 'u') return escapes[char] ?? this.#fail();
+    const unit = this.#unit();
     if (unit < 0xd800 || unit > 0xdfff) return String.fromCharCode(unit);
-    if (unit > 0xdbff || this.text.slice(this.at, this.at + 2) !== '\\u') return this.fail();
-    this.at += 2;
-    const low = this.unit();
-    return low >= 0xdc00 && low <= 0xdfff ? String.fromCharCode(unit, low) : this.fail();
+    if (unit > 0xdbff || this.#text.slice(this.#at, this.#at + 2) !== '\\u') return this.#fail();
+    this.#at += 2;
+    const low = this.#unit();
+    return low >= 0xdc00 && low <= 0xdfff ? String.fromCharCode(unit, low) : this.#fail();
   }
 
-  private unit(): number {
-    const hex = this.text.slice(this.at, this.at + 4);
-    if (!/^[0-9a-fA-F]{4}$/.test(hex)) this.fail();
-    this.at += 4;
+  #unit(): number {
+    const hex = this.#text.slice(this.#at, this.#at + 4);
+    if (!/^[0-9a-fA-F]{4}$/.test(hex)) this.#fail();
+    this.#at += 4;
     return Number.parseInt(hex, 16);
   }
 
-  private number(): Term {
-    NUMBER.lastIndex = this.at;
-    const match = NUMBER.exec(this.text);
-    if (match === null) return this.fail();
-    this.at = NUMBER.lastIndex;
+  #number(): Term {
+    numberPattern.lastIndex = this.#at;
+    const match = numberPattern.exec(this.#text);
+    if (match === null) return this.#fail();
+    this.#at = numberPattern.lastIndex;
     if (match[1] !== undefined || match[2] !== undefined) {
       const value = Number(match[0]);
-      return Number.isFinite(value) ? new Float(value) : this.fail();
+      return Number.isFinite(value) ? new Float(value) : this.#fail();
     }
     const value = Number(match[0]);
     return Number.isSafeInteger(value) ? value + 0 : BigInt(match[0]);
   }
 
-  private word(word: string, value: Term): Term {
-    if (!this.text.startsWith(word, this.at)) this.fail();
-    this.at += word.length;
+  #word(word: string, value: Term): Term {
+    if (!this.#text.startsWith(word, this.#at)) this.#fail();
+    this.#at += word.length;
     return value;
   }
 
-  private skip(char: string): boolean {
-    this.space();
-    if (this.text[this.at] !== char) return false;
-    this.at++;
+  #skip(char: string): boolean {
+    this.#space();
+    if (this.#text[this.#at] !== char) return false;
+    this.#at++;
     return true;
   }
 
-  private space(): void {
-    SPACE.lastIndex = this.at;
-    SPACE.exec(this.text);
-    this.at = SPACE.lastIndex;
+  #space(): void {
+    spacePattern.lastIndex = this.#at;
+    spacePattern.exec(this.#text);
+    this.#at = spacePattern.lastIndex;
   }
 
-  private fail(): never {
-    throw new ServerCrash(`not JSON at ${this.at}`);
+  #fail(): never {
+    throw new ServerCrash(`not JSON at ${this.#at}`);
   }
 }

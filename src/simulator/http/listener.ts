@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { negotiate } from './accept.ts';
 import type { RawRequest } from './request.ts';
-import { type Answer, NOT_FOUND } from './response.ts';
+import { type Answer, notFound } from './response.ts';
 
 /** Where a fault may cut into the writing of an answer. */
 export interface Exchange {
@@ -18,16 +18,16 @@ export interface ListenerOptions {
 }
 
 /** Observed limits: recordings/limits, recordings/body_size_limit, recordings/http_transport. */
-const LONGEST_HEADER = 5_297;
-const LONGEST_QUERY = 8_733;
-const MOST_HEADERS = 100;
-const REQUESTS_PER_CONNECTION = 1_000;
-const IDLE_MILLISECONDS = 60_000;
+const longestHeader = 5_297;
+const longestQuery = 8_733;
+const mostHeaders = 100;
+const requestsPerConnection = 1_000;
+const idleMilliseconds = 60_000;
 
 /** Opens the HTTP server; resolves once it listens. */
 export async function listen(options: ListenerOptions): Promise<Server> {
   const server = createServer(
-    { maxHeaderSize: 256 * 1024, requireHostHeader: false, keepAliveTimeout: IDLE_MILLISECONDS, noDelay: true },
+    { maxHeaderSize: 256 * 1024, requireHostHeader: false, keepAliveTimeout: idleMilliseconds, noDelay: true },
     (message, response) => receive(message, response, options.exchange),
   );
   server.on('checkContinue', (message: IncomingMessage, response: ServerResponse) => {
@@ -41,7 +41,7 @@ export async function listen(options: ListenerOptions): Promise<Server> {
   server.maxRequestsPerSocket = 0;
   server.on('clientError', (error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket) => {
     if (!socket.writable) return;
-    socket.end(error.code === 'HPE_INVALID_METHOD' ? unknownMethod(error.rawPacket) : BARE[statusOf(error)]);
+    socket.end(error.code === 'HPE_INVALID_METHOD' ? unknownMethod(error.rawPacket) : bareAnswers[statusOf(error)]);
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -66,7 +66,7 @@ export function portOf(server: Server): number {
 }
 
 const bare = (line: string): string => `HTTP/1.1 ${line}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`;
-const BARE = { 400: bare('400 Bad Request'), 431: bare('431 Request Header Fields Too Large') } as const;
+const bareAnswers = { 400: bare('400 Bad Request'), 431: bare('431 Request Header Fields Too Large') } as const;
 
 function statusOf(error: NodeJS.ErrnoException): 400 | 431 {
   return error.code === 'HPE_HEADER_OVERFLOW' ? 431 : 400;
@@ -76,11 +76,11 @@ function statusOf(error: NodeJS.ErrnoException): 400 | 431 {
 function unknownMethod(packet: Buffer | undefined): string {
   const text = packet?.toString('latin1') ?? '';
   const accept = /^accept:[ \t]*(.*?)[ \t]*\r?$/im.exec(text)?.[1];
-  if (negotiate(accept, ['html', 'json']) !== 'json' || NOT_FOUND.kind !== 'json') {
+  if (negotiate(accept, ['html', 'json']) !== 'json' || notFound.kind !== 'json') {
     return 'HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n';
   }
-  const head = Object.entries(headersOf(undefined, NOT_FOUND)).map(([name, value]) => `${name}: ${value}\r\n`);
-  return `HTTP/1.1 404 Not Found\r\n${head.join('')}connection: close\r\n\r\n${String(NOT_FOUND.body)}`;
+  const head = Object.entries(headersOf(undefined, notFound)).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 404 Not Found\r\n${head.join('')}connection: close\r\n\r\n${String(notFound.body)}`;
 }
 
 const served = new WeakMap<object, number>();
@@ -94,7 +94,7 @@ function receive(message: IncomingMessage, response: ServerResponse, exchange: (
     const request = { method: message.method ?? 'GET', target: message.url ?? '/', headers, body };
     const count = (served.get(message.socket) ?? 0) + 1;
     served.set(message.socket, count);
-    if (count >= REQUESTS_PER_CONNECTION) response.shouldKeepAlive = false;
+    if (count >= requestsPerConnection) response.shouldKeepAlive = false;
     const refused = refusal(message);
     if (refused !== undefined) send({ request, message, response }, refused);
     else exchange({ request, message, response });
@@ -104,11 +104,11 @@ function receive(message: IncomingMessage, response: ServerResponse, exchange: (
 /** Requests that never get past the real server's HTTP layer. */
 function refusal(message: IncomingMessage): Answer | undefined {
   const target = message.url ?? '/';
-  if (target.length > LONGEST_QUERY + 16) return { kind: 'refuse', status: 414 };
+  if (target.length > longestQuery + 16) return { kind: 'refuse', status: 414 };
   const raw = message.rawHeaders;
-  if (raw.length / 2 > MOST_HEADERS) return { kind: 'refuse', status: 431 };
+  if (raw.length / 2 > mostHeaders) return { kind: 'refuse', status: 431 };
   for (let index = 1; index < raw.length; index += 2) {
-    if ((raw[index]?.length ?? 0) > LONGEST_HEADER) return { kind: 'refuse', status: 431 };
+    if ((raw[index]?.length ?? 0) > longestHeader) return { kind: 'refuse', status: 431 };
   }
   if (message.method === 'TRACE') return { kind: 'refuse', status: 501 };
   if (message.httpVersion !== '1.0' && message.headers.host === undefined) return { kind: 'refuse', status: 400 };
@@ -148,11 +148,11 @@ function httpDate(): string {
   return dateText;
 }
 
-const STATUS = { crash: 500 } as const;
+const statusOfKind = { crash: 500 } as const;
 
 /** Writes an answer with the headers of the real server and no others. */
 export function send({ request, message, response }: Exchange, answer: Answer, torn = false): void {
-  const status = answer.kind === 'crash' ? STATUS.crash : answer.status;
+  const status = answer.kind === 'crash' ? statusOfKind.crash : answer.status;
   response.sendDate = false;
   for (const [name, value] of Object.entries(headersOf(request, answer))) response.setHeader(name, value);
   if (answer.kind === 'refuse') response.shouldKeepAlive = false;

@@ -20,9 +20,9 @@ export interface ParsedRequest {
 }
 
 /** The server reads 1,000,000 bytes at a time, so the edge of its 8 MB is soft (observed: recordings/limits). */
-const LARGEST_BODY = 8_001_500;
-const BODY_METHODS = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
-const OVERRIDES = new Set(['PUT', 'PATCH', 'DELETE']);
+const largestBody = 8_001_500;
+const bodyMethods = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
+const overridingMethods = new Set(['PUT', 'PATCH', 'DELETE']);
 
 /**
  * Runs the server's parsers, which come before routing and authentication. Raises ServerCrash for what they cannot
@@ -31,12 +31,12 @@ const OVERRIDES = new Set(['PUT', 'PATCH', 'DELETE']);
 export function parseRequest(raw: RawRequest): ParsedRequest {
   const { path, query } = splitTarget(raw.target);
   const queryParams = parseForm(query);
-  const body = BODY_METHODS.has(raw.method) ? parseBody(raw) : new Map<string, Term>();
+  const body = bodyMethods.has(raw.method) ? parseBody(raw) : new Map<string, Term>();
   const params = new Map([...queryParams, ...body]);
   const override = raw.method === 'POST' ? body.get('_method') : undefined;
   const method = typeof override === 'string' ? override.toUpperCase() : '';
   return {
-    method: OVERRIDES.has(method) ? method : raw.method === 'HEAD' ? 'GET' : raw.method,
+    method: overridingMethods.has(method) ? method : raw.method === 'HEAD' ? 'GET' : raw.method,
     segments: path
       .split('/')
       .filter((segment) => segment !== '')
@@ -56,7 +56,7 @@ function parseBody(raw: RawRequest): TermMap {
   const type = contentType(raw.headers['content-type']);
   if (type === undefined) return new Map();
   const known = type.json || type.form || type.multipart;
-  if (known && raw.body.length > LARGEST_BODY) throw new ServerCrash('body too large');
+  if (known && raw.body.length > largestBody) throw new ServerCrash('body too large');
   if (type.json) return jsonBody(raw.body);
   if (type.form) return parseForm(decodeUtf8(raw.body));
   if (!type.multipart) return new Map();

@@ -7,9 +7,9 @@ export type Answer =
 
 export const json = (status: number, body: unknown): Answer => ({ kind: 'json', status, body: JSON.stringify(body) });
 
-export const CRASH: Answer = { kind: 'crash' };
-export const NOT_FOUND: Answer = { kind: 'json', status: 404, body: '{"error":"not_found"}' };
-export const UNAUTHORIZED: Answer = { kind: 'json', status: 401, body: '{"error":"Unauthorized"}' };
+export const crashAnswer: Answer = { kind: 'crash' };
+export const notFound: Answer = { kind: 'json', status: 404, body: '{"error":"not_found"}' };
+export const unauthorized: Answer = { kind: 'json', status: 401, body: '{"error":"Unauthorized"}' };
 
 /** Messages by field, as the 422 body shows them. */
 export type FieldErrors = Readonly<Record<string, unknown>>;

@@ -12,12 +12,12 @@ export function parseAddress(text: string): Address | undefined {
   return parseIpv4(text) ?? parseIpv6(text);
 }
 
-const WIDTHS: readonly (readonly number[])[] = [[], [32], [8, 24], [8, 8, 16], [8, 8, 8, 8]];
+const widthsByCount: readonly (readonly number[])[] = [[], [32], [8, 24], [8, 8, 16], [8, 8, 8, 8]];
 
 /** The classic `inet_aton` forms: one to four fields, the last one filling the remaining octets. */
 function parseIpv4(text: string): Address | undefined {
   const fields = text.split('.');
-  const widths = WIDTHS[fields.length];
+  const widths = widthsByCount[fields.length];
   if (widths === undefined || widths.length === 0) return undefined;
   let value = 0;
   for (const [index, field] of fields.entries()) {

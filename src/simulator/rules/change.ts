@@ -17,7 +17,7 @@ export interface RuleValues {
 
 type Field = keyof RuleValues;
 
-export const NO_RULE: RuleValues = {
+export const noRule: RuleValues = {
   action: 'drop',
   destination: null,
   port_type: null,
@@ -40,7 +40,7 @@ export type RuleChange =
   | { readonly ok: false; readonly errors: FieldErrors };
 
 type Cast<T> = { readonly value: T } | { readonly message: string };
-const INVALID = { message: 'is invalid' };
+const invalidMessage = { message: 'is invalid' };
 
 /**
  * Casts the sent fields over the present values and validates the result; all messages are reported together. Without
@@ -53,7 +53,7 @@ export function castRule(present: RuleValues, sent: TermMap, portRules: boolean)
   const take = <F extends Field>(field: F, cast: (term: Term) => Cast<RuleValues[F]>): void => {
     const term = sent.get(field);
     if (term === undefined) return;
-    const result = term === '' ? { value: NO_RULE[field] } : cast(term);
+    const result = term === '' ? { value: noRule[field] } : cast(term);
     if ('message' in result) errors[field] = [result.message];
     else if (!sameValue(values[field], result.value)) {
       values[field] = result.value;
@@ -79,17 +79,17 @@ function sameValue(left: RuleValues[Field], right: RuleValues[Field]): boolean {
 }
 
 function castAction(term: Term): Cast<Action | null> {
-  return term === null || term === 'accept' || term === 'drop' ? { value: term } : INVALID;
+  return term === null || term === 'accept' || term === 'drop' ? { value: term } : invalidMessage;
 }
 
 function castDestination(term: Term): Cast<Inet | null> {
   if (term === null) return { value: null };
   const inet = typeof term === 'string' ? castInet(term) : undefined;
-  return inet === undefined ? INVALID : { value: inet };
+  return inet === undefined ? invalidMessage : { value: inet };
 }
 
 function castPortType(term: Term): Cast<PortType | null> {
-  return term === null || term === 'tcp' || term === 'udp' ? { value: term } : INVALID;
+  return term === null || term === 'tcp' || term === 'udp' ? { value: term } : invalidMessage;
 }
 
 function castPortRange(term: Term): Cast<string | null> {
@@ -99,7 +99,7 @@ function castPortRange(term: Term): Cast<string | null> {
 }
 
 function castUserId(term: Term): Cast<string | null> {
-  return term === null || typeof term === 'string' ? { value: term } : INVALID;
+  return term === null || typeof term === 'string' ? { value: term } : invalidMessage;
 }
 
 /** What a valid change makes of the row's own columns; `ports` undefined when the check constraint refuses them. */

@@ -11,73 +11,73 @@ type Candidate = Pick<RuleRow, 'action' | 'network' | 'ports' | 'userId'>;
  * narrower one by order. Ranges on one network are disjoint and kept in order.
  */
 export class OverlapIndex {
-  private readonly classes = new Map<string, RuleClass>();
+  readonly #classes = new Map<string, RuleClass>();
 
   conflicts(rule: Candidate): boolean {
-    return this.classes.get(classKey(rule))?.conflicts(rule.network.bits, spanOf(rule)) ?? false;
+    return this.#classes.get(classKey(rule))?.conflicts(rule.network.bits, spanOf(rule)) ?? false;
   }
 
   add(rule: Candidate): void {
     const key = classKey(rule);
-    let entry = this.classes.get(key);
+    let entry = this.#classes.get(key);
     if (entry === undefined) {
       entry = new RuleClass();
-      this.classes.set(key, entry);
+      this.#classes.set(key, entry);
     }
     entry.add(rule.network.bits, spanOf(rule));
   }
 
   delete(rule: Candidate): void {
-    this.classes.get(classKey(rule))?.delete(rule.network.bits, spanOf(rule));
+    this.#classes.get(classKey(rule))?.delete(rule.network.bits, spanOf(rule));
   }
 }
 
-const ALL_PORTS: PortRange = { low: 0, high: 65_535 };
-const spanOf = (rule: Candidate): PortRange => rule.ports?.range ?? ALL_PORTS;
+const allPorts: PortRange = { low: 0, high: 65_535 };
+const spanOf = (rule: Candidate): PortRange => rule.ports?.range ?? allPorts;
 
 function classKey(rule: Candidate): string {
   return `${rule.network.family} ${rule.action} ${rule.ports?.type ?? '-'} ${rule.userId ?? '-'}`;
 }
 
 class RuleClass {
-  private readonly networks = new Map<string, PortRange[]>();
-  private readonly order = new SortedKeys();
-  private readonly lengths = new Map<number, number>();
+  readonly #networks = new Map<string, PortRange[]>();
+  readonly #order = new SortedKeys();
+  readonly #lengths = new Map<number, number>();
 
   conflicts(bits: string, span: PortRange): boolean {
-    for (const length of this.lengths.keys()) {
+    for (const length of this.#lengths.keys()) {
       if (length > bits.length) continue;
-      const spans = this.networks.get(bits.slice(0, length));
+      const spans = this.#networks.get(bits.slice(0, length));
       if (spans !== undefined && meets(spans, span)) return true;
     }
-    for (const narrower of this.order.startingWith(bits)) {
-      if (meets(this.networks.get(narrower) ?? [], span)) return true;
+    for (const narrower of this.#order.startingWith(bits)) {
+      if (meets(this.#networks.get(narrower) ?? [], span)) return true;
     }
     return false;
   }
 
   add(bits: string, span: PortRange): void {
-    const spans = this.networks.get(bits);
+    const spans = this.#networks.get(bits);
     if (spans !== undefined) {
       spans.splice(firstAfter(spans, span.low), 0, span);
       return;
     }
-    this.networks.set(bits, [span]);
-    this.order.add(bits);
-    this.lengths.set(bits.length, (this.lengths.get(bits.length) ?? 0) + 1);
+    this.#networks.set(bits, [span]);
+    this.#order.add(bits);
+    this.#lengths.set(bits.length, (this.#lengths.get(bits.length) ?? 0) + 1);
   }
 
   delete(bits: string, span: PortRange): void {
-    const spans = this.networks.get(bits);
+    const spans = this.#networks.get(bits);
     const at = spans?.findIndex((other) => other.low === span.low && other.high === span.high) ?? -1;
     if (spans === undefined || at < 0) return;
     spans.splice(at, 1);
     if (spans.length > 0) return;
-    this.networks.delete(bits);
-    this.order.delete(bits);
-    const count = (this.lengths.get(bits.length) ?? 0) - 1;
-    if (count > 0) this.lengths.set(bits.length, count);
-    else this.lengths.delete(bits.length);
+    this.#networks.delete(bits);
+    this.#order.delete(bits);
+    const count = (this.#lengths.get(bits.length) ?? 0) - 1;
+    if (count > 0) this.#lengths.set(bits.length, count);
+    else this.#lengths.delete(bits.length);
   }
 }
 

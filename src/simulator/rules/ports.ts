@@ -5,8 +5,8 @@ import { trim } from '../text.ts';
 /** Either the canonical text of a range (as it is echoed) or the message why there is none. */
 export type PortCast = { readonly text: string } | { readonly message: string };
 
-const BAD_FORMAT = { message: 'bad format' };
-const REVERSED = { message: 'lower value cannot be higher than upper value' };
+const badFormat = { message: 'bad format' };
+const reversed = { message: 'lower value cannot be higher than upper value' };
 
 /**
  * Casts a sent port range to the text the server keeps: leading integers count, what follows them is dropped
@@ -16,10 +16,10 @@ export function castPorts(term: Exclude<Term, null>): PortCast {
   if (Array.isArray(term) && term.length === 2) return castPair(term[0] ?? null, term[1] ?? null);
   if (typeof term !== 'string') throw new ServerCrash('port range of this type');
   const pair = /^[[(]/.test(term) ? parseBrackets(term) : parsePlain(term);
-  if (pair === undefined) return BAD_FORMAT;
+  if (pair === undefined) return badFormat;
   const [low, high] = pair;
   if (low === high) return { text: String(low) };
-  return low < high ? { text: `${low} - ${high}` } : REVERSED;
+  return low < high ? { text: `${low} - ${high}` } : reversed;
 }
 
 /** `80`, `80-90`: split at the first run of hyphens that leaves two parts; each part's leading integer counts. */
@@ -57,7 +57,7 @@ function castPair(low: Term, high: Term): PortCast {
     if (low instanceof Float) throw new ServerCrash('a float is no port');
     return { text: String(low) };
   }
-  return compareTerms(low, high) > 0 ? REVERSED : { text: `${spell(low)} - ${spell(high)}` };
+  return compareTerms(low, high) > 0 ? reversed : { text: `${spell(low)} - ${spell(high)}` };
 }
 
 const isNumber = (term: Term): term is number | bigint | Float =>
@@ -92,7 +92,7 @@ export interface PortRange {
   readonly high: number;
 }
 
-const INT32 = 2_147_483_647n;
+const int32 = 2_147_483_647n;
 
 /**
  * What the database holds for a cast text. Raises ServerCrash when it does not fit its integers. Undefined: refused by
@@ -102,7 +102,7 @@ export function storePorts(text: string): PortRange | undefined {
   const pair = parsePlain(text);
   if (pair === undefined) throw new ServerCrash('no range');
   const [low, high] = pair;
-  if (low > high || low < -INT32 - 1n || high >= INT32) throw new ServerCrash('range does not fit');
+  if (low > high || low < -int32 - 1n || high >= int32) throw new ServerCrash('range does not fit');
   return low >= 1n && high <= 65_534n ? { low: Number(low), high: Number(high) } : undefined;
 }
 

@@ -1,5 +1,5 @@
 import { isMap, parseJson } from '../http/json.ts';
-import { castRule, NO_RULE, storeValues } from './change.ts';
+import { castRule, noRule, storeValues } from './change.ts';
 import { makeRow, type RuleRow } from './rule.ts';
 
 /** A rule to begin with, in the API's field names; `action` defaults to drop, as over the API. */
@@ -15,7 +15,7 @@ export interface RuleSeed {
 /** The row that this seed is; throws an Error that shows the seed when the server would not take it. */
 export function rowOfSeed(seed: RuleSeed, id: string, now: string): RuleRow {
   const sent = parseJson(JSON.stringify(seed));
-  const change = isMap(sent) ? castRule(NO_RULE, sent, true) : undefined;
+  const change = isMap(sent) ? castRule(noRule, sent, true) : undefined;
   const stored = change?.ok === true ? storeValues(change.values) : undefined;
   const ports = stored?.ports;
   if (stored === undefined || ports === undefined) throw new Error(`not a rule: ${JSON.stringify(seed)}`);

@@ -21,103 +21,103 @@ export interface RuleListener {
 
 /** The rules table: rows in no promised order, with the overlap constraints. */
 export class RuleStore {
-  private readonly options: RuleStoreOptions;
-  private readonly heap = new Heap<RuleRow>();
-  private readonly texts = new Map<string, string>();
-  private readonly overlaps = new OverlapIndex();
-  private readonly listeners: RuleListener[] = [];
-  private list: Buffer | undefined;
+  readonly #options: RuleStoreOptions;
+  readonly #heap = new Heap<RuleRow>();
+  readonly #texts = new Map<string, string>();
+  readonly #overlaps = new OverlapIndex();
+  readonly #listeners: RuleListener[] = [];
+  #list: Buffer | undefined;
 
   constructor(options: RuleStoreOptions) {
-    this.options = options;
+    this.#options = options;
   }
 
   listen(listener: RuleListener): void {
-    this.listeners.push(listener);
+    this.#listeners.push(listener);
   }
 
   get size(): number {
-    return this.heap.size;
+    return this.#heap.size;
   }
 
   rows(): Iterable<RuleRow> {
-    return this.heap.rows();
+    return this.#heap.rows();
   }
 
   get(id: string): RuleRow | undefined {
-    return this.heap.get(id);
+    return this.#heap.get(id);
   }
 
   /** The row as JSON text, made once for each version of the row. */
   textOf(row: RuleRow): string {
-    const known = this.texts.get(row.id);
+    const known = this.#texts.get(row.id);
     if (known !== undefined) return known;
     const text = JSON.stringify(showRow(row));
-    this.texts.set(row.id, text);
+    this.#texts.set(row.id, text);
     return text;
   }
 
   /** The whole list's body, kept until the next change. */
   listBody(): Buffer {
-    if (this.list === undefined) {
+    if (this.#list === undefined) {
       const texts: string[] = [];
-      for (const row of this.heap.rows()) texts.push(this.textOf(row));
-      this.list = Buffer.from(`{"data":[${texts.join(',')}]}`);
+      for (const row of this.#heap.rows()) texts.push(this.textOf(row));
+      this.#list = Buffer.from(`{"data":[${texts.join(',')}]}`);
     }
-    return this.list;
+    return this.#list;
   }
 
   /** Adds a row, or undefined when an overlap constraint refuses it. */
   insert(values: StoredValues & { readonly ports: RuleRow['ports'] }): RuleRow | undefined {
-    const now = this.options.clock.now();
-    const row = makeRow({ ...values, id: this.options.newId(), insertedAt: now, updatedAt: now });
-    if (this.options.constraints && this.overlaps.conflicts(row)) return undefined;
-    for (const listener of this.listeners) listener.changing?.();
-    this.put(row);
-    for (const listener of this.listeners) listener.inserted(row);
+    const now = this.#options.clock.now();
+    const row = makeRow({ ...values, id: this.#options.newId(), insertedAt: now, updatedAt: now });
+    if (this.#options.constraints && this.#overlaps.conflicts(row)) return undefined;
+    for (const listener of this.#listeners) listener.changing?.();
+    this.#put(row);
+    for (const listener of this.#listeners) listener.inserted(row);
     return row;
   }
 
   /** Replaces a row's values, or undefined when an overlap constraint refuses it; the row is then as it was. */
   update(before: RuleRow, values: StoredValues & { readonly ports: RuleRow['ports'] }): RuleRow | undefined {
-    const row = makeRow({ ...before, ...values, updatedAt: this.options.clock.now() });
-    this.overlaps.delete(before);
-    if (this.options.constraints && this.overlaps.conflicts(row)) {
-      this.overlaps.add(before);
+    const row = makeRow({ ...before, ...values, updatedAt: this.#options.clock.now() });
+    this.#overlaps.delete(before);
+    if (this.#options.constraints && this.#overlaps.conflicts(row)) {
+      this.#overlaps.add(before);
       return undefined;
     }
-    for (const listener of this.listeners) listener.changing?.();
-    this.heap.delete(before.id);
-    this.put(row);
-    for (const listener of this.listeners) listener.updated(row, before);
+    for (const listener of this.#listeners) listener.changing?.();
+    this.#heap.delete(before.id);
+    this.#put(row);
+    for (const listener of this.#listeners) listener.updated(row, before);
     return row;
   }
 
   delete(row: RuleRow): void {
-    for (const listener of this.listeners) listener.changing?.();
+    for (const listener of this.#listeners) listener.changing?.();
     this.drop(row);
-    for (const listener of this.listeners) listener.deleted(row);
+    for (const listener of this.#listeners) listener.deleted(row);
   }
 
   /** Puts a row as it is, without constraint and without telling anybody: for seeds and data files. */
   load(row: RuleRow): void {
-    const before = this.heap.get(row.id);
+    const before = this.#heap.get(row.id);
     if (before !== undefined) this.drop(before);
-    this.put(row);
+    this.#put(row);
   }
 
   /** Takes a row away without telling anybody. */
   drop(row: RuleRow): void {
-    this.overlaps.delete(row);
-    this.heap.delete(row.id);
-    this.texts.delete(row.id);
-    this.list = undefined;
+    this.#overlaps.delete(row);
+    this.#heap.delete(row.id);
+    this.#texts.delete(row.id);
+    this.#list = undefined;
   }
 
-  private put(row: RuleRow): void {
-    this.overlaps.add(row);
-    this.heap.add(row);
-    this.texts.delete(row.id);
-    this.list = undefined;
+  #put(row: RuleRow): void {
+    this.#overlaps.add(row);
+    this.#heap.add(row);
+    this.#texts.delete(row.id);
+    this.#list = undefined;
   }
 }
