@@ -4,16 +4,18 @@
  */
 import { createHash } from 'node:crypto';
 import { type Desired, defaultLimits } from './desired/context.ts';
-import { buildDesired } from './desired/desired.ts';
+import { assemble } from './desired/desired.ts';
+import { parseFiles } from './desired/parse-files.ts';
 import { decodeLiveConfiguration } from './live/live-configuration.ts';
 import { decodeLiveRules, decodeLiveUsers } from './live/live-rules.ts';
-import { compareProblems, hasErrors, type Problem } from './model/problem.ts';
+import { type KnownUsers, listedUsers } from './model/known-users.ts';
+import { compareProblems, type Problem } from './model/problem.ts';
 import { type Profile, type ProfileName, profileNamed, type RuleUpdates } from './model/profile.ts';
 import { ok, type Result } from './model/result.ts';
 import { Secret } from './model/secret.ts';
 import { type LiveState, wholeScope } from './model/state.ts';
+import { planStates } from './pass/stages.ts';
 import { defaultPlanOptions, type PlanOptions } from './plan/input.ts';
-import { makePlan } from './plan/make-plan.ts';
 import type { Plan } from './plan/plan.ts';
 import type { SourceFile } from './ports.ts';
 import { documentOf } from './report/json.ts';
@@ -64,25 +66,31 @@ export function plan(request: PlanRequest): Planned {
   const profile = profileNamed(request.profile ?? 'firezone-0.7', request.ruleUpdates);
   const users = usersOf(request.live.users);
   if (!users.ok) return { plan: null, problems: [unreadable(users.error)] };
-  const { state, problems, emails } = desiredOf(request.manifests, profile, users.value);
-  if (state === null) return { plan: null, problems };
-  if (users.value === null && emails.length > 0) return { plan: null, problems: [...problems, usersMissing] };
+  const { build, ...offline } = desiredOf(request.manifests, profile);
+  if (offline.state === null) return { plan: null, problems: offline.problems };
+  const named = offline.emails.length > 0;
+  if (named && users.value === null) return { plan: null, problems: [...offline.problems, usersMissing] };
+  const desired = named ? build(users.value) : offline;
+  if (desired.state === null) return { plan: null, problems: desired.problems };
   const live = liveOf(request.live);
-  if (!live.ok) return { plan: null, problems: [...problems, unreadable(live.error)] };
-  const made = makePlan({
-    desired: request.live.configuration === undefined ? { ...state, configuration: null } : state,
+  if (!live.ok) return { plan: null, problems: [...desired.problems, unreadable(live.error)] };
+  const input = {
+    desired: request.live.configuration === undefined ? { ...desired.state, configuration: null } : desired.state,
     live: live.value,
     base: null,
     profile,
     scope: wholeScope,
     options: { ...defaultPlanOptions, ...request.options },
-  });
-  return { plan: made, problems: [...problems, ...made.problems].sort(compareProblems) };
+  };
+  const planned = planStates(input, { desired, users: named ? users.value : null });
+  const { problems } = planned.desired;
+  if (planned.desired.state === null) return { plan: null, problems };
+  return { plan: planned.plan, problems: [...problems, ...planned.plan.problems].sort(compareProblems) };
 }
 
 /** Checks manifests as `reconcile validate` does; empty when there is nothing to say. */
 export function validate(manifests: readonly ManifestFile[], settings: PlanSettings = {}): readonly Problem[] {
-  return desiredOf(manifests, profileNamed(settings.profile ?? 'firezone-0.7', settings.ruleUpdates), null).problems;
+  return desiredOf(manifests, profileNamed(settings.profile ?? 'firezone-0.7', settings.ruleUpdates)).problems;
 }
 
 /** The document that `--output json` prints (schemas/plan.schema.json), as a value. */
@@ -99,27 +107,22 @@ function reportOf({ plan: made, problems }: Planned): RunReport {
   return { ...reportOfProblems(problems), plan: made };
 }
 
+/** The desired state without users, and how to build it with them. */
 function desiredOf(
   manifests: readonly ManifestFile[],
   profile: Profile,
-  usersByEmail: ReadonlyMap<string, string> | null,
-): Pick<Desired, 'state' | 'problems' | 'emails'> {
-  const desired = buildDesired(manifests.map(sourceFile), {
-    profile,
-    scope: wholeScope,
-    limits: defaultLimits,
-    values: null,
-    usersByEmail,
-    resolveSecret: () => ok(Secret.unknown()),
-  });
-  return { ...desired, state: hasErrors(desired.problems) ? null : desired.state };
+): Desired & { readonly build: (users: KnownUsers | null) => Desired } {
+  const parsed = parseFiles(manifests.map(sourceFile), { profile, values: null, limits: defaultLimits });
+  const context = { profile, scope: wholeScope, resolveSecret: () => ok(Secret.unknown()) };
+  const build = (users: KnownUsers | null): Desired => assemble(parsed, users, context);
+  return { ...build(null), build };
 }
 
-/** User ids by e-mail address; null when the body was not given. */
-function usersOf(body: unknown): Result<ReadonlyMap<string, string> | null, string> {
+/** The users in the body; null when it was not given. */
+function usersOf(body: unknown): Result<KnownUsers | null, string> {
   if (body === undefined) return ok(null);
   const users = decodeLiveUsers(body);
-  return users.ok ? ok(new Map(users.value.map(({ email, id }) => [email, id]))) : users;
+  return users.ok ? ok(listedUsers(users.value)) : users;
 }
 
 const usersMissing: Problem = {

@@ -4,11 +4,13 @@ import { directorySource } from '../adapters/source/directory.ts';
 import { readAtRef } from '../adapters/source/git-ref.ts';
 import type { Problem } from '../model/problem.ts';
 import type { DesiredState } from '../model/state.ts';
+import type { PassDependencies } from '../pass/pass.ts';
+import { readDesired } from '../pass/stages.ts';
 import type { Source, SourceContent } from '../ports.ts';
 import type { Invocation } from './command.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, failure } from './failure.ts';
-import { buildContent } from './offline.ts';
+import { desiredContextOf } from './manifests.ts';
 import { limitsOf } from './plan-settings.ts';
 
 /** The manifests last applied, as `--base` names them. */
@@ -18,14 +20,11 @@ export interface Base {
   readonly problems: readonly Problem[];
 }
 
-/** User ids by e-mail address, when the base names any; null when they cannot be had. */
-export type AskUsers = (emails: readonly string[]) => Promise<ReadonlyMap<string, string> | null>;
-
 /**
- * Loads `--base REF|DIR` for the manifests below `path`; null without the option. Throws a `Failure` for a wrong ref, and where
+ * Loads `--base REF|DIR` for the manifests below `path`, read as `pass` reads; null without the option. Throws a `Failure` for a wrong ref, and where
  * `--fail-on drift` asks for what cannot be told: without a base, or with an invalid one, nothing is known to be drift.
  */
-export async function loadBase(invocation: Invocation, path: string, askUsers: AskUsers): Promise<Base | null> {
+export async function loadBase(invocation: Invocation, path: string, pass: PassDependencies): Promise<Base | null> {
   const { base, failOn } = invocation.settings;
   const mustTell = failOn.includes('drift');
   if (base === null && mustTell) {
@@ -39,11 +38,11 @@ export async function loadBase(invocation: Invocation, path: string, askUsers: A
   const content = await readBase(invocation, path, base);
   if (content.files.length === 0) return { state: nothingYet, problems: [] };
   const root = isDirectory(resolve(invocation.terminal.cwd, base)) ? resolve(invocation.terminal.cwd, base) : path;
-  let built = await buildContent(invocation, { content, root, usersByEmail: null });
-  if (built.emails.length > 0)
-    built = await buildContent(invocation, { content, root, usersByEmail: await askUsers(built.emails) });
-  if (built.state !== null) return { state: built.state, problems: [] };
-  const [first] = built.problems.filter((problem) => problem.severity === 'error');
+  const built = await readDesired(content, { ...pass, desired: desiredContextOf(invocation, root) });
+  if (!built.ok) return { state: null, problems: [] }; // the pass asks the same of the server, and says what is wrong
+  const { state, problems } = built.value.desired;
+  if (state !== null) return { state, problems: [] };
+  const [first] = problems.filter((problem) => problem.severity === 'error');
   const where = first?.place === undefined ? '' : ` (${first.place.file}:${first.place.line}: ${first.summary})`;
   const problem: Problem = {
     code: 'base-invalid',

@@ -1,30 +1,32 @@
 import { resolve } from 'node:path';
-import { createParseAhead, manifestWorker } from '../adapters/parse-ahead.ts';
+import { createManifestParser, manifestWorker } from '../adapters/manifest-parser.ts';
 import { createSecretResolver } from '../adapters/secrets.ts';
 import type { DesiredContext } from '../desired/context.ts';
-import { createManifestCache } from '../desired/desired.ts';
-import { hasErrors, type Problem } from '../model/problem.ts';
-import type { PassResult } from '../pass.ts';
+import type { ParseFiles } from '../desired/parse-files.ts';
+import { hasErrors, type Problem, raiseWarnings } from '../model/problem.ts';
+import type { PassResult } from '../pass/pass.ts';
 import type { Invocation } from './command.ts';
 import { ownFiles } from './own-files.ts';
 import { limitsOf, profileOf, scopeOf } from './plan-settings.ts';
 import type { Settings } from './settings.ts';
 import { valuesOf } from './values.ts';
 
-/** How manifests are read under these settings. `root`: where they are files; null when they come from Git. */
-export function desiredContextOf(
-  { settings, terminal }: Invocation,
-  root: string | null,
-): Omit<DesiredContext, 'usersByEmail'> {
+/** The parser of these settings; it remembers what it parsed. */
+export function parserOf(settings: Settings): ParseFiles {
+  const options = { profile: profileOf(settings), values: valuesOf(settings), limits: limitsOf(settings) };
+  return createManifestParser(options, {
+    workerUrl: manifestWorker(),
+    measure: settings.watch ? 'together' : 'alone',
+  });
+}
+
+/** What manifests mean under these settings. `root`: where they are files; null when they come from Git. */
+export function desiredContextOf({ settings, terminal }: Invocation, root: string | null): DesiredContext {
   const secrets = settings.file?.nested.secrets;
   return {
     profile: profileOf(settings),
     scope: scopeOf(settings),
-    limits: limitsOf(settings),
-    values: valuesOf(settings),
     overlay: settings.overlay,
-    cache: createManifestCache(),
-    parseAhead: createParseAhead(manifestWorker(), settings.watch ? 'together' : 'alone'),
     resolveSecret: createSecretResolver({
       environment: terminal.env,
       envNames: secrets?.env ?? [],
@@ -37,8 +39,7 @@ export function desiredContextOf(
 
 /** Problems as `--strict` counts them: warnings are errors then. */
 export function strictly(problems: readonly Problem[], settings: Settings): readonly Problem[] {
-  if (!settings.strict) return problems;
-  return problems.map((problem) => (problem.severity === 'warning' ? { ...problem, severity: 'error' } : problem));
+  return settings.strict ? raiseWarnings(problems) : problems;
 }
 
 /** Problems of a pass with what was known before anything was written as `--strict` counts it; what came of writing is as it is. */

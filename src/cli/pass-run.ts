@@ -1,12 +1,9 @@
 import { systemClock } from '../adapters/clock.ts';
-import { readUsers } from '../apply/read.ts';
 import type { Desired } from '../desired/context.ts';
 import { compareProblems, type Problem } from '../model/problem.ts';
-import type { Approve, PassResult } from '../pass.ts';
-import { readContext } from '../pass-stages.ts';
+import type { Approve, PassResult } from '../pass/pass.ts';
 import type { PlanDigest } from '../plan/digest.ts';
 import { holdsBack, type Plan } from '../plan/plan.ts';
-import { reconcile } from '../reconcile.ts';
 import { documentOf } from '../report/json.ts';
 import { type RunReport, reportOfProblems } from '../report/run-report.ts';
 import { count } from '../report/summary.ts';
@@ -14,10 +11,9 @@ import { type Base, loadBase } from './base.ts';
 import type { Answer, Invocation } from './command.ts';
 import { exitCodeOf } from './exit-code.ts';
 import { isInvalid, strictly, strictlyKnown } from './manifests.ts';
-import { explainReadFailure } from './read-failure.ts';
 import { compareWithSaved, type SavedPlan, savePlan } from './saved-plan.ts';
 import { type Screen, screenOf } from './screen.ts';
-import { type Wired, wirePass } from './wire.ts';
+import { runWired, type WiredPass, wirePass, wireSnapshotPass } from './wire.ts';
 
 /** One pass from the command line: over which manifests, and on which terms. */
 export interface PassRequest {
@@ -33,15 +29,16 @@ export interface PassRequest {
 /** Runs one pass, and shows its plan before it is applied. */
 export async function runPass(invocation: Invocation, request: PassRequest): Promise<Answer> {
   const screen = screenOf(invocation);
-  const wired = await wirePass(invocation, request.path);
+  const { live, save } = invocation.settings;
+  const wired =
+    live === null ? await wirePass(invocation, request.path) : await wireSnapshotPass(invocation, request.path, live);
   try {
-    const base = await loadBase(invocation, request.path, () => askUsers(wired));
+    const base = await loadBase(invocation, request.path, wired.pass);
     const run = { invocation, request, screen, base };
     const pass = { ...wired.pass, base: base?.state ?? null, onOutcome: screen.onOutcome };
-    const result = await reconcile(pass, request.planOnly ? null : approveOf(run));
+    const result = await runWired({ ...wired, pass }, request.planOnly ? null : approveOf(run));
     const stale = staleness(request, result.plan, result.digest);
     const report = reportOf(result, run, wired, stale);
-    const { save } = invocation.settings;
     if (save !== null && result.digest !== undefined) {
       savePlan(save, result.digest, documentOf(report), new Date(systemClock.wallTime()).toISOString());
     }
@@ -57,11 +54,6 @@ interface Run {
   readonly request: PassRequest;
   readonly screen: Screen;
   readonly base: Base | null;
-}
-
-async function askUsers({ pass }: Wired): Promise<ReadonlyMap<string, string> | null> {
-  const users = await readUsers(readContext(pass));
-  return users.ok ? new Map(users.value.map(({ email, id }) => [email, id])) : null;
 }
 
 function staleness({ saved }: PassRequest, plan: Plan | null, digest: PlanDigest | undefined): readonly Problem[] {
@@ -102,12 +94,11 @@ function beforeApply(run: Run, plan: Plan, desired: Desired, digest: PlanDigest)
 function reportOf(
   result: PassResult,
   { invocation, request, base }: Run,
-  wired: Wired,
+  wired: WiredPass,
   stale: readonly Problem[],
 ): RunReport {
   const { settings } = invocation;
-  const now = systemClock.wallTime();
-  const failure = result.failure === null ? [] : [explainReadFailure(result.failure, wired.token.read, now)];
+  const failure = result.failure === null ? [] : [wired.explain(result.failure)];
   const other = result.end === 'refused' && settings.approve.length > 0 ? [approvesAnother] : [];
   return {
     ...reportOfProblems([
@@ -125,6 +116,7 @@ function reportOf(
     apply: result.apply,
     userNames: result.desired?.state?.userNames ?? new Map(),
     base: settings.base,
+    snapshot: wired.snapshot,
     ...(result.kernel === undefined ? {} : { kernel: result.kernel }),
   };
 }

@@ -5,25 +5,38 @@ import { type FileJournal, openJournal } from '../adapters/journal.ts';
 import { directorySource } from '../adapters/source/directory.ts';
 import { type ApplyLimits, defaultApplyLimits } from '../apply/context.ts';
 import { findOpenGaps } from '../apply/open-gaps.ts';
-import { getErrorCode } from '../model/result.ts';
-import type { FingerprintKey } from '../model/secret.ts';
-import type { DesiredState } from '../model/state.ts';
-import { emptyMemory, type PassDependencies } from '../pass.ts';
+import type { ReadFailure } from '../apply/read.ts';
+import type { Problem } from '../model/problem.ts';
+import { getErrorCode, ok } from '../model/result.ts';
+import { type Approve, emptyMemory, type PassDependencies, type PassResult } from '../pass/pass.ts';
+import { ended } from '../pass/stages.ts';
 import type { Source } from '../ports.ts';
+import { reconcile } from '../reconcile.ts';
 import type { Invocation } from './command.ts';
 import { failure } from './failure.ts';
 import { loggerOf } from './logger.ts';
-import { desiredContextOf } from './manifests.ts';
+import { desiredContextOf, parserOf } from './manifests.ts';
 import { limitsOf, planOptionsOf } from './plan-settings.ts';
+import { explainReadFailure } from './read-failure.ts';
 import type { Settings } from './settings.ts';
+import { readSnapshot, snapshotApi } from './snapshot-api.ts';
 import { type TokenSource, tokenSource } from './token.ts';
 
 /** The one place where adapters are built: what a pass needs, and how to let go of it. */
-export interface Wired {
+export interface WiredPass {
   readonly pass: PassDependencies;
-  readonly api: ApiClient;
-  readonly token: TokenSource;
+  readonly source: Source;
+  /** The snapshot that stands in for the server. */
+  readonly snapshot: { readonly takenAt: string; readonly ageMs: number } | null;
+  /** What went wrong when the server was read, for a person. */
+  readonly explain: (failure: ReadFailure) => Problem;
   readonly close: () => Promise<void>;
+}
+
+/** Reads the source and runs the pass over it. */
+export async function runWired({ source, pass }: WiredPass, approve: Approve | null): Promise<PassResult> {
+  const { content, problems } = await source.read(pass.stop);
+  return content === null ? ended('invalid', { content, problems }) : await reconcile(content, pass, approve);
 }
 
 /** The API client of these settings; throws a `Failure` for a missing or wrong base URL, token or CA file. */
@@ -50,43 +63,69 @@ export function wireApi({ settings, terminal }: Invocation): { readonly api: Api
   return { api: client.value, token };
 }
 
-/** Wires one pass over a directory of manifests. */
-export async function wirePass(invocation: Invocation, path: string): Promise<Wired> {
-  return wirePassOver(invocation, directorySource(path, limitsOf(invocation.settings)), { root: path, base: null });
+/** What all passes under these settings share. `root` is the directory of the manifests, where there is one. */
+export function sharedDependencies(
+  invocation: Invocation,
+  root: string | null,
+): Pick<PassDependencies, 'clock' | 'parse' | 'desired' | 'approvals' | 'limits'> {
+  const { settings } = invocation;
+  return {
+    clock: systemClock,
+    parse: parserOf(settings),
+    desired: desiredContextOf(invocation, root),
+    approvals: settings.approve,
+    limits: applyLimitsOf(settings),
+  };
 }
 
-/** Wires one pass over any source. `root` is the directory of the manifests, where there is one. */
-export async function wirePassOver(
-  invocation: Invocation,
-  source: Source,
-  { root, base }: { readonly root: string | null; readonly base: DesiredState | null },
-): Promise<Wired> {
+/** Wires one pass over a source, which is the directory `root` unless it is given. */
+export async function wirePass(invocation: Invocation, root: string, given?: Source): Promise<WiredPass> {
   const { settings, terminal } = invocation;
   const { api, token } = wireApi(invocation);
   const opened = settings.journal === null ? null : await openJournalAt(settings.journal);
-  const pass: PassDependencies = {
-    source,
-    api,
-    clock: systemClock,
-    logger: await loggerOf(invocation),
-    journal: opened?.journal ?? null,
-    desired: desiredContextOf(invocation, root),
-    base,
-    options: planOptionsOf(settings, fingerprintKeyOf(token)),
-    approvals: settings.approve,
-    limits: applyLimitsOf(settings),
-    memory: { ...emptyMemory, openGaps: opened?.openGaps ?? emptyMemory.openGaps },
-    stop: terminal.stop,
-    ...passEnforcementOf(settings),
+  return {
+    pass: {
+      ...sharedDependencies(invocation, root),
+      api,
+      logger: await loggerOf(invocation),
+      journal: opened?.journal ?? null,
+      base: null,
+      options: planOptionsOf(settings, token.fingerprintKey()),
+      memory: { ...emptyMemory, openGaps: opened?.openGaps ?? emptyMemory.openGaps },
+      stop: terminal.stop,
+      ...passEnforcementOf(settings),
+    },
+    source: given ?? directorySource(root, limitsOf(settings)),
+    snapshot: null,
+    explain: (failed) => explainReadFailure(failed, token.read, systemClock.wallTime()),
+    async close() {
+      await Promise.all([api.close(), opened?.journal.close()]);
+    },
   };
-  const close = async (): Promise<void> => {
-    await Promise.all([api.close(), opened?.journal.close()]);
-  };
-  return { pass, api, token, close };
 }
 
-function fingerprintKeyOf(token: TokenSource): FingerprintKey {
-  return token.fingerprintKey();
+/** Wires one pass that plans against the snapshot in a file: no request, no token, no secret. */
+export async function wireSnapshotPass(invocation: Invocation, root: string, file: string): Promise<WiredPass> {
+  const { settings, terminal } = invocation;
+  const snapshot = readSnapshot(file);
+  const { takenAt, users } = snapshot;
+  return {
+    pass: {
+      ...sharedDependencies(invocation, root),
+      api: snapshotApi(snapshot),
+      users: () => Promise.resolve(ok(users)),
+      logger: await loggerOf(invocation),
+      journal: null,
+      base: null,
+      options: planOptionsOf(settings, null),
+      memory: emptyMemory,
+      stop: terminal.stop,
+    },
+    source: directorySource(root, limitsOf(settings)),
+    snapshot: { takenAt, ageMs: systemClock.wallTime() - Date.parse(takenAt) },
+    explain: (failed) => explainReadFailure(failed, () => '', systemClock.wallTime()),
+    close: () => Promise.resolve(),
+  };
 }
 
 /** A repair without a time to wait for it waits this long. */

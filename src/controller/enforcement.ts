@@ -1,4 +1,4 @@
-import type { KernelState, PassResult } from '../pass.ts';
+import type { KernelState, PassResult } from '../pass/pass.ts';
 import { type ConditionUpdate, setCondition } from './conditions.ts';
 import type { EnforcementView } from './enforcement-view.ts';
 import type { Status } from './status.ts';

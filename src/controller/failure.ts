@@ -1,7 +1,7 @@
 import type { ApplyReport, Outcome } from '../apply/outcome.ts';
 import type { Problem } from '../model/problem.ts';
 import { never } from '../model/result.ts';
-import type { PassResult } from '../pass.ts';
+import type { PassResult } from '../pass/pass.ts';
 import type { ConditionReason, ConditionUpdate } from './conditions.ts';
 import { shortenRevision } from './conditions.ts';
 import { stepKey } from './step-key.ts';

@@ -1,6 +1,6 @@
 import type { Outcome } from '../apply/outcome.ts';
 import type { DesiredState } from '../model/state.ts';
-import type { Approve, PassMemory, PassResult } from '../pass.ts';
+import type { Approve, PassMemory, PassResult } from '../pass/pass.ts';
 import type { Clock, Logger, Source, SourceContent } from '../ports.ts';
 import type { Verdict } from './failure.ts';
 import type { FightSettings } from './fight.ts';

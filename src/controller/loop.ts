@@ -1,5 +1,5 @@
 import type { DesiredState } from '../model/state.ts';
-import type { PassResult } from '../pass.ts';
+import type { PassResult } from '../pass/pass.ts';
 import type { SourceContent, SourceReading } from '../ports.ts';
 import { Announcer } from './announcer.ts';
 import { Backoff } from './backoff.ts';

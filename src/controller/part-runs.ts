@@ -1,4 +1,4 @@
-import type { PassResult } from '../pass.ts';
+import type { PassResult } from '../pass/pass.ts';
 import { pickWorst } from './failure.ts';
 import type { Run } from './pass-ending.ts';
 import type { Status } from './status.ts';

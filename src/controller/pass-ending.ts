@@ -1,5 +1,5 @@
 import type { Outcome, OutcomeKind } from '../apply/outcome.ts';
-import type { PassResult } from '../pass.ts';
+import type { PassResult } from '../pass/pass.ts';
 import type { Clock, SourceContent } from '../ports.ts';
 import type { Verdict } from './failure.ts';
 import type { PassView } from './status.ts';

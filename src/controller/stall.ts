@@ -1,4 +1,4 @@
-import type { PassResult } from '../pass.ts';
+import type { PassResult } from '../pass/pass.ts';
 import type { Verdict } from './failure.ts';
 import { findUnfinished } from './failure.ts';
 import type { Held } from './gate.ts';

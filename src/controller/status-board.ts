@@ -1,4 +1,4 @@
-import type { PassResult } from '../pass.ts';
+import type { PassResult } from '../pass/pass.ts';
 import type { Clock } from '../ports.ts';
 import type { ConditionUpdate } from './conditions.ts';
 import { setCondition } from './conditions.ts';

@@ -1,5 +1,5 @@
 import type { OutcomeKind } from '../apply/outcome.ts';
-import type { PassResult } from '../pass.ts';
+import type { PassResult } from '../pass/pass.ts';
 import type { PlanSummary } from '../plan/plan.ts';
 import { requestOf } from '../plan/plan.ts';
 import type { Conditions } from './conditions.ts';

@@ -1,31 +1,34 @@
 import { createHash } from 'node:crypto';
 import { addExcerpts } from '../manifest/excerpt.ts';
-import { type FileManifests, isManifestPath, type Manifest, type PolicyCaseTemplate } from '../manifest/manifest.ts';
-import { readManifests } from '../manifest/read-manifests.ts';
+import { isManifestPath, type Manifest, type PolicyCaseTemplate } from '../manifest/manifest.ts';
 import type { DesiredConfiguration } from '../model/configuration.ts';
+import type { KnownUsers } from '../model/known-users.ts';
 import { compareProblems, compareText, hasErrors, type Problem } from '../model/problem.ts';
 import { compareRules, type DesiredRule, ruleKey } from '../model/rule.ts';
 import type { DesiredState, PolicyCase } from '../model/state.ts';
 import type { SourceFile } from '../ports.ts';
-import { buildConfiguration, listSecretFiles, type Resolution } from './build-configuration.ts';
-import type { Desired, DesiredContext, ManifestCache } from './context.ts';
+import { buildConfiguration, type Resolution } from './build-configuration.ts';
+import type { Desired, DesiredContext } from './context.ts';
 import { expand, mostRules } from './expand.ts';
 import { findCollisions } from './find-collisions.ts';
 import { type Layered, layer } from './layers.ts';
 import { collectNames, type Names } from './names.ts';
+import type { ParsedFiles } from './parse-files.ts';
 import { inScope } from './scope.ts';
 import { applySuppressions } from './suppress.ts';
 
 /**
- * Turns manifest files into the one canonical desired state, and collects every problem on the way. The state is null
- * exactly when a problem is an error. While `usersByEmail` is null a rule's user may be an e-mail address instead of a
- * UUID (each has a note): such a state can be checked and displayed, and must not be planned from (`emails` tells).
+ * Turns parsed manifests into the one canonical desired state, and collects every problem on the way. The state is null exactly
+ * when a problem is an error. Without `users` a rule's user may be an e-mail address instead of a UUID (each has a note): such
+ * a state can be checked and displayed, and must not be planned from (`emails` tells).
  */
-export function buildDesired(files: readonly SourceFile[], context: DesiredContext): Desired {
-  const sources = chooseFiles(files, context);
-  const read = readAll(sources, context);
-  const layered = layer(read, context.overlay ?? null);
-  const names = collectNames(layered.manifests, context);
+export function assemble(
+  { files, manifests }: ParsedFiles,
+  users: KnownUsers | null,
+  context: DesiredContext,
+): Desired {
+  const layered = layer(manifests, context.overlay ?? null);
+  const names = collectNames(layered.manifests, context.profile, users);
   const problems: Problem[] = [...layered.files.flatMap((file) => file.problems), ...layered.problems];
   const rules = expandAll(layered.manifests, names);
   const configuration = configurationOf(layered.manifests, { context, problems, attachments: attachmentsOf(files) });
@@ -42,7 +45,7 @@ export function buildDesired(files: readonly SourceFile[], context: DesiredConte
   add(saidProblems({ ...layered, problems }, context));
   const suppressions = layered.files.flatMap((file) => file.suppressions);
   const texts = (file: string): string | undefined => {
-    const source = sources.find(({ path }) => path === file);
+    const source = files.find(({ path }) => path === file);
     return source === undefined ? undefined : new TextDecoder().decode(source.bytes);
   };
   const shown = addExcerpts([...applySuppressions(problems, suppressions)].sort(compareProblems), texts);
@@ -53,68 +56,17 @@ export function buildDesired(files: readonly SourceFile[], context: DesiredConte
     tests,
     digest: digestOf(rules, configuration, tests),
   };
-  return { state: hasErrors(shown) ? null : state, problems: shown, emails: [...names.emails].sort(), suppressions };
-}
-
-/** The manifests that count, before anything in them is resolved: for what shows them rather than their meaning. */
-export function chooseManifests(files: readonly SourceFile[], context: DesiredContext): readonly Manifest[] {
-  return layer(readAll(chooseFiles(files, context), context), context.overlay ?? null).manifests;
-}
-
-/** Files that manifests name relative to themselves (`{file: …}`), by their path from the root; none outside of it. */
-export function listReferencedFiles(files: readonly SourceFile[], context: DesiredContext): readonly string[] {
-  const named = readAll(chooseFiles(files, context), context).flatMap(({ manifests }) =>
-    manifests.flatMap((manifest) => (manifest.kind === 'Configuration' ? listSecretFiles(manifest) : [])),
-  );
-  return [...new Set(named)].sort(compareText);
-}
-
-/** Manifests in the one order of every output: by path. */
-function chooseFiles(files: readonly SourceFile[], context: DesiredContext): readonly SourceFile[] {
-  const manifests = files.filter(({ path }) => isManifestPath(path));
-  return manifests.sort((a, b) => compareText(a.path, b.path)).slice(0, context.limits.files);
+  return {
+    state: hasErrors(shown) ? null : state,
+    problems: shown,
+    emails: [...names.emails].sort(),
+    suppressions,
+    manifests: layered.manifests,
+  };
 }
 
 function attachmentsOf(files: readonly SourceFile[]): ReadonlyMap<string, Uint8Array> {
   return new Map(files.filter(({ path }) => !isManifestPath(path)).map(({ path, bytes }) => [path, bytes]));
-}
-
-/** An empty cache. */
-export function createManifestCache(): ManifestCache {
-  return { files: new Map(), before: new Map() };
-}
-
-/** The file as it was parsed before, errors included; undefined when it was not. */
-export function parsedBefore(cache: ManifestCache | undefined, key: string): FileManifests | undefined {
-  return cache?.files.get(key) ?? cache?.before.get(key);
-}
-
-/** Under which a file is kept: all that its manifests depend on. */
-export function manifestCacheKey(file: SourceFile, context: DesiredContext): string {
-  const values = context.values === null ? '' : JSON.stringify([...context.values].sort());
-  return [file.path, file.hash, context.profile.name, values].join('\n');
-}
-
-function readAll(files: readonly SourceFile[], context: DesiredContext): readonly FileManifests[] {
-  const { cache, profile, values } = context;
-  const used = new Map<string, FileManifests>();
-  for (const file of files) {
-    const key = manifestCacheKey(file, context);
-    const kept = parsedBefore(cache, key);
-    const { path, bytes } = file;
-    used.set(key, kept ?? readManifests({ path, bytes, profile, values, documents: context.limits.documents }));
-  }
-  if (cache !== undefined) keep(cache, used);
-  return [...used.values()];
-}
-
-function keep({ files, before }: ManifestCache, used: ReadonlyMap<string, FileManifests>): void {
-  if ([...files.keys()].some((key) => !used.has(key))) {
-    before.clear();
-    for (const [key, file] of files) before.set(key, file);
-    files.clear();
-  }
-  for (const [key, file] of used) files.set(key, file);
 }
 
 function expandAll(manifests: readonly Manifest[], names: Names): DesiredRule[] {

@@ -12,8 +12,9 @@ import type { Profile } from '../model/profile.ts';
 import { ok } from '../model/result.ts';
 import { reveal, type Secret } from '../model/secret.ts';
 import { defaultLimits } from './context.ts';
-import { buildDesired } from './desired.ts';
+import { assemble } from './desired.ts';
 import { type ExportedFile, makeUnique, slugify } from './export.ts';
+import { parseFiles } from './parse-files.ts';
 
 /** The Configuration as files, and the fields that cannot be written as they are. */
 export interface ExportedConfiguration {
@@ -110,12 +111,11 @@ function reasonAgainst(
   { profile, naming }: { readonly profile: Profile; readonly naming: Naming },
 ): string | null {
   const text = writeYaml({ apiVersion, kind: 'Configuration', metadata: { name: 'main' }, spec: { [field]: value } });
-  const { problems } = buildDesired([{ path: 'configuration.yaml', bytes: new TextEncoder().encode(text), hash: '' }], {
+  const file = { path: 'configuration.yaml', bytes: new TextEncoder().encode(text), hash: '' };
+  const parsed = parseFiles([file], { profile, values: null, limits: defaultLimits });
+  const { problems } = assemble(parsed, null, {
     profile,
     scope: { rules: false, configuration: true },
-    limits: defaultLimits,
-    values: null,
-    usersByEmail: null,
     resolveSecret: (reference) => {
       const secret = naming.secretByName.get('env' in reference ? reference.env : reference.file);
       return secret === undefined ? { ok: false, error: 'not exported' } : ok(secret);

@@ -1,8 +1,9 @@
 import type { GroupManifest, Manifest, NetworkManifest, UserReference } from '../manifest/manifest.ts';
 import { didYouMean } from '../manifest/suggest.ts';
+import type { KnownUsers } from '../model/known-users.ts';
 import type { Place, Problem } from '../model/problem.ts';
+import type { Profile } from '../model/profile.ts';
 import { fail, ok, type Result } from '../model/result.ts';
-import type { DesiredContext } from './context.ts';
 
 /** A user after resolution. `label` is the name in expanded rules: the alias, the e-mail address, or the UUID. */
 export interface ResolvedUser {
@@ -25,8 +26,8 @@ export interface Names {
   user(reference: UserReference): ResolvedUser | null;
 }
 
-/** Collects the users, groups and networks of the manifests. */
-export function collectNames(manifests: readonly Manifest[], context: DesiredContext): Names {
+/** Collects the users, groups and networks of the manifests; without `known` e-mail addresses stay unresolved. */
+export function collectNames(manifests: readonly Manifest[], profile: Profile, known: KnownUsers | null): Names {
   const problems: Problem[] = [];
   const aliases = collectAliases(manifests, problems);
   const groups = new Map<string, GroupManifest>();
@@ -38,7 +39,7 @@ export function collectNames(manifests: readonly Manifest[], context: DesiredCon
   const emails = new Set<string>();
   const userNames = new Map<string, string>();
   for (const [name, { id }] of aliases) if (!userNames.has(id)) userNames.set(id, name);
-  const lookup: Lookup = { aliases, context, emails, userNames, groups };
+  const lookup: Lookup = { aliases, profile, known, emails, userNames, groups };
 
   const user = (reference: UserReference): ResolvedUser | null => {
     const found = lookUp(lookup, reference);
@@ -63,7 +64,8 @@ export function collectNames(manifests: readonly Manifest[], context: DesiredCon
 
 interface Lookup {
   readonly aliases: ReadonlyMap<string, { readonly id: string; readonly place: Place }>;
-  readonly context: DesiredContext;
+  readonly profile: Profile;
+  readonly known: KnownUsers | null;
   readonly emails: Set<string>;
   readonly userNames: Map<string, string>;
   readonly groups: ReadonlyMap<string, GroupManifest>;
@@ -74,7 +76,7 @@ type LookedUp =
   | { readonly user: null; readonly problem: Problem };
 
 function lookUp(lookup: Lookup, reference: UserReference): LookedUp {
-  const { aliases, userNames, emails, context } = lookup;
+  const { aliases, userNames, emails, known } = lookup;
   const { place } = reference;
   if (reference.by === 'id') {
     return { user: { id: reference.id, label: userNames.get(reference.id) ?? reference.id, place }, note: null };
@@ -84,10 +86,10 @@ function lookUp(lookup: Lookup, reference: UserReference): LookedUp {
   if (reference.by !== 'email') return { user: null, problem: unknownUser(reference.name, place, lookup) };
   const isFirst = !emails.has(reference.name);
   emails.add(reference.name);
-  const found = emailId(reference, context);
+  const found = emailId(reference, lookup);
   if (!found.ok) return { user: null, problem: found.error };
   if (!userNames.has(found.value)) userNames.set(found.value, reference.name);
-  const note = context.usersByEmail === null && isFirst ? unresolvedEmail(reference) : null;
+  const note = known === null && isFirst ? unresolvedEmail(reference) : null;
   return { user: { id: found.value, label: reference.name, place }, note };
 }
 
@@ -119,24 +121,24 @@ function collectAliases(
 type EmailReference = Extract<UserReference, { readonly by: 'name' | 'email' | 'group' }>;
 
 /** Offline an address stands for itself: the checks go on, and nothing can be planned until it is resolved. */
-function emailId({ name, place }: EmailReference, context: DesiredContext): Result<string, Problem> {
-  if (!context.profile.listsUsers) {
+function emailId({ name, place }: EmailReference, { profile, known }: Lookup): Result<string, Problem> {
+  if (!profile.listsUsers) {
     return fail({
       code: 'email-not-supported',
       severity: 'error',
-      summary: `\`${name}\` cannot be looked up: with profile ${context.profile.name} the server is not asked for its users.`,
+      summary: `\`${name}\` cannot be looked up: with profile ${profile.name} the server is not asked for its users.`,
       hint: "Add the address to a `kind: Users` manifest, with the user's UUID.",
       place,
     });
   }
-  if (context.usersByEmail === null) return ok(name);
-  const id = context.usersByEmail.get(name);
+  if (known === null) return ok(name);
+  const id = known.idOf(name);
   if (id !== undefined) return ok(id);
   return fail({
     code: 'unknown-user',
     severity: 'error',
     summary: `The server has no user with the address \`${name}\`.`,
-    hint: didYouMean(name, context.usersByEmail.keys(), 'Check the spelling, or create the user first.'),
+    hint: didYouMean(name, known.emails, 'Check the spelling, or create the user first.'),
     place,
   });
 }

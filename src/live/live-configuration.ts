@@ -46,6 +46,12 @@ class Reader {
     return (this.get(field) ?? null) === null ? null : this.text(field) || null;
   }
 
+  /** A snapshot's bodies hold secrets of unknown value. */
+  secret(field: string): Secret {
+    const value = this.get(field);
+    return value instanceof Secret ? value : Secret.of(this.text(field));
+  }
+
   boolean(field: string): boolean {
     const value = this.get(field);
     if (typeof value === 'boolean') return value;
@@ -131,7 +137,7 @@ function decodeOidc(item: Reader): OidcProvider {
     scope: item.text('scope'),
     response_type: item.text('response_type'),
     client_id: item.text('client_id'),
-    client_secret: Secret.of(item.text('client_secret')),
+    client_secret: item.secret('client_secret'),
     discovery_document_uri: item.text('discovery_document_uri'),
     redirect_uri: item.textOrNull('redirect_uri'),
     auto_create_users: item.boolean('auto_create_users'),
@@ -143,7 +149,7 @@ function decodeSaml(item: Reader): SamlProvider {
     id: item.text('id'),
     label: item.text('label'),
     base_url: item.textOrNull('base_url'),
-    metadata: Secret.of(item.text('metadata')),
+    metadata: item.secret('metadata'),
     sign_requests: item.booleanOrNull('sign_requests'),
     sign_metadata: item.booleanOrNull('sign_metadata'),
     signed_assertion_in_resp: item.booleanOrNull('signed_assertion_in_resp'),

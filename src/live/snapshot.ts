@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { ConfigurationFields, LiveConfiguration } from '../model/configuration.ts';
+import type { LiveConfiguration } from '../model/configuration.ts';
+import type { KnownUsers } from '../model/known-users.ts';
 import { compareText } from '../model/problem.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 import { compareRules, type LiveRule, toWire } from '../model/rule.ts';
@@ -16,9 +17,9 @@ const isoTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z$/;
 /** A live state as a file holds it: canonical, sorted, without any secret. */
 export interface Snapshot {
   readonly takenAt: string;
-  readonly live: LiveState;
-  /** User ids by the SHA-256 of their e-mail address in lower case: enough to resolve, nothing to read. */
-  readonly users: ReadonlyMap<string, string>;
+  /** What the API would have answered, its secrets of unknown value, so that none of them causes a write. */
+  readonly bodies: { readonly rules: unknown; readonly configuration: unknown };
+  readonly users: KnownUsers;
 }
 
 /** The snapshot as a JSON value. The same live state gives the same value, whatever the order of the list. */
@@ -35,7 +36,7 @@ export function encodeSnapshot(live: LiveState, users: readonly LiveUser[], take
   };
 }
 
-/** Reads a snapshot; the error is a sentence. Its secrets are of unknown value, so that none of them causes a write. */
+/** Reads a snapshot; the error is a sentence. */
 export function decodeSnapshot(value: unknown): Result<Snapshot, string> {
   if (!isObject(value) || value['kind'] !== 'snapshot')
     return fail('it is not a snapshot made by `reconcile snapshot`');
@@ -44,17 +45,21 @@ export function decodeSnapshot(value: unknown): Result<Snapshot, string> {
   // A snapshot may come from a stranger's branch, and this text is shown: `Date.parse` alone takes comments too.
   if (typeof takenAt !== 'string' || !isoTime.test(takenAt) || Number.isNaN(Date.parse(takenAt)))
     return fail('it does not say when it was taken');
-  const rules = decodeLiveRules({ data: value['rules'] });
+  const bodies = { rules: { data: value['rules'] }, configuration: { data: withSecrets(value['configuration']) } };
+  const rules = decodeLiveRules(bodies.rules);
   if (!rules.ok) return rules;
-  const configuration = value['configuration'] === null ? ok(null) : decodeStored(value['configuration']);
-  if (!configuration.ok) return configuration;
-  const users = isObject(value['users']) ? Object.entries(value['users']) : [];
-  const ids = users.filter((entry): entry is [string, string] => typeof entry[1] === 'string');
-  return ok({ takenAt, live: { rules: rules.value, configuration: configuration.value }, users: new Map(ids) });
+  const configuration = value['configuration'] === null ? ok(null) : decodeLiveConfiguration(bodies.configuration);
+  return configuration.ok ? ok({ takenAt, bodies, users: hashedUsers(value['users']) }) : configuration;
 }
 
-/** The key of an address in `Snapshot.users`. */
-export function hashEmail(email: string): string {
+/** Users by the SHA-256 of their e-mail address in lower case: enough to resolve, nothing to read. */
+function hashedUsers(users: unknown): KnownUsers {
+  const entries = isObject(users) ? Object.entries(users) : [];
+  const byHash = new Map(entries.filter((entry): entry is [string, string] => typeof entry[1] === 'string'));
+  return { ids: new Set(byHash.values()), idOf: (email) => byHash.get(hashEmail(email)), emails: [] };
+}
+
+function hashEmail(email: string): string {
   return createHash('sha256').update(email.toLowerCase()).digest('hex');
 }
 
@@ -73,32 +78,18 @@ function encodeConfiguration({ id, fields }: LiveConfiguration): unknown {
   };
 }
 
-function decodeStored(stored: unknown): Result<LiveConfiguration, string> {
-  if (!isObject(stored)) return fail('its configuration is not an object');
-  const withPlaceholders = {
-    ...stored,
-    openid_connect_providers: withMember(stored['openid_connect_providers'], 'client_secret'),
-    saml_identity_providers: withMember(stored['saml_identity_providers'], 'metadata'),
-  };
-  const decoded = decodeLiveConfiguration({ data: withPlaceholders });
-  return decoded.ok ? ok({ ...decoded.value, fields: withoutSecrets(decoded.value.fields) }) : decoded;
-}
-
-function withMember(providers: unknown, name: string): unknown {
-  if (!Array.isArray(providers)) return providers;
-  return providers.map((provider: unknown) => (isObject(provider) ? { ...provider, [name]: '' } : provider));
-}
-
-function withoutSecrets(fields: ConfigurationFields): ConfigurationFields {
+function withSecrets(configuration: unknown): unknown {
+  if (!isObject(configuration)) return configuration;
   return {
-    ...fields,
-    openid_connect_providers: fields.openid_connect_providers.map((provider) => ({
-      ...provider,
-      client_secret: Secret.unknown(),
-    })),
-    saml_identity_providers: fields.saml_identity_providers.map((provider) => ({
-      ...provider,
-      metadata: Secret.unknown(),
-    })),
+    ...configuration,
+    openid_connect_providers: withSecret(configuration['openid_connect_providers'], 'client_secret'),
+    saml_identity_providers: withSecret(configuration['saml_identity_providers'], 'metadata'),
   };
+}
+
+function withSecret(providers: unknown, name: string): unknown {
+  if (!Array.isArray(providers)) return providers;
+  return providers.map((provider: unknown) =>
+    isObject(provider) ? { ...provider, [name]: Secret.unknown() } : provider,
+  );
 }

@@ -30,6 +30,11 @@ export function hasErrors(problems: readonly Problem[]): boolean {
   return problems.some((problem) => problem.severity === 'error');
 }
 
+/** These problems where warnings count as errors. */
+export function raiseWarnings(problems: readonly Problem[]): readonly Problem[] {
+  return problems.map((problem) => (problem.severity === 'warning' ? { ...problem, severity: 'error' } : problem));
+}
+
 /** Orders problems by file, line, column, code, summary: the one order of every output. */
 export function compareProblems(a: Problem, b: Problem): number {
   return (

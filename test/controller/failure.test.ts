@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { judge } from '../../src/controller/failure.ts';
 import type { OidcProvider } from '../../src/model/configuration.ts';
 import { Secret } from '../../src/model/secret.ts';
-import type { PassResult } from '../../src/pass.ts';
+import type { PassResult } from '../../src/pass/pass.ts';
 import { makePlan } from '../../src/plan/make-plan.ts';
 import { planInput } from '../plan/support.ts';
 

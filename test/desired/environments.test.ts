@@ -1,6 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: `${name}` is what these tests are about.
 import { describe, expect, it } from 'vitest';
-import { createManifestCache } from '../../src/desired/desired.ts';
 import { readValues } from '../../src/manifest/values-file.ts';
 import { ruleKey } from '../../src/model/rule.ts';
 import { build, codes, document } from './helpers.ts';
@@ -192,37 +191,5 @@ describe('overlays', () => {
   ])('%s: %s', (spec, code) => {
     const broken = { ...files, 'staging/overlay.yaml': document('Overlay', 'staging', spec) };
     expect(build(broken, { overlay: 'staging' }).problems.map((problem) => problem.code)).toEqual([code]);
-  });
-});
-
-describe('the cache', () => {
-  it('keeps files as they are, and forgets those that are gone', () => {
-    const cache = createManifestCache();
-    const files = {
-      'a.yaml': document('Rule', 'a', '{action: drop, destination: 10.0.0.1}'),
-      'b.yaml': document('Rule', 'b', '{action: drop, destination: 10.0.0.2}'),
-    };
-    const first = build(files, { cache });
-    const kept = [...cache.files.values()];
-    expect(build(files, { cache })).toEqual(first);
-    expect([...cache.files.values()].every((file, index) => file === kept[index])).toBe(true);
-    const changed = build({ ...files, 'b.yaml': files['b.yaml'].replace('0.2', '0.3') }, { cache });
-    expect(changed.state?.rules.map(({ rule }) => rule.destination.text)).toEqual(['10.0.0.1', '10.0.0.3']);
-    expect(cache.files.size).toBe(2);
-    expect(build(files, { cache, values }).problems).toEqual([]);
-    expect(cache.files.size + cache.before.size).toBeLessThan(5);
-  });
-
-  it('parses nothing again while two revisions take turns, one of them invalid', () => {
-    const cache = createManifestCache();
-    const good = { 'a.yaml': document('Rule', 'a', '{action: drop, destination: 10.0.0.1}') };
-    const bad = { 'a.yaml': document('Rule', 'a', '{action: " ", destination: 10.0.0.1}') };
-    const turn = () =>
-      [bad, bad, good].flatMap((files) => {
-        build(files, { cache });
-        return [...cache.files.values()];
-      });
-    const first = turn();
-    expect(turn().every((file, index) => file === first[index])).toBe(true);
   });
 });

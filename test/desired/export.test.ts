@@ -10,12 +10,12 @@ import { profileNamed } from '../../src/model/profile.ts';
 import { ok } from '../../src/model/result.ts';
 import { collides, type LiveRule, type Rule, ruleKey } from '../../src/model/rule.ts';
 import { reveal, Secret } from '../../src/model/secret.ts';
-import { build, codes } from './helpers.ts';
+import { build, codes, usersNamed } from './helpers.ts';
 
 const alice = 'a1520c4b-adc3-4574-932a-94461cf85c07';
 const bob = 'b9692cfa-f429-4ea6-947f-ad22d40fd18b';
 const emails = new Map([[alice, "al'ice+1@example.com"]]);
-const usersByEmail = new Map([["al'ice+1@example.com", alice]]);
+const users = usersNamed({ "al'ice+1@example.com": alice });
 
 function network(text: string): Rule['destination'] {
   const parsed = parseNetwork(text);
@@ -57,7 +57,7 @@ function holdable(all: readonly Rule[]): readonly Rule[] {
 }
 
 function rebuild(files: ReturnType<typeof exportRules>, changes: Parameters<typeof build>[1] = {}) {
-  return build(Object.fromEntries(files.map(({ path, text }) => [path, text])), { usersByEmail, ...changes });
+  return build(Object.fromEntries(files.map(({ path, text }) => [path, text])), { users, ...changes });
 }
 
 describe('exported rules', () => {
@@ -81,7 +81,7 @@ describe('exported rules', () => {
       fc.property(rules, (all) => {
         const distinct = [...new Map(all.map((rule) => [ruleKey(rule), rule])).values()];
         const files = exportRules(live(distinct), { emails: new Map(), mayCollide: true });
-        const desired = rebuild(files, { profile: profileNamed('generic'), usersByEmail: null });
+        const desired = rebuild(files, { profile: profileNamed('generic'), users: null });
         expect(codes(desired)).toEqual([]);
         expect(desired.state?.rules.map(({ rule }) => ruleKey(rule)).sort()).toEqual(distinct.map(ruleKey).sort());
       }),

@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
 import { type DesiredContext, defaultLimits } from '../../src/desired/context.ts';
-import { buildDesired } from '../../src/desired/desired.ts';
+import { assemble } from '../../src/desired/desired.ts';
+import { type ParseOptions, parseFiles } from '../../src/desired/parse-files.ts';
+import { type KnownUsers, listedUsers } from '../../src/model/known-users.ts';
 import { profileNamed } from '../../src/model/profile.ts';
 import { ok } from '../../src/model/result.ts';
 import { Secret } from '../../src/model/secret.ts';
@@ -13,24 +15,40 @@ export function sourceFile(path: string, text: string): SourceFile {
   return { path, bytes, hash: createHash('sha256').update(bytes).digest('hex') };
 }
 
-/** A context in which no secret is available and no user was looked up. */
-export function testContext(changes: Partial<DesiredContext> = {}): DesiredContext {
+/** All that manifests are read with. */
+export interface Reading extends DesiredContext, ParseOptions {
+  readonly users: KnownUsers | null;
+}
+
+/** How manifests are read where no secret is available and no user was looked up. */
+export function testContext(changes: Partial<Reading> = {}): Reading {
   return {
     profile: profileNamed('firezone-0.7'),
     scope: wholeScope,
     limits: defaultLimits,
     values: null,
     resolveSecret: () => ok(Secret.unknown()),
-    usersByEmail: null,
+    users: null,
     ...changes,
   };
 }
 
+/** The users of the server, by their addresses. */
+export function usersNamed(byEmail: Readonly<Record<string, string>>): KnownUsers {
+  return listedUsers(Object.entries(byEmail).map(([email, id]) => ({ email, id })));
+}
+
+/** Builds from source files. */
+export function buildFiles(files: readonly SourceFile[], changes: Partial<Reading> = {}) {
+  const reading = testContext(changes);
+  return assemble(parseFiles(files, reading), reading.users, reading);
+}
+
 /** Builds from texts by path. */
-export function build(files: Readonly<Record<string, string>>, changes: Partial<DesiredContext> = {}) {
-  return buildDesired(
+export function build(files: Readonly<Record<string, string>>, changes: Partial<Reading> = {}) {
+  return buildFiles(
     Object.entries(files).map(([path, text]) => sourceFile(path, text)),
-    testContext(changes),
+    changes,
   );
 }
 

@@ -1,20 +1,17 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { chooseManifests } from '../../src/desired/desired.ts';
 import { printState } from '../../src/desired/print.ts';
 import { formatFile } from '../../src/manifest/format.ts';
 import { profileNamed } from '../../src/model/profile.ts';
 import { ruleKey } from '../../src/model/rule.ts';
-import { build, document, sourceFile, testContext } from './helpers.ts';
+import { build, document } from './helpers.ts';
 
 function print(files: Readonly<Record<string, string>>): string {
-  const { state, problems } = build(files);
+  const { state, problems, manifests } = build(files);
   if (state === null) throw new Error(JSON.stringify(problems));
-  const chosen = chooseManifests(
-    Object.entries(files).map(([path, text]) => sourceFile(path, text)),
-    testContext(),
+  return [...printState({ state, configuration: manifests.find((one) => one.kind === 'Configuration') ?? null })].join(
+    '',
   );
-  return [...printState({ state, configuration: chosen.find((one) => one.kind === 'Configuration') ?? null })].join('');
 }
 
 const folder = new URL('../../examples/company/', import.meta.url);

@@ -5,7 +5,7 @@ import { plan } from '../../src/index.ts';
 import { profileNamed } from '../../src/model/profile.ts';
 import { collides, ruleKey } from '../../src/model/rule.ts';
 import { wholeScope } from '../../src/model/state.ts';
-import { build, codes, document } from './helpers.ts';
+import { build, codes, document, usersNamed } from './helpers.ts';
 
 const alice = 'a1520c4b-adc3-4574-932a-94461cf85c07';
 const bob = 'b9692cfa-f429-4ea6-947f-ad22d40fd18b';
@@ -240,7 +240,7 @@ describe('users by e-mail', () => {
   const text = document('Rule', 'r', '{action: drop, destination: 10.0.0.1, user: Alice@Example.com}');
 
   it('are looked up among the users of the server', () => {
-    const desired = build({ 'a.yaml': text }, { usersByEmail: new Map([['alice@example.com', alice]]) });
+    const desired = build({ 'a.yaml': text }, { users: usersNamed({ 'alice@example.com': alice }) });
     expect(desired.problems).toEqual([]);
     expect(desired.emails).toEqual(['alice@example.com']);
     expect(desired.state?.rules[0]?.rule.userId).toBe(alice);
@@ -248,7 +248,7 @@ describe('users by e-mail', () => {
   });
 
   it('are a problem when the server does not have them', () => {
-    const desired = build({ 'a.yaml': text }, { usersByEmail: new Map([['alic@example.com', alice]]) });
+    const desired = build({ 'a.yaml': text }, { users: usersNamed({ 'alic@example.com': alice }) });
     expect(desired.problems).toMatchObject([{ code: 'unknown-user', hint: 'Did you mean `alic@example.com`?' }]);
   });
 

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { PassResult } from '../../src/pass.ts';
+import type { PassResult } from '../../src/pass/pass.ts';
 import { reconcile } from '../../src/reconcile.ts';
 import { kernelUnavailable, pathOf } from './support/namespace.ts';
 import { layNetwork, sendAll, type TestNetwork } from './support/network.ts';
@@ -33,9 +33,9 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
 
   async function apply(...destinations: readonly string[]): Promise<PassResult> {
     const how = { repair: false, waitMs: 10_000 };
-    const { pass, close } = passOver(dropsOf(destinations), server, network.server, how);
+    const { pass, close } = passOver(server, network.server, how);
     try {
-      return await reconcile(pass, async () => true);
+      return await reconcile(dropsOf(destinations), pass, async () => true);
     } finally {
       await close();
     }

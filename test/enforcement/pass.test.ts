@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { PassResult } from '../../src/pass.ts';
-import type { Source } from '../../src/ports.ts';
+import type { PassResult } from '../../src/pass/pass.ts';
+import type { SourceContent } from '../../src/ports.ts';
 import { reconcile } from '../../src/reconcile.ts';
 import { addNamespace, deleteNamespaces, kernelUnavailable } from './support/namespace.ts';
 import { dropsOf, passOver } from './support/pass.ts';
@@ -21,13 +21,16 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
     deleteNamespaces(netns);
   });
 
-  async function run(source: Source, how: { repair?: boolean; waitMs?: number; plan?: boolean }): Promise<PassResult> {
-    const { pass, close } = passOver(source, server, netns, {
+  async function run(
+    content: SourceContent,
+    how: { repair?: boolean; waitMs?: number; plan?: boolean },
+  ): Promise<PassResult> {
+    const { pass, close } = passOver(server, netns, {
       repair: how.repair ?? false,
       waitMs: how.waitMs ?? null,
     });
     try {
-      return await reconcile(pass, how.plan === true ? null : async () => true);
+      return await reconcile(content, pass, how.plan === true ? null : async () => true);
     } finally {
       await close();
     }
@@ -118,12 +121,16 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
     await server.call('PATCH', `/v0/rules/${live?.id}`, { rule: { destination: '10.3.0.0/16' } });
 
     // Without a look at the kernel the wait would be ten minutes, longer than the test may take.
-    const { pass, close } = passOver(dropsOf([...others, '10.2.0.0/15']), server, netns, {
+    const { pass, close } = passOver(server, netns, {
       repair: false,
       waitMs: 10_000,
     });
     const profile = { ...pass.desired.profile, filter: { rate: 100, rebuildFloorMs: 600_000 } };
-    const result = await reconcile({ ...pass, desired: { ...pass.desired, profile } }, async () => true);
+    const result = await reconcile(
+      dropsOf([...others, '10.2.0.0/15']),
+      { ...pass, desired: { ...pass.desired, profile } },
+      async () => true,
+    );
     await close();
     expect(result.plan?.steps.map(({ type }) => type)).toEqual(['delete', 'create']);
     expect(result.apply?.end).toBe('converged');

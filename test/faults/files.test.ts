@@ -8,11 +8,8 @@ import { directorySource } from '../../src/adapters/source/directory.ts';
 import { watchDirectory } from '../../src/adapters/source/watch.ts';
 import { wakeOnChange } from '../../src/cli/watch/directory.ts';
 import { defaultLimits } from '../../src/desired/context.ts';
-import { buildDesired, createManifestCache } from '../../src/desired/desired.ts';
-import { profileNamed } from '../../src/model/profile.ts';
-import { fail } from '../../src/model/result.ts';
-import { wholeScope } from '../../src/model/state.ts';
 import { rules, until } from '../controller/support/sidecar.ts';
+import { buildFiles } from '../desired/helpers.ts';
 
 const signal = new AbortController().signal;
 let folder: string;
@@ -111,16 +108,7 @@ describe('faults of files', () => {
       write(junk, 'not: [yaml');
     const good = await read();
     expect(good.content?.files.map((file) => file.path)).toEqual(['a.yaml']);
-    const built = buildDesired(good.content?.files ?? [], {
-      profile: profileNamed('firezone-0.7'),
-      scope: wholeScope,
-      limits: defaultLimits,
-      values: null,
-      overlay: null,
-      cache: createManifestCache(),
-      resolveSecret: () => fail('none'),
-      usersByEmail: null,
-    });
+    const built = buildFiles(good.content?.files ?? []);
     expect(built.problems.filter((problem) => problem.severity === 'error')).toEqual([]);
     expect(built.state?.rules.length).toBe(1);
     mkdirSync(path.join(folder, 'loop'));
@@ -132,16 +120,7 @@ describe('faults of files', () => {
     rmSync(path.join(folder, 'self.yaml'));
     write('b.yaml', Uint8Array.of(0x61, 0x3a, 0xff, 0xfe));
     const bytes = await read();
-    const invalid = buildDesired(bytes.content?.files ?? [], {
-      profile: profileNamed('firezone-0.7'),
-      scope: wholeScope,
-      limits: defaultLimits,
-      values: null,
-      overlay: null,
-      cache: createManifestCache(),
-      resolveSecret: () => fail('none'),
-      usersByEmail: null,
-    });
+    const invalid = buildFiles(bytes.content?.files ?? []);
     expect(invalid.state).toBeNull();
     expect(JSON.stringify(invalid.problems)).toContain('b.yaml');
   });

@@ -1,7 +1,5 @@
-import { systemClock } from '../../adapters/clock.ts';
 import type { Problem } from '../../model/problem.ts';
-import type { PassResult } from '../../pass.ts';
-import { reconcile } from '../../reconcile.ts';
+import type { PassResult } from '../../pass/pass.ts';
 import { driftDocument, driftHeadline, driftProblems, driftText, hasDrift } from '../../report/drift.ts';
 import { otherDocument } from '../../report/json.ts';
 import { problemsText } from '../../report/problems.ts';
@@ -11,8 +9,7 @@ import type { Answer, Invocation } from '../command.ts';
 import { exitCodeOf } from '../exit-code.ts';
 import { isInvalid, strictlyKnown } from '../manifests.ts';
 import { pathOperand } from '../path-operand.ts';
-import { explainReadFailure } from '../read-failure.ts';
-import { wirePass, wirePassOver } from '../wire.ts';
+import { runWired, wirePass } from '../wire.ts';
 
 /**
  * `reconcile drift PATH`: what is different on the server from the manifests that were applied: those below PATH, or with
@@ -21,14 +18,11 @@ import { wirePass, wirePassOver } from '../wire.ts';
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
   const { path, written } = pathOperand(invocation, 'drift');
-  const wired =
-    settings.base === null
-      ? await wirePass(invocation, path)
-      : await wirePassOver(invocation, await readAtBase(invocation, path, settings.base), { root: path, base: null });
+  const source = settings.base === null ? undefined : await readAtBase(invocation, path, settings.base);
+  const wired = await wirePass(invocation, path, source);
   try {
-    const result = await reconcile(wired.pass, null);
-    const failed =
-      result.failure === null ? [] : [explainReadFailure(result.failure, wired.token.read, systemClock.wallTime())];
+    const result = await runWired(wired, null);
+    const failed = result.failure === null ? [] : [wired.explain(result.failure)];
     const problems = [...strictlyKnown({ ...result, plan: null }, settings), ...failed];
     return answerOf(result, problems, { invalid: isInvalid(result.desired?.problems ?? [], settings), root: written });
   } finally {

@@ -12,9 +12,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const misspelt = existsSync(operand.path) ? null : misspeltCommand(operand.written);
   if (misspelt !== null) throw misspelt;
   if (settings.save !== null && !settings.plan) throw failure('usage', '--save goes with --plan only');
-  if (settings.live === null) return runPass(invocation, { ...operand, planOnly: settings.plan, saved: null });
-  if (!settings.plan)
+  if (settings.live !== null && !settings.plan)
     throw failure('usage', '--live goes with --plan only', 'a snapshot can be planned against, not written to');
-  const { planAgainstSnapshot } = await import('../snapshot-plan.ts');
-  return planAgainstSnapshot(invocation, operand, settings.live);
+  return runPass(invocation, { ...operand, planOnly: settings.plan, saved: null });
 }

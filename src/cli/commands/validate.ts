@@ -44,10 +44,10 @@ function headlineOf({ state, problems }: OfflineBuild, written: string): string 
   return `${written}${what}; ${problemCounts(problems)}`;
 }
 
-function documentOf({ state, problems, content }: OfflineBuild): string {
+function documentOf({ state, problems, revision }: OfflineBuild): string {
   const summary =
     state === null
       ? null
       : { rules: state.rules.length, configuration: state.configuration !== null, tests: state.tests.length };
-  return otherDocument({ revision: content.revision, valid: !hasErrors(problems), summary }, problems);
+  return otherDocument({ revision, valid: !hasErrors(problems), summary }, problems);
 }

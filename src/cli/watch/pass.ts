@@ -1,20 +1,17 @@
-import { systemClock } from '../../adapters/clock.ts';
-import { readUsers } from '../../apply/read.ts';
 import type { Lease } from '../../controller/lease.ts';
 import type { PassRequest } from '../../controller/loop.ts';
-import { buildDesired, listReferencedFiles } from '../../desired/desired.ts';
+import { listReferencedFiles } from '../../desired/parse-files.ts';
 import type { FingerprintKey } from '../../model/secret.ts';
 import type { DesiredState } from '../../model/state.ts';
-import type { PassDependencies, PassResult } from '../../pass.ts';
-import { ended } from '../../pass-stages.ts';
+import type { PassDependencies, PassResult } from '../../pass/pass.ts';
+import { ended, readDesired } from '../../pass/stages.ts';
 import type { Journal, LiveApi, Logger, SourceContent, SourceFile } from '../../ports.ts';
 import { reconcile } from '../../reconcile.ts';
 import type { Invocation } from '../command.ts';
 import { Failure } from '../failure.ts';
-import { desiredContextOf, isInvalid, strictly } from '../manifests.ts';
 import { planOptionsOf } from '../plan-settings.ts';
 import type { Settings } from '../settings.ts';
-import { applyLimitsOf, passEnforcementOf } from '../wire.ts';
+import { passEnforcementOf, sharedDependencies } from '../wire.ts';
 
 /** What the controller's passes share. */
 export interface PassWiring {
@@ -47,66 +44,38 @@ export function passRunner(wiring: PassWiring): PassRunner {
   const { invocation, api, journal, logger, root } = wiring;
   const { settings } = invocation;
   planOptionsOf(settings, null);
-  watchedEnforcement(settings);
-  const desired = desiredContextOf(invocation, root);
+  const shared = { ...sharedDependencies(invocation, root), api, logger, journal, ...watchedEnforcement(settings) };
   let openGaps = wiring.openGaps;
   return {
-    async run(request) {
-      const source = { content: request.content, problems: [] };
-      await desired.parseAhead?.(request.content.files, { ...desired, usersByEmail: null });
+    async run({ content, approve, ...request }) {
       let key: FingerprintKey;
       try {
         key = wiring.fingerprintKey();
       } catch (error) {
         if (!(error instanceof Failure)) throw error;
-        return ended('unreadable', { source, failure: { code: 'token', status: null, message: error.message } });
+        return ended('unreadable', { content, failure: { code: 'token', status: null, message: error.message } });
       }
-      if (settings.strict) {
-        const offline = buildDesired(request.content.files, { ...desired, usersByEmail: null });
-        if (isInvalid(offline.problems, settings)) {
-          return ended('invalid', {
-            source,
-            desired: { ...offline, state: null, problems: strictly(offline.problems, settings) },
-          });
-        }
-      }
-      const result = await reconcile(
-        {
-          source: { description: '', read: () => Promise.resolve(source) },
-          api,
-          clock: systemClock,
-          logger,
-          journal,
-          desired,
-          base: request.base,
-          baseApplied: true,
-          options: planOptionsOf(settings, key),
-          approvals: settings.approve,
-          limits: applyLimitsOf(settings),
-          memory: { ...request.memory, openGaps },
-          stop: request.stop,
-          onOutcome: request.onOutcome,
-          part: request.part ?? 'managed',
-          ...watchedEnforcement(settings),
-        },
-        request.approve,
-      );
+      const options = planOptionsOf(settings, key);
+      const pass: PassDependencies = {
+        ...shared,
+        ...request,
+        part: request.part ?? 'managed',
+        options,
+        strict: settings.strict,
+        baseApplied: true,
+        memory: { ...request.memory, openGaps },
+      };
+      const result = await reconcile(content, pass, approve);
       if (result.end === 'in-sync' || result.apply?.end === 'converged') openGaps = new Set();
       return result;
     },
     async references(manifests) {
-      const offline = { ...desired, usersByEmail: null };
-      await desired.parseAhead?.(manifests, offline);
-      return listReferencedFiles(manifests, offline);
+      return listReferencedFiles(await shared.parse(manifests));
     },
     async build(content) {
-      const offline = buildDesired(content.files, { ...desired, usersByEmail: null });
-      if (offline.emails.length === 0) return offline.state;
-      // A base whose users stand as addresses would match no live rule.
-      const users = await readUsers({ api, clock: systemClock, logger, attempts: 1, signal: invocation.terminal.stop });
-      if (!users.ok) return null;
-      const usersByEmail = new Map(users.value.map(({ email, id }) => [email, id]));
-      return buildDesired(content.files, { ...desired, usersByEmail }).state;
+      const once = { ...shared, limits: { ...shared.limits, attempts: 1 }, stop: invocation.terminal.stop };
+      const built = await readDesired(content, once);
+      return built.ok ? built.value.desired.state : null;
     },
   };
 }

@@ -13,7 +13,7 @@ import type { Desired } from '../../../src/desired/context.ts';
 import { parseNetwork } from '../../../src/model/address.ts';
 import type { Problem } from '../../../src/model/problem.ts';
 import type { ProblemCode } from '../../../src/model/problem-code.ts';
-import type { KernelState, PassResult } from '../../../src/pass.ts';
+import type { KernelState, PassResult } from '../../../src/pass/pass.ts';
 import type { PlanDigest } from '../../../src/plan/digest.ts';
 import type { Change, Plan, Step } from '../../../src/plan/plan.ts';
 import type { Descent, SourceReading } from '../../../src/ports.ts';

@@ -4,19 +4,21 @@ import { systemClock } from '../../../src/adapters/clock.ts';
 import { nftEnforcement } from '../../../src/adapters/enforcement/nft.ts';
 import { defaultApplyLimits } from '../../../src/apply/context.ts';
 import { defaultLimits } from '../../../src/desired/context.ts';
+import { parseFiles } from '../../../src/desired/parse-files.ts';
 import { profileNamed } from '../../../src/model/profile.ts';
 import { fail } from '../../../src/model/result.ts';
 import { wholeScope } from '../../../src/model/state.ts';
-import { emptyMemory, type PassDependencies } from '../../../src/pass.ts';
+import { emptyMemory, type PassDependencies } from '../../../src/pass/pass.ts';
 import { defaultPlanOptions } from '../../../src/plan/input.ts';
-import type { Source } from '../../../src/ports.ts';
+import type { SourceContent } from '../../../src/ports.ts';
 import { pathOf } from './namespace.ts';
 import { type KernelServer, token } from './server.ts';
 
+const profile = profileNamed('firezone-0.7');
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 /** Manifests that drop these for everyone: `10.0.0.0/8`, or `10.0.0.0/8 udp 53`. */
-export function dropsOf(lines: readonly string[]): Source {
+export function dropsOf(lines: readonly string[]): SourceContent {
   const text = lines
     .map((line) => line.split(' '))
     .map(([destination, type, range], index) =>
@@ -30,13 +32,11 @@ export function dropsOf(lines: readonly string[]): Source {
     .join('\n---\n');
   const bytes = Buffer.from(`${text}\n`);
   const hash = createHash('sha256').update(bytes).digest('hex');
-  const content = { revision: hash, files: [{ path: 'rules.yaml', bytes, hash }] };
-  return { description: 'test', read: async () => ({ content, problems: [] }) };
+  return { revision: hash, files: [{ path: 'rules.yaml', bytes, hash }] };
 }
 
-/** What one pass over these manifests needs, with a look at the namespace's kernel. */
+/** What one pass needs, with a look at the namespace's kernel. */
 export function passOver(
-  source: Source,
   server: KernelServer,
   netns: string,
   { repair, waitMs }: { readonly repair: boolean; readonly waitMs: number | null },
@@ -44,18 +44,12 @@ export function passOver(
   const api = createApiClient({ baseUrl: server.simulator.url, token: () => token, allowHttp: false });
   if (!api.ok) throw new Error(api.error);
   const pass: PassDependencies = {
-    source,
     api: api.value,
     clock: systemClock,
     logger: silent,
     journal: null,
-    desired: {
-      profile: profileNamed('firezone-0.7'),
-      scope: wholeScope,
-      limits: defaultLimits,
-      values: null,
-      resolveSecret: () => fail('no secrets here'),
-    },
+    parse: async (files) => parseFiles(files, { profile, values: null, limits: defaultLimits }),
+    desired: { profile, scope: wholeScope, resolveSecret: () => fail('no secrets here') },
     base: null,
     options: { ...defaultPlanOptions, allowEmpty: true },
     limits: defaultApplyLimits,

@@ -1,11 +1,11 @@
-import { readLive } from './apply/read.ts';
-import { waitUntilEnforced, waitUntilStill } from './apply/wait-enforced.ts';
-import { repairTargets } from './enforcement/repair.ts';
-import { type RuleNames, ruleNames, unreadable } from './enforcement/report.ts';
-import type { LiveRule } from './model/rule.ts';
-import type { DesiredState, LiveState } from './model/state.ts';
+import { readLive } from '../apply/read.ts';
+import { waitUntilEnforced, waitUntilStill } from '../apply/wait-enforced.ts';
+import { repairTargets } from '../enforcement/repair.ts';
+import { type RuleNames, ruleNames, unreadable } from '../enforcement/report.ts';
+import type { LiveRule } from '../model/rule.ts';
+import type { DesiredState, LiveState } from '../model/state.ts';
 import type { KernelState, PassDependencies, PassEnforcement } from './pass.ts';
-import { readContext } from './pass-stages.ts';
+import { readContext } from './stages.ts';
 
 /** A server that builds its filter anew takes a second for each 100 rules; below, it is given this long. */
 const stillTimeoutMs = 60_000;

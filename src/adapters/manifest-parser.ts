@@ -2,9 +2,8 @@ import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
-import type { DesiredContext, ParseAhead } from '../desired/context.ts';
-import { manifestCacheKey, parsedBefore } from '../desired/desired.ts';
-import { type FileManifests, isManifestPath } from '../manifest/manifest.ts';
+import { type ParseFiles, type ParseOptions, parseFile, selectManifestFiles } from '../desired/parse-files.ts';
+import type { FileManifests } from '../manifest/manifest.ts';
 import type { ReadRequest } from '../manifest/read-manifests.ts';
 import type { SourceFile } from '../ports.ts';
 import { type SealedManifests, unseal } from './sealed-manifests.ts';
@@ -28,25 +27,56 @@ export function manifestWorker(): URL | null {
 }
 
 /**
- * Parses what the cache does not have yet in threads of its own, one file at a time each, so that no file can hold up the
- * event loop. A file that takes too long or too much memory becomes a problem, and its thread is ended.
+ * A parser that remembers, by their content, the files of the last two sets of files that it was given: the manifests last
+ * applied take turns with the present ones. What is new and large it parses in threads, one file at a time each, so that no
+ * file can hold up the event loop. A file that takes too long or too much memory becomes a problem, and its thread is ended.
  */
-export function createParseAhead(workerUrl: URL | null, measure: keyof typeof worthAThread): ParseAhead {
-  return async (files, context) => {
-    const { cache } = context;
+export function createManifestParser(
+  options: ParseOptions,
+  { workerUrl, measure }: { readonly workerUrl: URL | null; readonly measure: keyof typeof worthAThread },
+): ParseFiles {
+  let latest: ReadonlyMap<string, FileManifests> = new Map();
+  let before: ReadonlyMap<string, FileManifests> = new Map();
+  const remembered = (file: SourceFile): FileManifests | undefined =>
+    latest.get(keyOf(file)) ?? before.get(keyOf(file));
+  return async (files) => {
     if (files.reduce((total, { bytes }) => total + bytes.length, 0) >= muchToParse) growHeapSlowly();
-    if (workerUrl === null || cache === undefined) return;
-    const missing = files
-      .filter(({ path }) => isManifestPath(path))
-      .filter((file) => parsedBefore(cache, manifestCacheKey(file, context)) === undefined);
-    const chosen = measure === 'alone' ? missing.filter(({ bytes }) => bytes.length >= worthAThread.alone) : missing;
-    if (chosen.reduce((total, { bytes }) => total + bytes.length, 0) < worthAThread[measure]) return;
-    // Taken from the end: the largest first, lest one thread works on it alone while the others have nothing left.
-    const queue = [...chosen].sort((a, b) => a.bytes.length - b.bytes.length);
-    const threads = Math.min(availableParallelism(), mostThreads, queue.length);
-    const work = { workerUrl, queue, context, keep: keepIn(cache.files, context) };
-    await Promise.all(Array.from({ length: threads }, () => drain(work)));
+    const chosen = selectManifestFiles(files, options.limits);
+    const missing = chosen.filter((file) => remembered(file) === undefined);
+    const apart = workerUrl === null ? new Map() : await parseApart(worthApart(missing, measure), workerUrl, options);
+    const used = new Map<string, FileManifests>();
+    for (const file of chosen) {
+      used.set(keyOf(file), remembered(file) ?? apart.get(file) ?? parseFile(file, options));
+    }
+    if ([...latest.keys()].some((key) => !used.has(key))) before = latest;
+    latest = used;
+    return { files, manifests: [...used.values()] };
   };
+}
+
+/** A parser has one profile and one set of values: beside these a file's manifests depend on no more than this. */
+function keyOf({ path, hash }: SourceFile): string {
+  return `${hash} ${path}`;
+}
+
+/** The files among these that are worth a thread. */
+function worthApart(files: readonly SourceFile[], measure: keyof typeof worthAThread): readonly SourceFile[] {
+  const chosen = measure === 'alone' ? files.filter(({ bytes }) => bytes.length >= worthAThread.alone) : files;
+  const total = chosen.reduce((sum, { bytes }) => sum + bytes.length, 0);
+  return total < worthAThread[measure] ? [] : chosen;
+}
+
+async function parseApart(
+  files: readonly SourceFile[],
+  workerUrl: URL,
+  options: ParseOptions,
+): Promise<ReadonlyMap<SourceFile, FileManifests>> {
+  const parsed = new Map<SourceFile, FileManifests>();
+  // Taken from the end: the largest first, lest one thread works on it alone while the others have nothing left.
+  const queue = [...files].sort((a, b) => a.bytes.length - b.bytes.length);
+  const threads = Math.min(availableParallelism(), mostThreads, queue.length);
+  await Promise.all(Array.from({ length: threads }, () => drain({ workerUrl, queue, options, parsed })));
+  return parsed;
 }
 
 /** V8 collects when the heap is four times what was live; at twice, 100,000 rules take a quarter less and 7% more time. */
@@ -58,12 +88,8 @@ interface Work {
   readonly workerUrl: URL;
   /** Taken from the end. */
   readonly queue: SourceFile[];
-  readonly context: DesiredContext;
-  readonly keep: (file: SourceFile, manifests: FileManifests) => void;
-}
-
-function keepIn(files: Map<string, FileManifests>, context: DesiredContext): Work['keep'] {
-  return (file, manifests) => files.set(manifestCacheKey(file, context), manifests);
+  readonly options: ParseOptions;
+  readonly parsed: Map<SourceFile, FileManifests>;
 }
 
 /** One thread's share: takes files until there are none; a thread that dies is replaced by the next. */
@@ -73,7 +99,7 @@ async function drain(work: Work): Promise<void> {
     try {
       for (let file = work.queue.pop(); file !== undefined; file = work.queue.pop()) {
         const manifests = await thread.parse(file);
-        work.keep(file, manifests ?? tooExpensive(file.path));
+        work.parsed.set(file, manifests ?? tooExpensive(file.path));
         if (manifests === null) break;
       }
     } finally {
@@ -88,8 +114,8 @@ interface Thread {
   end(): Promise<unknown>;
 }
 
-function startThread({ workerUrl, context }: Work): Thread {
-  const { profile, values, limits } = context;
+function startThread({ workerUrl, options }: Work): Thread {
+  const { profile, values, limits } = options;
   const maxOldGenerationSizeMb = limits.parseMb ?? defaultParseMb;
   // The thread needs neither the environment nor the standard streams.
   const worker = new Worker(workerUrl, {

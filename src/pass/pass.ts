@@ -1,24 +1,30 @@
-import type { ApplyLimits } from './apply/context.ts';
-import type { ApplyReport, Outcome } from './apply/outcome.ts';
-import type { ReadFailure } from './apply/read.ts';
-import type { Desired, DesiredContext } from './desired/context.ts';
-import type { EnforcementReport } from './enforcement/report.ts';
-import type { Problem } from './model/problem.ts';
-import type { DesiredState, LiveState } from './model/state.ts';
-import type { PlanDigest } from './plan/digest.ts';
-import type { PlanOptions } from './plan/input.ts';
-import type { Plan } from './plan/plan.ts';
-import type { Clock, Enforcement, Journal, LiveApi, Logger, Source, SourceContent } from './ports.ts';
+import type { ApplyLimits } from '../apply/context.ts';
+import type { ApplyReport, Outcome } from '../apply/outcome.ts';
+import type { ReadFailure } from '../apply/read.ts';
+import type { Desired, DesiredContext } from '../desired/context.ts';
+import type { ParseFiles } from '../desired/parse-files.ts';
+import type { EnforcementReport } from '../enforcement/report.ts';
+import type { KnownUsers } from '../model/known-users.ts';
+import type { Problem } from '../model/problem.ts';
+import type { Result } from '../model/result.ts';
+import type { DesiredState, LiveState } from '../model/state.ts';
+import type { PlanDigest } from '../plan/digest.ts';
+import type { PlanOptions } from '../plan/input.ts';
+import type { Plan } from '../plan/plan.ts';
+import type { Clock, Enforcement, Journal, LiveApi, Logger, SourceContent } from '../ports.ts';
 
 /** Everything one pass works with; the same for `--plan`, an apply and the controller. */
 export interface PassDependencies {
-  readonly source: Source;
   readonly api: LiveApi;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly journal: Journal | null;
-  /** How manifests are read; users are asked from the API when manifests name any by e-mail. */
-  readonly desired: Omit<DesiredContext, 'usersByEmail'>;
+  readonly parse: ParseFiles;
+  readonly desired: DesiredContext;
+  /** Asked when manifests name users by e-mail address; absent: the API lists them. */
+  readonly users?: () => Promise<Result<KnownUsers, ReadFailure>>;
+  /** Warnings of the manifests count as errors: the pass ends before the server is asked. */
+  readonly strict?: boolean;
   /** The state last applied, when known. */
   readonly base: DesiredState | null;
   /** Whether the base is known to have been applied completely, as the controller's record is and a Git ref is not. */
@@ -77,7 +83,7 @@ export const emptyMemory: PassMemory = { knownRules: null, serverWasDown: false,
 export type Approve = (plan: Plan, desired: Desired, digest: PlanDigest) => Promise<boolean>;
 
 /**
- * Where a pass ended. `invalid`: the source or the manifests have errors; `unreadable`: no live state (see `failure`);
+ * Where a pass ended. `invalid`: the manifests have errors, or could not be read; `unreadable`: no live state (see `failure`);
  * `refused`: a guard (see `plan.refusals`); `in-sync`: nothing to write; `planned`: only a plan was asked for; `declined`: not
  * approved; `applied`: written (see `apply.end` for how that went).
  */

@@ -1,0 +1,48 @@
+import { type FileManifests, isManifestPath, type Manifest } from '../manifest/manifest.ts';
+import { readManifests } from '../manifest/read-manifests.ts';
+import { compareText } from '../model/problem.ts';
+import type { Profile } from '../model/profile.ts';
+import type { SourceFile } from '../ports.ts';
+import { listSecretFiles } from './build-configuration.ts';
+import type { Limits } from './context.ts';
+
+/** What parsing depends on beside the files. */
+export interface ParseOptions {
+  readonly profile: Profile;
+  /** Values for `${name}`; null leaves scalars as they are. */
+  readonly values: ReadonlyMap<string, string> | null;
+  readonly limits: Limits;
+}
+
+/** The files of a source, and what its manifests hold: one entry a manifest file, by path. */
+export interface ParsedFiles {
+  readonly files: readonly SourceFile[];
+  readonly manifests: readonly FileManifests[];
+}
+
+/** Parses the files of a source. Never throws for what they hold; a file that was parsed before is not parsed again. */
+export type ParseFiles = (files: readonly SourceFile[]) => Promise<ParsedFiles>;
+
+/** Parses in place, without a memory and without bounds of time. */
+export function parseFiles(files: readonly SourceFile[], options: ParseOptions): ParsedFiles {
+  const manifests = selectManifestFiles(files, options.limits).map((file) => parseFile(file, options));
+  return { files, manifests };
+}
+
+/** Parses one file in place. */
+export function parseFile({ path, bytes }: SourceFile, { profile, values, limits }: ParseOptions): FileManifests {
+  return readManifests({ path, bytes, profile, values, documents: limits.documents });
+}
+
+/** Manifests in the one order of every output: by path. */
+export function selectManifestFiles(files: readonly SourceFile[], limits: Limits): readonly SourceFile[] {
+  const manifests = files.filter(({ path }) => isManifestPath(path));
+  return manifests.sort((a, b) => compareText(a.path, b.path)).slice(0, limits.files);
+}
+
+/** Files that manifests name relative to themselves (`{file: …}`), by their path from the root; none outside of it. */
+export function listReferencedFiles({ manifests }: ParsedFiles): readonly string[] {
+  const filesNamedBy = (manifest: Manifest): readonly string[] =>
+    manifest.kind === 'Configuration' ? listSecretFiles(manifest) : [];
+  return [...new Set(manifests.flatMap((file) => file.manifests.flatMap(filesNamedBy)))].sort(compareText);
+}

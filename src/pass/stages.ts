@@ -1,0 +1,180 @@
+import type { ApplyContext } from '../apply/context.ts';
+import type { ApplyReport } from '../apply/outcome.ts';
+import { type LiveReading, type ReadContext, type ReadFailure, readLive, readUsers } from '../apply/read.ts';
+import type { Desired } from '../desired/context.ts';
+import { assemble } from '../desired/desired.ts';
+import { enforcementProblems } from '../enforcement/problems.ts';
+import { type KnownUsers, listedUsers } from '../model/known-users.ts';
+import { compareProblems, hasErrors, type Problem, raiseWarnings } from '../model/problem.ts';
+import type { Profile } from '../model/profile.ts';
+import { ok, type Result } from '../model/result.ts';
+import type { DesiredState, LiveState } from '../model/state.ts';
+import { digestPlan, type PlanDigest } from '../plan/digest.ts';
+import type { PlanInput } from '../plan/input.ts';
+import { makePlan } from '../plan/make-plan.ts';
+import type { Plan } from '../plan/plan.ts';
+import { findUnknownUsers } from '../policy/lint/user-findings.ts';
+import type { SourceContent } from '../ports.ts';
+import type { KernelState, PassDependencies, PassEnd, PassResult } from './pass.ts';
+
+/** What a pass found, as far as it came. */
+export interface Found {
+  readonly content: SourceContent | null;
+  /** Why there is no content. */
+  readonly problems?: readonly Problem[];
+  readonly desired?: Desired;
+  readonly live?: LiveState;
+  readonly plan?: Plan;
+  readonly digest?: PlanDigest;
+  readonly apply?: ApplyReport;
+  readonly kernel?: KernelState | null;
+  readonly failure?: ReadFailure;
+}
+
+/** What manifests ask for, and the users who were looked up for it; null when nobody had to be. */
+export interface BuiltDesired {
+  readonly desired: Desired;
+  readonly users: KnownUsers | null;
+}
+
+/** Manifests to desired state; users are looked up only when a manifest names one by e-mail address. */
+export async function readDesired(
+  content: SourceContent,
+  pass: Pick<PassDependencies, 'parse' | 'desired' | 'users' | 'strict'> & Asking,
+): Promise<Result<BuiltDesired, ReadFailure>> {
+  const parsed = await pass.parse(content.files);
+  const offline = assemble(parsed, null, pass.desired);
+  const problems = pass.strict ? raiseWarnings(offline.problems) : offline.problems;
+  if (hasErrors(problems)) return ok({ desired: { ...offline, state: null, problems }, users: null });
+  if (offline.emails.length === 0) return ok({ desired: offline, users: null });
+  const users = pass.users === undefined ? await listUsers(pass) : await pass.users();
+  return users.ok ? ok({ desired: assemble(parsed, users.value, pass.desired), users: users.value }) : users;
+}
+
+async function listUsers(pass: Asking): Promise<Result<KnownUsers, ReadFailure>> {
+  const users = await readUsers(readContext(pass));
+  return users.ok ? ok(listedUsers(users.value)) : users;
+}
+
+/** A plan with its identity; without `state` when a rule to be written is for a user whom the server does not have. */
+export interface PlannedStates {
+  readonly plan: Plan;
+  readonly digest: PlanDigest;
+  readonly desired: Desired;
+}
+
+/** The plan between two states, for every caller: a function of its input alone. */
+export function planStates(input: PlanInput, { desired, users }: BuiltDesired): PlannedStates {
+  const plan = makePlan(input);
+  const { desired: state, live, options } = input;
+  const digest = digestPlan(plan, { desired: state, live, key: options.fingerprintKey });
+  const written = plan.changes.flatMap((change) =>
+    change.kind === 'Rule' && change.desired !== null && change.action !== 'keep' ? [change.desired] : [],
+  );
+  const unknown = users === null ? [] : findUnknownUsers(written, users.ids);
+  if (unknown.length === 0) return { plan, digest, desired };
+  const problems = [...desired.problems, ...unknown].sort(compareProblems);
+  return { plan, digest, desired: { ...desired, state: null, problems } };
+}
+
+/** The pass and its desired state without what another part holds. */
+export function restrictToPart(
+  whole: PassDependencies,
+  state: DesiredState,
+): { readonly pass: PassDependencies; readonly state: DesiredState } {
+  const { part } = whole;
+  if (part === undefined) return { pass: whole, state };
+  const rules = whole.desired.scope.rules && part !== 'configuration';
+  const configuration = whole.desired.scope.configuration && part !== 'rules' && state.configuration !== null;
+  const { enforcement, ...rest } = whole;
+  return {
+    pass: {
+      ...rest,
+      desired: { ...whole.desired, scope: { ...whole.desired.scope, rules, configuration } },
+      ...(rules && enforcement !== undefined ? { enforcement } : {}),
+    },
+    state: {
+      ...state,
+      ...(rules ? {} : { rules: [], tests: [] }),
+      configuration: configuration ? state.configuration : null,
+    },
+  };
+}
+
+/** What a plan may depend on beside the states: what was learnt of the server, and rules that the kernel does not hold. */
+export interface PlanHints {
+  readonly profile?: Profile;
+  readonly notEnforced?: ReadonlySet<string>;
+}
+
+/** What the plan of this pass depends on. */
+export function planInputOf(
+  desired: DesiredState,
+  live: LiveState,
+  pass: PassDependencies,
+  hints: PlanHints = {},
+): PlanInput {
+  const { base, baseApplied = false, options } = pass;
+  const { scope, profile } = pass.desired;
+  return { desired, live, base, baseApplied, profile, scope, options, ...hints };
+}
+
+/** What it takes to ask the server. */
+type Asking = Pick<PassDependencies, 'api' | 'clock' | 'logger' | 'limits' | 'stop'>;
+
+/** How this pass reads from the API; `desired` says whether the Configuration matters to it. */
+export function readContext(pass: Asking, desired?: DesiredState): ReadContext {
+  const { api, clock, logger, limits, stop } = pass;
+  const context = { api, clock, logger, attempts: limits.attempts, signal: stop };
+  return desired === undefined ? context : { ...context, configurationManaged: desired.configuration !== null };
+}
+
+/** How this pass applies: replanning reads again and plans with the same input. */
+export function applyContext(pass: PassDependencies, desired: DesiredState, reading: LiveReading): ApplyContext {
+  const { api, clock, logger, journal, limits, stop, memory, enforcement, onOutcome } = pass;
+  const { profile, scope } = pass.desired;
+  return {
+    api,
+    clock,
+    logger,
+    journal,
+    profile,
+    limits,
+    stop,
+    allowLockout: pass.options.allowLockout,
+    afterOutage: reading.afterOutage || memory.serverWasDown,
+    closeFirst: memory.openGaps,
+    replan: async ({ signal, refusesCollisions, knownRules }) => {
+      const live = await readLive({ ...readContext(pass, desired), signal }, scope, knownRules);
+      if (!live.ok) return live;
+      const seen = refusesCollisions ? { ...profile, refusesCollisions } : profile;
+      return ok(makePlan(planInputOf(desired, live.value.live, pass, { profile: seen })));
+    },
+    ...(enforcement === undefined ? {} : { enforcement: enforcement.kernel }),
+    ...(onOutcome === undefined ? {} : { onOutcome }),
+  };
+}
+
+/** The result of a pass that ended there; problems of all stages in the one order of every output. */
+export function ended(end: PassEnd, found: Found): PassResult {
+  const { content, desired, live, plan, apply, failure, kernel } = found;
+  const problems = [
+    ...(found.problems ?? []),
+    ...(desired?.problems ?? []),
+    ...(plan?.problems ?? []),
+    ...(apply?.problems ?? []),
+    ...(kernel ? enforcementProblems(kernel.report) : []),
+  ];
+  return {
+    end,
+    content,
+    desired: desired ?? null,
+    live: live ?? null,
+    plan: plan ?? null,
+    ...(found.digest === undefined ? {} : { digest: found.digest }),
+    apply: apply ?? null,
+    ...(kernel ? { kernel } : {}),
+    failure: failure ?? null,
+    problems: problems.sort(compareProblems),
+  };
+}

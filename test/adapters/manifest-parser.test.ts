@@ -1,0 +1,145 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { build as bundle } from 'esbuild';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createManifestParser } from '../../src/adapters/manifest-parser.ts';
+import { defaultLimits, type Limits } from '../../src/desired/context.ts';
+import { assemble } from '../../src/desired/desired.ts';
+import type { ParsedFiles, ParseFiles } from '../../src/desired/parse-files.ts';
+import { profileNamed } from '../../src/model/profile.ts';
+import { reveal } from '../../src/model/secret.ts';
+import { buildFiles, document, sourceFile, testContext } from '../desired/helpers.ts';
+
+let folder: string;
+let workerUrl: URL;
+
+beforeAll(async () => {
+  folder = mkdtempSync(path.join(tmpdir(), 'worker-'));
+  const outfile = path.join(folder, 'manifest-worker.mjs');
+  const entry = new URL('../../src/adapters/manifest-worker.ts', import.meta.url).pathname;
+  const banner = { js: "import { createRequire as r } from 'node:module'; const require = r(import.meta.url);" };
+  await bundle({ entryPoints: [entry], outfile, bundle: true, format: 'esm', platform: 'node', banner });
+  workerUrl = pathToFileURL(outfile);
+});
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const profile = profileNamed('firezone-0.7');
+
+function parser(
+  changes: { readonly limits?: Limits; readonly values?: ReadonlyMap<string, string>; readonly measure?: 'alone' } = {},
+  url: URL | null = workerUrl,
+): ParseFiles {
+  const options = { profile, values: changes.values ?? null, limits: changes.limits ?? defaultLimits };
+  return createManifestParser(options, { workerUrl: url, measure: changes.measure ?? 'together' });
+}
+
+/** Whether both hold the very same results of parsing. */
+function isSame(a: ParsedFiles, b: ParsedFiles): boolean {
+  return a.manifests.length === b.manifests.length && a.manifests.every((file, index) => file === b.manifests[index]);
+}
+
+function rules(name: string, count: number, from: number): string {
+  const items = Array.from(
+    { length: count },
+    (_, i) => `    - {name: r${i}, action: drop, destination: 10.${from}.${i >> 8}.${i & 255}}`,
+  );
+  return `apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: ${name}}\nspec:\n  rules:\n${items.join('\n')}\n`;
+}
+
+describe('parsing', () => {
+  it('in threads gives exactly what parsing in place gives, literal secrets and problems included', async () => {
+    const provider =
+      '{id: google, label: G, client_id: c, client_secret: s3cret, discovery_document_uri: "https://idp.example/x", auto_create_users: false}';
+    const files = [
+      ...Array.from({ length: 8 }, (_, i) => sourceFile(`${i}.yaml`, rules(`s${i}`, 600, i))),
+      sourceFile('c.yaml', document('Configuration', 'c', `{openid_connect_providers: [${provider}]}`)),
+    ];
+    const parse = parser();
+    const parsed = await parse(files);
+    expect(parsed.manifests).toHaveLength(9);
+    const desired = assemble(parsed, null, testContext());
+    expect(desired).toEqual(buildFiles(files));
+    expect(isSame(parsed, await parse(files))).toBe(true);
+    const secret = desired.state?.configuration?.fields.openid_connect_providers?.[0]?.client_secret;
+    expect(secret === undefined ? null : reveal(secret)).toBe('s3cret');
+  });
+
+  it('uses a thread for large files only in one-shot commands, and for none of little size', async () => {
+    const files = [
+      sourceFile('large.yaml', `${rules('large', 10, 1)}#${'x'.repeat(1_000_000)}\n`),
+      sourceFile('small.yaml', rules('small', 6000, 2)),
+    ];
+    const nowhere = pathToFileURL(path.join(folder, 'no-such-worker.mjs'));
+    const codesWithout = async (parse: ParseFiles, sources = files): Promise<readonly string[]> =>
+      (await parse(sources)).manifests.flatMap((file) => file.problems.map(({ code }) => `${file.path} ${code}`));
+    expect(await codesWithout(parser({ measure: 'alone' }, nowhere))).toEqual(['large.yaml too-expensive']);
+    expect(await codesWithout(parser({}, nowhere), [sourceFile('a.yaml', rules('a', 10, 1))])).toEqual([]);
+  });
+
+  it('keeps files as they are, and parses what changed', async () => {
+    const parse = parser();
+    const drop = (name: string, host: number) =>
+      sourceFile(`${name}.yaml`, document('Rule', name, `{action: drop, destination: 10.0.0.${host}}`));
+    const first = await parse([drop('a', 1), drop('b', 2)]);
+    expect(isSame(first, await parse([drop('b', 2), drop('a', 1)]))).toBe(true);
+    const changed = await parse([drop('a', 1), drop('b', 3)]);
+    expect(changed.manifests[0]).toBe(first.manifests[0]);
+    const { state } = assemble(changed, null, testContext());
+    expect(state?.rules.map(({ rule }) => rule.destination.text)).toEqual(['10.0.0.1', '10.0.0.3']);
+  });
+
+  it('parses nothing again while two revisions take turns, one of them invalid, and forgets older ones', async () => {
+    const parse = parser();
+    const text = (action: string) => [
+      sourceFile('a.yaml', document('Rule', 'a', `{action: ${action}, destination: 10.0.0.1}`)),
+    ];
+    const [bad, good] = [text('" "'), text('drop')];
+    const turn = async () => [await parse(bad), await parse(bad), await parse(good)];
+    const first = await turn();
+    const second = await turn();
+    expect(second.every((parsed, index) => isSame(parsed, first[index] ?? parsed))).toBe(true);
+    await parse(text('accept'));
+    await parse(text('accept # again'));
+    expect(isSame(await parse(good), first[2] ?? { files: [], manifests: [] })).toBe(false);
+  });
+
+  it('row 8: 5 MB of `- a: 1` end at the first thousand', async () => {
+    const parsed = await parser()([sourceFile('bomb.yaml', `spec:\n${'- a: 1\n'.repeat(750_000)}`)]);
+    const { problems } = assemble(parsed, null, testContext());
+    expect(problems.map(({ code }) => code)).toEqual(['not-a-manifest', 'too-many-problems']);
+  });
+
+  it('row 8: 5 MB of addresses are bounded in memory, the event loop stays free, and other files are still read', async () => {
+    const bomb = sourceFile('bomb.yaml', document('Network', 'n', `{cidrs: [${'10.0.0.1,'.repeat(550_000)}]}`));
+    const parse = parser({ limits: { ...defaultLimits, parseMb: 64 } });
+    let longest = 0;
+    const began = performance.now();
+    let last = began;
+    const pulse = setInterval(() => {
+      longest = Math.max(longest, performance.now() - last);
+      last = performance.now();
+    }, 5);
+    const parsed = await parse([bomb, sourceFile('good.yaml', rules('good', 10, 1))]);
+    clearInterval(pulse);
+    // Parsed in place it would stand still for all of the time.
+    expect(longest).toBeLessThan((performance.now() - began) / 2);
+    const desired = assemble(parsed, null, testContext());
+    expect(desired.problems).toMatchObject([{ code: 'too-expensive', place: { file: 'bomb.yaml' } }]);
+    expect(desired.state).toBeNull();
+    expect(parsed.manifests.map(({ manifests }) => manifests.length)).toEqual([0, 1]);
+  });
+
+  it('row 8: a file that takes too long is given up, and the next file gets a new thread', async () => {
+    const slow = sourceFile('slow.yaml', document('Network', 'n', `{cidrs: [${'10.0.0.1,'.repeat(300_000)}]}`));
+    const parse = parser({ limits: { ...defaultLimits, parseMs: 300 } });
+    const parsed = await parse([slow, sourceFile('slow2.yaml', new TextDecoder().decode(slow.bytes))]);
+    const { problems } = assemble(parsed, null, testContext());
+    expect(problems.map(({ code, place }) => [code, place?.file])).toEqual([
+      ['too-expensive', 'slow.yaml'],
+      ['too-expensive', 'slow2.yaml'],
+    ]);
+  });
+});
