@@ -1,19 +1,6 @@
 import { solveExactly } from './exact.ts';
 import { type Cost, compareCosts, type GapGroup, type Ordering, type RegionClass } from './ordering.ts';
-import {
-  costOf,
-  costOfStep,
-  countDone,
-  type GapCounts,
-  isReady,
-  isUnbeatable,
-  noGapCounts,
-  type Position,
-  startOf,
-  take,
-  type Walkable,
-  walkable,
-} from './walk.ts';
+import { costOf, countDone, type GapCounts, isUnbeatable, noGapCounts, type Walkable, walkable } from './walk.ts';
 
 /** Up to this many operations get the optimum in any case: at most 2^14 states. */
 export const alwaysExact = 14;
@@ -28,9 +15,8 @@ const mostStates = 1 << 17;
 export const searchEffort = 30_000_000;
 
 /**
- * An order of least cost: the optimum for up to 14 operations, and for more where few enough states can be reached; else
- * the best of canonical order, a beam search, and what moving operations inside small windows makes of them. Never worse
- * than canonical order, which must be valid.
+ * An order of least cost: the optimum for up to 14 operations, and for more where few enough states can be reached; else what
+ * small windows make of canonical order. Never worse than canonical order, which must be valid.
  */
 export function findOrder(ordering: Ordering, effort: number): readonly number[] {
   const canonical = Array.from({ length: ordering.size }, (_, operation) => operation);
@@ -40,97 +26,117 @@ export function findOrder(ordering: Ordering, effort: number): readonly number[]
   return exact ?? searchOrder(ordering, canonical, effort);
 }
 
-/** The order for components too large for the optimum. */
+/**
+ * The order for components too large for the optimum: windows of 8 operations get their best order, at places that change from
+ * pass to pass; when that helps no more, single operations move by up to 16 places. Until neither helps (docs/adr/0006).
+ */
 export function searchOrder(ordering: Ordering, canonical: readonly number[], effort: number): readonly number[] {
-  const walk = walkable(ordering);
-  const entries = walk.regionsOf.reduce((sum, list) => sum + list.length, ordering.size);
-  const width = Math.min(48, Math.floor(effort / 2 / (entries * ordering.size)));
-  const found = [improve(walk, canonical, effort / 2)];
-  if (width >= 2) found.push(improve(walk, beam(walk, width), effort / 2));
-  const costs = found.map((order) => costOf(ordering, order));
-  const [first, second] = costs as [Cost, Cost?];
-  const better = second !== undefined && compareCosts(second, first) < 0 ? found[1] : found[0];
-  return better ?? canonical;
-}
-
-interface Beamed {
-  readonly position: Position;
-  readonly order: readonly number[];
-  readonly hash: number;
-}
-
-/** Keeps the `width` cheapest sets of each size, each with the cheapest way there that was found. */
-function beam(walk: Walkable, width: number): readonly number[] {
-  const { size } = walk.ordering;
-  const marks = Array.from({ length: size }, (_, i) => mark(i));
-  let kept: readonly Beamed[] = [{ position: startOf(walk), order: [], hash: 0 }];
-  for (let count = 0; count < size; count++) {
-    const next = new Map<number, { from: Beamed; operation: number; total: Cost }>();
-    for (const from of kept) {
-      for (let operation = 0; operation < size; operation++) {
-        if (!isReady(walk.ordering, from.position.done, operation)) continue;
-        const { total } = costOfStep(walk, from.position, operation);
-        const hash = from.hash + (marks[operation] as number);
-        const known = next.get(hash);
-        if (known === undefined || compareCosts(total, known.total) < 0) next.set(hash, { from, operation, total });
-      }
-    }
-    kept = [...next]
-      .sort(([, a], [, b]) => compareCosts(a.total, b.total))
-      .slice(0, width)
-      .map(([hash, { from, operation }]) => ({
-        position: take(walk, from.position, operation),
-        order: [...from.order, operation],
-        hash,
-      }));
+  const search = new WindowSearch(ordering, canonical, effort);
+  for (let pass = 0, idle = 0; idle < 2 && !search.isSpent; pass++) {
+    const better = search.pass(pass % 2 === 0 ? reorderings[0] : reorderings[1]) || search.pass(moves);
+    idle = better ? 0 : idle + 1;
   }
-  return kept[0]?.order ?? [];
+  return search.order;
 }
 
-/** A fixed, scattered number for an operation; sums of them tell sets apart. */
-function mark(operation: number): number {
-  const high = Math.imul(operation + 1, 0x9e3779b1) >>> 0;
-  const low = Math.imul(operation + 1, 0x85ebca6b) ^ (high >>> 15);
-  return high * 0x10000 + ((low >>> 0) & 0xffff);
+/** Looks at windows of `width` operations, `stride` apart, for a better order of each. */
+interface Pass {
+  readonly first: number;
+  readonly width: number;
+  readonly stride: number;
+  /** A cheaper order than `now`, which costs `cost`; null without one. */
+  readonly improve: (inner: Ordering, now: readonly number[], cost: Cost) => readonly number[] | null;
+  /** How many orders or states it weighs. */
+  readonly weighs: number;
 }
 
-/** Puts the operations of each window into their best order, again and again while that helps. */
-function improve(walk: Walkable, initial: readonly number[], effort: number): readonly number[] {
-  const { ordering } = walk;
-  const width = ordering.size <= 200 ? 10 : 6;
-  const order = [...initial];
-  let left = effort;
-  for (let improved = true; improved && left > 0; ) {
-    improved = false;
-    const done = { operations: new Set<number>(), gaps: noGapCounts(walk) };
-    for (let from = 0; from + 1 < order.length && left > 0; from += width / 2) {
-      const now = order.slice(from, from + width);
+const reorderings: readonly [Pass, Pass] = [
+  { first: 0, width: 8, stride: 4, improve: reorderExactly, weighs: 2 ** 8 },
+  { first: 2, width: 8, stride: 4, improve: reorderExactly, weighs: 2 ** 8 },
+];
+const moves: Pass = { first: 0, width: 16, stride: 1, improve: moveOne, weighs: 2 * 15 };
+
+function reorderExactly(inner: Ordering, _: readonly number[], cost: Cost): readonly number[] | null {
+  const best = solveExactly(inner, mostStates);
+  return best !== null && compareCosts(costOf(inner, best), cost) < 0 ? best : null;
+}
+
+/** The best of all moves of the first operation to a later place, or of a later one to the first. */
+function moveOne(inner: Ordering, now: readonly number[], cost: Cost): readonly number[] | null {
+  let best: { readonly order: readonly number[]; readonly cost: Cost } | null = null;
+  for (let place = 1; place < now.length; place++) {
+    const [first, between, moved] = [now.slice(0, 1), now.slice(1, place), now.slice(place, place + 1)];
+    const rest = now.slice(place + 1);
+    for (const order of [
+      [...between, ...moved, ...first, ...rest],
+      [...moved, ...first, ...between, ...rest],
+    ]) {
+      if (!isValid(inner, order)) continue;
+      const found = costOf(inner, order);
+      if (compareCosts(found, best?.cost ?? cost) < 0) best = { order, cost: found };
+    }
+  }
+  return best?.order ?? null;
+}
+
+function isValid({ needs }: Ordering, order: readonly number[]): boolean {
+  const done = new Set<number>();
+  return order.every((operation) => {
+    done.add(operation);
+    return (needs[operation] ?? []).every((need) => done.has(need));
+  });
+}
+
+class WindowSearch {
+  readonly order: number[];
+  readonly #walk: Walkable;
+  #left: number;
+
+  constructor(ordering: Ordering, initial: readonly number[], effort: number) {
+    this.order = [...initial];
+    this.#walk = walkable(ordering);
+    this.#left = effort;
+  }
+
+  get isSpent(): boolean {
+    return this.#left <= 0;
+  }
+
+  /** Whether any window got a better order. */
+  pass({ first, width, stride, improve, weighs }: Pass): boolean {
+    const done = { operations: new Set<number>(), gaps: noGapCounts(this.#walk) };
+    this.#finish(done, 0, first);
+    let improved = false;
+    for (let from = first; from + 1 < this.order.length && !this.isSpent; from += stride) {
+      const now = this.order.slice(from, from + width);
       const window = now.toSorted((a, b) => a - b);
-      const inner = windowOrdering(walk, done, window);
-      const cost = costOf(
-        inner,
-        now.map((operation) => window.indexOf(operation)),
-      );
-      left -= inner.regions.length + width;
+      const inner = windowOrdering(this.#walk, done, window);
+      const current = now.map((operation) => window.indexOf(operation));
+      const cost = costOf(inner, current);
+      this.#left -= inner.regions.length + width;
       if (!isUnbeatable(inner, cost)) {
-        left -= inner.regions.length << Math.min(width, window.length);
-        const best = solveExactly(inner, 1 << width) ?? [];
-        if (compareCosts(costOf(inner, best), cost) < 0) {
+        this.#left -= inner.regions.length * weighs;
+        const better = improve(inner, current, cost);
+        if (better !== null) {
           improved = true;
-          order.splice(from, window.length, ...best.map((index) => window[index] as number));
+          this.order.splice(from, window.length, ...better.map((index) => window[index] as number));
         }
       }
-      for (const operation of order.slice(from, from + width / 2)) {
-        done.operations.add(operation);
-        countDone(walk, done.gaps, operation);
-      }
+      this.#finish(done, from, from + stride);
+    }
+    return improved;
+  }
+
+  #finish(done: Done, from: number, to: number): void {
+    for (const operation of this.order.slice(from, to)) {
+      done.operations.add(operation);
+      countDone(this.#walk, done.gaps, operation);
     }
   }
-  return order;
 }
 
 interface Done {
-  readonly operations: ReadonlySet<number>;
+  readonly operations: Set<number>;
   readonly gaps: GapCounts;
 }
 

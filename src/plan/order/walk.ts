@@ -55,7 +55,7 @@ function isOpen({ startsOpen, staysOpen, closers }: GapGroup, opened: number, cl
 }
 
 /** A state on the way and what the way there cost. */
-export interface Position {
+interface Position {
   readonly done: Uint8Array;
   /** By region class: 1 accepts. */
   readonly verdicts: Uint8Array;
@@ -66,7 +66,7 @@ export interface Position {
 }
 
 /** Where every order begins: nothing done; the first state itself costs nothing. */
-export function startOf(walk: Walkable): Position {
+function startOf(walk: Walkable): Position {
   const { ordering } = walk;
   const done = new Uint8Array(ordering.size);
   const nothing = (): boolean => false;
@@ -83,11 +83,7 @@ export function startOf(walk: Walkable): Position {
 }
 
 /** What the state after one more operation costs, and what the way to it does. Leaves the position as it is. */
-export function costOfStep(
-  walk: Walkable,
-  at: Position,
-  operation: number,
-): { readonly here: Cost; readonly total: Cost } {
+function costOfStep(walk: Walkable, at: Position, operation: number): { readonly here: Cost; readonly total: Cost } {
   const { regions, gaps } = walk.ordering;
   let { opened, cutOff, openGaps } = at.here;
   let changes = 0;
@@ -114,20 +110,14 @@ export function costOfStep(
   return { here, total: addCosts(at.total, { ...here, changes }) };
 }
 
-/** The position after one more operation, in new arrays. */
-export function take(walk: Walkable, at: Position, operation: number): Position {
-  const gaps = { opened: at.gaps.opened.slice(), closed: at.gaps.closed.slice() };
-  return takeInPlace(walk, { ...at, done: at.done.slice(), verdicts: at.verdicts.slice(), gaps }, operation);
-}
-
 /** What an order costs. The surplus is counted as all verdict changes: what no order can avoid is the same for every one. */
 export function costOf(ordering: Ordering, order: readonly number[]): Cost {
   const walk = walkable(ordering);
-  return order.reduce((at, operation) => takeInPlace(walk, at, operation), startOf(walk)).total;
+  return order.reduce((at, operation) => take(walk, at, operation), startOf(walk)).total;
 }
 
-/** As `take`, in the position's own arrays. */
-function takeInPlace(walk: Walkable, at: Position, operation: number): Position {
+/** The position after one more operation, in the arrays of the one before. */
+function take(walk: Walkable, at: Position, operation: number): Position {
   const costs = costOfStep(walk, at, operation);
   at.done[operation] = 1;
   countDone(walk, at.gaps, operation);
@@ -137,11 +127,6 @@ function takeInPlace(walk: Walkable, at: Position, operation: number): Position 
     if (region !== undefined) at.verdicts[index] = Number(verdictIn(region, isDone));
   }
   return { ...at, ...costs };
-}
-
-/** Whether everything that the operation needs is done. */
-export function isReady(ordering: Ordering, done: Uint8Array, operation: number): boolean {
-  return done[operation] === 0 && (ordering.needs[operation] ?? []).every((need) => done[need] === 1);
 }
 
 /** Whether no order can be cheaper: nothing exposed, no surplus change, and each gap in one piece. */
