@@ -83,6 +83,8 @@ function beforeApply(run: Run, plan: Plan, desired: Desired, digest: PlanDigest)
   const { invocation } = run;
   return {
     ...reportOfProblems(knownProblems(run, desired, plan).toSorted(compareProblems)),
+    root: run.request.written,
+    server: invocation.settings.baseUrl,
     plan,
     digest: digest.plan,
     approved: plan.refusals.length > 0,
@@ -109,6 +111,7 @@ function reportOf(
       ...other,
     ]),
     root: request.written,
+    server: settings.baseUrl,
     revision: result.content?.revision ?? null,
     plan: result.plan,
     digest: result.digest?.plan ?? null,

@@ -1,11 +1,11 @@
 import type { Problem } from '../model/problem.ts';
 import type { Change, FieldChange, Plan } from '../plan/plan.ts';
+import { labelOf } from './change-words.ts';
 import { fieldLines } from './field-lines.ts';
 import { painter } from './paint.ts';
 import { lineText } from './problems.ts';
 import { ruleText, type UserNames } from './rule-text.ts';
 import { count } from './summary.ts';
-import { labelOf } from './text.ts';
 
 /** How an object on the server differs from what was applied: the direction is from applied to live. */
 export type DriftKind = 'only-live' | 'missing-live' | 'changed-live';
@@ -32,7 +32,7 @@ const words = {
   'missing-live': 'gone from the server',
   'changed-live': 'changed on the server',
 } as const;
-const tones = { 'only-live': 'create', 'missing-live': 'delete', 'changed-live': 'replace' } as const;
+const tones = { 'only-live': 'risk', 'missing-live': 'warning', 'changed-live': 'warning' } as const;
 
 /** One line that counts. */
 export function driftHeadline(plan: Plan): string {

@@ -2,13 +2,15 @@ import { printable } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
 import { type Rule, toWire } from '../model/rule.ts';
 import type { Explanation, PortVerdict, RuleKind, RuleTraffic } from '../policy/explain-packet.ts';
-import { joinUsers, renderTraffic } from '../policy/render-traffic.ts';
+import { renderTraffic } from '../policy/render-traffic.ts';
 import type { TrafficSet } from '../policy/traffic-set.ts';
 import type { Packet } from '../policy/verdict.ts';
 import { describePacket } from '../policy/words.ts';
+import { trafficTexts } from './page.ts';
 import { painter } from './paint.ts';
 import { placeText } from './problems.ts';
-import { portText, ruleText, some, trafficTexts, type UserNames } from './rule-text.ts';
+import { portText, ruleText, some, type UserNames } from './rule-text.ts';
+import { nameAll } from './traffic/people.ts';
 import { trafficOf } from './traffic-json.ts';
 
 /** A rule with all that it goes by: from a manifest a name and a place, from the server an id. */
@@ -36,7 +38,7 @@ export function packetReportText(
   const paint = painter(color);
   const { verdict, rule, overridden, removals, additions } = explanation;
   const other = verdict === 'accept' ? 'dropped' : 'accepted';
-  const tone = verdict === 'accept' ? 'create' : 'delete';
+  const tone = verdict === 'accept' ? 'risk' : 'plain';
   const lines = [`${printable(describePacket(packet, names))}: ${paint(tone, verdict)}`];
   lines.push(`  decided by  ${rule === null ? 'no rule: what none matches is accepted' : namedText(rule, names)}`);
   for (const item of overridden) lines.push(`  overrides   ${namedText(item, names)}`);
@@ -99,8 +101,8 @@ export function ruleReportMembers(rule: NamedRule, traffic: RuleTraffic): Readon
 }
 
 function lines(set: TrafficSet, names: UserNames): readonly string[] {
-  const hasUserRules = [...set.keys()].some((user) => user !== null);
-  return trafficTexts(joinUsers(renderTraffic(set)), { names, hasUserRules });
+  const withRules = new Set([...set.keys()].filter((user) => user !== null));
+  return trafficTexts(renderTraffic(set), { names: nameAll(withRules, names), groups: new Map(), withRules });
 }
 
 function namedText(item: NamedRule, names: UserNames): string {

@@ -1,12 +1,13 @@
 import { printable, shortened } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Change } from '../plan/plan.ts';
-import { joinUsers } from '../policy/render-traffic.ts';
+import { changeWords, labelOf, symbolOf } from './change-words.ts';
 import { withFailedSteps } from './failed-steps.ts';
+import { trafficTexts } from './page.ts';
 import { pathBelow } from './problems.ts';
-import { ruleText, trafficTexts } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
-import { hasUserRules, labelOf, leftOpenTitle, symbolOf } from './text.ts';
+import { leftOpenTitle } from './text.ts';
+import { peopleOf } from './traffic/people.ts';
 
 /** GitHub shows ten annotations of each level and step: what is left out is counted in the last of them. */
 const shown = 10;
@@ -28,10 +29,12 @@ export function githubText(report: RunReport): string {
   ].join('');
 }
 
-function leftOpen({ apply, plan, userNames }: RunReport): readonly string[] {
+function leftOpen(report: RunReport): readonly string[] {
+  const { apply, plan } = report;
   if (apply === null || apply.leftOpen.length === 0) return [];
-  const words = { names: userNames, hasUserRules: plan !== null && hasUserRules(plan) };
-  return [command('error', { title: 'left open' }, [leftOpenTitle, ...trafficTexts(joinUsers(apply.leftOpen), words)])];
+  return [
+    command('error', { title: 'left open' }, [leftOpenTitle, ...trafficTexts(apply.leftOpen, peopleOf(plan, report))]),
+  ];
 }
 
 const levels = { error: 'error', warning: 'warning', note: 'notice' } as const;
@@ -49,10 +52,11 @@ function problemCommand({ severity, code, summary, hint, place }: Problem, root:
 }
 
 function changeCommand(change: Change, { root, userNames }: RunReport): readonly string[] {
-  if (change.source === null || change.action === 'keep' || change.action === 'skip') return [];
+  // A deleted rule's place is a line of the base, not of the file that the annotation would stand beside.
+  if (change.source === null || change.action === 'keep' || change.action === 'skip' || change.action === 'delete')
+    return [];
   const [symbol] = symbolOf(change);
-  const rule = change.kind === 'Rule' ? change.desired?.rule : undefined;
-  const what = rule === undefined ? '' : ` ${ruleText(rule, userNames)}`;
+  const what = change.kind === 'Rule' ? ` ${changeWords(change, userNames)}` : '';
   const where = { file: pathBelow(change.source.file, root), line: String(change.source.line) };
   return [
     command('notice', { ...where, title: `${change.action} ${labelOf(change)}` }, [

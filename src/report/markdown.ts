@@ -1,17 +1,18 @@
 import { printable, shortened } from '../model/printable.ts';
-import type { Change, Plan } from '../plan/plan.ts';
-import { joinUsers } from '../policy/render-traffic.ts';
-import { fieldLines } from './field-lines.ts';
+import type { Plan } from '../plan/plan.ts';
+import { type PlanPage, planPage, type ShownChange, trafficTexts } from './page.ts';
 import { pathBelow, placeText } from './problems.ts';
-import { ruleText, trafficTexts } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
 import { applySummary, count, planSummary } from './summary.ts';
-import { agoText, hasUserRules, labelOf, leftOpenTitle, stepText, symbolOf, whyText } from './text.ts';
+import { leftOpenTitle, stepText } from './text.ts';
+import { peopleOf } from './traffic/people.ts';
 
 /** Characters of a comment at most; GitHub takes 65,536, GitLab more. */
 const largest = 60_000;
 /** Items listed of each kind, largest first: the first that fits is taken, and what is left out is counted. */
 const limits = [1000, 300, 100, 30, 10, 3];
+/** Lines of traffic of a comment: somebody has to read them. */
+const mostTraffic = 30;
 /** How a later run finds its comment again. */
 export const marker = '<!-- reconcile-plan -->';
 
@@ -28,16 +29,24 @@ export function markdownText(report: RunReport): string {
 
 function render(report: RunReport, limit: number): string {
   const { plan } = report;
+  const page = plan === null ? null : planPage(report, plan, { lines: Math.min(limit, mostTraffic) });
   const sections = [
     // The comment that a later run finds again is the plan's.
     report.headline === undefined ? `${marker}\n### ${title(report)}` : `### ${prose(report.headline)}`,
     leftOpenSection(report, limit),
-    ...(plan === null ? [] : [originText(plan), refusalText(report, plan), effectSection(report, plan, limit)]),
+    ...(plan === null || page === null
+      ? []
+      : [
+          prose(page.title.join(', ')),
+          page.notes.map(prose).join('  \n'),
+          refusalText(report, plan),
+          trafficSection(page),
+        ]),
     applySection(report, limit),
     problemSection(report, limit),
-    ...(plan === null
+    ...(plan === null || page === null
       ? []
-      : [exposureSection(report, plan, limit), changesSection(report, plan, limit), footer(report, plan)]),
+      : [onTheWaySection(page), changesSection(report, page, limit), footer(report, plan)]),
   ];
   return `${sections.filter((section) => section !== '').join('\n\n')}\n`;
 }
@@ -51,19 +60,11 @@ function title(report: RunReport): string {
 }
 
 /** Of an apply whose gaps could not be closed this is what must be read, if nothing else is. */
-function leftOpenSection({ apply, plan, userNames }: RunReport, limit: number): string {
+function leftOpenSection(report: RunReport, limit: number): string {
+  const { apply, plan } = report;
   if (apply === null || apply.leftOpen.length === 0) return '';
-  const words = { names: userNames, hasUserRules: plan !== null && hasUserRules(plan) };
-  const lines = trafficTexts(joinUsers(apply.leftOpen), words).map((text) => `- ${code(text)}`);
+  const lines = trafficTexts(apply.leftOpen, peopleOf(plan, report)).map((text) => `- ${code(text)}`);
   return [`**${leftOpenTitle}:**`, '', ...list(lines, limit)].join('\n');
-}
-
-/** What the pull request itself does, beside drift and what earlier commits left. */
-function originText(plan: Plan): string {
-  const changed = plan.changes.filter(({ action }) => action !== 'keep' && action !== 'skip');
-  if (!changed.some(({ origin }) => origin !== undefined)) return '';
-  const number = (origin: Change['origin']): number => changed.filter((change) => change.origin === origin).length;
-  return `This revision: **${count(number('this-revision'), 'change')}**. Drift on the server: **${number('drift')}**. Earlier, not applied: **${number('earlier-not-applied')}**.`;
 }
 
 function refusalText(report: RunReport, { refusals }: Plan): string {
@@ -74,22 +75,19 @@ function refusalText(report: RunReport, { refusals }: Plan): string {
   return [head, '', ...refusals.map(({ summary, hint }) => `- ${prose(summary)}  \n  Hint: ${prose(hint)}`)].join('\n');
 }
 
-function effectSection(report: RunReport, plan: Plan, limit: number): string {
-  if (plan.steps.length === 0) return '';
-  const { opens, closes } = plan.effect;
-  if (opens.length === 0 && closes.length === 0) return '**No traffic changes.**';
-  const words = { names: report.userNames, hasUserRules: hasUserRules(plan) };
-  const lines = (label: string, texts: readonly string[]): readonly string[] =>
-    list(
-      texts.map((text) => `- **${label}** ${code(text)}`),
-      limit,
-    );
+function trafficSection({ traffic }: PlanPage): string {
+  if (traffic === null) return '';
+  if (traffic.lines.length === 0) return `**${traffic.headline}**`;
   return [
-    '**Traffic**',
+    `**Traffic** ${prose(traffic.headline)}`,
     '',
-    ...lines('opens', trafficTexts(joinUsers(opens), words)),
-    ...lines('closes', trafficTexts(joinUsers(closes), words)),
+    ...traffic.lines.map(({ label, text }) => `- **${label}** ${code(text)}`),
+    ...leftLine(traffic.left),
   ].join('\n');
+}
+
+function leftLine(left: number): readonly string[] {
+  return left === 0 ? [] : [`- and ${left} more (\`--output json=FILE\` has all)`];
 }
 
 function applySection({ apply }: RunReport, limit: number): string {
@@ -114,56 +112,38 @@ function problemSection({ problems, root }: RunReport, limit: number): string {
   );
 }
 
-function exposureSection(report: RunReport, plan: Plan, limit: number): string {
-  if (plan.exposure.length === 0) return '';
-  const words = { names: report.userNames, hasUserRules: hasUserRules(plan) };
-  const lines = plan.exposure.flatMap(({ direction, traffic, fromStep, toStep, expectedMs }) =>
-    trafficTexts(joinUsers(traffic), words).map(
-      (text) =>
-        `- **${direction === 'opened' ? 'opened' : 'cut off'}** ${code(text)} from ${fromStep} to ${toStep}, about ${Math.round(expectedMs)} ms`,
-    ),
-  );
-  return folded(`On the way (${lines.length})`, list(lines, limit), true);
+function onTheWaySection({ onTheWay }: PlanPage): string {
+  if (onTheWay === null) return '';
+  const lines = onTheWay.lines.map(({ label, text }) => `- **${label}** ${code(text)}`);
+  const head = [prose(onTheWay.headline), ''];
+  return folded('On the way', [...head, ...lines, ...leftLine(onTheWay.left)], true);
 }
 
-function changesSection(report: RunReport, plan: Plan, limit: number): string {
-  const changed = plan.changes.filter(({ action }) => action !== 'keep');
-  if (changed.length === 0) return '';
-  const lines = changed.map((change) => changeLine(change, report));
-  return folded(`Changes (${changed.length})`, list(lines, limit), false);
+function changesSection(report: RunReport, { sets }: PlanPage, limit: number): string {
+  const changed = sets.reduce((sum, set) => sum + set.changed, 0);
+  if (changed === 0) return '';
+  const lines = sets.flatMap(({ title: set, changes }) => changes.map((change) => changeLine(change, set, report)));
+  return folded(`Changes (${changed})`, list(lines, limit), changed <= 10);
 }
 
-function changeLine(change: Change, { userNames, root }: RunReport): string {
-  const [symbol] = symbolOf(change);
-  const why = whyText(change);
-  const place =
-    change.source === null ? '' : ` ${code(`${pathBelow(change.source.file, root)}:${change.source.line}`)}`;
-  const what = change.kind === 'Rule' ? ` ${code(ruleWords(change, userNames))}` : '';
-  const fields =
-    change.kind === 'Configuration'
-      ? fieldLines(change.fields).map(({ path, text }) => `  - ${code(`${path}: ${text}`)}`)
-      : [];
+function changeLine(
+  { symbol, name, what, why, place, wasThere, fields, change }: ShownChange,
+  set: string,
+  report: RunReport,
+): string {
+  const named = change.kind === 'Configuration' || change.name === null ? set : change.name;
+  const where =
+    place === null ? '' : ` ${wasThere ? 'was ' : ''}${code(`${pathBelow(place.file, report.root)}:${place.line}`)}`;
+  const label = change.name === null && change.kind === 'Rule' ? (change.id ?? '').slice(0, 8) : named;
   return [
-    `- ${code(symbol)} ${code(labelOf(change))}${what}${why === '' ? '' : ` ${prose(why)}`}${place}`,
-    ...fields,
+    `- ${code(symbol)} ${code(name === '' ? label : named)}${what === '' ? '' : ` ${code(what)}`}${why === '' ? '' : ` ${prose(why)}`}${where}`,
+    ...fields.map(({ path, text }) => `  - ${code(`${path}: ${text}`)}`),
   ].join('\n');
 }
 
-function ruleWords(change: Extract<Change, { kind: 'Rule' }>, names: ReadonlyMap<string, string>): string {
-  const before = change.live === null ? null : ruleText(change.live.rule, names);
-  const after = change.desired === null ? null : ruleText(change.desired.rule, names);
-  if (change.action === 'update' && before !== null && after !== null && before !== after)
-    return `${before} → ${after}`;
-  return (change.action === 'delete' ? before : (after ?? before)) ?? '';
-}
-
 function footer(report: RunReport, plan: Plan): string {
-  const snapshot =
-    report.snapshot === null
-      ? ''
-      : ` Planned against a snapshot taken ${report.snapshot.takenAt} (${agoText(report.snapshot.ageMs)}).`;
   const how = plan.ruleUpdates === 'replace' ? 'Changed rules are replaced' : 'Changed rules are patched';
-  return `<sub>Profile ${plan.profile}. ${how}.${snapshot} Digest ${code(report.digest ?? 'none')}.</sub>`;
+  return `<sub>Profile ${plan.profile}. ${how}. Digest ${code(report.digest ?? 'none')}.</sub>`;
 }
 
 /** The first `limit` lines, and how many are left out. */

@@ -7,6 +7,8 @@ import type { Plan } from '../plan/plan.ts';
 export interface RunReport {
   /** PATH as it was written, for places in outputs that are read elsewhere; null where there is none. */
   readonly root: string | null;
+  /** The base URL of the server that was planned for; null where none is known. */
+  readonly server: string | null;
   /** The commit, or the digest of the directory's content; null when the source could not be read. */
   readonly revision: string | null;
   readonly plan: Plan | null;
@@ -18,6 +20,8 @@ export interface RunReport {
   readonly problems: readonly Problem[];
   /** Names of users by UUID, for display. */
   readonly userNames: ReadonlyMap<string, string>;
+  /** Members (UUIDs) of the manifests' groups, for display. */
+  readonly groups?: ReadonlyMap<string, ReadonlySet<string>>;
   /** The plan was refused and this run was told to go on with it (`--approve`). */
   readonly approved: boolean;
   /** The snapshot that was planned against; null: the server itself. */
@@ -39,12 +43,17 @@ export interface Kernel {
 /** How a format may be shown. */
 export interface Display {
   readonly color: boolean;
+  /** Columns to wrap lines at; absent: lines are as long as they are. */
+  readonly width?: number;
+  /** Everything that the page knows, not only what fits a screen. */
+  readonly full?: boolean;
 }
 
 /** A report of a run that ended before there was a plan. */
 export function reportOfProblems(problems: readonly Problem[]): RunReport {
   return {
     root: null,
+    server: null,
     revision: null,
     plan: null,
     digest: null,

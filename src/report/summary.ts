@@ -2,11 +2,11 @@ import type { ApplyReport, OutcomeKind } from '../apply/outcome.ts';
 import { holdsBack, type Plan } from '../plan/plan.ts';
 import type { RunReport } from './run-report.ts';
 
-/** `Plan: 2 to create, 1 to replace, 1 to delete, 37 unchanged; 5 requests.` or `In sync: …`. */
+/** `2 to create, 1 to replace, 1 to delete, 37 unchanged. 5 requests. Digest 4df71eb0a1b2.` or `In sync: …`. */
 export function planSummary(report: RunReport, plan: Plan): string {
   const { create, update, delete: deleted, keep, skip, steps } = plan.summary;
   const skipped = skip === 0 ? '' : `, ${skip} skipped`;
-  const digest = report.digest === null ? '' : ` Digest ${report.digest}.`;
+  const digest = report.digest === null ? '' : ` Digest ${report.digest.slice(0, 12)}.`;
   const refused = plan.refusals.length > 0 && !report.approved ? ' Refused: nothing will be written.' : '';
   if (steps === 0 && create + update + deleted === 0) {
     const state = holdsBack(plan) ? 'Not in sync, for want of a secret' : 'In sync';
@@ -21,7 +21,7 @@ export function planSummary(report: RunReport, plan: Plan): string {
     `${keep} unchanged`,
   ];
   const head = parts.filter((part) => part !== '').join(', ');
-  return `Plan: ${head}${skipped}; ${count(steps, 'request')}.${refused}${digest}`;
+  return `${head}${skipped}. ${count(steps, 'request')}.${refused}${digest}`;
 }
 
 /** `Applied: 12 done in 0.1 s; a fresh read agrees.` or what is missing. */

@@ -182,7 +182,7 @@ describe('--base', () => {
     world.simulator.seed([{ action: 'drop', destination: '203.0.113.0/24' }]);
     world.write('m/a.yaml', web + closed + rule('new', 'action: drop, destination: 192.0.2.0/24'));
     const run = await world.cli(['--plan', '--base', 'HEAD', 'm']);
-    expect(run.out).toMatch(/^Compared with HEAD: 1 change of this commit, 1 of drift\.$/m);
+    expect(run.out).toMatch(/^This revision: 1 change\. Drift on the server: 1\.$/m);
   });
 
   it('--fail-on drift refuses where the server was changed by somebody else', async () => {

@@ -162,7 +162,7 @@ function expectPlainWords({ out, err }: Pick<CliRun, 'out' | 'err'>): void {
 /** What each command says when it has done its work. */
 function says(name: string): RegExp {
   const words: Readonly<Record<string, RegExp>> = {
-    '': /^Plan: 1 to create, 1 to replace, 1 to delete|^Plan: .* to create|a fresh read of the server agrees|^### reconcile: Plan/m,
+    '': /^1 to create, 1 to replace, 1 to delete|^\d+ to create|a fresh read of the server agrees|^### reconcile: \d+ to /m,
     validate: /: 3 rules; (no problems|\d)/,
     export: /kind: Rule|files? written to/,
     build: /name: office\/closed/,

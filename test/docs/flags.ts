@@ -160,7 +160,7 @@ const manifests: Samples = {
 
 /** Flags of plans and applies. */
 const plans: Samples = {
-  plan: { base: () => ['policy'], shows: says(/^Plan: /m) },
+  plan: { base: () => ['policy'], shows: says(/^Plan for http/m) },
   live: {
     prepare: async (world) => {
       await world.cli(['snapshot', '--out', 'live.json']);

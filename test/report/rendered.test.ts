@@ -102,7 +102,8 @@ describe('markdown, rendered as a comment', () => {
 
   const ours =
     /^(?:<!-- reconcile-plan -->|<details(?: open)?><summary>[\w ()]+<\/summary>|<\/details>|<sub>|<\/sub>)$/;
-  const bold = /^(?:opens|closes|opened|cut off|error|warning|note|failed|Traffic|Refused: nothing will be written\.)$/;
+  const bold =
+    /^(?:opens|closes|open|cut off|No traffic changes\.|error|warning|note|failed|Traffic|Refused: nothing will be written\.)$/;
 
   it.each(cases)('%s brings no markup of its own', (_, report) => {
     const tokens = tokensOf(markdownText(report));

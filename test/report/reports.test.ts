@@ -66,11 +66,11 @@ describe('text', () => {
       return planText(reportOf(planOf(['drop 10.0.0.0/16', ...kept], { ...desired, wide: 'drop 10.0.0.0/15' })), plain);
     };
     const alike = textOf(() => '10.0.7.0/24').split('On the way')[1] ?? '';
-    expect(alike.split('\n').filter((line) => line.includes('opened'))).toHaveLength(2);
-    expect(alike).toContain('and 294 more');
+    expect(alike.split('\n').filter((line) => line.startsWith('  open '))).toHaveLength(1);
+    expect(alike).toContain('10.0.0.0/16 for everyone');
     const apart = textOf((index) => `10.0.${index & 255}.${(index >> 8) << 7}/25`).split('On the way')[1] ?? '';
-    expect(apart.split('\n').filter((line) => line.includes('opened'))).toHaveLength(9);
-    expect(apart).toContain('and 293 more (--output json lists all)');
+    expect(apart.split('\n').filter((line) => line.startsWith('  open '))).toHaveLength(12);
+    expect(apart).toMatch(/and \d+ more: --full shows all of them/);
   });
 
   it('a refusal holds its numbers and the override', () => {
@@ -157,7 +157,7 @@ describe('threat 22: what others wrote cannot command a terminal, a log, a runne
 
   it('markdown: neither markup, nor HTML, nor a mention, nor a link, nor the end of a fold', () => {
     const text = markdownText(report);
-    const rest = text.replace(/(?<!`)(`+)(?!`)[\s\S]*?(?<!`)\1(?!`)/g, '');
+    const rest = text.replace(/(?<![`\\])(`+)(?!`)[\s\S]*?(?<!`)\1(?!`)/g, '');
     expect(rest).not.toMatch(/<script>|@everyone|@team|\]\(javascript:|^# heading/m);
     expect((text.match(/<details/g) ?? []).length).toBe((text.match(/<\/details>/g) ?? []).length);
   });
@@ -188,10 +188,10 @@ describe('threat 22: what others wrote cannot command a terminal, a log, a runne
 });
 
 it.each([
-  [20_000, '(less than a minute ago)'],
-  [3 * 86_400_000, '(3 days ago)'],
-  [-30_000, '(less than a minute ago)'],
-  [-86_400_000, '(later than the clock here says it is)'],
+  [20_000, ', less than a minute ago,'],
+  [3 * 86_400_000, ', 3 days ago,'],
+  [-30_000, ', less than a minute ago,'],
+  [-86_400_000, ', later than the clock here says it is,'],
 ])('a snapshot of %d ms says its age, in text and in Markdown', (ageMs, words) => {
   const report = reportOf(planOf([], { a: 'drop 10.0.0.0/8' }), {
     snapshot: { takenAt: '2026-01-01T00:00:00Z', ageMs },

@@ -82,7 +82,7 @@ describe('the npm package', () => {
       cwd: consumer,
     });
     const output = execFileSync(process.execPath, ['main.js'], { cwd: consumer, encoding: 'utf8' });
-    expect(output).toContain('Plan: 1 to create, 0 unchanged; 1 request.');
+    expect(output).toContain('1 to create, 0 unchanged. 1 request.');
   }, 60_000);
 
   it('lists its parts for those who must know them', () => {

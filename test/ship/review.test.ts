@@ -140,7 +140,7 @@ describe('the Action', () => {
     writeFileSync(path.join(clone, 'p/rules.yaml'), rules('10.1.0.0/16'));
     const variables = { ...environment(ownBranch, { INPUT_PATH: 'p' }), GITHUB_BASE_REF: 'release/$(id)-#1,ü' };
     expect((await run('github.mjs', variables, clone)).code).toBe(0);
-    expect(forge.comments[1]?.body).toContain('This revision: **1 change**.');
+    expect(forge.comments[1]?.body).toContain('This revision: 1 change.');
     expect((await run('github.mjs', { ...variables, GITHUB_BASE_REF: 'not-fetched' }, clone)).code).toBe(0);
     expect(forge.comments[1]?.body).not.toContain('This revision');
   });

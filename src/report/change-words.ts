@@ -1,0 +1,70 @@
+import { printable } from '../model/printable.ts';
+import type { Change, RuleChange } from '../plan/plan.ts';
+import type { Tone } from './paint.ts';
+import { ruleText, type UserNames } from './rule-text.ts';
+
+/** The mark of a change, `+` created, `-` deleted, `±` replaced, `~` patched, `·` left alone, and how loud it is. */
+export function symbolOf(change: Change): readonly [symbol: string, tone: Tone] {
+  switch (change.action) {
+    case 'create':
+      return ['+', riskOf(change)];
+    case 'delete':
+      return ['-', riskOf(change)];
+    case 'update':
+      return [change.via === 'replace' ? '±' : '~', riskOf(change)];
+    case 'keep':
+      return ['=', 'faint'];
+    case 'skip':
+      return ['·', 'faint'];
+  }
+}
+
+/** Whether it can open traffic: an accept rule comes or a drop rule goes. */
+function riskOf(change: Change): Tone {
+  if (change.kind === 'Configuration') return 'plain';
+  const opens = change.desired?.rule.action === 'accept' || change.live?.rule.action === 'drop';
+  return opens ? 'risk' : 'plain';
+}
+
+/** The object's name for people; a live rule without one goes by the first characters of its id. */
+export function labelOf(change: Change): string {
+  if (change.kind === 'Configuration')
+    return change.name === null ? 'Configuration' : `Configuration ${printable(change.name)}`;
+  return printable(change.name ?? (change.id === null ? 'rule' : `rule ${change.id.slice(0, 8)}`));
+}
+
+/** `accept 10.0.0.0/8`, or what it was and what it becomes, without repeating what stays. */
+export function changeWords(change: RuleChange, names: UserNames): string {
+  const before = change.live?.rule ?? null;
+  const after = change.desired?.rule ?? null;
+  if (change.action === 'delete') return before === null ? '' : ruleText(before, names);
+  if (change.action !== 'update' || before === null || after === null) {
+    const rule = after ?? before;
+    return rule === null ? '' : ruleText(rule, names);
+  }
+  const from = ruleText(before, names);
+  const to = ruleText(after, names);
+  if (from === to) return to;
+  if (before.action !== after.action) {
+    const same = ruleText({ ...before, action: after.action }, names) === to;
+    return same ? `${before.action} → ${to}` : `${from} → ${to}`;
+  }
+  return `${from} → ${to.slice(after.action.length + 1)}`;
+}
+
+/** Why, where it is not plain from the mark. */
+export function whyText(change: Change): string {
+  const origin = { 'this-revision': '', drift: 'drift', 'earlier-not-applied': 'earlier, not applied' };
+  const reason: Partial<Record<Change['reason'], string>> = {
+    'modified-in-place': 'modified in place on the server',
+    'not-enforced': 'the kernel does not hold it',
+    duplicate: 'a second copy of the same rule',
+    'prune-off': 'not in the manifests; kept, because pruning is off',
+    'out-of-scope': 'outside the scope',
+    'unknown-secret': 'differs at most in secrets that are not available here',
+    unsent: 'differs, and is not sent without a secret that is not available here',
+  };
+  const parts = [reason[change.reason] ?? '', change.origin === undefined ? '' : origin[change.origin]];
+  const text = parts.filter((part) => part !== '').join(', ');
+  return text === '' ? '' : `(${text})`;
+}

@@ -1,0 +1,80 @@
+import type { Exposure, Plan } from '../plan/plan.ts';
+import { labelOf } from './change-words.ts';
+import { describeTraffic, type TrafficLine, trafficLineText } from './traffic/describe.ts';
+import type { People } from './traffic/people.ts';
+
+/** What is open or cut off while the plan is carried out. */
+export interface OnTheWay {
+  readonly headline: string;
+  readonly lines: readonly { readonly label: 'open' | 'cut off'; readonly text: string }[];
+  readonly left: number;
+}
+
+/** Exposures put into words at most. */
+const mostExposures = 2000;
+
+interface Alike {
+  readonly label: 'open' | 'cut off';
+  readonly line: TrafficLine;
+  readonly networks: Set<string>;
+  readonly during: string;
+  expectedMs: number;
+}
+
+/** The exposures of a plan that has some, at most `lines` of them. */
+export function describeExposures(plan: Plan, people: People, lines: number): OnTheWay {
+  const moments = new Set(plan.exposure.map(({ fromStep, toStep }) => `${fromStep} ${toStep}`)).size;
+  const longest = plan.exposure.reduce((most, { expectedMs }) => Math.max(most, expectedMs), 0);
+  const all = alikeExposures(plan, people).map(({ label, line, networks, during, expectedMs }) => {
+    const time = moments === 1 ? '' : `for up to ${durationText(expectedMs)}: `;
+    const named = networks.size <= (lines === Number.POSITIVE_INFINITY ? Number.POSITIVE_INFINITY : 4);
+    const what = named
+      ? [[...networks].join(', '), line.words].filter((text) => text !== '').join(' ')
+      : `${networks.size} networks${line.words === '' ? '' : `, ${line.words}`}`;
+    const text = line.networks.length === 0 ? trafficLineText(line) : trafficLineText({ ...line, what });
+    return { label, text: `${time}${text}, ${during}` };
+  });
+  const left = Math.max(0, all.length - lines) + Math.max(0, plan.exposure.length - mostExposures);
+  const headline =
+    moments === 1
+      ? `one moment, about ${durationText(longest)}`
+      : `${moments} moments, each up to ${durationText(longest)}`;
+  return { headline, lines: all.slice(0, lines), left };
+}
+
+/** Exposures of the same kind while the same thing happens: one entry for 45 addresses. */
+function alikeExposures(plan: Plan, people: People): readonly Alike[] {
+  const alike = new Map<string, Alike>();
+  for (const exposure of plan.exposure.slice(0, mostExposures)) {
+    const label = exposure.direction === 'opened' ? 'open' : 'cut off';
+    const during = duringText(plan, exposure);
+    for (const line of describeTraffic(exposure.traffic, people)) {
+      const own = line.networks.length === 0 ? line.what : line.words;
+      const key = [label, during, line.who, own].join('\n');
+      const same = alike.get(key);
+      if (same === undefined) {
+        alike.set(key, { label, line, networks: new Set(line.networks), during, expectedMs: exposure.expectedMs });
+        continue;
+      }
+      for (const network of line.networks) same.networks.add(network);
+      same.expectedMs = Math.max(same.expectedMs, exposure.expectedMs);
+    }
+  }
+  return [...alike.values()];
+}
+
+/** `while office/web is replaced`. */
+function duringText(plan: Plan, { fromStep, toStep }: Exposure): string {
+  const [from, to] = [fromStep, toStep].map((id) => plan.steps.find((step) => step.id === id)?.change);
+  const subject = (index: number | undefined): string => {
+    const change = index === undefined ? undefined : plan.changes[index];
+    return change === undefined ? 'a rule' : labelOf(change).split('/').slice(0, 2).join('/');
+  };
+  if (subject(from) === subject(to)) return `while ${subject(from)} is replaced`;
+  return `until ${subject(to)} follows ${subject(from)}`;
+}
+
+/** `26 ms`, `0.6 s`, `75 s`. */
+function durationText(ms: number): string {
+  return ms < 100 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`;
+}

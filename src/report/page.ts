@@ -1,0 +1,211 @@
+import { printable } from '../model/printable.ts';
+import type { Place } from '../model/problem.ts';
+import type { Change, Plan } from '../plan/plan.ts';
+import type { Traffic } from '../policy/traffic.ts';
+import { changeWords, symbolOf, whyText } from './change-words.ts';
+import { type FieldLine, fieldLines } from './field-lines.ts';
+import { describeExposures, type OnTheWay } from './on-the-way.ts';
+import type { Tone } from './paint.ts';
+import type { UserNames } from './rule-text.ts';
+import type { RunReport } from './run-report.ts';
+import { count } from './summary.ts';
+import { brief, describeTraffic, full, type TrafficLine, trafficLineText } from './traffic/describe.ts';
+import { joinWords, type People, peopleOf } from './traffic/people.ts';
+
+/** A plan as people read it: what every format for people shows, without its markup. */
+export interface PlanPage {
+  /** `Plan for https://vpn.example.com`, then what was planned and what it was compared with. */
+  readonly title: readonly string[];
+  /** Sentences that somebody has to know before the changes. */
+  readonly notes: readonly string[];
+  readonly sets: readonly SetOfChanges[];
+  /** Null where nothing is written. */
+  readonly traffic: TrafficPart | null;
+  readonly onTheWay: OnTheWay | null;
+}
+
+/** The changes of one RuleSet, of the rules outside of sets, of unnamed live rules, or of the Configuration. */
+export interface SetOfChanges {
+  readonly title: string;
+  readonly changed: number;
+  readonly total: number;
+  readonly changes: readonly ShownChange[];
+}
+
+/** One change. */
+export interface ShownChange {
+  readonly change: Change;
+  readonly symbol: string;
+  readonly tone: Tone;
+  /** The rule's name within its set; empty for a live rule without a name. */
+  readonly name: string;
+  /** `drop 169.254.169.254 → 169.254.0.0/16`. */
+  readonly what: string;
+  /** Why, where the mark does not tell. */
+  readonly why: string;
+  readonly place: Place | null;
+  /** The place is where a deleted rule stood, not a line of today's file. */
+  readonly wasThere: boolean;
+  readonly fields: readonly FieldLine[];
+}
+
+/** Traffic that the plan opens and closes. */
+export interface TrafficPart {
+  /** True if nothing else is read. */
+  readonly headline: string;
+  readonly lines: readonly { readonly label: 'opens' | 'closes'; readonly text: string }[];
+  /** Lines left out. */
+  readonly left: number;
+}
+
+/** How much a page shows. */
+export interface PageLimits {
+  /** Lines of traffic, and lines on the way. */
+  readonly lines: number;
+}
+
+/** What a terminal shows unless it is asked for everything. */
+export const shortPage: PageLimits = { lines: 12 };
+/** Everything. */
+export const wholePage: PageLimits = { lines: Number.POSITIVE_INFINITY };
+/** The page of a plan. */
+export function planPage(report: RunReport, plan: Plan, limits: PageLimits): PlanPage {
+  const people = peopleOf(plan, report);
+  return {
+    title: titleOf(report),
+    notes: notesOf(report, plan),
+    sets: setsOf(plan, people.names),
+    traffic: plan.steps.length === 0 ? null : trafficPart(plan, people, limits),
+    onTheWay: plan.exposure.length === 0 ? null : describeExposures(plan, people, limits.lines),
+  };
+}
+
+function titleOf({ server, root, revision, base }: RunReport): readonly string[] {
+  const source = revision === null ? root : `${root ?? 'manifests'} at ${revisionText(revision)}`;
+  return [
+    server === null ? 'Plan' : `Plan for ${server}`,
+    ...(source === null ? [] : [source]),
+    ...(base === null ? [] : [`compared with ${base}`]),
+  ].map(printable);
+}
+
+/** `4df71eb (main)` of a commit, twelve characters of a digest of content. */
+export function revisionText(revision: string): string {
+  const [, commit, rest] = /^([0-9a-f]{40}|[0-9a-f]{64})(.*)$/s.exec(revision) ?? [];
+  if (commit !== undefined) return `${commit.slice(0, commit.length === 40 ? 7 : 12)}${rest}`;
+  return revision.replace(/^(sha256:[0-9a-f]{12})[0-9a-f]+$/, '$1');
+}
+
+function notesOf(report: RunReport, plan: Plan): readonly string[] {
+  const { snapshot } = report;
+  const changed = plan.changes.some(({ kind, action }) => kind === 'Rule' && action === 'update');
+  return [
+    ...(snapshot === null
+      ? []
+      : [`Planned against a snapshot taken ${snapshot.takenAt}, ${agoText(snapshot.ageMs)}, not against the server.`]),
+    ...(plan.profile === 'generic'
+      ? ['Profile generic: the server may hold a rule to more than this plan knows.']
+      : []),
+    ...originNotes(plan),
+    ...(changed && plan.ruleUpdates === 'patch' ? ['A changed rule is sent as a PATCH.'] : []),
+    ...(changed && plan.ruleUpdates === 'replace' && plan.profile === 'firezone-0.7'
+      ? ['A changed rule is replaced (DELETE, then POST): the packet filter of Firezone 0.7 does not follow a PATCH.']
+      : []),
+  ];
+}
+
+/** How many changes this revision itself makes, beside drift and what earlier ones left. */
+function originNotes({ changes }: Plan): readonly string[] {
+  const changed = changes.filter(
+    ({ action, origin }) => action !== 'keep' && action !== 'skip' && origin !== undefined,
+  );
+  if (changed.length === 0) return [];
+  const number = (origin: Change['origin']): number => changed.filter((change) => change.origin === origin).length;
+  const earlier = number('earlier-not-applied');
+  return [
+    `This revision: ${count(number('this-revision'), 'change')}. Drift on the server: ${number('drift')}.${earlier === 0 ? '' : ` Earlier revisions, not applied: ${earlier}.`}`,
+  ];
+}
+
+/** `5 minutes`, `3 hours`, `2 days`. */
+export function ageText(ms: number): string {
+  const minutes = Math.max(0, Math.round(ms / 60_000));
+  if (minutes === 0) return 'less than a minute';
+  if (minutes < 90) return count(minutes, 'minute');
+  return minutes < 48 * 60 ? count(Math.round(minutes / 60), 'hour') : count(Math.round(minutes / 1440), 'day');
+}
+
+/** When something was, for people: `3 days ago`. A minute of difference between two clocks is none. */
+export function agoText(ms: number): string {
+  return ms < -60_000 ? 'later than the clock here says it is' : `${ageText(ms)} ago`;
+}
+
+const noSet = 'rules outside of sets';
+const noName = 'live rules that no manifest names';
+
+function setsOf(plan: Plan, names: UserNames): readonly SetOfChanges[] {
+  const sets = new Map<string, { total: number; changes: ShownChange[] }>();
+  for (const change of plan.changes) {
+    const [title, name] = setAndName(change);
+    const set = sets.get(title) ?? { total: 0, changes: [] };
+    sets.set(title, set);
+    set.total++;
+    if (change.action !== 'keep') set.changes.push(showChange(change, name, names));
+  }
+  return [...sets]
+    .filter(([, { changes }]) => changes.length > 0)
+    .map(([title, { total, changes }]) => ({ title, changed: changes.length, total, changes }));
+}
+
+function setAndName(change: Change): readonly [set: string, name: string] {
+  if (change.kind === 'Configuration') {
+    return [change.name === null ? 'Configuration' : `Configuration ${printable(change.name)}`, ''];
+  }
+  if (change.name === null) return [noName, ''];
+  const slash = change.name.indexOf('/');
+  return slash < 0
+    ? [noSet, printable(change.name)]
+    : [printable(change.name.slice(0, slash)), printable(change.name.slice(slash + 1))];
+}
+
+function showChange(change: Change, name: string, names: UserNames): ShownChange {
+  const [symbol, tone] = symbolOf(change);
+  const withFields = change.kind === 'Configuration' && (change.action === 'update' || change.action === 'skip');
+  return {
+    change,
+    symbol,
+    tone,
+    name,
+    what: change.kind === 'Configuration' ? '' : changeWords(change, names),
+    why: whyText(change),
+    place: change.source,
+    wasThere: change.action === 'delete',
+    fields: withFields ? fieldLines(change.fields) : [],
+  };
+}
+
+function trafficPart({ effect }: Plan, people: People, { lines }: PageLimits): TrafficPart {
+  const brevity = lines === Number.POSITIVE_INFINITY ? full : brief;
+  const opens = describeTraffic(effect.opens, people, brevity);
+  const closes = describeTraffic(effect.closes, people, brevity);
+  const all = [
+    ...opens.map((line) => ({ label: 'opens' as const, text: trafficLineText(line) })),
+    ...closes.map((line) => ({ label: 'closes' as const, text: trafficLineText(line) })),
+  ];
+  const headline = all.length === 0 ? 'No traffic changes.' : `opens ${whomText(opens)}; closes ${whomText(closes)}`;
+  return { headline, lines: all.slice(0, lines), left: Math.max(0, all.length - lines) };
+}
+
+/** `nothing`, `for everyone and for bob`, with a count for the rest. */
+function whomText(lines: readonly TrafficLine[]): string {
+  const all = [...new Set(lines.map(({ who }) => who))].map((who) => `for ${who}`);
+  if (all.length === 0) return 'nothing';
+  return all.length <= 3
+    ? joinWords(all)
+    : `${all.slice(0, 2).join(', ')} and ${all.length - 2} other groups of people`;
+}
+
+/** The traffic's lines without a plan's frame, for what an apply left open, or an explanation. */
+export function trafficTexts(traffic: readonly Traffic[], people: People): readonly string[] {
+  return describeTraffic(traffic, people).map(trafficLineText);
+}

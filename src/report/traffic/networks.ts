@@ -1,0 +1,155 @@
+import { type Family, makeNetwork, width } from '../../model/address.ts';
+import {
+  combineProtocols,
+  isNoProtocols,
+  noProtocols,
+  type Protocols,
+  protocolsKey,
+  sizeOfProtocols,
+  subtractProtocols,
+} from './protocols.ts';
+
+/** Addresses of one family with the same traffic. */
+export interface Piece {
+  readonly family: Family;
+  readonly first: bigint;
+  readonly last: bigint;
+  readonly protocols: Protocols;
+}
+
+/** A network and its traffic, without that of the exceptions, which all lie inside it. */
+export interface Term {
+  readonly network: string;
+  readonly protocols: Protocols;
+  readonly exceptions: readonly { readonly network: string; readonly protocols: Protocols }[];
+}
+
+/** More pieces than this are listed network by network: finding the fewest words would cost more than it saves a reader. */
+const mostCompressed = 4000;
+
+/**
+ * Networks with exceptions that together are exactly the pieces (ascending and disjoint within a family). The networks are
+ * the fewest prefixes of which the longest decides, as in a routing table (Draves et al., "Constructing optimal IP routing
+ * tables", 1999); a prefix that takes away from the one around it becomes an exception, one that adds becomes a term.
+ */
+export function describeNetworks(pieces: readonly Piece[]): readonly Term[] {
+  const families = [4, 6] as const;
+  return families.flatMap((family) => {
+    const own = pieces.filter((piece) => piece.family === family);
+    if (own.length === 0) return [];
+    return termsOf(own.length > mostCompressed ? splitPieces(own) : choosePrefixes(family, own));
+  });
+}
+
+/** A prefix and the traffic of what no longer prefix inside it decides; parents come before what is inside them. */
+interface Prefix {
+  readonly first: bigint;
+  readonly last: bigint;
+  readonly text: string;
+  readonly protocols: Protocols;
+}
+
+interface OpenTerm {
+  readonly prefix: Prefix;
+  readonly term: { network: string; protocols: Protocols; exceptions: { network: string; protocols: Protocols }[] };
+}
+
+interface Enclosing {
+  readonly prefix: Prefix;
+  /** Terms around here, with what of each is still in force here. */
+  readonly terms: readonly { readonly open: OpenTerm; readonly here: Protocols }[];
+}
+
+function termsOf(prefixes: readonly Prefix[]): readonly Term[] {
+  const all: OpenTerm[] = [];
+  const stack: Enclosing[] = [];
+  for (const prefix of prefixes) {
+    while (stack.length > 0 && (stack.at(-1)?.prefix.last ?? 0n) < prefix.first) stack.pop();
+    const around = stack.at(-1);
+    const before = around?.prefix.protocols ?? noProtocols;
+    const removed = subtractProtocols(before, prefix.protocols);
+    const added = subtractProtocols(prefix.protocols, before);
+    const terms = (around?.terms ?? []).map(({ open, here }) => {
+      const cut = combineProtocols(here, removed, (inHere, inRemoved) => inHere && inRemoved);
+      if (isNoProtocols(cut)) return { open, here };
+      open.term.exceptions.push({ network: prefix.text, protocols: cut });
+      return { open, here: subtractProtocols(here, cut) };
+    });
+    if (!isNoProtocols(added)) {
+      const open: OpenTerm = { prefix, term: { network: prefix.text, protocols: added, exceptions: [] } };
+      all.push(open);
+      terms.push({ open, here: added });
+    }
+    stack.push({ prefix, terms });
+  }
+  return all.map(({ term }) => term);
+}
+
+function splitPieces(pieces: readonly Piece[]): readonly Prefix[] {
+  return pieces.flatMap(({ family, first, last, protocols }) => {
+    const out: Prefix[] = [];
+    for (let from = first; from <= last; ) {
+      let size = 0n;
+      while (from % (2n << size) === 0n && from + (2n << size) - 1n <= last) size++;
+      const network = makeNetwork(family, from, width(family) - Number(size));
+      out.push({ ...network, protocols });
+      from = network.last + 1n;
+    }
+    return out;
+  });
+}
+
+/** One node of the tree of prefixes: which traffics may stand here at the least cost, and the halves (none: a leaf). */
+interface Node {
+  readonly candidates: readonly Protocols[];
+  readonly halves: readonly [Node, Node] | null;
+}
+
+function choosePrefixes(family: Family, pieces: readonly Piece[]): readonly Prefix[] {
+  const bits = width(family);
+  const interned = new Map<string, Protocols>([[protocolsKey(noProtocols), noProtocols]]);
+  const own = pieces.map((piece) => {
+    const key = protocolsKey(piece.protocols);
+    const protocols = interned.get(key) ?? piece.protocols;
+    interned.set(key, protocols);
+    return { ...piece, protocols };
+  });
+  const out: Prefix[] = [];
+  const visit = (node: Node, first: bigint, prefix: number, inherited: Protocols): void => {
+    const chosen = node.candidates.includes(inherited) ? inherited : chooseLargest(node.candidates);
+    if (chosen !== inherited) out.push({ ...makeNetwork(family, first, prefix), protocols: chosen });
+    if (node.halves === null) return;
+    visit(node.halves[0], first, prefix + 1, chosen);
+    visit(node.halves[1], first + (1n << BigInt(bits - prefix - 1)), prefix + 1, chosen);
+  };
+  visit(treeOf(own, { bits, first: 0n, prefix: 0, from: 0, to: own.length }), 0n, 0, noProtocols);
+  return out;
+}
+
+interface Area {
+  readonly bits: number;
+  readonly first: bigint;
+  readonly prefix: number;
+  /** The pieces that may touch it: those from index `from`, before `to`. */
+  readonly from: number;
+  readonly to: number;
+}
+
+function treeOf(pieces: readonly Piece[], { bits, first, prefix, from, to }: Area): Node {
+  const last = first + (1n << BigInt(bits - prefix)) - 1n;
+  while (from < to && (pieces[from]?.last ?? 0n) < first) from++;
+  while (to > from && (pieces[to - 1]?.first ?? 0n) > last) to--;
+  const piece = pieces[from];
+  if (piece === undefined || from === to) return { candidates: [noProtocols], halves: null };
+  if (piece.first <= first && last <= piece.last) return { candidates: [piece.protocols], halves: null };
+  const half = 1n << BigInt(bits - prefix - 1);
+  const left = treeOf(pieces, { bits, first, prefix: prefix + 1, from, to });
+  const right = treeOf(pieces, { bits, first: first + half, prefix: prefix + 1, from, to });
+  const both = left.candidates.filter((candidate) => right.candidates.includes(candidate));
+  const candidates = both.length > 0 ? both : [...new Set([...left.candidates, ...right.candidates])];
+  return { candidates, halves: [left, right] };
+}
+
+function chooseLargest(candidates: readonly Protocols[]): Protocols {
+  return candidates.reduce((best, one) => (sizeOfProtocols(one) > sizeOfProtocols(best) ? one : best));
+}

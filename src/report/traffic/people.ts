@@ -1,0 +1,74 @@
+import { printable } from '../../model/printable.ts';
+import { compareText } from '../../model/problem.ts';
+import type { Plan } from '../../plan/plan.ts';
+import type { RunReport } from '../run-report.ts';
+
+/** Whom a page can name. */
+export interface People {
+  /** Names by UUID. */
+  readonly names: ReadonlyMap<string, string>;
+  /** Members (UUIDs) of each group that the manifests define. */
+  readonly groups: ReadonlyMap<string, ReadonlySet<string>>;
+  /** Everybody with a rule of their own, before or after. */
+  readonly withRules: ReadonlySet<string>;
+  /** How many a line names before it counts the rest. */
+  readonly most?: number;
+}
+
+/** How many people a line names, by default. */
+const mostNamed = 6;
+
+/** The people of a plan: names from the manifests, else as many characters of the UUID as tell two of them apart. */
+export function peopleOf(plan: Plan | null, { userNames, groups }: Pick<RunReport, 'userNames' | 'groups'>): People {
+  const withRules = new Set(
+    (plan?.changes ?? []).flatMap((change) =>
+      change.kind === 'Rule' ? [change.live?.rule.userId ?? [], change.desired?.rule.userId ?? []].flat() : [],
+    ),
+  );
+  return { names: nameAll(withRules, userNames), groups: groups ?? new Map(), withRules };
+}
+
+/** The names, and `user a1520c4b` for each of the users that has none. */
+export function nameAll(users: Iterable<string>, names: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
+  const unnamed = [...new Set(users)].filter((user) => !names.has(user));
+  let length = 8;
+  while (length < 36 && new Set(unnamed.map((user) => user.slice(0, length))).size < unnamed.length) length++;
+  return new Map([...names, ...unnamed.map((user) => [user, `user ${user.slice(0, length)}`] as const)]);
+}
+
+/**
+ * Who a set of sources is: `everyone`, `everyone but alice`, `bob and carol`, `group developers and bob`,
+ * `everyone with rules of their own`. `null` in the set stands for all without rules of their own.
+ */
+export function peopleText(users: ReadonlySet<string | null>, people: People): string {
+  const all = new Set([...people.withRules, ...[...users].filter((user) => user !== null)]);
+  const named = new Set([...users].filter((user) => user !== null));
+  if (users.has(null)) {
+    const others = [...all].filter((user) => !named.has(user));
+    return others.length === 0 ? 'everyone' : `everyone but ${listPeople(new Set(others), people)}`;
+  }
+  return listPeople(named, people);
+}
+
+function listPeople(users: ReadonlySet<string>, people: People): string {
+  const groups = [...people.groups]
+    .filter(([, members]) => members.size > 1 && [...members].every((member) => users.has(member)))
+    .sort(([a, membersA], [b, membersB]) => membersB.size - membersA.size || compareText(a, b));
+  const left = new Set(users);
+  const texts: string[] = [];
+  for (const [group, members] of groups) {
+    if (![...members].some((member) => left.has(member))) continue;
+    for (const member of members) left.delete(member);
+    texts.push(`group ${printable(group)}`);
+  }
+  const single = [...left].map((user) => printable(people.names.get(user) ?? user)).sort(compareText);
+  const most = people.most ?? mostNamed;
+  const all = [...texts, ...single];
+  if (all.length <= most + 1) return joinWords(all);
+  return `${users.size} people (${all.slice(0, most).join(', ')} and ${all.length - most} more)`;
+}
+
+/** `a`, `a and b`, `a, b and c`. */
+export function joinWords(texts: readonly string[]): string {
+  return texts.length < 2 ? texts.join('') : `${texts.slice(0, -1).join(', ')} and ${texts.at(-1)}`;
+}

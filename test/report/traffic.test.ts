@@ -1,0 +1,259 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { parseNetwork } from '../../src/model/address.ts';
+import type { Rule } from '../../src/model/rule.ts';
+import { computeEffect } from '../../src/policy/effect.ts';
+import type { Traffic } from '../../src/policy/traffic.ts';
+import { describeTraffic, full, type TrafficLine, trafficLineText } from '../../src/report/traffic/describe.ts';
+import type { People } from '../../src/report/traffic/people.ts';
+import { runs } from '../property/runs.ts';
+import { ruleOf } from './support.ts';
+
+const ids = ['a1520c4b', 'b2520c4b', 'c3520c4b', 'd4520c4b'].map((start) => `${start}-adc3-4574-932a-94461cf85c07`);
+const [alice = '', bob = '', carol = '', dave = ''] = ids;
+const names = new Map([
+  [alice, 'alice'],
+  [bob, 'bob'],
+  [carol, 'carol'],
+]);
+const people: People = {
+  names: new Map([...names, [dave, 'user d4520c4b']]),
+  groups: new Map([['office', new Set([alice, bob])]]),
+  withRules: new Set(ids),
+  most: Number.POSITIVE_INFINITY,
+};
+
+const opened = (before: readonly string[], after: readonly string[]): readonly Traffic[] =>
+  computeEffect(before.map(ruleOf), after.map(ruleOf)).opens;
+const ownersOf = (rules: readonly Rule[]): ReadonlySet<string> => new Set(rules.flatMap(({ userId }) => userId ?? []));
+
+describe('traffic in words', () => {
+  it.each<[string, readonly string[], readonly string[], readonly string[]]>([
+    [
+      'a wider drop',
+      ['drop 169.254.0.0/16'],
+      ['drop 169.254.169.254'],
+      ['169.254.0.0/16 but for 169.254.169.254, for everyone'],
+    ],
+    ['one person', [`drop 10.2.0.5 tcp 5432 for ${bob}`], [], ['10.2.0.5 tcp 5432 for bob']],
+    ['a group', [`drop 10.2.0.5 for ${bob}`, `drop 10.2.0.5 for ${alice}`], [], ['10.2.0.5 for group office']],
+    ['all but one person', ['drop 10.2.0.5'], [`drop 10.2.0.5 for ${alice}`], ['10.2.0.5 for everyone but alice']],
+    [
+      'ports but for some',
+      ['drop 10.2.0.5 tcp 1-65534'],
+      ['drop 10.2.0.5 tcp 80', 'drop 10.2.0.5 tcp 443'],
+      ['10.2.0.5 tcp 1-79, 81-442, 444-65534 for everyone'],
+    ],
+    [
+      'all but a service',
+      ['drop 10.0.0.0/8'],
+      ['drop 10.0.0.0/8 tcp 443'],
+      ['10.0.0.0/8 everything but tcp 443 for everyone'],
+    ],
+    [
+      'holes of other kinds',
+      ['drop 10.0.0.0/8'],
+      ['drop 10.1.0.0/16 tcp 443', 'drop 10.1.0.53 udp 53'],
+      ['10.0.0.0/8 but for 10.1.0.0/16 tcp 443 and 10.1.0.53 udp 53, for everyone'],
+    ],
+    [
+      'several networks',
+      ['drop 10.1.0.0/16 tcp 443', 'drop 10.3.0.0/16 tcp 443'],
+      [],
+      ['10.1.0.0/16, 10.3.0.0/16 tcp 443 for everyone'],
+    ],
+    [
+      'a person beside all',
+      ['drop 10.0.0.0/8', `drop 10.2.0.5 tcp 5432 for ${bob}`],
+      [`accept 10.2.0.5 tcp 5432 for ${bob}`],
+      ['10.0.0.0/8 for everyone'],
+    ],
+  ])('%s', (_, before, after, lines) => {
+    const withRules = ownersOf([...before, ...after].map(ruleOf));
+    expect(describeTraffic(opened(before, after), { ...people, withRules }).map(trafficLineText)).toEqual(lines);
+  });
+
+  it('nobody is hidden behind "and 1 more"', () => {
+    const seven = Array.from({ length: 7 }, (_, i) => `e${i}520c4b-adc3-4574-932a-94461cf85c07`);
+    const traffic = opened(
+      seven.map((id) => `drop 10.2.0.5 for ${id}`),
+      [],
+    );
+    const given: People = {
+      names: new Map(seven.map((id, i) => [id, `p${i}`])),
+      groups: new Map(),
+      withRules: new Set(seven),
+    };
+    expect(describeTraffic(traffic, given).map(trafficLineText)).toEqual([
+      '10.2.0.5 for p0, p1, p2, p3, p4, p5 and p6',
+    ]);
+  });
+});
+
+/** A packet as the words know it: a source, an address, and `tcp 443`, `udp 53` or `other`. */
+interface Sample {
+  readonly user: string | null;
+  readonly address: bigint;
+  readonly family: 4 | 6;
+  readonly protocol: 'tcp' | 'udp' | 'other';
+  readonly port: number;
+}
+
+/** Whether the words of a list of networks and protocols hold the packet: an independent reading of what a person reads. */
+function listHolds(text: string, { address, family, protocol, port }: Sample, otherwise: boolean): boolean {
+  const everythingBut = / everything but /.test(text);
+  const tokens = text.replace(' everything but ', ', ').split(', ').flatMap(expand);
+  const networks = tokens.filter((token) => /^[0-9a-f]*[.:]/.test(token));
+  const inNetwork = networks.some((token) => {
+    const parsed = parseNetwork(token);
+    if (!parsed.ok) throw new Error(`no network: ${token}`);
+    const { network } = parsed.value;
+    return network.family === family && network.first <= address && address <= network.last;
+  });
+  if (!inNetwork) return false;
+  const words = tokens.filter((token) => !/^[0-9a-f]*[.:]/.test(token));
+  if (words.length === 0) return otherwise;
+  const holds = wordsHold(words, protocol, port);
+  return everythingBut ? !holds : holds;
+}
+
+/** `10.0.0.0/8 tcp 443` → `10.0.0.0/8`, `tcp 443`. */
+function expand(token: string): readonly string[] {
+  const match = /^(\S*[.:]\S*) (.+)$/.exec(token);
+  return match === null ? [token] : [match[1] ?? '', match[2] ?? ''];
+}
+
+function wordsHold(words: readonly string[], protocol: Sample['protocol'], port: number): boolean {
+  let current = '';
+  let inverse = false;
+  let found = false;
+  let cut = false;
+  const close = (): void => {
+    if (current === protocol && (inverse ? !cut : cut)) found = true;
+  };
+  for (const word of words) {
+    if (word === 'other protocols') {
+      close();
+      current = '';
+      if (protocol === 'other') found = true;
+      continue;
+    }
+    const match = /^(?:(tcp|udp)( but for)? ?)?([0-9]+)?(?:-([0-9]+))?$/.exec(word);
+    if (match === null) throw new Error(`not understood: ${word}`);
+    if (match[1] !== undefined) {
+      close();
+      current = match[1];
+      inverse = match[2] !== undefined;
+      cut = match[3] === undefined;
+    }
+    const low = Number(match[3] ?? -1);
+    if (low <= port && port <= Number(match[4] ?? low)) cut = true;
+  }
+  close();
+  return found;
+}
+
+function lineHolds({ what, who }: TrafficLine, sample: Sample): boolean {
+  if (!whoHolds(who, sample.user)) return false;
+  // The first "but for" that a network follows begins the exceptions; others belong to ports.
+  const at = what.search(/ but for [0-9a-f]*[.:]/);
+  const main = at < 0 ? what : what.slice(0, at);
+  if (!listHolds(main, sample, true)) return false;
+  if (at < 0) return true;
+  return !what
+    .slice(at + ' but for '.length)
+    .split(' and ')
+    .some((text) => listHolds(text, sample, true));
+}
+
+function whoHolds(who: string, user: string | null): boolean {
+  if (who === 'everyone') return true;
+  const but = who.startsWith('everyone but ');
+  const listed = (but ? who.slice('everyone but '.length) : who).split(/, | and /).flatMap((name) => {
+    if (name === 'group office') return ['alice', 'bob'];
+    return [name];
+  });
+  const name = user === null ? null : (people.names.get(user) ?? user);
+  return but ? name === null || !listed.includes(name) : name !== null && listed.includes(name);
+}
+
+const anyRule: fc.Arbitrary<Rule> = fc
+  .record({
+    action: fc.constantFrom('accept', 'drop'),
+    destination: fc.constantFrom(
+      '10.0.0.0/8',
+      '10.0.0.0/30',
+      '10.0.0.1',
+      '10.0.0.2/31',
+      '10.128.0.0/9',
+      '::/0',
+      'fd00::/8',
+      'fd00::1',
+      '0.0.0.0/0',
+    ),
+    ports: fc.constantFrom('', ' tcp 443', ' tcp 1-65534', ' udp 53', ' tcp 80-8080'),
+    user: fc.constantFrom('', ...ids.map((id) => ` for ${id}`)),
+  })
+  .map(({ action, destination, ports, user }) => ruleOf(`${action} ${destination}${ports}${user}`));
+const addresses: readonly [4 | 6, string][] = [
+  [4, '10.0.0.0'],
+  [4, '10.0.0.1'],
+  [4, '10.0.0.2'],
+  [4, '10.0.0.3'],
+  [4, '10.0.0.4'],
+  [4, '10.128.0.0'],
+  [4, '11.0.0.0'],
+  [6, '::'],
+  [6, 'fd00::'],
+  [6, 'fd00::1'],
+  [6, 'fd00::2'],
+  [6, 'fe80::1'],
+];
+const samples: readonly Sample[] = addresses.flatMap(([family, text]) => {
+  const parsed = parseNetwork(text);
+  const address = parsed.ok ? parsed.value.network.first : 0n;
+  return [null, ...ids].flatMap((user) => [
+    ...[0, 1, 53, 79, 80, 443, 444, 8080, 8081, 65_534, 65_535].flatMap((port) => [
+      { user, family, address, protocol: 'tcp' as const, port },
+      { user, family, address, protocol: 'udp' as const, port },
+    ]),
+    { user, family, address, protocol: 'other' as const, port: 0 },
+  ]);
+});
+
+function trafficHolds(traffic: readonly Traffic[], sample: Sample, own: ReadonlySet<string>): boolean {
+  const user = sample.user !== null && own.has(sample.user) ? sample.user : null;
+  return traffic.some(
+    (one) =>
+      one.user === user &&
+      one.protocol === sample.protocol &&
+      (one.ports === null || one.ports.some(({ low, high }) => low <= sample.port && sample.port <= high)) &&
+      one.destinations.some((text) => {
+        const parsed = parseNetwork(text);
+        if (!parsed.ok) return false;
+        const { family, first, last } = parsed.value.network;
+        return family === sample.family && first <= sample.address && sample.address <= last;
+      }),
+  );
+}
+
+it('the words, read back, are the exact region', () => {
+  fc.assert(
+    fc.property(fc.array(anyRule, { maxLength: 6 }), fc.array(anyRule, { maxLength: 6 }), (before, after) => {
+      const { opens, closes } = computeEffect(before, after);
+      const own = ownersOf([...before, ...after]);
+      for (const traffic of [opens, closes]) {
+        const lines = describeTraffic(traffic, { ...people, withRules: own }, full);
+        for (const sample of samples) {
+          const holds = lines.some((line) => lineHolds(line, sample));
+          if (holds !== trafficHolds(traffic, sample, own)) {
+            throw new Error(
+              `${JSON.stringify(sample, (_, v) => (typeof v === 'bigint' ? String(v) : v))} in ${lines.map(trafficLineText).join(' | ')}`,
+            );
+          }
+        }
+      }
+    }),
+    { numRuns: runs(2000) },
+  );
+});
