@@ -82,7 +82,7 @@ export interface SourceReading {
 export interface Source {
   readonly description: string;
   read(signal: AbortSignal): Promise<SourceReading>;
-  /** The content of an earlier revision, without asking the remote; absent where only the newest can be read. */
+  /** The content of an earlier revision; the remote is asked only when it is not here. Absent where only the newest can be read. */
   readAt?(revision: string, signal: AbortSignal): Promise<SourceReading>;
   /** Whether `to` holds `from` in its history; absent where revisions have no order (a directory). */
   descends?(from: string, to: string, signal: AbortSignal): Promise<Descent>;

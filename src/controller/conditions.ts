@@ -13,6 +13,7 @@ export const conditionReasons = [
   'Idle', // waiting for the next trigger
   'Retrying', // a failure that may pass by itself; backing off
   'Standby', // another replica holds the lease
+  'RecordFailed', // the record beside the lease cannot be written, so nothing is applied
   'Suspended', // asked not to write, and there is something to write
   'Settling', // the content is new and not yet stable
   'SourceFailed', // the source cannot be read; the last good revision stays in force

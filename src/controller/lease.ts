@@ -1,4 +1,5 @@
 import type { Clock, LiveApi, NoAnswer } from '../ports.ts';
+import type { RecordText } from './record.ts';
 
 /** Who may write. An implementation keeps renewing in the background; everything here is answered from memory. */
 export interface Lease {
@@ -10,8 +11,20 @@ export interface Lease {
   signal(): AbortSignal;
   /** Who holds it, for people; null when nobody is known to. */
   holder(): string | null;
+  /** Whether this replica takes part in the election. */
+  election(): Election;
+  /** What lies with the lease; null: nothing can, since there is only one replica. */
+  readonly record: RecordText | null;
   /** Gives it up, so that another replica need not wait for it to run out. */
   release(): Promise<void>;
+}
+
+/** How a replica knows who holds the lease. */
+export interface Election {
+  /** Why it cannot take part now: it reaches the lease no more, or may not use it; null: it can. */
+  readonly problem: string | null;
+  /** Age of what it knows of the holder, ms; null: it never knew. */
+  readonly ageMs: number | null;
 }
 
 /** One replica: always the writer. */
@@ -22,6 +35,8 @@ export function createSoleWriter(): Lease {
     mayWrite: () => true,
     signal: () => signal,
     holder: () => null,
+    election: () => ({ problem: null, ageMs: 0 }),
+    record: null,
     release: () => Promise.resolve(),
   };
 }

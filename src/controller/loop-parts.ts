@@ -65,4 +65,6 @@ export interface Loop {
   complain(message: string | null): void;
   /** Liveness: the loop did something lately. It looks once an interval, and a reload may change that. */
   isAlive(): boolean;
+  /** Readiness: this replica takes part in the election, and either stands by or has judged a pass. */
+  isReady(): boolean;
 }

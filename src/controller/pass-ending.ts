@@ -13,9 +13,9 @@ export interface Run {
   readonly outcomes: readonly Outcome[];
 }
 
-/** The same, not yet on the status board; `show` puts it there. */
+/** The same, not yet on the status board; `publish` puts it there. */
 export interface PublishableRun extends Run {
-  readonly show: () => void;
+  readonly publish: () => void;
 }
 
 /** How a pass came to its end. */
@@ -31,7 +31,7 @@ export interface PassEnding {
   readonly result?: PassResult | null;
   readonly outcomes?: readonly Outcome[];
   /** Puts what was seen on the status board; absent: nothing was. */
-  readonly show?: () => void;
+  readonly publish?: () => void;
 }
 
 /** The pass as the status shows it. */

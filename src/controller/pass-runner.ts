@@ -28,8 +28,8 @@ export interface PassOrder {
   readonly knownRules: number | null;
   /** What this revision asked for when it came into effect, when it is in effect already: what differs from that is drift. */
   readonly inEffect: InEffect | null;
-  /** Called before the first write. */
-  readonly begin: () => Promise<void>;
+  /** Called before the first write; null: it may be written. */
+  readonly begin: () => Promise<Held | null>;
   /** ms until its content has been stable for long enough to delete; asked when there is a plan. */
   readonly deleteWaitMs: () => number;
 }
@@ -62,17 +62,17 @@ export class PassRunner {
     if (!mayBeOnePart(whole.result)) {
       return {
         ...whole,
-        show: this.#publisher({ rules: whole, configuration: null, shown: whole }, viewParts(whole), order),
+        publish: this.#publisher({ rules: whole, configuration: null, shown: whole }, viewParts(whole), order),
       };
     }
     const rules = await this.#runOne(order, 'rules');
     const configuration = await this.#runOne(order, 'configuration');
     const { run, parts } = joinRuns(rules, configuration);
-    return { ...run, show: this.#publisher({ rules, configuration, shown: run }, parts, order) };
+    return { ...run, publish: this.#publisher({ rules, configuration, shown: run }, parts, order) };
   }
 
   async #runOne(order: PassOrder, part?: Part): Promise<Run> {
-    const { clock, observer, lease, logger, settings } = this.#parts;
+    const { clock, observer, logger, settings } = this.#parts;
     const gaps = createGapClock(clock, observer);
     const outcomes: Outcome[] = [];
     const from = clock.now();
@@ -84,17 +84,16 @@ export class PassRunner {
         ...(part === undefined ? {} : { part }),
         base: order.base,
         memory: { knownRules: order.knownRules, serverWasDown: this.#serverWasDown },
-        stop: AbortSignal.any([this.#stop, lease.signal()]),
+        stop: this.#stop,
         approve: async (plan, desired) => {
           observer.phaseEnded('plan', clock.now() - from);
           this.#touch();
           approvedAt = clock.now();
           const isDrift = isDriftOf(order, desired.state);
           hold = this.#checkGate(plan, order, isDrift);
-          if (hold !== null) return false;
-          if (isDrift) this.#correcting(plan);
-          await order.begin();
-          return true;
+          hold ??= await order.begin();
+          if (hold === null && isDrift) this.#correcting(plan);
+          return hold === null;
         },
         onOutcome: (outcome) => {
           outcomes.push(outcome);

@@ -1,26 +1,71 @@
-/** What a loop remembers over restarts. Nothing is deleted because of it, and nothing is lost without it but attribution. */
+/**
+ * What decisions rest on. It belongs to the lease, not to a replica: whoever becomes the writer reads it, and uses nothing of
+ * its own from before. Without a lease it lies in the state folder. It holds no content and no secret: content is read again
+ * from the source by its revision.
+ */
 export interface LoopRecord {
   /** The revision last fully in effect, and when (ms since 1970). */
   readonly appliedRevision: string | null;
   readonly appliedAt: number | null;
-  /** The revision last begun to be written: what of it could be carried out is in force, all of it or not. */
+  /**
+   * The last good revision: the one last begun to be written. What of it could be carried out is in force, all of it or not, and
+   * stays so while a newer one is invalid or the source is gone.
+   */
   readonly inForceRevision: string | null;
-  /** Digest of what that revision asked for then; with other values or settings it asks for something else. */
+  /** The revision that was confirmed, and the one that waits for it. */
+  readonly confirmedRevision: string | null;
+  readonly pendingRevision: string | null;
+  /** Digest of what the applied revision asked for then; with other values or settings it asks for something else. */
   readonly appliedDesired: string | null;
   /** Number of live rules after the last good pass. */
   readonly knownRules: number | null;
+  /** The holder is asked not to write. */
+  readonly suspended: boolean;
+  /** What was found to be drift and left alone: at most 100 steps that would undo it, and how many more there are. */
+  readonly drift: DriftVerdicts;
+  /** When the commits named here, and the newest, were first seen (ms since 1970): the time at which signatures are checked. */
+  readonly firstSeen: Readonly<Record<string, number>>;
 }
+
+/** See `LoopRecord.drift`. */
+export interface DriftVerdicts {
+  readonly steps: readonly string[];
+  readonly more: number;
+}
+
+export const noDrift: DriftVerdicts = { steps: [], more: 0 };
 
 export const emptyRecord: LoopRecord = {
   appliedRevision: null,
   appliedAt: null,
   inForceRevision: null,
+  confirmedRevision: null,
+  pendingRevision: null,
   appliedDesired: null,
   knownRules: null,
+  suspended: false,
+  drift: noDrift,
+  firstSeen: {},
 };
 
-/** Keeps the record. `load` never fails: an unreadable record is an empty one, said in the log. */
+/** The drift that a plan would undo, as much of it as a record holds. */
+export function recordDrift(steps: readonly string[]): DriftVerdicts {
+  const most = 100;
+  const longest = 200;
+  return { steps: steps.slice(0, most).map((one) => one.slice(0, longest)), more: Math.max(0, steps.length - most) };
+}
+
+/** Keeps the record. */
 export interface RecordStore {
+  /** Never fails: a record that cannot be read is an empty one, said in the log. */
   load(): Promise<LoopRecord>;
-  save(record: LoopRecord): Promise<void>;
+  /** Whether it is kept now. False: another replica may not know what is about to be written, so it must not be written. */
+  save(record: LoopRecord): Promise<boolean>;
+}
+
+/** Where the text of a record lies; each call counts only while this replica holds the lease. */
+export interface RecordText {
+  /** Null: there is none. Rejects when it cannot be read. */
+  read(): Promise<string | null>;
+  write(text: string): Promise<boolean>;
 }

@@ -42,11 +42,7 @@ export class StatusBoard {
   }
 
   /** Another replica writes: what this one saw as the writer may not be so any more, and must raise no alarm. */
-  standBy(holder: string | null, badSettings: string | null): void {
-    const message =
-      holder === null
-        ? 'the lease is not ours now, and nobody is known to hold it; see the log'
-        : `${holder} holds the lease`;
+  standBy(message: string, badSettings: string | null): void {
     const standby = { reason: 'Standby', message } as const;
     const stalled = badSettings === null ? standby : ({ reason: 'BadSettings', message: badSettings } as const);
     this.set(
@@ -54,6 +50,7 @@ export class StatusBoard {
       { type: 'Reconciling', status: 'False', ...standby },
       { type: 'Stalled', status: badSettings === null ? 'False' : 'True', ...stalled },
     );
+    this.revisions({ applied: null, appliedAt: null });
     this.update({ drift: 0, fights: 0, blockedDeletes: 0, liveRules: null, plan: null });
   }
 

@@ -23,7 +23,8 @@ export interface Structure {
 
 /** Examines the chains of all users who have live rules or a chain or sets of their own. */
 export function examineStructure(rules: readonly LiveRule[], table: FilterTable): Structure {
-  if (table.dormant === true || !table.chains.has('forward')) {
+  const forward = table.chains.get('forward');
+  if (forward === undefined) {
     const defect = { kind: 'table-missing', userId: null, family: null, set: null } as const;
     return { defects: [defect], reaches: () => false, chainless: () => true };
   }

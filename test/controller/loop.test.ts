@@ -615,12 +615,15 @@ describe('the loop', () => {
 
   it('writes nothing while another replica holds the lease, and begins when it is handed over', async () => {
     let mine = false;
+    const held = new AbortController().signal;
     const fake = fakeLoop({
       lease: {
         mayStart: () => mine,
         mayWrite: () => mine,
-        signal: () => new AbortController().signal,
+        signal: () => held,
         holder: () => 'other',
+        election: () => ({ problem: null, ageMs: 0 }),
+        record: null,
         release: () => Promise.resolve(),
       },
     });
@@ -638,12 +641,15 @@ describe('the loop', () => {
 
   it('forgets what it saw as the writer once another replica writes: no alarm outlives its cause', async () => {
     let mine = true;
+    const held = new AbortController().signal;
     const fake = fakeLoop({
       lease: {
         mayStart: () => mine,
         mayWrite: () => mine,
-        signal: () => new AbortController().signal,
+        signal: () => held,
         holder: () => null,
+        election: () => ({ problem: null, ageMs: 0 }),
+        record: null,
         release: () => Promise.resolve(),
       },
     });

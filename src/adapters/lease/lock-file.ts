@@ -1,6 +1,8 @@
 import { readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import { lock } from 'proper-lockfile';
 import type { Lease } from '../../controller/lease.ts';
+import { getErrorCode } from '../../model/result.ts';
+import { recordText } from '../record-store.ts';
 import type { LeaseBasics, Tenure } from './renewed.ts';
 import { keepLease, NotRenewed } from './renewed.ts';
 
@@ -11,12 +13,16 @@ export interface LockFileSettings extends LeaseBasics {
 }
 
 /**
- * A lock on one host. The lock is a directory whose time is renewed; a second file names the holder. Once the time has run
- * out (the process was paused), this process never writes on it again before it has taken the lock anew.
+ * A lock on one host. The lock is a directory whose time is renewed; `PATH.owner` names the holder, and is empty once it was
+ * given back; `PATH.record` holds the controller's record. Once the time has run out (the process was paused), this process
+ * never writes on it again before it has taken the lock anew. A lock that somebody removed is not taken before its holder must
+ * have noticed.
  */
 export function holdLockFile(settings: LockFileSettings): Lease {
   const { clock, times, path, identity } = settings;
   const owner = `${path}.owner`;
+  const record = recordText(`${path}.record`);
+  let heldAt: number | null = null;
   let release: (() => Promise<void>) | null = null;
   let unchanged: { readonly mtimeMs: number; readonly since: number } | null = null;
   const ownerNow = (): Promise<string | null> => readFile(owner, 'utf8').catch(() => null);
@@ -33,7 +39,12 @@ export function holdLockFile(settings: LockFileSettings): Lease {
     else if (clock.now() - unchanged.since >= times.durationMs) await utimes(`${path}.lock`, 0, 0);
   };
 
+  /** Whether somebody else held the lock a moment ago, and did not give it back. */
+  const mayBeHeld = async (): Promise<boolean> =>
+    heldAt !== null && clock.now() - heldAt < times.durationMs && !!(await ownerNow());
+
   const acquire = async (tenure: Tenure): Promise<void> => {
+    if ((await stat(`${path}.lock`).catch(() => null)) === null && (await mayBeHeld())) return;
     const sentAt = { now: clock.now(), wallTime: clock.wallTime() };
     let taken: () => Promise<void>;
     try {
@@ -43,14 +54,14 @@ export function holdLockFile(settings: LockFileSettings): Lease {
         update: times.updateMs,
         onCompromised: () => {
           release = null;
-          tenure.term.lost();
-          tenure.settle();
+          tenure.lost('nobody');
         },
       });
     } catch (error) {
-      const code = error instanceof Error && 'code' in error ? String(error.code) : 'failed';
-      tenure.holder = await ownerNow();
+      const code = getErrorCode(error);
+      tenure.holder = (await ownerNow()) || null;
       if (code !== 'ELOCKED') throw new NotRenewed(code, `the lock file ${path} cannot be used`);
+      heldAt = clock.now();
       return outOfFuture();
     }
     try {
@@ -61,15 +72,20 @@ export function holdLockFile(settings: LockFileSettings): Lease {
     }
     release = taken;
     tenure.holder = identity;
+    heldAt = null;
     tenure.term.renewed(sentAt);
   };
 
   /** The library renews the directory's time; what the file system shows is what other replicas go by. */
-  const confirm = async ({ term }: Tenure): Promise<void> => {
+  const confirm = async ({ term, lost }: Tenure): Promise<void> => {
     const now = clock.now();
     const wallTime = clock.wallTime();
     const found = await stat(`${path}.lock`).catch(() => null);
-    if (found === null || (await ownerNow()) !== identity) return term.lost();
+    const holder = await ownerNow();
+    if (found === null || holder !== identity) {
+      heldAt = now; // it was ours until now, and is waited for as if it were another's
+      return lost(holder === identity || !holder ? 'nobody' : 'another');
+    }
     const age = Math.max(0, wallTime - found.mtimeMs);
     term.renewed({ now: now - age, wallTime: wallTime - age });
   };
@@ -78,7 +94,9 @@ export function holdLockFile(settings: LockFileSettings): Lease {
     const mine = (await ownerNow()) === identity;
     const free = release;
     release = null;
-    if (mine && free !== null) await free().catch(() => undefined); // taken by another in the meantime: nothing to free
+    if (!mine || free === null) return; // taken by another in the meantime: nothing to free
+    await writeFile(owner, '').catch(() => undefined); // then others wait for it to run out
+    await free().catch(() => undefined);
   };
 
   return keepLease(settings, times.updateMs, {
@@ -89,5 +107,11 @@ export function holdLockFile(settings: LockFileSettings): Lease {
       else await confirm(tenure);
     },
     free: giveUp,
+    readRecord: () => record.read(),
+    async writeRecord(text, tenure) {
+      if (release === null) return false;
+      await confirm(tenure);
+      return tenure.term.leftMs() > times.marginMs && record.write(text);
+    },
   });
 }

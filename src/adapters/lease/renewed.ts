@@ -1,5 +1,7 @@
 import type { Lease, LeaseTerm, LeaseTimes } from '../../controller/lease.ts';
 import { trackTerm } from '../../controller/lease.ts';
+import type { RecordText } from '../../controller/record.ts';
+import { getErrorCode } from '../../model/result.ts';
 import type { Clock, Logger } from '../../ports.ts';
 
 /** What every lease that is renewed against a store is made with. */
@@ -11,6 +13,8 @@ export interface LeaseBasics {
   readonly logger: Logger;
   /** Called when this replica becomes the writer, or stops being it. */
   readonly onChange: () => void;
+  /** Called when another replica took the lease while this one could still write. */
+  readonly onOverlap: () => void;
 }
 
 /** What the store and the renewal share. */
@@ -20,6 +24,8 @@ export interface Tenure {
   holder: string | null;
   /** To be called when the term may have ended outside of a turn. */
   settle(): void;
+  /** The lease was found in other hands, or gone: nothing is written from now on. */
+  lost(to: 'another' | 'nobody'): void;
 }
 
 /** Why a turn came to nothing, for the log. */
@@ -35,24 +41,30 @@ export class NotRenewed extends Error {
   }
 }
 
-/** How one kind of store takes, keeps and frees a lease. */
+/** How one kind of store takes, keeps and frees a lease. Of its calls only one runs at a time. */
 export interface LeaseStore {
   /** One try to take or to keep it. Rejecting counts as not renewed: it is said in the log, and the term goes on running out. */
   turn(tenure: Tenure): Promise<void>;
   /** Gives it back, when `held` says that it was still ours; the last call. */
   free(held: boolean): Promise<void>;
+  readRecord(): Promise<string | null>;
+  /** Writes the record, provided that the lease is still ours: false, or rejecting, when it is not known to be written. */
+  writeRecord(text: string, tenure: Tenure): Promise<boolean>;
 }
 
 /** Keeps a lease renewed in the background, every `renewMs`, until it is released; answers from memory. */
 export function keepLease(basics: LeaseBasics, renewMs: number, store: LeaseStore): Lease {
-  const { clock, times, logger, onChange } = basics;
+  const { clock, times, logger, onChange, onOverlap } = basics;
   const term = trackTerm(clock, times);
   const stop = new AbortController();
+  const oneAtATime = createQueue();
   let held = new AbortController();
   let writer = false;
   let released: Promise<void> | null = null;
 
   const mayStart = (): boolean => term.leftMs() > times.marginMs;
+  // What is sent must also have been answered or given up before the lease ends.
+  const mayWrite = (): boolean => term.leftMs() > times.marginMs / 2;
   const tenure: Tenure = {
     term,
     holder: null,
@@ -66,17 +78,14 @@ export function keepLease(basics: LeaseBasics, renewMs: number, store: LeaseStor
       logger.info(now ? 'This replica writes now' : 'This replica does not write any more', { holder });
       onChange();
     },
+    lost(to) {
+      if (to === 'another' && mayWrite()) onOverlap();
+      term.lost();
+      tenure.settle();
+    },
   };
-  let said = '';
-  const complain = (error: unknown): void => {
-    const fields = { code: codeOf(error), hint: error instanceof NotRenewed ? error.hint : 'it is tried again' };
-    if (fields.code !== said) logger.warn('The lease could not be renewed', fields);
-    said = fields.code; // once, not with every try
-  };
-  const turn = (): Promise<void> =>
-    store.turn(tenure).then(() => {
-      said = '';
-    }, complain);
+  const contact = followContact(basics);
+  const turn = (): Promise<void> => oneAtATime(() => store.turn(tenure)).then(contact.succeeded, contact.failed);
   const running = (async () => {
     while (!stop.signal.aborted) {
       // Short enough that the end of the term is noticed in time, also while renewing fails or hangs.
@@ -95,15 +104,24 @@ export function keepLease(basics: LeaseBasics, renewMs: number, store: LeaseStor
     await running;
     const wasHeld = term.leftMs() > 0;
     term.lost();
-    await store.free(wasHeld);
+    await oneAtATime(() => store.free(wasHeld));
+  };
+  const record: RecordText = {
+    read: () => oneAtATime(() => store.readRecord()),
+    write: (text) =>
+      oneAtATime(async () => mayStart() && (await store.writeRecord(text, tenure))).catch((error: unknown) => {
+        contact.failed(error);
+        return false;
+      }),
   };
   return {
     mayStart,
-    // What is sent must also have been answered or given up before the lease ends.
-    mayWrite: () => term.leftMs() > times.marginMs / 2,
+    mayWrite,
     signal: () => held.signal,
     // The store may still name us after our term: nobody can know that we hold it then.
     holder: () => (tenure.holder === basics.identity && !mayStart() ? null : tenure.holder),
+    election: contact.election,
+    record,
     release() {
       released ??= end();
       return released;
@@ -111,8 +129,45 @@ export function keepLease(basics: LeaseBasics, renewMs: number, store: LeaseStor
   };
 }
 
+/** Runs pieces of work one after the other, in the order in which they are asked for. */
+function createQueue(): <T>(work: () => Promise<T>) => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve();
+  return (work) => {
+    const next = last.then(work);
+    last = next.catch(() => undefined);
+    return next;
+  };
+}
+
+interface Contact {
+  readonly succeeded: () => void;
+  readonly failed: (error: unknown) => void;
+  readonly election: Lease['election'];
+}
+
+/** Whether the store can be reached, said in the log once when that changes, not with every try. */
+function followContact({ clock, logger }: LeaseBasics): Contact {
+  let said: string | null = null;
+  let problem: string | null = 'the lease has not been read yet';
+  let succeededAt: number | null = null;
+  return {
+    succeeded() {
+      if (said !== null) logger.info('The lease can be renewed again');
+      said = null;
+      problem = null;
+      succeededAt = clock.now();
+    },
+    failed(error) {
+      const code = codeOf(error);
+      const hint = error instanceof NotRenewed ? error.hint : 'it is tried again';
+      if (code !== said) logger.warn('The lease could not be renewed', { code, hint });
+      said = code;
+      problem = `the lease cannot be renewed (${code}): ${hint}`;
+    },
+    election: () => ({ problem, ageMs: succeededAt === null ? null : Math.round(clock.now() - succeededAt) }),
+  };
+}
+
 function codeOf(error: unknown): string {
-  if (!(error instanceof Error)) return 'failed';
-  if (error.name === 'TimeoutError') return 'timeout';
-  return 'code' in error ? String(error.code) : 'failed';
+  return error instanceof Error && error.name === 'TimeoutError' ? 'timeout' : getErrorCode(error);
 }

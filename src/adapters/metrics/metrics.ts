@@ -11,6 +11,8 @@ export interface ControllerMetrics {
   meter(api: LiveApi, clock: Clock): LiveApi;
   notified(target: string, result: 'sent' | 'failed' | 'dropped'): void;
   webhook(result: string): void;
+  /** Another replica took the lease while this one could still write. */
+  overlapped(): void;
   text(): Promise<{ readonly type: string; readonly text: string }>;
   /** Every metric of our own: name, kind, labels, help. */
   describe(): Promise<
@@ -80,6 +82,11 @@ export function createMetrics(version: string, status: () => Status): Controller
     labelNames: ['result'],
     registers,
   });
+  const overlaps = new Counter({
+    name: `${prefix}lease_overlaps_total`,
+    help: 'Times that another replica took the lease while this one could still write',
+    registers,
+  });
   const own = registry.getMetricsAsJSON.bind(registry);
   const names = new Set<string>();
   const ready = own().then((all) => all.forEach((one) => void names.add(one.name)));
@@ -101,6 +108,7 @@ export function createMetrics(version: string, status: () => Status): Controller
       }),
     notified: (target, result) => sent.inc({ target, result }),
     webhook: (result) => hooks.inc({ result }),
+    overlapped: () => overlaps.inc(),
     text: async () => ({ type: registry.contentType, text: await registry.metrics() }),
     describe: async () => {
       await ready;

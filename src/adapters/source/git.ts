@@ -106,6 +106,15 @@ export function gitSource(settings: GitSettings): GitSource {
     return result;
   };
 
+  /** The content of a commit that was fetched, provided that it is signed as required. */
+  const accept = async (repo: GitRepository, commit: string, signal: AbortSignal) => {
+    const refusal = settings.verify === null ? null : await checkSignature(repo, commit, settings.verify, home.home);
+    if (refusal !== null) return fail(refusal);
+    const content = await load(commit, signal);
+    if (content.ok) await repo.setRef(`refs/reconcile/have/${commit}`, commit);
+    return content;
+  };
+
   return {
     description: `${settings.remote.url} ${settings.target.kind === 'commit' ? settings.target.id : (settings.target.names[0] ?? '')}`,
     async read(signal) {
@@ -119,13 +128,7 @@ export function gitSource(settings: GitSettings): GitSource {
         if (fetched.value.fetched) fetches += 1;
         const commit = fetched.value.commit;
         observed = commit;
-        if (settings.verify !== null) {
-          const refusal = await checkSignature(repo, commit, settings.verify, home.home);
-          if (refusal !== null) return fail(refusal);
-        }
-        const content = await load(commit, signal);
-        if (content.ok) await repo.setRef(`refs/reconcile/have/${commit}`, commit);
-        return content;
+        return accept(repo, commit, signal);
       });
       if (fetches > fetchesPerClone) await discard();
       return { ...reading(result), ...(observed === undefined ? {} : { observed }) };
@@ -134,13 +137,9 @@ export function gitSource(settings: GitSettings): GitSource {
       const result = await withClone<SourceContent>(async (repo) => {
         if (!/^[0-9a-f]{40,64}$/.test(revision)) return fail(problem('git-revision', 'not a commit id', ''));
         if ((await repo.commitOf(`refs/reconcile/have/${revision}`)) === null) {
-          return fail(
-            problem(
-              'git-revision',
-              `commit ${revision.slice(0, 12)} is not in the clone`,
-              'it is fetched with the next read',
-            ),
-          );
+          // Another replica has applied it, and this one has not read it yet.
+          const fetched = await calls.fetchTip({ commit: revision, fetchName: revision }, depth, signal);
+          return fetched.ok ? accept(repo, revision, signal) : fetched;
         }
         return load(revision, signal);
       });

@@ -18,6 +18,7 @@ export interface LeaseContext {
   readonly cwd: string;
   readonly logger: Logger;
   readonly onChange: () => void;
+  readonly onOverlap: () => void;
 }
 
 /** Shorter than this a slow disk or API server looks like a dead replica. */
@@ -25,10 +26,10 @@ const shortestMs = 4000;
 
 /** The lease that `--lease` names; throws a `Failure` when it cannot work. */
 export async function createLease(context: LeaseContext): Promise<Lease> {
-  const { settings, logger, onChange } = context;
+  const { settings, logger, onChange, onOverlap } = context;
   const text = settings.lease;
   if (text === 'none') return createSoleWriter();
-  const common = { identity: `${hostname()}_${randomUUID()}`, clock: systemClock, logger, onChange };
+  const common = { identity: `${hostname()}_${randomUUID()}`, clock: systemClock, logger, onChange, onOverlap };
   const durationMs = settings.leaseDuration;
   if (durationMs < shortestMs) throw failure('bad-setting', `--lease-duration must be at least ${shortestMs / 1000} s`);
   if (durationMs < 4 * settings.timeout) {

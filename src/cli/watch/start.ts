@@ -2,7 +2,7 @@ import path from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
 import type { ControllerMetrics } from '../../adapters/metrics/metrics.ts';
 import { createNotifier } from '../../adapters/notify/notifier.ts';
-import { recordFile } from '../../adapters/record-file.ts';
+import { storeRecord, storeRecordIn } from '../../adapters/record-store.ts';
 import { openState, type StateFolder, temporaryState } from '../../adapters/state-folder.ts';
 import { defaultFight } from '../../controller/fight.ts';
 import { guardApi } from '../../controller/lease.ts';
@@ -75,6 +75,7 @@ export async function startWatching(context: StartContext): Promise<Running> {
       cwd: terminal.cwd,
       logger,
       onChange: () => triggers.wake('lease'),
+      onOverlap: () => metrics.overlapped(),
     });
     closers.push(() => lease.release());
     // The journal is always kept.
@@ -109,7 +110,7 @@ export async function startWatching(context: StartContext): Promise<Running> {
       logger,
       lease,
       observer: joinObservers([metrics.observer, { ...silentObserver, ...notifier.observer }]),
-      store: recordFile(state.path, logger),
+      store: lease.record === null ? storeRecordIn(state.path, logger) : storeRecord(lease.record, logger),
       triggers,
       version,
       degraded: () => wake?.degraded() ?? false,
@@ -160,7 +161,7 @@ function runningOf({ context, loop, logger, reload, close }: RunningParts): Runn
   return {
     status: () => loop.status(),
     alive: () => loop.isAlive(),
-    ready: () => loop.status().passes.length > 0 || loop.status().role === 'standby',
+    ready: () => loop.isReady(),
     async run(hangUp) {
       const onStop = (): void => loop.stop();
       if (terminal.stop.aborted) loop.stop();

@@ -44,6 +44,7 @@ function lease(identity: string, clock: VirtualClock): Lease {
       error: () => undefined,
     },
     onChange: () => undefined,
+    onOverlap: () => undefined,
   });
 }
 

@@ -30,6 +30,7 @@ function lease(identity: string, file = path.join(folder, 'lock'), warnings: unk
       error: () => undefined,
     },
     onChange: () => undefined,
+    onOverlap: () => undefined,
   });
 }
 

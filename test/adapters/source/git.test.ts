@@ -166,6 +166,17 @@ describe('a Git source', () => {
     expect(texts(await source().readAt(first, signal))).toEqual({ 'a.yaml': 'a: 1\n' });
   });
 
+  it('reads a revision that another replica applied, though this clone never saw it', async () => {
+    const applied = upstream.commit({ 'a.yaml': 'a: 1\n' });
+    upstream.commit({ 'a.yaml': 'a: 2\n' });
+    const git = source();
+    await git.read(signal);
+    expect(texts(await git.readAt(applied, signal))).toEqual({ 'a.yaml': 'a: 1\n' });
+    const missing = await git.readAt('0'.repeat(40), signal);
+    expect(missing.content).toBeNull();
+    expect(missing.problems.length).toBe(1);
+  });
+
   it('tells whether a commit descends from another, however far apart', async () => {
     const first = upstream.commit({ 'a.yaml': 'a: 0\n' });
     for (let index = 1; index <= 130; index++) upstream.git('commit', '-q', '--allow-empty', '-m', `${index}`);

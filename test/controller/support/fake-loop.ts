@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+import { storeRecord } from '../../../src/adapters/record-store.ts';
 import type { ApplyReport, Outcome } from '../../../src/apply/outcome.ts';
 import { defaultFight } from '../../../src/controller/fight.ts';
 import type { Lease } from '../../../src/controller/lease.ts';
@@ -16,7 +18,7 @@ import type { ProblemCode } from '../../../src/model/problem-code.ts';
 import type { KernelState, PassResult } from '../../../src/pass/pass.ts';
 import type { PlanDigest } from '../../../src/plan/digest.ts';
 import type { Change, Plan, Step } from '../../../src/plan/plan.ts';
-import type { Descent, SourceReading } from '../../../src/ports.ts';
+import type { Descent, Logger, SourceReading } from '../../../src/ports.ts';
 import type { VirtualClock } from './virtual-clock.ts';
 import { virtualClock } from './virtual-clock.ts';
 
@@ -75,11 +77,13 @@ export function fakeLoop(
   options: {
     readonly record?: LoopRecord;
     readonly lease?: Lease;
+    /** A replica among others: they share the clock and the lease, with what lies with it. */
+    readonly replica?: { readonly clock: VirtualClock; lease(onChange: () => void): Lease };
     readonly git?: boolean;
     readonly broken?: boolean;
   } = {},
 ): FakeLoop {
-  const clock = virtualClock();
+  const clock = options.replica?.clock ?? virtualClock();
   const triggers = createTriggers(clock);
   const fake: Omit<FakeLoop, 'loop' | 'running'> = {
     clock,
@@ -109,6 +113,9 @@ export function fakeLoop(
     (level: string) =>
     (message: string, fields = {}) =>
       void fake.log.push({ level, message, fields });
+  const logger: Logger = { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
+  const lease = options.replica?.lease(() => triggers.wake('lease')) ?? options.lease ?? createSoleWriter();
+  const kept = lease.record === null ? null : storeRecord(lease.record, logger);
   const loop = createLoop({
     source: {
       description: 'test',
@@ -130,8 +137,8 @@ export function fakeLoop(
     build: () => Promise.resolve(null),
     settings: () => fake.settings,
     clock,
-    logger: { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') },
-    lease: options.lease ?? createSoleWriter(),
+    logger,
+    lease,
     observer: {
       phaseEnded: () => undefined,
       passEnded: () => undefined,
@@ -139,11 +146,13 @@ export function fakeLoop(
       turned: (turn) => void fake.turns.push(turn),
     },
     store: {
-      load: () => Promise.resolve(options.record ?? emptyRecord),
+      load: () => kept?.load() ?? Promise.resolve(options.record ?? emptyRecord),
       save: async (record) => {
         fake.saved.push(record);
+        if (kept !== null) return kept.save(record);
         await Promise.resolve();
         fake.whileSaving();
+        return true;
       },
     },
     triggers,
@@ -159,7 +168,8 @@ async function play(
   request: PassRequest,
 ): Promise<PassResult> {
   const answer = fake.answer(request);
-  const state = { digest: fake.asksFor, configuration: fake.configuration ? { fields: {} } : null };
+  const digest = createHash('sha256').update(fake.asksFor).digest('hex');
+  const state = { digest, configuration: fake.configuration ? { fields: {} } : null };
   const desired = { state } as unknown as Desired;
   const base: PassResult = {
     end: 'in-sync',
@@ -206,8 +216,8 @@ async function play(
         plan: { ...answer.plan, refusals: [{ code: 'max-deletes', summary: 'too many', hint: 'raise it' }] },
       };
     case 'apply': {
-      const digest = {} as unknown as PlanDigest;
-      if (!(await request.approve(answer.plan, desired, digest)))
+      const planned = {} as unknown as PlanDigest;
+      if (!(await request.approve(answer.plan, desired, planned)))
         return { ...base, end: 'declined', plan: answer.plan };
       fake.applied.push(answer.plan);
       const end = answer.end ?? 'converged';

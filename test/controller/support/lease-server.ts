@@ -16,6 +16,10 @@ export interface LeaseServer {
   /** What every request is answered with; null: what it asks for. */
   fault: number | 'nothing' | null;
   lease(): StoredLease | null;
+  /** Deletes the object, as a person does. */
+  remove(): void;
+  /** Changes its metadata alone, as a person or a tool does. */
+  label(name: string, value: string): void;
   /** Who wrote it, and when (monotonic, ms). */
   readonly written: readonly { readonly holder: string; readonly at: number }[];
   /** Holds answers back until this many reads are waiting, so that writers race. */
@@ -78,7 +82,11 @@ export async function startLeaseServer(tls?: { readonly cert: string; readonly k
     });
     if (leases.fault === 'nothing') return;
     if (leases.fault !== null) {
-      answer(response, leases.fault, { kind: 'Status', code: leases.fault });
+      answer(response, leases.fault, {
+        kind: 'Status',
+        code: leases.fault,
+        message: `because \u001b[1mof a ${leases.fault}`,
+      });
       return;
     }
     if (request.headers.authorization !== 'Bearer token') {
@@ -105,6 +113,16 @@ export async function startLeaseServer(tls?: { readonly cert: string; readonly k
     fault: null,
     refuse,
     lease: () => stored,
+    remove: () => {
+      stored = null;
+    },
+    label: (name, value) => {
+      if (stored === null) return;
+      version += 1;
+      const { metadata } = stored;
+      const labels = { ...(metadata['labels'] as Record<string, string> | undefined), [name]: value };
+      stored = { ...stored, metadata: { ...metadata, labels, resourceVersion: String(version) } };
+    },
     written,
     hold: (reads) => {
       holding = reads;

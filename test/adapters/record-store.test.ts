@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { recordFile } from '../../src/adapters/record-file.ts';
+import { storeRecordIn } from '../../src/adapters/record-store.ts';
 import { openState } from '../../src/adapters/state-folder.ts';
 import { emptyRecord } from '../../src/controller/record.ts';
 
@@ -28,28 +28,33 @@ describe('the record', () => {
       appliedRevision: 'a'.repeat(40),
       appliedAt: 5,
       inForceRevision: 'c'.repeat(40),
+      confirmedRevision: 'd'.repeat(40),
+      pendingRevision: 'c'.repeat(40),
       appliedDesired: 'b'.repeat(64),
       knownRules: 7,
+      suspended: true,
+      drift: { steps: ['create accept 10.0.0.1'], more: 3 },
+      firstSeen: { ['c'.repeat(40)]: 17 },
     };
-    await recordFile(folder, logger).save(record);
-    expect(await recordFile(folder, logger).load()).toEqual(record);
+    await storeRecordIn(folder, logger).save(record);
+    expect(await storeRecordIn(folder, logger).load()).toEqual(record);
     expect(warnings).toEqual([]);
   });
 
   it('is read though an earlier version wrote it, without the digest and what is in force', async () => {
     const text = { format_version: 1, appliedRevision: 'a'.repeat(40), appliedAt: 5, knownRules: 7 };
     writeFileSync(path.join(folder, 'record.json'), JSON.stringify(text));
-    expect(await recordFile(folder, logger).load()).toEqual({
+    expect(await storeRecordIn(folder, logger).load()).toEqual({
+      ...emptyRecord,
       appliedRevision: text.appliedRevision,
       appliedAt: 5,
       inForceRevision: text.appliedRevision,
-      appliedDesired: null,
       knownRules: 7,
     });
   });
 
   it('fault 39: lost or corrupt it counts as a first run', async () => {
-    expect(await recordFile(folder, logger).load()).toEqual(emptyRecord);
+    expect(await storeRecordIn(folder, logger).load()).toEqual(emptyRecord);
     expect(warnings).toEqual([]);
     const bad = [
       '',
@@ -59,16 +64,24 @@ describe('the record', () => {
       '{"format_version":2}',
       '{"format_version":1,"appliedRevision":"--x","appliedAt":1,"knownRules":1}',
       '{"format_version":1,"appliedRevision":null,"appliedAt":null,"knownRules":-1}',
+      `{"format_version":1,"appliedRevision":null,"appliedAt":null,"knownRules":1,"drift":{"steps":[],"more":"x"}}`,
+      `{"format_version":1,"appliedRevision":null,"appliedAt":null,"knownRules":1}${' '.repeat(65_536)}`,
     ];
     for (const text of bad) {
       writeFileSync(path.join(folder, 'record.json'), text);
-      expect(await recordFile(folder, logger).load()).toEqual(emptyRecord);
+      expect(await storeRecordIn(folder, logger).load()).toEqual(emptyRecord);
     }
     expect(warnings.length).toBe(bad.length);
   });
 
+  it('is never larger than an annotation may be, however much drift there is', async () => {
+    const steps = Array.from({ length: 100 }, () => '\u0000'.repeat(200));
+    await storeRecordIn(folder, logger).save({ ...emptyRecord, drift: { steps, more: 7 } });
+    expect((await storeRecordIn(folder, logger).load()).drift).toEqual({ steps: [], more: 107 });
+  });
+
   it('fault 24: a record that cannot be written is said and ends nothing', async () => {
-    await recordFile(path.join(folder, 'missing'), logger).save(emptyRecord);
+    await storeRecordIn(path.join(folder, 'missing'), logger).save(emptyRecord);
     expect(warnings.length).toBe(1);
   });
 });

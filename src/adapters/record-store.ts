@@ -1,0 +1,105 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import * as z from 'zod';
+import type { LoopRecord, RecordStore, RecordText } from '../controller/record.ts';
+import { emptyRecord, noDrift } from '../controller/record.ts';
+import { getErrorCode } from '../model/result.ts';
+import type { Logger } from '../ports.ts';
+import { replaceFile } from './replace-file.ts';
+
+const revision = z.string().regex(/^(?:sha256:)?[0-9a-f]{40,64}$/);
+const count = z.number().int().nonnegative();
+/** A record of 0.1 has only the first five; the revision that it calls applied was accepted. */
+const shape = z.object({
+  format_version: z.literal(1),
+  appliedRevision: revision.nullable(),
+  appliedAt: z.number().nullable(),
+  knownRules: count.nullable(),
+  inForceRevision: revision.nullish(),
+  appliedDesired: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/)
+    .nullish(),
+  confirmedRevision: revision.nullish(),
+  pendingRevision: revision.nullish(),
+  suspended: z.boolean().optional(),
+  drift: z.object({ steps: z.array(z.string()).max(100), more: count }).optional(),
+  firstSeen: z.record(revision, z.number()).optional(),
+});
+
+/** An annotation holds no more, and neither does a record. */
+const largest = 65_536;
+
+/** The record as text that lies with the lease, or in a file. */
+export function storeRecord(text: RecordText, logger: Logger): RecordStore {
+  return {
+    async load() {
+      const found = await text.read().catch((error: unknown) => error);
+      if (found === null) return emptyRecord;
+      const record = typeof found === 'string' ? decodeRecord(found) : null;
+      if (record !== null) return record;
+      logger.warn('The record cannot be read; it is made anew, and nothing is deleted because of it', {
+        code: typeof found === 'string' ? 'not-a-record' : getErrorCode(found),
+      });
+      return emptyRecord;
+    },
+    save: (record) => text.write(encodeRecord(record)),
+  };
+}
+
+/** A record in the state folder of a replica that is alone: one that cannot be written is said, and ends nothing. */
+export function storeRecordIn(folder: string, logger: Logger): RecordStore {
+  const file = path.join(folder, 'record.json');
+  const text = recordText(file);
+  const write = async (record: string): Promise<boolean> => {
+    await text.write(record).catch((error: unknown) => {
+      logger.warn('The state file cannot be written', { file, code: getErrorCode(error) });
+    });
+    return true;
+  };
+  return storeRecord({ ...text, write }, logger);
+}
+
+/** One small file, for its owner alone, replaced atomically. Rejects when it cannot be read or written. */
+export function recordText(file: string): RecordText {
+  return {
+    read: () =>
+      readFile(file, 'utf8').catch((error: unknown) => {
+        if (getErrorCode(error) === 'ENOENT') return null;
+        throw error;
+      }),
+    async write(text) {
+      await replaceFile(file, text, 0o600);
+      return true;
+    },
+  };
+}
+
+function encodeRecord(record: LoopRecord): string {
+  const encode = (one: LoopRecord): string => `${JSON.stringify({ format_version: 1, ...one })}\n`;
+  const text = encode(record);
+  const { steps, more } = record.drift;
+  return Buffer.byteLength(text) <= largest
+    ? text
+    : encode({ ...record, drift: { steps: [], more: more + steps.length } });
+}
+
+function decodeRecord(text: string): LoopRecord | null {
+  if (Buffer.byteLength(text) > largest) return null;
+  try {
+    const { format_version: _version, ...read } = shape.parse(JSON.parse(text));
+    return {
+      ...emptyRecord,
+      ...read,
+      inForceRevision: read.inForceRevision === undefined ? read.appliedRevision : read.inForceRevision,
+      confirmedRevision: read.confirmedRevision ?? null,
+      pendingRevision: read.pendingRevision ?? null,
+      appliedDesired: read.appliedDesired ?? null,
+      suspended: read.suspended ?? false,
+      drift: read.drift ?? noDrift,
+      firstSeen: read.firstSeen ?? {},
+    };
+  } catch {
+    return null;
+  }
+}

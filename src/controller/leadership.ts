@@ -1,0 +1,151 @@
+import type { DesiredState } from '../model/state.ts';
+import type { PassResult } from '../pass/pass.ts';
+import type { SourceContent, SourceReading } from '../ports.ts';
+import { Backoff } from './backoff.ts';
+import type { Verdict } from './failure.ts';
+import type { Held } from './gate.ts';
+import type { LoopParts } from './loop-parts.ts';
+import { countLiveRules } from './pass-ending.ts';
+import { logInternalError } from './pass-log.ts';
+import type { LoopRecord } from './record.ts';
+import { noDrift, recordDrift } from './record.ts';
+import { SourceHistory } from './revision-selection.ts';
+import type { InEffect } from './same-desired.ts';
+import { stepKey } from './step-key.ts';
+
+const notRecorded: Held = {
+  reason: 'RecordFailed',
+  message: 'the record beside the lease cannot be written, so nothing is applied: a new leader would not know of it',
+  terminal: false,
+  waitMs: 5000,
+};
+
+/**
+ * All that decisions rest on while this replica holds the lease. A new one is made each time it gets the lease, from the record
+ * that lies with it: nothing that this replica knew from before outlives the loss.
+ */
+export class Leadership {
+  readonly #parts: LoopParts;
+  /** Aborts when the lease is lost. */
+  readonly signal: AbortSignal;
+  readonly history: SourceHistory;
+  readonly backoff: Backoff;
+  #record: LoopRecord;
+  /** The last save did not work. */
+  #unsaved = false;
+  /** The desired state last applied, for attribution. */
+  #base: DesiredState | null = null;
+  #triedBase = false;
+
+  constructor(parts: LoopParts, signal: AbortSignal, record: LoopRecord) {
+    this.#parts = parts;
+    this.signal = signal;
+    this.#record = record;
+    this.history = new SourceHistory(parts.source, parts.clock);
+    this.backoff = new Backoff(parts.clock);
+  }
+
+  get record(): LoopRecord {
+    return this.#record;
+  }
+
+  get base(): DesiredState | null {
+    return this.#base;
+  }
+
+  /** What the applied revision asked for, when this is that one. */
+  inEffect({ revision }: SourceContent): InEffect | null {
+    const { appliedRevision, appliedDesired } = this.#record;
+    return revision === appliedRevision ? { digest: appliedDesired, state: this.#base } : null;
+  }
+
+  /**
+   * Finds the content of the revisions that the record names: in what was read now, or by its commit. What cannot be had counts
+   * as absent, and is looked for again the next time: without the last good revision nothing is written in place of a bad one.
+   */
+  async recall({ content: newest }: SourceReading, stop: AbortSignal): Promise<void> {
+    const { appliedRevision, inForceRevision, appliedDesired } = this.#record;
+    const { source, build, logger } = this.#parts;
+    const find = async (revision: string | null): Promise<SourceContent | null> => {
+      const near = [newest, this.history.lastGood].find((one) => one?.revision === revision);
+      if (near || revision === null || source.readAt === undefined) return near ?? null;
+      return (await source.readAt(revision, stop)).content;
+    };
+    try {
+      if (this.history.lastGood === null) {
+        const inForce = await find(inForceRevision);
+        if (inForce !== null) this.history.accept(inForce);
+      }
+      if (this.#triedBase || this.#base !== null) return;
+      const applied = await find(appliedRevision);
+      if (applied === null) return;
+      this.#triedBase = true;
+      const base = await build(applied);
+      // Under other settings the same manifests ask for something else than was applied.
+      this.#base = appliedDesired === null || base?.digest === appliedDesired ? base : null;
+    } catch (error) {
+      logInternalError(logger, error);
+    }
+  }
+
+  /** Notes the newest revision, and whether the operator asks not to write. */
+  async observe(revision: string | null): Promise<void> {
+    const { settings, clock } = this.#parts;
+    const { firstSeen, appliedRevision, inForceRevision, confirmedRevision, pendingRevision } = this.#record;
+    const named = [appliedRevision, inForceRevision, confirmedRevision, pendingRevision, revision];
+    const now = clock.wallTime();
+    const kept = named.filter((one) => one !== null).map((one) => [one, firstSeen[one] ?? now] as const);
+    this.#record = { ...this.#record, firstSeen: Object.fromEntries(kept) };
+    await this.#update({ suspended: settings().suspended });
+  }
+
+  /**
+   * From its first write on this revision is in force, and stays so while the source is gone, though the server may refuse some
+   * of it: to go back to the one before would undo what has been carried out, because of an outage. Null: it may be written.
+   */
+  async begin(content: SourceContent): Promise<Held | null> {
+    if (!(await this.#update({ inForceRevision: content.revision }))) return notRecorded;
+    this.history.accept(content);
+    return null;
+  }
+
+  /** This content is in effect, as a pass found or brought about. */
+  async applied(content: SourceContent, result: PassResult | null): Promise<void> {
+    const { revision } = content;
+    this.history.accept(content);
+    this.#base = result?.desired?.state ?? this.#base;
+    const { appliedRevision, appliedAt, knownRules, appliedDesired } = this.#record;
+    await this.#update({
+      appliedRevision: revision,
+      appliedAt: revision === appliedRevision ? appliedAt : this.#parts.clock.wallTime(),
+      inForceRevision: revision,
+      appliedDesired: this.#base?.digest ?? appliedDesired,
+      knownRules: countLiveRules(result) ?? knownRules,
+    });
+  }
+
+  /** Remembers the drift that is left alone, or that there is none any more. */
+  async judged({ kind, reason }: Verdict, result: PassResult | null): Promise<void> {
+    if (reason === 'DriftReported')
+      await this.#update({ drift: recordDrift((result?.plan?.steps ?? []).map(stepKey)) });
+    else if (kind === 'good') await this.#update({ drift: noDrift });
+  }
+
+  /** Whether the record is kept with this change, and the lease is still ours. */
+  async #update(change: Partial<LoopRecord>): Promise<boolean> {
+    if (this.signal.aborted) return false;
+    const before = this.#record;
+    const next = { ...before, ...change };
+    const isSame = Object.keys(change).every((key) => {
+      const name = key as keyof LoopRecord;
+      return JSON.stringify(before[name]) === JSON.stringify(next[name]);
+    });
+    if (isSame && !this.#unsaved) return true;
+    const isKept = await this.#parts.store.save(next);
+    this.#unsaved = !isKept;
+    if (this.signal.aborted) return false;
+    // What was begun is only true once it is known to all; what has happened is true anyway, and is saved with the next change.
+    if (isKept || change.inForceRevision === undefined || change.appliedRevision !== undefined) this.#record = next;
+    return isKept;
+  }
+}
