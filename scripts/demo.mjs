@@ -44,7 +44,7 @@ try {
   say('What would be done? A plan never writes.');
   run(context, ['--plan', 'policy']);
   say('Do it. Afterwards the server is read again, and must agree.');
-  run(context, ['policy'], { quiet: true });
+  run(context, ['--yes', 'policy'], { quiet: true });
   say('Nothing is left to do.');
   run(context, ['--plan', 'policy']);
   say('Somebody edits the policy: bob loses the replica, and the metadata service is closed for its whole network.');
@@ -52,7 +52,7 @@ try {
   edit('policy/rules.yaml', 'destination: 169.254.169.254', 'destination: 169.254.0.0/16');
   say('The plan says which traffic opens and closes, and what is exposed on the way.');
   run(context, ['--plan', '--detailed-exitcode', 'policy'], { expect: 2 });
-  run(context, ['policy'], { quiet: true });
+  run(context, ['--yes', 'policy'], { quiet: true });
   say('And a mistake is said at its place, before anything is sent.');
   edit('policy/rules.yaml', 'destination: 10.1.0.53,', 'destinaton: 010.1.0.53,');
   run(context, ['--plan', 'policy'], { expect: 4 });

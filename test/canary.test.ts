@@ -61,6 +61,7 @@ async function quietly(args: readonly string[], env: Readonly<Record<string, str
       env: {
         RECONCILE_BASE_URL: world.simulator.url,
         RECONCILE_TOKEN: token,
+        RECONCILE_YES: 'true',
         RECONCILE_SECRET_G: marks.client,
         ...env,
       },

@@ -53,7 +53,11 @@ describe('the examples on a server', () => {
 
   it.each(cases)('%s %j are applied, exported, rebuilt and in sync each time', async (name, flags) => {
     const simulator = await startSimulator({ token: 'test-token', users: people });
-    const place = workspace({ RECONCILE_TOKEN: 'test-token', RECONCILE_BASE_URL: simulator.url });
+    const place = workspace({
+      RECONCILE_TOKEN: 'test-token',
+      RECONCILE_BASE_URL: simulator.url,
+      RECONCILE_YES: 'true',
+    });
     try {
       const example = `${root.pathname}${name}`;
       const inSync = async (...argv: readonly string[]): Promise<void> => {

@@ -114,6 +114,13 @@ const apply = {
   concurrency: { kind: 'count', value: 'N', min: 1, max: 64, default: 8, help: 'requests at once' },
   pace: { kind: 'count', value: 'N', min: 1, max: 100_000, help: 'writes a second at most (default: not paced)' },
   journal: { kind: 'path', value: 'FILE', help: 'append each step before and after it is sent', restart: true },
+  suspend: { kind: 'switch', help: 'write nothing, whatever else is asked for' },
+  stateDir: {
+    kind: 'path',
+    value: 'DIR',
+    help: 'what survives a restart: clone, record, journal (default: temporary)',
+    restart: true,
+  },
 } as const satisfies OptionTable;
 
 /** Of single commands. */

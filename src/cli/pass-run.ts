@@ -6,7 +6,7 @@ import type { PlanDigest } from '../plan/digest.ts';
 import { holdsBack, type Plan } from '../plan/plan.ts';
 import { documentOf } from '../report/json.ts';
 import { type RunReport, reportOfProblems } from '../report/run-report.ts';
-import { count } from '../report/summary.ts';
+import { askToApply, findObstacle, serverOf } from './approval.ts';
 import { type Base, loadBase } from './base.ts';
 import type { Answer, Invocation } from './command.ts';
 import { exitCodeOf } from './exit-code.ts';
@@ -34,7 +34,7 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
     live === null ? await wirePass(invocation, request.path) : await wireSnapshotPass(invocation, request.path, live);
   try {
     const base = await loadBase(invocation, request.path, wired.pass);
-    const run = { invocation, request, screen, base };
+    const run: Run = { invocation, request, screen, base, obstacle: null };
     const pass = { ...wired.pass, base: base?.state ?? null, onOutcome: screen.onOutcome };
     const result = await runWired({ ...wired, pass }, request.planOnly ? null : approveOf(run));
     const stale = staleness(request, result.plan, result.digest);
@@ -42,8 +42,8 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
     if (save !== null && result.digest !== undefined) {
       savePlan(save, result.digest, documentOf(report), new Date(systemClock.wallTime()).toISOString());
     }
-    const notes = result.end === 'declined' && stale.length === 0 ? 'Nothing was written.\n' : '';
-    return screen.answerWith(report, exitCode(result, run, stale.length > 0), notes);
+    const declined = result.end === 'declined' && stale.length === 0;
+    return screen.answerWith(report, exitCode(result, run, stale.length > 0), { obstacle: run.obstacle, declined });
   } finally {
     await wired.close();
   }
@@ -54,23 +54,25 @@ interface Run {
   readonly request: PassRequest;
   readonly screen: Screen;
   readonly base: Base | null;
+  /** What keeps the plan from being applied, once it was to be. */
+  obstacle: Problem | null;
 }
 
 function staleness({ saved }: PassRequest, plan: Plan | null, digest: PlanDigest | undefined): readonly Problem[] {
   return saved === null || plan === null || digest === undefined ? [] : compareWithSaved(saved, { digest, plan });
 }
 
-/** Shows the plan and asks when somebody is there to answer; without a terminal the guards alone decide. */
+/** Shows the plan, and asks where `--yes` does not answer already. */
 function approveOf(run: Run): Approve {
   return async (plan, desired, digest) => {
-    const { settings, terminal } = run.invocation;
+    const { settings } = run.invocation;
     if (isInvalid(knownProblems(run, desired, plan), settings)) return false;
     if (staleness(run.request, plan, digest).length > 0) return false;
-    const asks = terminal.stdinIsTerminal && !settings.yes;
+    run.obstacle = findObstacle(run.invocation);
+    const asks = run.obstacle === null && !settings.yes;
     run.screen.showPlan(beforeApply(run, plan, desired, digest), asks);
-    if (!asks) return true;
-    const answer = await terminal.ask(`\nSend ${count(plan.steps.length, 'request')}? [y/N] `, terminal.stop);
-    return /^y(es)?$/i.test(answer?.trim() ?? '');
+    if (asks) return await askToApply(run.invocation, plan);
+    return run.obstacle === null;
   };
 }
 
@@ -84,18 +86,18 @@ function beforeApply(run: Run, plan: Plan, desired: Desired, digest: PlanDigest)
   return {
     ...reportOfProblems(knownProblems(run, desired, plan).toSorted(compareProblems)),
     root: run.request.written,
-    server: invocation.settings.baseUrl,
     plan,
     digest: digest.plan,
     approved: plan.refusals.length > 0,
     userNames: desired.state?.userNames ?? new Map(),
     base: invocation.settings.base,
+    server: serverOf(invocation.settings),
   };
 }
 
 function reportOf(
   result: PassResult,
-  { invocation, request, base }: Run,
+  { invocation, request, base, obstacle }: Run,
   wired: WiredPass,
   stale: readonly Problem[],
 ): RunReport {
@@ -109,9 +111,10 @@ function reportOf(
       ...failure,
       ...stale,
       ...other,
+      ...(obstacle === null ? [] : [obstacle]),
     ]),
     root: request.written,
-    server: settings.baseUrl,
+    server: serverOf(settings),
     revision: result.content?.revision ?? null,
     plan: result.plan,
     digest: result.digest?.plan ?? null,
@@ -143,7 +146,7 @@ function exitCode(result: PassResult, run: Run, stale: boolean): number {
   const unsent = plan !== null && holdsBack(plan);
   return exitCodeOf({
     invalid: end === 'invalid' || isInvalid(knownProblems(run, desired, plan), settings),
-    refused: end === 'refused' || stale,
+    refused: end === 'refused' || stale || run.obstacle?.code === 'suspended',
     wrote: apply?.wrote ?? false,
     missing:
       (apply !== null && apply.end !== 'converged') ||

@@ -5,7 +5,7 @@ import type { Terminal } from './command.ts';
 import { type CommandSpec, rootCommand } from './commands.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, failure } from './failure.ts';
-import { enforcementOptions, flagOf } from './options.ts';
+import { enforcementOptions, flagOf, watchOptionNames } from './options.ts';
 import { checkWritable, outputsOf, requestedOutputs, textOnStdout } from './output.ts';
 import { type RawValues, type Settings, settingsFilePath, settle } from './settings.ts';
 
@@ -30,6 +30,7 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
         terminal,
       });
     }
+    refuseWatchOptions(flags);
     settings = await loadSettings(flags, terminal);
     if (parsed.command === rootCommand && settings.live !== null) refuseToLookAtKernel(flags);
     checkOutputs(parsed.command, settings, terminal);
@@ -51,6 +52,13 @@ function refuseToPlan(flags: RawValues): void {
   if (planning === undefined) return;
   const hint = 'to watch and write nothing, give --suspend: the plan is on /status';
   throw failure('usage', `--${planning} and --watch exclude each other`, hint);
+}
+
+/** A flag that only a watch heeds would be ignored; variables and a settings file may serve a watch too. */
+function refuseWatchOptions(flags: RawValues): void {
+  const watching = watchOptionNames.find((name) => flags[name] !== undefined);
+  if (watching === undefined) return;
+  throw failure('usage', `${flagOf(watching)} goes with --watch only`, 'add --watch, or leave it out');
 }
 
 /** A snapshot tells of no kernel. Only flags are refused: a settings file may serve applies too. */

@@ -1,10 +1,20 @@
 import { systemClock } from '../adapters/clock.ts';
 import type { Outcome } from '../apply/outcome.ts';
+import type { Problem } from '../model/problem.ts';
 import { enforcementText } from '../report/enforcement.ts';
+import { problemsText } from '../report/problems.ts';
 import type { RunReport } from '../report/run-report.ts';
 import { applyText, planText } from '../report/text.ts';
 import type { Answer, Invocation } from './command.ts';
 import { outputsOf, wantsColor } from './output.ts';
+
+/** How a run ended that did not apply its plan. */
+interface Ending {
+  /** What kept it from writing. */
+  readonly obstacle?: Problem | null;
+  /** Nobody said yes. */
+  readonly declined?: boolean;
+}
 
 /** What a planning run shows: the plan before it is applied, progress, and what it came to at the end. */
 export interface Screen {
@@ -12,7 +22,7 @@ export interface Screen {
   readonly showPlan: (report: RunReport, aboutToAsk: boolean) => void;
   readonly onOutcome: (outcome: Outcome) => void;
   /** What the run came to; a plan that stands on stdout already is not repeated there. */
-  readonly answerWith: (report: RunReport, exit: number, notes?: string) => Answer;
+  readonly answerWith: (report: RunReport, exit: number, ending?: Ending) => Answer;
 }
 
 /** Progress is said at most this often, ms: on a terminal one line that changes, else a line each. */
@@ -46,14 +56,15 @@ export function screenOf({ settings, terminal }: Invocation): Screen {
       const text = `applying: ${done} of ${Math.max(total, done)} requests`;
       terminal.stderr(terminal.stderrIsTerminal ? `\r\u001b[K${text}` : `${text}\n`);
     },
-    answerWith(report, exit, notes = '') {
+    answerWith(report, exit, { obstacle = null, declined = false } = {}) {
       clear();
       return {
         exit,
         failed: report.plan === null,
         text: ({ color, onScreen }) => runText(report, { color, planShown: shown && onScreen === true }),
         report: () => report,
-        notes: () => notes,
+        notes: (color) =>
+          obstacle === null ? (declined ? 'Nothing was written.\n' : '') : shown ? problemsText([obstacle], color) : '',
       };
     },
   };

@@ -29,7 +29,9 @@ export function readSettingsFile(path: string): SettingsFile {
   if (parsed.success) {
     const { protect, scope, secrets, limits, notify, kubernetes, ...rest } = parsed.data as NestedSettings & RawValues;
     const nested: NestedSettings = { protect, scope, secrets, limits, notify, kubernetes };
-    return { path, folder: dirname(path), options: rest, nested };
+    const entries = root.type === 'map' ? root.entries : [];
+    const lines = new Map(entries.map(({ key, keyStart }) => [key, locator.place(keyStart).line]));
+    return { path, folder: dirname(path), options: rest, nested, lines };
   }
   throw new Failure(parsed.error.issues.flatMap(problemsOf).map((found) => located(found, root, locator)));
 }

@@ -126,6 +126,8 @@ export interface SettingsFile {
   readonly folder: string;
   readonly options: Readonly<Partial<Record<OptionName, unknown>>>;
   readonly nested: NestedSettings;
+  /** The line that each member at its top stands on. */
+  readonly lines?: ReadonlyMap<string, number>;
 }
 
 /** What the value at a path must be, in words; null where its schema does not say. */

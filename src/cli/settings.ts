@@ -36,8 +36,8 @@ export interface Settings extends OptionValues {
   readonly file: SettingsFile | null;
   /** Which of `--token-file`, `RECONCILE_TOKEN`, `RECONCILE_TOKEN_FILE` and the settings file gives the token. */
   readonly tokenFrom: 'file' | 'variable' | null;
-  /** The names that were given, and not left to their default. */
-  readonly given: ReadonlySet<OptionName>;
+  /** Where each option was given that was not left to its default: the flag, the variable, or FILE:LINE. */
+  readonly origins: ReadonlyMap<OptionName, string>;
 }
 
 /** Values by option name as a flag, a variable or the settings file gave them, before they are checked. */
@@ -56,7 +56,7 @@ type Parsed = { readonly value: unknown } | { readonly wrong: string };
 /** Settles every option; throws a `Failure` with all problems. */
 export function settle(sources: SettingsSources): Settings {
   const problems: Problem[] = [];
-  const given = new Set<OptionName>();
+  const origins = new Map<OptionName, string>();
   const settings: Partial<Record<OptionName, unknown>> = {};
   for (const name of optionNames.toSorted(compareText)) {
     const found = lookUp(name, sources);
@@ -64,14 +64,14 @@ export function settle(sources: SettingsSources): Settings {
       settings[name] = defaultOf(options[name]);
       continue;
     }
-    given.add(name);
+    origins.set(name, found.place ?? found.origin);
     const parsed = parseValue(options[name], found.raw, found.folder);
     if ('value' in parsed) settings[name] = parsed.value;
     else problems.push({ code: 'bad-setting', severity: 'error', summary: `${found.origin} ${parsed.wrong}` });
   }
   if (problems.length > 0) throw new Failure(problems);
   const complete = settings as unknown as OptionValues;
-  return { ...complete, file: sources.file, tokenFrom: tokenOrigin(sources, complete.tokenFile), given };
+  return { ...complete, file: sources.file, tokenFrom: tokenOrigin(sources, complete.tokenFile), origins };
 }
 
 /** The settings file to read, from `--config` or `RECONCILE_CONFIG`; absolute. */
@@ -85,6 +85,8 @@ interface Found {
   readonly raw: unknown;
   /** For messages: `--base-url`, `RECONCILE_BASE_URL`, `baseUrl in the settings file`. */
   readonly origin: string;
+  /** FILE:LINE, of what stands in the settings file. */
+  readonly place?: string;
   /** What relative paths are relative to. */
   readonly folder: string;
 }
@@ -98,9 +100,9 @@ function lookUp(name: OptionName, sources: SettingsSources): Found | null {
   const text = nonEmpty(env[variable]);
   if (text !== undefined) return { raw: text, origin: variable, folder: cwd };
   const inFile = file?.options[name];
-  return inFile === undefined || file === null
-    ? null
-    : { raw: inFile, origin: `${name} in the settings file`, folder: file.folder };
+  if (inFile === undefined || file === null) return null;
+  const place = `${file.path}:${file.lines?.get(name) ?? 1}`;
+  return { raw: inFile, origin: `${name} in the settings file`, place, folder: file.folder };
 }
 
 /** An empty variable counts as absent: that is how CI systems unset one. */

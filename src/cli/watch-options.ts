@@ -65,13 +65,6 @@ export const watchOptions = {
     default: 'correct',
     help: 'what to do when others change the server',
   },
-  suspend: { kind: 'switch', help: 'observe and report, and write nothing' },
-  stateDir: {
-    kind: 'path',
-    value: 'DIR',
-    help: 'what survives a restart: clone, record, journal (default: temporary)',
-    restart: true,
-  },
 
   listen: { kind: 'text', value: 'HOST:PORT', help: 'serve /healthz, /readyz, /metrics and /status', restart: true },
   listenHost: {

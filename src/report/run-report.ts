@@ -7,7 +7,7 @@ import type { Plan } from '../plan/plan.ts';
 export interface RunReport {
   /** PATH as it was written, for places in outputs that are read elsewhere; null where there is none. */
   readonly root: string | null;
-  /** The base URL of the server that was planned for; null where none is known. */
+  /** The server's address, without credentials; null where none was named. */
   readonly server: string | null;
   /** The commit, or the digest of the directory's content; null when the source could not be read. */
   readonly revision: string | null;

@@ -59,7 +59,7 @@ interface Ended {
 /** Runs the real command; `onChild` sees its process. */
 function reconcile(simulator: Simulator, onChild: (child: ChildProcess) => void = () => {}): Promise<Ended> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [command, folder, '--base-url', simulator.url, '--output', 'json'], {
+    const child = spawn(process.execPath, [command, '--yes', folder, '--base-url', simulator.url, '--output', 'json'], {
       env: { PATH: process.env['PATH'], RECONCILE_TOKEN: token },
       stdio: ['ignore', 'pipe', 'inherit'],
     });

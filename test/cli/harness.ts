@@ -82,6 +82,8 @@ export async function startWorld(options: Partial<SimulatorOptions> = {}): Promi
   ];
   const simulator = await startSimulator({ token, users, ...options });
   const env = { RECONCILE_BASE_URL: simulator.url, RECONCILE_TOKEN: token };
+  // Nobody sits at a terminal here: what applies says so.
+  const yes = { RECONCILE_YES: 'true' };
   return {
     folder,
     simulator,
@@ -92,7 +94,8 @@ export async function startWorld(options: Partial<SimulatorOptions> = {}): Promi
       return file;
     },
     read: (path) => readFileSync(join(folder, path), 'utf8'),
-    cli: (args, given = {}) => runIn(folder, args, { ...given, env: { ...env, ...given.env } }),
+    cli: (args, given = {}) =>
+      runIn(folder, args, { ...given, env: { ...env, ...(given.answer === undefined ? yes : {}), ...given.env } }),
     async close() {
       await simulator.close();
       rmSync(folder, { recursive: true, force: true });

@@ -19,7 +19,7 @@ async function onFullDisk(
   args: readonly string[],
 ): Promise<{ code: number | null; err: string }> {
   const device = openSync('/dev/full', 'w');
-  const env = { RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
+  const env = { RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token, RECONCILE_YES: 'true' };
   const streams = {
     stdout: stream === 'stdout' ? device : 'pipe',
     stderr: stream === 'stderr' ? device : 'pipe',

@@ -250,6 +250,8 @@ const plans: Samples = {
 
 /** Flags of what writes. */
 const applies: Samples = {
+  suspend: { code: 3, shows: says(/suspended by --suspend/) },
+  stateDir: { args: () => ['--state-dir', 'state'], shows: applied },
   yes: { answer: 'n', shows: applied },
   totalTimeout: { args: () => ['--total-timeout', '1m'], shows: applied },
   concurrency: { args: () => ['--concurrency', '1'], shows: applied },

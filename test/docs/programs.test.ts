@@ -183,25 +183,25 @@ describe.skipIf(kernelUnavailable !== null)(`the pages about the kernel’s pack
   it('each command that it names does what it says', async () => {
     const named = documentedLines().filter(({ text, span }) => span && text.includes('--enforcement'));
     expect(named.map(({ text }) => text).sort()).toEqual([
-      'reconcile --enforcement nft --repair',
-      'reconcile --enforcement nft --replace-modified',
-      'reconcile --enforcement nft --wait-enforced 60s',
       'reconcile --plan --enforcement nft',
       'reconcile --watch --enforcement nft',
+      'reconcile --yes --enforcement nft --repair',
+      'reconcile --yes --enforcement nft --replace-modified',
+      'reconcile --yes --enforcement nft --wait-enforced 60s',
       'reconcile doctor --enforcement nft',
     ]);
     const url = await start(`reconcile simulate --token-file token --nft-netns /run/netns/${netns}`);
     const env = { RECONCILE_BASE_URL: url, RECONCILE_TOKEN_FILE: 'token', RECONCILE_NETNS: `/run/netns/${netns}` };
     const held = 'the kernel holds 1 live rule and nothing else';
     expect(shell('reconcile --plan --enforcement nft manifests', env)).toContain('1 to create');
-    expect(shell('reconcile --enforcement nft --wait-enforced 60s manifests', env)).toContain(held);
+    expect(shell('reconcile --yes --enforcement nft --wait-enforced 60s manifests', env)).toContain(held);
     expect(shell('reconcile doctor --enforcement nft', env)).toContain('kernel: holds 1 live rule and nothing else');
     expect(shell('reconcile --plan --save plan.json --enforcement nft manifests', env)).toContain(held);
-    expect(shell('reconcile apply plan.json manifests --enforcement nft --wait-enforced', env)).toContain(held);
+    expect(shell('reconcile apply --yes plan.json manifests --enforcement nft --wait-enforced', env)).toContain(held);
     spawnSync('nsenter', [`--net=/run/netns/${netns}`, 'nft', 'flush', 'set', 'inet', 'firezone', 'ip_drop']);
-    expect(shell('reconcile --enforcement nft --repair manifests', env)).toContain('the kernel does not hold it');
+    expect(shell('reconcile --yes --enforcement nft --repair manifests', env)).toContain('the kernel does not hold it');
     await patchTwice(url);
-    expect(shell('reconcile --enforcement nft --replace-modified manifests', env)).toContain('modified in place');
+    expect(shell('reconcile --yes --enforcement nft --replace-modified manifests', env)).toContain('modified in place');
     expect(shell('reconcile --watch --once --enforcement nft manifests', env)).not.toMatch(/NotEnforced/);
     expect(existsSync(join(folder, 'token'))).toBe(true);
   }, 60_000);

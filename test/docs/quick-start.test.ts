@@ -59,6 +59,7 @@ describe('the README’s quick start, run as it stands', () => {
       PATH: `${folder}/bin:${process.env['PATH'] ?? ''}`,
       RECONCILE_BASE_URL: url,
       RECONCILE_TOKEN_FILE: 'token',
+      RECONCILE_YES: 'true', // no person answers here
     };
     const run = spawnSync('sh', ['-euc', script], { cwd: folder, env, encoding: 'utf8' });
     return { status: run.status, out: run.stdout + run.stderr };

@@ -22,7 +22,7 @@ async function run(cwd: string, ...argv: readonly string[]): Promise<Ran> {
   let stderr = '';
   const terminal: Terminal = {
     cwd,
-    env: { RECONCILE_TOKEN: token },
+    env: { RECONCILE_TOKEN: token, RECONCILE_YES: 'true' },
     stdinIsTerminal: false,
     stdoutIsTerminal: false,
     stderrIsTerminal: false,

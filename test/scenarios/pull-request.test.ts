@@ -16,7 +16,13 @@ async function reconcile(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<{ readonly code: number | null; readonly out: string; readonly err: string }> {
-  const job = { CI: 'true', RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token, ...env };
+  const job = {
+    CI: 'true',
+    RECONCILE_BASE_URL: world.simulator.url,
+    RECONCILE_TOKEN: token,
+    RECONCILE_YES: 'true',
+    ...env,
+  };
   return ended(spawnReconcile(args, { cwd, env: job }));
 }
 
@@ -160,7 +166,7 @@ describe('the process', () => {
     world.simulator.faults.inject({ match: { method: 'POST' }, fault: { kind: 'delay', milliseconds: 20 } });
     const child = spawnReconcile(['--output', 'json', '--concurrency', '2', 'm'], {
       cwd: world.folder,
-      env: { RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token },
+      env: { RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token, RECONCILE_YES: 'true' },
     });
     const unsubscribe = world.simulator.onCall(() => {
       if (world.simulator.rules().length === 20) child.kill('SIGINT');
@@ -178,7 +184,7 @@ describe('the process', () => {
   it('a reader that goes away ends nothing: the apply is finished', async () => {
     const child = spawnReconcile(['m'], {
       cwd: world.folder,
-      env: { RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token },
+      env: { RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token, RECONCILE_YES: 'true' },
     });
     child.stdout?.destroy();
     child.stderr?.destroy();

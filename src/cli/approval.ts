@@ -1,0 +1,58 @@
+import type { Problem } from '../model/problem.ts';
+import type { Change, Plan } from '../plan/plan.ts';
+import { count } from '../report/summary.ts';
+import type { Invocation } from './command.ts';
+import type { Settings } from './settings.ts';
+
+/**
+ * What keeps this run from writing whatever the plan is, so that nobody is asked; null: nothing. Without `--yes` only a person at
+ * a terminal applies: a pipe, cron or ssh without a terminal must not be taken for one.
+ */
+export function findObstacle({ settings, terminal }: Invocation): Problem | null {
+  if (settings.suspend) {
+    const by = settings.origins.get('suspend') ?? '--suspend';
+    return {
+      code: 'suspended',
+      severity: 'error',
+      summary: `Writing is suspended by ${by}: nothing was written`,
+      hint: 'To apply, take that away; --plan shows the changes without it.',
+    };
+  }
+  if (settings.yes || terminal.stdinIsTerminal) return null;
+  return {
+    code: 'no-terminal',
+    severity: 'error',
+    summary: 'There is no terminal to ask on; give --yes to apply: nothing was written',
+    hint: 'In scripts, cron and CI: reconcile --yes PATH. To see the changes only: reconcile --plan PATH.',
+  };
+}
+
+/** Asks whether to apply the plan that was just shown; true for `y` and `yes` alone. */
+export async function askToApply({ settings, terminal }: Invocation, plan: Plan): Promise<boolean> {
+  const server = serverOf(settings);
+  const question = `\nApply ${describeChanges(plan)}${server === null ? '' : ` to ${server}`}? [y/N] `;
+  const answer = await terminal.ask(question, terminal.stop);
+  return /^y(es)?$/i.test(answer?.trim() ?? '');
+}
+
+/** `58 creates, 1 replacement and 1 delete` */
+function describeChanges({ changes }: Plan): string {
+  const number = (word: string, matches: (change: Change) => boolean): readonly string[] => {
+    const found = changes.filter(matches).length;
+    return found === 0 ? [] : [count(found, word)];
+  };
+  const words = [
+    ...number('create', ({ action }) => action === 'create'),
+    ...number('replacement', ({ action, via }) => action === 'update' && via === 'replace'),
+    ...number('update', ({ action, via }) => action === 'update' && via !== 'replace'),
+    ...number('delete', ({ action }) => action === 'delete'),
+  ];
+  return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`;
+}
+
+/** The server's address as outputs show it: without credentials. Null without one that is an address. */
+export function serverOf({ baseUrl }: Pick<Settings, 'baseUrl'>): string | null {
+  if (baseUrl === null || !URL.canParse(baseUrl)) return null;
+  const { origin, pathname } = new URL(baseUrl);
+  return `${origin}${pathname.replace(/\/+$/, '')}`;
+}

@@ -1,0 +1,132 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ended, rule, spawnReconcile, startWorld, token, type World } from './harness.ts';
+import { hasPty, runOnTerminal } from './pty.ts';
+
+let world: World;
+let env: Readonly<Record<string, string>>;
+beforeEach(async () => {
+  world = await startWorld();
+  world.write('m/a.yaml', rule('a', 'action: drop, destination: 10.0.0.0/8'));
+  env = { RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
+});
+afterEach(() => world.close());
+
+const nobody = { RECONCILE_YES: '' };
+
+describe('without a terminal and without --yes', () => {
+  it('nothing is written, exit 1, and the message says what to type', async () => {
+    const run = await ended(spawnReconcile(['m'], { cwd: world.folder, env }));
+    expect([run.code, run.err]).toEqual([1, expect.stringContaining('There is no terminal to ask on; give --yes')]);
+    expect(run.out).toContain('10.0.0.0/8');
+    expect(world.simulator.rules()).toEqual([]);
+  });
+
+  it('a saved plan is not applied either', async () => {
+    await world.cli(['--plan', '--save', 'plan.json', 'm']);
+    const run = await world.cli(['apply', 'plan.json', 'm'], { env: nobody });
+    expect([run.code, run.err]).toEqual([1, expect.stringContaining('give --yes to apply')]);
+    expect(world.simulator.rules()).toEqual([]);
+  });
+
+  it('every output says it', async () => {
+    const run = await world.cli(['--output', 'json', 'm'], { env: nobody });
+    expect(run.code).toBe(1);
+    expect(run.json().problems).toContainEqual(expect.objectContaining({ code: 'no-terminal', severity: 'error' }));
+  });
+
+  it.each([
+    ['--yes', ['--yes', 'm'], nobody, 0],
+    ['RECONCILE_YES', ['m'], {}, 0],
+    ['yes in the settings file', ['--config', 's.yaml', 'm'], nobody, 0],
+  ])('%s counts', async (_, args, variables, code) => {
+    world.write('s.yaml', 'yes: true\n');
+    expect((await world.cli(args, { env: variables })).code).toBe(code);
+    expect(world.simulator.rules()).toHaveLength(1);
+  });
+
+  it('an empty plan ends with 0, a refused one with 3, an invalid one with 4', async () => {
+    await world.cli(['m']);
+    expect((await world.cli(['m'], { env: nobody })).code).toBe(0);
+    world.write('m/b.yaml', rule('b', 'action: accept, destination: 10.1.0.0/16'));
+    expect((await world.cli(['--fail-on', 'any', 'm'], { env: nobody })).code).toBe(3);
+    world.write('m/b.yaml', rule('b', 'action: accept, destination: 10.1.0.0.0'));
+    expect((await world.cli(['m'], { env: nobody })).code).toBe(4);
+  });
+
+  it('neither --watch nor --once asks', async () => {
+    expect((await ended(spawnReconcile(['--watch', '--once', 'm'], { cwd: world.folder, env }))).code).toBe(0);
+    expect(world.simulator.rules()).toHaveLength(1);
+  });
+});
+
+describe.skipIf(!hasPty)(`a person at a terminal${hasPty ? '' : ' (skipped: no script of util-linux)'}`, () => {
+  const ask = (answer: string) =>
+    runOnTerminal(['m'], { cwd: world.folder, env, type: [[/\[y\/N\] /, `${answer}\r`]] });
+
+  it.each(['y', 'yes', 'Y'])('%s applies, and the question names the changes and the server', async (answer) => {
+    const { code, screen } = await ask(answer);
+    expect(screen).toContain(`Apply 1 create to ${world.simulator.url}? [y/N] `);
+    expect([code, world.simulator.rules().length]).toEqual([0, 1]);
+  });
+
+  it.each(['n', '', 'yy', 'sure'])('%j writes nothing, exit 1', async (answer) => {
+    const { code, screen } = await ask(answer);
+    expect(screen).toContain('Nothing was written.');
+    expect([code, world.simulator.rules().length]).toEqual([1, 0]);
+  });
+
+  it('the end of input writes nothing, exit 1', async () => {
+    const run = await runOnTerminal(['m'], { cwd: world.folder, env, type: [[/\[y\/N\] /, '\u0004']] });
+    expect([run.code, world.simulator.rules().length]).toEqual([1, 0]);
+  });
+
+  it('Ctrl-C at the question writes nothing', async () => {
+    const run = await runOnTerminal(['m'], { cwd: world.folder, env, type: [[/\[y\/N\] /, '\u0003']] });
+    expect([run.code, world.simulator.rules().length]).toEqual([1, 0]);
+  });
+});
+
+describe('--suspend holds for every command that writes', () => {
+  it.each([
+    ['the flag', ['--suspend', 'm'], {}, 'suspended by --suspend'],
+    ['the variable', ['m'], { RECONCILE_SUSPEND: 'true' }, 'suspended by RECONCILE_SUSPEND'],
+    ['the settings file', ['--config', 's.yaml', 'm'], {}, /suspended by .*s\.yaml:2/],
+    ['the flag, of a saved plan', ['apply', '--suspend', 'plan.json', 'm'], {}, 'suspended by --suspend'],
+  ])('%s: exit 3 with something to write, and the message names it', async (_, args, variables, message) => {
+    world.write('s.yaml', 'yes: true\nsuspend: true\n');
+    await world.cli(['--plan', '--save', 'plan.json', 'm']);
+    const run = await world.cli(args, { env: variables });
+    expect([run.code, run.err]).toEqual([3, expect.stringMatching(message)]);
+    expect(world.simulator.rules()).toEqual([]);
+  });
+
+  it('nobody is asked, and an empty plan ends with 0', async () => {
+    expect((await world.cli(['--suspend', 'm'], { answer: 'y' })).code).toBe(3);
+    expect(world.simulator.rules()).toEqual([]);
+    await world.cli(['m']);
+    expect((await world.cli(['--suspend', 'm'])).code).toBe(0);
+  });
+
+  it('--watch --once stays 2', async () => {
+    const child = spawnReconcile(['--watch', '--once', '--suspend', 'm'], { cwd: world.folder, env });
+    expect((await ended(child)).code).toBe(2);
+  });
+});
+
+describe('a flag that only a watch heeds', () => {
+  it.each([['--once'], ['--on-drift', 'report'], ['--listen', '127.0.0.1:0'], ['--interval', '5s']])(
+    '%s without --watch is wrong usage, and nothing is written',
+    async (...flag) => {
+      const run = await world.cli([...flag, 'm']);
+      expect([run.code, run.err]).toEqual([1, expect.stringContaining(`${flag[0]} goes with --watch only`)]);
+      expect(world.simulator.rules()).toEqual([]);
+    },
+  );
+
+  it('from a variable or a shared settings file it is ignored', async () => {
+    world.write('s.yaml', 'interval: 5s\nonDrift: report\n');
+    const run = await world.cli(['--config', 's.yaml', 'm'], { env: { RECONCILE_RESCAN: '20s' } });
+    expect(run.code).toBe(0);
+    expect(world.simulator.rules()).toHaveLength(1);
+  });
+});
