@@ -5,7 +5,7 @@ import { ServerCrash } from './crash.ts';
 import { negotiate } from './http/accept.ts';
 import type { Term } from './http/json.ts';
 import { type ParsedRequest, parseRequest, type RawRequest } from './http/request.ts';
-import { type Answer, crashAnswer, notFound, unauthorized } from './http/response.ts';
+import { type Answer, crashAnswer, json, notFound, unauthorized } from './http/response.ts';
 import type { RuleEndpoints } from './rules/endpoints.ts';
 import type { TokenStore } from './tokens.ts';
 import type { UserEndpoints } from './user-endpoints.ts';
@@ -20,8 +20,37 @@ export interface RouterParts {
   readonly userEndpoints: UserEndpoints;
 }
 
-/** What a request's method and path lead to. The wrapper must be there before the caller's rights are looked at. */
-type Route = (callerId: string) => Answer | Promise<Answer>;
+/** What a call brings beside its path; `sent` is what stands in the route's wrapper. */
+interface Call {
+  readonly id: string;
+  readonly callerId: string;
+  readonly sent: Term;
+}
+
+/** What a method and path lead to. The wrapper must be there before the caller's rights are looked at. */
+interface Route {
+  readonly wrapper?: 'rule' | 'configuration' | 'user';
+  run(parts: RouterParts, call: Call): Answer | Promise<Answer>;
+}
+
+const routes: Readonly<Record<string, Route>> = {
+  'GET rules': { run: ({ rules }) => rules.list() },
+  'POST rules': { wrapper: 'rule', run: ({ rules }, { sent }) => rules.create(sent) },
+  'GET rules/id': { run: ({ rules }, { id }) => rules.show(id) },
+  'PATCH rules/id': { wrapper: 'rule', run: ({ rules }, { id, sent }) => rules.update(id, sent) },
+  'DELETE rules/id': { run: ({ rules }, { id }) => rules.delete(id) },
+  'GET configuration': { run: ({ configuration }) => configuration.show() },
+  'PATCH configuration': { wrapper: 'configuration', run: ({ configuration }, { sent }) => configuration.update(sent) },
+  'GET users': { run: ({ userEndpoints }) => userEndpoints.list() },
+  'POST users': { wrapper: 'user', run: ({ userEndpoints }, { sent }) => userEndpoints.create(sent) },
+  'GET users/id': { run: ({ userEndpoints }, { id }) => userEndpoints.show(id) },
+  'PATCH users/id': {
+    wrapper: 'user',
+    run: ({ userEndpoints }, { id, sent, callerId }) => userEndpoints.update(id, sent, callerId),
+  },
+  'DELETE users/id': { run: ({ userEndpoints }, { id, callerId }) => userEndpoints.delete(id, callerId) },
+  'GET devices': { run: () => json(200, { data: [] }) },
+};
 
 /**
  * Answers one request in the real server's order: parsers, routing, acceptable format, authentication, the wrapper,
@@ -30,15 +59,19 @@ type Route = (callerId: string) => Answer | Promise<Answer>;
 export function answerRequest(parts: RouterParts, raw: RawRequest): Answer | Promise<Answer> {
   try {
     const request = parseRequest(raw);
-    const route = routeOf(parts, request);
-    if (route === undefined) return formatOf(request, ['html', 'json']) === 'json' ? notFound : crashAnswer;
+    const route = routeOf(request);
+    if (route === undefined) {
+      const isPage = request.segments.length === 0 && request.method === 'GET';
+      return formatOf(request, ['html', 'json']) === 'json' && !isPage ? notFound : crashAnswer;
+    }
     if (formatOf(request, ['json']) === undefined) return crashAnswer;
     const now = parts.clock.milliseconds();
     const caller = authenticate(request.headers['authorization'], parts.tokens, parts.users, now);
     if ('kind' in caller) return caller;
-    const operation = route();
+    const sent = route.wrapper === undefined ? null : request.params.get(route.wrapper);
+    if (sent === undefined) throw new ServerCrash(`no wrapper ${route.wrapper}`);
     if (caller.role !== 'admin') return unauthorized;
-    const answer = operation(caller.id);
+    const answer = route.run(parts, { id: request.segments[2] ?? '', callerId: caller.id, sent });
     return answer instanceof Promise ? answer.catch(crashed) : answer;
   } catch (error) {
     return crashed(error);
@@ -57,46 +90,9 @@ function formatOf(request: ParsedRequest, offers: readonly ('json' | 'html')[]):
   return negotiate(request.headers['accept'], offers);
 }
 
-/** The route, if there is one; calling it checks the parameters (a missing wrapper raises) and gives the operation. */
-function routeOf(parts: RouterParts, request: ParsedRequest): (() => Route) | undefined {
-  const [version, resource, id = '', ...rest] = request.segments;
+function routeOf({ method, segments }: ParsedRequest): Route | undefined {
+  const [version, resource, , ...rest] = segments;
   if (version !== 'v0' || rest.length > 0) return undefined;
-  const operation = `${request.method} ${resource}${request.segments.length === 2 ? '' : '/id'}`;
-  const wrapped = (name: string, run: (sent: Term, callerId: string) => Answer | Promise<Answer>) => () => {
-    const sent = request.params.get(name);
-    if (sent === undefined) throw new ServerCrash(`no wrapper ${name}`);
-    return (callerId: string) => run(sent, callerId);
-  };
-  const { rules, configuration, userEndpoints: users } = parts;
-  switch (operation) {
-    case 'GET rules':
-      return () => () => rules.list();
-    case 'POST rules':
-      return wrapped('rule', (sent) => rules.create(sent));
-    case 'GET rules/id':
-      return () => () => rules.show(id);
-    case 'PATCH rules/id':
-    case 'PUT rules/id':
-      return wrapped('rule', (sent) => rules.update(id, sent));
-    case 'DELETE rules/id':
-      return () => () => rules.delete(id);
-    case 'GET configuration':
-      return () => () => configuration.show();
-    case 'PATCH configuration':
-    case 'PUT configuration':
-      return wrapped('configuration', (sent) => configuration.update(sent));
-    case 'GET users':
-      return () => () => users.list();
-    case 'POST users':
-      return wrapped('user', (sent) => users.create(sent));
-    case 'GET users/id':
-      return () => () => users.show(id);
-    case 'PATCH users/id':
-    case 'PUT users/id':
-      return wrapped('user', (sent, callerId) => users.update(id, sent, callerId));
-    case 'DELETE users/id':
-      return () => (callerId) => users.delete(id, callerId);
-    default:
-      return undefined;
-  }
+  const name = `${method === 'PUT' ? 'PATCH' : method} ${resource}${segments.length === 2 ? '' : '/id'}`;
+  return Object.hasOwn(routes, name) ? routes[name] : undefined;
 }

@@ -148,3 +148,53 @@ describe('recordings of the HTTP layer', () => {
     });
   }
 });
+
+describe('what the real server of version 0.7.36 was seen to answer', () => {
+  /** The status line and body of an answer to these bytes. */
+  function answerTo(text: string): Promise<{ readonly status: number; readonly body: string }> {
+    return new Promise((resolve, reject) => {
+      const socket = connect(Number(new URL(simulator.url).port), '127.0.0.1');
+      let answer = '';
+      socket.on('data', (chunk) => {
+        answer += String(chunk);
+        const [head = '', body = ''] = answer.split('\r\n\r\n');
+        const length = /content-length: (\d+)/.exec(head)?.[1];
+        if (answer.includes('\r\n\r\n') && Buffer.byteLength(body) >= Number(length)) socket.end();
+      });
+      socket.on('close', () =>
+        resolve({ status: Number(answer.split(' ')[1]), body: answer.split('\r\n\r\n')[1] ?? '' }),
+      );
+      socket.on('error', reject);
+      socket.write(text);
+    });
+  }
+  const token = (): string => `authorization: Bearer ${named['admin']}\r\n`;
+  const head = 'host: x\r\naccept: application/json\r\n';
+  const missing = { status: 404, body: '{"error":"not_found"}' };
+
+  test.each<[string, string, () => string, { readonly status: number; readonly body: string }]>([
+    ['two Authorization headers', 'GET /v0/rules', () => token() + token(), { status: 500, body: '' }],
+    [
+      'a tab after Bearer',
+      'GET /v0/rules',
+      () => token().replace('Bearer ', 'Bearer\t'),
+      { status: 401, body: '{"errors":{"auth":"unauthenticated"}}' },
+    ],
+    ['an id that is no UTF-8', 'GET /v0/rules/%ff', token, missing],
+    ['raw UTF-8 in a path', 'GET /v0/rules/ü', token, missing],
+    ['the devices', 'GET /v0/devices', token, { status: 200, body: '{"data":[]}' }],
+    ['the start page', 'GET /', token, { status: 500, body: '' }],
+    ['CONNECT', 'CONNECT example.org:443', token, { status: 501, body: '' }],
+  ])('%s', async (_, line, headers, expected) => {
+    expect(await answerTo(`${line} HTTP/1.1\r\n${head}${headers()}\r\n`)).toEqual(expected);
+  });
+
+  test('an empty list as the logo is taken, and stores nulls', async () => {
+    const headers = { authorization: `Bearer ${named['admin']}`, 'content-type': 'application/json', accept: '*/*' };
+    const body = JSON.stringify({ configuration: { logo: [] } });
+    const answer = await fetch(`${simulator.url}/v0/configuration`, { method: 'PATCH', headers, body });
+    expect(answer.status).toBe(200);
+    const stored = (await answer.json()) as { readonly data: { readonly logo: unknown } };
+    expect(stored.data.logo).toEqual({ data: null, type: null, url: null });
+  });
+});

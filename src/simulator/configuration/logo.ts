@@ -16,6 +16,7 @@ const logoExtensions = ['.jpg', '.jpeg', '.png', '.gif', '.webp', '.avif', '.svg
 /** Reads the sent logo, which replaces the stored one as a whole; null takes it away. */
 export function castLogo(term: Term): { readonly value: Logo | null } | { readonly errors: FieldErrors | string[] } {
   if (term === null) return { value: null };
+  if (Array.isArray(term) && term.length === 0) return { value: { data: null, type: null, url: null } };
   if (!isMap(term)) return { errors: ['is invalid'] };
   const logo: Record<'data' | 'file' | 'type' | 'url', string | null> = {
     data: null,

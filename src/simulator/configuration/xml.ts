@@ -21,6 +21,9 @@ export function parseXml(text: string): XmlElement {
   return new XmlReader(text).document();
 }
 
+/** Start tags, the attributes of each, and what makes it an empty element. */
+const tagPattern = /<[A-Za-z_][\w.:-]*((?:\s+[\w.:-]+\s*=\s*(?:"[^"]*"|'[^']*'?))*)\s*(\/?>)?/g;
+
 class XmlReader {
   readonly #text: string;
   #at = 0;
@@ -35,7 +38,7 @@ class XmlReader {
     if (/^<\?xml\s/.test(this.#text)) this.#skipTo('?>');
     // What follows the root element is not looked at.
     while (this.#root === undefined || this.#open.length > 0) {
-      if (this.#at >= this.#text.length) this.#fail(':unexpected_end');
+      if (this.#at >= this.#text.length) this.#fail(this.#root ? ':unexpected_end' : ':expected_element_start_tag');
       this.#markup();
     }
     return this.#root;
@@ -126,10 +129,27 @@ class XmlReader {
     if (found < 0) this.#fail(':unexpected_end');
   }
 
+  /**
+   * By how much the parser of the server (xmerl) miscounts a line: one more for each start tag with content behind it, for
+   * each attribute after the first and for what it has read ahead; one less for each empty element.
+   */
+  #miscount(line: string, reason: string): number {
+    const isAtEnd = this.#at >= this.#text.length;
+    const isIndented = /^\s/.test(line) && this.#text.includes('\n');
+    let extra = reason === ':expected_element_start_tag' && this.#text !== '' ? 1 : 0;
+    for (const { 0: tag, 1: attributes = '', 2: end, index } of line.matchAll(tagPattern)) {
+      const count = attributes.split('=').length - 1;
+      if (end === '/>') extra--;
+      else if (end === '>' && !isIndented) extra += index + tag.length < line.length || !isAtEnd ? 1 : 0;
+      else if (end === undefined && count > 0) extra++;
+      extra += Math.max(0, count - 1);
+    }
+    return extra;
+  }
+
   #fail(reason: string): never {
     const before = this.#text.slice(0, this.#at).split('\n');
-    // The server's parser counts the first line from 2 and the others from 1.
-    const column = (before.at(-1)?.length ?? 0) + (before.length === 1 ? 2 : 1);
+    const column = 1 + (before.at(-1) ?? '').length + this.#miscount(before.at(-1) ?? '', reason);
     throw new XmlError(
       `{:fatal, {${reason}, {:file, :file_name_unknown}, {:line, ${before.length}}, {:col, ${column}}}}`,
     );

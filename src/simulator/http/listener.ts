@@ -27,7 +27,13 @@ const idleMilliseconds = 60_000;
 /** Opens the HTTP server; resolves once it listens. */
 export async function listen(options: ListenerOptions): Promise<Server> {
   const server = createServer(
-    { maxHeaderSize: 256 * 1024, requireHostHeader: false, keepAliveTimeout: idleMilliseconds, noDelay: true },
+    {
+      maxHeaderSize: 256 * 1024,
+      requireHostHeader: false,
+      joinDuplicateHeaders: true,
+      keepAliveTimeout: idleMilliseconds,
+      noDelay: true,
+    },
     (message, response) => receive(message, response, options.exchange),
   );
   server.on('checkContinue', (message: IncomingMessage, response: ServerResponse) => {
@@ -41,8 +47,10 @@ export async function listen(options: ListenerOptions): Promise<Server> {
   server.maxRequestsPerSocket = 0;
   server.on('clientError', (error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket) => {
     if (!socket.writable) return;
-    socket.end(error.code === 'HPE_INVALID_METHOD' ? unknownMethod(error.rawPacket) : bareAnswers[statusOf(error)]);
+    const isRouted = error.code === 'HPE_INVALID_METHOD' || error.code === 'HPE_INVALID_URL';
+    socket.end(isRouted ? unknownRoute(error.rawPacket) : bareAnswers[statusOf(error)]);
   });
+  server.on('connect', (_, socket) => socket.end(bareAnswers[501]));
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(options.port, options.host, () => {
@@ -66,14 +74,18 @@ export function portOf(server: Server): number {
 }
 
 const bare = (line: string): string => `HTTP/1.1 ${line}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`;
-const bareAnswers = { 400: bare('400 Bad Request'), 431: bare('431 Request Header Fields Too Large') } as const;
+const bareAnswers = {
+  400: bare('400 Bad Request'),
+  431: bare('431 Request Header Fields Too Large'),
+  501: bare('501 Not Implemented'),
+} as const;
 
 function statusOf(error: NodeJS.ErrnoException): 400 | 431 {
   return error.code === 'HPE_HEADER_OVERFLOW' ? 431 : 400;
 }
 
-/** Node refuses methods it does not know; the real server routes them, which always ends in its 404. */
-function unknownMethod(packet: Buffer | undefined): string {
+/** Node refuses methods that it does not know and raw UTF-8 in a path; the real server routes them, which ends in its 404. */
+function unknownRoute(packet: Buffer | undefined): string {
   const text = packet?.toString('latin1') ?? '';
   const accept = /^accept:[ \t]*(.*?)[ \t]*\r?$/im.exec(text)?.[1];
   if (negotiate(accept, ['html', 'json']) !== 'json' || notFound.kind !== 'json') {

@@ -90,12 +90,12 @@ function contentType(header: string | undefined): ContentType | undefined {
   };
 }
 
-/** The segment with percent escapes resolved; a broken escape raises ServerCrash. */
+/** The segment with percent escapes resolved; a broken escape raises ServerCrash, bytes that are no UTF-8 stay as they are. */
 function decodeSegment(segment: string): string {
-  if (!segment.includes('%')) return segment;
+  if (/%(?![0-9a-f]{2})/i.test(segment)) throw new ServerCrash('malformed path');
   try {
     return decodeURIComponent(segment);
   } catch {
-    throw new ServerCrash('malformed path');
+    return segment;
   }
 }

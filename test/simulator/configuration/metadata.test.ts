@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { metadataProblem } from '../../../src/simulator/configuration/metadata.ts';
 import { uriProblem } from '../../../src/simulator/configuration/uri.ts';
+import { parseXml } from '../../../src/simulator/configuration/xml.ts';
 import { ServerCrash } from '../../../src/simulator/crash.ts';
 
 const SAML = 'xmlns="urn:oasis:names:tc:SAML:2.0:metadata"';
@@ -57,4 +58,41 @@ describe('uriProblem', () => {
   ];
   for (const [text, expected] of uris)
     test(`${text}: ${expected ?? 'fine'}`, () => expect(uriProblem(text)).toBe(expected));
+});
+
+describe('where XML is broken', () => {
+  // What xmerl of Erlang/OTP 25, the parser of the server, says of each text: line and column.
+  test.each<[string, number, number]>([
+    ['  garbage', 1, 4],
+    [' <a></b>', 1, 8],
+    ['<!-- c -->garbage', 1, 12],
+    ['<?xml version="1.0"?><a></b>', 1, 28],
+    ['<?xml version="1.0"?>\n<a></b>', 2, 7],
+    ['<?xml version="1.0"?>\ngarbage', 2, 2],
+    ["<a b='1' c='2'></b>", 1, 20],
+    ["<a b='1'><b></c>", 1, 17],
+    ["<a t='1", 1, 9],
+    ["<a t='1'>", 1, 10],
+    ['<a> </b>', 1, 8],
+    ['<a>&lt;</b>', 1, 11],
+    ['<a><![CDATA[x', 1, 15],
+    ['<a></b>', 1, 7],
+    ['<a><b></a>', 1, 11],
+    ['<a><b></b><c></d>', 1, 19],
+    ['<a>\n <b></c>', 2, 7],
+    ['<a>\n</b>', 2, 3],
+    ["<a>\n<b x='1' y='2' z='3'></c>", 2, 27],
+    ["<a>\n<b x='1'/></c>", 2, 12],
+    ['<a>\n<b', 2, 3],
+    ['<a>\n<b/><b/></c>', 2, 9],
+    ['<a>\n<b></b></c>', 2, 11],
+    ['<a>\n<b><d></c>', 2, 11],
+    ['<a>\n<b>t</b>t</c>', 2, 13],
+    ['<a>text', 1, 9],
+    ["<ab c='d'></b>", 1, 14],
+    ['\n<?xml version="1.0"?><a/>', 2, 6],
+    ['x<a/>', 1, 2],
+  ])('%j: line %i, column %i', (text, line, column) => {
+    expect(() => parseXml(text)).toThrow(`{:line, ${line}}, {:col, ${column}}`);
+  });
 });
