@@ -5,7 +5,7 @@ import type { DesiredConfiguration } from '../model/configuration.ts';
 import type { KnownUsers } from '../model/known-users.ts';
 import { compareProblems, compareText, hasErrors, type Problem } from '../model/problem.ts';
 import { compareRules, type DesiredRule, ruleKey } from '../model/rule.ts';
-import type { DesiredState, PolicyCase } from '../model/state.ts';
+import { type DesiredState, isInScope, type PolicyCase } from '../model/state.ts';
 import type { SourceFile } from '../ports.ts';
 import { buildConfiguration, type Resolution } from './build-configuration.ts';
 import type { Desired, DesiredContext } from './context.ts';
@@ -14,7 +14,6 @@ import { findCollisions } from './find-collisions.ts';
 import { type Layered, layer } from './layers.ts';
 import { collectNames, type Names } from './names.ts';
 import type { ParsedFiles } from './parse-files.ts';
-import { inScope } from './scope.ts';
 import { applySuppressions } from './suppress.ts';
 
 /**
@@ -116,7 +115,7 @@ function scopeProblems({ rules, configuration, manifests }: Owned, { scope }: De
   const hint = 'Move it to the repository that is responsible for it, or widen `scope` in the settings.';
   const problems: Problem[] = [];
   for (const { name, rule, place } of rules) {
-    if (inScope(rule, scope)) continue;
+    if (isInScope(rule, scope)) continue;
     const summary = `The rule \`${name}\` is outside the scope of this repository.`;
     problems.push({ code: 'outside-scope', severity: 'error', summary, hint, place });
   }

@@ -1,8 +1,8 @@
-import type { Network } from './address.ts';
+import { contains, type Network } from './address.ts';
 import type { DesiredConfiguration, LiveConfiguration } from './configuration.ts';
 import type { PortRange } from './port-range.ts';
 import type { Place } from './problem.ts';
-import type { Action, DesiredRule, LiveRule } from './rule.ts';
+import type { Action, DesiredRule, LiveRule, Rule } from './rule.ts';
 
 /** What the manifests ask for, canonical and complete. Rules are sorted with `compareRules`, then by name. */
 export interface DesiredState {
@@ -49,3 +49,11 @@ export interface Scope {
 
 /** A scope without restriction. */
 export const wholeScope: Scope = { rules: true, configuration: true };
+
+/** Whether this repository is responsible for the rule; of a user who was not looked up yet, as far as can be told. */
+export function isInScope(rule: Rule, scope: Scope): boolean {
+  if (!scope.rules) return false;
+  const isUnresolved = rule.userId?.includes('@') === true;
+  if (scope.users !== undefined && !isUnresolved && !scope.users.has(rule.userId)) return false;
+  return scope.networks === undefined || scope.networks.some((network) => contains(network, rule.destination));
+}

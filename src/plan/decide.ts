@@ -1,12 +1,12 @@
 import { compareText } from '../model/problem.ts';
 import { compareRules, type DesiredRule, isModifiedInPlace, type LiveRule, type Rule, ruleKey } from '../model/rule.ts';
+import { isInScope } from '../model/state.ts';
 import { fieldsOfCreate, fieldsOfDelete, fieldsOfUpdate, noFields } from './fields.ts';
 import type { PlanInput } from './input.ts';
 import { type BaseRules, indexBase } from './match/base-rules.ts';
 import { matchRules, type Pair } from './match/match.ts';
 import { ruleOrigin } from './origin.ts';
 import type { Reason, RuleChange } from './plan.ts';
-import { inScope } from './scope.ts';
 
 /**
  * Decides one action for each object: every desired rule and every live rule, in canonical order.
@@ -26,9 +26,9 @@ import { inScope } from './scope.ts';
  */
 export function decideRules(input: PlanInput): readonly RuleChange[] {
   const base = indexBase(input.base);
-  const mine = input.live.rules.filter(({ rule }) => inScope(rule, input.scope));
+  const mine = input.live.rules.filter(({ rule }) => isInScope(rule, input.scope));
   const matching = matchRules({
-    desired: input.desired.rules.filter(({ rule }) => inScope(rule, input.scope)),
+    desired: input.desired.rules.filter(({ rule }) => isInScope(rule, input.scope)),
     live: mine,
     base: input.base,
     pairByRelation: input.options.prune === 'all',
@@ -133,10 +133,10 @@ function outOfScope({ live, desired, scope }: PlanInput): readonly RuleChange[] 
   const common = { kind: 'Rule', action: 'skip', via: null, reason: 'out-of-scope', fields: noFields } as const;
   return [
     ...live.rules
-      .filter(({ rule }) => !inScope(rule, scope))
+      .filter(({ rule }) => !isInScope(rule, scope))
       .map((item) => ({ ...common, name: null, id: item.id, source: null, desired: null, live: item })),
     ...desired.rules
-      .filter(({ rule }) => !inScope(rule, scope))
+      .filter(({ rule }) => !isInScope(rule, scope))
       .map((item) => ({ ...common, name: item.name, id: null, source: item.place, desired: item, live: null })),
   ];
 }

@@ -13,13 +13,12 @@ import {
   removeCopies,
 } from '../../desired/export.ts';
 import { type ExportedConfiguration, exportConfiguration } from '../../desired/export-configuration.ts';
-import { inScope } from '../../desired/scope.ts';
 import type { LiveUser } from '../../live/live-rules.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
 import { compareText, type Problem } from '../../model/problem.ts';
 import { getErrorCode } from '../../model/result.ts';
 import type { LiveRule } from '../../model/rule.ts';
-import type { LiveState } from '../../model/state.ts';
+import { isInScope, type LiveState } from '../../model/state.ts';
 import { problemsText } from '../../report/problems.ts';
 import { count } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
@@ -83,7 +82,7 @@ async function readServer(invocation: Invocation): Promise<ServerState> {
     const scope = scopeOf(settings);
     const read = await readLive(context, { ...scope, configuration: scope.configuration && !settings.rulesOnly }, null);
     if (!read.ok) throw new Failure([explainReadFailure(read.error, token.read, systemClock.wallTime())]);
-    const live = { ...read.value.live, rules: read.value.live.rules.filter(({ rule }) => inScope(rule, scope)) };
+    const live = { ...read.value.live, rules: read.value.live.rules.filter(({ rule }) => isInScope(rule, scope)) };
     const namesUsers = profileOf(settings).listsUsers && live.rules.some(({ rule }) => rule.userId !== null);
     const users = namesUsers ? await readUsers(context) : null;
     // Without the list of users rules name them by UUID, which means the same.

@@ -12,7 +12,7 @@ export function policyTestRefusals(
 ): readonly Refusal[] {
   const { tests, userNames: names } = input.desired;
   if (tests.length === 0) return [];
-  const failing = runPolicyTests(tests, changes.flatMap(standing), input.profile.ports);
+  const failing = runPolicyTests(tests, changes.flatMap(ruleAfter), input.profile.ports);
   const after = failing.flatMap(({ case: one, failure }): Refusal[] => {
     if (failure === null) return [];
     const { rule } = failure;
@@ -40,7 +40,7 @@ export function policyTestRefusals(
 }
 
 /** The rule that stands after the plan, with its change. */
-function standing(change: Change) {
+function ruleAfter(change: Change) {
   if (change.kind !== 'Rule' || change.action === 'delete') return [];
   const rule = (change.desired ?? change.live)?.rule;
   return rule === undefined ? [] : [{ rule, change }];

@@ -1,9 +1,9 @@
 import type { ConfigurationField, ConfigurationFields } from '../../model/configuration.ts';
+import { isInScope } from '../../model/state.ts';
 import type { Effect } from '../../policy/traffic.ts';
 import type { ConfigurationDecision } from '../decide-configuration.ts';
 import type { DeleteLimit, PlanInput } from '../input.ts';
 import type { Change, Exposure, Refusal } from '../plan.ts';
-import { inScope } from '../scope.ts';
 import { collisionRefusals } from './guard-collisions.ts';
 import { policyTestRefusals } from './guard-tests.ts';
 import { protectRefusals } from './guard-traffic.ts';
@@ -34,7 +34,7 @@ export function guardPlan(guarded: Guarded): readonly Refusal[] {
 const enoughRules = 10;
 
 function deleteRefusals({ input, changes }: Guarded): readonly Refusal[] {
-  const live = input.live.rules.filter(({ rule }) => inScope(rule, input.scope)).length;
+  const live = input.live.rules.filter(({ rule }) => isInScope(rule, input.scope)).length;
   const vanishing = changes.filter(({ action }) => action === 'delete').length;
   const remaining = changes.some(({ kind, action }) => kind === 'Rule' && action !== 'delete' && action !== 'skip');
   const refusals: Refusal[] = [];

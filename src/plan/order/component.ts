@@ -1,6 +1,6 @@
 import type { Operation } from '../operations.ts';
 import type { Gaps } from './gaps.ts';
-import { areasOf, type Landscape, networksIn, viewsOf } from './neighbourhood.ts';
+import { areasOf, type Neighbourhood, networksIn, viewsOf } from './neighbourhood.ts';
 import type { GapGroup, Ordering } from './ordering.ts';
 import { regionClasses } from './region-classes.ts';
 import { alwaysExact, findOrder } from './search.ts';
@@ -12,7 +12,7 @@ export interface ComponentInput {
   readonly component: readonly number[];
   readonly needs: readonly (readonly number[])[];
   readonly gaps: Gaps;
-  readonly landscape: Landscape;
+  readonly neighbourhood: Neighbourhood;
   /** How much the search for this component's order may look at. */
   readonly effort: number;
 }
@@ -28,13 +28,13 @@ const mostPairs = 500_000;
 
 /** Counts the regions of a component and finds its order; where they are too many to count, keeps canonical order. */
 export function orderComponent(input: ComponentInput): OrderedComponent {
-  const { operations, component, needs, gaps, landscape, effort } = input;
+  const { operations, component, needs, gaps, neighbourhood, effort } = input;
   const numberOf = new Map(component.map((operation, number) => [operation, number]));
   const numbers = (list: readonly number[]): readonly number[] => list.map((other) => numberOf.get(other) as number);
   const mine = new Set(component.map((operation) => gaps.groupOf[operation] as number).filter((group) => group >= 0));
   const own = component.map((operation) => operations[operation] as Operation);
-  const looked = { areas: areasOf(own), views: viewsOf(landscape, own, true) };
-  if (component.length > alwaysExact && component.length * networksIn(landscape, looked.areas) > mostPairs) {
+  const looked = { areas: areasOf(own), views: viewsOf(neighbourhood, own, true) };
+  if (component.length > alwaysExact && component.length * networksIn(neighbourhood, looked.areas) > mostPairs) {
     return { order: component, suspect: true };
   }
   const ordering: Ordering = {
@@ -44,7 +44,7 @@ export function orderComponent(input: ComponentInput): OrderedComponent {
       const { openers, closers, ...rest } = gaps.groups[group] as GapGroup;
       return { ...rest, openers: numbers(openers), closers: numbers(closers) };
     }),
-    regions: regionClasses(landscape, looked, numberOf),
+    regions: regionClasses(neighbourhood, looked, numberOf),
   };
   const order = findOrder(ordering, effort);
   const { opened, cutOff } = costOf(ordering, order);

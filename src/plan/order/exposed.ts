@@ -6,7 +6,7 @@ import { type LaneIndex, laneRules, lanes } from '../../policy/rule-index.ts';
 import { isEmptyTraffic, type TrafficSet } from '../../policy/traffic-set.ts';
 import type { Operation } from '../operations.ts';
 import { type Cell, eachStretch, type Item, type Stretch } from './cells.ts';
-import { areaIn, areasOf, isUntouched, type Landscape, residentsOf, survey, viewsOf } from './neighbourhood.ts';
+import { areaIn, areasOf, isUntouched, type Neighbourhood, residentsOf, survey, viewsOf } from './neighbourhood.ts';
 import type { Order } from './order.ts';
 import { type RegionClass, verdictIn } from './ordering.ts';
 import { classKey, entriesOf, type Numbering } from './region-classes.ts';
@@ -23,12 +23,12 @@ export interface Exposed {
 export function exposedBy({ steps, suspects }: Order, kept: readonly Rule[]): readonly Exposed[] {
   if (suspects.length === 0) return [];
   const operations = steps.map(({ operation }) => operation);
-  const landscape = survey(operations, suspects.flat(), kept);
-  return suspects.flatMap((component) => exposedIn(landscape, component, operations));
+  const neighbourhood = survey(operations, suspects.flat(), kept);
+  return suspects.flatMap((component) => exposedIn(neighbourhood, component, operations));
 }
 
 function exposedIn(
-  landscape: Landscape,
+  neighbourhood: Neighbourhood,
   component: readonly number[],
   operations: readonly Operation[],
 ): readonly Exposed[] {
@@ -43,16 +43,17 @@ function exposedIn(
     sources.set(source, regions);
     regions[lane] = region;
   };
-  for (const [lane, view] of viewsOf(landscape, own, false).entries()) {
+  for (const [lane, view] of viewsOf(neighbourhood, own, false).entries()) {
     if (isUntouched(areas, lane)) continue;
-    const global = laneRules(landscape.index, null, lane);
+    const global = laneRules(neighbourhood.index, null, lane);
     const walk = (rules: readonly LaneIndex<Item>[], area: Intervals) =>
       regionsByRun(runs, (visit) => eachStretch(rules, area, view, visit));
     const nobody = walk([global], areaIn(areas, null, lane));
-    const residents = residentsOf(landscape, areas, lane);
+    const residents = residentsOf(neighbourhood, areas, lane);
     const resident = new Set(residents.flatMap(({ users }) => users));
     for (const [run, region] of nobody) {
-      for (const source of [null, ...landscape.users]) if (!resident.has(source ?? '')) put(run, source, lane, region);
+      for (const source of [null, ...neighbourhood.users])
+        if (!resident.has(source ?? '')) put(run, source, lane, region);
     }
     for (const { users, own: theirs, home } of residents) {
       const inside = walk([theirs, global], home);

@@ -19,7 +19,7 @@ import { PortOverlaps } from '../port-overlaps.ts';
 import { type Item, markOf, type View } from './cells.ts';
 
 /** The rules of before ∪ after around the operations that need a closer look. */
-export interface Landscape {
+export interface Neighbourhood {
   readonly index: RuleIndex<Item>;
   /** Rules of all users, whoever they are, by lane. */
   readonly ofUsers: readonly LaneIndex<UserItem>[];
@@ -40,7 +40,11 @@ interface UserItem {
 export type Areas = ReadonlyMap<string | null, readonly Intervals[]>;
 
 /** Surveys the kept rules that touch the given operations (positions in `operations`), and the operations' own. */
-export function survey(operations: readonly Operation[], close: readonly number[], kept: readonly Rule[]): Landscape {
+export function survey(
+  operations: readonly Operation[],
+  close: readonly number[],
+  kept: readonly Rule[],
+): Neighbourhood {
   const users = new Set<string>();
   const changed: Pick<Item, 'rule' | 'operation' | 'added'>[] = [];
   for (const rule of kept) if (rule.userId !== null) users.add(rule.userId);
@@ -73,7 +77,7 @@ export function survey(operations: readonly Operation[], close: readonly number[
 /** Networks with more rules than this get an index of their ports. */
 const fewItems = 16;
 
-function portFilter(): Landscape['withPorts'] {
+function portFilter(): Neighbourhood['withPorts'] {
   const known = new Map<readonly Item[], ReturnType<typeof indexed>>();
   const indexed = (items: readonly Item[]) => {
     const flat = items.filter(({ rule }) => rule.ports === null);
@@ -92,7 +96,7 @@ function portFilter(): Landscape['withPorts'] {
   };
 }
 
-function kinds(): Landscape['kindOf'] {
+function kinds(): Neighbourhood['kindOf'] {
   const known = new Map<LaneIndex<Item>, number>();
   const numbers = new Map<string, number>();
   return (own) => {
@@ -137,7 +141,7 @@ function familyArea(rules: readonly Rule[], family: 4 | 6): Intervals {
 
 /** What to look at of a component in each lane: rules that share no port with its own bear on none of its regions. */
 export function viewsOf(
-  { withPorts }: Landscape,
+  { withPorts }: Neighbourhood,
   operations: readonly Operation[],
   byMatchSet: boolean,
 ): readonly View[] {
@@ -175,7 +179,7 @@ function name(scopes: Map<string | null, Network[][]>, { userId, destination, po
 const allProtocols = ['tcp', 'udp', 'other'] as const;
 
 /** How many networks, of rules of anybody, reach into the areas. */
-export function networksIn({ index, ofUsers }: Landscape, areas: Areas): number {
+export function networksIn({ index, ofUsers }: Neighbourhood, areas: Areas): number {
   let count = 0;
   for (const [user, byLane] of areas) {
     for (const [lane, intervals] of byLane.entries()) {
@@ -210,10 +214,10 @@ export interface Residents {
 }
 
 /** The users whose own rules reach into the component's areas, in order; those that nothing tells apart together. */
-export function residentsOf(landscape: Landscape, areas: Areas, lane: number): readonly Residents[] {
+export function residentsOf(neighbourhood: Neighbourhood, areas: Areas, lane: number): readonly Residents[] {
   const global = areaIn(areas, null, lane);
   const users = new Set<string>([...areas.keys()].filter((user) => user !== null));
-  const ofUsers = landscape.ofUsers[lane];
+  const ofUsers = neighbourhood.ofUsers[lane];
   if (ofUsers !== undefined && ofUsers.items.length > 0) {
     for (const area of global) {
       for (const { items } of nodesReaching(ofUsers, area)) for (const { user } of items) users.add(user);
@@ -224,8 +228,8 @@ export function residentsOf(landscape: Landscape, areas: Areas, lane: number): r
     { readonly users: string[]; readonly own: LaneIndex<Item>; readonly home: Intervals }
   >();
   for (const user of [...users].sort()) {
-    const own = laneRules(landscape.index, user, lane);
-    const key = landscape.kindOf(own);
+    const own = laneRules(neighbourhood.index, user, lane);
+    const key = neighbourhood.kindOf(own);
     const known = alike.get(key);
     if (known !== undefined) known.users.push(user);
     else

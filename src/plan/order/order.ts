@@ -6,7 +6,7 @@ import { baselineOrder } from './baseline.ts';
 import { type OrderedComponent, orderComponent } from './component.ts';
 import { dependencies } from './dependencies.ts';
 import { gapGroups, numberGaps, rebuildsLast } from './gaps.ts';
-import { type Landscape, survey } from './neighbourhood.ts';
+import { type Neighbourhood, survey } from './neighbourhood.ts';
 import { searchEffort } from './search.ts';
 import { relate } from './sharing.ts';
 
@@ -54,10 +54,10 @@ export function orderOperations({ operations, kept, profile }: OrderInput): Orde
     .map((component) => component.toSorted((a, b) => (place[a] as number) - (place[b] as number)))
     .sort((a, b) => (place[a[0] as number] as number) - (place[b[0] as number] as number));
   const open = bound.filter((component) => !isForced(component, needs));
-  const landscape: Landscape | null = open.length === 0 ? null : survey(operations, open.flat(), kept);
+  const neighbourhood: Neighbourhood | null = open.length === 0 ? null : survey(operations, open.flat(), kept);
   const found = bound.map((component): OrderedComponent => {
-    if (landscape === null || isForced(component, needs)) return { order: component, suspect: true };
-    return orderComponent({ operations, component, needs, gaps, landscape, effort: searchEffort / open.length });
+    if (neighbourhood === null || isForced(component, needs)) return { order: component, suspect: true };
+    return orderComponent({ operations, component, needs, gaps, neighbourhood, effort: searchEffort / open.length });
   });
   const order = listed(operations, { baseline, found: found.flatMap(({ order: own }) => own) }, late);
   const componentOf = Int32Array.from({ length: operations.length }, (_, operation) => sets.find(operation));

@@ -1,7 +1,7 @@
 import { intersectIntervals } from '../../policy/intervals.ts';
 import { laneRules } from '../../policy/rule-index.ts';
 import { type Cell, eachStretch, type View } from './cells.ts';
-import { type Areas, areaIn, isUntouched, type Landscape, type Residents, residentsOf } from './neighbourhood.ts';
+import { type Areas, areaIn, isUntouched, type Neighbourhood, type Residents, residentsOf } from './neighbourhood.ts';
 import { type Entry, type RegionClass, verdictIn } from './ordering.ts';
 
 /** The numbers of a component's operations by their positions in the plan's; no others are in it. */
@@ -19,15 +19,15 @@ interface Looked {
  * in the component's areas have nobody's regions, and count as many times.
  */
 export function regionClasses(
-  landscape: Landscape,
+  neighbourhood: Neighbourhood,
   { areas, views }: Looked,
   numbering: Numbering,
 ): readonly RegionClass[] {
   const classes = new Classes(numbering);
   for (const [lane, view] of views.entries()) {
     if (isUntouched(areas, lane)) continue;
-    const global = laneRules(landscape.index, null, lane);
-    const residents = residentsOf(landscape, areas, lane);
+    const global = laneRules(neighbourhood.index, null, lane);
+    const residents = residentsOf(neighbourhood, areas, lane);
     const nobody = new Map<number, { readonly cell: Cell; size: bigint }>();
     eachStretch([global], areaIn(areas, null, lane), view, (first, last, stretch) => {
       for (const cell of stretch.cells()) {
@@ -37,7 +37,7 @@ export function regionClasses(
         else known.size += size;
       }
     });
-    for (const { cell } of nobody.values()) classes.add(cell, 1 + landscape.users.length);
+    for (const { cell } of nobody.values()) classes.add(cell, 1 + neighbourhood.users.length);
     for (const resident of residents) correct(resident, lane);
 
     /** Residents have nobody's regions, without those that lie wholly at home, and with those found there. */

@@ -44,15 +44,15 @@ function orderingOf(world: World): { readonly ordering: Ordering; readonly opera
   const operations = baselineOrder(unsorted, first.blockers).map((operation) => unsorted[operation] as Operation);
   const { blockers } = relate(operations, true);
   const all = operations.map((_, operation) => operation);
-  const landscape = survey(
+  const neighbourhood = survey(
     operations,
     all,
     world.before.filter((rule) => isIn(world.after, rule)),
   );
   const numbering = new Map(all.map((operation) => [operation, operation]));
   const regions = regionClasses(
-    landscape,
-    { areas: areasOf(operations), views: viewsOf(landscape, operations, true) },
+    neighbourhood,
+    { areas: areasOf(operations), views: viewsOf(neighbourhood, operations, true) },
     numbering,
   );
   return { ordering: { size: all.length, needs: blockers, gaps: gapsOf(blockers), regions }, operations };
