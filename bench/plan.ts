@@ -17,7 +17,7 @@ export interface Bench {
   readonly measure: () => number;
 }
 
-interface World {
+export interface World {
   readonly before: readonly Rule[];
   readonly after: readonly Rule[];
 }

@@ -35,13 +35,17 @@ export function holdsPorts(set: PortSet, { low, high }: PortRange): boolean {
 }
 
 function firstReaching(set: PortSet, port: number): PortRange | undefined {
+  return set[indexReaching(set, port)];
+}
+
+function indexReaching(set: PortSet, port: number): number {
   let [from, to] = [0, set.length];
   while (from < to) {
     const middle = (from + to) >>> 1;
     if ((set[middle]?.high ?? 0) < port) from = middle + 1;
     else to = middle;
   }
-  return set[from];
+  return from;
 }
 
 /** Whether both hold the same ports. */
@@ -53,6 +57,21 @@ export function samePorts(a: PortSet, b: PortSet): boolean {
 /** How many ports. */
 export function countPorts(set: PortSet): number {
   return set.reduce((sum, { low, high }) => sum + high - low + 1, 0);
+}
+
+/** The ports of `a` that are not in `b`. */
+export function subtractPorts(a: PortSet, b: PortSet): PortSet {
+  const out: PortRange[] = [];
+  for (const { low, high } of a) {
+    let from = low;
+    for (let i = indexReaching(b, low); i < b.length && (b[i] as PortRange).low <= high; i++) {
+      const cut = b[i] as PortRange;
+      if (cut.low > from) out.push({ low: from, high: cut.low - 1 });
+      from = cut.high + 1;
+    }
+    if (from <= high) out.push({ low: from, high });
+  }
+  return out;
 }
 
 /** Ports for which `keep(in a, in b)` holds; `keep(false, false)` must be false. */

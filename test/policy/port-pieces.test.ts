@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { addKeys, keysAt, makeTopTwo } from '../../src/policy/lint/top-two-by-port.ts';
+import { TopTwo } from '../../src/policy/lint/top-two-by-port.ts';
 import { type Layer, lowerProfile, makeFlatProfile, zipProfiles } from '../../src/policy/port-profile.ts';
 import { holdsPorts, portSetOf, touchesPorts } from '../../src/policy/port-set.ts';
 import { runs } from '../property/runs.ts';
@@ -51,15 +51,37 @@ describe('rules laid on ports', () => {
               ports: one.ports,
               key: all.filter((other, m) => other.by < one.by || (other.by === one.by && m < n)).length,
             }));
-          const two = addKeys(addKeys(makeTopTwo(99), keyed.slice(0, cut)), keyed.slice(cut));
+          const two = new TopTwo(99).with(keyed.slice(0, cut)).with(keyed.slice(cut));
+          const visited = new Map<number, readonly number[]>();
+          two.each(({ low, high, best, second }) => {
+            for (const port of everyPort) if (low <= port && port <= high) visited.set(port, [best, second]);
+          });
+          expect(two.openPorts === 0).toBe(everyPort.every((port) => keyed.some((one) => covers(one, port))));
           for (const port of everyPort) {
             const keys = keyed.filter((one) => covers(one, port)).map(({ key }) => key);
-            expect(keysAt(two, port)).toEqual([...keys.sort((a, b) => a - b), 99, 99].slice(0, 2));
+            const lowest = [...keys.sort((a, b) => a - b), 99, 99].slice(0, 2);
+            expect(two.at(port)).toEqual(lowest);
+            expect(visited.get(port)).toEqual(lowest);
           }
         },
       ),
       { numRuns: runs(2_000) },
     );
+  });
+
+  it('are looked at once, however many networks further in see them, and only where they are seen', () => {
+    const many = 500;
+    const wide = Array.from({ length: many }, (_, n) => ({ ports: { low: 10 * n, high: 10 * n + 4 }, key: many + n }));
+    const outer = new TopTwo(9_999).with(wide);
+    const seen: number[] = [];
+    for (let n = 0; n < many; n++) {
+      const inner = outer.with([{ ports: { low: 10 * n, high: 10 * n + 4 }, key: n }]);
+      inner.eachFresh('accept', ({ best }) => seen.push(best));
+    }
+    expect(seen.toSorted((a, b) => a - b)).toEqual([...Array(2 * many).keys()]);
+    const hidden: number[] = [];
+    outer.with([{ ports: { low: 0, high: 4 }, key: 0 }]).eachFresh('drop', ({ best }) => hidden.push(best));
+    expect(hidden).not.toContain(many);
   });
 
   it('are one set of ports, which tells what it touches and what it holds', () => {

@@ -1,7 +1,7 @@
 import { type LaneNode, laneOf, laneRules, nodesCovering, type Ruled, type RuleIndex } from '../rule-index.ts';
 import type { Packet } from '../verdict.ts';
 import type { Ranking } from './ranking.ts';
-import { addKeys, keysAt, makeTopTwo, type PortKey, type TopTwo } from './top-two-by-port.ts';
+import { type PortKey, TopTwo } from './top-two-by-port.ts';
 
 /** Finds the rule that decides on a packet, and the one that would without it. */
 export interface Leaders<T extends Ruled> {
@@ -21,7 +21,7 @@ export function findLeaders<T extends Ruled>(index: RuleIndex<T>, { items, keys 
   const keysOf = (node: LaneNode<T>, port: number): readonly [number, number] => {
     const found = known.get(node) ?? nodeOf(node, none, keys);
     known.set(node, found);
-    return firstTwo(found.flat, keysAt(found.ports, port));
+    return firstTwo(found.flat, found.ports.at(port));
   };
   const rulesOf = ([best, second]: readonly [number, number]) => [items[best] ?? null, items[second] ?? null] as const;
   return {
@@ -53,7 +53,7 @@ function nodeOf<T extends Ruled>(node: LaneNode<T>, none: number, keys: Readonly
     if (item.rule.ports === null) flat = firstTwo(flat, [key, none]);
     else withPorts.push({ ports: item.rule.ports, key });
   }
-  return { ports: addKeys(makeTopTwo(none), withPorts), flat };
+  return { ports: new TopTwo(none, null, withPorts), flat };
 }
 
 /** The two lowest of two ascending pairs. */

@@ -8,7 +8,7 @@ import { sweep } from '../sweep.ts';
 import { noTraffic } from '../traffic-set.ts';
 import { defaultVerdict } from '../verdict.ts';
 import type { Ranking } from './ranking.ts';
-import { addKeys, endOf, makeTopTwo, type PortKey, type TopTwo } from './top-two-by-port.ts';
+import { type PortKey, TopTwo } from './top-two-by-port.ts';
 
 /**
  * What a rule does among the others. `never`: every packet that it matches is decided by another rule, whoever sends it.
@@ -42,22 +42,30 @@ interface Ledger<T extends Ruled> extends Ranking<T> {
 }
 
 function openLedger<T extends Ruled>(index: RuleIndex<T>, { items, keys }: Ranking<T>): Ledger<T> {
-  const [dropped] = compareStates({
-    index: { scopes: new Map([[null, index.scopes.get(null) ?? []]]), users: [] },
-    states: 1,
-    statesOf: () => 1,
-    within: items.filter(({ rule }) => rule.userId === null),
-    classes: 1,
-    classify: byVerdict((accepts) => (accepts === 0 ? 1 : 0)),
-  });
-  const byLane = dropped?.get(null) ?? noTraffic;
   return {
     items,
     keys,
     decides: new Uint8Array(items.length),
     matters: new Uint8Array(items.length),
-    droppedFor: (lane) => byLane[lane] ?? [],
+    droppedFor: droppedBeneathUsers(index, items),
   };
+}
+
+/** What the global rules drop in a lane, of the addresses and ports that users' rules name: nobody asks for more. */
+function droppedBeneathUsers<T extends Ruled>(index: RuleIndex<T>, items: readonly T[]): (lane: number) => Region {
+  if (index.users.length === 0) return () => [];
+  const asked = items
+    .filter(({ rule }) => rule.userId !== null)
+    .map(({ rule }) => ({ rule: { ...rule, userId: null } }));
+  const [dropped] = compareStates<Ruled>({
+    index: { scopes: new Map([[null, index.scopes.get(null) ?? []]]), users: [] },
+    states: 1,
+    statesOf: () => 1,
+    within: asked,
+    classes: 1,
+    classify: byVerdict((accepts) => (accepts === 0 ? 1 : 0)),
+  });
+  return (lane) => (dropped?.get(null) ?? noTraffic)[lane] ?? [];
 }
 
 /** Addresses and ports; for protocol `other` port 0. */
@@ -79,26 +87,21 @@ interface Place {
 /** Walks one scope's rules in one lane. `under` null: beneath them is the default. */
 function walkScope<T extends Ruled>(ledger: Ledger<T>, lane: number, rules: LaneIndex<T>, under: Beneath | null): void {
   const none = ledger.items.length;
-  const judged = new WeakMap<TopTwo, Set<Action>>();
+  const lastOf = lastPort(lanes[lane]?.protocol ?? 'other');
   for (const area of rules.named) {
     sweep<T, Place>([rules], area, {
-      empty: { ports: makeTopTwo(none), flat: [none, none] },
+      empty: { ports: new TopTwo(none), flat: [none, none] },
       extend: (outer, items) => addRules(outer, items, ledger),
       visit: (first, last, place) => {
         const judge: Judge = ([best, second], low, high) => {
           ledger.decides[best] = 1;
           const wanted = actionOf(ledger, best);
-          const box = { first, last, low, high: Math.min(high, lastPort(lanes[lane]?.protocol ?? 'other')) };
+          const box = { first, last, low, high: Math.min(high, lastOf) };
           const next = second < none || under === null ? actionOf(ledger, second) : under(box, wanted);
           if (next !== wanted) ledger.matters[best] = 1;
         };
-        judgeFlat(ledger, place, judge);
-        // Many places share the ports of an outer one; with the same verdict beneath, nothing new is to be learnt.
-        const seen = judged.get(place.ports) ?? new Set();
-        const flatAction = actionOf(ledger, place.flat[0]);
-        if (under === null && seen.has(flatAction)) return true;
-        judged.set(place.ports, seen.add(flatAction));
-        judgePorts(ledger, place, judge);
+        if (under === null) judgeOnce(ledger, place, judge);
+        else judgePlace(ledger, place, judge);
         return true;
       },
     });
@@ -121,26 +124,26 @@ function addRules<T extends Ruled>({ ports, flat }: Place, items: readonly T[], 
     else if (key < best) [best, second] = [key, best];
     else second = Math.min(key, second);
   }
-  return { ports: added.length === 0 ? ports : addKeys(ports, added), flat: [best, second] };
+  return { ports: added.length === 0 ? ports : ports.with(added), flat: [best, second] };
+}
+
+/** With the default beneath, the addresses do not matter: what was judged for one place is not judged again for another. */
+function judgeOnce<T extends Ruled>(ledger: Ledger<T>, { ports, flat }: Place, judge: Judge): void {
+  const [best] = flat;
+  if (best < ledger.items.length && ports.openPorts > 0) judge(flat, 0, 0);
+  ports.eachFresh(actionOf(ledger, best), (piece) => {
+    judge([piece.best, Math.min(piece.second, best)], piece.low, piece.high);
+  });
 }
 
 /** The rule without ports decides where no rule with ports does. */
-function judgeFlat<T extends Ruled>(ledger: Ledger<T>, { ports, flat }: Place, judge: Judge): void {
+function judgePlace<T extends Ruled>(ledger: Ledger<T>, { ports, flat }: Place, judge: Judge): void {
   const none = ledger.items.length;
-  const [best] = flat;
-  if (best >= none) return;
-  for (let i = 0; i < ports.starts.length && !ledger.matters[best]; i++) {
-    if ((ports.best[i] ?? none) >= none) judge(flat, ports.starts[i] ?? 0, endOf(ports, i));
-  }
-}
-
-function judgePorts<T extends Ruled>(ledger: Ledger<T>, { ports, flat }: Place, judge: Judge): void {
-  const none = ledger.items.length;
-  for (let i = 0; i < ports.starts.length; i++) {
-    const best = ports.best[i] ?? none;
-    if (best >= none || ledger.matters[best]) continue;
-    judge([best, Math.min(ports.second[i] ?? none, flat[0])], ports.starts[i] ?? 0, endOf(ports, i));
-  }
+  ports.each(({ low, high, best, second }) => {
+    const decides = best < none ? best : flat[0];
+    if (decides >= none || ledger.matters[decides]) return;
+    judge(best < none ? [best, Math.min(second, flat[0])] : flat, low, high);
+  });
 }
 
 function beneath(dropped: Region, { first, last, low, high }: Box, wanted: Action): Action {

@@ -1,0 +1,129 @@
+import { makeNetwork } from '../src/model/address.ts';
+import type { Rule } from '../src/model/rule.ts';
+import type { World } from './plan.ts';
+
+/** Worlds that no ordinary repository looks like, in which some stage once took quadratic time. `n` scales them. */
+
+function user(n: number): string {
+  return `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
+}
+
+function ports(low: number, high = low): Rule['ports'] {
+  return { type: 'tcp', low, high };
+}
+
+const everything = makeNetwork(4, 0n, 0);
+
+/** `n` port rules on everything, and `n` networks, nested 20 deep, with a port rule each. */
+export function portsOverNestedNetworks(n: number): readonly Rule[] {
+  return Array.from({ length: n }, (_, i): Rule[] => [
+    { action: i % 2 === 0 ? 'accept' : 'drop', destination: everything, ports: ports(1 + i * 3), userId: null },
+    {
+      action: i % 3 === 0 ? 'accept' : 'drop',
+      destination: makeNetwork(4, 0x0a000000n + BigInt(Math.floor(i / 20) << 12), 12 + (i % 20)),
+      ports: ports(2 + i * 3),
+      userId: null,
+    },
+  ]).flat();
+}
+
+/** `n` / 10 port rules on everything, and `n` hosts that one port of their own opens. */
+export function portsOverHosts(n: number): readonly Rule[] {
+  const wide = Array.from(
+    { length: n / 10 },
+    (_, i): Rule => ({
+      action: i % 2 === 0 ? 'accept' : 'drop',
+      destination: everything,
+      ports: ports(1 + i * 3),
+      userId: null,
+    }),
+  );
+  const hosts = Array.from(
+    { length: n },
+    (_, i): Rule => ({
+      action: 'accept',
+      destination: makeNetwork(4, 0x0a000000n + BigInt(i), 32),
+      ports: ports(1 + (i % 7) * 3, 2 + (i % 7) * 3),
+      userId: null,
+    }),
+  );
+  return [...wide, ...hosts];
+}
+
+/** Each of `users` has `n` port rules on one network, all of them re-drawn: other ports, in another order. */
+export function redrawnPorts(users: number, n: number): World {
+  const rulesOf = (u: number, shift: number): readonly Rule[] =>
+    Array.from({ length: n }, (_, i) => ({
+      action: (i * 7 + shift) % 2 === 0 ? 'accept' : 'drop',
+      destination: makeNetwork(4, 0x0a000000n, 8),
+      ports: ports(1 + i * 30 + shift, 10 + i * 30 + shift * 2),
+      userId: user(u),
+    }));
+  const all = (shift: number): readonly Rule[] => Array.from({ length: users }, (_, u) => rulesOf(u, shift)).flat();
+  return { before: all(0), after: all(5) };
+}
+
+/** Each of `users` has `n` ranges of the same networks, which all move by one: every create collides with two deletes. */
+export function movedRanges(users: number, n: number): World {
+  const all = (shift: number): readonly Rule[] =>
+    Array.from({ length: users * n }, (_, i) => ({
+      action: 'accept',
+      destination: makeNetwork(4, 0x0a000000n, 8),
+      ports: ports(1000 + (i % n) * 10 + shift, 1009 + (i % n) * 10 + shift),
+      userId: user(Math.floor(i / n)),
+    }));
+  return { before: all(0), after: all(1) };
+}
+
+/** `n` networks inside one another and side by side, all of which change their action. */
+export function nestedFlip(n: number): World {
+  const all = (flip: number): readonly Rule[] =>
+    Array.from({ length: n }, (_, i) => ({
+      action: (i + flip) % 2 === 0 ? 'accept' : 'drop',
+      destination: makeNetwork(4, 0x0a000000n + BigInt(Math.floor(i / 16) << 12), 16 + (i % 16)),
+      ports: null,
+      userId: null,
+    }));
+  return { before: all(0), after: all(1) };
+}
+
+/** `users` with `own` rules each beside `global` ones, all of which change their action. */
+export function flippedForUsers(users: number, own: number, global: number): World {
+  const all = (flip: number): readonly Rule[] => {
+    const rule = (i: number, userId: string | null): Rule => ({
+      action: (i + flip) % 2 === 0 ? 'accept' : 'drop',
+      destination: makeNetwork(4, 0x0a000000n + BigInt(i << 8), 24),
+      ports: null,
+      userId,
+    });
+    const ofUsers = Array.from({ length: users * own }, (_, i) => rule(i % own, user(Math.floor(i / own))));
+    return [...ofUsers, ...Array.from({ length: global }, (_, i) => rule(i, null))];
+  };
+  return { before: all(0), after: all(1) };
+}
+
+/** `gaps` port ranges on everything that move by one, while `users` each have a rule of their own. */
+export function gapsForUsers(gaps: number, users: number): World {
+  const all = (shift: number): readonly Rule[] => [
+    ...Array.from(
+      { length: gaps },
+      (_, i): Rule => ({
+        action: 'accept',
+        destination: everything,
+        ports: ports(1 + i * 20 + shift, 10 + i * 20 + shift),
+        userId: null,
+      }),
+    ),
+    { action: 'drop', destination: everything, ports: null, userId: null },
+    ...Array.from(
+      { length: users },
+      (_, u): Rule => ({
+        action: 'accept',
+        destination: makeNetwork(4, 0x0a000000n + BigInt(u), 32),
+        ports: ports(22),
+        userId: user(u),
+      }),
+    ),
+  ];
+  return { before: all(0), after: all(1) };
+}
