@@ -4,7 +4,8 @@ import { type PortRange, parsePortRange } from '../model/port-range.ts';
 import type { Problem } from '../model/problem.ts';
 import { type Profile, profileNamed } from '../model/profile.ts';
 import type { FingerprintKey } from '../model/secret.ts';
-import { type Scope, wholeScope } from '../model/state.ts';
+import type { Scope } from '../model/state.ts';
+import { readScope } from '../model/written-scope.ts';
 import type { DeleteLimit, PlanOptions, Protected } from '../plan/input.ts';
 import { Failure } from './failure.ts';
 import type { Settings } from './settings.ts';
@@ -47,18 +48,9 @@ export function planOptionsOf(settings: Settings, fingerprintKey: FingerprintKey
 
 /** The part of the server that this repository is responsible for. */
 export function scopeOf(settings: Settings): Scope {
-  const scope = settings.file?.nested.scope;
-  if (scope === undefined) return wholeScope;
-  const problems: Problem[] = [];
-  const networks = scope.networks?.flatMap((text, index) => ownedNetworkOf(text, `scope.networks.${index}`, problems));
+  const { scope, problems } = readScope(settings.file?.nested.scope ?? {});
   if (problems.length > 0) throw new Failure(problems);
-  const users = scope.users?.map((user) => (user === 'global' ? null : user.toLowerCase()));
-  return {
-    rules: scope.rules ?? true,
-    configuration: scope.configuration ?? true,
-    ...(users === undefined ? {} : { users: new Set(users) }),
-    ...(networks === undefined ? {} : { networks }),
-  };
+  return scope;
 }
 
 function deleteLimitOf(text: string, problems: Problem[]): DeleteLimit {
@@ -91,15 +83,6 @@ function protectedOf(item: ProtectedSetting, name: string, problems: Problem[]):
   if (destination === undefined) return [];
   const user = item.user === undefined ? {} : { user: item.user === 'nobody' ? null : item.user.toLowerCase() };
   return [{ destination, protocol: item.protocol ?? null, ports, ...user }];
-}
-
-/** Host bits may be a slip in the address or in the prefix length, and rules of the wider of the two would be deleted. */
-function ownedNetworkOf(text: string, name: string, problems: Problem[]): readonly Network[] {
-  const parsed = parseNetwork(text);
-  if (!parsed.ok || !parsed.value.hostBits) return networkOf(text, name, problems);
-  const expected = `a network without host bits (${parsed.value.network.text}), or the address alone`;
-  problems.push(wrong(name, text, expected));
-  return [];
 }
 
 function networkOf(text: string, name: string, problems: Problem[]): readonly Network[] {

@@ -1,7 +1,6 @@
-import { hkdfSync } from 'node:crypto';
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { getErrorCode } from '../model/result.ts';
-import type { FingerprintKey } from '../model/secret.ts';
+import { deriveFingerprintKey, type FingerprintKey } from '../model/secret.ts';
 import { Failure, failure } from './failure.ts';
 import type { Settings } from './settings.ts';
 
@@ -32,7 +31,7 @@ export function tokenSource(settings: Settings, env: Readonly<Record<string, str
   const path = settings.tokenFrom === 'file' ? settings.tokenFile : null;
   const read: Reader =
     path === null ? () => checked(env['RECONCILE_TOKEN'] ?? '', 'RECONCILE_TOKEN') : cachedFile(path);
-  return { read, reload: read.reload ?? (() => {}), fingerprintKey: () => keyFrom(read()) };
+  return { read, reload: read.reload ?? (() => {}), fingerprintKey: () => deriveFingerprintKey(read()) };
 }
 
 interface Reader {
@@ -88,10 +87,6 @@ function checked(text: string, origin: string): string {
     );
   }
   return token;
-}
-
-function keyFrom(token: string): FingerprintKey {
-  return new Uint8Array(hkdfSync('sha256', token, '', 'reconcile secret fingerprints', 32)) as FingerprintKey;
 }
 
 /** What a token says about itself, unverified: expiry and issue time (ms since 1970). Null: no JWT. */

@@ -43,9 +43,7 @@ export function readNetwork(decoding: Decoding, node: Node): Network | null {
     return null;
   }
   if (parsed.value.hostBits) report(decoding, describeHostBits(parsed.value, node.start));
-  const { network } = parsed.value;
-  // Most people write the canonical text; then the file's own text is kept instead of a second one put together.
-  return network.text === node.text ? { ...network, text: node.text } : network;
+  return parsed.value.network;
 }
 
 /** The ports that a scalar names, within the server's bounds; null (and a problem) when it names none. */

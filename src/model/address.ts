@@ -60,17 +60,42 @@ export function parseNetwork(input: string): Result<ParsedNetwork, AddressFault>
     prefix = Number(mask);
     if (prefix > widths[family]) return fail('mask');
   }
-  const network = makeNetwork(family, value, prefix);
+  const network = makeNetwork(family, value, prefix, text);
   return ok({ network, hostBits: network.first !== value, written: text });
 }
 
-/** The network of the given prefix length around an address; clears the host bits. */
-export function makeNetwork(family: Family, address: bigint, prefix: number): Network {
+/**
+ * The network of the given prefix length around an address; clears the host bits. Most people write the canonical text: then what
+ * was written is kept instead of a second one put together.
+ */
+export function makeNetwork(family: Family, address: bigint, prefix: number, written?: string): Network {
   const hostWidth = BigInt(widths[family] - prefix);
   const first = (address >> hostWidth) << hostWidth;
   const last = prefix === widths[family] ? first : first + (1n << hostWidth) - 1n;
   const address0 = formatAddress(family, first);
-  return { family, prefix, first, last, text: prefix === widths[family] ? address0 : `${address0}/${prefix}` };
+  const text = prefix === widths[family] ? address0 : `${address0}/${prefix}`;
+  return new JsonNetwork({ family, prefix, first, last, text: text === written ? written : text });
+}
+
+/** Its numbers are too large for JSON, where a network is its text. */
+class JsonNetwork implements Network {
+  readonly family: Family;
+  readonly prefix: number;
+  readonly first: bigint;
+  readonly last: bigint;
+  readonly text: string;
+
+  constructor({ family, prefix, first, last, text }: Network) {
+    this.family = family;
+    this.prefix = prefix;
+    this.first = first;
+    this.last = last;
+    this.text = text;
+  }
+
+  toJSON(): string {
+    return this.text;
+  }
 }
 
 /** Whether two networks share an address. Networks nest or are disjoint. */

@@ -1,10 +1,15 @@
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto';
 
 /** How two secrets compare; `unknown` when either has no value in this process. */
 export type SecretComparison = 'same' | 'changed' | 'unknown';
 
 /** Derived from the API token (HKDF), held in memory only; keys the fingerprints that outputs show. */
 export type FingerprintKey = Uint8Array & { readonly __brand: 'FingerprintKey' };
+
+/** The key that fingerprints secrets where this API token is at hand. */
+export function deriveFingerprintKey(token: string): FingerprintKey {
+  return new Uint8Array(hkdfSync('sha256', token, '', 'reconcile secret fingerprints', 32)) as FingerprintKey;
+}
 
 const hidden = '(secret)';
 

@@ -1,8 +1,18 @@
+import type { PortBounds } from '../model/port-range.ts';
 import { printable } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
 import { type Rule, toWire } from '../model/rule.ts';
-import type { Explanation, PortVerdict, RuleKind, RuleTraffic } from '../policy/explain-packet.ts';
+import {
+  type Explanation,
+  explainPacket,
+  findUnnamedPort,
+  listPortVerdicts,
+  type PortVerdict,
+  type RuleKind,
+  type RuleTraffic,
+} from '../policy/explain-packet.ts';
 import { renderTraffic } from '../policy/render-traffic.ts';
+import type { RuleIndex } from '../policy/rule-index.ts';
 import type { TrafficSet } from '../policy/traffic-set.ts';
 import type { Packet } from '../policy/verdict.ts';
 import { describePacket } from '../policy/words.ts';
@@ -27,6 +37,18 @@ export interface PacketReport {
   /** No port was asked about: the packet's is one that no rule names, and these are the verdicts of all. */
   readonly ports: readonly PortVerdict[] | null;
   readonly explanation: Explanation<NamedRule>;
+}
+
+/** The report on one packet; with `port` null on one whose port no rule names, and on the verdicts of all ports. */
+export function reportPacket(
+  { port, ...source }: Omit<Packet, 'port'> & { readonly port: number | null },
+  index: RuleIndex<NamedRule>,
+  bounds: PortBounds,
+): PacketReport {
+  const asked = port !== null || source.protocol === 'other';
+  const packet = { ...source, port: port ?? (asked ? 0 : findUnnamedPort(index, source)) };
+  const ports = asked ? null : listPortVerdicts(index, source);
+  return { packet, ports, explanation: explainPacket(index, packet, bounds) };
 }
 
 /** The verdict on a packet, why, and what would change it. */

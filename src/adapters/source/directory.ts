@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { Limits } from '../../desired/context.ts';
+import { digestFiles } from '../../model/digest-files.ts';
 import { compareText, type Problem } from '../../model/problem.ts';
-import type { Source, SourceContent, SourceFile, SourceReading } from '../../ports.ts';
+import type { Source, SourceFile, SourceReading } from '../../ports.ts';
 import { readRegularFile } from './regular-file.ts';
 import { type FoundFile, listManifests } from './walk.ts';
 
@@ -25,7 +26,8 @@ export function directorySource(root: string, limits: Limits): Source {
         const read = await readAll(before.files, limits);
         if (read.problems.length === 0) {
           const after = await listManifests(root, limits);
-          if (sameListing(before.files, after.files)) return contentOf(read.files);
+          if (sameListing(before.files, after.files))
+            return { content: { revision: digestFiles(read.files), files: read.files }, problems: [] };
         }
         if (attempt === attempts)
           return { content: null, problems: read.problems.length > 0 ? read.problems : [moving(root)] };
@@ -62,13 +64,6 @@ async function readAll(
   await Promise.all(Array.from({ length: width }, worker));
   if (total > limits.totalBytes) problems.push(tooMuch(limits));
   return { files, problems: problems.sort((a, b) => compareText(a.place?.file ?? '', b.place?.file ?? '')) };
-}
-
-function contentOf(files: readonly SourceFile[]): SourceReading {
-  const digest = createHash('sha256');
-  for (const file of files) digest.update(`${file.path}\0${file.hash}\n`);
-  const content: SourceContent = { revision: `sha256:${digest.digest('hex')}`, files };
-  return { content, problems: [] };
 }
 
 function sameListing(a: readonly FoundFile[], b: readonly FoundFile[]): boolean {

@@ -1,12 +1,13 @@
 import { parseNetwork, width } from '../../model/address.ts';
 import type { PortBounds } from '../../model/port-range.ts';
-import { explainPacket, explainRule, findUnnamedPort, listPortVerdicts } from '../../policy/explain-packet.ts';
+import { explainRule } from '../../policy/explain-packet.ts';
 import { indexRules, type RuleIndex } from '../../policy/rule-index.ts';
 import {
   type NamedRule,
   type PacketReport,
   packetReportMembers,
   packetReportText,
+  reportPacket,
   ruleReportMembers,
   ruleReportText,
 } from '../../report/explain.ts';
@@ -60,11 +61,5 @@ function packetReport(
   }
   const user = question.user === null ? null : userNamed(question.user, subject);
   const source = { user, address: parsed.value.network, protocol: question.protocol };
-  const asked = question.port !== null || question.protocol === 'other';
-  const packet = { ...source, port: question.port ?? (asked ? 0 : findUnnamedPort(index, source)) };
-  return {
-    packet,
-    ports: asked ? null : listPortVerdicts(index, source),
-    explanation: explainPacket(index, packet, bounds),
-  };
+  return reportPacket({ ...source, port: question.port }, index, bounds);
 }

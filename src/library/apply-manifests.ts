@@ -1,0 +1,109 @@
+import { systemClock } from '../adapters/clock.ts';
+import { defaultApplyLimits } from '../apply/context.ts';
+import { compareProblems, type Problem } from '../model/problem.ts';
+import { deriveFingerprintKey } from '../model/secret.ts';
+import { emptyMemory, type PassDependencies, type PassEnd, type PassResult } from '../pass/pass.ts';
+import { readDesired } from '../pass/stages.ts';
+import { reconcile } from '../reconcile.ts';
+import { reportOfProblems } from '../report/run-report.ts';
+import { checkMembers, checkRequest, planningFields } from './arguments.ts';
+import type { Planned } from './plan-manifests.ts';
+import { contentOf, type PlanningRequest, type PolicyRequest, planOptions, readPolicy } from './policy.ts';
+
+/** Where the administration API is, and how to be let in. */
+export interface Server {
+  /** `https://host`, with an optional path prefix. */
+  readonly baseUrl: string;
+  readonly token: string;
+  /** A PEM file with the authorities to trust instead of the system's. */
+  readonly caFile?: string;
+  /** Allows plain http beyond loopback. */
+  readonly allowHttp?: boolean;
+}
+
+/** The input of `apply`. */
+export interface ApplyRequest extends PolicyRequest, PlanningRequest {
+  readonly server: Server;
+  /** Asked for a plan that no guard refused; nothing is written unless it gives true. */
+  readonly approve: (planned: Planned) => boolean | Promise<boolean>;
+  /** Aborting ends the apply before its next step; open gaps are closed first. */
+  readonly signal?: AbortSignal;
+}
+
+/** What `apply` came to. `applied` means that writes were sent: `apply.end` says whether the server then held it all. */
+export interface Applied extends Planned {
+  readonly end: PassEnd;
+}
+
+/**
+ * Plans against a server and, when `approve` gives true, applies as the command does. Never rejects for what manifests, network
+ * or server do, only for wrong arguments.
+ */
+export async function apply(request: ApplyRequest): Promise<Applied> {
+  checkRequest('apply', request, ['server', 'approve', 'signal', ...planningFields]);
+  const { baseUrl, token, ...connection } = checkServer(request.server);
+  if (typeof request.approve !== 'function') {
+    throw new TypeError('apply: `approve` is missing. `approve: () => true` applies every plan that no guard refuses');
+  }
+  // Loaded on demand: nothing else here needs the network.
+  const { createApiClient } = await import('../adapters/api/client.ts');
+  const api = createApiClient({ baseUrl, token: () => token, ...connection });
+  if (!api.ok) throw new TypeError(`apply: ${api.error}`);
+  const { content, context, parse } = readPolicy(request);
+  const pass: PassDependencies = {
+    api: api.value,
+    clock: systemClock,
+    logger: silent,
+    journal: null,
+    parse: (files) => Promise.resolve(parse(files)),
+    desired: context,
+    base: null,
+    options: { ...planOptions(request), fingerprintKey: deriveFingerprintKey(token) },
+    approvals: request.approvals ?? [],
+    limits: defaultApplyLimits,
+    memory: emptyMemory,
+    stop: request.signal ?? new AbortController().signal,
+  };
+  try {
+    const before = request.base === undefined ? null : await readDesired(contentOf(request.base), pass);
+    const base = before?.ok === true ? before.value.desired.state : null;
+    const result = await reconcile(content, { ...pass, base }, async (plan, desired, digest) => {
+      const known = { ...reportOfProblems([...desired.problems, ...plan.problems]), revision: content.revision };
+      const userNames = desired.state?.userNames ?? new Map();
+      return await request.approve({
+        ...known,
+        plan,
+        digest: digest.plan,
+        userNames,
+        approved: plan.refusals.length > 0,
+      });
+    });
+    return appliedOf(result);
+  } finally {
+    await api.value.close();
+  }
+}
+
+function appliedOf({ end, content, plan, digest, desired, apply: done, failure, ...result }: PassResult): Applied {
+  const failed: readonly Problem[] =
+    failure === null ? [] : [{ code: `api-${failure.code}`, severity: 'error', summary: failure.message }];
+  return {
+    end,
+    plan,
+    problems: [...result.problems, ...failed].sort(compareProblems),
+    digest: digest?.plan ?? null,
+    revision: content?.revision ?? null,
+    userNames: desired?.state?.userNames ?? new Map(),
+    approved: end !== 'refused' && (plan?.refusals.length ?? 0) > 0,
+    apply: done,
+  };
+}
+
+function checkServer(server: Server): Server {
+  const example = "{baseUrl: 'https://vpn.example.com', token}";
+  checkMembers('apply: `server`', server, { allowed: ['baseUrl', 'token', 'caFile', 'allowHttp'], example });
+  if (typeof server.baseUrl === 'string' && typeof server.token === 'string' && server.token !== '') return server;
+  throw new TypeError(`apply: \`server\` needs a baseUrl and a token, both strings: ${example}`);
+}
+
+const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };

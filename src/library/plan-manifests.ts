@@ -1,0 +1,108 @@
+import { decodeLiveConfiguration } from '../live/live-configuration.ts';
+import { decodeLiveRules, decodeLiveUsers } from '../live/live-rules.ts';
+import { type KnownUsers, listedUsers } from '../model/known-users.ts';
+import { compareProblems, type Problem } from '../model/problem.ts';
+import { ok, type Result } from '../model/result.ts';
+import type { LiveState, Scope } from '../model/state.ts';
+import { planStates } from '../pass/stages.ts';
+import type { Plan } from '../plan/plan.ts';
+import { documentOf } from '../report/json.ts';
+import { type RunReport, reportOfProblems } from '../report/run-report.ts';
+import { applyText, planText } from '../report/text.ts';
+import { checkMembers, checkRequest, planningFields } from './arguments.ts';
+import { listProblems, type PlanningRequest, type PolicyRequest, planOptions, readBase, readPolicy } from './policy.ts';
+
+/** The bodies of `GET /v0/rules` and `GET /v0/configuration`, parsed; without the second no Configuration is planned. */
+export interface LiveBodies {
+  readonly rules: unknown;
+  readonly configuration?: unknown;
+  /** The body of `GET /v0/users`: needed when manifests name users by e-mail address. */
+  readonly users?: unknown;
+}
+
+/** The input of `plan`. */
+export interface PlanRequest extends PolicyRequest, PlanningRequest {
+  readonly live: LiveBodies;
+}
+
+/** A plan, when manifests and live state have no errors, and every problem found. Refused plans have `refusals`. */
+export interface Planned
+  extends Pick<RunReport, 'plan' | 'problems' | 'digest' | 'revision' | 'userNames' | 'approved' | 'apply'> {
+  readonly plan: Plan | null;
+}
+
+/** Plans what `reconcile --plan` would. Never throws for what manifests or bodies hold, only for wrong arguments. */
+export function plan(request: PlanRequest): Planned {
+  checkRequest('plan', request, ['live', ...planningFields]);
+  const example = '{rules, configuration, users}: the parsed bodies of GET /v0/rules, /v0/configuration and /v0/users';
+  checkMembers('plan: `live`', request.live, { allowed: ['rules', 'configuration', 'users'], example });
+  const policy = readPolicy(request);
+  const { content, context, offline } = policy;
+  const nothing = { ...reportOfProblems([]), revision: content.revision };
+  if (offline.state === null) return { ...nothing, problems: offline.problems };
+  const users = offline.emails.length === 0 ? ok(null) : decodeUsers(request.live.users);
+  if (!users.ok) return { ...nothing, problems: [...offline.problems, users.error] };
+  const desired = users.value === null ? offline : policy.build(users.value);
+  if (desired.state === null) return { ...nothing, problems: desired.problems };
+
+  const managed = context.scope.configuration && request.live.configuration !== undefined;
+  const scope: Scope = { ...context.scope, configuration: managed };
+  const live = decodeLive(request.live, scope);
+  if (!live.ok) return { ...nothing, problems: [...desired.problems, unreadable(live.error)] };
+  const base = readBase(request, policy, users.value);
+  const state = managed ? desired.state : { ...desired.state, configuration: null };
+  const { profile } = context;
+  const input = { desired: state, live: live.value, base: base.state, profile, scope, options: planOptions(request) };
+  const made = planStates(input, { desired, users: users.value });
+  if (made.desired.state === null) return { ...nothing, problems: made.desired.problems };
+  return {
+    ...nothing,
+    plan: made.plan,
+    problems: [...base.problems, ...desired.problems, ...made.plan.problems].sort(compareProblems),
+    digest: made.digest.plan,
+    userNames: state.userNames,
+    approved: made.plan.refusals.length > 0 && request.approvals?.includes(made.digest.plan) === true,
+  };
+}
+
+/** The problems that `reconcile validate` shows; empty when there is nothing to say. */
+export function validate(request: PolicyRequest): readonly Problem[] {
+  checkRequest('validate', request);
+  return listProblems(readPolicy(request).offline);
+}
+
+/** The document that `--output json` prints (schemas/plan.schema.json), as a value. */
+export function toJson(planned: Planned): Readonly<Record<string, unknown>> {
+  return documentOf({ ...reportOfProblems([]), ...planned });
+}
+
+/** The text that `--plan` prints, and after an apply what was done; without colour. */
+export function toText(planned: Planned): string {
+  const report = { ...reportOfProblems([]), ...planned };
+  return planText(report, { color: false }) + applyText(report, { color: false });
+}
+
+/** The users in the body. */
+function decodeUsers(body: unknown): Result<KnownUsers, Problem> {
+  if (body === undefined) return { ok: false, error: usersMissing };
+  const users = decodeLiveUsers(body);
+  return users.ok ? ok(listedUsers(users.value)) : { ok: false, error: unreadable(users.error) };
+}
+
+const usersMissing: Problem = {
+  code: 'unresolved-email',
+  severity: 'error',
+  summary: 'The manifests name users by e-mail address, and the list of users was not given.',
+  hint: 'Give the body of GET /v0/users as `live.users`.',
+};
+
+function decodeLive(bodies: LiveBodies, scope: Scope): Result<LiveState, string> {
+  const rules = scope.rules ? decodeLiveRules(bodies.rules) : ok([]);
+  if (!rules.ok) return rules;
+  const configuration = scope.configuration ? decodeLiveConfiguration(bodies.configuration) : ok(null);
+  return configuration.ok ? ok({ rules: rules.value, configuration: configuration.value }) : configuration;
+}
+
+function unreadable(error: string): Problem {
+  return { code: 'live-unreadable', severity: 'error', summary: `The live state cannot be read: ${error}.` };
+}

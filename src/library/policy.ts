@@ -1,0 +1,117 @@
+import { createHash } from 'node:crypto';
+import { type Desired, type DesiredContext, defaultLimits, type SecretReference } from '../desired/context.ts';
+import { assemble } from '../desired/desired.ts';
+import { type ParsedFiles, parseFiles } from '../desired/parse-files.ts';
+import { applySuppressions } from '../desired/suppress.ts';
+import { digestFiles } from '../model/digest-files.ts';
+import type { KnownUsers } from '../model/known-users.ts';
+import { compareProblems, compareText, type Problem } from '../model/problem.ts';
+import { type ProfileName, profileNamed, type RuleUpdates } from '../model/profile.ts';
+import { fail, ok } from '../model/result.ts';
+import { Secret } from '../model/secret.ts';
+import type { DesiredState } from '../model/state.ts';
+import { readScope, type WrittenScope } from '../model/written-scope.ts';
+import { defaultPlanOptions, type PlanOptions } from '../plan/input.ts';
+import { lint } from '../policy/lint/lint.ts';
+import type { SourceContent } from '../ports.ts';
+
+/** One manifest file: `path` is shown in messages, `text` is YAML and may hold several documents. */
+export interface ManifestFile {
+  readonly path: string;
+  readonly text: string;
+}
+
+/** Manifests, and all that their meaning depends on; each member but `manifests` has the command's default. */
+export interface PolicyRequest {
+  readonly manifests: readonly ManifestFile[];
+  /** Default `firezone-0.7`. */
+  readonly profile?: ProfileName;
+  readonly ruleUpdates?: RuleUpdates;
+  /** The folder of the environment (`environments/production`), as `--overlay` names it. */
+  readonly overlay?: string;
+  /** Values for `${name}` in manifests. */
+  readonly values?: Readonly<Record<string, string>>;
+  /** The part of the server that these manifests are responsible for, as `scope` in the settings says it. */
+  readonly scope?: WrittenScope;
+  /** The secret that a reference stands for; undefined: not known here. Without it no secret is known. */
+  readonly resolveSecret?: (reference: SecretReference) => string | undefined;
+}
+
+/** What a plan depends on beside the policy and the live state. */
+export interface PlanningRequest {
+  /** The manifests last applied, as `--base` names them. */
+  readonly base?: readonly ManifestFile[];
+  /** Limits and permissions of the guards; what is left out has the command's default. */
+  readonly options?: Partial<Omit<PlanOptions, 'protect' | 'fingerprintKey'>>;
+  /** Digests of plans that were reviewed: no guard refuses these. */
+  readonly approvals?: readonly string[];
+}
+
+/** Manifests that were parsed, and what they mean without a server. */
+export interface Policy {
+  readonly content: SourceContent;
+  readonly context: DesiredContext;
+  /** E-mail addresses are not resolved. */
+  readonly offline: Desired;
+  readonly build: (users: KnownUsers | null) => Desired;
+  readonly parse: (files: SourceContent['files']) => ParsedFiles;
+}
+
+/** Parses and assembles. Throws a `TypeError` for a scope that cannot be read. */
+export function readPolicy(request: PolicyRequest): Policy {
+  const profile = profileNamed(request.profile ?? 'firezone-0.7', request.ruleUpdates);
+  const { scope, problems } = readScope(request.scope ?? {});
+  if (problems[0] !== undefined) throw new TypeError(problems[0].summary);
+  const values = request.values === undefined ? null : new Map(Object.entries(request.values));
+  const context: DesiredContext = {
+    profile,
+    scope,
+    overlay: request.overlay ?? null,
+    resolveSecret(reference) {
+      const text = request.resolveSecret?.(reference);
+      if (text === undefined) return ok(Secret.unknown());
+      return typeof text === 'string' ? ok(Secret.of(text)) : fail('resolveSecret gave something that is not a text');
+    },
+  };
+  const parse = (files: SourceContent['files']): ParsedFiles =>
+    parseFiles(files, { profile, values, limits: defaultLimits });
+  const content = contentOf(request.manifests);
+  const parsed = parse(content.files);
+  const build = (users: KnownUsers | null): Desired => assemble(parsed, users, context);
+  return { content, context, offline: build(null), build, parse };
+}
+
+/** The state of the manifests last applied; null, with a problem, when they hold errors. */
+export function readBase(
+  { base }: PlanningRequest,
+  { parse, context }: Policy,
+  users: KnownUsers | null,
+): { readonly state: DesiredState | null; readonly problems: readonly Problem[] } {
+  if (base === undefined) return { state: null, problems: [] };
+  const { state } = assemble(parse(contentOf(base).files), users, context);
+  if (state !== null) return { state, problems: [] };
+  const summary = 'The manifests given as `base` hold errors: no change is attributed.';
+  return { state: null, problems: [{ code: 'base-invalid', severity: 'warning', summary }] };
+}
+
+/** The problems of the manifests with what the lint finds. */
+export function listProblems({ state, problems, suppressions }: Desired): readonly Problem[] {
+  if (state === null) return problems;
+  return [...problems, ...applySuppressions(lint(state), suppressions)].sort(compareProblems);
+}
+
+/** The options of a plan, the command's defaults where none is given. */
+export function planOptions({ options }: PlanningRequest): PlanOptions {
+  return { ...defaultPlanOptions, ...options };
+}
+
+/** The revision is that of a directory with these files. */
+export function contentOf(manifests: readonly ManifestFile[]): SourceContent {
+  const files = manifests
+    .map(({ path, text }) => {
+      const bytes = new TextEncoder().encode(text);
+      return { path, bytes, hash: createHash('sha256').update(bytes).digest('hex') };
+    })
+    .sort((a, b) => compareText(a.path, b.path));
+  return { revision: digestFiles(files), files };
+}
