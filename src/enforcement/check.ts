@@ -39,7 +39,7 @@ export function checkEnforcement({ live, table, names }: CheckInput): Enforcemen
       .filter(({ kind }) => !structure.chainless(kind.userId))
       .map((missing) => missingFinding(missing, refer)),
     ...attributeSurplus(live, difference).map((leftover) => surplusFinding(leftover, refer)),
-    ...structure.defects.map((defect) => structureFinding(defect, live, refer)),
+    ...structure.defects.map((defect) => structureFinding(defect, live, refer, table)),
     ...table.unknown.map(unknownFinding),
   ];
   const agrees = drafts.every((draft) => draft.kind === 'unknown');
@@ -59,9 +59,10 @@ export function checkEnforcement({ live, table, names }: CheckInput): Enforcemen
   };
 }
 
-/** The report for a kernel without the table: nothing is filtered. */
-export function tableMissing(live: readonly LiveRule[], names: RuleNames): EnforcementReport {
-  return checkEnforcement({ live, names, table: { sets: new Map(), chains: new Map(), unknown: [], elementCount: 0 } });
+/** The report for a kernel without the table, or with one that is switched off: nothing is filtered. */
+export function tableMissing(live: readonly LiveRule[], names: RuleNames, dormant = false): EnforcementReport {
+  const table = { sets: new Map(), chains: new Map(), unknown: [], elementCount: 0, dormant };
+  return checkEnforcement({ live, names, table });
 }
 
 const noEffect: Effect = { opens: [], closes: [] };
@@ -119,6 +120,7 @@ function structureFinding(
   defect: StructureDefect,
   live: readonly LiveRule[],
   refer: (live: LiveRule) => RuleRef,
+  { dormant = false }: FilterTable,
 ): Draft {
   const { kind, userId, family, set } = defect;
   const concerns = (entry: LiveRule): boolean =>
@@ -127,15 +129,15 @@ function structureFinding(
     (set === null || (entry.rule.action === set.action && (entry.rule.ports !== null) === set.withPorts));
   const rules = live.filter(concerns).map(refer);
   const reaches: readonly Reach[] = kind === 'order' ? [] : [{ type: 'scope', userId, family }];
-  return { kind, summary: structureSummary(defect, rules.length), rules, elements: [], reaches };
+  return { kind, summary: structureSummary(defect, rules.length, dormant), rules, elements: [], reaches, dormant };
 }
 
-function structureSummary({ kind, userId, family, set }: StructureDefect, count: number): string {
+function structureSummary({ kind, userId, family, set }: StructureDefect, count: number, dormant: boolean): string {
   const chain = chainNameOf(userId);
   const rules = count === 1 ? 'one live rule has' : `${count} live rules have`;
   switch (kind) {
     case 'table-missing':
-      return `the kernel has no forward chain of Firezone's: nothing is filtered, ${rules} no effect`;
+      return `${dormant ? 'the table inet firezone is dormant' : "the kernel has no forward chain of Firezone's"}: nothing is filtered, ${rules} no effect`;
     case 'user-chain-missing':
       return `the chain ${chain} is missing: ${rules} no effect`;
     case 'jump-missing':

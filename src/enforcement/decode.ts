@@ -32,11 +32,10 @@ export function decodeTable(body: unknown): Result<FilterTable, string> {
   for (const item of items) decodeItem(item, draft);
   const wireguard = commonest(items.flatMap((item) => interfacesOf(member(item, 'rule'))));
   for (const item of items) decodeRule(member(item, 'rule'), wireguard, draft);
-  // The chains of a dormant table are hooked to nothing.
-  if ([member(table, 'flags')].flat().includes('dormant')) draft.chains.delete('forward');
   let elementCount = 0;
   for (const set of draft.sets.values()) elementCount += set.elements.length;
-  return ok({ ...draft, elementCount, ...(typeof handle === 'number' ? { handle } : {}) });
+  const dormant = [member(table, 'flags')].flat().includes('dormant');
+  return ok({ ...draft, elementCount, dormant, ...(typeof handle === 'number' ? { handle } : {}) });
 }
 
 function decodeItem(item: unknown, draft: Draft): void {

@@ -31,7 +31,7 @@ function problemsOfKind(findings: readonly Finding[]): readonly Problem[] {
 
 function problemOf(finding: Finding): Problem {
   const summary = `${finding.summary.charAt(0).toUpperCase()}${finding.summary.slice(1)}.`;
-  const hint = [...trafficHints(finding.effect), remedyOf(finding.kind)].join('; ');
+  const hint = [...trafficHints(finding.effect), remedyOf(finding)].join('; ');
   const place = finding.rules.length === 1 ? finding.rules[0]?.place : null;
   return { code: codeOf(finding.kind), severity: 'warning', summary, hint, ...(place ? { place } : {}) };
 }
@@ -57,7 +57,8 @@ function trafficText(traffic: readonly Traffic[]): string {
   return groups.length > 3 ? `${texts.join('; ')}; and more` : texts.join('; ');
 }
 
-function remedyOf(kind: FindingKind): string {
+function remedyOf({ kind, dormant }: Finding): string {
+  if (dormant === true) return 'wake it on the host with `nft add table inet firezone`';
   switch (kind) {
     case 'missing':
     case 'stale':

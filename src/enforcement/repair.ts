@@ -12,7 +12,8 @@ const mendable: readonly FindingKind[] = ['table-missing', 'user-chain-missing',
 export function repairTargets(report: EnforcementReport): ReadonlySet<string> {
   for (const kind of mendable) {
     const ids = report.findings
-      .filter((finding) => finding.kind === kind)
+      // Replacing a rule does not wake a table.
+      .filter((finding) => finding.kind === kind && finding.dormant !== true)
       .flatMap(namedRules)
       .sort();
     if (ids[0] !== undefined) return new Set([ids[0]]);

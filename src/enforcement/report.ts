@@ -38,6 +38,8 @@ export interface Finding {
   /** What the kernel lacks (`missing`) or holds too much (`stale`, `extra`), as canonical keys of rules. */
   readonly elements: readonly string[];
   readonly effect: Effect;
+  /** With `table-missing`: the table is there, and switched off. */
+  readonly dormant?: boolean;
 }
 
 /** How many findings there are of each sort. */

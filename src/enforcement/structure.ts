@@ -23,8 +23,7 @@ export interface Structure {
 
 /** Examines the chains of all users who have live rules or a chain or sets of their own. */
 export function examineStructure(rules: readonly LiveRule[], table: FilterTable): Structure {
-  const forward = table.chains.get('forward');
-  if (forward === undefined) {
+  if (table.dormant === true || !table.chains.has('forward')) {
     const defect = { kind: 'table-missing', userId: null, family: null, set: null } as const;
     return { defects: [defect], reaches: () => false, chainless: () => true };
   }

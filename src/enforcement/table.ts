@@ -43,6 +43,8 @@ export interface FilterTable {
   readonly unknown: readonly Unknown[];
   /** Elements in all rule sets: grows while the server rebuilds its filter. */
   readonly elementCount: number;
+  /** Somebody switched the table off: its chains are hooked to nothing. */
+  readonly dormant?: boolean;
   /** The kernel's own number of this table; absent when nft did not say. */
   readonly handle?: number;
 }

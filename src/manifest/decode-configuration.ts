@@ -163,6 +163,16 @@ function logoOf(decoding: Decoding, node: Node): unknown {
   if (url !== null && url !== undefined && !isHttpUrl(url)) {
     reportAt(decoding, findChild(node, 'url') ?? node, describeBadUrl('url'));
   }
+  for (const [name, text] of Object.entries({ data, type })) if (text?.trim() === '') reportBlank(decoding, node, name);
   if ((url ?? data ?? type ?? null) === null) return null;
   return { url: url ?? null, data: data ?? null, type: type ?? null };
+}
+
+/** The server stores an empty text as null, so that it would differ for ever. */
+function reportBlank(decoding: Decoding, logo: Node, name: string): void {
+  reportAt(decoding, findChild(logo, name) ?? logo, {
+    code: 'blank-field',
+    summary: `\`logo.${name}\` is empty.`,
+    hint: `Write its text, or leave \`${name}\` out. \`logo: null\` means no logo.`,
+  });
 }

@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { nftEnforcement } from '../../src/adapters/enforcement/nft.ts';
+import { enforcementProblems } from '../../src/enforcement/problems.ts';
+import { repairTargets } from '../../src/enforcement/repair.ts';
 import { recorded } from './recorded.ts';
 import { addNamespace, deleteNamespaces, kernelUnavailable, pathOf, runIn } from './support/namespace.ts';
 import { alice, type KernelServer, startKernelServer, until } from './support/server.ts';
@@ -93,6 +95,20 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
     const report = await server.check();
     expect(report.findings.map(({ kind }) => kind)).toEqual(['table-missing']);
     expect(report.effect.opens.length).toBeGreaterThan(0);
+  });
+
+  it('says that nothing is filtered when somebody made the table dormant, whatever nft prints for its flags', async () => {
+    await create({ action: 'drop', destination: '10.1.0.0/16' });
+    await server.settled();
+    runIn(netns, 'nft', 'add table inet firezone { flags dormant; }');
+    const asleep = await server.check();
+    expect(asleep.findings.map(({ kind }) => kind)).toEqual(['table-missing']);
+    expect(asleep.findings[0]?.summary).toContain('dormant');
+    expect(asleep.effect.opens.length).toBeGreaterThan(0);
+    expect(repairTargets(asleep).size).toBe(0);
+    expect(enforcementProblems(asleep)[0]?.hint).toContain('nft add table inet firezone');
+    runIn(netns, 'nft', 'add table inet firezone');
+    expect((await server.check()).state).toBe('enforced');
   });
 
   it('says what to do when the namespace does not exist', async () => {

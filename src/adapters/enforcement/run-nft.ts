@@ -14,12 +14,18 @@ export interface NftOptions {
   readonly timeoutMs: number;
 }
 
-const listTable = ['nft', '-j', 'list', 'table', 'inet', 'firezone'];
+const table = ['list', 'table', 'inet', 'firezone'];
+/** The whole table as JSON, or its head as a person writes it (`-t`: without elements). */
+const forms = { json: ['nft', '-j', ...table], text: ['nft', '-t', ...table] };
 const environment = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' };
 
-/** Runs `nft -j list table inet firezone`, which only reads; no shell, an environment of its own, a deadline. */
-export function runNft({ netns, timeoutMs }: NftOptions, signal: AbortSignal): Promise<NftResult> {
-  const [command, ...args] = netns === null ? listTable : ['nsenter', `--net=${netns}`, '--', ...listTable];
+/** Runs `nft list table inet firezone`, which only reads; no shell, an environment of its own, a deadline. */
+export function runNft(
+  { netns, timeoutMs }: NftOptions,
+  form: keyof typeof forms,
+  signal: AbortSignal,
+): Promise<NftResult> {
+  const [command, ...args] = netns === null ? forms[form] : ['nsenter', `--net=${netns}`, '--', ...forms[form]];
   const options = { env: environment, timeout: timeoutMs, maxBuffer: 512 * 1024 * 1024, signal } as const;
   return new Promise((resolve) => {
     execFile(command ?? 'nft', args, options, (error, stdout, stderr) => {
