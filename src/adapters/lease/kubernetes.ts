@@ -4,7 +4,7 @@ import * as z from 'zod';
 import type { Lease } from '../../controller/lease.ts';
 import { printable } from '../../model/printable.ts';
 import { getErrorCode } from '../../model/result.ts';
-import type { LeaseBasics, Tenure } from './renewed.ts';
+import type { LeaseBasics, LeaseStore, Tenure } from './renewed.ts';
 import { keepLease, NotRenewed } from './renewed.ts';
 
 /** Where the Lease object lies and how its server is spoken to. */
@@ -51,78 +51,105 @@ interface Observed {
  * A replica that has seen a holder waits as long before it makes a Lease anew that was deleted: the holder may not know yet.
  */
 export function holdKubernetesLease(settings: KubernetesLeaseSettings): Lease {
-  const { clock, times, identity, logger } = settings;
-  const api = createLeaseApi(settings);
-  let observed: Observed | null = null;
-  let goneSince: number | null = null;
-  /** How long the holder seen last may write on; 0: nobody was seen, or it was given back. */
-  let heldForMs = 0;
-  let record: string | null = null;
-  const isMine = (lease: LeaseObject | null): boolean => lease?.spec?.holderIdentity === identity;
+  return keepLease(settings, settings.times.renewMs, new KubernetesStore(settings));
+}
 
-  /** Null: it is gone, and may be made anew now. False: it belongs to somebody else, or may still. */
-  const look = async (tenure: Tenure): Promise<LeaseObject | null | false> => {
-    const current = await api.read();
-    const now = clock.now();
-    tenure.holder = current?.spec?.holderIdentity || null;
-    if (current === null) {
-      if (tenure.term.leftMs() > 0) logger.warn('The lease was deleted: nothing is written until it is made anew');
-      tenure.lost('nobody');
-      goneSince ??= now;
-      return now - goneSince < heldForMs ? false : null;
+class KubernetesStore implements LeaseStore {
+  readonly #settings: KubernetesLeaseSettings;
+  readonly #api: LeaseApi;
+  #observed: Observed | null = null;
+  #goneSince: number | null = null;
+  /** How long the holder seen last may write on; 0: nobody was seen, or it was given back. */
+  #heldForMs = 0;
+  /** What lies with the lease, as far as this replica has written or found it. */
+  #record: string | null = null;
+
+  constructor(settings: KubernetesLeaseSettings) {
+    this.#settings = settings;
+    this.#api = createLeaseApi(settings);
+  }
+
+  async turn(tenure: Tenure): Promise<void> {
+    await this.#renew(tenure);
+  }
+
+  readRecord(): Promise<string | null> {
+    return Promise.resolve(this.#record);
+  }
+
+  async writeRecord(text: string, tenure: Tenure): Promise<boolean> {
+    const before = this.#record;
+    this.#record = text;
+    let done = false;
+    try {
+      done = await this.#renew(tenure);
+    } finally {
+      if (!done) this.#record = before;
     }
-    goneSince = null;
-    observed = tenure.holder === null || isMine(current) ? null : observe(observed, current, now, times.durationMs);
-    heldForMs = observed?.durationMs ?? (isMine(current) ? times.durationMs : 0);
-    if (observed === null) return current;
-    tenure.lost('another');
-    return now - observed.since < observed.durationMs ? false : current;
-  };
+    return done;
+  }
+
+  async free(held: boolean): Promise<void> {
+    const current = held ? await this.#api.read().catch(() => null) : null;
+    if (current !== null && this.#isMine(current)) {
+      const { spec, ...freed } = buildLease(this.#settings, current, this.#record);
+      const empty = { ...spec, holderIdentity: '', leaseDurationSeconds: 1 };
+      await this.#api.write(current, { ...freed, spec: empty }).catch(() => undefined); // it runs out by itself
+    }
+    await this.#api.close();
+  }
 
   /** Takes or keeps the lease, with the record; whether that was done. */
-  const renew = async (tenure: Tenure, again = true): Promise<boolean> => {
+  async #renew(tenure: Tenure, again = true): Promise<boolean> {
+    const { clock, identity, times, logger } = this.#settings;
     const sentAt = { now: clock.now(), wallTime: clock.wallTime() };
-    const current = await look(tenure);
-    if (current === false) return false;
-    const wasMine = isMine(current);
-    const written = await api.write(current, buildLease(settings, current, wasMine ? record : null));
+    const current = await this.#look(tenure);
+    if (current === 'held') return false;
+    const wasMine = this.#isMine(current);
+    const written = await this.#api.write(current, buildLease(this.#settings, current, wasMine ? this.#record : null));
     if (written === 'conflict') {
       if (!wasMine) return false; // another replica was faster
       logger.warn('The Lease was changed by somebody else at the same moment', { again });
-      if (again) return renew(tenure, false);
+      if (again) return this.#renew(tenure, false);
       throw new NotRenewed('409', 'somebody else keeps changing the Lease object');
     }
-    if (!wasMine) record = written.metadata.annotations?.[recordKey] ?? null;
-    heldForMs = times.durationMs;
+    if (!wasMine) this.#record = written.metadata.annotations?.[recordKey] ?? null;
+    this.#heldForMs = times.durationMs;
     tenure.holder = identity;
     tenure.term.renewed(sentAt);
     return true;
-  };
+  }
 
-  return keepLease(settings, times.renewMs, {
-    turn: async (tenure) => void (await renew(tenure)),
-    readRecord: () => Promise.resolve(record),
-    async writeRecord(text, tenure) {
-      const before = record;
-      record = text;
-      let done = false;
-      try {
-        done = await renew(tenure);
-      } finally {
-        if (!done) record = before;
-      }
-      return done;
-    },
-    async free(held) {
-      const current = held ? await api.read().catch(() => null) : null;
-      if (current !== null && isMine(current)) {
-        const { spec, ...freed } = buildLease(settings, current, record);
-        const empty = { ...spec, holderIdentity: '', leaseDurationSeconds: 1 };
-        await api.write(current, { ...freed, spec: empty }).catch(() => undefined); // it runs out by itself
-      }
-      await api.close();
-    },
-  });
+  /** The Lease, when this replica may write it now; null: it may be made anew. `held`: it is somebody else's, or may still be. */
+  async #look(tenure: Tenure): Promise<LeaseObject | null | 'held'> {
+    const current = await this.#api.read();
+    tenure.holder = current?.spec?.holderIdentity || null;
+    return current === null ? this.#lookAtNothing(tenure) : this.#lookAt(current, tenure);
+  }
+
+  #lookAtNothing(tenure: Tenure): null | 'held' {
+    const { clock, logger } = this.#settings;
+    if (tenure.term.leftMs() > 0) logger.warn('The lease was deleted: nothing is written until it is made anew');
+    tenure.lost('nobody');
+    this.#goneSince ??= clock.now();
+    return clock.now() - this.#goneSince < this.#heldForMs ? 'held' : null;
+  }
+
+  #lookAt(current: LeaseObject, tenure: Tenure): LeaseObject | 'held' {
+    const { clock, times } = this.#settings;
+    this.#goneSince = null;
+    const isMine = this.#isMine(current);
+    const isOthers = tenure.holder !== null && !isMine;
+    this.#observed = isOthers ? observe(this.#observed, current, clock.now(), times.durationMs) : null;
+    this.#heldForMs = this.#observed?.durationMs ?? (isMine ? times.durationMs : 0);
+    if (this.#observed === null) return current;
+    tenure.lost('another');
+    return clock.now() - this.#observed.since < this.#observed.durationMs ? 'held' : current;
+  }
+
+  #isMine(lease: LeaseObject | null): boolean {
+    return lease?.spec?.holderIdentity === this.#settings.identity;
+  }
 }
 
 /** Only a holder that renews is alive: somebody who edits a label, or whatever else changes the object, says nothing of it. */
@@ -136,18 +163,19 @@ function observe(before: Observed | null, lease: LeaseObject, now: number, fallb
 /** The Lease as held by this replica. `record` replaces what lies with it; null: that stays. */
 function buildLease(settings: KubernetesLeaseSettings, current: LeaseObject | null, record: string | null) {
   const time = new Date(settings.clock.wallTime()).toISOString().replace('Z', '000Z'); // MicroTime has six decimals
-  const mine = current?.spec?.holderIdentity === settings.identity;
-  const annotations = { ...current?.metadata.annotations, ...(record === null ? {} : { [recordKey]: record }) };
+  const { metadata, spec } = current ?? {};
+  const mine = spec?.holderIdentity === settings.identity;
+  const annotations = { ...metadata?.annotations, ...(record === null ? {} : { [recordKey]: record }) };
   return {
     apiVersion: 'coordination.k8s.io/v1',
     kind: 'Lease',
-    metadata: { ...(current?.metadata ?? {}), name: settings.name, namespace: settings.namespace, annotations },
+    metadata: { ...metadata, name: settings.name, namespace: settings.namespace, annotations },
     spec: {
       holderIdentity: settings.identity,
       leaseDurationSeconds: Math.ceil(settings.times.durationMs / 1000),
-      acquireTime: mine ? (current?.spec?.acquireTime ?? time) : time,
+      acquireTime: (mine && spec.acquireTime) || time,
       renewTime: time,
-      leaseTransitions: (current?.spec?.leaseTransitions ?? 0) + (mine || current === null ? 0 : 1),
+      leaseTransitions: (spec?.leaseTransitions ?? 0) + (mine || current === null ? 0 : 1),
     },
   };
 }

@@ -1,9 +1,10 @@
 import { readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import { lock } from 'proper-lockfile';
 import type { Lease } from '../../controller/lease.ts';
+import type { RecordText } from '../../controller/record.ts';
 import { getErrorCode } from '../../model/result.ts';
 import { recordText } from '../record-store.ts';
-import type { LeaseBasics, Tenure } from './renewed.ts';
+import type { LeaseBasics, LeaseStore, Tenure } from './renewed.ts';
 import { keepLease, NotRenewed } from './renewed.ts';
 
 /** Where the lock lies: a path that every replica on this host shares. */
@@ -19,99 +20,129 @@ export interface LockFileSettings extends LeaseBasics {
  * have noticed.
  */
 export function holdLockFile(settings: LockFileSettings): Lease {
-  const { clock, times, path, identity } = settings;
-  const owner = `${path}.owner`;
-  const record = recordText(`${path}.record`);
-  let heldAt: number | null = null;
-  let release: (() => Promise<void>) | null = null;
-  let unchanged: { readonly mtimeMs: number; readonly since: number } | null = null;
-  const ownerNow = (): Promise<string | null> => readFile(owner, 'utf8').catch(() => null);
+  return keepLease(settings, settings.times.updateMs, new LockFileStore(settings));
+}
 
-  /**
-   * A lock from the future (the clock was set back) would look fresh for ever: when nobody has renewed it for its whole duration,
-   * by the monotonic clock, it is made to look stale.
-   */
-  const outOfFuture = async (): Promise<void> => {
-    const found = await stat(`${path}.lock`).catch(() => null);
-    const mtimeMs = found?.mtimeMs ?? 0;
-    if (mtimeMs <= clock.wallTime()) unchanged = null;
-    else if (unchanged?.mtimeMs !== mtimeMs) unchanged = { mtimeMs, since: clock.now() };
-    else if (clock.now() - unchanged.since >= times.durationMs) await utimes(`${path}.lock`, 0, 0);
-  };
+class LockFileStore implements LeaseStore {
+  readonly #settings: LockFileSettings;
+  readonly #lock: string;
+  readonly #owner: string;
+  readonly #record: RecordText;
+  #release: (() => Promise<void>) | null = null;
+  #unchanged: { readonly mtimeMs: number; readonly since: number } | null = null;
+  /** When somebody was last seen to hold the lock (monotonic, ms). */
+  #heldAt: number | null = null;
 
-  /** Whether somebody else held the lock a moment ago, and did not give it back. */
-  const mayBeHeld = async (): Promise<boolean> =>
-    heldAt !== null && clock.now() - heldAt < times.durationMs && !!(await ownerNow());
+  constructor(settings: LockFileSettings) {
+    this.#settings = settings;
+    this.#lock = `${settings.path}.lock`;
+    this.#owner = `${settings.path}.owner`;
+    this.#record = recordText(`${settings.path}.record`);
+  }
 
-  const acquire = async (tenure: Tenure): Promise<void> => {
-    if ((await stat(`${path}.lock`).catch(() => null)) === null && (await mayBeHeld())) return;
+  async turn(tenure: Tenure): Promise<void> {
+    if (this.#release === null) await this.#acquire(tenure);
+    // Paused for too long: the lock may have been taken in the meantime.
+    else if (tenure.term.leftMs() === 0) await this.free();
+    else await this.#confirm(tenure);
+  }
+
+  async free(): Promise<void> {
+    const mine = (await this.#readOwner()) === this.#settings.identity;
+    const release = this.#release;
+    this.#release = null;
+    if (!mine || release === null) return; // taken by another in the meantime: nothing to free
+    await writeFile(this.#owner, '').catch(() => undefined); // then others wait for it to run out
+    await release().catch(() => undefined);
+  }
+
+  readRecord(): Promise<string | null> {
+    return this.#record.read();
+  }
+
+  async writeRecord(text: string, tenure: Tenure): Promise<boolean> {
+    if (this.#release === null) return false;
+    await this.#confirm(tenure);
+    return tenure.term.leftMs() > this.#settings.times.marginMs && this.#record.write(text);
+  }
+
+  async #acquire(tenure: Tenure): Promise<void> {
+    const { clock, identity } = this.#settings;
+    if (await this.#mayBeHeld()) return;
     const sentAt = { now: clock.now(), wallTime: clock.wallTime() };
-    let taken: () => Promise<void>;
+    const taken = await this.#take(tenure);
+    if (taken === null) return;
     try {
-      taken = await lock(path, {
+      await writeFile(this.#owner, identity);
+    } catch (error) {
+      await taken().catch(() => undefined); // it goes stale by itself
+      throw error;
+    }
+    this.#release = taken;
+    tenure.holder = identity;
+    this.#heldAt = null;
+    tenure.term.renewed(sentAt);
+  }
+
+  /** Whether the lock is gone though somebody held it a moment ago and did not give it back. */
+  async #mayBeHeld(): Promise<boolean> {
+    const { clock, times } = this.#settings;
+    if (this.#heldAt === null || clock.now() - this.#heldAt >= times.durationMs) return false;
+    return (await stat(this.#lock).catch(() => null)) === null && !!(await this.#readOwner());
+  }
+
+  /** Takes the lock; null: somebody else holds it. */
+  async #take(tenure: Tenure): Promise<(() => Promise<void>) | null> {
+    const { path, times, clock } = this.#settings;
+    try {
+      return await lock(path, {
         realpath: false,
         stale: times.durationMs,
         update: times.updateMs,
         onCompromised: () => {
-          release = null;
+          this.#release = null;
           tenure.lost('nobody');
         },
       });
     } catch (error) {
       const code = getErrorCode(error);
-      tenure.holder = (await ownerNow()) || null;
+      tenure.holder = (await this.#readOwner()) || null;
       if (code !== 'ELOCKED') throw new NotRenewed(code, `the lock file ${path} cannot be used`);
-      heldAt = clock.now();
-      return outOfFuture();
+      this.#heldAt = clock.now();
+      await this.#ageFuture();
+      return null;
     }
-    try {
-      await writeFile(owner, identity);
-    } catch (error) {
-      await taken().catch(() => undefined); // it goes stale by itself
-      throw error;
-    }
-    release = taken;
-    tenure.holder = identity;
-    heldAt = null;
-    tenure.term.renewed(sentAt);
-  };
+  }
 
   /** The library renews the directory's time; what the file system shows is what other replicas go by. */
-  const confirm = async ({ term, lost }: Tenure): Promise<void> => {
+  async #confirm({ term, lost }: Tenure): Promise<void> {
+    const { clock, identity } = this.#settings;
     const now = clock.now();
     const wallTime = clock.wallTime();
-    const found = await stat(`${path}.lock`).catch(() => null);
-    const holder = await ownerNow();
+    const found = await stat(this.#lock).catch(() => null);
+    const holder = await this.#readOwner();
     if (found === null || holder !== identity) {
-      heldAt = now; // it was ours until now, and is waited for as if it were another's
+      this.#heldAt = now; // it was ours until now, and is waited for as if it were another's
       return lost(holder === identity || !holder ? 'nobody' : 'another');
     }
     const age = Math.max(0, wallTime - found.mtimeMs);
     term.renewed({ now: now - age, wallTime: wallTime - age });
-  };
+  }
 
-  const giveUp = async (): Promise<void> => {
-    const mine = (await ownerNow()) === identity;
-    const free = release;
-    release = null;
-    if (!mine || free === null) return; // taken by another in the meantime: nothing to free
-    await writeFile(owner, '').catch(() => undefined); // then others wait for it to run out
-    await free().catch(() => undefined);
-  };
+  /**
+   * A lock from the future (the clock was set back) would look fresh for ever: when nobody has renewed it for its whole duration,
+   * by the monotonic clock, it is made to look stale.
+   */
+  async #ageFuture(): Promise<void> {
+    const { clock, times } = this.#settings;
+    const found = await stat(this.#lock).catch(() => null);
+    const mtimeMs = found?.mtimeMs ?? 0;
+    if (mtimeMs <= clock.wallTime()) this.#unchanged = null;
+    else if (this.#unchanged?.mtimeMs !== mtimeMs) this.#unchanged = { mtimeMs, since: clock.now() };
+    else if (clock.now() - this.#unchanged.since >= times.durationMs) await utimes(this.#lock, 0, 0);
+  }
 
-  return keepLease(settings, times.updateMs, {
-    async turn(tenure) {
-      if (release === null) await acquire(tenure);
-      // Paused for too long: the lock may have been taken in the meantime.
-      else if (tenure.term.leftMs() === 0) await giveUp();
-      else await confirm(tenure);
-    },
-    free: giveUp,
-    readRecord: () => record.read(),
-    async writeRecord(text, tenure) {
-      if (release === null) return false;
-      await confirm(tenure);
-      return tenure.term.leftMs() > times.marginMs && record.write(text);
-    },
-  });
+  #readOwner(): Promise<string | null> {
+    return readFile(this.#owner, 'utf8').catch(() => null);
+  }
 }

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import path from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
 import type { Lease } from '../../controller/lease.ts';
 import { createSoleWriter } from '../../controller/lease.ts';
 import type { Logger } from '../../ports.ts';
-import { failure } from '../failure.ts';
+import { type Failure, failure } from '../failure.ts';
 import { serviceAccount } from '../own-files.ts';
 import type { Settings } from '../settings.ts';
 import { isSafeAddress } from './safe-address.ts';
@@ -79,16 +79,21 @@ function clusterOf({ settings, env }: LeaseContext): { server: string; tokenFile
     };
   }
   const host = env['KUBERNETES_SERVICE_HOST'];
-  if (host === undefined) {
-    throw failure(
-      'bad-setting',
-      '--lease kubernetes works inside a cluster only',
-      'or name the server in the settings file (kubernetes)',
-    );
+  if (host === undefined) throw outside('there is no KUBERNETES_SERVICE_HOST');
+  for (const name of ['token', 'ca.crt']) {
+    if (!existsSync(`${serviceAccount}/${name}`)) throw outside(`${serviceAccount}/${name} is not there`);
   }
   const name = host.includes(':') ? `[${host}]` : host;
   const server = `https://${name}:${env['KUBERNETES_SERVICE_PORT'] ?? '443'}`;
   return { server, tokenFile: `${serviceAccount}/token`, caFile: `${serviceAccount}/ca.crt` };
+}
+
+function outside(because: string): Failure {
+  return failure(
+    'bad-setting',
+    `--lease kubernetes works inside a cluster, with the token of a service account: ${because}`,
+    'mount the token, write --lease file:PATH, or name the server in the settings file: kubernetes: {server, tokenFile, caFile}',
+  );
 }
 
 function ownNamespace(tokenFile: string): string {

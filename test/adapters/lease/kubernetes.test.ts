@@ -1,7 +1,8 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { KubernetesLeaseSettings } from '../../../src/adapters/lease/kubernetes.ts';
 import { holdKubernetesLease } from '../../../src/adapters/lease/kubernetes.ts';
 import type { Lease } from '../../../src/controller/lease.ts';
 import { guardApi } from '../../../src/controller/lease.ts';
@@ -11,12 +12,19 @@ import { startLeaseServer } from '../../controller/support/lease-server.ts';
 import type { VirtualClock } from '../../controller/support/virtual-clock.ts';
 import { virtualClock } from '../../controller/support/virtual-clock.ts';
 
+const certificates = new URL('../api/certificates/', import.meta.url);
+const pem = (name: string): string => readFileSync(new URL(name, certificates), 'utf8');
+
 let server: LeaseServer;
 let folder: string;
-let warnings: unknown[];
+let warnings: [string, unknown?][];
+let hints: string[];
+let overlaps: number;
 
 beforeEach(async () => {
   warnings = [];
+  hints = [];
+  overlaps = 0;
   server = await startLeaseServer();
   folder = mkdtempSync(path.join(tmpdir(), 'lease-'));
   writeFileSync(path.join(folder, 'token'), 'token\n');
@@ -27,7 +35,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-function lease(identity: string, clock: VirtualClock): Lease {
+function lease(identity: string, clock: VirtualClock, settings: Partial<KubernetesLeaseSettings> = {}): Lease {
   return holdKubernetesLease({
     server: server.url,
     namespace: 'net',
@@ -39,12 +47,18 @@ function lease(identity: string, clock: VirtualClock): Lease {
     clock,
     logger: {
       debug: () => undefined,
-      info: () => undefined,
-      warn: (message, fields) => void warnings.push([message, fields?.['code']]),
+      info: (message) => void warnings.push([message]),
+      warn: (message, fields) => {
+        warnings.push([message, fields?.['code']]);
+        hints.push(String(fields?.['hint']));
+      },
       error: () => undefined,
     },
     onChange: () => undefined,
-    onOverlap: () => undefined,
+    onOverlap: () => {
+      overlaps += 1;
+    },
+    ...settings,
   });
 }
 
@@ -166,14 +180,21 @@ describe('a Kubernetes lease', () => {
     server.fault = 500;
     await turn(clock, 120_000);
     expect([only.mayStart(), only.holder()]).toEqual([false, null]);
-    expect(warnings).toEqual([['The lease could not be renewed', '500']]);
+    expect(warnings).toEqual([
+      ['This replica writes now'],
+      ['The lease could not be renewed', '500'],
+      ['This replica does not write any more'],
+    ]);
+    warnings.length = 0;
     server.fault = null;
     await turn(clock, 10_000);
     await until(() => only.mayStart());
     expect(only.holder()).toBe('one');
+    expect(warnings).toContainEqual(['The lease can be renewed again']);
     server.fault = 403;
     await turn(clock, 10_000);
-    expect(warnings.length).toBe(2);
+    expect(hints.at(-1)).toMatch(/check its Role and the token; the API server says: because .+of a 403$/);
+    expect(hints.at(-1)).not.toContain('\u001b');
     await only.release();
   });
 
@@ -208,5 +229,129 @@ describe('a Kubernetes lease', () => {
     await turn(clock, 30_000);
     expect(only.mayStart()).toBe(false);
     await only.release();
+  });
+
+  it('deleted: the holder stops writing at once, and nobody makes it anew before the holder’s duration is over', async () => {
+    const clock = virtualClock();
+    const first = lease('one', clock);
+    await until(() => first.mayStart());
+    const second = lease('two', clock);
+    await turn(clock, 10_000);
+    server.remove();
+    let stoppedAt: number | null = null;
+    let madeAt: number | null = null;
+    for (let at = 0; madeAt === null && at < 200_000; at += 1000) {
+      await turn(clock, 1000);
+      if (!first.mayWrite()) stoppedAt ??= at;
+      expect(first.mayWrite() && second.mayWrite()).toBe(false);
+      if (server.lease() !== null) madeAt = at;
+    }
+    expect(stoppedAt).toBeLessThanOrEqual(5000);
+    expect(madeAt).toBeGreaterThanOrEqual(55_000);
+    expect(overlaps).toBe(0);
+    await Promise.all([first.release(), second.release()]);
+  });
+
+  it('counts an overlap that no scrape would see: another replica took the lease while this one could still write', async () => {
+    const clock = virtualClock();
+    const first = lease('one', clock);
+    await until(() => first.mayStart());
+    server.remove();
+    const fresh = lease('two', clock); // has never seen a holder
+    await until(() => fresh.mayStart());
+    expect(first.mayWrite()).toBe(true);
+    await turn(clock, 6000);
+    expect([first.mayWrite(), overlaps]).toEqual([false, 1]);
+    await Promise.all([first.release(), fresh.release()]);
+  });
+
+  it('of a dead holder is taken though somebody keeps editing its metadata', async () => {
+    const clock = virtualClock();
+    const first = lease('one', clock);
+    await until(() => first.mayStart());
+    const second = lease('two', clock);
+    await turn(clock, 10_000);
+    server.refuse.add('one');
+    let takenAt: number | null = null;
+    for (let at = 0; takenAt === null && at < 200_000; at += 5000) {
+      server.label('edited', `${at}`);
+      await turn(clock, 5000);
+      if (second.mayStart()) takenAt = at;
+    }
+    expect(takenAt).toBeLessThan(75_000);
+    await Promise.all([first.release(), second.release()]);
+  });
+
+  it('changed by somebody else at the moment of a renewal: is read again at once, kept, and the log says so', async () => {
+    const clock = virtualClock();
+    const only = lease('one', clock);
+    await until(() => only.mayStart());
+    const held = only.signal();
+    server.onRead = () => {
+      server.label('edited', 'between');
+      server.onRead = null;
+    };
+    await turn(clock, 6000);
+    expect([only.mayStart(), held.aborted]).toEqual([true, false]);
+    expect(warnings.map(([message]) => message)).toContain('The Lease was changed by somebody else at the same moment');
+    expect(server.lease()?.metadata['labels']).toEqual({ edited: 'between' });
+    await only.release();
+  });
+
+  it('holds the record: only its holder writes it, and who takes it over reads it', async () => {
+    const clock = virtualClock();
+    const first = lease('one', clock);
+    await until(() => first.mayStart());
+    expect(await first.record?.read()).toBeNull();
+    expect(await first.record?.write('mine')).toBe(true);
+    const second = lease('two', clock);
+    await turn(clock, 10_000);
+    expect(await second.record?.write('stolen')).toBe(false);
+    server.refuse.add('one');
+    await turn(clock, 10_000);
+    expect(await first.record?.write('refused')).toBe(false);
+    await turn(clock, 90_000);
+    expect(await second.record?.read()).toBe('mine');
+    expect(await second.record?.write('ours now')).toBe(true);
+    server.refuse.delete('one');
+    await turn(clock, 20_000);
+    expect(await first.record?.write('old')).toBe(false);
+    expect(server.lease()?.metadata['annotations']).toEqual({ 'firezone-reconcile/record': 'ours now' });
+    await second.release();
+    await turn(clock, 10_000);
+    expect(await first.record?.read()).toBe('ours now');
+    await first.release();
+  });
+
+  it('reads a renewed token for the next call, and is ready again without a restart', async () => {
+    const clock = virtualClock();
+    const only = lease('one', clock);
+    await until(() => only.mayStart());
+    writeFileSync(path.join(folder, 'token'), 'expired\n');
+    await turn(clock, 6000);
+    expect(only.election().problem).toContain('(401)');
+    writeFileSync(path.join(folder, 'token'), 'token\n');
+    await turn(clock, 6000);
+    expect(only.election()).toMatchObject({ problem: null });
+    await only.release();
+  });
+
+  it('reads the cluster’s CA anew after its rotation, without a restart', async () => {
+    const tls = await startLeaseServer({ cert: pem('localhost.pem'), key: pem('localhost.key') });
+    const caFile = path.join(folder, 'ca.pem');
+    writeFileSync(caFile, pem('elsewhere.pem'));
+    const clock = virtualClock();
+    const only = lease('one', clock, { server: tls.url, caFile });
+    await until(() => hints.length > 0);
+    expect(hints[0]).toContain(`does not fit the CA in ${caFile}`);
+    expect(only.mayStart()).toBe(false);
+    writeFileSync(caFile, pem('ca.pem'));
+    for (let at = 0; at < 20_000 && !only.mayStart(); at += 1000) {
+      await clock.pass(1000);
+      await tls.idle();
+    }
+    await until(() => only.mayStart());
+    await only.release();
+    await tls.close();
   });
 });

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -57,5 +57,27 @@ describe('a lock file', () => {
     await until(() => only.mayStart());
     expect(warnings).toEqual([['The lease could not be renewed', 'ENOENT']]);
     await only.release();
+  });
+
+  it('that somebody removed is not taken before its holder must have noticed, and its record is for its owner alone', async () => {
+    const file = path.join(folder, 'lock');
+    const first = lease('one', file);
+    await until(() => first.mayStart());
+    expect(await first.record?.write('mine')).toBe(true);
+    expect(statSync(`${file}.record`).mode & 0o777).toBe(0o600);
+    const second = lease('two', file);
+    await until(() => second.holder() === 'one');
+    expect(await second.record?.write('stolen')).toBe(false);
+    rmSync(`${file}.lock`, { recursive: true });
+    let both = false;
+    await until(() => {
+      both ||= first.mayWrite() && second.mayWrite();
+      return second.mayStart() || first.mayStart() === false;
+    });
+    expect(both).toBe(false);
+    await first.release();
+    await until(() => second.mayStart());
+    expect(await second.record?.read()).toBe('mine');
+    await second.release();
   });
 });

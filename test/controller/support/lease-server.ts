@@ -16,6 +16,8 @@ export interface LeaseServer {
   /** What every request is answered with; null: what it asks for. */
   fault: number | 'nothing' | null;
   lease(): StoredLease | null;
+  /** Called when a read has been answered; null: nothing is. */
+  onRead: (() => void) | null;
   /** Deletes the object, as a person does. */
   remove(): void;
   /** Changes its metadata alone, as a person or a tool does. */
@@ -63,8 +65,11 @@ export async function startLeaseServer(tls?: { readonly cert: string; readonly k
   };
   const read = (response: ServerResponse): void => {
     const seen = stored;
-    const give = (): void =>
-      seen === null ? answer(response, 404, { kind: 'Status', code: 404 }) : answer(response, 200, seen);
+    const give = (): void => {
+      if (seen === null) answer(response, 404, { kind: 'Status', code: 404 });
+      else answer(response, 200, seen);
+      leases.onRead?.();
+    };
     if (holding === 0) {
       give();
       return;
@@ -111,6 +116,7 @@ export async function startLeaseServer(tls?: { readonly cert: string; readonly k
   const leases: LeaseServer = {
     url: `${tls === undefined ? 'http://127.0.0.1' : 'https://localhost'}:${(server.address() as AddressInfo).port}`,
     fault: null,
+    onRead: null,
     refuse,
     lease: () => stored,
     remove: () => {
