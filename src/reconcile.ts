@@ -1,6 +1,6 @@
 import { applyPlan } from './apply/apply.ts';
 import { readLive } from './apply/read.ts';
-import { awaitKernel, observeKernel, rulesToRepair } from './pass/kernel.ts';
+import { awaitKernel, kernelHints, observeKernel } from './pass/kernel.ts';
 import type { Approve, PassDependencies, PassResult } from './pass/pass.ts';
 import {
   applyContext,
@@ -34,18 +34,18 @@ export async function reconcile(
   const { live } = reading.value;
 
   const kernel = await observeKernel(pass, state, live);
-  const input = planInputOf(state, live, pass, { notEnforced: rulesToRepair(pass, kernel) });
+  const input = planInputOf(state, live, pass, kernelHints(pass, kernel));
   const planned = planStates(input, built.value);
   if (planned.desired.state === null) return ended('invalid', { content, desired: planned.desired });
   const { plan, digest } = planned;
   const found = { content, desired, live, plan, digest, kernel };
   if (plan.refusals.length > 0 && !whole.approvals?.includes(digest.plan)) return ended('refused', found);
   if (plan.steps.length === 0) {
-    return ended('in-sync', { ...found, kernel: await awaitKernel(pass, state, kernel, false) });
+    return ended('in-sync', { ...found, kernel: await awaitKernel(pass, state, kernel, null) });
   }
   if (approve === null) return ended('planned', found);
   if (!(await approve(plan, desired, digest))) return ended('declined', found);
 
   const apply = await applyPlan(plan, applyContext(pass, state, reading.value));
-  return ended('applied', { ...found, apply, kernel: await awaitKernel(pass, state, null, true) });
+  return ended('applied', { ...found, apply, kernel: await awaitKernel(pass, state, null, apply) });
 }

@@ -79,9 +79,9 @@ const factsByReason: Partial<Readonly<Record<Verdict['reason'], RunFacts>>> = {
   NotConverging: { wrote: true, missing: true },
 };
 
-/** The exit code of a watch that ends after its first pass. */
-export function exitCodeOfVerdict({ kind, reason }: Pick<Verdict, 'kind' | 'reason'>): number {
-  return exitCodeOf(kind === 'good' ? {} : (factsByReason[reason] ?? { failed: true }));
+/** The exit code of a watch that ends after its first pass; `seen` is what counts where the pass itself went well. */
+export function exitCodeOfVerdict({ kind, reason }: Pick<Verdict, 'kind' | 'reason'>, seen: RunFacts = {}): number {
+  return exitCodeOf(kind === 'good' ? seen : (factsByReason[reason] ?? { failed: true }));
 }
 
 /** The exit code when not all that the run had to say could be written: what is there must not be taken for the whole. */

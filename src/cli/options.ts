@@ -87,8 +87,8 @@ const plan = {
   failOn: {
     kind: 'list',
     value: 'WHAT',
-    words: ['opens', 'closes', 'any', 'drift'],
-    help: 'exit 3 when the plan holds it: opens, closes, any, drift',
+    words: ['opens', 'closes', 'any', 'drift', 'not-enforced'],
+    help: 'exit 3 when the plan holds it: opens, closes, any, drift; not-enforced: when the kernel does not hold the rules',
   },
   base: { kind: 'text', value: 'REF|DIR', help: 'the manifests last applied: a Git ref, or a directory' },
   approve: { kind: 'list', value: 'DIGEST', help: 'release the refused plan with this digest, and no other' },

@@ -107,7 +107,8 @@ function reportOf(
   return {
     ...reportOfProblems([
       ...strictly(base?.problems ?? [], settings),
-      ...strictlyKnown(result, settings).map(request.planOnly ? (problem) => problem : leftOut),
+      // What the kernel lacks keeps no apply from writing, so that only a plan is strict about it.
+      ...(request.planOnly ? strictly(result.problems, settings) : strictlyKnown(result, settings).map(leftOut)),
       ...failure,
       ...stale,
       ...other,
@@ -141,25 +142,27 @@ const approvesAnother: Problem = {
 
 /** The exit code of a pass, the same in every output mode. */
 function exitCode(result: PassResult, run: Run, stale: boolean): number {
-  const { settings } = run.invocation;
+  const { invocation, request } = run;
+  const { settings } = invocation;
   const { end, apply, desired, plan } = result;
+  const unenforced = lacksEnforcement(result, settings);
   const unsent = plan !== null && holdsBack(plan);
   return exitCodeOf({
-    invalid: end === 'invalid' || isInvalid(knownProblems(run, desired, plan), settings),
+    invalid:
+      end === 'invalid' ||
+      isInvalid(knownProblems(run, desired, plan), settings) ||
+      (settings.strict && request.planOnly && unenforced),
     refused: end === 'refused' || stale || run.obstacle?.code === 'suspended',
     wrote: apply?.wrote ?? false,
-    missing:
-      (apply !== null && apply.end !== 'converged') ||
-      (unsent && !run.request.planOnly) ||
-      lacksEnforcement(result, settings),
+    missing: (apply !== null && apply.end !== 'converged') || ((unsent || unenforced) && !request.planOnly),
     failed: end === 'unreadable' || end === 'declined',
-    pending: end === 'planned' || unsent,
+    pending: end === 'planned' || unsent || unenforced,
     detailed: settings.detailedExitcode,
   });
 }
 
-/** Whether this run was asked to see it enforced, and did not. */
-function lacksEnforcement({ end, kernel }: PassResult, { waitEnforced, repair }: Invocation['settings']): boolean {
-  if (end !== 'applied' && end !== 'in-sync') return false;
-  return (waitEnforced !== null || repair) && kernel?.report.state !== 'enforced';
+/** Whether this run looks at the kernel, and its last look did not see it hold the live rules. */
+function lacksEnforcement({ end, kernel }: PassResult, { enforcement }: Invocation['settings']): boolean {
+  if (end !== 'applied' && end !== 'in-sync' && end !== 'planned') return false;
+  return enforcement !== null && kernel?.report.state !== 'enforced';
 }

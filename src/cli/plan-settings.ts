@@ -63,7 +63,13 @@ function deleteLimitOf(text: string, problems: Problem[]): DeleteLimit {
   return { count: 0 };
 }
 
-const failOnWords: readonly string[] = ['opens', 'closes', 'any', 'drift'] satisfies PlanOptions['failOn'][number][];
+const failOnWords: readonly string[] = [
+  'opens',
+  'closes',
+  'any',
+  'drift',
+  'not-enforced',
+] satisfies PlanOptions['failOn'][number][];
 
 function failOnOf(words: readonly string[], problems: Problem[]): PlanOptions['failOn'] {
   for (const word of words) {

@@ -143,6 +143,8 @@ export function passEnforcementOf(settings: Settings): Pick<PassDependencies, 'e
 export function enforcementOf(settings: Settings): Pick<PassDependencies, 'enforcement'> {
   const { enforcement, netns, waitEnforced, repair, profile, timeout } = settings;
   if (enforcement === null) {
+    if (settings.failOn.includes('not-enforced'))
+      throw failure('usage', '--fail-on not-enforced looks at the kernel', 'add --enforcement nft');
     if (netns === null && waitEnforced === null && !repair) return {};
     throw failure('usage', '--netns, --wait-enforced and --repair look at the kernel', 'add --enforcement nft');
   }

@@ -7,6 +7,7 @@ import type { EnforcementReport, Finding, FindingKind } from './report.ts';
 /** Findings of one kind that are shown in full; what is left is counted. */
 const shownOfKind = 20;
 const shownDestinations = 4;
+const shownRules = 10;
 
 /** The report as problems for a person: one a finding (`kernel-missing`, `kernel-stale`, …), warnings all. */
 export function enforcementProblems(report: EnforcementReport): readonly Problem[] {
@@ -31,13 +32,21 @@ function problemsOfKind(findings: readonly Finding[]): readonly Problem[] {
 
 function problemOf(finding: Finding): Problem {
   const summary = `${finding.summary.charAt(0).toUpperCase()}${finding.summary.slice(1)}.`;
-  const hint = [...trafficHints(finding.effect), remedyOf(finding)].join('; ');
+  const hint = [...concernHints(finding), ...trafficHints(finding.effect), remedyOf(finding)].join('; ');
   const place = finding.rules.length === 1 ? finding.rules[0]?.place : null;
   return { code: codeOf(finding.kind), severity: 'warning', summary, hint, ...(place ? { place } : {}) };
 }
 
 function codeOf(kind: FindingKind): ProblemCode {
   return `kernel-${kind}`;
+}
+
+/** The rules without effect, where the summary only counts them. */
+function concernHints({ rules }: Finding): readonly string[] {
+  if (rules.length < 2) return [];
+  const names = rules.slice(0, shownRules).map(({ name, key }) => name ?? key);
+  const left = rules.length - names.length;
+  return [`concerns ${names.join(', ')}${left > 0 ? ` and ${left} more` : ''}`];
 }
 
 function trafficHints({ opens, closes }: Effect): readonly string[] {

@@ -1,9 +1,11 @@
+import type { ApplyReport } from '../apply/outcome.ts';
 import { readLive } from '../apply/read.ts';
 import { waitUntilEnforced, waitUntilStill } from '../apply/wait-enforced.ts';
 import { repairTargets } from '../enforcement/repair.ts';
 import { type RuleNames, ruleNames, unreadable } from '../enforcement/report.ts';
 import type { LiveRule } from '../model/rule.ts';
 import type { DesiredState, LiveState } from '../model/state.ts';
+import type { PlanInput } from '../plan/input.ts';
 import type { KernelState, PassDependencies, PassEnforcement } from './pass.ts';
 import { readContext } from './stages.ts';
 
@@ -25,30 +27,43 @@ export async function observeKernel(
   return { report: await enforcement.kernel.check(live.rules, names, stop), waitedMs: null };
 }
 
-/** The live rules that this pass replaces because the kernel does not hold them. */
-export function rulesToRepair(pass: PassDependencies, kernel: KernelState | null): ReadonlySet<string> {
-  return kernel === null || pass.enforcement?.repair !== true ? new Set() : repairTargets(kernel.report);
+/** What the look at the kernel adds to a plan's input. */
+export function kernelHints(
+  pass: PassDependencies,
+  kernel: KernelState | null,
+): Pick<PlanInput, 'notEnforced' | 'kernelDiffers'> {
+  const repaired =
+    kernel === null || pass.enforcement?.repair !== true ? new Set<string>() : repairTargets(kernel.report);
+  if (kernel === null || kernel.report.state === 'enforced' || repaired.size > 0) return { notEnforced: repaired };
+  const { message, findings } = kernel.report;
+  const what = message ?? `${findings.length === 1 ? 'one difference' : `${findings.length} differences`}`;
+  return { notEnforced: repaired, kernelDiffers: `The kernel is not known to hold the live rules: ${what}.` };
 }
 
+/** Beyond the time in which the filter is expected to follow an apply, a run that was not told a time waits this long, ms. */
+const followSlackMs = 3000;
+
 /**
- * Waits until the kernel holds what is live now. Without a time to wait: what was seen before, or null after an apply,
- * for the kernel follows only later.
+ * The last look at the kernel: waits until it holds what is live now, after an apply also without a time to wait, for the
+ * kernel follows only later. Null when an apply was stopped meanwhile; what was seen before where nothing is waited for.
  */
 export async function awaitKernel(
   pass: PassDependencies,
   desired: DesiredState,
   before: KernelState | null,
-  applied: boolean,
+  applied: ApplyReport | null,
 ): Promise<KernelState | null> {
   const { enforcement } = pass;
-  if (enforcement === undefined || enforcement.waitMs === null) return applied ? null : before;
-  if (!applied && enforcement.waitInSync === false) return before;
-  if (!applied && before?.report.state === 'enforced') return { ...before, waitedMs: before.waitedMs ?? 0 };
+  if (enforcement === undefined || (applied !== null && pass.stop.aborted)) return before;
+  const { waitInSync = true, waitMs } = enforcement;
+  if (applied === null && (waitMs === null || !waitInSync)) return before;
+  if (applied === null && before?.report.state === 'enforced') return { ...before, waitedMs: before.waitedMs ?? 0 };
   const reading = await readLive(readContext(pass), pass.desired.scope, null);
   if (!reading.ok) return { report: unreadable(reading.error.message, 0), waitedMs: null };
   const { rules } = reading.value.live;
+  const timeoutMs = waitMs ?? 1.5 * (applied?.enforcedInMs ?? 0) + followSlackMs;
   return await waitUntilEnforced(
-    waitOf(pass, enforcement, { live: rules, names: ruleNames(desired.rules), timeoutMs: enforcement.waitMs }),
+    waitOf(pass, enforcement, { live: rules, names: ruleNames(desired.rules), timeoutMs }),
   );
 }
 

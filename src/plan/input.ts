@@ -26,7 +26,7 @@ export interface PlanOptions {
   readonly replaceModified: boolean;
   /** `none`: a plan that opens traffic on the way is refused. */
   readonly maxExposure: 'none' | 'any';
-  readonly failOn: readonly ('opens' | 'closes' | 'any' | 'drift')[];
+  readonly failOn: readonly ('opens' | 'closes' | 'any' | 'drift' | 'not-enforced')[];
   readonly protect: readonly Protected[];
   /** Keys the fingerprints of secrets in field changes; null shows none. */
   readonly fingerprintKey: FingerprintKey | null;
@@ -45,6 +45,8 @@ export interface PlanInput {
   readonly options: PlanOptions;
   /** Ids of live rules to be replaced because the kernel's packet filter does not hold them (docs/enforcement.md). */
   readonly notEnforced?: ReadonlySet<string>;
+  /** What a look at the kernel found, as a sentence, where it does not hold exactly the live rules and this plan does not mend that. */
+  readonly kernelDiffers?: string;
 }
 
 /** The defaults of the command line. */

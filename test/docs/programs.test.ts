@@ -185,6 +185,7 @@ describe.skipIf(kernelUnavailable !== null)(`the pages about the kernel’s pack
     expect(named.map(({ text }) => text).sort()).toEqual([
       'reconcile --plan --enforcement nft',
       'reconcile --watch --enforcement nft',
+      'reconcile --yes --enforcement nft',
       'reconcile --yes --enforcement nft --repair',
       'reconcile --yes --enforcement nft --replace-modified',
       'reconcile --yes --enforcement nft --wait-enforced 60s',
@@ -195,6 +196,7 @@ describe.skipIf(kernelUnavailable !== null)(`the pages about the kernel’s pack
     const held = 'the kernel holds 1 live rule and nothing else';
     expect(shell('reconcile --plan --enforcement nft manifests', env)).toContain('1 to create');
     expect(shell('reconcile --yes --enforcement nft --wait-enforced 60s manifests', env)).toContain(held);
+    expect(shell('reconcile --yes --enforcement nft manifests', env)).toContain(held);
     expect(shell('reconcile doctor --enforcement nft', env)).toContain('kernel: holds 1 live rule and nothing else');
     expect(shell('reconcile --plan --save plan.json --enforcement nft manifests', env)).toContain(held);
     expect(shell('reconcile apply --yes plan.json manifests --enforcement nft --wait-enforced', env)).toContain(held);

@@ -109,8 +109,52 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
     expect((await run(folder, 'doctor', ...look)).stdout).toContain('drop 10.2.0.0/16 * is not in the kernel');
   }, 60_000);
 
+  it('never ends with 0 while nothing is enforced: doctor 1, plan 2, 3 or 4, apply 1 or 5', async () => {
+    await run(folder, ...look, '--wait-enforced', '10s', '.');
+    const plan = [...look, '--plan', '.'];
+    expect((await run(folder, ...plan, '--detailed-exitcode', '--strict', '--fail-on', 'not-enforced')).code).toBe(0);
+    runIn(netns, 'nft', 'delete table inet firezone');
+    const doctor = await run(folder, 'doctor', ...look);
+    expect(doctor.code).toBe(1);
+    expect(doctor.stdout).toContain('no forward chain');
+    expect((await run(folder, ...plan, '--detailed-exitcode')).code).toBe(2);
+    const refused = await run(folder, ...plan, '--fail-on', 'not-enforced');
+    expect(refused.code).toBe(3);
+    expect(refused.stdout + refused.stderr).toContain('The kernel is not known to hold the live rules');
+    expect((await run(folder, ...plan, '--strict')).code).toBe(4);
+    const idle = await run(folder, ...look, '.');
+    expect(idle.code).toBe(1);
+    expect(idle.stdout).toContain('concerns first, second');
+
+    const third =
+      'apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: third}\nspec: {action: drop, destination: 10.3.0.0/16}\n';
+    writeFileSync(join(folder, 'third.yaml'), third);
+    // The server's call for this rule fails, so that it builds its filter anew, and that mends everything.
+    expect((await run(folder, ...look, '--strict', '.')).code).toBe(0);
+    writeFileSync(join(folder, 'fourth.yaml'), third.replace('third', 'fourth').replace('10.3.', '10.4.'));
+    runIn(netns, 'nft', 'add table inet firezone { flags dormant; }');
+    const asleep = await run(folder, ...look, '--strict', '.');
+    expect(server.simulator.rules()).toHaveLength(4);
+    expect(asleep.code).toBe(5);
+    expect(asleep.stdout).toContain('dormant');
+  }, 60_000);
+
+  it('does not hide stale entries and missing jumps behind a 0 either', async () => {
+    await run(folder, ...look, '--wait-enforced', '10s', '.');
+    runIn(netns, 'nft', 'flush chain inet firezone forward');
+    expect((await run(folder, 'doctor', ...look)).code).toBe(1);
+    expect((await run(folder, ...look, '--plan', '--detailed-exitcode', '.')).code).toBe(2);
+  });
+
+  it('refuses --fail-on not-enforced without a look at the kernel', async () => {
+    const ran = await run(folder, ...look.slice(0, 2), '--plan', '--fail-on', 'not-enforced', '.');
+    expect(ran.code).toBe(1);
+    expect(ran.stderr).toContain('add --enforcement nft');
+  });
+
   it('tells in doctor why the kernel cannot be read, and what to do', async () => {
     const ran = await run(folder, 'doctor', ...look.slice(0, -1), join(folder, 'no-such-namespace'));
+    expect(ran.code).toBe(1);
     expect(ran.stdout).toContain('check --netns');
     expect(ran.stdout).not.toContain('kernel: holds');
   });

@@ -80,7 +80,9 @@ async function examineKernel(live: LiveState, { settings, terminal }: Invocation
   const report = await enforcement.kernel.check(live.rules, new Map(), terminal.stop);
   const well =
     report.state === 'enforced' ? [`kernel: holds ${count(report.liveRules, 'live rule')} and nothing else`] : [];
-  return { well, problems: enforcementProblems(report) };
+  // Asked whether the kernel holds the rules, a doctor that finds otherwise does not say that all is well.
+  const problems = enforcementProblems(report).map((problem): Problem => ({ ...problem, severity: 'error' }));
+  return { well, problems };
 }
 
 async function examineConnection(url: URL, { settings, terminal }: Invocation): Promise<Examination> {

@@ -178,7 +178,11 @@ function runningOf({ context, loop, logger, reload, close }: RunningParts): Runn
       over = true;
       logger.info('Stopped', { reason: verdict.reason });
       await close();
-      return context.settings.once ? exitCodeOfVerdict(verdict) : exitCodes.ok;
+      if (!context.settings.once) return exitCodes.ok;
+      const { conditions, passes } = loop.status();
+      const enforced = conditions.Enforced?.status ?? 'True';
+      const wrote = (passes[0]?.outcomes.done ?? 0) > 0;
+      return exitCodeOfVerdict(verdict, { missing: enforced !== 'True', wrote });
     },
   };
 }

@@ -126,6 +126,7 @@ function failOnRefusals({ input, changes, configuration, effect }: Guarded): rea
       opens: effect.opens.length > 0 ? 'The plan opens traffic.' : null,
       closes: effect.closes.length > 0 ? 'The plan closes traffic.' : null,
       any: effect.opens.length + effect.closes.length > 0 ? 'The plan changes traffic.' : null,
+      'not-enforced': input.kernelDiffers ?? null,
       drift: drifted > 0 ? `${drifted} ${drifted === 1 ? 'difference is' : 'differences are'} drift.` : null,
     }[what];
     const hint = `Asked for by \`--fail-on ${what}\`; run without it to go on.`;
