@@ -8,6 +8,8 @@ export interface Terminal {
   readonly stdinIsTerminal: boolean;
   readonly stdoutIsTerminal: boolean;
   readonly stderrIsTerminal: boolean;
+  /** Columns of the terminal, where stdout or stderr is one. */
+  readonly columns?: number;
   readonly stdout: (text: string) => void;
   /** Resolves when whoever reads stdout has taken what was written: for a text too long to be kept. */
   readonly stdoutTaken?: () => Promise<void>;

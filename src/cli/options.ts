@@ -63,6 +63,7 @@ const manifests = {
 /** Of every command that makes a plan. */
 const plan = {
   detailedExitcode: { kind: 'switch', help: 'exit 2 when changes are pending' },
+  full: { kind: 'switch', help: 'show all traffic and every moment on the way, not the first twelve' },
   ruleUpdates: {
     kind: 'choice',
     choices: ['replace', 'patch'],

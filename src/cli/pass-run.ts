@@ -90,6 +90,7 @@ function beforeApply(run: Run, plan: Plan, desired: Desired, digest: PlanDigest)
     digest: digest.plan,
     approved: plan.refusals.length > 0,
     userNames: desired.state?.userNames ?? new Map(),
+    groups: desired.state?.groups ?? new Map(),
     base: invocation.settings.base,
     server: serverOf(invocation.settings),
   };
@@ -122,6 +123,7 @@ function reportOf(
     approved: result.end !== 'refused' && (result.plan?.refusals.length ?? 0) > 0,
     apply: result.apply,
     userNames: result.desired?.state?.userNames ?? new Map(),
+    groups: result.desired?.state?.groups ?? new Map(),
     base: settings.base,
     snapshot: wired.snapshot,
     ...(result.kernel === undefined ? {} : { kernel: result.kernel }),

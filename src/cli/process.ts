@@ -37,6 +37,7 @@ function terminalOf(cwd: string, stop: AbortSignal, stdout: Terminal['stdout']):
     stdinIsTerminal: process.stdin.isTTY === true,
     stdoutIsTerminal: process.stdout.isTTY === true,
     stderrIsTerminal: process.stderr.isTTY === true,
+    ...columnsOf(process.stdout.columns ?? process.stderr.columns),
     stdout,
     stdoutTaken: () => flushed(process.stdout),
     stderr: (text) => void process.stderr.write(text),
@@ -122,4 +123,8 @@ function dieQuietly(error: unknown): void {
   const frame = error instanceof Error ? (error.stack?.split('\n    at ')[1] ?? '').trim() : '';
   process.stderr.write(`error: reconcile failed in a way it should not (${name} at ${frame})\n`);
   process.exit(exitCodes.failed);
+}
+
+function columnsOf(columns: number | undefined): { readonly columns?: number } {
+  return columns === undefined ? {} : { columns };
 }

@@ -3,7 +3,7 @@ import type { Outcome } from '../apply/outcome.ts';
 import type { Problem } from '../model/problem.ts';
 import { enforcementText } from '../report/enforcement.ts';
 import { problemsText } from '../report/problems.ts';
-import type { RunReport } from '../report/run-report.ts';
+import type { Display, RunReport } from '../report/run-report.ts';
 import { applyText, planText } from '../report/text.ts';
 import type { Answer, Invocation } from './command.ts';
 import { outputsOf, wantsColor } from './output.ts';
@@ -32,7 +32,11 @@ const progressEvery = { terminal: 100, log: 5000 };
 export function screenOf({ settings, terminal }: Invocation): Screen {
   const outputs = outputsOf(settings.output, terminal.cwd);
   const textOnStdout = outputs.some((output) => output.format === 'text' && output.file === null);
-  const colorOn = (isTerminal: boolean): boolean => wantsColor(settings, terminal, isTerminal);
+  const displayOn = (isTerminal: boolean): Display => ({
+    color: wantsColor(settings, terminal, isTerminal),
+    full: settings.full,
+    ...(isTerminal && terminal.columns !== undefined ? { width: terminal.columns } : {}),
+  });
   let shown = false;
   let total = 0;
   let done = 0;
@@ -44,9 +48,9 @@ export function screenOf({ settings, terminal }: Invocation): Screen {
     showPlan(report, aboutToAsk) {
       total = report.plan?.steps.length ?? 0;
       if (textOnStdout) {
-        terminal.stdout(planText(report, { color: colorOn(terminal.stdoutIsTerminal) }));
+        terminal.stdout(planText(report, displayOn(terminal.stdoutIsTerminal)));
         shown = true;
-      } else if (aboutToAsk) terminal.stderr(planText(report, { color: colorOn(terminal.stderrIsTerminal) }));
+      } else if (aboutToAsk) terminal.stderr(planText(report, displayOn(terminal.stderrIsTerminal)));
     },
     onOutcome() {
       done++;
@@ -61,7 +65,12 @@ export function screenOf({ settings, terminal }: Invocation): Screen {
       return {
         exit,
         failed: report.plan === null,
-        text: ({ color, onScreen }) => runText(report, { color, planShown: shown && onScreen === true }),
+        text: ({ color, onScreen }) =>
+          runText(
+            report,
+            { ...displayOn(onScreen === true && terminal.stdoutIsTerminal), color },
+            shown && onScreen === true,
+          ),
         report: () => report,
         notes: (color) =>
           obstacle === null ? (declined ? 'Nothing was written.\n' : '') : shown ? problemsText([obstacle], color) : '',
@@ -70,8 +79,8 @@ export function screenOf({ settings, terminal }: Invocation): Screen {
   };
 }
 
-function runText(report: RunReport, { color, planShown }: { readonly color: boolean; readonly planShown: boolean }) {
-  const plan = planShown ? '' : planText(report, { color });
-  const sections = [plan, applyText(report, { color }), enforcementText(report, { color })];
+function runText(report: RunReport, display: Display, planShown: boolean): string {
+  const plan = planShown ? '' : planText(report, display);
+  const sections = [plan, applyText(report, display), enforcementText(report, display)];
   return sections.filter((section) => section !== '').join('\n');
 }

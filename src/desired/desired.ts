@@ -52,6 +52,7 @@ export function assemble(
     rules: rules.sort((a, b) => compareRules(a.rule, b.rule) || compareText(a.name, b.name)),
     configuration,
     userNames: names.userNames,
+    groups: names.groups,
     tests,
     digest: digestOf(rules, configuration, tests),
   };

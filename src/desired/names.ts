@@ -20,6 +20,8 @@ export interface Names {
   readonly emails: ReadonlySet<string>;
   /** Name by id, of users that a manifest names. */
   readonly userNames: ReadonlyMap<string, string>;
+  /** Ids of the members by group. */
+  readonly groups: ReadonlyMap<string, ReadonlySet<string>>;
   /** The users that references stand for, groups replaced by their members; unknown ones are problems. */
   users(references: readonly UserReference[]): readonly ResolvedUser[];
   /** The one user that a reference stands for; null, and a problem, when it is unknown or a group. */
@@ -59,7 +61,10 @@ export function collectNames(manifests: readonly Manifest[], profile: Profile, k
       problems.push(unknownGroup(reference.name, reference.place, groups.keys()));
       return [];
     });
-  return { networks, problems, emails, userNames, user, users };
+  const groupMembers = new Map(
+    [...groups.values()].map((group) => [group.name, new Set(members(group, group.place).map(({ id }) => id))]),
+  );
+  return { networks, problems, emails, userNames, groups: groupMembers, user, users };
 }
 
 interface Lookup {

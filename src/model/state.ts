@@ -10,6 +10,8 @@ export interface DesiredState {
   readonly configuration: DesiredConfiguration | null;
   /** Names of users by UUID, for display; from `kind: Users` and from e-mail addresses that were resolved. */
   readonly userNames: ReadonlyMap<string, string>;
+  /** Members (UUIDs) by group, for display. */
+  readonly groups?: ReadonlyMap<string, ReadonlySet<string>>;
   readonly tests: readonly PolicyCase[];
   /** SHA-256 over the canonical manifests, hex: the digest's and the revision's part of this state. */
   readonly digest: string;

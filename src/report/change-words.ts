@@ -49,7 +49,9 @@ export function changeWords(change: RuleChange, names: UserNames): string {
     const same = ruleText({ ...before, action: after.action }, names) === to;
     return same ? `${before.action} → ${to}` : `${from} → ${to}`;
   }
-  return `${from} → ${to.slice(after.action.length + 1)}`;
+  if (before.userId !== after.userId) return `${from} → ${to.slice(after.action.length + 1)}`;
+  const common = { ...before, userId: null };
+  return `${ruleText(common, names)} → ${to.slice(after.action.length + 1)}`;
 }
 
 /** Why, where it is not plain from the mark. */

@@ -127,16 +127,18 @@ function changesSection(report: RunReport, { sets }: PlanPage, limit: number): s
 }
 
 function changeLine(
-  { symbol, name, what, why, place, wasThere, fields, change }: ShownChange,
+  { symbol, what, why, place, wasThere, fields, change }: ShownChange,
   set: string,
   report: RunReport,
 ): string {
   const named = change.kind === 'Configuration' || change.name === null ? set : change.name;
   const where =
     place === null ? '' : ` ${wasThere ? 'was ' : ''}${code(`${pathBelow(place.file, report.root)}:${place.line}`)}`;
-  const label = change.name === null && change.kind === 'Rule' ? (change.id ?? '').slice(0, 8) : named;
+  // A live rule without a name is known by its content.
+  const label = change.name === null && change.kind === 'Rule' ? '' : ` ${code(named)}`;
+  const id = label === '' && change.id !== null ? ` ${code(change.id.slice(0, 8))}` : '';
   return [
-    `- ${code(symbol)} ${code(name === '' ? label : named)}${what === '' ? '' : ` ${code(what)}`}${why === '' ? '' : ` ${prose(why)}`}${where}`,
+    `- ${code(symbol)}${label}${what === '' ? '' : ` ${code(what)}`}${id}${why === '' ? '' : ` ${prose(why)}`}${where}`,
     ...fields.map(({ path, text }) => `  - ${code(`${path}: ${text}`)}`),
   ].join('\n');
 }

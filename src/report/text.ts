@@ -76,7 +76,7 @@ function marksText(changes: readonly ShownChange[]): string {
 }
 
 /** Columns of names and of contents: places stand under each other where most contents end before them. */
-const columns = { name: 28, what: 52, title: 60 };
+const columns = { name: 28, what: 52, title: 54 };
 
 function setText({ title, changed, total, changes }: SetOfChanges, paint: Paint): string {
   const [first] = changes;
@@ -180,7 +180,7 @@ function wrapLine(line: string, width: number): string {
   const visible = (part: string): number => stripVTControlCharacters(part).length;
   if (visible(line) <= width) return line;
   const plain = stripVTControlCharacters(line);
-  const hang = ' '.repeat(Math.min(/^\s*(?:\S+\s{2,})?/.exec(plain)?.[0].length ?? 0, 20) || 2);
+  const hang = ' '.repeat(Math.min(/^\s*(?:[-+±~·=] )?(?:\S+\s{2,})?/.exec(plain)?.[0].length ?? 0, 20) || 2);
   const lines: string[] = [];
   let current = '';
   for (const word of line.split(/(?<=\S)(?=\s)/)) {

@@ -66,8 +66,9 @@ describe('text', () => {
       return planText(reportOf(planOf(['drop 10.0.0.0/16', ...kept], { ...desired, wide: 'drop 10.0.0.0/15' })), plain);
     };
     const alike = textOf(() => '10.0.7.0/24').split('On the way')[1] ?? '';
-    expect(alike.split('\n').filter((line) => line.startsWith('  open '))).toHaveLength(1);
-    expect(alike).toContain('10.0.0.0/16 for everyone');
+    expect(alike.split('\n').filter((line) => line.startsWith('  open '))).toHaveLength(2);
+    expect(alike).toContain('10.0.0.0/16 but for 10.0.7.0/24, for everyone,');
+    expect(alike).toContain('10.0.7.0/24 for everyone without rules of their own,');
     const apart = textOf((index) => `10.0.${index & 255}.${(index >> 8) << 7}/25`).split('On the way')[1] ?? '';
     expect(apart.split('\n').filter((line) => line.startsWith('  open '))).toHaveLength(12);
     expect(apart).toMatch(/and \d+ more: --full shows all of them/);

@@ -43,14 +43,18 @@ export function nameAll(users: Iterable<string>, names: ReadonlyMap<string, stri
 export function peopleText(users: ReadonlySet<string | null>, people: People): string {
   const all = new Set([...people.withRules, ...[...users].filter((user) => user !== null)]);
   const named = new Set([...users].filter((user) => user !== null));
+  const most = people.most ?? mostNamed;
   if (users.has(null)) {
-    const others = [...all].filter((user) => !named.has(user));
-    return others.length === 0 ? 'everyone' : `everyone but ${listPeople(new Set(others), people)}`;
+    const others = new Set([...all].filter((user) => !named.has(user)));
+    if (others.size === 0) return 'everyone';
+    if (named.size === 0 && others.size > most + 1) return 'everyone without rules of their own';
+    return `everyone but ${listPeople(others, people, most)}`;
   }
-  return listPeople(named, people);
+  if (named.size === all.size && named.size > most + 1) return 'everyone with rules of their own';
+  return listPeople(named, people, most);
 }
 
-function listPeople(users: ReadonlySet<string>, people: People): string {
+function listPeople(users: ReadonlySet<string>, people: People, most: number): string {
   const groups = [...people.groups]
     .filter(([, members]) => members.size > 1 && [...members].every((member) => users.has(member)))
     .sort(([a, membersA], [b, membersB]) => membersB.size - membersA.size || compareText(a, b));
@@ -62,7 +66,6 @@ function listPeople(users: ReadonlySet<string>, people: People): string {
     texts.push(`group ${printable(group)}`);
   }
   const single = [...left].map((user) => printable(people.names.get(user) ?? user)).sort(compareText);
-  const most = people.most ?? mostNamed;
   const all = [...texts, ...single];
   if (all.length <= most + 1) return joinWords(all);
   return `${users.size} people (${all.slice(0, most).join(', ')} and ${all.length - most} more)`;

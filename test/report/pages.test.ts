@@ -1,0 +1,84 @@
+import { describe, expect, it } from 'vitest';
+import { markdownText } from '../../src/report/markdown.ts';
+import type { RunReport } from '../../src/report/run-report.ts';
+import { planText } from '../../src/report/text.ts';
+import { planOf, reportOf } from './support.ts';
+
+const revision = '4df71eb0c2b1a4f53d2c8a1f6f0b3e8a5b7c9d10 (main)';
+const people = Array.from({ length: 8 }, (_, i) => `${i}1520c4b-adc3-4574-932a-94461cf85c07`);
+const names = ['alice', 'bob', 'carol', 'dave', 'erin', 'frank', 'grace', 'heidi'];
+const server = 'https://vpn.example.com';
+const given: Partial<RunReport> = {
+  server,
+  revision,
+  userNames: new Map(people.map((id, index) => [id, `${names[index]}@example.com`])),
+  groups: new Map([['database', new Set(people.slice(0, 3))]]),
+};
+
+const office = ['drop 10.0.0.0/8', 'accept 10.1.0.0/16 tcp 443', 'drop 169.254.169.254'];
+const sixty = Array.from({ length: 60 }, (_, i) => `accept 10.2.${i}.0/24 tcp 5432 for ${people[i % 8]}`);
+
+/** Three rules; 60 rules of 8 users; 1,000 changes; nothing to do. The Configuration stands in test/cli/review.test.ts. */
+const pages: Readonly<Record<string, RunReport>> = {
+  three: reportOf(
+    planOf(office, {
+      'office/closed': 'drop 10.0.0.0/8',
+      'office/web': 'accept 10.1.0.0/16 tcp 443',
+      'office/metadata': 'drop 169.254.0.0/16',
+    }),
+    given,
+  ),
+  sixty: reportOf(
+    planOf([...office, ...sixty], {
+      'office/closed': 'drop 10.0.0.0/8',
+      ...Object.fromEntries(
+        sixty.slice(0, 57).map((text, i) => [`databases/replica-${i}`, text.replace('5432', i < 3 ? '5433' : '5432')]),
+      ),
+    }),
+    given,
+  ),
+  thousand: reportOf(
+    planOf(
+      Array.from({ length: 500 }, (_, i) => `drop 172.16.${i >> 1}.${(i & 1) << 7}/25`),
+      Object.fromEntries(
+        Array.from({ length: 500 }, (_, i) => [
+          `set-${i % 4}/rule-${i}`,
+          `drop 10.${i >> 8}.${i & 255}.0/24 tcp ${(i % 9) + 1}`,
+        ]),
+      ),
+    ),
+    given,
+  ),
+  empty: reportOf(planOf(office, { a: office[0] ?? '', b: office[1] ?? '', c: office[2] ?? '' }), given),
+};
+
+describe.each(Object.entries(pages))('the page of a plan: %s', (name, report) => {
+  it('reads as it did, in text of 80 columns and in Markdown', async () => {
+    await expect(planText(report, { color: false, width: 80 })).toMatchFileSnapshot(`golden/${name}.golden.txt`);
+    await expect(markdownText(report)).toMatchFileSnapshot(`golden/${name}.golden.md`);
+  });
+
+  it('names the server and the revision in its first line', () => {
+    expect(planText(report, { color: false }).split('\n')[0]).toBe(`Plan for ${server}    policy at 4df71eb (main)`);
+  });
+
+  it('has no line longer than the terminal, and loses no word to the wrapping', () => {
+    const whole = planText(report, { color: false });
+    for (const width of [80, 200]) {
+      const wrapped = planText(report, { color: false, width });
+      expect(wrapped.split('\n').filter((line) => line.length > width)).toEqual([]);
+      expect(wrapped.split(/\s+/)).toEqual(whole.split(/\s+/));
+    }
+  });
+});
+
+it('what opens is louder than what closes', () => {
+  const text = planText(
+    reportOf(planOf(['drop 10.0.0.0/8'], { a: 'drop 10.0.0.0/9', b: 'drop 192.0.2.0/24' }, { allowEmpty: true })),
+    {
+      color: true,
+    },
+  );
+  expect(text).toContain('\u001b[1m\u001b[31m10.128.0.0/9 for everyone');
+  expect(text).toContain('  closes   192.0.2.0/24 for everyone');
+});
