@@ -28,8 +28,10 @@ export function digestPlan(
 ): PlanDigest {
   const { desired, live, key } = states;
   const manifests = hash([desired.digest, textOf(desired.configuration?.fields ?? {}, key)]);
+  // A sidecar does not even read a Configuration that no manifest manages, and a plan's digest is the same there.
+  const stored = desired.configuration === null ? {} : (live.configuration?.fields ?? {});
   const parts = {
-    live: hash([...live.rules.map(liveText).sort(compareText), textOf(live.configuration?.fields ?? {}, key)]),
+    live: hash([...live.rules.map(liveText).sort(compareText), textOf(stored, key)]),
     manifests,
     steps: hash([plan.profile, plan.ruleUpdates, ...plan.steps.map(stepText)]),
   };
