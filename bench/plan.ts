@@ -7,7 +7,18 @@ import { makePlan } from '../src/plan/make-plan.ts';
 import { operationsOf } from '../src/plan/operations.ts';
 import { exposureOf } from '../src/plan/order/exposure.ts';
 import { orderOperations } from '../src/plan/order/order.ts';
+import { lint } from '../src/policy/lint/lint.ts';
 import { allChanged, desiredOf, fivePercent, liveOf, oneAddress } from './plan-world.ts';
+import {
+  flippedForUsers,
+  gapsForUsers,
+  movedRanges,
+  nestedFlip,
+  portsOverHosts,
+  portsOverNestedNetworks,
+  redrawnPorts,
+  type World,
+} from './worlds.ts';
 
 /** One figure with its limit; `measure` returns it after as many runs as it takes. */
 export interface Bench {
@@ -15,11 +26,6 @@ export interface Bench {
   readonly unit: 'ms' | 'MB' | '×';
   readonly limit: number;
   readonly measure: () => number;
-}
-
-export interface World {
-  readonly before: readonly Rule[];
-  readonly after: readonly Rule[];
 }
 
 const runs = 5;
@@ -61,6 +67,14 @@ function exposure(input: PlanInput): void {
   const kept = changes.flatMap(({ action, live }) => (action === 'keep' && live !== null ? [live.rule] : []));
   const order = orderOperations({ operations: operationsOf(changes, input.profile), kept, profile: input.profile });
   exposureOf({ order, kept, before: rulesOf('live'), after: rulesOf('desired'), profile: input.profile });
+}
+
+/** CPU time of the work, ms. */
+function cpuOf(work: () => unknown): number {
+  const before = process.cpuUsage();
+  work();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1000;
 }
 
 function unchanged(count: number): World {
@@ -112,6 +126,32 @@ export const benches: readonly Bench[] = [
     limit: 4_000,
     measure: () => median(oneAddress(30_000), (input) => void makePlan(input), 3),
   },
+  ...(
+    [
+      ['5 users with 1,990 re-drawn port rules each', redrawnPorts(5, 1_990)],
+      ['1,000 users with 7 moved ranges each', movedRanges(1_000, 7)],
+      ['8,000 nested networks, all flipped', nestedFlip(8_000)],
+      ['300 users with 100 rules each and 100 global ones, all flipped', flippedForUsers(300, 100, 100)],
+      ['1,000 gaps on everything beside 300 users', gapsForUsers(1_000, 300)],
+    ] as const
+  ).map(([name, world]) => ({
+    name: `CPU of a plan beyond 1.5 × that of as many rules in sync: ${name}`,
+    unit: 'ms' as const,
+    limit: 1_000,
+    measure: () =>
+      cpuOf(() => makePlan(inputOf(world))) - 1.5 * cpuOf(() => makePlan(inputOf({ ...world, before: world.after }))),
+  })),
+  ...(
+    [
+      ['3,000 port rules over 3,000 nested networks', portsOverNestedNetworks(3_000)],
+      ['1,000 port rules over 10,000 hosts', portsOverHosts(10_000)],
+    ] as const
+  ).map(([name, rules]) => ({
+    name: `CPU of a lint: ${name}`,
+    unit: 'ms' as const,
+    limit: 1_000,
+    measure: () => cpuOf(() => lint(inputOf({ before: [], after: rules }).desired)),
+  })),
   {
     name: 'memory of the planner so far',
     unit: 'MB',

@@ -1,6 +1,11 @@
 import { makeNetwork } from '../src/model/address.ts';
 import type { Rule } from '../src/model/rule.ts';
-import type { World } from './plan.ts';
+
+/** The rules of a server, and those of a repository. */
+export interface World {
+  readonly before: readonly Rule[];
+  readonly after: readonly Rule[];
+}
 
 /** Worlds that no ordinary repository looks like, in which some stage once took quadratic time. `n` scales them. */
 
@@ -75,12 +80,12 @@ export function movedRanges(users: number, n: number): World {
   return { before: all(0), after: all(1) };
 }
 
-/** `n` networks inside one another and side by side, all of which change their action. */
+/** `n` networks, eight inside one another, side by side, all of which change their action. */
 export function nestedFlip(n: number): World {
   const all = (flip: number): readonly Rule[] =>
     Array.from({ length: n }, (_, i) => ({
       action: (i + flip) % 2 === 0 ? 'accept' : 'drop',
-      destination: makeNetwork(4, 0x0a000000n + BigInt(Math.floor(i / 16) << 12), 16 + (i % 16)),
+      destination: makeNetwork(4, 0x0a000000n + BigInt(Math.floor(i / 8) * 65_536), 17 + (i % 8)),
       ports: null,
       userId: null,
     }));

@@ -1,20 +1,18 @@
+import type { Rule } from '../../model/rule.ts';
 import type { Operation } from '../operations.ts';
 import type { Gaps } from './gaps.ts';
-import { areasOf, type Neighbourhood, networksIn, viewsOf } from './neighbourhood.ts';
+import { areasOf, type Neighbourhood, networksIn, survey, viewsOf } from './neighbourhood.ts';
 import type { GapGroup, Ordering } from './ordering.ts';
 import { regionClasses } from './region-classes.ts';
-import { alwaysExact, findOrder } from './search.ts';
+import { alwaysExact, findOrder, searchEffort } from './search.ts';
 import { costOf } from './walk.ts';
 
-export interface ComponentInput {
+export interface ComponentContext {
   readonly operations: readonly Operation[];
-  /** Positions in `operations`, in canonical order. */
-  readonly component: readonly number[];
   readonly needs: readonly (readonly number[])[];
   readonly gaps: Gaps;
-  readonly neighbourhood: Neighbourhood;
-  /** How much the search for this component's order may look at. */
-  readonly effort: number;
+  /** The rules that are there before, all the way, and after. */
+  readonly kept: readonly Rule[];
 }
 
 /** A component's operations in their order, and whether that order may expose something. */
@@ -23,21 +21,54 @@ export interface OrderedComponent {
   readonly suspect: boolean;
 }
 
+/**
+ * Orders each component, given as positions in `operations` in canonical order. Components that are the same question, as those of
+ * users who fare alike are, get the same answer, which is found once.
+ */
+export function orderComponents(
+  components: readonly (readonly number[])[],
+  context: ComponentContext,
+): readonly OrderedComponent[] {
+  const neighbourhood = survey(context.operations, components.flat(), context.kept);
+  const questions = new Map<string, Ordering>();
+  const keys = components.map((component) => {
+    const ordering = orderingOf(component, context, neighbourhood);
+    const key = ordering === null ? '' : JSON.stringify(ordering);
+    if (ordering !== null) questions.set(key, ordering);
+    return key;
+  });
+  const answers = new Map(
+    [...questions].map(([key, ordering]) => {
+      const order = findOrder(ordering, searchEffort / questions.size);
+      const { opened, cutOff } = costOf(ordering, order);
+      return [key, { order, suspect: opened > 0 || cutOff > 0 }] as const;
+    }),
+  );
+  return components.map((component, index) => {
+    const answer = answers.get(keys[index] ?? '');
+    if (answer === undefined) return { order: component, suspect: true };
+    return { order: answer.order.map((number) => component[number] as number), suspect: answer.suspect };
+  });
+}
+
 /** Where a component's operations and the networks among them make more pairs than this, its regions are not counted. */
 const mostPairs = 500_000;
 
-/** Counts the regions of a component and finds its order; where they are too many to count, keeps canonical order. */
-export function orderComponent(input: ComponentInput): OrderedComponent {
-  const { operations, component, needs, gaps, neighbourhood, effort } = input;
+/** The component with its regions counted; null where they are too many to count, and canonical order stays. */
+function orderingOf(
+  component: readonly number[],
+  { operations, needs, gaps }: ComponentContext,
+  neighbourhood: Neighbourhood,
+): Ordering | null {
   const numberOf = new Map(component.map((operation, number) => [operation, number]));
   const numbers = (list: readonly number[]): readonly number[] => list.map((other) => numberOf.get(other) as number);
   const mine = new Set(component.map((operation) => gaps.groupOf[operation] as number).filter((group) => group >= 0));
   const own = component.map((operation) => operations[operation] as Operation);
   const looked = { areas: areasOf(own), views: viewsOf(neighbourhood, own, true) };
   if (component.length > alwaysExact && component.length * networksIn(neighbourhood, looked.areas) > mostPairs) {
-    return { order: component, suspect: true };
+    return null;
   }
-  const ordering: Ordering = {
+  return {
     size: component.length,
     needs: component.map((operation) => numbers(needs[operation] ?? [])),
     gaps: [...mine].map((group) => {
@@ -46,7 +77,4 @@ export function orderComponent(input: ComponentInput): OrderedComponent {
     }),
     regions: regionClasses(neighbourhood, looked, numberOf),
   };
-  const order = findOrder(ordering, effort);
-  const { opened, cutOff } = costOf(ordering, order);
-  return { order: order.map((number) => component[number] as number), suspect: opened > 0 || cutOff > 0 };
 }

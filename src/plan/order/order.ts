@@ -3,11 +3,9 @@ import type { Rule } from '../../model/rule.ts';
 import type { Operation } from '../operations.ts';
 import { groupsOf, unionFind } from '../union-find.ts';
 import { baselineOrder } from './baseline.ts';
-import { type OrderedComponent, orderComponent } from './component.ts';
+import { type OrderedComponent, orderComponents } from './component.ts';
 import { dependencies } from './dependencies.ts';
 import { gapGroups, numberGaps, rebuildsLast } from './gaps.ts';
-import { type Neighbourhood, survey } from './neighbourhood.ts';
-import { searchEffort } from './search.ts';
 import { relate } from './sharing.ts';
 
 /** One operation in the order, with the positions of those that must be done first and the gap it belongs to. */
@@ -54,11 +52,11 @@ export function orderOperations({ operations, kept, profile }: OrderInput): Orde
     .map((component) => component.toSorted((a, b) => (place[a] as number) - (place[b] as number)))
     .sort((a, b) => (place[a[0] as number] as number) - (place[b[0] as number] as number));
   const open = bound.filter((component) => !isForced(component, needs));
-  const neighbourhood: Neighbourhood | null = open.length === 0 ? null : survey(operations, open.flat(), kept);
-  const found = bound.map((component): OrderedComponent => {
-    if (neighbourhood === null || isForced(component, needs)) return { order: component, suspect: true };
-    return orderComponent({ operations, component, needs, gaps, neighbourhood, effort: searchEffort / open.length });
-  });
+  const ordered = open.length === 0 ? [] : orderComponents(open, { operations, needs, gaps, kept });
+  const answers = new Map(open.map((component, index) => [component, ordered[index]]));
+  const found = bound.map(
+    (component): OrderedComponent => answers.get(component) ?? { order: component, suspect: true },
+  );
   const order = listed(operations, { baseline, found: found.flatMap(({ order: own }) => own) }, late);
   const componentOf = Int32Array.from({ length: operations.length }, (_, operation) => sets.find(operation));
   const after = dependencies({ operations, order, sharing, needs, componentOf });

@@ -101,6 +101,6 @@ export function entriesOf(cell: Cell, numberOf: Numbering): readonly Entry[] {
 }
 
 /** Equal for cells whose verdict is the same function of what is done. */
-export function classKey({ kept }: Cell, entries: readonly Entry[]): string {
+export function classKey({ kept }: Pick<Cell, 'kept'>, entries: readonly Entry[]): string {
   return `${kept} ${entries.map(({ operation, rank, added }) => `${rank}${added ? '+' : '-'}${operation}`).join(' ')}`;
 }

@@ -1,5 +1,6 @@
 import { solveExactly } from './exact.ts';
 import { type Cost, compareCosts, type GapGroup, type Ordering, type RegionClass } from './ordering.ts';
+import { classKey } from './region-classes.ts';
 import { costOf, countDone, type GapCounts, isUnbeatable, noGapCounts, type Walkable, walkable } from './walk.ts';
 
 /** Up to this many operations get the optimum in any case: at most 2^14 states. */
@@ -12,7 +13,7 @@ const mostStates = 1 << 17;
  * How much all searches of a plan together may look at, in regions weighed in a state: bounds their time without a clock, so
  * that equal inputs give equal plans. About 10 million a second.
  */
-export const searchEffort = 30_000_000;
+export const searchEffort = 8_000_000;
 
 /**
  * An order of least cost: the optimum for up to 14 operations, and for more where few enough states can be reached; else what
@@ -90,6 +91,8 @@ function isValid({ needs }: Ordering, order: readonly number[]): boolean {
 class WindowSearch {
   readonly order: number[];
   readonly #walk: Walkable;
+  /** Windows of which no better order is known, by place and content: they are not looked at again. */
+  readonly #settled = new Set<string>();
   #left: number;
 
   constructor(ordering: Ordering, initial: readonly number[], effort: number) {
@@ -103,28 +106,33 @@ class WindowSearch {
   }
 
   /** Whether any window got a better order. */
-  pass({ first, width, stride, improve, weighs }: Pass): boolean {
+  pass(pass: Pass): boolean {
     const done = { operations: new Set<number>(), gaps: noGapCounts(this.#walk) };
-    this.#finish(done, 0, first);
+    this.#finish(done, 0, pass.first);
     let improved = false;
-    for (let from = first; from + 1 < this.order.length && !this.isSpent; from += stride) {
-      const now = this.order.slice(from, from + width);
-      const window = now.toSorted((a, b) => a - b);
-      const inner = windowOrdering(this.#walk, done, window);
-      const current = now.map((operation) => window.indexOf(operation));
-      const cost = costOf(inner, current);
-      this.#left -= inner.regions.length + width;
-      if (!isUnbeatable(inner, cost)) {
-        this.#left -= inner.regions.length * weighs;
-        const better = improve(inner, current, cost);
-        if (better !== null) {
-          improved = true;
-          this.order.splice(from, window.length, ...better.map((index) => window[index] as number));
-        }
+    for (let from = pass.first; from + 1 < this.order.length && !this.isSpent; from += pass.stride) {
+      const now = this.order.slice(from, from + pass.width);
+      const place = `${from} ${now.join()}`;
+      if (!this.#settled.has(place)) {
+        const better = this.#improve(now, pass, done);
+        if (better === null) this.#settled.add(place);
+        else this.order.splice(from, now.length, ...better);
+        improved ||= better !== null;
       }
-      this.#finish(done, from, from + stride);
+      this.#finish(done, from, from + pass.stride);
     }
     return improved;
+  }
+
+  #improve(now: readonly number[], { improve, weighs }: Pass, done: Done): readonly number[] | null {
+    const window = now.toSorted((a, b) => a - b);
+    const inner = windowOrdering(this.#walk, done, window);
+    const current = now.map((operation) => window.indexOf(operation));
+    const cost = costOf(inner, current);
+    this.#left -= now.reduce((sum, operation) => sum + (this.#walk.regionsOf[operation]?.length ?? 0), now.length);
+    if (isUnbeatable(inner, cost)) return null;
+    this.#left -= inner.regions.length * weighs;
+    return improve(inner, current, cost)?.map((index) => window[index] as number) ?? null;
   }
 
   #finish(done: Done, from: number, to: number): void {
@@ -149,8 +157,8 @@ function windowOrdering(walk: Walkable, done: Done, window: readonly number[]): 
     size: window.length,
     needs: window.map((operation) => (walk.ordering.needs[operation] ?? []).flatMap((other) => local.get(other) ?? [])),
     gaps: [...gaps].map((gap) => windowGap(walk, gap, done, window)),
-    regions: [...touched].map((index) =>
-      windowRegion(walk.ordering.regions[index] as RegionClass, done.operations, local),
+    regions: mergeRegions(
+      [...touched].map((index) => windowRegion(walk.ordering.regions[index] as RegionClass, done.operations, local)),
     ),
   };
 }
@@ -184,4 +192,16 @@ function windowRegion(
     else if (isDone.has(entry.operation) === entry.added) kept = Math.min(kept, entry.rank);
   }
   return { ...region, kept, entries };
+}
+
+/** Regions that differ outside the window alone are one there. */
+function mergeRegions(regions: readonly RegionClass[]): readonly RegionClass[] {
+  const merged = new Map<string, RegionClass>();
+  for (const region of regions) {
+    if (region.entries.length === 0) continue;
+    const key = `${region.before} ${region.after} ${classKey(region, region.entries)}`;
+    const known = merged.get(key);
+    merged.set(key, known === undefined ? region : { ...known, weight: known.weight + region.weight });
+  }
+  return [...merged.values()];
 }
