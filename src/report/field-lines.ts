@@ -31,7 +31,7 @@ function listLines(path: string, before: readonly Members[], after: readonly Mem
     const key = keysAfter[index] ?? '';
     const place = `${path}[${printable(key)}]`;
     const earlier = before[keysBefore.indexOf(key)];
-    if (earlier === undefined) lines.push({ path: place, text: `added ${valueText(item)}` });
+    if (earlier === undefined) lines.push({ path: place, text: 'added' }, ...addedLines(place, item));
     else lines.push(...memberLines(place, earlier, item));
   }
   for (const key of keysBefore)
@@ -43,6 +43,13 @@ function listLines(path: string, before: readonly Members[], after: readonly Mem
     });
   }
   return lines;
+}
+
+/** What an added object holds, one line a member; what is empty says nothing. */
+function addedLines(path: string, item: Members): readonly FieldLine[] {
+  return Object.entries(item)
+    .filter(([name, value]) => name !== 'id' && value !== null && value !== '')
+    .map(([name, value]) => ({ path: `${path}.${name}`, text: valueText(value) }));
 }
 
 function memberLines(path: string, before: Members, after: Members): readonly FieldLine[] {

@@ -15,7 +15,7 @@ import { type Paint, painter } from './paint.ts';
 import { lineText, placeText, problemsText } from './problems.ts';
 import { ruleText } from './rule-text.ts';
 import type { Display, RunReport } from './run-report.ts';
-import { applySummary, planSummary } from './summary.ts';
+import { applySummary, count, planSummary } from './summary.ts';
 import { peopleOf } from './traffic/people.ts';
 
 /** From so many changes on, a plan begins with how many each RuleSet has. */
@@ -202,13 +202,14 @@ function leftOpenText(report: RunReport, apply: ApplyReport, paint: Paint): stri
 }
 
 function outcomesText(apply: ApplyReport, paint: Paint): string {
-  return apply.outcomes
-    .filter(({ outcome }) => outcome !== 'done' && outcome !== 'skipped')
+  const dropped = apply.outcomes.filter(({ outcome }) => outcome === 'dropped').length;
+  const lines = apply.outcomes
+    .filter(({ outcome }) => outcome !== 'done' && outcome !== 'skipped' && outcome !== 'dropped')
     .map(({ step, outcome, message, restored }) => {
       const why = message === undefined ? '' : `: ${printable(message)}`;
       return `  ${paint('error', outcome.padEnd(7))} ${stepText(step)}${why}${restored === true ? ' (restored)' : ''}`;
-    })
-    .join('\n');
+    });
+  return [...lines, ...(dropped === 0 ? [] : [`  dropped ${count(dropped, 'request')}: never sent`])].join('\n');
 }
 
 /** A step for people: `s3 create accept 10.0.0.0/8`. */
