@@ -119,7 +119,7 @@ const apply = {
   stateDir: {
     kind: 'path',
     value: 'DIR',
-    help: 'what survives a restart: clone, record, journal (default: temporary)',
+    help: "where state is kept between runs (default: the user's state folder; a sidecar: temporary)",
     restart: true,
   },
 } as const satisfies OptionTable;

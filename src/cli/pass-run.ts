@@ -4,12 +4,16 @@ import { compareProblems, type Problem } from '../model/problem.ts';
 import type { Approve, PassResult } from '../pass/pass.ts';
 import type { PlanDigest } from '../plan/digest.ts';
 import { holdsBack, type Plan } from '../plan/plan.ts';
+import type { SourceContent } from '../ports.ts';
 import { documentOf } from '../report/json.ts';
 import { type RunReport, reportOfProblems } from '../report/run-report.ts';
+import { count } from '../report/summary.ts';
 import { askToApply, findObstacle, serverOf } from './approval.ts';
 import { type Base, loadBase } from './base.ts';
 import type { Answer, Invocation } from './command.ts';
 import { exitCodeOf } from './exit-code.ts';
+import { type LastApply, readLastApply, recordApply } from './last-apply.ts';
+import { loggerOf } from './logger.ts';
 import { isInvalid, strictly, strictlyKnown } from './manifests.ts';
 import { compareWithSaved, type SavedPlan, savePlan } from './saved-plan.ts';
 import { type Screen, screenOf } from './screen.ts';
@@ -34,14 +38,15 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
     live === null ? await wirePass(invocation, request.path) : await wireSnapshotPass(invocation, request.path, live);
   try {
     const base = await loadBase(invocation, request.path, wired.pass);
-    const run: Run = { invocation, request, screen, base, obstacle: null };
+    const run: Run = { invocation, request, screen, base, obstacle: null, lastApply: readLastApply(invocation) };
     const pass = { ...wired.pass, base: base?.state ?? null, onOutcome: screen.onOutcome };
-    const result = await runWired({ ...wired, pass }, request.planOnly ? null : approveOf(run));
+    const result = await runWired({ ...wired, pass }, request.planOnly ? null : (content) => approveOf(run, content));
     const stale = staleness(request, result.plan, result.digest);
     const report = reportOf(result, run, wired, stale);
     if (save !== null && result.digest !== undefined) {
       savePlan(save, result.digest, documentOf(report), new Date(systemClock.wallTime()).toISOString());
     }
+    if (!request.planOnly) await recordEffect(invocation, result);
     const declined = result.end === 'declined' && stale.length === 0;
     return screen.answerWith(report, exitCode(result, run, stale.length > 0), { obstacle: run.obstacle, declined });
   } finally {
@@ -54,8 +59,20 @@ interface Run {
   readonly request: PassRequest;
   readonly screen: Screen;
   readonly base: Base | null;
+  /** What the last apply left; null without a record. */
+  readonly lastApply: LastApply | null;
   /** What keeps the plan from being applied, once it was to be. */
   obstacle: Problem | null;
+}
+
+/** Records what an apply left in effect, for the next plan. */
+async function recordEffect(invocation: Invocation, { end, apply, content, desired }: PassResult): Promise<void> {
+  const inEffect = end === 'in-sync' || (end === 'applied' && apply?.end === 'converged');
+  const state = desired?.state ?? null;
+  if (!inEffect || state === null || content === null) return;
+  const { revision } = content;
+  const failed = await recordApply(invocation, { revision, state, now: systemClock.wallTime() });
+  if (failed !== null) (await loggerOf(invocation)).warn(failed);
 }
 
 function staleness({ saved }: PassRequest, plan: Plan | null, digest: PlanDigest | undefined): readonly Problem[] {
@@ -63,14 +80,14 @@ function staleness({ saved }: PassRequest, plan: Plan | null, digest: PlanDigest
 }
 
 /** Shows the plan, and asks where `--yes` does not answer already. */
-function approveOf(run: Run): Approve {
+function approveOf(run: Run, { revision }: SourceContent): Approve {
   return async (plan, desired, digest) => {
     const { settings } = run.invocation;
     if (isInvalid(knownProblems(run, desired, plan), settings)) return false;
     if (staleness(run.request, plan, digest).length > 0) return false;
     run.obstacle = findObstacle(run.invocation);
     const asks = run.obstacle === null && !settings.yes;
-    run.screen.showPlan(beforeApply(run, plan, desired, digest), asks);
+    run.screen.showPlan({ ...beforeApply(run, plan, desired, digest), revision }, asks);
     if (asks) return await askToApply(run.invocation, plan);
     return run.obstacle === null;
   };
@@ -84,7 +101,11 @@ function knownProblems({ base }: Run, desired: Desired | null, plan: Plan | null
 function beforeApply(run: Run, plan: Plan, desired: Desired, digest: PlanDigest): RunReport {
   const { invocation } = run;
   return {
-    ...reportOfProblems(knownProblems(run, desired, plan).toSorted(compareProblems)),
+    ...reportOfProblems([
+      ...announceDeletes(run, plan),
+      ...knownProblems(run, desired, plan).toSorted(compareProblems),
+    ]),
+    ...(run.lastApply === null ? {} : { lastApply: run.lastApply }),
     root: run.request.written,
     plan,
     digest: digest.plan,
@@ -96,17 +117,30 @@ function beforeApply(run: Run, plan: Plan, desired: Desired, digest: PlanDigest)
   };
 }
 
-function reportOf(
-  result: PassResult,
-  { invocation, request, base, obstacle }: Run,
-  wired: WiredPass,
-  stale: readonly Problem[],
-): RunReport {
+/** On the first apply to a server, rules that are in no manifest may be somebody's only copy. */
+function announceDeletes({ invocation, lastApply }: Run, plan: Plan | null): readonly Problem[] {
+  if (lastApply !== null || invocation.settings.base !== null) return [];
+  const unknown = plan?.changes.filter(({ action, reason }) => action === 'delete' && reason === 'not-desired') ?? [];
+  if (unknown.length === 0) return [];
+  const verb = unknown.length === 1 ? 'is in no manifest and will' : 'are in no manifest and will';
+  return [
+    {
+      code: 'unknown-live-rules',
+      severity: 'note',
+      summary: `${count(unknown.length, 'live rule')} ${verb} be deleted`,
+      hint: 'To keep them, take them over first: reconcile export --out DIR writes them as manifests.',
+    },
+  ];
+}
+
+function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonly Problem[]): RunReport {
+  const { invocation, request, base, obstacle, lastApply } = run;
   const { settings } = invocation;
   const failure = result.failure === null ? [] : [wired.explain(result.failure)];
   const other = result.end === 'refused' && settings.approve.length > 0 ? [approvesAnother] : [];
   return {
     ...reportOfProblems([
+      ...announceDeletes(run, result.plan),
       ...strictly(base?.problems ?? [], settings),
       // What the kernel lacks keeps no apply from writing, so that only a plan is strict about it.
       ...(request.planOnly ? strictly(result.problems, settings) : strictlyKnown(result, settings).map(leftOut)),
@@ -115,6 +149,7 @@ function reportOf(
       ...other,
       ...(obstacle === null ? [] : [obstacle]),
     ]),
+    ...(lastApply === null ? {} : { lastApply }),
     root: request.written,
     server: serverOf(settings),
     revision: result.content?.revision ?? null,

@@ -1,6 +1,7 @@
-import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readSync, statSync } from 'node:fs';
 import { getErrorCode } from '../model/result.ts';
 import { deriveFingerprintKey, type FingerprintKey } from '../model/secret.ts';
+import type { Logger } from '../ports.ts';
 import { Failure, failure } from './failure.ts';
 import type { Settings } from './settings.ts';
 
@@ -10,6 +11,8 @@ export interface TokenSource {
   readonly read: () => string;
   /** Forgets what was read, so that the next call reads the file. */
   readonly reload: () => void;
+  /** The token's file, where every user of this machine can read it; null where not. */
+  readonly openFile: () => string | null;
   /** Keys the fingerprints of secrets; changes with the token, never stored. */
   readonly fingerprintKey: () => FingerprintKey;
 }
@@ -31,7 +34,27 @@ export function tokenSource(settings: Settings, env: Readonly<Record<string, str
   const path = settings.tokenFrom === 'file' ? settings.tokenFile : null;
   const read: Reader =
     path === null ? () => checked(env['RECONCILE_TOKEN'] ?? '', 'RECONCILE_TOKEN') : cachedFile(path);
-  return { read, reload: read.reload ?? (() => {}), fingerprintKey: () => deriveFingerprintKey(read()) };
+  return {
+    read,
+    reload: read.reload ?? (() => {}),
+    fingerprintKey: () => deriveFingerprintKey(read()),
+    openFile: () => openFileOf(path),
+  };
+}
+
+/** A mounted secret's mode is not the reader's choice, and nobody else is in its container. */
+const mountedSecret = /^(\/var)?\/run\/secrets\//;
+
+function openFileOf(path: string | null): string | null {
+  if (path === null || mountedSecret.test(path)) return null;
+  const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? 0;
+  return (mode & 0o004) === 0 ? null : path;
+}
+
+/** Says in one log line that others can read the token. */
+export function warnOfOpenToken(token: TokenSource, logger: Logger): void {
+  const file = token.openFile();
+  if (file !== null) logger.warn(`Every user of this machine can read the token; run: chmod 600 ${file}`);
 }
 
 interface Reader {

@@ -10,7 +10,7 @@ import type { Problem } from '../model/problem.ts';
 import { getErrorCode, ok } from '../model/result.ts';
 import { type Approve, emptyMemory, type PassDependencies, type PassResult } from '../pass/pass.ts';
 import { ended } from '../pass/stages.ts';
-import type { Source } from '../ports.ts';
+import type { Source, SourceContent } from '../ports.ts';
 import { reconcile } from '../reconcile.ts';
 import type { Invocation } from './command.ts';
 import { failure } from './failure.ts';
@@ -20,7 +20,7 @@ import { limitsOf, planOptionsOf } from './plan-settings.ts';
 import { explainReadFailure } from './read-failure.ts';
 import type { Settings } from './settings.ts';
 import { readSnapshot, snapshotApi } from './snapshot-api.ts';
-import { type TokenSource, tokenSource } from './token.ts';
+import { type TokenSource, tokenSource, warnOfOpenToken } from './token.ts';
 
 /** The one place where adapters are built: what a pass needs, and how to let go of it. */
 export interface WiredPass {
@@ -34,9 +34,13 @@ export interface WiredPass {
 }
 
 /** Reads the source and runs the pass over it. */
-export async function runWired({ source, pass }: WiredPass, approve: Approve | null): Promise<PassResult> {
+export async function runWired(
+  { source, pass }: WiredPass,
+  approve: ((content: SourceContent) => Approve) | null,
+): Promise<PassResult> {
   const { content, problems } = await source.read(pass.stop);
-  return content === null ? ended('invalid', { content, problems }) : await reconcile(content, pass, approve);
+  if (content === null) return ended('invalid', { content, problems });
+  return await reconcile(content, pass, approve === null ? null : approve(content));
 }
 
 /** The API client of these settings; throws a `Failure` for a missing or wrong base URL, token or CA file. */
@@ -82,12 +86,14 @@ export function sharedDependencies(
 export async function wirePass(invocation: Invocation, root: string, given?: Source): Promise<WiredPass> {
   const { settings, terminal } = invocation;
   const { api, token } = wireApi(invocation);
+  const logger = await loggerOf(invocation);
+  warnOfOpenToken(token, logger);
   const opened = settings.journal === null ? null : await openJournalAt(settings.journal);
   return {
     pass: {
       ...sharedDependencies(invocation, root),
       api,
-      logger: await loggerOf(invocation),
+      logger,
       journal: opened?.journal ?? null,
       base: null,
       options: planOptionsOf(settings, token.fingerprintKey()),

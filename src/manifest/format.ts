@@ -26,6 +26,8 @@ import { escapeUnseen, unseen } from './write.ts';
 export interface Formatted {
   readonly text: string | null;
   readonly problems: readonly Problem[];
+  /** What formatting must not decide, and so leaves as it is written. */
+  readonly left: readonly Problem[];
 }
 
 /**
@@ -37,11 +39,13 @@ export function formatFile(path: string, text: string, profile: Profile): Format
   const before = read(path, text, profile);
   // A file with `${name}` in it need not mean anything before values are put in: it only has to be YAML.
   const errors = hasNames(text) ? before.yamlErrors : before.errors;
-  if (errors.length > 0) return { text: null, problems: errors };
+  if (errors.length > 0) return { text: null, problems: errors, left: [] };
   const formatted = formatFully(text);
   const after = read(path, formatted, profile);
   const same = after.content === before.content && (hasNames(text) || after.meaning === before.meaning);
-  return same ? { text: formatted, problems: [] } : { text: null, problems: [notFormatted(path)] };
+  return same
+    ? { text: formatted, problems: [], left: before.left }
+    : { text: null, problems: [notFormatted(path)], left: [] };
 }
 
 /** The same for a file as it is on disk. `before` is its text; null when it is not UTF-8. */
@@ -51,7 +55,7 @@ export function formatBytes(
   profile: Profile,
 ): Formatted & { readonly before: string | null } {
   const before = decodeText(bytes);
-  if (before === null) return { before, text: null, problems: [describeNotUtf8(path, bytes)] };
+  if (before === null) return { before, text: null, problems: [describeNotUtf8(path, bytes)], left: [] };
   return { before, ...formatFile(path, before, profile) };
 }
 
@@ -62,6 +66,7 @@ function hasNames(text: string): boolean {
 interface Reading {
   readonly errors: readonly Problem[];
   readonly yamlErrors: readonly Problem[];
+  readonly left: readonly Problem[];
   /** All that the manifests say, without places and secrets. */
   readonly meaning: string;
   /** All scalars by path, in canonical spelling. Never shown. */
@@ -76,6 +81,7 @@ function read(path: string, text: string, profile: Profile): Reading {
   return {
     errors: problems.filter(({ severity }) => severity === 'error'),
     yamlErrors: yamlProblems,
+    left: problems.filter(({ code }) => code === 'host-bits'),
     meaning: JSON.stringify(manifests, withoutPlaces),
     content: JSON.stringify(roots.map((root) => contentOf(root))),
   };
@@ -232,9 +238,10 @@ function respell(node: Scalar, kind: Kind, path: Path): void {
   }
 }
 
+/** A network with host bits stays as written: it is likely a slip, and its warning must not be erased. */
 function canonicalAddress(text: string): string {
   const parsed = parseNetwork(text);
-  return parsed.ok ? parsed.value.network.text : text;
+  return parsed.ok && !parsed.value.hostBits ? parsed.value.network.text : text;
 }
 
 function respellPorts(node: Scalar, text: string): void {

@@ -169,6 +169,7 @@ export type ProblemCode =
   | 'unknown-field'
   | 'unknown-group'
   | 'unknown-kind'
+  | 'unknown-live-rules'
   | 'unknown-network'
   | 'unknown-overlay'
   | 'unknown-rule'

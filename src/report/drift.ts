@@ -10,38 +10,62 @@ import { count } from './summary.ts';
 /** How an object on the server differs from what was applied: the direction is from applied to live. */
 export type DriftKind = 'only-live' | 'missing-live' | 'changed-live';
 
-/** Drift for people: what stands on the server instead of what was applied. */
-export function driftText(plan: Plan, names: UserNames, color: boolean): string {
+/**
+ * What is known of what was applied. Without a base a difference may be drift, or an edit of the manifests that is not applied yet: then
+ * it is not called drift.
+ */
+export interface DriftContext {
+  readonly names: UserNames;
+  readonly hasBase: boolean;
+}
+
+/** What stands on the server instead of what was applied, for people. */
+export function driftText(plan: Plan, { names, hasBase }: DriftContext, color: boolean): string {
   const paint = painter(color);
   const drifted = plan.changes.flatMap((change) => {
     const kind = kindOf(change);
     return kind === null ? [] : [{ change, kind }];
   });
-  if (drifted.length === 0) return 'No drift: the server holds what was applied.\n';
+  const words = hasBase ? driftWords : differenceWords;
+  if (drifted.length === 0) return `${words.none}\n`;
   const lines = drifted.map(({ change, kind }) => {
     const place = change.source === null ? '' : `  ${paint('faint', lineText(change.source))}`;
     const fields = kind === 'changed-live' ? fieldLines(reversed(change.fields)) : [];
     const head = `  ${paint(tones[kind], words[kind])}  ${labelOf(change)}  ${ruleWords(change, names)}${place}`;
     return [head, ...fields.map(({ path, text }) => `      ${path}  ${text}`)].join('\n');
   });
-  return `Drift, from what was applied to what is live:\n\n${lines.join('\n')}\n\n${count(drifted.length, 'object')} drifted.\n`;
+  return `${words.heading}\n\n${lines.join('\n')}\n\n${count(drifted.length, 'object')} ${words.verb(drifted.length)}.\n`;
 }
 
-const words = {
+const driftWords = {
   'only-live': 'only on the server',
   'missing-live': 'gone from the server',
   'changed-live': 'changed on the server',
+  none: 'No drift: the server holds what was applied.',
+  heading: 'Drift, from what was applied to what is live:',
+  verb: (_: number) => 'drifted',
+} as const;
+const differenceWords = {
+  'only-live': 'only on the server',
+  'missing-live': 'not on the server',
+  'changed-live': 'different on the server',
+  none: 'No difference: the server holds what these manifests say.',
+  heading: 'The server differs from these manifests (with --base REF, drift is told from your edits):',
+  verb: (number: number) => (number === 1 ? 'differs' : 'differ'),
 } as const;
 const tones = { 'only-live': 'risk', 'missing-live': 'warning', 'changed-live': 'warning' } as const;
 
 /** One line that counts. */
-export function driftHeadline(plan: Plan): string {
+export function driftHeadline(plan: Plan, hasBase: boolean): string {
   const number = plan.changes.filter((change) => kindOf(change) !== null).length;
-  return number === 0 ? 'reconcile drift: none' : `reconcile drift: ${count(number, 'object')} drifted`;
+  if (number === 0) return `reconcile drift: ${hasBase ? 'none' : 'no difference'}`;
+  const verb = hasBase ? 'drifted' : `${differenceWords.verb(number)} from these manifests`;
+  return `reconcile drift: ${count(number, 'object')} ${verb}`;
 }
 
-/** Each object that drifted as a warning at the line that asks for it, for annotations and summaries. */
-export function driftProblems(plan: Plan, names: UserNames): readonly Problem[] {
+/** Each object that differs as a warning at the line that asks for it, for annotations and summaries. */
+export function driftProblems(plan: Plan, { names, hasBase }: DriftContext): readonly Problem[] {
+  const words = hasBase ? driftWords : differenceWords;
   return plan.changes.flatMap((change): readonly Problem[] => {
     const kind = kindOf(change);
     if (kind === null) return [];

@@ -28,10 +28,18 @@ export interface RunReport {
   readonly snapshot: { readonly takenAt: string; readonly ageMs: number } | null;
   /** What the plan was compared with: `--base`; null without. */
   readonly base: string | null;
+  /** What the rules of the last apply were called, by `ruleKey`, so that deleted ones have names; absent where no record is kept. */
+  readonly lastApply?: ReadonlyMap<string, FormerRule>;
   /** What a command that makes no plan came to, in one line; absent where a plan was to be made. */
   readonly headline?: string;
   /** What the kernel's packet filter holds; absent when nobody looked. */
   readonly kernel?: Kernel;
+}
+
+/** A rule as the last apply knew it. */
+export interface FormerRule {
+  readonly name: string;
+  readonly place: { readonly file: string; readonly line: number } | null;
 }
 
 /** What the kernel was seen to hold, and how long that was waited for (ms; null: not waited). */

@@ -439,13 +439,13 @@ describe('reconcile drift', () => {
     world.write('m/a.yaml', web + closed);
     await world.cli(['m']);
     const still = await world.cli(['drift', 'm']);
-    expect([still.code, still.out]).toEqual([0, 'No drift: the server holds what was applied.\n']);
+    expect([still.code, still.out]).toEqual([0, 'No difference: the server holds what these manifests say.\n']);
     world.simulator.seed([{ action: 'drop', destination: '203.0.113.0/24' }]);
     world.write('m/b.yaml', rule('gone', 'action: drop, destination: 192.0.2.0/24'));
     const run = await world.cli(['drift', 'm']);
     expect(run.code).toBe(2);
     expect(run.out).toMatch(/only on the server .*203\.0\.113\.0\/24/);
-    expect(run.out).toMatch(/gone from the server .*192\.0\.2\.0\/24/);
+    expect(run.out).toMatch(/not on the server .*192\.0\.2\.0\/24/);
     const json = JSON.parse((await world.cli(['drift', '--output', 'json', 'm'])).out) as {
       in_sync: boolean;
       drift: { drift: string }[];
@@ -480,7 +480,7 @@ describe('reconcile drift', () => {
     const run = await world.cli(['drift', 'm']);
     expect([run.code, run.out]).toEqual([
       2,
-      expect.stringMatching(/changed on the server[\s\S]*openid_connect_providers/),
+      expect.stringMatching(/different on the server[\s\S]*openid_connect_providers/),
     ]);
     expect((await world.cli(['drift', '--output', 'json', 'm'])).out).toContain('"in_sync": false');
   });
@@ -609,8 +609,11 @@ describe('several outputs at once', () => {
       expect.stringMatching(/^### reconcile validate: m: 2 rules; 1 warning\n/),
     ]);
     expect([test.code, test.out]).toEqual([0, expect.stringMatching(/^### reconcile test: No policy test\n/)]);
-    expect([drift.code, drift.out]).toEqual([2, expect.stringMatching(/^### reconcile drift: 2 objects drifted\n/)]);
-    expect(github.out).toMatch(/^::warning file=m\/b\.yaml,line=4,col=\d+,title=drift::gone from the server: gone/m);
+    expect([drift.code, drift.out]).toEqual([
+      2,
+      expect.stringMatching(/^### reconcile drift: 2 objects differ from these manifests\n/),
+    ]);
+    expect(github.out).toMatch(/^::warning file=m\/b\.yaml,line=4,col=\d+,title=drift::not on the server: gone/m);
     expect(world.read('summary')).toBe(drift.out);
   });
 

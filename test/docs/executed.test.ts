@@ -172,7 +172,7 @@ function says(name: string): RegExp {
     explain: /: (accept|drop)\n {2}decided by/,
     apply: /a fresh read of the server agrees/,
     snapshot: /"kind": "snapshot"|written/,
-    drift: /3 objects drifted|^::warning .*title=drift::/m,
+    drift: /3 objects differ|^::warning .*title=drift::/m,
     doctor: /ok API: answers; 3 rules/,
     completion: /^complete .*_reconcile reconcile$/m,
   };

@@ -98,7 +98,7 @@ metadata:
 spec:
   action: accept
   # where to
-  destination: 10.0.0.0/8
+  destination: "10.1.2.3/8"
   port_type: tcp
   port_range: 80-443 # web
   user_id: a1520c4b-adc3-4574-932a-94461cf85c07

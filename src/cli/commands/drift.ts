@@ -24,7 +24,11 @@ export async function run(invocation: Invocation): Promise<Answer> {
     const result = await runWired(wired, null);
     const failed = result.failure === null ? [] : [wired.explain(result.failure)];
     const problems = [...strictlyKnown({ ...result, plan: null }, settings), ...failed];
-    return answerOf(result, problems, { invalid: isInvalid(result.desired?.problems ?? [], settings), root: written });
+    return answerOf(result, problems, {
+      invalid: isInvalid(result.desired?.problems ?? [], settings),
+      root: written,
+      hasBase: settings.base !== null,
+    });
   } finally {
     await wired.close();
   }
@@ -33,10 +37,10 @@ export async function run(invocation: Invocation): Promise<Answer> {
 function answerOf(
   result: PassResult,
   problems: readonly Problem[],
-  { invalid, root }: { readonly invalid: boolean; readonly root: string },
+  { invalid, root, hasBase }: { readonly invalid: boolean; readonly root: string; readonly hasBase: boolean },
 ): Answer {
   const { plan, desired, content, end } = result;
-  const names = desired?.state?.userNames ?? new Map<string, string>();
+  const context = { names: desired?.state?.userNames ?? new Map<string, string>(), hasBase };
   return {
     exit: exitCodeOf({
       invalid: end === 'invalid' || invalid,
@@ -45,16 +49,16 @@ function answerOf(
       detailed: true,
     }),
     failed: plan === null,
-    text: ({ color }) => problemsText(problems, color) + (plan === null ? '' : driftText(plan, names, color)),
+    text: ({ color }) => problemsText(problems, color) + (plan === null ? '' : driftText(plan, context, color)),
     document: () => {
       const drift = plan === null ? null : driftDocument(plan);
       const inSync = drift === null ? null : drift.length === 0;
       return otherDocument({ revision: content?.revision ?? null, in_sync: inSync, drift: drift ?? [] }, problems);
     },
     report: () => ({
-      ...reportOfProblems([...problems, ...(plan === null ? [] : driftProblems(plan, names))]),
+      ...reportOfProblems([...problems, ...(plan === null ? [] : driftProblems(plan, context))]),
       root,
-      headline: plan === null ? 'reconcile drift: not known' : driftHeadline(plan),
+      headline: plan === null ? 'reconcile drift: not known' : driftHeadline(plan, hasBase),
     }),
   };
 }

@@ -22,26 +22,30 @@ interface Manifest {
 
 /**
  * `reconcile fmt PATH…`: canonical spelling and order, in place; `--check` only says which files would change, and exits 1
- * when there are any. Files with errors are left alone (exit 4).
+ * when there are any, or a network with host bits: what that means is not for a formatter to decide. Files with errors are left
+ * alone (exit 4).
  */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
   pathOperand(invocation, 'fmt');
   const files = (await Promise.all(invocation.operands.map((written) => filesAt(invocation, written)))).flat();
   const problems: Problem[] = [];
+  const left: Problem[] = [];
   const changed: string[] = [];
   for (const { shown, path, bytes } of files) {
     const formatted = formatBytes(shown, bytes, profileOf(settings));
     for (const problem of formatted.problems) problems.push(problem);
+    for (const problem of formatted.left) left.push(problem);
     if (formatted.text === null || formatted.text === formatted.before) continue;
     changed.push(shown);
     if (!settings.check) await replaceFile(path, formatted.text);
   }
   const verb = settings.check ? 'would change' : 'changed';
   return {
-    exit: exitCodeOf({ invalid: problems.length > 0, failed: settings.check && changed.length > 0 }),
+    exit: exitCodeOf({ invalid: problems.length > 0, failed: settings.check && changed.length + left.length > 0 }),
     text: () => changed.map((path) => `${fileText(path)}\n`).join(''),
-    notes: (color) => `${problemsText(problems, color)}${count(files.length, 'file')}, ${changed.length} ${verb}.\n`,
+    notes: (color) =>
+      `${problemsText([...problems, ...left], color)}${count(files.length, 'file')}, ${changed.length} ${verb}.\n`,
   };
 }
 

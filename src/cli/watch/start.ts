@@ -14,10 +14,12 @@ import type { Status } from '../../controller/status.ts';
 import { createTriggers } from '../../controller/trigger.ts';
 import type { Logger } from '../../ports.ts';
 import { version } from '../../version.ts';
+import { serverOf } from '../approval.ts';
 import { exitCodeOfVerdict, exitCodes } from '../exit-code.ts';
 import { Failure, failure } from '../failure.ts';
 import { loggerOf } from '../logger.ts';
 import type { Settings } from '../settings.ts';
+import { warnOfOpenToken } from '../token.ts';
 import { openJournalAt, wireApi } from '../wire.ts';
 import { wakeOnChange } from './directory.ts';
 import type { WatchContext } from './invocation.ts';
@@ -57,6 +59,7 @@ export async function startWatching(context: StartContext): Promise<Running> {
     closers.push(() => state.release());
     const triggers = createTriggers(systemClock);
     const { api, token } = wireApi({ ...context, settings });
+    warnOfOpenToken(token, logger);
     closers.push(() => api.close());
     const { source, root, forget } = await sourceOf(context, state.path, (files) => current.runner.references(files));
     const targets = notifyTargetsOf(settings.file);
@@ -136,6 +139,7 @@ export async function startWatching(context: StartContext): Promise<Running> {
       triggers.wake('settings');
     };
     logger.info('Watching', {
+      server: serverOf(settings),
       source: source.description,
       version,
       interval: settings.interval,

@@ -1,0 +1,86 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { makeFolder } from '../adapters/make-folder.ts';
+import { replaceFile } from '../adapters/replace-file.ts';
+import { getErrorCode } from '../model/result.ts';
+import { ruleKey } from '../model/rule.ts';
+import type { DesiredState } from '../model/state.ts';
+import type { FormerRule } from '../report/run-report.ts';
+import { serverOf } from './approval.ts';
+import type { Invocation } from './command.ts';
+
+/** What the last one-shot apply to a server put into effect: what its rules were called, by `ruleKey`. */
+export type LastApply = ReadonlyMap<string, FormerRule>;
+
+const formatVersion = 1;
+const largest = 100_000_000;
+
+/**
+ * Where one-shot runs keep their record: `oneshot` below `--state-dir`, so that a sidecar's own files there stay its own. By default
+ * below the user's state folder, by server; none in CI, where nothing survives a job.
+ */
+function recordFileOf({ settings, terminal: { env } }: Invocation): string | null {
+  const server = serverOf(settings);
+  if (server === null) return null;
+  if (settings.stateDir !== null) return join(settings.stateDir, 'oneshot', 'record.json');
+  const home = env['HOME'] ?? '';
+  const states = env['XDG_STATE_HOME'] || (home === '' ? '' : join(home, '.local', 'state'));
+  if (states === '' || !['', 'false', undefined].includes(env['CI'])) return null;
+  const hash = createHash('sha256').update(server).digest('hex').slice(0, 12);
+  return join(states, 'firezone-reconcile', `${new URL(server).hostname}-${hash}`, 'oneshot', 'record.json');
+}
+
+/** Reads the record; null without one for this server. One that cannot be read counts as absent: nothing is decided by it. */
+export function readLastApply(invocation: Invocation): LastApply | null {
+  const file = recordFileOf(invocation);
+  if (file === null) return null;
+  try {
+    const bytes = readFileSync(file);
+    const value: unknown = bytes.length > largest ? null : JSON.parse(bytes.toString('utf8'));
+    if (!isRecord(value) || value['version'] !== formatVersion) return null;
+    if (value['server'] !== serverOf(invocation.settings) || !Array.isArray(value['rules'])) return null;
+    return new Map(value['rules'].flatMap(decodeRule));
+  } catch {
+    return null;
+  }
+}
+
+function decodeRule(value: unknown): readonly (readonly [string, FormerRule])[] {
+  if (!isRecord(value)) return [];
+  const { key, name, file, line } = value;
+  if (typeof key !== 'string' || typeof name !== 'string') return [];
+  return [[key, { name, place: typeof file === 'string' && typeof line === 'number' ? { file, line } : null }]];
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Records what is in effect now, in one step that readers see whole. Gives a sentence where that cannot be done. */
+export async function recordApply(
+  invocation: Invocation,
+  applied: { readonly revision: string; readonly state: DesiredState; readonly now: number },
+): Promise<string | null> {
+  const file = recordFileOf(invocation);
+  if (file === null) return null;
+  const record = {
+    version: formatVersion,
+    server: serverOf(invocation.settings),
+    revision: applied.revision,
+    applied_at: new Date(applied.now).toISOString(),
+    rules: applied.state.rules.map(({ rule, name, place }) => ({
+      key: ruleKey(rule),
+      name,
+      file: place.file,
+      line: place.line,
+    })),
+  };
+  try {
+    await makeFolder(join(file, '..'), 0o700);
+    await replaceFile(file, `${JSON.stringify(record)}\n`, 0o600);
+    return null;
+  } catch (error) {
+    return `what was applied cannot be recorded in ${file} (${getErrorCode(error)}): the next plan cannot name deleted rules`;
+  }
+}
