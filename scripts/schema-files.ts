@@ -15,3 +15,11 @@ export function allSchemaFiles(): ReadonlyMap<string, string> {
 function text(schema: unknown): string {
   return `${JSON.stringify(schema, null, 2)}\n`;
 }
+
+/** `deploy/kubernetes/monitoring/prometheus-rule.yaml`, from the text of `deploy/alerts.yaml`. */
+export function prometheusRule(alerts: string): string {
+  const [comment = '', groups = ''] = alerts.split(/^(?=groups:)/m);
+  const head =
+    'apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: firezone-reconcile\nspec:\n';
+  return `${comment}# Written by \`npm run schemas\` from deploy/alerts.yaml.\n${head}${groups.replace(/^(?=.)/gm, '  ')}`;
+}

@@ -16,7 +16,7 @@ await build({
   format: 'esm',
   platform: 'node',
 });
-const { allSchemaFiles, withFieldTables, withReferenceTables } = await import(bundle);
+const { allSchemaFiles, prometheusRule, withFieldTables, withReferenceTables } = await import(bundle);
 rmSync(bundle);
 mkdirSync(`${root}schemas`, { recursive: true });
 for (const [name, text] of allSchemaFiles()) {
@@ -29,3 +29,6 @@ console.log('docs/manifests.md');
 const commands = `${root}docs/reference.md`;
 writeFileSync(commands, withReferenceTables(readFileSync(commands, 'utf8')));
 console.log('docs/reference.md');
+const rule = 'deploy/kubernetes/monitoring/prometheus-rule.yaml';
+writeFileSync(`${root}${rule}`, prometheusRule(readFileSync(`${root}deploy/alerts.yaml`, 'utf8')));
+console.log(rule);

@@ -111,11 +111,21 @@ export const elsewhere: readonly Elsewhere[] = [
     test: 'test/ship/image.test.ts',
     evidence: 'RECONCILE_TEST_IMAGE',
   },
-  { line: 'kubectl create namespace firezone-reconcile', reason: cluster, ...kustomize('Namespace') },
+  { line: 'kubectl apply -f deploy/kubernetes/base/namespace.yaml', reason: cluster, ...kustomize('Namespace') },
   {
     line: 'kubectl -n firezone-reconcile create secret generic firezone-reconcile --from-file=token --from-file=git-token --from-file=listen-token',
     reason: cluster,
     ...kustomize('take each from a Secret that is made elsewhere'),
+  },
+  {
+    line: 'npm run test:kubernetes',
+    reason: 'builds an API server, which takes minutes; it runs these tests',
+    test: 'test/kubernetes/manifests.test.ts',
+    evidence: 'isAsked',
+  },
+  {
+    line: 'kubectl -n firezone-reconcile delete configmap firezone-reconcile',
+    reason: 'clears away what 0.1 left in a cluster',
   },
   { line: 'kubectl apply -k deploy/kubernetes/base', reason: cluster, ...kustomize("'kustomize'") },
   {

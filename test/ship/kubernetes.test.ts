@@ -1,11 +1,12 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, describe, expect, it } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
+import { prometheusRule } from '../../scripts/schema-files.ts';
 import { readSettingsFile } from '../../src/cli/settings-file.ts';
 import { settingsOf } from './command-line.ts';
 import { serviceMonitorSchema } from './service-monitor.schema.ts';
@@ -73,11 +74,28 @@ describe.skipIf(!hasKubectl)(`the Kubernetes manifests${hasKubectl ? '' : ' (ski
   afterAll(() => rmSync(scratch, { recursive: true }));
 
   const base = hasKubectl ? build(path.join(folder, 'base')) : [];
-  const one = (kind: string): Resource => {
-    const found = base.filter((resource) => resource.kind === kind);
+  const one = (kind: string, resources = base): Resource => {
+    const found = resources.filter((resource) => resource.kind === kind);
     expect(found).toHaveLength(1);
     return found[0] as Resource;
   };
+  /** The base with all components that stand by themselves. */
+  const withComponents = hasKubectl ? build(overlay('all', { components: ['monitoring', 'disruption-budget'] })) : [];
+  const monitor = one('ServiceMonitor', withComponents);
+  const budget = one('PodDisruptionBudget', withComponents);
+
+  /** A folder with a kustomization that takes in the base, as the docs describe it. */
+  function overlay(
+    name: string,
+    { components = [], ...more }: { readonly components?: readonly string[]; [member: string]: unknown },
+  ) {
+    const directory = path.join(scratch, name);
+    mkdirSync(directory);
+    const below = (part: string): string => path.relative(directory, path.join(folder, part));
+    const kustomization = { resources: [below('base')], components: components.map(below), ...more };
+    writeFileSync(path.join(directory, 'kustomization.yaml'), JSON.stringify(kustomization));
+    return directory;
+  }
 
   it('are what Kubernetes takes for each kind', () => {
     const kinds = base.map(({ kind }) => kind).sort();
@@ -86,15 +104,44 @@ describe.skipIf(!hasKubectl)(`the Kubernetes manifests${hasKubectl ? '' : ' (ski
       'Deployment',
       'Namespace',
       'NetworkPolicy',
-      'PodDisruptionBudget',
       'Role',
       'RoleBinding',
       'Service',
       'ServiceAccount',
-      'ServiceMonitor',
     ]);
-    for (const resource of base) checkSchema(resource);
+    for (const resource of [...base, monitor, budget]) checkSchema(resource);
     expect(() => checkSchema({ ...one('Deployment'), spec: { replicas: 'two' } })).toThrow();
+  });
+
+  it('have the alerts of deploy/alerts.yaml in the PrometheusRule (else: npm run schemas)', () => {
+    const alerts = readFileSync(path.join(folder, '../alerts.yaml'), 'utf8');
+    expect(readFileSync(path.join(folder, 'monitoring/prometheus-rule.yaml'), 'utf8')).toBe(prometheusRule(alerts));
+    expect(one('PrometheusRule', withComponents).spec).toEqual(parse(alerts));
+  });
+
+  it('roll the pods when the settings change', () => {
+    const configMap = { name: 'firezone-reconcile-settings', behavior: 'replace', files: ['settings.yaml'] };
+    const directory = overlay('changed', { namespace: 'firezone-reconcile', configMapGenerator: [configMap] });
+    writeFileSync(path.join(directory, 'settings.yaml'), 'baseUrl: https://other.example.com\n');
+    const changed = build(directory);
+    const nameIn = (resources: readonly Resource[]): unknown =>
+      podOf(resources, 'Deployment').volumes.find(({ name }) => name === 'settings');
+    expect(nameIn(changed)).not.toEqual(nameIn(base));
+    expect(nameIn(base)).toEqual({ name: 'settings', configMap: { name: one('ConfigMap').metadata.name } });
+  });
+
+  it('name the image in one place, with the version of the package, and do not pull it at each start', () => {
+    const { version } = JSON.parse(readFileSync(path.join(folder, '../../package.json'), 'utf8')) as {
+      version: string;
+    };
+    expect(podOf(base, 'Deployment').containers[0]).toMatchObject({
+      image: `firezone-reconcile:${version}`,
+      imagePullPolicy: 'IfNotPresent',
+    });
+    const images = [{ name: 'firezone-reconcile', newName: 'registry.example.com/reconcile', newTag: '1.2.3' }];
+    expect(podOf(build(overlay('image', { images })), 'Deployment').containers[0]).toMatchObject({
+      image: 'registry.example.com/reconcile:1.2.3',
+    });
   });
 
   it('select the pods by the label that the pods carry', () => {
@@ -104,12 +151,12 @@ describe.skipIf(!hasKubectl)(`the Kubernetes manifests${hasKubectl ? '' : ' (ski
     expect(one('Deployment').spec?.['selector']).toEqual({ matchLabels: labels });
     expect(one('Service').spec?.['selector']).toEqual(labels);
     expect(one('NetworkPolicy').spec?.['podSelector']).toEqual({ matchLabels: labels });
-    expect(one('PodDisruptionBudget').spec?.['selector']).toEqual({ matchLabels: labels });
-    expect(one('ServiceMonitor').spec?.['selector']).toMatchObject({ matchLabels: labels });
+    expect(budget.spec?.['selector']).toEqual({ matchLabels: labels });
+    expect(monitor.spec?.['selector']).toMatchObject({ matchLabels: labels });
   });
 
   it('have a ServiceMonitor that scrapes the Service’s port with the token of the pages', () => {
-    const spec = one('ServiceMonitor').spec as {
+    const spec = monitor.spec as {
       selector: { matchLabels: object };
       endpoints: readonly {
         port: string;
@@ -142,7 +189,7 @@ describe.skipIf(!hasKubectl)(`the Kubernetes manifests${hasKubectl ? '' : ' (ski
     ['no selector', (m) => ({ ...m, spec: { endpoints: [{ port: 'http' }] } })],
     ['another version', (m) => ({ ...m, apiVersion: 'monitoring.coreos.com/v1beta1' })],
   ])('the schema of the ServiceMonitor refuses %s', (_, change) => {
-    expect(() => checkSchema(change(one('ServiceMonitor')) as Resource)).toThrow();
+    expect(() => checkSchema(change(monitor) as Resource)).toThrow();
   });
 
   it('run two replicas of which one writes, with a role that allows the Lease and nothing else', () => {
