@@ -1,7 +1,7 @@
-// The Action's one step (action.yml): plan on a pull request, with one comment updated in place; apply on a push.
+// The Action's second step (action.yml): plan on a pull request, with one comment updated in place; apply on a push.
 // A pull request of a fork is planned from a snapshot, and the API token is taken out of reach before its code is looked at.
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
-import { baseOf, callJson, marker, providerSecrets, runCommand } from './plan-run.mjs';
+import { callJson, marker, prepared, providerSecrets, runCommand } from './plan-run.mjs';
 
 const env = process.env;
 const input = (name) => (env[`INPUT_${name.replaceAll('-', '_').toUpperCase()}`] ?? '').trim();
@@ -33,11 +33,10 @@ async function main() {
     .filter((word) => word !== '');
   const how = mode === 'plan' ? ['--plan', '--detailed-exitcode'] : ['--yes'];
   const path = input('path') || '.';
-  const base =
-    review && !extra.some((word) => /^--base(=|$)/.test(word)) ? baseOf(path, [`origin/${env.GITHUB_BASE_REF}`]) : [];
+  const { base, variables } = prepared(input('prepared'));
   const argv = [...how, ...settings, ...target, ...base, ...extra, '--no-color', '--output', 'github', path];
   const secrets = offline ? {} : { RECONCILE_TOKEN: input('token'), ...providerSecrets(env) };
-  const { code, markdown, json, folder } = runCommand(argv, secrets);
+  const { code, markdown, json, folder } = runCommand(argv, { ...variables, ...secrets });
   if (markdown !== '' && env.GITHUB_STEP_SUMMARY) appendFileSync(env.GITHUB_STEP_SUMMARY, `${markdown}\n`);
   if (env.GITHUB_OUTPUT) {
     const document = json === '' ? null : JSON.parse(json);

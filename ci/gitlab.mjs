@@ -1,8 +1,8 @@
-// The job of ci/gitlab.yml: plan on a merge request, with one note updated in place; apply on the default branch.
+// The second step of the jobs of ci/gitlab.yml: plan on a merge request, with one note updated in place; apply on the default branch.
 // Where the API token is absent (a fork's pipeline, an unprotected branch) the plan is made from a snapshot.
 import { copyFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { baseOf, callJson, marker, providerSecrets, runCommand } from './plan-run.mjs';
+import { callJson, marker, prepared, providerSecrets, runCommand } from './plan-run.mjs';
 
 const env = process.env;
 const say = (text) => process.stdout.write(`${text}\n`);
@@ -21,10 +21,10 @@ async function main() {
   const target = token === '' ? ['--live', snapshot] : ['--base-url', env.RECONCILE_BASE_URL ?? ''];
   const how = review ? ['--plan', '--detailed-exitcode'] : ['--yes'];
   const path = env.RECONCILE_PATH || '.';
-  const base = review ? baseOf(path, [env.CI_MERGE_REQUEST_DIFF_BASE_SHA ?? '']) : [];
+  const { base, variables } = prepared(env.RECONCILE_PREPARED ?? '');
   const argv = [...how, ...target, ...base, '--no-color', '--output', 'text', path];
   const secrets = token === '' ? {} : { RECONCILE_TOKEN: token, ...providerSecrets(env) };
-  const { code, markdown, folder } = runCommand(argv, secrets);
+  const { code, markdown, folder } = runCommand(argv, { ...variables, ...secrets });
   for (const name of ['plan.md', 'plan.json']) {
     if (existsSync(join(folder, name))) copyFileSync(join(folder, name), name);
   }

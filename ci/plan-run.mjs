@@ -29,25 +29,17 @@ export function runCommand(argv, environment) {
   return { code: status ?? 1, markdown: read(markdown), json: read(json), folder };
 }
 
-/** The first of these commits that the repository of the manifests holds, so that the plan can say what the request itself does. */
-export function baseOf(directory, candidates) {
-  const holds = (commit) =>
-    // The files may belong to another user than this job's; looking up a name runs nothing of theirs.
-    spawnSync(
-      'git',
-      ['-c', 'safe.directory=*', 'rev-parse', '--verify', '--quiet', '--end-of-options', `${commit}^{commit}`],
-      {
-        cwd: directory,
-        encoding: 'utf8',
-        env: { PATH: process.env.PATH, HOME: process.env.HOME },
-      },
-    );
-  for (const commit of candidates) {
-    if (commit === '' || !existsSync(directory)) continue;
-    const { status, stdout } = holds(commit);
-    if (status === 0) return [`--base=${stdout.trim()}`];
-  }
-  return [];
+/**
+ * What the step before wrote (dist/ci/base.js), which had no secret: the arguments that name the base, and the variable that
+ * tells the command what is planned, so that it starts no git beside the token.
+ */
+export function prepared(folder) {
+  const base = folder === '' ? '' : join(folder, 'base');
+  const revision = folder === '' ? '' : join(folder, 'revision');
+  return {
+    base: base !== '' && existsSync(base) ? [`--base=${base}`] : [],
+    variables: { RECONCILE_REVISION: existsSync(revision) ? readFileSync(revision, 'utf8') : 'not known' },
+  };
 }
 
 /** Variables that hold secrets of providers: RECONCILE_SECRET_… only. */

@@ -12,6 +12,7 @@ await build({
     reconcile: 'src/main.ts',
     index: 'src/index.ts',
     'manifest-worker': 'src/adapters/manifest-worker.ts',
+    'ci/base': 'src/cli/write-base.ts',
   },
   outdir: 'dist',
   bundle: true,

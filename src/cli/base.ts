@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { directorySource } from '../adapters/source/directory.ts';
-import { readAtRef } from '../adapters/source/git-ref.ts';
+import { listReferencedFiles, type ParseFiles } from '../desired/parse-files.ts';
 import type { Problem } from '../model/problem.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { PassDependencies } from '../pass/pass.ts';
@@ -10,8 +10,9 @@ import type { Source, SourceContent } from '../ports.ts';
 import type { Invocation } from './command.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, failure } from './failure.ts';
-import { desiredContextOf } from './manifests.ts';
+import { desiredContextOf, parserOf } from './manifests.ts';
 import { limitsOf } from './plan-settings.ts';
+import { givenRevision } from './revision.ts';
 
 /** The manifests last applied, as `--base` names them. */
 export interface Base {
@@ -35,7 +36,7 @@ export async function loadBase(invocation: Invocation, path: string, pass: PassD
     );
   }
   if (base === null || !isDirectory(path)) return null; // a PATH that is not there is said by whoever reads it
-  const content = await readBase(invocation, path, base);
+  const content = await readBase(invocation, { path, base, parse: pass.parse });
   if (content.files.length === 0) return { state: nothingYet, problems: [] };
   const root = isDirectory(resolve(invocation.terminal.cwd, base)) ? resolve(invocation.terminal.cwd, base) : path;
   const built = await readDesired(content, { ...pass, desired: desiredContextOf(invocation, root) });
@@ -57,8 +58,14 @@ export async function loadBase(invocation: Invocation, path: string, pass: PassD
 /** A base from before the manifests: all that they hold is this revision's. */
 const nothingYet: DesiredState = { rules: [], configuration: null, userNames: new Map(), tests: [], digest: '' };
 
-async function readBase(invocation: Invocation, path: string, base: string): Promise<SourceContent> {
-  const { settings, terminal } = invocation;
+interface BaseRequest {
+  readonly path: string;
+  readonly base: string;
+  readonly parse: ParseFiles;
+}
+
+async function readBase({ settings, terminal }: Invocation, request: BaseRequest): Promise<SourceContent> {
+  const { path, base, parse } = request;
   const limits = limitsOf(settings);
   const directory = resolve(terminal.cwd, base);
   if (isDirectory(directory)) {
@@ -68,10 +75,16 @@ async function readBase(invocation: Invocation, path: string, base: string): Pro
     if (problems.every((problem) => problem.code === 'no-manifests')) return { revision: base, files: [] };
     throw new Failure(problems);
   }
+  if (givenRevision(terminal.env) !== null) {
+    const hint = 'where RECONCILE_REVISION is set no git is run: write the base into a folder first (docs/ci.md)';
+    throw failure('usage', `--base ${base} is not a folder`, hint);
+  }
+  const { readAtRef } = await import('../adapters/source/git-ref.ts');
   const read = await readAtRef({
     directory: path,
     ref: base,
     limits,
+    references: async (files) => listReferencedFiles(await parse(files)),
     environment: terminal.env,
     signal: terminal.stop,
   });
@@ -86,7 +99,7 @@ export async function readAtBase(invocation: Invocation, path: string, base: str
     const hint = '--base looks up what that directory was: name the one that holds the manifests';
     throw new Failure([{ code: 'no-source', severity: 'error', summary, hint }], exitCodes.invalid);
   }
-  const content = await readBase(invocation, path, base);
+  const content = await readBase(invocation, { path, base, parse: parserOf(invocation.settings) });
   return { description: base, read: () => Promise.resolve({ content, problems: [] }) };
 }
 

@@ -15,6 +15,7 @@ import { exitCodeOf } from './exit-code.ts';
 import { type LastApply, readLastApply, recordApply } from './last-apply.ts';
 import { loggerOf } from './logger.ts';
 import { isInvalid, strictly, strictlyKnown } from './manifests.ts';
+import { givenRevision } from './revision.ts';
 import { compareWithSaved, type SavedPlan, savePlan } from './saved-plan.ts';
 import { type Screen, screenOf } from './screen.ts';
 import { runWired, type WiredPass, wirePass, wireSnapshotPass } from './wire.ts';
@@ -152,7 +153,7 @@ function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonl
     ...(lastApply === null ? {} : { lastApply }),
     root: request.written,
     server: serverOf(settings),
-    revision: result.content?.revision ?? null,
+    revision: givenRevision(invocation.terminal.env) ?? result.content?.revision ?? null,
     plan: result.plan,
     digest: result.digest?.plan ?? null,
     approved: result.end !== 'refused' && (result.plan?.refusals.length ?? 0) > 0,

@@ -52,6 +52,7 @@ export type ProblemCode =
   | 'git-lfs'
   | 'git-not-started'
   | 'git-path-missing'
+  | 'git-proxy-auth'
   | 'git-redirect'
   | 'git-ref-ambiguous'
   | 'git-ref-missing'

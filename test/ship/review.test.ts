@@ -3,28 +3,16 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { text } from 'node:stream/consumers';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { apiToken, binary, ensureBuilt, makeWorld, rules, type World } from '../controller/support/sidecar.ts';
 import { type FakeForge, startForge } from './fake-forge.ts';
+import { type Ran, runAction, runTemplate } from './review-steps.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
 
-interface Ran {
-  readonly code: number | null;
-  readonly output: string;
-}
-
-async function run(script: string, env: Readonly<Record<string, string>>, cwd: string): Promise<Ran> {
-  const child = spawn(process.execPath, [path.join(root, 'dist/ci', script)], {
-    cwd,
-    env: { PATH: process.env['PATH'] ?? '', HOME: cwd, ...env },
-  });
-  const ended = new Promise<number | null>((resolve) => child.on('close', resolve));
-  const [out, error, code] = await Promise.all([text(child.stdout), text(child.stderr), ended]);
-  return { code, output: out + error };
-}
+const run = async (script: 'github' | 'gitlab', env: Readonly<Record<string, string>>, cwd: string): Promise<Ran> =>
+  await (script === 'github' ? runAction(env, cwd) : runTemplate(env, cwd));
 
 let world: World;
 let forge: FakeForge;
@@ -79,14 +67,14 @@ describe('the Action', () => {
   const fork = { pull_request: { number: 7, head: { repo: { full_name: 'stranger/policy' } } } };
 
   it('plans on a pull request, writes one comment, and writes that one anew the next time', async () => {
-    const first = await run('github.mjs', environment(ownBranch), folder);
+    const first = await run('github', environment(ownBranch), folder);
     expect(first).toMatchObject({ code: 0 });
     expect(forge.comments).toHaveLength(2);
     expect(forge.comments[1]?.body).toContain('10.1.0.0/16');
     expect(summary()).toContain('10.1.0.0/16');
     expect(readFileSync(path.join(folder, 'output'), 'utf8')).toContain('exitcode=2\n');
     writeFileSync(path.join(world.manifests, 'rules.yaml'), rules('10.2.0.0/16'));
-    await run('github.mjs', environment(ownBranch), folder);
+    await run('github', environment(ownBranch), folder);
     expect(forge.comments).toHaveLength(2);
     expect(forge.comments[0]?.body).toBe('Looks good to me.');
     expect(forge.comments[1]?.body).toContain('10.2.0.0/16');
@@ -96,7 +84,7 @@ describe('the Action', () => {
   });
 
   it('applies on a push', async () => {
-    const ran = await run('github.mjs', environment({ ref: 'refs/heads/main' }), folder);
+    const ran = await run('github', environment({ ref: 'refs/heads/main' }), folder);
     expect(ran.code).toBe(0);
     expect(world.live()).toEqual(['10.1.0.0/16']);
     expect(forge.calls).toEqual([]);
@@ -109,7 +97,7 @@ describe('the Action', () => {
     ['main, where that is not the default branch', { GITHUB_REF: 'refs/heads/main' }],
   ])('plans only, and says so, on %s', async (_, variables) => {
     const event = { repository: { default_branch: 'production' } };
-    const ran = await run('github.mjs', { ...environment(event), ...variables }, folder);
+    const ran = await run('github', { ...environment(event), ...variables }, folder);
     expect([ran.code, ran.output]).toEqual([0, expect.stringContaining('is not the default branch')]);
     expect(world.live()).toEqual([]);
     expect(summary()).toContain('10.1.0.0/16');
@@ -118,11 +106,11 @@ describe('the Action', () => {
   it('applies on the default branch, whatever its name, and elsewhere when told to', async () => {
     const event = { repository: { default_branch: 'production' } };
     const onProduction = { ...environment(event), GITHUB_REF: 'refs/heads/production' };
-    expect((await run('github.mjs', onProduction, folder)).code).toBe(0);
+    expect((await run('github', onProduction, folder)).code).toBe(0);
     expect(world.live()).toEqual(['10.1.0.0/16']);
     writeFileSync(path.join(world.manifests, 'rules.yaml'), rules('10.2.0.0/16'));
     const told = { ...environment(event, { INPUT_MODE: 'apply' }), GITHUB_REF: 'refs/heads/staging' };
-    expect((await run('github.mjs', told, folder)).code).toBe(0);
+    expect((await run('github', told, folder)).code).toBe(0);
     expect(world.live()).toEqual(['10.2.0.0/16']);
   });
 
@@ -139,9 +127,9 @@ describe('the Action', () => {
     git('update-ref', 'refs/remotes/origin/release/$(id)-#1,ü', 'HEAD');
     writeFileSync(path.join(clone, 'p/rules.yaml'), rules('10.1.0.0/16'));
     const variables = { ...environment(ownBranch, { INPUT_PATH: 'p' }), GITHUB_BASE_REF: 'release/$(id)-#1,ü' };
-    expect((await run('github.mjs', variables, clone)).code).toBe(0);
+    expect((await run('github', variables, clone)).code).toBe(0);
     expect(forge.comments[1]?.body).toContain('This revision: 1 change.');
-    expect((await run('github.mjs', { ...variables, GITHUB_BASE_REF: 'not-fetched' }, clone)).code).toBe(0);
+    expect((await run('github', { ...variables, GITHUB_BASE_REF: 'not-fetched' }, clone)).code).toBe(0);
     expect(forge.comments[1]?.body).not.toContain('This revision');
   });
 
@@ -153,7 +141,7 @@ describe('the Action', () => {
     forge.me = me;
     const body = '<!-- reconcile-plan -->\nnothing to see here';
     forge.comments.push({ id: 2, body, user: stranger }, { id: 3, body, user });
-    await run('github.mjs', environment(ownBranch, { INPUT_GITHUB_TOKEN: token }), folder);
+    await run('github', environment(ownBranch, { INPUT_GITHUB_TOKEN: token }), folder);
     expect(forge.comments.map((comment) => comment.body.includes('10.1.0.0/16'))).toEqual([false, false, true]);
   });
 
@@ -161,7 +149,7 @@ describe('the Action', () => {
     const snapshot = await takeSnapshot();
     const before = world.sim.requests().length;
     forge.readOnly = true;
-    const ran = await run('github.mjs', environment(fork, { INPUT_SNAPSHOT: snapshot }), folder);
+    const ran = await run('github', environment(fork, { INPUT_SNAPSHOT: snapshot }), folder);
     expect(ran.code).toBe(0);
     expect(summary()).toContain('10.1.0.0/16');
     expect(ran.output).toContain("the plan is in the job's summary");
@@ -170,7 +158,7 @@ describe('the Action', () => {
   });
 
   it('says what is missing for a fork without a snapshot, and asks nobody', async () => {
-    const ran = await run('github.mjs', environment(fork), folder);
+    const ran = await run('github', environment(fork), folder);
     expect(ran.code).toBe(1);
     expect(ran.output).toContain('reconcile snapshot --out FILE');
     expect(world.sim.requests()).toEqual([]);
@@ -178,13 +166,13 @@ describe('the Action', () => {
 
   it('fails for invalid manifests with the exit code of the command, and annotates the line', async () => {
     writeFileSync(path.join(world.manifests, 'rules.yaml'), rules('10.1.0.0/99'));
-    const ran = await run('github.mjs', environment(ownBranch), folder);
+    const ran = await run('github', environment(ownBranch), folder);
     expect(ran.code).toBe(4);
     expect(ran.output).toMatch(/::error file=.*rules\.yaml,line=4/);
   });
 
   it('never applies a pull request, whatever the mode says', async () => {
-    const ran = await run('github.mjs', environment(ownBranch, { INPUT_MODE: 'apply' }), folder);
+    const ran = await run('github', environment(ownBranch, { INPUT_MODE: 'apply' }), folder);
     expect(ran.code).toBe(1);
     expect(world.live()).toEqual([]);
   });
@@ -201,8 +189,8 @@ describe('the Action', () => {
       runs: { steps: readonly { run?: string; env?: Record<string, string> }[] };
     };
     const step = action.runs.steps.at(-1);
-    expect(step?.run).toBe('node "$GITHUB_ACTION_PATH/ci/github.mjs"');
-    const given = Object.entries(step?.env ?? {}).map(([name, value]) => [name, value]);
+    expect(step?.run).toBe('node "$GITHUB_ACTION_PATH/dist/ci/github.mjs"');
+    const given = Object.entries(step?.env ?? {}).filter(([name]) => name !== 'INPUT_PREPARED');
     const wanted = Object.keys(action.inputs).map((name) => [
       `INPUT_${name.replaceAll('-', '_').toUpperCase()}`,
       `\${{ inputs.${name} }}`,
@@ -225,10 +213,10 @@ describe('the GitLab template', () => {
   const request = { CI_MERGE_REQUEST_IID: '3', CI_MERGE_REQUEST_SOURCE_PROJECT_ID: '42' };
 
   it('plans a merge request, keeps one note up to date, and leaves the plan as artifacts', async () => {
-    const ran = await run('gitlab.mjs', environment({ ...request, RECONCILE_TOKEN: apiToken }), folder);
+    const ran = await run('gitlab', environment({ ...request, RECONCILE_TOKEN: apiToken }), folder);
     expect(ran.code).toBe(0);
     expect(forge.comments).toHaveLength(2);
-    await run('gitlab.mjs', environment({ ...request, RECONCILE_TOKEN: apiToken }), folder);
+    await run('gitlab', environment({ ...request, RECONCILE_TOKEN: apiToken }), folder);
     expect(forge.comments).toHaveLength(2);
     const onNotes = forge.calls.filter(({ path: called }) => called !== '/user');
     expect(onNotes.map(({ method }) => method)).toEqual(['GET', 'POST', 'GET', 'PUT']);
@@ -243,7 +231,7 @@ describe('the GitLab template', () => {
     forge.comments.push({ id: 2, body, author: { id: 9, login: 'stranger', type: 'User' } });
     for (let id = 3; id < 250; id++) forge.comments.push({ id, body: 'chatter' });
     forge.comments.push({ id: 250, body, author: forge.me });
-    await run('gitlab.mjs', environment({ ...request, RECONCILE_TOKEN: apiToken }), folder);
+    await run('gitlab', environment({ ...request, RECONCILE_TOKEN: apiToken }), folder);
     expect(forge.comments).toHaveLength(250);
     expect(forge.comments[1]?.body).toBe(body);
     expect(forge.comments[249]?.body).toContain('10.1.0.0/16');
@@ -253,13 +241,13 @@ describe('the GitLab template', () => {
     const snapshot = await takeSnapshot();
     const before = world.sim.requests().length;
     const variables = { ...request, CI_MERGE_REQUEST_SOURCE_PROJECT_ID: '99', RECONCILE_TOKEN: apiToken };
-    const ran = await run('gitlab.mjs', environment({ ...variables, RECONCILE_SNAPSHOT: snapshot }), folder);
+    const ran = await run('gitlab', environment({ ...variables, RECONCILE_SNAPSHOT: snapshot }), folder);
     expect(ran.code).toBe(0);
     expect(world.sim.requests()).toHaveLength(before);
   });
 
   it('applies on the default branch', async () => {
-    const ran = await run('gitlab.mjs', environment({ RECONCILE_TOKEN: apiToken }), folder);
+    const ran = await run('gitlab', environment({ RECONCILE_TOKEN: apiToken }), folder);
     expect(ran.code).toBe(0);
     expect(world.live()).toEqual(['10.1.0.0/16']);
   });
@@ -269,7 +257,9 @@ describe('the GitLab template', () => {
       string,
       { script?: string[] }
     >;
-    expect(template['.reconcile']?.script).toEqual(['node /opt/reconcile/ci/gitlab.mjs']);
+    expect(template['.reconcile']?.script?.at(-1)).toBe(
+      'RECONCILE_PREPARED="$prepared" node /opt/reconcile/ci/gitlab.mjs',
+    );
     expect(readFileSync(path.join(root, 'Dockerfile'), 'utf8')).toContain('/src/dist /opt/reconcile');
     expect(Object.keys(template)).toEqual(['.reconcile', 'reconcile-plan', 'reconcile-apply']);
   });

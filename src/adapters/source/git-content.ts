@@ -7,8 +7,9 @@ import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
 import type { SourceContent, SourceFile } from '../../ports.ts';
 import { hasControl } from './git-address.ts';
-import type { RemoteCalls } from './git-remote.ts';
 import type { GitRepository, TreeEntry } from './git-repository.ts';
+import { listManifestEntries, maxTreeBytes } from './git-tree.ts';
+import { findTooLong, findTooMuch, sourceTooLarge } from './limits.ts';
 
 /** Which manifests of a commit to read, and how much of them. */
 export interface ContentSettings {
@@ -19,142 +20,134 @@ export interface ContentSettings {
   readonly references: (manifests: readonly SourceFile[]) => Promise<readonly string[]>;
 }
 
-interface Load {
+/** Reading the content of one commit. */
+export interface ContentRequest {
   readonly repository: GitRepository;
-  readonly calls: RemoteCalls;
-  readonly settings: ContentSettings;
   readonly commit: string;
-  readonly signal: AbortSignal;
+  readonly settings: ContentSettings;
+  /** Brings objects that a partial fetch left out, in one request. */
+  readonly fetchObjects: (ids: readonly string[]) => Promise<Result<null, Problem>>;
+  /** Leaves links out, where what they lead to is read under its own name; otherwise one is a problem. */
+  readonly skipsLinks?: boolean;
 }
 
 /** The manifests of a commit, and the files that they name; all of them or a problem. Nothing else is fetched. */
-export async function loadContent(load: Load): Promise<Result<SourceContent, Problem>> {
-  const { repository, settings, commit } = load;
-  const tree = await findTree(repository, commit, settings.path);
-  if (!tree.ok) return tree;
-  const entries = await repository.listTree(tree.value, true);
-  const chosen = chooseManifests(entries, settings.limits);
-  if (!chosen.ok) return chosen;
-  const manifests = await readEntries(load, tree.value, chosen.value);
-  if (!manifests.ok) return manifests;
-  const named = new Set(await settings.references(manifests.value));
-  const others = await readEntries(
-    load,
-    tree.value,
-    entries.filter((entry) => named.has(entry.path) && isRegular(entry) && !isManifestPath(entry.path)),
-  );
-  return others.ok ? ok({ revision: commit, files: [...manifests.value, ...others.value] }) : others;
-}
-
-/** The files of these entries in their order; what a partial fetch left out is fetched in one request. */
-async function readEntries(
-  { repository, calls, settings: { limits }, signal }: Load,
-  tree: string,
-  entries: readonly TreeEntry[],
-): Promise<Result<readonly SourceFile[], Problem>> {
-  if (entries.length === 0) return ok([]);
-  const ids = [...new Set(entries.map((entry) => entry.id))];
-  const missing = await repository.missingBelow(tree);
-  const absent = ids.filter((id) => missing.has(id));
-  if (absent.length > 0) {
-    const fetched = await calls.fetchObjects(absent, signal);
-    if (!fetched.ok) return fetched;
-  }
-  let blobs: readonly Buffer[];
+export async function loadContent(request: ContentRequest): Promise<Result<SourceContent, Problem>> {
   try {
-    blobs = await repository.readBlobs(ids, limits.totalBytes, signal);
+    return await loadEntries(request);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
-    const summary = `the manifests are larger than ${limits.totalBytes} bytes together`;
-    return fail(problem('too-large', summary, 'narrow --git-path'));
+    return fail(sourceTooLarge(`the folders of the commit hold more than ${maxTreeBytes} bytes of names`));
   }
+}
+
+async function loadEntries(request: ContentRequest): Promise<Result<SourceContent, Problem>> {
+  const { repository, settings, commit } = request;
+  const root = await findTree(repository, commit, settings.path);
+  if (!root.ok) return root;
+  const entries = await listManifestEntries(repository, root.value, settings.limits);
+  if (!entries.ok) return entries;
+  const chosen = entries.value.filter(({ type }) => type !== 'link' || !request.skipsLinks);
+  const bad = chosen.map((entry, index) => entryProblem(entry, chosen[index - 1])).find((problem) => problem !== null);
+  if (bad !== undefined && bad !== null) return fail(bad);
+  if (chosen.length === 0) return fail(problem('no-manifests', 'there are no *.yaml or *.yml files at the path'));
+  const manifests = await readFiles(request, chosen);
+  if (!manifests.ok) return manifests;
+  const others: TreeEntry[] = [];
+  for (const path of new Set(await settings.references(manifests.value))) {
+    const parts = path.split('/');
+    if (isManifestPath(path) || parts.includes('..')) continue;
+    const entry = await findEntry(repository, root.value, parts);
+    if (entry?.type === 'file') others.push({ ...entry, path });
+  }
+  const named = await readFiles(request, others);
+  return named.ok ? ok({ revision: commit, files: [...manifests.value, ...named.value] }) : named;
+}
+
+/** The files of these entries, in their order; what a partial fetch left out is fetched first. */
+async function readFiles(
+  { repository, settings: { limits }, fetchObjects }: ContentRequest,
+  entries: readonly TreeEntry[],
+): Promise<Result<readonly SourceFile[], Problem>> {
+  const ids = [...new Set(entries.map(({ id }) => id))];
+  let heads = await repository.headsOf(ids);
+  const absent = ids.filter((_, index) => heads[index] === null);
+  if (absent.length > 0) {
+    const fetched = await fetchObjects(absent);
+    if (!fetched.ok) return fetched;
+    heads = await repository.headsOf(ids);
+  }
+  const sizes = new Map(ids.map((id, index) => [id, heads[index]?.bytes ?? 0]));
+  const long = entries.find(({ id }) => (sizes.get(id) ?? 0) > limits.fileBytes);
+  if (long !== undefined) return fail(findTooLong(long.path, limits));
+  const total = entries.reduce((sum, { id }) => sum + (sizes.get(id) ?? 0), 0);
+  if (total > limits.totalBytes) return fail(findTooMuch(limits));
+  const blobs = await repository.readBlobs(ids, total);
   const byId = new Map(ids.map((id, index) => [id, blobs[index] ?? Buffer.alloc(0)]));
   const files: SourceFile[] = [];
   for (const { path, id } of entries) {
     const bytes = byId.get(id) ?? Buffer.alloc(0);
-    const bad = fileProblem(path, bytes, limits);
-    if (bad !== null) return fail(bad);
+    if (isLfsPointer(bytes)) {
+      const summary = `${path} is stored in Git LFS, which is not fetched`;
+      return fail(problem('git-lfs', summary, 'commit the file itself'));
+    }
     files.push({ path, bytes, hash: createHash('sha256').update(bytes).digest('hex') });
   }
   return ok(files);
 }
 
 async function findTree(
-  repo: GitRepository,
+  repository: GitRepository,
   commit: string,
-  parts: readonly string[],
+  path: readonly string[],
 ): Promise<Result<string, Problem>> {
-  let tree = commit;
-  const walked: string[] = [];
-  for (const part of parts) {
-    walked.push(part);
-    const entry = (await repo.listTree(tree, false)).find((one) => one.path === part);
+  let tree = `${commit}^{tree}`;
+  for (const [index, part] of path.entries()) {
+    const entry = await findEntry(repository, tree, [part]);
     if (entry?.type !== 'tree') {
-      const what = entry === undefined ? 'is not there' : 'is not a directory';
-      return fail(
-        problem(
-          'git-path-missing',
-          `${walked.join('/')} ${what} in commit ${commit.slice(0, 12)}`,
-          'correct --git-path; nothing is deleted because of this',
-        ),
-      );
+      const what = entry === null ? 'is not there' : 'is not a directory';
+      const at = path.slice(0, index + 1).join('/');
+      return fail(problem('git-path-missing', `${at} ${what} in commit ${commit.slice(0, 12)}`));
     }
     tree = entry.id;
   }
   return ok(tree);
 }
 
-function isRegular({ type, mode }: TreeEntry): boolean {
-  return type === 'blob' && mode !== '120000';
-}
-
-/** Regular files named *.yaml or *.yml outside hidden folders, sorted by path. A link or submodule of such a name is a problem. */
-function chooseManifests(entries: readonly TreeEntry[], limits: Limits): Result<readonly TreeEntry[], Problem> {
-  const chosen: TreeEntry[] = [];
-  for (const entry of entries) {
-    const parts = entry.path.split('/');
-    if (!isManifestPath(entry.path)) continue;
-    if (hasControl(entry.path) || parts.includes('..') || entry.path.includes('\uFFFD')) {
-      return fail(
-        problem('unsafe-file-name', 'a manifest’s file name holds control characters or is not UTF-8', 'rename it'),
-      );
-    }
-    if (!isRegular(entry)) {
-      const what = entry.type === 'blob' ? 'a symbolic link' : 'a submodule';
-      return fail(
-        problem('not-a-regular-file', `${entry.path} is ${what}, which is not followed`, 'commit the file itself'),
-      );
-    }
-    if (parts.length > limits.depth) {
-      return fail(problem('too-deep', `${entry.path} lies deeper than ${limits.depth} folders`, 'move it up'));
-    }
-    chosen.push(entry);
-    if (chosen.length > limits.files) {
-      return fail(problem('too-many-files', `there are more than ${limits.files} manifests`, 'narrow --git-path'));
-    }
-  }
-  if (chosen.length === 0) {
-    return fail(
-      problem(
-        'no-manifests',
-        'there are no *.yaml or *.yml files at the path',
-        'correct --git-path; nothing is deleted because of this',
-      ),
-    );
-  }
-  return ok(chosen.sort((a, b) => (a.path < b.path ? -1 : 1)));
-}
-
-function fileProblem(name: string, bytes: Buffer, limits: Limits): Problem | null {
-  if (bytes.length > limits.fileBytes) {
-    return problem('too-large', `${name} is larger than ${limits.fileBytes} bytes`, 'split it');
-  }
-  if (bytes.subarray(0, 40).toString('latin1').startsWith('version https://git-lfs.github.com/')) {
-    return problem('git-lfs', `${name} is stored in Git LFS, which is not fetched`, 'commit the file itself');
+/** The entry at a path below a tree, walked in trees: no path is given to git. */
+async function findEntry(
+  repository: GitRepository,
+  tree: string,
+  [name, ...rest]: readonly string[],
+): Promise<TreeEntry | null> {
+  const [read] = await repository.readTrees([tree], maxTreeBytes);
+  for (const entry of read?.entries ?? []) {
+    if (entry.path !== name) continue;
+    if (rest.length === 0) return entry;
+    return entry.type === 'tree' ? await findEntry(repository, entry.id, rest) : null;
   }
   return null;
 }
 
-function problem(code: ProblemCode, summary: string, hint: string): Problem {
+/** A link or submodule of a manifest's name is a problem, and so is a name that no checkout could write. */
+function entryProblem({ path, type }: TreeEntry, before: TreeEntry | undefined): Problem | null {
+  const isOdd = path.split('/').some((part) => part === '' || part.startsWith('.'));
+  if (hasControl(path) || isOdd || path.includes('\uFFFD')) {
+    const summary = 'a manifest’s file name holds control characters or is not UTF-8';
+    return problem('unsafe-file-name', summary, 'rename it');
+  }
+  if (path === before?.path) return problem('unsafe-file-name', `the commit holds ${path} twice`, 'commit it anew');
+  if (type === 'file') return null;
+  const what = type === 'link' ? 'a symbolic link' : 'a submodule';
+  return problem('not-a-regular-file', `${path} is ${what}, which is not followed`, 'commit the file itself');
+}
+
+function isLfsPointer(bytes: Buffer): boolean {
+  return bytes.subarray(0, 40).toString('latin1').startsWith('version https://git-lfs.github.com/');
+}
+
+const nothingDeleted = 'correct --git-path; nothing is deleted because of this';
+
+function problem(code: ProblemCode, summary: string, hint = nothingDeleted): Problem {
   return { code, severity: 'error', summary, hint };
 }

@@ -1,12 +1,11 @@
-import { dirname } from 'node:path';
 import type { Problem } from '../../model/problem.ts';
 import type { ProblemCode } from '../../model/problem-code.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
+import type { ProcessRun } from '../run-process.ts';
+import { connectTo, type GitAccess, type GitHome, originOf } from './git-access.ts';
 import type { GitRemote, GitTarget } from './git-address.ts';
-import type { GitAccess, GitHome, GitRun } from './git-process.ts';
-import { gitEnvironment, remoteAccess, runGit } from './git-process.ts';
-import type { GitRepository } from './git-repository.ts';
+import { runGit } from './git-process.ts';
 
 /** What stands behind the operator's ref on the remote: the commit, and the name to fetch it by. */
 export interface RemoteTip {
@@ -17,8 +16,8 @@ export interface RemoteTip {
 /** Calls that reach the remote, each under one deadline; failures are problems for a person. */
 export interface RemoteCalls {
   tip(target: GitTarget, signal: AbortSignal): Promise<Result<RemoteTip, Problem>>;
-  /** Fetches the tip with at most `depth` commits, without blobs where the server can; gives whether blobs were left out. */
-  fetchTip(tip: RemoteTip, depth: number, signal: AbortSignal): Promise<Result<{ readonly partial: boolean }, Problem>>;
+  /** Fetches the tip with at most `depth` commits, without blobs where the server can. */
+  fetchTip(tip: RemoteTip, depth: number, signal: AbortSignal): Promise<Result<null, Problem>>;
   /** Fetches these objects, in one request. */
   fetchObjects(ids: readonly string[], signal: AbortSignal): Promise<Result<null, Problem>>;
   /** Fetches `commits` more of the history of what is here; null: all of it. */
@@ -41,67 +40,55 @@ const withoutBlobs = '--filter=blob:none';
 // Deepening is about ancestry alone: with this filter only commits travel.
 const commitsOnly = '--filter=tree:0';
 
-/** One run of git on the clone that may reach the remote. */
+/** A fetch notes that the remote promises what it left out; then git dies at a missing object instead of naming it. */
+export const forgetPromise = ['config', '--local', '--unset-all', 'remote.origin.partialclonefilter'];
+
+/** One run of git that may reach the remote. */
 interface Call {
+  /** The clone; null: outside of any, so that a damaged one cannot stand in the way of asking. */
+  readonly gitDir: string | null;
   readonly args: readonly string[];
   readonly config?: readonly string[];
   readonly stdin?: string;
   readonly signal: AbortSignal;
 }
 
-/** Builds the calls for one remote and the repository of our own. */
-export function remoteCalls(settings: RemoteSettings, repository: () => GitRepository): RemoteCalls {
-  const access = remoteAccess(settings.remote, settings.access, settings.home);
-  const env = { ...gitEnvironment(settings.home, settings.environment), ...access.env };
-  const bounds = { timeoutMs: settings.timeoutMs, maxOutput: 16_000_000 };
-  const run = async ({ args, stdin, config = [], signal }: Call): Promise<Result<GitRun, Problem>> => {
-    const folder = repository().folder;
-    const result = await runGit({
-      cwd: folder,
-      config: [`safe.directory=${folder}`, ...access.config, ...config],
-      args,
-      env: { ...env, GIT_DIR: folder },
-      ...bounds,
-      signal,
-      ...(stdin === undefined ? {} : { stdin }),
-    });
-    return isGood(result) ? ok(result) : fail(remoteProblem(result, settings, 'clone'));
+/** Builds the calls for one remote and the clone of our own. */
+export function remoteCalls(settings: RemoteSettings, gitDir: string): RemoteCalls {
+  const { environment, timeoutMs, home } = settings;
+  const bounds = { environment, home: home.home, timeoutMs, maxOutput: 16_000_000 };
+  const connection = connectTo(settings.remote, settings.access, home);
+  const ask = async (call: Call): Promise<Result<string, Problem>> => {
+    const run = await runGit({ ...bounds, ...call, connection });
+    const isGood = run.end === 'exit' && run.code === 0;
+    return isGood ? ok(run.stdout.toString('utf8')) : fail(remoteProblem(run, settings, call.gitDir !== null));
   };
-  /** Outside of any repository, so that a damaged clone cannot stand in the way of asking. */
-  const ask = async (args: readonly string[], signal: AbortSignal): Promise<Result<GitRun, Problem>> => {
-    const cwd = settings.home.home;
-    const outside = { ...env, GIT_CEILING_DIRECTORIES: dirname(cwd) };
-    const result = await runGit({ cwd, config: access.config, args, env: outside, ...bounds, signal });
-    return isGood(result) ? ok(result) : fail(remoteProblem(result, settings, 'remote'));
+  const fetch = async (call: Omit<Call, 'gitDir'>): Promise<Result<null, Problem>> => {
+    const config = ['remote.origin.promisor=true', ...(call.config ?? [])];
+    const fetched = await ask({ ...call, gitDir, config, args: ['fetch', ...quiet, ...call.args] });
+    await runGit({ ...bounds, gitDir, args: forgetPromise, signal: call.signal });
+    return fetched.ok ? ok(null) : fetched;
   };
-  const partialFetch = 'remote.origin.promisor=true';
   return {
     tip: async (target, signal) => {
       if (target.kind === 'commit') return ok({ commit: target.id, fetchName: target.id });
       const patterns = target.names.flatMap((name) => (name === 'HEAD' ? [name] : [name, `${name}^{}`]));
       const args = ['ls-remote', '--quiet', '--end-of-options', settings.remote.url, ...patterns];
-      const result = await ask(args, signal);
-      return result.ok ? chooseTip(result.value.stdout.toString('utf8'), target.names) : result;
+      const refs = await ask({ gitDir: null, args, signal });
+      return refs.ok ? chooseTip(refs.value, target.names) : refs;
     },
-    fetchTip: async (tip, depth, signal) => {
+    fetchTip: (tip, depth, signal) => {
       const spec = `+${tip.fetchName}:${incoming}`;
-      const args = ['fetch', ...quiet, withoutBlobs, `--depth=${depth}`, '--end-of-options', 'origin', spec];
-      const result = await run({ args, signal, config: [partialFetch] });
-      if (!result.ok) return result;
-      return ok({ partial: !/filtering not recognized/.test(result.value.stderr) });
+      return fetch({ args: [withoutBlobs, `--depth=${depth}`, '--end-of-options', 'origin', spec], signal });
     },
-    fetchObjects: async (ids, signal) => {
-      const args = ['fetch', ...quiet, withoutBlobs, '--stdin', '--end-of-options', 'origin'];
-      const config = [partialFetch, 'fetch.negotiationAlgorithm=noop'];
-      const result = await run({ args, signal, stdin: `${ids.join('\n')}\n`, config });
-      return result.ok ? ok(null) : result;
+    fetchObjects: (ids, signal) => {
+      const args = [withoutBlobs, '--stdin', '--end-of-options', 'origin'];
+      return fetch({ args, stdin: `${ids.join('\n')}\n`, config: ['fetch.negotiationAlgorithm=noop'], signal });
     },
-    deepen: async (tip, commits, signal) => {
+    deepen: (tip, commits, signal) => {
       const how = commits === null ? '--unshallow' : `--deepen=${commits}`;
       const spec = `+${tip.fetchName}:${incoming}`;
-      const args = ['fetch', ...quiet, commitsOnly, how, '--end-of-options', 'origin', spec];
-      const result = await run({ args, signal, config: [partialFetch] });
-      return result.ok ? ok(null) : result;
+      return fetch({ args: [commitsOnly, how, '--end-of-options', 'origin', spec], signal });
     },
   };
 }
@@ -185,15 +172,11 @@ const causes: readonly (readonly [RegExp, ProblemCode, string, string])[] = [
 const network =
   /could not resolve|couldn't connect|failed to connect|connection (?:refused|reset|closed|timed out)|timed out|unreachable|no route|early EOF|hung up|RPC failed|disconnect|curl \d+|returned error: \d{3}|unable to access|ssh: /i;
 
-function isGood(run: GitRun): boolean {
-  return run.end === 'exit' && run.code === 0;
-}
-
 /**
- * Why a run failed. `subject`: what it worked on. The remote was asked a moment before, so that a failure on the clone which
- * is none of the remote's and none of the network's is the clone's: there are too many ways to damage one to list them.
+ * Why a run failed. The remote was asked a moment before, so that a failure on the clone which is none of the remote's and
+ * none of the network's is the clone's: there are too many ways to damage one to list them.
  */
-function remoteProblem(run: GitRun, settings: RemoteSettings, subject: 'remote' | 'clone'): Problem {
+function remoteProblem(run: ProcessRun, settings: RemoteSettings, onClone: boolean): Problem {
   if (run.end === 'timeout') {
     const seconds = settings.timeoutMs / 1000;
     return problem(
@@ -207,10 +190,19 @@ function remoteProblem(run: GitRun, settings: RemoteSettings, subject: 'remote' 
     return problem('git-failed', 'the Git remote sent far too much', 'check --git-url');
   if (run.end === 'not-started')
     return problem('git-not-started', `git could not be started: ${run.stderr}`, 'install git');
+  const asked = /could not read (?:Username|Password) for '([^']*)'/.exec(run.stderr)?.[1]?.replace(/\/\/.*@/, '//');
+  if (asked !== undefined && asked !== originOf(settings.remote)) {
+    const summary = `${asked} asked for credentials on the way to the Git remote, and got none`;
+    return problem(
+      'git-proxy-auth',
+      summary,
+      'write user and password into the proxy’s URL, or reach the remote without it',
+    );
+  }
   const cause = causes.find(([pattern]) => pattern.test(run.stderr));
   const said = run.stderr.replace(/@{5,}/g, '').trim().slice(0, 300); // ssh draws boxes
   if (cause !== undefined) return problem(cause[1], `${cause[2]} (git: ${said})`, cause[3]);
-  const code = subject === 'clone' && !network.test(run.stderr) ? 'git-broken' : 'git-unreachable';
+  const code = onClone && !network.test(run.stderr) ? 'git-broken' : 'git-unreachable';
   return problem(
     code,
     `the Git remote could not be read (git: ${said})`,

@@ -1,211 +1,175 @@
-import { existsSync, readdirSync } from 'node:fs';
-import { mkdir, rm } from 'node:fs/promises';
-import path from 'node:path';
-import { type SimpleGit, simpleGit } from 'simple-git';
-import type { GitHome } from './git-process.ts';
-import { gitEnvironment, lockedDown, readable, runGit } from './git-process.ts';
+import type { ProcessRun } from '../run-process.ts';
+import { type GitCommand, runGit, runShortGit } from './git-process.ts';
 
-/** One entry of a tree. `path` is relative to the listed tree. */
+/** One entry of a tree: its name alone, or its path below a tree. */
 export interface TreeEntry {
-  readonly mode: string;
-  readonly type: string;
-  readonly id: string;
   readonly path: string;
+  readonly id: string;
+  readonly type: 'file' | 'link' | 'tree' | 'submodule';
 }
 
-/** Verdict of `git log --format=%G?`: only `G` counts as good. */
-export type SignatureStatus = 'G' | 'B' | 'U' | 'X' | 'Y' | 'R' | 'E' | 'N';
+/** One level of a tree. */
+export interface Tree {
+  /** Read while they are asked for, once. */
+  readonly entries: Iterable<TreeEntry>;
+  readonly bytes: number;
+}
 
-/** Local work in a bare repository of our own. No call here can reach the network: every protocol is off. */
+/** An object that is here; `id` is what it was asked for by, when that was an id. */
+export interface ObjectHead {
+  readonly id: string;
+  readonly type: string;
+  readonly bytes: number;
+}
+
+/** Reading a repository by object: no work tree, no network, nothing of its configuration is run. */
 export interface GitRepository {
-  readonly folder: string;
-  /** The commit a name of ours stands for; null when it is not there. */
+  readonly gitDir: string;
+  /** The commit that a name stands for; null when it is not there. The name must have passed a check: git reads `A..B`, `:/text`. */
   commitOf(name: string): Promise<string | null>;
-  /** One level of a tree, or all of it. `tree` is an object id. */
-  listTree(tree: string, recursive: boolean): Promise<readonly TreeEntry[]>;
-  /** Objects below a tree that a partial fetch left out. */
-  missingBelow(tree: string): Promise<ReadonlySet<string>>;
-  /** Contents of blobs, in the order of `ids`. Throws when one is missing or the sum is larger than `maxBytes`. */
-  readBlobs(ids: readonly string[], maxBytes: number, signal: AbortSignal): Promise<readonly Buffer[]>;
+  /** What these objects are (ids, or `COMMIT^{tree}`), in their order; null for one that is not here. */
+  headsOf(asked: readonly string[]): Promise<readonly (ObjectHead | null)[]>;
+  /** The entries of trees (ids, or `COMMIT^{tree}`), in their order. Throws a `RangeError` when they have more than `maxBytes` together. */
+  readTrees(asked: readonly string[], maxBytes: number): Promise<readonly Tree[]>;
+  /** Contents of blobs, in the order of `ids`. Throws a `RangeError` when they have more than `maxBytes` together. */
+  readBlobs(ids: readonly string[], maxBytes: number): Promise<readonly Buffer[]>;
+  /** A commit as it is stored. Throws a `RangeError` beyond a megabyte. */
+  readCommit(id: string): Promise<Buffer>;
   /** Whether `to` holds `from` in its history, as far as the history is here. */
   isAncestor(from: string, to: string): Promise<boolean>;
-  isShallow(): boolean;
-  setRef(name: string, commit: string): Promise<void>;
-  signature(commit: string, config: readonly string[], env: Readonly<Record<string, string>>): Promise<SignatureStatus>;
+  isShallow(): Promise<boolean>;
 }
 
-/** A repository that cannot be worked with: it is thrown away and fetched again. */
-export class BrokenRepository extends Error {
-  override readonly name = 'BrokenRepository';
-}
+/** Why a question to a repository has no answer; `git-broken`: it cannot be worked with, or lacks an object. */
+export type GitErrorCode = 'git-broken' | 'git-not-started' | 'git-timeout' | 'git-aborted';
 
-/** There is no git to run. */
-export class GitMissing extends Error {
-  override readonly name = 'GitMissing';
-}
+export class GitError extends Error {
+  override readonly name = 'GitError';
+  readonly code: GitErrorCode;
 
-const notInstalled = 'git cannot be found';
-
-const unsafe = {
-  allowUnsafeFsMonitor: true,
-  allowUnsafeHooksPath: true,
-  allowUnsafeProtocolOverride: true,
-  allowUnsafeCredentialHelper: true,
-  allowUnsafeAskPass: true,
-  allowUnsafeTemplateDir: true,
-  allowUnsafeConfigPaths: true,
-  allowUnsafeGpgProgram: true,
-} as const; // all of them are set to constants of this program, never to text from outside
-
-/**
- * Opens the bare repository in `folder`, or makes one for `url`. One that belongs to another URL, or in which a killed git
- * left locks, is removed first.
- */
-export async function openRepository(
-  folder: string,
-  url: string,
-  home: GitHome,
-  environment: Readonly<Record<string, string | undefined>>,
-): Promise<GitRepository> {
-  const env = gitEnvironment(home, environment);
-  if (existsSync(folder) && leftovers(folder)) await rm(folder, { recursive: true, force: true });
-  await mkdir(folder, { recursive: true, mode: 0o700 });
-  const git = localGit(folder, env);
-  if (existsSync(path.join(folder, 'HEAD'))) {
-    const known = await git.raw('config', '--local', '--get', 'remote.origin.url').catch(() => '');
-    if (known.trim() === url) return repository(folder, git, env);
-    await rm(folder, { recursive: true, force: true });
-    await mkdir(folder, { recursive: true, mode: 0o700 });
-  }
-  await run(git, 'init', '--quiet', '--bare', '--initial-branch=none', '.');
-  await run(git, 'config', '--local', 'remote.origin.url', url);
-  return repository(folder, git, env);
-}
-
-async function run(git: SimpleGit, ...args: string[]): Promise<string> {
-  try {
-    return await git.raw(...args);
-  } catch (error) {
-    const message = error instanceof Error ? readable(error.message).slice(0, 300) : 'failed';
-    throw message === notInstalled ? new GitMissing(message) : new BrokenRepository(`git ${args[0] ?? ''}: ${message}`);
+  constructor(code: GitErrorCode, message: string) {
+    super(message);
+    this.code = code;
   }
 }
 
-function localGit(folder: string, env: Record<string, string>): SimpleGit {
-  return simpleGit({
-    baseDir: folder,
-    config: [...lockedDown, `safe.directory=${folder}`],
-    allowEnvironment: [...Object.keys(env), 'GIT_DIR'],
-    unsafe,
-    maxConcurrentProcesses: 2,
-    timeout: { block: 30_000 },
-    // Its own error text may repeat arguments; ours says what matters.
-    errors: (error, result) =>
-      result.exitCode === 0 && error === undefined ? undefined : Buffer.from(failureText(result)),
-  }).env({ ...env, GIT_DIR: folder });
-}
+/** What all runs on one repository share. */
+export type RepositoryContext = Pick<GitCommand, 'environment' | 'home' | 'signal'> & { readonly gitDir: string };
 
-/** simple-git tells of a git that could not be started in its stderr, with a stack. */
-function failureText({ exitCode, stdErr }: { readonly exitCode: number; readonly stdErr: readonly Buffer[] }): string {
-  const [first = ''] = Buffer.concat([...stdErr])
-    .toString('utf8')
-    .split('\n    at ');
-  if (first.includes('spawn git ENOENT')) return notInstalled;
-  return `git ended with code ${exitCode} (${readable(first).slice(0, 200)})`;
-}
+const timeoutMs = 60_000;
+/** Far more than any command here writes that does not write contents. */
+const shortOutput = 64_000;
 
-function leftovers(folder: string): boolean {
-  return readdirSync(folder, { recursive: true, encoding: 'utf8' }).some(
-    (name) => name.endsWith('.lock') || path.basename(name).startsWith('tmp_'),
-  );
-}
-
-function repository(folder: string, git: SimpleGit, env: Record<string, string>): GitRepository {
-  const raw = (...args: string[]): Promise<string> => run(git, ...args);
+/** Opens a repository; nothing happens before the first question. */
+export function openRepository(context: RepositoryContext): GitRepository {
   return {
-    folder,
+    gitDir: context.gitDir,
     commitOf: async (name) => {
-      const text = await git
-        .raw('rev-parse', '--verify', '--quiet', '--end-of-options', `${name}^{commit}`)
-        .catch(() => '');
-      return /^[0-9a-f]{40,64}$/.test(text.trim()) ? text.trim() : null;
+      const args = ['rev-parse', '--verify', '--quiet', '--end-of-options', `${name}^{commit}`];
+      const run = await runLocal(context, args, [0, 1, 128]);
+      const id = run.stdout.toString('latin1').trim();
+      return run.code === 0 && /^[0-9a-f]{40,64}$/.test(id) ? id : null;
     },
-    listTree: async (tree, recursive) =>
-      parseTree(await raw('ls-tree', ...(recursive ? ['-r'] : []), '-z', '--full-tree', '--end-of-options', tree)),
-    missingBelow: async (tree) => {
-      const text = await raw('rev-list', '--objects', '--no-walk', '--missing=print', '--end-of-options', tree);
-      const lines = text.split('\n').filter((line) => line.startsWith('?'));
-      return new Set(lines.map((line) => line.slice(1).split(' ')[0] ?? ''));
+    headsOf: async (asked) => {
+      if (asked.length === 0) return [];
+      const answer = await catFile(context, '--batch-check', asked, asked.length * 200);
+      const lines = answer.toString('latin1').split('\n');
+      return asked.map((_, index) => headOf(lines[index] ?? ''));
     },
-    readBlobs: (ids, maxBytes, signal) => readBlobs({ folder, env, ids, maxBytes, signal }),
-    // `merge-base --is-ancestor` answers by exit code, which simple-git does not pass on: compare the base itself.
+    readTrees: async (asked, maxBytes) =>
+      (await readObjects(context, 'tree', asked, maxBytes)).map(({ id, bytes }) => ({
+        entries: parseTree(bytes, id.length / 2),
+        bytes: bytes.length,
+      })),
+    readBlobs: async (ids, maxBytes) => (await readObjects(context, 'blob', ids, maxBytes)).map(({ bytes }) => bytes),
+    readCommit: async (id) => {
+      const [commit] = await readObjects(context, 'commit', [id], 1_000_000);
+      return commit?.bytes ?? Buffer.alloc(0);
+    },
     isAncestor: async (from, to) =>
-      from === to || (await git.raw('merge-base', '--', from, to).catch(() => '')).trim() === from,
-    isShallow: () => existsSync(path.join(folder, 'shallow')),
-    setRef: async (name, commit) => {
-      await raw('update-ref', '--end-of-options', name, commit);
-    },
-    signature: async (commit, config, extra) => {
-      const signed = simpleGit({
-        baseDir: folder,
-        config: [...lockedDown, `safe.directory=${folder}`, ...config],
-        allowEnvironment: [...Object.keys(env), ...Object.keys(extra), 'GIT_DIR'],
-        unsafe,
-        timeout: { block: 30_000 },
-      }).env({ ...env, ...extra, GIT_DIR: folder });
-      const text = await run(signed, 'log', '-1', '--no-show-signature', '--format=%G?', '--end-of-options', commit);
-      return (/^[GBUXYREN]$/.exec(text.trim())?.[0] ?? 'E') as SignatureStatus;
-    },
+      from === to || (await runLocal(context, ['merge-base', '--is-ancestor', from, to], [0, 1, 128])).code === 0,
+    isShallow: async () =>
+      (await runLocal(context, ['rev-parse', '--is-shallow-repository'])).stdout.toString().trim() === 'true',
   };
 }
 
-function parseTree(text: string): readonly TreeEntry[] {
-  const entries: TreeEntry[] = [];
-  for (const record of text.split('\0')) {
-    if (record === '') continue;
-    const tab = record.indexOf('\t');
-    const [mode = '', type = '', id = ''] = record.slice(0, tab).split(' ');
-    entries.push({ mode, type, id, path: record.slice(tab + 1) });
-  }
-  return entries;
+/** Runs a short command on a repository; throws when git is missing, or ends with another code than `good`. */
+export async function runLocal(
+  context: RepositoryContext,
+  args: readonly string[],
+  good: readonly number[] = [0],
+): Promise<ProcessRun> {
+  const run = await runShortGit({ ...context, args, timeoutMs, maxOutput: shortOutput });
+  if (run.end === 'exit' && good.includes(run.code ?? -1)) return run;
+  throw explainRun(args[0] ?? '', run);
 }
 
-interface BlobRead {
-  readonly folder: string;
-  readonly env: Record<string, string>;
-  readonly ids: readonly string[];
-  readonly maxBytes: number;
-  readonly signal: AbortSignal;
+const ends = {
+  'not-started': ['git-not-started', 'git cannot be found'],
+  timeout: ['git-timeout', `git did not end within ${timeoutMs / 1000} s`],
+  aborted: ['git-aborted', 'git was stopped'],
+  'too-much-output': ['git-broken', 'git wrote more than there can be'],
+} as const satisfies Record<Exclude<ProcessRun['end'], 'exit'>, readonly [GitErrorCode, string]>;
+
+function explainRun(command: string, { end, code, stderr }: ProcessRun): GitError {
+  if (end === 'exit') return new GitError('git-broken', `git ${command} ended with ${code}: ${stderr.slice(0, 200)}`);
+  const [reason, message] = ends[end];
+  return new GitError(reason, message);
 }
 
-/** `cat-file --batch` needs bytes on stdin and bytes back, which simple-git does not carry. */
-async function readBlobs(read: BlobRead): Promise<readonly Buffer[]> {
-  if (read.ids.length === 0) return [];
-  const run = await runGit({
-    cwd: read.folder,
-    config: [`safe.directory=${read.folder}`],
-    args: ['cat-file', '--batch', '--buffer'],
-    env: { ...read.env, GIT_DIR: read.folder },
-    stdin: `${read.ids.join('\n')}\n`,
-    timeoutMs: 60_000,
-    maxOutput: read.maxBytes + read.ids.length * 100,
-    signal: read.signal,
-  });
-  if (run.end === 'too-much-output') throw new RangeError('the files are larger than the limit');
-  if (run.end !== 'exit' || run.code !== 0) throw new BrokenRepository(`git cat-file: ${run.stderr}`);
-  return splitBatch(run.stdout, read.ids);
+/** `cat-file` with these objects on its input, whose answers come in the same order. */
+async function catFile(
+  context: RepositoryContext,
+  how: '--batch' | '--batch-check',
+  asked: readonly string[],
+  maxOutput: number,
+): Promise<Buffer> {
+  const args = ['cat-file', how, '--buffer'];
+  const run = await runGit({ ...context, args, stdin: `${asked.join('\n')}\n`, timeoutMs, maxOutput });
+  if (run.end === 'too-much-output') throw new RangeError(`git cat-file wrote more than ${maxOutput} bytes`);
+  if (run.end !== 'exit' || run.code !== 0) throw explainRun('cat-file', run);
+  return run.stdout;
 }
 
-function splitBatch(bytes: Buffer, ids: readonly string[]): readonly Buffer[] {
-  const blobs: Buffer[] = [];
+function headOf(line: string): ObjectHead | null {
+  const [, id = '', type = '', bytes] = /^([0-9a-f]{40,64}) ([a-z]+) ([0-9]+)$/.exec(line) ?? [];
+  return bytes === undefined ? null : { id, type, bytes: Number(bytes) };
+}
+
+async function readObjects(
+  context: RepositoryContext,
+  type: 'tree' | 'blob' | 'commit',
+  asked: readonly string[],
+  maxBytes: number,
+): Promise<readonly { readonly id: string; readonly bytes: Buffer }[]> {
+  if (asked.length === 0) return [];
+  const answer = await catFile(context, '--batch', asked, maxBytes + asked.length * 100);
+  const found: { readonly id: string; readonly bytes: Buffer }[] = [];
   let at = 0;
-  for (const id of ids) {
-    const end = bytes.indexOf(10, at);
-    const [found, type, size] = bytes.toString('latin1', at, end).split(' ');
-    if (end < 0 || found !== id || type !== 'blob') throw new BrokenRepository(`git cat-file: no blob ${id}`);
-    const start = end + 1;
-    blobs.push(bytes.subarray(start, start + Number(size)));
-    at = start + Number(size) + 1;
+  for (const name of asked) {
+    const end = answer.indexOf(10, at);
+    const head = end < 0 ? null : headOf(answer.toString('latin1', at, end));
+    if (head?.type !== type) throw new GitError('git-broken', `git cat-file: no ${type} ${name}`);
+    found.push({ id: head.id, bytes: answer.subarray(end + 1, end + 1 + head.bytes) });
+    at = end + 1 + head.bytes + 1;
   }
-  return blobs;
+  return found;
+}
+
+/** A tree object: `MODE NAME\0ID` for each entry, the id in bytes. */
+function* parseTree(bytes: Buffer, idBytes: number): Iterable<TreeEntry> {
+  for (let at = 0; at < bytes.length; ) {
+    const space = bytes.indexOf(32, at);
+    const zero = bytes.indexOf(0, space);
+    if (space < 0 || zero < 0) throw new GitError('git-broken', 'git cat-file: not a tree');
+    const type = typeOf(bytes.toString('latin1', at, space));
+    at = zero + 1 + idBytes;
+    yield { path: bytes.toString('utf8', space + 1, zero), id: bytes.toString('hex', zero + 1, at), type };
+  }
+}
+
+function typeOf(mode: string): TreeEntry['type'] {
+  if (mode === '160000') return 'submodule';
+  if (mode === '120000') return 'link';
+  return mode.endsWith('40000') ? 'tree' : 'file';
 }

@@ -3,8 +3,7 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Problem } from '../../model/problem.ts';
 import type { ProblemCode } from '../../model/problem-code.ts';
-import { runTool } from './git-process.ts';
-import type { GitRepository, SignatureStatus } from './git-repository.ts';
+import { type ProcessRun, runProcess } from '../run-process.ts';
 
 /** Whose signatures count. A commit must be signed by one of these; both may be given. */
 export interface SignatureKeys {
@@ -14,43 +13,112 @@ export interface SignatureKeys {
   readonly sshFile?: string;
 }
 
-const meaning: Readonly<Record<SignatureStatus, string>> = {
-  G: 'good',
-  N: 'it is not signed',
-  B: 'its signature is bad',
-  U: 'its key is not among the allowed ones',
-  X: 'its signature has expired',
-  Y: 'its key has expired',
-  R: 'its key has been revoked',
-  E: 'its signature cannot be checked: the key is not among the allowed ones, or gpg or ssh-keygen is missing',
-};
+/** A commit whose signature is to be judged. */
+export interface SignedCommit {
+  readonly id: string;
+  /** The commit object. */
+  readonly bytes: Buffer;
+  /** When it was first seen, ms since 1970: keys count that were valid then. Its own dates are whatever its author wrote. */
+  readonly seenAt: number;
+}
 
 /**
- * Checks a commit's signature; null when it is good. The keyring holds the operator's keys and nothing else, and a signature
- * by any other key never counts, whatever trust it carries.
+ * Checks a commit's signature; null when it is good. The keyring holds the operator's keys and nothing else, and a signature by
+ * any other key never counts, whatever trust it carries. `home`: a private folder.
  */
 export async function checkSignature(
-  repository: GitRepository,
-  commit: string,
+  { id, bytes, seenAt }: SignedCommit,
   keys: SignatureKeys,
   home: string,
 ): Promise<Problem | null> {
-  const env: Record<string, string> = {};
-  const config = ['gpg.minTrustLevel=fully'];
-  if (keys.sshFile !== undefined) config.push(`gpg.ssh.allowedSignersFile=${path.resolve(keys.sshFile)}`);
-  env['GNUPGHOME'] = path.join(home, 'gnupg');
-  const failure = await keyring(env['GNUPGHOME'], keys.openpgpFile);
+  const folder = path.join(home, 'gnupg');
+  const failure = await makeKeyring(folder, keys.openpgpFile);
   if (failure !== null) return problem('git-signature-keys', failure, 'check --git-verify-openpgp');
-  const status = await repository.signature(commit, config, env);
-  if (status === 'G') return null;
+  const refusal = await refuseSignature(splitSigned(bytes, id), { keys, folder, seenAt });
+  if (refusal === null) return null;
   return problem(
     'git-signature',
-    `commit ${commit.slice(0, 12)} is refused: ${meaning[status]}`,
+    `commit ${id.slice(0, 12)} is refused: ${refusal}`,
     'sign it with an allowed key and push again; the last good revision stays in force',
   );
 }
 
-async function keyring(folder: string, keysFile: string | undefined): Promise<string | null> {
+interface Signed {
+  readonly payload: Buffer;
+  /** Every signature of the commit's header. */
+  readonly signatures: readonly string[];
+}
+
+/** What was signed, and the signatures: header lines `gpgsig`, with continuation lines that begin with a space. */
+function splitSigned(bytes: Buffer, id: string): Signed {
+  const text = bytes.toString('latin1'); // every byte is one character, and comes back as it was
+  const end = text.indexOf('\n\n');
+  const head = end < 0 ? text : text.slice(0, end);
+  const wanted = id.length === 64 ? 'gpgsig-sha256 ' : 'gpgsig ';
+  const headers = head.split(/\n(?! )/);
+  const signatures = headers
+    .filter((header) => header.startsWith(wanted))
+    .map((header) => `${header.slice(wanted.length).replaceAll('\n ', '\n')}\n`);
+  const kept = headers.filter((header) => !/^gpgsig(?:-sha256)? /.test(header)).join('\n');
+  return { payload: Buffer.from(kept + text.slice(head.length), 'latin1'), signatures };
+}
+
+interface Judgement {
+  readonly keys: SignatureKeys;
+  readonly folder: string;
+  readonly seenAt: number;
+}
+
+const notAllowed = 'its key is not among the allowed ones, or was not valid when the commit was first seen';
+
+/** Why a signature does not count; null when it does. */
+async function refuseSignature({ payload, signatures }: Signed, judgement: Judgement): Promise<string | null> {
+  const [signature, ...more] = signatures;
+  if (signature === undefined) return 'it is not signed';
+  if (more.length > 0) return 'it has more than one signature';
+  const file = path.join(judgement.folder, 'signature');
+  await writeFile(file, signature, { encoding: 'latin1', mode: 0o600 });
+  if (signature.startsWith('-----BEGIN SSH SIGNATURE-----')) return await refuseSsh(payload, file, judgement);
+  if (signature.startsWith('-----BEGIN PGP')) return await refuseOpenpgp(payload, file, judgement);
+  return notAllowed;
+}
+
+async function refuseSsh(payload: Buffer, file: string, { keys, seenAt }: Judgement): Promise<string | null> {
+  if (keys.sshFile === undefined) return notAllowed;
+  const at = new Date(seenAt).toISOString().replace(/\D/g, '').slice(0, 14);
+  const given = ['-f', path.resolve(keys.sshFile), '-s', file, `-Overify-time=${at}`];
+  const found = await runTool('ssh-keygen', ['-Y', 'find-principals', ...given], { TZ: 'UTC' }, '');
+  if (found.end === 'not-started') return 'ssh-keygen is not installed, and SSH signatures are to be checked';
+  for (const principal of found.code === 0 ? found.stdout.toString('utf8').split('\n') : []) {
+    if (principal === '') continue;
+    const args = ['-Y', 'verify', '-n', 'git', '-I', principal, ...given];
+    if ((await runTool('ssh-keygen', args, { TZ: 'UTC' }, payload)).code === 0) return null;
+  }
+  return found.code === 0 ? 'its signature is bad' : notAllowed;
+}
+
+const openpgpRefusals: Readonly<Record<string, string>> = {
+  BADSIG: 'its signature is bad',
+  ERRSIG: notAllowed,
+  EXPSIG: 'its signature has expired',
+  EXPKEYSIG: 'its key had expired when the commit was first seen',
+  REVKEYSIG: 'its key has been revoked',
+};
+
+async function refuseOpenpgp(payload: Buffer, file: string, { folder, seenAt }: Judgement): Promise<string | null> {
+  const at = ['--faked-system-time', `${Math.floor(seenAt / 1000)}!`];
+  const args = ['--batch', '--no-tty', '--status-fd=1', ...at, '--verify', file, '-'];
+  const run = await runTool('gpg', args, { GNUPGHOME: folder, LC_ALL: 'C' }, payload);
+  if (run.end === 'not-started') return 'gpg is not installed, and OpenPGP signatures are to be checked';
+  const words = [...run.stdout.toString('latin1').matchAll(/^\[GNUPG:\] ([A-Z_]+)/gm)].map(([, word]) => word ?? '');
+  const verdicts = words.filter((word) => word === 'GOODSIG' || word in openpgpRefusals);
+  const [verdict = 'ERRSIG', ...more] = verdicts;
+  if (more.length > 0) return 'it has more than one signature';
+  if (verdict !== 'GOODSIG') return openpgpRefusals[verdict] ?? notAllowed;
+  return run.code === 0 && words.includes('VALIDSIG') ? null : notAllowed;
+}
+
+async function makeKeyring(folder: string, keysFile: string | undefined): Promise<string | null> {
   let keys: Buffer | null = null;
   try {
     keys = keysFile === undefined ? null : await readFile(keysFile);
@@ -64,7 +132,7 @@ async function keyring(folder: string, keysFile: string | undefined): Promise<st
   if ((await readFile(marker, 'utf8').catch(() => '')) === mark) return null;
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  // Every key in this keyring was put there by the operator: each one is trusted.
+  // Every key in this keyring was put there by the operator: each one is trusted, and gpg says nothing of trust.
   await writeFile(path.join(folder, 'gpg.conf'), 'trust-model always\nno-auto-key-retrieve\nno-autostart\n');
   if (keys !== null) {
     const run = await runTool('gpg', ['--batch', '--quiet', '--import'], { GNUPGHOME: folder, LC_ALL: 'C' }, keys);
@@ -73,6 +141,18 @@ async function keyring(folder: string, keysFile: string | undefined): Promise<st
   }
   await writeFile(marker, mark);
   return null;
+}
+
+/** Runs gpg or ssh-keygen: 30 s, 1 MB, an environment of its own beside PATH. */
+function runTool(
+  program: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+  stdin: Uint8Array | string,
+): Promise<ProcessRun> {
+  const limits = { timeoutMs: 30_000, maxOutput: 1_000_000, signal: new AbortController().signal };
+  const path = process.env['PATH'] ?? '/usr/bin:/bin';
+  return runProcess({ program, cwd: '/', args, env: { PATH: path, ...env }, stdin, ...limits });
 }
 
 function problem(code: ProblemCode, summary: string, hint: string): Problem {

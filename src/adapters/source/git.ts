@@ -1,20 +1,18 @@
-import { existsSync } from 'node:fs';
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { Problem } from '../../model/problem.ts';
 import type { ProblemCode } from '../../model/problem-code.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
 import type { Descent, Source, SourceContent, SourceReading } from '../../ports.ts';
+import type { GitAccess, GitHome } from './git-access.ts';
 import type { GitRemote, GitTarget } from './git-address.ts';
+import { type Clone, openClone } from './git-clone.ts';
 import type { ContentSettings } from './git-content.ts';
 import { loadContent } from './git-content.ts';
-import type { GitAccess, GitHome } from './git-process.ts';
-import { askpassScript } from './git-process.ts';
 import type { RemoteCalls, RemoteTip } from './git-remote.ts';
 import { incoming, remoteCalls } from './git-remote.ts';
-import type { GitRepository } from './git-repository.ts';
-import { BrokenRepository, GitMissing, openRepository } from './git-repository.ts';
+import { GitError } from './git-repository.ts';
 import type { SignatureKeys } from './git-signature.ts';
 import { checkSignature } from './git-signature.ts';
 
@@ -48,170 +46,172 @@ const fetchesPerClone = 500;
 
 /**
  * Manifests from a Git remote, read as objects from a bare repository of our own: no checkout, no hook, no filter, no
- * submodule. The commit of the ref is asked for first, and only a new one is fetched. A clone that is locked or corrupt is
- * discarded and fetched again.
+ * submodule. The commit of the ref is asked for first, and only a new one is fetched. A clone that is corrupt is discarded and
+ * fetched again.
  */
 export function gitSource(settings: GitSettings): GitSource {
-  const state = path.resolve(settings.stateFolder);
-  const home: GitHome = { home: path.join(state, 'home'), askpass: path.join(state, 'askpass') };
-  const folder = path.join(state, 'clone.git');
-  let repository: GitRepository | null = null;
-  let cached: SourceContent | null = null;
-  let fetches = 0;
-  let tipSeen: RemoteTip | null = null;
+  return new ClonedSource(settings);
+}
 
-  const opened = (): GitRepository => {
-    if (repository === null) throw new BrokenRepository('the clone is not open');
-    return repository;
-  };
-  const calls = remoteCalls(
-    {
-      remote: settings.remote,
-      access: settings.access,
-      home,
-      environment: settings.environment,
-      timeoutMs: settings.timeoutMs,
-    },
-    opened,
-  );
-  const open = async (): Promise<GitRepository> => {
-    // Somebody may have removed them under us: a git whose directory is gone cannot even be started.
-    if (repository !== null && existsSync(folder) && existsSync(home.home) && existsSync(home.askpass))
-      return repository;
-    await mkdir(home.home, { recursive: true, mode: 0o700 });
-    await writeFile(home.askpass, askpassScript, { mode: 0o700 });
-    repository = await openRepository(folder, settings.remote.url, home, settings.environment);
-    return repository;
-  };
-  const discard = async (): Promise<void> => {
-    repository = null;
-    fetches = 0;
-    await rm(folder, { recursive: true, force: true });
-  };
-  /** Runs `work`; when the clone turns out to be broken, throws it away and runs `work` once more on a fresh one. */
-  const withClone = async <T>(
-    work: (repo: GitRepository) => Promise<Result<T, Problem>>,
-  ): Promise<Result<T, Problem>> => {
-    for (let attempt = 0; ; attempt++) {
-      const result = await open().then(work).catch(asProblem);
-      if (result.ok || result.error.code !== 'git-broken' || attempt > 0) return result;
-      await discard().catch(() => undefined); // what cannot be removed shows again in the second attempt
+class ClonedSource implements GitSource {
+  readonly description: string;
+  readonly #settings: GitSettings;
+  readonly #home: GitHome;
+  readonly #folder: string;
+  readonly #calls: RemoteCalls;
+  #cached: SourceContent | null = null;
+  #isChecked = false;
+  #fetches = 0;
+  #tipSeen: RemoteTip | null = null;
+
+  constructor(settings: GitSettings) {
+    const { remote, target } = settings;
+    const state = path.resolve(settings.stateFolder);
+    this.description = `${remote.url} ${target.kind === 'commit' ? target.id : (target.names[0] ?? '')}`;
+    this.#settings = settings;
+    this.#home = { home: path.join(state, 'home'), askpass: path.join(state, 'askpass') };
+    this.#folder = path.join(state, 'clone.git');
+    this.#calls = remoteCalls({ ...settings, home: this.#home }, this.#folder);
+  }
+
+  async read(signal: AbortSignal): Promise<SourceReading> {
+    let observed: string | undefined;
+    const result = await this.#withClone<SourceContent>(signal, async (clone) => {
+      const tip = await this.#calls.tip(this.#settings.target, signal);
+      if (!tip.ok) return tip;
+      this.#tipSeen = tip.value;
+      const commit = await this.#fetchNew(clone, tip.value, signal);
+      if (!commit.ok) return commit;
+      observed = commit.value;
+      return this.#accept(clone, commit.value, signal);
+    });
+    if (this.#fetches > fetchesPerClone) await this.#discard();
+    return { ...readingOf(result), ...(observed === undefined ? {} : { observed }) };
+  }
+
+  async readAt(revision: string, signal: AbortSignal): Promise<SourceReading> {
+    if (!/^[0-9a-f]{40,64}$/.test(revision)) {
+      return readingOf(fail(problem('git-revision', 'not a commit id', '')));
     }
-  };
+    const result = await this.#withClone<SourceContent>(signal, async (clone) => {
+      if ((await clone.commitOf(nameOf(revision))) !== null) return this.#load(clone, revision, signal);
+      // Another replica has applied it, and this one has not read it yet.
+      const fetched = await this.#calls.fetchTip({ commit: revision, fetchName: revision }, depth, signal);
+      return fetched.ok ? this.#accept(clone, revision, signal) : fetched;
+    });
+    return readingOf(result);
+  }
 
-  const load = async (commit: string, signal: AbortSignal): Promise<Result<SourceContent, Problem>> => {
-    if (cached?.revision === commit) return ok(cached);
-    const result = await loadContent({ repository: opened(), calls, settings, commit, signal });
-    if (result.ok) cached = result.value;
-    return result;
-  };
+  async descends(from: string, to: string, signal: AbortSignal): Promise<Descent> {
+    const result = await this.#withClone<Descent>(signal, async (clone) => {
+      if (await clone.isAncestor(from, to)) return ok('yes');
+      for (const commits of deepenBy) {
+        if (!(await clone.isShallow())) return ok('no');
+        if (this.#tipSeen === null) return ok('unknown');
+        const deepened = await this.#calls.deepen(this.#tipSeen, commits, signal);
+        if (!deepened.ok) return deepened;
+        if (await clone.isAncestor(from, to)) return ok('yes');
+      }
+      return ok((await clone.isShallow()) ? 'unknown' : 'no');
+    });
+    return result.ok ? result.value : 'unasked';
+  }
+
+  forget(): void {
+    this.#cached = null;
+  }
+
+  /** Runs `work`; when the clone turns out to be broken, throws it away and runs `work` once more on a fresh one. */
+  async #withClone<T>(
+    signal: AbortSignal,
+    work: (clone: Clone) => Promise<Result<T, Problem>>,
+  ): Promise<Result<T, Problem>> {
+    const { remote, environment } = this.#settings;
+    const settings = { folder: this.#folder, url: remote.url, home: this.#home, environment };
+    const workOn = (clone: Clone): Promise<Result<T, Problem>> => {
+      this.#isChecked = true;
+      return work(clone);
+    };
+    for (let attempt = 0; ; attempt++) {
+      const opened = openClone({ ...settings, isChecked: this.#isChecked }, signal);
+      const result = await opened.then(workOn).catch(explainError);
+      if (result.ok || result.error.code !== 'git-broken' || attempt > 0) return result;
+      await this.#discard().catch(() => undefined); // what cannot be removed shows again in the second attempt
+    }
+  }
+
+  async #discard(): Promise<void> {
+    this.#fetches = 0;
+    this.#isChecked = false;
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  async #fetchNew(clone: Clone, tip: RemoteTip, signal: AbortSignal): Promise<Result<string, Problem>> {
+    const have = await clone.commitOf(nameOf(tip.commit));
+    if (have !== null) return ok(have);
+    const fetched = await this.#calls.fetchTip(tip, depth, signal);
+    if (!fetched.ok) return fetched;
+    this.#fetches += 1;
+    // The ref may have moved since it was asked for: what was fetched is what counts.
+    const commit = await clone.commitOf(incoming);
+    if (commit !== null) return ok(commit);
+    return fail(problem('git-ref-missing', 'the ref does not stand for a commit', 'correct --git-ref'));
+  }
 
   /** The content of a commit that was fetched, provided that it is signed as required. */
-  const accept = async (repo: GitRepository, commit: string, signal: AbortSignal) => {
-    const refusal = settings.verify === null ? null : await checkSignature(repo, commit, settings.verify, home.home);
-    if (refusal !== null) return fail(refusal);
-    const content = await load(commit, signal);
-    if (content.ok) await repo.setRef(`refs/reconcile/have/${commit}`, commit);
+  async #accept(clone: Clone, id: string, signal: AbortSignal): Promise<Result<SourceContent, Problem>> {
+    const { verify } = this.#settings;
+    if (verify !== null) {
+      const commit = { id, bytes: await clone.readCommit(id), seenAt: Date.now() };
+      const refusal = await checkSignature(commit, verify, this.#home.home);
+      if (refusal !== null) return fail(refusal);
+    }
+    const content = await this.#load(clone, id, signal);
+    if (content.ok) await clone.keep(nameOf(id), id);
     return content;
-  };
+  }
 
-  return {
-    description: `${settings.remote.url} ${settings.target.kind === 'commit' ? settings.target.id : (settings.target.names[0] ?? '')}`,
-    async read(signal) {
-      let observed: string | undefined;
-      const result = await withClone<SourceContent>(async (repo) => {
-        const tip = await calls.tip(settings.target, signal);
-        if (!tip.ok) return tip;
-        tipSeen = tip.value;
-        const fetched = await fetchNew(repo, calls, tip.value, signal);
-        if (!fetched.ok) return fetched;
-        if (fetched.value.fetched) fetches += 1;
-        const commit = fetched.value.commit;
-        observed = commit;
-        return accept(repo, commit, signal);
-      });
-      if (fetches > fetchesPerClone) await discard();
-      return { ...reading(result), ...(observed === undefined ? {} : { observed }) };
-    },
-    async readAt(revision, signal) {
-      const result = await withClone<SourceContent>(async (repo) => {
-        if (!/^[0-9a-f]{40,64}$/.test(revision)) return fail(problem('git-revision', 'not a commit id', ''));
-        if ((await repo.commitOf(`refs/reconcile/have/${revision}`)) === null) {
-          // Another replica has applied it, and this one has not read it yet.
-          const fetched = await calls.fetchTip({ commit: revision, fetchName: revision }, depth, signal);
-          return fetched.ok ? accept(repo, revision, signal) : fetched;
-        }
-        return load(revision, signal);
-      });
-      return reading(result);
-    },
-    async descends(from, to, signal) {
-      const result = await withClone<Descent>(async (repo) => {
-        if (await repo.isAncestor(from, to)) return ok('yes');
-        for (const commits of deepenBy) {
-          if (!repo.isShallow()) return ok('no');
-          if (tipSeen === null) return ok('unknown');
-          const deepened = await calls.deepen(tipSeen, commits, signal);
-          if (!deepened.ok) return deepened;
-          if (await repo.isAncestor(from, to)) return ok('yes');
-        }
-        return ok(repo.isShallow() ? 'unknown' : 'no');
-      });
-      return result.ok ? result.value : 'unasked';
-    },
-    forget() {
-      cached = null;
-    },
-  };
+  async #load(clone: Clone, commit: string, signal: AbortSignal): Promise<Result<SourceContent, Problem>> {
+    if (this.#cached?.revision === commit) return ok(this.#cached);
+    const content = await loadContent({
+      repository: clone,
+      settings: this.#settings,
+      commit,
+      fetchObjects: (ids) => this.#calls.fetchObjects(ids, signal),
+    });
+    if (content.ok) this.#cached = content.value;
+    return content;
+  }
 }
 
-async function fetchNew(
-  repo: GitRepository,
-  calls: RemoteCalls,
-  tip: RemoteTip,
-  signal: AbortSignal,
-): Promise<Result<{ readonly commit: string; readonly fetched: boolean }, Problem>> {
-  const have = await repo.commitOf(`refs/reconcile/have/${tip.commit}`);
-  if (have !== null) return ok({ commit: have, fetched: false });
-  const fetched = await calls.fetchTip(tip, depth, signal);
-  if (!fetched.ok) return fetched;
-  // The ref may have moved since it was asked for: what was fetched is what counts.
-  const commit = await repo.commitOf(incoming);
-  if (commit === null)
-    return fail(problem('git-ref-missing', 'the ref does not stand for a commit', 'correct --git-ref'));
-  return ok({ commit, fetched: true });
+function nameOf(commit: string): string {
+  return `refs/reconcile/have/${commit}`;
 }
 
-function reading(result: Result<SourceContent, Problem>): SourceReading {
+function readingOf(result: Result<SourceContent, Problem>): SourceReading {
   return result.ok ? { content: result.value, problems: [] } : { content: null, problems: [result.error] };
 }
 
-function asProblem(error: unknown): { readonly ok: false; readonly error: Problem } {
-  if (error instanceof GitMissing) return fail(problem('git-not-started', error.message, 'install git'));
-  if (error instanceof BrokenRepository) {
-    if (/No space left on device|Disk quota exceeded/i.test(error.message)) return fail(diskFull);
-    return fail(
-      problem('git-broken', `the clone cannot be read (${error.message})`, 'it is discarded and fetched again'),
-    );
-  }
+const hints: Readonly<Record<GitError['code'], string>> = {
+  'git-broken': 'it is discarded and fetched again',
+  'git-not-started': 'install git',
+  'git-timeout': 'it is tried again',
+  'git-aborted': 'nothing to do',
+};
+
+function explainError(error: unknown): { readonly ok: false; readonly error: Problem } {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  if (code === 'ENOSPC' || code === 'EDQUOT') {
-    return fail(diskFull);
+  if (code === 'ENOSPC' || code === 'EDQUOT') return fail(diskFull);
+  if (error instanceof GitError) {
+    if (/No space left on device|Disk quota exceeded/i.test(error.message)) return fail(diskFull);
+    return fail(problem(error.code, `the clone cannot be read (${error.message})`, hints[error.code]));
   }
-  if (/^E[A-Z]+$/.test(code)) {
-    return fail(
-      problem('git-state', `the state directory cannot be used (${code})`, 'check that it exists and may be written'),
-    );
-  }
-  throw error;
+  if (!/^E[A-Z]+$/.test(code)) throw error;
+  const summary = `the state directory cannot be used (${code})`;
+  return fail(problem('git-state', summary, 'check that it exists and may be written'));
 }
 
-const diskFull: Problem = {
-  code: 'git-disk-full',
-  severity: 'error',
-  summary: 'no space is left for the Git clone',
-  hint: 'free space in the state directory',
-};
+const diskFull = problem('git-disk-full', 'no space is left for the Git clone', 'free space in the state directory');
 
 function problem(code: ProblemCode, summary: string, hint: string): Problem {
   return { code, severity: 'error', summary, hint };

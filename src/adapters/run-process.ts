@@ -1,0 +1,94 @@
+import { spawn } from 'node:child_process';
+
+/** One run of a program in a process group of its own. */
+export interface ProcessCommand {
+  readonly program: string;
+  readonly args: readonly string[];
+  readonly cwd: string;
+  /** All that the program gets: nothing is inherited. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly stdin?: string | Uint8Array;
+  readonly timeoutMs: number;
+  /** More output than this ends the run. */
+  readonly maxOutput: number;
+  readonly signal: AbortSignal;
+}
+
+export interface ProcessRun {
+  /** `exit`: see `code`. Otherwise the process group was killed for that reason. */
+  readonly end: 'exit' | 'timeout' | 'aborted' | 'too-much-output' | 'not-started';
+  readonly code: number | null;
+  readonly stdout: Buffer;
+  /** Cleaned of control characters, for people; at most 4,000 characters. */
+  readonly stderr: string;
+}
+
+/**
+ * Runs a program and ends its whole process group on the deadline, on abort and on too much output: git's helpers
+ * (git-remote-https, ssh) do not die with their parent. Resolves when the group's pipes are closed; never rejects.
+ */
+export function runProcess(command: ProcessCommand): Promise<ProcessRun> {
+  return new Promise((resolve) => {
+    if (command.signal.aborted) return resolve(endRun('aborted'));
+    const { program, args, cwd, env } = command;
+    const child = spawn(program, args, { cwd, env, detached: true, stdio: ['pipe', 'pipe', 'pipe'] });
+    const output: Buffer[] = [];
+    const errors: Buffer[] = [];
+    let size = 0;
+    let end: ProcessRun['end'] = 'exit';
+    let last: NodeJS.Timeout | undefined;
+    const kill = (reason: ProcessRun['end']): void => {
+      if (end === 'exit') end = reason;
+      // First politely, so that git removes its locks and half-written packs.
+      signalGroup(child.pid, 'SIGTERM');
+      last ??= setTimeout(() => signalGroup(child.pid, 'SIGKILL'), 1000);
+    };
+    const onAbort = (): void => kill('aborted');
+    const timer = setTimeout(() => kill('timeout'), command.timeoutMs);
+    command.signal.addEventListener('abort', onAbort, { once: true });
+    child.stdout.on('data', (chunk: Buffer) => {
+      size += chunk.length;
+      if (size > command.maxOutput) kill('too-much-output');
+      else output.push(chunk);
+    });
+    child.stderr.on('data', (chunk: Buffer) => {
+      if (errors.length < 64) errors.push(chunk);
+    });
+    const settle = (run: ProcessRun): void => {
+      clearTimeout(timer);
+      clearTimeout(last);
+      command.signal.removeEventListener('abort', onAbort);
+      resolve(run);
+    };
+    child.on('error', (error) => settle(endRun('not-started', error.message)));
+    child.on('close', (code) => {
+      // Helpers that outlive the program (a proxy command of ssh, say) would otherwise stay.
+      signalGroup(child.pid, 'SIGKILL');
+      settle({ end, code, stdout: Buffer.concat(output), stderr: cleanText(Buffer.concat(errors).toString('utf8')) });
+    });
+    child.stdin.on('error', () => undefined); // a program that ends early closes its input; the exit code tells why
+    child.stdin.end(command.stdin ?? '');
+  });
+}
+
+function signalGroup(pid: number | undefined, signal: NodeJS.Signals): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, signal);
+  } catch {
+    // the group is gone already
+  }
+}
+
+function endRun(end: ProcessRun['end'], stderr = ''): ProcessRun {
+  return { end, code: null, stdout: Buffer.alloc(0), stderr: cleanText(stderr) };
+}
+
+/** Text of another program for people: one line, no control or direction characters, no user information of a URL, bounded. */
+export function cleanText(text: string): string {
+  return text
+    .replace(/\/\/[^/@\s]*@/g, '//')
+    .replace(/[\p{Cc}\p{Cf}\u2028\u2029\s]+/gu, ' ')
+    .trim()
+    .slice(0, 4000);
+}

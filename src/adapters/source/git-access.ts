@@ -1,0 +1,86 @@
+import type { GitRemote } from './git-address.ts';
+import type { GitConnection } from './git-process.ts';
+
+/** Everything about the operator's access to the remote; files are read by git, ssh and the askpass script themselves. */
+export interface GitAccess {
+  /** Holds the token for https; read anew for every request that asks for it. */
+  readonly tokenFile?: string;
+  /** User name beside the token; GitHub, GitLab and Gitea accept any that is not empty. Default `x-access-token`. */
+  readonly username?: string;
+  readonly sshKeyFile?: string;
+  readonly knownHostsFile?: string;
+  /** Certificates to trust for https instead of the system's. */
+  readonly caFile?: string;
+}
+
+/** Where the private files of the Git source lie: an empty home and the askpass script. */
+export interface GitHome {
+  readonly home: string;
+  readonly askpass: string;
+}
+
+/** How to reach the remote: by its own protocol alone, with credentials from the askpass script or a key file. */
+export function connectTo(remote: GitRemote, access: GitAccess, home: GitHome): GitConnection {
+  const { protocol } = remote;
+  const config = [
+    'protocol.version=2',
+    'http.followRedirects=false',
+    'http.lowSpeedLimit=100',
+    'http.lowSpeedTime=30',
+    ...(access.caFile === undefined ? [] : [`http.sslCAInfo=${access.caFile}`]),
+  ];
+  if (protocol === 'ssh') {
+    return { protocol, env: { GIT_SSH_COMMAND: writeSshCommand(access), GIT_SSH_VARIANT: 'ssh' }, config };
+  }
+  if (access.tokenFile === undefined) return { protocol, env: {}, config };
+  const username = access.username ?? 'x-access-token';
+  const [scheme, host] = originOf(remote).split('://');
+  const env = {
+    GIT_ASKPASS: home.askpass,
+    RECONCILE_GIT_TOKEN_FILE: access.tokenFile,
+    RECONCILE_GIT_USERNAME: username,
+    RECONCILE_GIT_ASKS_USERNAME: `Username for '${scheme}://${host}': `,
+    RECONCILE_GIT_ASKS_PASSWORD: `Password for '${scheme}://${encodeAsGit(username)}@${host}': `,
+    // Git before 2.40.4 writes the name as it is.
+    RECONCILE_GIT_ASKED_PASSWORD: `Password for '${scheme}://${username}@${host}': `,
+  };
+  return { protocol, env, config };
+}
+
+/** Scheme, host and port of a remote, as git writes them into the prompts for its credentials. */
+export function originOf({ url }: GitRemote): string {
+  return /^[a-z]+:\/\/[^/]*/.exec(url)?.[0] ?? url;
+}
+
+function encodeAsGit(text: string): string {
+  return encodeURIComponent(text).replace(/[!'()*]/g, (character) => `%${character.charCodeAt(0).toString(16)}`);
+}
+
+/**
+ * The askpass script: prints the user name or the token file's content, so that no token is in an argument or in this process.
+ * It answers only the prompts of the remote itself: a proxy that wants credentials asks git in the same way.
+ */
+export const askpassScript = `#!/bin/sh
+case "$1" in
+  "$RECONCILE_GIT_ASKS_USERNAME") printf '%s\\n' "$RECONCILE_GIT_USERNAME" ;;
+  "$RECONCILE_GIT_ASKS_PASSWORD" | "$RECONCILE_GIT_ASKED_PASSWORD") exec cat -- "$RECONCILE_GIT_TOKEN_FILE" ;;
+  *) exit 1 ;;
+esac
+`;
+
+function writeSshCommand(access: GitAccess): string {
+  const settings = [
+    ...['BatchMode=yes', 'StrictHostKeyChecking=yes', 'UpdateHostKeys=no', 'GlobalKnownHostsFile=/dev/null'],
+    `UserKnownHostsFile=${access.knownHostsFile ?? '/dev/null'}`,
+    ...['IdentitiesOnly=yes', 'PasswordAuthentication=no', 'KbdInteractiveAuthentication=no'],
+    ...['ForwardAgent=no', 'PermitLocalCommand=no', 'ClearAllForwardings=yes'],
+    ...['ConnectTimeout=20', 'ServerAliveInterval=10', 'ServerAliveCountMax=3'],
+  ];
+  const key = access.sshKeyFile === undefined ? [] : ['-i', access.sshKeyFile];
+  const command = ['ssh', '-F', '/dev/null', ...settings.flatMap((setting) => ['-o', setting]), ...key];
+  return command.map(quoteForShell).join(' ');
+}
+
+function quoteForShell(text: string): string {
+  return /^[A-Za-z0-9_/.=-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}

@@ -1,0 +1,57 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { askpassScript, type GitHome } from './git-access.ts';
+import { forgetPromise } from './git-remote.ts';
+import { type GitRepository, openRepository, type RepositoryContext, runLocal } from './git-repository.ts';
+
+/** A bare repository of our own. */
+export interface Clone extends GitRepository {
+  /** Keeps a commit, by a name of ours, from being collected. */
+  keep(name: string, commit: string): Promise<void>;
+}
+
+/** Where the clone of a remote lies, and what its runs of git get. */
+export interface CloneSettings {
+  readonly folder: string;
+  readonly url: string;
+  readonly home: GitHome;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** This process has looked at the clone before, and found it good. */
+  readonly isChecked: boolean;
+}
+
+/** Opens the clone for the runs that `signal` stops. Somebody may have removed it, or what belongs to it: then it is made anew. */
+export async function openClone(settings: CloneSettings, signal: AbortSignal): Promise<Clone> {
+  const { folder, home, environment } = settings;
+  const context = { gitDir: folder, environment, home: home.home, signal };
+  const parts = [path.join(folder, 'HEAD'), home.home, home.askpass];
+  if (!settings.isChecked || !parts.every((part) => existsSync(part))) await makeClone(settings, context);
+  const keep: Clone['keep'] = async (name, commit) =>
+    void (await runLocal(context, ['update-ref', '--end-of-options', name, commit]));
+  return { ...openRepository(context), keep };
+}
+
+/** Makes the clone, unless it is there. One of another URL is removed first, and so is what a killed git left in it. */
+async function makeClone({ folder, url, home }: CloneSettings, context: RepositoryContext): Promise<void> {
+  await mkdir(home.home, { recursive: true, mode: 0o700 });
+  await writeFile(home.askpass, askpassScript, { mode: 0o700 });
+  if (existsSync(folder)) await removeLeftovers(folder);
+  if (existsSync(path.join(folder, 'HEAD'))) {
+    const asked = ['config', '--local', '--get', 'remote.origin.url'];
+    const known = await runLocal(context, asked, [0, 1, 128]);
+    if (known.stdout.toString('utf8').trim() === url) return void (await runLocal(context, forgetPromise, [0, 5]));
+  }
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await runLocal(context, ['init', '--quiet', '--bare', '--initial-branch=none', folder]);
+  await runLocal(context, ['config', '--local', 'remote.origin.url', url]);
+}
+
+/** Removes the locks and the half-written packs of a git that was killed: nobody else works in this folder. */
+async function removeLeftovers(folder: string): Promise<void> {
+  for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
+    if (!name.endsWith('.lock') && !path.basename(name).startsWith('tmp_')) continue;
+    await rm(path.join(folder, name), { recursive: true, force: true });
+  }
+}

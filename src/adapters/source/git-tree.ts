@@ -1,0 +1,103 @@
+import type { Limits } from '../../desired/context.ts';
+import { isManifestPath } from '../../manifest/manifest.ts';
+import { compareText, type Problem } from '../../model/problem.ts';
+import { fail, ok, type Result } from '../../model/result.ts';
+import type { GitRepository, TreeEntry } from './git-repository.ts';
+import { findTooDeep, findTooMany, sourceTooLarge } from './limits.ts';
+
+/** Bytes of all distinct trees together: about 700,000 entries. */
+export const maxTreeBytes = 32 * 1024 * 1024;
+const maxTrees = 100_000;
+
+/** Of one tree: what may hold manifests, and what has the name of one. */
+interface Folder {
+  readonly folders: readonly TreeEntry[];
+  readonly manifests: readonly TreeEntry[];
+}
+
+/**
+ * The entries below a tree that have a manifest's name, of whatever type, sorted by path. Each distinct tree is read once, and
+ * paths are made only after they are counted: a few nested trees of equal entries stand for billions of paths and cost nothing.
+ * Throws a `RangeError` when the trees have more than `maxTreeBytes`.
+ */
+export async function listManifestEntries(
+  repository: GitRepository,
+  tree: string,
+  limits: Limits,
+): Promise<Result<readonly TreeEntry[], Problem>> {
+  const folders = await readFolders(repository, tree, limits);
+  if (!folders.ok) return folders;
+  const sums = new Map<string, Sum>();
+  const all = sumUp({ folders: folders.value, sums, maxDepth: limits.depth }, tree, 0);
+  if (all === null) return fail(findTooDeep('a folder', limits));
+  if (all.manifests > limits.files) return fail(findTooMany(limits));
+  const found: TreeEntry[] = [];
+  const collect = (id: string, prefix: string): void => {
+    const folder = folders.value.get(id);
+    for (const entry of folder?.manifests ?? []) found.push({ ...entry, path: `${prefix}${entry.path}` });
+    for (const inner of folder?.folders ?? []) {
+      if (sums.get(inner.id)?.manifests !== 0) collect(inner.id, `${prefix}${inner.path}/`);
+    }
+  };
+  collect(tree, '');
+  return ok(found.sort((a, b) => compareText(a.path, b.path)));
+}
+
+/** Reads the trees that may hold manifests, level by level. Throws a `RangeError` when they have too many bytes. */
+async function readFolders(
+  repository: GitRepository,
+  tree: string,
+  limits: Limits,
+): Promise<Result<ReadonlyMap<string, Folder>, Problem>> {
+  const folders = new Map<string, Folder>();
+  let left = maxTreeBytes;
+  let level = [tree];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > limits.depth) return fail(findTooDeep('a folder', limits));
+    if (folders.size + level.length > maxTrees) return fail(sourceTooLarge(`there are more than ${maxTrees} folders`));
+    const read = await repository.readTrees(level, left);
+    const below = new Set<string>();
+    for (const [index, { entries, bytes }] of read.entries()) {
+      const folder: { folders: TreeEntry[]; manifests: TreeEntry[] } = { folders: [], manifests: [] };
+      for (const entry of entries) {
+        if (entry.type === 'tree' && !entry.path.startsWith('.')) folder.folders.push(entry);
+        if (entry.type !== 'tree' && isManifestPath(entry.path)) folder.manifests.push(entry);
+      }
+      folders.set(level[index] ?? '', folder);
+      for (const { id } of folder.folders) below.add(id);
+      left -= bytes;
+    }
+    level = [...below].filter((id) => !folders.has(id));
+  }
+  return ok(folders);
+}
+
+/** What lies below a tree: how many manifests, and how many levels of folders. */
+interface Sum {
+  readonly manifests: number;
+  readonly height: number;
+}
+
+interface Summing {
+  readonly folders: ReadonlyMap<string, Folder>;
+  readonly sums: Map<string, Sum>;
+  readonly maxDepth: number;
+}
+
+/** Sums up each distinct tree once; null when a path goes deeper than the limit. */
+function sumUp(summing: Summing, id: string, depth: number): Sum | null {
+  const { folders, sums, maxDepth } = summing;
+  const known = sums.get(id);
+  if (depth + (known?.height ?? 0) > maxDepth) return null;
+  if (known !== undefined) return known;
+  let [manifests, height] = [folders.get(id)?.manifests.length ?? 0, 0];
+  for (const inner of folders.get(id)?.folders ?? []) {
+    const below = sumUp(summing, inner.id, depth + 1);
+    if (below === null) return null;
+    manifests += below.manifests;
+    height = Math.max(height, below.height + 1);
+  }
+  const sum = { manifests, height };
+  sums.set(id, sum);
+  return sum;
+}
