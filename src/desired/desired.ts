@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { addExcerpts } from '../manifest/excerpt.ts';
-import { isManifestPath, type Manifest, type PolicyCaseTemplate } from '../manifest/manifest.ts';
+import { type FileManifests, isManifestPath, type Manifest, type PolicyCaseTemplate } from '../manifest/manifest.ts';
 import type { DesiredConfiguration } from '../model/configuration.ts';
 import type { KnownUsers } from '../model/known-users.ts';
 import { compareProblems, compareText, hasErrors, type Problem } from '../model/problem.ts';
@@ -28,7 +28,10 @@ export function assemble(
 ): Desired {
   const layered = layer(manifests, context.overlay ?? null);
   const names = collectNames(layered.manifests, context.profile, users);
-  const problems: Problem[] = [...layered.files.flatMap((file) => file.problems), ...layered.problems];
+  const problems: Problem[] = [
+    ...layered.files.flatMap((file) => nameNetworks(file, names.networks)),
+    ...layered.problems,
+  ];
   const rules = expandAll(layered.manifests, names);
   const configuration = configurationOf(layered.manifests, { context, problems, attachments: attachmentsOf(files) });
   const tests = layered.manifests.flatMap((manifest) =>
@@ -63,6 +66,28 @@ export function assemble(
     suppressions,
     manifests: layered.manifests,
   };
+}
+
+/** The file's problems; a name where an address should be is explained, when a network has that name. */
+function nameNetworks(
+  { problems, namesAsAddresses = [] }: FileManifests,
+  networks: ReadonlyMap<string, unknown>,
+): readonly Problem[] {
+  const known = new Map(
+    namesAsAddresses.flatMap(({ value, place }) =>
+      networks.has(value) ? [[`${place.line}:${place.column}`, value]] : [],
+    ),
+  );
+  if (known.size === 0) return problems;
+  return problems.map((problem) => {
+    const name = known.get(`${problem.place?.line}:${problem.place?.column}`);
+    if (name === undefined || problem.code !== 'address-hostname') return problem;
+    return {
+      ...problem,
+      summary: `\`${name}\` is the name of a \`kind: Network\`, not an address.`,
+      hint: `Write \`{network: ${name}}\`; only the rules of a \`kind: RuleSet\` may name a network.`,
+    };
+  });
 }
 
 function attachmentsOf(files: readonly SourceFile[]): ReadonlyMap<string, Uint8Array> {
@@ -133,12 +158,21 @@ function scopeProblems({ rules, configuration, manifests }: Owned, { scope }: De
   return problems;
 }
 
+/** Files that a message names. */
+const mostNamed = 3;
+
 /** An empty desired state must be said, not found. */
 function saidProblems({ files, manifests, problems }: Layered, { scope }: DesiredContext): readonly Problem[] {
   const hint = 'Add a manifest; `kind: RuleSet` with `rules: []` says that there are no rules.';
   if (files.every((file) => file.manifests.length === 0)) {
     if (hasErrors(problems)) return [];
-    return [{ code: 'no-manifests', severity: 'error', summary: 'There are no manifests here.', hint }];
+    const empty = files.slice(0, mostNamed).map(({ path }) => path);
+    const more = files.length > empty.length ? ` and ${files.length - empty.length} more` : '';
+    const which = `: ${empty.join(', ')}${more} ${files.length === 1 ? 'has' : 'have'} no content`;
+    const summary = `There are no manifests here${empty.length === 0 ? '' : which}.`;
+    const [file] = empty;
+    const at = file === undefined ? {} : { place: { file, line: 1, column: 1 } };
+    return [{ code: 'no-manifests', severity: 'error', summary, hint, ...at }];
   }
   const saysRules = manifests.some((manifest) => manifest.kind === 'Rule' || manifest.kind === 'RuleSet');
   if (saysRules || !scope.rules || hasErrors(problems)) return [];

@@ -41,12 +41,12 @@ export function collectNames(manifests: readonly Manifest[], profile: Profile, k
   const emails = new Set<string>();
   const userNames = new Map<string, string>();
   for (const [name, { id }] of aliases) if (!userNames.has(id)) userNames.set(id, name);
-  const lookup: Lookup = { aliases, profile, known, emails, userNames, groups };
+  const unresolved = new UnresolvedEmails(problems);
+  const lookup: Lookup = { aliases, profile, known, emails, unresolved, userNames, groups };
 
   const user = (reference: UserReference): ResolvedUser | null => {
     const found = lookUp(lookup, reference);
     if (found.user === null) problems.push(found.problem);
-    else if (found.note !== null) problems.push(found.note);
     return found.user;
   };
   // Members are reported where the group lists them, not again at every rule that names the group.
@@ -72,30 +72,28 @@ interface Lookup {
   readonly profile: Profile;
   readonly known: KnownUsers | null;
   readonly emails: Set<string>;
+  readonly unresolved: UnresolvedEmails;
   readonly userNames: Map<string, string>;
   readonly groups: ReadonlyMap<string, GroupManifest>;
 }
 
-type LookedUp =
-  | { readonly user: ResolvedUser; readonly note: Problem | null }
-  | { readonly user: null; readonly problem: Problem };
+type LookedUp = { readonly user: ResolvedUser } | { readonly user: null; readonly problem: Problem };
 
 function lookUp(lookup: Lookup, reference: UserReference): LookedUp {
-  const { aliases, userNames, emails, known } = lookup;
+  const { aliases, userNames, emails, unresolved, known } = lookup;
   const { place } = reference;
   if (reference.by === 'id') {
-    return { user: { id: reference.id, label: userNames.get(reference.id) ?? reference.id, place }, note: null };
+    return { user: { id: reference.id, label: userNames.get(reference.id) ?? reference.id, place } };
   }
   const alias = aliases.get(reference.name);
-  if (alias !== undefined) return { user: { id: alias.id, label: reference.name, place }, note: null };
+  if (alias !== undefined) return { user: { id: alias.id, label: reference.name, place } };
   if (reference.by !== 'email') return { user: null, problem: unknownUser(reference.name, place, lookup) };
-  const isFirst = !emails.has(reference.name);
   emails.add(reference.name);
   const found = emailId(reference, lookup);
   if (!found.ok) return { user: null, problem: found.error };
   if (!userNames.has(found.value)) userNames.set(found.value, reference.name);
-  const note = known === null && isFirst ? unresolvedEmail(reference) : null;
-  return { user: { id: found.value, label: reference.name, place }, note };
+  if (known === null) unresolved.add(reference);
+  return { user: { id: found.value, label: reference.name, place } };
 }
 
 function collectAliases(
@@ -148,14 +146,35 @@ function emailId({ name, place }: EmailReference, { profile, known }: Lookup): R
   });
 }
 
-function unresolvedEmail({ name, place }: EmailReference): Problem {
-  return {
-    code: 'unresolved-email',
-    severity: 'note',
-    summary: `\`${name}\` was not looked up: the server was not asked.`,
-    hint: 'A plan looks it up; everything else was checked.',
-    place,
-  };
+/** Addresses that a note names. */
+const mostNamed = 3;
+
+/** One note about all e-mail addresses that were not looked up, at the first of them. */
+class UnresolvedEmails {
+  readonly #problems: Problem[];
+  readonly #names = new Set<string>();
+  #shown = '';
+  #note: { readonly index: number; readonly place: Place } | null = null;
+
+  constructor(problems: Problem[]) {
+    this.#problems = problems;
+  }
+
+  add({ name, place }: EmailReference): void {
+    if (this.#names.has(name)) return;
+    this.#names.add(name);
+    this.#note ??= { index: this.#problems.length, place };
+    if (this.#names.size <= mostNamed) this.#shown = [...this.#names].map((one) => `\`${one}\``).join(', ');
+    const more = this.#names.size - mostNamed;
+    const which = more > 0 ? `${this.#shown} and ${more} more` : this.#shown;
+    this.#problems[this.#note.index] = {
+      code: 'unresolved-email',
+      severity: 'note',
+      summary: `Not looked up, since the server was not asked: ${which}.`,
+      hint: 'A plan looks up e-mail addresses; everything else was checked.',
+      place: this.#note.place,
+    };
+  }
 }
 
 function unknownUser(name: string, place: Place, { aliases, groups }: Lookup): Problem {

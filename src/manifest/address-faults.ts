@@ -1,6 +1,6 @@
-import type { AddressFault, ParsedNetwork } from '../model/address.ts';
+import { type AddressFault, coverRange, type ParsedNetwork, parseNetwork } from '../model/address.ts';
 import type { PortBounds, PortFault } from '../model/port-range.ts';
-import type { Finding } from './check-shape.ts';
+import type { Finding } from './reporter.ts';
 
 interface Sentence {
   readonly summary: string;
@@ -30,24 +30,93 @@ const addressSentences: Readonly<Record<AddressFault, Sentence>> = {
     hint: 'Write 0 to 32 for IPv4, 0 to 128 for IPv6, without leading zeros.',
   },
   'dotted-mask': {
-    summary: 'The mask of this network is written with dots.',
-    hint: 'Write its length, such as `/24`.',
+    summary: 'The mask of this network is written with dots, and no prefix length means the same.',
+    hint: 'Write a prefix length, such as `/24`.',
   },
   brackets: { summary: 'This address stands in brackets.', hint: 'Write it without the brackets.' },
   port: {
     summary: 'This address has a port.',
     hint: 'Write the port in `port_range`, and its protocol in `port_type`.',
   },
-  range: { summary: 'This is a range of addresses.', hint: 'Write networks in CIDR notation, one for each rule.' },
+  range: { summary: 'This is a range of addresses.', hint: 'Write the networks that cover it in CIDR notation.' },
   list: {
     summary: 'This is more than one address, or has something beside it.',
     hint: 'Write one address; in a RuleSet, a list under `destinations`.',
   },
   hostname: {
-    summary: 'This is a name, not an address; the packet filter knows only addresses.',
-    hint: 'Write the IP address or network; `$` and a name in braces is replaced only with `--values FILE`.',
+    summary: 'This is a name, and the packet filter of the server knows only IP addresses.',
+    hint: 'Write the address of that host, or a network such as `10.0.0.0/8`.',
   },
 };
+
+/** What people write for every address. */
+const everyAddress = /^(?:any|all|every|everything|everywhere|internet|world|default|\*)$/i;
+
+const everywhere: Sentence = {
+  summary: 'No word stands for every address.',
+  hint: 'Write `0.0.0.0/0` for all of IPv4; IPv6 needs a rule of its own, with `::/0`.',
+};
+
+const reference: Sentence = {
+  summary: 'This names a value, and there are none.',
+  hint: 'Give the values with `--values FILE`.',
+};
+
+/** What is wrong with this text where the fault alone says too little; null where it says enough. */
+function explainText(fault: AddressFault, text: string): Sentence | null {
+  if (everyAddress.test(text)) return everywhere;
+  if (text.includes('${')) return reference;
+  if (text.includes('://')) {
+    return { ...addressSentences.hostname, summary: 'This is a URL, and the packet filter knows only IP addresses.' };
+  }
+  const network = fault === 'dotted-mask' ? readDottedMask(text) : readWildcard(text);
+  if (network !== null) {
+    const what = fault === 'dotted-mask' ? 'The mask of this network is written with dots.' : 'This has a wildcard.';
+    return { summary: what, hint: `Write \`${network}\`.` };
+  }
+  const cover = fault === 'range' ? readRange(text) : null;
+  return cover === null ? null : { ...addressSentences.range, hint: cover };
+}
+
+/** `10.0.0.0/255.0.0.0` as `10.0.0.0/8`; null when the mask is no prefix. */
+function readDottedMask(text: string): string | null {
+  const [address = '', mask = ''] = text.split('/');
+  const parsed = parseNetwork(mask);
+  if (!parsed.ok || parsed.value.network.family !== 4) return null;
+  const bits = parsed.value.network.first.toString(2).padStart(32, '0');
+  const network = /^1*0*$/.test(bits) ? parseNetwork(`${address}/${bits.replaceAll('0', '').length}`) : null;
+  return network?.ok === true ? network.value.network.text : null;
+}
+
+/** `10.0.*.*` as `10.0.0.0/16`. */
+function readWildcard(text: string): string | null {
+  const parts = text.split('.');
+  const fixed = parts.indexOf('*');
+  if (fixed < 1 || parts.length > 4 || parts.slice(fixed).some((part) => part !== '*')) return null;
+  const address = [...parts.slice(0, fixed), ...new Array<string>(4 - fixed).fill('0')].join('.');
+  const network = parseNetwork(`${address}/${8 * fixed}`);
+  return network.ok ? network.value.network.text : null;
+}
+
+/** Networks that a hint lists. */
+const mostListed = 8;
+
+/** What to write for `10.0.0.1-10.0.0.20` or `10.0.0.1-20`. */
+function readRange(text: string): string | null {
+  const [low = '', high = ''] = text.split(/\s*[-–]\s*/);
+  const from = parseNetwork(low);
+  const to = parseNetwork(/^[0-9]+$/.test(high) && low.includes('.') ? low.replace(/[0-9]+$/, high) : high);
+  if (!from.ok || !to.ok || from.value.network.family !== to.value.network.family) return null;
+  const { family, first } = from.value.network;
+  const { last } = to.value.network;
+  if (last < first) return 'The first address of the range is above the last: write the lower one first.';
+  const networks = coverRange(family, first, last).map((network) => network.text);
+  const shown = networks.slice(0, mostListed).join(', ');
+  const more = networks.length > mostListed ? ` and ${networks.length - mostListed} more` : '';
+  return networks.length === 1
+    ? `Write \`${shown}\`.`
+    : `These networks are that range; list them in a RuleSet under \`destinations\`: ${shown}${more}.`;
+}
 
 const portSentences: Readonly<Record<Exclude<PortFault, 'bounds'>, Sentence>> = {
   empty: { summary: 'The port is empty.', hint: 'Write a port or a range, such as `443` or `8000-8010`.' },
@@ -63,8 +132,9 @@ const portSentences: Readonly<Record<Exclude<PortFault, 'bounds'>, Sentence>> = 
 };
 
 /** The finding for a text that is no address; its code is `address-` and the fault. */
-export function describeAddressFault(fault: AddressFault, offset: number): Finding {
-  return { problem: { code: `address-${fault}`, severity: 'error', ...addressSentences[fault] }, offset };
+export function describeAddressFault(fault: AddressFault, text: string, offset: number): Finding {
+  const sentence = explainText(fault, text.trim()) ?? addressSentences[fault];
+  return { problem: { code: `address-${fault}`, severity: 'error', ...sentence }, offset };
 }
 
 /** The finding for a network whose text has bits set beyond its mask: it means the whole network. */

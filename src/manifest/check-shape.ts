@@ -1,56 +1,23 @@
 import type * as z from 'zod';
-import type { Problem } from '../model/problem.ts';
+import { hintForText, otherNames, otherValues, sameAs, wanted } from './hints.ts';
 import type { Kind } from './manifest.ts';
 import { findEntry, findNode, type Node, type Plain } from './node.ts';
+import type { Finding } from './reporter.ts';
 import { listFields, schemas } from './schema.ts';
 import { didYouMean, suggest } from './suggest.ts';
-
-/** A problem whose place is still an offset. */
-export interface Finding {
-  readonly problem: Omit<Problem, 'place' | 'excerpt'>;
-  readonly offset: number;
-}
+import { findStrangeSpace, strangeSpace } from './yaml-faults.ts';
 
 /** Most findings reported for one document. */
 const mostFindings = 50;
-
-/** What a field wants, for the hint; by field name. */
-const wanted: Readonly<Record<string, string>> = {
-  name: 'Use up to 127 letters, digits and `. _ @ + -` inside; put it in quotes if YAML reads it as something else.',
-  action: 'Write `accept` or `drop`.',
-  destination: 'Write an IP address or a network in CIDR notation, such as `10.0.0.0/8`.',
-  destinations: 'Write a list, such as `[10.0.0.0/8, network: staging]`.',
-  port_range: 'Write a port or a range, such as `443` or `8000-8010`.',
-  port_type: 'Write `tcp` or `udp`.',
-  user_id: "Write the user's UUID, or `null` for a rule for everybody.",
-  user: 'Write a name from a `kind: Users`, an e-mail address, or a UUID.',
-  users: 'Write a list, such as `[alice, group: contractors]`.',
-  group: 'Write the name of a `kind: Group`.',
-  rules: 'Write a list of rules; `[]` says that there are none.',
-  members: 'Write a list of names of users; `[]` says that there are none. Groups do not nest.',
-  cidrs: 'Write a list of addresses and networks.',
-  cases: 'Write a list of cases.',
-  expect: 'Write `accept` or `drop`.',
-  protocol: 'Write `tcp`, `udp` or `other` (ICMP and all the rest).',
-  client_secret: 'Write a reference: `{env: RECONCILE_SECRET_…}` or `{file: path}`.',
-  metadata: 'Write `metadata: {name: …}`; for a SAML provider a reference, `{file: path}`.',
-  spec: 'Write `spec:` with the fields of this kind below it.',
-  bases: 'Write a list of directories, such as `[../base]`.',
-  logo: 'Write `{url: …}`, or `null` for no logo.',
-};
 
 /** Checks the shape of a document against its kind's schema. No finding quotes a value, only names of fields. */
 export function checkShape(kind: Kind, root: Node, plain: Plain): readonly Finding[] {
   const parsed = schemas[kind].safeParse(plain);
   if (parsed.success) return [];
   const findings = parsed.error.issues.slice(0, mostFindings).flatMap((issue) => describe(kind, root, issue));
-  // A field that is only misspelt is not missing as well.
-  const misspelt = findings.flatMap(({ problem }) => (problem.code === 'unknown-field' ? [problem.hint] : []));
-  return findings.filter(
-    ({ problem }) =>
-      problem.code !== 'missing-field' ||
-      !misspelt.some((hint) => problem.summary.includes(hint?.replace('Did you mean ', '').replace('?', '') ?? '\n')),
-  );
+  // A field that is only misspelt, or in the wrong place, is not missing as well.
+  const meant = new Set(findings.flatMap((finding) => finding.meant ?? []));
+  return findings.filter(({ missing }) => missing === undefined || !meant.has(missing));
 }
 
 function describe(kind: Kind, root: Node, issue: z.core.$ZodIssue): readonly Finding[] {
@@ -61,7 +28,7 @@ function describe(kind: Kind, root: Node, issue: z.core.$ZodIssue): readonly Fin
   if (depth < issue.path.length) return [missingField(root, issue.path, node)];
   if (issue.code === 'invalid_key') return [badName(root, issue.path)];
   const ofKind = wantedOfKind(kind, issue.path, node);
-  if (ofKind !== null) return [{ problem: wrongForm(fieldOf(issue.path), ofKind), offset: node.start }];
+  if (ofKind !== null) return [{ problem: wrongForm(fieldOf(issue.path), ofKind, node), offset: node.start }];
   if (issue.code === 'invalid_union') return union(kind, root, issue);
   const values = issue.code === 'invalid_value' ? issue.values : null;
   return [wrongValue({ path: issue.path, node, values, types: typesOf(issue) })];
@@ -70,9 +37,14 @@ function describe(kind: Kind, root: Node, issue: z.core.$ZodIssue): readonly Fin
 /** Where a kind wants something else than others in a field of that name, or in a field that people name. */
 function wantedOfKind(kind: Kind, path: readonly PropertyKey[], node: Node): string | null {
   const field = fieldOf(path);
+  if (kind === 'RuleSet' && field === 'destination' && node.type === 'seq')
+    return 'Write the list under `destinations`.';
   if (kind === 'Users' && path.length === 2 && path[0] === 'spec') return "Write the user's UUID.";
   if (kind !== 'Rule' || node.type === 'scalar' || (field !== 'destination' && field !== 'port_range')) return null;
-  return 'A Rule has one, as a text; several, or a `network`, stand in a `kind: RuleSet`.';
+  if (node.type === 'map') return 'A Rule has an address here; `{network: NAME}` stands in a `kind: RuleSet`.';
+  return field === 'destination'
+    ? 'A Rule has one destination. Write a Rule for each, or a `kind: RuleSet` with `destinations: […]`.'
+    : 'A Rule has one range of ports. Write a Rule for each, or a `kind: RuleSet`, which takes a list.';
 }
 
 /** What zod's types are to a person. */
@@ -133,22 +105,53 @@ interface UnknownField {
   readonly key: string;
 }
 
-function unknownField({ kind, root, path, key }: UnknownField): Finding {
+function unknownField(field: UnknownField): Finding {
+  const { kind, root, path, key } = field;
   const parent = findNode(root, path).node;
-  const fields = listFields(kind, path);
+  const offset = findEntry(parent, key)?.keyStart ?? parent.start;
+  if (key === '<<') return { problem: mergeKey, offset };
+  const strange = findStrangeSpace(key);
+  if (strange !== null) {
+    const { at, summary, hint } = strange;
+    const meant = key.replaceAll(new RegExp(strangeSpace, 'g'), '').trim();
+    return { problem: { code: 'unknown-field', severity: 'error', summary, hint }, offset: offset + at, meant };
+  }
+  const { hint, meant } = fieldElsewhere(field) ?? nearestField(key, listFields(kind, path));
   // Inside a provider a wrong key may be a piece of a secret: only what resembles a field is quoted.
-  const quotable = !path.some((step) => String(step).endsWith('_providers')) || suggest(key, fields) !== null;
-  if (key === '<<') return { problem: mergeKey, offset: findEntry(parent, key)?.keyStart ?? parent.start };
+  const quotable = meant !== null || !path.some((step) => String(step).endsWith('_providers'));
+  const summary = quotable ? `There is no field \`${key.slice(0, 80)}\` here.` : 'There is no such field here.';
+  const problem = { code: 'unknown-field', severity: 'error', summary, hint } as const;
+  return { problem, offset, ...(meant === null ? {} : { meant }) };
+}
+
+function nearestField(key: string, fields: readonly string[]): Elsewhere {
   const known = fields.length === 0 ? 'Remove it.' : `Known here: ${fields.map((field) => `\`${field}\``).join(', ')}.`;
-  return {
-    problem: {
-      code: 'unknown-field',
-      severity: 'error',
-      summary: quotable ? `There is no field \`${key.slice(0, 80)}\` here.` : 'There is no such field here.',
-      hint: didYouMean(key, fields, known),
-    },
-    offset: findEntry(parent, key)?.keyStart ?? parent.start,
-  };
+  return { hint: didYouMean(key, fields, known), meant: suggest(key, fields) };
+}
+
+interface Elsewhere {
+  readonly hint: string;
+  /** The field that was meant; null when none is near. */
+  readonly meant: string | null;
+}
+
+/** Where such a field belongs, or what another tool's field is here; null when neither is known. */
+function fieldElsewhere({ kind, path, key }: UnknownField): Elsewhere | null {
+  if (path.length < 2 && path[0] !== 'metadata' && key === 'name') {
+    return { hint: 'Write `metadata: {name: NAME}`.', meant: 'metadata' };
+  }
+  if (path.length === 0) {
+    const parent = ['spec', 'metadata'].find((field) => listFields(kind, [field]).includes(key));
+    return parent === undefined ? null : { hint: `It belongs below \`${parent}:\`: indent it there.`, meant: parent };
+  }
+  if (path[0] !== 'spec' || !listFields(kind, path).includes('action')) return null;
+  if (kind === 'Rule' && listFields('RuleSet', ['spec', 'rules', 0]).includes(key)) {
+    const single = key.replace(/s$/, '');
+    return { hint: `Only a \`kind: RuleSet\` has it; a Rule has one \`${single}\`.`, meant: single };
+  }
+  const meant = sameAs[key] ?? key;
+  const hint = otherNames[meant];
+  return hint === undefined ? null : { hint, meant };
 }
 
 const mergeKey = {
@@ -160,14 +163,18 @@ const mergeKey = {
 
 function missingField(root: Node, path: readonly PropertyKey[], parent: Node): Finding {
   const field = String(path.at(-1));
+  const isOfRule = field === 'name' && path.at(-3) === 'rules';
+  const hint =
+    parent === root && field === 'metadata' ? 'Write `metadata: {name: NAME}`.' : (wanted[field] ?? 'Add it.');
   return {
     problem: {
       code: 'missing-field',
       severity: 'error',
-      summary: `The field \`${field}\` is missing.`,
-      hint: wanted[field] ?? 'Add it.',
+      summary: isOfRule ? 'This rule has no `name`.' : `The field \`${field}\` is missing.`,
+      hint: isOfRule ? 'Begin it with `- name: NAME`; each rule of a set has a name of its own.' : hint,
     },
     offset: parent === root ? root.start : keyStart(root, path.slice(0, -1)),
+    missing: field,
   };
 }
 
@@ -182,19 +189,22 @@ interface WrongValue {
 
 function wrongValue({ path, node, values, types }: WrongValue): Finding {
   const name = fieldOf(path);
-  if (values !== null && node.type === 'scalar' && !isSecretField(name)) {
-    const allowed = values.map(String);
-    return {
-      problem: {
-        code: 'invalid-value',
-        severity: 'error',
-        summary: `\`${node.text.slice(0, 80)}\` is not a value of \`${name}\`.`,
-        hint: didYouMean(node.text, allowed, wanted[name] ?? `Write one of: ${allowed.join(', ')}.`),
-      },
-      offset: node.start,
-    };
+  const offset = node.start;
+  if (values === null || node.type !== 'scalar' || isSecretField(name)) {
+    const forText = isSecretField(name)
+      ? null
+      : node.type === 'scalar'
+        ? hintForText(name, node)
+        : otherValues[name]?.['both'];
+    return { problem: wrongForm(name, forText ?? wanted[name] ?? typeHint(node, types), node), offset };
   }
-  return { problem: wrongForm(name, wanted[name] ?? typeHint(node, types)), offset: node.start };
+  const allowed = values.map(String);
+  const strange = findStrangeSpace(node.text);
+  const other = otherValues[name]?.[node.text.toLowerCase()];
+  const hint = didYouMean(node.text, allowed, wanted[name] ?? `Write one of: ${allowed.join(', ')}.`);
+  const summary = `\`${node.text.slice(0, 80)}\` is not a value of \`${name}\`.`;
+  const { summary: said, hint: toType } = strange ?? { summary, hint: other ?? hint };
+  return { problem: { code: 'invalid-value', severity: 'error', summary: said, hint: toType }, offset };
 }
 
 /** The innermost field of a path. */
@@ -202,8 +212,10 @@ function fieldOf(path: readonly PropertyKey[]): string {
   return String(path.findLast((step) => typeof step === 'string') ?? 'value');
 }
 
-function wrongForm(field: string, hint: string): Finding['problem'] {
-  return { code: 'wrong-type', severity: 'error', summary: `The value of \`${field}\` has the wrong form.`, hint };
+function wrongForm(field: string, hint: string, node: Node): Finding['problem'] {
+  const what = node.type === 'seq' ? 'a list' : 'a mapping';
+  const summary = node.type === 'scalar' ? `This is not a value of \`${field}\`.` : `\`${field}\` cannot be ${what}.`;
+  return { code: 'wrong-type', severity: 'error', summary, hint };
 }
 
 function typeHint(node: Node, types: readonly string[]): string {

@@ -66,6 +66,10 @@ export class Converter {
       const key = String(keyNode.value);
       const keyStart = keyNode.range[0];
       const first = seen.get(key);
+      if (first !== undefined && depth === 0 && (key === 'apiVersion' || key === 'kind')) {
+        this.#error(secondManifest, keyStart);
+        break;
+      }
       if (first !== undefined) this.#duplicate(key, keyStart, first);
       else if (key === '__proto__') this.#error(forbiddenKey, keyStart);
       else {
@@ -86,7 +90,7 @@ export class Converter {
       {
         code: 'duplicate-key',
         severity: 'error',
-        summary: 'The same key stands twice in one mapping.',
+        summary: 'The same field is written twice.',
         hint: secretKeys.has(key)
           ? 'Keep one of the two.'
           : 'Keep one of the two, or separate the documents with `---`.',
@@ -99,8 +103,7 @@ export class Converter {
   #alias(name: string, offset: number): Node {
     const anchor = this.#anchors.get(name);
     if (anchor === undefined) {
-      const { summary, hint } = describeYamlFault('BAD_ALIAS');
-      this.#error({ code: 'invalid-yaml', severity: 'error', summary, hint }, offset);
+      this.#error({ code: 'invalid-yaml', severity: 'error', ...describeYamlFault('BAD_ALIAS') }, offset);
       // Not plain: a field that is written is not empty as well.
       return { ...absent(offset), plain: false };
     }
@@ -183,6 +186,13 @@ const valuesTooLong = {
   severity: 'error',
   summary: `Values put more than ${mostSubstituted.toLocaleString('en')} characters into this file.`,
   hint: 'Write shorter values, or name them less often.',
+} as const;
+
+const secondManifest = {
+  code: 'duplicate-key',
+  severity: 'error',
+  summary: 'A second manifest begins here, and no `---` parts it from the one above.',
+  hint: 'Write `---` on a line of its own above this line.',
 } as const;
 
 const forbiddenKey = {

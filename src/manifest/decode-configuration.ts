@@ -113,7 +113,7 @@ function resolverOf(decoding: Decoding, item: ScalarNode): string | null {
   const looksNumeric = /^[0-9.]+$/.test(text);
   if (hostName.test(text) && !looksNumeric && text.length <= 255) return text;
   if (!parsed.ok && (parsed.error === 'octal' || parsed.error === 'short')) {
-    report(decoding, describeAddressFault(parsed.error, item.start));
+    report(decoding, describeAddressFault(parsed.error, text, item.start));
     return null;
   }
   reportAt(decoding, item, {

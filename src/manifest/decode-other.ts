@@ -1,8 +1,8 @@
-import { parsePortRange } from '../model/port-range.ts';
+import { type PortRange, parsePortRange } from '../model/port-range.ts';
 import type { Action } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
 import { describePortFault } from './address-faults.ts';
-import { type Decoding, getPlace, readName, readNetwork, readUser, reportAt } from './decoding.ts';
+import { type Decoding, getPlace, readName, readNetwork, readUser, report, reportAt } from './decoding.ts';
 import type {
   GroupManifest,
   NetworkManifest,
@@ -56,35 +56,38 @@ export function decodePolicyTest(decoding: Decoding, root: Node): PolicyTestMani
 const allPorts = { min: 0, max: 65535 };
 
 function decodeCase(decoding: Decoding, node: Node, fallbackName: string): PolicyCaseTemplate | null {
+  const protocol = findScalar(node, 'protocol')?.text;
   const destinationNode = findChild(node, 'destination');
   const destination = destinationNode === undefined ? null : readNetwork(decoding, destinationNode);
-  const protocol = findScalar(node, 'protocol');
-  const port = findScalar(node, 'port');
-  const ports = port === undefined ? null : parsePortRange(port.text, allPorts);
-  if (ports?.ok === false && port !== undefined) {
-    const { problem, offset } = describePortFault(ports.error, allPorts, port.start);
-    decoding.reporter.add(problem, offset);
-    return null;
-  }
-  if (port !== undefined && protocol?.text !== 'tcp' && protocol?.text !== 'udp') {
-    reportAt(decoding, port, {
-      code: 'port-without-protocol',
-      summary: 'A case with a `port` needs `protocol: tcp` or `protocol: udp`.',
-      hint: 'Write one case for each protocol.',
-    });
-    return null;
-  }
-  if (destination === null) return null;
+  const ports = casePorts(decoding, findScalar(node, 'port'), protocol);
+  if (destination === null || ports === null) return null;
   return {
     name: findScalar(node, 'name')?.text ?? fallbackName,
     place: getPlace(decoding, node),
     user: caseUser(decoding, findScalar(node, 'user')),
     destination,
-    protocols: protocol === undefined ? ['tcp', 'udp', 'other'] : [protocol.text as Protocol],
-    ports: ports?.ok === true ? ports.value : { low: 0, high: 65535 },
+    protocols: protocol === undefined ? ['tcp', 'udp', 'other'] : [protocol as Protocol],
+    ports,
     expect: (findScalar(node, 'expect')?.text ?? 'accept') as Action,
     always: findScalar(node, 'always')?.value === true,
   };
+}
+
+/** The ports of a case, all of them where it names none; null, and a problem, when it names none that can be. */
+function casePorts(decoding: Decoding, node: ScalarNode | undefined, protocol: string | undefined): PortRange | null {
+  if (node === undefined) return { low: 0, high: 65535 };
+  const ports = parsePortRange(node.text, allPorts);
+  if (!ports.ok) {
+    report(decoding, describePortFault(ports.error, allPorts, node.start));
+    return null;
+  }
+  if (protocol === 'tcp' || protocol === 'udp') return ports.value;
+  reportAt(decoding, node, {
+    code: 'port-without-protocol',
+    summary: 'A case with a `port` needs `protocol: tcp` or `protocol: udp`.',
+    hint: 'Write one case for each protocol.',
+  });
+  return null;
 }
 
 function caseUser(decoding: Decoding, node: ScalarNode | undefined): UserReference | 'any' | null {

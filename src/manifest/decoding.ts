@@ -3,16 +3,17 @@ import { type PortRange, parsePortRange } from '../model/port-range.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { describeAddressFault, describeHostBits, describePortFault } from './address-faults.ts';
-import type { Finding } from './check-shape.ts';
-import type { UserReference } from './manifest.ts';
+import type { UserReference, Written } from './manifest.ts';
 import { findScalar, type Node, type ScalarNode } from './node.ts';
-import type { Reporter } from './reporter.ts';
-import { isUuid } from './schema.ts';
+import type { Finding, Reporter } from './reporter.ts';
+import { isUuid, namePattern } from './schema.ts';
 
 /** What decoding one document works with. The document's shape was checked before. */
 export interface Decoding {
   readonly reporter: Reporter;
   readonly profile: Profile;
+  /** Names where an address should be: a network of another file may have one of them. */
+  readonly namesAsAddresses: Written<string>[];
 }
 
 /** The place of a node. */
@@ -39,7 +40,10 @@ export function readNetwork(decoding: Decoding, node: Node): Network | null {
   if (node.type !== 'scalar') return null;
   const parsed = parseNetwork(node.text);
   if (!parsed.ok) {
-    report(decoding, describeAddressFault(parsed.error, node.start));
+    report(decoding, describeAddressFault(parsed.error, node.text, node.start));
+    if (parsed.error === 'hostname' && namePattern.test(node.text)) {
+      decoding.namesAsAddresses.push({ value: node.text, place: getPlace(decoding, node) });
+    }
     return null;
   }
   if (parsed.value.hostBits) report(decoding, describeHostBits(parsed.value, node.start));

@@ -1,7 +1,8 @@
 import { type Document, isScalar } from 'yaml';
 import { type Conversion, Converter, tooDeep } from './convert.ts';
 import type { Node } from './node.ts';
-import { describeYamlFault } from './yaml-faults.ts';
+import type { Reporter, Unplaced } from './reporter.ts';
+import { describeYamlFault, explainSyntaxError } from './yaml-faults.ts';
 
 /** Syntax errors reported for one file; what follows the first few is mostly their echo. */
 const mostSyntaxErrors = 5;
@@ -10,32 +11,10 @@ const mostSyntaxErrors = 5;
 export function convertDocument(document: Document.Parsed, text: string, conversion: Conversion): Node | null {
   const { reporter } = conversion;
   const before = reporter.problems.length;
-  for (const error of document.errors.slice(0, mostSyntaxErrors)) {
-    const [offset] = error.pos;
-    if (text.startsWith('${', offset - 1)) {
-      // The rest of the document's errors follow from this one.
-      reporter.add(bareReference, offset - 1);
-      break;
-    }
-    if (text.startsWith('{{', offset - 1)) {
-      reporter.add(template, offset - 1);
-      break;
-    }
-    if (error.code === 'RESOURCE_EXHAUSTION') reporter.add(tooDeep, offset);
-    else reporter.add({ code: 'invalid-yaml', severity: 'error', ...describeYamlFault(error.code) }, offset);
-    if (error.code === 'RESOURCE_EXHAUSTION') break;
-  }
-  for (const warning of document.warnings) {
-    const isTag = warning.code === 'TAG_RESOLVE_FAILED';
-    reporter.add(
-      {
-        code: isTag ? 'unknown-tag' : 'invalid-yaml',
-        severity: 'error',
-        summary: isTag ? 'This YAML tag (`!…`) is not known here.' : describeYamlFault(warning.code).summary,
-        hint: isTag ? 'Remove the tag; quote a value that starts with `!`.' : describeYamlFault(warning.code).hint,
-      },
-      warning.pos[0],
-    );
+  reportErrors(document, text, reporter);
+  for (const { code, pos } of document.warnings) {
+    const problem = code === 'TAG_RESOLVE_FAILED' ? unknownTag : invalidYaml(describeYamlFault(code));
+    reporter.add(problem, pos[0]);
   }
   const { yaml } = document.directives;
   if (yaml.version !== '1.2') {
@@ -56,6 +35,39 @@ export function convertDocument(document: Document.Parsed, text: string, convers
   const root = new Converter(conversion).node(contents, 0, false);
   return reporter.problems.length > before ? null : root;
 }
+
+function reportErrors(document: Document.Parsed, text: string, reporter: Reporter): void {
+  for (const error of document.errors.slice(0, mostSyntaxErrors)) {
+    const [offset] = error.pos;
+    if (text.startsWith('${', offset - 1)) {
+      // The rest of the document's errors follow from this one.
+      reporter.add(bareReference, offset - 1);
+      break;
+    }
+    if (text.startsWith('{{', offset - 1)) {
+      reporter.add(template, offset - 1);
+      break;
+    }
+    if (error.code === 'RESOURCE_EXHAUSTION') {
+      reporter.add(tooDeep, offset);
+      break;
+    }
+    const { problem, offset: cause, isLast } = explainSyntaxError(error, document, text);
+    reporter.add(problem, cause);
+    if (isLast) break;
+  }
+}
+
+function invalidYaml(sentence: { readonly summary: string; readonly hint: string }): Unplaced {
+  return { code: 'invalid-yaml', severity: 'error', ...sentence };
+}
+
+const unknownTag = {
+  code: 'unknown-tag',
+  severity: 'error',
+  summary: 'This YAML tag (`!…`) is not known here.',
+  hint: 'Remove the tag; quote a value that starts with `!`.',
+} as const;
 
 const template = {
   code: 'invalid-yaml',

@@ -182,4 +182,6 @@ export interface FileManifests {
   readonly manifests: readonly Manifest[];
   readonly problems: readonly Problem[];
   readonly suppressions: readonly Suppression[];
+  /** Names where an address should be, each with its problem; absent without any. */
+  readonly namesAsAddresses?: readonly Written<string>[];
 }

@@ -5,7 +5,7 @@ import { decodeConfiguration } from './decode-configuration.ts';
 import { decodeGroup, decodeNetwork, decodeOverlay, decodePolicyTest, decodeUsersManifest } from './decode-other.ts';
 import { decodeRule, decodeRuleSet } from './decode-rule.ts';
 import type { Decoding } from './decoding.ts';
-import { apiVersion, type FileManifests, type Kind, kinds, type Manifest } from './manifest.ts';
+import { apiVersion, type FileManifests, type Kind, kinds, type Manifest, type Written } from './manifest.ts';
 import { type Entry, findChild, findEntry, type Node, toPlain } from './node.ts';
 import { parseFile } from './parse.ts';
 import type { Reporter } from './reporter.ts';
@@ -31,6 +31,7 @@ export function readManifests(request: ReadRequest): FileManifests {
   const text = decodeText(request.bytes)?.replace(/^\uFEFF/, '') ?? null;
   if (text === null) return { path, manifests: [], problems: [describeNotUtf8(path, request.bytes)], suppressions: [] };
   const manifests: Manifest[] = [];
+  const namesAsAddresses: Written<string>[] = [];
   const problems = parseFile({
     path,
     text,
@@ -38,7 +39,7 @@ export function readManifests(request: ReadRequest): FileManifests {
     documents: request.documents,
     fields,
     onDocument({ root, isCut }, reporter) {
-      const manifest = readDocument(root, { reporter, profile }, isCut);
+      const manifest = readDocument(root, { reporter, profile, namesAsAddresses }, isCut);
       if (manifest !== null) manifests.push(manifest);
     },
   });
@@ -48,6 +49,7 @@ export function readManifests(request: ReadRequest): FileManifests {
     manifests,
     problems: withoutRepeats([...problems, ...found.problems]),
     suppressions: found.suppressions,
+    ...(namesAsAddresses.length === 0 ? {} : { namesAsAddresses }),
   };
 }
 
@@ -80,8 +82,8 @@ export function describeNotUtf8(file: string, bytes: Uint8Array): Problem {
 const noKindHasThis = {
   code: 'not-a-manifest',
   severity: 'error',
-  summary: 'This document holds what no kind of manifest has.',
-  hint: `Begin it with \`apiVersion: ${apiVersion}\` and \`kind: Rule\`, or move the file out of the directory.`,
+  summary: 'No kind of manifest has such content.',
+  hint: `Start the document with \`apiVersion: ${apiVersion}\` and \`kind: RuleSet\`, or move the file out of the directory if it is not a manifest.`,
 } as const;
 
 /** What a document that is cut lacks may come later, at its top and in what was open last. */
@@ -123,9 +125,9 @@ const valueFault = /^(address-|port-(?!type-missing|range-missing)|invalid-|out-
  * what only follows from its shape: a field that is misspelt is not missing.
  */
 function reportValues(kind: Kind, root: Node, decoding: Decoding): void {
-  const { reporter, profile } = decoding;
+  const { reporter } = decoding;
   const reported = reporter.problems.length;
-  decode(kind, root, { reporter: { ...reporter, add: addValueFault }, profile });
+  decode(kind, root, { ...decoding, reporter: { ...reporter, add: addValueFault } });
 
   function addValueFault(...[problem, offset]: Parameters<Reporter['add']>): void {
     const place = reporter.locator.place(offset);
@@ -142,16 +144,8 @@ function kindOf(root: Node, reporter: Reporter): Kind | null {
     reporter.add({ severity: 'error', ...problem }, node?.start ?? root.start);
     return null;
   };
-  if (root.type !== 'map' || (findEntry(root, 'kind') === undefined && findEntry(root, 'apiVersion') === undefined)) {
-    return error(
-      {
-        code: 'not-a-manifest',
-        summary: 'This document is no manifest: it has no `apiVersion` and no `kind`.',
-        hint: `Begin it with \`apiVersion: ${apiVersion}\` and \`kind: Rule\`, or move the file out of the directory.`,
-      },
-      undefined,
-    );
-  }
+  const hasKind = findEntry(root, 'kind') !== undefined || findEntry(root, 'apiVersion') !== undefined;
+  if (root.type !== 'map' || !hasKind) return error({ code: 'not-a-manifest', ...explainNoManifest(root) }, undefined);
   const version = findChild(root, 'apiVersion');
   if (version?.type !== 'scalar' || version.value !== apiVersion) {
     return error(
@@ -177,6 +171,29 @@ function kindOf(root: Node, reporter: Reporter): Kind | null {
     },
     kind,
   );
+}
+
+/** What a document without `apiVersion` and `kind` seems to be. */
+function explainNoManifest(root: Node): { readonly summary: string; readonly hint: string } {
+  const start = `\`apiVersion: ${apiVersion}\` and \`kind: RuleSet\``;
+  const [item] = root.type === 'seq' ? root.items : [];
+  const fromApi = [findChild(root, 'data'), findEntry(item, 'inserted_at'), findEntry(root, 'inserted_at')];
+  if (fromApi.some((found) => found !== undefined)) {
+    return {
+      summary: 'This is an answer of the API, not a manifest.',
+      hint: 'Let `reconcile export --out DIRECTORY` write manifests of what the server has.',
+    };
+  }
+  if (root.type === 'seq') {
+    return {
+      summary: 'This document is a list, and a manifest is a mapping.',
+      hint: `Start it with ${start}, and put the list under \`spec: {rules: …}\`; each rule needs a \`name\`.`,
+    };
+  }
+  return {
+    summary: '`apiVersion` and `kind` are missing here.',
+    hint: `Start the document with ${start}, or move the file out of the directory if it is not a manifest.`,
+  };
 }
 
 function decode(kind: Kind, root: Node, decoding: Decoding): Manifest {

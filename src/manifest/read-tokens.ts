@@ -133,7 +133,7 @@ const aList = {
   code: 'not-a-manifest',
   severity: 'error',
   summary: 'This document is a list, not a manifest; the rest of the file was not read.',
-  hint: 'A manifest begins with `apiVersion: firezone/v0` and `kind: Rule`; move the file out of the directory if it is none.',
+  hint: 'Start a manifest with `apiVersion: firezone/v0` and `kind: RuleSet`; move the file out of the directory if it is not one.',
 } as const;
 
 const tooLong = {

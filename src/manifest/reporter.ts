@@ -11,3 +11,12 @@ export interface Reporter {
   add(problem: Unplaced, offset: number): void;
   readonly problems: Problem[];
 }
+
+/** A problem whose place is still an offset. */
+export interface Finding {
+  readonly problem: Unplaced;
+  readonly offset: number;
+  /** The field that is missing here, or that was meant by another. */
+  readonly missing?: string;
+  readonly meant?: string;
+}

@@ -245,3 +245,19 @@ function fieldsOf(schema: z.core.$ZodType, path: readonly PropertyKey[]): readon
   const next: z.core.$ZodType | undefined = schema.shape[String(key)];
   return next === undefined ? [] : fieldsOf(next, path.slice(1));
 }
+
+/** Every field name of any kind. */
+export function allFields(): ReadonlySet<string> {
+  known ??= new Set(Object.values(schemas).flatMap((schema) => [...fieldsWithin(schema)]));
+  return known;
+}
+
+let known: ReadonlySet<string> | undefined;
+
+function fieldsWithin(schema: z.core.$ZodType): readonly string[] {
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault) return fieldsWithin(schema.unwrap());
+  if (schema instanceof z.ZodUnion) return schema.options.flatMap(fieldsWithin);
+  if (schema instanceof z.ZodArray) return fieldsWithin(schema.element);
+  if (!(schema instanceof z.ZodObject)) return [];
+  return Object.entries(schema.shape).flatMap(([name, field]) => [name, ...fieldsWithin(field as z.core.$ZodType)]);
+}

@@ -3,7 +3,10 @@ export function suggest(written: string, candidates: Iterable<string>): string |
   const limit = Math.max(1, Math.floor(written.length / 3));
   let best: string | null = null;
   let bestDistance = limit + 1;
-  for (const candidate of candidates) {
+  const all = [...candidates];
+  const longer = written.length < 4 ? [] : all.filter((candidate) => candidate.startsWith(`${written}_`));
+  if (longer.length === 1) return longer[0] ?? null;
+  for (const candidate of all) {
     if (Math.abs(candidate.length - written.length) > limit) continue;
     const distance = editDistance(written.toLowerCase(), candidate.toLowerCase());
     if (distance < bestDistance) {

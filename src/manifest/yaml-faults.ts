@@ -1,33 +1,40 @@
+import { type Document, Lexer, type YAMLError } from 'yaml';
+import type { Finding } from './reporter.ts';
+import { allFields } from './schema.ts';
+
 /**
  * What is wrong with a text that is no YAML, in our own words: the parser's messages may quote the source, which may hold
  * a secret. Keyed by the parser's error code.
  */
 const sentences: Readonly<Record<string, string>> = {
   ALIAS_PROPS: 'An alias cannot have an anchor or a tag.',
-  BAD_ALIAS: 'An alias (`*name`) refers to an anchor that does not exist before it.',
+  BAD_ALIAS: '`*` begins an alias, and nothing above has that anchor.',
   BAD_DIRECTIVE: 'A `%` directive is malformed.',
   BAD_DQ_ESCAPE: 'A backslash in a double-quoted text is not followed by a known escape.',
-  BAD_INDENT: 'The indentation does not fit the lines around it.',
+  BAD_INDENT: 'This line is indented by another number of spaces than the lines that it belongs to.',
   BAD_PROP_ORDER: 'An anchor or tag stands in the wrong place.',
   BAD_SCALAR_START: 'A value starts with a character that has a meaning of its own in YAML.',
-  BLOCK_AS_IMPLICIT_KEY: 'A nested mapping stands where only a simple value can stand.',
+  BLOCK_AS_IMPLICIT_KEY: 'This value has a second colon.',
   BLOCK_IN_FLOW: 'A block collection stands inside `[…]` or `{…}`.',
   BAD_COLLECTION_TYPE: 'A tag does not fit the collection it stands on.',
   KEY_OVER_1024_CHARS: 'A key is longer than 1,024 characters.',
   MISSING_CHAR: 'A character is missing: a colon, a comma, or a closing quote or bracket.',
-  MULTILINE_IMPLICIT_KEY: 'A key extends over several lines.',
+  MULTILINE_IMPLICIT_KEY: 'This line has no colon and a space after its field.',
   MULTIPLE_ANCHORS: 'A value has more than one anchor.',
   MULTIPLE_TAGS: 'A value has more than one tag.',
   NON_STRING_KEY: 'A key is not a simple text.',
   RESOURCE_EXHAUSTION: 'Collections are nested too deeply.',
-  TAB_AS_INDENT: 'A tab is used for indentation.',
+  TAB_AS_INDENT: 'This line is indented with a tab.',
   UNEXPECTED_TOKEN: 'Something stands where YAML does not allow it.',
 };
 
 const hints: Readonly<Record<string, string>> = {
-  BAD_INDENT: 'Align the line with its siblings, using spaces.',
+  BAD_ALIAS:
+    'Put a text that begins with `*` in quotes. For every address write `0.0.0.0/0`, and `::/0` in a rule for IPv6.',
+  BAD_INDENT: 'Indent all fields of one mapping by the same number of spaces.',
   BAD_SCALAR_START: 'Put the value in quotes.',
   BLOCK_AS_IMPLICIT_KEY: 'Put a value that contains `: ` in quotes, or break the line after the first colon.',
+  MULTILINE_IMPLICIT_KEY: 'Write `field: value`.',
   MISSING_CHAR: 'Look for an open quote or bracket at or above this line, or a missing `:` after a key.',
   TAB_AS_INDENT: 'Indent with spaces.',
   UNEXPECTED_TOKEN: 'Look for an open quote or bracket at or above this line.',
@@ -39,4 +46,114 @@ export function describeYamlFault(code: string): { readonly summary: string; rea
     summary: `This is not valid YAML. ${sentences[code] ?? 'The parser cannot read it.'}`,
     hint: hints[code] ?? 'Mend the YAML here or just above.',
   };
+}
+
+/** Spaces that YAML does not take for one, and marks without width; copied from web pages and chats. */
+export const strangeSpace = /[\u00a0\u1680\u2000-\u200d\u202f\u205f\u2060\u3000\ufeff]/;
+
+/** What to do about such a character in a text; null where there is none. */
+export function findStrangeSpace(
+  text: string,
+): { readonly at: number; readonly summary: string; readonly hint: string } | null {
+  const at = text.search(strangeSpace);
+  if (at < 0) return null;
+  const code = text.charCodeAt(at);
+  const name = code === 0xa0 ? 'a no-break space' : 'a character that nobody can see';
+  return {
+    at,
+    summary: `There is ${name} (U+${code.toString(16).toUpperCase().padStart(4, '0')}) here, which YAML does not take for a space.`,
+    hint: 'Delete it and type a normal space where one belongs.',
+  };
+}
+
+/** A syntax error in the writer's terms, where its cause is; `isLast`: what the parser says after it follows from it. */
+export function explainSyntaxError(
+  { code, pos: [offset] }: Pick<YAMLError, 'code' | 'pos'>,
+  document: Document.Parsed,
+  text: string,
+): Finding & { readonly isLast: boolean } {
+  const invalid = (at: number, sentence: { summary: string; hint: string }, isLast: boolean) =>
+    ({
+      problem: {
+        code: 'invalid-yaml',
+        severity: 'error',
+        summary: `This is not valid YAML. ${sentence.summary}`,
+        hint: sentence.hint,
+      },
+      offset: at,
+      isLast,
+    }) as const;
+  const start = text.lastIndexOf('\n', offset - 1) + 1;
+  const line = /^.*/.exec(text.slice(start, start + mostOfLine))?.[0] ?? '';
+  const strange = findStrangeSpace(line);
+  if (strange !== null) return invalid(start + strange.at, strange, true);
+  const unclosed = unclosedCodes.has(code) ? findUnclosed(text, document.range[0], offset) : null;
+  if (unclosed !== null) return invalid(unclosed.offset, unclosed, true);
+  const deeper = code === 'BLOCK_AS_IMPLICIT_KEY' ? findDeeperLine(text, start, line) : null;
+  if (deeper !== null) return invalid(deeper.offset, deeper, true);
+  const colon = code === 'MULTILINE_IMPLICIT_KEY' || code === 'MISSING_CHAR' ? explainColon(line) : null;
+  if (colon !== null) return invalid(start + colon.at, colon, false);
+  const { summary, hint } = describeYamlFault(code);
+  return { problem: { code: 'invalid-yaml', severity: 'error', summary, hint }, offset, isLast: false };
+}
+
+/** Characters of a line that are looked at. */
+const mostOfLine = 1_000;
+
+const unclosedCodes: ReadonlySet<string> = new Set([
+  'BAD_INDENT',
+  'MISSING_CHAR',
+  'UNEXPECTED_TOKEN',
+  'BLOCK_IN_FLOW',
+  'BAD_SCALAR_START',
+  'BLOCK_AS_IMPLICIT_KEY',
+]);
+
+interface Cause {
+  readonly offset: number;
+  readonly summary: string;
+  readonly hint: string;
+}
+
+/** The innermost bracket or quote that is open at an offset of the document that begins at `start`. */
+function findUnclosed(text: string, start: number, offset: number): Cause | null {
+  const open: { readonly offset: number; readonly mark: string }[] = [];
+  let at = start;
+  for (const lexeme of new Lexer().lex(text.slice(start, offset))) {
+    // Marks of the lexer itself; a flow collection that it gives up is not closed.
+    if (lexeme === '\u0002' || lexeme === '\u001f') continue;
+    if (lexeme === '\u0018') break;
+    if (lexeme === '{' || lexeme === '[') open.push({ offset: at, mark: lexeme });
+    else if (lexeme === '}' || lexeme === ']') open.pop();
+    else if (/^(?:"(?:[^"\\]|\\[\s\S])*|'(?:[^']|'')*)$/.test(lexeme)) open.push({ offset: at, mark: lexeme[0] ?? '' });
+    at += lexeme.length;
+  }
+  const last = open.at(-1);
+  if (last === undefined) return null;
+  const closing = last.mark === '{' ? '}' : last.mark === '[' ? ']' : last.mark;
+  const what = closing === last.mark ? 'This quote' : `This \`${last.mark}\``;
+  return { offset: last.offset, summary: `${what} is not closed.`, hint: `Write \`${closing}\` where it ends.` };
+}
+
+/** The line below `key: value` that is indented deeper, so that YAML takes it for more of the value. */
+function findDeeperLine(text: string, start: number, line: string): Cause | null {
+  const [, indent] = /^((?: *- )* *)[^\s#]/.exec(line) ?? [];
+  const next = /^[^\n]*(?:\n[ \t]*(?:#[^\n]*)?)*\n( *)[^\s#]/.exec(text.slice(start, start + mostOfLine));
+  if (indent === undefined || next === null || (next[1] ?? '').length <= indent.length) return null;
+  return {
+    offset: start + next[0].length - 1,
+    summary: 'This line is indented deeper than the field above it, which has a value already.',
+    hint: `Indent it by ${indent.length} spaces, like the field above.`,
+  };
+}
+
+/** A known field without its colon, or without the space after that. */
+function explainColon(line: string): { readonly at: number; readonly summary: string; readonly hint: string } | null {
+  const [, before = '', field = '', rest = ''] =
+    /^((?: *- )* *)([A-Za-z_]+)(:(?=\S)|[ \t]+(?=\S)(?!.*:))/.exec(line) ?? [];
+  if (!allFields().has(field)) return null;
+  const hint = `Write \`${field}: \` and then the value.`;
+  return rest === ':'
+    ? { at: before.length + field.length, summary: `A space is missing after \`${field}:\`.`, hint }
+    : { at: before.length, summary: `A colon is missing after \`${field}\`.`, hint };
 }

@@ -98,6 +98,25 @@ class JsonNetwork implements Network {
   }
 }
 
+/** The fewest networks that cover exactly the addresses from `first` to `last`, in ascending order. */
+export function coverRange(family: Family, first: bigint, last: bigint): Network[] {
+  const networks: Network[] = [];
+  for (let from = first; from <= last; ) {
+    let size = 0;
+    while (size < widths[family] && isBlock(from, size + 1, last)) size++;
+    const network = makeNetwork(family, from, widths[family] - size);
+    networks.push(network);
+    from = network.last + 1n;
+  }
+  return networks;
+}
+
+/** Whether the 2^size addresses from `from` are one network that ends by `last`. */
+function isBlock(from: bigint, size: number, last: bigint): boolean {
+  const block = 1n << BigInt(size);
+  return from % block === 0n && from + block - 1n <= last;
+}
+
 /** Whether two networks share an address. Networks nest or are disjoint. */
 export function intersects(a: Network, b: Network): boolean {
   return a.family === b.family && a.first <= b.last && b.first <= a.last;
@@ -194,6 +213,7 @@ function parseGroups(text: string, mayEndDotted: boolean): number[] | null {
 
 function diagnose(text: string, address: string, family: Family): AddressFault {
   if (address.includes('%')) return 'zone';
+  if (/^[0-9a-f.:]*[0-9]\s*[-–]\s*[0-9a-f.:]+$/i.test(text)) return 'range';
   if (/[\s,;]/.test(text)) return 'list';
   if (address.startsWith('[')) return 'brackets';
   if (family === 6) return /^[0-9.]+:[0-9]+$/.test(address) ? 'port' : 'not-an-address';

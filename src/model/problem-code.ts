@@ -81,6 +81,7 @@ export type ProblemCode =
   | 'ipv4-mapped'
   | 'ipv6-left-open'
   | 'journal'
+  | 'json-not-read'
   | 'kernel-extra'
   | 'kernel-jump-missing'
   | 'kernel-missing'

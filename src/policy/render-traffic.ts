@@ -1,8 +1,8 @@
-import { compareNetworks, type Family, makeNetwork, type Network, width } from '../model/address.ts';
+import { compareNetworks, coverRange, type Family, type Network } from '../model/address.ts';
 import type { PortRange } from '../model/port-range.ts';
 import { compareText } from '../model/problem.ts';
 import type { Protocol } from '../model/state.ts';
-import type { Interval, Intervals } from './intervals.ts';
+import type { Intervals } from './intervals.ts';
 import type { PortSet } from './port-set.ts';
 import type { Slab } from './region.ts';
 import { laneOf } from './rule-index.ts';
@@ -28,8 +28,8 @@ export function renderTraffic(set: TrafficSet): readonly Traffic[] {
 }
 
 /** The fewest networks that cover exactly the addresses, in ascending order. */
-export function networksOf(family: Family, intervals: Intervals): readonly Network[] {
-  return intervals.flatMap((interval) => splitInterval(family, interval));
+export function coverIntervals(family: Family, intervals: Intervals): readonly Network[] {
+  return intervals.flatMap((interval) => coverRange(family, interval.first, interval.last));
 }
 
 /** Traffic of several users at once, for people. */
@@ -120,7 +120,7 @@ function pieceOf({ protocol, ports, slabs }: Group, cache: Cache): readonly Piec
   let lowest: Network | undefined;
   for (const family of [4, 6] as const) {
     for (const slab of slabs[family]) {
-      const networks = cached(cache.networks, slab, (interval) => splitInterval(family, interval));
+      const networks = cached(cache.networks, slab, (interval) => coverRange(family, interval.first, interval.last));
       lowest ??= networks[0];
       for (const { text } of networks) destinations.push(text);
     }
@@ -144,23 +144,4 @@ function comparePieces(a: Piece, b: Piece): number {
 
 function portsKey(ports: PortSet): string {
   return ports.map(({ low, high }) => `${low}-${high}`).join(',');
-}
-
-function splitInterval(family: Family, { first, last }: Interval): Network[] {
-  const out: Network[] = [];
-  const bits = width(family);
-  for (let from = first; from <= last; ) {
-    let size = 0;
-    while (size < bits && fits(from, size + 1, last)) size++;
-    const network = makeNetwork(family, from, bits - size);
-    out.push(network);
-    from = network.last + 1n;
-  }
-  return out;
-}
-
-/** Whether the block of 2^size addresses from `from` is aligned and ends by `last`. */
-function fits(from: bigint, size: number, last: bigint): boolean {
-  const block = 1n << BigInt(size);
-  return from % block === 0n && from + block - 1n <= last;
 }

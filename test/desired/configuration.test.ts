@@ -115,7 +115,7 @@ describe('a Configuration', () => {
 
   it.each([
     ['{default_client_mtu: "1280"}', 'Write a whole number or `null`, without quotes.'],
-    ['{vpn_session_duration: true}', 'Write a whole number.'],
+    ['{vpn_session_duration: true}', 'Write the seconds as a number, such as `86400` for a day.'],
     ['{local_auth_enabled: "true"}', 'Write `true` or `false` or `null`, without quotes.'],
     ['{openid_connect_providers: {}}', 'Write a list.'],
     ['{openid_connect_providers: [5]}', 'Write a mapping.'],

@@ -11,7 +11,7 @@ import {
   subtractRegions,
   unionRegions,
 } from '../../src/policy/region.ts';
-import { networksOf } from '../../src/policy/render-traffic.ts';
+import { coverIntervals } from '../../src/policy/render-traffic.ts';
 import { runs } from '../property/runs.ts';
 
 /** 12 addresses and 6 ports; a region is drawn as the cells it holds. */
@@ -113,7 +113,7 @@ describe('Intervals', () => {
     fc.assert(
       fc.property(addresses, (list) => {
         const set = new Set(list);
-        const networks = networksOf(4, intervalsOf(list.map(hostInterval)));
+        const networks = coverIntervals(4, intervalsOf(list.map(hostInterval)));
         const covered = networks.flatMap(({ first, last }) =>
           Array.from({ length: Number(last - first) + 1 }, (_, i) => Number(first) + i),
         );

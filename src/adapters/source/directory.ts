@@ -26,8 +26,10 @@ export function directorySource(root: string, limits: Limits): Source {
         const read = await readAll(before.files, limits);
         if (read.problems.length === 0) {
           const after = await listManifests(root, limits);
-          if (sameListing(before.files, after.files))
-            return { content: { revision: digestFiles(read.files), files: read.files }, problems: [] };
+          if (sameListing(before.files, after.files)) {
+            const content = { revision: digestFiles(read.files), files: read.files };
+            return { content, problems: await noteJson(before.json) };
+          }
         }
         if (attempt === attempts)
           return { content: null, problems: read.problems.length > 0 ? read.problems : [moving(root)] };
@@ -64,6 +66,28 @@ async function readAll(
   await Promise.all(Array.from({ length: width }, worker));
   if (total > limits.totalBytes) problems.push(tooMuch(limits));
   return { files, problems: problems.sort((a, b) => compareText(a.place?.file ?? '', b.place?.file ?? '')) };
+}
+
+/** Largest JSON file that is looked at, in bytes. */
+const largestJson = 1_000_000;
+
+/** A note for each JSON file that seems to hold rules: its writer may think that it is read. */
+async function noteJson(found: readonly FoundFile[]): Promise<readonly Problem[]> {
+  const notes = found.map(async ({ path, real }): Promise<readonly Problem[]> => {
+    const bytes = await readRegularFile(real, largestJson);
+    const text = bytes.ok ? Buffer.from(bytes.value).toString('latin1') : '';
+    if (!/"firezone\/v0"|"destination"\s*:/.test(text)) return [];
+    return [
+      {
+        code: 'json-not-read',
+        severity: 'note',
+        summary: 'This file is not read: manifests are YAML files (*.yaml, *.yml).',
+        hint: 'Give it the ending `.yaml` (JSON is YAML), or leave it as it is.',
+        place: { file: path, line: 1, column: 1 },
+      },
+    ];
+  });
+  return (await Promise.all(notes)).flat();
 }
 
 function sameListing(a: readonly FoundFile[], b: readonly FoundFile[]): boolean {

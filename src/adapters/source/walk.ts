@@ -16,6 +16,8 @@ export interface FoundFile {
 /** The manifests below a root, sorted by path; any problem means that the list is not to be used. */
 export interface Listing {
   readonly files: readonly FoundFile[];
+  /** Some of the JSON files beside them, which are not read as manifests. */
+  readonly json: readonly FoundFile[];
   readonly problems: readonly Problem[];
 }
 
@@ -23,6 +25,7 @@ interface Walk {
   readonly realRoot: string;
   readonly limits: Limits;
   readonly files: FoundFile[];
+  readonly json: FoundFile[];
   readonly problems: Problem[];
   /** Real paths already listed: a file that two names lead to counts once. */
   readonly seen: Set<string>;
@@ -31,12 +34,13 @@ interface Walk {
 /** Lists the manifests below `root` without opening any. */
 export async function listManifests(root: string, limits: Limits): Promise<Listing> {
   const rooted = await resolveRoot(root);
-  if (typeof rooted !== 'string') return { files: [], problems: [rooted] };
-  const walk: Walk = { realRoot: rooted, limits, files: [], problems: [], seen: new Set() };
+  if (typeof rooted !== 'string') return { files: [], json: [], problems: [rooted] };
+  const walk: Walk = { realRoot: rooted, limits, files: [], json: [], problems: [], seen: new Set() };
   await walkDirectory(walk, { real: rooted, path: '', above: [] });
   if (walk.files.length > limits.files) walk.problems.push(tooMany(limits));
-  if (walk.files.length === 0 && walk.problems.length === 0) walk.problems.push(nothingThere(root));
-  return { files: walk.files.sort((a, b) => compareText(a.path, b.path)), problems: walk.problems };
+  if (walk.files.length === 0 && walk.problems.length === 0) walk.problems.push(nothingThere(root, walk.json));
+  const { json, problems } = walk;
+  return { files: walk.files.sort((a, b) => compareText(a.path, b.path)), json, problems };
 }
 
 async function resolveRoot(root: string): Promise<string | Problem> {
@@ -76,6 +80,9 @@ async function walkDirectory(walk: Walk, directory: Directory): Promise<void> {
   for (const entry of sorted) if (!entry.name.startsWith('.')) await visit(walk, directory, entry);
 }
 
+/** JSON files that are looked at. */
+const mostJson = 10;
+
 async function visit(walk: Walk, directory: Directory, found: Dirent): Promise<void> {
   const { name } = found;
   const path = directory.path === '' ? name : `${directory.path}/${name}`;
@@ -83,15 +90,23 @@ async function visit(walk: Walk, directory: Directory, found: Dirent): Promise<v
   const entry = await resolveEntry(join(directory.real, name));
   if (typeof entry === 'string') {
     // The system knows the name in other bytes than we have it. A folder of such a name may hold manifests.
-    const describeNotUtf8 = name.includes('\uFFFD');
-    if (describeNotUtf8 && (isManifest || !found.isFile()))
+    const isNotUtf8 = name.includes('\uFFFD');
+    if (isNotUtf8 && (isManifest || !found.isFile()))
       walk.problems.push(problemAt(path, 'has a name that is not UTF-8'));
     else if (isManifest) walk.problems.push(problemAt(path, `cannot be read: ${entry}`));
     return;
   }
   const { real, stats } = entry;
   const inside = real === walk.realRoot || real.startsWith(walk.realRoot + sep);
-  if (!isManifest && !stats.isDirectory()) return;
+  const file = (): FoundFile => ({
+    path,
+    real,
+    identity: `${real} ${stats.dev} ${stats.ino} ${stats.size} ${stats.mtimeNs} ${stats.ctimeNs}`,
+  });
+  if (!isManifest && !stats.isDirectory()) {
+    if (inside && stats.isFile() && /\.json$/i.test(name) && walk.json.length < mostJson) walk.json.push(file());
+    return;
+  }
   if (!inside) {
     walk.problems.push(problemAt(path, 'is a link that leads out of the directory; links are followed inside it only'));
   } else if (stats.isDirectory()) {
@@ -105,11 +120,7 @@ async function visit(walk: Walk, directory: Directory, found: Dirent): Promise<v
     walk.problems.push(problemAt(path, `is ${kindOf(stats)}, not a regular file`));
   } else if (!walk.seen.has(real)) {
     walk.seen.add(real);
-    walk.files.push({
-      path,
-      real,
-      identity: `${real} ${stats.dev} ${stats.ino} ${stats.size} ${stats.mtimeNs} ${stats.ctimeNs}`,
-    });
+    walk.files.push(file());
   }
 }
 
@@ -145,11 +156,13 @@ function tooMany(limits: Limits): Problem {
   };
 }
 
-function nothingThere(root: string): Problem {
+function nothingThere(root: string, json: readonly FoundFile[]): Problem {
+  const names = json.map(({ path }) => path).slice(0, 3);
+  const unread = names.length === 0 ? '' : `; manifests are YAML, so JSON is not read (${names.join(', ')})`;
   return {
     code: 'no-manifests',
     severity: 'error',
-    summary: `${root} holds no manifest (*.yaml, *.yml)`,
+    summary: `${root} holds no manifest (*.yaml, *.yml)${unread}`,
     hint: 'an empty directory is not taken for "delete everything": check PATH; to want no rules, write a RuleSet with `rules: []`',
   };
 }

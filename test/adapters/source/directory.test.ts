@@ -39,6 +39,23 @@ describe('what is read', () => {
     expect(Buffer.from(reading.content?.files[0]?.bytes ?? []).toString('utf8')).toBe('\uFEFFx: 1\r\n');
   });
 
+  it('a JSON file that holds rules is named as not read, any other is nothing to mention', async () => {
+    write('rules.json', '{"data": [{"action": "accept", "destination": "10.0.0.0/8"}]}');
+    write('package.json', '{"name": "policy"}');
+    expect(summaries(await read())).toContain('JSON is not read (package.json, rules.json)');
+    write('a.yaml');
+    const reading = await read();
+    expect(paths(reading)).toEqual(['a.yaml']);
+    expect(reading.problems).toMatchObject([
+      {
+        code: 'json-not-read',
+        severity: 'note',
+        place: { file: 'rules.json' },
+        summary: expect.stringContaining('*.yaml'),
+      },
+    ]);
+  });
+
   it('the revision follows content and names, and nothing else', async () => {
     write('a.yaml', 'x: 1\n');
     const first = await read();
