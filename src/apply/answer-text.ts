@@ -1,9 +1,12 @@
 import { isObject } from '../live/live-rules.ts';
 import type { ApiAnswer, ApiResult } from '../ports.ts';
 
+/** How a field of the server is called in a message. */
+export type NameField = (field: string) => string;
+
 /** One sentence on an answer or its absence, for a person; holds the server's field messages, cleaned and shortened. */
-export function describeAnswer(result: ApiResult, request: string): string {
-  return result.kind === 'no-answer' ? result.message : `${request}: ${describe(result)}`;
+export function describeAnswer(result: ApiResult, request: string, nameField: NameField = (field) => field): string {
+  return result.kind === 'no-answer' ? result.message : `${request}: ${describe(result, nameField)}`;
 }
 
 /** The server's messages by field, from `{"errors": {field: [message, …]}}` in any nesting; empty for other bodies. */
@@ -20,13 +23,13 @@ export function isOverlap({ status, body }: ApiAnswer): boolean {
   return [...readFieldMessages(body).values()].flat().some((text) => /overlap/i.test(text));
 }
 
-function describe(answer: ApiAnswer): string {
+function describe(answer: ApiAnswer, nameField: NameField): string {
   const { status, body } = answer;
   if (status === 401) return `401, ${unauthorized(body)}`;
   if (status === 403) return '403, this token may not do this';
   if (status === 404) return '404, not found';
   if (status === 429) return '429, the server limits the rate of requests';
-  const messages = [...readFieldMessages(body)].map(([field, texts]) => withField(field, texts.join(', ')));
+  const messages = [...readFieldMessages(body)].map(([field, texts]) => withField(field, texts.join(', '), nameField));
   if (messages.length > 0) return `${status}, ${messages.join('; ')}`;
   if (status === 500 && body === undefined)
     return '500 without a body (this server answers so to most requests it cannot take)';
@@ -34,8 +37,8 @@ function describe(answer: ApiAnswer): string {
 }
 
 /** Some messages of the server begin with the field's name, some need it in front. */
-function withField(field: string, text: string): string {
-  return text.startsWith(field) ? text : `${field} ${text}`;
+function withField(field: string, text: string, nameField: NameField): string {
+  return text.startsWith(field) ? text : `${nameField(field)} ${text}`;
 }
 
 /** The ways in which the server refuses a token (observed: recordings/auth). */

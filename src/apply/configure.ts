@@ -1,4 +1,5 @@
 import { decodeLiveConfiguration } from '../live/live-configuration.ts';
+import { isObject } from '../live/live-rules.ts';
 import type {
   ConfigurationField,
   ConfigurationFields,
@@ -7,13 +8,13 @@ import type {
   Logo,
   SamlProvider,
 } from '../model/configuration.ts';
-import type { Problem } from '../model/problem.ts';
+import type { Place, Problem } from '../model/problem.ts';
 import { fail, ok } from '../model/result.ts';
 import { compareField } from '../plan/diff-configuration.ts';
 import { leavesNoSignIn } from '../plan/guard/guard.ts';
 import type { ConfigureStep, Plan } from '../plan/plan.ts';
 import type { ApiAnswer } from '../ports.ts';
-import { readFieldMessages } from './answer-text.ts';
+import { describeAnswer, readFieldMessages } from './answer-text.ts';
 import { readConfiguration } from './read.ts';
 import type { Session } from './session.ts';
 import { type Settled, sendWrite, type WriteOrder } from './write.ts';
@@ -76,7 +77,7 @@ async function patch(
       accept: (answer) => acceptConfigured(desired, fields, answer),
       refuse: (answer) => {
         pinned = pinnedFields(answer, fields);
-        return null;
+        return pinned.length === 0 ? settleRefused(desired, answer) : null;
       },
       find: async ({ status }) => {
         const read = await readConfiguration(session.reading);
@@ -88,6 +89,38 @@ async function patch(
     order,
   );
   return { settled, pinned };
+}
+
+/**
+ * The server counts providers from the first that it had stored (observed: recordings/configuration_oidc), people from the first
+ * in the manifest: the problem names that one, with its id and its place.
+ */
+function settleRefused(desired: DesiredConfiguration, answer: ApiAnswer): Settled | null {
+  let place: Place | undefined;
+  const nameField = (path: string): string => {
+    for (const field of providerFields) {
+      const [, counted, rest] = path.startsWith(field) ? (/\[(\d+)\](.*)$/.exec(path) ?? []) : [];
+      if (counted === undefined) continue;
+      const sent = desired.fields[field] ?? [];
+      const index = Number(counted) - Math.max(0, countErrors(answer.body, field) - sent.length);
+      place ??= desired.places[`${field}[${index}]`] ?? desired.places[field];
+      return `${field}[${index}]${rest} (id \`${sent[index]?.id ?? 'unknown'}\`)`;
+    }
+    return path;
+  };
+  const message = describeAnswer(answer, request, nameField);
+  if (place === undefined) return null;
+  const hint = "mend this provider in the manifest; a discovery document must answer from the server's network";
+  const problem: Problem = { code: 'step-rejected', severity: 'error', summary: message, hint, place };
+  return { outcome: 'failed', status: answer.status, message, problem };
+}
+
+const providerFields = ['openid_connect_providers', 'saml_identity_providers'] as const;
+
+function countErrors(body: unknown, field: ConfigurationField): number {
+  const errors = isObject(body) ? body['errors'] : undefined;
+  const list = isObject(errors) ? errors[field] : undefined;
+  return Array.isArray(list) ? list.length : 0;
 }
 
 /** Null when the answer cannot be read. */

@@ -1,5 +1,5 @@
 import { parseNetwork } from '../model/address.ts';
-import { type ConfigurationField, configurationFields } from '../model/configuration.ts';
+import { type ConfigurationField, type ConfigurationPlaces, configurationFields } from '../model/configuration.ts';
 import type { Place } from '../model/problem.ts';
 import { describeAddressFault } from './address-faults.ts';
 import { decodeOidcProviders, decodeSamlProviders } from './decode-providers.ts';
@@ -12,12 +12,14 @@ import { findChild, findScalar, type Node, type ScalarNode } from './node.ts';
 export function decodeConfiguration(decoding: Decoding, root: Node): ConfigurationManifest {
   const spec = findChild(root, 'spec');
   const fields: Record<string, unknown> = {};
-  const places: Partial<Record<ConfigurationField, Place>> = {};
+  const places: { -readonly [Name in keyof ConfigurationPlaces]: Place } = {};
   for (const field of configurationFields) {
     const node = findChild(spec, field);
     if (node === undefined) continue;
     fields[field] = decodeField(decoding, field, node);
     places[field] = getPlace(decoding, node);
+    const items = node.type === 'seq' ? node.items : [];
+    for (const [index, item] of items.entries()) places[`${field}[${index}]`] = getPlace(decoding, item);
   }
   return { kind: 'Configuration', ...readName(decoding, root), fields: fields as ConfigurationTemplate, places };
 }

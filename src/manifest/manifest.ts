@@ -1,5 +1,5 @@
 import type { Network } from '../model/address.ts';
-import type { ConfigurationField, ConfigurationFields, OidcProvider, SamlProvider } from '../model/configuration.ts';
+import type { ConfigurationFields, ConfigurationPlaces, OidcProvider, SamlProvider } from '../model/configuration.ts';
 import type { PortRange, PortType } from '../model/port-range.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import type { Action, DesiredRule } from '../model/rule.ts';
@@ -153,7 +153,7 @@ export type ConfigurationTemplate = Partial<
 export interface ConfigurationManifest extends Named {
   readonly kind: 'Configuration';
   readonly fields: ConfigurationTemplate;
-  readonly places: Partial<Readonly<Record<ConfigurationField, Place>>>;
+  readonly places: ConfigurationPlaces;
 }
 
 /** One validated document of a known kind and version. */

@@ -73,12 +73,17 @@ export const configurationFields: readonly ConfigurationField[] = [
   'logo',
 ];
 
+/** Where fields stand in the manifests, and the items of those that are lists. */
+export type ConfigurationPlaces = Partial<
+  Readonly<Record<ConfigurationField | `${ConfigurationField}[${number}]`, Place>>
+>;
+
 /** What the manifests manage of the Configuration: only fields that are written. `places` says where each stands. */
 export interface DesiredConfiguration {
   readonly name: string;
   readonly place: Place;
   readonly fields: Partial<ConfigurationFields>;
-  readonly places: Partial<Readonly<Record<ConfigurationField, Place>>>;
+  readonly places: ConfigurationPlaces;
 }
 
 /** The Configuration that the API reported. */

@@ -1,5 +1,7 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -11,6 +13,7 @@ import { ruleKey } from '../../src/model/rule.ts';
 import { Secret } from '../../src/model/secret.ts';
 import type { ApiResult, LiveApi } from '../../src/ports.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../src/simulator/server.ts';
+import { workspace } from '../manifest/cli.ts';
 import { desiredState, rule, type TestOptions, testRun, token, user, writes } from './support.ts';
 
 const closers: (() => unknown)[] = [];
@@ -94,6 +97,38 @@ describe('the Configuration', () => {
     const fields: Fields = { local_auth_enabled: false, openid_connect_providers: [provider] };
     await run(simulator, [], fields, { allowLockout: true });
     expect(simulator.configuration()).toMatchObject({ local_auth_enabled: false });
+  });
+
+  test('names a provider that the server refused by its place in the manifest, not by the server’s own count', async () => {
+    const idp = createServer((request, response) => {
+      response.statusCode = request.url === '/good' ? 200 : 404;
+      const names = ['jwks_uri', 'authorization_endpoint', 'token_endpoint', 'userinfo_endpoint'];
+      const fields = Object.fromEntries(names.map((name) => [name, `http://${request.headers.host}/good`]));
+      response.end(JSON.stringify({ ...fields, response_types_supported: ['code'], keys: [] }));
+    });
+    await new Promise<void>((resolve) => void idp.listen(0, '127.0.0.1', resolve));
+    closers.push(() => void idp.close());
+    const { port } = idp.address() as AddressInfo;
+    const simulator = await simulate({ discovery: 'fetch' });
+    const env = { RECONCILE_TOKEN: token, RECONCILE_BASE_URL: simulator.url, RECONCILE_SECRET_CLIENT: 'canary' };
+    const place = workspace(env);
+    closers.push(() => place.remove());
+    const write = (path: string): void => {
+      const one = `{id: okta, label: Okta, client_id: c, client_secret: {env: RECONCILE_SECRET_CLIENT}, auto_create_users: false, discovery_document_uri: "http://127.0.0.1:${port}/${path}"}`;
+      const text = `apiVersion: firezone/v0\nkind: Configuration\nmetadata: {name: main}\nspec:\n  openid_connect_providers:\n    - ${one}\n`;
+      writeFileSync(join(place.directory, 'configuration.yaml'), text);
+    };
+    write('good');
+    const first = await place.run('--yes', '.');
+    expect(first.code, first.stdout + first.stderr).toBe(0);
+    write('bad');
+    const { stdout, code } = await place.run('--yes', '--output', 'json', '.');
+    expect(code).toBe(1);
+    const { problems } = JSON.parse(stdout) as { problems: readonly Record<string, unknown>[] };
+    const [problem] = problems.filter(({ code }) => code === 'step-rejected');
+    expect(problem).toMatchObject({ file: 'configuration.yaml', line: 6 });
+    expect(problem?.['summary']).toContain('openid_connect_providers[0].discovery_document_uri (id `okta`) is invalid');
+    expect(stdout).not.toContain('openid_connect_providers[1]');
   });
 
   for (const kind of ['reset-after', 'reset-before'] as const) {
