@@ -16,7 +16,7 @@ import { type LastApply, readLastApply, recordApply } from './last-apply.ts';
 import { loggerOf } from './logger.ts';
 import { isInvalid, strictly, strictlyKnown } from './manifests.ts';
 import { givenRevision } from './revision.ts';
-import { compareWithSaved, type SavedPlan, savePlan } from './saved-plan.ts';
+import { compareWithSaved, type PlanOrigin, type SavedPlan, savePlan } from './saved-plan.ts';
 import { type Screen, screenOf } from './screen.ts';
 import { runWired, type WiredPass, wirePass, wireSnapshotPass } from './wire.ts';
 
@@ -39,13 +39,22 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
     live === null ? await wirePass(invocation, request.path) : await wireSnapshotPass(invocation, request.path, live);
   try {
     const base = await loadBase(invocation, request.path, wired.pass);
-    const run: Run = { invocation, request, screen, base, obstacle: null, lastApply: readLastApply(invocation) };
+    const run: Run = {
+      invocation,
+      request,
+      screen,
+      base,
+      seal: wired.seal,
+      obstacle: null,
+      lastApply: readLastApply(invocation),
+    };
     const pass = { ...wired.pass, base: base?.state ?? null, onOutcome: screen.onOutcome };
     const result = await runWired({ ...wired, pass }, request.planOnly ? null : (content) => approveOf(run, content));
-    const stale = staleness(request, result.plan, result.digest);
+    const stale = staleness(run, result.plan, result.digest);
     const report = reportOf(result, run, wired, stale);
     if (save !== null && result.digest !== undefined) {
-      savePlan(save, result.digest, documentOf(report), new Date(systemClock.wallTime()).toISOString());
+      const savedAt = new Date(systemClock.wallTime()).toISOString();
+      savePlan(save, { digest: result.digest, document: documentOf(report), savedAt }, originOf(run));
     }
     if (!request.planOnly) await recordEffect(invocation, result);
     const declined = result.end === 'declined' && stale.length === 0;
@@ -62,6 +71,7 @@ interface Run {
   readonly base: Base | null;
   /** What the last apply left; null without a record. */
   readonly lastApply: LastApply | null;
+  readonly seal: WiredPass['seal'];
   /** What keeps the plan from being applied, once it was to be. */
   obstacle: Problem | null;
 }
@@ -76,8 +86,15 @@ async function recordEffect(invocation: Invocation, { end, apply, content, desir
   if (failed !== null) (await loggerOf(invocation)).warn(failed);
 }
 
-function staleness({ saved }: PassRequest, plan: Plan | null, digest: PlanDigest | undefined): readonly Problem[] {
-  return saved === null || plan === null || digest === undefined ? [] : compareWithSaved(saved, { digest, plan });
+function originOf({ invocation, seal }: Run): PlanOrigin {
+  return { server: serverOf(invocation.settings), seal };
+}
+
+function staleness(run: Run, plan: Plan | null, digest: PlanDigest | undefined): readonly Problem[] {
+  const { saved } = run.request;
+  if (saved === null || plan === null || digest === undefined) return [];
+  const approvals = run.invocation.settings.approve;
+  return compareWithSaved(saved, { digest, plan }, { ...originOf(run), approvals });
 }
 
 /** Shows the plan, and asks where `--yes` does not answer already. */
@@ -85,7 +102,7 @@ function approveOf(run: Run, { revision }: SourceContent): Approve {
   return async (plan, desired, digest) => {
     const { settings } = run.invocation;
     if (isInvalid(knownProblems(run, desired, plan), settings)) return false;
-    if (staleness(run.request, plan, digest).length > 0) return false;
+    if (staleness(run, plan, digest).length > 0) return false;
     run.obstacle = findObstacle(run.invocation);
     const asks = run.obstacle === null && !settings.yes;
     run.screen.showPlan({ ...beforeApply(run, plan, desired, digest), revision }, asks);

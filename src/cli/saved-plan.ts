@@ -1,3 +1,4 @@
+import { timingSafeEqual } from 'node:crypto';
 import type { Problem } from '../model/problem.ts';
 import type { PlanDigest } from '../plan/digest.ts';
 import type { Plan } from '../plan/plan.ts';
@@ -10,32 +11,51 @@ import { type NamedFile, readNamedFile, writeNamedFile } from './read-file.ts';
 export interface SavedPlan {
   readonly digest: PlanDigest;
   readonly savedAt: string;
+  /** The server that it was made for, and what was sealed; null for one made without a token, against a snapshot. */
+  readonly sealed: { readonly server: unknown; readonly text: string; readonly seal: string } | null;
   /** What it would have changed, each in one text that is the same for the same change; and for people. */
   readonly changes: ReadonlyMap<string, string>;
   /** The rest of what a reviewer read in it, as one text. */
   readonly reviewed: string;
 }
 
+/** Where and with which token a plan is saved or applied. */
+export interface PlanOrigin {
+  readonly server: string | null;
+  /** Null without a token: against a snapshot. */
+  readonly seal: ((text: string) => string) | null;
+}
+
 const largest = 200_000_000;
 
-/** Writes a plan for `reconcile apply FILE`: its digest and its JSON document; no secret is in either. */
-export function savePlan(file: string, digest: PlanDigest, document: unknown, savedAt: string): void {
-  const saved = { format_version: formatVersion, kind: 'saved-plan', saved_at: savedAt, digest, plan: document };
-  writeNamedFile(file, `${JSON.stringify(saved, null, 2)}\n`, '--save');
+/** Writes a plan for `reconcile apply FILE`: its digest, its JSON document and a seal over both; no secret is in any. */
+export function savePlan(
+  file: string,
+  plan: { readonly digest: PlanDigest; readonly document: unknown; readonly savedAt: string },
+  { server, seal }: PlanOrigin,
+): void {
+  const origin = seal === null ? {} : { server };
+  const { digest, document, savedAt } = plan;
+  const head = { format_version: formatVersion, kind: 'saved-plan', saved_at: savedAt, ...origin };
+  const saved = { ...head, digest, plan: document };
+  const sealed = seal === null ? saved : { ...saved, seal: seal(JSON.stringify(saved)) };
+  writeNamedFile(file, `${JSON.stringify(sealed, null, 2)}\n`, '--save');
 }
 
 /** Reads a saved plan; throws a `Failure` when the file is none. */
 export function readSavedPlan(file: string): SavedPlan {
   const value = parseJson(file);
-  const { kind, format_version: version, digest, saved_at: savedAt } = isRecord(value) ? value : {};
+  const { seal, ...saved } = isRecord(value) ? value : {};
+  const { kind, format_version: version, digest, saved_at: savedAt, server } = saved;
   if (kind !== 'saved-plan')
     throw failure('saved-plan', `${file} is not a saved plan`, 'make one with: reconcile --plan PATH --save FILE');
   if (version !== formatVersion)
     throw failure('saved-plan', `${file} was made by another version of reconcile`, 'plan and save again');
   if (!isDigest(digest) || typeof savedAt !== 'string')
     throw failure('saved-plan', `${file} is damaged`, 'plan and save again');
-  const plan = isRecord(value) && isRecord(value['plan']) ? value['plan'] : {};
-  return { digest, savedAt, changes: changesOf(plan['changes']), reviewed: reviewedIn(plan) };
+  const plan = isRecord(saved['plan']) ? saved['plan'] : {};
+  const sealed = typeof seal === 'string' ? { server, text: JSON.stringify(saved), seal } : null;
+  return { digest, savedAt, sealed, changes: changesOf(plan['changes']), reviewed: reviewedIn(plan) };
 }
 
 /** What a reviewer reads in the document of a plan beside its changes, whose origin depends on `--base`. */
@@ -55,14 +75,51 @@ function changesOf(changes: unknown): ReadonlyMap<string, string> {
   );
 }
 
+const again = 'plan again, review it, and apply that';
+
+function stale(summary: string, hint: string): Problem {
+  return { code: 'stale-plan', severity: 'error', summary, hint };
+}
+
+/** Why a saved plan cannot be trusted with this server and token; null when it can. `approved`: a person named its digest. */
+function distrust(
+  { sealed, digest: saved }: SavedPlan,
+  now: PlanDigest,
+  origin: PlanOrigin,
+  approved: boolean,
+): Problem | null {
+  if (sealed === null) {
+    if (approved) return null;
+    const summary =
+      'the saved plan has no seal, so nothing ties it to this server: it was saved against a snapshot, or edited';
+    return stale(
+      summary,
+      `review it, then add --approve ${now.plan}; a plan that is saved with a token needs no such flag`,
+    );
+  }
+  if (saved.key !== now.key) {
+    return stale('the API token is another one than when the plan was saved: the two cannot be compared', again);
+  }
+  if (sealed.server !== origin.server) {
+    const summary = `the saved plan was made for ${String(sealed.server)}, and this is ${origin.server}`;
+    return stale(summary, 'check --base-url, or plan again for this server');
+  }
+  const seal = Buffer.from(origin.seal?.(sealed.text) ?? '');
+  const given = Buffer.from(sealed.seal);
+  if (seal.length === given.length && timingSafeEqual(seal, given)) return null;
+  return stale('the saved plan is not as it was saved: its seal does not fit', again);
+}
+
 /** Why the saved plan must not be applied now; empty when it agrees with the plan made just now. */
 export function compareWithSaved(
-  { digest: saved, changes, reviewed }: SavedPlan,
+  savedPlan: SavedPlan,
   { digest: now, plan }: { readonly digest: PlanDigest; readonly plan: Plan },
+  { approvals, ...origin }: PlanOrigin & { readonly approvals: readonly string[] },
 ): readonly Problem[] {
+  const { digest: saved, changes, reviewed } = savedPlan;
   const moved = movedParts(saved, now);
-  const stale = (summary: string, hint: string): Problem => ({ code: 'stale-plan', severity: 'error', summary, hint });
-  const again = 'plan again, review it, and apply that';
+  const problem = distrust(savedPlan, now, origin, approvals.includes(now.plan));
+  if (problem !== null) return [problem];
   if (saved.unknownSecrets || now.unknownSecrets) {
     const when = saved.unknownSecrets ? 'when the plan was saved' : 'here';
     return [
@@ -71,10 +128,6 @@ export function compareWithSaved(
         'make the secret available both where the plan is saved and where it is applied',
       ),
     ];
-  }
-  // A plan that was saved against a snapshot has no key: what it could not compare is in its digest.
-  if (saved.key !== null && saved.key !== now.key) {
-    return [stale('the API token is another one than when the plan was saved: the two cannot be compared', again)];
   }
   if (moved.length === 0) {
     const isWhole = saved.plan === now.plan && reviewed === reviewedIn(documentOf({ ...reportOfProblems([]), plan }));

@@ -1,6 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, readSync, statSync } from 'node:fs';
 import { getErrorCode } from '../model/result.ts';
-import { deriveFingerprintKey, type FingerprintKey } from '../model/secret.ts';
+import { deriveFingerprintKey, type FingerprintKey, sealText } from '../model/secret.ts';
 import type { Logger } from '../ports.ts';
 import { Failure, failure } from './failure.ts';
 import type { Settings } from './settings.ts';
@@ -15,6 +15,8 @@ export interface TokenSource {
   readonly openFile: () => string | null;
   /** Keys the fingerprints of secrets; changes with the token, never stored. */
   readonly fingerprintKey: () => FingerprintKey;
+  /** Seals a text, so that a change of it shows to whoever has this token. */
+  readonly seal: (text: string) => string;
 }
 
 /** Largest token file; a Firezone token has about 400 bytes. */
@@ -38,6 +40,7 @@ export function tokenSource(settings: Settings, env: Readonly<Record<string, str
     read,
     reload: read.reload ?? (() => {}),
     fingerprintKey: () => deriveFingerprintKey(read()),
+    seal: (text) => sealText(read(), text),
     openFile: () => openFileOf(path),
   };
 }

@@ -28,6 +28,8 @@ export interface WiredPass {
   readonly source: Source;
   /** The snapshot that stands in for the server. */
   readonly snapshot: { readonly takenAt: string; readonly ageMs: number } | null;
+  /** Seals a saved plan under the API token; null without a token. */
+  readonly seal: ((text: string) => string) | null;
   /** What went wrong when the server was read, for a person. */
   readonly explain: (failure: ReadFailure) => Problem;
   readonly close: () => Promise<void>;
@@ -103,6 +105,7 @@ export async function wirePass(invocation: Invocation, root: string, given?: Sou
     },
     source: given ?? directorySource(root, limitsOf(settings)),
     snapshot: null,
+    seal: token.seal,
     explain: (failed) => explainReadFailure(failed, token.read, systemClock.wallTime()),
     async close() {
       await Promise.all([api.close(), opened?.journal.close()]);
@@ -129,6 +132,7 @@ export async function wireSnapshotPass(invocation: Invocation, root: string, fil
     },
     source: directorySource(root, limitsOf(settings)),
     snapshot: { takenAt, ageMs: systemClock.wallTime() - Date.parse(takenAt) },
+    seal: null,
     explain: (failed) => explainReadFailure(failed, () => '', systemClock.wallTime()),
     close: () => Promise.resolve(),
   };

@@ -11,6 +11,12 @@ export function deriveFingerprintKey(token: string): FingerprintKey {
   return new Uint8Array(hkdfSync('sha256', token, '', 'reconcile secret fingerprints', 32)) as FingerprintKey;
 }
 
+/** HMAC-SHA256 of a text, hex, under a key derived from the API token: only who has the token can make or check it. */
+export function sealText(token: string, text: string): string {
+  const key = new Uint8Array(hkdfSync('sha256', token, '', 'reconcile saved plans', 32));
+  return createHmac('sha256', key).update(text).digest('hex');
+}
+
 const hidden = '(secret)';
 
 /**

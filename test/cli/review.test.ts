@@ -2,6 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { startSimulator } from '../../src/simulator/server.ts';
 import { alice, configuration, rule, startWorld, type World } from './harness.ts';
 
 let world: World;
@@ -57,23 +58,30 @@ describe('snapshots', () => {
   it.each([
     ['{configuration: false, networks: [10.0.0.0/8]}', '10.0.0.1'],
     ['{rules: false}', null],
-  ])('with scope %s a plan that was saved against a snapshot applies', async (scope, destination) => {
-    world.simulator.seed([{ action: 'drop', destination: '192.0.2.0/24' }]);
-    world.write('s.yaml', `scope: ${scope}\n`);
-    const configuration =
-      'apiVersion: firezone/v0\nkind: Configuration\nmetadata: {name: c}\nspec: {default_client_mtu: 1300}\n';
-    world.write(
-      'm/a.yaml',
-      destination === null ? configuration : rule('a', `action: drop, destination: ${destination}`),
-    );
-    await world.cli(['snapshot', '--out', 'live.json']);
-    const saved = await world.cli(['--plan', '--live', 'live.json', '--save', 'p.json', '--config', 's.yaml', 'm']);
-    expect(saved.code).toBe(0);
-    const run = await world.cli(['apply', 'p.json', 'm', '--config', 's.yaml', '--yes']);
-    expect(run.code, run.out + run.err).toBe(0);
-    expect(world.simulator.rules().length).toBe(destination === null ? 1 : 2);
-    expect(world.simulator.configuration()['default_client_mtu']).toBe(destination === null ? 1300 : 1280);
-  });
+  ])(
+    'with scope %s a plan that was saved against a snapshot applies with the approval of its digest',
+    async (scope, destination) => {
+      world.simulator.seed([{ action: 'drop', destination: '192.0.2.0/24' }]);
+      world.write('s.yaml', `scope: ${scope}\n`);
+      const configuration =
+        'apiVersion: firezone/v0\nkind: Configuration\nmetadata: {name: c}\nspec: {default_client_mtu: 1300}\n';
+      world.write(
+        'm/a.yaml',
+        destination === null ? configuration : rule('a', `action: drop, destination: ${destination}`),
+      );
+      await world.cli(['snapshot', '--out', 'live.json']);
+      const saved = await world.cli(['--plan', '--live', 'live.json', '--save', 'p.json', '--config', 's.yaml', 'm']);
+      expect(saved.code).toBe(0);
+      const again = ['apply', 'p.json', 'm', '--config', 's.yaml', '--yes'];
+      const refused = await world.cli(again);
+      const { plan } = (JSON.parse(world.read('p.json')) as Saved).digest;
+      expect([refused.code, refused.out + refused.err]).toEqual([3, expect.stringContaining(`--approve ${plan}`)]);
+      const run = await world.cli([...again, '--approve', String(plan)]);
+      expect(run.code, run.out + run.err).toBe(0);
+      expect(world.simulator.rules().length).toBe(destination === null ? 1 : 2);
+      expect(world.simulator.configuration()['default_client_mtu']).toBe(destination === null ? 1300 : 1280);
+    },
+  );
 
   it('holds no secret and no e-mail address, and is the same whatever the order of the list', async () => {
     world.write('m/a.yaml', provider('{env: RECONCILE_SECRET_G}') + closed);
@@ -344,6 +352,39 @@ describe('saved plans', () => {
     world.write('plan.json', JSON.stringify(saved));
     const run = await world.cli(['apply', 'plan.json', 'm']);
     expect([run.code, run.out + run.err]).toEqual([3, expect.stringContaining('is not as it was saved')]);
+    expect(world.simulator.rules()).toHaveLength(1);
+  });
+
+  it('a saved plan whose key was edited to null is not applied against another server and token', async () => {
+    await world.cli(['--plan', '--save', 'plan.json', 'm']);
+    const {
+      seal: _seal,
+      server: _server,
+      ...saved
+    } = JSON.parse(world.read('plan.json')) as Saved & Record<string, unknown>;
+    const other = await startSimulator({ token: 'other-token' });
+    try {
+      other.seed([{ action: 'drop', destination: '203.0.113.0/24' }]);
+      for (const forged of [
+        { ...saved, digest: { ...saved.digest, key: null } },
+        { ...JSON.parse(world.read('plan.json')), digest: { ...saved.digest, key: null } },
+      ]) {
+        world.write('plan.json', JSON.stringify(forged));
+        const env = { RECONCILE_BASE_URL: other.url, RECONCILE_TOKEN: 'other-token' };
+        const run = await world.cli(['apply', 'plan.json', 'm'], { env });
+        expect([run.code, run.out + run.err]).toEqual([3, expect.stringMatching(/has no seal|token is another one/)]);
+      }
+      expect(other.rules()).toHaveLength(1);
+    } finally {
+      await other.close();
+    }
+  });
+
+  it('a saved plan is not applied through another base URL, though it is the same server', async () => {
+    await world.cli(['--plan', '--save', 'plan.json', 'm']);
+    const env = { RECONCILE_BASE_URL: world.simulator.url.replace('127.0.0.1', 'localhost') };
+    const run = await world.cli(['apply', 'plan.json', 'm'], { env });
+    expect([run.code, run.out + run.err]).toEqual([3, expect.stringContaining('the saved plan was made for http')]);
     expect(world.simulator.rules()).toHaveLength(1);
   });
 

@@ -363,6 +363,40 @@ describe.each(cases)('$name', (given) => {
   });
 });
 
+it('a digest that CI printed approves the same plan in a sidecar with another address and token', async () => {
+  const world = await startWorld();
+  try {
+    world.simulator.seed(seeds(3));
+    const admin = world.simulator.users().find(({ role }) => role === 'admin')?.id ?? '';
+    world.simulator.tokens.register('sidecar-token', admin);
+    world.write('m/a.yaml', rule('a', drop('10.0.0.0/24')));
+    const limit = ['--max-deletes', '0'];
+    const ci = (await world.cli(['--plan', '--output', 'json', ...limit, 'm'])).json();
+    expect(ci.refusals.map(({ code }) => code)).toEqual(['too-many-deletes']);
+    const env = {
+      RECONCILE_BASE_URL: world.simulator.url.replace('127.0.0.1', 'localhost'),
+      RECONCILE_TOKEN: 'sidecar-token',
+    };
+    const sidecar = [
+      '--watch',
+      '--once',
+      '--listen',
+      '127.0.0.1:0',
+      '--quiet',
+      '1ms',
+      '--delete-quiet',
+      '1ms',
+      ...limit,
+    ];
+    const refused = await world.cli([...sidecar, 'm'], { env });
+    expect([refused.code, refused.out + refused.err]).toEqual([3, expect.stringContaining('Refused')]);
+    expect((await world.cli([...sidecar, '--approve', String(ci.digest), 'm'], { env })).code).toBe(0);
+    expect(world.simulator.rules()).toHaveLength(1);
+  } finally {
+    await world.close();
+  }
+});
+
 it('there are 40 worlds', () => {
   expect(cases.length).toBe(40);
 });
