@@ -10,7 +10,7 @@ import { type Settled, sendWrite, type WriteOrder } from './write.ts';
 export function deleteRule(id: string, rule: Rule, session: Session, order: WriteOrder): Promise<Settled> {
   const settle = (status: number | null): Settled => {
     session.known.deleted(id);
-    session.throttle.stored();
+    session.throttle.stored('delete');
     return { outcome: 'done', status };
   };
   return sendWrite(

@@ -21,7 +21,7 @@ export interface Throttle {
    * Counts a change that the server stored and its filter still has to follow. `mayRebuild`: instead of following, the filter
    * may crash at it and be rebuilt from that many rules; nothing waits for that, but what is expected allows for it.
    */
-  stored(mayRebuild?: number): void;
+  stored(change: 'insert' | 'delete', mayRebuild?: number): void;
   /** All writes wait that long. */
   pause(ms: number): void;
   /**
@@ -43,7 +43,7 @@ export function createThrottle(clock: Clock, filter: FilterModel | null, pace: n
   let pausedUntil = 0;
   let rebuiltAt = 0;
   let nextAt = 0;
-  /** The filter works through its queue at a steady rate, so the queue is one moment: when it will be empty. */
+  /** The filter works through its queue at steady rates, so the queue is one moment: when it will be empty. */
   let emptyAt = 0;
   /** The longest rebuild that a change since may have led to, and when it would be over. */
   let perhapsMs = 0;
@@ -61,9 +61,9 @@ export function createThrottle(clock: Clock, filter: FilterModel | null, pace: n
     sent: () => {
       if (pace !== null) nextAt = Math.max(nextAt, clock.now()) + 1000 / pace;
     },
-    stored: (mayRebuild) => {
+    stored: (change, mayRebuild) => {
       if (filter === null) return;
-      emptyAt = Math.max(emptyAt, clock.now()) + 1000 / filter.rate;
+      emptyAt = Math.max(emptyAt, clock.now()) + 1000 / (change === 'insert' ? filter.rate : filter.deleteRate);
       if (mayRebuild !== undefined) perhapsMs = Math.max(perhapsMs, rebuildMs(mayRebuild));
       if (perhapsMs > 0) perhapsUntil = emptyAt + perhapsMs;
     },

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { createThrottle } from '../../src/apply/throttle.ts';
 import type { Clock } from '../../src/ports.ts';
 
-const filter = { rate: 100, rebuildFloorMs: 3000 };
+const filter = { rate: 100, deleteRate: 50, rebuildFloorMs: 3000 };
 
 function at(): { readonly clock: Clock; now: number } {
   const time = { now: 5000, clock: {} as Clock };
@@ -28,7 +28,7 @@ test('the wait for a rebuild is at least three seconds', () => {
 test('the backlog grows with what is stored, shrinks with time, and holds gaps back from one second on', () => {
   const time = at();
   const throttle = createThrottle(time.clock, filter, null);
-  for (let stored = 0; stored < 150; stored++) throttle.stored();
+  for (let stored = 0; stored < 150; stored++) throttle.stored('insert');
   expect(throttle.enforcedInMs()).toBe(1500);
   expect(throttle.gapWaitMs()).toBe(500);
   time.now += 500;
@@ -44,26 +44,26 @@ test('a pace spaces writes evenly, and without a filter nothing else waits', () 
   expect(throttle.waitMs('normal')).toBe(250);
   throttle.sent();
   expect(throttle.waitMs('normal')).toBe(500);
-  throttle.stored();
+  throttle.stored('insert');
   expect([throttle.enforcedInMs(), throttle.rebuild(1000, 'now'), throttle.gapWaitMs()]).toEqual([null, 0, 0]);
 });
 
 test('the filter comes to a delete only after its backlog, and a rebuild lasts as long from there; a restart has no backlog', () => {
   const time = at();
   const throttle = createThrottle(time.clock, filter, null);
-  for (let stored = 0; stored < 200; stored++) throttle.stored();
+  for (let stored = 0; stored < 200; stored++) throttle.stored('insert');
   expect(throttle.rebuild(400, 'after-backlog')).toBe(6000);
   expect([throttle.waitMs('normal'), throttle.enforcedInMs()]).toEqual([6000, 6000]);
   const restarted = createThrottle(time.clock, filter, null);
-  for (let stored = 0; stored < 200; stored++) restarted.stored();
+  for (let stored = 0; stored < 200; stored++) restarted.stored('insert');
   expect(restarted.rebuild(400, 'now')).toBe(4000);
 });
 
 test('a create that may make the filter crash holds nothing back, and what is expected allows for the rebuild', () => {
   const time = at();
   const throttle = createThrottle(time.clock, filter, null);
-  throttle.stored(1000);
-  throttle.stored();
+  throttle.stored('insert', 1000);
+  throttle.stored('insert');
   expect(throttle.enforcedInMs()).toBe(10_020);
   expect([throttle.waitMs('normal'), throttle.gapWaitMs()]).toEqual([0, 0]);
   time.now += 10_020;

@@ -4,7 +4,7 @@ import { FilterError, FilterTable } from './table.ts';
 import { verdictOf } from './verdict.ts';
 
 export interface RatedFilterOptions {
-  /** Changes a second that reach the table. */
+  /** Inserts a second that reach the table; deletes take twice as long. */
   readonly rate: number;
   /** Milliseconds on any steady clock. */
   readonly now?: () => number;
@@ -139,8 +139,13 @@ class RatedFilter {
 
   #begin(): void {
     if (this.#due === undefined && (this.#rebuild !== undefined || this.#handed.length > 0)) {
-      this.#due = this.#time + (this.#rebuild?.length === 0 ? 0 : this.#unit);
+      this.#due = this.#time + this.#durationOfNext();
     }
+  }
+
+  #durationOfNext(): number {
+    if (this.#rebuild !== undefined) return this.#rebuild.length === 0 ? 0 : this.#unit;
+    return this.#handed[0]?.kind === 'delete' ? 2 * this.#unit : this.#unit;
   }
 
   #finishWork(): void {

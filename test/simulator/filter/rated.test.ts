@@ -68,7 +68,7 @@ test('an update never reaches the filter, and deleting the updated rule makes it
   time += 1_000;
   expect([drops('10.1.0.1'), drops('10.2.0.1')]).toEqual([true, false]);
   await call('DELETE', `/v0/rules/${id}`);
-  time += 100;
+  time += 200;
   expect(simulator?.filter.state()).toMatchObject({ crashes: 1, rebuilding: true });
   expect(drops('10.9.0.1')).toBe(false);
   time += 100;
