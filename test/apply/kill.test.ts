@@ -15,7 +15,7 @@ const kept = 180;
 const inFlight = 16;
 
 const all = process.env['PROPERTY_RUNS'] === 'ci';
-const boundaries = Array.from({ length: steps + 1 }, (_, index) => index).filter((index) => all || index % 20 === 3);
+const boundaries = Array.from({ length: steps + 1 }, (_, index) => index).filter((index) => all || index % 40 === 3);
 
 const command = new URL('../../dist/reconcile.js', import.meta.url).pathname;
 const token = 'kill-test-token';

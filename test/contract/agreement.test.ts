@@ -6,6 +6,7 @@ import { collides, type Rule, toWire } from '../../src/model/rule.ts';
 import { decide } from '../../src/policy/decide-packet.ts';
 import { indexRules } from '../../src/policy/rule-index.ts';
 import { startSimulator } from '../../src/simulator/server.ts';
+import { runs } from '../property/runs.ts';
 
 const USERS = ['a1520c4b-adc3-4574-932a-94461cf85c07', 'b9692cfa-f429-4ea6-947f-ad22d40fd18b'] as const;
 
@@ -126,7 +127,7 @@ describe('the model and the simulator, written apart, agree', () => {
           const { stored: again } = await post({ destination: parsed.value.network.text });
           expect(again?.destination).toBe(parsed.value.network.text);
         }),
-        { numRuns: 500 },
+        { numRuns: runs(500) },
       );
     });
   });
@@ -151,7 +152,7 @@ describe('the model and the simulator, written apart, agree', () => {
           if (parsed.ok) expect(stored?.port_range).toBe(formatPortRange(parsed.value));
           else expect(stored === undefined || stored.port_range !== port_range).toBe(true);
         }),
-        { numRuns: 500 },
+        { numRuns: runs(500) },
       );
     });
   });
@@ -168,7 +169,7 @@ describe('the model and the simulator, written apart, agree', () => {
           }
         });
       }),
-      { numRuns: 100 },
+      { numRuns: runs(100) },
     );
   });
 
@@ -202,7 +203,7 @@ describe('the model and the simulator, written apart, agree', () => {
           });
         },
       ),
-      { numRuns: 100 },
+      { numRuns: runs(100) },
     );
   });
 });

@@ -10,6 +10,7 @@ import { profileNamed } from '../../src/model/profile.ts';
 import { ok } from '../../src/model/result.ts';
 import { collides, type LiveRule, type Rule, ruleKey } from '../../src/model/rule.ts';
 import { reveal, Secret } from '../../src/model/secret.ts';
+import { runs } from '../property/runs.ts';
 import { build, codes, usersNamed } from './helpers.ts';
 
 const alice = 'a1520c4b-adc3-4574-932a-94461cf85c07';
@@ -72,7 +73,7 @@ describe('exported rules', () => {
         const again = live([...(desired.state?.rules ?? [])].reverse().map(({ rule }) => rule));
         expect(exportRules(again, { emails, mayCollide: false })).toEqual(files);
       }),
-      { numRuns: 1000 },
+      { numRuns: runs(1000) },
     );
   });
 
@@ -85,7 +86,7 @@ describe('exported rules', () => {
         expect(codes(desired)).toEqual([]);
         expect(desired.state?.rules.map(({ rule }) => ruleKey(rule)).sort()).toEqual(distinct.map(ruleKey).sort());
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     );
   });
 
@@ -198,7 +199,7 @@ describe('texts in exported files', () => {
           expect(numberOf.has(typeof (value as { a: unknown }).a)).toBe(false);
         }
       }),
-      { numRuns: 2000 },
+      { numRuns: runs(2000) },
     );
   });
 });

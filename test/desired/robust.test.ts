@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { kinds } from '../../src/manifest/manifest.ts';
 import { hasErrors } from '../../src/model/problem.ts';
+import { runs } from '../property/runs.ts';
 import { build } from './helpers.ts';
 
 const scalar = fc.oneof(
@@ -106,7 +107,7 @@ describe('any document', () => {
           }
         },
       ),
-      { numRuns: 1000 },
+      { numRuns: runs(1000) },
     );
   });
 });

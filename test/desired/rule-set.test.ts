@@ -5,6 +5,7 @@ import { plan } from '../../src/index.ts';
 import { profileNamed } from '../../src/model/profile.ts';
 import { collides, ruleKey } from '../../src/model/rule.ts';
 import { wholeScope } from '../../src/model/state.ts';
+import { runs } from '../property/runs.ts';
 import { build, codes, document, usersNamed } from './helpers.ts';
 
 const alice = 'a1520c4b-adc3-4574-932a-94461cf85c07';
@@ -231,7 +232,7 @@ describe('a RuleSet', () => {
         const colliding = all.some((a, i) => all.slice(i + 1).some((b) => collides(a.rule, b.rule)));
         expect(desired.state === null).toBe(colliding);
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     );
   });
 });

@@ -6,6 +6,7 @@ import { formatFile } from '../../src/manifest/format.ts';
 import { profileNamed } from '../../src/model/profile.ts';
 import { ruleKey } from '../../src/model/rule.ts';
 import { build } from '../desired/helpers.ts';
+import { runs } from '../property/runs.ts';
 
 const profile = profileNamed('firezone-0.7');
 
@@ -165,7 +166,7 @@ spec: {action: *n, destination: 10.0.0.1}
         expect(keys(formatted)).toEqual(keys(text));
         for (const index of rules.keys()) expect(formatted).toContain(`# c${index}`);
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 

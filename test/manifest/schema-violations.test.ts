@@ -6,6 +6,7 @@ import { kinds } from '../../src/manifest/manifest.ts';
 import { readManifests } from '../../src/manifest/read-manifests.ts';
 import { SchemaViolations } from '../../src/manifest/schema-violations.ts';
 import { profileNamed } from '../../src/model/profile.ts';
+import { runs } from '../property/runs.ts';
 
 function problemsOf(text: string, documents = 1_000) {
   const bytes = new TextEncoder().encode(text);
@@ -125,7 +126,7 @@ describe('what fits', () => {
         const text = new Document(content).toString(options);
         if (countViolations(text) > 0) expect(found(text), text).not.toEqual([]);
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 });

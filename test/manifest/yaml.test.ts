@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { readManifests } from '../../src/manifest/read-manifests.ts';
 import { profileNamed } from '../../src/model/profile.ts';
 import { document } from '../desired/helpers.ts';
+import { runs } from '../property/runs.ts';
 
 function read(text: string | Uint8Array, documents = 1000) {
   const bytes = typeof text === 'string' ? new TextEncoder().encode(text) : text;
@@ -292,7 +293,7 @@ spec:
           for (const encoded of encodings) expect(show(text)).not.toContain(encoded);
         },
       ),
-      { numRuns: 2000 },
+      { numRuns: runs(2000) },
     );
   });
 });
@@ -303,7 +304,7 @@ describe('torn and damaged files', () => {
       fc.property(fc.string({ unit: 'binary', maxLength: 60 }), fc.nat({ max: good.length }), (noise, position) => {
         read(good.slice(0, position) + noise + good.slice(position));
       }),
-      { numRuns: 1000 },
+      { numRuns: runs(1000) },
     );
   });
 });

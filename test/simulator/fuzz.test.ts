@@ -2,6 +2,7 @@ import { request as send } from 'node:http';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { startSimulator } from '../../src/simulator/server.ts';
+import { runs } from '../property/runs.ts';
 
 const ALICE = 'a1520c4b-adc3-4574-932a-94461cf85c07';
 
@@ -135,7 +136,7 @@ test('whatever is sent is answered in one of the server’s ways, and never by a
           JSON.parse((await exchange(simulator.url, { path: '/v0/rules', accept: 'application/json' })).text),
         ).toHaveProperty('data');
       }),
-      { numRuns: 1_500 },
+      { numRuns: runs(1_500) },
     );
   } finally {
     await simulator.close();

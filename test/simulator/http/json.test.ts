@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ServerCrash } from '../../../src/simulator/crash.ts';
 import { Float, isMap, parseJson, type Term } from '../../../src/simulator/http/json.ts';
+import { runs } from '../../property/runs.ts';
 
 function plain(term: Term): unknown {
   if (term instanceof Float) return term.value;
@@ -17,7 +18,7 @@ describe('parseJson', () => {
         const text = JSON.stringify(item);
         expect(plain(parseJson(text))).toEqual(JSON.parse(text));
       }),
-      { numRuns: 1_000 },
+      { numRuns: runs(1_000) },
     );
   });
 
@@ -36,7 +37,7 @@ describe('parseJson', () => {
       fc.property(text, (item) => {
         expect(accepts(() => parseJson(item))).toBe(accepts(() => JSON.parse(item)));
       }),
-      { numRuns: 5_000 },
+      { numRuns: runs(5_000) },
     );
   });
 

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { Address4, Address6 } from 'ip-address';
 import { describe, expect, test } from 'vitest';
 import { addressBits, formatAddress, parseAddress } from '../../../src/simulator/rules/address.ts';
+import { runs } from '../../property/runs.ts';
 
 const show = (text: string): string | undefined => {
   const address = parseAddress(text);
@@ -25,7 +26,7 @@ describe('parseAddress', () => {
         const expected = library.bigInt().toString(2).padStart(128, '0');
         expect([bits(text), bits(library.correctForm())]).toEqual([expected, expected]);
       }),
-      { numRuns: 1_000 },
+      { numRuns: runs(1_000) },
     );
     fc.assert(
       fc.property(fc.ipV4(), (text) => {

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { OverlapIndex } from '../../../src/simulator/rules/overlap.ts';
 import type { RuleRow } from '../../../src/simulator/rules/rule.ts';
+import { runs } from '../../property/runs.ts';
 
 type Candidate = Pick<RuleRow, 'action' | 'network' | 'ports' | 'userId'>;
 
@@ -52,6 +53,6 @@ test('the index refuses exactly the rules that collide with one that is there, w
         }
       }
     }),
-    { numRuns: 500 },
+    { numRuns: runs(500) },
   );
 });
