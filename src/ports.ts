@@ -78,12 +78,15 @@ export interface SourceReading {
   readonly observed?: string;
 }
 
+/** When revisions were first seen, ms since 1970. Signatures are checked as of then; of any other revision, as of now. */
+export type FirstSeen = Readonly<Record<string, number>>;
+
 /** Where manifests come from. Problems (unreadable file, nothing there, too large) are collected, never thrown. */
 export interface Source {
   readonly description: string;
-  read(signal: AbortSignal): Promise<SourceReading>;
+  read(signal: AbortSignal, firstSeen?: FirstSeen): Promise<SourceReading>;
   /** The content of an earlier revision; the remote is asked only when it is not here. Absent where only the newest can be read. */
-  readAt?(revision: string, signal: AbortSignal): Promise<SourceReading>;
+  readAt?(revision: string, signal: AbortSignal, firstSeen?: FirstSeen): Promise<SourceReading>;
   /** Whether `to` holds `from` in its history; absent where revisions have no order (a directory). */
   descends?(from: string, to: string, signal: AbortSignal): Promise<Descent>;
 }

@@ -69,7 +69,7 @@ export class Leadership {
     const find = async (revision: string | null): Promise<SourceContent | null> => {
       const near = [newest, this.history.lastGood].find((one) => one?.revision === revision);
       if (near || revision === null || source.readAt === undefined) return near ?? null;
-      return (await source.readAt(revision, stop)).content;
+      return (await source.readAt(revision, stop, this.#record.firstSeen)).content;
     };
     try {
       if (this.history.lastGood === null) {
@@ -88,15 +88,16 @@ export class Leadership {
     }
   }
 
-  /** Notes the newest revision, and whether the operator asks not to write. */
+  /** Notes when the newest commit was first seen, and whether the operator asks not to write. */
   async observe(revision: string | null): Promise<void> {
-    const { settings, clock } = this.#parts;
+    const { settings, clock, source } = this.#parts;
     const { firstSeen, appliedRevision, inForceRevision, confirmedRevision, pendingRevision } = this.#record;
     const named = [appliedRevision, inForceRevision, confirmedRevision, pendingRevision, revision];
     const now = clock.wallTime();
-    const kept = named.filter((one) => one !== null).map((one) => [one, firstSeen[one] ?? now] as const);
-    this.#record = { ...this.#record, firstSeen: Object.fromEntries(kept) };
-    await this.#update({ suspended: settings().suspended });
+    const seen = named.filter((one) => one !== null).map((one) => [one, firstSeen[one] ?? now] as const);
+    // What is not signed, a directory, has no use for it.
+    const kept = source.readAt === undefined ? {} : { firstSeen: Object.fromEntries(seen) };
+    await this.#update({ ...kept, suspended: settings().suspended });
   }
 
   /**

@@ -168,7 +168,8 @@ class ControlLoop implements Loop {
     const { source, clock, observer, logger } = this.#parts;
     const from = clock.now();
     const { signal } = this.#stop;
-    const reading = await source.read(signal).catch((error: unknown) => explainSourceError(error, signal));
+    const firstSeen = this.#lead?.leadership.record.firstSeen ?? {};
+    const reading = await source.read(signal, firstSeen).catch((error: unknown) => explainSourceError(error, signal));
     observer.phaseEnded('source', clock.now() - from);
     this.#touch();
     const observed = reading.content?.revision ?? reading.observed;

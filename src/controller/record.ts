@@ -1,3 +1,5 @@
+import type { FirstSeen } from '../ports.ts';
+
 /**
  * What decisions rest on. It belongs to the lease, not to a replica: whoever becomes the writer reads it, and uses nothing of
  * its own from before. Without a lease it lies in the state folder. It holds no content and no secret: content is read again
@@ -24,7 +26,7 @@ export interface LoopRecord {
   /** What was found to be drift and left alone: at most 100 steps that would undo it, and how many more there are. */
   readonly drift: DriftVerdicts;
   /** When the commits named here, and the newest, were first seen (ms since 1970): the time at which signatures are checked. */
-  readonly firstSeen: Readonly<Record<string, number>>;
+  readonly firstSeen: FirstSeen;
 }
 
 /** See `LoopRecord.drift`. */

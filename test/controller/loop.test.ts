@@ -424,6 +424,27 @@ describe('the loop', () => {
     }
   });
 
+  it('keeps when a commit was first seen, from before it is applied until another one is, also over a restart', async () => {
+    const fake = fakeLoop({ git: true });
+    fake.answer = () => ({ kind: 'refused', plan: planOf(['-10.0.0.1']) });
+    start(fake);
+    await fake.clock.until(() => ready(fake).reason === 'Refused');
+    const seen = fake.saved.at(-1)?.firstSeen;
+    expect(seen).toEqual({ r1: expect.any(Number) });
+    await fake.clock.pass(200_000);
+    await end(fake);
+    const next = fakeLoop({ git: true, record: { ...emptyRecord, firstSeen: { r1: 5 } } });
+    start(next);
+    await next.clock.until(() => ready(next).status === 'True');
+    expect(next.firstSeen).toEqual({ r1: 5 });
+    next.source = 'r2';
+    next.descends = 'yes';
+    await next.clock.until(() => next.loop.status().revisions.applied === 'r2');
+    await next.clock.pass(140_000);
+    expect(Object.keys(next.firstSeen)).toEqual(['r2']);
+    await end(next);
+  });
+
   it('takes a history that cannot be asked for just now for a failure that passes, not for a rewind', async () => {
     const record = { ...emptyRecord, appliedRevision: 'r1', inForceRevision: 'r1' };
     const fake = fakeLoop({ git: true, record });

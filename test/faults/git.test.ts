@@ -472,6 +472,24 @@ describe('threats by way of Git', () => {
     expect(codes(await git.read(signal))).toEqual(['git-signature']);
   });
 
+  it('threat 17: an expired key does not count for a new commit whose dates are set back, but does for one seen before', async () => {
+    const own = sshKey('own');
+    const sshFile = path.join(state, 'signers');
+    writeFileSync(sshFile, `a@example.org valid-before="20200101" ${readFileSync(`${own}.pub`, 'utf8')}`);
+    const dates = { GIT_COMMITTER_DATE: '2019-06-01T00:00:00Z', GIT_AUTHOR_DATE: '2019-06-01T00:00:00Z' };
+    upstream.commit({ 'a.yaml': 'a: 1\n' });
+    const settings = ['-c', 'gpg.format=ssh', '-c', `user.signingkey=${own}.pub`];
+    upstream.gitWith(dates, ...settings, 'commit', '-q', '--allow-empty', '-S', '-m', 'x');
+    upstream.git('push', '-q', '--force', 'origin', 'HEAD:main');
+    const commit = upstream.git('rev-parse', 'HEAD');
+    const git = source({ verify: { sshFile } });
+    expect(codes(await git.read(signal))).toEqual(['git-signature']);
+    const firstSeen = { [commit]: Date.parse('2019-07-01') };
+    expect(codes(await git.read(signal, firstSeen))).toEqual([]);
+    writeFileSync(sshFile, `a@example.org ${readFileSync(`${sshKey('another')}.pub`, 'utf8')}`);
+    expect(codes(await git.read(signal, firstSeen))).toEqual(['git-signature']);
+  });
+
   it('threat 17: with SSH allowed signers given, commits that are unsigned or signed by another key are refused', async () => {
     const own = sshKey('own');
     const other = sshKey('other');

@@ -4,7 +4,7 @@ import type { Problem } from '../../model/problem.ts';
 import type { ProblemCode } from '../../model/problem-code.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
-import type { Descent, Source, SourceContent, SourceReading } from '../../ports.ts';
+import type { Descent, FirstSeen, Source, SourceContent, SourceReading } from '../../ports.ts';
 import type { GitAccess, GitHome } from './git-access.ts';
 import type { GitRemote, GitTarget } from './git-address.ts';
 import { type Clone, openClone } from './git-clone.ts';
@@ -32,7 +32,7 @@ export interface GitSettings extends ContentSettings {
 
 /** A Git source, and what only the program's end needs. */
 export interface GitSource extends Source {
-  readAt(revision: string, signal: AbortSignal): Promise<SourceReading>;
+  readAt(revision: string, signal: AbortSignal, firstSeen?: FirstSeen): Promise<SourceReading>;
   descends(from: string, to: string, signal: AbortSignal): Promise<Descent>;
   /** Reads the files of its revision anew with the next read: how manifests are read has changed, so what they name may have. */
   forget(): void;
@@ -51,6 +51,11 @@ const fetchesPerClone = 500;
  */
 export function gitSource(settings: GitSettings): GitSource {
   return new ClonedSource(settings);
+}
+
+interface Reading {
+  readonly signal: AbortSignal;
+  readonly firstSeen: FirstSeen;
 }
 
 class ClonedSource implements GitSource {
@@ -74,7 +79,7 @@ class ClonedSource implements GitSource {
     this.#calls = remoteCalls({ ...settings, home: this.#home }, this.#folder);
   }
 
-  async read(signal: AbortSignal): Promise<SourceReading> {
+  async read(signal: AbortSignal, firstSeen: FirstSeen = {}): Promise<SourceReading> {
     let observed: string | undefined;
     const result = await this.#withClone<SourceContent>(signal, async (clone) => {
       const tip = await this.#calls.tip(this.#settings.target, signal);
@@ -83,13 +88,13 @@ class ClonedSource implements GitSource {
       const commit = await this.#fetchNew(clone, tip.value, signal);
       if (!commit.ok) return commit;
       observed = commit.value;
-      return this.#accept(clone, commit.value, signal);
+      return this.#accept(clone, commit.value, { signal, firstSeen });
     });
     if (this.#fetches > fetchesPerClone) await this.#discard();
     return { ...readingOf(result), ...(observed === undefined ? {} : { observed }) };
   }
 
-  async readAt(revision: string, signal: AbortSignal): Promise<SourceReading> {
+  async readAt(revision: string, signal: AbortSignal, firstSeen: FirstSeen = {}): Promise<SourceReading> {
     if (!/^[0-9a-f]{40,64}$/.test(revision)) {
       return readingOf(fail(problem('git-revision', 'not a commit id', '')));
     }
@@ -97,7 +102,7 @@ class ClonedSource implements GitSource {
       if ((await clone.commitOf(nameOf(revision))) !== null) return this.#load(clone, revision, signal);
       // Another replica has applied it, and this one has not read it yet.
       const fetched = await this.#calls.fetchTip({ commit: revision, fetchName: revision }, depth, signal);
-      return fetched.ok ? this.#accept(clone, revision, signal) : fetched;
+      return fetched.ok ? this.#accept(clone, revision, { signal, firstSeen }) : fetched;
     });
     return readingOf(result);
   }
@@ -159,10 +164,10 @@ class ClonedSource implements GitSource {
   }
 
   /** The content of a commit that was fetched, provided that it is signed as required. */
-  async #accept(clone: Clone, id: string, signal: AbortSignal): Promise<Result<SourceContent, Problem>> {
+  async #accept(clone: Clone, id: string, { signal, firstSeen }: Reading): Promise<Result<SourceContent, Problem>> {
     const { verify } = this.#settings;
     if (verify !== null) {
-      const commit = { id, bytes: await clone.readCommit(id), seenAt: Date.now() };
+      const commit = { id, bytes: await clone.readCommit(id), seenAt: firstSeen[id] ?? Date.now() };
       const refusal = await checkSignature(commit, verify, this.#home.home);
       if (refusal !== null) return fail(refusal);
     }

@@ -18,7 +18,7 @@ import type { ProblemCode } from '../../../src/model/problem-code.ts';
 import type { KernelState, PassResult } from '../../../src/pass/pass.ts';
 import type { PlanDigest } from '../../../src/plan/digest.ts';
 import type { Change, Plan, Step } from '../../../src/plan/plan.ts';
-import type { Descent, Logger, SourceReading } from '../../../src/ports.ts';
+import type { Descent, FirstSeen, Logger, SourceReading } from '../../../src/ports.ts';
 import type { VirtualClock } from './virtual-clock.ts';
 import { virtualClock } from './virtual-clock.ts';
 
@@ -48,6 +48,8 @@ export interface FakeLoop {
   /** Called while the record is being saved. */
   whileSaving: () => void;
   reads: number;
+  /** What the source was last told of first sight. */
+  firstSeen: FirstSeen;
   running: Promise<unknown>;
 }
 
@@ -102,6 +104,7 @@ export function fakeLoop(
     kernel: undefined,
     whileSaving: () => undefined,
     reads: 0,
+    firstSeen: {},
   };
   const reading = (): SourceReading => {
     fake.reads += 1;
@@ -119,7 +122,10 @@ export function fakeLoop(
   const loop = createLoop({
     source: {
       description: 'test',
-      read: () => Promise.resolve(reading()),
+      read: (_signal, firstSeen = {}) => {
+        fake.firstSeen = firstSeen;
+        return Promise.resolve(reading());
+      },
       ...(options.git
         ? {
             readAt: (revision: string) =>
