@@ -64,7 +64,8 @@ interface BaseRequest {
   readonly parse: ParseFiles;
 }
 
-async function readBase({ settings, terminal }: Invocation, request: BaseRequest): Promise<SourceContent> {
+/** The manifests below `path` as they are at `base`; throws a `Failure` where they cannot be read. */
+export async function readBase({ settings, terminal }: Invocation, request: BaseRequest): Promise<SourceContent> {
   const { path, base, parse } = request;
   const limits = limitsOf(settings);
   const directory = resolve(terminal.cwd, base);

@@ -63,6 +63,7 @@ const manifests = {
 /** Of every command that makes a plan. */
 const plan = {
   detailedExitcode: { kind: 'switch', help: 'exit 2 when changes are pending' },
+  showEmails: { kind: 'switch', help: 'name users by e-mail in files and logs too, not only on a terminal' },
   full: { kind: 'switch', help: 'show all traffic and every moment on the way, not the first twelve' },
   ruleUpdates: {
     kind: 'choice',

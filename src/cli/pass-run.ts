@@ -1,7 +1,7 @@
 import { systemClock } from '../adapters/clock.ts';
 import type { Desired } from '../desired/context.ts';
 import { compareProblems, type Problem } from '../model/problem.ts';
-import type { Approve, PassResult } from '../pass/pass.ts';
+import type { Approve, PassDependencies, PassResult } from '../pass/pass.ts';
 import type { PlanDigest } from '../plan/digest.ts';
 import { holdsBack, type Plan } from '../plan/plan.ts';
 import type { SourceContent } from '../ports.ts';
@@ -15,6 +15,7 @@ import { exitCodeOf } from './exit-code.ts';
 import { type LastApply, readLastApply, recordApply } from './last-apply.ts';
 import { loggerOf } from './logger.ts';
 import { isInvalid, strictly, strictlyKnown } from './manifests.ts';
+import { lookUpNames, type PlanNames } from './plan-names.ts';
 import { givenRevision } from './revision.ts';
 import { compareWithSaved, type PlanOrigin, type SavedPlan, savePlan } from './saved-plan.ts';
 import { type Screen, screenOf } from './screen.ts';
@@ -47,10 +48,15 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
       seal: wired.seal,
       obstacle: null,
       lastApply: readLastApply(invocation),
+      names: null,
     };
     const pass = { ...wired.pass, base: base?.state ?? null, onOutcome: screen.onOutcome };
-    const result = await runWired({ ...wired, pass }, request.planOnly ? null : (content) => approveOf(run, content));
+    const result = await runWired(
+      { ...wired, pass },
+      request.planOnly ? null : (content) => approveOf(run, pass, content),
+    );
     const stale = staleness(run, result.plan, result.digest);
+    if (result.plan !== null) await nameAll(run, wired.pass, result.plan, result.desired);
     const report = reportOf(result, run, wired, stale);
     if (save !== null && result.digest !== undefined) {
       const savedAt = new Date(systemClock.wallTime()).toISOString();
@@ -72,6 +78,8 @@ interface Run {
   /** What the last apply left; null without a record. */
   readonly lastApply: LastApply | null;
   readonly seal: WiredPass['seal'];
+  /** Looked up once, when there is a plan to show. */
+  names: PlanNames | null;
   /** What keeps the plan from being applied, once it was to be. */
   obstacle: Problem | null;
 }
@@ -98,17 +106,32 @@ function staleness(run: Run, plan: Plan | null, digest: PlanDigest | undefined):
 }
 
 /** Shows the plan, and asks where `--yes` does not answer already. */
-function approveOf(run: Run, { revision }: SourceContent): Approve {
+function approveOf(run: Run, pass: PassDependencies, { revision }: SourceContent): Approve {
   return async (plan, desired, digest) => {
     const { settings } = run.invocation;
     if (isInvalid(knownProblems(run, desired, plan), settings)) return false;
     if (staleness(run, plan, digest).length > 0) return false;
     run.obstacle = findObstacle(run.invocation);
     const asks = run.obstacle === null && !settings.yes;
+    await nameAll(run, pass, plan, desired);
     run.screen.showPlan({ ...beforeApply(run, plan, desired, digest), revision }, asks);
     if (asks) return await askToApply(run.invocation, plan);
     return run.obstacle === null;
   };
+}
+
+/** Looks names up that the plan's display needs; once, since a plan is shown before an apply and after it. */
+async function nameAll(run: Run, pass: PassDependencies, plan: Plan, desired: Desired | null): Promise<void> {
+  const userNames = desired?.state?.userNames ?? new Map<string, string>();
+  const { lastApply, request } = run;
+  run.names ??= await lookUpNames(run.invocation, { path: request.path, pass, plan, userNames, lastApply });
+}
+
+/** The names that outputs show; addresses that only the server knows stay on the terminal unless `--show-emails` is given. */
+function shownNames({ names, invocation }: Run, desired: Desired | null): PlanNames & Pick<RunReport, 'userNames'> {
+  const userNames = desired?.state?.userNames ?? new Map<string, string>();
+  if (!invocation.settings.showEmails) return { ...names, userNames };
+  return { ...names, userNames: new Map([...(names?.serverNames ?? []), ...userNames]) };
 }
 
 /** What is known to be wrong before anything is written. */
@@ -123,12 +146,11 @@ function beforeApply(run: Run, plan: Plan, desired: Desired, digest: PlanDigest)
       ...announceDeletes(run, plan),
       ...knownProblems(run, desired, plan).toSorted(compareProblems),
     ]),
-    ...(run.lastApply === null ? {} : { lastApply: run.lastApply }),
+    ...shownNames(run, desired),
     root: run.request.written,
     plan,
     digest: digest.plan,
     approved: plan.refusals.length > 0,
-    userNames: desired.state?.userNames ?? new Map(),
     groups: desired.state?.groups ?? new Map(),
     base: invocation.settings.base,
     server: serverOf(invocation.settings),
@@ -152,7 +174,7 @@ function announceDeletes({ invocation, lastApply }: Run, plan: Plan | null): rea
 }
 
 function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonly Problem[]): RunReport {
-  const { invocation, request, base, obstacle, lastApply } = run;
+  const { invocation, request, base, obstacle } = run;
   const { settings } = invocation;
   const failure = result.failure === null ? [] : [wired.explain(result.failure)];
   const other = result.end === 'refused' && settings.approve.length > 0 ? [approvesAnother] : [];
@@ -167,7 +189,7 @@ function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonl
       ...other,
       ...(obstacle === null ? [] : [obstacle]),
     ]),
-    ...(lastApply === null ? {} : { lastApply }),
+    ...shownNames(run, result.desired),
     root: request.written,
     server: serverOf(settings),
     revision: givenRevision(invocation.terminal.env) ?? result.content?.revision ?? null,
@@ -175,7 +197,6 @@ function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonl
     digest: result.digest?.plan ?? null,
     approved: result.end !== 'refused' && (result.plan?.refusals.length ?? 0) > 0,
     apply: result.apply,
-    userNames: result.desired?.state?.userNames ?? new Map(),
     groups: result.desired?.state?.groups ?? new Map(),
     base: settings.base,
     snapshot: wired.snapshot,

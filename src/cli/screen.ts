@@ -48,9 +48,10 @@ export function screenOf({ settings, terminal }: Invocation): Screen {
     showPlan(report, aboutToAsk) {
       total = report.plan?.steps.length ?? 0;
       if (textOnStdout) {
-        terminal.stdout(planText(report, displayOn(terminal.stdoutIsTerminal)));
+        terminal.stdout(planText(nameFor(report, terminal.stdoutIsTerminal), displayOn(terminal.stdoutIsTerminal)));
         shown = true;
-      } else if (aboutToAsk) terminal.stderr(planText(report, displayOn(terminal.stderrIsTerminal)));
+      } else if (aboutToAsk)
+        terminal.stderr(planText(nameFor(report, terminal.stderrIsTerminal), displayOn(terminal.stderrIsTerminal)));
     },
     onOutcome() {
       done++;
@@ -67,7 +68,7 @@ export function screenOf({ settings, terminal }: Invocation): Screen {
         failed: report.plan === null,
         text: ({ color, onScreen }) =>
           runText(
-            report,
+            nameFor(report, onScreen === true && terminal.stdoutIsTerminal),
             { ...displayOn(onScreen === true && terminal.stdoutIsTerminal), color },
             shown && onScreen === true,
           ),
@@ -77,6 +78,12 @@ export function screenOf({ settings, terminal }: Invocation): Screen {
       };
     },
   };
+}
+
+/** With the addresses that only the server knows, where a person looks. */
+function nameFor(report: RunReport, isTerminal: boolean): RunReport {
+  if (!isTerminal || report.serverNames === undefined) return report;
+  return { ...report, userNames: new Map([...report.serverNames, ...report.userNames]) };
 }
 
 function runText(report: RunReport, display: Display, planShown: boolean): string {

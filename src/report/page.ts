@@ -1,5 +1,6 @@
 import { printable } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
+import { ruleKey } from '../model/rule.ts';
 import type { Change, Plan } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
 import { changeWords, symbolOf, whyText } from './change-words.ts';
@@ -74,7 +75,7 @@ export function planPage(report: RunReport, plan: Plan, limits: PageLimits): Pla
   return {
     title: titleOf(report),
     notes: notesOf(report, plan),
-    sets: setsOf(plan, people.names),
+    sets: setsOf(nameDeleted(plan, report.lastApply), people.names),
     traffic: plan.steps.length === 0 ? null : trafficPart(plan, people, limits),
     onTheWay: plan.exposure.length === 0 ? null : describeExposures(plan, people, limits.lines),
   };
@@ -143,9 +144,9 @@ export function agoText(ms: number): string {
 const noSet = 'rules outside of sets';
 const noName = 'live rules that no manifest names';
 
-function setsOf(plan: Plan, names: UserNames): readonly SetOfChanges[] {
+function setsOf(changes: readonly Change[], names: UserNames): readonly SetOfChanges[] {
   const sets = new Map<string, { total: number; changes: ShownChange[] }>();
-  for (const change of plan.changes) {
+  for (const change of changes) {
     const [title, name] = setAndName(change);
     const set = sets.get(title) ?? { total: 0, changes: [] };
     sets.set(title, set);
@@ -155,6 +156,19 @@ function setsOf(plan: Plan, names: UserNames): readonly SetOfChanges[] {
   return [...sets]
     .filter(([, { changes }]) => changes.length > 0)
     .map(([title, { total, changes }]) => ({ title, changed: changes.length, total, changes }));
+}
+
+/** Deleted rules that the plan itself cannot name go by what they were called when they were last applied. */
+function nameDeleted({ changes }: Plan, lastApply: RunReport['lastApply']): readonly Change[] {
+  if (lastApply === undefined) return changes;
+  return changes.map((change) => {
+    if (change.kind !== 'Rule' || change.action !== 'delete' || change.name !== null || change.live === null)
+      return change;
+    const former = lastApply.get(ruleKey(change.live.rule));
+    if (former === undefined) return change;
+    const source = former.place === null ? null : { ...former.place, column: 1 };
+    return { ...change, name: former.name, source };
+  });
 }
 
 function setAndName(change: Change): readonly [set: string, name: string] {

@@ -30,6 +30,8 @@ export interface RunReport {
   readonly base: string | null;
   /** What the rules of the last apply were called, by `ruleKey`, so that deleted ones have names; absent where no record is kept. */
   readonly lastApply?: ReadonlyMap<string, FormerRule>;
+  /** E-mail addresses by UUID that only the server knows: for a person at a terminal, not for files and logs. */
+  readonly serverNames?: ReadonlyMap<string, string>;
   /** What a command that makes no plan came to, in one line; absent where a plan was to be made. */
   readonly headline?: string;
   /** What the kernel's packet filter holds; absent when nobody looked. */

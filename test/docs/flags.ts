@@ -173,6 +173,7 @@ const plans: Samples = {
     args: () => ['--save', 'saved.json'],
     shows: (_, world) => expect(JSON.parse(world.read('saved.json'))).toMatchObject({ kind: 'saved-plan' }),
   },
+  showEmails: { shows: says(/^Plan for http|a fresh read of the server agrees/m) },
   full: { shows: says(/^Plan for http|a fresh read of the server agrees/m) },
   detailedExitcode: { code: (command) => (command === '' ? 2 : 0) },
   ruleUpdates: {

@@ -1,0 +1,59 @@
+import { readUsers } from '../apply/read.ts';
+import { ruleKey } from '../model/rule.ts';
+import type { PassDependencies } from '../pass/pass.ts';
+import { readContext, readDesired } from '../pass/stages.ts';
+import type { Plan } from '../plan/plan.ts';
+import type { FormerRule, RunReport } from '../report/run-report.ts';
+import { readBase } from './base.ts';
+import type { Invocation } from './command.ts';
+import { givenRevision } from './revision.ts';
+
+/** Names that only a display needs: no part of the plan or of its digest depends on them. */
+export type PlanNames = Pick<RunReport, 'lastApply' | 'serverNames'>;
+
+interface NamesRequest {
+  readonly path: string;
+  readonly pass: PassDependencies;
+  readonly plan: Plan;
+  readonly userNames: ReadonlyMap<string, string>;
+  readonly lastApply: ReadonlyMap<string, FormerRule> | null;
+}
+
+/**
+ * What deleted rules were called, from the record of the last apply, else from the commit that is checked out; and the e-mail addresses of
+ * users whom no manifest names, where a person looks or `--show-emails` asks for them. Whatever fails leaves names out, nothing else.
+ */
+export async function lookUpNames(invocation: Invocation, request: NamesRequest): Promise<PlanNames> {
+  const lastApply = request.lastApply ?? (await readNamesAtHead(invocation, request));
+  return { ...(lastApply === null ? {} : { lastApply }), ...(await readEmails(invocation, request)) };
+}
+
+async function readNamesAtHead(
+  invocation: Invocation,
+  { path, pass, plan }: NamesRequest,
+): Promise<ReadonlyMap<string, FormerRule> | null> {
+  const isUnnamed = plan.changes.some(({ action, name }) => action === 'delete' && name === null);
+  if (!isUnnamed || invocation.settings.base !== null || givenRevision(invocation.terminal.env) !== null) return null;
+  try {
+    const content = await readBase(invocation, { path, base: 'HEAD', parse: pass.parse });
+    const built = await readDesired(content, pass);
+    const rules = built.ok ? (built.value.desired.state?.rules ?? []) : [];
+    return new Map(rules.map(({ rule, name, place }) => [ruleKey(rule), { name, place }]));
+  } catch {
+    return null; // not below Git, or not readable: the rules are shown by their content
+  }
+}
+
+async function readEmails(
+  { settings, terminal }: Invocation,
+  { pass, plan, userNames }: NamesRequest,
+): Promise<Pick<RunReport, 'serverNames'>> {
+  const isWanted = terminal.stdoutIsTerminal || settings.showEmails;
+  if (!isWanted || settings.live !== null || pass.desired.profile.name === 'generic') return {};
+  const shown = plan.changes.flatMap((change) =>
+    change.kind === 'Rule' && change.action !== 'keep' ? [change.live?.rule.userId, change.desired?.rule.userId] : [],
+  );
+  if (!shown.some((user) => user !== null && user !== undefined && !userNames.has(user))) return {};
+  const users = await readUsers({ ...readContext(pass), attempts: 1 });
+  return users.ok ? { serverNames: new Map(users.value.map(({ id, email }) => [id, email])) } : {};
+}
