@@ -3,7 +3,7 @@ import { defaultApplyLimits } from '../apply/context.ts';
 import { readLive, readUsers } from '../apply/read.ts';
 import { didYouMean } from '../manifest/suggest.ts';
 import { hasErrors, type Problem } from '../model/problem.ts';
-import { ruleKey } from '../model/rule.ts';
+import { pickNotes, ruleKey } from '../model/rule.ts';
 import { wholeScope } from '../model/state.ts';
 import type { NamedRule } from '../report/explain.ts';
 import type { Invocation } from './command.ts';
@@ -32,7 +32,7 @@ export async function subjectOf(invocation: Invocation): Promise<Subject> {
   const problems = strictly(built.problems, settings);
   if (built.state === null || hasErrors(problems)) throw new Failure(problems, exitCodes.invalid);
   const { rules, userNames } = built.state;
-  const named = rules.map(({ rule, name, place }) => ({ rule, name, id: null, place }));
+  const named = rules.map((one): NamedRule => ({ ...one, id: null }));
   const subject: Subject = { rules: named, userNames, problems };
   return settings.liveRules ? await liveSubject(invocation, subject) : subject;
 }
@@ -57,7 +57,7 @@ async function liveSubject(invocation: Invocation, manifests: Subject | null): P
     const known = new Map(manifests?.rules.map((item) => [ruleKey(item.rule), item]));
     const rules = live.value.live.rules.map(({ id, rule }): NamedRule => {
       const named = known.get(ruleKey(rule));
-      return { rule, id, name: named?.name ?? null, place: named?.place ?? null };
+      return { ...pickNotes(named ?? {}), rule, id, name: named?.name ?? null, place: named?.place ?? null };
     });
     const userNames = new Map([...emails, ...(manifests?.userNames ?? [])]);
     return { rules, userNames, problems: manifests?.problems ?? [] };

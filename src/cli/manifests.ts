@@ -7,7 +7,7 @@ import { hasErrors, type Problem, raiseWarnings } from '../model/problem.ts';
 import type { PassResult } from '../pass/pass.ts';
 import type { Invocation } from './command.ts';
 import { ownFiles } from './own-files.ts';
-import { limitsOf, profileOf, scopeOf } from './plan-settings.ts';
+import { limitsOf, profileOf, requiredNotesOf, scopeOf } from './plan-settings.ts';
 import type { Settings } from './settings.ts';
 import { valuesOf } from './values.ts';
 
@@ -26,6 +26,7 @@ export function desiredContextOf({ settings, terminal }: Invocation, root: strin
   return {
     profile: profileOf(settings),
     scope: scopeOf(settings),
+    require: requiredNotesOf(settings),
     overlay: settings.overlay,
     resolveSecret: createSecretResolver({
       environment: terminal.env,

@@ -4,7 +4,7 @@ import { type PortRange, parsePortRange } from '../model/port-range.ts';
 import type { Problem } from '../model/problem.ts';
 import { type Profile, profileNamed } from '../model/profile.ts';
 import type { FingerprintKey } from '../model/secret.ts';
-import type { Scope } from '../model/state.ts';
+import type { RequiredNote, Scope } from '../model/state.ts';
 import { readScope } from '../model/written-scope.ts';
 import type { DeleteLimit, PlanOptions, Protected } from '../plan/input.ts';
 import { Failure } from './failure.ts';
@@ -51,6 +51,18 @@ export function scopeOf(settings: Settings): Scope {
   const { scope, problems } = readScope(settings.file?.nested.scope ?? {});
   if (problems.length > 0) throw new Failure(problems);
   return scope;
+}
+
+/** The notes that rules must have. */
+export function requiredNotesOf(settings: Settings): readonly RequiredNote[] {
+  return (settings.file?.nested.require ?? []).map((item) => {
+    const { note, users, networks } =
+      typeof item === 'string' ? { note: item, users: undefined, networks: undefined } : item;
+    const { scope, problems } = readScope({ users, networks });
+    if (problems.length > 0)
+      throw new Failure(problems.map((found) => ({ ...found, summary: `require: ${found.summary}` })));
+    return { note, scope };
+  });
 }
 
 function deleteLimitOf(text: string, problems: Problem[]): DeleteLimit {

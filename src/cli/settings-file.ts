@@ -27,8 +27,17 @@ export function readSettingsFile(path: string): SettingsFile {
   const { root, locator } = document;
   const parsed = settingsSchema.safeParse(toPlain(root));
   if (parsed.success) {
-    const { protect, scope, secrets, limits, notify, kubernetes, ...rest } = parsed.data as NestedSettings & RawValues;
-    const nested: NestedSettings = { protect, scope, secrets, limits, notify, kubernetes };
+    const {
+      protect,
+      scope,
+      require: required,
+      secrets,
+      limits,
+      notify,
+      kubernetes,
+      ...rest
+    } = parsed.data as NestedSettings & RawValues;
+    const nested: NestedSettings = { protect, scope, require: required, secrets, limits, notify, kubernetes };
     const entries = root.type === 'map' ? root.entries : [];
     const lines = new Map(entries.map(({ key, keyStart }) => [key, locator.place(keyStart).line]));
     return { path, folder: dirname(path), options: rest, nested, lines };

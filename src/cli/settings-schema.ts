@@ -25,6 +25,8 @@ const notifyTargets = [
   }),
 ] as const;
 
+const note = z.enum(['owner', 'ticket']);
+
 /** Settings that only the file can hold, beside the flags. */
 const nested = {
   protect: z
@@ -62,6 +64,21 @@ const nested = {
     })
     .optional()
     .describe('the part of the server that this repository is responsible for'),
+  require: z
+    .array(
+      z.union([
+        note,
+        z.strictObject({
+          note,
+          users: z.array(z.union([uuid, z.literal('global')])).optional(),
+          networks: z.array(cidr).optional(),
+        }),
+      ]),
+    )
+    .optional()
+    .describe(
+      'notes that every rule must have: owner, ticket, or {note: owner, networks: […], users: […]} for some rules',
+    ),
   secrets: z
     .strictObject({
       env: z

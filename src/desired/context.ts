@@ -3,7 +3,7 @@ import type { Place, Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import type { Result } from '../model/result.ts';
 import type { Secret } from '../model/secret.ts';
-import type { DesiredState, Scope } from '../model/state.ts';
+import type { DesiredState, RequiredNote, Scope } from '../model/state.ts';
 
 /** A reference to a secret in a manifest. */
 export type SecretReference = { readonly env: string } | { readonly file: string };
@@ -29,6 +29,8 @@ export interface DesiredContext {
    * without the value) when the reference is not allowed. Builds on the allow-lists of the operator's settings.
    */
   readonly resolveSecret: (reference: SecretReference, place: Place) => Result<Secret, string>;
+  /** Notes that the operator asks for. */
+  readonly require?: readonly RequiredNote[];
   /** The directory, relative to the manifest root, of the environment to build (`production`); null: all files count. */
   readonly overlay?: string | null;
 }

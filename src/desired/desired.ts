@@ -44,6 +44,7 @@ export function assemble(
   add(names.problems);
   add(findCollisions(rules, context.profile.refusesCollisions));
   add(scopeProblems({ rules, configuration, manifests: layered.manifests }, context));
+  add(missingNotes(rules, context));
   add(saidProblems({ ...layered, problems }, context));
   const suppressions = layered.files.flatMap((file) => file.suppressions);
   const texts = (file: string): string | undefined => {
@@ -156,6 +157,26 @@ function scopeProblems({ rules, configuration, manifests }: Owned, { scope }: De
     problems.push({ code: 'outside-scope', severity: 'error', summary, hint, place });
   }
   return problems;
+}
+
+/** Rules without a note that the operator's settings ask for: one finding for a written rule, whatever it stands for. */
+function missingNotes(rules: readonly DesiredRule[], { require: required = [] }: DesiredContext): readonly Problem[] {
+  const problems = new Map<string, Problem>();
+  for (const { note, scope } of required) {
+    for (const item of rules) {
+      const isUnresolved = scope.users !== undefined && item.rule.userId?.includes('@') === true;
+      if (item[note] !== undefined || isUnresolved || !isInScope(item.rule, scope)) continue;
+      const { file, line } = item.place;
+      problems.set(`${note} ${file}:${line}`, {
+        code: 'note-missing',
+        severity: 'error',
+        summary: `\`${item.name}\` has no \`${note}\`, which the settings ask for here.`,
+        hint: `Write \`${note}: …\` beside the name of the rule, or under \`metadata\` for all rules of the set.`,
+        place: item.place,
+      });
+    }
+  }
+  return [...problems.values()];
 }
 
 /** Files that a message names. */

@@ -3,7 +3,7 @@ import { didYouMean } from '../manifest/suggest.ts';
 import { compareNetworks, contains, type Network } from '../model/address.ts';
 import { formatPortRange, type Ports } from '../model/port-range.ts';
 import type { Place, Problem } from '../model/problem.ts';
-import type { DesiredRule } from '../model/rule.ts';
+import { type DesiredRule, pickNotes } from '../model/rule.ts';
 import type { Names, ResolvedUser } from './names.ts';
 
 /** Most rules that manifests may expand to; the server itself does not start with more than about 70,000. */
@@ -20,7 +20,7 @@ export function expand(written: WrittenRule, names: Names, room: number): readon
   const user = names.user(written.user);
   return user === null
     ? []
-    : [{ name: written.name, place: written.place, rule: { ...written.rule, userId: user.id } }];
+    : [{ ...pickNotes(written), name: written.name, place: written.place, rule: { ...written.rule, userId: user.id } }];
 }
 
 function expandTemplate(template: RuleTemplate, names: Names, room: number): readonly DesiredRule[] | null {
@@ -29,6 +29,7 @@ function expandTemplate(template: RuleTemplate, names: Names, room: number): rea
   const users = template.users === null ? [null] : distinctUsers(names.users(template.users), names.problems);
   if (destinations.length * ports.length * users.length > room) return null;
   const rules: DesiredRule[] = [];
+  const notes = pickNotes(template);
   for (const user of users) {
     const forUser = template.listed.users && user !== null ? `${template.name}/${user.label}` : template.name;
     for (const { value: destination, place } of destinations) {
@@ -36,7 +37,7 @@ function expandTemplate(template: RuleTemplate, names: Names, room: number): rea
       for (const range of ports) {
         const name = template.listed.ports && range !== null ? `${there}/${portName(range)}` : there;
         const userId = user === null ? null : user.id;
-        rules.push({ name, place, rule: { action: template.action, destination, ports: range, userId } });
+        rules.push({ ...notes, name, place, rule: { action: template.action, destination, ports: range, userId } });
       }
     }
   }

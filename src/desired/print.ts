@@ -4,7 +4,7 @@ import { Flow, writeDocuments, writeYaml, type Yaml } from '../manifest/write.ts
 import { configurationFields } from '../model/configuration.ts';
 import { printable } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
-import { type DesiredRule, toWire } from '../model/rule.ts';
+import { type DesiredRule, pickNotes, toWire } from '../model/rule.ts';
 import type { DesiredState, PolicyCase } from '../model/state.ts';
 
 /** What `reconcile build` prints: the whole desired state as manifests without sets, groups, networks or values. */
@@ -45,14 +45,15 @@ function origin({ file, line }: Place, note: string | undefined): string {
   return `# ${printable(file)}:${line}${note === undefined ? '' : ` (${printable(note)})`}\n`;
 }
 
-function printRule({ name, rule, place }: DesiredRule, userNames: ReadonlyMap<string, string>): string {
+function printRule(desired: DesiredRule, userNames: ReadonlyMap<string, string>): string {
+  const { name, rule, place } = desired;
   const { action, destination, port_type, port_range, user_id } = toWire(rule);
   // An e-mail address that was not looked up stands for its user.
   const isEmail = user_id?.includes('@') === true;
   const document = writeYaml({
     apiVersion,
     kind: 'Rule',
-    metadata: new Flow({ name }),
+    metadata: new Flow({ name, ...pickNotes(desired) }),
     spec: {
       action,
       destination,

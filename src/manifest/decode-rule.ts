@@ -1,5 +1,5 @@
 import type { PortRange, PortType } from '../model/port-range.ts';
-import type { Action } from '../model/rule.ts';
+import { type Action, pickNotes, type RuleNotes } from '../model/rule.ts';
 import { type Decoding, getPlace, readName, readNetwork, readPorts, readUser, reportAt } from './decoding.ts';
 import type {
   DestinationReference,
@@ -18,7 +18,9 @@ export function decodeRule(decoding: Decoding, root: Node): RuleManifest {
   const named = readName(decoding, root);
   const spec = findChild(root, 'spec');
   const template =
-    spec === undefined ? null : decodeTemplate(decoding, { name: named.name, spec, defaults: undefined });
+    spec === undefined
+      ? null
+      : decodeTemplate(decoding, { name: named.name, spec, defaults: undefined, notes: notesOf(root) });
   return { kind: 'Rule', ...named, rules: template === null ? [] : [template] };
 }
 
@@ -27,6 +29,7 @@ export function decodeRuleSet(decoding: Decoding, root: Node): RuleSetManifest {
   const named = readName(decoding, root);
   const spec = findChild(root, 'spec');
   const defaults = findChild(spec, 'defaults');
+  const notes = notesOf(root);
   const items = findChild(spec, 'rules');
   const rules: WrittenRule[] = [];
   const names = new Map<string, Node>();
@@ -44,7 +47,12 @@ export function decodeRuleSet(decoding: Decoding, root: Node): RuleSetManifest {
       continue;
     }
     names.set(nameNode.text, nameNode);
-    const template = decodeTemplate(decoding, { name: `${named.name}/${nameNode.text}`, spec: item, defaults });
+    const template = decodeTemplate(decoding, {
+      name: `${named.name}/${nameNode.text}`,
+      spec: item,
+      defaults,
+      notes: { ...notes, ...readNotes(item) },
+    });
     if (template !== null) rules.push(template);
   }
   return { kind: 'RuleSet', ...named, rules };
@@ -54,6 +62,20 @@ interface TemplateSource {
   readonly name: string;
   readonly spec: Node;
   readonly defaults: Node | undefined;
+  readonly notes: RuleNotes;
+}
+
+function notesOf(root: Node): RuleNotes {
+  return readNotes(findChild(root, 'metadata'));
+}
+
+/** One object for the many rules without notes. */
+const noNotes: RuleNotes = {};
+
+function readNotes(node: Node | undefined): RuleNotes {
+  const [owner, ticket] = [findScalar(node, 'owner')?.text, findScalar(node, 'ticket')?.text];
+  if (owner === undefined && ticket === undefined) return noNotes;
+  return { ...(owner === undefined ? {} : { owner }), ...(ticket === undefined ? {} : { ticket }) };
 }
 
 function decodeTemplate(decoding: Decoding, source: TemplateSource): WrittenRule | null {
@@ -71,6 +93,7 @@ function decodeTemplate(decoding: Decoding, source: TemplateSource): WrittenRule
   }
   if (action === undefined || destinations === null || ports === 'invalid' || users === 'invalid') return null;
   return inLastForm({
+    ...source.notes,
     name,
     place: destinations.references[0]?.place ?? getPlace(decoding, spec),
     action: action.value as Action,
@@ -95,7 +118,8 @@ function inLastForm(template: RuleTemplate): WrittenRule {
     ports: ports === null || range === undefined ? null : { type: ports.type, ...range.value },
     userId: user?.by === 'id' ? user.id : null,
   };
-  return user === undefined || user.by === 'id' ? { name, place, rule } : { name, place, rule, user };
+  const plain = { ...pickNotes(template), name, place, rule };
+  return user === undefined || user.by === 'id' ? plain : { ...plain, user };
 }
 
 type Listed = RuleTemplate['listed'];

@@ -21,6 +21,8 @@ export const wanted: Readonly<Record<string, string>> = {
   client_secret: 'Write a reference: `{env: RECONCILE_SECRET_…}` or `{file: path}`.',
   metadata: 'Write a reference to the file: `{file: path}`.',
   spec: 'Write `spec:` with the fields of this kind below it.',
+  owner: 'Write who answers for it, a team or a person, in up to 200 characters.',
+  ticket: 'Write where it was asked for, such as `NET-123`, in quotes where it is a number.',
   bases: 'Write a list of directories, such as `[../base]`.',
   vpn_session_duration: 'Write the seconds as a number, such as `86400` for a day.',
   logo: 'Write `{url: …}`, or `null` for no logo.',

@@ -2,7 +2,7 @@ import type { Network } from '../model/address.ts';
 import type { ConfigurationFields, ConfigurationPlaces, OidcProvider, SamlProvider } from '../model/configuration.ts';
 import type { PortRange, PortType } from '../model/port-range.ts';
 import type { Place, Problem } from '../model/problem.ts';
-import type { Action, DesiredRule } from '../model/rule.ts';
+import type { Action, DesiredRule, RuleNotes } from '../model/rule.ts';
 import type { Secret } from '../model/secret.ts';
 import type { Protocol } from '../model/state.ts';
 
@@ -55,7 +55,7 @@ export interface TemplatePorts {
  * list, a group or a network: those, and only those, become part of an expanded rule's name, so that a name depends on
  * what is written for it and never on its neighbours.
  */
-export interface RuleTemplate {
+export interface RuleTemplate extends RuleNotes {
   /** `web` for a Rule, `contractors/web` for a rule of a set. */
   readonly name: string;
   readonly place: Place;

@@ -17,17 +17,29 @@ export function isUuid(text: string): boolean {
 const name = z.string().regex(namePattern).meta({ description: 'A name: letters, digits and . _ @ + - inside.' });
 const label = z.union([z.string(), z.number(), z.boolean()]);
 
-const metadataWith = (namePattern: RegExp) =>
+/** Who answers for a rule. */
+const notes = {
+  owner: z.string().min(1).max(200).optional().meta({ description: 'Who answers for it: a team, a person. Not sent.' }),
+  ticket: z.string().min(1).max(200).optional().meta({ description: 'Where it was asked for. Not sent.' }),
+};
+
+const metadataWith = (namePattern: RegExp, more: Partial<typeof notes> = {}) =>
   z
     .strictObject({
       name: z.string().regex(namePattern).meta({ description: 'Unique among the manifests of its kind.' }),
       description: z.string().optional().meta({ description: 'For people.' }),
       labels: z.record(z.string(), label).optional().meta({ description: 'For people and tools; not sent.' }),
       annotations: z.record(z.string(), label).optional().meta({ description: 'For people and tools; not sent.' }),
+      ...more,
     })
     .meta({ description: 'The name, and what people want to note.' });
 const metadata = metadataWith(namePattern);
-const ruleMetadata = metadataWith(ruleNamePattern);
+const ruleMetadata = metadataWith(ruleNamePattern, notes);
+const setMetadata = metadataWith(namePattern, notes);
+
+function metadataOf(kind: Kind): ReturnType<typeof metadataWith> {
+  return kind === 'Rule' ? ruleMetadata : kind === 'RuleSet' ? setMetadata : metadata;
+}
 
 const address = z.union([z.string(), z.number()]);
 const destination = address.meta({
@@ -86,7 +98,7 @@ const ruleSetSpec = z.strictObject({
     description: 'What every rule of the set has unless it says otherwise: any field of a rule but its name.',
   }),
   rules: z
-    .array(z.strictObject({ name: name.meta({ description: 'Unique in the set.' }), ...setFields }))
+    .array(z.strictObject({ name: name.meta({ description: 'Unique in the set.' }), ...notes, ...setFields }))
     .meta({ description: 'The rules; `[]` says that there are none.' }),
 });
 
@@ -210,7 +222,7 @@ function manifest<K extends Kind>(kind: K): z.ZodType {
   return z.strictObject({
     apiVersion: z.literal('firezone/v0'),
     kind: z.literal(kind),
-    metadata: kind === 'Rule' ? ruleMetadata : metadata,
+    metadata: metadataOf(kind),
     spec: specs[kind],
   });
 }
@@ -231,7 +243,7 @@ export const schemas: Readonly<Record<Kind, z.ZodType>> = {
 export function listFields(kind: Kind, path: readonly PropertyKey[]): readonly string[] {
   const top = path[0];
   if (top === undefined) return ['apiVersion', 'kind', 'metadata', 'spec'];
-  if (top === 'metadata') return path.length === 1 ? Object.keys(metadata.shape) : [];
+  if (top === 'metadata') return path.length === 1 ? Object.keys(metadataOf(kind).shape) : [];
   return fieldsOf(specs[kind], path.slice(1));
 }
 

@@ -105,6 +105,7 @@ export type ProblemCode =
   | 'no-manifests'
   | 'no-path'
   | 'no-rules'
+  | 'note-missing'
   | 'no-sign-in'
   | 'no-source'
   | 'no-terminal'

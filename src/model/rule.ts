@@ -12,8 +12,19 @@ export interface Rule {
   readonly userId: string | null;
 }
 
+/** Who answers for a rule, as its manifest says; never sent to the server. */
+export interface RuleNotes {
+  readonly owner?: string;
+  readonly ticket?: string;
+}
+
+/** The notes alone; none where none is written. */
+export function pickNotes({ owner, ticket }: RuleNotes): RuleNotes {
+  return { ...(owner === undefined ? {} : { owner }), ...(ticket === undefined ? {} : { ticket }) };
+}
+
 /** A rule that a manifest asks for. `name` is unique over all manifests; an expanded one is `SET/RULE/…`. */
-export interface DesiredRule {
+export interface DesiredRule extends RuleNotes {
   readonly name: string;
   readonly rule: Rule;
   readonly place: Place;

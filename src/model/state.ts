@@ -2,7 +2,7 @@ import { contains, type Network } from './address.ts';
 import type { DesiredConfiguration, LiveConfiguration } from './configuration.ts';
 import type { PortRange } from './port-range.ts';
 import type { Place } from './problem.ts';
-import type { Action, DesiredRule, LiveRule, Rule } from './rule.ts';
+import type { Action, DesiredRule, LiveRule, Rule, RuleNotes } from './rule.ts';
 
 /** What the manifests ask for, canonical and complete. Rules are sorted with `compareRules`, then by name. */
 export interface DesiredState {
@@ -47,6 +47,12 @@ export interface Scope {
   readonly users?: ReadonlySet<string | null>;
   /** Only rules whose destination lies inside one of these networks. */
   readonly networks?: readonly Network[];
+}
+
+/** A note that rules in the scope must have. */
+export interface RequiredNote {
+  readonly note: keyof RuleNotes;
+  readonly scope: Scope;
 }
 
 /** A scope without restriction. */

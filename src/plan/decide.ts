@@ -1,5 +1,13 @@
 import { compareText } from '../model/problem.ts';
-import { compareRules, type DesiredRule, isModifiedInPlace, type LiveRule, type Rule, ruleKey } from '../model/rule.ts';
+import {
+  compareRules,
+  type DesiredRule,
+  isModifiedInPlace,
+  type LiveRule,
+  pickNotes,
+  type Rule,
+  ruleKey,
+} from '../model/rule.ts';
 import { isInScope } from '../model/state.ts';
 import { fieldsOfCreate, fieldsOfDelete, fieldsOfUpdate, noFields } from './fields.ts';
 import type { PlanInput } from './input.ts';
@@ -76,6 +84,7 @@ function paired({ desired, live }: Pair, action: 'update' | 'keep', reason: Reas
     id: live.id,
     fields,
     source: desired.place,
+    ...pickNotes(desired),
     desired,
     live,
   };
@@ -96,6 +105,7 @@ function decideCreate(desired: DesiredRule, input: PlanInput, base: BaseRules | 
     id: null,
     fields: fieldsOfCreate(desired.rule),
     source: desired.place,
+    ...pickNotes(desired),
     desired,
     live: null,
   };
@@ -109,6 +119,7 @@ function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, bas
     name: known?.name ?? null,
     id: live.id,
     source: known?.place ?? null,
+    ...pickNotes(known ?? {}),
     desired: null,
     live,
   } as const;

@@ -1,7 +1,7 @@
 import type { ConfigurationField, DesiredConfiguration, LiveConfiguration } from '../model/configuration.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import type { ProfileName, RuleUpdates } from '../model/profile.ts';
-import type { DesiredRule, LiveRule, Rule } from '../model/rule.ts';
+import type { DesiredRule, LiveRule, Rule, RuleNotes } from '../model/rule.ts';
 import type { Effect, Traffic } from '../policy/traffic.ts';
 
 export type ChangeAction = 'create' | 'update' | 'delete' | 'keep' | 'skip';
@@ -51,7 +51,7 @@ interface ChangeBase {
   readonly source: Place | null;
 }
 
-export interface RuleChange extends ChangeBase {
+export interface RuleChange extends ChangeBase, RuleNotes {
   readonly kind: 'Rule';
   /** The manifest's name; for a deleted rule the base's when known. */
   readonly name: string | null;

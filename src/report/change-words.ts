@@ -1,4 +1,5 @@
 import { printable } from '../model/printable.ts';
+import type { RuleNotes } from '../model/rule.ts';
 import type { Change, RuleChange } from '../plan/plan.ts';
 import type { Tone } from './paint.ts';
 import { ruleText, type UserNames } from './rule-text.ts';
@@ -66,7 +67,21 @@ export function whyText(change: Change): string {
     'unknown-secret': 'differs at most in secrets that are not available here',
     unsent: 'differs, and is not sent without a secret that is not available here',
   };
-  const parts = [reason[change.reason] ?? '', change.origin === undefined ? '' : origin[change.origin]];
+  const parts = [
+    reason[change.reason] ?? '',
+    change.origin === undefined ? '' : origin[change.origin],
+    change.kind === 'Rule' ? notesText(change) : '',
+  ];
   const text = parts.filter((part) => part !== '').join(', ');
   return text === '' ? '' : `(${text})`;
+}
+
+/** `owner web-team, ticket NET-12`: who answers for a rule. */
+export function notesText({ owner, ticket }: RuleNotes): string {
+  return [
+    owner === undefined ? '' : `owner ${printable(owner)}`,
+    ticket === undefined ? '' : `ticket ${printable(ticket)}`,
+  ]
+    .filter((part) => part !== '')
+    .join(', ');
 }

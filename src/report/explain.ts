@@ -1,7 +1,7 @@
 import type { PortBounds } from '../model/port-range.ts';
 import { printable } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
-import { type Rule, toWire } from '../model/rule.ts';
+import { pickNotes, type Rule, type RuleNotes, toWire } from '../model/rule.ts';
 import {
   type Explanation,
   explainPacket,
@@ -16,6 +16,7 @@ import type { RuleIndex } from '../policy/rule-index.ts';
 import type { TrafficSet } from '../policy/traffic-set.ts';
 import type { Packet } from '../policy/verdict.ts';
 import { describePacket } from '../policy/words.ts';
+import { notesText } from './change-words.ts';
 import { trafficTexts } from './page.ts';
 import { painter } from './paint.ts';
 import { placeText } from './problems.ts';
@@ -24,7 +25,7 @@ import { nameAll } from './traffic/people.ts';
 import { trafficOf } from './traffic-json.ts';
 
 /** A rule with all that it goes by: from a manifest a name and a place, from the server an id. */
-export interface NamedRule {
+export interface NamedRule extends RuleNotes {
   readonly rule: Rule;
   readonly name: string | null;
   readonly id: string | null;
@@ -129,15 +130,24 @@ function lines(set: TrafficSet, names: UserNames): readonly string[] {
 
 function namedText(item: NamedRule, names: UserNames): string {
   const place = item.place === null ? '' : `  ${placeText(item.place)}`;
-  return `${labelOf(item)}  ${ruleText(item.rule, names)}${place}`;
+  const notes = notesText(item);
+  return `${labelOf(item)}  ${ruleText(item.rule, names)}${place}${notes === '' ? '' : `  (${notes})`}`;
 }
 
 function labelOf({ name, id }: NamedRule): string {
   return printable(name ?? id ?? 'rule');
 }
 
-function namedMembers({ rule, name, id, place }: NamedRule): Readonly<Record<string, unknown>> {
-  return { name, id, file: place?.file ?? null, line: place?.line ?? null, ...toWire(rule) };
+function namedMembers(item: NamedRule): Readonly<Record<string, unknown>> {
+  const { rule, name, id, place } = item;
+  return {
+    ...pickNotes(item),
+    name,
+    id,
+    file: place?.file ?? null,
+    line: place?.line ?? null,
+    ...toWire(rule),
+  };
 }
 
 function kindText({ action, scope, withPorts }: RuleKind): string {

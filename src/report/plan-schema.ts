@@ -48,7 +48,7 @@ const change = object(
     fields: { type: 'object', additionalProperties: object({ before: fieldValue, after: fieldValue }) },
     source: { anyOf: [{ type: 'null' }, object({ file: text, line: number })] },
   },
-  { origin: enumeration('this-revision', 'drift', 'earlier-not-applied') },
+  { origin: enumeration('this-revision', 'drift', 'earlier-not-applied'), owner: text, ticket: text },
 );
 
 const step = object({
