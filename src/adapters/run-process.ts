@@ -11,7 +11,14 @@ export interface ProcessCommand {
   readonly timeoutMs: number;
   /** More output than this ends the run. */
   readonly maxOutput: number;
+  /** The most that one process may take of memory, and write into one file; the system ends what goes beyond. */
+  readonly caps?: ProcessCaps;
   readonly signal: AbortSignal;
+}
+
+export interface ProcessCaps {
+  readonly memoryBytes: number;
+  readonly fileBytes: number;
 }
 
 export interface ProcessRun {
@@ -30,7 +37,8 @@ export interface ProcessRun {
 export function runProcess(command: ProcessCommand): Promise<ProcessRun> {
   return new Promise((resolve) => {
     if (command.signal.aborted) return resolve(endRun('aborted'));
-    const { program, args, cwd, env } = command;
+    const { cwd, env } = command;
+    const [program, ...args] = capped(command);
     const child = spawn(program, args, { cwd, env, detached: true, stdio: ['pipe', 'pipe', 'pipe'] });
     const output: Buffer[] = [];
     const errors: Buffer[] = [];
@@ -69,6 +77,20 @@ export function runProcess(command: ProcessCommand): Promise<ProcessRun> {
     child.stdin.on('error', () => undefined); // a program that ends early closes its input; the exit code tells why
     child.stdin.end(command.stdin ?? '');
   });
+}
+
+/** Node cannot limit a child; a shell that becomes the program can. Without the signal a program says what it ran into. */
+function capped({ program, args, caps }: ProcessCommand): readonly [string, ...string[]] {
+  if (caps === undefined) return [program, ...args];
+  const [kilobytes, blocks] = [Math.ceil(caps.memoryBytes / 1024), Math.ceil(caps.fileBytes / 512)];
+  return [
+    '/bin/sh',
+    '-c',
+    `trap '' XFSZ; ulimit -d ${kilobytes}; ulimit -f ${blocks}; exec "$@"`,
+    'sh',
+    program,
+    ...args,
+  ];
 }
 
 function signalGroup(pid: number | undefined, signal: NodeJS.Signals): void {

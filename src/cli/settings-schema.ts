@@ -100,6 +100,7 @@ const nested = {
       files: positive.optional(),
       depth: positive.optional(),
       documents: positive.optional(),
+      fetchBytes: positive.optional(),
       parseMs: positive.optional(),
       parseMb: z.int().min(16).describe('a whole number from 16').optional(),
     })

@@ -15,6 +15,8 @@ export interface Limits {
   readonly files: number;
   readonly depth: number;
   readonly documents: number;
+  /** Of a Git source: bytes that one fetch may bring, and memory that git may take. */
+  readonly fetchBytes?: number;
   /** Time (ms) that parsing one file may take, and memory (MB) that parsing may take, where it is done apart. */
   readonly parseMs?: number;
   readonly parseMb?: number;

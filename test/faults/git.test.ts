@@ -9,6 +9,8 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { GitSource } from '../../src/adapters/source/git.ts';
@@ -455,6 +457,27 @@ describe('threats by way of Git', () => {
     host.mode = 'redirect';
     expect(codes(await source().read(signal))).toEqual(['git-redirect']);
     expect(host.requests.filter((request) => request.includes('elsewhere'))).toEqual([]);
+  });
+
+  it('threat 13: a proxy that asks for credentials does not get the token', async () => {
+    upstream.commit({ 'a.yaml': 'a: 1\n' });
+    const tokenFile = path.join(state, 'token');
+    writeFileSync(tokenFile, 'canary-token\n');
+    const asked: string[] = [];
+    const proxy = createServer((request, response) => {
+      asked.push(Buffer.from(String(request.headers['proxy-authorization']).replace('Basic ', ''), 'base64').toString());
+      response.writeHead(407, { 'proxy-authenticate': 'Basic realm="proxy"' }).end();
+    });
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+    const { port } = proxy.address() as AddressInfo;
+    const environment = { PATH: process.env['PATH'], http_proxy: `http://someone@127.0.0.1:${port}` };
+    try {
+      const reading = await source({ access: { tokenFile }, environment }).read(signal);
+      expect([codes(reading), asked.join()]).toEqual([['git-proxy-auth'], expect.not.stringContaining('canary')]);
+      expect(reading.problems[0]?.summary).toContain(`http://127.0.0.1:${port} asked for credentials`);
+    } finally {
+      await new Promise((resolve) => proxy.close(resolve));
+    }
   });
 
   it('threat 17: with OpenPGP keys given, commits that are unsigned or signed by another key are refused', async () => {

@@ -1,8 +1,8 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import type { ProcessCaps } from '../run-process.ts';
 import { askpassScript, type GitHome } from './git-access.ts';
-import { forgetPromise } from './git-remote.ts';
 import { type GitRepository, openRepository, type RepositoryContext, runLocal } from './git-repository.ts';
 
 /** A bare repository of our own. */
@@ -11,20 +11,24 @@ export interface Clone extends GitRepository {
   keep(name: string, commit: string): Promise<void>;
 }
 
+/** A fetch notes that the remote promises what it left out; then git dies at a missing object instead of naming it. */
+export const forgetPromise = ['config', '--local', '--unset-all', 'remote.origin.partialclonefilter'];
+
 /** Where the clone of a remote lies, and what its runs of git get. */
 export interface CloneSettings {
   readonly folder: string;
   readonly url: string;
   readonly home: GitHome;
   readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly caps: ProcessCaps;
   /** This process has looked at the clone before, and found it good. */
   readonly isChecked: boolean;
 }
 
 /** Opens the clone for the runs that `signal` stops. Somebody may have removed it, or what belongs to it: then it is made anew. */
 export async function openClone(settings: CloneSettings, signal: AbortSignal): Promise<Clone> {
-  const { folder, home, environment } = settings;
-  const context = { gitDir: folder, environment, home: home.home, signal };
+  const { folder, home, environment, caps } = settings;
+  const context = { gitDir: folder, environment, home: home.home, caps, signal };
   const parts = [path.join(folder, 'HEAD'), home.home, home.askpass];
   if (!settings.isChecked || !parts.every((part) => existsSync(part))) await makeClone(settings, context);
   const keep: Clone['keep'] = async (name, commit) =>
@@ -49,9 +53,16 @@ async function makeClone({ folder, url, home }: CloneSettings, context: Reposito
 }
 
 /** Removes the locks and the half-written packs of a git that was killed: nobody else works in this folder. */
-async function removeLeftovers(folder: string): Promise<void> {
+export async function removeLeftovers(folder: string): Promise<void> {
   for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
     if (!name.endsWith('.lock') && !path.basename(name).startsWith('tmp_')) continue;
     await rm(path.join(folder, name), { recursive: true, force: true });
   }
+}
+
+/** Bytes of the packs of a clone, which is nearly all of it. */
+export function measureClone(folder: string): number {
+  const packs = path.join(folder, 'objects/pack');
+  if (!existsSync(packs)) return 0;
+  return readdirSync(packs).reduce((sum, name) => sum + statSync(path.join(packs, name)).size, 0);
 }

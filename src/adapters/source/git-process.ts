@@ -1,4 +1,4 @@
-import { cleanText, type ProcessRun, runProcess } from '../run-process.ts';
+import { cleanText, type ProcessCaps, type ProcessRun, runProcess } from '../run-process.ts';
 import type { GitProtocol } from './git-address.ts';
 
 /** What a run of git that talks to a remote may use beyond one that reads. */
@@ -25,6 +25,7 @@ export interface GitCommand {
   readonly timeoutMs: number;
   /** More output than this ends the run. */
   readonly maxOutput: number;
+  readonly caps?: ProcessCaps;
   readonly signal: AbortSignal;
 }
 
@@ -54,6 +55,13 @@ const lockedDown: readonly string[] = [
   'gc.auto=0',
   'maintenance.auto=false',
   'submodule.recurse=false',
+  // Little memory, also for what is large: a blob is streamed, and every fetch is one file.
+  'core.bigFileThreshold=1m',
+  'core.packedGitWindowSize=16m',
+  'core.packedGitLimit=64m',
+  'core.deltaBaseCacheLimit=16m',
+  'pack.threads=1',
+  'fetch.unpackLimit=1',
 ];
 
 /**
@@ -62,7 +70,7 @@ const lockedDown: readonly string[] = [
  * diff, no textconv and no filter. Never rejects.
  */
 export function runGit(command: GitCommand): Promise<ProcessRun> {
-  const { args, stdin, timeoutMs, maxOutput, signal } = command;
+  const { args, stdin, timeoutMs, maxOutput, caps, signal } = command;
   const options = configOf(command).flatMap((entry) => ['-c', entry]);
   return runProcess({
     program: 'git',
@@ -72,8 +80,14 @@ export function runGit(command: GitCommand): Promise<ProcessRun> {
     ...(stdin === undefined ? {} : { stdin }),
     timeoutMs,
     maxOutput,
+    ...(caps === undefined ? {} : { caps }),
     signal,
   });
+}
+
+/** Whether git ended because it came to its caps. */
+export function isCapped({ stderr }: ProcessRun): boolean {
+  return /file too large|out of memory|cannot allocate memory|memory exhausted/i.test(stderr);
 }
 
 /** `runGit` for short local commands without input, carried by simple-git under the same configuration and bounds. */

@@ -2,10 +2,12 @@ import type { Problem } from '../../model/problem.ts';
 import type { ProblemCode } from '../../model/problem-code.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
-import type { ProcessRun } from '../run-process.ts';
+import type { ProcessCaps, ProcessRun } from '../run-process.ts';
 import { connectTo, type GitAccess, type GitHome, originOf } from './git-access.ts';
 import type { GitRemote, GitTarget } from './git-address.ts';
-import { runGit } from './git-process.ts';
+import { forgetPromise, removeLeftovers } from './git-clone.ts';
+import { isCapped, runGit } from './git-process.ts';
+import { sourceTooLarge } from './limits.ts';
 
 /** What stands behind the operator's ref on the remote: the commit, and the name to fetch it by. */
 export interface RemoteTip {
@@ -30,6 +32,7 @@ export interface RemoteSettings {
   readonly home: GitHome;
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly timeoutMs: number;
+  readonly caps: ProcessCaps;
 }
 
 /** The name under which a fetched tip is kept until it is checked. */
@@ -39,9 +42,6 @@ const quiet = ['--quiet', '--no-tags', '--no-recurse-submodules', '--no-auto-mai
 const withoutBlobs = '--filter=blob:none';
 // Deepening is about ancestry alone: with this filter only commits travel.
 const commitsOnly = '--filter=tree:0';
-
-/** A fetch notes that the remote promises what it left out; then git dies at a missing object instead of naming it. */
-export const forgetPromise = ['config', '--local', '--unset-all', 'remote.origin.partialclonefilter'];
 
 /** One run of git that may reach the remote. */
 interface Call {
@@ -55,8 +55,8 @@ interface Call {
 
 /** Builds the calls for one remote and the clone of our own. */
 export function remoteCalls(settings: RemoteSettings, gitDir: string): RemoteCalls {
-  const { environment, timeoutMs, home } = settings;
-  const bounds = { environment, home: home.home, timeoutMs, maxOutput: 16_000_000 };
+  const { environment, timeoutMs, home, caps } = settings;
+  const bounds = { environment, home: home.home, timeoutMs, maxOutput: 16_000_000, caps };
   const connection = connectTo(settings.remote, settings.access, home);
   const ask = async (call: Call): Promise<Result<string, Problem>> => {
     const run = await runGit({ ...bounds, ...call, connection });
@@ -67,6 +67,7 @@ export function remoteCalls(settings: RemoteSettings, gitDir: string): RemoteCal
     const config = ['remote.origin.promisor=true', ...(call.config ?? [])];
     const fetched = await ask({ ...call, gitDir, config, args: ['fetch', ...quiet, ...call.args] });
     await runGit({ ...bounds, gitDir, args: forgetPromise, signal: call.signal });
+    if (!fetched.ok) await removeLeftovers(gitDir);
     return fetched.ok ? ok(null) : fetched;
   };
   return {
@@ -188,6 +189,10 @@ function remoteProblem(run: ProcessRun, settings: RemoteSettings, onClone: boole
   if (run.end === 'aborted') return problem('git-aborted', 'the Git call was stopped', 'nothing to do');
   if (run.end === 'too-much-output')
     return problem('git-failed', 'the Git remote sent far too much', 'check --git-url');
+  if (isCapped(run)) {
+    const { fileBytes } = settings.caps;
+    return sourceTooLarge(`a fetch brings more than ${fileBytes} bytes, or needs as much memory`, 'limits.fetchBytes');
+  }
   if (run.end === 'not-started')
     return problem('git-not-started', `git could not be started: ${run.stderr}`, 'install git');
   const asked = /could not read (?:Username|Password) for '([^']*)'/.exec(run.stderr)?.[1]?.replace(/\/\/.*@/, '//');

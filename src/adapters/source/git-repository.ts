@@ -1,5 +1,5 @@
 import type { ProcessRun } from '../run-process.ts';
-import { type GitCommand, runGit, runShortGit } from './git-process.ts';
+import { type GitCommand, isCapped, runGit, runShortGit } from './git-process.ts';
 
 /** One entry of a tree: its name alone, or its path below a tree. */
 export interface TreeEntry {
@@ -54,7 +54,9 @@ export class GitError extends Error {
 }
 
 /** What all runs on one repository share. */
-export type RepositoryContext = Pick<GitCommand, 'environment' | 'home' | 'signal'> & { readonly gitDir: string };
+export type RepositoryContext = Pick<GitCommand, 'environment' | 'home' | 'caps' | 'signal'> & {
+  readonly gitDir: string;
+};
 
 const timeoutMs = 60_000;
 /** Far more than any command here writes that does not write contents. */
@@ -126,7 +128,7 @@ async function catFile(
 ): Promise<Buffer> {
   const args = ['cat-file', how, '--buffer'];
   const run = await runGit({ ...context, args, stdin: `${asked.join('\n')}\n`, timeoutMs, maxOutput });
-  if (run.end === 'too-much-output') throw new RangeError(`git cat-file wrote more than ${maxOutput} bytes`);
+  if (run.end === 'too-much-output' || isCapped(run)) throw new RangeError('git cat-file came to its limits');
   if (run.end !== 'exit' || run.code !== 0) throw explainRun('cat-file', run);
   return run.stdout;
 }

@@ -5,9 +5,10 @@ import type { ProblemCode } from '../../model/problem-code.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
 import type { Descent, FirstSeen, Source, SourceContent, SourceReading } from '../../ports.ts';
+import type { ProcessCaps } from '../run-process.ts';
 import type { GitAccess, GitHome } from './git-access.ts';
 import type { GitRemote, GitTarget } from './git-address.ts';
-import { type Clone, openClone } from './git-clone.ts';
+import { type Clone, measureClone, openClone } from './git-clone.ts';
 import type { ContentSettings } from './git-content.ts';
 import { loadContent } from './git-content.ts';
 import type { RemoteCalls, RemoteTip } from './git-remote.ts';
@@ -43,6 +44,10 @@ const depth = 20;
 const deepenBy = [100, 1000, null] as const;
 // Shallow fetches leave a pack each: a fresh clone from time to time is cheaper than repacking.
 const fetchesPerClone = 500;
+/** Bytes that a fetch may bring, and memory that git may take: two of them fit into the volume and memory of deploy/. */
+const defaultFetchBytes = 128 * 1024 * 1024;
+/** Git and its helper for https need about a third of it for themselves. */
+const leastMemory = 64 * 1024 * 1024;
 
 /**
  * Manifests from a Git remote, read as objects from a bare repository of our own: no checkout, no hook, no filter, no
@@ -63,11 +68,15 @@ class ClonedSource implements GitSource {
   readonly #settings: GitSettings;
   readonly #home: GitHome;
   readonly #folder: string;
+  readonly #fetchBytes: number;
+  readonly #caps: ProcessCaps;
   readonly #calls: RemoteCalls;
   #cached: SourceContent | null = null;
   #isChecked = false;
   #fetches = 0;
   #tipSeen: RemoteTip | null = null;
+  /** A commit that went beyond the limits: it is not fetched again and again. */
+  #tooLarge: { readonly commit: string; readonly problem: Problem } | null = null;
 
   constructor(settings: GitSettings) {
     const { remote, target } = settings;
@@ -76,7 +85,9 @@ class ClonedSource implements GitSource {
     this.#settings = settings;
     this.#home = { home: path.join(state, 'home'), askpass: path.join(state, 'askpass') };
     this.#folder = path.join(state, 'clone.git');
-    this.#calls = remoteCalls({ ...settings, home: this.#home }, this.#folder);
+    this.#fetchBytes = settings.limits.fetchBytes ?? defaultFetchBytes;
+    this.#caps = { memoryBytes: Math.max(this.#fetchBytes, leastMemory), fileBytes: this.#fetchBytes };
+    this.#calls = remoteCalls({ ...settings, home: this.#home, caps: this.#caps }, this.#folder);
   }
 
   async read(signal: AbortSignal, firstSeen: FirstSeen = {}): Promise<SourceReading> {
@@ -85,12 +96,18 @@ class ClonedSource implements GitSource {
       const tip = await this.#calls.tip(this.#settings.target, signal);
       if (!tip.ok) return tip;
       this.#tipSeen = tip.value;
+      observed = tip.value.commit;
+      if (this.#tooLarge?.commit === observed) return fail(this.#tooLarge.problem);
       const commit = await this.#fetchNew(clone, tip.value, signal);
       if (!commit.ok) return commit;
       observed = commit.value;
       return this.#accept(clone, commit.value, { signal, firstSeen });
     });
-    if (this.#fetches > fetchesPerClone) await this.#discard();
+    if (!result.ok && result.error.code === 'source-too-large' && observed !== undefined) {
+      this.#tooLarge = { commit: observed, problem: result.error };
+    }
+    const isOld = this.#fetches > fetchesPerClone || measureClone(this.#folder) > 2 * this.#fetchBytes;
+    if (isOld && result.ok) await this.#discard();
     return { ...readingOf(result), ...(observed === undefined ? {} : { observed }) };
   }
 
@@ -99,10 +116,9 @@ class ClonedSource implements GitSource {
       return readingOf(fail(problem('git-revision', 'not a commit id', '')));
     }
     const result = await this.#withClone<SourceContent>(signal, async (clone) => {
-      if ((await clone.commitOf(nameOf(revision))) !== null) return this.#load(clone, revision, signal);
-      // Another replica has applied it, and this one has not read it yet.
-      const fetched = await this.#calls.fetchTip({ commit: revision, fetchName: revision }, depth, signal);
-      return fetched.ok ? this.#accept(clone, revision, { signal, firstSeen }) : fetched;
+      // Where another replica has applied it, and this one has not read it yet, it is fetched.
+      const commit = await this.#fetchNew(clone, { commit: revision, fetchName: revision }, signal);
+      return commit.ok ? this.#accept(clone, revision, { signal, firstSeen }) : commit;
     });
     return readingOf(result);
   }
@@ -124,6 +140,7 @@ class ClonedSource implements GitSource {
 
   forget(): void {
     this.#cached = null;
+    this.#tooLarge = null;
   }
 
   /** Runs `work`; when the clone turns out to be broken, throws it away and runs `work` once more on a fresh one. */
@@ -132,7 +149,7 @@ class ClonedSource implements GitSource {
     work: (clone: Clone) => Promise<Result<T, Problem>>,
   ): Promise<Result<T, Problem>> {
     const { remote, environment } = this.#settings;
-    const settings = { folder: this.#folder, url: remote.url, home: this.#home, environment };
+    const settings = { folder: this.#folder, url: remote.url, home: this.#home, environment, caps: this.#caps };
     const workOn = (clone: Clone): Promise<Result<T, Problem>> => {
       this.#isChecked = true;
       return work(clone);

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { GitSettings, GitSource } from '../../../src/adapters/source/git.ts';
 import { gitSource } from '../../../src/adapters/source/git.ts';
-import { parseGitPath, parseRef, parseRemote } from '../../../src/adapters/source/git-address.ts';
+import { type GitRemote, parseGitPath, parseRef, parseRemote } from '../../../src/adapters/source/git-address.ts';
 import { defaultLimits } from '../../../src/desired/context.ts';
 import type { GitHost, Upstream } from './git-host.ts';
 import { makeUpstream, serveGit } from './git-host.ts';
@@ -21,6 +21,13 @@ export interface GitWorld {
   close(): Promise<void>;
 }
 
+/** A host's repository, as an operator names it. */
+export function remoteOf(host: GitHost): GitRemote {
+  const remote = parseRemote(`${host.url}/repo.git`, ['http']);
+  if (!remote.ok) throw new Error(remote.error);
+  return remote.value;
+}
+
 export async function makeGitWorld(): Promise<GitWorld> {
   const upstream = makeUpstream();
   const host = await serveGit(upstream);
@@ -30,12 +37,11 @@ export async function makeGitWorld(): Promise<GitWorld> {
     host,
     state,
     source: ({ ref = 'main', at = '', ...settings } = {}) => {
-      const remote = parseRemote(`${host.url}/repo.git`, ['http']);
       const target = parseRef(ref);
       const parts = parseGitPath(at);
-      if (!remote.ok || !target.ok || !parts.ok) throw new Error('bad test settings');
+      if (!target.ok || !parts.ok) throw new Error('bad test settings');
       return gitSource({
-        remote: remote.value,
+        remote: remoteOf(host),
         target: target.value,
         path: parts.value,
         access: {},
