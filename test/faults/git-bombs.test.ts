@@ -63,7 +63,8 @@ function makeBomb(upstream: Upstream, leaf: string): string {
 }
 
 const pathsOf = (reading: Awaited<ReturnType<ReturnType<GitWorld['source']>['read']>>): readonly string[] =>
-  reading.content?.files.map((file) => file.path) ?? reading.problems.map(({ code, summary }) => code === 'git-broken' ? summary : code);
+  reading.content?.files.map((file) => file.path) ??
+  reading.problems.map(({ code, summary }) => (code === 'git-broken' ? summary : code));
 
 describe('a push that stands for far more than its bytes', () => {
   it('threat 34: nested trees of equal manifests are refused by their number, without a look at each', async () => {

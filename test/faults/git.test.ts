@@ -465,7 +465,9 @@ describe('threats by way of Git', () => {
     writeFileSync(tokenFile, 'canary-token\n');
     const asked: string[] = [];
     const proxy = createServer((request, response) => {
-      asked.push(Buffer.from(String(request.headers['proxy-authorization']).replace('Basic ', ''), 'base64').toString());
+      asked.push(
+        Buffer.from(String(request.headers['proxy-authorization']).replace('Basic ', ''), 'base64').toString(),
+      );
       response.writeHead(407, { 'proxy-authenticate': 'Basic realm="proxy"' }).end();
     });
     await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
