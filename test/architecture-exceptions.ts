@@ -1,10 +1,10 @@
 // How often src breaks a rule of test/architecture.test.ts today. These numbers only fall: lower the one that you mended.
 
 /** Functions of more than 60 lines. */
-export const longFunctions = 8;
+export const longFunctions = 2;
 
 /** Functions with a complexity above 15. */
-export const complexFunctions = 22;
+export const complexFunctions = 18;
 
 /** Lines of more than 140 characters. */
 export const longLines = 41;
@@ -16,7 +16,7 @@ export const spreads = 30;
 export const casts = 250;
 
 /** Names that more than one file exports. */
-export const sharedNames = 35;
+export const sharedNames = 31;
 
 /** Imports that the table of docs/architecture.md does not allow. */
 export const wrongImports = 12;

@@ -6,7 +6,7 @@ import type { Status } from './status.ts';
 const passing: ReadonlySet<Verdict['reason']> = new Set(['Settling', 'Stopped', 'Standby']);
 
 /** What a pass came to. */
-export interface Judged {
+export interface JudgedPass {
   /** On the whole. */
   readonly verdict: Verdict;
   /** On what was done, which may be good while the newest revision is not in effect. */
@@ -24,7 +24,7 @@ export class Announcer {
     this.#observer = observer;
   }
 
-  tell({ verdict, pass, isNew }: Judged, status: Status): void {
+  tell({ verdict, pass, isNew }: JudgedPass, status: Status): void {
     const turn = { condition: status.conditions.Ready, status };
     if (!passing.has(verdict.reason)) {
       const before = this.#told;

@@ -10,20 +10,30 @@ export function addEnforcement(status: Status, result: PassResult, wallTime: num
   const { kernel } = result;
   if (kernel === undefined) return status;
   const conditions = setCondition(status.conditions, conditionOf(kernel), wallTime);
-  const before = status.enforcement ?? null;
-  const { report, waitedMs } = kernel;
+  const { report } = kernel;
   if (report.state === 'unreadable') return { ...status, conditions };
-  const enforced = report.state === 'enforced';
-  const measured = enforced && result.end === 'applied' ? waitedMs : null;
+  const { enforcedRevision = null, enforcedAt = null, lagMs = null } = status.enforcement ?? {};
+  const before = { enforcedRevision, enforcedAt, lagMs };
   const enforcement: EnforcementView = {
     ...report.counts,
     elements: report.elements,
-    enforcedRevision: enforced ? (result.content?.revision ?? null) : (before?.enforcedRevision ?? null),
-    enforcedAt: enforced ? wallTime : (before?.enforcedAt ?? null),
-    lagMs: measured ?? before?.lagMs ?? null,
+    ...(report.state === 'enforced' ? lastEnforced(result, kernel, { lagMs, wallTime }) : before),
     findings: report.findings.slice(0, shown).map(({ summary }) => summary),
   };
   return { ...status, conditions, enforcement };
+}
+
+/** `lagMs` stays what it was, unless this pass wrote and waited. */
+function lastEnforced(
+  { content, end }: PassResult,
+  { waitedMs }: KernelState,
+  { lagMs, wallTime }: { readonly lagMs: number | null; readonly wallTime: number },
+): Pick<EnforcementView, 'enforcedRevision' | 'enforcedAt' | 'lagMs'> {
+  return {
+    enforcedRevision: content?.revision ?? null,
+    enforcedAt: wallTime,
+    lagMs: (end === 'applied' ? waitedMs : null) ?? lagMs,
+  };
 }
 
 function conditionOf({ report }: KernelState): ConditionUpdate {

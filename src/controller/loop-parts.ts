@@ -12,7 +12,7 @@ import type { Part, Status } from './status.ts';
 import type { Triggers } from './trigger.ts';
 
 /** What one pass of the loop asks of the pipeline. `part`: only that part; undefined: everything in scope. */
-export interface PassRequest {
+export interface LoopPassRequest {
   readonly content: SourceContent;
   readonly part?: Part;
   readonly base: DesiredState | null;
@@ -39,7 +39,7 @@ export interface LoopSettings {
 /** What a loop is made of. */
 export interface LoopParts {
   readonly source: Source;
-  readonly pass: (request: PassRequest) => Promise<PassResult>;
+  readonly pass: (request: LoopPassRequest) => Promise<PassResult>;
   /** The desired state of an earlier content, for attribution; null when it has errors. */
   readonly build: (content: SourceContent) => Promise<DesiredState | null>;
   readonly settings: () => LoopSettings;

@@ -18,7 +18,7 @@ import { createStatus } from './status.ts';
 import { StatusBoard } from './status-board.ts';
 import type { Trigger } from './trigger.ts';
 
-export type { Loop, LoopParts, LoopSettings, PassRequest } from './loop-parts.ts';
+export type { Loop, LoopParts, LoopPassRequest, LoopSettings } from './loop-parts.ts';
 
 /**
  * How one turn went: when to look again, and the verdict when there was something to judge. `unsettled`: it will be judged

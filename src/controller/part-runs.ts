@@ -1,6 +1,6 @@
 import type { PassResult } from '../pass/pass.ts';
 import { pickWorst } from './failure.ts';
-import type { Run } from './pass-ending.ts';
+import type { PassRun } from './pass-ending.ts';
 import type { Status } from './status.ts';
 
 type Parts = Status['parts'];
@@ -14,7 +14,7 @@ export function mayBeOnePart(result: PassResult | null): boolean {
 }
 
 /** The parts after a pass over both: a failure of steps of one kind only does not concern the other. */
-export function viewParts(run: Run): Parts {
+export function viewParts(run: PassRun): Parts {
   const failed = run.outcomes.filter((one) => one.outcome !== 'done' && one.outcome !== 'skipped');
   const clear = { ready: true, reason: 'InSync', message: '' };
   const onlyConfiguration =
@@ -29,7 +29,7 @@ export function viewParts(run: Run): Parts {
 }
 
 /** Two runs, one over each part, as one. */
-export function joinRuns(rules: Run, configuration: Run): { readonly run: Run; readonly parts: Parts } {
+export function joinRuns(rules: PassRun, configuration: PassRun): { readonly run: PassRun; readonly parts: Parts } {
   const holds = [rules.holdMs, configuration.holdMs].filter((ms) => ms !== null);
   const troubled = [rules, configuration].find((run) => run.verdict.kind !== 'good');
   return {
@@ -43,6 +43,6 @@ export function joinRuns(rules: Run, configuration: Run): { readonly run: Run; r
   };
 }
 
-function viewOf({ verdict }: Run): NonNullable<Parts['rules']> {
+function viewOf({ verdict }: PassRun): NonNullable<Parts['rules']> {
   return { ready: verdict.kind === 'good', reason: verdict.reason, message: verdict.message };
 }

@@ -6,7 +6,7 @@ import type { PassView } from './status.ts';
 import type { Trigger } from './trigger.ts';
 
 /** What running a pass gave. */
-export interface Run {
+export interface PassRun {
   readonly result: PassResult | null;
   readonly verdict: Verdict;
   readonly holdMs: number | null;
@@ -14,7 +14,7 @@ export interface Run {
 }
 
 /** The same, not yet on the status board; `publish` puts it there. */
-export interface PublishableRun extends Run {
+export interface PublishableRun extends PassRun {
   readonly publish: () => void;
 }
 

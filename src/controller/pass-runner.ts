@@ -11,7 +11,7 @@ import type { Held } from './gate.ts';
 import { checkGate } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { joinRuns, mayBeOnePart, viewParts } from './part-runs.ts';
-import type { PublishableRun, Run } from './pass-ending.ts';
+import type { PassRun, PublishableRun } from './pass-ending.ts';
 import { isOutage } from './pass-ending.ts';
 import { logDrift, logFailures, logInternalError } from './pass-log.ts';
 import type { InEffect } from './same-desired.ts';
@@ -71,7 +71,7 @@ export class PassRunner {
     return { ...run, publish: this.#publisher({ rules, configuration, shown: run }, parts, order) };
   }
 
-  async #runOne(order: PassOrder, part?: Part): Promise<Run> {
+  async #runOne(order: PassOrder, part?: Part): Promise<PassRun> {
     const { clock, observer, logger, settings } = this.#parts;
     const gaps = createGapClock(clock, observer);
     const outcomes: Outcome[] = [];
@@ -137,7 +137,7 @@ export class PassRunner {
   }
 
   /** Puts what was seen on the board; called with everything else that the pass changes there, so that no reader sees half. */
-  #publisher(runs: Readonly<Record<keyof Seen, Run | null>>, parts: Status['parts'], order: PassOrder): () => void {
+  #publisher(runs: Readonly<Record<keyof Seen, PassRun | null>>, parts: Status['parts'], order: PassOrder): () => void {
     const { threshold } = this.#parts.settings().fight;
     const fights = [...this.#fights.values()].filter((times) => times.length >= threshold).length;
     const { rules, configuration, shown } = runs;

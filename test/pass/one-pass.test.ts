@@ -6,7 +6,7 @@ import { directorySource } from '../../src/adapters/source/directory.ts';
 import { parseArguments } from '../../src/cli/arguments.ts';
 import type { Terminal } from '../../src/cli/command.ts';
 import { loadSettings } from '../../src/cli/run.ts';
-import { passRunner } from '../../src/cli/watch/pass.ts';
+import { createWatchPasses } from '../../src/cli/watch/pass.ts';
 import { createSoleWriter } from '../../src/controller/lease.ts';
 import { defaultLimits } from '../../src/desired/context.ts';
 import { type PlanRequest, plan, toJson } from '../../src/index.ts';
@@ -324,7 +324,7 @@ describe.each(cases)('$name', (given) => {
     const api = createApiClient({ baseUrl: world.simulator.url, token: () => token });
     if (!api.ok) throw new Error(api.error);
     const root = join(world.folder, 'm');
-    const runner = passRunner({
+    const runner = createWatchPasses({
       invocation: { operands: [], settings, terminal },
       api: api.value,
       fingerprintKey: () => deriveFingerprintKey(token),

@@ -1,6 +1,5 @@
 import type { Lease, LeaseTerm, LeaseTimes } from '../../controller/lease.ts';
 import { trackTerm } from '../../controller/lease.ts';
-import type { RecordText } from '../../controller/record.ts';
 import { getErrorCode } from '../../model/result.ts';
 import type { Clock, Logger } from '../../ports.ts';
 
@@ -22,8 +21,6 @@ export interface Tenure {
   readonly term: LeaseTerm;
   /** Who holds the lease as far as is known, for people. */
   holder: string | null;
-  /** To be called when the term may have ended outside of a turn. */
-  settle(): void;
   /** The lease was found in other hands, or gone: nothing is written from now on. */
   lost(to: 'another' | 'nobody'): void;
 }
@@ -54,51 +51,25 @@ export interface LeaseStore {
 
 /** Keeps a lease renewed in the background, every `renewMs`, until it is released; answers from memory. */
 export function keepLease(basics: LeaseBasics, renewMs: number, store: LeaseStore): Lease {
-  const { clock, times, logger, onChange, onOverlap } = basics;
-  const term = trackTerm(clock, times);
+  const { clock, times } = basics;
+  const tenure = createTenure(basics);
+  const { term, mayStart, mayWrite, settle } = tenure;
   const stop = new AbortController();
   const oneAtATime = createQueue();
-  let held = new AbortController();
-  let writer = false;
+  const contact = followContact(basics);
   let released: Promise<void> | null = null;
 
-  const mayStart = (): boolean => term.leftMs() > times.marginMs;
-  // What is sent must also have been answered or given up before the lease ends.
-  const mayWrite = (): boolean => term.leftMs() > times.marginMs / 2;
-  const tenure: Tenure = {
-    term,
-    holder: null,
-    settle() {
-      const now = mayStart();
-      if (now === writer) return;
-      writer = now;
-      if (now) held = new AbortController();
-      else held.abort();
-      const holder = tenure.holder ?? '';
-      logger.info(now ? 'This replica writes now' : 'This replica does not write any more', { holder });
-      onChange();
-    },
-    lost(to) {
-      if (to === 'another' && mayWrite()) onOverlap();
-      term.lost();
-      tenure.settle();
-    },
-  };
-  const contact = followContact(basics);
-  const turn = (): Promise<void> => oneAtATime(() => store.turn(tenure)).then(contact.succeeded, contact.failed);
-  const running = (async () => {
-    while (!stop.signal.aborted) {
-      // Short enough that the end of the term is noticed in time, also while renewing fails or hangs.
-      const untilMargin = (): number => (writer ? Math.max(50, term.leftMs() - times.marginMs) : renewMs);
-      const over = new AbortController();
-      const noticed = clock.sleep(untilMargin(), over.signal).then(() => tenure.settle());
-      await turn();
-      over.abort();
-      await noticed;
-      await clock.sleep(Math.min(renewMs, untilMargin()), stop.signal);
-      tenure.settle();
-    }
-  })();
+  // Short enough that the end of the term is noticed in time, also while renewing fails or hangs.
+  const untilMargin = (): number => (mayStart() ? Math.max(50, term.leftMs() - times.marginMs) : renewMs);
+  const running = repeat(async () => {
+    const over = new AbortController();
+    const noticed = clock.sleep(untilMargin(), over.signal).then(settle);
+    await oneAtATime(() => store.turn(tenure)).then(contact.succeeded, contact.failed);
+    over.abort();
+    await noticed;
+    await clock.sleep(Math.min(renewMs, untilMargin()), stop.signal);
+    settle();
+  }, stop.signal);
   const end = async (): Promise<void> => {
     stop.abort();
     await running;
@@ -106,27 +77,59 @@ export function keepLease(basics: LeaseBasics, renewMs: number, store: LeaseStor
     term.lost();
     await oneAtATime(() => store.free(wasHeld));
   };
-  const record: RecordText = {
-    read: () => oneAtATime(() => store.readRecord()),
-    write: (text) =>
-      oneAtATime(async () => mayStart() && (await store.writeRecord(text, tenure))).catch((error: unknown) => {
-        contact.failed(error);
-        return false;
-      }),
-  };
+  const writeRecord = (text: string): Promise<boolean> =>
+    oneAtATime(async () => mayStart() && (await store.writeRecord(text, tenure))).catch((error: unknown) => {
+      contact.failed(error);
+      return false;
+    });
   return {
     mayStart,
     mayWrite,
-    signal: () => held.signal,
+    signal: tenure.signal,
     // The store may still name us after our term: nobody can know that we hold it then.
     holder: () => (tenure.holder === basics.identity && !mayStart() ? null : tenure.holder),
     election: contact.election,
-    record,
+    record: { read: () => oneAtATime(() => store.readRecord()), write: writeRecord },
     release() {
       released ??= end();
       return released;
     },
   };
+}
+
+interface WriterTenure extends Tenure, Pick<Lease, 'mayStart' | 'mayWrite' | 'signal'> {
+  /** To be called when the term may have begun or ended. */
+  readonly settle: () => void;
+}
+
+function createTenure({ clock, times, logger, onChange, onOverlap }: LeaseBasics): WriterTenure {
+  const term = trackTerm(clock, times);
+  let held = new AbortController();
+  let isWriter = false;
+  const mayStart = (): boolean => term.leftMs() > times.marginMs;
+  // What is sent must also have been answered or given up before the lease ends.
+  const mayWrite = (): boolean => term.leftMs() > times.marginMs / 2;
+  const settle = (): void => {
+    const now = mayStart();
+    if (now === isWriter) return;
+    isWriter = now;
+    if (now) held = new AbortController();
+    else held.abort();
+    const holder = tenure.holder ?? '';
+    logger.info(now ? 'This replica writes now' : 'This replica does not write any more', { holder });
+    onChange();
+  };
+  const lost: Tenure['lost'] = (to) => {
+    if (to === 'another' && mayWrite()) onOverlap();
+    term.lost();
+    settle();
+  };
+  const tenure: WriterTenure = { term, holder: null, lost, settle, mayStart, mayWrite, signal: () => held.signal };
+  return tenure;
+}
+
+async function repeat(work: () => Promise<void>, stop: AbortSignal): Promise<void> {
+  while (!stop.aborted) await work();
 }
 
 /** Runs pieces of work one after the other, in the order in which they are asked for. */

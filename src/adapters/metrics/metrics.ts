@@ -30,66 +30,12 @@ const prefix = 'reconcile_';
 /** Builds the registry. `status` is asked at each scrape, so that gauges never lag behind it. */
 export function createMetrics(version: string, status: () => Status): ControllerMetrics {
   const registry = new Registry();
-  const registers = [registry];
-  registerGauges(registry, version, status);
-  const phases = new Histogram({
-    name: `${prefix}phase_duration_seconds`,
-    help: 'Duration of the phases of a pass',
-    labelNames: ['phase'],
-    buckets: [0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60],
-    registers,
-  });
-  const passes = new Counter({
-    name: `${prefix}passes_total`,
-    help: 'Passes by result and reason',
-    labelNames: ['result', 'reason'],
-    registers,
-  });
-  const steps = new Counter({
-    name: `${prefix}steps_total`,
-    help: 'Steps by outcome',
-    labelNames: ['outcome'],
-    registers,
-  });
-  const gaps = new Histogram({
-    name: `${prefix}gap_duration_seconds`,
-    help: 'Time between a delete that a create needs and that create',
-    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 10],
-    registers,
-  });
-  const calls = new Counter({
-    name: `${prefix}api_requests_total`,
-    help: 'API requests by method and status (a word where no answer came)',
-    labelNames: ['method', 'status'],
-    registers,
-  });
-  const times = new Histogram({
-    name: `${prefix}api_request_duration_seconds`,
-    help: 'Duration of API requests',
-    labelNames: ['method'],
-    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 15],
-    registers,
-  });
-  const sent = new Counter({
-    name: `${prefix}notifications_total`,
-    help: 'Notifications by target and result',
-    labelNames: ['target', 'result'],
-    registers,
-  });
-  const hooks = new Counter({
-    name: `${prefix}webhooks_total`,
-    help: 'Webhook calls by result',
-    labelNames: ['result'],
-    registers,
-  });
-  const overlaps = new Counter({
-    name: `${prefix}lease_overlaps_total`,
-    help: 'Times that another replica took the lease while this one could still write',
-    registers,
-  });
-  const own = registry.getMetricsAsJSON.bind(registry);
+  registerGauges(registry, status);
+  registerLabels(registry, version, status);
+  const { passes, steps, calls, sent, hooks, overlaps } = registerCounters([registry]);
+  const { phases, gaps, times } = registerHistograms([registry]);
   const names = new Set<string>();
-  const ready = own().then((all) => all.forEach((one) => void names.add(one.name)));
+  const ready = registry.getMetricsAsJSON().then((all) => all.forEach((one) => void names.add(one.name)));
   const observer: LoopObserver = {
     phaseEnded: (phase, ms) => phases.observe({ phase }, ms / 1000),
     passEnded: (pass) => {
@@ -120,13 +66,59 @@ export function createMetrics(version: string, status: () => Status): Controller
   };
 }
 
+function registerCounters(registers: Registry[]) {
+  const counter = <Label extends string>(name: string, help: string, labelNames: readonly Label[]): Counter<Label> =>
+    new Counter({ name: prefix + name, help, labelNames, registers });
+  return {
+    passes: counter('passes_total', 'Passes by result and reason', ['result', 'reason']),
+    steps: counter('steps_total', 'Steps by outcome', ['outcome']),
+    calls: counter('api_requests_total', 'API requests by method and status (a word where no answer came)', [
+      'method',
+      'status',
+    ]),
+    sent: counter('notifications_total', 'Notifications by target and result', ['target', 'result']),
+    hooks: counter('webhooks_total', 'Webhook calls by result', ['result']),
+    overlaps: counter(
+      'lease_overlaps_total',
+      'Times that another replica took the lease while this one could still write',
+      [],
+    ),
+  };
+}
+
+function registerHistograms(registers: Registry[]) {
+  return {
+    phases: new Histogram({
+      name: `${prefix}phase_duration_seconds`,
+      help: 'Duration of the phases of a pass',
+      labelNames: ['phase'],
+      buckets: [0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60],
+      registers,
+    }),
+    gaps: new Histogram({
+      name: `${prefix}gap_duration_seconds`,
+      help: 'Time between a delete that a create needs and that create',
+      buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 10],
+      registers,
+    }),
+    times: new Histogram({
+      name: `${prefix}api_request_duration_seconds`,
+      help: 'Duration of API requests',
+      labelNames: ['method'],
+      buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 15],
+      registers,
+    }),
+  };
+}
+
 function describeMetric(metric: object): { name: string; type: string; labels: readonly string[]; help: string } {
   const { name, help, labelNames } = metric as { name: string; help: string; labelNames?: readonly string[] };
   const type = metric instanceof Histogram ? 'histogram' : metric instanceof Counter ? 'counter' : 'gauge';
   return { name, type, labels: labelNames ?? [], help };
 }
 
-function registerGauges(registry: Registry, version: string, status: () => Status): void {
+/** Gauges of one number each. */
+function registerGauges(registry: Registry, status: () => Status): void {
   const registers = [registry];
   const simple = (name: string, help: string, value: (status: Status) => number | null): void => {
     new Gauge({
@@ -172,6 +164,11 @@ function registerGauges(registry: Registry, version: string, status: () => Statu
   kernel('enforced_timestamp_seconds', 'When the kernel was last seen to hold all live rules', (one) =>
     seconds(one.enforcedAt),
   );
+}
+
+/** Gauges whose labels say what is so. */
+function registerLabels(registry: Registry, version: string, status: () => Status): void {
+  const registers = [registry];
   const conditions = new Gauge({
     name: `${prefix}condition`,
     help: 'Conditions by type and reason: 1 True, 0 False, -1 Unknown',

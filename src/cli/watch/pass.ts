@@ -1,5 +1,5 @@
 import type { Lease } from '../../controller/lease.ts';
-import type { PassRequest } from '../../controller/loop.ts';
+import type { LoopPassRequest } from '../../controller/loop.ts';
 import { listReferencedFiles } from '../../desired/parse-files.ts';
 import type { FingerprintKey } from '../../model/secret.ts';
 import type { DesiredState } from '../../model/state.ts';
@@ -28,8 +28,8 @@ export interface PassWiring {
 }
 
 /** Runs passes for the loop, all through `reconcile`, as `--plan` and apply do. */
-export interface PassRunner {
-  run(request: PassRequest): Promise<PassResult>;
+export interface WatchPasses {
+  run(request: LoopPassRequest): Promise<PassResult>;
   /** The state that content asked for; null when it cannot be known. */
   build(content: SourceContent): Promise<DesiredState | null>;
   /** Other files that these manifests name, by path from the root. */
@@ -40,7 +40,7 @@ export interface PassRunner {
  * Builds the runner; throws a `Failure` when the settings cannot work. The parse cache lives in it, so that unchanged files are
  * not parsed again.
  */
-export function passRunner(wiring: PassWiring): PassRunner {
+export function createWatchPasses(wiring: PassWiring): WatchPasses {
   const { invocation, api, journal, logger, root } = wiring;
   const { settings } = invocation;
   planOptionsOf(settings, null);

@@ -25,7 +25,7 @@ import { wakeOnChange } from './directory.ts';
 import type { WatchContext } from './invocation.ts';
 import { createLease } from './lease-settings.ts';
 import { notifyTargetsOf } from './notify-settings.ts';
-import { type PassRunner, passRunner } from './pass.ts';
+import { createWatchPasses, type WatchPasses } from './pass.ts';
 import { waitForRestart } from './restart-only.ts';
 import { sourceOf } from './source.ts';
 import { watchToken } from './token.ts';
@@ -90,8 +90,8 @@ export async function startWatching(context: StartContext): Promise<Running> {
         : wakeOnChange(root, source, { rescanMs: settings.rescan, logger, wake: () => triggers.wake('file') });
     closers.push(() => wake?.close());
 
-    const runnerFor = (now: Settings): PassRunner =>
-      passRunner({
+    const runnerFor = (now: Settings): WatchPasses =>
+      createWatchPasses({
         invocation: { operands: context.operands, settings: now, terminal },
         api: metrics.meter(guardApi(api, lease), systemClock),
         fingerprintKey: token.fingerprintKey,

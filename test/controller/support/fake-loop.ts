@@ -4,7 +4,7 @@ import type { ApplyReport, Outcome } from '../../../src/apply/outcome.ts';
 import { defaultFight } from '../../../src/controller/fight.ts';
 import type { Lease } from '../../../src/controller/lease.ts';
 import { createSoleWriter } from '../../../src/controller/lease.ts';
-import type { Loop, LoopSettings, PassRequest } from '../../../src/controller/loop.ts';
+import type { Loop, LoopPassRequest, LoopSettings } from '../../../src/controller/loop.ts';
 import { createLoop } from '../../../src/controller/loop.ts';
 import type { Turn } from '../../../src/controller/observer.ts';
 import type { LoopRecord } from '../../../src/controller/record.ts';
@@ -27,7 +27,7 @@ export interface FakeLoop {
   readonly clock: VirtualClock;
   readonly loop: Loop;
   readonly triggers: Triggers;
-  readonly requests: PassRequest[];
+  readonly requests: LoopPassRequest[];
   readonly turns: Turn[];
   readonly saved: LoopRecord[];
   readonly log: { level: string; message: string; fields: Record<string, unknown> }[];
@@ -37,7 +37,7 @@ export interface FakeLoop {
   /** What the source gives from now on: a revision, or problems. */
   source: string | readonly Problem[];
   /** How a pass goes from now on. */
-  answer: (request: PassRequest) => Answer;
+  answer: (request: LoopPassRequest) => Answer;
   descends: Descent;
   /** The manifests hold a Configuration. */
   configuration: boolean;
@@ -171,7 +171,7 @@ export function fakeLoop(
 
 async function play(
   fake: Pick<FakeLoop, 'answer' | 'applied' | 'configuration' | 'asksFor' | 'kernel'>,
-  request: PassRequest,
+  request: LoopPassRequest,
 ): Promise<PassResult> {
   const answer = fake.answer(request);
   const digest = createHash('sha256').update(fake.asksFor).digest('hex');
