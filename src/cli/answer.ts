@@ -24,6 +24,7 @@ function answerOfProblems(problems: readonly Problem[]): Omit<Answer, 'exit'> {
 const formats: Readonly<Record<Exclude<Format, 'text' | 'github'>, (answer: Answer) => Promise<string>>> = {
   json: async ({ document, report }) => document?.() ?? (await import('../report/json.ts')).jsonText(reportIn(report)),
   markdown: async ({ report }) => (await import('../report/markdown.ts')).markdownText(reportIn(report)),
+  html: async ({ report }) => (await import('../report/html.ts')).htmlText(reportIn(report)),
 };
 
 function reportIn(report: Answer['report']): RunReport {

@@ -24,7 +24,7 @@ export interface CommandSpec {
   readonly load: () => Promise<{ readonly run: Run }>;
 }
 
-const everyFormat: readonly Format[] = ['text', 'json', 'markdown', 'github'];
+const everyFormat: readonly Format[] = ['text', 'json', 'markdown', 'html', 'github'];
 const answers: readonly Format[] = ['text', 'json'];
 
 /** All options that a command takes. */

@@ -180,8 +180,8 @@ const common = {
   output: {
     kind: 'list',
     value: 'FORMAT[=FILE]',
-    help: 'text, json, markdown or github; to a file; repeat for several (default: text)',
-    words: ['text', 'json', 'markdown', 'github'],
+    help: 'text, json, markdown, html or github; to a file; repeat for several (default: text)',
+    words: ['text', 'json', 'markdown', 'html', 'github'],
   },
   logFormat: {
     kind: 'choice',

@@ -50,11 +50,19 @@ export interface ShownChange {
   readonly fields: readonly FieldLine[];
 }
 
+/** One line of traffic: `text` says `what` and `who` as one. */
+export interface TrafficEntry {
+  readonly label: 'opens' | 'closes';
+  readonly text: string;
+  readonly who: string;
+  readonly what: string;
+}
+
 /** Traffic that the plan opens and closes. */
 export interface TrafficPart {
   /** True if nothing else is read. */
   readonly headline: string;
-  readonly lines: readonly { readonly label: 'opens' | 'closes'; readonly text: string }[];
+  readonly lines: readonly TrafficEntry[];
   /** Lines left out. */
   readonly left: number;
 }
@@ -123,8 +131,9 @@ function originNotes({ changes }: Plan): readonly string[] {
   if (changed.length === 0) return [];
   const number = (origin: Change['origin']): number => changed.filter((change) => change.origin === origin).length;
   const earlier = number('earlier-not-applied');
+  const rest = earlier === 0 ? '' : ` Earlier revisions, not applied: ${earlier}.`;
   return [
-    `This revision: ${count(number('this-revision'), 'change')}. Drift on the server: ${number('drift')}.${earlier === 0 ? '' : ` Earlier revisions, not applied: ${earlier}.`}`,
+    `This revision: ${count(number('this-revision'), 'change')}. Drift on the server: ${number('drift')}.${rest}`,
   ];
 }
 
@@ -202,12 +211,13 @@ function trafficPart({ effect }: Plan, people: People, { lines }: PageLimits): T
   const brevity = lines === Number.POSITIVE_INFINITY ? full : brief;
   const opens = describeTraffic(effect.opens, people, brevity);
   const closes = describeTraffic(effect.closes, people, brevity);
-  const all = [
-    ...opens.map((line) => ({ label: 'opens' as const, text: trafficLineText(line) })),
-    ...closes.map((line) => ({ label: 'closes' as const, text: trafficLineText(line) })),
-  ];
+  const all = [...opens.map((line) => entryOf('opens', line)), ...closes.map((line) => entryOf('closes', line))];
   const headline = all.length === 0 ? 'No traffic changes.' : `opens ${whomText(opens)}; closes ${whomText(closes)}`;
   return { headline, lines: all.slice(0, lines), left: Math.max(0, all.length - lines) };
+}
+
+function entryOf(label: TrafficEntry['label'], line: TrafficLine): TrafficEntry {
+  return { label, text: trafficLineText(line), who: line.who, what: line.what };
 }
 
 /** `nothing`, `for everyone and for bob`, with a count for the rest. */
