@@ -1,12 +1,13 @@
 // Bundles the command into dist/: one entry and chunks loaded on demand, runnable without node_modules.
-import { cpSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { build } from 'esbuild';
 
 const root = new URL('..', import.meta.url).pathname;
 const { version } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));
 
 rmSync(`${root}dist`, { recursive: true, force: true });
-await build({
+const { metafile } = await build({
+  metafile: true,
   absWorkingDir: root,
   entryPoints: {
     reconcile: 'src/main.ts',
@@ -34,3 +35,6 @@ await build({
 });
 // The review scripts of the Action and the GitLab template run the bundle that lies beside them.
 cpSync(`${root}ci`, `${root}dist/ci`, { recursive: true, filter: (name) => !name.endsWith('.yml') });
+// Which packages are inside: for their licences and the list of parts (scripts/bundled.mjs).
+mkdirSync(`${root}build`, { recursive: true });
+writeFileSync(`${root}build/meta.json`, JSON.stringify(metafile));

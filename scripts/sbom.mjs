@@ -1,15 +1,9 @@
-// Prints the list of parts (SPDX) of what is shipped: the lockfile's packages that are not for development alone.
-// `npm sbom --omit dev` will not do: it leaves out what development tools need as well (npm 11).
+// Prints the list of parts (SPDX) of what is shipped: the packages whose code is inside the bundle.
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { bundledPackages } from './bundled.mjs';
 
 const root = new URL('..', import.meta.url).pathname;
-const { packages } = JSON.parse(readFileSync(`${root}package-lock.json`, 'utf8'));
-const shipped = new Set(
-  Object.entries(packages)
-    .filter(([, entry]) => !entry.dev && !entry.devOptional)
-    .map(([path, entry]) => `${entry.name ?? path.split('node_modules/').at(-1)}@${entry.version}`),
-);
+const shipped = new Set(bundledPackages().map(({ name, version }) => `${name}@${version}`));
 const text = execFileSync('npm', ['sbom', '--package-lock-only', '--sbom-format', 'spdx'], {
   cwd: root,
   encoding: 'utf8',

@@ -18,9 +18,12 @@ interface Step {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** The steps of action.yml that plan or apply, as the runner runs them; `env` holds the job's variables and the inputs. */
-export async function runAction(env: Readonly<Record<string, string>>, cwd: string): Promise<Ran> {
-  const action = parse(readFileSync(path.join(root, 'action.yml'), 'utf8')) as { runs: { steps: readonly Step[] } };
+/**
+ * The steps of action.yml that plan or apply, as the runner runs them from the folder `home`; `env` holds the job's variables and
+ * the inputs.
+ */
+export async function runAction(env: Readonly<Record<string, string>>, cwd: string, home = root): Promise<Ran> {
+  const action = parse(readFileSync(path.join(home, 'action.yml'), 'utf8')) as { runs: { steps: readonly Step[] } };
   const folder = mkdtempSync(path.join(tmpdir(), 'action-'));
   const [outputs, ran] = [new Map<string, string>(), { code: 0 as number | null, output: '' }];
   const job = Object.entries(env).filter(([name]) => !name.startsWith('INPUT_'));
@@ -30,7 +33,7 @@ export async function runAction(env: Readonly<Record<string, string>>, cwd: stri
       const inputs = Object.entries(given).map(([name, value]) => [name, evaluate(value, env, outputs)]);
       const file = path.join(folder, 'output');
       writeFileSync(file, '');
-      const variables = { GITHUB_ACTION_PATH: root, ...Object.fromEntries([...job, ...inputs]), GITHUB_OUTPUT: file };
+      const variables = { GITHUB_ACTION_PATH: home, ...Object.fromEntries([...job, ...inputs]), GITHUB_OUTPUT: file };
       const step = await runShell('bash', run, variables, cwd);
       ran.output += step.output;
       for (const line of readFileSync(file, 'utf8').split('\n')) {
