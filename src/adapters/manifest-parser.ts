@@ -2,9 +2,17 @@ import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
-import { type ParseFiles, type ParseOptions, parseFile, selectManifestFiles } from '../desired/parse-files.ts';
+import {
+  type ParseFiles,
+  type ParseOptions,
+  parseFile,
+  refuseAll,
+  selectManifestFiles,
+} from '../desired/parse-files.ts';
 import type { FileManifests } from '../manifest/manifest.ts';
 import type { ReadRequest } from '../manifest/read-manifests.ts';
+import type { Problem } from '../model/problem.ts';
+import { getErrorCode } from '../model/result.ts';
 import type { SourceFile } from '../ports.ts';
 import { type SealedManifests, unseal } from './sealed-manifests.ts';
 
@@ -13,10 +21,11 @@ import { type SealedManifests, unseal } from './sealed-manifests.ts';
  * probes), of one file where only its cost must be bounded (starting and warming up a thread takes about 0.3 s).
  */
 const worthAThread = { together: 250_000, alone: 1_000_000 } as const;
-/** Bounds without settings: a file of 20,000 rules takes about 1 s and 100 MB. */
-const defaultParseMs = 30_000;
-const defaultParseMb = 512;
 const mostThreads = 4;
+/** Memory that a thread may need for each byte of a file: 7 MB of users took 480 MB. */
+const memoryPerByte = 70;
+/** How long a thread may be silent, in ms: a tenth of this is enough for a file that costs all that it may. */
+const silenceMs = 300_000;
 /** Bytes from which what the parser leaves behind makes up most of the process's memory. */
 const muchToParse = 5_000_000;
 
@@ -29,7 +38,8 @@ export function manifestWorker(): URL | null {
 /**
  * A parser that remembers, by their content, the files of the last two sets of files that it was given: the manifests last
  * applied take turns with the present ones. What is new and large it parses in threads, one file at a time each, so that no
- * file can hold up the event loop. A file that takes too long or too much memory becomes a problem, and its thread is ended.
+ * file can hold up the event loop. A file that costs more than its limits of work or memory becomes a problem, and so does the
+ * largest file when all cost more together. Rejects when a thread dies for another reason: that says nothing about a file.
  */
 export function createManifestParser(
   options: ParseOptions,
@@ -42,15 +52,23 @@ export function createManifestParser(
   return async (files) => {
     if (files.reduce((total, { bytes }) => total + bytes.length, 0) >= muchToParse) growHeapSlowly();
     const chosen = selectManifestFiles(files, options.limits);
+    const spent = { work: chosen.reduce((total, file) => total + (remembered(file)?.work ?? 0), 0) };
     const missing = chosen.filter((file) => remembered(file) === undefined);
-    const apart = workerUrl === null ? new Map() : await parseApart(worthApart(missing, measure), workerUrl, options);
+    const apart = workerUrl === null ? [] : worthApart(missing, measure);
+    const parsed = await parseApart(apart, workerUrl, options, spent);
     const used = new Map<string, FileManifests>();
     for (const file of chosen) {
-      used.set(keyOf(file), remembered(file) ?? apart.get(file) ?? parseFile(file, options));
+      const known = remembered(file) ?? parsed.get(file);
+      // Once all together cost too much, nothing more is read.
+      if (known === undefined && spent.work > options.limits.work) continue;
+      const manifests = known ?? parseFile(file, options);
+      if (known === undefined) spent.work += manifests.work;
+      used.set(keyOf(file), manifests);
     }
     if ([...latest.keys()].some((key) => !used.has(key))) before = latest;
     latest = used;
-    return { files, manifests: [...used.values()] };
+    const isTooMuch = spent.work > options.limits.work;
+    return { files, manifests: isTooMuch ? refuseAll(chosen, options.limits) : [...used.values()] };
   };
 }
 
@@ -68,16 +86,26 @@ function worthApart(files: readonly SourceFile[], measure: keyof typeof worthATh
 
 async function parseApart(
   files: readonly SourceFile[],
-  workerUrl: URL,
+  workerUrl: URL | null,
   options: ParseOptions,
+  spent: { work: number },
 ): Promise<ReadonlyMap<SourceFile, FileManifests>> {
   const parsed = new Map<SourceFile, FileManifests>();
+  if (workerUrl === null || files.length === 0) return parsed;
   // Taken from the end: the largest first, lest one thread works on it alone while the others have nothing left.
   const queue = [...files].sort((a, b) => a.bytes.length - b.bytes.length);
-  const threads = Math.min(availableParallelism(), mostThreads, queue.length);
-  await Promise.all(Array.from({ length: threads }, () => drain({ workerUrl, queue, options, parsed })));
+  const largest = queue.at(-1)?.bytes.length ?? 0;
+  // All threads together keep to the limit of memory.
+  const roomFor = Math.max(1, Math.floor((options.limits.parseMb * 1_000_000) / (largest * memoryPerByte)));
+  const threads = Math.min(availableParallelism(), mostThreads, queue.length, roomFor);
+  const parseMb = Math.max(leastMb, Math.floor(options.limits.parseMb / threads));
+  const work = { workerUrl, queue, options, parsed, spent, parseMb };
+  await Promise.all(Array.from({ length: threads }, () => drain(work)));
   return parsed;
 }
+
+/** A thread does not start with less memory, in MB. */
+const leastMb = 16;
 
 /** V8 collects when the heap is four times what was live; at twice, 100,000 rules take a quarter less and 7% more time. */
 function growHeapSlowly(): void {
@@ -90,16 +118,23 @@ interface Work {
   readonly queue: SourceFile[];
   readonly options: ParseOptions;
   readonly parsed: Map<SourceFile, FileManifests>;
+  /** What all files cost so far; when it is more than they may, no more are taken. */
+  readonly spent: { work: number };
+  /** Memory (MB) of one thread. */
+  readonly parseMb: number;
 }
 
-/** One thread's share: takes files until there are none; a thread that dies is replaced by the next. */
+/** One thread's share: takes files until there are none; a thread that ran out of memory is replaced by the next. */
 async function drain(work: Work): Promise<void> {
-  while (work.queue.length > 0) {
+  const { queue, spent, options } = work;
+  while (queue.length > 0) {
     const thread = startThread(work);
     try {
-      for (let file = work.queue.pop(); file !== undefined; file = work.queue.pop()) {
+      for (let file = queue.pop(); file !== undefined; file = queue.pop()) {
         const manifests = await thread.parse(file);
-        work.parsed.set(file, manifests ?? tooExpensive(file.path));
+        work.parsed.set(file, manifests ?? outOfMemory(file.path, options.limits.parseMb));
+        spent.work += manifests?.work ?? 0;
+        if (spent.work > options.limits.work) queue.length = 0;
         if (manifests === null) break;
       }
     } finally {
@@ -109,60 +144,58 @@ async function drain(work: Work): Promise<void> {
 }
 
 interface Thread {
-  /** Null when the file cost too much; the thread is of no use afterwards. */
+  /** Null when the file needed too much memory; the thread is of no use afterwards. Rejects when the thread died otherwise. */
   parse(file: SourceFile): Promise<FileManifests | null>;
   end(): Promise<unknown>;
 }
 
-function startThread({ workerUrl, options }: Work): Thread {
+function startThread({ workerUrl, options, parseMb }: Work): Thread {
   const { profile, values, limits } = options;
-  const maxOldGenerationSizeMb = limits.parseMb ?? defaultParseMb;
   // The thread needs neither the environment nor the standard streams.
   const worker = new Worker(workerUrl, {
     env: {},
-    resourceLimits: { maxOldGenerationSizeMb },
+    resourceLimits: { maxOldGenerationSizeMb: parseMb },
     stdout: true,
     stderr: true,
   });
-  let ended = false;
-  let settle: (manifests: FileManifests | null) => void = () => {};
-  worker.on('message', (sealed: SealedManifests) => settle(unseal(sealed)));
-  for (const event of ['error', 'exit'] as const) {
-    worker.on(event, () => {
-      ended = true;
-      settle(null);
-    });
-  }
+  let died: string | null = null;
+  let pending: { settle(manifests: FileManifests | null): void; fail(why: string): void } | null = null;
+  const fail = (why: string): void => {
+    died ??= `the thread that reads manifests died (${why})`;
+    pending?.fail(died);
+  };
+  worker.on('message', (sealed: SealedManifests) => pending?.settle(unseal(sealed)));
+  worker.on('error', (error: unknown) => {
+    if (getErrorCode(error) === 'ERR_WORKER_OUT_OF_MEMORY') pending?.settle(null);
+    fail(getErrorCode(error));
+  });
+  worker.on('exit', (code) => fail(`exit code ${code}`));
   return {
     async parse({ path, bytes }) {
-      if (ended) return null;
-      const answer = new Promise<FileManifests | null>((resolve) => {
-        settle = resolve;
-      });
-      const timer = setTimeout(() => settle(null), limits.parseMs ?? defaultParseMs);
-      const request: ReadRequest = { path, bytes, profile, values, documents: limits.documents };
-      worker.postMessage(request);
-      const manifests = await answer;
-      clearTimeout(timer);
-      return manifests;
+      if (died !== null) throw new Error(died);
+      const request: ReadRequest = { path, bytes, profile, values, documents: limits.documents, work: limits.fileWork };
+      const silence = setTimeout(() => fail(`no answer in ${silenceMs / 1000} s`), silenceMs);
+      try {
+        return await new Promise<FileManifests | null>((settle, reject) => {
+          pending = { settle, fail: (why) => reject(new Error(why)) };
+          worker.postMessage(request);
+        });
+      } finally {
+        pending = null;
+        clearTimeout(silence);
+      }
     },
     end: () => worker.terminate(),
   };
 }
 
-function tooExpensive(path: string): FileManifests {
-  return {
-    path,
-    manifests: [],
-    suppressions: [],
-    problems: [
-      {
-        code: 'too-expensive',
-        severity: 'error',
-        summary: 'Reading this file takes too much time or memory.',
-        hint: 'Split it into several files; the bounds are `limits.parseMs` and `limits.parseMb` in the settings.',
-        place: { file: path, line: 1, column: 1 },
-      },
-    ],
+function outOfMemory(path: string, parseMb: number): FileManifests {
+  const problem: Problem = {
+    code: 'too-expensive',
+    severity: 'error',
+    summary: `Reading this file takes more than ${parseMb} MB of memory (\`limits.parseMb\`).`,
+    hint: 'Split it into several files.',
+    place: { file: path, line: 1, column: 1 },
   };
+  return { path, manifests: [], suppressions: [], problems: [problem], work: 0 };
 }

@@ -5,6 +5,7 @@ import type { DesiredContext } from '../desired/context.ts';
 import type { ParseFiles } from '../desired/parse-files.ts';
 import { hasErrors, type Problem, raiseWarnings } from '../model/problem.ts';
 import type { PassResult } from '../pass/pass.ts';
+import type { Logger } from '../ports.ts';
 import type { Invocation } from './command.ts';
 import { ownFiles } from './own-files.ts';
 import { limitsOf, profileOf, requiredNotesOf, scopeOf } from './plan-settings.ts';
@@ -18,6 +19,20 @@ export function parserOf(settings: Settings): ParseFiles {
     workerUrl: manifestWorker(),
     measure: settings.watch ? 'together' : 'alone',
   });
+}
+
+/** Memory (MB) that the process takes beside the threads that read manifests, with some 50,000 rules. */
+const processMb = 384;
+
+/** Warns when the memory that a container may use (bytes; 0 where none is set) is less than these settings may need. */
+export function warnOfLittleMemory(settings: Settings, available: number, logger: Logger): void {
+  const { parseMb } = limitsOf(settings);
+  const availableMb = Math.floor(available / 1_048_576);
+  if (available <= 0 || availableMb >= parseMb + processMb) return;
+  const enough = Math.max(16, availableMb - processMb);
+  logger.warn(
+    `This container may use ${availableMb} MB of memory, and reading manifests alone may take ${parseMb}: set limits.parseMb to ${enough} in the settings, or give it ${parseMb + processMb} MB`,
+  );
 }
 
 /** What manifests mean under these settings. `root`: where they are files; null when they come from Git. */

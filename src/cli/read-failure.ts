@@ -1,5 +1,6 @@
 import type { ReadFailure } from '../apply/read.ts';
 import type { Problem } from '../model/problem.ts';
+import type { ProblemCode } from '../model/problem-code.ts';
 import { forbiddenHint } from '../report/failed-steps.ts';
 import { readClaims } from './token.ts';
 
@@ -20,13 +21,18 @@ const hints: Readonly<Record<string, string>> = {
   forbidden: forbiddenHint,
   'list-unstable': 'run again when nobody else is changing the rules',
   aborted: 'stopped before anything was written',
+  'reader-died': 'nothing was written: run again; where memory is short, lower `limits.parseMb` in the settings',
   unauthorized:
     'make a token as an administrator (Settings, API tokens) and put it in the file that --token-file names',
 };
 
+/** Failures that say nothing about the connection; the codes of all others begin with `api-`. */
+const ownCodes = ['unauthorized', 'reader-died'] as const;
+
 /** The problem for a person, with what to do; `now` is ms since 1970, for a token that says it has expired. */
 export function explainReadFailure(failure: ReadFailure, token: () => string, now: number): Problem {
-  const code = failure.code === 'unauthorized' ? 'unauthorized' : (`api-${failure.code}` as const);
+  const own = ownCodes.find((one) => one === failure.code);
+  const code: ProblemCode = own ?? `api-${failure.code}`;
   const expired = failure.code === 'unauthorized' ? expiryText(token, now) : null;
   const summary = expired === null ? failure.message : `${failure.message} (${expired})`;
   const hint = hints[failure.code] ?? 'nothing was written; run again, or with --verbose';

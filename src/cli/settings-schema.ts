@@ -101,7 +101,8 @@ const nested = {
       depth: positive.optional(),
       documents: positive.optional(),
       fetchBytes: positive.optional(),
-      parseMs: positive.optional(),
+      work: positive.optional(),
+      fileWork: positive.optional(),
       parseMb: z.int().min(16).describe('a whole number from 16').optional(),
     })
     .optional()

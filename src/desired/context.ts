@@ -1,4 +1,5 @@
 import type { Manifest, Suppression } from '../manifest/manifest.ts';
+import { defaultFileWork } from '../manifest/read-tokens.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import type { Result } from '../model/result.ts';
@@ -17,9 +18,11 @@ export interface Limits {
   readonly documents: number;
   /** Of a Git source: bytes that one fetch may bring, and memory that git may take. */
   readonly fetchBytes?: number;
-  /** Time (ms) that parsing one file may take, and memory (MB) that parsing may take, where it is done apart. */
-  readonly parseMs?: number;
-  readonly parseMb?: number;
+  /** Steps that reading all manifests together may take, and those of one file: the same on every machine. */
+  readonly work: number;
+  readonly fileWork: number;
+  /** Memory (MB) of the threads that read large files. */
+  readonly parseMb: number;
 }
 
 /** What turning parsed manifests into a desired state depends on, beside the users that they name. */
@@ -56,4 +59,7 @@ export const defaultLimits: Limits = {
   files: 10_000,
   depth: 32,
   documents: 200_000,
+  work: 12_000_000,
+  fileWork: defaultFileWork,
+  parseMb: 384,
 };

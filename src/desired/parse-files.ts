@@ -1,6 +1,6 @@
 import { type FileManifests, isManifestPath, type Manifest } from '../manifest/manifest.ts';
 import { readManifests } from '../manifest/read-manifests.ts';
-import { compareText } from '../model/problem.ts';
+import { compareText, type Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import type { SourceFile } from '../ports.ts';
 import { listSecretFiles } from './build-configuration.ts';
@@ -29,9 +29,28 @@ export function parseFiles(files: readonly SourceFile[], options: ParseOptions):
   return { files, manifests };
 }
 
+/** In place of manifests that together cost more than they may: one problem, at the largest file. */
+export function refuseAll(files: readonly SourceFile[], { work }: Limits): readonly FileManifests[] {
+  const largest = files.reduce((most, file) => (file.bytes.length > most.bytes.length ? file : most));
+  const problem: Problem = {
+    code: 'too-expensive',
+    severity: 'error',
+    summary: `Reading all manifests together takes more than ${work.toLocaleString('en')} steps (\`limits.work\`); this file is the largest.`,
+    hint: 'Remove what is no manifest. A rule takes about 50 steps; raise `limits.work` in the settings if you need more.',
+    place: { file: largest.path, line: 1, column: 1 },
+  };
+  return files.map((file) => ({
+    path: file.path,
+    manifests: [],
+    problems: file === largest ? [problem] : [],
+    suppressions: [],
+    work: 0,
+  }));
+}
+
 /** Parses one file in place. */
 export function parseFile({ path, bytes }: SourceFile, { profile, values, limits }: ParseOptions): FileManifests {
-  return readManifests({ path, bytes, profile, values, documents: limits.documents });
+  return readManifests({ path, bytes, profile, values, documents: limits.documents, work: limits.fileWork });
 }
 
 /** Manifests in the one order of every output: by path. */

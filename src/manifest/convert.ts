@@ -1,14 +1,11 @@
 import { type Document, isAlias, isMap, isScalar, isSeq, Scalar } from 'yaml';
 import type { Entry, Node, ScalarNode } from './node.ts';
+import { deepest, describeSpentWork, tooDeep, type Work } from './read-tokens.ts';
 import type { Reporter, Unplaced } from './reporter.ts';
 import { resolveScalar, substitute } from './scalar.ts';
 import { didYouMean } from './suggest.ts';
 import { describeYamlFault } from './yaml-faults.ts';
 
-/** Deepest nesting of collections; manifests need six. */
-export const deepest = 64;
-/** Most values that a document may have once its aliases are followed (an alias bomb has billions). */
-const mostValues = 2_000_000;
 /** Most characters that values may put into one file. */
 const mostSubstituted = 20_000_000;
 /** Keys whose direct scalar may be a secret: never substituted, never quoted. */
@@ -20,6 +17,7 @@ export interface Conversion {
   readonly values: ReadonlyMap<string, string> | null;
   /** Characters that values put into the file so far. */
   readonly substituted: { characters: number };
+  readonly work: Work;
 }
 
 type YamlNode = NonNullable<Document.Parsed['contents']>;
@@ -152,19 +150,14 @@ export class Converter {
     );
   }
 
+  /** An alias bomb stands for billions of values: it is refused before anything follows its aliases. */
   #count(values: number, offset: number): void {
+    const { work } = this.#conversion;
     this.#values += values;
-    if (this.#values <= mostValues || this.#tooMany) return;
+    work.spent += values;
+    if (work.spent <= work.most || this.#tooMany) return;
     this.#tooMany = true;
-    this.#error(
-      {
-        code: 'too-expensive',
-        severity: 'error',
-        summary: `This document has more than ${mostValues.toLocaleString('en')} values once its aliases are followed.`,
-        hint: 'Split the document, or use a RuleSet instead of aliases.',
-      },
-      offset,
-    );
+    this.#error(describeSpentWork(work), offset);
   }
 
   #error(problem: Unplaced, offset: number): void {
@@ -219,11 +212,3 @@ const unsafeInteger = {
 function absent(offset: number): ScalarNode {
   return { type: 'scalar', value: null, text: '', plain: true, start: offset, end: offset };
 }
-
-/** Also what a stack that is exhausted comes from. */
-export const tooDeep = {
-  code: 'too-deep',
-  severity: 'error',
-  summary: 'Collections are nested too deeply.',
-  hint: `A manifest nests at most ${deepest} levels.`,
-} as const;

@@ -1,10 +1,9 @@
 import { Composer, type Document, LineCounter } from 'yaml';
 import type { Problem } from '../model/problem.ts';
-import { tooDeep } from './convert.ts';
 import { convertDocument } from './document.ts';
 import { createExcerpts } from './excerpt.ts';
 import { createLocator, type Node } from './node.ts';
-import { mostProblems, type Reading, readTokens, Unread } from './read-tokens.ts';
+import { defaultFileWork, mostProblems, type Reading, readTokens, tooDeep, Unread, type Work } from './read-tokens.ts';
 import type { Reporter, Unplaced } from './reporter.ts';
 
 /** One YAML document of a file. */
@@ -22,6 +21,8 @@ export interface ParseRequest {
   readonly values: ReadonlyMap<string, string> | null;
   /** The fields that a document may have at its top; a long document with another is not read to its end. */
   readonly fields?: readonly string[];
+  /** What reading may cost, and what was spent; without it, `defaultFileWork`. */
+  readonly work?: Work;
   /** Most documents, and most empty ones. */
   readonly documents?: number;
   /** Called with each document that has content and no error, in order; documents are not kept. */
@@ -47,7 +48,8 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
       problems.push({ ...problem, place, ...(line === undefined ? {} : { excerpt: line }) });
     },
   };
-  const reading: Reading = { text: request.text, fields: request.fields, lines, cut: null };
+  const { work = { spent: 0, most: defaultFileWork } } = request;
+  const reading: Reading = { text: request.text, fields: request.fields, lines, work, cut: null };
   try {
     const substituted = { characters: 0 };
     const count = { withContent: 0, empty: 0 };
@@ -57,7 +59,7 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
         throw new Unread(tooManyDocuments(documents), document.contents?.range[0] ?? document.range[0]);
       }
       yamlIsBroken = document.errors.length > 0;
-      const root = convertDocument(document, request.text, { reporter, values: request.values, substituted });
+      const root = convertDocument(document, request.text, { reporter, values: request.values, substituted, work });
       yamlIsBroken = false;
       const isCut = reading.cut !== null && document.range[2] > reading.cut.document;
       if (root !== null) request.onDocument({ root, isCut }, reporter);

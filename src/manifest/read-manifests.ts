@@ -8,6 +8,7 @@ import type { Decoding } from './decoding.ts';
 import { apiVersion, type FileManifests, type Kind, kinds, type Manifest, type Written } from './manifest.ts';
 import { type Entry, findChild, findEntry, type Node, toPlain } from './node.ts';
 import { parseFile } from './parse.ts';
+import { defaultFileWork, type Work } from './read-tokens.ts';
 import type { Reporter } from './reporter.ts';
 import { didYouMean } from './suggest.ts';
 import { findSuppressions } from './suppressions.ts';
@@ -23,13 +24,18 @@ export interface ReadRequest {
   readonly values: ReadonlyMap<string, string> | null;
   /** Most documents in one file. */
   readonly documents: number;
+  /** Most that reading the file may cost (`Work`); without it, `defaultFileWork`. */
+  readonly work?: number;
 }
 
 /** Reads one file: its manifests and every problem that can be seen without the other files. */
 export function readManifests(request: ReadRequest): FileManifests {
   const { path, profile, values } = request;
   const text = decodeText(request.bytes)?.replace(/^\uFEFF/, '') ?? null;
-  if (text === null) return { path, manifests: [], problems: [describeNotUtf8(path, request.bytes)], suppressions: [] };
+  if (text === null) {
+    return { path, manifests: [], problems: [describeNotUtf8(path, request.bytes)], suppressions: [], work: 0 };
+  }
+  const work: Work = { spent: 0, most: request.work ?? defaultFileWork };
   const manifests: Manifest[] = [];
   const namesAsAddresses: Written<string>[] = [];
   const problems = parseFile({
@@ -37,6 +43,7 @@ export function readManifests(request: ReadRequest): FileManifests {
     text,
     values,
     documents: request.documents,
+    work,
     fields,
     onDocument({ root, isCut }, reporter) {
       const manifest = readDocument(root, { reporter, profile, namesAsAddresses }, isCut);
@@ -49,6 +56,7 @@ export function readManifests(request: ReadRequest): FileManifests {
     manifests,
     problems: withoutRepeats([...problems, ...found.problems]),
     suppressions: found.suppressions,
+    work: work.spent,
     ...(namesAsAddresses.length === 0 ? {} : { namesAsAddresses }),
   };
 }

@@ -1,14 +1,12 @@
 import { CST, Lexer, type LineCounter, Parser } from 'yaml';
-import { deepest, tooDeep } from './convert.ts';
 import type { Unplaced } from './reporter.ts';
 import { SchemaViolations } from './schema-violations.ts';
 import { suggest } from './suggest.ts';
 
 /** After so many lexemes of a document its root is looked at: what cannot be a manifest is not read to its end. */
 const lexemesToLook = 1_000;
-/** Most lexemes of one document; a rule has about 44, and the parser takes about 200 bytes and 2 µs for each. */
-const mostLexemes = 3_000_000;
-
+/** Deepest nesting of collections; manifests need six. */
+export const deepest = 64;
 /** Directives in one file; the parser keeps what is wrong with each. */
 const mostDirectives = 200;
 /** Items of a root that are looked at; a manifest has four. */
@@ -19,25 +17,44 @@ export const mostProblems = 1_000;
 /** After so many lexemes of a document its values are looked at; about 450 rules. */
 const lexemesToCheck = 20_000;
 
+/**
+ * What reading a file costs, the same on every machine: one for each lexeme (a word, a sign, a line's indentation), and one for
+ * each value, those that aliases stand for included. The parser takes about 2 µs and 200 bytes for each; a rule has about 50.
+ */
+export interface Work {
+  spent: number;
+  /** Reading ends when more is spent. */
+  readonly most: number;
+}
+
+/** What reading one file may cost without another limit: about 75,000 rules. */
+export const defaultFileWork = 4_000_000;
+
+/** Of what a flow collection holds the parser keeps twice as much: its commas count for more. */
+const workOfComma = 3;
+
 /** A text on its way through the parser. */
 export interface Reading {
   readonly text: string;
   /** The fields that a manifest has at its top; undefined when the text is none. */
   readonly fields: readonly string[] | undefined;
   readonly lines: LineCounter;
+  readonly work: Work;
   /** Where the reading ended in the middle of a document, which holds what came before, and where that document begins. */
   cut: { readonly offset: number; readonly document: number } | null;
 }
 
 /** What the parser makes of a text, until a long document turns out to be no manifest, or too long for one. */
 export function* readTokens(reading: Reading): Generator<CST.Token> {
-  const { text, fields, lines } = reading;
+  const { text, fields, lines, work } = reading;
   lines.addNewLine(0);
   const parser = new Parser(lines.addNewLine);
   let lexemes = 0;
   let directives = 0;
   let violations = new SchemaViolations();
   for (const lexeme of new Lexer().lex(text)) {
+    work.spent += lexeme === ',' ? workOfComma : 1;
+    if (work.spent > work.most) throw new Unread(describeSpentWork(work), parser.offset);
     for (const token of parser.next(lexeme)) {
       if (lexemes >= lexemesToCheck) violations = new SchemaViolations();
       lexemes = 0;
@@ -48,7 +65,7 @@ export function* readTokens(reading: Reading): Generator<CST.Token> {
     lexemes++;
     if (lexemes % lexemesToLook !== 0) continue;
     const [document, root] = parser.stack;
-    lookAt(parser.stack, lexemes, fields);
+    lookAt(parser.stack, fields);
     if (fields === undefined || lexemes < lexemesToCheck || violations.look(parser.stack) <= mostProblems) continue;
     reading.cut = { offset: parser.offset, document: (root ?? document)?.offset ?? 0 };
     closeAll(parser.stack, parser.offset);
@@ -76,7 +93,7 @@ function closeAll(stack: CST.Token[], offset: number): void {
 }
 
 /** Ends the reading of a file whose long document is no manifest. `root` is as far as it was parsed. */
-function lookAt(stack: readonly CST.Token[], lexemes: number, fields: readonly string[] | undefined): void {
+function lookAt(stack: readonly CST.Token[], fields: readonly string[] | undefined): void {
   const [, root] = stack;
   if (root === undefined) return;
   // Above the innermost collection there is the document, and at most a scalar.
@@ -85,7 +102,6 @@ function lookAt(stack: readonly CST.Token[], lexemes: number, fields: readonly s
   if (root.type === 'block-seq' || (root.type === 'flow-collection' && root.start.source === '[')) {
     throw new Unread(aList, root.offset);
   }
-  if (lexemes > mostLexemes) throw new Unread(tooLong, root.offset);
   if (fields === undefined || (root.type !== 'block-map' && root.type !== 'flow-collection')) return;
   // A key is complete once its colon is there; comments may stand as items without either.
   const complete = root.items.slice(0, mostItems).filter(({ sep }) => sep !== undefined && sep.length > 0);
@@ -136,16 +152,27 @@ const aList = {
   hint: 'Start a manifest with `apiVersion: firezone/v0` and `kind: RuleSet`; move the file out of the directory if it is not one.',
 } as const;
 
-const tooLong = {
-  code: 'too-expensive',
-  severity: 'error',
-  summary: 'This document is too long to be read at once; the rest of the file was not read.',
-  hint: 'Split it into several documents (`---`) or files; 60,000 rules of a set fit into one document.',
-} as const;
+/** The problem of a file that costs more than it may. */
+export function describeSpentWork({ most }: Work): Unplaced {
+  return {
+    code: 'too-expensive',
+    severity: 'error',
+    summary: `Reading this file takes more than ${most.toLocaleString('en')} steps (\`limits.fileWork\`): it was not read further.`,
+    hint: 'Split it into several files; 60,000 rules fit into one.',
+  };
+}
 
 const tooManyDirectives = {
   code: 'too-expensive',
   severity: 'error',
   summary: 'This file has hundreds of directives (lines that begin with `%`); the rest of it was not read.',
   hint: 'Remove them: manifests need none.',
+} as const;
+
+/** Also what a stack that is exhausted comes from. */
+export const tooDeep = {
+  code: 'too-deep',
+  severity: 'error',
+  summary: 'Collections are nested too deeply.',
+  hint: `A manifest nests at most ${deepest} levels.`,
 } as const;

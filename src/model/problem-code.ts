@@ -136,6 +136,7 @@ export type ProblemCode =
   | 'port-type-missing'
   | 'port-without-protocol'
   | 'ports-dropped'
+  | 'reader-died'
   | 'replan-refused'
   | 'reserved-id'
   | 'saved-plan'

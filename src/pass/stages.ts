@@ -3,11 +3,12 @@ import type { ApplyReport } from '../apply/outcome.ts';
 import { type LiveReading, type ReadContext, type ReadFailure, readLive, readUsers } from '../apply/read.ts';
 import type { Desired } from '../desired/context.ts';
 import { assemble } from '../desired/desired.ts';
+import type { ParsedFiles } from '../desired/parse-files.ts';
 import { enforcementProblems } from '../enforcement/problems.ts';
 import { type KnownUsers, listedUsers } from '../model/known-users.ts';
 import { compareProblems, hasErrors, type Problem, raiseWarnings } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
-import { ok, type Result } from '../model/result.ts';
+import { fail, ok, type Result } from '../model/result.ts';
 import type { DesiredState, LiveState } from '../model/state.ts';
 import { digestPlan, type PlanDigest } from '../plan/digest.ts';
 import type { PlanInput } from '../plan/input.ts';
@@ -42,13 +43,27 @@ export async function readDesired(
   content: SourceContent,
   pass: Pick<PassDependencies, 'parse' | 'desired' | 'users' | 'strict'> & Asking,
 ): Promise<Result<BuiltDesired, ReadFailure>> {
-  const parsed = await pass.parse(content.files);
+  const read = await parseContent(content, pass);
+  if (!read.ok) return read;
+  const parsed = read.value;
   const offline = assemble(parsed, null, pass.desired);
   const problems = pass.strict ? raiseWarnings(offline.problems) : offline.problems;
   if (hasErrors(problems)) return ok({ desired: { ...offline, state: null, problems }, users: null });
   if (offline.emails.length === 0) return ok({ desired: offline, users: null });
   const users = pass.users === undefined ? await listUsers(pass) : await pass.users();
   return users.ok ? ok({ desired: assemble(parsed, users.value, pass.desired), users: users.value }) : users;
+}
+
+/** Why a thread that reads manifests died says nothing about them: it is a failure like an API that does not answer. */
+async function parseContent(
+  { files }: SourceContent,
+  { parse }: Pick<PassDependencies, 'parse'>,
+): Promise<Result<ParsedFiles, ReadFailure>> {
+  try {
+    return ok(await parse(files));
+  } catch (error) {
+    return fail({ code: 'reader-died', status: null, message: error instanceof Error ? error.message : 'unknown' });
+  }
 }
 
 async function listUsers(pass: Asking): Promise<Result<KnownUsers, ReadFailure>> {

@@ -75,7 +75,9 @@ describe('parsing', () => {
     const nowhere = pathToFileURL(path.join(folder, 'no-such-worker.mjs'));
     const codesWithout = async (parse: ParseFiles, sources = files): Promise<readonly string[]> =>
       (await parse(sources)).manifests.flatMap((file) => file.problems.map(({ code }) => `${file.path} ${code}`));
-    expect(await codesWithout(parser({ measure: 'alone' }, nowhere))).toEqual(['large.yaml too-expensive']);
+    await expect(codesWithout(parser({ measure: 'alone' }, nowhere))).rejects.toThrow(
+      'the thread that reads manifests died',
+    );
     expect(await codesWithout(parser({}, nowhere), [sourceFile('a.yaml', rules('a', 10, 1))])).toEqual([]);
   });
 
@@ -132,14 +134,46 @@ describe('parsing', () => {
     expect(parsed.manifests.map(({ manifests }) => manifests.length)).toEqual([0, 1]);
   });
 
-  it('row 8: a file that takes too long is given up, and the next file gets a new thread', async () => {
-    const slow = sourceFile('slow.yaml', document('Network', 'n', `{cidrs: [${'10.0.0.1,'.repeat(300_000)}]}`));
-    const parse = parser({ limits: { ...defaultLimits, parseMs: 300 } });
-    const parsed = await parse([slow, sourceFile('slow2.yaml', new TextDecoder().decode(slow.bytes))]);
-    const { problems } = assemble(parsed, null, testContext());
-    expect(problems.map(({ code, place }) => [code, place?.file])).toEqual([
-      ['too-expensive', 'slow.yaml'],
-      ['too-expensive', 'slow2.yaml'],
-    ]);
+  it('row 8: what a file may cost is counted, so that every machine says the same', async () => {
+    const file = sourceFile('a.yaml', rules('a', 6000, 1));
+    const cost = (await parser()([file])).manifests[0]?.work ?? 0;
+    // In a thread, in place, and cached: the same number.
+    const inPlace = parser({}, null);
+    expect((await inPlace([file])).manifests[0]?.work).toBe(cost);
+    expect(cost).toBeGreaterThan(6000 * 20);
+    const problemsOf = async (limits: Partial<Limits>, url: URL | null = workerUrl) =>
+      (await parser({ limits: { ...defaultLimits, ...limits } }, url)([file])).manifests[0]?.problems.map(
+        ({ code, place }) => `${code} ${place?.file}:${place?.line}`,
+      );
+    expect(await problemsOf({ fileWork: cost })).toEqual([]);
+    const spent = await problemsOf({ fileWork: cost - 1 });
+    expect(spent).toEqual([expect.stringMatching(/^too-expensive a\.yaml:/)]);
+    expect(await problemsOf({ fileWork: cost - 1 }, null)).toEqual(spent);
+  });
+
+  it('row 8: all files together may not cost more than their limit, read in any order, remembered or not', async () => {
+    const files = Array.from({ length: 5 }, (_, i) => sourceFile(`${i}.yaml`, rules(`s${i}`, 2000 + i, i)));
+    const total = (await parser()(files)).manifests.reduce((sum, { work }) => sum + work, 0);
+    for (const url of [workerUrl, null]) {
+      expect((await parser({ limits: { ...defaultLimits, work: total } }, url)(files)).manifests).toHaveLength(5);
+      const parse = parser({ limits: { ...defaultLimits, work: total - 1 } }, url);
+      for (const order of [files, [...files].reverse(), files]) {
+        const { problems, state } = assemble(await parse(order), null, testContext());
+        expect(problems).toMatchObject([{ code: 'too-expensive', place: { file: '4.yaml' } }]);
+        expect(state).toBeNull();
+      }
+      expect(assemble(await parse(files.slice(1)), null, testContext()).problems).toEqual([]);
+    }
+  });
+
+  it('row 8: files of nothing but comments, documents or empty lines end at the limit of work', async () => {
+    const limits = { ...defaultLimits, fileWork: 50_000 };
+    for (const text of ['#\n'.repeat(100_000), '\n'.repeat(200_000), '--- #\n'.repeat(50_000), '[\n'.repeat(200_000)]) {
+      const [read] = (await parser({ limits }, null)([sourceFile('a.yaml', text)])).manifests;
+      expect(read?.problems.map(({ code }) => code)).toEqual([
+        expect.stringMatching(/too-(expensive|deep)|not-a-manifest/),
+      ]);
+      expect(read?.work).toBeLessThan(50_010);
+    }
   });
 });

@@ -18,6 +18,7 @@ import { serverOf } from '../approval.ts';
 import { exitCodeOfVerdict, exitCodes } from '../exit-code.ts';
 import { Failure, failure } from '../failure.ts';
 import { loggerOf } from '../logger.ts';
+import { warnOfLittleMemory } from '../manifests.ts';
 import type { Settings } from '../settings.ts';
 import { warnOfOpenToken } from '../token.ts';
 import { openJournalAt, wireApi } from '../wire.ts';
@@ -60,6 +61,7 @@ export async function startWatching(context: StartContext): Promise<Running> {
     const triggers = createTriggers(systemClock);
     const { api, token } = wireApi({ ...context, settings });
     warnOfOpenToken(token, logger);
+    warnOfLittleMemory(settings, process.constrainedMemory(), logger);
     closers.push(() => api.close());
     const { source, root, forget } = await sourceOf(context, state.path, (files) => current.runner.references(files));
     const targets = notifyTargetsOf(settings.file);
