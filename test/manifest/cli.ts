@@ -25,7 +25,8 @@ export function workspace(env: Readonly<Record<string, string>> = {}): Workspace
       const out: string[] = [];
       const err: string[] = [];
       const code = await runCli(argv, {
-        env,
+        // Nobody sits at a terminal here: what applies says so.
+        env: { RECONCILE_YES: 'true', ...env },
         cwd: directory,
         stdinIsTerminal: false,
         stdoutIsTerminal: false,
