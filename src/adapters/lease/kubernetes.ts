@@ -48,7 +48,8 @@ interface Observed {
 /**
  * Holds a `coordination.k8s.io/v1` Lease. Renewed in the background until released. Taken over only when its holder has not
  * renewed it for its whole duration as seen from here; every write carries the resource version, so that of two only one wins.
- * A replica that has seen a holder waits as long before it makes a Lease anew that was deleted: the holder may not know yet.
+ * A replica that has seen a holder waits as long before it makes a Lease anew that was deleted: the holder may not know yet. Any
+ * other waits for two renewals before it makes the first one.
  */
 export function holdKubernetesLease(settings: KubernetesLeaseSettings): Lease {
   return keepLease(settings, settings.times.renewMs, new KubernetesStore(settings));
@@ -128,11 +129,13 @@ class KubernetesStore implements LeaseStore {
   }
 
   #lookAtNothing(tenure: Tenure): null | 'held' {
-    const { clock, logger } = this.#settings;
+    const { clock, times, logger } = this.#settings;
     if (tenure.term.leftMs() > 0) logger.warn('The lease was deleted: nothing is written until it is made anew');
     tenure.lost('nobody');
     this.#goneSince ??= clock.now();
-    return clock.now() - this.#goneSince < this.#heldForMs ? 'held' : null;
+    // It may have been deleted just before this replica came: a holder notices with its next renewal.
+    const waitMs = Math.max(this.#heldForMs, 2 * times.renewMs);
+    return clock.now() - this.#goneSince < waitMs ? 'held' : null;
   }
 
   #lookAt(current: LeaseObject, tenure: Tenure): LeaseObject | 'held' {

@@ -20,6 +20,8 @@ export interface LeaseServer {
   onRead: (() => void) | null;
   /** Deletes the object, as a person does. */
   remove(): void;
+  /** Names another holder, as somebody who edits it does. */
+  steal(holder: string): void;
   /** Changes its metadata alone, as a person or a tool does. */
   label(name: string, value: string): void;
   /** Who wrote it, and when (monotonic, ms). */
@@ -121,6 +123,15 @@ export async function startLeaseServer(tls?: { readonly cert: string; readonly k
     lease: () => stored,
     remove: () => {
       stored = null;
+    },
+    steal: (holder) => {
+      if (stored === null) return;
+      version += 1;
+      const { metadata, spec } = stored;
+      stored = {
+        metadata: { ...metadata, resourceVersion: String(version) },
+        spec: { ...spec, holderIdentity: holder },
+      };
     },
     label: (name, value) => {
       if (stored === null) return;
