@@ -104,6 +104,14 @@ export const commands: readonly CommandSpec[] = [
     load: () => import('./commands/test.ts'),
   },
   {
+    name: 'diff',
+    summary: 'show what changes between two revisions or folders; needs no server and no token',
+    operands: 'A..B|A|DIR [PATH|DIR]',
+    options: ['mergeBase', 'failOn', 'detailedExitcode', 'full', ...manifestOptions],
+    formats: everyFormat,
+    load: () => import('./commands/diff.ts'),
+  },
+  {
     name: 'explain',
     summary: 'say which rule decides a packet, or what a rule decides',
     operands: '[PATH]',

@@ -132,6 +132,7 @@ const own = {
   force: { kind: 'switch', help: 'overwrite files that say something else', only: 'flag' },
   rulesOnly: { kind: 'switch', help: 'rules only, without the Configuration', only: 'flag' },
   check: { kind: 'switch', help: 'write nothing; exit 1 when something would change', only: 'flag' },
+  mergeBase: { kind: 'switch', help: 'compare from where the two branches parted', only: 'flag' },
   live: { kind: 'path', value: 'FILE', help: 'plan against a snapshot: no request, no token' },
   checkDiscovery: { kind: 'switch', help: 'fetch the discovery documents of the providers', only: 'flag' },
   save: { kind: 'path', value: 'FILE', help: 'save the plan for `reconcile apply FILE`', only: 'flag' },

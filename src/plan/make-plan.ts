@@ -41,11 +41,13 @@ export function makePlan(input: PlanInput): Plan {
   };
 }
 
-function rulesBefore(changes: readonly RuleChange[]): readonly Rule[] {
+/** The rules of the server before the changes. */
+export function rulesBefore(changes: readonly RuleChange[]): readonly Rule[] {
   return changes.flatMap(({ live }) => (live === null ? [] : [live.rule]));
 }
 
-function rulesAfter(changes: readonly RuleChange[]): readonly Rule[] {
+/** The rules of the server after the changes. */
+export function rulesAfter(changes: readonly RuleChange[]): readonly Rule[] {
   return changes.flatMap(({ action, desired, live }) => {
     const rule = action === 'delete' ? null : action === 'skip' ? live : (desired ?? live);
     return rule === null ? [] : [rule.rule];
@@ -75,7 +77,8 @@ function modifiedInPlace(changes: readonly RuleChange[], { profile }: PlanInput)
   });
 }
 
-function summarise(changes: readonly Change[], steps: readonly Step[]): PlanSummary {
+/** How many changes of each kind. */
+export function summarise(changes: readonly Change[], steps: readonly Step[]): PlanSummary {
   const count = (action: ChangeAction): number => changes.filter((change) => change.action === action).length;
   return {
     create: count('create'),

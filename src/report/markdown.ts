@@ -32,7 +32,9 @@ function render(report: RunReport, limit: number): string {
   const page = plan === null ? null : planPage(report, plan, { lines: Math.min(limit, mostTraffic) });
   const sections = [
     // The comment that a later run finds again is the plan's.
-    report.headline === undefined ? `${marker}\n### ${title(report)}` : `### ${prose(report.headline)}`,
+    report.headline !== undefined || report.comparison !== undefined
+      ? `### ${prose(report.headline ?? title(report))}`
+      : `${marker}\n### ${title(report)}`,
     leftOpenSection(report, limit),
     ...(plan === null || page === null
       ? []
@@ -56,7 +58,7 @@ function title(report: RunReport): string {
   const errors = problems.filter(({ severity }) => severity === 'error').length;
   if (plan === null) return `reconcile: no plan, ${count(errors, 'error')}`;
   if (apply !== null) return `reconcile: ${code(applySummary(apply, plan))}`;
-  return `reconcile: ${planSummary({ ...report, digest: null }, plan)}`;
+  return `${report.comparison === undefined ? 'reconcile' : 'reconcile diff'}: ${planSummary({ ...report, digest: null }, plan)}`;
 }
 
 /** Of an apply whose gaps could not be closed this is what must be read, if nothing else is. */
@@ -71,7 +73,9 @@ function refusalText(report: RunReport, { refusals }: Plan): string {
   if (refusals.length === 0) return '';
   const head = report.approved
     ? '**Refused by a guard, and approved by its digest:**'
-    : '**Refused: nothing will be written.**';
+    : report.comparison === undefined
+      ? '**Refused: nothing will be written.**'
+      : '**Refused:**';
   return [head, '', ...refusals.map(({ summary, hint }) => `- ${prose(summary)}  \n  Hint: ${prose(hint)}`)].join('\n');
 }
 
@@ -144,6 +148,7 @@ function changeLine(
 }
 
 function footer(report: RunReport, plan: Plan): string {
+  if (report.comparison !== undefined) return '';
   const how = plan.ruleUpdates === 'replace' ? 'Changed rules are replaced' : 'Changed rules are patched';
   return `<sub>Profile ${plan.profile}. ${how}. Digest ${code(report.digest ?? 'none')}.</sub>`;
 }

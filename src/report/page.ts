@@ -80,16 +80,20 @@ export const wholePage: PageLimits = { lines: Number.POSITIVE_INFINITY };
 /** The page of a plan. */
 export function planPage(report: RunReport, plan: Plan, limits: PageLimits): PlanPage {
   const people = peopleOf(plan, report);
+  const isComparison = report.comparison !== undefined && plan.changes.some(({ action }) => action !== 'keep');
   return {
     title: titleOf(report),
     notes: notesOf(report, plan),
     sets: setsOf(nameDeleted(plan, report.lastApply), people.names),
-    traffic: plan.steps.length === 0 ? null : trafficPart(plan, people, limits),
+    traffic: plan.steps.length === 0 && !isComparison ? null : trafficPart(plan, people, limits),
     onTheWay: plan.exposure.length === 0 ? null : describeExposures(plan, people, limits.lines),
   };
 }
 
-function titleOf({ server, root, revision, base }: RunReport): readonly string[] {
+function titleOf({ server, root, revision, base, comparison }: RunReport): readonly string[] {
+  if (comparison !== undefined) {
+    return [`Changes from ${comparison.from} to ${comparison.to}`, ...(root === null ? [] : [root])].map(printable);
+  }
   const source = revision === null ? root : `${root ?? 'manifests'} at ${revisionText(revision)}`;
   return [
     server === null ? 'Plan' : `Plan for ${server}`,
@@ -106,6 +110,7 @@ export function revisionText(revision: string): string {
 }
 
 function notesOf(report: RunReport, plan: Plan): readonly string[] {
+  if (report.comparison !== undefined) return [];
   const { snapshot } = report;
   const changed = plan.changes.some(({ kind, action }) => kind === 'Rule' && action === 'update');
   return [

@@ -32,6 +32,8 @@ export interface RunReport {
   readonly lastApply?: ReadonlyMap<string, FormerRule>;
   /** E-mail addresses by UUID that only the server knows: for a person at a terminal, not for files and logs. */
   readonly serverNames?: ReadonlyMap<string, string>;
+  /** The plan compares two revisions, and nothing is written: what it goes from and to, in words. */
+  readonly comparison?: { readonly from: string; readonly to: string };
   /** What a command that makes no plan came to, in one line; absent where a plan was to be made. */
   readonly headline?: string;
   /** What the kernel's packet filter holds; absent when nobody looked. */

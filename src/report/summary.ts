@@ -7,8 +7,15 @@ export function planSummary(report: RunReport, plan: Plan): string {
   const { create, update, delete: deleted, keep, skip, steps } = plan.summary;
   const skipped = skip === 0 ? '' : `, ${skip} skipped`;
   const digest = report.digest === null ? '' : ` Digest ${report.digest.slice(0, 12)}.`;
-  const refused = plan.refusals.length > 0 && !report.approved ? ' Refused: nothing will be written.' : '';
+  const isComparison = report.comparison !== undefined;
+  const refused =
+    plan.refusals.length === 0 || report.approved
+      ? ''
+      : isComparison
+        ? ' Refused.'
+        : ' Refused: nothing will be written.';
   if (steps === 0 && create + update + deleted === 0) {
+    if (isComparison) return `No differences: ${count(keep, 'object')} unchanged${skipped}.${refused}`;
     const state = holdsBack(plan) ? 'Not in sync, for want of a secret' : 'In sync';
     return `${state}: ${count(keep, 'object')} unchanged${skipped}; nothing to do.${refused}`;
   }
@@ -21,7 +28,9 @@ export function planSummary(report: RunReport, plan: Plan): string {
     `${keep} unchanged`,
   ];
   const head = parts.filter((part) => part !== '').join(', ');
-  return `${head}${skipped}. ${count(steps, 'request')}.${refused}${digest}`;
+  return isComparison
+    ? `${head}${skipped}.${refused}`
+    : `${head}${skipped}. ${count(steps, 'request')}.${refused}${digest}`;
 }
 
 /** `Applied: 12 done in 0.1 s; a fresh read agrees.` or what is missing. */

@@ -225,7 +225,7 @@ describe('--base', () => {
   it('threat 1: a ref that git could take for an option is refused, and nothing runs', async () => {
     for (const ref of ['--output=/tmp/canary-file', '-c', '--upload-pack=touch', 'HEAD;id', 'a..b', 'x\ny']) {
       const run = await world.cli(['--plan', `--base=${ref}`, 'm']);
-      expect([ref, run.code, run.err]).toEqual([ref, 1, expect.stringContaining('is no name of a commit')]);
+      expect([ref, run.code, run.err]).toEqual([ref, 1, expect.stringContaining('is not the name of a commit')]);
     }
   });
 

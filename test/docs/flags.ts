@@ -32,6 +32,7 @@ const bases: Readonly<Record<string, readonly string[]>> = {
   fmt: ['fmt', 'policy'],
   schema: ['schema', 'Rule'],
   test: ['test', 'policy'],
+  diff: ['diff', 'policy', 'policy'],
   explain: ['explain', 'policy', ...question],
   apply: ['apply', 'plan.json', 'policy'],
   snapshot: ['snapshot'],
@@ -174,7 +175,8 @@ const plans: Samples = {
     shows: (_, world) => expect(JSON.parse(world.read('saved.json'))).toMatchObject({ kind: 'saved-plan' }),
   },
   showEmails: { shows: says(/^Plan for http|a fresh read of the server agrees/m) },
-  full: { shows: says(/^Plan for http|a fresh read of the server agrees/m) },
+  full: { shows: says(/^Plan for http|a fresh read of the server agrees|^Changes from policy/m) },
+  mergeBase: { base: () => ['diff', 'main..HEAD', 'policy'], shows: says(/main where HEAD left it/) },
   detailedExitcode: { code: (command) => (command === '' ? 2 : 0) },
   ruleUpdates: {
     args: () => ['--rule-updates', 'patch'],
@@ -226,7 +228,12 @@ const plans: Samples = {
     shows: says(/modified in place|a fresh read/),
   },
   maxExposure: { args: () => ['--max-exposure', 'none'], code: refuses, shows: says(/--max-exposure any/) },
-  failOn: { args: () => ['--fail-on', 'any'], code: refuses, shows: says(/fail-on/) },
+  failOn: {
+    base: (command) => (command === 'diff' ? ['diff', 'main', 'policy'] : baseOf(command, 'failOn')),
+    args: () => ['--fail-on', 'any'],
+    code: refuses,
+    shows: says(/fail-on/),
+  },
   base: {
     args: () => ['--base', 'HEAD'],
     shapesPlan: true,

@@ -19,6 +19,9 @@ export interface GitRefRequest {
   readonly signal: AbortSignal;
 }
 
+/** Questions about revisions of the repository whose work tree holds a directory. */
+export type RevisionRequest = Pick<GitRefRequest, 'directory' | 'environment' | 'signal'>;
+
 /** A branch, tag or commit, with `~2`, `^` and `@{upstream}`-like parts; nothing that git could take for an option or a range. */
 const refPattern = /^[\p{L}\p{N}_@][\p{L}\p{N}_./@{}^~+#%&()=,!'-]{0,250}$/u;
 
@@ -50,13 +53,12 @@ export function findWorkTree(directory: string): WorkTree | null {
 export async function readAtRef(request: GitRefRequest): Promise<Result<SourceContent, Problem>> {
   const { directory, ref, limits, references, environment, signal } = request;
   if (!refPattern.test(ref) || ref.includes('..')) {
-    return fail(
-      problem(`--base ${JSON.stringify(ref)} is no name of a commit`, 'write a branch, a tag or a commit id'),
-    );
+    return fail(problem(`${JSON.stringify(ref)} is not the name of a commit`, 'write a branch, a tag or a commit id'));
   }
   const found = findWorkTree(directory);
   if (found === null) {
-    const hint = '--base REF reads the repository whose work tree holds PATH; else give --base a directory';
+    const hint =
+      'name a work tree: a revision is read from the repository that PATH is checked out from; or name a directory';
     return fail(problem(`${directory} is not in a Git work tree`, hint));
   }
   const repository = openRepository({ gitDir: found.gitDir, environment, signal });
@@ -71,8 +73,58 @@ export async function readAtRef(request: GitRefRequest): Promise<Result<SourceCo
   } catch (error) {
     if (!(error instanceof GitError)) throw error;
     if (error.code === 'git-broken') return fail(unreadable(ref));
-    return fail(problem(error.message, 'install git, or give --base a directory'));
+    return fail(problem(error.message, 'install git, or name a directory'));
   }
+}
+
+/** Whether a name stands for a commit of the repository whose work tree holds the directory. */
+export async function isRevision(name: string, { directory, environment, signal }: RevisionRequest): Promise<boolean> {
+  const found = findWorkTree(directory);
+  if (found === null || !refPattern.test(name) || name.includes('..')) return false;
+  try {
+    return (await openRepository({ gitDir: found.gitDir, environment, signal }).commitOf(name)) !== null;
+  } catch (error) {
+    if (error instanceof GitError) return false;
+    throw error;
+  }
+}
+
+/** The nearest commit that both revisions hold in their history. */
+export async function findMergeBase(
+  names: readonly [string, string],
+  { directory, environment, signal }: RevisionRequest,
+): Promise<Result<string, Problem>> {
+  const found = findWorkTree(directory);
+  if (found === null) return fail(problem(`${directory} is not in a Git work tree`, 'name a work tree'));
+  const repository = openRepository({ gitDir: found.gitDir, environment, signal });
+  try {
+    return await mergeBaseIn(repository, names);
+  } catch (error) {
+    if (!(error instanceof GitError)) throw error;
+    return fail(problem(error.message, 'install git, or name two folders'));
+  }
+}
+
+async function mergeBaseIn(
+  repository: GitRepository,
+  names: readonly [string, string],
+): Promise<Result<string, Problem>> {
+  const commits: string[] = [];
+  for (const name of names) {
+    const commit = refPattern.test(name) && !name.includes('..') ? await repository.commitOf(name) : null;
+    if (commit === null) return fail(await explainMissing(repository, name));
+    commits.push(commit);
+  }
+  const [a, b] = commits as [string, string];
+  const base = await repository.mergeBaseOf(a, b);
+  if (base !== null) return ok(base);
+  const why = (await repository.isShallow()) ? '; this clone is shallow' : '';
+  return fail(
+    problem(
+      `${names[0]} and ${names[1]} have no commit in common here${why}`,
+      'fetch the whole history: `fetch-depth: 0` for actions/checkout, GIT_DEPTH: 0 for GitLab, or `git fetch --unshallow`',
+    ),
+  );
 }
 
 /** A ref that is not there: in a shallow clone that has one likely reason. */
@@ -85,7 +137,7 @@ async function explainMissing(repository: GitRepository, ref: string): Promise<P
   }
   return problem(
     `${ref} is not in the repository that holds PATH`,
-    'fetch it first: git fetch origin; then --base origin/main',
+    'fetch it first: git fetch origin; then name it as origin/main',
   );
 }
 

@@ -37,6 +37,8 @@ export interface GitRepository {
   readCommit(id: string): Promise<Buffer>;
   /** Whether `to` holds `from` in its history, as far as the history is here. */
   isAncestor(from: string, to: string): Promise<boolean>;
+  /** The nearest commit that both hold in their history; null when none is here. */
+  mergeBaseOf(a: string, b: string): Promise<string | null>;
   isShallow(): Promise<boolean>;
 }
 
@@ -90,6 +92,10 @@ export function openRepository(context: RepositoryContext): GitRepository {
     },
     isAncestor: async (from, to) =>
       from === to || (await runLocal(context, ['merge-base', '--is-ancestor', from, to], [0, 1, 128])).code === 0,
+    mergeBaseOf: async (a, b) => {
+      const run = await runLocal(context, ['merge-base', a, b], [0, 1]);
+      return run.code === 0 ? run.stdout.toString('latin1').trim().split('\n')[0] || null : null;
+    },
     isShallow: async () =>
       (await runLocal(context, ['rev-parse', '--is-shallow-repository'])).stdout.toString().trim() === 'true',
   };

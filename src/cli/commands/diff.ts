@@ -1,0 +1,231 @@
+import { statSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { directorySource } from '../../adapters/source/directory.ts';
+import type { Desired, DesiredContext } from '../../desired/context.ts';
+import { assemble } from '../../desired/desired.ts';
+import { listReferencedFiles, type ParseFiles } from '../../desired/parse-files.ts';
+import type { Problem } from '../../model/problem.ts';
+import { ok } from '../../model/result.ts';
+import { Secret } from '../../model/secret.ts';
+import type { DesiredState } from '../../model/state.ts';
+import { diffDesired } from '../../plan/diff-desired.ts';
+import type { Plan } from '../../plan/plan.ts';
+import type { SourceContent } from '../../ports.ts';
+import { type RunReport, reportOfProblems } from '../../report/run-report.ts';
+import { planText } from '../../report/text.ts';
+import type { Answer, Invocation } from '../command.ts';
+import { exitCodeOf, exitCodes } from '../exit-code.ts';
+import { Failure, failure } from '../failure.ts';
+import { desiredContextOf, isInvalid, parserOf, strictly } from '../manifests.ts';
+import { limitsOf, planOptionsOf } from '../plan-settings.ts';
+import { givenRevision } from '../revision.ts';
+
+/** One side of the comparison: a folder as it is now, or the manifests below a folder as a revision has them. */
+type Side =
+  | { readonly kind: 'folder'; readonly written: string; readonly folder: string }
+  | { readonly kind: 'revision'; readonly written: string; readonly folder: string; readonly revision: string };
+
+interface Sides {
+  readonly before: Side;
+  readonly after: Side;
+  /** PATH as it was written, for places in outputs; null where the sides are two folders. */
+  readonly root: string | null;
+}
+
+/**
+ * `reconcile diff A..B [PATH]`, `diff A [PATH]`, `diff DIR1 DIR2`: what changes for rules, Configuration and traffic. Exit 3 where
+ * `--fail-on`, `protect` or a policy test of the later side says no, 4 for manifests with errors.
+ */
+export async function run(invocation: Invocation): Promise<Answer> {
+  const { settings, terminal } = invocation;
+  for (const word of settings.failOn) {
+    if (!['opens', 'closes', 'any'].includes(word)) {
+      throw failure('usage', `--fail-on ${word} needs a server`, 'diff knows opens, closes and any');
+    }
+  }
+  const sides = await sidesOf(invocation);
+  const parse = parserOf(settings);
+  const before = await build(invocation, sides.before, parse);
+  const after = await build(invocation, sides.after, parse);
+  const from = stateBefore(before, sides.before);
+  const problems = strictly(after.desired.problems, settings);
+  const to = isInvalid(problems, settings) ? null : after.desired.state;
+  const context = desiredContextOf(invocation, null);
+  const options = planOptionsOf(settings, null);
+  const { profile, scope } = context;
+  const plan = to === null ? null : diffDesired({ before: from, after: to, profile, scope, options });
+  const report: RunReport = {
+    ...reportOfProblems(problems),
+    root: sides.root,
+    revision: after.revision,
+    plan: plan === null ? null : withoutUnknownSecrets(plan),
+    base: before.revision,
+    userNames: new Map([...from.userNames, ...(to?.userNames ?? [])]),
+    groups: to?.groups ?? new Map(),
+    comparison: { from: sides.before.written, to: sides.after.written },
+  };
+  const changes = report.plan?.changes.filter(({ action }) => action !== 'keep') ?? [];
+  return {
+    exit: exitCodeOf({
+      invalid: plan === null,
+      refused: (plan?.refusals.length ?? 0) > 0,
+      pending: changes.length > 0,
+      detailed: settings.detailedExitcode,
+    }),
+    failed: plan === null,
+    text: ({ color, onScreen }) => {
+      const width = onScreen === true && terminal.stdoutIsTerminal ? terminal.columns : undefined;
+      return planText(report, { color, full: settings.full, ...(width === undefined ? {} : { width }) });
+    },
+    report: () => report,
+  };
+}
+
+/** Secrets are never looked up: a provider that is the same but for them is the same. */
+function withoutUnknownSecrets(plan: Plan): Plan {
+  const changes = plan.changes.filter(({ reason }) => reason !== 'unknown-secret');
+  if (changes.length === plan.changes.length) return plan;
+  return { ...plan, changes, summary: { ...plan.summary, skip: plan.summary.skip - 1 } };
+}
+
+interface Built {
+  readonly desired: Desired;
+  /** A commit, or the digest of a folder's content. */
+  readonly revision: string | null;
+}
+
+async function build(invocation: Invocation, side: Side, parse: ParseFiles): Promise<Built> {
+  const content = await readSide(invocation, side, parse);
+  if (content.files.length === 0) return { desired: nothing, revision: content.revision };
+  const context: DesiredContext = {
+    ...desiredContextOf(invocation, side.folder),
+    resolveSecret: () => ok(Secret.unknown()),
+  };
+  return { desired: assemble(await parse(content.files), null, context), revision: content.revision };
+}
+
+const emptyState: DesiredState = { rules: [], configuration: null, userNames: new Map(), tests: [], digest: '' };
+/** A revision from before the manifests, or after they were removed. */
+const nothing: Desired = { state: emptyState, problems: [], emails: [], manifests: [], suppressions: [] };
+
+function stateBefore({ desired: { state, problems } }: Built, { written }: Side): DesiredState {
+  if (state !== null) return state;
+  const first = problems.find(({ severity }) => severity === 'error');
+  const where = first?.place === undefined ? '' : ` (${first.place.file}:${first.place.line}: ${first.summary})`;
+  const problem: Problem = {
+    code: 'base-invalid',
+    severity: 'error',
+    summary: `the manifests of ${written} hold errors${where}`,
+    hint: 'compare with a revision whose manifests are valid',
+  };
+  throw new Failure([problem], exitCodes.invalid);
+}
+
+async function readSide(invocation: Invocation, side: Side, parse: ParseFiles): Promise<SourceContent> {
+  const { settings, terminal } = invocation;
+  const limits = limitsOf(settings);
+  if (side.kind === 'folder') {
+    const { content, problems } = await directorySource(side.folder, limits).read(terminal.stop);
+    if (content === null) throw new Failure(problems, exitCodes.invalid);
+    return content;
+  }
+  const { readAtRef } = await git(invocation);
+  const read = await readAtRef({
+    directory: side.folder,
+    ref: side.revision,
+    limits,
+    references: async (files) => listReferencedFiles(await parse(files)),
+    environment: terminal.env,
+    signal: terminal.stop,
+  });
+  if (!read.ok) throw new Failure([read.error]);
+  return read.value;
+}
+
+/** Git, unless the run is told to leave it alone. */
+async function git({ terminal }: Invocation) {
+  if (givenRevision(terminal.env) !== null) {
+    const hint = 'where RECONCILE_REVISION is set no git is run: write the revisions into folders first (docs/ci.md)';
+    throw failure('usage', 'diff of a revision needs git', hint);
+  }
+  return await import('../../adapters/source/git-ref.ts');
+}
+
+/** What the operands name. */
+async function sidesOf(invocation: Invocation): Promise<Sides> {
+  const { operands, settings, terminal } = invocation;
+  const [first = '', second] = operands;
+  if (first === '') {
+    throw failure(
+      'usage',
+      'diff needs what to compare',
+      'for example `reconcile diff main..HEAD .` or `reconcile diff main`',
+    );
+  }
+  const range = /^(?![./])(.+?)\.\.(?!\.)(.*)$/.exec(first);
+  const path = second ?? '.';
+  const root = resolve(terminal.cwd, path);
+  if (range !== null && !isFolder(resolve(terminal.cwd, first))) {
+    const [, from = '', to = ''] = range;
+    return await revisions(invocation, [from, to === '' ? 'HEAD' : to], { written: path, folder: root });
+  }
+  const folder = resolve(terminal.cwd, first);
+  if (await isNamedFolder(invocation, first, root)) {
+    if (second === undefined || !isFolder(root)) {
+      const summary = second === undefined ? `${first} is one folder` : `${second} is not a folder`;
+      throw failure(
+        'usage',
+        summary,
+        'name two folders: `reconcile diff OLD NEW`; or a revision: `reconcile diff main PATH`',
+      );
+    }
+    if (settings.mergeBase) throw failure('usage', '--merge-base needs two revisions', 'such as main..HEAD');
+    const side = (written: string, at: string): Side => ({ kind: 'folder', written, folder: at });
+    return { before: side(first, folder), after: side(second, root), root: null };
+  }
+  if (settings.mergeBase) {
+    const { before } = await revisions(invocation, [first, 'HEAD'], { written: path, folder: root });
+    return { before, after: { kind: 'folder', written: 'the work tree', folder: root }, root: path };
+  }
+  const before: Side = { kind: 'revision', written: first, folder: root, revision: first };
+  return { before, after: { kind: 'folder', written: 'the work tree', folder: root }, root: path };
+}
+
+async function revisions(
+  invocation: Invocation,
+  [from, to]: readonly [string, string],
+  { written, folder }: { readonly written: string; readonly folder: string },
+): Promise<Sides> {
+  const { settings, terminal } = invocation;
+  const side = (name: string, revision = name): Side => ({ kind: 'revision', written: name, folder, revision });
+  if (!isFolder(folder)) throw failure('usage', `${written} is not a folder`, 'PATH is the folder of the manifests');
+  if (!settings.mergeBase) return { before: side(from), after: side(to), root: written };
+  const { findMergeBase } = await git(invocation);
+  const found = await findMergeBase([from, to], {
+    directory: folder,
+    environment: terminal.env,
+    signal: terminal.stop,
+  });
+  if (!found.ok) throw new Failure([found.error]);
+  return { before: side(`${from} where ${to} left it`, found.value), after: side(to), root: written };
+}
+
+/** Whether the operand is a folder. What is a folder and a revision too must be told apart by the user. */
+async function isNamedFolder(invocation: Invocation, written: string, root: string): Promise<boolean> {
+  if (/^[./]/.test(written)) return true;
+  const { terminal } = invocation;
+  if (written.startsWith('refs/') || !isFolder(resolve(terminal.cwd, written))) return false;
+  if (givenRevision(terminal.env) !== null || !isFolder(root)) return true;
+  const { isRevision } = await git(invocation);
+  const request = { directory: root, environment: terminal.env, signal: terminal.stop };
+  if (!(await isRevision(written, request))) return true;
+  throw failure(
+    'usage',
+    `${written} is a folder and a revision`,
+    `write ./${written} for the folder, or refs/heads/${written} for the branch`,
+  );
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}

@@ -1,0 +1,61 @@
+import { type ConfigurationFields, configurationFields, type DesiredConfiguration } from '../model/configuration.ts';
+import type { Profile } from '../model/profile.ts';
+import type { DesiredRule, LiveRule } from '../model/rule.ts';
+import type { DesiredState, Scope } from '../model/state.ts';
+import { computeEffect } from '../policy/effect.ts';
+import { decideRules } from './decide.ts';
+import { decideConfiguration } from './decide-configuration.ts';
+import { guardPlan } from './guard/guard.ts';
+import type { PlanInput, PlanOptions } from './input.ts';
+import { rulesAfter, rulesBefore, summarise } from './make-plan.ts';
+import type { Change, Plan } from './plan.ts';
+
+/** Two desired states, and how they are compared. */
+export interface DesiredComparison {
+  readonly before: DesiredState;
+  readonly after: DesiredState;
+  readonly profile: Profile;
+  readonly scope: Scope;
+  readonly options: PlanOptions;
+}
+
+/**
+ * What changes from one desired state to another: the changes, effect and refusals of a plan for a server that holds the first,
+ * without steps. Guards that keep a server from harm (deletes, lock-out) do not count: nothing is written.
+ */
+export function diffDesired({ before, after, profile, scope, options }: DesiredComparison): Plan {
+  const input: PlanInput = {
+    desired: after,
+    live: { rules: before.rules.map(asLive), configuration: configurationOf(before.configuration) },
+    base: before,
+    profile: { ...profile, ruleUpdates: 'patch' },
+    scope,
+    options: { ...options, prune: 'all', maxDeletes: { share: 1 }, allowEmpty: true, allowLockout: true },
+  };
+  const rules = decideRules(input);
+  const configuration = decideConfiguration(input);
+  const changes: readonly Change[] = configuration === null ? rules : [...rules, configuration.change];
+  const effect = computeEffect(rulesBefore(rules), rulesAfter(rules));
+  return {
+    profile: profile.name,
+    ruleUpdates: 'patch',
+    changes,
+    steps: [],
+    problems: [],
+    refusals: guardPlan({ input, changes, configuration, effect, exposure: [] }),
+    effect,
+    exposure: [],
+    summary: summarise(changes, []),
+  };
+}
+
+function asLive({ name, rule }: DesiredRule): LiveRule {
+  return { id: name, rule, destinationText: rule.destination.text, insertedAt: '', updatedAt: '' };
+}
+
+/** A server that holds what is managed; of the other fields nothing is known, which is shown as null. */
+function configurationOf(configuration: DesiredConfiguration | null): PlanInput['live']['configuration'] {
+  const nothing = Object.fromEntries(configurationFields.map((field) => [field, null]));
+  const lists = { openid_connect_providers: [], saml_identity_providers: [] };
+  return { id: '', fields: { ...nothing, ...lists, ...configuration?.fields } as unknown as ConfigurationFields };
+}

@@ -1,0 +1,223 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Terminal } from '../../src/cli/command.ts';
+import { runCli } from '../../src/cli/run.ts';
+
+let folder = '';
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'reconcile-diff-'));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+async function diff(args: readonly string[], more: { cwd?: string; env?: Readonly<Record<string, string>> } = {}) {
+  const written = { out: '', err: '' };
+  const terminal: Terminal = {
+    env: { PATH: process.env['PATH'], HOME: folder, ...more.env },
+    cwd: more.cwd ?? folder,
+    stdinIsTerminal: false,
+    stdoutIsTerminal: false,
+    stderrIsTerminal: false,
+    stdout: (text) => {
+      written.out += text;
+    },
+    stderr: (text) => {
+      written.err += text;
+    },
+    ask: async () => null,
+    stop: new AbortController().signal,
+  };
+  const code = await runCli(['diff', ...args], terminal);
+  return { code, ...written };
+}
+
+function rulesText(...rules: readonly string[]): string {
+  return `apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: lab}\nspec:\n  rules:\n${rules.map((rule) => `    - {${rule}}\n`).join('')}`;
+}
+
+const wall = 'name: wall, action: drop, destination: 10.0.0.0/8';
+const web = 'name: web, action: accept, destination: 10.1.0.0/16, port_type: tcp, port_range: 443';
+const wide = web.replace('10.1.0.0/16', '10.1.0.0/15').replace('10.1.0.0/15', '10.0.0.0/15');
+
+function put(name: string, text: string): void {
+  mkdirSync(join(folder, name, '..'), { recursive: true });
+  writeFileSync(join(folder, name), text);
+}
+
+function git(...args: readonly string[]): string {
+  const identity = ['-c', 'user.name=a', '-c', 'user.email=a@example.test', '-c', 'init.defaultBranch=main'];
+  return execFileSync('git', [...identity, ...args], { cwd: folder, encoding: 'utf8', stdio: 'pipe' });
+}
+
+/** Two commits on main; a branch from the first one, with a commit of its own. */
+function history(): void {
+  put('net/rules.yaml', rulesText(wall));
+  git('init', '-q');
+  git('add', '.');
+  git('commit', '-qm', 'first');
+  git('checkout', '-qb', 'feature');
+  put('net/rules.yaml', rulesText(wall, web));
+  git('commit', '-qam', 'open the web');
+  git('checkout', '-q', 'main');
+  put(
+    'net/more.yaml',
+    rulesText('name: dns, action: accept, destination: 10.0.0.53').replace('name: lab', 'name: dns'),
+  );
+  git('add', '.');
+  git('commit', '-qm', 'second');
+}
+
+describe('two folders', () => {
+  beforeEach(() => {
+    put('old/rules.yaml', rulesText(wall, web));
+    put('new/rules.yaml', rulesText(wall, wide));
+  });
+
+  it('are compared as a plan would say it, without order and requests', async () => {
+    const { code, out } = await diff(['old', 'new']);
+    expect(code).toBe(0);
+    expect(out).toContain('Changes from old to new');
+    expect(out).toContain('~ web');
+    expect(out).toMatch(/opens {4}10\.0\.0\.0\/16 tcp 443/);
+    expect(out).toContain('1 to update, 1 unchanged.');
+    expect(out).not.toMatch(/request|Digest|replaced|Drift/);
+  });
+
+  it('are the same when nothing but names changed', async () => {
+    put('new/rules.yaml', rulesText(wall, web).replace('name: lab', 'name: other'));
+    expect(await diff(['old', 'new', '--detailed-exitcode'])).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('No differences: 2 objects unchanged.'),
+    });
+  });
+
+  it.each([
+    [['--fail-on', 'opens'], 3],
+    [['--fail-on', 'closes'], 0],
+    [['--fail-on', 'any'], 3],
+    [['--detailed-exitcode'], 2],
+    [['--fail-on', 'drift'], 1],
+    [['--merge-base'], 1],
+  ])('%j ends with %i', async (args, code) => {
+    expect((await diff(['old', 'new', ...args])).code).toBe(code);
+  });
+
+  it('give JSON of the schema of plans, and Markdown that is no comment of a plan', async () => {
+    const { out } = await diff(['old', 'new', '--output', 'json']);
+    const schema = JSON.parse(readFileSync(join(import.meta.dirname, '../../schemas/plan.schema.json'), 'utf8'));
+    const document = JSON.parse(out);
+    expect(new Ajv2020({ strict: false }).validate(schema, document)).toBe(true);
+    expect(document).toMatchObject({ steps: [], exposure: [], summary: { update: 1, steps: 0 } });
+    const markdown = (await diff(['old', 'new', '--output', 'markdown'])).out;
+    expect(markdown).toContain('### reconcile diff: 1 to update, 1 unchanged.');
+    expect(markdown).not.toContain('<!-- reconcile-plan -->');
+  });
+
+  it('run the policy tests of the later one', async () => {
+    const cases =
+      'spec:\n  cases:\n    - {name: closed, destination: 10.0.0.1, protocol: tcp, port: 443, expect: drop}\n';
+    put('new/test.yaml', `apiVersion: firezone/v0\nkind: PolicyTest\nmetadata: {name: tests}\n${cases}`);
+    const { code, out } = await diff(['old', 'new']);
+    expect([code, out]).toEqual([3, expect.stringContaining('[policy-test-failed]')]);
+  });
+
+  it('show what changes of the Configuration, and never that a secret is not known', async () => {
+    const configuration = (dns: string): string =>
+      `apiVersion: firezone/v0\nkind: Configuration\nmetadata: {name: main}\nspec:\n  default_client_dns: [${dns}]\n  openid_connect_providers:\n    - {id: a, label: A, client_id: c, client_secret: {env: RECONCILE_SECRET_A}, discovery_document_uri: "https://idp.example.com/x", auto_create_users: false}\n`;
+    put('old/main.yaml', configuration('10.0.0.53'));
+    put('new/main.yaml', configuration('10.0.0.54'));
+    put('new/rules.yaml', rulesText(wall, web));
+    const { out, code } = await diff(['old', 'new']);
+    expect([code, out]).toEqual([0, expect.stringContaining('10.0.0.54')]);
+    put('new/main.yaml', configuration('10.0.0.53'));
+    expect((await diff(['old', 'new'])).out).toContain('No differences');
+  });
+
+  it('with errors end with 4, whichever has them, and say where', async () => {
+    put('old/rules.yaml', rulesText('name: x, action: open, destination: 10.0.0.1'));
+    const before = await diff(['old', 'new']);
+    expect([before.code, before.err]).toEqual([
+      4,
+      expect.stringContaining('the manifests of old hold errors (rules.yaml:6'),
+    ]);
+    const after = await diff(['new', 'old']);
+    expect([after.code, after.err]).toEqual([4, expect.stringContaining('rules.yaml:6')]);
+  });
+});
+
+describe('revisions', () => {
+  it('are compared below a path, in a commit and in the work tree', async () => {
+    history();
+    const back = await diff(['main..feature', 'net']);
+    expect(back.out).toContain('1 to create, 1 to delete, 1 unchanged.');
+    const parted = await diff(['main..feature', 'net', '--merge-base']);
+    expect(parted.out).toContain('Changes from main where feature left it to feature');
+    expect(parted.out).toContain('1 to create, 1 unchanged.');
+    rmSync(join(folder, 'net/rules.yaml'));
+    expect((await diff(['main', 'net'])).out).toContain('Changes from main to the work tree');
+    expect((await diff(['main'], { cwd: join(folder, 'net') })).out).toContain('1 to delete, 1 unchanged.');
+    expect((await diff(['main..', 'net'])).out).toContain('No differences');
+  });
+
+  it('from before the manifests had none', async () => {
+    history();
+    put('later/rules.yaml', rulesText(wall));
+    expect((await diff(['main', 'later'])).out).toContain('1 to create, 0 unchanged.');
+  });
+
+  it('that have the name of a folder must be told apart from it', async () => {
+    history();
+    put('feature/rules.yaml', rulesText(wall));
+    const { code, err } = await diff(['feature', 'net']);
+    expect([code, err]).toEqual([1, expect.stringContaining('write ./feature for the folder, or refs/heads/feature')]);
+    expect((await diff(['./feature', 'net'])).code).toBe(0);
+    expect((await diff(['refs/heads/feature', 'net'])).out).toContain(
+      'Changes from refs/heads/feature to the work tree',
+    );
+  });
+
+  it('that are not there, or no names, are said to be so', async () => {
+    history();
+    expect((await diff(['gone..main', 'net'])).err).toContain('gone is not in the repository');
+    expect((await diff(['--merge-base', 'gone..main', 'net'])).err).toContain('gone is not in the repository');
+    expect((await diff(['main:x..main', 'net'])).err).toContain('is not the name of a commit');
+    expect((await diff(['main...feature', 'net'])).code).toBe(1);
+    expect((await diff([])).err).toContain('diff needs what to compare');
+    expect((await diff(['main', 'nowhere'])).code).not.toBe(0);
+  });
+
+  it('of a shallow clone that lacks them say what to fetch', async () => {
+    history();
+    execFileSync('git', ['clone', '-q', '--depth', '1', `file://${folder}`, join(folder, 'shallow')], {
+      stdio: 'pipe',
+    });
+    const { code, err } = await diff(['main~1..main', 'net'], { cwd: join(folder, 'shallow') });
+    expect([code, err]).toEqual([1, expect.stringContaining('fetch-depth: 0')]);
+  });
+
+  it('are never read from a bare repository, which a commit can bring along', async () => {
+    history();
+    const outside = mkdtempSync(join(tmpdir(), 'reconcile-bare-'));
+    try {
+      execFileSync('git', ['clone', '-q', '--bare', folder, join(outside, 'repo')], { stdio: 'pipe' });
+      writeFileSync(
+        join(outside, 'repo', 'config'),
+        `${readFileSync(join(outside, 'repo', 'config'), 'utf8')}[core]\n\tfsmonitor = touch ${outside}/harm\n`,
+      );
+      const { code, err } = await diff(['main..feature', '.'], { cwd: join(outside, 'repo') });
+      expect([code, err]).toEqual([1, expect.stringContaining('is not in a Git work tree')]);
+      expect(err).toContain('name a work tree');
+    } finally {
+      rmSync(outside, { recursive: true, force: true });
+    }
+  });
+
+  it('are not looked up where no git may run', async () => {
+    history();
+    const { code, err } = await diff(['main..feature', 'net'], { env: { RECONCILE_REVISION: 'abc' } });
+    expect([code, err]).toEqual([1, expect.stringContaining('write the revisions into folders first')]);
+  });
+});
