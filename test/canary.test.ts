@@ -63,6 +63,7 @@ async function quietly(args: readonly string[], env: Readonly<Record<string, str
         RECONCILE_TOKEN: token,
         RECONCILE_YES: 'true',
         RECONCILE_SECRET_G: marks.client,
+        RECONCILE_BIND_SECRET: 'RECONCILE_SECRET_G=g@idp.example',
         ...env,
       },
     }),

@@ -1,5 +1,7 @@
+import type { SecretBinding } from '../model/configuration.ts';
+import { printable } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
-import type { Change, Plan } from '../plan/plan.ts';
+import type { Change, Plan, Refusal } from '../plan/plan.ts';
 import { count } from '../report/summary.ts';
 import type { Invocation } from './command.ts';
 import type { Settings } from './settings.ts';
@@ -33,6 +35,25 @@ export async function askToApply({ settings, terminal }: Invocation, plan: Plan)
   const question = `\nApply ${describeChanges(plan)}${server === null ? '' : ` to ${server}`}? [y/N] `;
   const answer = await terminal.ask(question, terminal.stop);
   return /^y(es)?$/i.test(answer?.trim() ?? '');
+}
+
+/**
+ * Asks whether secrets may go where nothing binds them to, each by itself. Null when nobody is there to ask, a person said no, or
+ * the plan is refused for other reasons too: `--yes` does not answer this.
+ */
+export async function askToBind(
+  invocation: Invocation,
+  refusals: readonly Refusal[],
+): Promise<readonly SecretBinding[] | null> {
+  const { settings, terminal } = invocation;
+  const bindings = refusals.flatMap(({ binding }) => binding ?? []);
+  if (settings.yes || bindings.length < refusals.length || findObstacle(invocation) !== null) return null;
+  for (const { name, provider, host } of bindings) {
+    const question = printable(`Send the secret ${name} to ${host}, for the provider ${provider}? [y/N] `);
+    const answer = await terminal.ask(`\n${question}`, terminal.stop);
+    if (!/^y(es)?$/i.test(answer?.trim() ?? '')) return null;
+  }
+  return bindings;
 }
 
 /** `58 creates, 1 replacement and 1 delete` */

@@ -3,15 +3,22 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeFolder } from '../adapters/make-folder.ts';
 import { replaceFile } from '../adapters/replace-file.ts';
+import type { SecretBinding } from '../model/configuration.ts';
 import { getErrorCode } from '../model/result.ts';
 import { ruleKey } from '../model/rule.ts';
 import type { DesiredState } from '../model/state.ts';
+import { listKnownReferences } from '../plan/guard/guard-secrets.ts';
 import type { FormerRule } from '../report/run-report.ts';
 import { serverOf } from './approval.ts';
 import type { Invocation } from './command.ts';
 
-/** What the last one-shot apply to a server put into effect: what its rules were called, by `ruleKey`. */
-export type LastApply = ReadonlyMap<string, FormerRule>;
+/** What the last one-shot apply to a server put into effect. */
+export interface LastApply {
+  /** What its rules were called, by `ruleKey`. */
+  readonly rules: ReadonlyMap<string, FormerRule>;
+  /** Where it sent secrets. */
+  readonly secrets: readonly SecretBinding[];
+}
 
 const formatVersion = 1;
 const largest = 100_000_000;
@@ -40,7 +47,9 @@ export function readLastApply(invocation: Invocation): LastApply | null {
     const value: unknown = bytes.length > largest ? null : JSON.parse(bytes.toString('utf8'));
     if (!isRecord(value) || value['version'] !== formatVersion) return null;
     if (value['server'] !== serverOf(invocation.settings) || !Array.isArray(value['rules'])) return null;
-    return new Map(value['rules'].flatMap(decodeRule));
+    const { secrets = [] } = value;
+    const bindings = Array.isArray(secrets) ? secrets.flatMap(decodeBinding) : [];
+    return { rules: new Map(value['rules'].flatMap(decodeRule)), secrets: bindings };
   } catch {
     return null;
   }
@@ -51,6 +60,13 @@ function decodeRule(value: unknown): readonly (readonly [string, FormerRule])[] 
   const { key, name, file, line } = value;
   if (typeof key !== 'string' || typeof name !== 'string') return [];
   return [[key, { name, place: typeof file === 'string' && typeof line === 'number' ? { file, line } : null }]];
+}
+
+function decodeBinding(value: unknown): readonly SecretBinding[] {
+  if (!isRecord(value)) return [];
+  const { name, provider, host } = value;
+  const texts = typeof name === 'string' && typeof provider === 'string' && typeof host === 'string';
+  return texts ? [{ name, provider, host }] : [];
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
@@ -75,6 +91,7 @@ export async function recordApply(
       file: place.file,
       line: place.line,
     })),
+    secrets: applied.state.configuration === null ? [] : listKnownReferences(applied.state.configuration),
   };
   try {
     await makeFolder(join(file, '..'), 0o700);

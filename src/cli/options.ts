@@ -93,6 +93,11 @@ const plan = {
     help: 'exit 3 when the plan holds it: opens, closes, any, drift; not-enforced: when the kernel does not hold the rules',
   },
   base: { kind: 'text', value: 'REF|DIR', help: 'the manifests last applied: a Git ref, or a directory' },
+  bindSecret: {
+    kind: 'list',
+    value: 'NAME=PROVIDER@HOST',
+    help: "let the secret of this name go to this provider's host",
+  },
   approve: { kind: 'list', value: 'DIGEST', help: 'release the refused plan with this digest, and no other' },
 } as const satisfies OptionTable;
 

@@ -1,5 +1,6 @@
 import { systemClock } from '../adapters/clock.ts';
 import type { Desired } from '../desired/context.ts';
+import type { SecretBinding } from '../model/configuration.ts';
 import { compareProblems, type Problem } from '../model/problem.ts';
 import type { Approve, PassDependencies, PassResult } from '../pass/pass.ts';
 import type { PlanDigest } from '../plan/digest.ts';
@@ -8,7 +9,7 @@ import type { SourceContent } from '../ports.ts';
 import { documentOf } from '../report/json.ts';
 import { type RunReport, reportOfProblems } from '../report/run-report.ts';
 import { count } from '../report/summary.ts';
-import { askToApply, findObstacle, serverOf } from './approval.ts';
+import { askToApply, askToBind, findObstacle, serverOf } from './approval.ts';
 import { type Base, loadBase } from './base.ts';
 import type { Answer, Invocation } from './command.ts';
 import { exitCodeOf } from './exit-code.ts';
@@ -50,11 +51,7 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
       lastApply: readLastApply(invocation),
       names: null,
     };
-    const pass = { ...wired.pass, base: base?.state ?? null, onOutcome: screen.onOutcome };
-    const result = await runWired(
-      { ...wired, pass },
-      request.planOnly ? null : (content) => approveOf(run, pass, content),
-    );
+    const result = await runBound(run, wired);
     const stale = staleness(run, result.plan, result.digest);
     if (result.plan !== null) await nameAll(run, wired.pass, result.plan, result.desired);
     const report = reportOf(result, run, wired, stale);
@@ -68,6 +65,22 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
   } finally {
     await wired.close();
   }
+}
+
+/** Runs the pass, and once more when a person lets secrets go where nothing else binds them to. */
+async function runBound(run: Run, wired: WiredPass): Promise<PassResult> {
+  const { request, base, screen, lastApply, invocation } = run;
+  const approve = request.planOnly ? null : (content: SourceContent) => approveOf(run, wired.pass, content);
+  const attempt = (granted: readonly SecretBinding[]): Promise<PassResult> => {
+    const { options } = wired.pass;
+    const secretBindings = [...options.secretBindings, ...(lastApply?.secrets ?? []), ...granted];
+    const known = { base: base?.state ?? null, onOutcome: screen.onOutcome, options: { ...options, secretBindings } };
+    return runWired({ ...wired, pass: { ...wired.pass, ...known } }, approve);
+  };
+  const result = await attempt([]);
+  if (request.planOnly || result.end !== 'refused') return result;
+  const granted = await askToBind(invocation, result.plan?.refusals ?? []);
+  return granted === null ? result : await attempt(granted);
 }
 
 interface Run {
@@ -124,7 +137,13 @@ function approveOf(run: Run, pass: PassDependencies, { revision }: SourceContent
 async function nameAll(run: Run, pass: PassDependencies, plan: Plan, desired: Desired | null): Promise<void> {
   const userNames = desired?.state?.userNames ?? new Map<string, string>();
   const { lastApply, request } = run;
-  run.names ??= await lookUpNames(run.invocation, { path: request.path, pass, plan, userNames, lastApply });
+  run.names ??= await lookUpNames(run.invocation, {
+    path: request.path,
+    pass,
+    plan,
+    userNames,
+    lastApply: lastApply?.rules ?? null,
+  });
 }
 
 /** The names that outputs show; addresses that only the server knows stay on the terminal unless `--show-emails` is given. */

@@ -1,5 +1,6 @@
 import { defaultLimits, type Limits } from '../desired/context.ts';
 import { type Network, parseNetwork } from '../model/address.ts';
+import type { SecretBinding } from '../model/configuration.ts';
 import { type PortRange, parsePortRange } from '../model/port-range.ts';
 import type { Problem } from '../model/problem.ts';
 import { type Profile, profileNamed } from '../model/profile.ts';
@@ -36,6 +37,10 @@ export function planOptionsOf(settings: Settings, fingerprintKey: FingerprintKey
     protect: (settings.file?.nested.protect ?? []).flatMap((item, index) =>
       protectedOf(item, `protect.${index}`, problems),
     ),
+    secretBindings: [
+      ...(settings.file?.nested.secrets?.bind ?? []),
+      ...settings.bindSecret.flatMap((text) => bindingOf(text, problems)),
+    ],
     fingerprintKey,
   };
   for (const digest of settings.approve) {
@@ -73,6 +78,13 @@ function deleteLimitOf(text: string, problems: Problem[]): DeleteLimit {
   if (match !== null && !isShare && Number.isInteger(number)) return { count: number };
   problems.push(wrong('--max-deletes', text, 'a number of rules (12) or a share of the live rules (30%)'));
   return { count: 0 };
+}
+
+function bindingOf(text: string, problems: Problem[]): readonly SecretBinding[] {
+  const [, name, provider, host] = /^(.+)=([^=@]+)@([^=@]+)$/.exec(text) ?? [];
+  if (name !== undefined && provider !== undefined && host !== undefined) return [{ name, provider, host }];
+  problems.push(wrong('--bind-secret', text, 'NAME=PROVIDER@HOST, such as OIDC_SECRET=google@accounts.google.com'));
+  return [];
 }
 
 const failOnWords: readonly string[] = [

@@ -91,6 +91,12 @@ const nested = {
         .optional()
         .describe('variables that manifests may name, beside RECONCILE_SECRET_*'),
       dirs: z.array(file).optional().describe('folders that manifests may take secret files from'),
+      bind: z
+        .array(z.strictObject({ name, provider: name, host: name }))
+        .optional()
+        .describe(
+          'where secrets may go: the name in the reference, the id of the provider, the host of its discovery document',
+        ),
     })
     .optional(),
   limits: z

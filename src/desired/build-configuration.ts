@@ -22,7 +22,18 @@ export function buildConfiguration(manifest: ConfigurationManifest, resolution: 
     ...(oidc === undefined ? {} : { openid_connect_providers: oidc.map((one) => resolveOidc(one, resolution)) }),
     ...(saml === undefined ? {} : { saml_identity_providers: saml.map((one) => resolveSaml(one, resolution)) }),
   };
-  return { name: manifest.name, place: manifest.place, fields, places: manifest.places };
+  const references = (oidc ?? []).flatMap((provider) => listReferences(provider, resolution));
+  return { name: manifest.name, place: manifest.place, fields, places: manifest.places, references };
+}
+
+/** A file of the repository itself is no secret of the operator's. */
+function listReferences(
+  { id, client_secret: source, discovery_document_uri: uri }: OidcTemplate,
+  { attachments }: Resolution,
+): DesiredConfiguration['references'] {
+  if (source.from === 'literal' || !URL.canParse(uri)) return [];
+  if (source.from === 'file' && attachmentAt(source.name, source.place, attachments) !== null) return [];
+  return [{ name: source.name, provider: id, host: new URL(uri).host, place: source.place }];
 }
 
 function resolveOidc(provider: OidcTemplate, resolution: Resolution): OidcProvider {

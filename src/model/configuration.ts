@@ -78,12 +78,21 @@ export type ConfigurationPlaces = Partial<
   Readonly<Record<ConfigurationField | `${ConfigurationField}[${number}]`, Place>>
 >;
 
+/** A secret by its name in a reference, and where it may be sent: a provider's id, and the host of its discovery document. */
+export interface SecretBinding {
+  readonly name: string;
+  readonly provider: string;
+  readonly host: string;
+}
+
 /** What the manifests manage of the Configuration: only fields that are written. `places` says where each stands. */
 export interface DesiredConfiguration {
   readonly name: string;
   readonly place: Place;
   readonly fields: Partial<ConfigurationFields>;
   readonly places: ConfigurationPlaces;
+  /** The secrets of providers that are references to the operator's, and where each would go. */
+  readonly references: readonly (SecretBinding & { readonly place: Place })[];
 }
 
 /** The Configuration that the API reported. */

@@ -184,6 +184,7 @@ export type ProblemCode =
   | 'unknown-version'
   | 'unlisted-user'
   | 'unreadable-file'
+  | 'unbound-secret'
   | 'unresolved-email'
   | 'unrouted-destination'
   | 'unsafe-file-name'

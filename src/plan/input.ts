@@ -1,4 +1,5 @@
 import type { Network } from '../model/address.ts';
+import type { SecretBinding } from '../model/configuration.ts';
 import type { PortRange } from '../model/port-range.ts';
 import type { Profile } from '../model/profile.ts';
 import type { FingerprintKey } from '../model/secret.ts';
@@ -28,6 +29,8 @@ export interface PlanOptions {
   readonly maxExposure: 'none' | 'any';
   readonly failOn: readonly ('opens' | 'closes' | 'any' | 'drift' | 'not-enforced')[];
   readonly protect: readonly Protected[];
+  /** Where the operator's secrets may be sent. */
+  readonly secretBindings: readonly SecretBinding[];
   /** Keys the fingerprints of secrets in field changes; null shows none. */
   readonly fingerprintKey: FingerprintKey | null;
 }
@@ -59,5 +62,6 @@ export const defaultPlanOptions: PlanOptions = {
   maxExposure: 'any',
   failOn: [],
   protect: [],
+  secretBindings: [],
   fingerprintKey: null,
 };

@@ -4,6 +4,7 @@ import { computeEffect } from '../policy/effect.ts';
 import { decideRules } from './decide.ts';
 import { decideConfiguration } from './decide-configuration.ts';
 import { guardPlan } from './guard/guard.ts';
+import { warnOfUnbound } from './guard/guard-secrets.ts';
 import type { PlanInput } from './input.ts';
 import { operationsOf } from './operations.ts';
 import { breakCircles } from './order/break-circles.ts';
@@ -27,7 +28,9 @@ export function makePlan(input: PlanInput): Plan {
   const steps = stepsOf(order.steps, configuration, rules.length);
   const effect = operations.length === 0 ? { opens: [], closes: [] } : computeEffect(before, after);
   const exposure = exposureOf({ order, kept, before, after, profile: input.profile });
-  const problems = [...(configuration?.problems ?? []), ...modifiedInPlace(rules, input)].sort(compareProblems);
+  const unbound = warnOfUnbound(input, configuration);
+  const found = [...(configuration?.problems ?? []), ...unbound, ...modifiedInPlace(rules, input)];
+  const problems = found.sort(compareProblems);
   return {
     profile: input.profile.name,
     ruleUpdates: input.profile.ruleUpdates,

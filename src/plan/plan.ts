@@ -1,4 +1,9 @@
-import type { ConfigurationField, DesiredConfiguration, LiveConfiguration } from '../model/configuration.ts';
+import type {
+  ConfigurationField,
+  DesiredConfiguration,
+  LiveConfiguration,
+  SecretBinding,
+} from '../model/configuration.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import type { ProfileName, RuleUpdates } from '../model/profile.ts';
 import type { DesiredRule, LiveRule, Rule, RuleNotes } from '../model/rule.ts';
@@ -116,6 +121,8 @@ export interface Refusal {
   readonly summary: string;
   readonly hint: string;
   readonly related?: readonly { readonly place: Place; readonly note: string }[];
+  /** What would have to be allowed, where the refusal is about a secret. */
+  readonly binding?: SecretBinding;
 }
 
 /** Traffic whose verdict is, for a while, neither the one before nor the one after. */

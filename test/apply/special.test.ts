@@ -110,7 +110,12 @@ describe('the Configuration', () => {
     closers.push(() => void idp.close());
     const { port } = idp.address() as AddressInfo;
     const simulator = await simulate({ discovery: 'fetch' });
-    const env = { RECONCILE_TOKEN: token, RECONCILE_BASE_URL: simulator.url, RECONCILE_SECRET_CLIENT: 'canary' };
+    const env = {
+      RECONCILE_TOKEN: token,
+      RECONCILE_BASE_URL: simulator.url,
+      RECONCILE_SECRET_CLIENT: 'canary',
+      RECONCILE_BIND_SECRET: `RECONCILE_SECRET_CLIENT=okta@127.0.0.1:${port}`,
+    };
     const place = workspace(env);
     closers.push(() => place.remove());
     const write = (path: string): void => {

@@ -38,7 +38,7 @@ export function rule(line: string): Rule {
 export function desiredState(rules: readonly Rule[], fields: Partial<ConfigurationFields> | null = null): DesiredState {
   const place = (line: number) => ({ file: 'rules.yaml', line, column: 1 });
   const configuration: DesiredConfiguration | null =
-    fields === null ? null : { name: 'main', place: place(1), fields, places: {} };
+    fields === null ? null : { name: 'main', place: place(1), fields, places: {}, references: [] };
   const named: DesiredRule[] = rules.map((one, index) => ({
     name: `rule-${index}`,
     rule: one,

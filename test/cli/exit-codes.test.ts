@@ -126,7 +126,7 @@ describe('exit codes of the command, the same in every output mode', () => {
         .problems.map(({ code, severity }) => [code, severity]);
     expect(await severities('--plan')).toContainEqual(['unsent-field', 'warning']);
     expect(await severities()).toContainEqual(['unsent-field', 'error']);
-    const secret = { RECONCILE_SECRET_G: 'given' };
+    const secret = { RECONCILE_SECRET_G: 'given', RECONCILE_BIND_SECRET: 'RECONCILE_SECRET_G=g@idp.example' };
     await inEveryMode(['m'], 0, secret);
     // A secret that may or may not be the same is no known difference.
     await inEveryMode(['m'], 0);

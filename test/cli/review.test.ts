@@ -31,7 +31,7 @@ const provider = (secret: string): string =>
   configuration(
     `openid_connect_providers:\n  - {id: g, label: G, client_id: c, client_secret: ${secret}, discovery_document_uri: "https://idp.example/d", auto_create_users: false}`,
   );
-const secretEnv = { RECONCILE_SECRET_G: 'CANARY-first' };
+const secretEnv = { RECONCILE_SECRET_G: 'CANARY-first', RECONCILE_BIND_SECRET: 'RECONCILE_SECRET_G=g@idp.example' };
 
 describe('snapshots', () => {
   it('a plan against a snapshot needs no token and makes no request, and equals the plan against the server', async () => {
@@ -422,7 +422,9 @@ describe('saved plans', () => {
   it('another secret than the one reviewed is another plan', async () => {
     world.write('m/c.yaml', provider('{env: RECONCILE_SECRET_G}'));
     await world.cli(['--plan', '--save', 'plan.json', 'm'], { env: secretEnv });
-    const run = await world.cli(['apply', 'plan.json', 'm'], { env: { RECONCILE_SECRET_G: 'CANARY-second' } });
+    const run = await world.cli(['apply', 'plan.json', 'm'], {
+      env: { ...secretEnv, RECONCILE_SECRET_G: 'CANARY-second' },
+    });
     expect([run.code, run.out + run.err]).toEqual([3, expect.stringContaining('the manifests')]);
   });
 

@@ -95,7 +95,8 @@ describe('the tables', () => {
 
   it('no option takes a secret as an argument', () => {
     const suspicious = (Object.keys(options) as OptionName[]).filter(
-      (name) => /token|secret|password/i.test(name) && !/file$/i.test(name),
+      // A binding names a secret and does not hold it.
+      (name) => /token|secret|password/i.test(name) && !/file$/i.test(name) && name !== 'bindSecret',
     );
     expect(suspicious).toEqual([]);
   });

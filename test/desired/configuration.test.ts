@@ -25,6 +25,7 @@ describe('a Configuration', () => {
       name: 'main',
       fields: { local_auth_enabled: false, default_client_mtu: null },
       places: { local_auth_enabled: { file: 'c.yaml', line: 4, column: 28 } },
+      references: [],
     });
     expect(Object.keys(desired.state?.configuration?.fields ?? {})).toHaveLength(2);
   });

@@ -244,6 +244,18 @@ const plans: Samples = {
       if (command === 'drift') expect(run.out).not.toMatch(/169\.254\.0\.0/);
     },
   },
+  bindSecret: {
+    prepare: (world) => {
+      const fields =
+        'id: g, label: G, client_id: c, client_secret: {env: RECONCILE_SECRET_G}, auto_create_users: false';
+      const provider = `{${fields}, discovery_document_uri: "https://idp.example/d"}`;
+      world.write('policy/more.yaml', configuration(`openid_connect_providers: [${provider}]`));
+      return { RECONCILE_SECRET_G: 'CANARY-secret' };
+    },
+    args: () => ['--bind-secret', 'RECONCILE_SECRET_G=g@idp.example'],
+    shapesPlan: true,
+    shows: says(/openid_connect_providers|a fresh read/),
+  },
   approve: {
     prepare: async (world) => {
       const run = await world.cli(['--plan', '--max-deletes', '0', '--output', 'json', 'policy']);

@@ -22,7 +22,12 @@ let place: Workspace;
 
 beforeEach(async () => {
   simulator = await startSimulator({ token });
-  place = workspace({ RECONCILE_TOKEN: token, RECONCILE_BASE_URL: simulator.url, RECONCILE_SECRET_G: canary });
+  place = workspace({
+    RECONCILE_TOKEN: token,
+    RECONCILE_BASE_URL: simulator.url,
+    RECONCILE_SECRET_G: canary,
+    RECONCILE_BIND_SECRET: 'RECONCILE_SECRET_G=google@idp.example',
+  });
   mkdirSync(path.join(place.directory, 'm'));
   const body = JSON.stringify({ configuration: { openid_connect_providers: [{ ...provider, client_secret: old }] } });
   const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json', accept: 'application/json' };
@@ -111,7 +116,7 @@ describe('rows 11, 12 and 14: no secret on either side is shown by any command',
     const plan = await place.run('--plan', 'm', '--detailed-exitcode');
     expect(plan.code).toBe(2);
     expect(plan.stdout).toContain('changed');
-    expect((await place.run('m')).code).toBe(0);
+    expect((await place.run('--yes', 'm')).code).toBe(0);
     expect(JSON.stringify(simulator.configuration())).toContain(JSON.stringify(canary).slice(1, -1));
     expect((await place.run('--plan', 'm', '--detailed-exitcode')).code).toBe(0);
   });

@@ -81,7 +81,9 @@ export function planInput(parts: InputParts, more: Partial<PlanInput> = {}): Pla
   const state = { configuration: null, userNames: new Map(), tests: [], digest: 'd' };
   const place = { file: 'configuration.yaml', line: 1, column: 1 };
   const configuration =
-    parts.fields === undefined ? null : { name: 'configuration', place, fields: parts.fields, places: {} };
+    parts.fields === undefined
+      ? null
+      : { name: 'configuration', place, fields: parts.fields, places: {}, references: [] };
   return {
     desired: { ...state, rules: parts.desired ?? [], configuration },
     live: {

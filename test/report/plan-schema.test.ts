@@ -34,7 +34,7 @@ describe('schemas/plan.schema.json describes every document', () => {
           'vpn_session_duration: 3600\nopenid_connect_providers:\n  - {id: g, label: G, client_id: c, client_secret: {env: RECONCILE_SECRET_G}, discovery_document_uri: "https://idp.example/d", auto_create_users: false}',
         ),
     );
-    const env = { RECONCILE_SECRET_G: 'secret' };
+    const env = { RECONCILE_SECRET_G: 'secret', RECONCILE_BIND_SECRET: 'RECONCILE_SECRET_G=g@idp.example' };
     for (const args of [['--plan'], [], ['--plan'], ['--plan', '--base', 'm']]) {
       const run = await world.cli([...args, '--output', 'json', 'm'], { env });
       expect(run.code).toBe(0);

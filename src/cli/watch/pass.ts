@@ -75,7 +75,10 @@ export function createWatchPasses(wiring: PassWiring): WatchPasses {
     async build(content) {
       const once = { ...shared, limits: { ...shared.limits, attempts: 1 }, stop: invocation.terminal.stop };
       const built = await readDesired(content, once);
-      return built.ok ? built.value.desired.state : null;
+      const state = built.ok ? built.value.desired.state : null;
+      if (state === null || state.configuration === null) return state;
+      // Whether its secrets were known when it was applied, nobody knows: they bind nothing.
+      return { ...state, configuration: { ...state.configuration, references: [] } };
     },
   };
 }

@@ -5,6 +5,7 @@ import type { ConfigurationDecision } from '../decide-configuration.ts';
 import type { DeleteLimit, PlanInput } from '../input.ts';
 import type { Change, Exposure, Refusal } from '../plan.ts';
 import { collisionRefusals } from './guard-collisions.ts';
+import { secretRefusals } from './guard-secrets.ts';
 import { policyTestRefusals } from './guard-tests.ts';
 import { protectRefusals } from './guard-traffic.ts';
 
@@ -23,6 +24,7 @@ export function guardPlan(guarded: Guarded): readonly Refusal[] {
     ...collisionRefusals(guarded.input, guarded.changes),
     ...deleteRefusals(guarded),
     ...lockoutRefusals(guarded),
+    ...secretRefusals(guarded.input, guarded.configuration),
     ...protectRefusals(guarded),
     ...policyTestRefusals(guarded.input, guarded.changes, guarded.exposure),
     ...exposureRefusals(guarded),

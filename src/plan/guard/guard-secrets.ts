@@ -1,0 +1,84 @@
+import type { DesiredConfiguration, SecretBinding } from '../../model/configuration.ts';
+import type { Problem } from '../../model/problem.ts';
+import type { ConfigurationDecision } from '../decide-configuration.ts';
+import type { PlanInput } from '../input.ts';
+import type { Refusal } from '../plan.ts';
+
+/**
+ * Who can edit manifests could send any of the operator's secrets to a host of their own: a provider with `client_secret: {env: …}`
+ * and a discovery document elsewhere. So each secret that is new to a provider and host must be bound to them.
+ *
+ * | secret of the reference                                      | needs a binding |
+ * |--------------------------------------------------------------|-----------------|
+ * | the live provider with this id and host holds this value     | no              |
+ * | it was applied with this name, id and host (base, record)     | no              |
+ * | the providers are not sent                                   | no              |
+ * | anything else                                                | yes             |
+ */
+function findUnbound(input: PlanInput, configuration: ConfigurationDecision | null): readonly Unbound[] {
+  if (configuration === null || configuration.change.live === null) return [];
+  const { desired, live } = configuration.change;
+  const base = input.baseApplied === true ? (input.base?.configuration ?? null) : null;
+  const bindings = [...input.options.secretBindings, ...(base === null ? [] : listKnownReferences(base))];
+  return desired.references.flatMap((reference): readonly Unbound[] => {
+    const { provider, host } = reference;
+    if (bindings.some((one) => one.name === reference.name && one.provider === provider && one.host === host))
+      return [];
+    const wanted = desired.fields.openid_connect_providers?.find(({ id }) => id === provider)?.client_secret;
+    const held = live.fields.openid_connect_providers.find(
+      ({ id, discovery_document_uri: uri }) => id === provider && URL.canParse(uri) && new URL(uri).host === host,
+    );
+    if (wanted === undefined || held?.client_secret.compare(wanted) === 'same') return [];
+    const isSent = configuration.sent.includes('openid_connect_providers') && wanted.known;
+    // Without the value nothing is sent from here; that it would be is said where provider or host are new.
+    return isSent || held === undefined ? [{ ...reference, isSent }] : [];
+  });
+}
+
+/** The references whose secrets are known here. One that was never known was never sent: it binds nothing. */
+export function listKnownReferences({ references, fields }: DesiredConfiguration): readonly SecretBinding[] {
+  const known = (fields.openid_connect_providers ?? []).filter(({ client_secret: secret }) => secret.known);
+  return references.flatMap(({ name, provider, host }) =>
+    known.some(({ id }) => id === provider) ? [{ name, provider, host }] : [],
+  );
+}
+
+type Unbound = NonNullable<PlanInput['desired']['configuration']>['references'][number] & {
+  /** This plan would send it; false: its value is not known here. */
+  readonly isSent: boolean;
+};
+
+/** A refusal for each secret that the plan would send where nothing binds it to. */
+export function secretRefusals(input: PlanInput, configuration: ConfigurationDecision | null): readonly Refusal[] {
+  const sent = findUnbound(input, configuration).filter(({ isSent }) => isSent);
+  return sent.map((one) => ({
+    code: 'unbound-secret',
+    summary: describeUnbound(one),
+    hint: bindingHint(one),
+    related: [{ place: one.place, note: 'the reference' }],
+    binding: { name: one.name, provider: one.provider, host: one.host },
+  }));
+}
+
+/** A warning for each such secret whose value is not known here: where it is, the apply needs a binding. */
+export function warnOfUnbound(input: PlanInput, configuration: ConfigurationDecision | null): readonly Problem[] {
+  const unknown = findUnbound(input, configuration).filter(({ isSent }) => !isSent);
+  return unknown.map(
+    (one): Problem => ({
+      code: 'unbound-secret',
+      severity: 'warning',
+      summary: describeUnbound(one),
+      hint: bindingHint(one),
+      place: one.place,
+    }),
+  );
+}
+
+function describeUnbound({ name, provider, host }: SecretBinding): string {
+  return `The secret \`${name}\` would be sent to ${host}, for the provider \`${provider}\`: nothing says that it belongs there.`;
+}
+
+function bindingHint({ name, provider, host }: SecretBinding): string {
+  const setting = `secrets: {bind: [{name: ${name}, provider: ${provider}, host: "${host}"}]}`;
+  return `If it does, add \`--bind-secret ${name}=${provider}@${host}\`, or to the settings: \`${setting}\`.`;
+}
