@@ -5,6 +5,6 @@ import { version } from './version.ts';
 if (process.argv.length === 3 && process.argv[2] === '--version') {
   process.stdout.write(`${version}\n`);
 } else {
-  const { runProcess } = await import('./cli/process.ts');
-  await runProcess();
+  // No `await` here: the single executable is CommonJS, which has none at the top.
+  void import('./cli/process.ts').then(({ runProcess }) => runProcess());
 }

@@ -29,8 +29,14 @@ const silenceMs = 300_000;
 /** Bytes from which what the parser leaves behind makes up most of the process's memory. */
 const muchToParse = 5_000_000;
 
-/** Where the worker's bundle is; null when the sources run without the build, and all is parsed in place. */
+declare const __RECONCILE_WORKER__: string | undefined;
+
+/** Where the worker's bundle is, or its code; null when the sources run without the build, and all is parsed in place. */
 export function manifestWorker(): URL | null {
+  // The single executable has no files beside it, so that it carries the code.
+  if (typeof __RECONCILE_WORKER__ === 'string') {
+    return new URL(`data:text/javascript;base64,${Buffer.from(__RECONCILE_WORKER__).toString('base64')}`);
+  }
   const places = ['./manifest-worker.js', '../manifest-worker.js'].map((path) => new URL(path, import.meta.url));
   return places.find((place) => existsSync(place)) ?? null;
 }
