@@ -95,7 +95,8 @@ function defaultOf(schema: Schema, required: boolean): string {
 }
 
 function describe({ description = '', examples = [] }: Schema): string {
-  const shown = examples.map((example) => `\`${String(example)}\``).join(', ');
+  const scalars = examples.filter((example) => typeof example !== 'object');
+  const shown = scalars.map((example) => `\`${String(example)}\``).join(', ');
   return `${description}${shown === '' ? '' : ` Such as ${shown}.`}`.replaceAll('|', '\\|').trim();
 }
 

@@ -12,6 +12,19 @@ export interface ExportedFile {
   readonly text: string;
 }
 
+/** Where the schema of manifests lies; a name that no source takes for a manifest. */
+const schemaPath = '.firezone-manifest.schema.json';
+
+/** The files with the JSON Schema of manifests beside them, and in each manifest the line that tells editors where it is. */
+export function addEditorSchema(files: readonly ExportedFile[], schema: string): readonly ExportedFile[] {
+  const manifests = files.map(({ path, text }): ExportedFile => {
+    if (!path.endsWith('.yaml')) return { path, text };
+    const up = '../'.repeat(path.split('/').length - 1);
+    return { path, text: `# yaml-language-server: $schema=${up}${schemaPath}\n${text}` };
+  });
+  return [...manifests, { path: schemaPath, text: schema }];
+}
+
 /** How the users of rules are written. */
 export interface ExportUsers {
   /** E-mail address by id, where manifests can name users by e-mail; otherwise empty. */

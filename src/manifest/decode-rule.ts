@@ -31,6 +31,10 @@ export function decodeRuleSet(decoding: Decoding, root: Node): RuleSetManifest {
   const defaults = findChild(spec, 'defaults');
   const notes = notesOf(root);
   const items = findChild(spec, 'rules');
+  const isClear =
+    defaults === undefined ||
+    (oneOf(decoding, defaults, userFields) && oneOf(decoding, defaults, ['destination', 'destinations']));
+  if (!isClear) return { kind: 'RuleSet', ...named, rules: [] };
   const rules: WrittenRule[] = [];
   const names = new Map<string, Node>();
   for (const item of items?.type === 'seq' ? items.items : []) {
@@ -224,7 +228,6 @@ function decodeRuleUsers(
 ): { readonly references: readonly UserReference[] | null; readonly listed: boolean } | 'invalid' {
   if (!oneOf(decoding, spec, userFields)) return 'invalid';
   const holder = userFields.some((field) => findChild(spec, field) !== undefined) ? spec : defaults;
-  if (holder !== undefined && holder !== spec && !oneOf(decoding, holder, userFields)) return 'invalid';
   const list = findChild(holder, 'users');
   if (list?.type === 'seq') {
     const references = list.items.flatMap((item): UserReference[] => {

@@ -1,44 +1,57 @@
 import * as z from 'zod';
 import { type Kind, kinds } from './manifest.ts';
 import { schemas } from './schema.ts';
+import { addRuleConstraints, annotate } from './schema-details.ts';
 
 /** A JSON Schema (draft 2020-12) as a plain value. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
 /** The JSON Schema of one kind, of what people write (defaults may be left out). */
 export function makeJsonSchema(kind: Kind): JsonSchema {
-  const { $schema, ...rest } = z.toJSONSchema(schemas[kind], { io: 'input', target: 'draft-2020-12' });
-  return { $schema, title: `Firezone ${kind}`, ...splitTypes(rest) };
+  return { $schema: draft, $id: `urn:firezone-reconcile:${kind}`, ...makeKindSchema(kind) };
 }
 
-/** The JSON Schema of any manifest: editors choose the kind's own by its `kind`. */
+const draft = 'https://json-schema.org/draft/2020-12/schema';
+
+function makeKindSchema(kind: Kind): JsonSchema {
+  const { $schema: _, ...schema } = z.toJSONSchema(schemas[kind], { io: 'input', target: 'draft-2020-12' });
+  const split = splitTypes(schema);
+  annotate(split);
+  addRuleConstraints(kind, split);
+  return { title: `Firezone ${kind}`, ...split };
+}
+
+/** The JSON Schema of any manifest, in one piece: editors choose the kind's own by its `kind`. */
 export function makeManifestSchema(): JsonSchema {
   return {
-    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    $schema: draft,
+    $id: 'urn:firezone-reconcile:manifest',
     title: 'Firezone manifest',
     type: 'object',
     required: ['apiVersion', 'kind'],
-    properties: { kind: { enum: [...kinds].sort() } },
+    properties: { kind: { enum: [...kinds].sort(), description: 'What the manifest holds.', examples: ['RuleSet'] } },
     allOf: kinds.map((kind) => ({
       if: { properties: { kind: { const: kind } }, required: ['kind'] },
       // biome-ignore lint/suspicious/noThenProperty: the keyword of JSON Schema.
-      then: { $ref: `${kind}.json` },
+      then: { $ref: `#/$defs/${kind}` },
     })),
+    $defs: Object.fromEntries(kinds.map((kind) => [kind, makeKindSchema(kind)])),
   };
 }
 
 /** Every schema by its file name, as text. */
 export function makeSchemaFiles(): ReadonlyMap<string, string> {
-  const files = new Map(kinds.map((kind) => [`${kind}.json`, print(makeJsonSchema(kind))]));
-  return files.set('manifest.json', print(makeManifestSchema()));
+  const files = new Map(kinds.map((kind) => [`${kind}.json`, printSchema(makeJsonSchema(kind))]));
+  return files.set('manifest.json', printSchema(makeManifestSchema()));
 }
 
-function print(schema: JsonSchema): string {
+/** The schema as the text of a file. */
+export function printSchema(schema: JsonSchema): string {
   return `${JSON.stringify(schema, null, 2)}\n`;
 }
 
 /** The schema with a choice where it lists types: strict validators refuse such a list, but for a type and `null`. */
-export function splitTypes(schema: object): object {
+export function splitTypes(schema: object): Record<string, unknown> {
   const members = Object.entries(schema).flatMap(([key, value]: [string, unknown]): readonly [string, unknown][] => {
     const isChoice = key === 'type' && Array.isArray(value) && !(value.length === 2 && value.includes('null'));
     if (isChoice) return [['anyOf', value.map((type: unknown) => ({ type }))]];
@@ -48,6 +61,6 @@ export function splitTypes(schema: object): object {
   return Object.fromEntries(members);
 }
 
-function isObject(value: unknown): value is object {
+function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -69,6 +69,7 @@ describe('reconcile export', () => {
     expect(first.stderr).toContain('RECONCILE_SECRET_OIDC_GOOGLE');
     const files = readdirSync(path.join(place.directory, 'manifests'), { recursive: true, encoding: 'utf8' }).sort();
     expect(files).toEqual([
+      '.firezone-manifest.schema.json',
       'configuration.yaml',
       'rules',
       'rules/alice@example.com.yaml',
@@ -76,6 +77,11 @@ describe('reconcile export', () => {
       'saml',
       'saml/okta.xml',
     ]);
+    expect(read('manifests/configuration.yaml')).toMatch(/^# yaml-language-server: \$schema=\.firezone-manifest/);
+    expect(read('manifests/rules/everyone.yaml')).toMatch(
+      /^# yaml-language-server: \$schema=\.\.\/\.firezone-manifest/,
+    );
+    expect(JSON.parse(read('manifests/.firezone-manifest.schema.json'))).toMatchObject({ title: 'Firezone manifest' });
     const texts = () => files.filter((file) => /\.\w+$/.test(file)).map((file) => read(`manifests/${file}`));
     const before = texts();
     expect(before.join() + first.stdout + first.stderr).not.toContain('CANARY');

@@ -6,6 +6,7 @@ import { replaceFile } from '../../adapters/replace-file.ts';
 import { defaultApplyLimits } from '../../apply/context.ts';
 import { type ReadContext, readLive, readUsers } from '../../apply/read.ts';
 import {
+  addEditorSchema,
   describeCopies,
   type ExportedFile,
   exportRules,
@@ -14,6 +15,7 @@ import {
 } from '../../desired/export.ts';
 import { type ExportedConfiguration, exportConfiguration } from '../../desired/export-configuration.ts';
 import type { LiveUser } from '../../live/live-rules.ts';
+import { makeManifestSchema, printSchema } from '../../manifest/json-schema.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
 import { compareText, type Problem } from '../../model/problem.ts';
 import { getErrorCode } from '../../model/result.ts';
@@ -46,7 +48,9 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const configuration = withConfiguration ? exportConfiguration(live.configuration.fields, profile) : nothing;
   const files = [...configuration.files, ...rules];
   const problems = [...describeCopies(selected.length - wanted.length), ...configuration.problems];
-  const shown = settings.out === null ? textOf(files) : await writeTo(settings.out, files, settings.force);
+  const schema = printSchema(makeManifestSchema());
+  const shown =
+    settings.out === null ? textOf(files) : await writeTo(settings.out, addEditorSchema(files, schema), settings.force);
   return {
     exit: exitCodes.ok,
     text: () => shown.text,
@@ -150,7 +154,7 @@ async function writeExported(path: string, text: string): Promise<void> {
   try {
     await makeFolder(dirname(path));
     // SAML metadata is treated as a secret everywhere else, so here too.
-    await replaceFile(path, text, path.endsWith('.yaml') ? 0o644 : 0o600);
+    await replaceFile(path, text, /\.(?:yaml|json)$/.test(path) ? 0o644 : 0o600);
   } catch (error) {
     throw unwritable(path, error);
   }

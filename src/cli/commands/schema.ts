@@ -1,4 +1,4 @@
-import { makeJsonSchema, makeManifestSchema } from '../../manifest/json-schema.ts';
+import { makeJsonSchema, makeManifestSchema, printSchema } from '../../manifest/json-schema.ts';
 import { kinds } from '../../manifest/manifest.ts';
 import { didYouMean } from '../../manifest/suggest.ts';
 import type { Answer, Invocation } from '../command.ts';
@@ -14,5 +14,5 @@ export async function run({ operands }: Invocation): Promise<Answer> {
     throw failure('usage', `there is no kind ${written}`, hint);
   }
   const schema = kind === undefined ? makeManifestSchema() : makeJsonSchema(kind);
-  return { exit: exitCodes.ok, text: () => `${JSON.stringify(schema, null, 2)}\n` };
+  return { exit: exitCodes.ok, text: () => printSchema(schema) };
 }
