@@ -1,10 +1,11 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, lstat, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Result } from '../model/result.ts';
-import { fail, ok } from '../model/result.ts';
+import { fail, getErrorCode, ok } from '../model/result.ts';
 import { makeFolder } from './make-folder.ts';
+import { replaceFile } from './replace-file.ts';
 
 /** The folder that one controller keeps its state in: clone, record, journal. */
 export interface StateFolder {
@@ -19,34 +20,64 @@ export function temporaryState(): Result<StateFolder, string> {
     const folder = mkdtempSync(path.join(tmpdir(), 'reconcile-'));
     return ok({ path: folder, release: async () => rmSync(folder, { recursive: true, force: true }) });
   } catch (error) {
-    return fail(`no temporary folder can be made in ${tmpdir()} (${codeOf(error)}), and there is no --state-dir`);
+    return fail(
+      `no temporary folder can be made in ${tmpdir()} (${getErrorCode(error, 'failed')}), and there is no --state-dir`,
+    );
   }
 }
 
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : 'failed';
-}
-
 /**
- * Takes a state folder for this process. Refused while the process that holds it is alive on this machine; the mark of one
- * that was killed is passed over at once.
+ * Takes `reconcile` below the state directory for this process, and makes it. Refused while the process that holds it is alive
+ * on this machine; the mark of one that was killed is passed over at once.
  */
-export async function openState(folder: string): Promise<Result<StateFolder, string>> {
+export async function openState(directory: string): Promise<Result<StateFolder, string>> {
+  const folder = path.join(directory, 'reconcile');
   const mark = path.join(folder, 'owner');
   const mine = `${process.pid} ${startOf(process.pid)} ${bootId()}`;
   try {
     await makeFolder(folder, 0o700);
-    const holder = await readFile(mark, 'utf8').catch(() => '');
-    if (holder !== mine && isAlive(holder)) {
-      return fail(
-        `the state directory ${folder} is in use by process ${holder.split(' ')[0]}; give each process its own`,
-      );
+    const odd = await closeToOthers(folder);
+    if (odd !== null) return fail(`the state directory ${folder} ${odd}; remove it, or give another --state-dir`);
+    // The mark of 0.1 lies above.
+    for (const place of [mark, path.join(directory, 'owner')]) {
+      const holder = await readFile(place, 'utf8').catch(() => '');
+      if (holder !== mine && isAlive(holder)) {
+        const pid = holder.split(' ')[0];
+        return fail(`the state directory ${directory} is in use by process ${pid}; give each process its own`);
+      }
     }
-    await writeFile(mark, mine, { mode: 0o600 });
+    await moveOld(directory, folder);
+    await replaceFile(mark, mine, 0o600);
   } catch (error) {
-    return fail(`the state directory ${folder} cannot be written (${codeOf(error)})`);
+    return fail(`the state directory ${folder} cannot be written (${getErrorCode(error, 'failed')})`);
   }
   return ok({ path: folder, release: () => rm(mark, { force: true }) });
+}
+
+/**
+ * Closes a folder to others; or says why it is not ours: somebody who made it could put links there, and have other files
+ * written. Only this folder is judged: the one above may be a mount point that a group can write.
+ */
+async function closeToOthers(folder: string): Promise<string | null> {
+  const found = await lstat(folder);
+  if (!found.isDirectory()) return 'is a link or a file';
+  if (found.uid !== process.geteuid?.()) return 'belongs to another user';
+  if ((found.mode & 0o077) === 0) return null;
+  // Kubernetes opens a volume to its group each time it mounts it: what was put there meanwhile is not followed.
+  await chmod(folder, 0o700);
+  const entries = await readdir(folder, { withFileTypes: true });
+  for (const entry of entries) if (entry.isSymbolicLink()) await rm(path.join(folder, entry.name));
+  return null;
+}
+
+/** What 0.1 kept in the state directory itself, where it is ours and no link. */
+async function moveOld(directory: string, folder: string): Promise<void> {
+  for (const name of ['record.json', 'journal.jsonl', 'git']) {
+    const [old, place] = [path.join(directory, name), path.join(folder, name)];
+    const found = await lstat(old).catch(() => null);
+    if (found === null || found.isSymbolicLink() || found.uid !== process.geteuid?.()) continue;
+    if ((await lstat(place).catch(() => null)) === null) await rename(old, place);
+  }
 }
 
 function isAlive(holder: string): boolean {

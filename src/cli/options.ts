@@ -44,6 +44,7 @@ const connection = {
   tokenFile: { kind: 'path', value: 'FILE', help: 'file with the API token (or RECONCILE_TOKEN)', restart: true },
   caFile: { kind: 'path', value: 'FILE', help: 'PEM file with the authorities to trust', restart: true },
   allowHttp: { kind: 'switch', help: 'allow plain http beyond loopback', restart: true },
+  proxy: { kind: 'choice', choices: ['env'], help: 'reach the API as HTTPS_PROXY and NO_PROXY say', restart: true },
   timeout: { kind: 'duration', value: 'TIME', default: 15_000, help: 'deadline of one request', restart: true },
 } as const satisfies OptionTable;
 

@@ -1,4 +1,5 @@
 import type { Problem } from '../model/problem.ts';
+import { getErrorCode } from '../model/result.ts';
 import { answerOfFailure, writeAnswer } from './answer.ts';
 import { parseArguments } from './arguments.ts';
 import type { Terminal } from './command.ts';
@@ -20,6 +21,7 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
       return exitCodes.ok;
     }
     flags = parsed.flags;
+    refuseOpenTls(terminal.env);
     if (flags['watch'] === true) {
       refuseToPlan(flags);
       const { watch } = await import('./commands/watch.ts');
@@ -44,6 +46,13 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
     await writeAnswer(answerOfFailure(failure), outputs, settings, terminal);
     return failure.exitCode;
   }
+}
+
+/** With this variable every TLS connection of the process takes any certificate: the token would go to anybody. */
+function refuseOpenTls(env: Terminal['env']): void {
+  if (env['NODE_TLS_REJECT_UNAUTHORIZED'] !== '0') return;
+  const hint = 'unset it; to trust an authority of your own, give --ca-file FILE';
+  throw failure('bad-setting', 'NODE_TLS_REJECT_UNAUTHORIZED=0 switches the check of certificates off', hint);
 }
 
 /** `--watch` writes: beside a flag that promises not to, nothing at all is done. */
@@ -96,6 +105,16 @@ export async function loadSettings(flags: RawValues, terminal: Terminal): Promis
 
 /** A mistake in this program: its place, never its message or stack, which could hold anything. */
 function internalError(error: unknown): Problem {
+  const code = getErrorCode(error, '');
+  if (code === 'EMFILE' || code === 'ENFILE') {
+    const summary = `this process may open no more files (${code})`;
+    return {
+      code: 'open-files',
+      severity: 'error',
+      summary,
+      hint: 'raise the limit: ulimit -n, LimitNOFILE in a unit',
+    };
+  }
   const name = error instanceof Error ? error.name : typeof error;
   const frame =
     error instanceof Error

@@ -1,4 +1,4 @@
-import { type ApiClient, createApiClient } from '../adapters/api/client.ts';
+import { type ApiClient, createApiClient, type ProxyVariables } from '../adapters/api/client.ts';
 import { systemClock } from '../adapters/clock.ts';
 import { nftEnforcement } from '../adapters/enforcement/nft.ts';
 import { type FileJournal, openJournal } from '../adapters/journal.ts';
@@ -10,7 +10,7 @@ import type { Problem } from '../model/problem.ts';
 import { getErrorCode, ok } from '../model/result.ts';
 import { type Approve, emptyMemory, type PassDependencies, type PassResult } from '../pass/pass.ts';
 import { ended } from '../pass/stages.ts';
-import type { Source, SourceContent } from '../ports.ts';
+import type { Logger, Source, SourceContent } from '../ports.ts';
 import { reconcile } from '../reconcile.ts';
 import type { Invocation } from './command.ts';
 import { failure } from './failure.ts';
@@ -64,9 +64,21 @@ export function wireApi({ settings, terminal }: Invocation): { readonly api: Api
     requestTimeoutMs: settings.timeout,
     connections: settings.concurrency + 2,
     ...(caFile === null ? {} : { caFile }),
+    ...(settings.proxy === null ? {} : { proxy: readProxy(terminal.env) }),
   });
   if (!client.ok) throw failure('bad-setting', client.error);
   return { api: client.value, token };
+}
+
+function readProxy(env: Invocation['terminal']['env']): ProxyVariables {
+  const read = (name: string): string => env[name.toLowerCase()] ?? env[name] ?? '';
+  return { httpsProxy: read('HTTPS_PROXY'), httpProxy: read('HTTP_PROXY'), noProxy: read('NO_PROXY') };
+}
+
+/** Says in the log that the environment's proxy is not used: nobody expects a token to travel by it, or not to. */
+export function tellOfProxy({ settings, terminal }: Invocation, logger: Logger): void {
+  if (settings.proxy !== null || readProxy(terminal.env).httpsProxy === '') return;
+  logger.info('HTTPS_PROXY is ignored for the API; --proxy env uses it');
 }
 
 /** What all passes under these settings share. `root` is the directory of the manifests, where there is one. */
@@ -90,6 +102,7 @@ export async function wirePass(invocation: Invocation, root: string, given?: Sou
   const { api, token } = wireApi(invocation);
   const logger = await loggerOf(invocation);
   warnOfOpenToken(token, logger);
+  tellOfProxy(invocation, logger);
   const opened = settings.journal === null ? null : await openJournalAt(settings.journal);
   return {
     pass: {

@@ -119,6 +119,7 @@ export type ProblemCode =
   | 'note'
   | 'nothing-dropped'
   | 'nothing-to-remove'
+  | 'open-files'
   | 'other-manifests'
   | 'out-of-bounds'
   | 'output'

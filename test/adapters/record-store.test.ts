@@ -1,4 +1,16 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -87,17 +99,54 @@ describe('the record', () => {
 });
 
 describe('the state folder', () => {
+  it('moves what 0.1 kept in the directory itself, and leaves links of others where they are', async () => {
+    mkdirSync(path.join(folder, 'git'));
+    writeFileSync(path.join(folder, 'journal.jsonl'), 'kept\n');
+    const outside = path.join(folder, 'outside');
+    writeFileSync(outside, 'of another program');
+    symlinkSync(outside, path.join(folder, 'record.json'));
+    const opened = await openState(folder);
+    if (!opened.ok) throw new Error(opened.error);
+    expect(opened.value.path).toBe(path.join(folder, 'reconcile'));
+    expect(readdirSync(opened.value.path).sort()).toEqual(['git', 'journal.jsonl', 'owner']);
+    expect(statSync(opened.value.path).mode & 0o777).toBe(0o700);
+    await storeRecordIn(opened.value.path, logger).save(emptyRecord);
+    expect(readFileSync(outside, 'utf8')).toBe('of another program');
+  });
+
+  it('threat 36: writes through no link that somebody planted, and takes no folder of another user', async () => {
+    const [own, outside] = [path.join(folder, 'reconcile'), path.join(folder, 'outside')];
+    writeFileSync(outside, 'of another program');
+    mkdirSync(own);
+    chmodSync(own, 0o777);
+    for (const name of ['record.json', 'owner', 'journal.jsonl']) symlinkSync(outside, path.join(own, name));
+    const opened = await openState(folder);
+    if (!opened.ok) throw new Error(opened.error);
+    await storeRecordIn(opened.value.path, logger).save(emptyRecord);
+    expect(readFileSync(outside, 'utf8')).toBe('of another program');
+    expect(readFileSync(path.join(own, 'record.json'), 'utf8')).toContain('appliedRevision');
+    await opened.value.release();
+    renameSync(own, path.join(folder, 'elsewhere'));
+    symlinkSync(path.join(folder, 'elsewhere'), own);
+    expect(await openState(folder)).toMatchObject({ ok: false, error: expect.stringContaining('is a link') });
+    if (process.getuid?.() !== 0) return;
+    rmSync(own);
+    mkdirSync(own);
+    chownSync(own, 12_345, 12_345);
+    expect(await openState(folder)).toMatchObject({ ok: false, error: expect.stringContaining('another user') });
+  });
+
   it('is refused while a live process holds it, and taken from a dead one at once', async () => {
     const first = await openState(folder);
     expect(first.ok).toBe(true);
-    const mark = readFileSync(path.join(folder, 'owner'), 'utf8').split(' ');
+    const mark = readFileSync(path.join(folder, 'reconcile/owner'), 'utf8').split(' ');
     writeFileSync(
-      path.join(folder, 'owner'),
+      path.join(folder, 'reconcile/owner'),
       `1 ${readFileSync('/proc/1/stat', 'utf8').split(') ')[1]?.split(' ')[19]} ${mark[2]}`,
     );
     const second = await openState(folder);
     expect(second.ok).toBe(false);
-    writeFileSync(path.join(folder, 'owner'), `1 12345678 ${mark[2]}`);
+    writeFileSync(path.join(folder, 'reconcile/owner'), `1 12345678 ${mark[2]}`);
     expect((await openState(folder)).ok).toBe(true);
   });
 });

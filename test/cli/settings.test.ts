@@ -83,6 +83,19 @@ describe('wrong values', () => {
   });
 });
 
+describe('the environment of the process', () => {
+  it('threat 38: a variable that switches the check of certificates off ends every command before it reads a token', async () => {
+    const world = await startWorld();
+    try {
+      const run = await world.cli(['--plan', 'm'], { env: { NODE_TLS_REJECT_UNAUTHORIZED: '0' } });
+      expect([run.code, run.err]).toEqual([1, expect.stringContaining('unset it; to trust an authority of your own')]);
+      expect(world.simulator.requests()).toEqual([]);
+    } finally {
+      await world.close();
+    }
+  });
+});
+
 describe('the tables', () => {
   it('every flag is unique within its command, and every variable in all', () => {
     for (const command of [rootCommand, ...commands]) {

@@ -130,7 +130,7 @@ describe('flags of commands that stay, executed', () => {
       const run = await start(world, words(lines.directory, {})).end;
       expect([run.code, run.out + run.err]).toEqual([0, expect.not.stringMatching(mistakes)]);
       expect(liveDestinations(world)).toEqual(wanted);
-      expect(existsSync(join(world.folder, 'state/record.json'))).toBe(true);
+      expect(existsSync(join(world.folder, 'state/reconcile/record.json'))).toBe(true);
     }));
 
   it('reconcile --watch --suspend writes nothing, and says so', () =>

@@ -117,6 +117,12 @@ const common: Samples = {
     shapesPlan: true,
     code: codeOf,
   },
+  proxy: {
+    prepare: () => ({ HTTPS_PROXY: 'http://127.0.0.1:1', NO_PROXY: '127.0.0.1' }),
+    args: () => ['--proxy', 'env'],
+    shapesPlan: true,
+    code: codeOf,
+  },
   timeout: { args: () => ['--timeout', '5s'], code: codeOf },
   profile: {
     args: () => ['--profile', 'generic'],

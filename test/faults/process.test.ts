@@ -140,8 +140,8 @@ describe('faults of the process', () => {
     await first.until(inEffect());
     await first.stop();
     for (const damage of ['', '{"format_version":1', '\u0000\u0000', '[]']) {
-      writeFileSync(path.join(world.state, 'record.json'), damage);
-      writeFileSync(path.join(world.state, 'journal.jsonl'), damage);
+      writeFileSync(path.join(world.state, 'reconcile/record.json'), damage);
+      writeFileSync(path.join(world.state, 'reconcile/journal.jsonl'), damage);
       const again = await start();
       await again.until(inEffect());
       await again.stop();
@@ -182,6 +182,6 @@ describe('faults of the process', () => {
     });
     const sidecar = await start();
     await sidecar.until(inEffect());
-    expect(readFileSync(path.join(world.state, 'record.json'), 'utf8')).toContain('appliedRevision');
+    expect(readFileSync(path.join(world.state, 'reconcile/record.json'), 'utf8')).toContain('appliedRevision');
   });
 });

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
@@ -228,6 +228,21 @@ describe('reconcile fmt', () => {
     expect(await place.run('fmt', '.')).toMatchObject({ code: 4 });
     expect(read('a.yaml')).toBe('kind: [');
     expect(await place.run('fmt')).toMatchObject({ code: 1 });
+  });
+
+  it('threat 37: does not write through a link that a pull request brought', async () => {
+    const ugly = document('Rule', 'web', '{destination: 10.0.0.1/32, action: drop} # why');
+    const outside = workspace();
+    try {
+      const target = path.join(outside.directory, 'x.yaml');
+      writeFileSync(target, ugly);
+      symlinkSync(target, path.join(place.directory, 'a.yaml'));
+      const run = await place.run('fmt', 'a.yaml');
+      expect([run.code, run.stderr]).toEqual([1, expect.stringContaining('a.yaml is a link')]);
+      expect(readFileSync(target, 'utf8')).toBe(ugly);
+    } finally {
+      outside.remove();
+    }
   });
 
   it('leaves a file alone that is not UTF-8: its bytes would be lost', async () => {

@@ -32,14 +32,16 @@ export function withoutSecrets(value: unknown, secrets: ReadonlySet<string>): un
   return scrub(value, spellingsOf(secrets));
 }
 
-/** Each secret as it is and as it may be quoted: JSON-escaped, URL-encoded, base64; the longest first. */
+/** Each secret as it is and as it may be quoted: JSON-escaped, URL-encoded, base64, hex; the longest first. */
 function spellingsOf(secrets: ReadonlySet<string>): readonly string[] {
   const spellings = new Set<string>();
   for (const secret of secrets) {
     spellings.add(secret);
     spellings.add(JSON.stringify(secret).slice(1, -1));
     spellings.add(encodeURIComponent(secret));
-    spellings.add(Buffer.from(secret).toString('base64'));
+    const bytes = Buffer.from(secret);
+    spellings.add(bytes.toString('base64')).add(bytes.toString('base64url'));
+    spellings.add(bytes.toString('hex')).add(bytes.toString('hex').toUpperCase());
   }
   return [...spellings].sort((a, b) => b.length - a.length);
 }

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { type Dispatcher, Pool } from 'undici';
+import { type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
 import { fail, getErrorCode, ok, type Result } from '../../model/result.ts';
 import type { ApiResult, LiveApi, NoAnswer } from '../../ports.ts';
 import { readAnswer } from './answer.ts';
@@ -24,8 +24,17 @@ export interface ApiClientOptions {
   readonly connections?: number;
   /** Largest body that is read, bytes. Default 128 MiB (about 500,000 rules). */
   readonly maxBodyBytes?: number;
+  /** Proxies, as the operator's environment names them; without it none is used. */
+  readonly proxy?: ProxyVariables;
   /** Replaces the connection pool, for tests. */
   readonly dispatcher?: Dispatcher;
+}
+
+/** What `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` say. */
+export interface ProxyVariables {
+  readonly httpsProxy?: string;
+  readonly httpProxy?: string;
+  readonly noProxy?: string;
 }
 
 /** The administration API over HTTP. */
@@ -61,17 +70,23 @@ export function createApiClient(options: ApiClientOptions): Result<ApiClient, st
   if (!ca.ok) return ca;
   const timeoutMs = options.requestTimeoutMs ?? 15_000;
   const maxBodyBytes = options.maxBodyBytes ?? 128 * 1024 * 1024;
+  // Certificates are checked whatever NODE_TLS_REJECT_UNAUTHORIZED says.
+  const tls = { rejectUnauthorized: true, ...(ca.value === undefined ? {} : { ca: ca.value }) };
+  const pool = {
+    connections: options.connections ?? 16,
+    pipelining: 1,
+    keepAliveTimeout: 30_000, // the server closes idle connections after 60 s (observed: recordings/limits)
+    headersTimeout: 0, // one deadline rules: see startDeadline
+    bodyTimeout: 0,
+    maxResponseSize: maxBodyBytes,
+    connect: { timeout: timeoutMs, ...tls },
+  };
+  const proxied = { ...pool, requestTls: tls, proxyTls: tls };
   const dispatcher =
     options.dispatcher ??
-    new Pool(base.value.origin, {
-      connections: options.connections ?? 16,
-      pipelining: 1,
-      keepAliveTimeout: 30_000, // the server closes idle connections after 60 s (observed: recordings/limits)
-      headersTimeout: 0, // one deadline rules: see startDeadline
-      bodyTimeout: 0,
-      maxResponseSize: maxBodyBytes,
-      connect: { timeout: timeoutMs, ...(ca.value === undefined ? {} : { ca: ca.value }) },
-    });
+    (options.proxy === undefined
+      ? new Pool(base.value.origin, pool)
+      : new EnvHttpProxyAgent({ httpsProxy: '', httpProxy: '', noProxy: '', ...options.proxy, ...proxied }));
   return ok(methodsOf({ base: base.value, dispatcher, token: options.token, timeoutMs, maxBodyBytes }));
 }
 

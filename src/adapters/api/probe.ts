@@ -56,7 +56,9 @@ export async function readServerTime(
   { caFile, signal, timeoutMs, now }: Probe & { readonly now: () => number },
 ): Promise<{ readonly serverTime: number; readonly tookMs: number } | null> {
   const started = now();
-  const dispatcher = new Agent(caFile === null ? {} : { connect: { ca: readFileSync(caFile) } });
+  const dispatcher = new Agent({
+    connect: { rejectUnauthorized: true, ...(caFile === null ? {} : { ca: readFileSync(caFile) }) },
+  });
   const deadline = startDeadline(timeoutMs, signal);
   try {
     const response = await request(url, {

@@ -201,7 +201,10 @@ function createLeaseApi({ server, namespace, name, tokenFile, caFile, times }: K
     const ca = caFile === null ? null : readOwn(caFile);
     if (open !== null && open.ca === ca) return open.agent;
     const closing = open?.agent;
-    const agent = new Agent({ maxResponseSize: largestAnswer, ...(ca === null ? {} : { connect: { ca } }) });
+    const agent = new Agent({
+      maxResponseSize: largestAnswer,
+      connect: { rejectUnauthorized: true, ...(ca === null ? {} : { ca }) },
+    });
     open = { ca, agent };
     await closing?.close();
     return agent;

@@ -94,15 +94,22 @@ export function isCapped({ stderr }: ProcessRun): boolean {
 export async function runShortGit(command: GitCommand): Promise<ProcessRun> {
   const { simpleGit } = await import('simple-git');
   const env = environmentOf(command);
-  const tooMuch = new AbortController();
-  const timeout = AbortSignal.timeout(command.timeoutMs);
-  let [code, stderr, size] = [0, '', 0];
+  const stop = new AbortController();
+  let [end, code, stderr, size]: [ProcessRun['end'], number, string, number] = ['exit', 0, '', 0];
+  const endBecause = (reason: ProcessRun['end']): void => {
+    if (end === 'exit') end = reason;
+    stop.abort();
+  };
+  const onAbort = (): void => endBecause('aborted');
+  if (command.signal.aborted) onAbort();
+  command.signal.addEventListener('abort', onAbort, { once: true });
+  const timer = setTimeout(() => endBecause('timeout'), command.timeoutMs);
   const git = simpleGit({
     baseDir: '/',
     config: [...configOf(command)],
     allowEnvironment: Object.keys(env),
     unsafe: constantsOnly,
-    abort: AbortSignal.any([command.signal, tooMuch.signal, timeout]),
+    abort: stop.signal,
     // Its own errors may repeat arguments. Undefined: the output is the answer, and the code tells how it ended.
     errors: (_, result) => {
       code = result.exitCode;
@@ -114,19 +121,14 @@ export async function runShortGit(command: GitCommand): Promise<ProcessRun> {
     .outputHandler((_, stdout) => {
       stdout.on('data', (chunk: Buffer) => {
         size += chunk.length;
-        if (size > command.maxOutput) tooMuch.abort();
+        if (size > command.maxOutput) endBecause('too-much-output');
       });
     });
   const stdout = await git.raw(...command.args).catch(() => '');
-  const end = endOf(command.signal, timeout, tooMuch.signal, stderr);
+  clearTimeout(timer);
+  command.signal.removeEventListener('abort', onAbort);
+  if (end === 'exit' && stderr.includes('spawn git ENOENT')) end = 'not-started';
   return { end, code: end === 'exit' ? code : null, stdout: Buffer.from(stdout), stderr: cleanText(stderr) };
-}
-
-function endOf(stopped: AbortSignal, timeout: AbortSignal, tooMuch: AbortSignal, stderr: string): ProcessRun['end'] {
-  if (tooMuch.aborted) return 'too-much-output';
-  if (stopped.aborted) return 'aborted';
-  if (timeout.aborted) return 'timeout';
-  return stderr.includes('spawn git ENOENT') ? 'not-started' : 'exit';
 }
 
 const constantsOnly = {

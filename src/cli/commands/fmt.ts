@@ -1,4 +1,4 @@
-import { realpathSync, statSync } from 'node:fs';
+import { lstatSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { replaceFile } from '../../adapters/replace-file.ts';
 import { directorySource } from '../../adapters/source/directory.ts';
@@ -52,10 +52,14 @@ export async function run(invocation: Invocation): Promise<Answer> {
 /** The manifests at a path: one file, or all below a directory. */
 async function filesAt({ settings, terminal }: Invocation, written: string): Promise<readonly Manifest[]> {
   const path = resolve(terminal.cwd, written);
-  const status = statSync(path, { throwIfNoEntry: false });
+  const status = lstatSync(path, { throwIfNoEntry: false });
   if (status === undefined) throw failure('no-path', `${written} does not exist`);
+  if (status.isSymbolicLink() && statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) {
+    // Somebody else may have made it, to have another file written.
+    throw failure('unreadable-file', `${written} is a link, which is not written through`, 'name the file itself');
+  }
   if (status.isFile()) {
-    const bytes = await readRegularFile(realpathSync(path), limitsOf(settings).fileBytes);
+    const bytes = await readRegularFile(path, limitsOf(settings).fileBytes);
     if (!bytes.ok) throw failure('unreadable-file', `${written} cannot be read: ${bytes.error}`);
     return [{ shown: written, path, bytes: bytes.value }];
   }

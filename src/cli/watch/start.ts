@@ -21,7 +21,7 @@ import { loggerOf } from '../logger.ts';
 import { warnOfLittleMemory } from '../manifests.ts';
 import type { Settings } from '../settings.ts';
 import { warnOfOpenToken } from '../token.ts';
-import { openJournalAt, wireApi } from '../wire.ts';
+import { openJournalAt, tellOfProxy, wireApi } from '../wire.ts';
 import { wakeOnChange } from './directory.ts';
 import type { WatchContext } from './invocation.ts';
 import { createLease } from './lease-settings.ts';
@@ -62,6 +62,7 @@ export async function startWatching(context: StartContext): Promise<Running> {
     const { api, token } = wireApi({ ...context, settings });
     warnOfOpenToken(token, logger);
     warnOfLittleMemory(settings, process.constrainedMemory(), logger);
+    tellOfProxy({ ...context, settings }, logger);
     closers.push(() => api.close());
     const { source, root, forget } = await sourceOf(context, state.path, (files) => current.runner.references(files));
     const targets = notifyTargetsOf(settings.file);

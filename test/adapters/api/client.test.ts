@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders, type RequestListener } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect, type Socket } from 'node:net';
 import nock from 'nock';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type ApiClient, type ApiClientOptions, createApiClient } from '../../../src/adapters/api/client.ts';
@@ -202,7 +202,10 @@ describe('secrets', () => {
       request.on('end', () => {
         received = Buffer.concat(chunks).toString();
         const base64 = Buffer.from(canary).toString('base64');
-        const errors = { provider: [`${canary} is bad`, encodeURIComponent(canary), base64, JSON.stringify(canary)] };
+        const hex = Buffer.from(canary).toString('hex').toUpperCase();
+        const errors = {
+          provider: [`${canary} is bad`, encodeURIComponent(canary), base64, JSON.stringify(canary), hex],
+        };
         response.writeHead(422, { 'content-type': 'application/json' }).end(JSON.stringify({ errors }));
       });
     });
@@ -215,12 +218,45 @@ describe('secrets', () => {
     expect(answer).toMatchObject({ kind: 'answer', status: 422 });
     expect(shown).not.toContain('canary');
     expect(shown).not.toContain(Buffer.from(canary).toString('base64'));
+    expect(shown.toLowerCase()).not.toContain(Buffer.from(canary).toString('hex'));
   });
 
   test('without a value here are never sent', async () => {
     const body = { openid_connect_providers: [{ client_secret: Secret.unknown() }] };
     const answer = await client('http://127.0.0.1:1').updateConfiguration(body, signal);
     expect(answer).toMatchObject({ kind: 'no-answer', sent: 'no', code: 'unknown-secret' });
+  });
+});
+
+describe('a proxy', () => {
+  test('carries the calls where the settings say so, past names that NO_PROXY lists, and otherwise is not used', async () => {
+    const url = await serve((_, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' }).end('{"data":[]}');
+    });
+    const tunnels: string[] = [];
+    const proxy = createServer();
+    proxy.on('connect', (request, socket: Socket) => {
+      tunnels.push(String(request.url));
+      const upstream = connect(Number(new URL(url).port), '127.0.0.1', () => {
+        socket.write('HTTP/1.1 200 OK\r\n\r\n');
+        upstream.pipe(socket).pipe(upstream);
+      });
+      socket.on('error', () => upstream.destroy());
+    });
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+    const httpProxy = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+    try {
+      expect(await client(url).listRules(signal)).toMatchObject({ status: 200 });
+      expect(await client(url, { proxy: { httpProxy, noProxy: '127.0.0.1' } }).listRules(signal)).toMatchObject({
+        status: 200,
+      });
+      expect(tunnels).toEqual([]);
+      expect(await client(url, { proxy: { httpProxy } }).listRules(signal)).toMatchObject({ status: 200 });
+      expect(tunnels).toEqual([new URL(url).host]);
+    } finally {
+      proxy.closeAllConnections();
+      proxy.close();
+    }
   });
 });
 
@@ -231,6 +267,16 @@ describe('TLS', () => {
     expect(answer).toMatchObject({ kind: 'no-answer', sent: 'no', code: 'tls' });
     expect(answer.kind === 'no-answer' ? answer.message : '').toContain('--ca-file');
     expect(await client(url, { caFile: authorities }).listRules(signal)).toMatchObject({ kind: 'answer', status: 200 });
+  });
+
+  test('NODE_TLS_REJECT_UNAUTHORIZED does not switch the check of certificates off', async () => {
+    const url = await serveTls('localhost');
+    process.env['NODE_TLS_REJECT_UNAUTHORIZED'] = '0';
+    try {
+      expect(await client(url).listRules(signal)).toMatchObject({ kind: 'no-answer', code: 'tls' });
+    } finally {
+      delete process.env['NODE_TLS_REJECT_UNAUTHORIZED'];
+    }
   });
 
   for (const [name, because] of [

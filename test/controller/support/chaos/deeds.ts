@@ -73,8 +73,9 @@ export async function deed(chaos: Chaos, tokenFile: string): Promise<void> {
       host.mode = 'serve';
       host.password = canary;
     },
-    'clone damage': () => damage(path.join(world.state, 'git/clone.git'), random),
-    'record damage': () => writeFileSync(path.join(world.state, 'record.json'), pick(random, ['', '{', 'null'])),
+    'clone damage': () => damage(path.join(world.state, 'reconcile/git/clone.git'), random),
+    'record damage': () =>
+      writeFileSync(path.join(world.state, 'reconcile/record.json'), pick(random, ['', '{', 'null'])),
     'other writer': () => meddle(chaos),
     'token gone': async () => {
       writeFileSync(world.tokenFile, pick(random, ['', 'wrong\n']));

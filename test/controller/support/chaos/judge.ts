@@ -52,7 +52,7 @@ export async function verdict(chaos: Chaos, last: Model, idleDeletes: number): P
   const live = chaos.world.live();
   if (live.join() !== expected.join()) problems.push(`not in sync: ${live.join(' ')} instead of ${expected.join(' ')}`);
   if (idleDeletes > 0) problems.push(`${idleDeletes} deletes although everything was in sync`);
-  const journal = readFileSync(path.join(chaos.world.state, 'journal.jsonl'), 'utf8');
+  const journal = readFileSync(path.join(chaos.world.state, 'reconcile/journal.jsonl'), 'utf8');
   if (findOpenGaps(journal).size > 0) problems.push('a gap was left open');
   if (/canary/.test(journal)) problems.push('the journal holds a canary');
   const page = `${JSON.stringify(await chaos.sidecar.status())}${await chaos.sidecar.metrics()}`;
