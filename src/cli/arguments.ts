@@ -3,6 +3,7 @@ import { suggest } from '../manifest/suggest.ts';
 import { version } from '../version.ts';
 import { type CommandSpec, commands, optionsOf, rootCommand } from './commands.ts';
 import { type Failure, failure } from './failure.ts';
+import { describeProgram, describeTopic, translateFlag, translateVerb } from './help.ts';
 import { findGroup, flagOf, type OptionName, type OptionSpec, optionNames, options } from './options.ts';
 import type { RawValues } from './settings.ts';
 
@@ -16,26 +17,27 @@ export type ParsedArguments =
     }
   | { readonly kind: 'text'; readonly text: string };
 
-/** Takes a command line apart; `--help` and `--version` give text. Throws a `Failure` for wrong usage. */
+/** Takes a command line apart; help and `--version` give text. Throws a `Failure` for wrong usage. */
 export function parseArguments(argv: readonly string[]): ParsedArguments {
+  const topic = argv[0] === 'help' && argv.length === 2 ? describeTopic(argv[1] ?? '') : null;
+  if (topic !== null) return { kind: 'text', text: topic };
   let parsed: ParsedArguments | null = null;
   const output: string[] = [];
   const program = describe(new Command('reconcile'), rootCommand)
-    .usage(`[options] ${rootCommand.operands}\n       reconcile COMMAND [options] …`)
-    .description(introduction())
-    .version(version, '--version', 'print the version')
+    .version(version, '-V, --version', 'print the version')
     .enablePositionalOptions()
     .showSuggestionAfterError(true)
-    .helpCommand('help [COMMAND]', 'show the options of a command')
-    .configureHelp({ visibleCommands: () => [] })
-    .addHelpText('after', '\nA PATH that has the name of a command is written ./NAME. Every flag: docs/reference.md\n');
+    .helpCommand('help [COMMAND]', 'show the options of a command');
+  program.helpInformation = describeProgram;
   program.action(() => {
     parsed = { kind: 'run', command: rootCommand, operands: program.args, flags: flagsOf(program) };
   });
   for (const spec of commands) {
-    const command = describe(program.command(spec.name), spec).description(spec.summary);
+    const command = describe(program.command(spec.name), spec)
+      .description(`${spec.summary[0]?.toUpperCase()}${spec.summary.slice(1)}.`)
+      .addHelpText('after', `\nExamples:\n${spec.examples.map((line) => `  ${line}\n`).join('')}`);
     command.action(() => {
-      const flags = { ...onlyAllowed(flagsOf(program), spec), ...flagsOf(command) };
+      const flags = { ...spec.implies, ...onlyAllowed(flagsOf(program), spec), ...flagsOf(command) };
       parsed = { kind: 'run', command: spec, operands: command.args, flags };
     });
   }
@@ -51,18 +53,6 @@ export function parseArguments(argv: readonly string[]): ParsedArguments {
   }
   if (parsed === null) throw new Error('no command was chosen');
   return parsed;
-}
-
-/** What `reconcile` is, and its commands: before the options, of which there are many. */
-function introduction(): string {
-  const width = Math.max(...commands.map(({ name }) => name.length));
-  return [
-    'Brings the rules and the Configuration of a Firezone 0.7 server in line with YAML manifests.',
-    '',
-    'Commands (without one: plan, show, ask, apply, verify):',
-    ...commands.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}`),
-    `  ${'help'.padEnd(width)}  show the options of a command: reconcile help COMMAND`,
-  ].join('\n');
 }
 
 /** A flag whose value may be left out gets its own value, unless a time follows: what follows otherwise is the PATH. */
@@ -92,7 +82,7 @@ function describe(command: Command, spec: CommandSpec): Command {
 
 function optionOf(name: OptionName): Option {
   const spec: OptionSpec = options[name];
-  const flag = flagOf(name);
+  const flag = spec.short === undefined ? flagOf(name) : `-${spec.short}, ${flagOf(name)}`;
   if (spec.kind === 'switch') {
     const option = new Option(flag, spec.default ? `no ${spec.help}` : spec.help);
     option.attributeName = () => name;
@@ -142,6 +132,8 @@ function usage(error: CommanderError, argv: readonly string[]): Failure {
     .replace(/^error: /, '')
     .trim()
     .split('\n');
+  const instead = translateFlag(/unknown option '([^'=]+)/.exec(first)?.[1] ?? '');
+  if (instead !== null) return failure('usage', first, `Use ${instead}.`);
   const hint = more.join(' ').replace(/[()]/g, '').trim();
   return failure('usage', first, nearestCommand(word) === null && hint !== '' ? hint : helpHint(word));
 }
@@ -156,7 +148,7 @@ function helpHint(word: string): string {
 /** The command that a word which is none looks like. */
 function nearestCommand(word: string): string | null {
   const names = commands.map(({ name }) => name);
-  return word.startsWith('-') || names.includes(word) ? null : suggest(word, names);
+  return word.startsWith('-') || names.includes(word) ? null : (translateVerb(word) ?? suggest(word, names));
 }
 
 /** A PATH that is not there and looks like a misspelt command; null when it does not. */

@@ -16,6 +16,8 @@ export interface Terminal {
   readonly stderr: (text: string) => void;
   /** Shows the question and reads one line; null when input ends or a signal comes first. */
   readonly ask: (question: string, signal: AbortSignal) => Promise<string | null>;
+  /** All of stdin; null when it is larger than `largest` bytes. */
+  readonly readStdin?: (largest: number) => Promise<Uint8Array | null>;
   /** Aborts on SIGINT and SIGTERM. */
   readonly stop: AbortSignal;
 }

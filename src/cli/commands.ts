@@ -1,3 +1,5 @@
+import { kinds } from '../manifest/manifest.ts';
+import { version } from '../version.ts';
 import type { Run } from './command.ts';
 import {
   applyOptions,
@@ -10,6 +12,7 @@ import {
   watchOptionNames,
 } from './options.ts';
 import type { Format } from './output.ts';
+import type { RawValues } from './settings.ts';
 
 /** One command: its words, its options, and where its code is; loaded only when it runs. */
 export interface CommandSpec {
@@ -19,6 +22,12 @@ export interface CommandSpec {
   readonly operands: string;
   /** Its options beside the common ones. */
   readonly options: readonly OptionName[];
+  /** Two command lines that show it. */
+  readonly examples: readonly [string, string];
+  /** What its name says already: it is the command without a name, with these flags. */
+  readonly implies?: RawValues;
+  /** What a shell completes its operands with; absent: directories. */
+  readonly completes?: 'files' | readonly string[];
   /** What `--output` may ask of it; empty: it prints one thing and has no `--output`. */
   readonly formats: readonly Format[];
   readonly load: () => Promise<{ readonly run: Run }>;
@@ -33,22 +42,20 @@ export function optionsOf(spec: CommandSpec): readonly OptionName[] {
   return [...spec.options, ...common];
 }
 
-/** The command without a name: `reconcile [--plan | --watch] PATH`. */
+const planning: readonly OptionName[] = [
+  ...connectionOptions,
+  ...manifestOptions,
+  ...planOptions,
+  ...enforcementOptions,
+];
+
+/** The command without a name: `reconcile [--plan | --watch] PATH`, which the verbs `plan`, `apply` and `watch` stand for. */
 export const rootCommand: CommandSpec = {
   name: '',
-  summary: 'bring the server in line with the manifests below PATH',
+  summary: 'the same as apply PATH',
   operands: 'PATH',
-  options: [
-    'plan',
-    'live',
-    'save',
-    ...connectionOptions,
-    ...manifestOptions,
-    ...planOptions,
-    ...enforcementOptions,
-    ...applyOptions,
-    ...watchOptionNames,
-  ],
+  options: ['plan', 'snapshot', 'live', 'save', ...planning, ...applyOptions, 'watch', ...watchOptionNames],
+  examples: ['reconcile --plan policy', 'reconcile --yes policy'],
   formats: everyFormat,
   load: () => import('./commands/reconcile.ts'),
 };
@@ -56,10 +63,45 @@ export const rootCommand: CommandSpec = {
 /** The commands with a name, in the order of `--help`. */
 export const commands: readonly CommandSpec[] = [
   {
-    name: 'validate',
-    summary: 'check the manifests below PATH; needs no server and no token',
+    name: 'plan',
+    summary: 'show the changes that an apply would make; never write',
     operands: 'PATH',
+    options: ['snapshot', 'save', ...planning],
+    implies: { plan: true },
+    examples: ['reconcile plan policy', 'reconcile plan policy --base main --output markdown=plan.md'],
+    formats: everyFormat,
+    load: rootCommand.load,
+  },
+  {
+    name: 'apply',
+    summary: 'plan, show, ask, apply, and verify; with PLAN only what was reviewed in it',
+    operands: '[PLAN] PATH',
+    options: ['dryRun', ...planning, ...applyOptions],
+    examples: ['reconcile apply policy', 'reconcile apply --yes plan.json policy'],
+    completes: 'files',
+    formats: everyFormat,
+    load: () => import('./commands/apply.ts'),
+  },
+  {
+    name: 'watch',
+    summary: 'stay, and keep the server in line with a directory or a Git branch',
+    operands: '[PATH]',
+    options: [...planning, ...applyOptions, ...watchOptionNames],
+    implies: { watch: true },
+    examples: [
+      'reconcile watch policy --listen 127.0.0.1:8080',
+      'reconcile watch --git-url https://git.example.com/net/policy.git --git-path prod',
+    ],
+    formats: everyFormat,
+    load: rootCommand.load,
+  },
+  {
+    name: 'validate',
+    summary: 'check manifests, a directory or files; needs no server and no token',
+    operands: 'PATH...',
     options: manifestOptions,
+    completes: 'files',
+    examples: ['reconcile validate policy', 'reconcile validate --strict policy/office.yaml'],
     formats: everyFormat,
     load: () => import('./commands/validate.ts'),
   },
@@ -68,6 +110,7 @@ export const commands: readonly CommandSpec[] = [
     summary: 'write the live state as manifests',
     operands: '',
     options: [...connectionOptions, 'profile', 'out', 'force', 'rulesOnly', 'user'],
+    examples: ['reconcile export --out policy', 'reconcile export --user alice@example.com'],
     formats: [],
     load: () => import('./commands/export.ts'),
   },
@@ -76,22 +119,27 @@ export const commands: readonly CommandSpec[] = [
     summary: 'print the manifests resolved: sets, names, values and overlays',
     operands: 'PATH',
     options: manifestOptions,
+    examples: ['reconcile build policy', 'reconcile build --overlay production policy'],
     formats: [],
     load: () => import('./commands/build.ts'),
   },
   {
     name: 'fmt',
+    completes: 'files',
     summary: 'bring manifests to canonical spelling and order, comments kept',
     operands: 'PATH...',
     options: ['profile', 'check'],
+    examples: ['reconcile fmt policy', 'reconcile fmt --check policy'],
     formats: [],
     load: () => import('./commands/fmt.ts'),
   },
   {
     name: 'schema',
+    completes: kinds,
     summary: 'print the JSON Schema of a kind of manifest',
     operands: '[KIND]',
     options: [],
+    examples: ['reconcile schema', 'reconcile schema RuleSet'],
     formats: [],
     load: () => import('./commands/schema.ts'),
   },
@@ -100,6 +148,7 @@ export const commands: readonly CommandSpec[] = [
     summary: 'run the policy tests below PATH; needs no server and no token',
     operands: 'PATH',
     options: manifestOptions,
+    examples: ['reconcile test policy', 'reconcile test --output json policy'],
     formats: everyFormat,
     load: () => import('./commands/test.ts'),
   },
@@ -108,6 +157,7 @@ export const commands: readonly CommandSpec[] = [
     summary: 'show what changes between two revisions or folders; needs no server and no token',
     operands: 'A..B|A|DIR [PATH|DIR]',
     options: ['mergeBase', 'failOn', 'detailedExitcode', 'full', ...manifestOptions],
+    examples: ['reconcile diff main..HEAD policy', 'reconcile diff HEAD policy --fail-on opens'],
     formats: everyFormat,
     load: () => import('./commands/diff.ts'),
   },
@@ -116,22 +166,19 @@ export const commands: readonly CommandSpec[] = [
     summary: 'say which rule decides a packet, or what a rule decides',
     operands: '[PATH]',
     options: ['destination', 'protocol', 'port', 'user', 'rule', 'liveRules', ...connectionOptions, ...manifestOptions],
+    examples: [
+      'reconcile explain policy --destination 10.1.2.3 --protocol tcp --port 443',
+      'reconcile explain --live --rule office/web policy',
+    ],
     formats: answers,
     load: () => import('./commands/explain.ts'),
-  },
-  {
-    name: 'apply',
-    summary: 'apply a saved plan, and only what was reviewed in it',
-    operands: 'PLAN PATH',
-    options: [...connectionOptions, ...manifestOptions, ...planOptions, ...enforcementOptions, ...applyOptions],
-    formats: everyFormat,
-    load: () => import('./commands/apply.ts'),
   },
   {
     name: 'snapshot',
     summary: 'write the live state without secrets, for plans without a token',
     operands: '',
     options: [...connectionOptions, 'profile', 'out'],
+    examples: ['reconcile snapshot --out live.json', 'reconcile plan --snapshot live.json policy'],
     formats: [],
     load: () => import('./commands/snapshot.ts'),
   },
@@ -140,6 +187,7 @@ export const commands: readonly CommandSpec[] = [
     summary: 'compare the server with what was applied; exit 2 when it drifted',
     operands: 'PATH',
     options: [...connectionOptions, ...manifestOptions, 'base'],
+    examples: ['reconcile drift policy', 'reconcile drift --base HEAD policy'],
     formats: everyFormat,
     load: () => import('./commands/drift.ts'),
   },
@@ -148,14 +196,17 @@ export const commands: readonly CommandSpec[] = [
     summary: 'check connection, clock, token and stored state; never write',
     operands: '',
     options: [...connectionOptions, 'enforcement', 'netns', 'profile', 'checkDiscovery'],
+    examples: ['reconcile doctor', 'reconcile doctor --check-discovery'],
     formats: answers,
     load: () => import('./commands/doctor.ts'),
   },
   {
     name: 'completion',
+    completes: ['bash', 'zsh', 'fish'],
     summary: 'print the completion script of a shell: bash, zsh or fish',
     operands: 'SHELL',
     options: [],
+    examples: ['source <(reconcile completion bash)', 'reconcile completion fish | source'],
     formats: [],
     load: () => import('./commands/completion.ts'),
   },
@@ -163,8 +214,32 @@ export const commands: readonly CommandSpec[] = [
     name: 'simulate',
     summary: 'serve the simulated API on loopback, for trying and for tests',
     operands: '',
-    options: ['port', 'tokenFile', 'data', 'user', 'discovery', 'filterRate', 'admin', 'nftNetns'],
+    options: [
+      'simulatorListen',
+      'simulatorPort',
+      'tokenFile',
+      'latency',
+      'data',
+      'user',
+      'discovery',
+      'filterRate',
+      'admin',
+      'nftNetns',
+    ],
+    examples: [
+      'reconcile simulate --token-file token --listen 8080',
+      'reconcile simulate --token-file token --user alice@example.com=5a1d4e9c-0000-4000-8000-00000000a11c',
+    ],
     formats: [],
     load: () => import('./commands/simulate.ts'),
+  },
+  {
+    name: 'version',
+    summary: 'print the version',
+    operands: '',
+    options: [],
+    examples: ['reconcile version', 'reconcile --version'],
+    formats: [],
+    load: () => Promise.resolve({ run: () => Promise.resolve({ exit: 0, text: () => `${version}\n` }) }),
   },
 ];

@@ -1,4 +1,3 @@
-import { kinds } from '../manifest/manifest.ts';
 import { type CommandSpec, commands, optionsOf, rootCommand } from './commands.ts';
 import { flagOf, type OptionName, type OptionSpec, optionNames, options } from './options.ts';
 
@@ -32,6 +31,11 @@ function bash(): string {
   const values = withChoices.map(
     (name) => `    ${flagOf(name)}) COMPREPLY=($(compgen -W '${choicesOf(name).join(' ')}' -- "$cur")); return ;;`,
   );
+  const operands = commands.flatMap(({ name, completes }) => {
+    if (completes === undefined) return [];
+    if (completes === 'files') return [`    ${name}) COMPREPLY=($(compgen -f -- "$cur")) ;;`];
+    return [`    ${name}) COMPREPLY=($(compgen -W '${completes.join(' ')}' -- "$cur")); return ;;`];
+  });
   const cases = commands.map((spec) => `    ${spec.name}) flags='${flagsOf(spec).join(' ')}' ;;`);
   return `# reconcile completion for bash: source <(reconcile completion bash)
 _reconcile() {
@@ -55,9 +59,7 @@ ${cases.join('\n')}
   esac
   if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "$flags" -- "$cur")); return; fi
   case $command in
-    apply|fmt) COMPREPLY=($(compgen -f -- "$cur")) ;;
-    completion) COMPREPLY=($(compgen -W 'bash zsh fish' -- "$cur")); return ;;
-    schema) COMPREPLY=($(compgen -W '${kinds.join(' ')}' -- "$cur")); return ;;
+${operands.join('\n')}
     *) COMPREPLY=($(compgen -d -- "$cur")) ;;
   esac
   if [[ -z $command ]]; then COMPREPLY+=($(compgen -W 'help ${commandNames}' -- "$cur")); fi
@@ -80,8 +82,10 @@ function fish(): string {
       `complete -c reconcile -n "not __fish_seen_subcommand_from ${names}" -a ${name} -d '${quoted(summary)}'`,
   );
   lines.push(`complete -c reconcile -n '__fish_seen_subcommand_from help' -a '${commandNames}'`);
-  lines.push(`complete -c reconcile -x -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'`);
-  lines.push(`complete -c reconcile -x -n '__fish_seen_subcommand_from schema' -a '${kinds.join(' ')}'`);
+  for (const { name, completes } of commands) {
+    if (completes === undefined || completes === 'files') continue;
+    lines.push(`complete -c reconcile -x -n '__fish_seen_subcommand_from ${name}' -a '${completes.join(' ')}'`);
+  }
   const flags = [rootCommand, ...commands].flatMap((spec) => {
     const when =
       spec.name === '' ? `not __fish_seen_subcommand_from ${names}` : `__fish_seen_subcommand_from ${spec.name}`;

@@ -28,6 +28,8 @@ interface OptionWords {
   readonly help: string;
   /** What one run does, never a setting: not read from the environment or the settings file. */
   readonly only?: 'flag';
+  /** One letter that stands for the flag. */
+  readonly short?: string;
   /** The flag, where another command's option has the one that its name would give. */
   readonly flag?: string;
   /** Words that a shell completes its value with, where it may hold others too. */
@@ -117,7 +119,7 @@ const enforcement = {
 
 /** Of every command that writes. */
 const apply = {
-  yes: { kind: 'switch', help: 'apply without asking' },
+  yes: { kind: 'switch', short: 'y', help: 'apply without asking; needed where there is no terminal' },
   totalTimeout: { kind: 'duration', value: 'TIME', default: 600_000, help: 'deadline of the whole apply' },
   concurrency: { kind: 'count', value: 'N', min: 1, max: 64, default: 8, help: 'requests at once' },
   pace: { kind: 'count', value: 'N', min: 1, max: 100_000, help: 'writes a second at most (default: not paced)' },
@@ -133,23 +135,36 @@ const apply = {
 
 /** Of single commands. */
 const own = {
+  watch: { kind: 'switch', help: 'stay, watch the manifests, and keep the server in line with them', only: 'flag' },
   plan: { kind: 'switch', help: 'show what would be done; never write', only: 'flag' },
   out: { kind: 'path', value: 'PATH', help: 'write there (default: stdout)', only: 'flag' },
   force: { kind: 'switch', help: 'overwrite files that say something else', only: 'flag' },
   rulesOnly: { kind: 'switch', help: 'rules only, without the Configuration', only: 'flag' },
   check: { kind: 'switch', help: 'write nothing; exit 1 when something would change', only: 'flag' },
   mergeBase: { kind: 'switch', help: 'compare from where the two branches parted', only: 'flag' },
-  live: { kind: 'path', value: 'FILE', help: 'plan against a snapshot: no request, no token' },
+  snapshot: { kind: 'path', value: 'FILE', help: 'plan against a snapshot: no request, no token' },
+  live: { kind: 'path', value: 'FILE', help: 'the same as --snapshot, as 0.1 had it' },
+  dryRun: { kind: 'switch', help: 'only the plan: the same as reconcile plan', only: 'flag' },
   checkDiscovery: { kind: 'switch', help: 'fetch the discovery documents of the providers', only: 'flag' },
   save: { kind: 'path', value: 'FILE', help: 'save the plan for `reconcile apply FILE`', only: 'flag' },
-  port: {
+  port: { kind: 'count', value: 'N', min: 0, max: 65_535, help: "the packet's port", only: 'flag' },
+  simulatorListen: {
+    kind: 'text',
+    flag: '--listen',
+    value: '[HOST:]PORT',
+    help: 'listen on this loopback address (default: any free port)',
+    only: 'flag',
+  },
+  simulatorPort: {
     kind: 'count',
+    flag: '--port',
     value: 'N',
     min: 0,
     max: 65_535,
-    help: 'a port (simulate: to listen on; without it, any free one)',
+    help: 'the same as --listen 127.0.0.1:N',
     only: 'flag',
   },
+  latency: { kind: 'duration', value: 'TIME', help: 'answer each request this much later', only: 'flag' },
   data: { kind: 'path', value: 'FILE', help: 'keep the data in this file', only: 'flag' },
   user: { kind: 'list', value: 'NAME', help: 'a user, by name or UUID (simulate: NAME=UUID, repeat)', only: 'flag' },
   discovery: {
@@ -197,7 +212,7 @@ const common = {
     help: 'format of the log on stderr',
     restart: true,
   },
-  verbose: { kind: 'switch', help: 'log what is done in detail', restart: true },
+  verbose: { kind: 'switch', short: 'v', help: 'log what is done in detail', restart: true },
   color: { kind: 'switch', default: true, help: 'colour on terminals' },
 } as const satisfies OptionTable;
 

@@ -36,9 +36,11 @@ export interface PassRequest {
 /** Runs one pass, and shows its plan before it is applied. */
 export async function runPass(invocation: Invocation, request: PassRequest): Promise<Answer> {
   const screen = screenOf(invocation);
-  const { live, save } = invocation.settings;
+  const { snapshot, save } = invocation.settings;
   const wired =
-    live === null ? await wirePass(invocation, request.path) : await wireSnapshotPass(invocation, request.path, live);
+    snapshot === null
+      ? await wirePass(invocation, request.path)
+      : await wireSnapshotPass(invocation, request.path, snapshot);
   try {
     const base = await loadBase(invocation, request.path, wired.pass);
     const run: Run = {

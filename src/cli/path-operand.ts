@@ -1,15 +1,21 @@
-import { resolve } from 'node:path';
+import { statSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { misspeltCommand } from './arguments.ts';
 import type { Invocation } from './command.ts';
-import { failure } from './failure.ts';
+import { exitCodes } from './exit-code.ts';
+import { Failure, failure } from './failure.ts';
 
-/** The PATH operand as it was written and absolute. Throws a `Failure` that says what to do when there is none. */
-export function pathOperand(
-  { operands, terminal }: Invocation,
-  command: string,
-): { readonly written: string; readonly path: string } {
+/** PATH as it was written and absolute. */
+export interface PathOperand {
+  readonly written: string;
+  readonly path: string;
+}
+
+/** The PATH operand. Throws a `Failure` that says what to do when there is none. */
+export function pathOperand({ operands, terminal }: Invocation, command: string): PathOperand {
   const [written] = operands;
   if (written === undefined || written === '') {
-    const example = command === '' ? 'reconcile --plan .' : `reconcile ${command} .`;
+    const example = command === '' ? 'reconcile plan .' : `reconcile ${command} .`;
     const named = command === '' ? '' : `; if \`${command}\` is the directory, write ./${command}`;
     throw failure(
       'no-path',
@@ -18,4 +24,21 @@ export function pathOperand(
     );
   }
   return { written, path: resolve(terminal.cwd, written) };
+}
+
+/** The PATH operand of a command that plans: a directory. One file would be the whole policy, and all other rules be deleted. */
+export function directoryOperand(invocation: Invocation, command: string): PathOperand {
+  const operand = pathOperand(invocation, command);
+  const { written } = operand;
+  const found = statSync(operand.path, { throwIfNoEntry: false });
+  const misspelt = found === undefined && (command === '' || command === 'plan') ? misspeltCommand(written) : null;
+  if (misspelt !== null) throw misspelt;
+  if (found?.isFile() !== true) return operand;
+  const verb = command === '' ? 'apply' : command;
+  const hint =
+    command === 'apply' && written.endsWith('.json')
+      ? `a saved plan is applied with: reconcile apply ${written} PATH`
+      : `name its directory: reconcile ${verb} ${dirname(written)}; to check the file: reconcile validate ${written}`;
+  const summary = `${written} is a file, not a directory: it would be the whole policy`;
+  throw new Failure([{ code: 'no-source', severity: 'error', summary, hint }], exitCodes.invalid);
 }

@@ -49,7 +49,7 @@ async function readEmails(
   { pass, plan, userNames }: NamesRequest,
 ): Promise<Pick<RunReport, 'serverNames'>> {
   const isWanted = terminal.stdoutIsTerminal || settings.showEmails;
-  if (!isWanted || settings.live !== null || pass.desired.profile.name === 'generic') return {};
+  if (!isWanted || settings.snapshot !== null || pass.desired.profile.name === 'generic') return {};
   const shown = plan.changes.flatMap((change) =>
     change.kind === 'Rule' && change.action !== 'keep' ? [change.live?.rule.userId, change.desired?.rule.userId] : [],
   );

@@ -5,7 +5,7 @@ import { exitCodes, unwritten } from './exit-code.ts';
 import { runCli } from './run.ts';
 
 /** Runs the process's own command line: streams, signals, exit code. */
-export async function runProcess(): Promise<void> {
+export async function runMain(): Promise<void> {
   const stdout = lastingStdout();
   process.stderr.on('error', () => undefined); // a log that cannot be written ends nothing
   process.on('unhandledRejection', dieQuietly);
@@ -42,6 +42,7 @@ function terminalOf(cwd: string, stop: AbortSignal, stdout: Terminal['stdout']):
     stdoutTaken: () => flushed(process.stdout),
     stderr: (text) => void process.stderr.write(text),
     ask,
+    readStdin,
     stop,
   };
 }
@@ -73,6 +74,18 @@ async function ask(question: string, signal: AbortSignal): Promise<string | null
   } finally {
     lines.close();
   }
+}
+
+async function readStdin(largest: number): Promise<Uint8Array | null> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of process.stdin) {
+    const bytes = Buffer.from(chunk as Uint8Array);
+    size += bytes.length;
+    if (size > largest) return null;
+    chunks.push(bytes);
+  }
+  return Buffer.concat(chunks);
 }
 
 interface LastingStdout {

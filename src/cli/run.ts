@@ -3,7 +3,7 @@ import { getErrorCode } from '../model/result.ts';
 import { answerOfFailure, writeAnswer } from './answer.ts';
 import { parseArguments } from './arguments.ts';
 import type { Terminal } from './command.ts';
-import { type CommandSpec, rootCommand } from './commands.ts';
+import type { CommandSpec } from './commands.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, failure } from './failure.ts';
 import { enforcementOptions, flagOf, watchOptionNames } from './options.ts';
@@ -34,7 +34,7 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
     }
     refuseWatchOptions(flags);
     settings = await loadSettings(flags, terminal);
-    if (parsed.command === rootCommand && settings.live !== null) refuseToLookAtKernel(flags);
+    if (flags['plan'] === true && settings.snapshot !== null) refuseToLookAtKernel(flags);
     checkOutputs(parsed.command, settings, terminal);
     const command = await parsed.command.load();
     const answer = await command.run({ operands: parsed.operands, settings, terminal });
@@ -57,7 +57,7 @@ function refuseOpenTls(env: Terminal['env']): void {
 
 /** `--watch` writes: beside a flag that promises not to, nothing at all is done. */
 function refuseToPlan(flags: RawValues): void {
-  const planning = (['plan', 'save', 'live'] as const).find((name) => flags[name] !== undefined);
+  const planning = (['plan', 'save', 'snapshot', 'live'] as const).find((name) => flags[name] !== undefined);
   if (planning === undefined) return;
   const hint = 'to watch and write nothing, give --suspend: the plan is on /status';
   throw failure('usage', `--${planning} and --watch exclude each other`, hint);
@@ -67,7 +67,7 @@ function refuseToPlan(flags: RawValues): void {
 function refuseWatchOptions(flags: RawValues): void {
   const watching = watchOptionNames.find((name) => flags[name] !== undefined);
   if (watching === undefined) return;
-  throw failure('usage', `${flagOf(watching)} goes with --watch only`, 'add --watch, or leave it out');
+  throw failure('usage', `${flagOf(watching)} goes with watch only`, 'reconcile watch PATH, or leave it out');
 }
 
 /** A snapshot tells of no kernel. Only flags are refused: a settings file may serve applies too. */
@@ -75,7 +75,7 @@ function refuseToLookAtKernel(flags: RawValues): void {
   const looking = enforcementOptions.find((name) => flags[name] !== undefined);
   if (looking === undefined) return;
   const hint = 'plan without the snapshot to compare with the kernel, or leave the flag out';
-  throw failure('usage', `${flagOf(looking)} and a plan against a snapshot (--live) exclude each other`, hint);
+  throw failure('usage', `${flagOf(looking)} and a plan against a snapshot exclude each other`, hint);
 }
 
 /** Outputs that the command cannot give are said before it does anything. */

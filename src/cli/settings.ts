@@ -71,7 +71,8 @@ export function settle(sources: SettingsSources): Settings {
   }
   if (problems.length > 0) throw new Failure(problems);
   const complete = settings as unknown as OptionValues;
-  return { ...complete, file: sources.file, tokenFrom: tokenOrigin(sources, complete.tokenFile), origins };
+  const snapshot = complete.snapshot ?? complete.live;
+  return { ...complete, snapshot, file: sources.file, tokenFrom: tokenOrigin(sources, complete.tokenFile), origins };
 }
 
 /** The settings file to read, from `--config` or `RECONCILE_CONFIG`; absolute. */

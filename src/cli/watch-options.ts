@@ -1,7 +1,6 @@
 /** The options of `reconcile --watch`; part of the table in options.ts, where their kinds are explained. */
 export const watchOptions = {
-  watch: { kind: 'switch', help: 'stay, watch the manifests, and keep the server in line with them', only: 'flag' },
-  once: { kind: 'switch', help: 'with --watch: end after the first pass', only: 'flag' },
+  once: { kind: 'switch', help: 'end after the first pass', only: 'flag' },
 
   gitUrl: {
     kind: 'text',

@@ -175,6 +175,7 @@ export type ProblemCode =
   | 'unknown-group'
   | 'unknown-kind'
   | 'unknown-live-rules'
+  | 'unknown-names'
   | 'unknown-network'
   | 'unknown-overlay'
   | 'unknown-rule'

@@ -16,6 +16,8 @@ export interface SimulateOptions {
   readonly discovery?: string;
   readonly filterRate?: number;
   readonly admin?: boolean;
+  /** Milliseconds that each request waits. */
+  readonly latencyMs?: number;
   /** Path of a network namespace whose kernel holds the packet filter. */
   readonly nftNetns?: string;
 }
@@ -35,13 +37,17 @@ export class SimulateError extends Error {}
 const nftRate = 170;
 
 /**
- * Runs the simulator until the signal: prints `listening URL` first, resolves with the exit code (0, or 1 when the
+ * Runs the simulator until the signal: prints `listening URL` first, then the variables that name it, and resolves with the exit code (0, or 1 when the
  * simulated server ended itself). Rejects with SimulateError.
  */
 export async function runSimulate(options: SimulateOptions, io: SimulateIo): Promise<number> {
   const onError = (error: unknown): void => io.stderr(`the simulator made a mistake: ${String(error)}\n`);
   const simulator = await start({ ...simulatorOptions(options), onError });
+  const { latencyMs: milliseconds } = options;
+  if (milliseconds !== undefined) simulator.faults.inject({ fault: { kind: 'delay', milliseconds } });
   io.stdout(`listening ${simulator.url}\n`);
+  io.stdout(`export RECONCILE_BASE_URL=${simulator.url}\n`);
+  io.stdout(`export RECONCILE_TOKEN_FILE=${quote(options.tokenFile)}\n`);
   const asked = new Promise<undefined>((resolve) => {
     if (io.signal.aborted) resolve(undefined);
     io.signal.addEventListener('abort', () => resolve(undefined), { once: true });
@@ -55,10 +61,17 @@ export async function runSimulate(options: SimulateOptions, io: SimulateIo): Pro
   return 0;
 }
 
+/** A word that a shell reads as it is. */
+function quote(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
 async function start(options: SimulatorOptions): Promise<Simulator> {
   try {
     return await startSimulator(options);
   } catch (error) {
+    const taken = error instanceof Error && 'code' in error && error.code === 'EADDRINUSE';
+    if (taken) throw new SimulateError(`another process listens on port ${options.port}; choose another with --listen`);
     const message = error instanceof Error ? error.message : String(error);
     throw new SimulateError(`the simulator cannot start: ${message}`);
   }

@@ -151,11 +151,13 @@ export function spawnReconcile(
     /** An open file instead of a pipe. */
     readonly stdout?: number | 'pipe';
     readonly stderr?: number | 'pipe';
+    /** Whether the test writes to its stdin; else it has none. */
+    readonly stdin?: 'pipe';
   },
 ): ChildProcess {
-  const { cwd, stdout = 'pipe', stderr = 'pipe' } = options;
+  const { cwd, stdin = 'ignore', stdout = 'pipe', stderr = 'pipe' } = options;
   const env = { PATH: process.env['PATH'] ?? '', ...options.env };
-  return spawn(process.execPath, [entry, ...args], { cwd, env, stdio: ['ignore', stdout, stderr] });
+  return spawn(process.execPath, [entry, ...args], { cwd, env, stdio: [stdin, stdout, stderr] });
 }
 
 /** What a process did until it ended. */

@@ -130,7 +130,7 @@ describe('snapshots', () => {
     world.write('m/a.yaml', closed);
     await world.cli(['snapshot', '--out', 'live.json']);
     const run = await world.cli(['--live', 'live.json', 'm']);
-    expect([run.code, run.err]).toEqual([1, expect.stringContaining('--live goes with --plan only')]);
+    expect([run.code, run.err]).toEqual([1, expect.stringContaining('--snapshot goes with a plan only')]);
   });
 
   it.each([['--enforcement', 'nft'], ['--netns', '/run/netns/a'], ['--wait-enforced=5s'], ['--repair']])(
@@ -769,8 +769,8 @@ describe('what was meant', () => {
 
   it('help shows the commands first, and the options of a command under headings', async () => {
     const [all, one] = [await world.cli(['help']), await world.cli(['help', 'apply'])];
-    expect(all.out.indexOf('Commands')).toBeLessThan(all.out.indexOf('--plan'));
-    expect(one.out).toMatch(/^Usage: reconcile apply \[options\] PLAN PATH\n/);
+    expect(all.out.indexOf('Commands')).toBeLessThan(all.out.indexOf('--base-url'));
+    expect(one.out).toMatch(/^Usage: reconcile apply \[options\] \[PLAN\] PATH\n/);
     expect(one.out).toMatch(/\nThe server:\n {2}--base-url/);
   });
 });

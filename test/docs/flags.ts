@@ -165,17 +165,23 @@ const manifests: Samples = {
   },
 };
 
+const againstSnapshot: Sample = {
+  prepare: async (world) => {
+    await world.cli(['snapshot', '--out', 'live.json']);
+    return { RECONCILE_BASE_URL: '', RECONCILE_TOKEN_FILE: '' };
+  },
+  shows: says(/snapshot/),
+};
+
+const writesOf = ({ requests }: DocsWorld['simulator']): readonly string[] =>
+  requests().flatMap(({ method, path }) => (method === 'GET' ? [] : [`${method} ${path}`]));
+
 /** Flags of plans and applies. */
 const plans: Samples = {
   plan: { base: () => ['policy'], shows: says(/^Plan for http/m) },
-  live: {
-    prepare: async (world) => {
-      await world.cli(['snapshot', '--out', 'live.json']);
-      return { RECONCILE_BASE_URL: '', RECONCILE_TOKEN_FILE: '' };
-    },
-    args: () => ['--live', 'live.json'],
-    shows: says(/snapshot/),
-  },
+  snapshot: { ...againstSnapshot, args: () => ['--snapshot', 'live.json'] },
+  live: { ...againstSnapshot, args: () => ['--live', 'live.json'] },
+  dryRun: { base: () => ['apply', 'policy'], shows: (_, { simulator }) => expect(writesOf(simulator)).toEqual([]) },
   save: {
     args: () => ['--save', 'saved.json'],
     shows: (_, world) => expect(JSON.parse(world.read('saved.json'))).toMatchObject({ kind: 'saved-plan' }),

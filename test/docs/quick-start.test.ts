@@ -30,7 +30,7 @@ describe('the README’s quick start, run as it stands', () => {
     );
     chmodSync(join(folder, 'bin/reconcile'), 0o755);
     const simulate = blocks('README.md', 'sh').find((text) => text.includes('reconcile simulate'));
-    expect(simulate).toContain('reconcile simulate --port 8080 --token-file token');
+    expect(simulate).toContain('reconcile simulate --listen 8080 --token-file token');
     // The README's port may be taken on this machine; any other serves as well.
     server = spawn(join(folder, 'bin/reconcile'), ['simulate', '--port', '0', '--token-file', 'token'], {
       cwd: folder,
@@ -66,7 +66,7 @@ describe('the README’s quick start, run as it stands', () => {
   };
 
   it('validates, plans and applies', () => {
-    const block = blocks('README.md', 'sh').find((text) => text.includes('reconcile --plan policy')) ?? '';
+    const block = blocks('README.md', 'sh').find((text) => text.includes('reconcile plan policy')) ?? '';
     expect(block).toContain('http://127.0.0.1:8080');
     const run = shell(block.replace('http://127.0.0.1:8080', url));
     expect(run.out).toContain('2 to create');
@@ -77,7 +77,7 @@ describe('the README’s quick start, run as it stands', () => {
     const lines = [
       'reconcile --plan policy --output markdown=plan.md --fail-on opens',
       'reconcile snapshot',
-      'reconcile policy',
+      'reconcile apply policy',
       'reconcile export --out policy',
     ];
     for (const line of lines) expect(documentedLines().map(({ text }) => text)).toContain(line);

@@ -50,7 +50,9 @@ export function listen(app: Hono, where: Listen): Promise<Result<Listening, stri
     }) as Server;
     server.on('connection', makeRoom(200));
     server.once('error', (error: NodeJS.ErrnoException) => {
-      resolve(fail(`cannot listen on ${where.host}:${where.port} (${error.code ?? 'error'})`));
+      const why =
+        error.code === 'EADDRINUSE' ? ': another process uses that port; choose another, or end that process' : '';
+      resolve(fail(`cannot listen on ${where.host}:${where.port} (${error.code ?? 'error'})${why}`));
     });
     server.once('listening', () => {
       const { port } = server.address() as AddressInfo;

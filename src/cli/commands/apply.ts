@@ -2,19 +2,27 @@ import { resolve } from 'node:path';
 import type { Answer, Invocation } from '../command.ts';
 import { failure } from '../failure.ts';
 import { runPass } from '../pass-run.ts';
+import { directoryOperand } from '../path-operand.ts';
 import { readSavedPlan } from '../saved-plan.ts';
 
-/** `reconcile apply PLAN PATH`: plans again, and applies only what was saved and reviewed. */
+/**
+ * `reconcile apply PATH`: one pass, shown, asked about, applied. `reconcile apply PLAN PATH`: plans again, and applies only what was
+ * saved and reviewed. `--dry-run`: only the plan.
+ */
 export async function run(invocation: Invocation): Promise<Answer> {
-  const { operands, terminal } = invocation;
+  const { operands, settings, terminal } = invocation;
   const [plan, path] = operands;
-  if (plan === undefined || path === undefined) {
-    throw failure(
-      'usage',
-      'the saved plan or PATH is missing',
-      'reconcile apply plan.json PATH; the plan comes from reconcile --plan PATH --save plan.json',
-    );
+  if (settings.snapshot !== null) {
+    throw failure('usage', '--snapshot goes with a plan only', 'a snapshot can be planned against, not written to');
   }
-  const saved = readSavedPlan(resolve(terminal.cwd, plan));
-  return runPass(invocation, { written: path, path: resolve(terminal.cwd, path), planOnly: false, saved });
+  if (path === undefined) {
+    return runPass(invocation, {
+      ...directoryOperand(invocation, 'apply'),
+      planOnly: settings.dryRun,
+      saved: null,
+    });
+  }
+  const saved = readSavedPlan(resolve(terminal.cwd, plan ?? ''));
+  const operand = directoryOperand({ ...invocation, operands: [path] }, 'apply');
+  return runPass(invocation, { ...operand, planOnly: settings.dryRun, saved });
 }

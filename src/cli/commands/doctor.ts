@@ -198,7 +198,7 @@ function examineConfiguration(configuration: LiveConfiguration, profile: Profile
         code: 'stored-value-unfit',
         severity: 'warning',
         summary: `${field} is stored with a value that no manifest may have: ${reason}`,
-        hint: `where the server checks it as strictly it refuses every change until it is mended: write ${field} with a fitting value in the Configuration manifest`,
+        hint: `the server may refuse every change until it is mended: write ${field} with a fitting value in the Configuration`,
       }),
     ),
   ];

@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { applySuppressions } from '../../desired/suppress.ts';
 import { compareProblems, hasErrors } from '../../model/problem.ts';
 import { lint } from '../../policy/lint/lint.ts';
@@ -7,8 +8,9 @@ import { reportOfProblems } from '../../report/run-report.ts';
 import { count } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodeOf } from '../exit-code.ts';
+import { readManifestFiles } from '../manifest-files.ts';
 import { strictly } from '../manifests.ts';
-import { buildOffline, type OfflineBuild } from '../offline.ts';
+import { buildFiles, buildOffline, type OfflineBuild } from '../offline.ts';
 import { pathOperand } from '../path-operand.ts';
 
 /** The build with what the lint finds in it, where the manifests have no errors. */
@@ -18,11 +20,11 @@ export function linted(built: OfflineBuild): OfflineBuild {
   return { ...built, problems: [...built.problems, ...findings].sort(compareProblems) };
 }
 
-/** `reconcile validate PATH`: every problem of the manifests and what the lint finds; exit 4 when one is an error. */
+/** `reconcile validate PATH…`: every problem of the manifests and what the lint finds; exit 4 when one is an error. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
-  const { path, written } = pathOperand(invocation, 'validate');
-  const built = linted(await buildOffline(invocation, path));
+  const { written, root, ...unlinted } = await build(invocation);
+  const built = linted(unlinted);
   const found = { ...built, problems: strictly(built.problems, settings) };
   const headline = headlineOf(found, written);
   return {
@@ -32,8 +34,20 @@ export async function run(invocation: Invocation): Promise<Answer> {
       return `${text}${text === '' ? '' : '\n'}${headline}.\n`;
     },
     document: () => documentOf(found),
-    report: () => ({ ...reportOfProblems(found.problems), root: written, headline: `reconcile validate: ${headline}` }),
+    report: () => ({ ...reportOfProblems(found.problems), root, headline: `reconcile validate: ${headline}` }),
   };
+}
+
+/** The directory, or single files (`-`: stdin) without those beside them. `root`: what places are relative to; null for files. */
+async function build(
+  invocation: Invocation,
+): Promise<OfflineBuild & { readonly written: string; readonly root: string | null }> {
+  const { operands, terminal } = invocation;
+  const { path, written } = pathOperand(invocation, 'validate');
+  const isFile = written === '-' || statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+  if (operands.length === 1 && !isFile) return { ...(await buildOffline(invocation, path)), written, root: written };
+  const files = (await Promise.all(operands.map((operand) => readManifestFiles(invocation, operand)))).flat();
+  return { ...(await buildFiles(invocation, files, terminal.cwd)), written: operands.join(' '), root: null };
 }
 
 function headlineOf({ state, problems }: OfflineBuild, written: string): string {

@@ -195,8 +195,8 @@ function runningOf({ context, loop, logger, reload, close }: RunningParts): Runn
 }
 
 function checkSettings(settings: Settings): void {
-  if (settings.live !== null)
-    throw failure('bad-setting', '--live goes with --plan only: the server itself is watched');
+  if (settings.snapshot !== null)
+    throw failure('bad-setting', '--snapshot goes with a plan only: the server itself is watched');
   for (const name of ['interval', 'rescan'] as const) {
     // No time at all would ask the server, or read the directory, without a pause.
     if (settings[name] <= 0) throw failure('bad-setting', `--${name} must be longer than 0`);
