@@ -1,8 +1,9 @@
 // Bundles the command into dist/: one entry and chunks loaded on demand, runnable without node_modules.
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
-const root = new URL('..', import.meta.url).pathname;
+const root = fileURLToPath(new URL('..', import.meta.url));
 const { version } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));
 
 rmSync(`${root}dist`, { recursive: true, force: true });

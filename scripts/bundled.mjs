@@ -1,7 +1,8 @@
 // The packages whose code is inside the bundle, as the last build recorded them.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 
-const root = new URL('..', import.meta.url).pathname;
+const root = fileURLToPath(new URL('..', import.meta.url));
 
 /** Name, version, licence and the licence's text of each bundled package, sorted by name. */
 export function bundledPackages() {

@@ -3,10 +3,11 @@
 // Those of other systems are built, not run; macOS starts one only when it is signed (`codesign --sign - FILE`, on a Mac).
 import { execFileSync } from 'node:child_process';
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { inject } from 'postject';
 
-const root = new URL('..', import.meta.url).pathname;
+const root = fileURLToPath(new URL('..', import.meta.url));
 const out = `${root}build/executable`;
 const own = `${process.platform}-${process.arch}`;
 const wanted = process.argv.slice(2).map((word) => word.split('='));

@@ -9,7 +9,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 state=${RECONCILE_IMAGE_DIR:-${TMPDIR:-/tmp}/firezone-reconcile-image}
-mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
+# Where this machine takes its own packages from.
+mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 2>/dev/null | head -n 1)}
 mkdir -p "$state"
 bud() { buildah --storage-driver vfs --root "$state/store" --runroot "$state/run" "$@"; }
 

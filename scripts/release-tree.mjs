@@ -4,9 +4,10 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { bundledPackages } from './bundled.mjs';
 
-const root = new URL('..', import.meta.url).pathname;
+const root = fileURLToPath(new URL('..', import.meta.url));
 const out = resolve(process.argv[2] ?? `${root}build/release`);
 const run = (...args) => execFileSync(process.execPath, args, { cwd: root, encoding: 'utf8' });
 

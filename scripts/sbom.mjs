@@ -1,8 +1,9 @@
 // Prints the list of parts (SPDX) of what is shipped: the packages whose code is inside the bundle.
 import { execFileSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import { bundledPackages } from './bundled.mjs';
 
-const root = new URL('..', import.meta.url).pathname;
+const root = fileURLToPath(new URL('..', import.meta.url));
 const shipped = new Set(bundledPackages().map(({ name, version }) => `${name}@${version}`));
 const text = execFileSync('npm', ['sbom', '--package-lock-only', '--sbom-format', 'spdx'], {
   cwd: root,

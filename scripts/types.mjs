@@ -1,9 +1,10 @@
 // Writes the declarations of the library to dist/types: everything that src/index.ts exports, and what that needs.
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 
-const root = new URL('..', import.meta.url).pathname;
+const root = fileURLToPath(new URL('..', import.meta.url));
 const out = join(root, 'dist/types');
 rmSync(out, { recursive: true, force: true });
 const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile);

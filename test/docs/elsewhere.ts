@@ -50,10 +50,44 @@ export const elsewhere: readonly Elsewhere[] = [
     evidence: 'npm run schemas',
   },
   {
-    line: 'npm install --global firezone-reconcile',
-    reason: 'needs the package in a registry; its tarball is unpacked and used',
+    line: 'npm install --global git+https://HOST/OWNER/firezone-reconcile.git#v0.1.0',
+    reason: 'names your copy of the repository; a test installs from one on disk',
     test: 'test/ship/package.test.ts',
-    evidence: "'tar', ['-xzf', tarball",
+    evidence: 'git+file://',
+  },
+  {
+    line: 'npx --yes git+https://HOST/OWNER/firezone-reconcile.git#v0.1.0 --version',
+    reason: 'names your copy of the repository; a test runs it from one on disk',
+    test: 'test/ship/package.test.ts',
+    evidence: "['--yes', from",
+  },
+  {
+    line: 'npm install --global ./firezone-reconcile-0.1.0.tgz',
+    reason: installs,
+    test: 'test/ship/package.test.ts',
+    evidence: "npm(['install', tarball]",
+  },
+  {
+    line: 'npm run release-tree',
+    reason: long,
+    test: 'test/ship/package.test.ts',
+    evidence: 'scripts/release-tree.mjs',
+  },
+  {
+    line: 'npm pack ./build/release',
+    reason: installs,
+    test: 'test/ship/package.test.ts',
+    evidence: "npm(['pack'",
+  },
+  {
+    line: 'npm ci && npm run executable',
+    reason: installs,
+    test: 'test/ship/executable.test.ts',
+    evidence: 'scripts/executable.mjs',
+  },
+  {
+    line: 'npm run executable -- linux-arm64=PATH',
+    reason: 'needs the node binary of another system',
   },
   {
     line: "npx vitest run -t 'threat 19'",
@@ -116,6 +150,12 @@ export const elsewhere: readonly Elsewhere[] = [
     line: 'kubectl -n firezone-reconcile create secret generic firezone-reconcile --from-file=token --from-file=git-token --from-file=listen-token',
     reason: cluster,
     ...kustomize('take each from a Secret that is made elsewhere'),
+  },
+  {
+    line: 'npm run test:tools',
+    reason: 'needs package registries; it runs these tests',
+    test: 'test/ship/tools.test.ts',
+    evidence: 'isAsked',
   },
   {
     line: 'npm run test:kubernetes',

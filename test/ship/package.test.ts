@@ -138,7 +138,7 @@ describe('a release', () => {
     const { version } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as { version: string };
     const bin = path.join(other, 'node_modules/.bin/reconcile');
     expect(execFileSync(bin, ['--version'], { encoding: 'utf8' }).trim()).toBe(version);
-    const argv = ['--yes', `--package=${from}`, '--', 'reconcile', '--version'];
+    const argv = ['--yes', from, '--version'];
     const npx = execFileSync('npx', argv, {
       cwd: folder,
       encoding: 'utf8',
