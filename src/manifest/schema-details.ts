@@ -11,9 +11,9 @@ interface FieldDetails {
 /** What editors show for a field: an example, and what it means where the schema does not say so. */
 const fields: Readonly<Record<string, FieldDetails>> = {
   apiVersion: { example: 'firezone/v0', description: 'The version of the manifest.' },
-  kind: { example: 'RuleSet', description: 'What the manifest holds.' },
+  kind: { description: 'What the manifest holds.' },
   metadata: { example: { name: 'office' } },
-  spec: { example: { rules: [] }, description: 'What is wanted; its fields depend on `kind`.' },
+  spec: { description: 'What is wanted; its fields depend on `kind`.' },
   name: { example: 'office' },
   description: { example: 'Who may reach the office network' },
   labels: { example: { team: 'network' } },
@@ -104,11 +104,20 @@ export function annotate(schema: Draft): void {
     const { example, description } =
       name === 'metadata' && field['properties'] === undefined ? samlMetadata : (fields[name] ?? {});
     if (description !== undefined) field['description'] ??= description;
-    if (example !== undefined) field['examples'] ??= [example];
+    field['examples'] ??= [example ?? field['const'] ?? exampleOf(field)];
     if (networkFields.has(name)) restrictScalars(field, networkText, null);
     if (portFields.has(name)) restrictScalars(field, portText, portNumber);
   }
   for (const part of partsOf(schema)) annotate(part);
+}
+
+/** An example of a mapping: the fields that it must have, or one that it may have. */
+function exampleOf(schema: Draft): unknown {
+  const names = propertiesOf(schema).map(([name]) => name);
+  const { required = [] } = schema;
+  const chosen = names.filter((name) => Array.isArray(required) && required.includes(name));
+  const shown = (chosen.length > 0 ? chosen : names.slice(0, 1)).map((name) => [name, fields[name]?.example]);
+  return shown.length > 0 ? Object.fromEntries(shown) : { alice: fields['user_id']?.example };
 }
 
 /** Replaces texts and numbers of a field, also those of a list or choice; no number fits where `number` is null. */
