@@ -9,8 +9,6 @@ import type { Reporter, Unplaced } from './reporter.ts';
 /** One YAML document of a file. */
 export interface ParsedDocument {
   readonly root: Node;
-  /** The document goes on, and was not read to its end. */
-  readonly isCut: boolean;
 }
 
 export interface ParseRequest {
@@ -43,13 +41,15 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
     locator,
     problems,
     add(problem, offset) {
+      // One more than that, and the rest of the file is not read.
+      if (problems.length > mostProblems) return;
       const place = locator.place(offset);
       const line = excerpt(place.line, yamlIsBroken);
       problems.push({ ...problem, place, ...(line === undefined ? {} : { excerpt: line }) });
     },
   };
   const { work = { spent: 0, most: defaultFileWork } } = request;
-  const reading: Reading = { text: request.text, fields: request.fields, lines, work, cut: null };
+  const reading: Reading = { text: request.text, fields: request.fields, lines, work };
   try {
     const substituted = { characters: 0 };
     const count = { withContent: 0, empty: 0 };
@@ -61,14 +61,13 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
       yamlIsBroken = document.errors.length > 0;
       const root = convertDocument(document, request.text, { reporter, values: request.values, substituted, work });
       yamlIsBroken = false;
-      const isCut = reading.cut !== null && document.range[2] > reading.cut.document;
-      if (root !== null) request.onDocument({ root, isCut }, reporter);
+      if (root !== null) request.onDocument({ root }, reporter);
       if (problems.length > mostProblems) throw new Unread(tooManyProblems, document.range[2]);
     }
-    if (reading.cut !== null) reporter.add(tooManyProblems, reading.cut.offset);
   } catch (error) {
     if (error instanceof Unread) {
       yamlIsBroken = true; // for all that is known: the line is not shown
+      if (problems.length > mostProblems) problems.length = mostProblems;
       reporter.add(error.problem, error.offset);
       return problems;
     }

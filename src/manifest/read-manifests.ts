@@ -6,7 +6,7 @@ import { decodeGroup, decodeNetwork, decodeOverlay, decodePolicyTest, decodeUser
 import { decodeRule, decodeRuleSet } from './decode-rule.ts';
 import type { Decoding } from './decoding.ts';
 import { apiVersion, type FileManifests, type Kind, kinds, type Manifest, type Written } from './manifest.ts';
-import { type Entry, findChild, findEntry, type Node, toPlain } from './node.ts';
+import { findChild, findEntry, type Node, toPlain } from './node.ts';
 import { parseFile } from './parse.ts';
 import { defaultFileWork, type Work } from './read-tokens.ts';
 import type { Reporter } from './reporter.ts';
@@ -45,8 +45,8 @@ export function readManifests(request: ReadRequest): FileManifests {
     documents: request.documents,
     work,
     fields,
-    onDocument({ root, isCut }, reporter) {
-      const manifest = readDocument(root, { reporter, profile, namesAsAddresses }, isCut);
+    onDocument({ root }, reporter) {
+      const manifest = readDocument(root, { reporter, profile, namesAsAddresses });
       if (manifest !== null) manifests.push(manifest);
     },
   });
@@ -87,42 +87,16 @@ export function describeNotUtf8(file: string, bytes: Uint8Array): Problem {
   };
 }
 
-const noKindHasThis = {
-  code: 'not-a-manifest',
-  severity: 'error',
-  summary: 'No kind of manifest has such content.',
-  hint: `Start the document with \`apiVersion: ${apiVersion}\` and \`kind: RuleSet\`, or move the file out of the directory if it is not a manifest.`,
-} as const;
-
-/** What a document that is cut lacks may come later, at its top and in what was open last. */
-function readDocument(root: Node, decoding: Decoding, isCut: boolean): Manifest | null {
-  if (isCut && (findEntry(root, 'kind') === undefined || findEntry(root, 'apiVersion') === undefined)) {
-    decoding.reporter.add(noKindHasThis, root.start);
-    return null;
-  }
+function readDocument(root: Node, decoding: Decoding): Manifest | null {
   const kind = kindOf(root, decoding.reporter);
   if (kind === null) return null;
   const misshapen = checkShape(kind, root, toPlain(root));
-  const open = isCut ? lastStarts(root) : [];
-  for (const { problem, offset } of misshapen) {
-    if (problem.code !== 'missing-field' || !open.includes(offset)) decoding.reporter.add(problem, offset);
-  }
-  if (misshapen.length === 0 && !isCut) return decode(kind, root, decoding);
+  for (const { problem, offset } of misshapen) decoding.reporter.add(problem, offset);
+  if (misshapen.length === 0) return decode(kind, root, decoding);
   if (kind === 'Rule' || kind === 'RuleSet' || kind === 'Configuration' || kind === 'Network') {
     reportValues(kind, root, decoding);
   }
   return null;
-}
-
-/** Where a node starts, and its last entry or item, and the last one in that. */
-function lastStarts(root: Node): readonly number[] {
-  const starts = [root.start];
-  for (let node: Node | undefined = root; node !== undefined && node.type !== 'scalar'; ) {
-    const entry: Entry | undefined = node.type === 'map' ? node.entries.at(-1) : undefined;
-    node = node.type === 'map' ? entry?.value : node.items.at(-1);
-    if (node !== undefined) starts.push(entry?.keyStart ?? node.start);
-  }
-  return starts;
 }
 
 /** What is wrong with a value by itself, whatever else is wrong with the document. */

@@ -1,6 +1,5 @@
 import { CST, Lexer, type LineCounter, Parser } from 'yaml';
 import type { Unplaced } from './reporter.ts';
-import { SchemaViolations } from './schema-violations.ts';
 import { suggest } from './suggest.ts';
 
 /** After so many lexemes of a document its root is looked at: what cannot be a manifest is not read to its end. */
@@ -14,9 +13,6 @@ const mostItems = 64;
 
 /** Problems after which the rest of a file is not read: nobody reads more. */
 export const mostProblems = 1_000;
-/** After so many lexemes of a document its values are looked at; about 450 rules. */
-const lexemesToCheck = 20_000;
-
 /**
  * What reading a file costs, the same on every machine: one for each lexeme (a word, a sign, a line's indentation), and one for
  * each value, those that aliases stand for included. The parser takes about 2 µs and 200 bytes for each; a rule has about 50.
@@ -40,8 +36,6 @@ export interface Reading {
   readonly fields: readonly string[] | undefined;
   readonly lines: LineCounter;
   readonly work: Work;
-  /** Where the reading ended in the middle of a document, which holds what came before, and where that document begins. */
-  cut: { readonly offset: number; readonly document: number } | null;
 }
 
 /** What the parser makes of a text, until a long document turns out to be no manifest, or too long for one. */
@@ -51,51 +45,28 @@ export function* readTokens(reading: Reading): Generator<CST.Token> {
   const parser = new Parser(lines.addNewLine);
   let lexemes = 0;
   let directives = 0;
-  let violations = new SchemaViolations();
   for (const lexeme of new Lexer().lex(text)) {
     work.spent += lexeme === ',' ? workOfComma : 1;
     if (work.spent > work.most) throw new Unread(describeSpentWork(work), parser.offset);
     for (const token of parser.next(lexeme)) {
-      if (lexemes >= lexemesToCheck) violations = new SchemaViolations();
       lexemes = 0;
       if (token.type === 'directive' && ++directives > mostDirectives)
         throw new Unread(tooManyDirectives, token.offset);
       yield token;
     }
     lexemes++;
-    if (lexemes % lexemesToLook !== 0) continue;
-    const [document, root] = parser.stack;
-    lookAt(parser.stack, fields);
-    if (fields === undefined || lexemes < lexemesToCheck || violations.look(parser.stack) <= mostProblems) continue;
-    reading.cut = { offset: parser.offset, document: (root ?? document)?.offset ?? 0 };
-    closeAll(parser.stack, parser.offset);
-    break;
+    if (lexemes % lexemesToLook === 0) lookAt(parser.stack, fields);
   }
   yield* parser.end();
 }
 
-/** Ends the document that is being read after what is finished of it, as if nothing more had been written. */
-function closeAll(stack: CST.Token[], offset: number): void {
-  const innermost = stack.findLastIndex((token) => CST.isCollection(token));
-  stack.length = innermost + 1;
-  for (const [index, open] of stack.entries()) {
-    if (!CST.isCollection(open)) continue;
-    if (index === innermost) open.items.pop();
-    if (open.type !== 'flow-collection' || open.end.length > 0) continue;
-    const isList = open.start.source === '[';
-    open.end.push({
-      type: isList ? 'flow-seq-end' : 'flow-map-end',
-      offset,
-      indent: 0,
-      source: isList ? ']' : '}',
-    });
-  }
-}
-
 /** Ends the reading of a file whose long document is no manifest. `root` is as far as it was parsed. */
 function lookAt(stack: readonly CST.Token[], fields: readonly string[] | undefined): void {
-  const [, root] = stack;
+  const [document, root] = stack;
+  if (document?.type === 'document' && hasManyMarks(document)) throw new Unread(tooManyMarks, document.offset);
   if (root === undefined) return;
+  const innermost = stack.findLast((token) => CST.isCollection(token))?.items.at(-1);
+  if (innermost !== undefined && hasManyMarks(innermost)) throw new Unread(tooManyMarks, root.offset);
   // Above the innermost collection there is the document, and at most a scalar.
   const tooFarIn = stack[deepest + 2];
   if (tooFarIn !== undefined) throw new Unread(tooDeep, tooFarIn.offset);
@@ -110,6 +81,26 @@ function lookAt(stack: readonly CST.Token[], fields: readonly string[] | undefin
     throw new Unread(noField(key, fields), key?.offset ?? root.offset);
   }
 }
+
+/** Colons, tags and anchors one after the other: the parser keeps them all for one item, and looks at all for each. */
+function hasManyMarks({ start, sep = [] }: Pick<CST.CollectionItem, 'start' | 'sep'>): boolean {
+  return [start, sep].some((tokens) => {
+    if (tokens.length < mostMarks) return false;
+    const marks = tokens
+      .slice(-1_000)
+      .filter(({ type }) => type !== 'space' && type !== 'newline' && type !== 'comment');
+    return marks.length > mostMarks;
+  });
+}
+
+const mostMarks = 100;
+
+const tooManyMarks = {
+  code: 'too-expensive',
+  severity: 'error',
+  summary: 'This document has hundreds of colons, tags or anchors in one place; the rest of the file was not read.',
+  hint: 'Remove them: a field has one colon.',
+} as const;
 
 /** A quoted key is compared when it is resolved. */
 function isAmong(key: CST.Token, fields: readonly string[]): boolean {
