@@ -3,8 +3,9 @@
 #   docker build -t firezone-reconcile .                              the command and the controller; uid 65532, no capability
 #   docker build -t firezone-reconcile:enforcement --target enforcement .   the same with nftables, to look at the kernel
 # Another base: --build-arg NODE=… (Node 20.19 or later on Debian) and --build-arg BASE=… (a Debian of the same release).
-ARG NODE=node:22-bookworm-slim
-ARG BASE=debian:bookworm-slim
+# By digest, so that what was tested is what is built; .github/dependabot.yml proposes newer ones.
+ARG NODE=node:22-bookworm-slim@sha256:43ac6c60b8f89723f746e8a92ce91abd5017e627ce1ddfe4238355d3a30b772c
+ARG BASE=debian:bookworm-slim@sha256:96e378d7e6531ac9a15ad505478fcc2e69f371b10f5cdf87857c4b8188404716
 
 FROM ${NODE} AS build
 WORKDIR /src

@@ -27,13 +27,12 @@ async function main() {
   const target = offline
     ? ['--live', snapshot]
     : ['--base-url', input('base-url'), ...(input('ca-file') === '' ? [] : ['--ca-file', input('ca-file')])];
-  const settings = input('config') === '' ? [] : ['--config', input('config')];
   const extra = input('arguments')
     .split(/\s+/)
     .filter((word) => word !== '');
   const how = mode === 'plan' ? ['--plan', '--detailed-exitcode'] : ['--yes'];
   const path = input('path') || '.';
-  const { base, variables } = prepared(input('prepared'));
+  const { base, settings, variables } = prepared(input('prepared'));
   const argv = [...how, ...settings, ...target, ...base, ...extra, '--no-color', '--output', 'github', path];
   const secrets = offline ? {} : { RECONCILE_TOKEN: input('token'), ...providerSecrets(env) };
   const { code, markdown, json, folder } = runCommand(argv, { ...variables, ...secrets });

@@ -38,6 +38,10 @@ export function prepared(folder) {
   const revision = folder === '' ? '' : join(folder, 'revision');
   return {
     base: base !== '' && existsSync(base) ? [`--base=${base}`] : [],
+    settings:
+      folder !== '' && existsSync(join(folder, 'config'))
+        ? ['--config', readFileSync(join(folder, 'config'), 'utf8')]
+        : [],
     variables: { RECONCILE_REVISION: existsSync(revision) ? readFileSync(revision, 'utf8') : 'not known' },
   };
 }

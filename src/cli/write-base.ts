@@ -1,23 +1,28 @@
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+import { mkdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { parseArgs } from 'node:util';
 import { createManifestParser, manifestWorker } from '../adapters/manifest-parser.ts';
+import { readFileAt } from '../adapters/source/git-content.ts';
 import { findWorkTree, readAtRef } from '../adapters/source/git-ref.ts';
-import { openRepository } from '../adapters/source/git-repository.ts';
+import { type GitRepository, openRepository } from '../adapters/source/git-repository.ts';
 import { defaultLimits } from '../desired/context.ts';
 import { listReferencedFiles } from '../desired/parse-files.ts';
 import { profileNamed } from '../model/profile.ts';
+import { fail, ok, type Result } from '../model/result.ts';
 
 // The first step of a review in CI, run with no secret in its environment: it alone starts git, in a checkout that a stranger
 // may have prepared. The second step has the token, and gets what this one wrote:
 //   OUT/revision   COMMIT (BRANCH)
 //   OUT/base/      the manifests of --base, where the clone holds it, and the files they name
+//   OUT/config     the path of the settings file as --config-ref has it: a pull request does not choose its own settings
 const { values: given } = parseArgs({
   options: {
     path: { type: 'string', default: '.' },
     out: { type: 'string' },
     branch: { type: 'string', default: '' },
     base: { type: 'string', default: '' },
+    config: { type: 'string', default: '' },
+    'config-ref': { type: 'string', default: '' },
   },
 });
 process.exitCode = await main();
@@ -34,6 +39,9 @@ async function main(): Promise<number> {
   const repository = openRepository({ gitDir: found.gitDir, environment, signal });
   const head = (await repository.commitOf('HEAD')) ?? 'no commit';
   writeFileSync(join(out, 'revision'), given.branch === '' ? head : `${head} (${given.branch})`);
+  const settings = given.config === '' ? null : await copySettings(repository, found.root, resolve(given.config));
+  if (settings?.ok === false) return say(settings.error, 1);
+  if (settings?.ok === true) writeFileSync(join(out, 'config'), settings.value);
   const commit = given.base === '' ? null : await repository.commitOf(given.base);
   if (commit === null) return 0;
   const parse = createManifestParser(
@@ -56,6 +64,28 @@ async function main(): Promise<number> {
     writeFileSync(join(base, path), bytes);
   }
   return 0;
+}
+
+/**
+ * Puts the settings file of --config-ref beside the one of the checkout, so that paths in it keep their meaning; gives its path.
+ * One outside of the work tree is no part of what is reviewed.
+ */
+async function copySettings(repository: GitRepository, root: string, file: string): Promise<Result<string, string>> {
+  const [folder, top] = [realpathSync(dirname(file)), realpathSync(root)];
+  const inside = relative(top, join(folder, basename(file))).split(sep);
+  if (inside[0] === '..') return ok(file);
+  const commit = await repository.commitOf(given['config-ref']);
+  const bytes = commit === null ? null : await readFileAt(repository, { commit, path: inside, maxBytes: 1_000_000 });
+  if (bytes === null) {
+    const where = given['config-ref'];
+    return fail(
+      `${given.config} is read from ${where} and is not there: commit it there, and fetch it (fetch-depth: 0)`,
+    );
+  }
+  const copy = join(folder, `.${basename(file)}.reviewed`);
+  rmSync(copy, { force: true, recursive: true });
+  writeFileSync(copy, bytes, { flag: 'wx' });
+  return ok(copy);
 }
 
 function say(text: string, code: number): number {

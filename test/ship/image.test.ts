@@ -27,6 +27,15 @@ const stages: readonly Stage[] = dockerfile
   });
 
 describe('the Dockerfile', () => {
+  it('threat 40: names its base images by digest, and a file that keeps them new', () => {
+    const bases = [...dockerfile.matchAll(/^ARG (?:NODE|BASE)=(.*)$/gm)].map(([, image]) => image ?? '');
+    expect(bases).toHaveLength(2);
+    for (const image of bases) expect(image).toMatch(/^[a-z]+:[a-z0-9-]+@sha256:[0-9a-f]{64}$/);
+    const updates = readFileSync(path.join(root, '.github/dependabot.yml'), 'utf8');
+    for (const ecosystem of ['docker', 'github-actions', 'npm'])
+      expect(updates).toContain(`package-ecosystem: ${ecosystem}`);
+  });
+
   it('ends in a stage for an ordinary user, beside one that looks at the kernel, both on one common stage', () => {
     expect(stages.map(({ name, from }) => [name, from])).toEqual([
       ['build', `\${NODE}`],

@@ -34,7 +34,7 @@ export async function runAction(env: Readonly<Record<string, string>>, cwd: stri
       const file = path.join(folder, 'output');
       writeFileSync(file, '');
       const variables = { GITHUB_ACTION_PATH: home, ...Object.fromEntries([...job, ...inputs]), GITHUB_OUTPUT: file };
-      const step = await runShell('bash', run, variables, cwd);
+      const step = await runShell('bash', `set -eo pipefail\n${run}`, variables, cwd);
       ran.output += step.output;
       for (const line of readFileSync(file, 'utf8').split('\n')) {
         outputs.set(`${id}.${line.split('=')[0]}`, line.slice(line.indexOf('=') + 1));
@@ -51,6 +51,12 @@ export async function runAction(env: Readonly<Record<string, string>>, cwd: stri
 function evaluate(value: string, env: Readonly<Record<string, string>>, outputs: ReadonlyMap<string, string>): string {
   const input = /^\$\{\{ inputs\.(\S+) \}\}$/.exec(value)?.[1];
   if (input !== undefined) return env[`INPUT_${input.replaceAll('-', '_').toUpperCase()}`] ?? '';
+  if (value.includes('github.event.repository.default_branch')) {
+    const event = JSON.parse(readFileSync(env['GITHUB_EVENT_PATH'] ?? '', 'utf8')) as {
+      repository?: { default_branch?: string };
+    };
+    return event.repository?.default_branch ?? '';
+  }
   const output = /^\$\{\{ steps\.(\w+)\.outputs\.(\w+) \}\}$/.exec(value);
   if (output === null) throw new Error(`not evaluated: ${value}`);
   return outputs.get(`${output[1]}.${output[2]}`) ?? '';

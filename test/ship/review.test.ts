@@ -133,6 +133,35 @@ describe('the Action', () => {
     expect(forge.comments[1]?.body).not.toContain('This revision');
   });
 
+  it('threat 39: reads the settings file from the default branch, not from the pull request', async () => {
+    const clone = path.join(folder, 'clone');
+    mkdirSync(path.join(clone, 'p'), { recursive: true });
+    const git = (...args: readonly string[]): string =>
+      execFileSync('git', ['-c', 'user.name=T', '-c', 'user.email=t@example.com', ...args], {
+        cwd: clone,
+        encoding: 'utf8',
+      });
+    git('init', '-q');
+    writeFileSync(path.join(clone, 'settings.yaml'), 'maxDeletes: 0\n');
+    writeFileSync(path.join(clone, 'p/rules.yaml'), rules('10.1.0.0/16'));
+    git('add', '-A');
+    git('commit', '-q', '-m', 'main');
+    git('update-ref', 'refs/remotes/origin/production', 'HEAD');
+    world.sim.seed([{ action: 'drop', destination: '192.0.2.0/24' }]);
+    writeFileSync(path.join(clone, 'settings.yaml'), 'maxDeletes: 100\n');
+    const event = { ...ownBranch, repository: { default_branch: 'production' } };
+    const inputs = { INPUT_PATH: 'p', INPUT_CONFIG: 'settings.yaml' };
+    const variables = { ...environment(event, inputs), GITHUB_BASE_REF: 'production' };
+    const refused = await run('github', variables, clone);
+    expect([refused.code, refused.output]).toEqual([3, expect.stringContaining('--max-deletes')]);
+    const missing = await run(
+      'github',
+      environment({ ...event, repository: { default_branch: 'gone' } }, inputs),
+      clone,
+    );
+    expect([missing.code, missing.output]).toEqual([1, expect.stringContaining('is read from origin/gone')]);
+  });
+
   const stranger = { id: 9, login: 'stranger', type: 'User' };
   it.each([
     ['the token of a job', 'ghs_job', null, { id: 1, login: 'github-actions[bot]', type: 'Bot' }],

@@ -64,6 +64,18 @@ async function loadEntries(request: ContentRequest): Promise<Result<SourceConten
   return named.ok ? ok({ revision: commit, files: [...manifests.value, ...named.value] }) : named;
 }
 
+/** The bytes of one regular file of a commit, by its path from the root; null when there is none of at most `maxBytes`. */
+export async function readFileAt(
+  repository: GitRepository,
+  { commit, path, maxBytes }: { readonly commit: string; readonly path: readonly string[]; readonly maxBytes: number },
+): Promise<Buffer | null> {
+  const entry = await findEntry(repository, `${commit}^{tree}`, path);
+  if (entry?.type !== 'file') return null;
+  const [head] = await repository.headsOf([entry.id]);
+  if (head === null || head === undefined || head.bytes > maxBytes) return null;
+  return (await repository.readBlobs([entry.id], maxBytes))[0] ?? null;
+}
+
 /** The files of these entries, in their order; what a partial fetch left out is fetched first. */
 async function readFiles(
   { repository, settings: { limits }, fetchObjects }: ContentRequest,

@@ -28,6 +28,7 @@ const refPattern = /^[\p{L}\p{N}_@][\p{L}\p{N}_./@{}^~+#%&()=,!'-]{0,250}$/u;
 /** A work tree's repository, and where a directory lies in it. */
 export interface WorkTree {
   readonly gitDir: string;
+  readonly root: string;
   readonly path: readonly string[];
 }
 
@@ -40,7 +41,7 @@ export function findWorkTree(directory: string): WorkTree | null {
   for (let folder = real; ; folder = dirname(folder)) {
     const gitDir = join(folder, '.git');
     if (lstatSync(gitDir, { throwIfNoEntry: false }) !== undefined) {
-      return { gitDir, path: relative(folder, real).split(sep).filter(Boolean) };
+      return { gitDir, root: folder, path: relative(folder, real).split(sep).filter(Boolean) };
     }
     if (folder === dirname(folder)) return null;
   }
