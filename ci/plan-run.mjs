@@ -22,7 +22,7 @@ export function runCommand(argv, environment) {
   const [markdown, json] = [join(folder, 'plan.md'), join(folder, 'plan.json')];
   const outputs = ['--output', `markdown=${markdown}`, '--output', `json=${json}`];
   const { status } = spawnSync(process.execPath, [command, ...argv, ...outputs], {
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...environment },
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, CI: 'true', ...environment },
     stdio: ['ignore', 'inherit', 'inherit'],
   });
   const read = (file) => (existsSync(file) ? readFileSync(file, 'utf8') : '');

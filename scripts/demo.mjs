@@ -32,7 +32,10 @@ try {
   for (const file of ['rules.yaml', 'configuration.yaml']) {
     cpSync(join(root, 'scripts/demo', file), join(folder, 'policy', file));
   }
-  const env = { ...process.env, RECONCILE_BASE_URL: url, RECONCILE_TOKEN_FILE: join(folder, 'token') };
+  const token = join(folder, 'token');
+  // What was applied is recorded, so that the next plan can name deleted rules; with CI=true it would not be.
+  const record = { CI: 'false', RECONCILE_STATE_DIR: join(folder, 'state') };
+  const env = { ...process.env, ...record, RECONCILE_BASE_URL: url, RECONCILE_TOKEN_FILE: token };
   const context = { env };
 
   say(
