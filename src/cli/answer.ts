@@ -23,7 +23,14 @@ function answerOfProblems(problems: readonly Problem[]): Omit<Answer, 'exit'> {
 /** How a format says an answer. A new format is one file in src/report and one line here. */
 const formats: Readonly<Record<Exclude<Format, 'text' | 'github'>, (answer: Answer) => Promise<string>>> = {
   json: async ({ document, report }) => document?.() ?? (await import('../report/json.ts')).jsonText(reportIn(report)),
-  markdown: async ({ report }) => (await import('../report/markdown.ts')).markdownText(reportIn(report)),
+  markdown: async ({ report, table }) => {
+    if (table !== undefined) return (await import('../report/reach.ts')).tableMarkdown(table());
+    return (await import('../report/markdown.ts')).markdownText(reportIn(report));
+  },
+  csv: async ({ table }) => {
+    if (table === undefined) throw failure('usage', '--output csv is for tables', '`reconcile reach` prints one');
+    return (await import('../report/reach.ts')).tableCsv(table());
+  },
   html: async ({ report }) => (await import('../report/html.ts')).htmlText(reportIn(report)),
 };
 

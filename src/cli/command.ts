@@ -39,6 +39,8 @@ export interface TextDisplay {
 /** What a command came to; it is written out in one place, `writeAnswer`, in every format asked for. */
 export interface Answer {
   readonly exit: number;
+  /** Rows of cells, the first being headings: the text, CSV and Markdown of an answer that is a table. */
+  readonly table?: () => readonly (readonly string[])[];
   /** For a person; absent where the command streamed what it had to say. */
   readonly text?: (display: TextDisplay) => string;
   /** There is only what went wrong: the text goes to stderr instead of stdout. */

@@ -174,6 +174,15 @@ export const commands: readonly CommandSpec[] = [
     load: () => import('./commands/explain.ts'),
   },
   {
+    name: 'reach',
+    summary: 'say who can reach what; needs no server and no token',
+    operands: 'PATH',
+    options: ['user', 'destination', 'protocol', 'port', 'liveRules', ...connectionOptions, ...manifestOptions],
+    examples: ['reconcile reach policy --user alice', 'reconcile reach policy --output csv=access.csv'],
+    formats: ['text', 'json', 'csv', 'markdown'],
+    load: () => import('./commands/reach.ts'),
+  },
+  {
     name: 'snapshot',
     summary: 'write the live state without secrets, for plans without a token',
     operands: '',

@@ -43,7 +43,7 @@ export function questionOf({ settings }: Invocation): Question {
 }
 
 /** Rules know tcp, udp, and all the rest; a protocol goes by its name or its number. */
-function protocolOf(text: string): Protocol {
+export function protocolOf(text: string): Protocol {
   const name = text.trim().toLowerCase();
   if (name === 'tcp' || name === '6') return 'tcp';
   if (name === 'udp' || name === '17') return 'udp';

@@ -202,8 +202,8 @@ const common = {
   output: {
     kind: 'list',
     value: 'FORMAT[=FILE]',
-    help: 'text, json, markdown, html or github; to a file; repeat for several (default: text)',
-    words: ['text', 'json', 'markdown', 'html', 'github'],
+    help: 'text, json, markdown, html, csv or github; to a file; repeat for several (default: text)',
+    words: ['text', 'json', 'markdown', 'html', 'csv', 'github'],
   },
   logFormat: {
     kind: 'choice',

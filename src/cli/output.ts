@@ -5,7 +5,7 @@ import type { Terminal } from './command.ts';
 import { type Failure, failure } from './failure.ts';
 import type { RawValues, Settings } from './settings.ts';
 
-export type Format = 'text' | 'json' | 'markdown' | 'html' | 'github';
+export type Format = 'text' | 'json' | 'markdown' | 'html' | 'csv' | 'github';
 
 /** One output asked for; `file` null: stdout. */
 export interface Output {
@@ -16,7 +16,7 @@ export interface Output {
 /** Where a command with one thing to say puts it. */
 export const textOnStdout: Output = { format: 'text', file: null };
 
-const formats: readonly string[] = ['text', 'json', 'markdown', 'html', 'github'] satisfies readonly Format[];
+const formats: readonly string[] = ['text', 'json', 'markdown', 'html', 'csv', 'github'] satisfies readonly Format[];
 
 /** The outputs of a run. Text goes to stdout unless another format does; two on stdout are wrong usage. */
 export function outputsOf(list: readonly string[], cwd: string): readonly Output[] {
@@ -33,7 +33,7 @@ export function outputsOf(list: readonly string[], cwd: string): readonly Output
 
 /** Whether a document has stdout to itself, so that the commands of GitHub must go elsewhere. */
 export function stdoutIsTaken(outputs: readonly Output[]): boolean {
-  return outputs.some(({ format, file }) => file === null && ['json', 'markdown', 'html'].includes(format));
+  return outputs.some(({ format, file }) => file === null && ['json', 'markdown', 'html', 'csv'].includes(format));
 }
 
 function parseOutput(text: string, cwd: string): Output {

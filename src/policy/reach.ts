@@ -1,0 +1,62 @@
+import { contains, type Network, parseNetwork } from '../model/address.ts';
+import type { PortRange } from '../model/port-range.ts';
+import type { Rule } from '../model/rule.ts';
+import type { Protocol } from '../model/state.ts';
+import { computeEffect } from './effect.ts';
+import type { Traffic } from './traffic.ts';
+
+/** What the rules accept and what they drop, of devices of nobody and of every user with rules of their own. */
+export interface Reach {
+  readonly accepted: readonly Traffic[];
+  readonly dropped: readonly Traffic[];
+}
+
+/** Exactly the traffic that the rules accept and drop: the effect of going from dropping, and from accepting, all of it. */
+export function computeReach(rules: readonly Rule[]): Reach {
+  return { accepted: computeEffect(dropAll, rules).opens, dropped: computeEffect([], rules).closes };
+}
+
+const dropAll: readonly Rule[] = ['0.0.0.0/0', '::/0'].flatMap((text) => {
+  const parsed = parseNetwork(text);
+  return parsed.ok ? [{ action: 'drop', destination: parsed.value.network, ports: null, userId: null } as const] : [];
+});
+
+/** A part of all traffic. */
+export interface TrafficPart {
+  readonly network: Network;
+  /** null: every protocol. */
+  readonly protocol: Protocol | null;
+  /** null: every port. */
+  readonly ports: PortRange | null;
+}
+
+/** The traffic inside a part. Networks nest or are disjoint, so that each is kept, cut to the part's, or left out. */
+export function restrictTraffic(traffic: readonly Traffic[], part: TrafficPart): readonly Traffic[] {
+  return traffic.flatMap((one) => {
+    if (part.protocol !== null && part.protocol !== one.protocol) return [];
+    const ports = one.ports === null || part.ports === null ? one.ports : cutPorts(one.ports, part.ports);
+    const destinations = cutNetworks(one.destinations, part.network);
+    return destinations.length === 0 || ports?.length === 0 ? [] : [{ ...one, destinations, ports }];
+  });
+}
+
+function cutPorts(ranges: readonly PortRange[], { low, high }: PortRange): readonly PortRange[] {
+  return ranges.flatMap((range) => {
+    const [from, to] = [Math.max(range.low, low), Math.min(range.high, high)];
+    return from <= to ? [{ low: from, high: to }] : [];
+  });
+}
+
+function cutNetworks(destinations: readonly string[], network: Network): readonly string[] {
+  return destinations.flatMap((text) => {
+    const parsed = parseNetwork(text);
+    if (!parsed.ok) return [];
+    if (contains(network, parsed.value.network)) return [text];
+    return contains(parsed.value.network, network) ? [network.text] : [];
+  });
+}
+
+/** The traffic of these sources; users without rules of their own have that of nobody (null). */
+export function trafficOfSources(traffic: readonly Traffic[], sources: ReadonlySet<string | null>): readonly Traffic[] {
+  return traffic.filter(({ user }) => sources.has(user));
+}

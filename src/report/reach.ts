@@ -1,0 +1,123 @@
+import type { Network } from '../model/address.ts';
+import { printable } from '../model/printable.ts';
+import { type Reach, restrictTraffic, type TrafficPart, trafficOfSources } from '../policy/reach.ts';
+import type { Traffic } from '../policy/traffic.ts';
+import { prose } from './markdown.ts';
+import { describeTraffic, full } from './traffic/describe.ts';
+import { nameAll, type People, peopleText } from './traffic/people.ts';
+import { trafficOf } from './traffic-json.ts';
+
+/** Whose reach is told, and of what. */
+export interface ReachQuestion {
+  readonly reach: Reach;
+  readonly names: ReadonlyMap<string, string>;
+  readonly groups: ReadonlyMap<string, ReadonlySet<string>>;
+  /** Everybody with a rule of their own. */
+  readonly withRules: ReadonlySet<string>;
+}
+
+/** Rows of cells, the first row being the headings. */
+export type Table = readonly (readonly string[])[];
+
+function peopleIn({ names, groups, withRules }: ReachQuestion): People {
+  return { names: nameAll(withRules, names), groups, withRules, most: Number.POSITIVE_INFINITY };
+}
+
+/** Everything these users can reach and cannot. Users without rules of their own have what everyone has. */
+export function tellReachOf(question: ReachQuestion, who: string, users: ReadonlySet<string>): Table {
+  const sources = new Set([...users].map((user) => (question.withRules.has(user) ? user : null)));
+  const rows = (verdict: string, traffic: readonly Traffic[]): Table =>
+    describeTraffic(trafficOfSources(traffic, sources), peopleIn(question), full).map(({ what, who: whom }) => [
+      sources.size === 1 ? who : whom,
+      verdict,
+      what,
+    ]);
+  return [
+    ['who', 'verdict', 'traffic'],
+    ...rows('accept', question.reach.accepted),
+    ...rows('drop', question.reach.dropped),
+  ];
+}
+
+/** Who can reach a part of all traffic, and who cannot; groups are named where they are exactly those people. */
+export function tellWhoReaches(question: ReachQuestion, part: TrafficPart): Table {
+  const rows = (verdict: string, traffic: readonly Traffic[]): Table =>
+    describeTraffic(restrictTraffic(traffic, part), peopleIn(question), full).map(({ what, who }) => [
+      who,
+      verdict,
+      what,
+    ]);
+  return [
+    ['who', 'verdict', 'traffic'],
+    ...rows('accept', question.reach.accepted),
+    ...rows('drop', question.reach.dropped),
+  ];
+}
+
+/** Each group, each user with rules of their own and everyone else against each named network: what of it they reach. */
+export function tellMatrix(question: ReachQuestion, networks: ReadonlyMap<string, readonly Network[]>): Table {
+  const sources = new Map<string, ReadonlySet<string | null>>([['everyone else', new Set([null])]]);
+  const people = peopleIn(question);
+  for (const user of [...question.withRules].sort())
+    sources.set(peopleText(new Set([user]), { ...people, groups: new Map() }), new Set([user]));
+  const columns = [...networks].sort(([a], [b]) => (a < b ? -1 : 1));
+  const rows = [...sources].map(([who, members]) => [
+    who,
+    ...columns.map(([, own]) => cellText(trafficOfSources(question.reach.accepted, members), own, people)),
+  ]);
+  return [['who', ...columns.map(([name]) => printable(name))], ...rows];
+}
+
+function cellText(accepted: readonly Traffic[], networks: readonly Network[], people: People): string {
+  const lines = networks.flatMap((network) =>
+    describeTraffic(restrictTraffic(accepted, { network, protocol: null, ports: null }), people, full),
+  );
+  if (lines.length === 0) return 'nothing';
+  const named = new Set(lines.flatMap((line) => (line.networks.length === 0 ? [''] : line.networks)));
+  const whole = networks.every(({ text }) => named.has(text)) && named.size === networks.length;
+  const [first] = lines;
+  if (whole && lines.every(({ words }) => words === first?.words))
+    return first?.words === '' ? 'all' : (first?.words ?? '');
+  return lines.map(({ what }) => what).join('; ');
+}
+
+/** A table for people: columns under each other. */
+export function tableText(table: Table): string {
+  const widths = (table[0] ?? []).map((_, column) =>
+    Math.min(
+      60,
+      table.reduce((most, row) => Math.max(most, row[column]?.length ?? 0), 0),
+    ),
+  );
+  const lines = table.map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
+  return `${lines.join('\n')}\n`;
+}
+
+/** A table for a comment or a page in Git. */
+export function tableMarkdown(table: Table): string {
+  const row = (cells: readonly string[]): string => `| ${cells.map((cell) => prose(cell)).join(' | ')} |`;
+  const [head = [], ...rest] = table;
+  return `${[row(head), `|${head.map(() => '---|').join('')}`, ...rest.map(row)].join('\n')}\n`;
+}
+
+/** RFC 4180. A cell that a spreadsheet would take for a formula begins with an apostrophe. */
+export function tableCsv(table: Table): string {
+  const cell = (text: string): string => {
+    const safe = /^[=+\-@\t]/.test(text) ? `'${text}` : text;
+    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  };
+  return table.map((row) => `${row.map(cell).join(',')}\r\n`).join('');
+}
+
+/** The exact traffic for machines. */
+export function reachMembers(
+  { reach }: ReachQuestion,
+  select: (traffic: readonly Traffic[]) => readonly Traffic[],
+): Readonly<Record<string, unknown>> {
+  return { accepted: select(reach.accepted).map(trafficOf), dropped: select(reach.dropped).map(trafficOf) };
+}
