@@ -36,7 +36,7 @@ export async function loadBase(invocation: Invocation, path: string, pass: PassD
     );
   }
   if (base === null || !isDirectory(path)) return null; // a PATH that is not there is said by whoever reads it
-  const content = await readBase(invocation, { path, base, parse: pass.parse });
+  const content = await readBaseContent(invocation, { path, base, parse: pass.parse });
   if (content.files.length === 0) return { state: nothingYet, problems: [] };
   const root = isDirectory(resolve(invocation.terminal.cwd, base)) ? resolve(invocation.terminal.cwd, base) : path;
   const built = await readDesired(content, { ...pass, desired: desiredContextOf(invocation, root) });
@@ -65,7 +65,10 @@ interface BaseRequest {
 }
 
 /** The manifests below `path` as they are at `base`; throws a `Failure` where they cannot be read. */
-export async function readBase({ settings, terminal }: Invocation, request: BaseRequest): Promise<SourceContent> {
+export async function readBaseContent(
+  { settings, terminal }: Invocation,
+  request: BaseRequest,
+): Promise<SourceContent> {
   const { path, base, parse } = request;
   const limits = limitsOf(settings);
   const directory = resolve(terminal.cwd, base);
@@ -100,7 +103,7 @@ export async function readAtBase(invocation: Invocation, path: string, base: str
     const hint = '--base looks up what that directory was: name the one that holds the manifests';
     throw new Failure([{ code: 'no-source', severity: 'error', summary, hint }], exitCodes.invalid);
   }
-  const content = await readBase(invocation, { path, base, parse: parserOf(invocation.settings) });
+  const content = await readBaseContent(invocation, { path, base, parse: parserOf(invocation.settings) });
   return { description: base, read: () => Promise.resolve({ content, problems: [] }) };
 }
 

@@ -4,7 +4,7 @@ import type { PassDependencies } from '../pass/pass.ts';
 import { readContext, readDesired } from '../pass/stages.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { FormerRule, RunReport } from '../report/run-report.ts';
-import { readBase } from './base.ts';
+import { readBaseContent } from './base.ts';
 import type { Invocation } from './command.ts';
 import { givenRevision } from './revision.ts';
 
@@ -35,7 +35,7 @@ async function readNamesAtHead(
   const isUnnamed = plan.changes.some(({ action, name }) => action === 'delete' && name === null);
   if (!isUnnamed || invocation.settings.base !== null || givenRevision(invocation.terminal.env) !== null) return null;
   try {
-    const content = await readBase(invocation, { path, base: 'HEAD', parse: pass.parse });
+    const content = await readBaseContent(invocation, { path, base: 'HEAD', parse: pass.parse });
     const built = await readDesired(content, pass);
     const rules = built.ok ? (built.value.desired.state?.rules ?? []) : [];
     return new Map(rules.map(({ rule, name, place }) => [ruleKey(rule), { name, place }]));

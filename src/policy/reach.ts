@@ -6,13 +6,13 @@ import { computeEffect } from './effect.ts';
 import type { Traffic } from './traffic.ts';
 
 /** What the rules accept and what they drop, of devices of nobody and of every user with rules of their own. */
-export interface Reach {
+export interface ReachableTraffic {
   readonly accepted: readonly Traffic[];
   readonly dropped: readonly Traffic[];
 }
 
 /** Exactly the traffic that the rules accept and drop: the effect of going from dropping, and from accepting, all of it. */
-export function computeReach(rules: readonly Rule[]): Reach {
+export function computeReach(rules: readonly Rule[]): ReachableTraffic {
   return { accepted: computeEffect(dropAll, rules).opens, dropped: computeEffect([], rules).closes };
 }
 
@@ -22,7 +22,7 @@ const dropAll: readonly Rule[] = ['0.0.0.0/0', '::/0'].flatMap((text) => {
 });
 
 /** A part of all traffic. */
-export interface TrafficPart {
+export interface TrafficSelector {
   readonly network: Network;
   /** null: every protocol. */
   readonly protocol: Protocol | null;
@@ -31,7 +31,7 @@ export interface TrafficPart {
 }
 
 /** The traffic inside a part. Networks nest or are disjoint, so that each is kept, cut to the part's, or left out. */
-export function restrictTraffic(traffic: readonly Traffic[], part: TrafficPart): readonly Traffic[] {
+export function restrictTraffic(traffic: readonly Traffic[], part: TrafficSelector): readonly Traffic[] {
   return traffic.flatMap((one) => {
     if (part.protocol !== null && part.protocol !== one.protocol) return [];
     const ports = one.ports === null || part.ports === null ? one.ports : cutPorts(one.ports, part.ports);

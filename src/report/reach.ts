@@ -1,6 +1,6 @@
 import type { Network } from '../model/address.ts';
 import { printable } from '../model/printable.ts';
-import { type Reach, restrictTraffic, type TrafficPart, trafficOfSources } from '../policy/reach.ts';
+import { type ReachableTraffic, restrictTraffic, type TrafficSelector, trafficOfSources } from '../policy/reach.ts';
 import type { Traffic } from '../policy/traffic.ts';
 import { prose } from './markdown.ts';
 import { describeTraffic, full } from './traffic/describe.ts';
@@ -9,7 +9,7 @@ import { trafficOf } from './traffic-json.ts';
 
 /** Whose reach is told, and of what. */
 export interface ReachQuestion {
-  readonly reach: Reach;
+  readonly reach: ReachableTraffic;
   readonly names: ReadonlyMap<string, string>;
   readonly groups: ReadonlyMap<string, ReadonlySet<string>>;
   /** Everybody with a rule of their own. */
@@ -18,6 +18,8 @@ export interface ReachQuestion {
 
 /** Rows of cells, the first row being the headings. */
 export type Table = readonly (readonly string[])[];
+
+const head = ['who', 'verdict', 'traffic'];
 
 function peopleIn({ names, groups, withRules }: ReachQuestion): People {
   return { names: nameAll(withRules, names), groups, withRules, most: Number.POSITIVE_INFINITY };
@@ -32,35 +34,31 @@ export function tellReachOf(question: ReachQuestion, who: string, users: Readonl
       verdict,
       what,
     ]);
-  return [
-    ['who', 'verdict', 'traffic'],
-    ...rows('accept', question.reach.accepted),
-    ...rows('drop', question.reach.dropped),
-  ];
+  return [head, ...rows('accept', question.reach.accepted), ...rows('drop', question.reach.dropped)];
 }
 
 /** Who can reach a part of all traffic, and who cannot; groups are named where they are exactly those people. */
-export function tellWhoReaches(question: ReachQuestion, part: TrafficPart): Table {
-  const rows = (verdict: string, traffic: readonly Traffic[]): Table =>
-    describeTraffic(restrictTraffic(traffic, part), peopleIn(question), full).map(({ what, who }) => [
-      who,
-      verdict,
-      what,
-    ]);
-  return [
-    ['who', 'verdict', 'traffic'],
-    ...rows('accept', question.reach.accepted),
-    ...rows('drop', question.reach.dropped),
-  ];
+export function tellWhoReaches(question: ReachQuestion, part: TrafficSelector): Table {
+  const { accepted, dropped } = question.reach;
+  const reach = { accepted: restrictTraffic(accepted, part), dropped: restrictTraffic(dropped, part) };
+  return tellAll({ ...question, reach });
 }
 
-/** Each group, each user with rules of their own and everyone else against each named network: what of it they reach. */
+/** All of it: by the manifests that name no network, or of one part. */
+function tellAll(question: ReachQuestion): Table {
+  const rows = (verdict: string, traffic: readonly Traffic[]): Table =>
+    describeTraffic(traffic, peopleIn(question), full).map(({ what, who }) => [who, verdict, what]);
+  return [head, ...rows('accept', question.reach.accepted), ...rows('drop', question.reach.dropped)];
+}
+
+/** Each user with rules of their own and everyone else against each named network: what of it they reach. */
 export function tellMatrix(question: ReachQuestion, networks: ReadonlyMap<string, readonly Network[]>): Table {
   const sources = new Map<string, ReadonlySet<string | null>>([['everyone else', new Set([null])]]);
   const people = peopleIn(question);
   for (const user of [...question.withRules].sort())
     sources.set(peopleText(new Set([user]), { ...people, groups: new Map() }), new Set([user]));
   const columns = [...networks].sort(([a], [b]) => (a < b ? -1 : 1));
+  if (columns.length === 0) return tellAll(question);
   const rows = [...sources].map(([who, members]) => [
     who,
     ...columns.map(([, own]) => cellText(trafficOfSources(question.reach.accepted, members), own, people)),

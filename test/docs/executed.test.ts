@@ -29,6 +29,7 @@ const template = sharedTemplate();
 
 /** What stands on the pages for something that the reader has, and what this reader has. Each is used by some line. */
 const given: readonly (readonly [RegExp, (world: DocsWorld) => string])[] = [
+  [/A\.\.B\|A\|DIR \[PATH\|DIR\]/g, () => 'policy policy'],
   [/(?<=\S )\[(.*?)\]/g, () => '$1'], // an operand or flag that may be left out: is given
   [/\bPATH(?:…|\.\.\.)/g, () => 'policy/office.yaml policy/metadata.yaml'],
   [/\bPATH\b/g, () => 'policy'],
@@ -70,6 +71,8 @@ const leftOut: Readonly<Record<string, readonly string[]>> = {
   apply: ['plan.json', 'policy'],
   drift: ['policy'],
   explain: ['policy'],
+  reach: ['policy'],
+  diff: ['policy', 'policy'],
   completion: ['bash'],
 };
 
@@ -177,6 +180,8 @@ function says(name: string): RegExp {
     fmt: /files?, 0 changed|0 would change/,
     schema: /"title": "Firezone/,
     test: /2 cases passed, 0 failed/,
+    reach: /^who/m,
+    diff: /^No |opens nothing|unchanged|No traffic changes/m,
     explain: /: (accept|drop)\n {2}decided by/,
     apply: /a fresh read of the server agrees/,
     snapshot: /"kind": "snapshot"|written/,

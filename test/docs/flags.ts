@@ -33,6 +33,7 @@ const bases: Readonly<Record<string, readonly string[]>> = {
   schema: ['schema', 'Rule'],
   test: ['test', 'policy'],
   diff: ['diff', 'policy', 'policy'],
+  reach: ['reach', 'policy'],
   explain: ['explain', 'policy', ...question],
   apply: ['apply', 'plan.json', 'policy'],
   snapshot: ['snapshot'],
@@ -319,6 +320,7 @@ const others: Samples = {
     const seeded: Sample['prepare'] = (world) =>
       void world.simulator.seed([{ action: 'drop', destination: '192.0.2.0/24', user_id: alice }]);
     if (command === 'explain') return { args: () => ['--user', 'alice'], shows: says(/from a device of alice/) };
+    if (command === 'reach') return { args: () => ['--user', 'alice'], shows: says(/^alice +accept/m) };
     return {
       prepare: seeded,
       args: () => ['--user', 'alice@example.com'],
@@ -360,29 +362,29 @@ const others: Samples = {
     code: 1,
     shows: says(/discovery/),
   },
-  destination: {
-    base: () => ['explain', 'policy', '--protocol', 'tcp'],
+  destination: (command) => ({
+    base: () => [command, 'policy', '--protocol', 'tcp'],
     args: () => ['--destination', '10.9.9.9'],
-    shows: says(/: drop\n/),
-  },
-  protocol: {
-    base: () => ['explain', 'policy', '--destination', '10.1.9.9'],
+    shows: says(/: drop\n| drop +10\.9\.9\.9 tcp/),
+  }),
+  protocol: (command) => ({
+    base: () => [command, 'policy', '--destination', '10.1.9.9'],
     args: () => ['--protocol', 'icmp'],
-    shows: says(/: drop\n/),
-  },
+    shows: says(/: drop\n| drop +10\.1\.9\.9 other protocols/),
+  }),
   port: (command) =>
     command === 'simulate'
       ? null
       : {
-          base: () => ['explain', 'policy', '--destination', '10.1.9.9', '--protocol', 'tcp'],
+          base: () => [command, 'policy', '--destination', '10.1.9.9', '--protocol', 'tcp'],
           args: () => ['--port', '443'],
-          shows: says(/: accept\n/),
+          shows: says(/: accept\n| accept +10\.1\.9\.9 tcp 443/),
         },
   rule: { base: () => ['explain', 'policy'], args: () => ['--rule', 'office/web'], shows: says(/office\/web/) },
   liveRules: {
-    base: () => ['explain', ...question],
+    base: (command) => (command === 'reach' ? ['reach', 'policy', ...question] : ['explain', ...question]),
     args: () => ['--live'],
-    shows: says(/: drop\n/), // live, nothing opens the web servers yet
+    shows: says(/: drop\n| drop +10\.1\.2\.3 tcp 443/), // live, nothing opens the web servers yet
   },
 };
 

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { parseNetwork } from '../../src/model/address.ts';
 import type { Rule } from '../../src/model/rule.ts';
 import type { Protocol } from '../../src/model/state.ts';
-import { decidePacket } from '../../src/policy/decide.ts';
+import { decide } from '../../src/policy/decide-packet.ts';
 import { computeReach, restrictTraffic } from '../../src/policy/reach.ts';
 import { indexRules } from '../../src/policy/rule-index.ts';
 import type { Traffic } from '../../src/policy/traffic.ts';
@@ -69,8 +69,7 @@ it('what people reach is what each packet gets, both ways round, and a part of i
         const part = { network: networkOf('10.0.0.0/9'), protocol: 'tcp' as const, ports: { low: 1, high: 443 } };
         for (const packet of packets) {
           const known = { ...packet, user: packet.user !== null && own.has(packet.user) ? packet.user : null };
-          const verdict =
-            decidePacket(index, { ...packet, address: networkOf(packet.address) })?.rule.action ?? 'accept';
+          const verdict = decide(index, { ...packet, address: networkOf(packet.address) }).verdict;
           expect([holds(reach.accepted, known), holds(reach.dropped, known)]).toEqual([
             verdict === 'accept',
             verdict === 'drop',

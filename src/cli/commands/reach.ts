@@ -1,6 +1,6 @@
 import { type Network, parseNetwork } from '../../model/address.ts';
 import { hasErrors } from '../../model/problem.ts';
-import { computeReach, restrictTraffic, type TrafficPart, trafficOfSources } from '../../policy/reach.ts';
+import { computeReach, restrictTraffic, type TrafficSelector, trafficOfSources } from '../../policy/reach.ts';
 import { otherDocument } from '../../report/json.ts';
 import {
   type ReachQuestion,
@@ -82,7 +82,7 @@ function answerTo(
   return { table: tellMatrix(question, networksIn(built)), members: reachMembers(question, (traffic) => traffic) };
 }
 
-function partOf({ destination, protocol, port }: Invocation['settings']): TrafficPart {
+function partOf({ destination, protocol, port }: Invocation['settings']): TrafficSelector {
   const parsed = parseNetwork(destination ?? '');
   if (!parsed.ok)
     throw failure('usage', `--destination ${destination} is no network`, 'such as 10.1.0.0/16 or 2001:db8::1');

@@ -1,0 +1,72 @@
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { alice, bob, startWorld, type World } from './harness.ts';
+
+let world: World;
+beforeEach(async () => {
+  world = await startWorld();
+  world.write(
+    'm/policy.yaml',
+    `apiVersion: firezone/v0
+kind: Users
+metadata: {name: people}
+spec: {alice: ${alice}, bob: ${bob}}
+---
+apiVersion: firezone/v0
+kind: Group
+metadata: {name: database}
+spec: {members: [alice, bob]}
+---
+apiVersion: firezone/v0
+kind: Network
+metadata: {name: replicas}
+spec: {cidrs: [10.2.0.0/24]}
+---
+apiVersion: firezone/v0
+kind: RuleSet
+metadata: {name: office}
+spec:
+  rules:
+    - {name: closed, action: drop, destination: 10.0.0.0/8}
+    - {name: web, action: accept, destination: 10.1.0.0/16, port_type: tcp, port_range: 443}
+    - {name: replica, action: accept, destination: 10.2.0.0/24, port_type: tcp, port_range: 5432, users: [{group: database}]}
+`,
+  );
+});
+afterEach(() => world.close());
+
+it('says what somebody can reach and cannot, without a server', async () => {
+  const run = await world.cli(['reach', 'm', '--user', 'alice'], {
+    env: { RECONCILE_BASE_URL: '', RECONCILE_TOKEN: '' },
+  });
+  expect([run.code, run.err]).toEqual([0, '']);
+  expect(run.out).toContain('alice  drop     10.0.0.0/8 but for 10.1.0.0/16 tcp 443 and 10.2.0.0/24 tcp 5432');
+  expect(run.out).toContain('alice  accept   0.0.0.0/0 but for 10.0.0.0/8');
+});
+
+it('says who can reach something, by group where that is exact', async () => {
+  const run = await world.cli(['reach', 'm', '--destination', '10.2.0.5', '--protocol', 'tcp', '--port', '5432']);
+  expect(run.out).toMatch(/^group database +accept +10\.2\.0\.5 tcp 5432$/m);
+  expect(run.out).toMatch(/everyone but group database +drop +10\.2\.0\.5 tcp 5432/);
+});
+
+it('prints people against networks, as CSV for a review that Git compares', async () => {
+  const run = await world.cli(['reach', 'm', '--output', 'csv']);
+  expect(run.out).toBe('who,replicas\r\neveryone else,nothing\r\nalice,tcp 5432\r\nbob,tcp 5432\r\n');
+  const markdown = await world.cli(['reach', 'm', '--output', 'markdown']);
+  expect(markdown.out).toContain('| alice | tcp 5432 |');
+  const json = JSON.parse((await world.cli(['reach', 'm', '--user', 'bob', '--output', 'json'])).out) as {
+    accepted: unknown;
+  };
+  expect(json.accepted).toContainEqual({
+    user: bob,
+    destinations: ['10.2.0.0/24'],
+    protocol: 'tcp',
+    ports: ['5432'],
+  });
+});
+
+it('two questions at once, and a table where there is none, are wrong usage', async () => {
+  expect((await world.cli(['reach', 'm', '--user', 'alice', '--destination', '10.2.0.5'])).code).toBe(1);
+  const run = await world.cli(['validate', 'm', '--output', 'csv']);
+  expect([run.code, run.err]).toEqual([1, expect.stringContaining('--output csv is for tables')]);
+});
