@@ -10,7 +10,7 @@ export const complexFunctions = 18;
 export const longLines = 41;
 
 /** Lists spread into the arguments of a call. */
-export const spreads = 30;
+export const spreads = 7;
 
 /** `as` casts. */
 export const casts = 250;

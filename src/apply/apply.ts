@@ -90,7 +90,7 @@ function learn(progress: Progress, result: RoundResult, session: Session): void 
 function noteUndone(rest: Plan, progress: Progress, session: Session): void {
   const again = rest.steps.filter((step) => (progress.done.get(keyOf(step)) ?? 0) > 0);
   if (again.length === 0) return;
-  const times = Math.max(...again.map((step) => progress.done.get(keyOf(step)) ?? 0));
+  const times = again.reduce((most, step) => Math.max(most, progress.done.get(keyOf(step)) ?? 0), 0);
   const names = namesOf(again.flatMap((step) => rest.changes[step.change] ?? []));
   const index = session.problems.findIndex(({ code }) => code === 'undone-by-other');
   if (index >= 0) session.problems.splice(index, 1);

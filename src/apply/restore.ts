@@ -79,7 +79,7 @@ function waitedForBy(step: Step, { steps }: Plan): ReadonlySet<string> {
   for (let id = open.pop(); id !== undefined; id = open.pop()) {
     if (found.has(id)) continue;
     found.add(id);
-    open.push(...(byId.get(id)?.after ?? []));
+    for (const one of byId.get(id)?.after ?? []) open.push(one);
   }
   return found;
 }

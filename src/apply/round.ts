@@ -196,7 +196,7 @@ class Round {
         if (settled !== members[index]?.settled)
           this.#drop(this.#schedule.undone(step), `not attempted: it needs ${step.id}, which was undone`);
       }
-      this.#leftOpen.push(...restored.leftOpen);
+      for (const one of restored.leftOpen) this.#leftOpen.push(one);
     } else {
       for (const { step, settled } of members) this.#report(step, settled);
     }

@@ -122,7 +122,7 @@ class RunningSchedule implements Schedule {
   abandon(): readonly Step[] {
     const dropped: Step[] = [];
     for (const gap of this.#open) {
-      for (const node of gap.members) if (isUntaken(node)) dropped.push(...this.#dropNode(node));
+      for (const node of gap.members) if (isUntaken(node)) for (const one of this.#dropNode(node)) dropped.push(one);
     }
     return dropped;
   }
@@ -169,7 +169,7 @@ class RunningSchedule implements Schedule {
   dropRest(): readonly Step[] {
     const dropped: Step[] = [];
     if (this.#unfinished === 0) return dropped;
-    for (const node of this.#nodes) if (isUntaken(node)) dropped.push(...this.#dropNode(node));
+    for (const node of this.#nodes) if (isUntaken(node)) for (const one of this.#dropNode(node)) dropped.push(one);
     return dropped;
   }
 
@@ -237,7 +237,7 @@ class RunningSchedule implements Schedule {
     for (let next = open.pop(); next !== undefined; next = open.pop()) {
       if (needed.has(next) || !isUntaken(next)) continue;
       needed.add(next);
-      open.push(...next.before);
+      for (const one of next.before) open.push(one);
     }
     for (const node of [...needed].sort((a, b) => a.index - b.index)) {
       if (node.needed) continue;
@@ -251,9 +251,10 @@ class RunningSchedule implements Schedule {
     const dropped: Step[] = [];
     for (const gap of node.holds) {
       if (gap.state !== 'new') continue;
-      for (const member of gap.members) if (isUntaken(member)) dropped.push(...this.#dropNode(member));
+      for (const member of gap.members)
+        if (isUntaken(member)) for (const one of this.#dropNode(member)) dropped.push(one);
     }
-    for (const later of node.after) if (isUntaken(later)) dropped.push(...this.#dropNode(later));
+    for (const later of node.after) if (isUntaken(later)) for (const one of this.#dropNode(later)) dropped.push(one);
     return dropped;
   }
 
@@ -266,9 +267,9 @@ class RunningSchedule implements Schedule {
       node.state = 'dropped';
       this.#unfinished--;
       dropped.push(node.step);
-      open.push(...node.after);
+      for (const one of node.after) open.push(one);
       for (const gap of [...node.holds, ...(node.gap === null ? [] : [node.gap])]) {
-        if (gap.state === 'new') open.push(...gap.members);
+        if (gap.state === 'new') for (const one of gap.members) open.push(one);
       }
     }
     return dropped;

@@ -119,8 +119,8 @@ export function addAncestors(node: Node, into: Set<Node>): void {
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     if (into.has(next)) continue;
     into.add(next);
-    open.push(...next.before);
-    if (next.gap !== null) open.push(...next.gap.members);
+    for (const one of next.before) open.push(one);
+    if (next.gap !== null) for (const one of next.gap.members) open.push(one);
   }
 }
 

@@ -70,7 +70,8 @@ const noEffect: Effect = { opens: [], closes: [] };
 function trafficOf(live: readonly LiveRule[], table: FilterTable, structure: Structure): Effect {
   const kernel: Rule[] = [];
   for (const { kind, elements } of table.sets.values()) {
-    if (structure.reaches(kind)) for (const element of elements) kernel.push(...rulesOf(element, kind));
+    if (structure.reaches(kind))
+      for (const element of elements) for (const one of rulesOf(element, kind)) kernel.push(one);
   }
   return computeEffect(
     live.map(({ rule }) => rule),

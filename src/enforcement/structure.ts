@@ -32,7 +32,7 @@ export function examineStructure(rules: readonly LiveRule[], table: FilterTable)
   const unreached = new Set<string>();
   for (const [userId, kinds] of needed) {
     const found = examineScope(userId, kinds, table);
-    defects.push(...found);
+    for (const one of found) defects.push(one);
     for (const kind of kinds) if (found.some((defect) => cutsOff(defect, kind))) unreached.add(setNameOf(kind));
   }
   for (const [name, chain] of table.chains) {

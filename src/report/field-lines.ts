@@ -31,8 +31,11 @@ function listLines(path: string, before: readonly Members[], after: readonly Mem
     const key = keysAfter[index] ?? '';
     const place = `${path}[${printable(key)}]`;
     const earlier = before[keysBefore.indexOf(key)];
-    if (earlier === undefined) lines.push({ path: place, text: 'added' }, ...addedLines(place, item));
-    else lines.push(...memberLines(place, earlier, item));
+    const found =
+      earlier === undefined
+        ? [{ path: place, text: 'added' }, ...addedLines(place, item)]
+        : memberLines(place, earlier, item);
+    for (const line of found) lines.push(line);
   }
   for (const key of keysBefore)
     if (!keysAfter.includes(key)) lines.push({ path: `${path}[${printable(key)}]`, text: 'removed' });

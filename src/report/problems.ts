@@ -24,7 +24,8 @@ function problemText(problem: Problem, paint: Paint): string {
   const { severity, code, summary, hint, place, related } = problem;
   const where = place === undefined ? '' : `${paint('strong', placeText(place))} `;
   const lines = [`${where}${paint(severity, severity)} ${paint('faint', `[${code}]`)} ${sentence(summary)}`];
-  if (place !== undefined && problem.excerpt !== undefined) lines.push(...caret(place, problem.excerpt, paint));
+  if (place !== undefined && problem.excerpt !== undefined)
+    for (const one of caret(place, problem.excerpt, paint)) lines.push(one);
   for (const other of related ?? []) lines.push(`    ${placeText(other.place)} ${sentence(other.note)}`);
   if (hint !== undefined) lines.push(`    ${paint('note', 'hint:')} ${sentence(hint)}`);
   return lines.join('\n');

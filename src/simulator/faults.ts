@@ -81,7 +81,8 @@ export class Faults implements FaultSwitchboard {
 
   readonly clear = (number?: number): void => {
     const kept = number === undefined ? [] : this.#entries.filter((entry) => entry.number !== number);
-    this.#entries.splice(0, this.#entries.length, ...kept);
+    this.#entries.length = 0;
+    for (const entry of kept) this.#entries.push(entry);
   };
 
   readonly list = (): readonly ActiveFault[] => this.#entries.map(({ staleList: _, ...entry }) => entry);

@@ -96,8 +96,8 @@ function codesOf(error: unknown, depth = 0): readonly string[] {
   const codes: string[] = [];
   if ('code' in error && typeof error.code === 'string') codes.push(error.code);
   if ('errors' in error && Array.isArray(error.errors)) {
-    for (const part of error.errors) codes.push(...codesOf(part, depth + 1));
+    for (const part of error.errors) for (const one of codesOf(part, depth + 1)) codes.push(one);
   }
-  if ('cause' in error) codes.push(...codesOf(error.cause, depth + 1));
+  if ('cause' in error) for (const one of codesOf(error.cause, depth + 1)) codes.push(one);
   return codes;
 }

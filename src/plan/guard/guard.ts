@@ -109,7 +109,7 @@ export function leavesNoSignIn(fields: ConfigurationFields): boolean {
 function exposureRefusals({ input, exposure }: Guarded): readonly Refusal[] {
   const opened = exposure.filter(({ direction }) => direction === 'opened');
   if (input.options.maxExposure !== 'none' || opened.length === 0) return [];
-  const longest = Math.max(...opened.map(({ expectedMs }) => expectedMs));
+  const longest = opened.reduce((most, { expectedMs }) => Math.max(most, expectedMs), 0);
   const gaps = opened.length === 1 ? 'once' : `${opened.length} times`;
   return [
     {

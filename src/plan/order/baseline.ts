@@ -26,7 +26,7 @@ export function baselineOrder(
       }
       const missing = (needs[top] ?? []).filter((need) => placed[need] === 0);
       if (missing.length > 0) {
-        path.push(...missing.reverse());
+        for (const one of missing.reverse()) path.push(one);
         if (path.length > operations.length ** 2 + 1) throw new Error('operations need each other in a circle');
         continue;
       }
