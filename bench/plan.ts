@@ -38,7 +38,7 @@ function inputOf({ before, after }: World): PlanInput {
     base: null,
     profile: profileNamed('firezone-0.7'),
     scope: wholeScope,
-    options: { ...defaultPlanOptions, maxDeletes: { share: 1 }, allowEmpty: true },
+    options: { ...defaultPlanOptions, maxDeletes: { share: 1 }, maxChanges: { share: 1 }, allowEmpty: true },
   };
 }
 

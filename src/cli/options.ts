@@ -80,6 +80,12 @@ const plan = {
     default: '30%',
     help: 'refuse when more rules vanish (a share counts once 10 live rules are in scope)',
   },
+  maxChanges: {
+    kind: 'text',
+    value: 'N|N%',
+    default: '50%',
+    help: 'refuse when more live rules are deleted or get another content (a share counts as above)',
+  },
   allowEmpty: { kind: 'switch', help: 'allow a plan after which no rule is left' },
   allowLockout: { kind: 'switch', help: 'allow a Configuration that leaves no way to sign in' },
   replaceModified: { kind: 'switch', help: 'replace rules that were modified in place' },

@@ -27,7 +27,8 @@ export function limitsOf(settings: Settings): Limits {
 export function planOptionsOf(settings: Settings, fingerprintKey: FingerprintKey | null): PlanOptions {
   const problems: Problem[] = [];
   const options: PlanOptions = {
-    maxDeletes: deleteLimitOf(settings.maxDeletes, problems),
+    maxDeletes: deleteLimitOf(settings.maxDeletes, '--max-deletes', problems),
+    maxChanges: deleteLimitOf(settings.maxChanges, '--max-changes', problems),
     allowEmpty: settings.allowEmpty,
     allowLockout: settings.allowLockout,
     prune: settings.prune,
@@ -70,13 +71,13 @@ export function requiredNotesOf(settings: Settings): readonly RequiredNote[] {
   });
 }
 
-function deleteLimitOf(text: string, problems: Problem[]): DeleteLimit {
+function deleteLimitOf(text: string, flag: string, problems: Problem[]): DeleteLimit {
   const match = /^([0-9]{1,9}(?:\.[0-9]+)?)(%?)$/.exec(text.trim());
   const number = Number(match?.[1]);
   const isShare = match?.[2] === '%';
   if (match !== null && isShare && number <= 100) return { share: number / 100 };
   if (match !== null && !isShare && Number.isInteger(number)) return { count: number };
-  problems.push(wrong('--max-deletes', text, 'a number of rules (12) or a share of the live rules (30%)'));
+  problems.push(wrong(flag, text, 'a number of rules (12) or a share of the live rules (30%)'));
   return { count: 0 };
 }
 

@@ -57,6 +57,11 @@ export class Secret {
     return createHmac('sha256', key).update(this.#value).digest('hex').slice(0, 12);
   }
 
+  /** The first group of a pattern in the value, for what is public in it, such as the `entityID` of SAML metadata. */
+  extract(pattern: RegExp): string | null {
+    return pattern.exec(this.#value ?? '')?.[1] ?? null;
+  }
+
   toString(): string {
     return hidden;
   }

@@ -5,7 +5,7 @@ import type { Profile } from '../model/profile.ts';
 import type { FingerprintKey } from '../model/secret.ts';
 import type { DesiredState, LiveState, Protocol, Scope } from '../model/state.ts';
 
-/** A limit on rules that vanish: a count, or a share of the live rules in scope (0..1). */
+/** A limit on live rules that vanish or change: a count, or a share of those in scope (0..1). */
 export type DeleteLimit = { readonly count: number } | { readonly share: number };
 
 /** Traffic that no plan may open or cut off, from the operator's settings. */
@@ -21,6 +21,8 @@ export interface Protected {
 export interface PlanOptions {
   /** Default `{share: 0.3}`, which counts once 10 or more live rules are in scope. */
   readonly maxDeletes: DeleteLimit;
+  /** Default `{share: 0.5}`: live rules that are deleted or get another content; a share counts from 10 on too. */
+  readonly maxChanges: DeleteLimit;
   readonly allowEmpty: boolean;
   readonly allowLockout: boolean;
   readonly prune: 'all' | 'none';
@@ -55,6 +57,7 @@ export interface PlanInput {
 /** The defaults of the command line. */
 export const defaultPlanOptions: PlanOptions = {
   maxDeletes: { share: 0.3 },
+  maxChanges: { share: 0.5 },
   allowEmpty: false,
   allowLockout: false,
   prune: 'all',

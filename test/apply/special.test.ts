@@ -89,7 +89,7 @@ describe('the Configuration', () => {
     const { report, requests } = await run(simulator, [], fields);
     expect(requests.filter(({ method }) => method === 'PATCH')).toHaveLength(1);
     expect(simulator.configuration()).toMatchObject({ local_auth_enabled: true });
-    expect(report.problems.map(({ code }) => code).sort()).toEqual(['field-pinned', 'locks-out']);
+    expect(report.problems.map(({ code }) => code).sort()).toEqual(['field-pinned', 'locks-out', 'replan-refused']);
   });
 
   test('--allow-lockout sends the rest even so', async () => {

@@ -89,7 +89,13 @@ export function testRun(url: string, desired: DesiredState, options: TestOptions
   const api = watched(options.wrap?.(client.value) ?? client.value, clock);
   const profile = options.profile ?? profileNamed('firezone-0.7');
   const scope = { ...wholeScope, configuration: options.configuration ?? desired.configuration !== null };
-  const planOptions = { ...defaultPlanOptions, allowEmpty: true, maxDeletes: { share: 1 }, ...options.planOptions };
+  const planOptions = {
+    ...defaultPlanOptions,
+    allowEmpty: true,
+    maxDeletes: { share: 1 },
+    maxChanges: { share: 1 },
+    ...options.planOptions,
+  };
   const limits = { ...defaultApplyLimits, ...options.limits };
   const read = (signal: AbortSignal, known: number | null) =>
     readLive({ api, clock, logger: quiet, attempts: limits.attempts, signal }, scope, known);

@@ -83,7 +83,7 @@ describe('exit codes of the command, the same in every output mode', () => {
     await inEveryMode(['m'], 3);
     expect(world.simulator.rules()).toHaveLength(20);
     const plan = (await world.cli(['--plan', '--output', 'json', 'm'])).json();
-    expect(plan.refusals.map(({ code }) => code)).toEqual(['too-many-deletes']);
+    expect(plan.refusals.map(({ code }) => code)).toEqual(['too-many-deletes', 'too-many-changes']);
     expect(plan.refusals[0]?.summary).toMatch(/19/);
   });
 

@@ -215,6 +215,12 @@ const plans: Samples = {
     code: refuses,
     shows: says(/too-many-deletes|--max-deletes/),
   },
+  maxChanges: {
+    args: () => ['--max-changes', '0'],
+    shapesPlan: true,
+    code: refuses,
+    shows: says(/too-many-changes|--max-changes/),
+  },
   allowEmpty: {
     prepare: (world) => {
       for (const name of ['office', 'metadata', 'tests']) world.write(`policy/${name}.yaml`, '# none\n');

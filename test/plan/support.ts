@@ -93,7 +93,13 @@ export function planInput(parts: InputParts, more: Partial<PlanInput> = {}): Pla
     base: parts.base === undefined ? null : { ...state, rules: parts.base },
     profile: profileNamed('firezone-0.7'),
     scope: wholeScope,
-    options: { ...defaultPlanOptions, allowEmpty: true, maxDeletes: { share: 1 }, ...parts.options },
+    options: {
+      ...defaultPlanOptions,
+      allowEmpty: true,
+      maxDeletes: { share: 1 },
+      maxChanges: { share: 1 },
+      ...parts.options,
+    },
     ...more,
   };
 }

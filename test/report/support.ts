@@ -44,7 +44,13 @@ export function planOf(
     base: null,
     profile: profileNamed('firezone-0.7'),
     scope: wholeScope,
-    options: { ...defaultPlanOptions, maxDeletes: { share: 1 }, allowEmpty: true, ...options },
+    options: {
+      ...defaultPlanOptions,
+      maxDeletes: { share: 1 },
+      maxChanges: { share: 1 },
+      allowEmpty: true,
+      ...options,
+    },
   });
 }
 

@@ -1,4 +1,6 @@
 import type { ConfigurationField, ConfigurationFields } from '../../model/configuration.ts';
+import type { Place } from '../../model/problem.ts';
+import { ruleKey } from '../../model/rule.ts';
 import { isInScope } from '../../model/state.ts';
 import type { Effect } from '../../policy/traffic.ts';
 import type { ConfigurationDecision } from '../decide-configuration.ts';
@@ -23,6 +25,7 @@ export function guardPlan(guarded: Guarded): readonly Refusal[] {
   return [
     ...collisionRefusals(guarded.input, guarded.changes),
     ...deleteRefusals(guarded),
+    ...changeRefusals(guarded),
     ...lockoutRefusals(guarded),
     ...secretRefusals(guarded.input, guarded.configuration),
     ...protectRefusals(guarded),
@@ -59,6 +62,25 @@ function deleteRefusals({ input, changes }: Guarded): readonly Refusal[] {
   return refusals;
 }
 
+/**
+ * Live rules that are deleted or get another content. A new name, the same content again (a rule that was modified in place or that
+ * the kernel lacks) and what only goes back to a revision that was applied in full do not count.
+ */
+function changeRefusals({ input, changes }: Guarded): readonly Refusal[] {
+  const live = input.live.rules.filter(({ rule }) => isInScope(rule, input.scope)).length;
+  const changed = changes.filter((change) => {
+    if (change.kind !== 'Rule' || change.live === null) return false;
+    if (input.baseApplied === true && change.origin === 'drift') return false;
+    const isUpdate = change.action === 'update' && change.desired !== null;
+    return change.action === 'delete' || (isUpdate && ruleKey(change.desired.rule) !== ruleKey(change.live.rule));
+  }).length;
+  if (!exceeds(changed, live, input.options.maxChanges)) return [];
+  const share = `${changed} of ${live} live rules in scope (${percent(changed / live)})`;
+  const summary = `${share} would be deleted or get another content; the limit is ${limitText(input.options.maxChanges)}.`;
+  const hint = `Check the changes; \`--max-changes ${changed}\`, or \`--approve\` with the digest of this plan, allows them.`;
+  return [{ code: 'too-many-changes', summary, hint }];
+}
+
 function exceeds(vanishing: number, live: number, limit: DeleteLimit): boolean {
   if ('count' in limit) return vanishing > limit.count;
   return (live >= enoughRules || limit.share === 0) && vanishing > limit.share * live;
@@ -78,32 +100,81 @@ const signInFields: readonly ConfigurationField[] = [
   'saml_identity_providers',
 ];
 
+const sessionFields: readonly ConfigurationField[] = ['vpn_session_duration', 'allow_unprivileged_device_management'];
+
 /** Judges the Configuration that results: live fields overlaid with those that are sent. */
 function lockoutRefusals({ input, configuration }: Guarded): readonly Refusal[] {
   if (configuration === null || input.options.allowLockout) return [];
   const { change, sent } = configuration;
-  if (change.live === null || !sent.some((field) => signInFields.includes(field))) return [];
-  const written = Object.fromEntries(sent.map((field) => [field, change.desired.fields[field]]));
-  if (!leavesNoSignIn({ ...change.live.fields, ...written })) return [];
+  if (change.live === null) return [];
+  const before = change.live.fields;
+  const after = { ...before, ...Object.fromEntries(sent.map((field) => [field, change.desired.fields[field]])) };
+  const judge = (fields: readonly ConfigurationField[], found: Lockout | null): readonly Refusal[] => {
+    const written = sent.filter((field) => fields.includes(field));
+    if (found === null || written.length === 0) return [];
+    const placeOf = (field: ConfigurationField): Place => change.desired.places[field] ?? change.desired.place;
+    const related = written.map((field) => ({ place: placeOf(field), note: `\`${field}\` is set here` }));
+    return [
+      { code: 'locks-out', summary: found.summary, hint: `${found.keep}; \`--allow-lockout\` allows it.`, related },
+    ];
+  };
   return [
-    {
-      code: 'locks-out',
-      summary: 'The configuration would leave no way to sign in: local sign-in off, no OIDC and no SAML provider.',
-      hint: 'Keep `local_auth_enabled: true` or a provider; `--allow-lockout` allows it.',
-      related: sent
-        .filter((field) => signInFields.includes(field))
-        .map((field) => ({
-          place: change.desired.places[field] ?? change.desired.place,
-          note: `\`${field}\` is set here`,
-        })),
-    },
+    ...judge(signInFields, findLostSignIn(before, after)),
+    ...judge(sessionFields, findLostSessions(before, after)),
   ];
+}
+
+/** How people are locked out, and what to keep instead. */
+interface Lockout {
+  readonly summary: string;
+  readonly keep: string;
+}
+
+function findLostSignIn(before: ConfigurationFields, after: ConfigurationFields): Lockout | null {
+  if (leavesNoSignIn(after)) {
+    const summary = 'The configuration would leave no way to sign in: local sign-in off, no OIDC and no SAML provider.';
+    return { summary, keep: 'Keep `local_auth_enabled: true` or a provider' };
+  }
+  if (leavesNoSignIn(before) || keepsWayIn(before, after)) return null;
+  const summary = 'Every way to sign in would change at once, so that one mistake locks everybody out.';
+  return { summary, keep: 'Keep local sign-in or one provider as it is until people signed in through the new one' };
 }
 
 /** Whether nobody can sign in to the administration with this configuration. */
 export function leavesNoSignIn(fields: ConfigurationFields): boolean {
   const providers = fields.openid_connect_providers.length + fields.saml_identity_providers.length;
   return fields.local_auth_enabled !== true && providers === 0;
+}
+
+/** Whether a way in that works now stays as it is: local sign-in, or a provider that is still the same party. */
+function keepsWayIn(before: ConfigurationFields, after: ConfigurationFields): boolean {
+  if (before.local_auth_enabled === true && after.local_auth_enabled === true) return true;
+  const keepsOidc = after.openid_connect_providers.some((wanted) =>
+    before.openid_connect_providers.some(
+      (live) =>
+        live.id === wanted.id &&
+        live.client_id === wanted.client_id &&
+        live.discovery_document_uri === wanted.discovery_document_uri,
+    ),
+  );
+  const entity = /\bentityID\s*=\s*["']([^"']*)["']/;
+  const keepsSaml = after.saml_identity_providers.some((wanted) =>
+    before.saml_identity_providers.some(
+      (live) => live.id === wanted.id && live.metadata.extract(entity) === wanted.metadata.extract(entity),
+    ),
+  );
+  return keepsOidc || keepsSaml;
+}
+
+/** VPN sessions of a few minutes that only administrators can begin anew cut every device off. */
+function findLostSessions(before: ConfigurationFields, after: ConfigurationFields): Lockout | null {
+  const isLost = (fields: ConfigurationFields): boolean =>
+    fields.vpn_session_duration >= 1 &&
+    fields.vpn_session_duration <= 299 &&
+    fields.allow_unprivileged_device_management === false;
+  if (!isLost(after) || isLost(before)) return null;
+  const summary = `VPN sessions would end after ${after.vpn_session_duration} s, and users may not manage their own devices.`;
+  return { summary, keep: 'Use 0 (no end), or 300 and more, for `vpn_session_duration`' };
 }
 
 function exposureRefusals({ input, exposure }: Guarded): readonly Refusal[] {

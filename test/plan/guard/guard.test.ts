@@ -20,6 +20,60 @@ function many(count: number): readonly string[] {
 
 const guarded = { allowEmpty: false, maxDeletes: { share: 0.3 } } as const;
 
+describe('the guard on changes', () => {
+  const limited = { allowEmpty: false, maxDeletes: { share: 0.3 }, maxChanges: { share: 0.5 } } as const;
+  const live = liveRules(...many(10));
+  /** The rules with the first `count` turned from drop to accept, and the next `gone` left out. */
+  const turned = (count: number, gone = 0) =>
+    desiredRules(
+      ...many(10)
+        .map((text, n) => (n < count ? text.replace('drop', 'accept') : text))
+        .slice(0, 10 - gone),
+    );
+
+  it('refuses all rules turned from drop to accept, with its numbers and the ways out', () => {
+    expect(refusals({ desired: turned(10), live, options: limited })).toContainEqual({
+      code: 'too-many-changes',
+      summary: '10 of 10 live rules in scope (100%) would be deleted or get another content; the limit is 50%.',
+      hint: 'Check the changes; `--max-changes 10`, or `--approve` with the digest of this plan, allows them.',
+    });
+  });
+  it('counts deletes and other contents together, from 10 live rules on', () => {
+    const seen = (count: number, gone: number) => codes({ desired: turned(count, gone), live, options: limited });
+    expect(seen(5, 0)).toEqual([]);
+    expect(seen(3, 2)).toEqual([]);
+    expect(seen(4, 2)).toEqual(['too-many-changes']);
+    const few = many(9);
+    const other = desiredRules(...few.map((text) => text.replace('drop', 'accept')));
+    expect(
+      codes({ desired: other, live: liveRules(...few), options: { ...limited, maxDeletes: { share: 1 } } }),
+    ).toEqual([]);
+    expect(codes({ desired: turned(1), live, options: { maxChanges: { count: 0 } } })).toEqual(['too-many-changes']);
+  });
+  it('counts no create, no new name and no rule that was modified in place', () => {
+    const more = desiredRules(...many(30).map((text) => text));
+    expect(codes({ desired: more, live, options: limited })).toEqual([]);
+    const renamed = desiredRules(...many(10)).map((one) => ({ ...one, name: `new-${one.name}` }));
+    expect(codes({ desired: renamed, live, options: limited })).toEqual([]);
+    const modified = live.map((one) => ({ ...one, updatedAt: '2031-01-01T00:00:00.000000Z' }));
+    const parts = {
+      desired: desiredRules(...many(10)),
+      live: modified,
+      options: { ...limited, replaceModified: true },
+    };
+    expect(makePlan(planInput(parts)).steps.length).toBeGreaterThan(9);
+    expect(codes(parts)).toEqual([]);
+  });
+  it('counts no correction of drift towards a base that was applied in full, and does where it is only a Git ref', () => {
+    const desired = desiredRules(...many(10));
+    const drifted = liveRules(...many(10).map((text) => text.replace('drop', 'accept')));
+    const options = { ...limited, maxDeletes: { share: 1 } };
+    const base = planInput({ desired }).desired;
+    expect(codes({ desired, live: drifted, options }, { base, baseApplied: true })).toEqual([]);
+    expect(codes({ desired, live: drifted, options }, { base })).toEqual(['too-many-changes']);
+  });
+});
+
 describe('the guard on deletes', () => {
   it('refuses more than 30% of 10 or more live rules, with its numbers and the way out', () => {
     const found = refusals({ desired: desiredRules(...many(6)), live: liveRules(...many(10)), options: guarded });
@@ -106,11 +160,68 @@ describe('the guard on sign-in', () => {
     expect(codes({ fields })).toEqual(['locks-out']);
     expect(codes({ fields, options: { allowLockout: true } })).toEqual([]);
     expect(codes({ fields, liveFields: { saml_identity_providers: [provider] } })).toEqual([]);
-    expect(codes({ fields: { ...fields, saml_identity_providers: [provider] } })).toEqual([]);
+    expect(codes({ fields: { ...fields, saml_identity_providers: [provider] } })).toEqual(['locks-out']);
   });
   it('judges fields that are not written by their live values', () => {
     const liveFields = { local_auth_enabled: false, saml_identity_providers: [provider] };
     expect(codes({ fields: { saml_identity_providers: [] }, liveFields })).toEqual(['locks-out']);
+  });
+  const entity = (id: string) => Secret.of(`<EntityDescriptor entityID="https://${id}.example"/>`);
+  const saml = { ...provider, metadata: entity('idp') };
+  const oidc = {
+    id: 'g',
+    label: 'G',
+    scope: 'openid email',
+    response_type: 'code',
+    client_id: 'c',
+    client_secret: Secret.of('s'),
+    discovery_document_uri: 'https://idp.example/d',
+    redirect_uri: null,
+    auto_create_users: false,
+  };
+  it.each([
+    [
+      'an OIDC provider with another label and secret',
+      { openid_connect_providers: [{ ...oidc, label: 'H', client_secret: Secret.of('t') }] },
+      [],
+    ],
+    [
+      'an OIDC provider with another client',
+      { openid_connect_providers: [{ ...oidc, client_id: 'd' }] },
+      ['locks-out'],
+    ],
+    [
+      'an OIDC provider elsewhere',
+      { openid_connect_providers: [{ ...oidc, discovery_document_uri: 'https://x.example/d' }] },
+      ['locks-out'],
+    ],
+    ['an OIDC provider of another id', { openid_connect_providers: [{ ...oidc, id: 'h' }] }, ['locks-out']],
+    ['the same beside a new one', { openid_connect_providers: [{ ...oidc, id: 'h' }, oidc] }, []],
+    ['local sign-in instead', { openid_connect_providers: [], local_auth_enabled: true }, ['locks-out']],
+  ])('refuses where no live way in stays as it is: %s', (_, fields, expected) => {
+    const liveFields = { local_auth_enabled: false, openid_connect_providers: [oidc] };
+    expect(codes({ fields, liveFields })).toEqual(expected);
+  });
+  it('knows a SAML provider by its id and entityID', () => {
+    const liveFields = { local_auth_enabled: false, saml_identity_providers: [saml] };
+    const judge = (metadata: Secret) =>
+      codes({ fields: { saml_identity_providers: [{ ...saml, metadata }] }, liveFields });
+    expect(
+      judge(Secret.of('<x:EntityDescriptor a="b" entityID = \'https://idp.example\'></x:EntityDescriptor>')),
+    ).toEqual([]);
+    expect(judge(entity('evil'))).toEqual(['locks-out']);
+  });
+  it('refuses sessions of a few minutes where users may not manage their devices', () => {
+    const off = { allow_unprivileged_device_management: false };
+    const judge = (seconds: number, liveFields: object = off) =>
+      codes({ fields: { vpn_session_duration: seconds }, liveFields });
+    expect([1, 299].map((seconds) => judge(seconds))).toEqual([['locks-out'], ['locks-out']]);
+    expect([0, 300].map((seconds) => judge(seconds))).toEqual([[], []]);
+    expect(judge(60, { allow_unprivileged_device_management: true })).toEqual([]);
+    expect(judge(60, { ...off, vpn_session_duration: 120 })).toEqual([]);
+    expect(
+      codes({ fields: off, liveFields: { vpn_session_duration: 60, allow_unprivileged_device_management: true } }),
+    ).toEqual(['locks-out']);
   });
   it('does not stand in the way of other fields when nobody could sign in before', () => {
     expect(codes({ fields: { vpn_session_duration: 5 }, liveFields: { local_auth_enabled: false } })).toEqual([]);

@@ -32,7 +32,7 @@ export async function start(world: World, host: GitHost, tokenFile: string): Pro
   const sidecar = await startSidecar(world, [
     ...['--git-url', `${host.url}/repo.git`, '--git-ref', 'main', '--git-allow', 'http', '--git-token-file', tokenFile],
     ...['--state-dir', world.state, '--interval', '500ms', '--git-timeout', '1s', '--timeout', '1s'],
-    ...['--max-deletes', '100%'],
+    ...['--max-deletes', '100%', '--max-changes', '100%'],
   ]);
   await sidecar.until(() => true);
   return sidecar;
