@@ -65,6 +65,7 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
     const declined = result.end === 'declined' && stale.length === 0;
     return screen.answerWith(report, exitCode(result, run, stale.length > 0), { obstacle: run.obstacle, declined });
   } finally {
+    screen.end();
     await wired.close();
   }
 }
@@ -130,8 +131,9 @@ function approveOf(run: Run, pass: PassDependencies, { revision }: SourceContent
     const asks = run.obstacle === null && !settings.yes;
     await nameAll(run, pass, plan, desired);
     run.screen.showPlan({ ...beforeApply(run, plan, desired, digest), revision }, asks);
-    if (asks) return await askToApply(run.invocation, plan);
-    return run.obstacle === null;
+    const isApproved = asks ? await askToApply(run.invocation, plan) : run.obstacle === null;
+    if (isApproved) run.screen.onApply();
+    return isApproved;
   };
 }
 

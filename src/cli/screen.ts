@@ -1,4 +1,3 @@
-import { systemClock } from '../adapters/clock.ts';
 import type { Outcome } from '../apply/outcome.ts';
 import type { Problem } from '../model/problem.ts';
 import { enforcementText } from '../report/enforcement.ts';
@@ -7,6 +6,7 @@ import type { Display, RunReport } from '../report/run-report.ts';
 import { applyText, planText } from '../report/text.ts';
 import type { Answer, Invocation } from './command.ts';
 import { outputsOf, wantsColor } from './output.ts';
+import { startProgress } from './progress.ts';
 
 /** How a run ended that did not apply its plan. */
 interface Ending {
@@ -20,16 +20,18 @@ interface Ending {
 export interface Screen {
   /** Shows the plan on a terminal before a question or an apply. */
   readonly showPlan: (report: RunReport, aboutToAsk: boolean) => void;
+  /** The plan that was shown is being applied. */
+  readonly onApply: () => void;
   readonly onOutcome: (outcome: Outcome) => void;
+  /** Ends the progress, also where there is no answer. */
+  readonly end: () => void;
   /** What the run came to; a plan that stands on stdout already is not repeated there. */
   readonly answerWith: (report: RunReport, exit: number, ending?: Ending) => Answer;
 }
 
-/** Progress is said at most this often, ms: on a terminal one line that changes, else a line each. */
-const progressEvery = { terminal: 100, log: 5000 };
-
 /** The screen of one run; wrong outputs are a usage failure now, not after an apply. */
-export function screenOf({ settings, terminal }: Invocation): Screen {
+export function screenOf(invocation: Invocation): Screen {
+  const { settings, terminal } = invocation;
   const outputs = outputsOf(settings.output, terminal.cwd);
   const textOnStdout = outputs.some((output) => output.format === 'text' && output.file === null);
   const displayOn = (isTerminal: boolean): Display => ({
@@ -38,31 +40,21 @@ export function screenOf({ settings, terminal }: Invocation): Screen {
     ...(isTerminal && terminal.columns !== undefined ? { width: terminal.columns } : {}),
   });
   let shown = false;
-  let total = 0;
-  let done = 0;
-  let saidAt = systemClock.now();
-  const clear = (): void => {
-    if (terminal.stderrIsTerminal && done > 0) terminal.stderr('\r\u001b[K');
-  };
+  const progress = startProgress(invocation);
   return {
     showPlan(report, aboutToAsk) {
-      total = report.plan?.steps.length ?? 0;
+      progress.onPlan(report.plan?.steps.length ?? 0);
       if (textOnStdout) {
         terminal.stdout(planText(nameFor(report, terminal.stdoutIsTerminal), displayOn(terminal.stdoutIsTerminal)));
         shown = true;
       } else if (aboutToAsk)
         terminal.stderr(planText(nameFor(report, terminal.stderrIsTerminal), displayOn(terminal.stderrIsTerminal)));
     },
-    onOutcome() {
-      done++;
-      const now = systemClock.now();
-      if (now - saidAt < (terminal.stderrIsTerminal ? progressEvery.terminal : progressEvery.log)) return;
-      saidAt = now;
-      const text = `applying: ${done} of ${Math.max(total, done)} requests`;
-      terminal.stderr(terminal.stderrIsTerminal ? `\r\u001b[K${text}` : `${text}\n`);
-    },
+    onApply: progress.onApply,
+    onOutcome: progress.onOutcome,
+    end: progress.end,
     answerWith(report, exit, { obstacle = null, declined = false } = {}) {
-      clear();
+      progress.end();
       return {
         exit,
         failed: report.plan === null,

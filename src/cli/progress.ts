@@ -1,0 +1,85 @@
+import { systemClock } from '../adapters/clock.ts';
+import { serverOf } from './approval.ts';
+import type { Invocation } from './command.ts';
+
+/** What a person sees while a run takes long, on stderr. */
+export interface Progress {
+  /** The server was read, and the plan has so many requests. */
+  readonly onPlan: (requests: number) => void;
+  /** The plan is being applied. */
+  readonly onApply: () => void;
+  readonly onOutcome: () => void;
+  /** Takes the line away, before the answer is written. */
+  readonly end: () => void;
+}
+
+/** Steps are said at most this often, ms: on a terminal one line that changes, else a line each. */
+const stepsEvery = { terminal: 100, log: 5000 };
+const secondMs = 1000;
+
+/** Says after a second what is being read, then how many requests are done, and answers Ctrl-C at once. */
+export function startProgress({ settings, terminal }: Invocation): Progress {
+  let phase: 'reading' | 'planned' | 'applying' | 'ended' = 'reading';
+  let total = 0;
+  let done = 0;
+  let hasLine = false;
+  const startedAt = systemClock.now();
+  let saidAt = startedAt;
+  const clear = (): void => {
+    if (hasLine) terminal.stderr('\r\u001b[K');
+    hasLine = false;
+  };
+  const replaceLine = (text: string): void => {
+    terminal.stderr(terminal.stderrIsTerminal ? `\r\u001b[K${text}` : `${text}\n`);
+    hasLine = terminal.stderrIsTerminal;
+  };
+  const onStop = (): void => {
+    clear();
+    if (phase === 'reading') terminal.stderr('Stopping: the server is only being read, and nothing was written.\n');
+    if (phase === 'applying') terminal.stderr(describeStop(done, Math.max(total, done)));
+  };
+  const server = serverOf(settings);
+  const where = server === null ? 'the server' : new URL(server).host;
+  const reading = setInterval(() => {
+    if (!terminal.stderrIsTerminal || terminal.stop.aborted) return;
+    replaceLine(`reading rules from ${where} (${Math.round((systemClock.now() - startedAt) / secondMs)} s)`);
+  }, secondMs);
+  reading.unref();
+  terminal.stop.addEventListener('abort', onStop, { once: true });
+  const endReading = (): void => {
+    clearInterval(reading);
+    clear();
+  };
+  return {
+    onPlan(requests) {
+      endReading();
+      total = requests;
+      phase = 'planned';
+    },
+    onApply() {
+      phase = 'applying';
+    },
+    onOutcome() {
+      phase = 'applying';
+      done++;
+      const now = systemClock.now();
+      const isSoon = now - saidAt < (terminal.stderrIsTerminal ? stepsEvery.terminal : stepsEvery.log);
+      if (isSoon || terminal.stop.aborted) return;
+      saidAt = now;
+      replaceLine(`applying: ${done} of ${Math.max(total, done)} requests`);
+    },
+    end() {
+      endReading();
+      phase = 'ended';
+      terminal.stop.removeEventListener('abort', onStop);
+    },
+  };
+}
+
+function describeStop(done: number, total: number): string {
+  return [
+    `Stopping after ${done} of ${total} requests: those under way end first, and rules that wait for their replacement get it.`,
+    'Nothing else is started. A second Ctrl-C changes nothing; a third ends at once, and rules may be missing then.',
+    '',
+  ].join('\n');
+}
