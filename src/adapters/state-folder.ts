@@ -61,7 +61,7 @@ export async function openState(directory: string): Promise<Result<StateFolder, 
 async function closeToOthers(folder: string): Promise<string | null> {
   const found = await lstat(folder);
   if (!found.isDirectory()) return 'is a link or a file';
-  if (found.uid !== process.geteuid?.()) return 'belongs to another user';
+  if (isAnothers(found)) return 'belongs to another user';
   if ((found.mode & 0o077) === 0) return null;
   // Kubernetes opens a volume to its group each time it mounts it: what was put there meanwhile is not followed.
   await chmod(folder, 0o700);
@@ -75,9 +75,14 @@ async function moveOld(directory: string, folder: string): Promise<void> {
   for (const name of ['record.json', 'journal.jsonl', 'git']) {
     const [old, place] = [path.join(directory, name), path.join(folder, name)];
     const found = await lstat(old).catch(() => null);
-    if (found === null || found.isSymbolicLink() || found.uid !== process.geteuid?.()) continue;
+    if (found === null || found.isSymbolicLink() || isAnothers(found)) continue;
     if ((await lstat(place).catch(() => null)) === null) await rename(old, place);
   }
+}
+
+/** Never so on Windows, where files have no number of a user. */
+function isAnothers({ uid }: { readonly uid: number }): boolean {
+  return process.geteuid !== undefined && uid !== process.geteuid();
 }
 
 function isAlive(holder: string): boolean {

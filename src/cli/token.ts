@@ -49,7 +49,8 @@ export function tokenSource(settings: Settings, env: Readonly<Record<string, str
 const mountedSecret = /^(\/var)?\/run\/secrets\//;
 
 function openFileOf(path: string | null): string | null {
-  if (path === null || mountedSecret.test(path)) return null;
+  // On Windows the mode says nothing about who can read a file.
+  if (path === null || mountedSecret.test(path) || process.platform === 'win32') return null;
   const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? 0;
   return (mode & 0o004) === 0 ? null : path;
 }

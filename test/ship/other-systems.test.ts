@@ -1,0 +1,61 @@
+import { spawnSync } from 'node:child_process';
+import { chmodSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import type { Settings } from '../../src/cli/settings.ts';
+import { tokenSource } from '../../src/cli/token.ts';
+import { binary, ensureBuilt } from '../controller/support/sidecar.ts';
+
+const examples = path.resolve(import.meta.dirname, '../../examples');
+
+describe('on macOS and Windows, as far as it shows here', () => {
+  let folder: string;
+
+  beforeAll(() => {
+    ensureBuilt();
+    folder = mkdtempSync(path.join(tmpdir(), 'systems-'));
+  });
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  afterEach(() => vi.restoreAllMocks());
+
+  const run = (...args: readonly string[]) => spawnSync(process.execPath, [binary, ...args], { encoding: 'utf8' });
+
+  it('a checkout with CRLF gives the same desired state and the same places', () => {
+    const crlf = path.join(folder, 'crlf');
+    cpSync(path.join(examples, 'minimal'), crlf, { recursive: true });
+    for (const entry of readdirSync(crlf, { recursive: true, withFileTypes: true })) {
+      const file = path.join(entry.parentPath, entry.name);
+      if (entry.isFile()) writeFileSync(file, readFileSync(file, 'utf8').replaceAll('\n', '\r\n'));
+    }
+    const [built, builtCrlf] = [path.join(examples, 'minimal'), crlf].map((directory) => run('build', directory));
+    expect(builtCrlf).toMatchObject({ status: 0, stdout: built?.stdout });
+    expect(built?.stdout).toContain('kind: Rule');
+    writeFileSync(
+      path.join(crlf, 'bad.yaml'),
+      'apiVersion: firezone/v0\r\nkind: Rule\r\nmetadata: {name: x}\r\nspec: {action: no}\r\n',
+    );
+    expect(run('validate', crlf).stdout + run('validate', crlf).stderr).toContain('bad.yaml:4:');
+  });
+
+  it.each(['C:\\base', '..\\base', '\\\\host\\share'])(
+    'a folder named as on Windows is refused at its line: %s',
+    (name) => {
+      const manifests = mkdtempSync(path.join(folder, 'windows-'));
+      const overlay = `apiVersion: firezone/v0\nkind: Overlay\nmetadata: {name: e}\nspec:\n  bases: ['${name}']\n`;
+      writeFileSync(path.join(manifests, 'overlay.yaml'), overlay);
+      const { status, stdout, stderr } = run('validate', manifests);
+      expect([status, stdout + stderr]).toEqual([4, expect.stringContaining('overlay.yaml:5:')]);
+    },
+  );
+
+  it('where a mode says nothing, nobody is warned that others can read the token', () => {
+    const file = path.join(folder, 'token');
+    writeFileSync(file, 'token');
+    chmodSync(file, 0o666);
+    const source = () => tokenSource({ tokenFrom: 'file', tokenFile: file } as Settings, {});
+    expect(source().openFile()).toBe(file);
+    vi.spyOn(process, 'platform', 'get').mockReturnValue('win32');
+    expect(source().openFile()).toBeNull();
+  });
+});
