@@ -75,6 +75,7 @@ export async function apply(request: ApplyRequest): Promise<Applied> {
         plan,
         digest: digest.plan,
         userNames,
+        groups: desired.state?.groups ?? new Map(),
         approved: plan.refusals.length > 0,
       });
     });
@@ -94,6 +95,7 @@ function appliedOf({ end, content, plan, digest, desired, apply: done, failure, 
     digest: digest?.plan ?? null,
     revision: content?.revision ?? null,
     userNames: desired?.state?.userNames ?? new Map(),
+    groups: desired?.state?.groups ?? new Map(),
     approved: end !== 'refused' && (plan?.refusals.length ?? 0) > 0,
     apply: done,
   };

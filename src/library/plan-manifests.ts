@@ -27,7 +27,7 @@ export interface PlanRequest extends PolicyRequest, PlanningRequest {
 
 /** A plan, when manifests and live state have no errors, and every problem found. Refused plans have `refusals`. */
 export interface Planned
-  extends Pick<RunReport, 'plan' | 'problems' | 'digest' | 'revision' | 'userNames' | 'approved' | 'apply'> {
+  extends Pick<RunReport, 'plan' | 'problems' | 'digest' | 'revision' | 'userNames' | 'groups' | 'approved' | 'apply'> {
   readonly plan: Plan | null;
 }
 
@@ -61,6 +61,7 @@ export function plan(request: PlanRequest): Planned {
     problems: [...base.problems, ...desired.problems, ...made.plan.problems].sort(compareProblems),
     digest: made.digest.plan,
     userNames: state.userNames,
+    groups: state.groups ?? new Map(),
     approved: made.plan.refusals.length > 0 && request.approvals?.includes(made.digest.plan) === true,
   };
 }

@@ -30,7 +30,14 @@ export function diffDesired({ before, after, profile, scope, options }: DesiredC
     base: before,
     profile: { ...profile, ruleUpdates: 'patch' },
     scope,
-    options: { ...options, prune: 'all', maxDeletes: { share: 1 }, allowEmpty: true, allowLockout: true },
+    options: {
+      ...options,
+      prune: 'all',
+      maxDeletes: { share: 1 },
+      maxChanges: { share: 1 },
+      allowEmpty: true,
+      allowLockout: true,
+    },
   };
   const rules = decideRules(input);
   const configuration = decideConfiguration(input);
