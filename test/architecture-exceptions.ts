@@ -1,7 +1,7 @@
 // How often src breaks a rule of test/architecture.test.ts today. These numbers only fall: lower the one that you mended.
 
 /** Functions of more than 60 lines. */
-export const longFunctions = 2;
+export const longFunctions = 1;
 
 /** Functions with a complexity above 15. */
 export const complexFunctions = 18;

@@ -32,7 +32,7 @@ const muchToParse = 5_000_000;
 declare const __RECONCILE_WORKER__: string | undefined;
 
 /** Where the worker's bundle is, or its code; null when the sources run without the build, and all is parsed in place. */
-export function manifestWorker(): URL | null {
+export function findManifestWorker(): URL | null {
   // The single executable has no files beside it, so that it carries the code.
   if (typeof __RECONCILE_WORKER__ === 'string') {
     return new URL(`data:text/javascript;base64,${Buffer.from(__RECONCILE_WORKER__).toString('base64')}`);

@@ -15,7 +15,7 @@ export interface StateFolder {
 }
 
 /** Makes a temporary state folder: nothing survives a restart. */
-export function temporaryState(): Result<StateFolder, string> {
+export function makeTemporaryState(): Result<StateFolder, string> {
   try {
     const folder = mkdtempSync(path.join(tmpdir(), 'reconcile-'));
     return ok({ path: folder, release: async () => rmSync(folder, { recursive: true, force: true }) });

@@ -12,7 +12,7 @@ import { exitCodes } from './exit-code.ts';
 import { Failure, failure } from './failure.ts';
 import { desiredContextOf, parserOf } from './manifests.ts';
 import { limitsOf } from './plan-settings.ts';
-import { givenRevision } from './revision.ts';
+import { readRevision } from './revision.ts';
 
 /** The manifests last applied, as `--base` names them. */
 export interface Base {
@@ -79,7 +79,7 @@ export async function readBaseContent(
     if (problems.every((problem) => problem.code === 'no-manifests')) return { revision: base, files: [] };
     throw new Failure(problems);
   }
-  if (givenRevision(terminal.env) !== null) {
+  if (readRevision(terminal.env) !== null) {
     const hint = 'where RECONCILE_REVISION is set no git is run: write the base into a folder first (docs/ci.md)';
     throw failure('usage', `--base ${base} is not a folder`, hint);
   }

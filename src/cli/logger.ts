@@ -2,9 +2,16 @@ import type { LogLevel } from '../adapters/log/level.ts';
 import { textLogger } from '../adapters/log/text.ts';
 import type { Logger } from '../ports.ts';
 import type { Invocation } from './command.ts';
+import type { Settings } from './settings.ts';
 
 /** The log of one run, on stderr. `--verbose` shows everything; else `level` and what is more severe. */
-export async function loggerOf({ settings, terminal }: Invocation, level: LogLevel = 'warn'): Promise<Logger> {
+export async function loggerOf(
+  {
+    settings,
+    terminal,
+  }: { readonly settings: Pick<Settings, 'logFormat' | 'verbose'>; readonly terminal: Invocation['terminal'] },
+  level: LogLevel = 'warn',
+): Promise<Logger> {
   const least = settings.verbose ? 'debug' : level;
   if (settings.logFormat === 'text') return textLogger(least, terminal.stderr);
   const { jsonLogger } = await import('../adapters/log/json.ts');

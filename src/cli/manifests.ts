@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { createManifestParser, manifestWorker } from '../adapters/manifest-parser.ts';
+import { createManifestParser, findManifestWorker } from '../adapters/manifest-parser.ts';
 import { createSecretResolver } from '../adapters/secrets.ts';
 import type { DesiredContext } from '../desired/context.ts';
 import type { ParseFiles } from '../desired/parse-files.ts';
@@ -16,7 +16,7 @@ import { valuesOf } from './values.ts';
 export function parserOf(settings: Settings): ParseFiles {
   const options = { profile: profileOf(settings), values: valuesOf(settings), limits: limitsOf(settings) };
   return createManifestParser(options, {
-    workerUrl: manifestWorker(),
+    workerUrl: findManifestWorker(),
     measure: settings.watch ? 'together' : 'alone',
   });
 }

@@ -17,7 +17,7 @@ import { type LastApply, readLastApply, recordApply } from './last-apply.ts';
 import { loggerOf } from './logger.ts';
 import { isInvalid, strictly, strictlyKnown } from './manifests.ts';
 import { lookUpNames, type PlanNames } from './plan-names.ts';
-import { givenRevision } from './revision.ts';
+import { readRevision } from './revision.ts';
 import { compareWithSaved, type PlanOrigin, type SavedPlan, savePlan } from './saved-plan.ts';
 import { type Screen, screenOf } from './screen.ts';
 import { runWired, type WiredPass, wirePass, wireSnapshotPass } from './wire.ts';
@@ -215,7 +215,7 @@ function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonl
     ...shownNames(run, result.desired),
     root: request.written,
     server: serverOf(settings),
-    revision: givenRevision(invocation.terminal.env) ?? result.content?.revision ?? null,
+    revision: readRevision(invocation.terminal.env) ?? result.content?.revision ?? null,
     plan: result.plan,
     digest: result.digest?.plan ?? null,
     approved: result.end !== 'refused' && (result.plan?.refusals.length ?? 0) > 0,

@@ -6,7 +6,7 @@ import type { Plan } from '../plan/plan.ts';
 import type { FormerRule, RunReport } from '../report/run-report.ts';
 import { readBaseContent } from './base.ts';
 import type { Invocation } from './command.ts';
-import { givenRevision } from './revision.ts';
+import { readRevision } from './revision.ts';
 
 /** Names that only a display needs: no part of the plan or of its digest depends on them. */
 export type PlanNames = Pick<RunReport, 'lastApply' | 'serverNames'>;
@@ -33,7 +33,7 @@ async function readNamesAtHead(
   { path, pass, plan }: NamesRequest,
 ): Promise<ReadonlyMap<string, FormerRule> | null> {
   const isUnnamed = plan.changes.some(({ action, name }) => action === 'delete' && name === null);
-  if (!isUnnamed || invocation.settings.base !== null || givenRevision(invocation.terminal.env) !== null) return null;
+  if (!isUnnamed || invocation.settings.base !== null || readRevision(invocation.terminal.env) !== null) return null;
   try {
     const content = await readBaseContent(invocation, { path, base: 'HEAD', parse: pass.parse });
     const built = await readDesired(content, pass);

@@ -1,7 +1,7 @@
 import { mkdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { parseArgs } from 'node:util';
-import { createManifestParser, manifestWorker } from '../adapters/manifest-parser.ts';
+import { createManifestParser, findManifestWorker } from '../adapters/manifest-parser.ts';
 import { readFileAt } from '../adapters/source/git-content.ts';
 import { findWorkTree, readAtRef } from '../adapters/source/git-ref.ts';
 import { type GitRepository, openRepository } from '../adapters/source/git-repository.ts';
@@ -46,7 +46,7 @@ async function main(): Promise<number> {
   if (commit === null) return 0;
   const parse = createManifestParser(
     { profile: profileNamed('firezone-0.7'), values: null, limits: defaultLimits },
-    { workerUrl: manifestWorker(), measure: 'alone' },
+    { workerUrl: findManifestWorker(), measure: 'alone' },
   );
   const content = await readAtRef({
     directory,

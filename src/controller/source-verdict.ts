@@ -16,9 +16,7 @@ const terminalSources: ReadonlySet<string> = new Set([
   'not-a-regular-file',
   'unsafe-file-name',
   'no-manifests',
-  'too-large',
-  'too-deep',
-  'too-many-files',
+  'source-too-large',
 ]);
 
 /** How a source that gave no content is judged: terminal where only a person or a push can help. */

@@ -1,5 +1,6 @@
 import { request } from 'undici';
 import type { LoopObserver, Turn } from '../../controller/observer.ts';
+import { getErrorCode } from '../../model/result.ts';
 import type { Clock, Logger } from '../../ports.ts';
 import { startDeadline } from '../api/deadline.ts';
 import type { Delivery, NotifyTarget } from './message.ts';
@@ -108,5 +109,5 @@ async function send(
 function codeOf(error: unknown): string {
   if (!(error instanceof Error)) return 'failed';
   if (error.name === 'AbortError') return 'stopped';
-  return 'code' in error ? String(error.code) : 'failed';
+  return getErrorCode(error, 'failed');
 }

@@ -3,6 +3,7 @@ import type { Limits } from '../../desired/context.ts';
 import { digestFiles } from '../../model/digest-files.ts';
 import { compareText, type Problem } from '../../model/problem.ts';
 import type { Source, SourceFile, SourceReading } from '../../ports.ts';
+import { findTooMuch } from './limits.ts';
 import { readRegularFile } from './regular-file.ts';
 import { type FoundFile, listManifests } from './walk.ts';
 
@@ -64,7 +65,7 @@ async function readAll(
     }
   };
   await Promise.all(Array.from({ length: width }, worker));
-  if (total > limits.totalBytes) problems.push(tooMuch(limits));
+  if (total > limits.totalBytes) problems.push(findTooMuch(limits));
   return { files, problems: problems.sort((a, b) => compareText(a.place?.file ?? '', b.place?.file ?? '')) };
 }
 
@@ -105,15 +106,6 @@ function fileProblem(path: string, because: string): Problem {
     summary: `${path} cannot be read: ${because}`,
     hint: 'nothing is planned from a part of the manifests: make the file readable, or move it out of the directory',
     place: { file: path, line: 1, column: 1 },
-  };
-}
-
-function tooMuch(limits: Limits): Problem {
-  return {
-    code: 'source-too-large',
-    severity: 'error',
-    summary: `the manifests are larger than ${limits.totalBytes} bytes in all`,
-    hint: 'point PATH at the manifests only, or raise limits.totalBytes in the settings file',
   };
 }
 

@@ -34,7 +34,7 @@ export function connectTo(remote: GitRemote, access: GitAccess, home: GitHome): 
   }
   if (access.tokenFile === undefined) return { protocol, env: {}, config };
   const username = access.username ?? 'x-access-token';
-  const [scheme, host] = originOf(remote).split('://');
+  const [scheme, host] = readOrigin(remote).split('://');
   const env = {
     GIT_ASKPASS: home.askpass,
     RECONCILE_GIT_TOKEN_FILE: access.tokenFile,
@@ -48,7 +48,7 @@ export function connectTo(remote: GitRemote, access: GitAccess, home: GitHome): 
 }
 
 /** Scheme, host and port of a remote, as git writes them into the prompts for its credentials. */
-export function originOf({ url }: GitRemote): string {
+export function readOrigin({ url }: GitRemote): string {
   return /^[a-z]+:\/\/[^/]*/.exec(url)?.[0] ?? url;
 }
 

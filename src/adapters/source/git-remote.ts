@@ -3,7 +3,7 @@ import type { ProblemCode } from '../../model/problem-code.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
 import type { ProcessCaps, ProcessRun } from '../run-process.ts';
-import { connectTo, type GitAccess, type GitHome, originOf } from './git-access.ts';
+import { connectTo, type GitAccess, type GitHome, readOrigin } from './git-access.ts';
 import type { GitRemote, GitTarget } from './git-address.ts';
 import { forgetPromise, removeLeftovers } from './git-clone.ts';
 import { isCapped, runGit } from './git-process.ts';
@@ -54,7 +54,7 @@ interface Call {
 }
 
 /** Builds the calls for one remote and the clone of our own. */
-export function remoteCalls(settings: RemoteSettings, gitDir: string): RemoteCalls {
+export function createRemoteCalls(settings: RemoteSettings, gitDir: string): RemoteCalls {
   const { environment, timeoutMs, home, caps } = settings;
   const bounds = { environment, home: home.home, timeoutMs, maxOutput: 16_000_000, caps };
   const connection = connectTo(settings.remote, settings.access, home);
@@ -196,7 +196,7 @@ function remoteProblem(run: ProcessRun, settings: RemoteSettings, onClone: boole
   if (run.end === 'not-started')
     return problem('git-not-started', `git could not be started: ${run.stderr}`, 'install git');
   const asked = /could not read (?:Username|Password) for '([^']*)'/.exec(run.stderr)?.[1]?.replace(/\/\/.*@/, '//');
-  if (asked !== undefined && asked !== originOf(settings.remote)) {
+  if (asked !== undefined && asked !== readOrigin(settings.remote)) {
     const summary = `${asked} asked for credentials on the way to the Git remote, and got none`;
     return problem(
       'git-proxy-auth',

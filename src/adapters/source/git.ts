@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { Problem } from '../../model/problem.ts';
 import type { ProblemCode } from '../../model/problem-code.ts';
 import type { Result } from '../../model/result.ts';
-import { fail, ok } from '../../model/result.ts';
+import { fail, getErrorCode, ok } from '../../model/result.ts';
 import type { Descent, FirstSeen, Source, SourceContent, SourceReading } from '../../ports.ts';
 import type { ProcessCaps } from '../run-process.ts';
 import type { GitAccess, GitHome } from './git-access.ts';
@@ -12,7 +12,7 @@ import { type Clone, measureClone, openClone } from './git-clone.ts';
 import type { ContentSettings } from './git-content.ts';
 import { loadContent } from './git-content.ts';
 import type { RemoteCalls, RemoteTip } from './git-remote.ts';
-import { incoming, remoteCalls } from './git-remote.ts';
+import { createRemoteCalls, incoming } from './git-remote.ts';
 import { GitError } from './git-repository.ts';
 import type { SignatureKeys } from './git-signature.ts';
 import { checkSignature } from './git-signature.ts';
@@ -54,7 +54,7 @@ const leastMemory = 64 * 1024 * 1024;
  * submodule. The commit of the ref is asked for first, and only a new one is fetched. A clone that is corrupt is discarded and
  * fetched again.
  */
-export function gitSource(settings: GitSettings): GitSource {
+export function openGitSource(settings: GitSettings): GitSource {
   return new ClonedSource(settings);
 }
 
@@ -87,7 +87,7 @@ class ClonedSource implements GitSource {
     this.#folder = path.join(state, 'clone.git');
     this.#fetchBytes = settings.limits.fetchBytes ?? defaultFetchBytes;
     this.#caps = { memoryBytes: Math.max(this.#fetchBytes, leastMemory), fileBytes: this.#fetchBytes };
-    this.#calls = remoteCalls({ ...settings, home: this.#home, caps: this.#caps }, this.#folder);
+    this.#calls = createRemoteCalls({ ...settings, home: this.#home, caps: this.#caps }, this.#folder);
   }
 
   async read(signal: AbortSignal, firstSeen: FirstSeen = {}): Promise<SourceReading> {
@@ -222,7 +222,7 @@ const hints: Readonly<Record<GitError['code'], string>> = {
 };
 
 function explainError(error: unknown): { readonly ok: false; readonly error: Problem } {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  const code = getErrorCode(error, '');
   if (code === 'ENOSPC' || code === 'EDQUOT') return fail(diskFull);
   if (error instanceof GitError) {
     if (/No space left on device|Disk quota exceeded/i.test(error.message)) return fail(diskFull);

@@ -1,6 +1,6 @@
 import { type BigIntStats, constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
-import { fail, ok, type Result } from '../../model/result.ts';
+import { fail, getErrorCode, ok, type Result } from '../../model/result.ts';
 
 /**
  * Reads a regular file, opened once and without blocking: a FIFO, socket or device is an error at once, never a wait.
@@ -41,7 +41,7 @@ async function readUpTo(handle: FileHandle, size: number, maxBytes: number): Pro
 
 /** Part of a sentence for an error of the file system: never its raw text, which names resolved paths. */
 export function reason(error: unknown): string {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  const code = getErrorCode(error, '');
   switch (code) {
     case 'ENOENT':
       return 'it does not exist';

@@ -2,7 +2,9 @@ import type { BigIntStats, Dirent } from 'node:fs';
 import { readdir, realpath, stat } from 'node:fs/promises';
 import { join, sep } from 'node:path';
 import type { Limits } from '../../desired/context.ts';
+import { isManifestPath } from '../../manifest/manifest.ts';
 import { compareText, type Problem } from '../../model/problem.ts';
+import { findTooDeep, findTooMany } from './limits.ts';
 import { kindOf, reason } from './regular-file.ts';
 
 /** A manifest to read. `identity` changes when the file is written, replaced or led elsewhere. */
@@ -37,7 +39,7 @@ export async function listManifests(root: string, limits: Limits): Promise<Listi
   if (typeof rooted !== 'string') return { files: [], json: [], problems: [rooted] };
   const walk: Walk = { realRoot: rooted, limits, files: [], json: [], problems: [], seen: new Set() };
   await walkDirectory(walk, { real: rooted, path: '', above: [] });
-  if (walk.files.length > limits.files) walk.problems.push(tooMany(limits));
+  if (walk.files.length > limits.files) walk.problems.push(findTooMany(limits));
   if (walk.files.length === 0 && walk.problems.length === 0) walk.problems.push(nothingThere(root, walk.json));
   const { json, problems } = walk;
   return { files: walk.files.sort((a, b) => compareText(a.path, b.path)), json, problems };
@@ -63,9 +65,7 @@ interface Directory {
 async function walkDirectory(walk: Walk, directory: Directory): Promise<void> {
   if (walk.files.length > walk.limits.files) return;
   if (directory.above.length > walk.limits.depth) {
-    walk.problems.push(
-      problemAt(directory.path, `lies more than ${walk.limits.depth} directories deep (limits.depth)`),
-    );
+    walk.problems.push(findTooDeep(directory.path, walk.limits));
     return;
   }
   let entries: readonly Dirent[];
@@ -86,7 +86,7 @@ const mostJson = 10;
 async function visit(walk: Walk, directory: Directory, found: Dirent): Promise<void> {
   const { name } = found;
   const path = directory.path === '' ? name : `${directory.path}/${name}`;
-  const isManifest = /\.ya?ml$/i.test(name);
+  const isManifest = isManifestPath(name);
   const entry = await resolveEntry(join(directory.real, name));
   if (typeof entry === 'string') {
     // The system knows the name in other bytes than we have it. A folder of such a name may hold manifests.
@@ -145,15 +145,6 @@ function problemAt(path: string, what: string): Problem {
 
 function noSource(root: string, because: string, hint: string): Problem {
   return { code: 'no-source', severity: 'error', summary: `${root} cannot be used: ${because}`, hint };
-}
-
-function tooMany(limits: Limits): Problem {
-  return {
-    code: 'source-too-large',
-    severity: 'error',
-    summary: `there are more than ${limits.files} manifests`,
-    hint: 'point PATH at the manifests only, or raise limits.files in the settings file',
-  };
 }
 
 function nothingThere(root: string, json: readonly FoundFile[]): Problem {

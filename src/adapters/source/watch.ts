@@ -2,6 +2,7 @@ import { statSync } from 'node:fs';
 import path from 'node:path';
 import type { FSWatcher } from 'chokidar';
 import { watch } from 'chokidar';
+import { getErrorCode } from '../../model/result.ts';
 import type { Logger } from '../../ports.ts';
 
 /** What tells that a directory may have changed. Events are hints: what counts is what reading the directory gives. */
@@ -37,7 +38,7 @@ export function watchDirectory(settings: WatchSettings): DirectoryWatch {
     made.on('error', (error) => {
       if (failed) return;
       failed = true;
-      const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown';
+      const code = getErrorCode(error, 'unknown');
       settings.logger.warn('The directory cannot be watched; changes are found by rescanning', { code });
       stop(made);
       settings.onEvent();

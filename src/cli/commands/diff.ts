@@ -18,7 +18,7 @@ import { exitCodeOf, exitCodes } from '../exit-code.ts';
 import { Failure, failure } from '../failure.ts';
 import { desiredContextOf, isInvalid, parserOf, strictly } from '../manifests.ts';
 import { limitsOf, planOptionsOf } from '../plan-settings.ts';
-import { givenRevision } from '../revision.ts';
+import { readRevision } from '../revision.ts';
 
 /** One side of the comparison: a folder as it is now, or the manifests below a folder as a revision has them. */
 type Side =
@@ -144,7 +144,7 @@ async function readSide(invocation: Invocation, side: Side, parse: ParseFiles): 
 
 /** Git, unless the run is told to leave it alone. */
 async function git({ terminal }: Invocation) {
-  if (givenRevision(terminal.env) !== null) {
+  if (readRevision(terminal.env) !== null) {
     const hint = 'where RECONCILE_REVISION is set no git is run: write the revisions into folders first (docs/ci.md)';
     throw failure('usage', 'diff of a revision needs git', hint);
   }
@@ -215,7 +215,7 @@ async function isNamedFolder(invocation: Invocation, written: string, root: stri
   if (/^[./]/.test(written)) return true;
   const { terminal } = invocation;
   if (written.startsWith('refs/') || !isFolder(resolve(terminal.cwd, written))) return false;
-  if (givenRevision(terminal.env) !== null || !isFolder(root)) return true;
+  if (readRevision(terminal.env) !== null || !isFolder(root)) return true;
   const { isRevision } = await git(invocation);
   const request = { directory: root, environment: terminal.env, signal: terminal.stop };
   if (!(await isRevision(written, request))) return true;

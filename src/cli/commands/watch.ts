@@ -134,10 +134,9 @@ function rawText(
 }
 
 /** The log while the settings cannot be used: its form is taken from the flag or the variable alone. */
-function earlyLogger({ operands, flags, terminal }: WatchInvocation): Promise<Logger> {
+function earlyLogger({ flags, terminal }: WatchInvocation): Promise<Logger> {
   const logFormat = flags['logFormat'] === 'json' || terminal.env['RECONCILE_LOG_FORMAT'] === 'json' ? 'json' : 'text';
-  const settings = { logFormat, verbose: false } as Settings;
-  return loggerOf({ operands, settings, terminal }, 'info');
+  return loggerOf({ settings: { logFormat, verbose: false }, terminal }, 'info');
 }
 
 async function report(invocation: WatchInvocation, failure: Failure): Promise<void> {

@@ -10,7 +10,7 @@ import type { Settings } from '../settings.ts';
 export type GitContext = Pick<GitSettings, 'stateFolder' | 'environment' | 'references'>;
 
 /** The Git source's settings, every text of them checked; throws a `Failure` with all problems. */
-export function gitSettingsOf(settings: Settings, url: string, context: GitContext): GitSettings {
+export function readGitSettings(settings: Settings, url: string, context: GitContext): GitSettings {
   const problems: Problem[] = [];
   const insecure = settings.gitAllow.filter((one): one is 'http' | 'file' => one === 'http' || one === 'file');
   if (insecure.length < settings.gitAllow.length) problems.push(wrong('--git-allow takes http or file'));

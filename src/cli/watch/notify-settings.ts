@@ -8,7 +8,7 @@ import { isSafeAddress } from './safe-address.ts';
 type Notify = NonNullable<SettingsFile['nested']['notify']>[number];
 
 /** Whom to tell, from the settings file; throws a `Failure` when a file it names cannot be read or an address is not safe. */
-export function notifyTargetsOf(file: SettingsFile | null): readonly NotifyTarget[] {
+export function readNotifyTargets(file: SettingsFile | null): readonly NotifyTarget[] {
   if (file === null) return [];
   return (file.nested.notify ?? []).map((entry, index) => targetOf(entry, `${entry.type}-${index + 1}`, file.folder));
 }

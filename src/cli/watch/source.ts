@@ -5,7 +5,7 @@ import type { Source } from '../../ports.ts';
 import { failure } from '../failure.ts';
 import { pathOperand } from '../path-operand.ts';
 import { limitsOf } from '../plan-settings.ts';
-import { gitSettingsOf } from './git-settings.ts';
+import { readGitSettings } from './git-settings.ts';
 import type { WatchContext } from './invocation.ts';
 
 /** Where the manifests come from. */
@@ -18,7 +18,7 @@ export interface WatchedSource {
 }
 
 /** The source that the settings name; throws a `Failure` when it cannot work. */
-export async function sourceOf(
+export async function openSource(
   context: WatchContext,
   stateFolder: string,
   references: GitSettings['references'],
@@ -34,8 +34,8 @@ export async function sourceOf(
       'a PATH and --git-url exclude each other',
       'name the directory inside the repository with --git-path',
     );
-  const { gitSource } = await import('../../adapters/source/git.ts');
+  const { openGitSource } = await import('../../adapters/source/git.ts');
   const own = { stateFolder: path.join(stateFolder, 'git'), environment: terminal.env, references };
-  const source = gitSource(gitSettingsOf(settings, settings.gitUrl, own));
+  const source = openGitSource(readGitSettings(settings, settings.gitUrl, own));
   return { source, root: null, forget: () => source.forget() };
 }

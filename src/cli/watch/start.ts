@@ -1,9 +1,11 @@
 import path from 'node:path';
+import type { ApiClient } from '../../adapters/api/client.ts';
 import { systemClock } from '../../adapters/clock.ts';
 import type { ControllerMetrics } from '../../adapters/metrics/metrics.ts';
-import { createNotifier } from '../../adapters/notify/notifier.ts';
+import { createNotifier, type Notifier } from '../../adapters/notify/notifier.ts';
 import { storeRecord, storeRecordIn } from '../../adapters/record-store.ts';
-import { openState, type StateFolder, temporaryState } from '../../adapters/state-folder.ts';
+import type { GitSettings } from '../../adapters/source/git.ts';
+import { makeTemporaryState, openState, type StateFolder } from '../../adapters/state-folder.ts';
 import { defaultFight } from '../../controller/fight.ts';
 import { guardApi } from '../../controller/lease.ts';
 import type { Loop, LoopSettings } from '../../controller/loop.ts';
@@ -11,8 +13,8 @@ import { createLoop } from '../../controller/loop.ts';
 import { joinObservers, silentObserver } from '../../controller/observer.ts';
 import { defaultSchedule } from '../../controller/schedule.ts';
 import type { Status } from '../../controller/status.ts';
-import { createTriggers } from '../../controller/trigger.ts';
-import type { Logger } from '../../ports.ts';
+import { createTriggers, type Trigger, type Triggers } from '../../controller/trigger.ts';
+import type { Logger, Source } from '../../ports.ts';
 import { version } from '../../version.ts';
 import { serverOf } from '../approval.ts';
 import { exitCodeOfVerdict, exitCodes } from '../exit-code.ts';
@@ -20,15 +22,15 @@ import { Failure, failure } from '../failure.ts';
 import { loggerOf } from '../logger.ts';
 import { warnOfLittleMemory } from '../manifests.ts';
 import type { Settings } from '../settings.ts';
-import { warnOfOpenToken } from '../token.ts';
+import { type TokenSource, warnOfOpenToken } from '../token.ts';
 import { openJournalAt, tellOfProxy, wireApi } from '../wire.ts';
-import { wakeOnChange } from './directory.ts';
+import { type DirectoryWake, wakeOnChange } from './directory.ts';
 import type { WatchContext } from './invocation.ts';
 import { createLease } from './lease-settings.ts';
-import { notifyTargetsOf } from './notify-settings.ts';
+import { readNotifyTargets } from './notify-settings.ts';
 import { createWatchPasses, type WatchPasses } from './pass.ts';
 import { waitForRestart } from './restart-only.ts';
-import { sourceOf } from './source.ts';
+import { openSource } from './source.ts';
 import { watchToken } from './token.ts';
 import { serveWebhooks } from './webhooks.ts';
 
@@ -48,99 +50,19 @@ export interface StartContext extends WatchContext {
 
 /** Wires a controller; throws a `Failure` when the settings cannot work, and then leaves nothing behind. */
 export async function startWatching(context: StartContext): Promise<Running> {
-  const { settings, terminal, metrics } = context;
-  checkSettings(settings);
-  const closers: (() => Promise<unknown> | undefined)[] = [];
+  checkSettings(context.settings);
+  const closers: Closer[] = [];
   const close = async (): Promise<void> => {
     for (const one of closers.reverse()) await one();
   };
   try {
-    const logger = await loggerOf({ ...context, settings }, 'info');
-    const state = await stateOf(settings);
-    closers.push(() => state.release());
-    const triggers = createTriggers(systemClock);
-    const { api, token } = wireApi({ ...context, settings });
-    warnOfOpenToken(token, logger);
-    warnOfLittleMemory(settings, process.constrainedMemory(), logger);
-    tellOfProxy({ ...context, settings }, logger);
-    closers.push(() => api.close());
-    const { source, root, forget } = await sourceOf(context, state.path, (files) => current.runner.references(files));
-    const targets = notifyTargetsOf(settings.file);
-    const notifier = createNotifier({ targets, clock: systemClock, logger, onResult: metrics.notified });
-    closers.push(() => notifier.flush(3000));
-    const webhooks = await serveWebhooks({
-      settings,
-      logger,
-      wake: () => triggers.wake('webhook'),
-      onResult: metrics.webhook,
-    });
-    closers.push(() => webhooks?.close());
-    const lease = await createLease({
-      settings,
-      env: terminal.env,
-      cwd: terminal.cwd,
-      logger,
-      onChange: () => triggers.wake('lease'),
-      onOverlap: () => metrics.overlapped(),
-    });
-    closers.push(() => lease.release());
-    // The journal is always kept.
-    const { journal, openGaps } = await openJournalAt(settings.journal ?? path.join(state.path, 'journal.jsonl'));
-    closers.push(() => journal.close());
-    const wake =
-      root === null
-        ? null
-        : wakeOnChange(root, source, { rescanMs: settings.rescan, logger, wake: () => triggers.wake('file') });
-    closers.push(() => wake?.close());
-
-    const runnerFor = (now: Settings): WatchPasses =>
-      createWatchPasses({
-        invocation: { operands: context.operands, settings: now, terminal },
-        api: metrics.meter(guardApi(api, lease), systemClock),
-        fingerprintKey: token.fingerprintKey,
-        journal,
-        logger,
-        lease,
-        root,
-        openGaps,
-      });
-    const current = { settings, runner: runnerFor(settings) };
-    const expiry = watchToken(token, triggers, logger);
-    closers.push(() => expiry.close());
-    const loop = createLoop({
-      source,
-      pass: (request) => current.runner.run(request),
-      build: (content) => current.runner.build(content),
-      settings: () => loopSettingsOf(current.settings, root === null),
-      clock: systemClock,
-      logger,
-      lease,
-      observer: joinObservers([metrics.observer, { ...silentObserver, ...notifier.observer }]),
-      store: lease.record === null ? storeRecordIn(state.path, logger) : storeRecord(lease.record, logger),
-      triggers,
-      version,
-      degraded: () => wake?.degraded() ?? false,
-      tokenExpiresAt: () => expiry.expiresAt(),
-    });
-    const reload = async (): Promise<void> => {
-      try {
-        const next = await context.load();
-        checkSettings(next);
-        current.runner = runnerFor(next);
-        current.settings = next;
-        token.reload();
-        forget();
-        logger.info('The settings were read again');
-        const waiting = waitForRestart(settings, next);
-        if (waiting.length > 0) logger.warn('Some settings take effect after a restart only', { settings: waiting });
-        loop.complain(null);
-      } catch (error) {
-        if (!(error instanceof Failure)) throw error;
-        logger.error('The settings cannot be used; the old ones stay', { summary: error.message });
-        loop.complain(error.message);
-      }
-      triggers.wake('settings');
-    };
+    let current: Current | null = null;
+    const references: GitSettings['references'] = async (files) => (await current?.passes.references(files)) ?? [];
+    const wiring = await openParts(context, references, closers);
+    current = { settings: context.settings, passes: wirePasses(context, wiring, context.settings) };
+    const loop = wireLoop(context, wiring, current, closers);
+    const { logger, source, wake } = wiring;
+    const { settings } = context;
     logger.info('Watching', {
       server: serverOf(settings),
       source: source.description,
@@ -148,11 +70,135 @@ export async function startWatching(context: StartContext): Promise<Running> {
       interval: settings.interval,
       ...(wake === null ? {} : { rescan: settings.rescan }),
     });
-    return runningOf({ context, loop, logger, reload, close });
+    return runningOf({ context, loop, logger, reload: () => reload(context, wiring, { current, loop }), close });
   } catch (error) {
     await close();
     throw error;
   }
+}
+
+type Closer = () => Promise<unknown> | undefined;
+
+/** What a controller holds open. */
+interface Wiring {
+  readonly logger: Logger;
+  readonly state: StateFolder;
+  readonly triggers: Triggers;
+  readonly api: ApiClient;
+  readonly token: TokenSource;
+  readonly source: Source;
+  readonly root: string | null;
+  readonly forget: () => void;
+  readonly notifier: Notifier;
+  readonly lease: Awaited<ReturnType<typeof createLease>>;
+  readonly journal: Awaited<ReturnType<typeof openJournalAt>>;
+  readonly wake: DirectoryWake | null;
+}
+
+/** The settings in force, and what runs passes under them. */
+interface Current {
+  settings: Settings;
+  passes: WatchPasses;
+}
+
+async function openParts(
+  context: StartContext,
+  references: GitSettings['references'],
+  closers: Closer[],
+): Promise<Wiring> {
+  const { settings, terminal, metrics } = context;
+  const logger = await loggerOf({ ...context, settings }, 'info');
+  const state = await openStateOf(settings);
+  closers.push(() => state.release());
+  const triggers = createTriggers(systemClock);
+  const { api, token } = wireApi({ ...context, settings });
+  warnOfOpenToken(token, logger);
+  warnOfLittleMemory(settings, process.constrainedMemory(), logger);
+  tellOfProxy({ ...context, settings }, logger);
+  closers.push(() => api.close());
+  const { source, root, forget } = await openSource(context, state.path, references);
+  const targets = readNotifyTargets(settings.file);
+  const notifier = createNotifier({ targets, clock: systemClock, logger, onResult: metrics.notified });
+  closers.push(() => notifier.flush(3000));
+  const wakeUp = (trigger: Trigger) => (): void => triggers.wake(trigger);
+  const webhooks = await serveWebhooks({ settings, logger, wake: wakeUp('webhook'), onResult: metrics.webhook });
+  closers.push(() => webhooks?.close());
+  const lease = await createLease({
+    settings,
+    env: terminal.env,
+    cwd: terminal.cwd,
+    logger,
+    onChange: wakeUp('lease'),
+    onOverlap: () => metrics.overlapped(),
+  });
+  closers.push(() => lease.release());
+  // The journal is always kept.
+  const journal = await openJournalAt(settings.journal ?? path.join(state.path, 'journal.jsonl'));
+  closers.push(() => journal.journal.close());
+  const rescan = { rescanMs: settings.rescan, logger, wake: wakeUp('file') };
+  const wake = root === null ? null : wakeOnChange(root, source, rescan);
+  closers.push(() => wake?.close());
+  return { logger, state, triggers, api, token, source, root, forget, notifier, lease, journal, wake };
+}
+
+function wirePasses(context: StartContext, wiring: Wiring, settings: Settings): WatchPasses {
+  const { api, token, journal, logger, lease, root } = wiring;
+  return createWatchPasses({
+    invocation: { operands: context.operands, settings, terminal: context.terminal },
+    api: context.metrics.meter(guardApi(api, lease), systemClock),
+    fingerprintKey: token.fingerprintKey,
+    ...journal,
+    logger,
+    lease,
+    root,
+  });
+}
+
+function wireLoop(context: StartContext, wiring: Wiring, current: Current, closers: Closer[]): Loop {
+  const { source, logger, lease, triggers, state, wake, root, notifier } = wiring;
+  const expiry = watchToken(wiring.token, triggers, logger);
+  closers.push(() => expiry.close());
+  return createLoop({
+    source,
+    pass: (request) => current.passes.run(request),
+    build: (content) => current.passes.build(content),
+    settings: () => loopSettingsOf(current.settings, root === null),
+    clock: systemClock,
+    logger,
+    lease,
+    observer: joinObservers([context.metrics.observer, { ...silentObserver, ...notifier.observer }]),
+    store: lease.record === null ? storeRecordIn(state.path, logger) : storeRecord(lease.record, logger),
+    triggers,
+    version,
+    degraded: () => wake?.degraded() ?? false,
+    tokenExpiresAt: () => expiry.expiresAt(),
+  });
+}
+
+/** Reads the settings again; those that cannot be used leave the old ones in force. */
+async function reload(
+  context: StartContext,
+  wiring: Wiring,
+  { current, loop }: { readonly current: Current; readonly loop: Loop },
+): Promise<void> {
+  const { logger, token, triggers, forget } = wiring;
+  try {
+    const next = await context.load();
+    checkSettings(next);
+    current.passes = wirePasses(context, wiring, next);
+    current.settings = next;
+    token.reload();
+    forget();
+    logger.info('The settings were read again');
+    const waiting = waitForRestart(context.settings, next);
+    if (waiting.length > 0) logger.warn('Some settings take effect after a restart only', { settings: waiting });
+    loop.complain(null);
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    logger.error('The settings cannot be used; the old ones stay', { summary: error.message });
+    loop.complain(error.message);
+  }
+  triggers.wake('settings');
 }
 
 interface RunningParts {
@@ -197,14 +243,10 @@ function runningOf({ context, loop, logger, reload, close }: RunningParts): Runn
 function checkSettings(settings: Settings): void {
   if (settings.snapshot !== null)
     throw failure('bad-setting', '--snapshot goes with a plan only: the server itself is watched');
-  for (const name of ['interval', 'rescan'] as const) {
-    // No time at all would ask the server, or read the directory, without a pause.
-    if (settings[name] <= 0) throw failure('bad-setting', `--${name} must be longer than 0`);
-  }
 }
 
-async function stateOf(settings: Settings): Promise<StateFolder> {
-  const opened = settings.stateDir === null ? temporaryState() : await openState(settings.stateDir);
+async function openStateOf(settings: Settings): Promise<StateFolder> {
+  const opened = settings.stateDir === null ? makeTemporaryState() : await openState(settings.stateDir);
   if (!opened.ok) throw failure('state', opened.error, 'check --state-dir');
   return opened.value;
 }
