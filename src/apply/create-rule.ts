@@ -40,7 +40,7 @@ export function createRule({ rule, wire }: Creation, session: Session, order: Wr
   );
 }
 
-/** A rule that overlaps what one modified in place left in the filter makes it crash and rebuild (observed: recordings/packet_filter_crash). */
+/** The filter crashes at a rule over what one modified in place left, and rebuilds (observed: recordings/packet_filter_crash). */
 function noteStored({ throttle, known }: Session): void {
   if (known.anyModified()) throttle.stored('insert', known.count());
   else throttle.stored('insert');

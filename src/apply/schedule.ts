@@ -62,8 +62,8 @@ class Queue {
 }
 
 /**
- * A schedule of the plan's steps; those of a group (`groupSteps`) form a gap. Among what may run: rules in `closeFirst` (and what they wait for), then creates and
- * updates, gaps, deletes, and last whatever may rebuild the packet filter; each in listed order.
+ * A schedule of the plan's steps; those of a group (`groupSteps`) form a gap. Among what may run: rules in `closeFirst` (and
+ * what they wait for), then creates and updates, gaps, deletes, and last whatever may rebuild the packet filter; each in listed order.
  */
 export function createSchedule(
   steps: readonly Step[],

@@ -35,6 +35,16 @@ export interface CommandSpec {
 
 const everyFormat: readonly Format[] = ['text', 'json', 'markdown', 'html', 'github'];
 const answers: readonly Format[] = ['text', 'json'];
+/** The guards that an undo obeys. */
+const undoOptions: readonly OptionName[] = [
+  'full',
+  'maxDeletes',
+  'allowEmpty',
+  'allowLockout',
+  'maxExposure',
+  'failOn',
+  'approve',
+];
 
 /** All options that a command takes. */
 export function optionsOf(spec: CommandSpec): readonly OptionName[] {
@@ -181,6 +191,24 @@ export const commands: readonly CommandSpec[] = [
     examples: ['reconcile reach policy --user alice', 'reconcile reach policy --output csv=access.csv'],
     formats: ['text', 'json', 'csv', 'markdown'],
     load: () => import('./commands/reach.ts'),
+  },
+  {
+    name: 'history',
+    summary: 'list the applies that were made from here, or show one of them',
+    operands: '[show N]',
+    options: ['baseUrl', 'stateDir', 'forget'],
+    examples: ['reconcile history', 'reconcile history show 7'],
+    formats: answers,
+    load: () => import('./commands/history.ts'),
+  },
+  {
+    name: 'undo',
+    summary: 'put back what an apply changed: the last one, or apply N',
+    operands: '[N]',
+    options: ['dryRun', ...connectionOptions, 'profile', ...undoOptions, ...applyOptions],
+    examples: ['reconcile undo --dry-run', 'reconcile undo 7'],
+    formats: everyFormat,
+    load: () => import('./commands/undo.ts'),
   },
   {
     name: 'snapshot',

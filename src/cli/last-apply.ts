@@ -27,15 +27,21 @@ const largest = 100_000_000;
  * Where one-shot runs keep their record: `oneshot` below `--state-dir`, so that a sidecar's own files there stay its own. By default
  * below the user's state folder, by server; none in CI, where nothing survives a job.
  */
-function recordFileOf({ settings, terminal: { env } }: Invocation): string | null {
+function recordFileOf(invocation: Invocation): string | null {
+  const folder = stateFolderOf(invocation);
+  return folder === null ? null : join(folder, 'oneshot', 'record.json');
+}
+
+/** The folder with the state of this server: `--state-dir`, or by default one below the user's state folder; null: none. */
+export function stateFolderOf({ settings, terminal: { env } }: Invocation): string | null {
   const server = serverOf(settings);
   if (server === null) return null;
-  if (settings.stateDir !== null) return join(settings.stateDir, 'oneshot', 'record.json');
+  if (settings.stateDir !== null) return settings.stateDir;
   const home = env['HOME'] ?? '';
   const states = env['XDG_STATE_HOME'] || (home === '' ? '' : join(home, '.local', 'state'));
   if (states === '' || !['', 'false', undefined].includes(env['CI'])) return null;
   const hash = createHash('sha256').update(server).digest('hex').slice(0, 12);
-  return join(states, 'firezone-reconcile', `${new URL(server).hostname}-${hash}`, 'oneshot', 'record.json');
+  return join(states, 'firezone-reconcile', `${new URL(server).hostname}-${hash}`);
 }
 
 /** Reads the record; null without one for this server. One that cannot be read counts as absent: nothing is decided by it. */

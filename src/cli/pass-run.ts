@@ -4,8 +4,9 @@ import type { SecretBinding } from '../model/configuration.ts';
 import { compareProblems, type Problem } from '../model/problem.ts';
 import type { Approve, PassDependencies, PassResult } from '../pass/pass.ts';
 import type { PlanDigest } from '../plan/digest.ts';
+import type { PlanOptions } from '../plan/input.ts';
 import { holdsBack, type Plan } from '../plan/plan.ts';
-import type { SourceContent } from '../ports.ts';
+import type { Source, SourceContent } from '../ports.ts';
 import { documentOf } from '../report/json.ts';
 import { type RunReport, reportOfProblems } from '../report/run-report.ts';
 import { count } from '../report/summary.ts';
@@ -13,7 +14,8 @@ import { askToApply, askToBind, findObstacle, serverOf } from './approval.ts';
 import { type Base, loadBase } from './base.ts';
 import type { Answer, Invocation } from './command.ts';
 import { exitCodeOf } from './exit-code.ts';
-import { type LastApply, readLastApply, recordApply } from './last-apply.ts';
+import { describeUser, type HistoryWriter, historyWriter } from './history.ts';
+import { type LastApply, readLastApply, recordApply, stateFolderOf } from './last-apply.ts';
 import { loggerOf } from './logger.ts';
 import { isInvalid, strictly, strictlyKnown } from './manifests.ts';
 import { lookUpNames, type PlanNames } from './plan-names.ts';
@@ -31,6 +33,8 @@ export interface PassRequest {
   readonly planOnly: boolean;
   /** The plan that was reviewed: any other is refused. */
   readonly saved: SavedPlan | null;
+  /** Manifests that stand in for those below PATH, which live rules may be deleted for them, and where their secrets may go. */
+  readonly given?: { readonly source: Source } & Pick<PlanOptions, 'prune' | 'secretBindings'>;
 }
 
 /** Runs one pass, and shows its plan before it is applied. */
@@ -39,10 +43,11 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
   const { snapshot, save } = invocation.settings;
   const wired =
     snapshot === null
-      ? await wirePass(invocation, request.path)
+      ? await wirePass(invocation, request.path, request.given?.source)
       : await wireSnapshotPass(invocation, request.path, snapshot);
   try {
     const base = await loadBase(invocation, request.path, wired.pass);
+    const lastApply = readLastApply(invocation);
     const run: Run = {
       invocation,
       request,
@@ -50,8 +55,9 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
       base,
       seal: wired.seal,
       obstacle: null,
-      lastApply: readLastApply(invocation),
+      lastApply,
       names: null,
+      history: historyWriter(stateFolderOf(invocation), wired.pass.logger, lastApply?.rules),
     };
     const result = await runBound(run, wired);
     const stale = staleness(run, result.plan, result.digest);
@@ -61,7 +67,8 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
       const savedAt = new Date(systemClock.wallTime()).toISOString();
       savePlan(save, { digest: result.digest, document: documentOf(report), savedAt }, originOf(run));
     }
-    if (!request.planOnly) await recordEffect(invocation, result);
+    if (!request.planOnly && request.given === undefined) await recordEffect(invocation, result);
+    await run.history.end(result);
     const declined = result.end === 'declined' && stale.length === 0;
     return screen.answerWith(report, exitCode(result, run, stale.length > 0), { obstacle: run.obstacle, declined });
   } finally {
@@ -73,11 +80,17 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
 /** Runs the pass, and once more when a person lets secrets go where nothing else binds them to. */
 async function runBound(run: Run, wired: WiredPass): Promise<PassResult> {
   const { request, base, screen, lastApply, invocation } = run;
-  const approve = request.planOnly ? null : (content: SourceContent) => approveOf(run, wired.pass, content);
+  const approve = request.planOnly ? null : (content: SourceContent) => recordedApproval(run, wired.pass, content);
   const attempt = (granted: readonly SecretBinding[]): Promise<PassResult> => {
     const { options } = wired.pass;
-    const secretBindings = [...options.secretBindings, ...(lastApply?.secrets ?? []), ...granted];
-    const known = { base: base?.state ?? null, onOutcome: screen.onOutcome, options: { ...options, secretBindings } };
+    const { source: _source, ...given } = request.given ?? { secretBindings: [] };
+    const bound = [...options.secretBindings, ...given.secretBindings, ...(lastApply?.secrets ?? [])];
+    const secretBindings = [...bound, ...granted];
+    const known = {
+      base: base?.state ?? null,
+      onOutcome: screen.onOutcome,
+      options: { ...options, ...given, secretBindings },
+    };
     return runWired({ ...wired, pass: { ...wired.pass, ...known } }, approve);
   };
   const result = await attempt([]);
@@ -96,6 +109,7 @@ interface Run {
   readonly seal: WiredPass['seal'];
   /** Looked up once, when there is a plan to show. */
   names: PlanNames | null;
+  readonly history: HistoryWriter;
   /** What keeps the plan from being applied, once it was to be. */
   obstacle: Problem | null;
 }
@@ -119,6 +133,12 @@ function staleness(run: Run, plan: Plan | null, digest: PlanDigest | undefined):
   if (saved === null || plan === null || digest === undefined) return [];
   const approvals = run.invocation.settings.approve;
   return compareWithSaved(saved, { digest, plan }, { ...originOf(run), approvals });
+}
+
+function recordedApproval(run: Run, pass: PassDependencies, content: SourceContent): Approve {
+  const { settings, terminal } = run.invocation;
+  const origin = { by: describeUser(terminal), server: serverOf(settings), revision: content.revision };
+  return run.history.recordApproved(approveOf(run, pass, content), origin);
 }
 
 /** Shows the plan, and asks where `--yes` does not answer already. */
@@ -181,8 +201,8 @@ function beforeApply(run: Run, plan: Plan, desired: Desired, digest: PlanDigest)
 }
 
 /** On the first apply to a server, rules that are in no manifest may be somebody's only copy. */
-function announceDeletes({ invocation, lastApply }: Run, plan: Plan | null): readonly Problem[] {
-  if (lastApply !== null || invocation.settings.base !== null) return [];
+function announceDeletes({ invocation, lastApply, request }: Run, plan: Plan | null): readonly Problem[] {
+  if (lastApply !== null || request.given !== undefined || invocation.settings.base !== null) return [];
   const unknown = plan?.changes.filter(({ action, reason }) => action === 'delete' && reason === 'not-desired') ?? [];
   if (unknown.length === 0) return [];
   const verb = unknown.length === 1 ? 'is in no manifest and will' : 'are in no manifest and will';

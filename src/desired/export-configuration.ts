@@ -40,14 +40,19 @@ interface Naming {
 
 /**
  * Writes the Configuration: every field, client secrets as references to the environment, SAML metadata in files of their
- * own. A field whose live value no manifest may have (the server took it before it was checked) is left out and named.
+ * own; `only`: those fields alone. A field whose live value no manifest may have (the server took it before it was checked) is left out and named.
  */
-export function exportConfiguration(fields: ConfigurationFields, profile: Profile): ExportedConfiguration {
+export function exportConfiguration(
+  fields: ConfigurationFields,
+  profile: Profile,
+  only?: readonly ConfigurationField[],
+): ExportedConfiguration {
   const naming: Naming = { variables: new Set(), paths: new Set(), secretByName: new Map() };
   const spec: Record<string, Yaml> = {};
   const unfit: Unfit[] = [];
-  for (const field of configurationFields) {
-    if (field === 'logo' && fields.logo === null) continue;
+  for (const field of only ?? configurationFields) {
+    // A manifest that says nothing of a logo leaves it alone; one that goes back to none says so.
+    if (field === 'logo' && fields.logo === null && only === undefined) continue;
     const value = fieldOf(field, fields, naming);
     const reason = reasonAgainst(field, value, { profile, naming });
     if (reason === null) spec[field] = value;
@@ -75,6 +80,7 @@ function fieldOf(field: ConfigurationField, fields: ConfigurationFields, naming:
     case 'saml_identity_providers':
       return fields.saml_identity_providers.map((provider) => saml(provider, naming));
     case 'logo': {
+      if (fields.logo === null) return null;
       const { url = null, data = null, type = null } = fields.logo ?? {};
       const members = Object.entries({ url, data, type }).filter(([, member]) => member !== null);
       return Object.fromEntries(members);

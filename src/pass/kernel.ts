@@ -55,8 +55,8 @@ export async function awaitKernel(
 ): Promise<KernelState | null> {
   const { enforcement } = pass;
   if (enforcement === undefined || (applied !== null && pass.stop.aborted)) return before;
-  const { waitInSync = true, waitMs } = enforcement;
-  if (applied === null && (waitMs === null || !waitInSync)) return before;
+  const { waitMs } = enforcement;
+  if (applied === null && !waitsInSync(enforcement)) return before;
   if (applied === null && before?.report.state === 'enforced') return { ...before, waitedMs: before.waitedMs ?? 0 };
   const reading = await readLive(readContext(pass), pass.desired.scope, null);
   if (!reading.ok) return { report: unreadable(reading.error.message, 0), waitedMs: null };
@@ -65,6 +65,10 @@ export async function awaitKernel(
   return await waitUntilEnforced(
     waitOf(pass, enforcement, { live: rules, names: ruleNames(desired.rules), timeoutMs }),
   );
+}
+
+function waitsInSync({ waitMs, waitInSync = true }: PassEnforcement): boolean {
+  return waitMs !== null && waitInSync;
 }
 
 interface What {

@@ -123,7 +123,9 @@ function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, bas
     desired: null,
     live,
   } as const;
-  if (input.options.prune === 'none') return { ...common, action: 'skip', reason: 'prune-off', fields: noFields };
+  const { prune } = input.options;
+  const kept = prune === 'none' || (typeof prune !== 'string' && !prune.has(ruleKey(live.rule)));
+  if (kept) return { ...common, action: 'skip', reason: 'prune-off', fields: noFields };
   const reason = duplicate ? 'duplicate' : 'not-desired';
   const who = duplicate && base !== null ? { origin: 'drift' as const } : origin(null, live, input, base);
   return { ...common, action: 'delete', reason, ...who, fields: fieldsOfDelete(live) };

@@ -25,7 +25,8 @@ export interface PlanOptions {
   readonly maxChanges: DeleteLimit;
   readonly allowEmpty: boolean;
   readonly allowLockout: boolean;
-  readonly prune: 'all' | 'none';
+  /** Which live rules in scope that nothing desires are deleted; a set names them by `ruleKey`. */
+  readonly prune: 'all' | 'none' | ReadonlySet<string>;
   readonly replaceModified: boolean;
   /** `none`: a plan that opens traffic on the way is refused. */
   readonly maxExposure: 'none' | 'any';

@@ -42,6 +42,8 @@ const given: readonly (readonly [RegExp, (world: DocsWorld) => string])[] = [
   [/\bSHELL\b/g, () => 'bash'],
   [/https:\/\/vpn\.example\.com/g, ({ simulator }) => simulator.url],
   [/\bCOMMAND\b/g, () => 'validate'],
+  [/(?<=undo |show )(?:7|N)\b/g, () => '1'],
+  [/(?<=--base-url )URL\b/g, ({ simulator }) => simulator.url],
   [/(?<=--port |--listen |--listen 127\.0\.0\.1:)8080/g, () => '0'],
   [/\/run\/secrets\//g, ({ folder }) => `${folder}/secrets/`],
   [/\/var\/lib\/reconcile/g, ({ folder }) => `${folder}/state`],
@@ -122,12 +124,21 @@ describe('every command line of the README and the docs, executed', () => {
           return expect(parsed.text).toMatch(/Usage: reconcile validate|^Exit codes|settings file/);
         const { name } = parsed.command;
         if (name === 'apply') expect((await world.cli(['--plan', '--save', 'plan.json', 'policy'])).code).toBe(0);
-        const run = await world.cli(words);
+        const state = { env: { RECONCILE_STATE_DIR: 'exported' } };
+        const looksBack = name === 'history' || name === 'undo';
+        if (looksBack) expect((await world.cli(['policy'], state)).code).toBe(0);
+        const before = world.simulator.requests().length;
+        const run = await world.cli(words, looksBack ? state : {});
         expectPlainWords(run);
         expect([run.code, run.out + run.err]).toEqual([codes.get(text)?.code ?? 0, expect.stringMatching(says(name))]);
-        const writes = world.simulator.requests().filter(({ method }) => method !== 'GET');
+        const writes = world.simulator
+          .requests()
+          .slice(before)
+          .filter(({ method }) => method !== 'GET');
         const applies = name === 'apply' || (name === '' && parsed.flags['plan'] !== true);
         if (applies) expect(liveDestinations(world)).toEqual(wanted);
+        else if (name === 'undo' && parsed.flags['dryRun'] !== true)
+          expect(liveDestinations(world)).not.toEqual(wanted);
         else expect(writes).toEqual([]);
       }),
   );
@@ -185,6 +196,8 @@ function says(name: string): RegExp {
     explain: /: (accept|drop)\n {2}decided by/,
     apply: /a fresh read of the server agrees/,
     snapshot: /"kind": "snapshot"|written/,
+    history: /2 created, 2 deleted, by unknown|1 record removed/,
+    undo: /^Plan for http.* undo of apply 1|a fresh read of the server agrees/m,
     drift: /3 objects differ|^::warning .*title=drift::/m,
     doctor: /ok API: answers; 3 rules/,
     completion: /^complete .*_reconcile reconcile$/m,

@@ -7,8 +7,10 @@ import type { PassDependencies, PassResult } from '../../pass/pass.ts';
 import { ended, readDesired } from '../../pass/stages.ts';
 import type { Journal, LiveApi, Logger, SourceContent, SourceFile } from '../../ports.ts';
 import { reconcile } from '../../reconcile.ts';
+import { serverOf } from '../approval.ts';
 import type { Invocation } from '../command.ts';
 import { Failure } from '../failure.ts';
+import { historyWriter } from '../history.ts';
 import { planOptionsOf } from '../plan-settings.ts';
 import type { Settings } from '../settings.ts';
 import { passEnforcementOf, sharedDependencies } from '../wire.ts';
@@ -65,7 +67,10 @@ export function createWatchPasses(wiring: PassWiring): WatchPasses {
         baseApplied: true,
         memory: { ...request.memory, openGaps },
       };
-      const result = await reconcile(content, pass, approve);
+      const history = historyWriter(settings.stateDir, logger);
+      const origin = { by: 'sidecar', server: serverOf(settings), revision: content.revision };
+      const result = await reconcile(content, pass, approve === null ? null : history.recordApproved(approve, origin));
+      await history.end(result);
       if (result.end === 'in-sync' || result.apply?.end === 'converged') openGaps = new Set();
       return result;
     },

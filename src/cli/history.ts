@@ -1,0 +1,84 @@
+import { join } from 'node:path';
+import { systemClock } from '../adapters/clock.ts';
+import { addRecord, readRecord, replaceRecord } from '../adapters/history-folder.ts';
+import { getErrorCode, type Result } from '../model/result.ts';
+import {
+  type ApplyOrigin,
+  type ApplyRecord,
+  countChanges,
+  decodeApplyRecord,
+  encodeApplyRecord,
+  type FormerNames,
+  recordOf,
+} from '../pass/history.ts';
+import type { Approve, PassResult } from '../pass/pass.ts';
+import type { Logger } from '../ports.ts';
+import type { Terminal } from './command.ts';
+
+/** Writes the history of applies: before the first write of each what is about to change, and at its end what did. */
+export interface HistoryWriter {
+  /** Records each plan that is approved, before its first write. */
+  recordApproved(approve: Approve, origin: Pick<ApplyOrigin, 'by' | 'server' | 'revision'>): Approve;
+  end(result: PassResult): Promise<void>;
+}
+
+/** The folder of the history below a state folder. */
+export function historyFolder(stateFolder: string): string {
+  return join(stateFolder, 'history');
+}
+
+/**
+ * A writer for one apply; `former` names rules that a plan deletes. Nothing depends on the history: a folder that cannot be
+ * written is a warning.
+ */
+export function historyWriter(stateFolder: string | null, logger: Logger, former?: FormerNames): HistoryWriter {
+  let begun: { readonly origin: ApplyOrigin; readonly number: number } | null = null;
+  const attempt = async (write: (folder: string) => Promise<void>): Promise<void> => {
+    if (stateFolder === null) return;
+    try {
+      await write(historyFolder(stateFolder));
+    } catch (error) {
+      logger.warn('the history of applies cannot be written; this apply cannot be undone from it', {
+        code: getErrorCode(error),
+      });
+    }
+  };
+  return {
+    recordApproved: (approve, source) => async (plan, desired, digest) => {
+      const agreed = await approve(plan, desired, digest);
+      const origin = { at: new Date(systemClock.wallTime()).toISOString(), ...source, digest: digest.plan };
+      const begin = async (folder: string): Promise<void> => {
+        begun = { origin, number: await addRecord(folder, encodeApplyRecord(recordOf(origin, plan, null, former))) };
+      };
+      if (agreed) await attempt(begin);
+      return agreed;
+    },
+    end: ({ plan, apply }) =>
+      attempt(async (folder) => {
+        if (begun === null || plan === null || apply === null) return;
+        const record = recordOf(begun.origin, plan, apply, former);
+        await replaceRecord(folder, begun.number, encodeApplyRecord(record));
+        begun = null;
+      }),
+  };
+}
+
+/** One record; fails with a sentence. */
+export async function loadRecord(folder: string, number: number): Promise<Result<ApplyRecord, string>> {
+  const value = await readRecord(folder, number);
+  const record = decodeApplyRecord(value);
+  return record.ok ? record : { ok: false, error: `apply ${number} in ${folder} cannot be used: ${record.error}` };
+}
+
+/** Whether a record is worth showing: one whose apply changed something, or of which nobody knows. */
+export function isWorthShowing(record: ApplyRecord): boolean {
+  return countChanges(record) > 0;
+}
+
+/** Who runs this: a job of CI, or the user. */
+export function describeUser({ env }: Pick<Terminal, 'env'>): string {
+  const { GITHUB_RUN_ID, GITHUB_ACTOR, CI_JOB_ID, GITLAB_USER_LOGIN, SUDO_USER, USER, LOGNAME } = env;
+  if (GITHUB_RUN_ID !== undefined) return `GitHub run ${GITHUB_RUN_ID} of ${GITHUB_ACTOR ?? 'unknown'}`;
+  if (CI_JOB_ID !== undefined) return `GitLab job ${CI_JOB_ID} of ${GITLAB_USER_LOGIN ?? 'unknown'}`;
+  return SUDO_USER ?? USER ?? LOGNAME ?? 'unknown';
+}

@@ -1,0 +1,200 @@
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { alice, startWorld, token, type World } from './harness.ts';
+
+let world: World;
+let env: Readonly<Record<string, string>>;
+
+beforeEach(async () => {
+  world = await startWorld();
+  env = { RECONCILE_STATE_DIR: join(world.folder, 'state'), USER: 'carol' };
+});
+
+afterEach(() => world.close());
+
+const run = (...args: readonly string[]) => world.cli(args, { env });
+const live = (): readonly string[] =>
+  world.simulator
+    .rules()
+    .map(({ action, destination }) => `${action} ${destination}`)
+    .sort();
+
+function manifests(rules: readonly string[], spec?: string): void {
+  const items = rules.map((line, index) => {
+    const [action, destination] = line.split(' ');
+    return `    - {name: r${index}, action: ${action}, destination: "${destination}"}\n`;
+  });
+  const configuration =
+    spec === undefined
+      ? ''
+      : `---\napiVersion: firezone/v0\nkind: Configuration\nmetadata: {name: main}\nspec: ${spec}\n`;
+  world.write(
+    'm/rules.yaml',
+    `apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: web}\nspec:\n  rules:\n${items.join('')}${configuration}`,
+  );
+}
+
+async function call(method: string, path: string, body?: unknown): Promise<void> {
+  const headers = { authorization: `Bearer ${token}`, accept: 'application/json', 'content-type': 'application/json' };
+  const sent = body === undefined ? {} : { body: JSON.stringify(body) };
+  expect((await fetch(`${world.simulator.url}${path}`, { method, headers, ...sent })).ok).toBe(true);
+}
+
+describe('history', () => {
+  it('lists who applied what, newest first, privately, and keeps the last 50', async () => {
+    manifests(['drop 10.1.0.0/16']);
+    expect((await run('m')).code).toBe(0);
+    manifests(['drop 10.1.0.0/16', 'accept 10.2.0.0/16']);
+    expect((await run('m')).code).toBe(0);
+    expect((await run('m')).code).toBe(0); // nothing to write: no record
+    const { applies } = (await run('history', '--output', 'json')).json() as unknown as {
+      applies: readonly Record<string, unknown>[];
+    };
+    expect(applies).toMatchObject([
+      { number: 2, by: 'carol', created: 1, deleted: 0, end: 'converged', server: world.simulator.url },
+      { number: 1, created: 1 },
+    ]);
+    expect((await run('history')).out).toMatch(/^ +2 .* 1 created, by carol, from \S+: converged$/m);
+    expect((await run('history', 'show', '2')).out).toContain('+ accept 10.2.0.0/16 *  (web/r1)');
+    const folder = join(world.folder, 'state', 'history');
+    for (const name of readdirSync(folder)) expect(statSync(join(folder, name)).mode & 0o777).toBe(0o600);
+    expect(statSync(folder).mode & 0o777).toBe(0o700);
+    for (let number = 3; number < 60; number++) writeFileSync(join(folder, `${number}.json`), '{"cut');
+    manifests(['drop 10.5.0.0/16']);
+    expect((await run('m')).code).toBe(0);
+    expect(readdirSync(folder)).toHaveLength(50);
+    expect((await run('history', '--prune')).out).toContain('50 records removed');
+    expect((await run('history')).out).toContain('No applies are recorded');
+  });
+
+  it('says what is wrong with a number that is none, or that is not there', async () => {
+    expect(await run('history', 'show', 'x')).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('not the number of an apply'),
+    });
+    expect(await run('undo', '7')).toMatchObject({ code: 1, err: expect.stringContaining('apply 7') });
+    expect(await run('undo')).toMatchObject({ code: 1, err: expect.stringContaining('no apply is recorded') });
+  });
+});
+
+describe('undo', () => {
+  it('puts back what the last apply changed, and leaves what others changed since', async () => {
+    manifests(['drop 10.1.0.0/16', 'accept 10.2.0.0/16'], '{default_client_mtu: 1300, default_client_dns: [1.1.1.1]}');
+    await run('m');
+    manifests(['drop 10.0.0.0/8', 'accept 10.3.0.0/16'], '{default_client_mtu: 1400, default_client_dns: [9.9.9.9]}');
+    await run('m');
+    world.simulator.seed([{ action: 'accept', destination: '172.16.0.0/12' }]);
+    await call('PATCH', '/v0/configuration', { configuration: { default_client_dns: ['8.8.8.8'] } });
+    const plan = await run('undo', '--dry-run');
+    expect(live()).toContain('drop 10.0.0.0/8');
+    expect(plan.out).toContain('web-r0');
+    const undone = await run('undo');
+    expect(undone.code, undone.out + undone.err).toBe(0);
+    expect(live()).toEqual(['accept 10.2.0.0/16', 'accept 172.16.0.0/12', 'drop 10.1.0.0/16']);
+    expect(world.simulator.configuration()).toMatchObject({
+      default_client_mtu: 1300,
+      default_client_dns: ['8.8.8.8'],
+    });
+    expect(undone.err).toContain('Not undone: `default_client_dns` was changed again');
+    expect(undone.err).toContain('Revert the commit in Git too');
+    // The undo is an apply of its own: undone again, the first change is back.
+    expect((await run('undo')).code).toBe(0);
+    expect(live()).toEqual(['accept 10.3.0.0/16', 'accept 172.16.0.0/12', 'drop 10.0.0.0/8']);
+  });
+
+  it('deletes no rule that somebody makes while it runs', async () => {
+    manifests(['drop 10.1.0.0/16']);
+    await run('m');
+    manifests(['drop 10.1.0.0/16', 'drop 10.2.0.0/16']);
+    await run('m');
+    world.simulator.onCall(({ method }) => {
+      if (method === 'DELETE') world.simulator.seed([{ action: 'accept', destination: '172.16.0.0/12' }]);
+    });
+    expect((await run('undo')).code).toBe(0);
+    expect(live()).toEqual(['accept 172.16.0.0/12', 'drop 10.1.0.0/16']);
+  });
+
+  it('obeys the guards', async () => {
+    manifests(Array.from({ length: 12 }, (_, index) => `drop 10.${index}.0.0/16`));
+    await run('m');
+    const refused = await run('undo', '1', '--allow-empty');
+    expect(refused.code).toBe(3);
+    expect(live()).toHaveLength(12);
+    expect((await run('undo', '1', '--allow-empty', '--max-deletes', '100%')).code).toBe(0);
+    expect(live()).toEqual([]);
+  });
+
+  it('undoes an apply that ended half-way, and one that was killed before it could say what it did', async () => {
+    manifests(['drop 10.1.0.0/16']);
+    await run('m');
+    world.simulator.faults.inject({ match: { method: 'POST', nth: 2 }, fault: { kind: 'status', status: 403 } });
+    manifests(['drop 10.1.0.0/16', 'drop 10.2.0.0/16', 'drop 10.3.0.0/16']);
+    expect((await run('m', '--concurrency', '1')).code).toBe(5);
+    world.simulator.faults.clear();
+    expect(live()).toHaveLength(2);
+    const file = join(world.folder, 'state', 'history', '2.json');
+    const record = JSON.parse(readFileSync(file, 'utf8')) as object;
+    writeFileSync(file, JSON.stringify({ ...record, end: 'started' }));
+    const undone = await run('undo', '2');
+    expect(undone.code, undone.out + undone.err).toBe(0);
+    expect(live()).toEqual(['drop 10.1.0.0/16']);
+  });
+
+  it('keeps no secret, and names the one that a provider needs to come back', async () => {
+    const provider = (label: string): string =>
+      `{openid_connect_providers: [{id: okta, label: ${label}, client_id: c, client_secret: {env: RECONCILE_SECRET_X}, discovery_document_uri: "https://idp.example/x", auto_create_users: false}]}`;
+    const given = { ...env, RECONCILE_SECRET_X: 'canary-secret' };
+    manifests(['drop 10.1.0.0/16'], provider('Okta'));
+    const bound = ['--bind-secret', 'RECONCILE_SECRET_X=okta@idp.example'];
+    expect((await world.cli(['m', ...bound], { env: given })).code).toBe(0);
+    manifests(['drop 10.1.0.0/16'], provider('Renamed'));
+    expect((await world.cli(['m'], { env: given })).code).toBe(0);
+    const folder = join(world.folder, 'state', 'history');
+    for (const name of readdirSync(folder)) expect(readFileSync(join(folder, name), 'utf8')).not.toContain('canary');
+    const lacking = await run('undo');
+    expect(lacking.code).not.toBe(0);
+    expect(lacking.out + lacking.err).toContain('RECONCILE_SECRET_OIDC_OKTA');
+    const undone = await world.cli(['undo'], { env: { ...env, RECONCILE_SECRET_OIDC_OKTA: 'canary-secret' } });
+    expect(undone.code, undone.out + undone.err).toBe(0);
+    expect(world.simulator.configuration()).toMatchObject({ openid_connect_providers: [{ label: 'Okta' }] });
+  });
+
+  it('puts rules of users back, too', async () => {
+    world.simulator.seed([{ action: 'accept', destination: '10.9.0.0/16', user_id: alice }]);
+    manifests(['drop 10.1.0.0/16']);
+    await run('m');
+    expect(live()).toEqual(['drop 10.1.0.0/16']);
+    expect((await run('undo')).code).toBe(0);
+    expect(world.simulator.rules()).toMatchObject([{ destination: '10.9.0.0/16', user_id: alice }]);
+  });
+
+  it('takes the flags of its guards and of every apply', async () => {
+    manifests(['drop 10.1.0.0/16']);
+    await run('m');
+    world.write('token', `${token}\n`);
+    world.write('settings.yaml', 'verbose: false\n');
+    const server = `--base-url ${world.simulator.url} --token-file token --allow-http --timeout 5s --profile firezone-0.7`;
+    const guards =
+      '--max-deletes 100% --allow-empty --allow-lockout --max-exposure any --approve 0123456789abcdef0123456789abcdef';
+    const applies = '--yes --total-timeout 1m --concurrency 2 --pace 1000 --journal journal.jsonl --state-dir state';
+    const common = '--config settings.yaml --output text --full --log-format text --verbose --no-color';
+    const words = [...`${server} ${guards} ${applies} ${common}`.split(' ')];
+    const planned = await run('undo', '--fail-on', 'closes', '--dry-run', ...words);
+    expect(planned.code, planned.out + planned.err).toBe(0);
+    expect((await run('undo', '--fail-on', 'opens', '--dry-run', ...words)).code).toBe(3);
+    expect((await run('undo', '--suspend', ...words)).code).toBe(3);
+    expect((await run('undo', '--ca-file', 'gone.pem', '--proxy', 'env', ...words)).err).toContain('gone.pem');
+    expect(live()).toHaveLength(1);
+    expect((await run('undo', ...words)).code).toBe(0);
+    expect(live()).toEqual([]);
+    const listing = [
+      '--base-url',
+      world.simulator.url,
+      '--state-dir',
+      'state',
+      ...common.split(' ').filter((word) => word !== '--full'),
+    ];
+    expect((await run('history', ...listing)).out).toContain('1 deleted');
+  });
+});

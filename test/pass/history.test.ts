@@ -1,0 +1,113 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { defaultLimits } from '../../src/desired/context.ts';
+import { assemble } from '../../src/desired/desired.ts';
+import { parseFiles } from '../../src/desired/parse-files.ts';
+import { profileNamed } from '../../src/model/profile.ts';
+import { collides, type LiveRule, type Rule, ruleKey, toWire } from '../../src/model/rule.ts';
+import { wholeScope } from '../../src/model/state.ts';
+import { type ApplyRecord, decodeApplyRecord, encodeApplyRecord, goBack } from '../../src/pass/history.ts';
+import { rule } from '../apply/support.ts';
+
+const profile = profileNamed('firezone-0.7');
+
+/** Rules of which many collide, so that what others made stands in the way now and then. */
+const universe: readonly Rule[] = [
+  ...['10.0.0.0/8', '10.1.0.0/16', '10.1.1.0/24', '10.2.0.0/16', '192.0.2.1', '192.0.2.0/24', '2001:db8::/32'],
+].flatMap((destination) => [`drop ${destination}`, `accept ${destination}`, `drop ${destination} tcp 80-90`].map(rule));
+
+function live(rules: readonly Rule[]): readonly LiveRule[] {
+  return rules.map((one) => {
+    const id = `00000000-0000-4000-8000-${String(universe.indexOf(one)).padStart(12, '0')}`;
+    return { id, rule: one, destinationText: toWire(one).destination, insertedAt: '', updatedAt: '' };
+  });
+}
+
+/** What the server can hold of a list: no two that collide. */
+function holdable(rules: readonly Rule[]): readonly Rule[] {
+  const held: Rule[] = [];
+  for (const one of rules) if (!held.some((other) => collides(other, one))) held.push(one);
+  return held;
+}
+
+const anyRules = fc.shuffledSubarray([...universe]).map(holdable);
+
+function recordOf(before: readonly Rule[], after: readonly Rule[]): ApplyRecord {
+  return {
+    ...{ at: '2026-11-22T00:00:00.000Z', by: 'test', server: null, revision: null, digest: null, end: 'converged' },
+    deleted: live(before.filter((one) => !after.includes(one))),
+    created: live(after.filter((one) => !before.includes(one))),
+    ...{ names: new Map([[ruleKey(universe[0] as Rule), 'first']]), fields: [], before: null, after: null },
+  };
+}
+
+/** What a plan of these manifests makes of the live rules when only some of them may be deleted. */
+function planned(record: ApplyRecord, now: readonly Rule[]): readonly string[] {
+  const { files, deletable } = goBack(record, { rules: live(now), configuration: null }, profile);
+  const sources = files.map(({ path, text }) => ({ path, bytes: new TextEncoder().encode(text), hash: path }));
+  const parsed = parseFiles(sources, { profile, values: null, limits: defaultLimits });
+  const desired = assemble(parsed, null, {
+    profile,
+    scope: wholeScope,
+    resolveSecret: () => ({ ok: false, error: 'none' }),
+  });
+  expect(desired.problems.filter(({ severity }) => severity === 'error')).toEqual([]);
+  const wanted = new Set(desired.state?.rules.map((one) => ruleKey(one.rule)));
+  const kept = now.map(ruleKey).filter((key) => wanted.has(key) || !deletable.has(key));
+  return [...new Set([...kept, ...wanted])].sort();
+}
+
+describe('going back', () => {
+  it('gives the state before the apply, where nobody changed anything since', () => {
+    fc.assert(
+      fc.property(anyRules, anyRules, (before, after) => {
+        expect(planned(recordOf(before, after), after)).toEqual(before.map(ruleKey).sort());
+      }),
+    );
+  });
+
+  it('keeps all that others made since, whatever they made, and names what cannot come back for it', () => {
+    fc.assert(
+      fc.property(anyRules, anyRules, anyRules, (before, after, others) => {
+        const record = recordOf(before, after);
+        const made = others.filter((one) => !after.includes(one) && !before.includes(one));
+        const now = holdable([...made, ...after]);
+        const result = planned(record, now);
+        for (const one of made) expect(result).toContain(ruleKey(one));
+        const { stays } = goBack(record, { rules: live(now), configuration: null }, profile);
+        const missing = before.filter(
+          (one) => !result.includes(ruleKey(one)) && record.deleted.some((gone) => gone.rule === one),
+        );
+        for (const one of missing)
+          expect(
+            stays.some(({ summary }) => summary.includes(`(${ruleKey(one)})`) || summary.includes(ruleKey(one))),
+          ).toBe(true);
+        const rules = universe.filter((one) => result.includes(ruleKey(one)));
+        expect(rules.some((a) => rules.some((b) => a !== b && collides(a, b)))).toBe(false);
+      }),
+    );
+  });
+
+  it('does nothing twice: what was undone already is not undone again', () => {
+    fc.assert(
+      fc.property(anyRules, anyRules, (before, after) => {
+        expect(planned(recordOf(before, after), before)).toEqual(before.map(ruleKey).sort());
+      }),
+    );
+  });
+
+  it('reads every record that it wrote', () => {
+    fc.assert(
+      fc.property(anyRules, anyRules, (before, after) => {
+        const record = recordOf(before, after);
+        const value: unknown = JSON.parse(JSON.stringify(encodeApplyRecord(record)));
+        const byKey = (rules: readonly LiveRule[]) => rules.map((one) => ruleKey(one.rule)).sort();
+        const read = decodeApplyRecord(value);
+        if (!read.ok) throw new Error(read.error);
+        expect(byKey(read.value.deleted)).toEqual(byKey(record.deleted));
+        expect(byKey(read.value.created)).toEqual(byKey(record.created));
+        expect(read.value.names).toEqual(record.names);
+      }),
+    );
+  });
+});
