@@ -1,9 +1,9 @@
 import * as z from 'zod';
 import { type Fault, type FaultSwitchboard, faultKinds } from './faults.ts';
-import { type FilterElement, formatNetwork } from './filter/element.ts';
+import { formatNetwork, type TableElement } from './filter/element.ts';
 import type { PacketFilterView } from './filter/filter.ts';
 import type { RawRequest } from './http/request.ts';
-import { type Answer, json } from './http/response.ts';
+import { type HttpAnswer, json } from './http/response.ts';
 import { parseAddress } from './rules/address.ts';
 import { formatPorts } from './rules/ports.ts';
 import type { TokenStore } from './tokens.ts';
@@ -60,7 +60,7 @@ const tokenRequestShape = z.strictObject({
 });
 
 /** Answers a request below `/admin`; undefined when the path is none of its own. */
-export function answerAdmin(parts: AdminParts, request: RawRequest): Answer {
+export function answerAdmin(parts: AdminParts, request: RawRequest): HttpAnswer {
   const url = new URL(request.target, 'http://simulator');
   const [, page = '', argument] = url.pathname.split('/').filter((segment) => segment !== '');
   switch (`${request.method} ${page}`) {
@@ -86,7 +86,7 @@ export function answerAdmin(parts: AdminParts, request: RawRequest): Answer {
   }
 }
 
-function showElement({ rule, user, action, network, ports }: FilterElement): Record<string, unknown> {
+function showElement({ rule, user, action, network, ports }: TableElement): Record<string, unknown> {
   const destination = formatNetwork(network);
   const port_range = ports === null ? null : formatPorts(ports.range);
   return { rule, user, action, destination, port_type: ports?.type ?? null, port_range };
@@ -94,7 +94,7 @@ function showElement({ rule, user, action, network, ports }: FilterElement): Rec
 
 const protocols = ['tcp', 'udp', 'icmp', 'other'] as const;
 
-function verdict(parts: AdminParts, query: URLSearchParams): Answer {
+function verdict(parts: AdminParts, query: URLSearchParams): HttpAnswer {
   const destination = query.get('destination') ?? '';
   const protocol = protocols.find((name) => name === (query.get('protocol') ?? 'other'));
   const port = query.get('port');
@@ -117,7 +117,7 @@ function findUser(users: UserStore, name: string): StoredUser | undefined {
   );
 }
 
-function setFault(parts: AdminParts, request: RawRequest): Answer {
+function setFault(parts: AdminParts, request: RawRequest): HttpAnswer {
   const parsed = faultSettingShape.safeParse(bodyOf(request));
   if (!parsed.success) return json(422, { error: z.prettifyError(parsed.error) });
   const { match, fault } = parsed.data;
@@ -137,7 +137,7 @@ function defined<T extends object>(value: T): { [K in keyof T]: Exclude<T[K], un
 
 const hourSeconds = 3_600;
 
-function mintToken(parts: AdminParts, request: RawRequest): Answer {
+function mintToken(parts: AdminParts, request: RawRequest): HttpAnswer {
   const parsed = tokenRequestShape.safeParse(bodyOf(request) ?? {});
   if (!parsed.success) return json(422, { error: z.prettifyError(parsed.error) });
   const { user: name, state } = parsed.data;

@@ -1,5 +1,5 @@
 import { ServerCrash } from './crash.ts';
-import type { Answer } from './http/response.ts';
+import type { HttpAnswer } from './http/response.ts';
 import { json } from './http/response.ts';
 import type { TokenStore } from './tokens.ts';
 import type { StoredUser, UserStore } from './users.ts';
@@ -13,7 +13,7 @@ export function authenticate(
   tokens: TokenStore,
   users: UserStore,
   nowMilliseconds: number,
-): StoredUser | Answer {
+): StoredUser | HttpAnswer {
   const token = /^bearer:? +(\S.*)$/i.exec(header ?? '')?.[1]?.trim();
   if (token === undefined) return refusal('unauthenticated');
   // Two headers arrive joined: two signed tokens have the five parts of an encrypted one, which the server cannot read.
@@ -24,4 +24,4 @@ export function authenticate(
   return users.get(check.userId) ?? refusal('no_resource_found');
 }
 
-const refusal = (auth: string): Answer => json(401, { errors: { auth } });
+const refusal = (auth: string): HttpAnswer => json(401, { errors: { auth } });

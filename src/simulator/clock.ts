@@ -1,11 +1,11 @@
 /** Time as the database writes it: UTC, microseconds, always later than the time before. */
-export interface Clock {
+export interface SimulatorClock {
   readonly now: () => string;
   readonly milliseconds: () => number;
 }
 
 /** A clock over milliseconds since 1970 (fractions count), made strictly increasing. */
-export function makeClock(milliseconds: () => number): Clock {
+export function makeClock(milliseconds: () => number): SimulatorClock {
   let last = 0;
   return {
     milliseconds,

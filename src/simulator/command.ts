@@ -3,7 +3,7 @@ import { nftFilter } from './nft-filter.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from './server.ts';
 import { randomToken } from './tokens.ts';
 import type { UserSeed } from './users.ts';
-import { isUuid } from './uuid.ts';
+import { isUuidText } from './uuid.ts';
 
 /** The options of `reconcile simulate`, as the command line gives them. */
 export interface SimulateOptions {
@@ -107,7 +107,7 @@ function parseUser(text: string): UserSeed {
   const equals = text.indexOf('=');
   const name = text.slice(0, Math.max(equals, 0));
   const id = text.slice(equals + 1);
-  if (name === '' || !isUuid(id)) throw new SimulateError(`--user ${text}: write NAME=UUID`);
+  if (name === '' || !isUuidText(id)) throw new SimulateError(`--user ${text}: write NAME=UUID`);
   return name.includes('@') ? { name, id, email: name } : { name, id };
 }
 

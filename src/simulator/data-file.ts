@@ -1,5 +1,5 @@
 import { appendFileSync, closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { type ConfigurationStore, readConfiguration, showConfiguration } from './configuration/store.ts';
+import { type ConfigurationStore, parseStoredConfiguration, showConfiguration } from './configuration/store.ts';
 import { castInet, storeInet } from './rules/inet.ts';
 import { storePorts } from './rules/ports.ts';
 import { makeRow, type RuleRow, type StoredRule, showRow } from './rules/rule.ts';
@@ -104,7 +104,7 @@ export class DataFile {
       if (row !== undefined) rules.drop(row);
     } else if ('user' in line) users.put(line.user);
     else if ('deleted_user' in line) users.delete(line.deleted_user);
-    else configuration.load(readConfiguration(line.configuration));
+    else configuration.load(parseStoredConfiguration(line.configuration));
   }
 }
 

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ChosenFault, Fault, Faults } from './faults.ts';
-import { type Exchange, send } from './http/listener.ts';
+import { type Exchange, sendAnswer } from './http/listener.ts';
 import type { RawRequest } from './http/request.ts';
-import { type Answer, crashAnswer } from './http/response.ts';
+import { crashAnswer, type HttpAnswer } from './http/response.ts';
 
 /** One call of the API; `status` is 0 for a call whose connection was cut before it was looked at. */
 export interface LoggedRequest {
@@ -17,7 +17,7 @@ const longestLog = 200_000;
 const longestBody = 4_096;
 
 export interface ExchangesOptions {
-  readonly answer: (request: RawRequest) => Answer | Promise<Answer>;
+  readonly answer: (request: RawRequest) => HttpAnswer | Promise<HttpAnswer>;
   readonly faults: Faults;
   /** Told of a mistake of the simulator's own, which is then answered like the real server's: with an empty 500. */
   readonly onError?: (error: unknown) => void;
@@ -26,7 +26,7 @@ export interface ExchangesOptions {
 /** Takes requests from the socket, lets the faults have their way, answers, and keeps the log. */
 export class Exchanges {
   /** Answers what is below `/admin`, past the faults and the log; without it those paths are the API's 404. */
-  admin: ((request: RawRequest) => Answer) | undefined;
+  admin: ((request: RawRequest) => HttpAnswer) | undefined;
   readonly #options: ExchangesOptions;
   readonly #faults: Faults;
   readonly #calls: LoggedRequest[] = [];
@@ -47,7 +47,7 @@ export class Exchanges {
   readonly take = (exchange: Exchange): void => {
     const { method, target } = exchange.request;
     if (this.admin !== undefined && /^\/admin(?:[/?]|$)/.test(target)) {
-      send(exchange, this.admin(exchange.request));
+      sendAnswer(exchange, this.admin(exchange.request));
       return;
     }
     const chosen = this.#faults.choose(method, target.replace(/\?.*$/, ''));
@@ -60,7 +60,7 @@ export class Exchanges {
     else this.#finish(exchange, answer);
   };
 
-  #answer(request: RawRequest): Answer | Promise<Answer> {
+  #answer(request: RawRequest): HttpAnswer | Promise<HttpAnswer> {
     try {
       const answer = this.#options.answer(request);
       return answer instanceof Promise ? answer.catch((error: unknown) => this.#mistake(error)) : answer;
@@ -69,15 +69,15 @@ export class Exchanges {
     }
   }
 
-  #mistake(error: unknown): Answer {
+  #mistake(error: unknown): HttpAnswer {
     if (this.#options.onError === undefined) throw error;
     this.#options.onError(error);
     return crashAnswer;
   }
 
-  #finish(exchange: Exchange, answer: Answer): void {
+  #finish(exchange: Exchange, answer: HttpAnswer): void {
     this.#record(exchange.request, statusOf(answer));
-    send(exchange, answer);
+    sendAnswer(exchange, answer);
   }
 
   #record({ method, target, body }: RawRequest, status: number): void {
@@ -110,20 +110,20 @@ export class Exchanges {
   }
 }
 
-const statusOf = (answer: Answer): number => (answer.kind === 'crash' ? 500 : answer.status);
+const statusOf = (answer: HttpAnswer): number => (answer.kind === 'crash' ? 500 : answer.status);
 
-function spoilAnswer(exchange: Exchange, answer: Answer, fault: Fault, staleList: Buffer): void {
+function spoilAnswer(exchange: Exchange, answer: HttpAnswer, fault: Fault, staleList: Buffer): void {
   switch (fault.kind) {
     case 'reset-after':
       reset(exchange);
       return;
     case 'torn':
-      send(exchange, answer, true);
+      sendAnswer(exchange, answer, true);
       return;
     case 'lost-answer':
       return;
     case 'stale-list':
-      send(exchange, answer.kind === 'json' && answer.status === 200 ? { ...answer, body: staleList } : answer);
+      sendAnswer(exchange, answer.kind === 'json' && answer.status === 200 ? { ...answer, body: staleList } : answer);
       return;
     case 'status':
       sendStatus(exchange, fault);

@@ -1,4 +1,4 @@
-import { elementOf, type FilterElement } from './filter/element.ts';
+import { elementOf, type TableElement } from './filter/element.ts';
 import type { FilteredServer, PacketFilter } from './filter/filter.ts';
 import { verdictOf } from './filter/verdict.ts';
 import { NftTable, type NftTableOptions } from './nft.ts';
@@ -10,7 +10,7 @@ export interface NftFilterOptions extends NftTableOptions {
 }
 
 type Job =
-  | { readonly type: 'insert' | 'delete'; readonly element: FilterElement }
+  | { readonly type: 'insert' | 'delete'; readonly element: TableElement }
   | { readonly type: 'delete-user'; readonly userId: string };
 
 const notifierTimeoutMs = 5000;
@@ -40,7 +40,7 @@ export function nftFilter(options: NftFilterOptions, server: FilteredServer): Pa
 }
 
 class Worker {
-  readonly held = new Map<string, FilterElement>();
+  readonly held = new Map<string, TableElement>();
   readonly #options: NftFilterOptions;
   readonly #server: FilteredServer;
   readonly #table: NftTable;
@@ -163,6 +163,6 @@ class Worker {
   }
 }
 
-function keyOf({ user, action, network, ports }: FilterElement): string {
+function keyOf({ user, action, network, ports }: TableElement): string {
   return JSON.stringify([user, action, network, ports]);
 }

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { type FilterElement, formatNetwork } from './filter/element.ts';
+import { formatNetwork, type TableElement } from './filter/element.ts';
 
 /** Where the simulator keeps a real packet filter, as the real server does. */
 export interface NftTableOptions {
@@ -59,11 +59,11 @@ export class NftTable {
     );
   }
 
-  add(element: FilterElement): Done {
+  add(element: TableElement): Done {
     return this.#run(`add element inet firezone ${setOf(element)} { ${textOf(element)} }`);
   }
 
-  delete(element: FilterElement): Done {
+  delete(element: TableElement): Done {
     return this.#run(`delete element inet firezone ${setOf(element)} { ${textOf(element)} }`);
   }
 
@@ -141,12 +141,12 @@ function setDeclarations(prefix: string): readonly string[] {
   });
 }
 
-function setOf({ user, network, action, ports }: FilterElement): string {
+function setOf({ user, network, action, ports }: TableElement): string {
   const scope = user === null ? '' : `user${user}_`;
   return `${scope}${network.family === 4 ? 'ip' : 'ip6'}_${action}${ports === null ? '' : '_layer4'}`;
 }
 
-function textOf({ network, ports }: FilterElement): string {
+function textOf({ network, ports }: TableElement): string {
   const address = formatNetwork(network);
   return ports === null ? address : `${address} . ${ports.type} . ${ports.range.low}-${ports.range.high}`;
 }

@@ -1,18 +1,18 @@
 import { authenticate } from './authenticate.ts';
-import type { Clock } from './clock.ts';
+import type { SimulatorClock } from './clock.ts';
 import type { ConfigurationEndpoints } from './configuration/endpoints.ts';
 import { ServerCrash } from './crash.ts';
 import { negotiate } from './http/accept.ts';
-import type { Term } from './http/json.ts';
+import type { JsonTerm } from './http/json.ts';
 import { type ParsedRequest, parseRequest, type RawRequest } from './http/request.ts';
-import { type Answer, crashAnswer, json, notFound, unauthorized } from './http/response.ts';
+import { crashAnswer, type HttpAnswer, json, notFound, unauthorized } from './http/response.ts';
 import type { RuleEndpoints } from './rules/endpoints.ts';
 import type { TokenStore } from './tokens.ts';
 import type { UserEndpoints } from './user-endpoints.ts';
 import type { UserStore } from './users.ts';
 
 export interface RouterParts {
-  readonly clock: Clock;
+  readonly clock: SimulatorClock;
   readonly tokens: TokenStore;
   readonly users: UserStore;
   readonly rules: RuleEndpoints;
@@ -24,13 +24,13 @@ export interface RouterParts {
 interface Call {
   readonly id: string;
   readonly callerId: string;
-  readonly sent: Term;
+  readonly sent: JsonTerm;
 }
 
 /** What a method and path lead to. The wrapper must be there before the caller's rights are looked at. */
 interface Route {
   readonly wrapper?: 'rule' | 'configuration' | 'user';
-  run(parts: RouterParts, call: Call): Answer | Promise<Answer>;
+  run(parts: RouterParts, call: Call): HttpAnswer | Promise<HttpAnswer>;
 }
 
 const routes: Readonly<Record<string, Route>> = {
@@ -56,7 +56,7 @@ const routes: Readonly<Record<string, Route>> = {
  * Answers one request in the real server's order: parsers, routing, acceptable format, authentication, the wrapper,
  * the caller's rights, then the operation. Whatever raises becomes the empty 500.
  */
-export function answerRequest(parts: RouterParts, raw: RawRequest): Answer | Promise<Answer> {
+export function answerRequest(parts: RouterParts, raw: RawRequest): HttpAnswer | Promise<HttpAnswer> {
   try {
     const request = parseRequest(raw);
     const route = routeOf(request);
@@ -78,7 +78,7 @@ export function answerRequest(parts: RouterParts, raw: RawRequest): Answer | Pro
   }
 }
 
-function crashed(error: unknown): Answer {
+function crashed(error: unknown): HttpAnswer {
   if (error instanceof ServerCrash) return crashAnswer;
   throw error;
 }

@@ -8,9 +8,9 @@ import { Exchanges, type LoggedRequest } from './exchanges.ts';
 import { type FaultSwitchboard, Faults } from './faults.ts';
 import { connectFilter } from './filter/connect.ts';
 import type { PacketFilter, PacketFilterView } from './filter/filter.ts';
-import { listen, portOf, stopListening } from './http/listener.ts';
+import { listenHttp, portOf, stopListening } from './http/listener.ts';
 import type { RawRequest } from './http/request.ts';
-import type { Answer } from './http/response.ts';
+import type { HttpAnswer } from './http/response.ts';
 import type { SimulatorOptions } from './options.ts';
 import { answerRequest } from './router.ts';
 import { RuleEndpoints } from './rules/endpoints.ts';
@@ -59,7 +59,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
       answerAdmin({ faults, filter: filter.view, users, tokens, requests, now: clock.milliseconds }, request);
   }
   const host = options.host ?? '127.0.0.1';
-  const server = await listen({ host, port: options.port ?? 0, exchange: exchanges.take });
+  const server = await listenHttp({ host, port: options.port ?? 0, exchange: exchanges.take });
   const stop = (): Promise<void> => {
     filter.close();
     tables.close();
@@ -85,7 +85,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
 }
 
 /** How requests below `/v0` are answered from the tables. */
-function answers(options: SimulatorOptions, tables: Tables): (request: RawRequest) => Answer | Promise<Answer> {
+function answers(options: SimulatorOptions, tables: Tables): (request: RawRequest) => HttpAnswer | Promise<HttpAnswer> {
   const { rules, users, configuration, newId } = tables;
   const kinds = {
     openid_connect_providers: openidConnect(discoveryOf(options)),

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { type Clock, makeClock } from './clock.ts';
+import { makeClock, type SimulatorClock } from './clock.ts';
 import { ConfigurationStore } from './configuration/store.ts';
 import { DataFile } from './data-file.ts';
 import type { SimulatorOptions } from './options.ts';
@@ -9,7 +9,7 @@ import { defaultAdmin, UserStore } from './users.ts';
 
 /** Everything that the simulated server remembers. */
 export interface Tables {
-  readonly clock: Clock;
+  readonly clock: SimulatorClock;
   readonly newId: () => string;
   readonly users: UserStore;
   readonly rules: RuleStore;

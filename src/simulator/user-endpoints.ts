@@ -1,9 +1,9 @@
 import { ServerCrash } from './crash.ts';
-import { isMap, type Term, type TermMap } from './http/json.ts';
-import { type Answer, invalid, json, notFound } from './http/response.ts';
+import { isMap, type JsonTerm, type TermMap } from './http/json.ts';
+import { type HttpAnswer, invalid, json, notFound } from './http/response.ts';
 import type { RuleStore } from './rules/store.ts';
 import type { Role, StoredUser, UserStore } from './users.ts';
-import { isUuid, isUuidShaped } from './uuid.ts';
+import { isUuidShaped, isUuidText } from './uuid.ts';
 
 export interface UserEndpointsOptions {
   readonly users: UserStore;
@@ -19,16 +19,16 @@ export class UserEndpoints {
     this.#options = options;
   }
 
-  list(): Answer {
+  list(): HttpAnswer {
     return json(200, { data: this.#options.users.all() });
   }
 
-  show(idOrEmail: string): Answer {
+  show(idOrEmail: string): HttpAnswer {
     const user = this.#find(idOrEmail);
     return user === undefined ? notFound : json(200, { data: user });
   }
 
-  create(sent: Term): Answer {
+  create(sent: JsonTerm): HttpAnswer {
     const fields = attributes(sent);
     const errors = this.#check(fields);
     if (Object.keys(errors).length > 0) return invalid(errors);
@@ -38,7 +38,7 @@ export class UserEndpoints {
     return { kind: 'json', status: 201, body: JSON.stringify({ data: user }), location: `/v0/users/${user.id}` };
   }
 
-  update(idOrEmail: string, sent: Term, callerId: string): Answer {
+  update(idOrEmail: string, sent: JsonTerm, callerId: string): HttpAnswer {
     const user = this.#find(idOrEmail);
     if (user === undefined) return notFound;
     const role = attributes(sent).get('role');
@@ -50,7 +50,7 @@ export class UserEndpoints {
     return json(200, { data: changed });
   }
 
-  delete(idOrEmail: string, callerId: string): Answer {
+  delete(idOrEmail: string, callerId: string): HttpAnswer {
     const user = this.#find(idOrEmail);
     if (user === undefined) return notFound;
     if (user.id === callerId) throw new ServerCrash('an administrator deletes itself');
@@ -76,12 +76,12 @@ export class UserEndpoints {
 
   #find(idOrEmail: string): StoredUser | undefined {
     if (!isUuidShaped(idOrEmail)) return this.#options.users.byEmail(idOrEmail);
-    if (!isUuid(idOrEmail)) throw new ServerCrash('not a UUID');
+    if (!isUuidText(idOrEmail)) throw new ServerCrash('not a UUID');
     return this.#options.users.get(idOrEmail.toLowerCase());
   }
 }
 
-function attributes(sent: Term): TermMap {
+function attributes(sent: JsonTerm): TermMap {
   if (!isMap(sent)) throw new ServerCrash('the wrapper is no object');
   return sent;
 }

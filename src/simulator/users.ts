@@ -1,4 +1,4 @@
-import type { Clock } from './clock.ts';
+import type { SimulatorClock } from './clock.ts';
 
 export type Role = 'admin' | 'unprivileged';
 
@@ -34,11 +34,11 @@ export interface UserListener {
 }
 
 export class UserStore {
-  readonly #clock: Clock;
+  readonly #clock: SimulatorClock;
   readonly #byId = new Map<string, StoredUser>();
   readonly #listeners: UserListener[] = [];
 
-  constructor(clock: Clock, seeds: readonly UserSeed[]) {
+  constructor(clock: SimulatorClock, seeds: readonly UserSeed[]) {
     this.#clock = clock;
     if (!seeds.some((seed) => seed.name === defaultAdmin.name)) this.add(defaultAdmin);
     for (const seed of seeds) this.add(seed.name === defaultAdmin.name ? { ...seed, role: 'admin' } : seed);

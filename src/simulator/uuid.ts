@@ -6,6 +6,6 @@ export function isUuidShaped(text: string): boolean {
   return bytes.length === 36 && [8, 13, 18, 23].every((index) => bytes[index] === 45);
 }
 
-export function isUuid(text: string): boolean {
+export function isUuidText(text: string): boolean {
   return uuidPattern.test(text);
 }

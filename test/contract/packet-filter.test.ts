@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import type { Packet } from '../../src/simulator/filter/verdict.ts';
+import type { FilterPacket } from '../../src/simulator/filter/verdict.ts';
 import type { RuleSeed } from '../../src/simulator/rules/seed.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
 import { isObject, USERS } from './mapping.ts';
@@ -15,14 +15,14 @@ const SENDERS: Readonly<Record<string, { user: string | null; destination: strin
 };
 
 /** The packet that a recorded column stands for: `tcp80`, `icmp`, `tcp80_198.51.100.1`. */
-function packetOf(sender: string, column: string): Packet {
+function packetOf(sender: string, column: string): FilterPacket {
   const { user, destination } = SENDERS[sender] ?? { user: null, destination: '' };
   const match = /^(tcp|udp|icmp)(\d*)(?:_(.+))?$/.exec(column);
   const port = match?.[2] ? { port: Number(match[2]) } : {};
   return {
     user,
     destination: match?.[3] ?? destination,
-    protocol: (match?.[1] ?? 'other') as Packet['protocol'],
+    protocol: (match?.[1] ?? 'other') as FilterPacket['protocol'],
     ...port,
   };
 }

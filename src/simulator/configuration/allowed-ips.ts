@@ -1,11 +1,11 @@
-import type { Term } from '../http/json.ts';
+import type { JsonTerm } from '../http/json.ts';
 import { castInet, formatInet, type Inet, storeInet } from '../rules/inet.ts';
 import { type Cast, castStrings, invalidMessage } from './cast.ts';
 
 /** The networks that clients route through the tunnel; null members are taken and kept. */
 export type AllowedIps = readonly (Inet | null)[] | null;
 
-export function castAllowedIps(term: Term): Cast<AllowedIps> {
+export function castAllowedIps(term: JsonTerm): Cast<AllowedIps> {
   const cast = castStrings(term);
   if ('message' in cast || cast.value === null) return cast as Cast<AllowedIps>;
   const inets: (Inet | null)[] = [];

@@ -1,4 +1,4 @@
-import { Float, type Term } from '../http/json.ts';
+import { Float, type JsonTerm } from '../http/json.ts';
 
 /** What casting a sent value gives: the value, or "it is no such value". `undefined` means not sent. */
 export type Cast<T> = { readonly value: T } | { readonly message: string };
@@ -7,7 +7,7 @@ export const invalidMessage = { message: 'is invalid' } as const;
 export const blank = "can't be blank";
 
 /** Casts true, false and their four spellings as text. */
-export function castBoolean(term: Term): Cast<boolean | null> {
+export function castBoolean(term: JsonTerm): Cast<boolean | null> {
   if (term === null || typeof term === 'boolean') return { value: term };
   if (term === 'true' || term === '1') return { value: true };
   if (term === 'false' || term === '0') return { value: false };
@@ -15,23 +15,23 @@ export function castBoolean(term: Term): Cast<boolean | null> {
 }
 
 /** Casts integers and integers as text; 1.0 is none. */
-export function castInteger(term: Term): Cast<number | bigint | null> {
+export function castInteger(term: JsonTerm): Cast<number | bigint | null> {
   if (term === null || typeof term === 'number' || typeof term === 'bigint') return { value: term };
   if (typeof term !== 'string' || !/^[+-]?[0-9]+$/.test(term)) return invalidMessage;
   const value = BigInt(term.replace('+', ''));
   return { value: Number.isSafeInteger(Number(value)) ? Number(value) : value };
 }
 
-export function castString(term: Term): Cast<string | null> {
+export function castString(term: JsonTerm): Cast<string | null> {
   return term === null || typeof term === 'string' ? { value: term } : invalidMessage;
 }
 
 /** Casts an array of texts; empty texts in it are dropped, null stays. */
-export function castStrings(term: Term): Cast<readonly (string | null)[] | null> {
+export function castStrings(term: JsonTerm): Cast<readonly (string | null)[] | null> {
   if (term === null) return { value: null };
   if (!Array.isArray(term) || term instanceof Float) return invalidMessage;
   const items: (string | null)[] = [];
-  for (const item of term as readonly Term[]) {
+  for (const item of term as readonly JsonTerm[]) {
     if (item !== null && typeof item !== 'string') return invalidMessage;
     if (item !== '') items.push(item);
   }

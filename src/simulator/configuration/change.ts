@@ -2,13 +2,13 @@ import { ServerCrash } from '../crash.ts';
 import type { TermMap } from '../http/json.ts';
 import type { FieldErrors } from '../http/response.ts';
 import { sameValue, scalarFields } from './fields.ts';
-import { castLogo, type Logo } from './logo.ts';
+import { castLogo, type StoredLogo } from './logo.ts';
 import { castProviders, type Provider, type ProviderKind } from './provider.ts';
 
 /** The configuration's columns as held: allowed IPs parsed, everything else as shown; no logo is null. */
 export interface ConfigurationValues {
   readonly scalars: Readonly<Record<string, unknown>>;
-  readonly logo: Logo | null;
+  readonly logo: StoredLogo | null;
   readonly providers: Readonly<Record<string, readonly Provider[]>>;
 }
 
@@ -19,7 +19,7 @@ export interface ChangeRules {
   readonly environment: Readonly<Record<string, unknown>>;
 }
 
-export type ConfigurationChange =
+export type CastConfiguration =
   | { readonly ok: true; readonly values: ConfigurationValues; readonly changed: ReadonlySet<string> }
   | { readonly ok: false; readonly errors: FieldErrors };
 
@@ -32,7 +32,7 @@ export async function castConfiguration(
   stored: ConfigurationValues,
   sent: TermMap,
   rules: ChangeRules,
-): Promise<ConfigurationChange> {
+): Promise<CastConfiguration> {
   const work = new Change(stored);
   work.castScalars(sent);
   work.castLogo(sent);
@@ -65,7 +65,7 @@ class Change {
   readonly #stored: ConfigurationValues;
   readonly #scalars: Record<string, unknown>;
   readonly #providers: Record<string, readonly Provider[]>;
-  #logo: Logo | null;
+  #logo: StoredLogo | null;
   readonly #errors: Record<string, unknown> = {};
 
   constructor(stored: ConfigurationValues) {
@@ -128,7 +128,7 @@ class Change {
     }
   }
 
-  result(): ConfigurationChange {
+  result(): CastConfiguration {
     if (Object.keys(this.#errors).length > 0) return { ok: false, errors: this.#errors };
     const values = { scalars: this.#scalars, logo: this.#logo, providers: this.#providers };
     return { ok: true, values, changed: this.changed };

@@ -1,7 +1,7 @@
 import { request as httpRequest, type RequestOptions } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { ServerCrash } from '../crash.ts';
-import { isMap, parseJson, type Term } from '../http/json.ts';
+import { isMap, type JsonTerm, parseJson } from '../http/json.ts';
 
 /** Checks a discovery document's address: the reason why it is invalid, in the server's words, or undefined. */
 export type Discovery = (uri: string) => Promise<string | undefined>;
@@ -54,7 +54,7 @@ function checkAddress(uri: string): void {
 const requiredMembers = ['jwks_uri', 'authorization_endpoint', 'token_endpoint'];
 
 /** The address of the keys; undefined when a required field is missing. Other fields the server takes for granted. */
-function checkDocument(json: Term): Term | undefined {
+function checkDocument(json: JsonTerm): JsonTerm | undefined {
   if (!isMap(json)) throw new ServerCrash('a document that is no object');
   if (!requiredMembers.every((key) => json.has(key))) return undefined;
   const types = json.get('response_types_supported');
@@ -65,7 +65,7 @@ function checkDocument(json: Term): Term | undefined {
   return json.get('jwks_uri');
 }
 
-type Fetched = { readonly json: Term; readonly lifetime: number } | { readonly reason: string };
+type Fetched = { readonly json: JsonTerm; readonly lifetime: number } | { readonly reason: string };
 
 async function fetchJson(uri: string, options: FetchDiscoveryOptions): Promise<Fetched> {
   let answer: HttpAnswer;

@@ -1,6 +1,6 @@
 import { ServerCrash } from '../crash.ts';
-import { isMap, type Term } from '../http/json.ts';
-import { type Answer, invalid, json } from '../http/response.ts';
+import { isMap, type JsonTerm } from '../http/json.ts';
+import { type HttpAnswer, invalid, json } from '../http/response.ts';
 import { type ChangeRules, castConfiguration } from './change.ts';
 import { type ConfigurationStore, showConfiguration } from './store.ts';
 
@@ -14,11 +14,11 @@ export class ConfigurationEndpoints {
     this.#rules = rules;
   }
 
-  show(): Answer {
+  show(): HttpAnswer {
     return json(200, { data: showConfiguration(this.#store.row) });
   }
 
-  async update(sent: Term): Promise<Answer> {
+  async update(sent: JsonTerm): Promise<HttpAnswer> {
     if (!isMap(sent)) throw new ServerCrash('the wrapper is no object');
     const change = await castConfiguration(this.#store.row, sent, this.#rules);
     if (!change.ok) return invalid(change.errors);

@@ -1,5 +1,5 @@
 import { ServerCrash } from '../crash.ts';
-import type { Term } from '../http/json.ts';
+import type { JsonTerm } from '../http/json.ts';
 import { trim } from '../text.ts';
 import {
   type AllowedIps,
@@ -15,7 +15,7 @@ import { endpointProblems, nameServerProblems } from './host.ts';
 export interface ScalarField {
   /** What an empty text becomes. */
   readonly empty: unknown;
-  readonly cast: (term: Term) => Cast<unknown>;
+  readonly cast: (term: JsonTerm) => Cast<unknown>;
   /** Messages for a value, sent or stored: every update looks at the whole row. */
   readonly problems: (value: unknown) => readonly string[];
   /** What the column holds; raises ServerCrash for what it cannot hold. */

@@ -1,4 +1,4 @@
-import { formatAddress, parseAddress } from '../rules/address.ts';
+import { parseAddress, printAddress } from '../rules/address.ts';
 
 /** Host names as the server checks them: letters, digits, dot, underscore and hyphen in any order, maybe a port. */
 function hostProblems(text: string, allowPort: boolean): string[] {
@@ -51,7 +51,7 @@ export function nameServerProblems(items: readonly string[]): string[] {
     const address = parseAddress(item);
     const problems = mismatch(address === undefined && item !== '' ? hostProblems(item, false) : [], 'IP');
     if (problems.length > 0) return problems;
-    const key = address === undefined ? item : `ip ${formatAddress(address)}`;
+    const key = address === undefined ? item : `ip ${printAddress(address)}`;
     if (seen.has(key)) return ['should not contain duplicates'];
     seen.add(key);
     return [];

@@ -1,11 +1,11 @@
 import { existsSync } from 'node:fs';
 import { extname } from 'node:path';
 import { ServerCrash } from '../crash.ts';
-import { isMap, type Term } from '../http/json.ts';
+import { isMap, type JsonTerm } from '../http/json.ts';
 import type { FieldErrors } from '../http/response.ts';
 import { castString } from './cast.ts';
 
-export interface Logo {
+export interface StoredLogo {
   readonly data: string | null;
   readonly type: string | null;
   readonly url: string | null;
@@ -14,7 +14,9 @@ export interface Logo {
 const logoExtensions = ['.jpg', '.jpeg', '.png', '.gif', '.webp', '.avif', '.svg', '.tiff'];
 
 /** Reads the sent logo, which replaces the stored one as a whole; null takes it away. */
-export function castLogo(term: Term): { readonly value: Logo | null } | { readonly errors: FieldErrors | string[] } {
+export function castLogo(
+  term: JsonTerm,
+): { readonly value: StoredLogo | null } | { readonly errors: FieldErrors | string[] } {
   if (term === null) return { value: null };
   if (Array.isArray(term) && term.length === 0) return { value: { data: null, type: null, url: null } };
   if (!isMap(term)) return { errors: ['is invalid'] };

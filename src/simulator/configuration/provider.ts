@@ -1,4 +1,4 @@
-import type { Term, TermMap } from '../http/json.ts';
+import type { JsonTerm, TermMap } from '../http/json.ts';
 import { isMap } from '../http/json.ts';
 import type { FieldErrors } from '../http/response.ts';
 import { blank, type Cast, invalidMessage, isBlank } from './cast.ts';
@@ -7,7 +7,7 @@ import { blank, type Cast, invalidMessage, isBlank } from './cast.ts';
 export type Provider = Readonly<Record<string, unknown>>;
 
 interface ProviderField {
-  readonly cast: (term: Term) => Cast<unknown>;
+  readonly cast: (term: JsonTerm) => Cast<unknown>;
   /** What an absent or empty field becomes. */
   readonly default?: unknown;
   readonly required?: boolean;
@@ -25,7 +25,7 @@ export type ProvidersCast =
   | { readonly errors: readonly FieldErrors[] | readonly string[] };
 
 /** Reads the sent array (or an object with numbered keys) into providers; each stands on its own, nothing is merged. */
-export async function castProviders(kind: ProviderKind, term: Term): Promise<ProvidersCast> {
+export async function castProviders(kind: ProviderKind, term: JsonTerm): Promise<ProvidersCast> {
   const items = listOf(term);
   if (items === undefined) return { errors: [invalidMessage.message] };
   const results: { provider: Provider; errors: FieldErrors }[] = [];
@@ -36,13 +36,13 @@ export async function castProviders(kind: ProviderKind, term: Term): Promise<Pro
   return { errors: results.map(({ errors }) => errors) };
 }
 
-function listOf(term: Term): TermMap[] | undefined {
-  const items: readonly Term[] | undefined = isMap(term) ? numbered(term) : Array.isArray(term) ? term : undefined;
+function listOf(term: JsonTerm): TermMap[] | undefined {
+  const items: readonly JsonTerm[] | undefined = isMap(term) ? numbered(term) : Array.isArray(term) ? term : undefined;
   if (items === undefined || !items.every(isMap)) return undefined;
   return items.filter(isMap);
 }
 
-function numbered(map: TermMap): Term[] {
+function numbered(map: TermMap): JsonTerm[] {
   const entries = [...map].sort(([a], [b]) => Number(a) - Number(b) || (a < b ? -1 : 1));
   return entries.map(([, value]) => value);
 }

@@ -1,8 +1,8 @@
-import type { Clock } from '../clock.ts';
+import type { SimulatorClock } from '../clock.ts';
 import { castInet, type Inet, storeInet } from '../rules/inet.ts';
 import type { ConfigurationValues } from './change.ts';
 import { scalarFields } from './fields.ts';
-import type { Logo } from './logo.ts';
+import type { StoredLogo } from './logo.ts';
 import { type Provider, sortKeys } from './provider.ts';
 
 /** The configuration's row. */
@@ -34,11 +34,11 @@ const defaultValues: ConfigurationValues = {
 
 /** The one row of the configurations table. */
 export class ConfigurationStore {
-  readonly #clock: Clock;
+  readonly #clock: SimulatorClock;
   #current: ConfigurationRow;
   readonly #listeners: ((row: ConfigurationRow) => void)[] = [];
 
-  constructor(clock: Clock, id: string) {
+  constructor(clock: SimulatorClock, id: string) {
     this.#clock = clock;
     const now = clock.now();
     this.#current = { ...defaultValues, id, insertedAt: now, updatedAt: now };
@@ -87,13 +87,13 @@ export function showConfiguration(row: ConfigurationRow): Record<string, unknown
 }
 
 /** The row that is shown so; the way back from `showConfiguration`. */
-export function readConfiguration(shown: Readonly<Record<string, unknown>>): ConfigurationRow {
+export function parseStoredConfiguration(shown: Readonly<Record<string, unknown>>): ConfigurationRow {
   const scalars = Object.keys(scalarFields).map((name) => [
     name,
     name === 'default_client_allowed_ips' ? null : shown[name],
   ]);
   const ips = shown['default_client_allowed_ips'];
-  const logo = shown['logo'] as Partial<Logo>;
+  const logo = shown['logo'] as Partial<StoredLogo>;
   return {
     id: String(shown['id']),
     insertedAt: String(shown['inserted_at']),

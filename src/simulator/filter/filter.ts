@@ -1,6 +1,6 @@
 import type { RuleRow } from '../rules/rule.ts';
-import type { FilterElement } from './element.ts';
-import type { Packet, Verdict } from './verdict.ts';
+import type { TableElement } from './element.ts';
+import type { FilterPacket, FilterVerdict } from './verdict.ts';
 
 /** What a packet filter is told: rows that came and went. Updates never reach it (observed: recordings/packet_filter_patch). */
 export interface PacketFilter {
@@ -17,8 +17,8 @@ export interface PacketFilter {
 
 /** What the packet filter holds and does, for tests and the admin pages. */
 export interface PacketFilterView {
-  readonly verdict: (packet: Packet) => Verdict;
-  readonly elements: () => readonly FilterElement[];
+  readonly verdict: (packet: FilterPacket) => FilterVerdict;
+  readonly elements: () => readonly TableElement[];
   readonly state: () => FilterState;
 }
 

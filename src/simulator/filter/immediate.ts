@@ -1,5 +1,5 @@
 import type { RuleRow } from '../rules/rule.ts';
-import { elementOf, type FilterElement } from './element.ts';
+import { elementOf, type TableElement } from './element.ts';
 import type { PacketFilter } from './filter.ts';
 import { verdictOf } from './verdict.ts';
 
@@ -8,7 +8,7 @@ import { verdictOf } from './verdict.ts';
  * what an update changed in between is not seen.
  */
 export function immediateFilter(rows: Iterable<RuleRow>): PacketFilter {
-  const elements = new Map<string, FilterElement>();
+  const elements = new Map<string, TableElement>();
   for (const row of rows) elements.set(row.id, elementOf(row));
   return {
     inserted: (row) => {

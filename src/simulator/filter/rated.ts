@@ -1,6 +1,6 @@
-import { elementOf, type FilterElement } from './element.ts';
+import { elementOf, type TableElement } from './element.ts';
 import type { FilteredServer, FilterState, PacketFilter } from './filter.ts';
-import { FilterError, FilterTable } from './table.ts';
+import { ElementTable, FilterError } from './table.ts';
 import { verdictOf } from './verdict.ts';
 
 export interface RatedFilterOptions {
@@ -13,7 +13,7 @@ export interface RatedFilterOptions {
 }
 
 type Change =
-  | { readonly kind: 'insert' | 'delete'; readonly element: FilterElement }
+  | { readonly kind: 'insert' | 'delete'; readonly element: TableElement }
   | { readonly kind: 'add-user' | 'delete-user'; readonly userId: string };
 
 const notifierTimeoutMs = 5_000;
@@ -50,13 +50,13 @@ class RatedFilter {
   readonly #now: () => number;
   readonly #schedule: NonNullable<RatedFilterOptions['schedule']>;
   readonly #unit: number;
-  readonly #table = new FilterTable();
+  readonly #table = new ElementTable();
   /** What the notifier has not handed over yet. */
   #mailbox: Change[] = [];
   /** What was handed over; the notifier waits for its call until `deadline`, unless it has given up. */
   #handed: Change[] = [];
   #deadline: number | undefined;
-  #rebuild: FilterElement[] | undefined;
+  #rebuild: TableElement[] | undefined;
   /** When the work in hand is done; undefined when there is none. */
   #due: number | undefined;
   #time: number;
@@ -90,7 +90,7 @@ class RatedFilter {
     this.settle();
   }
 
-  elements(): Iterable<FilterElement> {
+  elements(): Iterable<TableElement> {
     this.settle();
     return this.#table.elements();
   }

@@ -1,6 +1,6 @@
 import { OverlapIndex } from '../rules/overlap.ts';
 import type { RuleRow } from '../rules/rule.ts';
-import type { FilterElement } from './element.ts';
+import type { TableElement } from './element.ts';
 
 /** The kernel refused a change; the real server's packet filter crashes on it. */
 export class FilterError extends Error {}
@@ -10,8 +10,8 @@ export class FilterError extends Error {}
  * overlaps another of its set, a set that is not there. An element that is there already is taken
  * (observed: recordings/packet_filter_crash, packet_filter_users).
  */
-export class FilterTable {
-  readonly #held = new Map<string, FilterElement>();
+export class ElementTable {
+  readonly #held = new Map<string, TableElement>();
   #users = new Set<string>();
   #overlaps = new OverlapIndex();
 
@@ -22,7 +22,7 @@ export class FilterTable {
     this.#overlaps = new OverlapIndex();
   }
 
-  elements(): IterableIterator<FilterElement> {
+  elements(): IterableIterator<TableElement> {
     return this.#held.values();
   }
 
@@ -36,7 +36,7 @@ export class FilterTable {
     for (const [key, element] of this.#held) if (element.user === userId) this.#take(key, element);
   }
 
-  add(element: FilterElement): void {
+  add(element: TableElement): void {
     this.#checkSet(element);
     const key = keyOf(element);
     if (this.#held.has(key)) return;
@@ -45,28 +45,28 @@ export class FilterTable {
     this.#held.set(key, element);
   }
 
-  delete(element: FilterElement): void {
+  delete(element: TableElement): void {
     this.#checkSet(element);
     const key = keyOf(element);
     if (!this.#held.has(key)) throw new FilterError('element does not exist');
     this.#take(key, element);
   }
 
-  #take(key: string, element: FilterElement): void {
+  #take(key: string, element: TableElement): void {
     this.#held.delete(key);
     this.#overlaps.delete(candidateOf(element));
   }
 
-  #checkSet({ user }: FilterElement): void {
+  #checkSet({ user }: TableElement): void {
     if (user !== null && !this.#users.has(user)) throw new FilterError('No such file or directory');
   }
 }
 
-function keyOf({ user, action, network, ports }: FilterElement): string {
+function keyOf({ user, action, network, ports }: TableElement): string {
   const span = ports === null ? '-' : `${ports.type} ${ports.range.low} ${ports.range.high}`;
   return `${user ?? '-'} ${action} ${network.family} ${network.bits} ${span}`;
 }
 
-function candidateOf(element: FilterElement): Pick<RuleRow, 'action' | 'network' | 'ports' | 'userId'> {
+function candidateOf(element: TableElement): Pick<RuleRow, 'action' | 'network' | 'ports' | 'userId'> {
   return { ...element, userId: element.user };
 }

@@ -1,22 +1,22 @@
 import { addressBits, parseAddress } from '../rules/address.ts';
-import type { FilterElement } from './element.ts';
+import type { TableElement } from './element.ts';
 
 /** A packet from a device of a user (or of nobody) to an address; ports count for tcp and udp only. */
-export interface Packet {
+export interface FilterPacket {
   readonly user: string | null;
   readonly destination: string;
   readonly protocol: 'tcp' | 'udp' | 'icmp' | 'other';
   readonly port?: number;
 }
 
-export type Verdict = 'accept' | 'drop';
+export type FilterVerdict = 'accept' | 'drop';
 
 /**
  * The verdict of a set of elements: the rules of the packet's user come before the global ones; in each scope port
  * rules before the others and accept before drop; nothing that matches means accept. The length of a prefix and the
  * order of creation never matter (observed: recordings/packet_filter_verdicts).
  */
-export function verdictOf(elements: Iterable<FilterElement>, packet: Packet): Verdict {
+export function verdictOf(elements: Iterable<TableElement>, packet: FilterPacket): FilterVerdict {
   const address = parseAddress(packet.destination);
   if (address === undefined) throw new Error(`not an address: ${packet.destination}`);
   const bits = addressBits(address);
@@ -33,11 +33,11 @@ export function verdictOf(elements: Iterable<FilterElement>, packet: Packet): Ve
 const noRank = 8;
 
 /** 0 to 7: user before global, ports before none, accept (even) before drop (odd). */
-function rankOf(element: FilterElement): number {
+function rankOf(element: TableElement): number {
   return (element.user === null ? 4 : 0) + (element.ports === null ? 2 : 0) + (element.action === 'drop' ? 1 : 0);
 }
 
-function matchesPorts(element: FilterElement, packet: Packet): boolean {
+function matchesPorts(element: TableElement, packet: FilterPacket): boolean {
   if (element.ports === null) return true;
   const { type, range } = element.ports;
   const { port } = packet;

@@ -8,14 +8,14 @@ interface MediaRange {
 const otherJson = new Set(['application/vnd.api+json', 'application/ld+json', 'application/manifest+json']);
 
 /** The formats that the two callers offer: the API json only, the error pages html before json. */
-export type Format = 'json' | 'html';
+export type AcceptedFormat = 'json' | 'html';
 
 /**
  * Picks the answer's format from the Accept header, or undefined when nothing offered is acceptable. A header with
  * an all-types wildcard anywhere takes the first offer; otherwise the first listed type of quality 1 wins, then the best of the others
  * (observed: recordings/errors_by_accept).
  */
-export function negotiate(accept: string | undefined, offers: readonly Format[]): Format | undefined {
+export function negotiate(accept: string | undefined, offers: readonly AcceptedFormat[]): AcceptedFormat | undefined {
   if (accept === undefined || accept.includes('*/*')) return offers[0];
   const ranges = accept.split(',').flatMap((text) => parseRange(text) ?? []);
   const sure = ranges.filter((range) => range.quality === 1);
@@ -37,7 +37,7 @@ function parseRange(text: string): MediaRange | undefined {
   return { type: type.toLowerCase(), subtype: subtype.toLowerCase(), quality: Number.isNaN(value) ? 1 : value };
 }
 
-function admits(range: MediaRange, offer: Format): boolean {
+function admits(range: MediaRange, offer: AcceptedFormat): boolean {
   if (range.subtype === '*') return range.type === (offer === 'json' ? 'application' : 'text');
   const full = `${range.type}/${range.subtype}`;
   if (offer === 'html') return full === 'text/html';

@@ -9,10 +9,10 @@ export class Float {
 }
 
 /** A request value as the server sees it; integers beyond 2^53 are bigint. */
-export type Term = null | boolean | number | bigint | Float | string | readonly Term[] | TermMap;
-export type TermMap = ReadonlyMap<string, Term>;
+export type JsonTerm = null | boolean | number | bigint | Float | string | readonly JsonTerm[] | TermMap;
+export type TermMap = ReadonlyMap<string, JsonTerm>;
 
-export const isMap = (term: Term | undefined): term is TermMap => term instanceof Map;
+export const isMap = (term: JsonTerm | undefined): term is TermMap => term instanceof Map;
 
 const numberPattern = /-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/y;
 const plainPattern = /[ !#-[\]-\u{10ffff}]*/uy;
@@ -28,13 +28,13 @@ const escapes: Readonly<Record<string, string>> = {
   t: '\t',
 };
 
-type Frame = { kind: 'array'; items: Term[] } | { kind: 'object'; map: Map<string, Term>; key: string };
+type Frame = { kind: 'array'; items: JsonTerm[] } | { kind: 'object'; map: Map<string, JsonTerm>; key: string };
 
 /**
  * Parses a request body as the server's decoder does: of duplicate keys the first wins, floats stay floats, lone
  * surrogates are errors, depth is not limited. Raises ServerCrash (an empty 500) on anything that is not JSON.
  */
-export function parseJson(text: string): Term {
+export function parseJson(text: string): JsonTerm {
   return new Reader(text).document();
 }
 
@@ -47,7 +47,7 @@ class Reader {
     this.#text = text;
   }
 
-  document(): Term {
+  document(): JsonTerm {
     for (;;) {
       let value = this.#open();
       while (value !== undefined) {
@@ -58,13 +58,13 @@ class Reader {
     }
   }
 
-  #end(value: Term): Term {
+  #end(value: JsonTerm): JsonTerm {
     this.#space();
     return this.#at === this.#text.length ? value : this.#fail();
   }
 
   /** Reads a scalar or an empty container, or opens a container and returns undefined. */
-  #open(): Term | undefined {
+  #open(): JsonTerm | undefined {
     this.#space();
     const char = this.#text[this.#at];
     if (char === '[') return this.#openArray();
@@ -76,14 +76,14 @@ class Reader {
     return this.#number();
   }
 
-  #openArray(): Term | undefined {
+  #openArray(): JsonTerm | undefined {
     this.#at++;
     if (this.#skip(']')) return [];
     this.#frames.push({ kind: 'array', items: [] });
     return undefined;
   }
 
-  #openObject(): Term | undefined {
+  #openObject(): JsonTerm | undefined {
     this.#at++;
     if (this.#skip('}')) return new Map();
     this.#frames.push({ kind: 'object', map: new Map(), key: this.#key() });
@@ -91,7 +91,7 @@ class Reader {
   }
 
   /** Puts a finished value into its container; returns the container once that is finished too. */
-  #add(frame: Frame, value: Term): Term | undefined {
+  #add(frame: Frame, value: JsonTerm): JsonTerm | undefined {
     if (frame.kind === 'array') frame.items.push(value);
     else if (!frame.map.has(frame.key)) frame.map.set(frame.key, value);
     if (this.#skip(',')) {
@@ -143,7 +143,7 @@ class Reader {
     return Number.parseInt(hex, 16);
   }
 
-  #number(): Term {
+  #number(): JsonTerm {
     numberPattern.lastIndex = this.#at;
     const match = numberPattern.exec(this.#text);
     if (match === null) return this.#fail();
@@ -156,7 +156,7 @@ class Reader {
     return Number.isSafeInteger(value) ? value + 0 : BigInt(match[0]);
   }
 
-  #word(word: string, value: Term): Term {
+  #word(word: string, value: JsonTerm): JsonTerm {
     if (!this.#text.startsWith(word, this.#at)) this.#fail();
     this.#at += word.length;
     return value;

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { negotiate } from './accept.ts';
 import type { RawRequest } from './request.ts';
-import { type Answer, notFound } from './response.ts';
+import { type HttpAnswer, notFound } from './response.ts';
 
 /** Where a fault may cut into the writing of an answer. */
 export interface Exchange {
@@ -25,7 +25,7 @@ const requestsPerConnection = 1_000;
 const idleMilliseconds = 60_000;
 
 /** Opens the HTTP server; resolves once it listens. */
-export async function listen(options: ListenerOptions): Promise<Server> {
+export async function listenHttp(options: ListenerOptions): Promise<Server> {
   const server = createServer(
     {
       maxHeaderSize: 256 * 1024,
@@ -108,13 +108,13 @@ function receive(message: IncomingMessage, response: ServerResponse, exchange: (
     served.set(message.socket, count);
     if (count >= requestsPerConnection) response.shouldKeepAlive = false;
     const refused = refusal(message);
-    if (refused !== undefined) send({ request, message, response }, refused);
+    if (refused !== undefined) sendAnswer({ request, message, response }, refused);
     else exchange({ request, message, response });
   });
 }
 
 /** Requests that never get past the real server's HTTP layer. */
-function refusal(message: IncomingMessage): Answer | undefined {
+function refusal(message: IncomingMessage): HttpAnswer | undefined {
   const target = message.url ?? '/';
   if (target.length > longestQuery + 16) return { kind: 'refuse', status: 414 };
   const raw = message.rawHeaders;
@@ -137,7 +137,7 @@ function requestId(sent: string | undefined): string {
   return `GOn${requestCount.toString(36).padStart(16, '0')}A`.slice(0, 20);
 }
 
-function headersOf(request: RawRequest | undefined, answer: Answer): Record<string, string> {
+function headersOf(request: RawRequest | undefined, answer: HttpAnswer): Record<string, string> {
   if (answer.kind === 'crash' || answer.kind === 'refuse') return { 'content-length': '0' };
   const headers: Record<string, string> = { 'cache-control': 'max-age=0, private, must-revalidate' };
   if (answer.kind === 'json') headers['content-length'] = String(Buffer.byteLength(answer.body));
@@ -163,7 +163,7 @@ function httpDate(): string {
 const statusOfKind = { crash: 500 } as const;
 
 /** Writes an answer with the headers of the real server and no others. */
-export function send({ request, message, response }: Exchange, answer: Answer, torn = false): void {
+export function sendAnswer({ request, message, response }: Exchange, answer: HttpAnswer, torn = false): void {
   const status = answer.kind === 'crash' ? statusOfKind.crash : answer.status;
   response.sendDate = false;
   for (const [name, value] of Object.entries(headersOf(request, answer))) response.setHeader(name, value);

@@ -1,5 +1,5 @@
 import { ServerCrash } from '../crash.ts';
-import type { Term, TermMap } from './json.ts';
+import type { JsonTerm, TermMap } from './json.ts';
 import { isMap } from './json.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -31,7 +31,7 @@ function decodeComponent(text: string): string {
 
 /** Parses `a=1&rule[destination]=…` with nested keys, for queries and urlencoded bodies. */
 export function parseForm(text: string): TermMap {
-  const params = new Map<string, Term>();
+  const params = new Map<string, JsonTerm>();
   for (const pair of text.split('&')) {
     if (pair === '') continue;
     const equals = pair.indexOf('=');
@@ -43,7 +43,7 @@ export function parseForm(text: string): TermMap {
 }
 
 /** Puts a value at `a[b][c]`; `[]` appends to a list; the last of equal keys wins; a broken key is a plain one. */
-function assign(params: Map<string, Term>, key: string, value: Term): void {
+function assign(params: Map<string, JsonTerm>, key: string, value: JsonTerm): void {
   const match = /^([^[]+)((?:\[[^\]]*\])+)$/.exec(key);
   if (match === null) {
     params.set(key, value);
@@ -63,7 +63,7 @@ function assign(params: Map<string, Term>, key: string, value: Term): void {
       return;
     }
     const next = map.get(name);
-    const child = isMap(next) ? new Map(next) : new Map<string, Term>();
+    const child = isMap(next) ? new Map(next) : new Map<string, JsonTerm>();
     map.set(name, child);
     map = child;
   }
@@ -71,7 +71,7 @@ function assign(params: Map<string, Term>, key: string, value: Term): void {
 
 /** The text fields of a multipart body; a body that does not open with its boundary raises ServerCrash. */
 export function parseMultipart(bytes: Buffer, boundary: string): TermMap {
-  const params = new Map<string, Term>();
+  const params = new Map<string, JsonTerm>();
   const text = bytes.toString('latin1');
   const parts = `\r\n${text}`.split(`\r\n--${boundary}`).slice(1);
   if (parts.length < 2 || !parts.at(-1)?.startsWith('--')) throw new ServerCrash('broken multipart body');

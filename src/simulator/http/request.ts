@@ -1,5 +1,5 @@
 import { ServerCrash } from '../crash.ts';
-import type { Term, TermMap } from './json.ts';
+import type { JsonTerm, TermMap } from './json.ts';
 import { isMap, parseJson } from './json.ts';
 import { decodeUtf8, parseForm, parseMultipart } from './params.ts';
 
@@ -31,7 +31,7 @@ const overridingMethods = new Set(['PUT', 'PATCH', 'DELETE']);
 export function parseRequest(raw: RawRequest): ParsedRequest {
   const { path, query } = splitTarget(raw.target);
   const queryParams = parseForm(query);
-  const body = bodyMethods.has(raw.method) ? parseBody(raw) : new Map<string, Term>();
+  const body = bodyMethods.has(raw.method) ? parseBody(raw) : new Map<string, JsonTerm>();
   const params = new Map([...queryParams, ...body]);
   const override = raw.method === 'POST' ? body.get('_method') : undefined;
   const method = typeof override === 'string' ? override.toUpperCase() : '';

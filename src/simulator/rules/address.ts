@@ -106,7 +106,7 @@ function parseStrictIpv4(text: string): readonly [number, number, number, number
 }
 
 /** The runtime's spelling: IPv4-mapped and IPv4-compatible addresses keep a dotted tail, the leftmost longest run of zeros is `::`. */
-export function formatAddress(address: Address): string {
+export function printAddress(address: Address): string {
   if (address.family === 4) return address.parts.join('.');
   const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0] = address.parts;
   if ((a | b | c | d | e) === 0 && (f === 0 || f === 0xffff)) {

@@ -1,16 +1,16 @@
 import { ServerCrash } from '../crash.ts';
-import type { Term, TermMap } from '../http/json.ts';
+import type { JsonTerm, TermMap } from '../http/json.ts';
 import type { FieldErrors } from '../http/response.ts';
-import { isUuid, isUuidShaped } from '../uuid.ts';
+import { isUuidShaped, isUuidText } from '../uuid.ts';
 import { castInet, formatInet, type Inet, sameInet, storeInet } from './inet.ts';
-import { castPorts, formatPorts, type PortRange, storePorts } from './ports.ts';
-import type { Action, PortType, RuleRow, StoredRule } from './rule.ts';
+import { castPorts, formatPorts, type PortBounds, storePorts } from './ports.ts';
+import type { RuleRow, StoredAction, StoredPortType, StoredRule } from './rule.ts';
 
 /** A rule's fields as cast, before the database sees them. */
 export interface RuleValues {
-  readonly action: Action | null;
+  readonly action: StoredAction | null;
   readonly destination: Inet | null;
-  readonly port_type: PortType | null;
+  readonly port_type: StoredPortType | null;
   readonly port_range: string | null;
   readonly user_id: string | null;
 }
@@ -25,7 +25,7 @@ export const noRule: RuleValues = {
   user_id: null,
 };
 
-export function valuesOf(row: RuleRow): RuleValues {
+export function ruleValuesOf(row: RuleRow): RuleValues {
   return {
     action: row.action,
     destination: row.destination,
@@ -35,7 +35,7 @@ export function valuesOf(row: RuleRow): RuleValues {
   };
 }
 
-export type RuleChange =
+export type CastRule =
   | { readonly ok: true; readonly values: RuleValues; readonly changed: ReadonlySet<Field> }
   | { readonly ok: false; readonly errors: FieldErrors };
 
@@ -46,11 +46,11 @@ const invalidMessage = { message: 'is invalid' };
  * Casts the sent fields over the present values and validates the result; all messages are reported together. Without
  * support for port rules the two port fields are dropped unseen (observed: recordings/port_rules_unsupported).
  */
-export function castRule(present: RuleValues, sent: TermMap, portRules: boolean): RuleChange {
+export function castRule(present: RuleValues, sent: TermMap, portRules: boolean): CastRule {
   const values: { -readonly [F in Field]: RuleValues[F] } = { ...present };
   const errors: Record<string, string[]> = {};
   const changed = new Set<Field>();
-  const take = <F extends Field>(field: F, cast: (term: Term) => Cast<RuleValues[F]>): void => {
+  const take = <F extends Field>(field: F, cast: (term: JsonTerm) => Cast<RuleValues[F]>): void => {
     const term = sent.get(field);
     if (term === undefined) return;
     const result = term === '' ? { value: noRule[field] } : cast(term);
@@ -78,35 +78,35 @@ function sameValue(left: RuleValues[Field], right: RuleValues[Field]): boolean {
   return sameInet(left, right);
 }
 
-function castAction(term: Term): Cast<Action | null> {
+function castAction(term: JsonTerm): Cast<StoredAction | null> {
   return term === null || term === 'accept' || term === 'drop' ? { value: term } : invalidMessage;
 }
 
-function castDestination(term: Term): Cast<Inet | null> {
+function castDestination(term: JsonTerm): Cast<Inet | null> {
   if (term === null) return { value: null };
   const inet = typeof term === 'string' ? castInet(term) : undefined;
   return inet === undefined ? invalidMessage : { value: inet };
 }
 
-function castPortType(term: Term): Cast<PortType | null> {
+function castPortType(term: JsonTerm): Cast<StoredPortType | null> {
   return term === null || term === 'tcp' || term === 'udp' ? { value: term } : invalidMessage;
 }
 
-function castPortRange(term: Term): Cast<string | null> {
+function castPortRange(term: JsonTerm): Cast<string | null> {
   if (term === null) return { value: null };
   const ports = castPorts(term);
   return 'text' in ports ? { value: ports.text } : ports;
 }
 
-function castUserId(term: Term): Cast<string | null> {
+function castUserId(term: JsonTerm): Cast<string | null> {
   return term === null || typeof term === 'string' ? { value: term } : invalidMessage;
 }
 
 /** What a valid change makes of the row's own columns; `ports` undefined when the check constraint refuses them. */
 export interface StoredValues {
-  readonly action: Action;
+  readonly action: StoredAction;
   readonly destination: Inet;
-  readonly ports: { readonly type: PortType; readonly range: PortRange } | null | undefined;
+  readonly ports: { readonly type: StoredPortType; readonly range: PortBounds } | null | undefined;
   readonly userId: string | null;
 }
 
@@ -121,7 +121,7 @@ export function storeValues(values: RuleValues): StoredValues {
 }
 
 function storeUserId(text: string): string {
-  if (!isUuidShaped(text) || !isUuid(text)) throw new ServerCrash('not a UUID');
+  if (!isUuidShaped(text) || !isUuidText(text)) throw new ServerCrash('not a UUID');
   return text.toLowerCase();
 }
 

@@ -1,9 +1,9 @@
 import { ServerCrash } from '../crash.ts';
-import { isMap, type Term, type TermMap } from '../http/json.ts';
-import { type Answer, invalid, json, notFound } from '../http/response.ts';
+import { isMap, type JsonTerm, type TermMap } from '../http/json.ts';
+import { type HttpAnswer, invalid, json, notFound } from '../http/response.ts';
 import type { UserStore } from '../users.ts';
-import { isUuid, isUuidShaped } from '../uuid.ts';
-import { castRule, echo, noRule, type RuleValues, type StoredValues, storeValues, valuesOf } from './change.ts';
+import { isUuidShaped, isUuidText } from '../uuid.ts';
+import { castRule, echo, noRule, type RuleValues, ruleValuesOf, type StoredValues, storeValues } from './change.ts';
 import type { RuleRow, StoredRule } from './rule.ts';
 import type { RuleStore } from './store.ts';
 
@@ -25,17 +25,17 @@ export class RuleEndpoints {
     this.#options = options;
   }
 
-  list(): Answer {
+  list(): HttpAnswer {
     return { kind: 'json', status: 200, body: this.#options.store.listBody() };
   }
 
-  show(id: string): Answer {
+  show(id: string): HttpAnswer {
     const row = this.#find(id);
     if (row === undefined) return notFound;
     return { kind: 'json', status: 200, body: `{"data":${this.#options.store.textOf(row)}}` };
   }
 
-  create(sent: Term): Answer {
+  create(sent: JsonTerm): HttpAnswer {
     const change = castRule(noRule, attributes(sent), this.#options.portRules);
     if (!change.ok) return invalid(change.errors);
     const stored = storeValues(change.values);
@@ -43,10 +43,10 @@ export class RuleEndpoints {
     return 'id' in row ? created(change.values, row) : row;
   }
 
-  update(id: string, sent: Term): Answer {
+  update(id: string, sent: JsonTerm): HttpAnswer {
     const before = this.#find(id);
     if (before === undefined) return notFound;
-    const change = castRule(valuesOf(before), attributes(sent), this.#options.portRules);
+    const change = castRule(ruleValuesOf(before), attributes(sent), this.#options.portRules);
     if (!change.ok) return invalid(change.errors);
     if (change.changed.size === 0) return json(200, { data: echo(change.values, before) });
     const stored = storeValues(change.values);
@@ -54,7 +54,7 @@ export class RuleEndpoints {
     return 'id' in row ? json(200, { data: echo(change.values, row) }) : row;
   }
 
-  delete(id: string): Answer {
+  delete(id: string): HttpAnswer {
     const row = this.#find(id);
     if (row === undefined) return notFound;
     this.#options.store.delete(row);
@@ -65,7 +65,7 @@ export class RuleEndpoints {
   #write(
     stored: StoredValues,
     store: (values: StoredValues & { readonly ports: RuleRow['ports'] }) => RuleRow | undefined,
-  ): RuleRow | Answer {
+  ): RuleRow | HttpAnswer {
     const { ports, userId } = stored;
     if (ports === undefined) return badPort;
     if (userId !== null && this.#options.users.get(userId) === undefined) return noUser;
@@ -75,17 +75,17 @@ export class RuleEndpoints {
   /** Raises ServerCrash for an id of the right shape that is no UUID; any other text is simply unknown. */
   #find(id: string): RuleRow | undefined {
     if (!isUuidShaped(id)) return undefined;
-    if (!isUuid(id)) throw new ServerCrash('not a UUID');
+    if (!isUuidText(id)) throw new ServerCrash('not a UUID');
     return this.#options.store.get(id.toLowerCase());
   }
 }
 
-function attributes(sent: Term): TermMap {
+function attributes(sent: JsonTerm): TermMap {
   if (!isMap(sent)) throw new ServerCrash('the wrapper is no object');
   return sent;
 }
 
-function created(values: RuleValues, row: RuleRow): Answer {
+function created(values: RuleValues, row: RuleRow): HttpAnswer {
   const data: StoredRule = echo(values, row);
   return { kind: 'json', status: 201, body: JSON.stringify({ data }), location: `/v0/rules/${row.id}` };
 }

@@ -1,6 +1,6 @@
 import { ServerCrash } from '../crash.ts';
 import { trim } from '../text.ts';
-import { type Address, addressBits, formatAddress, parseAddress } from './address.ts';
+import { type Address, addressBits, parseAddress, printAddress } from './address.ts';
 
 /** An address with the mask that was written beside it; no mask means one host. */
 export interface Inet {
@@ -20,7 +20,7 @@ export function castInet(text: string): Inet | undefined {
 }
 
 export function formatInet(inet: Inet): string {
-  const address = formatAddress(inet.address);
+  const address = printAddress(inet.address);
   return inet.mask === null ? address : `${address}/${inet.mask}`;
 }
 
@@ -37,16 +37,16 @@ export function storeInet(inet: Inet): Inet {
 }
 
 export function sameInet(left: Inet, right: Inet): boolean {
-  return left.mask === right.mask && formatAddress(left.address) === formatAddress(right.address);
+  return left.mask === right.mask && printAddress(left.address) === printAddress(right.address);
 }
 
 /** A network as family and leading bits: two networks of a family intersect exactly if one's bits begin the other's. */
-export interface Network {
+export interface NetworkBits {
   readonly family: 4 | 6;
   readonly bits: string;
 }
 
-export function networkOf(stored: Inet): Network {
+export function networkOf(stored: Inet): NetworkBits {
   const bits = addressBits(stored.address);
   return { family: stored.address.family, bits: stored.mask === null ? bits : bits.slice(0, Number(stored.mask)) };
 }

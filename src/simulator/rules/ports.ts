@@ -1,5 +1,5 @@
 import { ServerCrash } from '../crash.ts';
-import { Float, type Term } from '../http/json.ts';
+import { Float, type JsonTerm } from '../http/json.ts';
 import { trim } from '../text.ts';
 
 /** Either the canonical text of a range (as it is echoed) or the message why there is none. */
@@ -12,7 +12,7 @@ const reversed = { message: 'lower value cannot be higher than upper value' };
  * Casts a sent port range to the text the server keeps: leading integers count, what follows them is dropped
  * (observed: recordings/rule_create_ports). Anything but text or a pair raises ServerCrash.
  */
-export function castPorts(term: Exclude<Term, null>): PortCast {
+export function castPorts(term: Exclude<JsonTerm, null>): PortCast {
   if (Array.isArray(term) && term.length === 2) return castPair(term[0] ?? null, term[1] ?? null);
   if (typeof term !== 'string') throw new ServerCrash('port range of this type');
   const pair = /^[[(]/.test(term) ? parseBrackets(term) : parsePlain(term);
@@ -47,7 +47,7 @@ function parseBrackets(text: string): readonly [bigint, bigint] | undefined {
 }
 
 /** A JSON pair is compared as the runtime orders terms: numbers before other values, texts last, by their bytes. */
-function castPair(low: Term, high: Term): PortCast {
+function castPair(low: JsonTerm, high: JsonTerm): PortCast {
   if (
     isNumber(low) &&
     isNumber(high) &&
@@ -60,11 +60,11 @@ function castPair(low: Term, high: Term): PortCast {
   return compareTerms(low, high) > 0 ? reversed : { text: `${spell(low)} - ${spell(high)}` };
 }
 
-const isNumber = (term: Term): term is number | bigint | Float =>
+const isNumber = (term: JsonTerm): term is number | bigint | Float =>
   typeof term === 'number' || typeof term === 'bigint' || term instanceof Float;
 const sizeOf = (term: number | bigint | Float): number | bigint => (term instanceof Float ? term.value : term);
 
-function compareTerms(low: Term, high: Term): number {
+function compareTerms(low: JsonTerm, high: JsonTerm): number {
   const order = rank(low) - rank(high);
   if (order !== 0) return order;
   if (isNumber(low) && isNumber(high)) return sizeOf(low) < sizeOf(high) ? -1 : sizeOf(low) > sizeOf(high) ? 1 : 0;
@@ -72,14 +72,14 @@ function compareTerms(low: Term, high: Term): number {
   return 0;
 }
 
-function rank(term: Term): number {
+function rank(term: JsonTerm): number {
   if (isNumber(term)) return 0;
   if (term === null || typeof term === 'boolean') return 1;
   if (typeof term === 'string') return 4;
   return Array.isArray(term) ? 3 : 2;
 }
 
-function spell(term: Term): string {
+function spell(term: JsonTerm): string {
   if (term === null) return '';
   if (term instanceof Float) return Number.isInteger(term.value) ? term.value.toFixed(1) : String(term.value);
   if (typeof term === 'object') throw new ServerCrash('no text for this value');
@@ -87,7 +87,7 @@ function spell(term: Term): string {
 }
 
 /** A stored range of ports, both ends included. */
-export interface PortRange {
+export interface PortBounds {
   readonly low: number;
   readonly high: number;
 }
@@ -98,7 +98,7 @@ const int32 = 2_147_483_647n;
  * What the database holds for a cast text. Raises ServerCrash when it does not fit its integers. Undefined: refused by
  * the check constraint, which looks at the half-open form, so that 65535 is already outside.
  */
-export function storePorts(text: string): PortRange | undefined {
+export function storePorts(text: string): PortBounds | undefined {
   const pair = parsePlain(text);
   if (pair === undefined) throw new ServerCrash('no range');
   const [low, high] = pair;
@@ -106,6 +106,6 @@ export function storePorts(text: string): PortRange | undefined {
   return low >= 1n && high <= 65_534n ? { low: Number(low), high: Number(high) } : undefined;
 }
 
-export function formatPorts(range: PortRange): string {
+export function formatPorts(range: PortBounds): string {
   return range.low === range.high ? String(range.low) : `${range.low} - ${range.high}`;
 }

@@ -1,29 +1,29 @@
-import { formatInet, type Inet, type Network, networkOf } from './inet.ts';
-import { formatPorts, type PortRange } from './ports.ts';
+import { formatInet, type Inet, type NetworkBits, networkOf } from './inet.ts';
+import { formatPorts, type PortBounds } from './ports.ts';
 
-export type Action = 'accept' | 'drop';
-export type PortType = 'tcp' | 'udp';
+export type StoredAction = 'accept' | 'drop';
+export type StoredPortType = 'tcp' | 'udp';
 
 /** A row of the rules table. */
 export interface RuleRow {
   readonly id: string;
-  readonly action: Action;
+  readonly action: StoredAction;
   readonly destination: Inet;
-  readonly ports: { readonly type: PortType; readonly range: PortRange } | null;
+  readonly ports: { readonly type: StoredPortType; readonly range: PortBounds } | null;
   readonly userId: string | null;
   readonly insertedAt: string;
   readonly updatedAt: string;
-  readonly network: Network;
+  readonly network: NetworkBits;
 }
 
 /** A rule as `GET /v0/rules` shows it. */
 export interface StoredRule {
-  readonly action: Action;
+  readonly action: StoredAction;
   readonly destination: string;
   readonly id: string;
   readonly inserted_at: string;
   readonly port_range: string | null;
-  readonly port_type: PortType | null;
+  readonly port_type: StoredPortType | null;
   readonly updated_at: string;
   readonly user_id: string | null;
 }

@@ -1,11 +1,11 @@
-import type { Clock } from '../clock.ts';
+import type { SimulatorClock } from '../clock.ts';
 import type { StoredValues } from './change.ts';
 import { Heap } from './heap.ts';
 import { OverlapIndex } from './overlap.ts';
 import { makeRow, type RuleRow, showRow } from './rule.ts';
 
 export interface RuleStoreOptions {
-  readonly clock: Clock;
+  readonly clock: SimulatorClock;
   readonly newId: () => string;
   readonly constraints: boolean;
 }

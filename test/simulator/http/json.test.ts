@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ServerCrash } from '../../../src/simulator/crash.ts';
-import { Float, isMap, parseJson, type Term } from '../../../src/simulator/http/json.ts';
+import { Float, isMap, type JsonTerm, parseJson } from '../../../src/simulator/http/json.ts';
 import { runs } from '../../property/runs.ts';
 
-function plain(term: Term): unknown {
+function plain(term: JsonTerm): unknown {
   if (term instanceof Float) return term.value;
   if (isMap(term)) return Object.fromEntries([...term].map(([key, value]) => [key, plain(value)]));
-  return Array.isArray(term) ? (term as Term[]).map(plain) : typeof term === 'bigint' ? Number(term) : term;
+  return Array.isArray(term) ? (term as JsonTerm[]).map(plain) : typeof term === 'bigint' ? Number(term) : term;
 }
 
 describe('parseJson', () => {

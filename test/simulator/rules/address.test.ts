@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { Address4, Address6 } from 'ip-address';
 import { describe, expect, test } from 'vitest';
-import { addressBits, formatAddress, parseAddress } from '../../../src/simulator/rules/address.ts';
+import { addressBits, parseAddress, printAddress } from '../../../src/simulator/rules/address.ts';
 import { runs } from '../../property/runs.ts';
 
 const show = (text: string): string | undefined => {
   const address = parseAddress(text);
-  return address && formatAddress(address);
+  return address && printAddress(address);
 };
 
 describe('parseAddress', () => {
@@ -39,7 +39,7 @@ describe('parseAddress', () => {
   test('what it prints is read as the same address again', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 0xffff }), { minLength: 8, maxLength: 8 }), (parts) => {
-        const text = formatAddress({ family: 6, parts });
+        const text = printAddress({ family: 6, parts });
         expect(parseAddress(text)?.parts).toEqual(parts);
       }),
     );
