@@ -120,7 +120,7 @@ export const elsewhere: readonly Elsewhere[] = [
     line: 'export RECONCILE_BASE_URL=http://127.0.0.1:8080 RECONCILE_TOKEN_FILE=token',
     reason: 'is the first line of the quick start, which a test runs as it stands',
     test: 'test/docs/quick-start.test.ts',
-    evidence: "replace('http://127.0.0.1:8080', url)",
+    evidence: "replaceAll(url, 'http://127.0.0.1:8080')",
   },
   {
     line: 'docker build -t firezone-reconcile .',

@@ -46,7 +46,7 @@ export function documentedFlags(): ReadonlyMap<string, string> {
 function linesOf(page: string, text: string): readonly DocumentedLine[] {
   const fence = /^ *```(\w*)\n([\s\S]*?)^ *```$/gm;
   const fenced = [...text.matchAll(fence)].flatMap(([, language = '', block = '']) => {
-    const lines = unfolded(block.replace(/^\$ /gm, ''));
+    const lines = unfolded(language === 'console' ? commandsIn(block) : block.replace(/^\$ /gm, ''));
     const shell = language === 'sh' || language === 'console';
     const strange = shell ? lines.filter((line) => !programs.test(line)) : [];
     if (strange.length > 0) throw new Error(`${page}: not known as a command line: ${strange.join('; ')}`);
@@ -63,6 +63,11 @@ function linesOf(page: string, text: string): readonly DocumentedLine[] {
     ...[...fenced, ...indented].map((line) => ({ page, text: line, span: false })),
     ...spans.map((line) => ({ page, text: line, span: true })),
   ];
+}
+
+/** What a person types in a session; what stands between is what the program answers. */
+function commandsIn(block: string): string {
+  return [...block.matchAll(/^ *\$ (.*(?:\\\n.*)*)$/gm)].map(([, line = '']) => line).join('\n');
 }
 
 /** Lines as a shell sees them: continuations joined, comments gone. */
