@@ -20,6 +20,8 @@ export interface ReadContext {
   readonly outagePatienceMs?: number;
   /** A server that asks for a longer wait before the next read ends it instead, ms. Default 60,000. */
   readonly longestWaitMs?: number;
+  /** When the whole run must be over, by the clock's `now`: no read is begun again that would end later. */
+  readonly until?: number;
   /** False: no manifest manages the Configuration, so that one which cannot be understood does not end the pass. */
   readonly configurationManaged?: boolean;
 }
@@ -153,6 +155,7 @@ function ask(
       const attempts = kind === 'unsent' ? Math.min(3, context.attempts) : context.attempts;
       if (attempt + 1 >= attempts && (!afterOutage || clock.now() >= giveUpAt)) return false;
       const waitMs = Math.max(askedWaitMs(answer), computeBackoffMs(attempt, clock, 2000));
+      if (clock.now() + waitMs >= (context.until ?? Number.POSITIVE_INFINITY)) return false;
       logger.debug('reading again', { request, attempt: attempt + 1, waitMs: Math.round(waitMs) });
       await clock.sleep(waitMs, signal);
       return true;

@@ -126,7 +126,7 @@ const enforcement = {
 /** Of every command that writes. */
 const apply = {
   yes: { kind: 'switch', short: 'y', help: 'apply without asking; needed where there is no terminal' },
-  totalTimeout: { kind: 'duration', value: 'TIME', default: 600_000, help: 'deadline of the whole apply' },
+  totalTimeout: { kind: 'duration', value: 'TIME', default: 600_000, help: 'deadline of reading, and of the apply' },
   concurrency: { kind: 'count', value: 'N', min: 1, max: 64, default: 8, help: 'requests at once' },
   pace: { kind: 'count', value: 'N', min: 1, max: 100_000, help: 'writes a second at most (default: not paced)' },
   journal: { kind: 'path', value: 'FILE', help: 'append each step before and after it is sent', restart: true },

@@ -140,7 +140,8 @@ type Asking = Pick<PassDependencies, 'api' | 'clock' | 'logger' | 'limits' | 'st
 /** How this pass reads from the API; `desired` says whether the Configuration matters to it. */
 export function readContext(pass: Asking, desired?: DesiredState): ReadContext {
   const { api, clock, logger, limits, stop } = pass;
-  const context = { api, clock, logger, attempts: limits.attempts, signal: stop };
+  const until = clock.now() + limits.totalTimeoutMs;
+  const context = { api, clock, logger, attempts: limits.attempts, signal: stop, until };
   return desired === undefined ? context : { ...context, configurationManaged: desired.configuration !== null };
 }
 

@@ -26,6 +26,18 @@ function context(configurationManaged: boolean): ReadContext {
   return { api, clock: createFakeClock(), logger, attempts: 1, signal, configurationManaged };
 }
 
+describe('a server that asks for patience', () => {
+  it('is not waited for beyond the limit of the whole run (--total-timeout)', async () => {
+    const later: ApiResult = { kind: 'answer', status: 503, body: undefined, retryAfterMs: 20_000 };
+    const clock = createFakeClock();
+    const busy = { ...context(false), clock, attempts: 10, api: { ...api, listRules: () => Promise.resolve(later) } };
+    const read = await readLive({ ...busy, until: clock.now() + 50_000 }, wholeScope, null);
+    expect([read, clock.now()]).toMatchObject([{ ok: false, error: { status: 503 } }, 41_000]);
+    await readLive(busy, wholeScope, null);
+    expect(clock.now()).toBeGreaterThan(200_000);
+  });
+});
+
 describe('a Configuration that cannot be understood', () => {
   it('ends the pass when a manifest manages it', async () => {
     const read = await readLive(context(true), wholeScope, null);
