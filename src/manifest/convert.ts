@@ -1,6 +1,6 @@
 import { type Document, isAlias, isMap, isScalar, isSeq, Scalar } from 'yaml';
 import type { Entry, Node, ScalarNode } from './node.ts';
-import { deepest, describeSpentWork, tooDeep, type Work } from './read-tokens.ts';
+import { deepest, describeSpentWork, tooDeep, Unread, type Work } from './read-tokens.ts';
 import type { Reporter, Unplaced } from './reporter.ts';
 import { resolveScalar, substitute } from './scalar.ts';
 import { didYouMean } from './suggest.ts';
@@ -20,17 +20,41 @@ export interface Conversion {
   readonly work: Work;
 }
 
+interface Kept {
+  readonly entries: Entry[];
+  /** Where each key stands. */
+  readonly seen: Map<string, number>;
+  readonly items: Node[];
+}
+
 type YamlNode = NonNullable<Document.Parsed['contents']>;
 
 /** Turns the parser's nodes of one document into ours; stateful because of anchors and the count of values. */
 export class Converter {
   readonly #conversion: Conversion;
   readonly #anchors = new Map<string, { readonly node: Node; readonly values: number }>();
+  /** What was kept of collections before their end, by where they start. */
+  readonly #kept = new Map<number, Kept>();
   #values = 0;
-  #tooMany = false;
 
   constructor(conversion: Conversion) {
     this.#conversion = conversion;
+  }
+
+  /** Keeps the first items of a collection, which `node` gives with the others when it comes to its end. */
+  keep(source: YamlNode, depth: number): void {
+    const [start] = source.range;
+    if (isMap(source)) this.#entries(source.items as never, depth, this.#keptAt(start));
+    else if (isSeq(source)) {
+      const { items } = this.#keptAt(start);
+      for (const item of source.items as YamlNode[]) items.push(this.node(item, depth + 1, false));
+    }
+  }
+
+  #keptAt(start: number): Kept {
+    const kept = this.#kept.get(start) ?? { entries: [], seen: new Map(), items: [] };
+    this.#kept.set(start, kept);
+    return kept;
   }
 
   node(source: YamlNode, depth: number, secret: boolean): Node {
@@ -45,21 +69,34 @@ export class Converter {
     const node = isScalar(source)
       ? this.#scalar(source, secret)
       : isMap(source)
-        ? ({ type: 'map', entries: this.#entries(source.items as never, depth), start, end } as const)
+        ? ({
+            type: 'map',
+            entries: this.#entries(source.items as never, depth, this.#kept.get(start)),
+            start,
+            end,
+          } as const)
         : isSeq(source)
-          ? ({ type: 'seq', items: this.#items(source.items as YamlNode[], depth), start, end } as const)
+          ? ({
+              type: 'seq',
+              items: this.#items(source.items as YamlNode[], depth, this.#kept.get(start)),
+              start,
+              end,
+            } as const)
           : absent(start);
     if (source.anchor !== undefined) this.#anchors.set(source.anchor, { node, values: this.#values - before });
     return node;
   }
 
-  #items(items: readonly YamlNode[], depth: number): readonly Node[] {
-    return items.map((item) => this.node(item, depth + 1, false));
+  #items(items: readonly YamlNode[], depth: number, kept: Kept | undefined): readonly Node[] {
+    const nodes = items.map((item) => this.node(item, depth + 1, false));
+    return kept === undefined ? nodes : kept.items.concat(nodes);
   }
 
-  #entries(pairs: readonly { readonly key: Scalar.Parsed; readonly value: YamlNode | null }[], depth: number): Entry[] {
-    const seen = new Map<string, number>();
-    const entries: Entry[] = [];
+  #entries(
+    pairs: readonly { readonly key: Scalar.Parsed; readonly value: YamlNode | null }[],
+    depth: number,
+    { entries, seen }: Kept = { entries: [], seen: new Map(), items: [] },
+  ): readonly Entry[] {
     for (const { key: keyNode, value } of pairs) {
       const key = String(keyNode.value);
       const keyStart = keyNode.range[0];
@@ -155,9 +192,7 @@ export class Converter {
     const { work } = this.#conversion;
     this.#values += values;
     work.spent += values;
-    if (work.spent <= work.most || this.#tooMany) return;
-    this.#tooMany = true;
-    this.#error(describeSpentWork(work), offset);
+    if (work.spent > work.most) throw new Unread(describeSpentWork(work), offset);
   }
 
   #error(problem: Unplaced, offset: number): void {

@@ -8,15 +8,40 @@ import { describeYamlFault, explainSyntaxError } from './yaml-faults.ts';
 /** Syntax errors reported for one file; what follows the first few is mostly their echo. */
 const mostSyntaxErrors = 5;
 
+/** A document that is being read. */
+export interface Begun {
+  readonly reporter: Reporter;
+  readonly converter: Converter;
+  /** Whether a problem was reported in it. */
+  readonly isFaulty: () => boolean;
+}
+
+/** Begins a document. */
+export function beginDocument(conversion: Conversion): Begun {
+  let isFaulty = false;
+  const reporter: Reporter = {
+    ...conversion.reporter,
+    add(problem, offset) {
+      isFaulty = true;
+      conversion.reporter.add(problem, offset);
+    },
+  };
+  return { reporter, converter: new Converter({ ...conversion, reporter }), isFaulty: () => isFaulty };
+}
+
+/** Keeps items of a document that is still being read; `part` is a document of nothing but them, `depth` how deep they lie. */
+export function keepItems(part: Document.Parsed, text: string, { reporter, converter }: Begun, depth: number): void {
+  reportWarnings(part, text, reporter);
+  if (part.errors.length === 0 && part.contents !== null) converter.keep(part.contents, depth);
+}
+
 /** A parsed document's content as our nodes; null when it has none, or errors, which are reported. `text`: the file's. */
-export function convertDocument(document: Document.Parsed, text: string, conversion: Conversion): Node | null {
-  const { reporter } = conversion;
-  const before = reporter.problems.length;
-  reportErrors(document, text, reporter);
-  for (const { code, pos } of document.warnings) {
-    const problem = code === 'TAG_RESOLVE_FAILED' ? unknownTag : invalidYaml(describeYamlFault(code));
-    reporter.add(problem, pos[0]);
-  }
+export function convertDocument(
+  document: Document.Parsed,
+  text: string,
+  { reporter, converter, isFaulty }: Begun,
+): Node | null {
+  reportWarnings(document, text, reporter);
   const { yaml } = document.directives;
   if (yaml.version !== '1.2') {
     const offset = Math.max(0, (document.contents?.range[0] ?? document.range[0]) - 1);
@@ -30,11 +55,19 @@ export function convertDocument(document: Document.Parsed, text: string, convers
       offset,
     );
   }
-  if (reporter.problems.length > before || document.contents === null) return null;
+  if (isFaulty() || document.contents === null) return null;
   const contents = document.contents;
   if (isScalar(contents) && contents.value === null && contents.source === '') return null;
-  const root = new Converter(conversion).node(contents, 0, false);
-  return reporter.problems.length > before ? null : root;
+  const root = converter.node(contents, 0, false);
+  return isFaulty() ? null : root;
+}
+
+function reportWarnings(document: Document.Parsed, text: string, reporter: Reporter): void {
+  reportErrors(document, text, reporter);
+  for (const { code, pos } of document.warnings) {
+    const problem = code === 'TAG_RESOLVE_FAILED' ? unknownTag : invalidYaml(describeYamlFault(code));
+    reporter.add(problem, pos[0]);
+  }
 }
 
 function reportErrors(document: Document.Parsed, text: string, reporter: Reporter): void {

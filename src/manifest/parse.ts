@@ -1,6 +1,6 @@
-import { Composer, type Document, LineCounter } from 'yaml';
+import { Composer, type Document, LineCounter, type ParsedNode } from 'yaml';
 import type { Problem } from '../model/problem.ts';
-import { convertDocument } from './document.ts';
+import { type Begun, beginDocument, convertDocument, keepItems } from './document.ts';
 import { createExcerpts } from './excerpt.ts';
 import { createLocator, type Node } from './node.ts';
 import { defaultFileWork, mostProblems, type Reading, readTokens, tooDeep, Unread, type Work } from './read-tokens.ts';
@@ -32,11 +32,40 @@ export interface ParseRequest {
  * versions, `__proto__`, unsafe integers, alias bombs and endless nesting are problems.
  */
 export function parseFile(request: ParseRequest): readonly Problem[] {
+  const parsing = startParsing(request);
+  const { reporter } = parsing;
+  const { problems } = reporter;
+  try {
+    readDocuments(request, parsing);
+  } catch (error) {
+    // The parser recurses; nesting that exhausts the stack ends here.
+    if (error instanceof RangeError) reporter.add(tooDeep, 0);
+    else if (!(error instanceof Unread)) throw error;
+    else {
+      parsing.yamlIsBroken = true; // for all that is known: the line is not shown
+      if (problems.length > mostProblems) problems.length = mostProblems;
+      reporter.add(error.problem, error.offset);
+    }
+  }
+  return problems;
+}
+
+/** A file that is being parsed. */
+interface Parsing {
+  readonly reporter: Reporter;
+  readonly lines: LineCounter;
+  readonly work: Work;
+  readonly begin: () => Begun;
+  /** The line of a problem may hold a secret, and is not shown. */
+  yamlIsBroken: boolean;
+}
+
+function startParsing(request: ParseRequest): Parsing {
+  const { path, text, values, work = { spent: 0, most: defaultFileWork } } = request;
   const lines = new LineCounter();
-  const locator = createLocator(request.path, request.text, lines.lineStarts);
-  const excerpt = createExcerpts(request.text, (line) => locator.line(line));
+  const locator = createLocator(path, text, lines.lineStarts);
+  const excerpt = createExcerpts(text, (line) => locator.line(line));
   const problems: Problem[] = [];
-  let yamlIsBroken = false;
   const reporter: Reporter = {
     locator,
     problems,
@@ -44,38 +73,59 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
       // One more than that, and the rest of the file is not read.
       if (problems.length > mostProblems) return;
       const place = locator.place(offset);
-      const line = excerpt(place.line, yamlIsBroken);
+      const line = excerpt(place.line, parsing.yamlIsBroken);
       problems.push({ ...problem, place, ...(line === undefined ? {} : { excerpt: line }) });
     },
   };
-  const { work = { spent: 0, most: defaultFileWork } } = request;
-  const reading: Reading = { text: request.text, fields: request.fields, lines, work };
-  try {
-    const substituted = { characters: 0 };
-    const count = { withContent: 0, empty: 0 };
-    const { documents = Number.POSITIVE_INFINITY } = request;
-    for (const document of composed(reading)) {
-      if (++count[document.contents === null ? 'empty' : 'withContent'] > documents) {
-        throw new Unread(tooManyDocuments(documents), document.contents?.range[0] ?? document.range[0]);
-      }
-      yamlIsBroken = document.errors.length > 0;
-      const root = convertDocument(document, request.text, { reporter, values: request.values, substituted, work });
-      yamlIsBroken = false;
-      if (root !== null) request.onDocument({ root }, reporter);
-      if (problems.length > mostProblems) throw new Unread(tooManyProblems, document.range[2]);
+  const substituted = { characters: 0 };
+  const begin = (): Begun => beginDocument({ reporter, values, substituted, work });
+  const parsing: Parsing = { reporter, lines, work, begin, yamlIsBroken: false };
+  return parsing;
+}
+
+function readDocuments(request: ParseRequest, parsing: Parsing): void {
+  const { text, documents = Number.POSITIVE_INFINITY, onDocument } = request;
+  const { reporter, begin } = parsing;
+  const count = { withContent: 0, empty: 0 };
+  // A document is composed when the next one is read: the items of that one may come first.
+  const begun: BegunDocument[] = [];
+  for (const document of composed(readingOf(request, parsing, begun))) {
+    if (++count[document.contents === null ? 'empty' : 'withContent'] > documents) {
+      throw new Unread(tooManyDocuments(documents), document.contents?.range[0] ?? document.range[0]);
     }
-  } catch (error) {
-    if (error instanceof Unread) {
-      yamlIsBroken = true; // for all that is known: the line is not shown
-      if (problems.length > mostProblems) problems.length = mostProblems;
-      reporter.add(error.problem, error.offset);
-      return problems;
-    }
-    // The parser recurses; nesting that exhausts the stack ends here.
-    if (!(error instanceof RangeError)) throw error;
-    reporter.add(tooDeep, 0);
+    parsing.yamlIsBroken = document.errors.length > 0;
+    const isBegun = (begun[0]?.start ?? Number.POSITIVE_INFINITY) < document.range[2];
+    const root = convertDocument(document, text, (isBegun ? begun.shift()?.document : undefined) ?? begin());
+    parsing.yamlIsBroken = false;
+    if (root !== null) onDocument({ root }, reporter);
+    if (reporter.problems.length > mostProblems) throw new Unread(tooManyProblems, document.range[2]);
   }
-  return problems;
+}
+
+interface BegunDocument {
+  /** Where its first items are. */
+  readonly start: number;
+  readonly document: Begun;
+}
+
+function readingOf({ text, fields }: ParseRequest, parsing: Parsing, begun: BegunDocument[]): Reading {
+  const { lines, work, begin } = parsing;
+  return {
+    text,
+    fields,
+    lines,
+    work,
+    onItems(collection, depth, isFirst) {
+      const start = collection.offset;
+      if (isFirst) begun.push({ start, document: begin() });
+      const [part] = createComposer().compose([{ type: 'document', offset: start, start: [], value: collection }]);
+      const document = begun.at(-1)?.document;
+      if (part === undefined || document === undefined) return;
+      parsing.yamlIsBroken = part.errors.length > 0;
+      keepItems(part, text, document, depth);
+      parsing.yamlIsBroken = false;
+    },
+  };
 }
 
 const tooManyProblems = {
@@ -96,7 +146,11 @@ function tooManyDocuments(limit: number): Unplaced {
 
 /** The documents of a text, with line starts collected in `lines`. */
 function composed(reading: Reading): Iterable<Document.Parsed> {
-  const composer = new Composer({
+  return createComposer().compose(readTokens(reading), false, reading.text.length);
+}
+
+function createComposer(): Composer<ParsedNode> {
+  return new Composer({
     version: '1.2',
     schema: 'core',
     merge: false,
@@ -107,5 +161,4 @@ function composed(reading: Reading): Iterable<Document.Parsed> {
     // Pretty errors quote the source.
     prettyErrors: false,
   });
-  return composer.compose(readTokens(reading), false, reading.text.length);
 }

@@ -36,6 +36,11 @@ export interface Reading {
   readonly fields: readonly string[] | undefined;
   readonly lines: LineCounter;
   readonly work: Work;
+  /**
+   * Takes finished items of an open block collection: their tokens, of which a long document has many, are not kept. `isFirst`:
+   * none of this document were taken before.
+   */
+  readonly onItems: (collection: CST.BlockMap | CST.BlockSequence, depth: number, isFirst: boolean) => void;
 }
 
 /** What the parser makes of a text, until a long document turns out to be no manifest, or too long for one. */
@@ -44,41 +49,78 @@ export function* readTokens(reading: Reading): Generator<CST.Token> {
   lines.addNewLine(0);
   const parser = new Parser(lines.addNewLine);
   let lexemes = 0;
+  let isFirst = true;
+  // What an alias stands for may be outside of the items: once there is an anchor, all are kept.
+  let hasAnchor = false;
   let directives = 0;
   for (const lexeme of new Lexer().lex(text)) {
     work.spent += lexeme === ',' ? workOfComma : 1;
     if (work.spent > work.most) throw new Unread(describeSpentWork(work), parser.offset);
     for (const token of parser.next(lexeme)) {
       lexemes = 0;
+      isFirst = true;
+      hasAnchor = false;
       if (token.type === 'directive' && ++directives > mostDirectives)
         throw new Unread(tooManyDirectives, token.offset);
       yield token;
     }
     lexemes++;
-    if (lexemes % lexemesToLook === 0) lookAt(parser.stack, fields);
+    hasAnchor ||= lexeme.startsWith('&');
+    if (lexemes % lexemesToLook !== 0) continue;
+    lookAt(parser.stack, fields);
+    for (const [collection, depth] of hasAnchor ? [] : takeItems(parser.stack)) {
+      reading.onItems(collection, depth, isFirst);
+      isFirst = false;
+    }
   }
   yield* parser.end();
 }
 
-/** Ends the reading of a file whose long document is no manifest. `root` is as far as it was parsed. */
+/** Ends the reading of a file whose long document is no manifest. The root is as far as it was parsed. */
 function lookAt(stack: readonly CST.Token[], fields: readonly string[] | undefined): void {
   const [document, root] = stack;
-  if (document?.type === 'document' && hasManyMarks(document)) throw new Unread(tooManyMarks, document.offset);
+  refuseMarks(stack, document);
   if (root === undefined) return;
-  const innermost = stack.findLast((token) => CST.isCollection(token))?.items.at(-1);
-  if (innermost !== undefined && hasManyMarks(innermost)) throw new Unread(tooManyMarks, root.offset);
   // Above the innermost collection there is the document, and at most a scalar.
   const tooFarIn = stack[deepest + 2];
   if (tooFarIn !== undefined) throw new Unread(tooDeep, tooFarIn.offset);
   if (root.type === 'block-seq' || (root.type === 'flow-collection' && root.start.source === '[')) {
     throw new Unread(aList, root.offset);
   }
-  if (fields === undefined || (root.type !== 'block-map' && root.type !== 'flow-collection')) return;
+  if (fields !== undefined && (root.type === 'block-map' || root.type === 'flow-collection'))
+    refuseFields(root, fields);
+}
+
+/** Ends the reading at a field of the root that no manifest has. */
+function refuseFields(root: CST.BlockMap | CST.FlowCollection, fields: readonly string[]): void {
   // A key is complete once its colon is there; comments may stand as items without either.
   const complete = root.items.slice(0, mostItems).filter(({ sep }) => sep !== undefined && sep.length > 0);
   for (const [index, { key = null }] of complete.entries()) {
     if (index < fields.length && key !== null && isAmong(key, fields)) continue;
     throw new Unread(noField(key, fields), key?.offset ?? root.offset);
+  }
+}
+
+function refuseMarks(stack: readonly CST.Token[], document: CST.Token | undefined): void {
+  const innermost = stack.findLast((token) => CST.isCollection(token));
+  const item = innermost?.items.at(-1);
+  const hasMany =
+    (document?.type === 'document' && hasManyMarks(document)) || (item !== undefined && hasManyMarks(item));
+  if (hasMany) throw new Unread(tooManyMarks, innermost?.offset ?? document?.offset ?? 0);
+}
+
+/** Items of a collection from which those that are finished are taken. */
+const mostOpenItems = 500;
+
+/** Takes the finished items of the lists and mappings right below the root and below that: rules, users, cases. */
+function* takeItems(stack: readonly CST.Token[]): Generator<readonly [CST.BlockMap | CST.BlockSequence, number]> {
+  for (const depth of [1, 2]) {
+    const open = stack[depth + 1];
+    if (stack[depth]?.type !== 'block-map' || (open?.type !== 'block-map' && open?.type !== 'block-seq')) return;
+    if (open.items.length < mostOpenItems) continue;
+    // A comment may still be added to the last but one.
+    const taken: unknown[] = open.items.splice(0, open.items.length - 2);
+    yield [{ ...open, items: taken } as typeof open, depth];
   }
 }
 
