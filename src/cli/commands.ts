@@ -39,6 +39,7 @@ const answers: readonly Format[] = ['text', 'json'];
 const undoOptions: readonly OptionName[] = [
   'full',
   'maxDeletes',
+  'maxChanges',
   'allowEmpty',
   'allowLockout',
   'maxExposure',

@@ -68,6 +68,16 @@ describe('history', () => {
     expect((await run('history')).out).toContain('No applies are recorded');
   });
 
+  it('holds what a sidecar with a state folder applied, and undoes that too', async () => {
+    manifests(['drop 10.1.0.0/16']);
+    const state = join(world.folder, 'state');
+    const watched = await world.cli(['--watch', '--once', '--state-dir', state, 'm']);
+    expect(watched.code, watched.out + watched.err).toBe(0);
+    expect((await run('history')).out).toMatch(/ 1 created, by sidecar, from \S+: converged$/m);
+    expect((await run('undo', '--allow-empty')).code).toBe(0);
+    expect(live()).toEqual([]);
+  });
+
   it('says what is wrong with a number that is none, or that is not there', async () => {
     expect(await run('history', 'show', 'x')).toMatchObject({
       code: 1,
@@ -121,7 +131,7 @@ describe('undo', () => {
     const refused = await run('undo', '1', '--allow-empty');
     expect(refused.code).toBe(3);
     expect(live()).toHaveLength(12);
-    expect((await run('undo', '1', '--allow-empty', '--max-deletes', '100%')).code).toBe(0);
+    expect((await run('undo', '1', '--allow-empty', '--max-deletes', '100%', '--max-changes', '100%')).code).toBe(0);
     expect(live()).toEqual([]);
   });
 
