@@ -1,4 +1,4 @@
-import { lstatSync, realpathSync } from 'node:fs';
+import { existsSync, lstatSync, realpathSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 import type { Limits } from '../../desired/context.ts';
 import type { Problem } from '../../model/problem.ts';
@@ -37,6 +37,7 @@ export interface WorkTree {
  * name, so that no commit can bring one; a bare repository, which a commit can bring, is never taken. Null: there is none.
  */
 export function findWorkTree(directory: string): WorkTree | null {
+  if (!existsSync(directory)) return null;
   const real = realpathSync(directory);
   for (let folder = real; ; folder = dirname(folder)) {
     const gitDir = join(folder, '.git');
