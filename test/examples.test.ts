@@ -37,7 +37,8 @@ describe('the examples', () => {
         if (file.startsWith('values-')) continue;
         const schema = /^# yaml-language-server: \$schema=(\S+)\n/.exec(text)?.[1] ?? 'none';
         const resolved = new URL(schema, new URL(`${name}/${file}`, root));
-        expect(resolved.pathname, file).toBe(new URL('../schemas/manifest.json', root).pathname);
+        const named = name === 'operator' ? 'settings.schema.json' : 'manifest.json';
+        expect(resolved.pathname, file).toBe(new URL(`../schemas/${named}`, root).pathname);
       }
     }
   });

@@ -125,6 +125,18 @@ describe('a secret of the operator', () => {
     expect(known.json().problems.map(({ code }) => code)).not.toContain('unbound-secret');
   });
 
+  it('goes where the example settings of an operator bind it to, and nowhere else', async () => {
+    const config = new URL('../../examples/operator/settings.yaml', import.meta.url).pathname;
+    const env = { GOOGLE_CLIENT_SECRET: 'CANARY-google' };
+    const google = { id: 'google', secret: '{env: GOOGLE_CLIENT_SECRET}' };
+    write({ ...google, host: 'evil.example' });
+    expect((await world.cli(['--yes', '--config', config, 'm'], { env })).code).toBe(3);
+    write({ ...google, host: 'accounts.google.com' });
+    const run = await world.cli(['--yes', '--config', config, 'm'], { env });
+    expect([run.code, run.err]).toEqual([0, expect.any(String)]);
+    expect(stored()).toContain('CANARY-google');
+  });
+
   it('a binding that cannot be read is said', async () => {
     write({});
     expect(await run('--plan', '--bind-secret', 'x')).toEqual([1, expect.stringContaining('NAME=PROVIDER@HOST')]);
