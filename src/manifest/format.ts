@@ -41,8 +41,10 @@ export function formatFile(path: string, text: string, profile: Profile): Format
   const errors = hasNames(text) ? before.yamlErrors : before.errors;
   if (errors.length > 0) return { text: null, problems: errors, left: [] };
   const formatted = formatFully(text);
+  // What is as it was means what it did: nothing is read again.
+  if (formatted === text) return { text, problems: [], left: before.left };
   const after = read(path, formatted, profile);
-  const same = after.content === before.content && (hasNames(text) || after.meaning === before.meaning);
+  const same = after.content() === before.content() && (hasNames(text) || after.meaning() === before.meaning());
   return same
     ? { text: formatted, problems: [], left: before.left }
     : { text: null, problems: [notFormatted(path)], left: [] };
@@ -68,22 +70,23 @@ interface Reading {
   readonly yamlErrors: readonly Problem[];
   readonly left: readonly Problem[];
   /** All that the manifests say, without places and secrets. */
-  readonly meaning: string;
+  readonly meaning: () => string;
   /** All scalars by path, in canonical spelling. Never shown. */
-  readonly content: string;
+  readonly content: () => string;
 }
 
 function read(path: string, text: string, profile: Profile): Reading {
   const bytes = new TextEncoder().encode(text);
-  const { manifests, problems } = readManifests({ path, bytes, profile, values: null, documents: 1_000_000 });
   const roots: Node[] = [];
-  const yamlProblems = parseFile({ path, text, values: null, fields, onDocument: ({ root }) => roots.push(root) });
+  const onRoot = (root: Node): void => void roots.push(root);
+  const { manifests, problems } = readManifests({ path, bytes, profile, values: null, documents: 1_000_000, onRoot });
+  const onDocument = (): void => {};
   return {
     errors: problems.filter(({ severity }) => severity === 'error'),
-    yamlErrors: yamlProblems,
+    yamlErrors: hasNames(text) ? parseFile({ path, text, values: null, fields, onDocument }) : [],
     left: problems.filter(({ code }) => code === 'host-bits'),
-    meaning: JSON.stringify(manifests, withoutPlaces),
-    content: JSON.stringify(roots.map((root) => contentOf(root))),
+    meaning: () => JSON.stringify(manifests, withoutPlaces),
+    content: () => JSON.stringify(roots.map((root) => contentOf(root))),
   };
 }
 
@@ -124,6 +127,8 @@ const mostRounds = 8;
 /** A comment that follows a moved field may count as another field's when it is read again: so it is, until it stays. */
 function formatFully(text: string): string {
   let formatted = formatText(text);
+  // Only comments and empty lines go elsewhere when a field moves.
+  if (formatted === text || !/#|\n[ \t\r]*\n/.test(text)) return formatted;
   for (let round = 1; round < mostRounds; round++) {
     const again = formatText(formatted);
     if (again === formatted) break;
