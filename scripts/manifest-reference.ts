@@ -28,6 +28,11 @@ const apiFields: Readonly<Record<string, string>> = {
   rules: '–',
   env: '–',
   file: '–',
+  owner: '–',
+  ticket: '–',
+  expires: '–',
+  notBefore: '–',
+  timezone: '–',
 };
 
 /** The table of a kind's fields, as Markdown. `hasApi`: the kind's fields have counterparts in the API. */

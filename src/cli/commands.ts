@@ -53,6 +53,9 @@ export function optionsOf(spec: CommandSpec): readonly OptionName[] {
   return [...spec.options, ...common];
 }
 
+/** Of commands that ask the manifests alone. */
+const offline: readonly OptionName[] = ['at', ...manifestOptions];
+
 const planning: readonly OptionName[] = [
   ...connectionOptions,
   ...manifestOptions,
@@ -65,7 +68,7 @@ export const rootCommand: CommandSpec = {
   name: '',
   summary: 'the same as apply PATH',
   operands: 'PATH',
-  options: ['plan', 'snapshot', 'live', 'save', ...planning, ...applyOptions, 'watch', ...watchOptionNames],
+  options: ['plan', 'at', 'snapshot', 'live', 'save', ...planning, ...applyOptions, 'watch', ...watchOptionNames],
   examples: ['reconcile --plan policy', 'reconcile --yes policy'],
   formats: everyFormat,
   load: () => import('./commands/reconcile.ts'),
@@ -77,7 +80,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'plan',
     summary: 'show the changes that an apply would make; never write',
     operands: 'PATH',
-    options: ['snapshot', 'save', ...planning],
+    options: ['at', 'snapshot', 'save', ...planning],
     implies: { plan: true },
     examples: ['reconcile plan policy', 'reconcile plan policy --base main --output markdown=plan.md'],
     formats: everyFormat,
@@ -110,7 +113,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'validate',
     summary: 'check manifests, a directory or files; needs no server and no token',
     operands: 'PATH...',
-    options: manifestOptions,
+    options: offline,
     completes: 'files',
     examples: ['reconcile validate policy', 'reconcile validate --strict policy/office.yaml'],
     formats: everyFormat,
@@ -129,7 +132,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'build',
     summary: 'print the manifests resolved: sets, names, values and overlays',
     operands: 'PATH',
-    options: manifestOptions,
+    options: offline,
     examples: ['reconcile build policy', 'reconcile build --overlay production policy'],
     formats: [],
     load: () => import('./commands/build.ts'),
@@ -158,7 +161,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'test',
     summary: 'run the policy tests below PATH; needs no server and no token',
     operands: 'PATH',
-    options: manifestOptions,
+    options: offline,
     examples: ['reconcile test policy', 'reconcile test --output json policy'],
     formats: everyFormat,
     load: () => import('./commands/test.ts'),
@@ -167,16 +170,25 @@ export const commands: readonly CommandSpec[] = [
     name: 'diff',
     summary: 'show what changes between two revisions or folders; needs no server and no token',
     operands: 'A..B|A|DIR [PATH|DIR]',
-    options: ['mergeBase', 'failOn', 'detailedExitcode', 'full', ...manifestOptions],
+    options: ['mergeBase', 'failOn', 'detailedExitcode', 'full', ...offline],
     examples: ['reconcile diff main..HEAD policy', 'reconcile diff HEAD policy --fail-on opens'],
     formats: everyFormat,
     load: () => import('./commands/diff.ts'),
   },
   {
+    name: 'expiring',
+    summary: 'list the rules that end soon, and those that have ended; needs no server and no token',
+    operands: 'PATH',
+    options: ['within', ...offline],
+    examples: ['reconcile expiring policy', 'reconcile expiring policy --within 4w'],
+    formats: everyFormat,
+    load: () => import('./commands/expiring.ts'),
+  },
+  {
     name: 'explain',
     summary: 'say which rule decides a packet, or what a rule decides',
     operands: '[PATH]',
-    options: ['destination', 'protocol', 'port', 'user', 'rule', 'liveRules', ...connectionOptions, ...manifestOptions],
+    options: ['destination', 'protocol', 'port', 'user', 'rule', 'liveRules', ...connectionOptions, ...offline],
     examples: [
       'reconcile explain policy --destination 10.1.2.3 --protocol tcp --port 443',
       'reconcile explain --live --rule office/web policy',
@@ -188,7 +200,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'reach',
     summary: 'say who can reach what; needs no server and no token',
     operands: 'PATH',
-    options: ['user', 'destination', 'protocol', 'port', 'liveRules', ...connectionOptions, ...manifestOptions],
+    options: ['user', 'destination', 'protocol', 'port', 'liveRules', ...connectionOptions, ...offline],
     examples: ['reconcile reach policy --user alice', 'reconcile reach policy --output csv=access.csv'],
     formats: ['text', 'json', 'csv', 'markdown'],
     load: () => import('./commands/reach.ts'),

@@ -1,16 +1,28 @@
 import { resolve } from 'node:path';
+import { systemClock } from '../adapters/clock.ts';
 import { createManifestParser, findManifestWorker } from '../adapters/manifest-parser.ts';
 import { createSecretResolver } from '../adapters/secrets.ts';
 import type { DesiredContext } from '../desired/context.ts';
 import type { ParseFiles } from '../desired/parse-files.ts';
+import { parseInstant } from '../model/instant.ts';
 import { hasErrors, type Problem, raiseWarnings } from '../model/problem.ts';
 import type { PassResult } from '../pass/pass.ts';
 import type { Logger } from '../ports.ts';
 import type { Invocation } from './command.ts';
+import { failure } from './failure.ts';
 import { ownFiles } from './own-files.ts';
 import { limitsOf, profileOf, requiredNotesOf, scopeOf } from './plan-settings.ts';
 import type { Settings } from './settings.ts';
 import { valuesOf } from './values.ts';
+
+/** `--at`, in ms since 1970; null without it. Throws a `Failure` for a text that is no time. */
+export function timeAsked({ at }: Settings): number | null {
+  if (at === null) return null;
+  const parsed = parseInstant(at, { edge: 'from', timezone: 'UTC' });
+  if (parsed.ok) return parsed.value;
+  const hint = 'write a date, 2026-12-01, or a time with its zone, 2026-12-01T18:00:00+01:00';
+  throw failure('bad-setting', `--at ${at} is not a time`, hint);
+}
 
 /** The parser of these settings; it remembers what it parsed. */
 export function parserOf(settings: Settings): ParseFiles {
@@ -41,6 +53,7 @@ export function desiredContextOf({ settings, terminal }: Invocation, root: strin
   return {
     profile: profileOf(settings),
     scope: scopeOf(settings),
+    now: timeAsked(settings) ?? systemClock.wallTime(),
     require: requiredNotesOf(settings),
     overlay: settings.overlay,
     resolveSecret: createSecretResolver({

@@ -147,6 +147,8 @@ const own = {
   force: { kind: 'switch', help: 'overwrite files that say something else', only: 'flag' },
   rulesOnly: { kind: 'switch', help: 'rules only, without the Configuration', only: 'flag' },
   check: { kind: 'switch', help: 'write nothing; exit 1 when something would change', only: 'flag' },
+  at: { kind: 'text', value: 'TIME', help: 'look ahead: as if it were that time', only: 'flag' },
+  within: { kind: 'text', value: 'TIME', default: '30d', help: 'how far ahead: 12h, 30d, 4w', only: 'flag' },
   mergeBase: { kind: 'switch', help: 'compare from where the two branches parted', only: 'flag' },
   snapshot: { kind: 'path', value: 'FILE', help: 'plan against a snapshot: no request, no token' },
   live: { kind: 'path', value: 'FILE', help: 'the same as --snapshot, as 0.1 had it' },

@@ -25,7 +25,7 @@ const notifyTargets = [
   }),
 ] as const;
 
-const note = z.enum(['owner', 'ticket']);
+const note = z.enum(['owner', 'ticket', 'expires']);
 
 /** Settings that only the file can hold, beside the flags. */
 const nested = {

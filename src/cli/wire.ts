@@ -15,7 +15,7 @@ import { reconcile } from '../reconcile.ts';
 import type { Invocation } from './command.ts';
 import { failure } from './failure.ts';
 import { loggerOf } from './logger.ts';
-import { desiredContextOf, parserOf } from './manifests.ts';
+import { desiredContextOf, parserOf, timeAsked } from './manifests.ts';
 import { limitsOf, planOptionsOf } from './plan-settings.ts';
 import { explainReadFailure } from './read-failure.ts';
 import type { Settings } from './settings.ts';
@@ -85,12 +85,17 @@ export function tellOfProxy({ settings, terminal }: Invocation, logger: Logger):
 export function sharedDependencies(
   invocation: Invocation,
   root: string | null,
-): Pick<PassDependencies, 'clock' | 'parse' | 'desired' | 'approvals' | 'limits'> {
+): Pick<PassDependencies, 'clock' | 'parse' | 'desired' | 'at' | 'approvals' | 'limits'> {
   const { settings } = invocation;
+  const at = timeAsked(settings);
+  if (at !== null && (!settings.plan || settings.watch)) {
+    throw failure('usage', '--at goes with --plan only', 'what is written is what is right now');
+  }
   return {
     clock: systemClock,
     parse: parserOf(settings),
     desired: desiredContextOf(invocation, root),
+    ...(at === null ? {} : { at }),
     approvals: settings.approve,
     limits: applyLimitsOf(settings),
   };

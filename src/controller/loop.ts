@@ -267,7 +267,10 @@ class ControlLoop implements Loop {
     this.#announcer.tell({ verdict, pass: end.verdict, isNew }, this.status());
     const interval = pickInterval(schedule, clock.random());
     const retryMs = backoff.pending ? backoff.leftMs() : interval;
-    return { waitMs: Math.min(interval, retryMs, end.holdMs ?? interval), judged: verdict };
+    // A rule that begins or ends is not left for the next look.
+    const boundary = end.result?.plan?.nextBoundary;
+    const boundaryMs = boundary === undefined ? interval : Math.max(0, boundary - clock.wallTime());
+    return { waitMs: Math.min(interval, retryMs, end.holdMs ?? interval, boundaryMs), judged: verdict };
   }
 
   #reconciling(reason: 'Settling' | 'Progressing', message: string): void {

@@ -29,6 +29,8 @@ export interface Limits {
 export interface DesiredContext {
   readonly profile: Profile;
   readonly scope: Scope;
+  /** The time (ms since 1970) for which rules with times are in force or not. */
+  readonly now: number;
   /**
    * Resolves a reference. `Secret.unknown()` when the secret is allowed but not available here; an error (a sentence
    * without the value) when the reference is not allowed. Builds on the allow-lists of the operator's settings.

@@ -11,6 +11,7 @@ import { buildConfiguration, type Resolution } from './build-configuration.ts';
 import type { Desired, DesiredContext } from './context.ts';
 import { expand, mostRules } from './expand.ts';
 import { findCollisions } from './find-collisions.ts';
+import { findCollisionsFrom, sortByTime, timeFindings } from './in-force.ts';
 import { type Layered, layer } from './layers.ts';
 import { collectNames, type Names } from './names.ts';
 import type { ParsedFiles } from './parse-files.ts';
@@ -42,7 +43,11 @@ export function assemble(
     for (const problem of found) problems.push(problem);
   };
   add(names.problems);
-  add(findCollisions(rules, context.profile.refusesCollisions));
+  const hasTimes = rules.some(({ notBefore, expires }) => notBefore !== undefined || expires !== undefined);
+  const { inForce, expired, upcoming } = hasTimes ? sortByTime(rules, context.now) : { ...untimed, inForce: rules };
+  const { refusesCollisions } = context.profile;
+  add(hasTimes ? findCollisionsFrom(rules, context.now, refusesCollisions) : findCollisions(rules, refusesCollisions));
+  if (hasTimes) add(timeFindings(rules, context.now));
   add(scopeProblems({ rules, configuration, manifests: layered.manifests }, context));
   add(missingNotes(rules, context));
   add(saidProblems({ ...layered, problems }, context));
@@ -53,12 +58,13 @@ export function assemble(
   };
   const shown = addExcerpts([...applySuppressions(problems, suppressions)].sort(compareProblems), texts);
   const state: DesiredState = {
-    rules: rules.sort((a, b) => compareRules(a.rule, b.rule) || compareText(a.name, b.name)),
+    rules: inForce.sort((a, b) => compareRules(a.rule, b.rule) || compareText(a.name, b.name)),
+    ...(hasTimes ? { at: context.now, expired, upcoming } : {}),
     configuration,
     userNames: names.userNames,
     groups: names.groups,
     tests,
-    digest: digestOf(rules, configuration, tests),
+    digest: digestOf(inForce, configuration, tests),
   };
   return {
     state: hasErrors(shown) ? null : state,
@@ -68,6 +74,8 @@ export function assemble(
     manifests: layered.manifests,
   };
 }
+
+const untimed = { expired: [], upcoming: [] };
 
 /** The file's problems; a name where an address should be is explained, when a network has that name. */
 function nameNetworks(

@@ -122,6 +122,7 @@ function reasonAgainst(
   const { problems } = assemble(parsed, null, {
     profile,
     scope: { rules: false, configuration: true },
+    now: 0,
     resolveSecret: (reference) => {
       const secret = naming.secretByName.get('env' in reference ? reference.env : reference.file);
       return secret === undefined ? { ok: false, error: 'not exported' } : ok(secret);

@@ -2,6 +2,7 @@ import { posix } from 'node:path';
 import { apiVersion, type ConfigurationManifest, type SecretSource } from '../manifest/manifest.ts';
 import { Flow, writeDocuments, writeYaml, type Yaml } from '../manifest/write.ts';
 import { configurationFields } from '../model/configuration.ts';
+import { formatInstant } from '../model/instant.ts';
 import { printable } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
 import { type DesiredRule, pickNotes, toWire } from '../model/rule.ts';
@@ -30,7 +31,8 @@ export function* printState(content: Printable): Generator<string> {
 }
 
 function* inPieces({ state, configuration }: Printable): Generator<readonly string[]> {
-  const { rules, tests, userNames } = state;
+  const { tests, userNames, upcoming = [], expired = [] } = state;
+  const rules = [...state.rules, ...upcoming, ...expired];
   if (configuration !== null) yield [printConfiguration(configuration)];
   for (let start = 0; start < rules.length; start += rulesAtOnce) {
     yield rules.slice(start, start + rulesAtOnce).map((rule) => printRule(rule, userNames));
@@ -47,18 +49,21 @@ function origin({ file, line }: Place, note: string | undefined): string {
 
 function printRule(desired: DesiredRule, userNames: ReadonlyMap<string, string>): string {
   const { name, rule, place } = desired;
+  const { notBefore, expires, ...ownership } = pickNotes(desired);
   const { action, destination, port_type, port_range, user_id } = toWire(rule);
   // An e-mail address that was not looked up stands for its user.
   const isEmail = user_id?.includes('@') === true;
   const document = writeYaml({
     apiVersion,
     kind: 'Rule',
-    metadata: new Flow({ name, ...pickNotes(desired) }),
+    metadata: new Flow({ name, ...ownership }),
     spec: {
       action,
       destination,
       ...(port_type === null ? {} : { port_type, port_range: portField(port_range) }),
       ...(user_id === null ? {} : isEmail ? { user: user_id } : { user_id }),
+      ...(notBefore === undefined ? {} : { notBefore: formatInstant(notBefore) }),
+      ...(expires === undefined ? {} : { expires: formatInstant(expires) }),
     },
   });
   return origin(place, user_id === null || isEmail ? undefined : userNames.get(user_id)) + document;

@@ -2,7 +2,7 @@ import { didYouMean } from '../manifest/suggest.ts';
 import { defaultPlanOptions } from '../plan/input.ts';
 
 /** What all functions of the library take. */
-const policyFields = ['manifests', 'profile', 'ruleUpdates', 'overlay', 'values', 'scope', 'resolveSecret'];
+const policyFields = ['manifests', 'profile', 'ruleUpdates', 'overlay', 'at', 'values', 'scope', 'resolveSecret'];
 
 /** Members of a request that say what to plan, beside the policy. */
 export const planningFields = ['base', 'options', 'approvals'];

@@ -29,6 +29,8 @@ export interface PolicyRequest {
   readonly ruleUpdates?: RuleUpdates;
   /** The folder of the environment (`environments/production`), as `--overlay` names it. */
   readonly overlay?: string;
+  /** The time, in ms since 1970, for which rules with `expires` or `notBefore` are in force; default: now. */
+  readonly at?: number;
   /** Values for `${name}` in manifests. */
   readonly values?: Readonly<Record<string, string>>;
   /** The part of the server that these manifests are responsible for, as `scope` in the settings says it. */
@@ -66,6 +68,7 @@ export function readPolicy(request: PolicyRequest): Policy {
   const context: DesiredContext = {
     profile,
     scope,
+    now: request.at ?? Date.now(),
     overlay: request.overlay ?? null,
     resolveSecret(reference) {
       const text = request.resolveSecret?.(reference);

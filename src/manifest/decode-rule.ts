@@ -1,5 +1,6 @@
 import type { PortRange, PortType } from '../model/port-range.ts';
 import { type Action, pickNotes, type RuleNotes } from '../model/rule.ts';
+import { decodeNotes, narrowTimes, readNotes, readTimes, timezoneOf } from './decode-notes.ts';
 import { type Decoding, getPlace, readName, readNetwork, readPorts, readUser, reportAt } from './decoding.ts';
 import type {
   DestinationReference,
@@ -20,7 +21,7 @@ export function decodeRule(decoding: Decoding, root: Node): RuleManifest {
   const template =
     spec === undefined
       ? null
-      : decodeTemplate(decoding, { name: named.name, spec, defaults: undefined, notes: notesOf(root) });
+      : decodeTemplate(decoding, { name: named.name, spec, defaults: undefined, notes: decodeNotes(decoding, root) });
   return { kind: 'Rule', ...named, rules: template === null ? [] : [template] };
 }
 
@@ -29,7 +30,8 @@ export function decodeRuleSet(decoding: Decoding, root: Node): RuleSetManifest {
   const named = readName(decoding, root);
   const spec = findChild(root, 'spec');
   const defaults = findChild(spec, 'defaults');
-  const notes = notesOf(root);
+  const notes = decodeNotes(decoding, root);
+  const timezone = timezoneOf(decoding, root);
   const items = findChild(spec, 'rules');
   const isClear =
     defaults === undefined ||
@@ -55,7 +57,7 @@ export function decodeRuleSet(decoding: Decoding, root: Node): RuleSetManifest {
       name: `${named.name}/${nameNode.text}`,
       spec: item,
       defaults,
-      notes: { ...notes, ...readNotes(item) },
+      notes: narrowTimes(decoding, notes, { ...readNotes(item), ...readTimes(decoding, item, timezone) }, item),
     });
     if (template !== null) rules.push(template);
   }
@@ -67,19 +69,6 @@ interface TemplateSource {
   readonly spec: Node;
   readonly defaults: Node | undefined;
   readonly notes: RuleNotes;
-}
-
-function notesOf(root: Node): RuleNotes {
-  return readNotes(findChild(root, 'metadata'));
-}
-
-/** One object for the many rules without notes. */
-const noNotes: RuleNotes = {};
-
-function readNotes(node: Node | undefined): RuleNotes {
-  const [owner, ticket] = [findScalar(node, 'owner')?.text, findScalar(node, 'ticket')?.text];
-  if (owner === undefined && ticket === undefined) return noNotes;
-  return { ...(owner === undefined ? {} : { owner }), ...(ticket === undefined ? {} : { ticket }) };
 }
 
 function decodeTemplate(decoding: Decoding, source: TemplateSource): WrittenRule | null {

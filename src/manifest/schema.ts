@@ -23,6 +23,20 @@ const notes = {
   ticket: z.string().min(1).max(200).optional().meta({ description: 'Where it was asked for. Not sent.' }),
 };
 
+const time = z.string().meta({
+  description: 'A date, or an RFC 3339 time with its zone.',
+  examples: ['2026-12-01', '2026-12-01T18:00:00+01:00'],
+});
+/** From when until when a rule is in force. */
+const times = {
+  notBefore: time.optional().meta({ description: 'In force from then on; a date: from its first moment.' }),
+  expires: time.optional().meta({ description: 'In force until then; a date: to its last moment.' }),
+};
+const timezone = z
+  .string()
+  .optional()
+  .meta({ description: 'Of the dates here; default: UTC.', examples: ['Europe/Berlin'] });
+
 const metadataWith = (namePattern: RegExp, more: Partial<typeof notes> = {}) =>
   z
     .strictObject({
@@ -69,6 +83,8 @@ const ruleSpec = z.strictObject({
   user_id: userId.optional(),
   user: userName.optional(),
   group: groupName.optional(),
+  ...times,
+  timezone,
 });
 
 const networkReference = z.strictObject({ network: name }).meta({ description: 'The name of a `kind: Network`.' });
@@ -94,11 +110,13 @@ const setFields = {
 };
 
 const ruleSetSpec = z.strictObject({
+  ...times,
+  timezone,
   defaults: z.strictObject(setFields).optional().meta({
     description: 'What every rule of the set has unless it says otherwise: any field of a rule but its name.',
   }),
   rules: z
-    .array(z.strictObject({ name: name.meta({ description: 'Unique in the set.' }), ...notes, ...setFields }))
+    .array(z.strictObject({ name: name.meta({ description: 'Unique in the set.' }), ...notes, ...times, ...setFields }))
     .meta({ description: 'The rules; `[]` says that there are none.' }),
 });
 

@@ -12,15 +12,24 @@ export interface Rule {
   readonly userId: string | null;
 }
 
-/** Who answers for a rule, as its manifest says; never sent to the server. */
+/** What a manifest says of a rule beside its fields; never sent to the server. */
 export interface RuleNotes {
+  /** Who answers for it, and where it was asked for. */
   readonly owner?: string;
   readonly ticket?: string;
+  /** It is desired from `notBefore` until `expires`, in ms since 1970. */
+  readonly notBefore?: number;
+  readonly expires?: number;
 }
 
 /** The notes alone; none where none is written. */
-export function pickNotes({ owner, ticket }: RuleNotes): RuleNotes {
-  return { ...(owner === undefined ? {} : { owner }), ...(ticket === undefined ? {} : { ticket }) };
+export function pickNotes({ owner, ticket, notBefore, expires }: RuleNotes): RuleNotes {
+  return {
+    ...(owner === undefined ? {} : { owner }),
+    ...(ticket === undefined ? {} : { ticket }),
+    ...(notBefore === undefined ? {} : { notBefore }),
+    ...(expires === undefined ? {} : { expires }),
+  };
 }
 
 /** A rule that a manifest asks for. `name` is unique over all manifests; an expanded one is `SET/RULE/…`. */

@@ -6,7 +6,13 @@ import type { Action, DesiredRule, LiveRule, Rule, RuleNotes } from './rule.ts';
 
 /** What the manifests ask for, canonical and complete. Rules are sorted with `compareRules`, then by name. */
 export interface DesiredState {
+  /** The rules in force at `at`. */
   readonly rules: readonly DesiredRule[];
+  /** The time (ms since 1970) for which this is the state; absent: no rule has a time. */
+  readonly at?: number;
+  /** Rules that ended before `at`, and those that begin later. */
+  readonly expired?: readonly DesiredRule[];
+  readonly upcoming?: readonly DesiredRule[];
   readonly configuration: DesiredConfiguration | null;
   /** Names of users by UUID, for display; from `kind: Users` and from e-mail addresses that were resolved. */
   readonly userNames: ReadonlyMap<string, string>;

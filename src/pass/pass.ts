@@ -21,6 +21,8 @@ export interface PassDependencies {
   readonly journal: Journal | null;
   readonly parse: ParseFiles;
   readonly desired: DesiredContext;
+  /** Plan for this time (ms since 1970) instead of now. */
+  readonly at?: number;
   /** Asked when manifests name users by e-mail address; absent: the API lists them. */
   readonly users?: () => Promise<Result<KnownUsers, ReadFailure>>;
   /** Warnings of the manifests count as errors: the pass ends before the server is asked. */

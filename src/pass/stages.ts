@@ -41,17 +41,18 @@ export interface BuiltDesired {
 /** Manifests to desired state; users are looked up only when a manifest names one by e-mail address. */
 export async function readDesired(
   content: SourceContent,
-  pass: Pick<PassDependencies, 'parse' | 'desired' | 'users' | 'strict'> & Asking,
+  pass: Pick<PassDependencies, 'parse' | 'desired' | 'users' | 'strict' | 'at'> & Asking,
 ): Promise<Result<BuiltDesired, ReadFailure>> {
   const read = await parseContent(content, pass);
   if (!read.ok) return read;
   const parsed = read.value;
-  const offline = assemble(parsed, null, pass.desired);
+  const context = { ...pass.desired, now: pass.at ?? pass.clock.wallTime() };
+  const offline = assemble(parsed, null, context);
   const problems = pass.strict ? raiseWarnings(offline.problems) : offline.problems;
   if (hasErrors(problems)) return ok({ desired: { ...offline, state: null, problems }, users: null });
   if (offline.emails.length === 0) return ok({ desired: offline, users: null });
   const users = pass.users === undefined ? await listUsers(pass) : await pass.users();
-  return users.ok ? ok({ desired: assemble(parsed, users.value, pass.desired), users: users.value }) : users;
+  return users.ok ? ok({ desired: assemble(parsed, users.value, context), users: users.value }) : users;
 }
 
 /** Why a thread that reads manifests died says nothing about them: it is a failure like an API that does not answer. */

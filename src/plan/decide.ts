@@ -112,7 +112,8 @@ function decideCreate(desired: DesiredRule, input: PlanInput, base: BaseRules | 
 }
 
 function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, base: BaseRules | null): RuleChange {
-  const known = base?.byKey.get(ruleKey(live.rule));
+  const expired = expiredOf(input).get(ruleKey(live.rule));
+  const known = expired ?? base?.byKey.get(ruleKey(live.rule));
   const common = {
     kind: 'Rule',
     via: null,
@@ -124,11 +125,24 @@ function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, bas
     live,
   } as const;
   const { prune } = input.options;
-  const kept = prune === 'none' || (typeof prune !== 'string' && !prune.has(ruleKey(live.rule)));
+  const kept =
+    (prune === 'none' && expired === undefined) || (typeof prune !== 'string' && !prune.has(ruleKey(live.rule)));
   if (kept) return { ...common, action: 'skip', reason: 'prune-off', fields: noFields };
   const reason = duplicate ? 'duplicate' : 'not-desired';
+  if (expired !== undefined && !duplicate) {
+    return { ...common, action: 'delete', reason: 'not-desired', origin: 'expired', fields: fieldsOfDelete(live) };
+  }
   const who = duplicate && base !== null ? { origin: 'drift' as const } : origin(null, live, input, base);
   return { ...common, action: 'delete', reason, ...who, fields: fieldsOfDelete(live) };
+}
+
+const expiredByInput = new WeakMap<PlanInput, ReadonlyMap<string, DesiredRule>>();
+
+/** The rules that the manifests still name and that have ended, by key. */
+function expiredOf(input: PlanInput): ReadonlyMap<string, DesiredRule> {
+  const known = expiredByInput.get(input) ?? new Map(input.desired.expired?.map((rule) => [ruleKey(rule.rule), rule]));
+  expiredByInput.set(input, known);
+  return known;
 }
 
 function origin(

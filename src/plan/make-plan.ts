@@ -41,6 +41,7 @@ export function makePlan(input: PlanInput): Plan {
     effect,
     exposure,
     summary: summarise(changes, steps),
+    ...nextBoundaryOf(input),
   };
 }
 
@@ -61,6 +62,14 @@ function rulesKept(changes: readonly RuleChange[]): readonly Rule[] {
   return changes.flatMap(({ action, live }) =>
     live !== null && (action === 'keep' || action === 'skip') ? [live.rule] : [],
   );
+}
+
+function nextBoundaryOf({ desired: { rules, upcoming = [], at } }: PlanInput): Pick<Plan, 'nextBoundary'> {
+  if (at === undefined) return {};
+  let next = Number.POSITIVE_INFINITY;
+  for (const { expires = next } of rules) next = Math.min(next, expires);
+  for (const { notBefore = next } of upcoming) next = Math.min(next, notBefore);
+  return Number.isFinite(next) ? { nextBoundary: next } : {};
 }
 
 /** Rules whose filter entry may differ from what the API shows; one problem each. */

@@ -27,7 +27,7 @@ export type Reason =
   | 'unsent'; // skip of a field that differs and cannot be sent without a secret that is not available here
 
 /** Who made the difference, when a base is known (three-way). */
-export type Origin = 'this-revision' | 'drift' | 'earlier-not-applied';
+export type Origin = 'this-revision' | 'drift' | 'earlier-not-applied' | 'expired'; // its `expires` has passed; told without a base too
 
 /** A field's value for display. Secrets appear as `{secret: …}`, never as text. */
 export type FieldValue =
@@ -155,6 +155,8 @@ export interface Plan {
   readonly effect: Effect;
   readonly exposure: readonly Exposure[];
   readonly summary: PlanSummary;
+  /** The next time (ms since 1970) at which a rule begins or ends; absent: none does. */
+  readonly nextBoundary?: number;
 }
 
 /** HTTP method and path of a step, relative to the base URL. */

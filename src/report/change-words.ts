@@ -1,3 +1,4 @@
+import { formatInstant } from '../model/instant.ts';
 import { printable } from '../model/printable.ts';
 import type { RuleNotes } from '../model/rule.ts';
 import type { Change, RuleChange } from '../plan/plan.ts';
@@ -57,7 +58,7 @@ export function changeWords(change: RuleChange, names: UserNames): string {
 
 /** Why, where it is not plain from the mark. */
 export function whyText(change: Change): string {
-  const origin = { 'this-revision': '', drift: 'drift', 'earlier-not-applied': 'earlier, not applied' };
+  const origin = { 'this-revision': '', drift: 'drift', 'earlier-not-applied': 'earlier, not applied', expired: '' };
   const reason: Partial<Record<Change['reason'], string>> = {
     'modified-in-place': 'modified in place on the server',
     'not-enforced': 'the kernel does not hold it',
@@ -70,18 +71,31 @@ export function whyText(change: Change): string {
   const parts = [
     reason[change.reason] ?? '',
     change.origin === undefined ? '' : origin[change.origin],
-    change.kind === 'Rule' ? notesText(change) : '',
+    change.kind === 'Rule' ? notesText(change, change.origin === 'expired') : '',
   ];
   const text = parts.filter((part) => part !== '').join(', ');
   return text === '' ? '' : `(${text})`;
 }
 
 /** `owner web-team, ticket NET-12`: who answers for a rule. */
-export function notesText({ owner, ticket }: RuleNotes): string {
+export function notesText({ owner, ticket, notBefore, expires }: RuleNotes, hasEnded = false): string {
   return [
+    notBefore === undefined ? '' : `from ${formatInstant(notBefore)}`,
+    expires === undefined ? '' : `${hasEnded ? 'expired' : 'expires'} ${formatInstant(expires)}`,
+
     owner === undefined ? '' : `owner ${printable(owner)}`,
     ticket === undefined ? '' : `ticket ${printable(ticket)}`,
   ]
     .filter((part) => part !== '')
     .join(', ');
+}
+
+/** The notes as members of a JSON document. */
+export function notesMembers({ owner, ticket, notBefore, expires }: RuleNotes): Readonly<Record<string, string>> {
+  return {
+    ...(owner === undefined ? {} : { owner }),
+    ...(ticket === undefined ? {} : { ticket }),
+    ...(notBefore === undefined ? {} : { not_before: formatInstant(notBefore) }),
+    ...(expires === undefined ? {} : { expires: formatInstant(expires) }),
+  };
 }

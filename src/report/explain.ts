@@ -1,7 +1,7 @@
 import type { PortBounds } from '../model/port-range.ts';
 import { printable } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
-import { pickNotes, type Rule, type RuleNotes, toWire } from '../model/rule.ts';
+import { type Rule, type RuleNotes, toWire } from '../model/rule.ts';
 import {
   type Explanation,
   explainPacket,
@@ -16,7 +16,7 @@ import type { RuleIndex } from '../policy/rule-index.ts';
 import type { TrafficSet } from '../policy/traffic-set.ts';
 import type { Packet } from '../policy/verdict.ts';
 import { describePacket } from '../policy/words.ts';
-import { notesText } from './change-words.ts';
+import { notesMembers, notesText } from './change-words.ts';
 import { trafficTexts } from './page.ts';
 import { painter } from './paint.ts';
 import { placeText } from './problems.ts';
@@ -141,7 +141,7 @@ function labelOf({ name, id }: NamedRule): string {
 function namedMembers(item: NamedRule): Readonly<Record<string, unknown>> {
   const { rule, name, id, place } = item;
   return {
-    ...pickNotes(item),
+    ...notesMembers(item),
     name,
     id,
     file: place?.file ?? null,

@@ -1,8 +1,8 @@
 import type { ApplyReport, Outcome } from '../apply/outcome.ts';
 import type { Problem } from '../model/problem.ts';
-import { pickNotes } from '../model/rule.ts';
 import { type Change, type Exposure, type Plan, type Refusal, requestOf, type Step } from '../plan/plan.ts';
 import type { Effect } from '../policy/traffic.ts';
+import { notesMembers } from './change-words.ts';
 import { enforcementOf } from './enforcement.ts';
 import { withFailedSteps } from './failed-steps.ts';
 import type { RunReport } from './run-report.ts';
@@ -66,7 +66,7 @@ function changeOf(change: Change): unknown {
     via: change.via,
     reason: change.reason,
     ...(change.origin === undefined ? {} : { origin: change.origin }),
-    ...(change.kind === 'Rule' ? pickNotes(change) : {}),
+    ...(change.kind === 'Rule' ? notesMembers(change) : {}),
     fields: change.fields,
     source: change.source === null ? null : { file: change.source.file, line: change.source.line },
   };

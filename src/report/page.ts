@@ -1,3 +1,4 @@
+import { formatInstant } from '../model/instant.ts';
 import { printable } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
 import { ruleKey } from '../model/rule.ts';
@@ -121,6 +122,11 @@ function notesOf(report: RunReport, plan: Plan): readonly string[] {
       ? ['Profile generic: the server may hold a rule to more than this plan knows.']
       : []),
     ...originNotes(plan),
+    ...(plan.nextBoundary === undefined
+      ? []
+      : [
+          `The next rule begins or ends at ${formatInstant(plan.nextBoundary)}. Nothing runs at that time unless a sidecar or a scheduled apply does.`,
+        ]),
     ...(changed && plan.ruleUpdates === 'patch' ? ['A changed rule is sent as a PATCH.'] : []),
     ...(changed && plan.ruleUpdates === 'replace' && plan.profile === 'firezone-0.7'
       ? ['A changed rule is replaced (DELETE, then POST): the packet filter of Firezone 0.7 does not follow a PATCH.']

@@ -48,7 +48,13 @@ const change = object(
     fields: { type: 'object', additionalProperties: object({ before: fieldValue, after: fieldValue }) },
     source: { anyOf: [{ type: 'null' }, object({ file: text, line: number })] },
   },
-  { origin: enumeration('this-revision', 'drift', 'earlier-not-applied'), owner: text, ticket: text },
+  {
+    origin: enumeration('this-revision', 'drift', 'earlier-not-applied', 'expired'),
+    owner: text,
+    ticket: text,
+    not_before: text,
+    expires: text,
+  },
 );
 
 const step = object({

@@ -30,6 +30,21 @@ describe('the loop', () => {
     await end(fake);
   });
 
+  it('looks again at the time at which a rule begins or ends, and not before', async () => {
+    const fake = fakeLoop();
+    const boundary = fake.clock.wallTime() + 25_000;
+    fake.answer = () => ({
+      kind: 'apply',
+      plan: { ...planOf(['+10.0.0.1']), ...(fake.clock.wallTime() < boundary ? { nextBoundary: boundary } : {}) },
+    });
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 1);
+    await fake.clock.until(() => fake.requests.length === 2);
+    expect(fake.clock.wallTime() - boundary).toBeGreaterThanOrEqual(0);
+    expect(fake.clock.wallTime() - boundary).toBeLessThan(1_000);
+    await end(fake);
+  });
+
   it('fault 34: ten thousand events while a pass runs become one more pass', async () => {
     const fake = fakeLoop();
     let during = 0;

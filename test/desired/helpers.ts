@@ -26,6 +26,7 @@ export function testContext(changes: Partial<Reading> = {}): Reading {
     profile: profileNamed('firezone-0.7'),
     scope: wholeScope,
     limits: defaultLimits,
+    now: Date.UTC(2026, 5, 1),
     values: null,
     resolveSecret: () => ok(Secret.unknown()),
     users: null,

@@ -34,6 +34,7 @@ const bases: Readonly<Record<string, readonly string[]>> = {
   test: ['test', 'policy'],
   diff: ['diff', 'policy', 'policy'],
   reach: ['reach', 'policy'],
+  expiring: ['expiring', 'policy'],
   explain: ['explain', 'policy', ...question],
   apply: ['apply', 'plan.json', 'policy'],
   snapshot: ['snapshot'],
@@ -189,6 +190,8 @@ const plans: Samples = {
   },
   showEmails: { shows: says(/^Plan for http|a fresh read of the server agrees/m) },
   full: { shows: says(/^Plan for http|a fresh read of the server agrees|^Changes from policy/m) },
+  at: { args: () => ['--at', '2099-01-01'], code: codeOf },
+  within: { args: () => ['--within', '4w'], shows: says(/within 4w/) },
   mergeBase: { base: () => ['diff', 'main..HEAD', 'policy'], shows: says(/main where HEAD left it/) },
   detailedExitcode: { code: (command) => (command === '' ? 2 : 0) },
   ruleUpdates: {

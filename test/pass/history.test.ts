@@ -49,6 +49,7 @@ function planned(record: ApplyRecord, now: readonly Rule[]): readonly string[] {
   const desired = assemble(parsed, null, {
     profile,
     scope: wholeScope,
+    now: 0,
     resolveSecret: () => ({ ok: false, error: 'none' }),
   });
   expect(desired.problems.filter(({ severity }) => severity === 'error')).toEqual([]);

@@ -40,7 +40,7 @@ const enoughRules = 10;
 
 function deleteRefusals({ input, changes }: Guarded): readonly Refusal[] {
   const live = input.live.rules.filter(({ rule }) => isInScope(rule, input.scope)).length;
-  const vanishing = changes.filter(({ action }) => action === 'delete').length;
+  const vanishing = changes.filter((change) => change.action === 'delete' && !endsAsApplied(change, input)).length;
   const remaining = changes.some(({ kind, action }) => kind === 'Rule' && action !== 'delete' && action !== 'skip');
   const refusals: Refusal[] = [];
   const all = live > 0 && vanishing === live;
@@ -71,6 +71,7 @@ function changeRefusals({ input, changes }: Guarded): readonly Refusal[] {
   const changed = changes.filter((change) => {
     if (change.kind !== 'Rule' || change.live === null) return false;
     if (input.baseApplied === true && change.origin === 'drift') return false;
+    if (endsAsApplied(change, input)) return false;
     const isUpdate = change.action === 'update' && change.desired !== null;
     return change.action === 'delete' || (isUpdate && ruleKey(change.desired.rule) !== ruleKey(change.live.rule));
   }).length;
@@ -79,6 +80,16 @@ function changeRefusals({ input, changes }: Guarded): readonly Refusal[] {
   const summary = `${share} would be deleted or get another content; the limit is ${limitText(input.options.maxChanges)}.`;
   const hint = `Check the changes; \`--max-changes ${changed}\`, or \`--approve\` with the digest of this plan, allows them.`;
   return [{ code: 'too-many-changes', summary, hint }];
+}
+
+/** Whether the rule ends as the manifests said that are known to have been applied: nobody is surprised by that. */
+function endsAsApplied(change: Change, { base, baseApplied, desired }: PlanInput): boolean {
+  if (change.kind !== 'Rule' || change.origin !== 'expired' || change.live === null || baseApplied !== true)
+    return false;
+  const key = ruleKey(change.live.rule);
+  const { expires } = change;
+  if (expires === undefined || expires > (desired.at ?? 0)) return false;
+  return base?.rules.some((rule) => rule.expires === expires && ruleKey(rule.rule) === key) === true;
 }
 
 function exceeds(vanishing: number, live: number, limit: DeleteLimit): boolean {

@@ -49,7 +49,7 @@ export function passOver(
     logger: silent,
     journal: null,
     parse: async (files) => parseFiles(files, { profile, values: null, limits: defaultLimits }),
-    desired: { profile, scope: wholeScope, resolveSecret: () => fail('no secrets here') },
+    desired: { profile, scope: wholeScope, now: 0, resolveSecret: () => fail('no secrets here') },
     base: null,
     options: { ...defaultPlanOptions, allowEmpty: true },
     limits: defaultApplyLimits,

@@ -1,0 +1,90 @@
+import { formatInstant } from '../model/instant.ts';
+import type { Problem } from '../model/problem.ts';
+import type { DesiredRule } from '../model/rule.ts';
+import { findCollisions } from './find-collisions.ts';
+
+/** Rules by whether they are in force at a time. */
+export interface RulesByTime {
+  readonly inForce: DesiredRule[];
+  /** Ended before or at that time; still in the manifests. */
+  readonly expired: readonly DesiredRule[];
+  /** Begin later. */
+  readonly upcoming: readonly DesiredRule[];
+}
+
+/** A rule is in force from `notBefore` until `expires`: at the first instant it is, at the second no more. */
+export function sortByTime(rules: readonly DesiredRule[], now: number): RulesByTime {
+  const found = { inForce: [] as DesiredRule[], expired: [] as DesiredRule[], upcoming: [] as DesiredRule[] };
+  for (const rule of rules) {
+    if ((rule.expires ?? Number.POSITIVE_INFINITY) <= now) found.expired.push(rule);
+    else if ((rule.notBefore ?? Number.NEGATIVE_INFINITY) > now) found.upcoming.push(rule);
+    else found.inForce.push(rule);
+  }
+  return found;
+}
+
+/** Rules looked at for all times at which one begins, at most. */
+const mostLooks = 5_000_000;
+
+/**
+ * Collisions at `now` and at every later time: a new one can only come about when a rule begins. Rules whose times do not overlap
+ * never collide.
+ */
+export function findCollisionsFrom(
+  rules: readonly DesiredRule[],
+  now: number,
+  refusesCollisions: boolean,
+): readonly Problem[] {
+  const begins = [...new Set(rules.flatMap(({ notBefore = now }) => (notBefore > now ? [notBefore] : [])))].sort(
+    (a, b) => a - b,
+  );
+  if (begins.length * rules.length > mostLooks) return [tooManyTimes(begins.length)];
+  const found = new Map<string, Problem>();
+  for (const time of [now, ...begins]) {
+    for (const problem of findCollisions(sortByTime(rules, time).inForce, refusesCollisions)) {
+      const key = JSON.stringify([problem.code, problem.summary, problem.place]);
+      if (found.has(key)) continue;
+      const later = time === now ? '' : ` From ${formatInstant(time)}:`;
+      found.set(key, later === '' ? problem : { ...problem, summary: `${later.trim()} ${problem.summary}` });
+    }
+  }
+  return [...found.values()];
+}
+
+function tooManyTimes(count: number): Problem {
+  return {
+    code: 'too-many-times',
+    severity: 'error',
+    summary: `The rules begin at ${count.toLocaleString('en')} different times: too many to check them all for collisions.`,
+    hint: 'Let rules begin on the same day, or remove `notBefore` where it has passed.',
+  };
+}
+
+/** What is worth knowing of the times: rules that have expired, and drop rules whose end opens something. */
+export function timeFindings(rules: readonly DesiredRule[], now: number): readonly Problem[] {
+  const findings = new Map<string, Problem>();
+  for (const { name, place, expires, rule } of rules) {
+    if (expires === undefined) continue;
+    const add = (problem: Omit<Problem, 'place'>): void => {
+      const key = `${problem.code} ${place.file}:${place.line}`;
+      if (!findings.has(key)) findings.set(key, { ...problem, place });
+    };
+    const when = formatInstant(expires);
+    if (expires <= now) {
+      add({
+        code: 'expired',
+        severity: 'note',
+        summary: `\`${name}\` expired at ${when}: it is not asked for any more.`,
+        hint: 'Remove it from the manifests, or give it a later `expires`.',
+      });
+    } else if (rule.action === 'drop') {
+      add({
+        code: 'expiry-opens',
+        severity: 'warning',
+        summary: `\`${name}\` drops traffic until ${when}; when it ends, what it closed may be open.`,
+        hint: 'Leave `expires` out, or write `# reconcile-ignore: expiry-opens REASON` above it if that is meant.',
+      });
+    }
+  }
+  return [...findings.values()];
+}

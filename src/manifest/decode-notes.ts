@@ -1,0 +1,82 @@
+import { isTimezone, parseInstant } from '../model/instant.ts';
+import type { RuleNotes } from '../model/rule.ts';
+import { type Decoding, reportAt } from './decoding.ts';
+import { findChild, findScalar, type Node } from './node.ts';
+
+/** What a Rule or RuleSet says of its rules beside their fields. */
+export function decodeNotes(decoding: Decoding, root: Node): RuleNotes {
+  const spec = findChild(root, 'spec');
+  const times = readTimes(decoding, spec, timezoneOf(decoding, root));
+  return narrowTimes(decoding, noNotes, { ...readNotes(findChild(root, 'metadata')), ...times }, spec);
+}
+
+/** The notes of a rule in a set: its own before those of the set, and never a longer time than the set's. */
+export function narrowTimes(decoding: Decoding, outer: RuleNotes, inner: RuleNotes, node: Node | undefined): RuleNotes {
+  const notes = { ...outer, ...inner };
+  if (notes.notBefore === undefined && notes.expires === undefined) return notes;
+  const times = {
+    ...(notes.notBefore === undefined
+      ? {}
+      : { notBefore: Math.max(notes.notBefore, outer.notBefore ?? notes.notBefore) }),
+    ...(notes.expires === undefined ? {} : { expires: Math.min(notes.expires, outer.expires ?? notes.expires) }),
+  };
+  const place = findScalar(node, 'expires') ?? findScalar(node, 'notBefore');
+  if (
+    place !== undefined &&
+    (times.expires ?? Number.POSITIVE_INFINITY) <= (times.notBefore ?? Number.NEGATIVE_INFINITY)
+  ) {
+    reportAt(decoding, place, {
+      code: 'expires-first',
+      summary: 'The rule expires before it begins: it would never be in force.',
+      hint: 'Write an `expires` after `notBefore`; those of the set count too.',
+    });
+  }
+  return { ...notes, ...times };
+}
+
+/** The time zone of the dates in a document. */
+export function timezoneOf(decoding: Decoding, root: Node): string {
+  const node = findScalar(findChild(root, 'spec'), 'timezone');
+  if (node === undefined || isTimezone(node.text)) return node?.text ?? 'UTC';
+  reportAt(decoding, node, {
+    code: 'not-a-time',
+    summary: `\`${node.text}\` is not a time zone.`,
+    hint: 'Write an IANA name, such as `Europe/Berlin`; without it, dates are in UTC.',
+  });
+  return 'UTC';
+}
+
+const timeHints = {
+  'no-zone': 'A time of day needs its zone: `2026-12-01T18:00:00+01:00`, or `Z` for UTC.',
+  'not-a-time': 'Write a date, `2026-12-01`, or a time with its zone, `2026-12-01T18:00:00+01:00`.',
+  'no-such-day': 'There is no such day or time of day.',
+} as const;
+
+/** `notBefore` and `expires` of a mapping. */
+export function readTimes(decoding: Decoding, node: Node | undefined, timezone: string): RuleNotes {
+  const times: { notBefore?: number; expires?: number } = {};
+  for (const [field, edge] of [
+    ['notBefore', 'from'],
+    ['expires', 'until'],
+  ] as const) {
+    const written = findScalar(node, field);
+    if (written === undefined) continue;
+    const parsed = parseInstant(written.text, { edge, timezone });
+    if (parsed.ok) times[field] = parsed.value;
+    else {
+      const summary = `\`${field}: ${written.text}\` is not a time.`;
+      reportAt(decoding, written, { code: 'not-a-time', summary, hint: timeHints[parsed.error] });
+    }
+  }
+  return times;
+}
+
+/** One object for the many rules without notes. */
+const noNotes: RuleNotes = {};
+
+/** `owner` and `ticket` of a mapping. */
+export function readNotes(node: Node | undefined): RuleNotes {
+  const [owner, ticket] = [findScalar(node, 'owner')?.text, findScalar(node, 'ticket')?.text];
+  if (owner === undefined && ticket === undefined) return noNotes;
+  return { ...(owner === undefined ? {} : { owner }), ...(ticket === undefined ? {} : { ticket }) };
+}
