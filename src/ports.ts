@@ -1,6 +1,5 @@
-import type { EnforcementReport, RuleNames } from './enforcement/report.ts';
 import type { Problem } from './model/problem.ts';
-import type { LiveRule, WireRule } from './model/rule.ts';
+import type { WireRule } from './model/rule.ts';
 
 /** An answer with a status and a readable body (undefined when empty). `body` is parsed JSON, not yet validated. */
 export interface ApiAnswer {
@@ -112,9 +111,4 @@ export interface JournalEntry {
   readonly owes?: readonly string[];
   readonly outcome?: string;
   readonly status?: number | null;
-}
-
-/** The kernel's packet filter, read-only: whether it holds the live rules. Never throws; `unreadable` says what to do. */
-export interface Enforcement {
-  check(live: readonly LiveRule[], names: RuleNames, signal: AbortSignal): Promise<EnforcementReport>;
 }

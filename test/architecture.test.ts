@@ -118,7 +118,7 @@ describe('rules of direction', () => {
   it('every room imports what the table in docs/architecture.md allows, and nothing else', () => {
     const unlisted = new Set(files.map(roomOf).filter((room) => room !== 'version' && !directions.has(room)));
     expect([...unlisted]).toEqual([]);
-    expectAtMost(exceptions.wrongImports, imports.filter((one) => !one.isPackage && !isAllowed(one)).map(show));
+    expect(imports.filter((one) => !one.isPackage && !isAllowed(one)).map(show)).toEqual([]);
   });
 
   it('only the manifest folder knows YAML', () => {
@@ -213,7 +213,8 @@ describe('sizes and counts', () => {
     const exported =
       /^export (?:abstract |async |declare )*(?:function\*?|const|let|class|interface|type|enum) (\w+)/gm;
     for (const file of files) for (const [, name = ''] of (texts.get(file) ?? '').matchAll(exported)) add(name, file);
-    const shared = [...owners].filter(([, { size }]) => size > 1);
+    // Each command is a module with one function of this name (src/cli/commands.ts).
+    const shared = [...owners].filter(([name, { size }]) => size > 1 && name !== 'run');
     expectAtMost(
       exceptions.sharedNames,
       shared.map(([name, where]) => `${name}: ${[...where].join(', ')}`),

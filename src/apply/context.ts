@@ -1,7 +1,8 @@
+import type { Enforcement } from '../enforcement/report.ts';
 import type { Profile } from '../model/profile.ts';
 import type { Result } from '../model/result.ts';
 import type { Plan } from '../plan/plan.ts';
-import type { Clock, Enforcement, Journal, LiveApi, Logger } from '../ports.ts';
+import type { Clock, Journal, LiveApi, Logger } from '../ports.ts';
 import type { Outcome } from './outcome.ts';
 import type { ReadFailure } from './read.ts';
 

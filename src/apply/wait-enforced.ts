@@ -1,6 +1,6 @@
-import type { EnforcementReport, RuleNames } from '../enforcement/report.ts';
+import type { Enforcement, EnforcementReport, RuleNames } from '../enforcement/report.ts';
 import type { LiveRule } from '../model/rule.ts';
-import type { Clock, Enforcement } from '../ports.ts';
+import type { Clock } from '../ports.ts';
 
 /** What a wait for the kernel needs. */
 export interface EnforcementWait {

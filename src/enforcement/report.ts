@@ -1,6 +1,6 @@
 import type { Place } from '../model/problem.ts';
 import { compareText } from '../model/problem.ts';
-import type { DesiredRule } from '../model/rule.ts';
+import type { DesiredRule, LiveRule } from '../model/rule.ts';
 import { ruleKey } from '../model/rule.ts';
 import type { Effect } from '../policy/traffic.ts';
 
@@ -112,4 +112,9 @@ export function countFindings(findings: readonly Finding[]): FindingCounts {
   const count = (kind: FindingKind): number => findings.filter((finding) => finding.kind === kind).length;
   const [missing, stale, extra] = [count('missing'), count('stale'), count('extra')];
   return { missing, stale, extra, structure: findings.length - missing - stale - extra };
+}
+
+/** The kernel's packet filter, read-only: whether it holds the live rules. Never throws; `unreadable` says what to do. */
+export interface Enforcement {
+  check(live: readonly LiveRule[], names: RuleNames, signal: AbortSignal): Promise<EnforcementReport>;
 }

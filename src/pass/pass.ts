@@ -3,7 +3,7 @@ import type { ApplyReport, Outcome } from '../apply/outcome.ts';
 import type { ReadFailure } from '../apply/read.ts';
 import type { Desired, DesiredContext } from '../desired/context.ts';
 import type { ParseFiles } from '../desired/parse-files.ts';
-import type { EnforcementReport } from '../enforcement/report.ts';
+import type { Enforcement, EnforcementReport } from '../enforcement/report.ts';
 import type { KnownUsers } from '../model/known-users.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Result } from '../model/result.ts';
@@ -11,7 +11,7 @@ import type { DesiredState, LiveState } from '../model/state.ts';
 import type { PlanDigest } from '../plan/digest.ts';
 import type { PlanOptions } from '../plan/input.ts';
 import type { Plan } from '../plan/plan.ts';
-import type { Clock, Enforcement, Journal, LiveApi, Logger, SourceContent } from '../ports.ts';
+import type { Clock, Journal, LiveApi, Logger, SourceContent } from '../ports.ts';
 
 /** Everything one pass works with; the same for `--plan`, an apply and the controller. */
 export interface PassDependencies {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
+import type { Enforcement } from '../../src/enforcement/report.ts';
 import { type EnforcementReport, unreadable } from '../../src/enforcement/report.ts';
 import type { Rule } from '../../src/model/rule.ts';
-import type { Enforcement } from '../../src/ports.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
 import { filterVerdicts, seedOf, verdicts } from '../property/apply-universe.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';

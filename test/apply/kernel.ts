@@ -1,5 +1,5 @@
+import type { Enforcement } from '../../src/enforcement/report.ts';
 import { unreadable } from '../../src/enforcement/report.ts';
-import type { Enforcement } from '../../src/ports.ts';
 import type { Simulator } from '../../src/simulator/server.ts';
 
 /** What `--enforcement` sees of the simulator's filter, where rules change in action only: a table made anew at each crash. */

@@ -3,6 +3,7 @@ import { applyPlan } from '../../src/apply/apply.ts';
 import { type ApplyContext, type ApplyLimits, defaultApplyLimits } from '../../src/apply/context.ts';
 import type { ApplyReport, Outcome } from '../../src/apply/outcome.ts';
 import { readLive } from '../../src/apply/read.ts';
+import type { Enforcement } from '../../src/enforcement/report.ts';
 import { parseNetwork } from '../../src/model/address.ts';
 import type { ConfigurationFields, DesiredConfiguration } from '../../src/model/configuration.ts';
 import { parsePortRange } from '../../src/model/port-range.ts';
@@ -13,7 +14,7 @@ import { type DesiredState, type LiveState, wholeScope } from '../../src/model/s
 import { defaultPlanOptions, type PlanOptions } from '../../src/plan/input.ts';
 import { makePlan } from '../../src/plan/make-plan.ts';
 import type { Plan } from '../../src/plan/plan.ts';
-import type { Enforcement, Journal, LiveApi, Logger } from '../../src/ports.ts';
+import type { Journal, LiveApi, Logger } from '../../src/ports.ts';
 import { createFakeClock, type FakeClock, watched } from './fake-clock.ts';
 
 export const token = 'test-token';

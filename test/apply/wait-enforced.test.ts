@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { waitUntilEnforced, waitUntilStill } from '../../src/apply/wait-enforced.ts';
+import type { Enforcement } from '../../src/enforcement/report.ts';
 import { type EnforcementReport, unreadable } from '../../src/enforcement/report.ts';
-import type { Clock, Enforcement } from '../../src/ports.ts';
+import type { Clock } from '../../src/ports.ts';
 
 /** Time that passes only while somebody sleeps. */
 function fakeClock(): Clock {

@@ -1,7 +1,7 @@
 import { checkEnforcement, tableMissing } from '../../enforcement/check.ts';
 import { decodeTable } from '../../enforcement/decode.ts';
+import type { Enforcement } from '../../enforcement/report.ts';
 import { unreadable } from '../../enforcement/report.ts';
-import type { Enforcement } from '../../ports.ts';
 import { type NftOptions, runNft } from './run-nft.ts';
 
 /** Checks the nftables of a network namespace with the `nft` program. Only reads. */

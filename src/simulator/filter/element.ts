@@ -1,7 +1,7 @@
 import { type Address, printAddress } from '../rules/address.ts';
 import type { NetworkBits } from '../rules/inet.ts';
 import { networkOf } from '../rules/inet.ts';
-import type { PortBounds } from '../rules/ports.ts';
+import type { StoredPortRange } from '../rules/ports.ts';
 import type { RuleRow, StoredAction, StoredPortType } from '../rules/rule.ts';
 
 /** What one rule puts into the packet filter: a network (host bits cleared), with ports or without, in one of its sets. */
@@ -10,7 +10,7 @@ export interface TableElement {
   readonly user: string | null;
   readonly action: StoredAction;
   readonly network: NetworkBits;
-  readonly ports: { readonly type: StoredPortType; readonly range: PortBounds } | null;
+  readonly ports: { readonly type: StoredPortType; readonly range: StoredPortRange } | null;
 }
 
 export function elementOf(row: RuleRow): TableElement {

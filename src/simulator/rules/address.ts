@@ -108,14 +108,18 @@ function parseStrictIpv4(text: string): readonly [number, number, number, number
 /** The runtime's spelling: IPv4-mapped and IPv4-compatible addresses keep a dotted tail, the leftmost longest run of zeros is `::`. */
 export function printAddress(address: Address): string {
   if (address.family === 4) return address.parts.join('.');
-  const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0] = address.parts;
-  if ((a | b | c | d | e) === 0 && (f === 0 || f === 0xffff)) {
-    if (f === 0 && g === 0 && h === 0) return '::';
-    if (f === 0 && g === 0 && h === 1) return '::1';
-    return `::${f === 0 ? '' : 'ffff:'}${g >> 8}.${g & 255}.${h >> 8}.${h & 255}`;
-  }
-  if (isZoned(a) && b !== 0) return `${compress([a, 0, c, d, e, f, g, h])}%0${b}`;
-  return compress(address.parts);
+  const [first = 0, zone = 0, ...rest] = address.parts;
+  const hex = address.parts
+    .slice(0, 6)
+    .map((part) => part.toString(16))
+    .join(':');
+  if (hex === '0:0:0:0:0:0' || hex === '0:0:0:0:0:ffff') return dottedTail(address.parts);
+  return isZoned(first) && zone !== 0 ? `${compress([first, 0, ...rest])}%0${zone}` : compress(address.parts);
+}
+
+function dottedTail([, , , , , mapped, high = 0, low = 0]: readonly number[]): string {
+  if (mapped === 0 && high === 0 && low < 2) return low === 0 ? '::' : '::1';
+  return `::${mapped === 0 ? '' : 'ffff:'}${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`;
 }
 
 function compress(groups: readonly number[]): string {

@@ -3,7 +3,7 @@ import type { JsonTerm, TermMap } from '../http/json.ts';
 import type { FieldErrors } from '../http/response.ts';
 import { isUuidShaped, isUuidText } from '../uuid.ts';
 import { castInet, formatInet, type Inet, sameInet, storeInet } from './inet.ts';
-import { castPorts, formatPorts, type PortBounds, storePorts } from './ports.ts';
+import { castPorts, formatPorts, type StoredPortRange, storePorts } from './ports.ts';
 import type { RuleRow, StoredAction, StoredPortType, StoredRule } from './rule.ts';
 
 /** A rule's fields as cast, before the database sees them. */
@@ -106,7 +106,7 @@ function castUserId(term: JsonTerm): Cast<string | null> {
 export interface StoredValues {
   readonly action: StoredAction;
   readonly destination: Inet;
-  readonly ports: { readonly type: StoredPortType; readonly range: PortBounds } | null | undefined;
+  readonly ports: { readonly type: StoredPortType; readonly range: StoredPortRange } | null | undefined;
   readonly userId: string | null;
 }
 

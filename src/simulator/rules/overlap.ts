@@ -1,4 +1,4 @@
-import type { PortBounds } from './ports.ts';
+import type { StoredPortRange } from './ports.ts';
 import type { RuleRow } from './rule.ts';
 import { SortedKeys } from './sorted-keys.ts';
 
@@ -32,19 +32,19 @@ export class OverlapIndex {
   }
 }
 
-const allPorts: PortBounds = { low: 0, high: 65_535 };
-const spanOf = (rule: Candidate): PortBounds => rule.ports?.range ?? allPorts;
+const allPorts: StoredPortRange = { low: 0, high: 65_535 };
+const spanOf = (rule: Candidate): StoredPortRange => rule.ports?.range ?? allPorts;
 
 function classKey(rule: Candidate): string {
   return `${rule.network.family} ${rule.action} ${rule.ports?.type ?? '-'} ${rule.userId ?? '-'}`;
 }
 
 class RuleClass {
-  readonly #networks = new Map<string, PortBounds[]>();
+  readonly #networks = new Map<string, StoredPortRange[]>();
   readonly #order = new SortedKeys();
   readonly #lengths = new Map<number, number>();
 
-  conflicts(bits: string, span: PortBounds): boolean {
+  conflicts(bits: string, span: StoredPortRange): boolean {
     for (const length of this.#lengths.keys()) {
       if (length > bits.length) continue;
       const spans = this.#networks.get(bits.slice(0, length));
@@ -56,7 +56,7 @@ class RuleClass {
     return false;
   }
 
-  add(bits: string, span: PortBounds): void {
+  add(bits: string, span: StoredPortRange): void {
     const spans = this.#networks.get(bits);
     if (spans !== undefined) {
       spans.splice(firstAfter(spans, span.low), 0, span);
@@ -67,7 +67,7 @@ class RuleClass {
     this.#lengths.set(bits.length, (this.#lengths.get(bits.length) ?? 0) + 1);
   }
 
-  delete(bits: string, span: PortBounds): void {
+  delete(bits: string, span: StoredPortRange): void {
     const spans = this.#networks.get(bits);
     const at = spans?.findIndex((other) => other.low === span.low && other.high === span.high) ?? -1;
     if (spans === undefined || at < 0) return;
@@ -82,13 +82,13 @@ class RuleClass {
 }
 
 /** Whether one of the ranges (disjoint, in order) meets the span. */
-function meets(spans: readonly PortBounds[], span: PortBounds): boolean {
+function meets(spans: readonly StoredPortRange[], span: StoredPortRange): boolean {
   const before = spans[firstAfter(spans, span.high) - 1];
   return before !== undefined && before.high >= span.low;
 }
 
 /** The index of the first range that starts after the port. */
-function firstAfter(spans: readonly PortBounds[], port: number): number {
+function firstAfter(spans: readonly StoredPortRange[], port: number): number {
   let low = 0;
   let high = spans.length;
   while (low < high) {

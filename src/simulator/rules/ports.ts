@@ -87,7 +87,7 @@ function spell(term: JsonTerm): string {
 }
 
 /** A stored range of ports, both ends included. */
-export interface PortBounds {
+export interface StoredPortRange {
   readonly low: number;
   readonly high: number;
 }
@@ -98,7 +98,7 @@ const int32 = 2_147_483_647n;
  * What the database holds for a cast text. Raises ServerCrash when it does not fit its integers. Undefined: refused by
  * the check constraint, which looks at the half-open form, so that 65535 is already outside.
  */
-export function storePorts(text: string): PortBounds | undefined {
+export function storePorts(text: string): StoredPortRange | undefined {
   const pair = parsePlain(text);
   if (pair === undefined) throw new ServerCrash('no range');
   const [low, high] = pair;
@@ -106,6 +106,6 @@ export function storePorts(text: string): PortBounds | undefined {
   return low >= 1n && high <= 65_534n ? { low: Number(low), high: Number(high) } : undefined;
 }
 
-export function formatPorts(range: PortBounds): string {
+export function formatPorts(range: StoredPortRange): string {
   return range.low === range.high ? String(range.low) : `${range.low} - ${range.high}`;
 }

@@ -1,5 +1,5 @@
 import { formatInet, type Inet, type NetworkBits, networkOf } from './inet.ts';
-import { formatPorts, type PortBounds } from './ports.ts';
+import { formatPorts, type StoredPortRange } from './ports.ts';
 
 export type StoredAction = 'accept' | 'drop';
 export type StoredPortType = 'tcp' | 'udp';
@@ -9,7 +9,7 @@ export interface RuleRow {
   readonly id: string;
   readonly action: StoredAction;
   readonly destination: Inet;
-  readonly ports: { readonly type: StoredPortType; readonly range: PortBounds } | null;
+  readonly ports: { readonly type: StoredPortType; readonly range: StoredPortRange } | null;
   readonly userId: string | null;
   readonly insertedAt: string;
   readonly updatedAt: string;
