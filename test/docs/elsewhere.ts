@@ -51,19 +51,19 @@ export const elsewhere: readonly Elsewhere[] = [
     evidence: 'npm run schemas',
   },
   {
-    line: 'npm install --global git+https://HOST/OWNER/firezone-reconcile.git#v0.1.0',
+    line: 'npm install --global git+https://HOST/OWNER/firezone-reconcile.git#v0.2.0',
     reason: 'names your copy of the repository; a test installs from one on disk',
     test: 'test/ship/package.test.ts',
     evidence: 'git+file://',
   },
   {
-    line: 'npx --yes git+https://HOST/OWNER/firezone-reconcile.git#v0.1.0 --version',
+    line: 'npx --yes git+https://HOST/OWNER/firezone-reconcile.git#v0.2.0 --version',
     reason: 'names your copy of the repository; a test runs it from one on disk',
     test: 'test/ship/package.test.ts',
     evidence: "['--yes', from",
   },
   {
-    line: 'npm install --global ./firezone-reconcile-0.1.0.tgz',
+    line: 'npm install --global ./firezone-reconcile-0.2.0.tgz',
     reason: installs,
     test: 'test/ship/package.test.ts',
     evidence: "npm(['install', tarball]",
