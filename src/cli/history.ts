@@ -47,8 +47,9 @@ export function historyWriter(stateFolder: string | null, logger: Logger, former
     recordApproved: (approve, source) => async (plan, desired, digest) => {
       const agreed = await approve(plan, desired, digest);
       const origin = { at: new Date(systemClock.wallTime()).toISOString(), ...source, digest: digest.plan };
+      const value = encodeApplyRecord(recordOf(origin, plan, null, former));
       const begin = async (folder: string): Promise<void> => {
-        begun = { origin, number: await addRecord(folder, encodeApplyRecord(recordOf(origin, plan, null, former))) };
+        begun = { origin, number: await addRecord(folder, value) };
       };
       if (agreed) await attempt(begin);
       return agreed;
