@@ -121,6 +121,18 @@ describe('rules of direction', () => {
     expect(imports.filter((one) => !one.isPackage && !isAllowed(one)).map(show)).toEqual([]);
   });
 
+  it('git runs in one way: nothing else starts a program but the look at the packet filter', () => {
+    const runs = imports.filter(
+      ({ from, to, isPackage }) =>
+        isPackage && /^(node:)?child_process$|^simple-git$/.test(to) && folderOf(from) !== 'simulator',
+    );
+    expect(runs.map(show).sort()).toEqual([
+      'adapters/enforcement/run-nft.ts → node:child_process',
+      'adapters/run-process.ts → node:child_process',
+      'adapters/source/git-process.ts → simple-git',
+    ]);
+  });
+
   it('only the manifest folder knows YAML', () => {
     const wrong = imports.filter(
       ({ from, to, isPackage }) => isPackage && packageOf(to) === 'yaml' && folderOf(from) !== 'manifest',
