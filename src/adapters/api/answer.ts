@@ -10,6 +10,18 @@ export interface AnswerContext {
   readonly maxBodyBytes: number;
 }
 
+/** Objects and lists in one answer; a rule is one, and the server does not start with 100,000 of them. */
+const mostParts = 1_000_000;
+
+/** Whether parsing the text makes few objects and lists: 64 MB of `[],` would become gigabytes. */
+function isOfFewParts(text: string): boolean {
+  let parts = 0;
+  for (const mark of ['{', '[']) {
+    for (let at = text.indexOf(mark); at >= 0 && parts <= mostParts; at = text.indexOf(mark, at + 1)) parts++;
+  }
+  return parts <= mostParts;
+}
+
 /**
  * Turns a response into an answer. An error status counts whatever its body is (a proxy's 502 page); a success, and a
  * 404, count only as JSON: an HTML login page with 200 says nothing about rules.
@@ -26,7 +38,7 @@ export async function readAnswer(response: Dispatcher.ResponseData, context: Ans
     return lost(context, status, 'redirect', redirectText(first(response.headers['location']), context.base));
   }
   const text = await response.body.text();
-  if (text.length > context.maxBodyBytes)
+  if (text.length > context.maxBodyBytes || !isOfFewParts(text))
     return lost(context, status, 'too-large', 'the answer is larger than the limit');
   if (text === '') return { kind: 'answer', status, body: undefined, retryAfterMs };
   const bodyCounts = status < 300 || status === 404;

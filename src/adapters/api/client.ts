@@ -22,7 +22,7 @@ export interface ApiClientOptions {
   readonly requestTimeoutMs?: number;
   /** Connections at most. Default 16. */
   readonly connections?: number;
-  /** Largest body that is read, bytes. Default 128 MiB (about 500,000 rules). */
+  /** Largest body that is read, bytes. Default 64 MiB (about 200,000 rules). */
   readonly maxBodyBytes?: number;
   /** Proxies, as the operator's environment names them; without it none is used. */
   readonly proxy?: ProxyVariables;
@@ -69,7 +69,7 @@ export function createApiClient(options: ApiClientOptions): Result<ApiClient, st
   const ca = options.caFile === undefined ? ok(undefined) : readAuthorities(options.caFile);
   if (!ca.ok) return ca;
   const timeoutMs = options.requestTimeoutMs ?? 15_000;
-  const maxBodyBytes = options.maxBodyBytes ?? 128 * 1024 * 1024;
+  const maxBodyBytes = options.maxBodyBytes ?? 64 * 1024 * 1024;
   // Certificates are checked whatever NODE_TLS_REJECT_UNAUTHORIZED says.
   const tls = { rejectUnauthorized: true, ...(ca.value === undefined ? {} : { ca: ca.value }) };
   const pool = {

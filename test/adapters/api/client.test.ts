@@ -181,6 +181,16 @@ describe('a request', () => {
     }
   });
 
+  test('ends when the body is millions of lists, which are few bytes and much memory', async () => {
+    const serveLists = (count: number) =>
+      serve((_, response) => {
+        response.writeHead(200, { 'content-type': 'application/json' }).end(`{"data": [${'[],'.repeat(count)}[]]}`);
+      });
+    const bomb = await client(await serveLists(1_100_000)).listRules(signal);
+    expect(bomb).toMatchObject({ kind: 'no-answer', code: 'too-large' });
+    expect(await client(await serveLists(1_000)).listRules(signal)).toMatchObject({ kind: 'answer', status: 200 });
+  });
+
   test('an error status counts whatever page comes with it; a 404 page does not mean that a rule is gone', async () => {
     let status = 502;
     const url = await serve((_, response) => {
