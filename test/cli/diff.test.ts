@@ -186,7 +186,9 @@ describe('revisions', () => {
     expect((await diff(['main:x..main', 'net'])).err).toContain('is not the name of a commit');
     expect((await diff(['main...feature', 'net'])).code).toBe(1);
     expect((await diff([])).err).toContain('diff needs what to compare');
-    expect((await diff(['main', 'nowhere'])).code).not.toBe(0);
+    expect((await diff(['main', 'nowhere'])).err).toContain('nowhere is not a folder that is there');
+    expect((await diff(['old', 'new'])).err).toContain('new is not a folder that is there');
+    expect((await diff(['main..feature', 'nowhere'])).err).toContain('nowhere is not a folder that is there');
   });
 
   it('of a shallow clone that lacks them say what to fetch', async () => {

@@ -183,6 +183,7 @@ async function sidesOf(invocation: Invocation): Promise<Sides> {
     const side = (written: string, at: string): Side => ({ kind: 'folder', written, folder: at });
     return { before: side(first, folder), after: side(second, root), root: null };
   }
+  if (!isFolder(root)) throw noFolder(path);
   if (settings.mergeBase) {
     const { before } = await revisions(invocation, [first, 'HEAD'], { written: path, folder: root });
     return { before, after: { kind: 'folder', written: 'the work tree', folder: root }, root: path };
@@ -198,7 +199,7 @@ async function revisions(
 ): Promise<Sides> {
   const { settings, terminal } = invocation;
   const side = (name: string, revision = name): Side => ({ kind: 'revision', written: name, folder, revision });
-  if (!isFolder(folder)) throw failure('usage', `${written} is not a folder`, 'PATH is the folder of the manifests');
+  if (!isFolder(folder)) throw noFolder(written);
   if (!settings.mergeBase) return { before: side(from), after: side(to), root: written };
   const { findMergeBase } = await git(invocation);
   const found = await findMergeBase([from, to], {
@@ -228,4 +229,9 @@ async function isNamedFolder(invocation: Invocation, written: string, root: stri
 
 function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+function noFolder(written: string): Failure {
+  const hint = 'PATH is the folder of the manifests; or name two folders: reconcile diff OLD NEW';
+  return failure('no-source', `${written} is not a folder that is there`, hint);
 }
