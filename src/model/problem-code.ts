@@ -171,7 +171,6 @@ export type ProblemCode =
   | 'too-expensive'
   | 'too-large'
   | 'too-many-documents'
-  | 'too-many-files'
   | 'too-many-problems'
   | 'too-many-rules'
   | 'transport-left-open'
