@@ -99,7 +99,9 @@ export interface Journal {
 }
 
 export interface JournalEntry {
-  readonly event: 'pass-started' | 'step-started' | 'step-ended' | 'pass-ended';
+  readonly event: 'pass-started' | 'window-overridden' | 'step-started' | 'step-ended' | 'pass-ended';
+  /** Why no window had to be open. */
+  readonly reason?: string;
   readonly step?: string;
   readonly method?: string;
   readonly path?: string;

@@ -1,16 +1,19 @@
+import { systemClock } from '../adapters/clock.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import { printable } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
+import { findClosedWindow } from '../plan/guard/windows.ts';
 import type { Change, Plan, Refusal } from '../plan/plan.ts';
 import { count } from '../report/summary.ts';
 import type { Invocation } from './command.ts';
+import { windowsOf } from './plan-settings.ts';
 import type { Settings } from './settings.ts';
 
 /**
  * What keeps this run from writing whatever the plan is, so that nobody is asked; null: nothing. Without `--yes` only a person at
  * a terminal applies: a pipe, cron or ssh without a terminal must not be taken for one.
  */
-export function findObstacle({ settings, terminal }: Invocation): Problem | null {
+export function findObstacle({ settings, terminal }: Invocation, plan: Plan | null): Problem | null {
   if (settings.suspend) {
     const by = settings.origins.get('suspend') ?? '--suspend';
     return {
@@ -20,6 +23,8 @@ export function findObstacle({ settings, terminal }: Invocation): Problem | null
       hint: 'To apply, take that away; --plan shows the changes without it.',
     };
   }
+  const closed = settings.overrideWindow !== null || plan === null ? null : explainWindow(settings, plan);
+  if (closed !== null) return { ...closed, severity: 'error' };
   if (settings.yes || terminal.stdinIsTerminal) return null;
   return {
     code: 'no-terminal',
@@ -27,6 +32,18 @@ export function findObstacle({ settings, terminal }: Invocation): Problem | null
     summary: 'There is no terminal to ask on; give --yes to apply: nothing was written',
     hint: 'In scripts, cron and CI: reconcile --yes PATH. To see the changes only: reconcile --plan PATH.',
   };
+}
+
+/** That this plan waits for a window, or that somebody decided that it does not; null: neither. */
+export function explainWindow(settings: Settings, plan: Plan): Problem | null {
+  const closed = findClosedWindow(windowsOf(settings), plan, systemClock.wallTime());
+  if (closed === null) return null;
+  const { overrideWindow } = settings;
+  if (overrideWindow !== null) {
+    return { code: 'window-overridden', severity: 'note', summary: `no window is open; overridden: ${overrideWindow}` };
+  }
+  const hint = 'To apply it all the same: --override-window REASON.';
+  return { code: 'outside-window', severity: 'note', summary: closed.message, hint };
 }
 
 /** Asks whether to apply the plan that was just shown; true for `y` and `yes` alone. */
@@ -47,7 +64,7 @@ export async function askToBind(
 ): Promise<readonly SecretBinding[] | null> {
   const { settings, terminal } = invocation;
   const bindings = refusals.flatMap(({ binding }) => binding ?? []);
-  if (settings.yes || bindings.length < refusals.length || findObstacle(invocation) !== null) return null;
+  if (settings.yes || bindings.length < refusals.length || findObstacle(invocation, null) !== null) return null;
   for (const { name, provider, host } of bindings) {
     const question = printable(`Send the secret ${name} to ${host}, for the provider ${provider}? [y/N] `);
     const answer = await terminal.ask(`\n${question}`, terminal.stop);

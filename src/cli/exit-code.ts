@@ -14,7 +14,7 @@ export const exitCodes = {
 export interface RunFacts {
   /** The manifests hold errors (with `--strict`, warnings too). */
   readonly invalid?: boolean;
-  /** A guard, a policy test, `--fail-on`, `--max-exposure`, `--suspend` or a stale saved plan said no. */
+  /** A guard, a policy test, `--fail-on`, `--max-exposure`, `--suspend`, a window or a stale saved plan said no. */
   readonly refused?: boolean;
   /** A write reached the server. */
   readonly wrote?: boolean;
@@ -73,6 +73,7 @@ const factsByReason: Partial<Readonly<Record<Verdict['reason'], RunFacts>>> = {
   Suspended: pendingOnce,
   DriftReported: pendingOnce,
   SecretMissing: pendingOnce,
+  OutsideWindow: { refused: true },
   ManifestsInvalid: { invalid: true },
   Refused: { refused: true },
   ApplyFailed: { wrote: true, missing: true },

@@ -141,6 +141,12 @@ const apply = {
 
 /** Of single commands. */
 const own = {
+  overrideWindow: {
+    kind: 'text',
+    value: 'REASON',
+    help: 'apply though no window is open, and record why',
+    only: 'flag',
+  },
   watch: { kind: 'switch', help: 'stay, watch the manifests, and keep the server in line with them', only: 'flag' },
   plan: { kind: 'switch', help: 'show what would be done; never write', only: 'flag' },
   out: { kind: 'path', value: 'PATH', help: 'write there (default: stdout)', only: 'flag' },

@@ -10,7 +10,7 @@ import type { Source, SourceContent } from '../ports.ts';
 import { documentOf } from '../report/json.ts';
 import { type RunReport, reportOfProblems } from '../report/run-report.ts';
 import { count } from '../report/summary.ts';
-import { askToApply, askToBind, findObstacle, serverOf } from './approval.ts';
+import { askToApply, askToBind, explainWindow, findObstacle, serverOf } from './approval.ts';
 import { type Base, loadBase } from './base.ts';
 import type { Answer, Invocation } from './command.ts';
 import { exitCodeOf } from './exit-code.ts';
@@ -147,14 +147,23 @@ function approveOf(run: Run, pass: PassDependencies, { revision }: SourceContent
     const { settings } = run.invocation;
     if (isInvalid(knownProblems(run, desired, plan), settings)) return false;
     if (staleness(run, plan, digest).length > 0) return false;
-    run.obstacle = findObstacle(run.invocation);
+    run.obstacle = findObstacle(run.invocation, plan);
     const asks = run.obstacle === null && !settings.yes;
     await nameAll(run, pass, plan, desired);
     run.screen.showPlan({ ...beforeApply(run, plan, desired, digest), revision }, asks);
     const isApproved = asks ? await askToApply(run.invocation, plan) : run.obstacle === null;
+    if (isApproved) await recordOverride(run, pass, plan);
     if (isApproved) run.screen.onApply();
     return isApproved;
   };
+}
+
+/** Who applies outside a window says why: in the report, in the log, and in the journal where there is one. */
+async function recordOverride({ invocation }: Run, { journal }: PassDependencies, plan: Plan): Promise<void> {
+  const { overrideWindow: reason } = invocation.settings;
+  if (reason === null || explainWindow(invocation.settings, plan) === null) return;
+  (await loggerOf(invocation)).warn('No window is open, and that was overridden', { reason });
+  await journal?.write({ event: 'window-overridden', reason });
 }
 
 /** Looks names up that the plan's display needs; once, since a plan is shown before an apply and after it. */
@@ -187,6 +196,7 @@ function beforeApply(run: Run, plan: Plan, desired: Desired, digest: PlanDigest)
   return {
     ...reportOfProblems([
       ...announceDeletes(run, plan),
+      ...(invocation.settings.overrideWindow === null ? [] : noteWindow(run, plan)),
       ...knownProblems(run, desired, plan).toSorted(compareProblems),
     ]),
     ...shownNames(run, desired),
@@ -230,7 +240,7 @@ function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonl
       ...failure,
       ...stale,
       ...other,
-      ...(obstacle === null ? [] : [obstacle]),
+      ...(obstacle === null ? noteWindow(run, result.plan) : [obstacle]),
     ]),
     ...shownNames(run, result.desired),
     root: request.written,
@@ -245,6 +255,11 @@ function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonl
     snapshot: wired.snapshot,
     ...(result.kernel === undefined ? {} : { kernel: result.kernel }),
   };
+}
+
+function noteWindow({ invocation }: Run, plan: Plan | null): readonly Problem[] {
+  const note = plan === null || plan.steps.length === 0 ? null : explainWindow(invocation.settings, plan);
+  return note === null ? [] : [note];
 }
 
 /** What a plan warns of is what an apply did not do. */
@@ -271,13 +286,18 @@ function exitCode(result: PassResult, run: Run, stale: boolean): number {
       end === 'invalid' ||
       isInvalid(knownProblems(run, desired, plan), settings) ||
       (settings.strict && request.planOnly && unenforced),
-    refused: end === 'refused' || stale || run.obstacle?.code === 'suspended',
+    refused: end === 'refused' || stale || isHeld(run),
     wrote: apply?.wrote ?? false,
     missing: (apply !== null && apply.end !== 'converged') || ((unsent || unenforced) && !request.planOnly),
     failed: end === 'unreadable' || end === 'declined',
     pending: end === 'planned' || unsent || unenforced,
     detailed: settings.detailedExitcode,
   });
+}
+
+/** Whether the operator's settings keep this run from writing. */
+function isHeld({ obstacle }: Run): boolean {
+  return obstacle?.code === 'suspended' || obstacle?.code === 'outside-window';
 }
 
 /** Whether this run looks at the kernel, and its last look did not see it hold the live rules. */

@@ -7,6 +7,8 @@ import { type Profile, profileNamed } from '../model/profile.ts';
 import type { FingerprintKey } from '../model/secret.ts';
 import type { RequiredNote, Scope } from '../model/state.ts';
 import { readScope } from '../model/written-scope.ts';
+import { parseSchedule } from '../plan/guard/cron.ts';
+import { parseWindowDuration, type Window } from '../plan/guard/windows.ts';
 import type { DeleteLimit, PlanOptions, Protected } from '../plan/input.ts';
 import { Failure } from './failure.ts';
 import type { Settings } from './settings.ts';
@@ -50,6 +52,14 @@ export function planOptionsOf(settings: Settings, fingerprintKey: FingerprintKey
   }
   if (problems.length > 0) throw new Failure(problems);
   return options;
+}
+
+/** When what may be applied; the settings file was checked when it was read. */
+export function windowsOf(settings: Settings): readonly Window[] {
+  return (settings.file?.nested.windows ?? []).flatMap(({ kind, schedule, duration, timezone, scope }) => {
+    const [starts, length] = [parseSchedule(schedule, timezone), parseWindowDuration(duration)];
+    return starts.ok && length.ok ? [{ kind, schedule: starts.value, durationMs: length.value, scope }] : [];
+  });
 }
 
 /** The part of the server that this repository is responsible for. */

@@ -35,9 +35,10 @@ export function readSettingsFile(path: string): SettingsFile {
       limits,
       notify,
       kubernetes,
+      windows,
       ...rest
     } = parsed.data as NestedSettings & RawValues;
-    const nested: NestedSettings = { protect, scope, require: required, secrets, limits, notify, kubernetes };
+    const nested: NestedSettings = { protect, scope, require: required, secrets, limits, notify, kubernetes, windows };
     const entries = root.type === 'map' ? root.entries : [];
     const lines = new Map(entries.map(({ key, keyStart }) => [key, locator.place(keyStart).line]));
     return { path, folder: dirname(path), options: rest, nested, lines };
@@ -69,6 +70,7 @@ function problemsOf(issue: z.core.$ZodIssue): readonly Found[] {
         summary: `${where} must be ${issue.expected === 'int' ? 'a whole number' : `of type ${issue.expected}`}`,
       },
     ];
+  if (issue.code === 'custom') return [{ path: issue.path, summary: `${where}: ${issue.message}` }];
   const wanted = wantedAt(issue.path);
   const summary = wanted === null ? `${where} has a value that is not allowed` : `${where} must be ${wanted}`;
   return [{ path: issue.path, summary, hint: 'docs/reference.md lists every setting' }];

@@ -1,4 +1,6 @@
 import * as z from 'zod';
+import { parseSchedule } from '../plan/guard/cron.ts';
+import { parseWindowDuration } from '../plan/guard/windows.ts';
 import { type OptionName, type OptionSpec, options } from './options.ts';
 
 // What a value must be is described at the value itself: messages about a wrong one say it (`wantedAt`).
@@ -26,6 +28,26 @@ const notifyTargets = [
 ] as const;
 
 const note = z.enum(['owner', 'ticket', 'expires']);
+
+const windowShape = z
+  .strictObject({
+    kind: z.enum(['allow', 'deny']),
+    schedule: z.string().describe('when it starts: the five fields of cron'),
+    duration: z.string().describe('how long it lasts, from 1m to 31d: 90m, 8h, 2d'),
+    timezone: z.string().default('UTC').describe('the time zone of the schedule, such as Europe/Berlin'),
+    scope: z
+      .array(z.enum(['rules', 'configuration']))
+      .min(1)
+      .describe('one or both of rules, configuration')
+      .default(['rules', 'configuration']),
+  })
+  .superRefine(({ schedule, duration, timezone }, context) => {
+    const zone = parseSchedule('* * * * *', timezone);
+    const read = zone.ok ? parseSchedule(schedule, timezone) : zone;
+    if (!read.ok) context.addIssue({ code: 'custom', path: [zone.ok ? 'schedule' : 'timezone'], message: read.error });
+    const length = parseWindowDuration(duration);
+    if (!length.ok) context.addIssue({ code: 'custom', path: ['duration'], message: `write ${length.error}` });
+  });
 
 /** Settings that only the file can hold, beside the flags. */
 const nested = {
@@ -79,6 +101,10 @@ const nested = {
     .describe(
       'notes that every rule must have: owner, ticket, or {note: owner, networks: […], users: […]} for some rules',
     ),
+  windows: z
+    .array(windowShape)
+    .optional()
+    .describe('when plans that open traffic or change the Configuration may be applied'),
   secrets: z
     .strictObject({
       env: z

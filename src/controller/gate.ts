@@ -1,3 +1,5 @@
+import type { Window } from '../plan/guard/windows.ts';
+import { findClosedWindow } from '../plan/guard/windows.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Hold } from './failure.ts';
 import type { FightMemory, FightSettings } from './fight.ts';
@@ -17,6 +19,8 @@ export interface GateInput {
   readonly deleteWaitMs: number;
   /** Steps that failed for good, and why: a plan of these alone is not written again. */
   readonly stalled: { readonly steps: ReadonlySet<string>; readonly hold: Hold } | null;
+  readonly windows: readonly Window[];
+  readonly wallTime: number;
   readonly fights: FightMemory;
   readonly fightSettings: FightSettings;
 }
@@ -36,6 +40,8 @@ export interface Held extends Hold {
  *   drift, and another writer     |
  *     undoes the same correction  | Fighting, until its pause is over
  *   rules vanish, content is new  | Settling, until it has been stable for long
+ *   no window is open, and the    |
+ *     plan opens or configures    | OutsideWindow, until one is
  */
 export function checkGate(input: GateInput): Held | null {
   const { plan } = input;
@@ -60,7 +66,9 @@ export function checkGate(input: GateInput): Held | null {
       input.deleteWaitMs,
     );
   }
-  return null;
+  const closed = findClosedWindow(input.windows, plan, input.wallTime);
+  if (closed === null) return null;
+  return held('OutsideWindow', closed.message, closed.opensAt === null ? null : closed.opensAt - input.wallTime);
 }
 
 function isMadeOf(plan: Plan, steps: ReadonlySet<string>): boolean {

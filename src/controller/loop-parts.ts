@@ -1,6 +1,7 @@
 import type { Outcome } from '../apply/outcome.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { Approve, PassMemory, PassResult } from '../pass/pass.ts';
+import type { Window } from '../plan/guard/windows.ts';
 import type { Clock, Logger, Source, SourceContent } from '../ports.ts';
 import type { Verdict } from './failure.ts';
 import type { FightSettings } from './fight.ts';
@@ -31,6 +32,7 @@ export interface LoopSettings {
   readonly onDrift: 'correct' | 'report';
   readonly allowRewind: boolean;
   readonly suspended: boolean;
+  readonly windows: readonly Window[];
   readonly fight: FightSettings;
   /** Passes with the same plan that may end without convergence before the loop is stalled. */
   readonly convergenceAttempts: number;

@@ -255,6 +255,7 @@ class ControlLoop implements Loop {
     end.publish?.();
     if (inEffect !== null) this.#board.revisions({ applied: inEffect.revision, appliedAt });
     if (verdict.kind === 'good') this.#board.update({ lastSuccessAt: clock.wallTime() });
+    this.#board.update({ windowOpensAt: windowOpensAt(end, clock.wallTime()) });
     backoff.ended(end.verdict.kind === 'transient' ? end.verdict : verdict, schedule);
     const view = viewPass(end, verdict, clock);
     this.#board.ended(view);
@@ -291,4 +292,9 @@ function describeStandby(lease: Lease): string {
     return known ?? problem ?? 'the lease is not ours now, and nobody is known to hold it; see the log';
   }
   return `${holder ?? 'nobody'} held the lease ${Math.round(ageMs / 1000)} s ago; since then ${problem}`;
+}
+
+/** When the window opens for which a plan waits; null: it waits for none, or none opens. */
+function windowOpensAt({ verdict, holdMs }: PassEnding, wallTime: number): number | null {
+  return verdict.reason === 'OutsideWindow' && holdMs !== null ? wallTime + holdMs : null;
 }

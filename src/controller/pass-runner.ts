@@ -115,9 +115,11 @@ export class PassRunner {
 
   #checkGate(plan: Plan, { deleteWaitMs }: PassOrder, isDrift: boolean): Held | null {
     const { clock, lease, settings } = this.#parts;
-    const { suspended, onDrift, fight } = settings();
+    const { suspended, onDrift, fight, windows } = settings();
     return checkGate({
       plan,
+      windows,
+      wallTime: clock.wallTime(),
       now: clock.now(),
       suspended,
       writer: lease.mayStart(),

@@ -70,6 +70,8 @@ export interface Status {
   readonly role: 'writer' | 'standby';
   readonly holder: string | null;
   readonly suspended: boolean;
+  /** When the window opens for which the plan at hand waits (ms since 1970); null: it waits for none. */
+  readonly windowOpensAt: number | null;
   /** The directory cannot be watched by events; changes are found by rescanning. */
   readonly degraded: boolean;
   /** What the kernel's packet filter holds; absent until somebody looked. */
@@ -125,6 +127,7 @@ export function createStatus(version: string, source: string, wallTime: number):
     role: 'standby',
     holder: null,
     suspended: false,
+    windowOpensAt: null,
     degraded: false,
     tokenExpiresAt: null,
   };

@@ -132,6 +132,7 @@ export type ProblemCode =
   | 'output'
   | 'outside-root'
   | 'outside-scope'
+  | 'outside-window'
   | 'overlapping-ports'
   | 'overlay-cycle'
   | 'overlay-not-chosen'
@@ -203,6 +204,7 @@ export type ProblemCode =
   | 'user-exempt'
   | 'user-twice'
   | 'warning'
+  | 'window-overridden'
   | 'would-overwrite'
   | 'wrong-type'
   | 'yaml-version';

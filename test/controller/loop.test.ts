@@ -2,6 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { emptyRecord } from '../../src/controller/record.ts';
 import type { EnforcementReport } from '../../src/enforcement/report.ts';
 import type { Problem } from '../../src/model/problem.ts';
+import { parseSchedule } from '../../src/plan/guard/cron.ts';
+import type { Plan } from '../../src/plan/plan.ts';
 import type { FakeLoop } from './support/fake-loop.ts';
 import { defaultSettings, fakeLoop, planOf } from './support/fake-loop.ts';
 
@@ -750,6 +752,51 @@ describe('the loop', () => {
     await fake.clock.until(() => fake.requests.length === 2);
     expect(fake.clock.now()).toBeGreaterThan(660_000);
     expect(fake.loop.isAlive()).toBe(true);
+    await end(fake);
+  });
+});
+
+describe('windows', () => {
+  const friday = parseSchedule('0 0 * * fri', 'UTC');
+  if (!friday.ok) throw new Error(friday.error);
+  const windows = [
+    { kind: 'deny', schedule: friday.value, durationMs: 86_400_000, scope: ['rules', 'configuration'] },
+  ] as const;
+  const opening = { ...planOf(['+10.0.0.1']), effect: { opens: [{}], closes: [{}] } } as unknown as Plan;
+
+  it('a plan that opens waits whole until the window opens, says until when, and is written at once then', async () => {
+    const fake = fakeLoop();
+    fake.settings = {
+      ...defaultSettings,
+      windows,
+      schedule: { ...defaultSettings.schedule, intervalMs: 7 * 86_400_000 },
+    };
+    await fake.clock.pass(Date.parse('2023-11-17T12:00:00Z') - fake.clock.wallTime());
+    fake.answer = () => (fake.applied.length === 0 ? { kind: 'apply', plan: opening } : { kind: 'in-sync' });
+    start(fake);
+    await fake.clock.until(() => ready(fake).reason === 'OutsideWindow');
+    expect(ready(fake).message).toContain('waits until 2023-11-18T00:00:00.000Z');
+    expect(fake.loop.status().windowOpensAt).toBe(Date.parse('2023-11-18T00:00:00Z'));
+    expect(fake.turns.map(({ what }) => what)).toEqual(['broken']);
+    expect(stalled(fake).status).toBe('False');
+    await fake.clock.until(() => fake.applied.length === 1);
+    expect(fake.clock.wallTime()).toBe(Date.parse('2023-11-18T00:00:00Z'));
+    expect(fake.loop.status().windowOpensAt).toBeNull();
+    await end(fake);
+  });
+
+  it('drift that opens nothing is corrected at any time; what opens waits, as any other', async () => {
+    const fake = fakeLoop();
+    fake.settings = { ...defaultSettings, windows };
+    await fake.clock.pass(Date.parse('2023-11-17T12:00:00Z') - fake.clock.wallTime());
+    start(fake);
+    await fake.clock.until(() => ready(fake).status === 'True');
+    fake.answer = () =>
+      fake.applied.length === 0 ? { kind: 'apply', plan: planOf(['-10.0.0.1']) } : { kind: 'in-sync' };
+    await fake.clock.until(() => fake.applied.length === 1);
+    fake.answer = () => ({ kind: 'apply', plan: opening });
+    await fake.clock.until(() => ready(fake).reason === 'OutsideWindow');
+    expect(fake.applied.length).toBe(1);
     await end(fake);
   });
 });

@@ -294,6 +294,15 @@ const plans: Samples = {
 /** Flags of what writes. */
 const applies: Samples = {
   suspend: { code: 3, shows: says(/suspended by --suspend/) },
+  overrideWindow: {
+    prepare: async (world) => {
+      world.write('closed.yaml', 'yes: true\nwindows:\n  - {kind: deny, schedule: "* * * * *", duration: 1h}\n');
+      return { RECONCILE_CONFIG: 'closed.yaml' };
+    },
+    base: (command) => (command === '' ? ['policy'] : ['apply', 'plan.json', 'policy']),
+    args: () => ['--override-window', 'incident 7'],
+    shows: applied,
+  },
   stateDir: { args: () => ['--state-dir', 'state'], shows: applied },
   yes: { answer: 'n', shows: applied },
   totalTimeout: { args: () => ['--total-timeout', '1m'], shows: applied },

@@ -149,6 +149,9 @@ function registerGauges(registry: Registry, status: () => Status): void {
   simple('token_expiry_timestamp_seconds', 'When the API token expires', (one) => seconds(one.tokenExpiresAt));
   simple('writer', '1: this replica writes; 0: another one does', (one) => (one.role === 'writer' ? 1 : 0));
   simple('suspended', '1: suspended by the operator', (one) => (one.suspended ? 1 : 0));
+  simple('window_opens_timestamp_seconds', 'When the window opens for which the plan at hand waits', (one) =>
+    seconds(one.windowOpensAt),
+  );
   simple('watch_degraded', '1: the directory cannot be watched, only rescanned', (one) => (one.degraded ? 1 : 0));
   const kernel = (name: string, help: string, value: (view: EnforcementView) => number | null): void =>
     simple(name, help, ({ enforcement }) => (enforcement === undefined ? null : value(enforcement)));

@@ -21,6 +21,7 @@ import { exitCodeOfVerdict, exitCodes } from '../exit-code.ts';
 import { Failure, failure } from '../failure.ts';
 import { loggerOf } from '../logger.ts';
 import { warnOfLittleMemory } from '../manifests.ts';
+import { windowsOf } from '../plan-settings.ts';
 import type { Settings } from '../settings.ts';
 import { type TokenSource, warnOfOpenToken } from '../token.ts';
 import { openJournalAt, tellOfProxy, wireApi } from '../wire.ts';
@@ -241,6 +242,8 @@ function runningOf({ context, loop, logger, reload, close }: RunningParts): Runn
 }
 
 function checkSettings(settings: Settings): void {
+  if (settings.overrideWindow !== null)
+    throw failure('bad-setting', '--override-window is for a single apply: a watch waits for its windows');
   if (settings.snapshot !== null)
     throw failure('bad-setting', '--snapshot goes with a plan only: the server itself is watched');
 }
@@ -259,6 +262,7 @@ function loopSettingsOf(settings: Settings, isGit: boolean): LoopSettings {
     onDrift: settings.onDrift,
     allowRewind: settings.allowRewind,
     suspended: settings.suspend,
+    windows: windowsOf(settings),
     fight: defaultFight,
     convergenceAttempts: 3,
   };

@@ -71,6 +71,7 @@ export const defaultSettings: LoopSettings = {
   onDrift: 'correct',
   allowRewind: false,
   suspended: false,
+  windows: [],
   fight: defaultFight,
   convergenceAttempts: 3,
 };

@@ -1,0 +1,203 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { listStarts, parseSchedule } from '../../src/plan/guard/cron.ts';
+import type { Window } from '../../src/plan/guard/windows.ts';
+import { findClosedWindow, parseWindowDuration } from '../../src/plan/guard/windows.ts';
+import type { Plan } from '../../src/plan/plan.ts';
+
+const hourMs = 3_600_000;
+const at = (text: string): number => Date.parse(text);
+
+function schedule(text: string, timeZone = 'UTC') {
+  const parsed = parseSchedule(text, timeZone);
+  if (!parsed.ok) throw new Error(parsed.error);
+  return parsed.value;
+}
+
+const starts = (text: string, zone: string, from: string, to: string): readonly string[] =>
+  listStarts(schedule(text, zone), at(from) - 1, at(to)).map((one) => new Date(one).toISOString().slice(0, 16));
+
+describe('a schedule', () => {
+  it.each([
+    ['every day', '30 8 * * *', 'UTC', '2026-01-01', '2026-01-02T12:00Z', ['2026-01-01T08:30', '2026-01-02T08:30']],
+    ['weekdays', '0 9 * * mon-fri', 'UTC', '2026-11-20', '2026-11-23T12:00Z', ['2026-11-20T09:00', '2026-11-23T09:00']],
+    [
+      'Sunday as 0 and 7',
+      '0 0 * * 0,7',
+      'UTC',
+      '2026-11-20',
+      '2026-11-29T12:00Z',
+      ['2026-11-22T00:00', '2026-11-29T00:00'],
+    ],
+    [
+      'steps',
+      '*/30 12-13/1 1 1 *',
+      'UTC',
+      '2026-01-01',
+      '2026-12-31',
+      ['2026-01-01T12:00', '2026-01-01T12:30', '2026-01-01T13:00', '2026-01-01T13:30'],
+    ],
+    [
+      'either day, as cron has it',
+      '0 0 13 * fri',
+      'UTC',
+      '2026-11-11',
+      '2026-11-20T01:00Z',
+      ['2026-11-13T00:00', '2026-11-20T00:00'],
+    ],
+    ['a leap day', '0 0 29 2 *', 'UTC', '2026-01-01', '2033-01-01', ['2028-02-29T00:00', '2032-02-29T00:00']],
+    ['a zone ahead of UTC', '0 1 * * *', 'Pacific/Kiritimati', '2026-06-01', '2026-06-02', ['2026-06-01T11:00']],
+    [
+      'a zone behind UTC',
+      '0 20 * * *',
+      'America/New_York',
+      '2026-06-01',
+      '2026-06-02T06:00Z',
+      ['2026-06-01T00:00', '2026-06-02T00:00'],
+    ],
+    // Clocks in Berlin: 2026-03-29 02:00 becomes 03:00; 2026-10-25 03:00 becomes 02:00.
+    ['the day before the gap', '30 2 28 3 *', 'Europe/Berlin', '2026-03-01', '2026-04-01', ['2026-03-28T01:30']],
+    ['a time that is skipped', '30 2 29 3 *', 'Europe/Berlin', '2026-03-01', '2026-04-01', ['2026-03-29T01:30']],
+    ['just after the gap', '0 3 29 3 *', 'Europe/Berlin', '2026-03-01', '2026-04-01', ['2026-03-29T01:00']],
+    ['a time that comes twice', '30 2 25 10 *', 'Europe/Berlin', '2026-10-01', '2026-11-01', ['2026-10-25T00:30']],
+    ['after the overlap', '0 3 25 10 *', 'Europe/Berlin', '2026-10-01', '2026-11-01', ['2026-10-25T02:00']],
+  ])('%s', (_name, text, zone, from, to, expected) => {
+    expect(starts(text, zone, from, to)).toEqual(expected);
+  });
+
+  it.each([
+    ['* * * *', 'UTC', 'has 4 fields'],
+    ['60 * * * *', 'UTC', 'the minute cannot be "60"'],
+    ['* 24 * * *', 'UTC', 'the hour cannot be "24"'],
+    ['* * 0 * *', 'UTC', 'day of the month'],
+    ['* * * foo *', 'UTC', 'the month cannot be "foo"'],
+    ['* * * * mon-', 'UTC', 'day of the week'],
+    ['* * * * fri-mon', 'UTC', 'the day of the week cannot be "fri-mon"'],
+    ['*/0 * * * *', 'UTC', 'the minute cannot be "*/0"'],
+    ['0 0 31 2 *', 'UTC', 'names a day that no month has'],
+    ['0 0 * * *', 'Europe/Berlun', 'is not a time zone'],
+  ])('%s in %s is refused with what is wrong', (text, zone, words) => {
+    const parsed = parseSchedule(text, zone);
+    expect(parsed).toMatchObject({ ok: false, error: expect.stringContaining(words) });
+  });
+
+  it('agrees with the clocks of its zone: each start shows the local time asked for, or one that the gap moved', () => {
+    const zones = ['UTC', 'Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe', 'Asia/Kolkata', 'Pacific/Apia'];
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...zones),
+        fc.integer({ min: 0, max: 23 }),
+        fc.integer({ min: 0, max: 59 }),
+        fc.integer({ min: at('2024-01-01'), max: at('2027-01-01') }),
+        (zone, hour, minute, from) => {
+          const found = listStarts(schedule(`${minute} ${hour} * * *`, zone), from, from + 10 * 24 * hourMs);
+          expect(found.length).toBeGreaterThanOrEqual(9);
+          expect(found.length).toBeLessThanOrEqual(11);
+          const shown = new Intl.DateTimeFormat('en-GB', { timeZone: zone, hour: '2-digit', minute: '2-digit' });
+          const wanted = `${String(hour).padStart(2, '0')}:${String(minute).padStart(2, '0')}`;
+          const moved = found.filter((one) => shown.format(one) !== wanted);
+          expect(moved.length).toBeLessThanOrEqual(1);
+        },
+      ),
+      { numRuns: 100 },
+    );
+  });
+});
+
+const window = (
+  kind: Window['kind'],
+  text: string,
+  hours: number,
+  options: Partial<Window> & { zone?: string } = {},
+): Window => ({
+  kind,
+  schedule: schedule(text, options.zone),
+  durationMs: hours * hourMs,
+  scope: options.scope ?? ['rules', 'configuration'],
+});
+
+function planOf(what: { opens?: boolean; closes?: boolean; configures?: boolean; exposes?: boolean }): Plan {
+  const traffic = { user: null, destinations: ['10.0.0.1'], protocol: 'tcp', ports: null };
+  return {
+    effect: { opens: what.opens ? [traffic] : [], closes: what.closes ? [traffic] : [] },
+    exposure: what.exposes ? [{ direction: 'opened' }] : [],
+    steps: what.configures ? [{ type: 'configure' }] : [],
+  } as unknown as Plan;
+}
+
+const opensAt = (
+  windows: readonly Window[],
+  now: string,
+  plan = planOf({ opens: true }),
+): string | null | undefined => {
+  const closed = findClosedWindow(windows, plan, at(now));
+  if (closed === null) return undefined;
+  return closed.opensAt === null ? null : new Date(closed.opensAt).toISOString().slice(0, 16);
+};
+
+describe('windows', () => {
+  const office = window('allow', '0 8 * * mon-fri', 8);
+  const friday = window('deny', '0 0 * * fri', 24);
+
+  it.each([
+    ['no window at all', [], '2026-11-22T12:00Z', undefined],
+    ['inside an allowed one', [office], '2026-11-23T08:00Z', undefined],
+    ['its last millisecond', [office], '2026-11-23T15:59:59.999Z', undefined],
+    ['its end', [office], '2026-11-23T16:00Z', '2026-11-24T08:00'],
+    ['over the weekend', [office], '2026-11-22T12:00Z', '2026-11-23T08:00'],
+    ['nothing on Fridays', [friday], '2026-11-20T12:00Z', '2026-11-21T00:00'],
+    ['any other day', [friday], '2026-11-19T12:00Z', undefined],
+    ['a deny wins over an allow', [office, friday], '2026-11-20T09:00Z', '2026-11-23T08:00'],
+    [
+      'overlapping denies are one',
+      [friday, window('deny', '0 12 * * fri', 24)],
+      '2026-11-20T12:00Z',
+      '2026-11-21T12:00',
+    ],
+    ['overlapping allows are one', [office, window('allow', '0 15 * * *', 4)], '2026-11-23T18:00Z', undefined],
+    ['always denied', [window('deny', '* * * * *', 1)], '2026-11-20T12:00Z', null],
+    ['a window of months away', [window('allow', '0 0 1 7 *', 24)], '2026-11-20T12:00Z', '2027-07-01T00:00'],
+    [
+      'over the gap of spring',
+      [window('deny', '0 22 28 3 *', 8, { zone: 'Europe/Berlin' })],
+      '2026-03-29T00:30Z',
+      '2026-03-29T05:00',
+    ],
+  ])('%s', (_name, windows, now, expected) => {
+    expect(opensAt(windows as readonly Window[], now)).toBe(expected);
+  });
+
+  it('a plan that opens nothing and leaves the Configuration alone is never held; one that opens on the way is', () => {
+    const now = '2026-11-20T12:00Z';
+    expect(opensAt([friday], now, planOf({ closes: true }))).toBeUndefined();
+    expect(opensAt([friday], now, planOf({ configures: true }))).toBe('2026-11-21T00:00');
+    expect(opensAt([friday], now, planOf({ exposes: true }))).toBe('2026-11-21T00:00');
+  });
+
+  it('a window for the Configuration alone does not hold rules, and a plan over both waits for both', () => {
+    const configuration = window('deny', '0 0 * * fri', 48, { scope: ['configuration'] });
+    const now = '2026-11-20T12:00Z';
+    expect(opensAt([configuration], now)).toBeUndefined();
+    expect(opensAt([configuration], now, planOf({ configures: true }))).toBe('2026-11-22T00:00');
+    expect(opensAt([friday, configuration], now, planOf({ opens: true, configures: true }))).toBe('2026-11-22T00:00');
+  });
+
+  it('says what waits, until when, and which revocations wait with it', () => {
+    const closed = findClosedWindow([friday], planOf({ opens: true, closes: true }), at('2026-11-20T12:00Z'));
+    expect(closed?.message).toBe(
+      'outside the window: this plan opens traffic, and it waits until 2026-11-21T00:00:00.000Z; what it closes (1 entry of traffic) waits with it',
+    );
+  });
+
+  it.each(['', '5', '0m', '5s', '32d', '1.5h', '-1h'])('a duration of "%s" is refused', (text) => {
+    expect(parseWindowDuration(text).ok).toBe(false);
+  });
+
+  it.each([
+    ['90m', 90 * 60_000],
+    ['8h', 8 * hourMs],
+    ['2d', 48 * hourMs],
+  ])('a duration of %s is taken', (text, ms) => {
+    expect(parseWindowDuration(text)).toEqual({ ok: true, value: ms });
+  });
+});
