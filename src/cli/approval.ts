@@ -4,8 +4,10 @@ import { printable } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
 import { findClosedWindow } from '../plan/guard/windows.ts';
 import type { Change, Plan, Refusal } from '../plan/plan.ts';
+import type { Journal } from '../ports.ts';
 import { count } from '../report/summary.ts';
 import type { Invocation } from './command.ts';
+import { loggerOf } from './logger.ts';
 import { windowsOf } from './plan-settings.ts';
 import type { Settings } from './settings.ts';
 
@@ -35,7 +37,7 @@ export function findObstacle({ settings, terminal }: Invocation, plan: Plan | nu
 }
 
 /** That this plan waits for a window, or that somebody decided that it does not; null: neither. */
-export function explainWindow(settings: Settings, plan: Plan): Problem | null {
+function explainWindow(settings: Settings, plan: Plan): Problem | null {
   const closed = findClosedWindow(windowsOf(settings), plan, systemClock.wallTime());
   if (closed === null) return null;
   const { overrideWindow } = settings;
@@ -44,6 +46,20 @@ export function explainWindow(settings: Settings, plan: Plan): Problem | null {
   }
   const hint = 'To apply it all the same: --override-window REASON.';
   return { code: 'outside-window', severity: 'note', summary: closed.message, hint };
+}
+
+/** What a report says of windows, when there is something to write. */
+export function noteWindow(settings: Settings, plan: Plan | null): readonly Problem[] {
+  const note = plan === null || plan.steps.length === 0 ? null : explainWindow(settings, plan);
+  return note === null ? [] : [note];
+}
+
+/** Who applies outside a window says why: in the report, in the log, and in the journal where there is one. */
+export async function recordOverride(invocation: Invocation, journal: Journal | null, plan: Plan): Promise<void> {
+  const { overrideWindow: reason } = invocation.settings;
+  if (reason === null || explainWindow(invocation.settings, plan) === null) return;
+  (await loggerOf(invocation)).warn('No window is open, and that was overridden', { reason });
+  await journal?.write({ event: 'window-overridden', reason });
 }
 
 /** Asks whether to apply the plan that was just shown; true for `y` and `yes` alone. */

@@ -221,7 +221,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'undo',
     summary: 'put back what an apply changed: the last one, or apply N',
     operands: '[N]',
-    options: ['dryRun', ...connectionOptions, 'profile', ...undoOptions, ...applyOptions],
+    options: ['dryRun', ...connectionOptions, 'profile', ...undoOptions, ...applyOptions, 'overrideWindow'],
     examples: ['reconcile undo --dry-run', 'reconcile undo 7'],
     formats: everyFormat,
     load: () => import('./commands/undo.ts'),

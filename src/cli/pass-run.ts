@@ -10,7 +10,7 @@ import type { Source, SourceContent } from '../ports.ts';
 import { documentOf } from '../report/json.ts';
 import { type RunReport, reportOfProblems } from '../report/run-report.ts';
 import { count } from '../report/summary.ts';
-import { askToApply, askToBind, explainWindow, findObstacle, serverOf } from './approval.ts';
+import { askToApply, askToBind, findObstacle, noteWindow, recordOverride, serverOf } from './approval.ts';
 import { type Base, loadBase } from './base.ts';
 import type { Answer, Invocation } from './command.ts';
 import { exitCodeOf } from './exit-code.ts';
@@ -152,18 +152,10 @@ function approveOf(run: Run, pass: PassDependencies, { revision }: SourceContent
     await nameAll(run, pass, plan, desired);
     run.screen.showPlan({ ...beforeApply(run, plan, desired, digest), revision }, asks);
     const isApproved = asks ? await askToApply(run.invocation, plan) : run.obstacle === null;
-    if (isApproved) await recordOverride(run, pass, plan);
+    if (isApproved) await recordOverride(run.invocation, pass.journal, plan);
     if (isApproved) run.screen.onApply();
     return isApproved;
   };
-}
-
-/** Who applies outside a window says why: in the report, in the log, and in the journal where there is one. */
-async function recordOverride({ invocation }: Run, { journal }: PassDependencies, plan: Plan): Promise<void> {
-  const { overrideWindow: reason } = invocation.settings;
-  if (reason === null || explainWindow(invocation.settings, plan) === null) return;
-  (await loggerOf(invocation)).warn('No window is open, and that was overridden', { reason });
-  await journal?.write({ event: 'window-overridden', reason });
 }
 
 /** Looks names up that the plan's display needs; once, since a plan is shown before an apply and after it. */
@@ -196,7 +188,7 @@ function beforeApply(run: Run, plan: Plan, desired: Desired, digest: PlanDigest)
   return {
     ...reportOfProblems([
       ...announceDeletes(run, plan),
-      ...(invocation.settings.overrideWindow === null ? [] : noteWindow(run, plan)),
+      ...(invocation.settings.overrideWindow === null ? [] : noteWindow(invocation.settings, plan)),
       ...knownProblems(run, desired, plan).toSorted(compareProblems),
     ]),
     ...shownNames(run, desired),
@@ -240,7 +232,7 @@ function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonl
       ...failure,
       ...stale,
       ...other,
-      ...(obstacle === null ? noteWindow(run, result.plan) : [obstacle]),
+      ...(obstacle === null ? noteWindow(run.invocation.settings, result.plan) : [obstacle]),
     ]),
     ...shownNames(run, result.desired),
     root: request.written,
@@ -255,11 +247,6 @@ function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonl
     snapshot: wired.snapshot,
     ...(result.kernel === undefined ? {} : { kernel: result.kernel }),
   };
-}
-
-function noteWindow({ invocation }: Run, plan: Plan | null): readonly Problem[] {
-  const note = plan === null || plan.steps.length === 0 ? null : explainWindow(invocation.settings, plan);
-  return note === null ? [] : [note];
 }
 
 /** What a plan warns of is what an apply did not do. */

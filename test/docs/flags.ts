@@ -45,7 +45,7 @@ const bases: Readonly<Record<string, readonly string[]>> = {
 
 /** A command line of the command that works and ends with 0 (drift: with 2). */
 export function baseOf(command: string, name: OptionName): readonly string[] {
-  if (command === '' && applyOptions.includes(name)) return ['policy'];
+  if (command === '' && [...applyOptions, 'overrideWindow'].includes(name)) return ['policy'];
   return bases[command] ?? [command];
 }
 
@@ -299,7 +299,6 @@ const applies: Samples = {
       world.write('closed.yaml', 'yes: true\nwindows:\n  - {kind: deny, schedule: "* * * * *", duration: 1h}\n');
       return { RECONCILE_CONFIG: 'closed.yaml' };
     },
-    base: (command) => (command === '' ? ['policy'] : ['apply', 'plan.json', 'policy']),
     args: () => ['--override-window', 'incident 7'],
     shows: applied,
   },
