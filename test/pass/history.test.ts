@@ -6,8 +6,16 @@ import { parseFiles } from '../../src/desired/parse-files.ts';
 import { profileNamed } from '../../src/model/profile.ts';
 import { collides, type LiveRule, type Rule, ruleKey, toWire } from '../../src/model/rule.ts';
 import { wholeScope } from '../../src/model/state.ts';
-import { type ApplyRecord, decodeApplyRecord, encodeApplyRecord, goBack } from '../../src/pass/history.ts';
-import { rule } from '../apply/support.ts';
+import {
+  type ApplyRecord,
+  decodeApplyRecord,
+  encodeApplyRecord,
+  type GoingBack,
+  goBack,
+  recordOf as makeRecord,
+} from '../../src/pass/history.ts';
+import { startSimulator } from '../../src/simulator/server.ts';
+import { desiredState, rule, testRun, token } from '../apply/support.ts';
 
 const profile = profileNamed('firezone-0.7');
 
@@ -41,9 +49,8 @@ function recordOf(before: readonly Rule[], after: readonly Rule[]): ApplyRecord 
   };
 }
 
-/** What a plan of these manifests makes of the live rules when only some of them may be deleted. */
-function planned(record: ApplyRecord, now: readonly Rule[]): readonly string[] {
-  const { files, deletable } = goBack(record, { rules: live(now), configuration: null }, profile);
+/** The rules that manifests ask for, none of which may be refused. */
+function rulesIn(files: GoingBack['files']): readonly Rule[] {
   const sources = files.map(({ path, text }) => ({ path, bytes: new TextEncoder().encode(text), hash: path }));
   const parsed = parseFiles(sources, { profile, values: null, limits: defaultLimits });
   const desired = assemble(parsed, null, {
@@ -53,7 +60,13 @@ function planned(record: ApplyRecord, now: readonly Rule[]): readonly string[] {
     resolveSecret: () => ({ ok: false, error: 'none' }),
   });
   expect(desired.problems.filter(({ severity }) => severity === 'error')).toEqual([]);
-  const wanted = new Set(desired.state?.rules.map((one) => ruleKey(one.rule)));
+  return desired.state?.rules.map((one) => one.rule) ?? [];
+}
+
+/** What a plan of these manifests makes of the live rules when only some of them may be deleted. */
+function planned(record: ApplyRecord, now: readonly Rule[]): readonly string[] {
+  const { files, deletable } = goBack(record, { rules: live(now), configuration: null }, profile);
+  const wanted = new Set(rulesIn(files).map(ruleKey));
   const kept = now.map(ruleKey).filter((key) => wanted.has(key) || !deletable.has(key));
   return [...new Set([...kept, ...wanted])].sort();
 }
@@ -111,4 +124,46 @@ describe('going back', () => {
       }),
     );
   });
+
+  it('gives the state before plus what others made, whatever step of the apply failed', async () => {
+    const failures = ['reset-after', 'reset-before', 'status'] as const;
+    const plans = fc.record({
+      before: anyRules,
+      after: anyRules,
+      fault: fc.record({
+        method: fc.constantFrom('POST', 'DELETE'),
+        nth: fc.integer({ min: 1, max: 5 }),
+        times: fc.integer({ min: 1, max: 9 }),
+        kind: fc.constantFrom(...failures),
+      }),
+    });
+    await fc.assert(
+      fc.asyncProperty(plans, async ({ before, after, fault: { kind, ...match } }) => {
+        const simulator = await startSimulator({ token, users: [] });
+        try {
+          simulator.seed(before.map((one) => ({ ...toWire(one), port_type: one.ports?.type ?? null })));
+          const run = testRun(simulator.url, desiredState(after));
+          const plan = await run.plan();
+          simulator.faults.inject({ match, fault: kind === 'status' ? { kind, status: 403 } : { kind } });
+          const origin = { at: '2026-11-22T00:00:00.000Z', by: 'test', server: null, revision: null, digest: null };
+          const record = makeRecord(origin, plan, plan.steps.length === 0 ? null : await run.apply(plan));
+          simulator.faults.clear();
+          const others = { action: 'accept', destination: '172.16.0.0/12' } as const;
+          simulator.seed([others]);
+          const back = goBack(record, await run.live(), profile);
+          const undo = testRun(simulator.url, desiredState(rulesIn(back.files)), {
+            planOptions: { prune: back.deletable },
+          });
+          await undo.apply(await undo.plan());
+          const result = (await undo.live()).rules.map((one) => ruleKey(one.rule));
+          expect(result.sort()).toEqual([...before.map(ruleKey), 'accept 172.16.0.0/12 *'].sort());
+          await run.close();
+          await undo.close();
+        } finally {
+          await simulator.close();
+        }
+      }),
+      { numRuns: 60 },
+    );
+  }, 60_000);
 });
