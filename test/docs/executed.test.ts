@@ -78,6 +78,7 @@ const leftOut: Readonly<Record<string, readonly string[]>> = {
   explain: ['policy'],
   reach: ['policy'],
   diff: ['policy', 'policy'],
+  expiring: ['policy'],
   completion: ['bash'],
 };
 
@@ -196,6 +197,7 @@ function says(name: string): RegExp {
     schema: /"title": "Firezone/,
     test: /2 cases passed, 0 failed/,
     reach: /^who/m,
+    expiring: /rules? of policy ends? within|::notice/,
     diff: /^No |opens nothing|unchanged|No traffic changes/m,
     explain: /: (accept|drop)\n {2}decided by/,
     apply: /a fresh read of the server agrees/,
