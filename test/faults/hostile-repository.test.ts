@@ -66,11 +66,14 @@ const promisor = (): string => `[core]
 `;
 
 const secrets = { RECONCILE_SECRET_IDP: 'canary-secret', GITHUB_TOKEN: 'canary-forge', RECONCILE_TOKEN: token };
+/** Of a CI job, and for no child of ours. */
+const settings = { GIT_EXTERNAL_DIFF: 'canary-diff', NODE_OPTIONS: '--title=canary-options' };
 
 async function reviewOnGithub(variables: Readonly<Record<string, string>> = {}): Promise<string> {
   const event = { pull_request: { number: 7, head: { repo: { full_name: 'team/policy' } } } };
   const env = {
     ...secrets,
+    ...settings,
     GITHUB_EVENT_PATH: world.write('event.json', JSON.stringify(event)),
     GITHUB_REPOSITORY: 'team/policy',
     GITHUB_HEAD_REF: 'feature',
@@ -88,6 +91,7 @@ async function reviewOnGithub(variables: Readonly<Record<string, string>> = {}):
 async function reviewOnGitlab(variables: Readonly<Record<string, string>> = {}): Promise<string> {
   const env = {
     ...secrets,
+    ...settings,
     CI_MERGE_REQUEST_IID: '3',
     CI_MERGE_REQUEST_SOURCE_BRANCH_NAME: 'feature',
     CI_MERGE_REQUEST_DIFF_BASE_SHA: git(clone, 'rev-parse', 'origin/main'),
@@ -158,7 +162,8 @@ describe('the two steps of a review', () => {
     const output = await review({ PATH: watchGit() });
     const seen = world.read('canary');
     expect(seen, output).toContain('GIT_ALLOW_PROTOCOL=none');
-    for (const secret of [token, 'canary-secret', 'canary-forge']) expect(seen).not.toContain(secret);
+    for (const other of [token, 'canary-secret', 'canary-forge', ...Object.values(settings)])
+      expect(seen).not.toContain(other);
   });
 
   it.each([
