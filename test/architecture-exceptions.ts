@@ -1,22 +1,58 @@
-// How often src breaks a rule of test/architecture.test.ts today. These numbers only fall: lower the one that you mended.
+// What breaks a rule of test/architecture.test.ts, by name, and why. The lists only get shorter and the numbers only fall.
 
-/** Functions of more than 60 lines. */
-export const longFunctions = 2;
+/** `FILE FUNCTION` of more than 60 lines. */
+export const longFunctions: Readonly<Record<string, string>> = {
+  'apply/session.ts startSession': 'the closures of one object; its parts share every variable',
+};
 
-/** Functions with a complexity above 15. */
-export const complexFunctions = 20;
+/** `FILE FUNCTION` with a complexity above 15. */
+export const complexFunctions: Readonly<Record<string, string>> = {
+  'adapters/source/walk.ts visit': 'each kind of entry of a folder ends in another problem',
+  'apply/restore.ts restore': 'one step back, with each of its outcomes',
+  'apply/schedule.ts next': 'the order in which waiting steps are looked at',
+  'cli/commands/diff.ts sidesOf': 'the forms in which two sides can be named',
+  'cli/pass-run.ts exitCode': 'the table of exit codes',
+  'cli/pass-run.ts reportOf': 'fields of a report that are there or not',
+  'controller/loop.ts conclude': 'the endings of a pass',
+  'desired/saml-metadata.ts scan': 'a scanner of markup, one branch for each kind',
+  'enforcement/compare.ts compareSets': 'the kinds of difference between two sets',
+  'enforcement/decode.ts meaningOf': 'the forms of a rule of nft',
+  'live/live-rules.ts decodeOne': 'each field of a live rule is checked',
+  'manifest/decode-configuration.ts logoOf': 'the combinations of the fields of a logo',
+  'model/problem.ts compareProblems': 'one comparison after the other',
+  'pass/stages.ts ended': 'the endings of a stage',
+  'plan/decide.ts decideSurplus': 'the decision table above it',
+  'policy/port-set.ts combinePorts': 'a merge of two sorted lists',
+  'report/change-words.ts changeWords': 'the words for each reason',
+  'report/json.ts documentOf': 'fields of a document that are there or not',
+};
+
+/** `FILE` that spreads a list into arguments. */
+export const spreads: Readonly<Record<string, string>> = {
+  'controller/part-runs.ts': 'two parts at most',
+  'model/instant.ts': 'two candidates',
+  'plan/order/cycles.ts': 'the members of one circle',
+  'plan/order/search.ts': 'a window of at most eight steps',
+  'report/markdown.ts': 'runs of backticks in a text cut at 400 characters',
+  'report/text.ts': 'cut at 1,000 sets',
+};
+
+/** Names that more than one file exports. */
+export const sharedNames: readonly string[] = [
+  'Entry',
+  'Finding',
+  'Node',
+  'Paint',
+  'enforcementOf',
+  'parseFile',
+  'planOptions',
+];
 
 /** Lines of more than 140 characters. */
-export const longLines = 43;
-
-/** Lists spread into the arguments of a call. */
-export const spreads = 7;
+export const longLines = 40;
 
 /** `as` casts. */
 export const casts = 235;
-
-/** Names that more than one file exports. */
-export const sharedNames = 9;
 
 /** Files whose imports may close a cycle. */
 export const cycles: readonly string[] = ['cli/commands.ts'];

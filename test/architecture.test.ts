@@ -191,32 +191,36 @@ describe('rules of direction', () => {
   });
 });
 
-/** Fails with the whole list when there are more than `most`. */
-function expectAtMost(most: number, found: readonly string[]): void {
-  expect(found.length > most ? found : []).toEqual([]);
-}
-
 describe('sizes and counts', () => {
   const found = files.flatMap((file) =>
-    new Linter().verify(texts.get(file) ?? '', sizes, file).map(({ ruleId, message, line }) => ({
-      rule: message.startsWith('cast') ? 'cast' : ruleId,
-      text: `${file}:${line} ${message}`,
-    })),
+    new Linter().verify(texts.get(file) ?? '', sizes, file).map(({ ruleId, message, line }) => {
+      const name = /'(.+?)'|#(\w+)/.exec(message);
+      return {
+        rule: message === 'cast' ? 'cast' : ruleId,
+        keys: [file, `${file} ${name?.[1] ?? name?.[2]}`],
+        text: `${file}:${line} ${message}`,
+      };
+    }),
   );
 
-  it.each([
+  it.each<[string, string | null, Readonly<Record<string, string>>]>([
     ['a function has at most 60 lines', 'max-lines-per-function', exceptions.longFunctions],
     ['a function has a complexity of at most 15', 'complexity', exceptions.complexFunctions],
-    ['a file has at most 300 lines', 'max-lines', 0],
-    ['a line has at most 140 characters', 'max-len', exceptions.longLines],
+    ['a file has at most 300 lines', 'max-lines', {}],
     ['no list of unknown length is spread into arguments', 'no-restricted-syntax', exceptions.spreads],
-    ['`as` casts only fall in number', 'cast', exceptions.casts],
-    ['every file can be read', null, 0],
-  ])('%s', (_, rule, most) => {
-    expectAtMost(
-      most,
-      found.filter((one) => one.rule === rule).map(({ text }) => text),
-    );
+    ['every file can be read', null, {}],
+  ])('%s, but for those listed, of which each still needs to be', (_, rule, excepted) => {
+    const breaks = found.filter((one) => one.rule === rule);
+    expect(breaks.filter(({ keys }) => !keys.some((key) => key in excepted)).map(({ text }) => text)).toEqual([]);
+    expect(Object.keys(excepted).filter((key) => !breaks.some(({ keys }) => keys.includes(key)))).toEqual([]);
+  });
+
+  it.each([
+    ['lines of more than 140 characters', 'max-len', exceptions.longLines],
+    ['`as` casts', 'cast', exceptions.casts],
+  ])('%s only fall in number', (_, rule, most) => {
+    const breaks = found.filter((one) => one.rule === rule).map(({ text }) => text);
+    expect(breaks.length > most ? breaks : []).toEqual([]);
   });
 
   it('an exported name has one owner', () => {
@@ -225,12 +229,10 @@ describe('sizes and counts', () => {
     const exported =
       /^export (?:abstract |async |declare )*(?:function\*?|const|let|class|interface|type|enum) (\w+)/gm;
     for (const file of files) for (const [, name = ''] of (texts.get(file) ?? '').matchAll(exported)) add(name, file);
-    // Each command is a module with one function of this name (src/cli/commands.ts).
-    const shared = [...owners].filter(([name, { size }]) => size > 1 && name !== 'run');
-    expectAtMost(
-      exceptions.sharedNames,
-      shared.map(([name, where]) => `${name}: ${[...where].join(', ')}`),
-    );
+    // Each command is a module with one function `run` (src/cli/commands.ts).
+    const allowed = ['run', ...exceptions.sharedNames];
+    const shared = [...owners].filter(([name, { size }]) => size > 1 && !allowed.includes(name));
+    expect(shared.map(([name, where]) => `${name}: ${[...where].join(', ')}`)).toEqual([]);
   });
 
   it('every dependency has an importer', () => {
