@@ -143,8 +143,9 @@ function originNotes({ changes }: Plan): readonly string[] {
   const number = (origin: Change['origin']): number => changed.filter((change) => change.origin === origin).length;
   const earlier = number('earlier-not-applied');
   const rest = earlier === 0 ? '' : ` Earlier revisions, not applied: ${earlier}.`;
+  const ended = number('expired') === 0 ? '' : ` Expired: ${number('expired')}.`;
   return [
-    `This revision: ${count(number('this-revision'), 'change')}. Drift on the server: ${number('drift')}.${rest}`,
+    `This revision: ${count(number('this-revision'), 'change')}. Drift on the server: ${number('drift')}.${rest}${ended}`,
   ];
 }
 
