@@ -33,8 +33,8 @@ export interface PassRequest {
   readonly planOnly: boolean;
   /** The plan that was reviewed: any other is refused. */
   readonly saved: SavedPlan | null;
-  /** Manifests that stand in for those below PATH, which live rules may be deleted for them, and where their secrets may go. */
-  readonly given?: { readonly source: Source } & Pick<PlanOptions, 'prune' | 'secretBindings'>;
+  /** Manifests that stand in for those below PATH, and which live rules may be deleted for them. */
+  readonly given?: { readonly source: Source } & Pick<PlanOptions, 'prune'>;
 }
 
 /** Runs one pass, and shows its plan before it is applied. */
@@ -83,13 +83,12 @@ async function runBound(run: Run, wired: WiredPass): Promise<PassResult> {
   const approve = request.planOnly ? null : (content: SourceContent) => recordedApproval(run, wired.pass, content);
   const attempt = (granted: readonly SecretBinding[]): Promise<PassResult> => {
     const { options } = wired.pass;
-    const { source: _source, ...given } = request.given ?? { secretBindings: [] };
-    const bound = [...options.secretBindings, ...given.secretBindings, ...(lastApply?.secrets ?? [])];
-    const secretBindings = [...bound, ...granted];
+    const prune = request.given?.prune ?? options.prune;
+    const secretBindings = [...options.secretBindings, ...(lastApply?.secrets ?? []), ...granted];
     const known = {
       base: base?.state ?? null,
       onOutcome: screen.onOutcome,
-      options: { ...options, ...given, secretBindings },
+      options: { ...options, prune, secretBindings },
     };
     return runWired({ ...wired, pass: { ...wired.pass, ...known } }, approve);
   };

@@ -1,6 +1,12 @@
 import { posix } from 'node:path';
 import type { ConfigurationManifest, OidcTemplate, SamlTemplate, SecretSource } from '../manifest/manifest.ts';
-import type { ConfigurationFields, DesiredConfiguration, OidcProvider, SamlProvider } from '../model/configuration.ts';
+import {
+  type ConfigurationFields,
+  type DesiredConfiguration,
+  type OidcProvider,
+  type SamlProvider,
+  secretHostOf,
+} from '../model/configuration.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import { reveal, Secret } from '../model/secret.ts';
 import type { DesiredContext } from './context.ts';
@@ -31,9 +37,10 @@ function listReferences(
   { id, client_secret: source, discovery_document_uri: uri }: OidcTemplate,
   { attachments }: Resolution,
 ): DesiredConfiguration['references'] {
-  if (source.from === 'literal' || !URL.canParse(uri)) return [];
+  const host = secretHostOf(uri);
+  if (source.from === 'literal' || host === null) return [];
   if (source.from === 'file' && attachmentAt(source.name, source.place, attachments) !== null) return [];
-  return [{ name: source.name, provider: id, host: new URL(uri).host, place: source.place }];
+  return [{ name: source.name, provider: id, host, place: source.place }];
 }
 
 function resolveOidc(provider: OidcTemplate, resolution: Resolution): OidcProvider {

@@ -7,11 +7,14 @@ export function describeBadUrl(field: string): {
   return {
     code: 'invalid-url',
     summary: `\`${field}\` is not an absolute http or https URL.`,
-    hint: 'Write it whole, such as `https://vpn.example.com/path`, without spaces.',
+    hint: 'Write it whole, such as `https://vpn.example.com/path`, without spaces or user; a host of other letters as `xn--…`.',
   };
 }
 
-/** Whether a text is an http or https URL. */
+/**
+ * Whether a text is an http or https URL whose host every reader takes for the same: programs differ in what they make of user
+ * information, backslashes, escapes and letters beyond ASCII there.
+ */
 export function isHttpUrl(text: string): boolean {
-  return /^https?:\/\/[^\s/]\S*$/i.test(text) && URL.canParse(text);
+  return /^https?:\/\/(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]+)?(?:[/?#]\S*)?$/i.test(text) && URL.canParse(text);
 }

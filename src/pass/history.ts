@@ -6,12 +6,7 @@ import { decodeLiveRules, isObject } from '../live/live-rules.ts';
 import { decodeSnapshot, encodeSnapshot } from '../live/snapshot.ts';
 import { apiVersion } from '../manifest/manifest.ts';
 import { Flow, writeDocuments, writeYaml } from '../manifest/write.ts';
-import {
-  type ConfigurationField,
-  configurationFields,
-  type LiveConfiguration,
-  type SecretBinding,
-} from '../model/configuration.ts';
+import { type ConfigurationField, configurationFields, type LiveConfiguration } from '../model/configuration.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { fail, ok, type Result } from '../model/result.ts';
@@ -180,8 +175,6 @@ function decodeHalf(value: unknown): Result<LiveState, string> {
 export interface GoingBack {
   readonly files: readonly ExportedFile[];
   readonly deletable: ReadonlySet<string>;
-  /** Where the secrets that the manifests refer to were before, and so may go back to. */
-  readonly bindings: readonly SecretBinding[];
   readonly stays: readonly Problem[];
 }
 
@@ -206,16 +199,14 @@ export function goBack(record: ApplyRecord, live: LiveState, profile: Profile): 
     else return true;
     return false;
   });
-  const configuration = configurationBefore(record, live.configuration, profile, stays);
   const mayCollide = !profile.refusesCollisions;
   return {
     files: [
       ...exportRules(removeCopies(kept), { emails: new Map(), mayCollide }),
       ...formerRules(back, record),
-      ...configuration.files,
+      ...configurationBefore(record, live.configuration, profile, stays),
     ],
     deletable: created,
-    bindings: configuration.bindings,
     stays,
   };
 }
@@ -248,9 +239,8 @@ function configurationBefore(
   live: LiveConfiguration | null,
   profile: Profile,
   stays: Problem[],
-): Pick<GoingBack, 'files' | 'bindings'> {
-  const nothing = { files: [], bindings: [] };
-  if (before === null || after === null || live === null) return nothing;
+): readonly ExportedFile[] {
+  if (before === null || after === null || live === null) return [];
   const lacksMetadata = before.fields.saml_identity_providers.some(({ metadata }) => !metadata.known);
   const wanted = fields.filter((field) => {
     // The record holds no secrets, so that providers that differ in nothing else are `hidden`, and others `blocked`.
@@ -261,11 +251,6 @@ function configurationBefore(
       stays.push(changedSince(`\`${field}\` needs SAML metadata, which no record holds: put it back from Git`));
     return !changed && !lost;
   });
-  if (wanted.length === 0) return nothing;
-  const { files, secrets } = exportConfiguration(before.fields, profile, wanted);
-  const bindings = before.fields.openid_connect_providers.flatMap(({ id, discovery_document_uri: uri }, index) => {
-    const name = secrets[index];
-    return name === undefined || !URL.canParse(uri) ? [] : [{ name, provider: id, host: new URL(uri).host }];
-  });
-  return { files, bindings };
+  // Whoever wrote a provider's id chose the name of its secret here: what was there before binds nothing.
+  return wanted.length === 0 ? [] : exportConfiguration(before.fields, profile, wanted).files;
 }

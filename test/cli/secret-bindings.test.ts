@@ -137,6 +137,40 @@ describe('a secret of the operator', () => {
     expect(stored()).toContain('CANARY-google');
   });
 
+  it.each([
+    ['a backslash, where readers of URLs differ', 'https://idp.example\\\\@evil.example/d', 4],
+    ['user information', 'https://idp.example@evil.example/d', 4],
+    ['two of them', 'https://x@evil.example@idp.example/d', 4],
+    ['a host that is written in other letters', 'https://ıdp.example/d', 4],
+    ['an escaped host', 'https://%69dp.example/d', 4],
+    ['a dot at the end', 'https://idp.example./d', 3],
+    ['the same host without TLS', 'http://idp.example/d', 3],
+  ])('threat 32: is not sent to %s', async (_, uri, exit) => {
+    world.write(
+      'm/a.yaml',
+      configuration(
+        `openid_connect_providers:\n  - {id: g, label: G, client_id: c, client_secret: {env: RECONCILE_SECRET_G}, discovery_document_uri: "${uri}", auto_create_users: false}`,
+      ),
+    );
+    expect((await run('--yes', ...bound))[0]).toBe(exit);
+    expect(stored()).toBe('[]');
+  });
+
+  it('threat 32: is not sent by an undo to a former provider whose id gives its name', async () => {
+    const state = ['--state-dir', join(world.folder, 'state')];
+    write({ id: 'Okta', host: 'evil.example', secret: 'attackers-own' });
+    expect((await run('--yes', ...state))[0]).toBe(0);
+    world.write('m/a.yaml', configuration('openid_connect_providers: []'));
+    expect((await run('--yes', ...state))[0]).toBe(0);
+    const env = { RECONCILE_SECRET_OIDC_OKTA: 'CANARY-okta' };
+    const undone = await world.cli(['undo', '--yes', ...state], { env });
+    expect([undone.code, undone.out + undone.err]).toEqual([
+      3,
+      expect.stringContaining('--bind-secret RECONCILE_SECRET_OIDC_OKTA=Okta@evil.example'),
+    ]);
+    expect(stored()).toBe('[]');
+  });
+
   it('a binding that cannot be read is said', async () => {
     write({});
     expect(await run('--plan', '--bind-secret', 'x')).toEqual([1, expect.stringContaining('NAME=PROVIDER@HOST')]);

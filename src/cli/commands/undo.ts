@@ -35,7 +35,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const request = { written: revision, path: terminal.cwd, planOnly: settings.dryRun, saved: null };
   const answer = await runPass(invocation, {
     ...request,
-    given: { source, prune: back.deletable, secretBindings: back.bindings },
+    given: { source, prune: back.deletable },
   });
   return { ...answer, notes: (color) => (answer.notes?.(color) ?? '') + problemsText(notesOf(back.stays), color) };
 }
