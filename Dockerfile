@@ -37,7 +37,7 @@ VOLUME /var/lib/reconcile
 EXPOSE 8080
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s \
-  CMD ["node", "-e", "fetch('http://127.0.0.1:8080/healthz').then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
+  CMD ["/usr/local/bin/reconcile", "status", "--probe"]
 ENTRYPOINT ["/usr/bin/tini", "--", "/usr/local/bin/reconcile"]
 CMD ["--watch", "/manifests", "--state-dir=/var/lib/reconcile", "--listen=127.0.0.1:8080"]
 ARG VERSION=0.0.0

@@ -1,4 +1,5 @@
-import { type CommandSpec, commands, rootCommand } from '../src/cli/commands.ts';
+import type { CommandSpec } from '../src/cli/command-spec.ts';
+import { commands, rootCommand } from '../src/cli/commands.ts';
 import { flagOf, type OptionName, type OptionSpec, options, variableOf } from '../src/cli/options.ts';
 
 /** The tables of docs/reference.md, made from the tables that the command line itself is made from. */

@@ -1,7 +1,8 @@
 import { Command, CommanderError, Option } from 'commander';
 import { suggest } from '../manifest/suggest.ts';
 import { version } from '../version.ts';
-import { type CommandSpec, commands, optionsOf, rootCommand } from './commands.ts';
+import type { CommandSpec } from './command-spec.ts';
+import { commands, optionsOf, rootCommand } from './commands.ts';
 import { type Failure, failure } from './failure.ts';
 import { describeProgram, describeTopic, translateFlag, translateVerb } from './help.ts';
 import { findGroup, flagOf, type OptionName, type OptionSpec, optionNames, options } from './options.ts';

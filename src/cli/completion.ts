@@ -1,4 +1,5 @@
-import { type CommandSpec, commands, optionsOf, rootCommand } from './commands.ts';
+import type { CommandSpec } from './command-spec.ts';
+import { commands, optionsOf, rootCommand } from './commands.ts';
 import { flagOf, type OptionName, type OptionSpec, optionNames, options } from './options.ts';
 
 /** A completion script made from the tables of commands and options: it starts no process when a key is pressed. */

@@ -160,6 +160,7 @@ const own = {
   live: { kind: 'path', value: 'FILE', help: 'the same as --snapshot, as 0.1 had it' },
   dryRun: { kind: 'switch', help: 'only the plan: the same as reconcile plan', only: 'flag' },
   forget: { kind: 'switch', flag: '--prune', help: 'remove all records', only: 'flag' },
+  probe: { kind: 'switch', help: 'ask only whether it makes progress (/healthz)', only: 'flag' },
   checkDiscovery: { kind: 'switch', help: 'fetch the discovery documents of the providers', only: 'flag' },
   save: { kind: 'path', value: 'FILE', help: 'save the plan for `reconcile apply FILE`', only: 'flag' },
   port: { kind: 'count', value: 'N', min: 0, max: 65_535, help: "the packet's port", only: 'flag' },

@@ -3,7 +3,7 @@ import { getErrorCode } from '../model/result.ts';
 import { answerOfFailure, writeAnswer } from './answer.ts';
 import { parseArguments } from './arguments.ts';
 import type { Terminal } from './command.ts';
-import type { CommandSpec } from './commands.ts';
+import type { CommandSpec } from './command-spec.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, failure } from './failure.ts';
 import { enforcementOptions, flagOf, watchOptionNames } from './options.ts';
@@ -32,7 +32,7 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
         terminal,
       });
     }
-    refuseWatchOptions(flags);
+    if (parsed.command.name === '') refuseWatchOptions(flags);
     settings = await loadSettings(flags, terminal);
     if (flags['plan'] === true && settings.snapshot !== null) refuseToLookAtKernel(flags);
     checkOutputs(parsed.command, settings, terminal);

@@ -46,6 +46,8 @@ export interface PlanView {
 export interface Status {
   readonly version: string;
   readonly source: string;
+  /** The server's address, without credentials; absent until the settings were read. */
+  readonly server?: string;
   readonly startedAt: number;
   readonly conditions: Conditions;
   readonly parts: Readonly<

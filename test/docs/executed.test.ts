@@ -22,7 +22,8 @@ import {
 
 const lines = documentedLines();
 const own = lines.filter(({ text }) => text.startsWith('reconcile '));
-const kernel = (text: string): boolean => text.includes('--enforcement') || text.includes('--nft-netns');
+/** What another test executes: test/docs/programs.test.ts with a packet filter, test/cli/status.test.ts with a sidecar. */
+const kernel = (text: string): boolean => /--enforcement|--nft-netns|^reconcile status\b/.test(text);
 const stays = (text: string): boolean => /^reconcile (?:--watch|watch|simulate)\b/.test(text);
 
 const template = sharedTemplate();

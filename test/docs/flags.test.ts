@@ -42,7 +42,7 @@ function sampleOf(command: string, name: OptionName): Sample | null {
 }
 
 const sampled = own
-  .filter(({ name }) => !['simulate', 'history', 'undo'].includes(name))
+  .filter(({ name }) => !['simulate', 'status', 'history', 'undo'].includes(name))
   .flatMap((spec) =>
     optionsOf(spec).flatMap((name) => {
       const sample = sampleOf(spec.name, name);
@@ -285,6 +285,11 @@ describe('flags of commands that stay, executed', () => {
 
 /** Flags that need what only another test sets up; the file executes them, and holds their name. */
 const elsewhere: readonly { readonly pairs: readonly string[]; readonly test: string }[] = [
+  {
+    // a sidecar to ask
+    pairs: all.filter((pair) => pair.startsWith('reconcile status ')),
+    test: 'test/cli/status.test.ts',
+  },
   {
     // a packet filter in a network namespace
     pairs: [

@@ -40,6 +40,8 @@ export interface Running {
   /** Runs until the process is told to stop; settings are read again after each hang-up. Gives the exit code. */
   run(hangUp: () => Promise<void>): Promise<number>;
   status(): Status;
+  /** The server's address, without credentials. */
+  readonly server: string | null;
   alive(): boolean;
   ready(): boolean;
 }
@@ -214,6 +216,7 @@ function runningOf({ context, loop, logger, reload, close }: RunningParts): Runn
   const { terminal } = context;
   return {
     status: () => loop.status(),
+    server: serverOf(context.settings),
     alive: () => loop.isAlive(),
     ready: () => loop.isReady(),
     async run(hangUp) {

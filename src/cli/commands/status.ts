@@ -1,0 +1,154 @@
+import { readFileSync } from 'node:fs';
+import { printable } from '../../model/printable.ts';
+import { getErrorCode } from '../../model/result.ts';
+import { safeJson } from '../../report/json.ts';
+import { painter } from '../../report/paint.ts';
+import type { Answer, Invocation } from '../command.ts';
+import { exitCodes } from '../exit-code.ts';
+import { failure } from '../failure.ts';
+
+const timeoutMs = 5000;
+const largest = 20_000_000;
+
+/**
+ * `reconcile status [URL]`: what a sidecar says of itself. Exit 0 when it is ready, 2 while that is unknown or it is reconciling,
+ * 1 when it is not or does not answer. `--probe` asks `/healthz` alone.
+ */
+export async function run({ operands, settings, terminal }: Invocation): Promise<Answer> {
+  const base = baseOf(operands[0] ?? 'http://127.0.0.1:8080');
+  if (settings.probe) {
+    const { ok } = await ask(new URL('healthz', base), null, terminal.stop);
+    return { exit: ok ? exitCodes.ok : exitCodes.failed, text: () => (ok ? 'ok\n' : 'no progress\n') };
+  }
+  const answer = await ask(new URL('status', base), tokenIn(settings.listenTokenFile), terminal.stop);
+  if (answer.status === 401 || answer.status === 403)
+    throw failure('usage', `${base.href} wants its token`, 'name the file that holds it: --listen-token-file FILE');
+  const status = answer.ok ? parseStatus(answer.text) : null;
+  if (status === null)
+    throw failure(
+      'usage',
+      `${base.href}status is no page of a sidecar (status ${answer.status})`,
+      'check the URL: reconcile watch serves it at --listen',
+    );
+  return {
+    exit: exitCodeOfStatus(status),
+    text: ({ color }) => describe(status, color),
+    document: () => safeJson(status),
+  };
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+function baseOf(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url === null || !/^https?:$/.test(url.protocol))
+    throw failure('usage', `${text} is no address of a sidecar`, 'such as http://127.0.0.1:8080');
+  return new URL(url.href.replace(/\/*$/, '/'));
+}
+
+interface PageAnswer {
+  readonly ok: boolean;
+  readonly status: number;
+  readonly text: string;
+}
+
+async function ask(url: URL, token: string | null, stop: AbortSignal): Promise<PageAnswer> {
+  try {
+    const answer = await fetch(url, {
+      headers: token === null ? {} : { authorization: `Bearer ${token}` },
+      redirect: 'error',
+      signal: AbortSignal.any([stop, AbortSignal.timeout(timeoutMs)]),
+    });
+    return { ok: answer.ok, status: answer.status, text: await readText(answer) };
+  } catch (error) {
+    const cause = error instanceof Error && error.name === 'TimeoutError' ? 'no answer in time' : causeOf(error);
+    throw failure(
+      'api-refused',
+      `${url.href} does not answer (${cause})`,
+      'check that the sidecar runs, and its --listen',
+    );
+  }
+}
+
+function causeOf(error: unknown): string {
+  return getErrorCode(error instanceof Error ? error.cause : error, 'connection failed');
+}
+
+/** The body, as long as it is one that a sidecar sends. */
+async function readText(answer: Response): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = '';
+  for await (const chunk of answer.body ?? []) {
+    text += decoder.decode(chunk as Uint8Array, { stream: true });
+    if (text.length > largest) throw failure('usage', 'the answer is too long for a status');
+  }
+  return text;
+}
+
+function tokenIn(file: string | null): string | null {
+  if (file === null) return null;
+  try {
+    return readFileSync(file, 'utf8').trim();
+  } catch (error) {
+    throw failure(
+      'bad-setting',
+      `the token file ${file} cannot be read (${getErrorCode(error)})`,
+      'check --listen-token-file',
+    );
+  }
+}
+
+function parseStatus(text: string): Members | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isMembers(value) && isMembers(value['conditions']) ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+function isMembers(value: unknown): value is Members {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function membersOf(value: unknown): Members {
+  return isMembers(value) ? value : {};
+}
+
+function exitCodeOfStatus({ conditions }: Members): number {
+  const { Ready, Reconciling } = membersOf(conditions);
+  const ready = membersOf(Ready)['status'];
+  if (ready === 'True') return exitCodes.ok;
+  return ready === 'Unknown' || membersOf(Reconciling)['status'] === 'True' ? exitCodes.pending : exitCodes.failed;
+}
+
+const tones = { True: 'strong', False: 'error', Unknown: 'warning' } as const;
+
+function describe(status: Members, color: boolean): string {
+  const paint = painter(color);
+  const revisions = membersOf(status['revisions']);
+  const conditions = Object.values(membersOf(status['conditions'])).map((value) => {
+    const { type, status: state, reason, message } = membersOf(value);
+    const shown = String(state).padEnd(7);
+    const isKey = type === 'Ready' && (state === 'True' || state === 'False' || state === 'Unknown');
+    return `${String(type).padEnd(12)} ${isKey ? paint(tones[state], shown) : shown} ${String(reason)}: ${printable(String(message))}`;
+  });
+  const facts: readonly (readonly [string, unknown])[] = [
+    ['server', status['server']],
+    ['source', status['source']],
+    ['applied', revisions['applied']],
+    ['observed', revisions['observed']],
+    ['live rules', status['liveRules']],
+    ['drift', status['drift']],
+    ['role', status['role']],
+    ['suspended', status['suspended']],
+    ['version', status['version']],
+  ];
+  const known = facts.filter(([, value]) => value !== null && value !== undefined && value !== '');
+  return [
+    ...conditions,
+    '',
+    ...known.map(([name, value]) => `${name.padEnd(12)} ${printable(String(value))}`),
+    '',
+  ].join('\n');
+}
