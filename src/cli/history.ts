@@ -8,7 +8,7 @@ import {
   countChanges,
   decodeApplyRecord,
   encodeApplyRecord,
-  type FormerNames,
+  type FormerRules,
   recordOf,
 } from '../pass/history.ts';
 import type { Approve, PassResult } from '../pass/pass.ts';
@@ -31,7 +31,7 @@ export function historyFolder(stateFolder: string): string {
  * A writer for one apply; `former` names rules that a plan deletes. Nothing depends on the history: a folder that cannot be
  * written is a warning.
  */
-export function historyWriter(stateFolder: string | null, logger: Logger, former?: FormerNames): HistoryWriter {
+export function historyWriter(stateFolder: string | null, logger: Logger, former?: FormerRules): HistoryWriter {
   let begun: { readonly origin: ApplyOrigin; readonly number: number } | null = null;
   const attempt = async (write: (folder: string) => Promise<void>): Promise<void> => {
     if (stateFolder === null) return;

@@ -63,9 +63,10 @@ export function readLastApply(invocation: Invocation): LastApply | null {
 
 function decodeRule(value: unknown): readonly (readonly [string, FormerRule])[] {
   if (!isRecord(value)) return [];
-  const { key, name, file, line } = value;
+  const { key, name, file, line, expires } = value;
   if (typeof key !== 'string' || typeof name !== 'string') return [];
-  return [[key, { name, place: typeof file === 'string' && typeof line === 'number' ? { file, line } : null }]];
+  const place = typeof file === 'string' && typeof line === 'number' ? { file, line } : null;
+  return [[key, { name, place, ...(typeof expires === 'number' ? { expires } : {}) }]];
 }
 
 function decodeBinding(value: unknown): readonly SecretBinding[] {
@@ -91,11 +92,12 @@ export async function recordApply(
     server: serverOf(invocation.settings),
     revision: applied.revision,
     applied_at: new Date(applied.now).toISOString(),
-    rules: applied.state.rules.map(({ rule, name, place }) => ({
+    rules: applied.state.rules.map(({ rule, name, place, expires }) => ({
       key: ruleKey(rule),
       name,
       file: place.file,
       line: place.line,
+      ...(expires === undefined ? {} : { expires }),
     })),
     secrets: applied.state.configuration === null ? [] : listKnownReferences(applied.state.configuration),
   };

@@ -32,6 +32,8 @@ export interface ApplyRecord extends ApplyOrigin {
   readonly created: readonly LiveRule[];
   /** Names in the manifests, by `ruleKey`. */
   readonly names: ReadonlyMap<string, string>;
+  /** When rules end, by `ruleKey`, in ms since 1970, as far as it is known: what has ended is not put back. */
+  readonly expires: ReadonlyMap<string, number>;
   /** Fields of the Configuration that it wrote. */
   readonly fields: readonly ConfigurationField[];
   readonly before: LiveConfiguration | null;
@@ -43,15 +45,15 @@ interface DoneStep {
   readonly liveId?: string;
 }
 
-/** Names of rules that the last apply put into effect, by `ruleKey`: a plan without a base cannot name what it deletes. */
-export type FormerNames = ReadonlyMap<string, { readonly name: string }>;
+/** Rules that the last apply put into effect, by `ruleKey`: a plan without a base cannot tell what it deletes. */
+export type FormerRules = ReadonlyMap<string, { readonly name: string; readonly expires?: number }>;
 
 /** The record of a plan that is about to be applied (without `apply`), or of what was carried out of it. */
 export function recordOf(
   origin: ApplyOrigin,
   plan: Plan,
   apply: ApplyReport | null,
-  former: FormerNames = new Map(),
+  former: FormerRules = new Map(),
 ): ApplyRecord {
   // What nobody knows counts: going back looks at what is live.
   const done: readonly DoneStep[] =
@@ -67,7 +69,7 @@ export function recordOf(
     ...origin,
     end: apply?.end ?? 'started',
     ...rules,
-    names: namesOf([...rules.deleted, ...rules.created], plan, former),
+    ...describeRules([...rules.deleted, ...rules.created], plan, former),
     fields: before === null ? [] : [...new Set(configured.flatMap(({ fields }) => fields))],
     before,
     after: before === null ? null : { ...before, fields: { ...before.fields, ...desired } },
@@ -84,18 +86,28 @@ function changedRules(done: readonly DoneStep[]): Pick<ApplyRecord, 'deleted' | 
   return { deleted: [...deleted.values()], created: [...created.values()] };
 }
 
-function namesOf(rules: readonly LiveRule[], plan: Plan, former: FormerNames): ReadonlyMap<string, string> {
-  const planned = new Map<string, string>();
+function describeRules(
+  rules: readonly LiveRule[],
+  plan: Plan,
+  former: FormerRules,
+): Pick<ApplyRecord, 'names' | 'expires'> {
+  const names = new Map<string, string>();
+  const expires = new Map<string, number>();
+  const keys = new Set(rules.map(({ rule }) => ruleKey(rule)));
+  const learn = (key: string, name: string | null, until: number | undefined): void => {
+    if (!keys.has(key)) return;
+    if (name !== null) names.set(key, name);
+    if (until !== undefined) expires.set(key, until);
+  };
+  for (const [key, rule] of former) learn(key, rule.name, rule.expires);
   for (const change of plan.changes) {
-    if (change.kind !== 'Rule' || change.name === null) continue;
-    for (const one of [change.live, change.desired]) if (one !== null) planned.set(ruleKey(one.rule), change.name);
+    if (change.kind !== 'Rule') continue;
+    const { live, desired, name } = change;
+    // The notes of a pair are those of its new rule.
+    if (live !== null) learn(ruleKey(live.rule), name, desired === null ? change.expires : undefined);
+    if (desired !== null) learn(ruleKey(desired.rule), name, desired.expires);
   }
-  return new Map(
-    rules.flatMap(({ rule }) => {
-      const name = planned.get(ruleKey(rule)) ?? former.get(ruleKey(rule))?.name;
-      return name === undefined ? [] : [[ruleKey(rule), name] as const];
-    }),
-  );
+  return { names, expires };
 }
 
 /** A rule that came and went within one apply was not changed by it. */
@@ -119,7 +131,7 @@ const version = '1.0';
 
 /** The record as a JSON value. */
 export function encodeApplyRecord(record: ApplyRecord): unknown {
-  const { at, by, server, revision, digest, end, fields, names } = record;
+  const { at, by, server, revision, digest, end, fields, names, expires } = record;
   const state = (rules: readonly LiveRule[], configuration: LiveConfiguration | null): unknown =>
     encodeSnapshot({ rules, configuration }, [], at);
   return {
@@ -127,6 +139,7 @@ export function encodeApplyRecord(record: ApplyRecord): unknown {
     kind: 'apply-record',
     ...{ at, by, server, revision, digest, end, fields },
     names: Object.fromEntries(names),
+    expires: Object.fromEntries(expires),
     before: state(record.deleted, record.before),
     after: state(record.created, record.after),
   };
@@ -142,7 +155,7 @@ export function decodeApplyRecord(value: unknown): Result<ApplyRecord, string> {
   const after = decodeHalf(value['after']);
   if (!before.ok) return before;
   if (!after.ok) return after;
-  const { names, fields } = value;
+  const { names, expires, fields } = value;
   const ends: readonly ApplyRecord['end'][] = ['started', 'converged', 'not-converged', 'stopped', 'failed'];
   return ok({
     at: textOrNull(value['at']) ?? '',
@@ -152,6 +165,7 @@ export function decodeApplyRecord(value: unknown): Result<ApplyRecord, string> {
     digest: textOrNull(value['digest']),
     end: ends.find((end) => end === value['end']) ?? 'started',
     names: new Map(Object.entries(isObject(names) ? names : {}).map(([key, name]) => [key, String(name)])),
+    expires: new Map(Object.entries(isObject(expires) ? expires : {}).map(([key, until]) => [key, Number(until)])),
     fields: configurationFields.filter((field) => Array.isArray(fields) && fields.includes(field)),
     deleted: before.value.rules,
     created: after.value.rules,
@@ -180,9 +194,10 @@ export interface GoingBack {
 
 /**
  * The live state with what this apply changed taken back: what it created goes, what it deleted comes back, and fields that still
- * hold what it wrote get their former value. What others changed since stays, and is named. `live`: what is in scope.
+ * hold what it wrote get their former value. What others changed since stays, and is named; what has expired by `now` does not
+ * come back. `live`: what is in scope.
  */
-export function goBack(record: ApplyRecord, live: LiveState, profile: Profile): GoingBack {
+export function goBack(record: ApplyRecord, live: LiveState, profile: Profile, now: number): GoingBack {
   const liveKeys = new Set(live.rules.map(({ rule }) => ruleKey(rule)));
   const created = new Set(record.created.map(({ rule }) => ruleKey(rule)));
   const kept = live.rules.filter(({ rule }) => !created.has(ruleKey(rule)));
@@ -191,9 +206,12 @@ export function goBack(record: ApplyRecord, live: LiveState, profile: Profile): 
     .map(({ rule }) => changedSince(`${nameOf(rule, record)} was created by that apply, and is not live any more`));
   const back = record.deleted.filter(({ rule }) => {
     const key = ruleKey(rule);
+    const until = record.expires.get(key) ?? Number.POSITIVE_INFINITY;
     const blocker = profile.refusesCollisions ? kept.find((other) => collides(other.rule, rule)) : undefined;
     if (liveKeys.has(key) && !created.has(key))
       stays.push(changedSince(`${nameOf(rule, record)} is live again already`));
+    else if (until <= now)
+      stays.push(changedSince(`${nameOf(rule, record)} expired at ${new Date(until).toISOString()}`));
     else if (blocker !== undefined)
       stays.push(changedSince(`${nameOf(rule, record)} cannot come back beside ${ruleKey(blocker.rule)}, made since`));
     else return true;
@@ -221,14 +239,16 @@ function changedSince(what: string): Problem {
   return { code: 'changed-since', severity: 'note', summary: `Not undone: ${what}.` };
 }
 
-function formerRules(rules: readonly LiveRule[], { names }: ApplyRecord): readonly ExportedFile[] {
+function formerRules(rules: readonly LiveRule[], { names, expires }: ApplyRecord): readonly ExportedFile[] {
   if (rules.length === 0) return [];
   const taken = new Set<string>();
   const documents = rules.map(({ rule }) => {
     const { action, destination, port_range, port_type, user_id } = toWire(rule);
     const ports = port_range === null ? {} : { port_type, port_range };
     const name = makeUnique(slugify(names.get(ruleKey(rule)) ?? `former-${destination}`), taken);
-    const spec = { action, destination, ...ports, ...(user_id === null ? {} : { user_id }) };
+    const until = expires.get(ruleKey(rule));
+    const ends = until === undefined ? {} : { expires: new Date(until).toISOString() };
+    const spec = { action, destination, ...ports, ...(user_id === null ? {} : { user_id }), ...ends };
     return writeYaml({ apiVersion, kind: 'Rule', metadata: new Flow({ name }), spec });
   });
   return [{ path: 'former-rules.yaml', text: writeDocuments(documents) }];

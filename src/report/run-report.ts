@@ -44,6 +44,8 @@ export interface RunReport {
 export interface FormerRule {
   readonly name: string;
   readonly place: { readonly file: string; readonly line: number } | null;
+  /** When it ends, in ms since 1970. */
+  readonly expires?: number;
 }
 
 /** What the kernel was seen to hold, and how long that was waited for (ms; null: not waited). */

@@ -170,6 +170,31 @@ describe('undo', () => {
     expect(world.simulator.configuration()).toMatchObject({ openid_connect_providers: [{ label: 'Okta' }] });
   });
 
+  it('never opens again what has expired since, and names it; what has not comes back with its end', async () => {
+    const spec = (destination: string, expires: string): string =>
+      `apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: to-${destination}}\nspec: {action: accept, destination: ${destination}, expires: "${expires}"}\n`;
+    const ends = `${new Date(Date.now() + 3_600_000).toISOString().slice(0, 19)}Z`;
+    world.write('m/soon.yaml', `${spec('10.1.0.1', ends)}---\n${spec('10.1.0.2', '2099-01-01')}`);
+    manifests(['drop 10.9.0.0/16']);
+    await run('m');
+    world.write('m/soon.yaml', '');
+    await run('m');
+    expect(live()).toEqual(['drop 10.9.0.0/16']);
+    // An hour passes for the first of them.
+    const file = join(world.folder, 'state', 'history', '2.json');
+    const record = JSON.parse(readFileSync(file, 'utf8')) as { readonly expires: Readonly<Record<string, number>> };
+    expect(record.expires).toMatchObject({ 'accept 10.1.0.1 *': Date.parse(ends) });
+    writeFileSync(
+      file,
+      JSON.stringify({ ...record, expires: { ...record.expires, 'accept 10.1.0.1 *': Date.now() - 1 } }),
+    );
+    const undone = await run('undo');
+    expect(undone.code, undone.out + undone.err).toBe(0);
+    expect(live()).toEqual(['accept 10.1.0.2', 'drop 10.9.0.0/16']);
+    expect(undone.err).toMatch(/Not undone: the rule to-10\.1\.0\.1 .* expired at /);
+    expect(undone.out).toContain('expires 2099-01-0');
+  });
+
   it('puts rules of users back, too', async () => {
     world.simulator.seed([{ action: 'accept', destination: '10.9.0.0/16', user_id: alice }]);
     manifests(['drop 10.1.0.0/16']);

@@ -45,7 +45,13 @@ function recordOf(before: readonly Rule[], after: readonly Rule[]): ApplyRecord 
     ...{ at: '2026-11-22T00:00:00.000Z', by: 'test', server: null, revision: null, digest: null, end: 'converged' },
     deleted: live(before.filter((one) => !after.includes(one))),
     created: live(after.filter((one) => !before.includes(one))),
-    ...{ names: new Map([[ruleKey(universe[0] as Rule), 'first']]), fields: [], before: null, after: null },
+    ...{
+      names: new Map([[ruleKey(universe[0] as Rule), 'first']]),
+      expires: new Map(),
+      fields: [],
+      before: null,
+      after: null,
+    },
   };
 }
 
@@ -65,7 +71,7 @@ function rulesIn(files: GoingBack['files']): readonly Rule[] {
 
 /** What a plan of these manifests makes of the live rules when only some of them may be deleted. */
 function planned(record: ApplyRecord, now: readonly Rule[]): readonly string[] {
-  const { files, deletable } = goBack(record, { rules: live(now), configuration: null }, profile);
+  const { files, deletable } = goBack(record, { rules: live(now), configuration: null }, profile, 0);
   const wanted = new Set(rulesIn(files).map(ruleKey));
   const kept = now.map(ruleKey).filter((key) => wanted.has(key) || !deletable.has(key));
   return [...new Set([...kept, ...wanted])].sort();
@@ -88,7 +94,7 @@ describe('going back', () => {
         const now = holdable([...made, ...after]);
         const result = planned(record, now);
         for (const one of made) expect(result).toContain(ruleKey(one));
-        const { stays } = goBack(record, { rules: live(now), configuration: null }, profile);
+        const { stays } = goBack(record, { rules: live(now), configuration: null }, profile, 0);
         const missing = before.filter(
           (one) => !result.includes(ruleKey(one)) && record.deleted.some((gone) => gone.rule === one),
         );
@@ -150,7 +156,7 @@ describe('going back', () => {
           simulator.faults.clear();
           const others = { action: 'accept', destination: '172.16.0.0/12' } as const;
           simulator.seed([others]);
-          const back = goBack(record, await run.live(), profile);
+          const back = goBack(record, await run.live(), profile, 0);
           const undo = testRun(simulator.url, desiredState(rulesIn(back.files)), {
             planOptions: { prune: back.deletable },
           });

@@ -25,7 +25,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings, terminal } = invocation;
   if (operands.length > 1) throw failure('usage', 'undo takes the number of one apply', 'reconcile undo 3');
   const { number, record } = await findRecord(folderOf(invocation), operands[0]);
-  const back = goBack(record, await readInScope(invocation, record), profileOf(settings));
+  const back = goBack(record, await readInScope(invocation, record), profileOf(settings), systemClock.wallTime());
   const files = back.files.map(({ path, text }) => {
     const bytes = new TextEncoder().encode(text);
     return { path, bytes, hash: createHash('sha256').update(bytes).digest('hex') };
