@@ -18,7 +18,7 @@ export interface Limits {
   readonly documents: number;
   /** Of a Git source: bytes that one fetch may bring, and memory that git may take. */
   readonly fetchBytes?: number;
-  /** Steps that reading all manifests together may take, and those of one file: the same on every machine. */
+  /** Units of work that reading all manifests together may take, and those of one file: the same on every machine. */
   readonly work: number;
   readonly fileWork: number;
   /** Memory (MB) of the threads that read large files. */

@@ -35,8 +35,8 @@ export function refuseAll(files: readonly SourceFile[], { work }: Limits): reado
   const problem: Problem = {
     code: 'too-expensive',
     severity: 'error',
-    summary: `Reading all manifests together takes more than ${work.toLocaleString('en')} steps (\`limits.work\`); this file is the largest.`,
-    hint: 'Remove what is no manifest. A rule takes about 50 steps; raise `limits.work` in the settings if you need more.',
+    summary: `Reading all manifests together takes more than ${work.toLocaleString('en')} units of work (\`limits.work\`); this file is the largest.`,
+    hint: 'Remove files that are not manifests. A rule takes about 50; raise `limits.work` in the settings if you need more.',
     place: { file: largest.path, line: 1, column: 1 },
   };
   return files.map((file) => ({

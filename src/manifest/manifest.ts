@@ -182,7 +182,7 @@ export interface FileManifests {
   readonly manifests: readonly Manifest[];
   readonly problems: readonly Problem[];
   readonly suppressions: readonly Suppression[];
-  /** What reading the file cost: a number of steps, the same on every machine. */
+  /** What reading the file cost: a number of units, the same on every machine. */
   readonly work: number;
   /** Names where an address should be, each with its problem; absent without any. */
   readonly namesAsAddresses?: readonly Written<string>[];

@@ -190,7 +190,7 @@ export function describeSpentWork({ most }: Work): Unplaced {
   return {
     code: 'too-expensive',
     severity: 'error',
-    summary: `Reading this file takes more than ${most.toLocaleString('en')} steps (\`limits.fileWork\`): it was not read further.`,
+    summary: `Reading this file takes more than ${most.toLocaleString('en')} units of work (\`limits.fileWork\`): it was not read further.`,
     hint: 'Split it into several files; 60,000 rules fit into one.',
   };
 }
