@@ -146,7 +146,16 @@ describe('a plan when a rule has ended', () => {
   const after = stateAt(text, day('2026-06-09'));
 
   function planAfter(options: Partial<PlanOptions> = {}, base: DesiredState | null = null): Plan {
-    const live = during.rules.map(({ rule }, n) => ({
+    return planBetween(during, after, base, options);
+  }
+
+  function planBetween(
+    before: DesiredState,
+    desired: DesiredState,
+    base: DesiredState | null,
+    options: Partial<PlanOptions> = {},
+  ): Plan {
+    const live = before.rules.map(({ rule }, n) => ({
       id: `l${n}`,
       rule,
       destinationText: rule.destination.text,
@@ -154,7 +163,7 @@ describe('a plan when a rule has ended', () => {
       updatedAt: '',
     }));
     return makePlan({
-      desired: after,
+      desired,
       live: { rules: live, configuration: null },
       base,
       baseApplied: base !== null,
@@ -180,6 +189,21 @@ describe('a plan when a rule has ended', () => {
       rule.expires === undefined ? rule : { ...rule, expires: rule.expires + 1 },
     );
     expect(refusals({ ...during, rules })).toEqual(['too-many-deletes']);
+  });
+
+  it('threat 26: counts drop rules that end for --max-deletes and --max-changes, though they were applied with this time', () => {
+    const rules = Array.from({ length: 12 }, (_, n) => `name: r${n}, action: drop, destination: 10.${n}.0.0/16`);
+    const manifests = set([
+      ...rules.map((one) => `${one}, expires: 2026-06-07`),
+      'name: on, action: drop, destination: 10.99.0.0/16',
+    ]);
+    const codes = (action: 'drop' | 'accept'): readonly string[] => {
+      const turned = manifests.replaceAll('action: drop', `action: ${action}`);
+      const base = stateAt(turned, day('2026-06-02'));
+      return planBetween(base, stateAt(turned, day('2026-06-09')), base).refusals.map(({ code }) => code);
+    };
+    expect(codes('drop')).toEqual(['too-many-deletes', 'too-many-changes']);
+    expect(codes('accept')).toEqual([]);
   });
 
   it('is another plan than before it ended', () => {

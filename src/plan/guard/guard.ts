@@ -51,12 +51,13 @@ function deleteRefusals({ input, changes }: Guarded): readonly Refusal[] {
       hint: 'Check the path of the manifests and the scope; `--allow-empty` allows it.',
     });
   }
-  if (exceeds(vanishing, live, input.options.maxDeletes)) {
-    const share = `${vanishing} of ${live} live rules in scope (${percent(vanishing / live)})`;
+  const counted = changes.filter((change) => change.action === 'delete' && !closesAsApplied(change, input)).length;
+  if (exceeds(counted, live, input.options.maxDeletes)) {
+    const share = `${counted} of ${live} live rules in scope (${percent(counted / live)})`;
     refusals.push({
       code: 'too-many-deletes',
       summary: `${share} would be deleted; the limit is ${limitText(input.options.maxDeletes)}.`,
-      hint: `Check the deletes; \`--max-deletes ${vanishing}\` allows them.`,
+      hint: `Check the deletes; \`--max-deletes ${counted}\` allows them.`,
     });
   }
   return refusals;
@@ -71,7 +72,7 @@ function changeRefusals({ input, changes }: Guarded): readonly Refusal[] {
   const changed = changes.filter((change) => {
     if (change.kind !== 'Rule' || change.live === null) return false;
     if (input.baseApplied === true && change.origin === 'drift') return false;
-    if (endsAsApplied(change, input)) return false;
+    if (closesAsApplied(change, input)) return false;
     const isUpdate = change.action === 'update' && change.desired !== null;
     return change.action === 'delete' || (isUpdate && ruleKey(change.desired.rule) !== ruleKey(change.live.rule));
   }).length;
@@ -90,6 +91,11 @@ function endsAsApplied(change: Change, { base, baseApplied, desired }: PlanInput
   const { expires } = change;
   if (expires === undefined || expires > (desired.at ?? 0)) return false;
   return base?.rules.some((rule) => rule.expires === expires && ruleKey(rule.rule) === key) === true;
+}
+
+/** The same of a rule that let traffic pass. Where drop rules end, what they closed is open: many at once are judged like any delete. */
+function closesAsApplied(change: Change, input: PlanInput): boolean {
+  return change.kind === 'Rule' && change.live?.rule.action === 'accept' && endsAsApplied(change, input);
 }
 
 function exceeds(vanishing: number, live: number, limit: DeleteLimit): boolean {
