@@ -124,10 +124,11 @@ describe('the Configuration', () => {
       writeFileSync(join(place.directory, 'configuration.yaml'), text);
     };
     write('good');
-    const first = await place.run('--yes', '.');
+    const bound = ['--bind-secret', `RECONCILE_SECRET_CLIENT=okta@http://127.0.0.1:${port}`];
+    const first = await place.run('--yes', ...bound, '.');
     expect(first.code, first.stdout + first.stderr).toBe(0);
     write('bad');
-    const { stdout, code } = await place.run('--yes', '--output', 'json', '.');
+    const { stdout, code } = await place.run('--yes', '--output', 'json', ...bound, '.');
     expect(code).toBe(1);
     const { problems } = JSON.parse(stdout) as { problems: readonly Record<string, unknown>[] };
     const [problem] = problems.filter(({ code }) => code === 'step-rejected');

@@ -219,7 +219,9 @@ describe('undo', () => {
     expect(planned.code, planned.out + planned.err).toBe(0);
     expect((await run('undo', '--fail-on', 'opens', '--dry-run', ...words)).code).toBe(3);
     expect((await run('undo', '--suspend', ...words)).code).toBe(3);
-    expect((await run('undo', '--ca-file', 'gone.pem', '--proxy', 'env', ...words)).err).toContain('gone.pem');
+    expect(
+      (await run('undo', '--ca-file', 'gone.pem', '--proxy', 'env', '--override-window', 'put back', ...words)).err,
+    ).toContain('gone.pem');
     expect(live()).toHaveLength(1);
     expect((await run('undo', ...words)).code).toBe(0);
     expect(live()).toEqual([]);
