@@ -31,6 +31,7 @@ export function documentOf(report: RunReport): Readonly<Record<string, unknown>>
   const { plan, apply } = report;
   return {
     format_version: formatVersion,
+    server: report.server,
     revision: report.revision,
     digest: report.digest,
     profile: plan?.profile ?? null,

@@ -126,6 +126,7 @@ export const planSchema = {
   ...(object(
     {
       format_version: { const: formatVersion },
+      server: { description: 'The base URL of the server; null where none is known.', ...textOrNull },
       revision: textOrNull,
       digest: textOrNull,
       profile: textOrNull,
