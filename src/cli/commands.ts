@@ -24,6 +24,7 @@ const undoOptions: readonly OptionName[] = [
   'allowLockout',
   'maxExposure',
   'failOn',
+  'bindSecret',
   'approve',
 ];
 

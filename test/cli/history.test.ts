@@ -214,13 +214,26 @@ describe('undo', () => {
       '--max-deletes 100% --allow-empty --allow-lockout --max-exposure any --approve 0123456789abcdef0123456789abcdef';
     const applies = '--yes --total-timeout 1m --concurrency 2 --pace 1000 --journal journal.jsonl --state-dir state';
     const common = '--config settings.yaml --output text --full --log-format text --verbose --no-color';
+    const bound = ['--bind-secret', 'RECONCILE_SECRET_X=okta@idp.example'];
     const words = [...`${server} ${guards} ${applies} ${common}`.split(' ')];
     const planned = await run('undo', '--fail-on', 'closes', '--dry-run', ...words);
     expect(planned.code, planned.out + planned.err).toBe(0);
     expect((await run('undo', '--fail-on', 'opens', '--dry-run', ...words)).code).toBe(3);
     expect((await run('undo', '--suspend', ...words)).code).toBe(3);
     expect(
-      (await run('undo', '--ca-file', 'gone.pem', '--proxy', 'env', '--override-window', 'put back', ...words)).err,
+      (
+        await run(
+          'undo',
+          '--ca-file',
+          'gone.pem',
+          '--proxy',
+          'env',
+          '--override-window',
+          'put back',
+          ...bound,
+          ...words,
+        )
+      ).err,
     ).toContain('gone.pem');
     expect(live()).toHaveLength(1);
     expect((await run('undo', ...words)).code).toBe(0);
