@@ -204,6 +204,26 @@ describe('undo', () => {
     expect(world.simulator.rules()).toMatchObject([{ destination: '10.9.0.0/16', user_id: alice }]);
   });
 
+  it('threat 31: is refused at another server than the apply was made to', async () => {
+    manifests(['drop 10.1.0.0/16', 'drop 10.2.0.0/16']);
+    expect((await run('m')).code).toBe(0);
+    manifests(['drop 10.1.0.0/16', 'drop 10.2.0.0/16', 'drop 10.3.0.0/16']);
+    expect((await run('m')).code).toBe(0);
+    const other = await startWorld();
+    try {
+      const elsewhere = ['--base-url', other.simulator.url];
+      expect((await run('m', ...elsewhere, '--state-dir', other.folder)).code).toBe(0);
+      const undone = await run('undo', ...elsewhere);
+      expect([undone.code, undone.err]).toEqual([
+        1,
+        expect.stringContaining(`apply 2 was made to ${world.simulator.url}, and this is ${other.simulator.url}`),
+      ]);
+      expect(other.simulator.rules()).toHaveLength(3);
+    } finally {
+      await other.close();
+    }
+  });
+
   it('takes the flags of its guards and of every apply', async () => {
     manifests(['drop 10.1.0.0/16']);
     await run('m');

@@ -3,10 +3,12 @@ import { systemClock } from '../../adapters/clock.ts';
 import { listRecords } from '../../adapters/history-folder.ts';
 import { defaultApplyLimits } from '../../apply/context.ts';
 import { readLive } from '../../apply/read.ts';
+import { printable } from '../../model/printable.ts';
 import type { Problem } from '../../model/problem.ts';
 import { isInScope, type LiveState } from '../../model/state.ts';
 import { type ApplyRecord, goBack } from '../../pass/history.ts';
 import { problemsText } from '../../report/problems.ts';
+import { serverOf } from '../approval.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { Failure, failure } from '../failure.ts';
 import { isWorthShowing, loadRecord } from '../history.ts';
@@ -25,6 +27,11 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings, terminal } = invocation;
   if (operands.length > 1) throw failure('usage', 'undo takes the number of one apply', 'reconcile undo 3');
   const { number, record } = await findRecord(folderOf(invocation), operands[0]);
+  const server = serverOf(settings);
+  if (record.server !== server) {
+    const summary = `apply ${number} was made to ${printable(String(record.server))}, and this is ${server}`;
+    throw failure('state', summary, 'check --base-url and --state-dir: what is undone must be the same server');
+  }
   const back = goBack(record, await readInScope(invocation, record), profileOf(settings), systemClock.wallTime());
   const files = back.files.map(({ path, text }) => {
     const bytes = new TextEncoder().encode(text);
