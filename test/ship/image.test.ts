@@ -56,7 +56,10 @@ describe('the Dockerfile', () => {
   it('starts a command line that exists, with a health check at a page that exists', () => {
     const argv = JSON.parse(/^CMD (\[.*\])$/m.exec(dockerfile)?.[1] ?? '[]') as string[];
     expect(settingsOf(argv)).toMatchObject({ watch: true, stateDir: '/var/lib/reconcile' });
-    expect(/fetch\('http:\/\/([^/]+)\/healthz'/.exec(dockerfile)?.[1]).toBe(settingsOf(argv).listen);
+    // `status --probe` asks 127.0.0.1:8080 unless it is told another address (test/cli/status.test.ts).
+    const check = JSON.parse(/^HEALTHCHECK [^\n]*\n *CMD (\[.*\])$/m.exec(dockerfile)?.[1] ?? '[]') as string[];
+    expect(check).toEqual(['/usr/local/bin/reconcile', 'status', '--probe']);
+    expect(settingsOf(argv).listen).toBe('127.0.0.1:8080');
     expect(dockerfile).toContain('ENTRYPOINT ["/usr/bin/tini", "--", "/usr/local/bin/reconcile"]');
   });
 
