@@ -10,7 +10,7 @@ import { applyPlan } from '../src/apply/apply.ts';
 import { defaultApplyLimits } from '../src/apply/context.ts';
 import { readLive } from '../src/apply/read.ts';
 import { makeNetwork } from '../src/model/address.ts';
-import { profileNamed } from '../src/model/profile.ts';
+import { findProfile } from '../src/model/profile.ts';
 import { ok } from '../src/model/result.ts';
 import { type Rule, toWire } from '../src/model/rule.ts';
 import { type DesiredState, type LiveState, wholeScope } from '../src/model/state.ts';
@@ -101,7 +101,7 @@ async function applied(url: string): Promise<number> {
   const client = createApiClient({ baseUrl: url, token: () => token, connections: concurrency + 2 });
   if (!client.ok) throw new Error(client.error);
   const api = client.value;
-  const profile = profileNamed('firezone-0.7');
+  const profile = findProfile('firezone-0.7');
   const scope = { ...wholeScope, configuration: false };
   const planOf = (live: LiveState) =>
     makePlan({ desired, live, base: null, profile, scope, options: defaultPlanOptions });

@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process';
-import { nftEnforcement } from '../src/adapters/enforcement/nft.ts';
+import { createNftEnforcement } from '../src/adapters/enforcement/nft.ts';
 import type { EnforcementReport } from '../src/enforcement/report.ts';
 import { makeNetwork } from '../src/model/address.ts';
 import type { LiveRule, Rule } from '../src/model/rule.ts';
-import { elementOf } from '../src/simulator/filter/element.ts';
+import { makeTableElement } from '../src/simulator/filter/element.ts';
 import { NftTable } from '../src/simulator/nft.ts';
-import { rowOfSeed } from '../src/simulator/rules/seed.ts';
+import { makeSeedRow } from '../src/simulator/rules/seed.ts';
 import { addNamespace, deleteNamespaces, kernelUnavailable, pathOf } from '../test/enforcement/support/namespace.ts';
 
 /** One figure of the check, against a real table in a namespace of its own. */
@@ -48,7 +48,7 @@ async function withTable<T>(rules: readonly LiveRule[], work: (netns: string) =>
       const { ports, userId, action, destination } = rule;
       const portRange = ports === null ? null : `${ports.low} - ${ports.high}`;
       const seed = { action, destination: destination.text, user_id: userId, port_range: portRange };
-      await table.add(elementOf(rowOfSeed({ ...seed, port_type: ports?.type ?? null }, id, time)));
+      await table.add(makeTableElement(makeSeedRow({ ...seed, port_type: ports?.type ?? null }, id, time)));
     }
     return await work(pathOf(netns));
   } finally {
@@ -71,7 +71,7 @@ async function median(work: () => Promise<EnforcementReport>, expected: Enforcem
 function checkTime(count: number, missing: number): Promise<number> {
   const live = liveOf(count);
   return withTable(live.slice(missing), (netns) => {
-    const enforcement = nftEnforcement({ netns, timeoutMs: 30_000 });
+    const enforcement = createNftEnforcement({ netns, timeoutMs: 30_000 });
     const check = (): Promise<EnforcementReport> => enforcement.check(live, new Map(), new AbortController().signal);
     return median(check, missing === 0 ? 'enforced' : 'differs');
   });

@@ -7,7 +7,7 @@ import { Composer, LineCounter, Parser } from 'yaml';
 import { defaultLimits } from '../src/desired/context.ts';
 import { assemble } from '../src/desired/desired.ts';
 import { type ParsedFiles, parseFiles } from '../src/desired/parse-files.ts';
-import { profileNamed } from '../src/model/profile.ts';
+import { findProfile } from '../src/model/profile.ts';
 import { ok } from '../src/model/result.ts';
 import { Secret } from '../src/model/secret.ts';
 import { wholeScope } from '../src/model/state.ts';
@@ -45,7 +45,7 @@ function parseOnly(files: readonly SourceFile[]): number {
   return performance.now() - start;
 }
 
-const profile = profileNamed('firezone-0.7');
+const profile = findProfile('firezone-0.7');
 
 function parseAll(files: readonly SourceFile[]): ParsedFiles {
   return parseFiles(files, { profile, values: null, limits: defaultLimits });

@@ -1,11 +1,11 @@
-import { profileNamed } from '../src/model/profile.ts';
+import { findProfile } from '../src/model/profile.ts';
 import type { Rule } from '../src/model/rule.ts';
 import { wholeScope } from '../src/model/state.ts';
 import { decideRules } from '../src/plan/decide.ts';
 import { defaultPlanOptions, type PlanInput } from '../src/plan/input.ts';
 import { makePlan } from '../src/plan/make-plan.ts';
-import { operationsOf } from '../src/plan/operations.ts';
-import { exposureOf } from '../src/plan/order/exposure.ts';
+import { listOperations } from '../src/plan/operations.ts';
+import { findExposure } from '../src/plan/order/exposure.ts';
 import { orderOperations } from '../src/plan/order/order.ts';
 import { lint } from '../src/policy/lint/lint.ts';
 import { allChanged, desiredOf, fivePercent, liveOf, oneAddress } from './plan-world.ts';
@@ -36,7 +36,7 @@ function inputOf({ before, after }: World): PlanInput {
     desired: { ...state, rules: desiredOf(after) },
     live: { rules: liveOf(before), configuration: null },
     base: null,
-    profile: profileNamed('firezone-0.7'),
+    profile: findProfile('firezone-0.7'),
     scope: wholeScope,
     options: { ...defaultPlanOptions, maxDeletes: { share: 1 }, maxChanges: { share: 1 }, allowEmpty: true },
   };
@@ -46,7 +46,7 @@ function inputOf({ before, after }: World): PlanInput {
 function engine(input: PlanInput): void {
   const changes = decideRules(input);
   const kept = changes.flatMap(({ action, live }) => (action === 'keep' && live !== null ? [live.rule] : []));
-  orderOperations({ operations: operationsOf(changes, input.profile), kept, profile: input.profile });
+  orderOperations({ operations: listOperations(changes, input.profile), kept, profile: input.profile });
 }
 
 function median(world: World, work: (input: PlanInput) => void, times: number = runs): number {
@@ -65,8 +65,8 @@ function exposure(input: PlanInput): void {
   const rulesOf = (side: 'live' | 'desired'): readonly Rule[] =>
     changes.flatMap((change) => (change[side] === null ? [] : [change[side].rule]));
   const kept = changes.flatMap(({ action, live }) => (action === 'keep' && live !== null ? [live.rule] : []));
-  const order = orderOperations({ operations: operationsOf(changes, input.profile), kept, profile: input.profile });
-  exposureOf({ order, kept, before: rulesOf('live'), after: rulesOf('desired'), profile: input.profile });
+  const order = orderOperations({ operations: listOperations(changes, input.profile), kept, profile: input.profile });
+  findExposure({ order, kept, before: rulesOf('live'), after: rulesOf('desired'), profile: input.profile });
 }
 
 /** CPU time of the work, ms. */

@@ -1,6 +1,6 @@
 import type { CommandSpec } from '../src/cli/command-spec.ts';
 import { commands, rootCommand } from '../src/cli/commands.ts';
-import { flagOf, type OptionName, type OptionSpec, options, variableOf } from '../src/cli/options.ts';
+import { formatFlag, nameVariable, type OptionName, type OptionSpec, options } from '../src/cli/options.ts';
 
 /** The tables of docs/reference.md, made from the tables that the command line itself is made from. */
 export function referenceTables(): ReadonlyMap<string, string> {
@@ -22,7 +22,7 @@ export function withReferenceTables(text: string): string {
 
 function commandTable(): string {
   const rows = [rootCommand, ...commands].map((spec) => {
-    const flags = spec.options.map((name) => `\`${flagOf(name)}\``).join(' ');
+    const flags = spec.options.map((name) => `\`${formatFlag(name)}\``).join(' ');
     return `| \`${usage(spec)}\` | ${spec.summary} | ${flags === '' ? '' : flags} |`;
   });
   return ['| command | what it does | its options |', '|---|---|---|', ...rows, ''].join('\n');
@@ -36,8 +36,8 @@ function optionTable(): string {
   const names = Object.keys(options) as OptionName[];
   const rows = names.map((name) => {
     const spec: OptionSpec = options[name];
-    const setting = spec.only === 'flag' ? '' : `\`${variableOf(name)}\`<br>\`${name}\``;
-    return `| \`${flagOf(name)}${placeholderOf(spec)}\` | ${spec.help.replaceAll('|', '\\|')} | ${defaultOf(spec)} | ${setting} |`;
+    const setting = spec.only === 'flag' ? '' : `\`${nameVariable(name)}\`<br>\`${name}\``;
+    return `| \`${formatFlag(name)}${placeholderOf(spec)}\` | ${spec.help.replaceAll('|', '\\|')} | ${defaultOf(spec)} | ${setting} |`;
   });
   return ['| flag | what it does | default | variable, setting |', '|---|---|---|---|', ...rows, ''].join('\n');
 }

@@ -105,7 +105,7 @@ export interface JournalEntry {
   readonly step?: string;
   readonly method?: string;
   readonly path?: string;
-  /** The rule's canonical key (`ruleKey`), so that a person can read the journal without the plan. */
+  /** The rule's canonical key (`formatRuleKey`), so that a person can read the journal without the plan. */
   readonly rule?: string;
   /** The gap that the step opens or closes. */
   readonly gap?: string;

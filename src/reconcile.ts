@@ -1,11 +1,11 @@
 import { applyPlan } from './apply/apply.ts';
 import { readLive } from './apply/read.ts';
-import { awaitKernel, kernelHints, observeKernel } from './pass/kernel.ts';
+import { awaitKernel, findKernelHints, observeKernel } from './pass/kernel.ts';
 import type { Approve, PassDependencies, PassResult } from './pass/pass.ts';
 import {
-  applyContext,
-  ended,
-  planInputOf,
+  endPass,
+  makeApplyContext,
+  makePlanInput,
   planStates,
   readContext,
   readDesired,
@@ -24,28 +24,28 @@ export async function reconcile(
   approve: Approve | null,
 ): Promise<PassResult> {
   const built = await readDesired(content, whole);
-  if (!built.ok) return ended('unreadable', { content, failure: built.error });
+  if (!built.ok) return endPass('unreadable', { content, failure: built.error });
   const { desired } = built.value;
-  if (desired.state === null) return ended('invalid', { content, desired });
+  if (desired.state === null) return endPass('invalid', { content, desired });
 
   const { pass, state } = restrictToPart(whole, desired.state);
   const reading = await readLive(readContext(pass, state), pass.desired.scope, pass.memory.knownRules);
-  if (!reading.ok) return ended('unreadable', { content, desired, failure: reading.error });
+  if (!reading.ok) return endPass('unreadable', { content, desired, failure: reading.error });
   const { live } = reading.value;
 
   const kernel = await observeKernel(pass, state, live);
-  const input = planInputOf(state, live, pass, kernelHints(pass, kernel));
+  const input = makePlanInput(state, live, pass, findKernelHints(pass, kernel));
   const planned = planStates(input, built.value);
-  if (planned.desired.state === null) return ended('invalid', { content, desired: planned.desired });
+  if (planned.desired.state === null) return endPass('invalid', { content, desired: planned.desired });
   const { plan, digest } = planned;
   const found = { content, desired, live, plan, digest, kernel };
-  if (plan.refusals.length > 0 && !whole.approvals?.includes(digest.plan)) return ended('refused', found);
+  if (plan.refusals.length > 0 && !whole.approvals?.includes(digest.plan)) return endPass('refused', found);
   if (plan.steps.length === 0) {
-    return ended('in-sync', { ...found, kernel: await awaitKernel(pass, state, kernel, null) });
+    return endPass('in-sync', { ...found, kernel: await awaitKernel(pass, state, kernel, null) });
   }
-  if (approve === null) return ended('planned', found);
-  if (!(await approve(plan, desired, digest))) return ended('declined', found);
+  if (approve === null) return endPass('planned', found);
+  if (!(await approve(plan, desired, digest))) return endPass('declined', found);
 
-  const apply = await applyPlan(plan, applyContext(pass, state, reading.value));
-  return ended('applied', { ...found, apply, kernel: await awaitKernel(pass, state, null, apply) });
+  const apply = await applyPlan(plan, makeApplyContext(pass, state, reading.value));
+  return endPass('applied', { ...found, apply, kernel: await awaitKernel(pass, state, null, apply) });
 }

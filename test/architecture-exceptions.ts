@@ -20,11 +20,11 @@ export const complexFunctions: Readonly<Record<string, string>> = {
   'live/live-rules.ts decodeOne': 'each field of a live rule is checked',
   'manifest/decode-configuration.ts logoOf': 'the combinations of the fields of a logo',
   'model/problem.ts compareProblems': 'one comparison after the other',
-  'pass/stages.ts ended': 'the endings of a stage',
+  'pass/stages.ts endPass': 'the endings of a stage',
   'plan/decide.ts decideSurplus': 'the decision table above it',
   'policy/port-set.ts combinePorts': 'a merge of two sorted lists',
-  'report/change-words.ts changeWords': 'the words for each reason',
-  'report/json.ts documentOf': 'fields of a document that are there or not',
+  'report/change-words.ts describeChange': 'the words for each reason',
+  'report/json.ts makeDocument': 'fields of a document that are there or not',
 };
 
 /** `FILE` that spreads a list into arguments. */
@@ -38,15 +38,7 @@ export const spreads: Readonly<Record<string, string>> = {
 };
 
 /** Names that more than one file exports. */
-export const sharedNames: readonly string[] = [
-  'Entry',
-  'Finding',
-  'Node',
-  'Paint',
-  'enforcementOf',
-  'parseFile',
-  'planOptions',
-];
+export const sharedNames: readonly string[] = ['Entry', 'Finding', 'Node', 'Paint', 'parseFile'];
 
 /** Lines of more than 140 characters. */
 export const longLines = 40;

@@ -50,7 +50,7 @@ export function storeRecord(text: RecordText, logger: Logger): RecordStore {
 /** A record in the state folder of a replica that is alone: one that cannot be written is said, and ends nothing. */
 export function storeRecordIn(folder: string, logger: Logger): RecordStore {
   const file = path.join(folder, 'record.json');
-  const text = recordText(file);
+  const text = openRecordText(file);
   const write = async (record: string): Promise<boolean> => {
     await text.write(record).catch((error: unknown) => {
       logger.warn('The state file cannot be written', { file, code: getErrorCode(error) });
@@ -61,7 +61,7 @@ export function storeRecordIn(folder: string, logger: Logger): RecordStore {
 }
 
 /** One small file, for its owner alone, replaced atomically. Rejects when it cannot be read or written. */
-export function recordText(file: string): RecordText {
+export function openRecordText(file: string): RecordText {
   return {
     read: () =>
       readFile(file, 'utf8').catch((error: unknown) => {

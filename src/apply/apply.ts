@@ -1,6 +1,6 @@
 import type { Problem } from '../model/problem.ts';
 import type { ProblemCode } from '../model/problem-code.ts';
-import { ruleKey } from '../model/rule.ts';
+import { formatRuleKey } from '../model/rule.ts';
 import type { Change, Plan, Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
 import type { ApplyContext } from './context.ts';
@@ -143,11 +143,11 @@ function problem(code: ProblemCode, summary: string): Problem {
 function keyOf(step: Step): string {
   switch (step.type) {
     case 'create':
-      return `create ${ruleKey(step.rule)}`;
+      return `create ${formatRuleKey(step.rule)}`;
     case 'delete':
-      return `delete ${ruleKey(step.live.rule)}`;
+      return `delete ${formatRuleKey(step.live.rule)}`;
     case 'update':
-      return `update ${step.live.id} ${ruleKey(step.rule)}`;
+      return `update ${step.live.id} ${formatRuleKey(step.rule)}`;
     case 'configure':
       return 'configure';
   }
@@ -178,7 +178,7 @@ function namesOf(changes: readonly Change[]): readonly string[] {
     if (change.action === 'keep' || change.action === 'skip') return [];
     if (change.name !== null) return [change.name];
     return change.kind === 'Rule' && change.live !== null
-      ? [`${ruleKey(change.live.rule)} (${change.live.id})`]
+      ? [`${formatRuleKey(change.live.rule)} (${change.live.id})`]
       : [change.kind];
   });
 }

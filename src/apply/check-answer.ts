@@ -1,5 +1,5 @@
 import { decodeLiveRule } from '../live/live-rules.ts';
-import { type Rule, ruleKey } from '../model/rule.ts';
+import { formatRuleKey, type Rule } from '../model/rule.ts';
 import type { Session } from './session.ts';
 import type { Settled } from './write.ts';
 
@@ -17,9 +17,9 @@ export function checkAnswer(sent: Rule, body: unknown): AnswerCheck {
   const decoded = decodeLiveRule(body);
   if (!decoded.ok) return { kind: 'unreadable' };
   const { id, rule } = decoded.value;
-  const stored = ruleKey(rule);
-  if (stored === ruleKey(sent)) return { kind: 'same', id };
-  const portsDropped = sent.ports !== null && stored === ruleKey({ ...sent, ports: null });
+  const stored = formatRuleKey(rule);
+  if (stored === formatRuleKey(sent)) return { kind: 'same', id };
+  const portsDropped = sent.ports !== null && stored === formatRuleKey({ ...sent, ports: null });
   return { kind: 'differs', id, stored, portsDropped };
 }
 
@@ -34,12 +34,12 @@ export function settleDiffering(
 ): Settled {
   const { rule, request, status, undo } = sent;
   if (!portsDropped) {
-    const message = `${request}: the server stored \`${stored}\` instead of \`${ruleKey(rule)}\`; ${undo}`;
+    const message = `${request}: the server stored \`${stored}\` instead of \`${formatRuleKey(rule)}\`; ${undo}`;
     const problem = { code: 'answer-differs', severity: 'error', summary: message } as const;
     return { outcome: 'failed', status, message, problem };
   }
   session.noPorts = true;
-  const message = `the server took \`${ruleKey(rule)}\` without its ports, for all ports; ${undo}`;
+  const message = `the server took \`${formatRuleKey(rule)}\` without its ports, for all ports; ${undo}`;
   const problem = {
     code: 'ports-dropped',
     severity: 'error',

@@ -57,7 +57,7 @@ export interface ApplyContext {
   readonly allowLockout: boolean;
   /** The server was seen down before this apply: writes first wait until its filter is expected to be rebuilt. */
   readonly afterOutage: boolean;
-  /** Keys (`ruleKey`) of rules whose gap an earlier run left open: created before anything else. */
+  /** Keys (`formatRuleKey`) of rules whose gap an earlier run left open: created before anything else. */
   readonly closeFirst: ReadonlySet<string>;
   /** Looks at the kernel's packet filter, so that a rebuild need not be waited for longer than it takes; absent: nobody can. */
   readonly enforcement?: Enforcement;

@@ -1,5 +1,5 @@
 import { ok, type Result } from '../model/result.ts';
-import { type LiveRule, type Rule, ruleKey, type WireRule } from '../model/rule.ts';
+import { formatRuleKey, type LiveRule, type Rule, type WireRule } from '../model/rule.ts';
 import type { ApiAnswer } from '../ports.ts';
 import { isOverlap } from './answer-text.ts';
 import { checkAnswer, settleDiffering } from './check-answer.ts';
@@ -23,7 +23,7 @@ export function createRule({ rule, wire }: Creation, session: Session, order: Wr
     {
       method: 'POST',
       path: '/v0/rules',
-      rule: ruleKey(rule),
+      rule: formatRuleKey(rule),
       call: (signal) => session.context.api.createRule(wire, signal),
       accept: (answer) => acceptCreated(rule, answer, session, order),
       refuse: (answer, sentBefore) =>
@@ -62,7 +62,7 @@ async function findLanded(
     const late = clock.now() >= deadline;
     const listed = await session.freshRules(priority);
     if (!listed.ok) return listed;
-    const live = session.known.claim(ruleKey(rule), listed.value);
+    const live = session.known.claim(formatRuleKey(rule), listed.value);
     if (live !== null || session.refusesCollisions() || late || session.hard.aborted) return ok(live);
     await clock.sleep(Math.min(deadline - clock.now(), computeBackoffMs(attempt, clock, 2000)), session.hard);
   }
@@ -78,7 +78,7 @@ async function settleOverlap(
 ): Promise<Settled> {
   const listed = await session.freshRules(priority);
   if (!listed.ok && sentBefore) return settleUnknown(answer, request, listed.error);
-  const live = listed.ok ? session.known.claim(ruleKey(rule), listed.value) : null;
+  const live = listed.ok ? session.known.claim(formatRuleKey(rule), listed.value) : null;
   if (live === null) {
     session.collisionsSeen = true;
     return { ...settleFailed(answer, request), surprise: true };

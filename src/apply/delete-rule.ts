@@ -1,5 +1,5 @@
 import { ok } from '../model/result.ts';
-import { type Rule, ruleKey } from '../model/rule.ts';
+import { formatRuleKey, type Rule } from '../model/rule.ts';
 import type { Session } from './session.ts';
 import { type Settled, sendWrite, type WriteOrder } from './write.ts';
 
@@ -17,7 +17,7 @@ export function deleteRule(id: string, rule: Rule, session: Session, order: Writ
     {
       method: 'DELETE',
       path: `/v0/rules/${id}`,
-      rule: ruleKey(rule),
+      rule: formatRuleKey(rule),
       call: (signal) => session.context.api.deleteRule(id, signal),
       accept: ({ status }) => settle(status),
       refuse: ({ status }, sentBefore) => {

@@ -1,4 +1,4 @@
-import { isModifiedInPlace, type LiveRule, ruleKey } from '../model/rule.ts';
+import { formatRuleKey, isModifiedInPlace, type LiveRule } from '../model/rule.ts';
 import type { Plan } from '../plan/plan.ts';
 
 /**
@@ -42,7 +42,7 @@ export function createKnownRules(): KnownRules {
       ids.delete(id);
     },
     claim: (key, listed) => {
-      const found = listed.find((live) => !ids.has(live.id) && ruleKey(live.rule) === key) ?? null;
+      const found = listed.find((live) => !ids.has(live.id) && formatRuleKey(live.rule) === key) ?? null;
       if (found !== null) ids.add(found.id);
       return found;
     },

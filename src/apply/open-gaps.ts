@@ -2,7 +2,7 @@ import { isObject } from '../live/live-rules.ts';
 
 /**
  * Which rules a run that was killed still owed: what the deletes in the journal's last pass said must be created to close
- * their gaps, less what was created. Returns their keys (`ruleKey`). A torn last line, as a kill leaves it, is passed over.
+ * their gaps, less what was created. Returns their keys (`formatRuleKey`). A torn last line, as a kill leaves it, is passed over.
  */
 export function findOpenGaps(journal: string): ReadonlySet<string> {
   const owed = new Set<string>();

@@ -1,4 +1,4 @@
-import { never } from '../model/result.ts';
+import { assertNever } from '../model/result.ts';
 import { toWire } from '../model/rule.ts';
 import type { Plan, Step } from '../plan/plan.ts';
 import { noPortsMessage } from './check-answer.ts';
@@ -29,6 +29,6 @@ export async function perform(step: Step, plan: Plan, session: Session, order: W
     case 'configure':
       return configure(step, plan, session, order);
     default:
-      return never(step);
+      return assertNever(step);
   }
 }

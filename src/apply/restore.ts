@@ -1,4 +1,4 @@
-import { collides, ruleKey, toWire } from '../model/rule.ts';
+import { collides, formatRuleKey, toWire } from '../model/rule.ts';
 import type { Plan, Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
 import { createRule } from './create-rule.ts';
@@ -98,7 +98,7 @@ async function undo(step: Step, settled: Settled, session: Session, order: Write
     case 'create': {
       if (settled.liveId === undefined) return null;
       // Until all is undone, the gap still needs what is deleted here.
-      const note = { ...order.note, owes: [ruleKey(step.rule)] };
+      const note = { ...order.note, owes: [formatRuleKey(step.rule)] };
       const { outcome } = await deleteRule(settled.liveId, step.rule, session, { ...order, note });
       if (!isSuccess(outcome)) return null;
       return { outcome: 'failed', status, message: 'created, and deleted again because its gap could not be closed' };

@@ -1,4 +1,4 @@
-import { ruleKey } from '../model/rule.ts';
+import { formatRuleKey } from '../model/rule.ts';
 import type { Plan, Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
 import { noPortsMessage } from './check-answer.ts';
@@ -229,7 +229,7 @@ class Round {
     if (this.#begun.has(group)) return { step: step.id, gap: group };
     this.#begun.add(group);
     const members = this.#plan.steps.filter(({ id }) => this.#groups.get(id) === group);
-    const owes = members.flatMap((one) => (one.type === 'create' ? [ruleKey(one.rule)] : []));
+    const owes = members.flatMap((one) => (one.type === 'create' ? [formatRuleKey(one.rule)] : []));
     return { step: step.id, gap: group, owes };
   }
 }

@@ -1,6 +1,6 @@
-import { ruleKey } from '../model/rule.ts';
+import { formatRuleKey } from '../model/rule.ts';
 import type { Step } from '../plan/plan.ts';
-import { addAncestors, buildGraph, firstReady, type Gap, isUntaken, mayRebuild, type Node } from './step-graph.ts';
+import { addAncestors, buildGraph, findFirstReady, type Gap, isUntaken, mayRebuild, type Node } from './step-graph.ts';
 
 /** What the caller allows at this moment. */
 interface TakeOptions {
@@ -73,7 +73,7 @@ export function createSchedule(
   const { nodes, gaps } = buildGraph(steps, groups);
   const urgent = new Set<Node>();
   for (const node of nodes) {
-    if (node.step.type === 'create' && closeFirst.has(ruleKey(node.step.rule))) addAncestors(node, urgent);
+    if (node.step.type === 'create' && closeFirst.has(formatRuleKey(node.step.rule))) addAncestors(node, urgent);
   }
   return new RunningSchedule(nodes, gaps, urgent);
 }
@@ -191,7 +191,7 @@ class RunningSchedule implements Schedule {
     const urgent = this.#first.first();
     if (urgent !== null && (urgent.gap === null || (gapMayOpen && urgent.gap.missing === 0))) return urgent;
     const gap = gapMayOpen ? this.#nextGap() : null;
-    const opener = gap === null ? null : firstReady(gap);
+    const opener = gap === null ? null : findFirstReady(gap);
     const early = gap?.mayRebuild === true ? null : opener;
     const any = (gapsFirst ? early : null) ?? this.#plain.first() ?? early ?? this.#deletes.first();
     if (any !== null) return any;
@@ -207,7 +207,7 @@ class RunningSchedule implements Schedule {
         this.#openers.splice(index--, 1);
         continue;
       }
-      if (firstReady(gap) === null) continue;
+      if (findFirstReady(gap) === null) continue;
       if (!gap.mayRebuild) return gap;
       late ??= gap;
     }

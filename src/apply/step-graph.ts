@@ -135,6 +135,6 @@ export function isUntaken(node: Node): boolean {
 }
 
 /** The first step of the gap that may run. */
-export function firstReady(gap: Gap): Node | null {
+export function findFirstReady(gap: Gap): Node | null {
   return gap.members.find((node) => node.state === 'ready') ?? null;
 }

@@ -1,5 +1,5 @@
 import { ok } from '../model/result.ts';
-import { type Rule, ruleKey, toWire, type WireRule } from '../model/rule.ts';
+import { formatRuleKey, type Rule, toWire, type WireRule } from '../model/rule.ts';
 import type { UpdateStep } from '../plan/plan.ts';
 import { isOverlap } from './answer-text.ts';
 import { checkAnswer, settleDiffering } from './check-answer.ts';
@@ -42,14 +42,14 @@ function patchRule(patch: Patch, session: Session, order: WriteOrder, undo: Undo
     const listed = await session.freshRules(order.priority);
     if (!listed.ok) return listed;
     const live = listed.value.find((one) => one.id === id);
-    return ok(live === undefined ? 'gone' : ruleKey(live.rule) === ruleKey(rule) ? 'done' : 'open');
+    return ok(live === undefined ? 'gone' : formatRuleKey(live.rule) === formatRuleKey(rule) ? 'done' : 'open');
   };
   const done = (status: number | null): Settled => ({ outcome: 'done', status, liveId: id });
   return sendWrite(
     {
       method: 'PATCH',
       path: `/v0/rules/${id}`,
-      rule: ruleKey(rule),
+      rule: formatRuleKey(rule),
       call: (signal) => session.context.api.updateRule(id, fields, signal),
       accept: async (answer) => {
         const check = checkAnswer(rule, answer.body);

@@ -49,7 +49,7 @@ export interface WriteOrder {
 export interface Write {
   readonly method: 'POST' | 'PATCH' | 'DELETE';
   readonly path: string;
-  /** Key (`ruleKey`) of its rule, for the journal. */
+  /** Key (`formatRuleKey`) of its rule, for the journal. */
   readonly rule?: string;
   readonly call: (signal: AbortSignal) => Promise<ApiResult>;
   /** What a success shows; null where it does not show what was done, so that `find` decides. */

@@ -1,41 +1,42 @@
 import { appendFileSync } from 'node:fs';
 import type { Problem } from '../model/problem.ts';
 import { getErrorCode } from '../model/result.ts';
-import { problemsText } from '../report/problems.ts';
-import { type RunReport, reportOfProblems } from '../report/run-report.ts';
+import { renderProblems } from '../report/problems.ts';
+import { makeProblemReport, type RunReport } from '../report/run-report.ts';
 import type { Answer, Terminal } from './command.ts';
-import { unwritten } from './exit-code.ts';
-import { Failure, failure } from './failure.ts';
-import { type Format, type Output, stdoutIsTaken, wantsColor, writeOutput } from './output.ts';
+import { replaceExitCode } from './exit-code.ts';
+import { Failure, makeFailure } from './failure.ts';
+import { type Format, isStdoutTaken, type Output, wantsColor, writeOutput } from './output.ts';
 import type { Settings } from './settings.ts';
 
 /** What ends a run before it has an answer: the problems, in words on stderr and in every other format asked for. */
-export function answerOfFailure({ problems, exitCode }: Failure): Answer {
+export function answerFailure({ problems, exitCode }: Failure): Answer {
   return { exit: exitCode, ...answerOfProblems(problems), failed: true };
 }
 
 /** The problems alone, in every format. */
 function answerOfProblems(problems: readonly Problem[]): Omit<Answer, 'exit'> {
-  const report = (): RunReport => reportOfProblems(problems);
-  return { text: ({ color }) => problemsText(problems, color), report };
+  const report = (): RunReport => makeProblemReport(problems);
+  return { text: ({ color }) => renderProblems(problems, color), report };
 }
 
 /** How a format says an answer. A new format is one file in src/report and one line here. */
 const formats: Readonly<Record<Exclude<Format, 'text' | 'github'>, (answer: Answer) => Promise<string>>> = {
-  json: async ({ document, report }) => document?.() ?? (await import('../report/json.ts')).jsonText(reportIn(report)),
+  json: async ({ document, report }) =>
+    document?.() ?? (await import('../report/json.ts')).renderJson(reportIn(report)),
   markdown: async ({ report, table }) => {
-    if (table !== undefined) return (await import('../report/reach.ts')).tableMarkdown(table());
-    return (await import('../report/markdown.ts')).markdownText(reportIn(report));
+    if (table !== undefined) return (await import('../report/reach.ts')).renderTableMarkdown(table());
+    return (await import('../report/markdown.ts')).renderMarkdown(reportIn(report));
   },
   csv: async ({ table }) => {
-    if (table === undefined) throw failure('usage', '--output csv is for tables', '`reconcile reach` prints one');
-    return (await import('../report/reach.ts')).tableCsv(table());
+    if (table === undefined) throw makeFailure('usage', '--output csv is for tables', '`reconcile reach` prints one');
+    return (await import('../report/reach.ts')).renderTableCsv(table());
   },
-  html: async ({ report }) => (await import('../report/html.ts')).htmlText(reportIn(report)),
+  html: async ({ report }) => (await import('../report/html.ts')).renderHtml(reportIn(report)),
 };
 
 function reportIn(report: Answer['report']): RunReport {
-  return report?.() ?? reportOfProblems([]);
+  return report?.() ?? makeProblemReport([]);
 }
 
 /**
@@ -54,12 +55,12 @@ export async function writeAnswer(
   if (answer.failed === true && !outputs.some(isScreen)) terminal.stderr(answer.text?.({ color: stderrColor }) ?? '');
   for (const output of outputs) {
     try {
-      await writeOne(answer, output, { settings, terminal, stdoutTaken: stdoutIsTaken(outputs) });
+      await writeOne(answer, output, { settings, terminal, stdoutTaken: isStdoutTaken(outputs) });
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
-      exit = unwritten(exit);
+      exit = replaceExitCode(exit);
       const problems = error.problems.filter(({ summary }) => !said.has(summary));
-      terminal.stderr(problemsText(problems, stderrColor));
+      terminal.stderr(renderProblems(problems, stderrColor));
       for (const { summary } of problems) said.add(summary);
     }
   }
@@ -99,9 +100,9 @@ async function writeGithub(
 ): Promise<void> {
   const shown = reportIn(report);
   const summary = file ?? terminal.env['GITHUB_STEP_SUMMARY'] ?? '';
-  if (summary !== '') appendSummary(summary, (await import('../report/markdown.ts')).markdownText(shown));
-  const { githubText } = await import('../report/github.ts');
-  (stdoutTaken ? terminal.stderr : terminal.stdout)(githubText(shown));
+  if (summary !== '') appendSummary(summary, (await import('../report/markdown.ts')).renderMarkdown(shown));
+  const { renderGithub } = await import('../report/github.ts');
+  (stdoutTaken ? terminal.stderr : terminal.stdout)(renderGithub(shown));
 }
 
 /** The job summary belongs to every step of the job: it is added to. */
@@ -110,6 +111,6 @@ function appendSummary(file: string, text: string): void {
     appendFileSync(file, text);
   } catch (error) {
     const summary = `the job summary ${file} cannot be written (${getErrorCode(error)})`;
-    throw failure('output', summary, 'check --output and GITHUB_STEP_SUMMARY');
+    throw makeFailure('output', summary, 'check --output and GITHUB_STEP_SUMMARY');
   }
 }

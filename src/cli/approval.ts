@@ -1,14 +1,14 @@
 import { systemClock } from '../adapters/clock.ts';
 import type { SecretBinding } from '../model/configuration.ts';
-import { printable } from '../model/printable.ts';
+import { escapeControls } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
 import { findClosedWindow } from '../plan/guard/windows.ts';
 import type { Change, Plan, Refusal } from '../plan/plan.ts';
 import type { Journal } from '../ports.ts';
 import { count } from '../report/summary.ts';
 import type { Invocation } from './command.ts';
-import { loggerOf } from './logger.ts';
-import { windowsOf } from './plan-settings.ts';
+import { createLogger } from './logger.ts';
+import { readWindows } from './plan-settings.ts';
 import type { Settings } from './settings.ts';
 
 /**
@@ -38,7 +38,7 @@ export function findObstacle({ settings, terminal }: Invocation, plan: Plan | nu
 
 /** That this plan waits for a window, or that somebody decided that it does not; null: neither. */
 function explainWindow(settings: Settings, plan: Plan): Problem | null {
-  const closed = findClosedWindow(windowsOf(settings), plan, systemClock.wallTime());
+  const closed = findClosedWindow(readWindows(settings), plan, systemClock.wallTime());
   if (closed === null) return null;
   const { overrideWindow } = settings;
   if (overrideWindow !== null) {
@@ -58,13 +58,13 @@ export function noteWindow(settings: Settings, plan: Plan | null): readonly Prob
 export async function recordOverride(invocation: Invocation, journal: Journal | null, plan: Plan): Promise<void> {
   const { overrideWindow: reason } = invocation.settings;
   if (reason === null || explainWindow(invocation.settings, plan) === null) return;
-  (await loggerOf(invocation)).warn('No window is open, and that was overridden', { reason });
+  (await createLogger(invocation)).warn('No window is open, and that was overridden', { reason });
   await journal?.write({ event: 'window-overridden', reason });
 }
 
 /** Asks whether to apply the plan that was just shown; true for `y` and `yes` alone. */
 export async function askToApply({ settings, terminal }: Invocation, plan: Plan): Promise<boolean> {
-  const server = serverOf(settings);
+  const server = findServer(settings);
   const question = `\nApply ${describeChanges(plan)}${server === null ? '' : ` to ${server}`}? [y/N] `;
   const answer = await terminal.ask(question, terminal.stop);
   return /^y(es)?$/i.test(answer?.trim() ?? '');
@@ -82,7 +82,7 @@ export async function askToBind(
   const bindings = refusals.flatMap(({ binding }) => binding ?? []);
   if (settings.yes || bindings.length < refusals.length || findObstacle(invocation, null) !== null) return null;
   for (const { name, provider, host } of bindings) {
-    const question = printable(`Send the secret ${name} to ${host}, for the provider ${provider}? [y/N] `);
+    const question = escapeControls(`Send the secret ${name} to ${host}, for the provider ${provider}? [y/N] `);
     const answer = await terminal.ask(`\n${question}`, terminal.stop);
     if (!/^y(es)?$/i.test(answer?.trim() ?? '')) return null;
   }
@@ -105,7 +105,7 @@ function describeChanges({ changes }: Plan): string {
 }
 
 /** The server's address as outputs show it: without credentials. Null without one that is an address. */
-export function serverOf({ baseUrl }: Pick<Settings, 'baseUrl'>): string | null {
+export function findServer({ baseUrl }: Pick<Settings, 'baseUrl'>): string | null {
   if (baseUrl === null || !URL.canParse(baseUrl)) return null;
   const { origin, pathname } = new URL(baseUrl);
   return `${origin}${pathname.replace(/\/+$/, '')}`;

@@ -2,10 +2,10 @@ import { Command, CommanderError, Option } from 'commander';
 import { suggest } from '../manifest/suggest.ts';
 import { version } from '../version.ts';
 import type { CommandSpec } from './command-spec.ts';
-import { commands, optionsOf, rootCommand } from './commands.ts';
-import { type Failure, failure } from './failure.ts';
+import { commands, listOptions, rootCommand } from './commands.ts';
+import { type Failure, makeFailure } from './failure.ts';
 import { describeProgram, describeTopic, translateFlag, translateVerb } from './help.ts';
-import { findGroup, flagOf, type OptionName, type OptionSpec, optionNames, options } from './options.ts';
+import { findGroup, formatFlag, type OptionName, type OptionSpec, optionNames, options } from './options.ts';
 import type { RawValues } from './settings.ts';
 
 /** A command line, taken apart. */
@@ -69,7 +69,7 @@ function withBareValues(argv: readonly string[]): string[] {
 const bareValues: ReadonlyMap<string, string> = new Map(
   optionNames.flatMap((name) => {
     const spec: OptionSpec = options[name];
-    return spec.kind === 'duration' && spec.bare !== undefined ? [[flagOf(name), spec.bare] as const] : [];
+    return spec.kind === 'duration' && spec.bare !== undefined ? [[formatFlag(name), spec.bare] as const] : [];
   }),
 );
 
@@ -77,13 +77,13 @@ function describe(command: Command, spec: CommandSpec): Command {
   // All are optional to the parser: each command says better than it what is missing.
   for (const operand of spec.operands.split(' '))
     if (operand !== '') command.argument(`[${operand.replace(/[[\]]/g, '')}]`);
-  for (const name of optionsOf(spec)) command.addOption(optionOf(name).helpGroup(`${findGroup(name)}:`));
+  for (const name of listOptions(spec)) command.addOption(optionOf(name).helpGroup(`${findGroup(name)}:`));
   return command.allowExcessArguments(false).usage(`[options] ${spec.operands}`.trim());
 }
 
 function optionOf(name: OptionName): Option {
   const spec: OptionSpec = options[name];
-  const flag = spec.short === undefined ? flagOf(name) : `-${spec.short}, ${flagOf(name)}`;
+  const flag = spec.short === undefined ? formatFlag(name) : `-${spec.short}, ${formatFlag(name)}`;
   if (spec.kind === 'switch') {
     const option = new Option(flag, spec.default ? `no ${spec.help}` : spec.help);
     option.attributeName = () => name;
@@ -116,10 +116,10 @@ function flagsOf(command: Command): RawValues {
 /** Flags written before a command's name must be ones that the command takes. */
 function onlyAllowed(flags: RawValues, spec: CommandSpec): RawValues {
   for (const name of Object.keys(flags) as OptionName[]) {
-    if (optionsOf(spec).includes(name)) continue;
-    throw failure(
+    if (listOptions(spec).includes(name)) continue;
+    throw makeFailure(
       'usage',
-      `${flagOf(name)} does not go with the command \`${spec.name}\``,
+      `${formatFlag(name)} does not go with the command \`${spec.name}\``,
       `if \`${spec.name}\` is a directory, write ./${spec.name}; options of the command: reconcile ${spec.name} --help`,
     );
   }
@@ -128,15 +128,15 @@ function onlyAllowed(flags: RawValues, spec: CommandSpec): RawValues {
 
 function usage(error: CommanderError, argv: readonly string[]): Failure {
   const [word = '', second = ''] = argv;
-  if (word === 'help') return failure('usage', `there is no command \`${second}\``, helpHint(second));
+  if (word === 'help') return makeFailure('usage', `there is no command \`${second}\``, helpHint(second));
   const [first = '', ...more] = error.message
     .replace(/^error: /, '')
     .trim()
     .split('\n');
   const instead = translateFlag(/unknown option '([^'=]+)/.exec(first)?.[1] ?? '');
-  if (instead !== null) return failure('usage', first, `Use ${instead}.`);
+  if (instead !== null) return makeFailure('usage', first, `Use ${instead}.`);
   const hint = more.join(' ').replace(/[()]/g, '').trim();
-  return failure('usage', first, nearestCommand(word) === null && hint !== '' ? hint : helpHint(word));
+  return makeFailure('usage', first, nearestCommand(word) === null && hint !== '' ? hint : helpHint(word));
 }
 
 function helpHint(word: string): string {
@@ -153,7 +153,7 @@ function nearestCommand(word: string): string | null {
 }
 
 /** A PATH that is not there and looks like a misspelt command; null when it does not. */
-export function misspeltCommand(operand: string): Failure | null {
+export function explainMisspeltCommand(operand: string): Failure | null {
   const summary = `there is no directory and no command \`${operand}\``;
-  return nearestCommand(operand) === null ? null : failure('usage', summary, helpHint(operand));
+  return nearestCommand(operand) === null ? null : makeFailure('usage', summary, helpHint(operand));
 }

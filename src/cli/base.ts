@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { directorySource } from '../adapters/source/directory.ts';
+import { createDirectorySource } from '../adapters/source/directory.ts';
 import { listReferencedFiles, type ParseFiles } from '../desired/parse-files.ts';
 import type { Problem } from '../model/problem.ts';
 import type { DesiredState } from '../model/state.ts';
@@ -9,9 +9,9 @@ import { readDesired } from '../pass/stages.ts';
 import type { Source, SourceContent } from '../ports.ts';
 import type { Invocation } from './command.ts';
 import { exitCodes } from './exit-code.ts';
-import { Failure, failure } from './failure.ts';
-import { desiredContextOf, parserOf } from './manifests.ts';
-import { limitsOf } from './plan-settings.ts';
+import { Failure, makeFailure } from './failure.ts';
+import { makeDesiredContext, makeParser } from './manifests.ts';
+import { readLimits } from './plan-settings.ts';
 import { readRevision } from './revision.ts';
 
 /** The manifests last applied, as `--base` names them. */
@@ -29,7 +29,7 @@ export async function loadBase(invocation: Invocation, path: string, pass: PassD
   const { base, failOn } = invocation.settings;
   const mustTell = failOn.includes('drift');
   if (base === null && mustTell) {
-    throw failure(
+    throw makeFailure(
       'usage',
       '--fail-on drift needs --base',
       'name the manifests last applied: a Git ref, or a directory',
@@ -39,7 +39,7 @@ export async function loadBase(invocation: Invocation, path: string, pass: PassD
   const content = await readBaseContent(invocation, { path, base, parse: pass.parse });
   if (content.files.length === 0) return { state: nothingYet, problems: [] };
   const root = isDirectory(resolve(invocation.terminal.cwd, base)) ? resolve(invocation.terminal.cwd, base) : path;
-  const built = await readDesired(content, { ...pass, desired: desiredContextOf(invocation, root) });
+  const built = await readDesired(content, { ...pass, desired: makeDesiredContext(invocation, root) });
   if (!built.ok) return { state: null, problems: [] }; // the pass asks the same of the server, and says what is wrong
   const { state, problems } = built.value.desired;
   if (state !== null) return { state, problems: [] };
@@ -70,10 +70,10 @@ export async function readBaseContent(
   request: BaseRequest,
 ): Promise<SourceContent> {
   const { path, base, parse } = request;
-  const limits = limitsOf(settings);
+  const limits = readLimits(settings);
   const directory = resolve(terminal.cwd, base);
   if (isDirectory(directory)) {
-    const { content, problems } = await directorySource(directory, limits).read(terminal.stop);
+    const { content, problems } = await createDirectorySource(directory, limits).read(terminal.stop);
     if (content !== null) return content;
     // A base without manifests is a first commit; an unreadable one is not.
     if (problems.every((problem) => problem.code === 'no-manifests')) return { revision: base, files: [] };
@@ -81,7 +81,7 @@ export async function readBaseContent(
   }
   if (readRevision(terminal.env) !== null) {
     const hint = 'where RECONCILE_REVISION is set no git is run: write the base into a folder first (docs/ci.md)';
-    throw failure('usage', `--base ${base} is not a folder`, hint);
+    throw makeFailure('usage', `--base ${base} is not a folder`, hint);
   }
   const { readAtRef } = await import('../adapters/source/git-ref.ts');
   const read = await readAtRef({
@@ -103,7 +103,7 @@ export async function readAtBase(invocation: Invocation, path: string, base: str
     const hint = '--base looks up what that directory was: name the one that holds the manifests';
     throw new Failure([{ code: 'no-source', severity: 'error', summary, hint }], exitCodes.invalid);
   }
-  const content = await readBaseContent(invocation, { path, base, parse: parserOf(invocation.settings) });
+  const content = await readBaseContent(invocation, { path, base, parse: makeParser(invocation.settings) });
   return { description: base, read: () => Promise.resolve({ content, problems: [] }) };
 }
 

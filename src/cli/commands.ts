@@ -29,7 +29,7 @@ const undoOptions: readonly OptionName[] = [
 ];
 
 /** All options that a command takes. */
-export function optionsOf(spec: CommandSpec): readonly OptionName[] {
+export function listOptions(spec: CommandSpec): readonly OptionName[] {
   const common = spec.formats.length > 0 ? commonOptions : commonOptions.filter((name) => name !== 'output');
   return [...spec.options, ...common];
 }

@@ -1,9 +1,9 @@
 import type { CommandSpec } from './command-spec.ts';
-import { commands, optionsOf, rootCommand } from './commands.ts';
-import { flagOf, type OptionName, type OptionSpec, optionNames, options } from './options.ts';
+import { commands, listOptions, rootCommand } from './commands.ts';
+import { formatFlag, type OptionName, type OptionSpec, optionNames, options } from './options.ts';
 
 /** A completion script made from the tables of commands and options: it starts no process when a key is pressed. */
-export function completionScript(shell: string): string | null {
+export function writeCompletion(shell: string): string | null {
   switch (shell) {
     case 'bash':
       return bash();
@@ -16,7 +16,7 @@ export function completionScript(shell: string): string | null {
   }
 }
 
-const flagsOf = (spec: CommandSpec): readonly string[] => ['--help', ...optionsOf(spec).map(flagOf)];
+const flagsOf = (spec: CommandSpec): readonly string[] => ['--help', ...listOptions(spec).map(formatFlag)];
 
 function choicesOf(name: OptionName): readonly string[] {
   const spec: OptionSpec = options[name];
@@ -30,7 +30,7 @@ const commandNames = commands.map(({ name }) => name).join(' ');
 
 function bash(): string {
   const values = withChoices.map(
-    (name) => `    ${flagOf(name)}) COMPREPLY=($(compgen -W '${choicesOf(name).join(' ')}' -- "$cur")); return ;;`,
+    (name) => `    ${formatFlag(name)}) COMPREPLY=($(compgen -W '${choicesOf(name).join(' ')}' -- "$cur")); return ;;`,
   );
   const operands = commands.flatMap(({ name, completes }) => {
     if (completes === undefined) return [];
@@ -47,7 +47,7 @@ _reconcile() {
 ${values.join('\n')}
     ${takesValue
       .filter((name) => !withChoices.includes(name))
-      .map(flagOf)
+      .map(formatFlag)
       .join('|')}) COMPREPLY=($(compgen -f -- "$cur")); return ;;
   esac
   for word in "\${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do
@@ -90,11 +90,11 @@ function fish(): string {
   const flags = [rootCommand, ...commands].flatMap((spec) => {
     const when =
       spec.name === '' ? `not __fish_seen_subcommand_from ${names}` : `__fish_seen_subcommand_from ${spec.name}`;
-    return optionsOf(spec).map((name) => {
+    return listOptions(spec).map((name) => {
       const { kind, help } = options[name] as OptionSpec;
       const value =
         choicesOf(name).length > 0 ? ` -x -a '${choicesOf(name).join(' ')}'` : kind === 'switch' ? '' : ' -r';
-      return `complete -c reconcile -n "${when}" -l ${flagOf(name).slice(2)}${value} -d '${quoted(help)}'`;
+      return `complete -c reconcile -n "${when}" -l ${formatFlag(name).slice(2)}${value} -d '${quoted(help)}'`;
     });
   });
   return `# reconcile completion for fish: reconcile completion fish | source\n${[...lines, ...flags].join('\n')}\n`;

@@ -62,7 +62,7 @@ export const exitTable: readonly ExitRow[] = [
 ];
 
 /** The exit code of what a run came to; the same in every output mode. */
-export function exitCodeOf(facts: RunFacts): number {
+export function chooseExitCode(facts: RunFacts): number {
   return exitTable.find(({ when }) => when(facts) === true)?.code ?? exitCodes.failed;
 }
 
@@ -81,11 +81,11 @@ const factsByReason: Partial<Readonly<Record<Verdict['reason'], RunFacts>>> = {
 };
 
 /** The exit code of a watch that ends after its first pass; `seen` is what counts where the pass itself went well. */
-export function exitCodeOfVerdict({ kind, reason }: Pick<Verdict, 'kind' | 'reason'>, seen: RunFacts = {}): number {
-  return exitCodeOf(kind === 'good' ? seen : (factsByReason[reason] ?? { failed: true }));
+export function chooseVerdictExitCode({ kind, reason }: Pick<Verdict, 'kind' | 'reason'>, seen: RunFacts = {}): number {
+  return chooseExitCode(kind === 'good' ? seen : (factsByReason[reason] ?? { failed: true }));
 }
 
 /** The exit code when not all that the run had to say could be written: what is there must not be taken for the whole. */
-export function unwritten(code: number): number {
+export function replaceExitCode(code: number): number {
   return code === exitCodes.ok || code === exitCodes.pending ? exitCodes.failed : code;
 }

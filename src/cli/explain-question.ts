@@ -1,6 +1,6 @@
 import type { Protocol } from '../model/state.ts';
 import type { Invocation } from './command.ts';
-import { failure } from './failure.ts';
+import { makeFailure } from './failure.ts';
 
 /** What `reconcile explain` is asked: about one packet, or about one rule. */
 export type Question = PacketQuestion | { readonly kind: 'rule'; readonly name: string };
@@ -15,24 +15,25 @@ export interface PacketQuestion {
 }
 
 /** The question on the command line; throws a `Failure` for none, or for more than one. */
-export function questionOf({ settings }: Invocation): Question {
+export function readQuestion({ settings }: Invocation): Question {
   const { destination, protocol, port, rule, user } = settings;
   if (rule !== null) {
-    if (destination !== null) throw failure('usage', '--rule and --destination are two questions', 'ask one of them');
+    if (destination !== null)
+      throw makeFailure('usage', '--rule and --destination are two questions', 'ask one of them');
     return { kind: 'rule', name: rule };
   }
   if (destination === null) {
-    throw failure(
+    throw makeFailure(
       'usage',
       'nothing is asked',
       'name a packet (--destination 10.1.2.3 --protocol tcp --port 443) or a rule (--rule NAME)',
     );
   }
-  if (protocol === null) throw failure('usage', '--protocol is missing', 'tcp, udp, or another such as icmp');
-  const kind = protocolOf(protocol);
+  if (protocol === null) throw makeFailure('usage', '--protocol is missing', 'tcp, udp, or another such as icmp');
+  const kind = parseProtocol(protocol);
   if (port !== null && kind === 'other')
-    throw failure('usage', '--port goes with tcp and udp only', 'other protocols know no ports');
-  if (user.length > 1) throw failure('usage', '--user is given more than once', 'a packet comes from one device');
+    throw makeFailure('usage', '--port goes with tcp and udp only', 'other protocols know no ports');
+  if (user.length > 1) throw makeFailure('usage', '--user is given more than once', 'a packet comes from one device');
   return {
     kind: 'packet',
     destination,
@@ -43,10 +44,14 @@ export function questionOf({ settings }: Invocation): Question {
 }
 
 /** Rules know tcp, udp, and all the rest; a protocol goes by its name or its number. */
-export function protocolOf(text: string): Protocol {
+export function parseProtocol(text: string): Protocol {
   const name = text.trim().toLowerCase();
   if (name === 'tcp' || name === '6') return 'tcp';
   if (name === 'udp' || name === '17') return 'udp';
   if (/^[a-z][a-z0-9-]*$/.test(name) || (/^[0-9]{1,3}$/.test(name) && Number(name) <= 255)) return 'other';
-  throw failure('usage', `--protocol ${text} is no protocol`, 'tcp, udp, or another such as icmp, by name or number');
+  throw makeFailure(
+    'usage',
+    `--protocol ${text} is no protocol`,
+    'tcp, udp, or another such as icmp, by name or number',
+  );
 }

@@ -3,16 +3,16 @@ import { defaultApplyLimits } from '../apply/context.ts';
 import { readLive, readUsers } from '../apply/read.ts';
 import { didYouMean } from '../manifest/suggest.ts';
 import { hasErrors, type Problem } from '../model/problem.ts';
-import { pickNotes, ruleKey } from '../model/rule.ts';
+import { formatRuleKey, pickNotes } from '../model/rule.ts';
 import { wholeScope } from '../model/state.ts';
 import type { NamedRule } from '../report/explain.ts';
 import type { Invocation } from './command.ts';
 import { exitCodes } from './exit-code.ts';
-import { Failure, failure } from './failure.ts';
-import { loggerOf } from './logger.ts';
-import { strictly } from './manifests.ts';
+import { Failure, makeFailure } from './failure.ts';
+import { createLogger } from './logger.ts';
+import { applyStrict } from './manifests.ts';
 import { buildOffline } from './offline.ts';
-import { pathOperand } from './path-operand.ts';
+import { readPathOperand } from './path-operand.ts';
 import { explainReadFailure } from './read-failure.ts';
 import { wireApi } from './wire.ts';
 
@@ -24,12 +24,12 @@ export interface Subject {
 }
 
 /** The rules and names of the manifests, or of the server; throws a `Failure` when the manifests are invalid. */
-export async function subjectOf(invocation: Invocation): Promise<Subject> {
+export async function loadSubject(invocation: Invocation): Promise<Subject> {
   const { settings } = invocation;
   if (settings.liveRules && invocation.operands.length === 0) return await liveSubject(invocation, null);
-  const { path } = pathOperand(invocation, 'explain');
+  const { path } = readPathOperand(invocation, 'explain');
   const built = await buildOffline(invocation, path);
-  const problems = strictly(built.problems, settings);
+  const problems = applyStrict(built.problems, settings);
   if (built.state === null || hasErrors(problems)) throw new Failure(problems, exitCodes.invalid);
   const { rules, userNames } = built.state;
   const named = rules.map((one): NamedRule => ({ ...one, id: null }));
@@ -45,7 +45,7 @@ async function liveSubject(invocation: Invocation, manifests: Subject | null): P
     const context = {
       api,
       clock: systemClock,
-      logger: await loggerOf(invocation),
+      logger: await createLogger(invocation),
       attempts,
       signal: invocation.terminal.stop,
     };
@@ -54,9 +54,9 @@ async function liveSubject(invocation: Invocation, manifests: Subject | null): P
     const users = invocation.settings.user.some((user) => user.includes('@')) ? await readUsers(context) : null;
     if (users?.ok === false) throw new Failure([explainReadFailure(users.error, token.read, systemClock.wallTime())]);
     const emails = (users?.value ?? []).map(({ id, email }): [string, string] => [id, email]);
-    const known = new Map(manifests?.rules.map((item) => [ruleKey(item.rule), item]));
+    const known = new Map(manifests?.rules.map((item) => [formatRuleKey(item.rule), item]));
     const rules = live.value.live.rules.map(({ id, rule }): NamedRule => {
-      const named = known.get(ruleKey(rule));
+      const named = known.get(formatRuleKey(rule));
       return { ...pickNotes(named ?? {}), rule, id, name: named?.name ?? null, place: named?.place ?? null };
     });
     const userNames = new Map([...emails, ...(manifests?.userNames ?? [])]);
@@ -67,7 +67,7 @@ async function liveSubject(invocation: Invocation, manifests: Subject | null): P
 }
 
 /** The id of the user that a name, an e-mail address or a UUID stands for; throws a `Failure` for an unknown one. */
-export function userNamed(text: string, { userNames }: Subject): string {
+export function findNamedUser(text: string, { userNames }: Subject): string {
   if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) return text.toLowerCase();
   const wanted = text.includes('@') ? text.toLowerCase() : text;
   const found = [...userNames].find(([, name]) => name === wanted);
@@ -77,11 +77,11 @@ export function userNamed(text: string, { userNames }: Subject): string {
     userNames.values(),
     'write a name from a `kind: Users`, or the UUID; an e-mail address needs --live',
   );
-  throw failure('unknown-user', `there is no user ${text}`, hint);
+  throw makeFailure('unknown-user', `there is no user ${text}`, hint);
 }
 
 /** The rule of that name or id; throws a `Failure` when there is none. */
-export function ruleNamed(text: string, rules: readonly NamedRule[]): NamedRule {
+export function findNamedRule(text: string, rules: readonly NamedRule[]): NamedRule {
   const found = rules.find(({ name, id }) => name === text || id === text);
   if (found !== undefined) return found;
   const below = rules.filter(({ name }) => name?.startsWith(`${text}/`) === true).map(({ name }) => name ?? '');
@@ -90,5 +90,5 @@ export function ruleNamed(text: string, rules: readonly NamedRule[]): NamedRule 
     below.length > 0
       ? `it makes the rules ${below.slice(0, 5).join(', ')}${below.length > 5 ? ` and ${below.length - 5} more` : ''}: name one of them`
       : didYouMean(text, names, '`reconcile build` lists the rules by name');
-  throw failure('unknown-rule', `there is no rule ${text}`, hint);
+  throw makeFailure('unknown-rule', `there is no rule ${text}`, hint);
 }

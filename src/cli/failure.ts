@@ -16,6 +16,6 @@ export class Failure extends Error {
 }
 
 /** A failure of one problem: usage, settings, connection, token. Exit 1. */
-export function failure(code: ProblemCode, summary: string, hint?: string): Failure {
+export function makeFailure(code: ProblemCode, summary: string, hint?: string): Failure {
   return new Failure([{ code, severity: 'error', summary, ...(hint === undefined ? {} : { hint }) }]);
 }

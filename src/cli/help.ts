@@ -1,7 +1,7 @@
 import { version } from '../version.ts';
 import { commands } from './commands.ts';
 import { exitTable } from './exit-code.ts';
-import { optionNames, options, variableOf } from './options.ts';
+import { nameVariable, optionNames, options } from './options.ts';
 
 /** `reconcile --help`: the commands first, five examples, and where more is. */
 export function describeProgram(): string {
@@ -77,7 +77,7 @@ function describeSettings(): string {
     '',
     'Names in the file, and the variable of each:',
     '',
-    ...names.map((name) => `  ${name.padEnd(width)}  ${variableOf(name)}`),
+    ...names.map((name) => `  ${name.padEnd(width)}  ${nameVariable(name)}`),
     '',
   ].join('\n');
 }

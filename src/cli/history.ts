@@ -9,7 +9,7 @@ import {
   decodeApplyRecord,
   encodeApplyRecord,
   type FormerRules,
-  recordOf,
+  makeApplyRecord,
 } from '../pass/history.ts';
 import type { Approve, PassResult } from '../pass/pass.ts';
 import type { Logger } from '../ports.ts';
@@ -23,7 +23,7 @@ export interface HistoryWriter {
 }
 
 /** The folder of the history below a state folder. */
-export function historyFolder(stateFolder: string): string {
+export function locateHistory(stateFolder: string): string {
   return join(stateFolder, 'history');
 }
 
@@ -31,12 +31,12 @@ export function historyFolder(stateFolder: string): string {
  * A writer for one apply; `former` names rules that a plan deletes. Nothing depends on the history: a folder that cannot be
  * written is a warning.
  */
-export function historyWriter(stateFolder: string | null, logger: Logger, former?: FormerRules): HistoryWriter {
+export function createHistoryWriter(stateFolder: string | null, logger: Logger, former?: FormerRules): HistoryWriter {
   let begun: { readonly origin: ApplyOrigin; readonly number: number } | null = null;
   const attempt = async (write: (folder: string) => Promise<void>): Promise<void> => {
     if (stateFolder === null) return;
     try {
-      await write(historyFolder(stateFolder));
+      await write(locateHistory(stateFolder));
     } catch (error) {
       logger.warn('the history of applies cannot be written; this apply cannot be undone from it', {
         code: getErrorCode(error),
@@ -47,7 +47,7 @@ export function historyWriter(stateFolder: string | null, logger: Logger, former
     recordApproved: (approve, source) => async (plan, desired, digest) => {
       const agreed = await approve(plan, desired, digest);
       const origin = { at: new Date(systemClock.wallTime()).toISOString(), ...source, digest: digest.plan };
-      const value = encodeApplyRecord(recordOf(origin, plan, null, former));
+      const value = encodeApplyRecord(makeApplyRecord(origin, plan, null, former));
       const begin = async (folder: string): Promise<void> => {
         begun = { origin, number: await addRecord(folder, value) };
       };
@@ -57,7 +57,7 @@ export function historyWriter(stateFolder: string | null, logger: Logger, former
     end: ({ plan, apply }) =>
       attempt(async (folder) => {
         if (begun === null || plan === null || apply === null) return;
-        const record = recordOf(begun.origin, plan, apply, former);
+        const record = makeApplyRecord(begun.origin, plan, apply, former);
         await replaceRecord(folder, begun.number, encodeApplyRecord(record));
         begun = null;
       }),

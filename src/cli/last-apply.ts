@@ -5,16 +5,16 @@ import { makeFolder } from '../adapters/make-folder.ts';
 import { replaceFile } from '../adapters/replace-file.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import { getErrorCode } from '../model/result.ts';
-import { ruleKey } from '../model/rule.ts';
+import { formatRuleKey } from '../model/rule.ts';
 import type { DesiredState } from '../model/state.ts';
 import { listKnownReferences } from '../plan/guard/guard-secrets.ts';
 import type { FormerRule } from '../report/run-report.ts';
-import { serverOf } from './approval.ts';
+import { findServer } from './approval.ts';
 import type { Invocation } from './command.ts';
 
 /** What the last one-shot apply to a server put into effect. */
 export interface LastApply {
-  /** What its rules were called, by `ruleKey`. */
+  /** What its rules were called, by `formatRuleKey`. */
   readonly rules: ReadonlyMap<string, FormerRule>;
   /** Where it sent secrets. */
   readonly secrets: readonly SecretBinding[];
@@ -28,13 +28,13 @@ const largest = 100_000_000;
  * below the user's state folder, by server; none in CI, where nothing survives a job.
  */
 function recordFileOf(invocation: Invocation): string | null {
-  const folder = stateFolderOf(invocation);
+  const folder = findStateFolder(invocation);
   return folder === null ? null : join(folder, 'oneshot', 'record.json');
 }
 
 /** The folder with the state of this server: `--state-dir`, or by default one below the user's state folder; null: none. */
-export function stateFolderOf({ settings, terminal: { env } }: Invocation): string | null {
-  const server = serverOf(settings);
+export function findStateFolder({ settings, terminal: { env } }: Invocation): string | null {
+  const server = findServer(settings);
   if (server === null) return null;
   if (settings.stateDir !== null) return settings.stateDir;
   const home = env['HOME'] ?? '';
@@ -52,7 +52,7 @@ export function readLastApply(invocation: Invocation): LastApply | null {
     const bytes = readFileSync(file);
     const value: unknown = bytes.length > largest ? null : JSON.parse(bytes.toString('utf8'));
     if (!isRecord(value) || value['version'] !== formatVersion) return null;
-    if (value['server'] !== serverOf(invocation.settings) || !Array.isArray(value['rules'])) return null;
+    if (value['server'] !== findServer(invocation.settings) || !Array.isArray(value['rules'])) return null;
     const { secrets = [] } = value;
     const bindings = Array.isArray(secrets) ? secrets.flatMap(decodeBinding) : [];
     return { rules: new Map(value['rules'].flatMap(decodeRule)), secrets: bindings };
@@ -89,11 +89,11 @@ export async function recordApply(
   if (file === null) return null;
   const record = {
     version: formatVersion,
-    server: serverOf(invocation.settings),
+    server: findServer(invocation.settings),
     revision: applied.revision,
     applied_at: new Date(applied.now).toISOString(),
     rules: applied.state.rules.map(({ rule, name, place, expires }) => ({
-      key: ruleKey(rule),
+      key: formatRuleKey(rule),
       name,
       file: place.file,
       line: place.line,

@@ -1,11 +1,11 @@
 import type { LogLevel } from '../adapters/log/level.ts';
-import { textLogger } from '../adapters/log/text.ts';
+import { createTextLogger } from '../adapters/log/text.ts';
 import type { Logger } from '../ports.ts';
 import type { Invocation } from './command.ts';
 import type { Settings } from './settings.ts';
 
 /** The log of one run, on stderr. `--verbose` shows everything; else `level` and what is more severe. */
-export async function loggerOf(
+export async function createLogger(
   {
     settings,
     terminal,
@@ -13,7 +13,7 @@ export async function loggerOf(
   level: LogLevel = 'warn',
 ): Promise<Logger> {
   const least = settings.verbose ? 'debug' : level;
-  if (settings.logFormat === 'text') return textLogger(least, terminal.stderr);
-  const { jsonLogger } = await import('../adapters/log/json.ts');
-  return jsonLogger(least, terminal.stderr);
+  if (settings.logFormat === 'text') return createTextLogger(least, terminal.stderr);
+  const { createJsonLogger } = await import('../adapters/log/json.ts');
+  return createJsonLogger(least, terminal.stderr);
 }

@@ -9,24 +9,24 @@ import { hasErrors, type Problem, raiseWarnings } from '../model/problem.ts';
 import type { PassResult } from '../pass/pass.ts';
 import type { Logger } from '../ports.ts';
 import type { Invocation } from './command.ts';
-import { failure } from './failure.ts';
-import { ownFiles } from './own-files.ts';
-import { limitsOf, profileOf, requiredNotesOf, scopeOf } from './plan-settings.ts';
+import { makeFailure } from './failure.ts';
+import { listOwnFiles } from './own-files.ts';
+import { readLimits, readPlanScope, readProfile, readRequiredNotes } from './plan-settings.ts';
 import type { Settings } from './settings.ts';
-import { valuesOf } from './values.ts';
+import { readGivenValues } from './values.ts';
 
 /** `--at`, in ms since 1970; null without it. Throws a `Failure` for a text that is no time. */
-export function timeAsked({ at }: Settings): number | null {
+export function readTimeAsked({ at }: Settings): number | null {
   if (at === null) return null;
   const parsed = parseInstant(at, { edge: 'from', timezone: 'UTC' });
   if (parsed.ok) return parsed.value;
   const hint = 'write a date, 2026-12-01, or a time with its zone, 2026-12-01T18:00:00+01:00';
-  throw failure('bad-setting', `--at ${at} is not a time`, hint);
+  throw makeFailure('bad-setting', `--at ${at} is not a time`, hint);
 }
 
 /** The parser of these settings; it remembers what it parsed. */
-export function parserOf(settings: Settings): ParseFiles {
-  const options = { profile: profileOf(settings), values: valuesOf(settings), limits: limitsOf(settings) };
+export function makeParser(settings: Settings): ParseFiles {
+  const options = { profile: readProfile(settings), values: readGivenValues(settings), limits: readLimits(settings) };
   return createManifestParser(options, {
     workerUrl: findManifestWorker(),
     measure: settings.watch ? 'together' : 'alone',
@@ -38,7 +38,7 @@ const processMb = 384;
 
 /** Warns when the memory that a container may use (bytes; 0 where none is set) is less than these settings may need. */
 export function warnOfLittleMemory(settings: Settings, available: number, logger: Logger): void {
-  const { parseMb } = limitsOf(settings);
+  const { parseMb } = readLimits(settings);
   const availableMb = Math.floor(available / 1_048_576);
   if (available <= 0 || availableMb >= parseMb + processMb) return;
   const enough = Math.max(16, availableMb - processMb);
@@ -48,36 +48,36 @@ export function warnOfLittleMemory(settings: Settings, available: number, logger
 }
 
 /** What manifests mean under these settings. `root`: where they are files; null when they come from Git. */
-export function desiredContextOf({ settings, terminal }: Invocation, root: string | null): DesiredContext {
+export function makeDesiredContext({ settings, terminal }: Invocation, root: string | null): DesiredContext {
   const secrets = settings.file?.nested.secrets;
   return {
-    profile: profileOf(settings),
-    scope: scopeOf(settings),
-    now: timeAsked(settings) ?? systemClock.wallTime(),
-    require: requiredNotesOf(settings),
+    profile: readProfile(settings),
+    scope: readPlanScope(settings),
+    now: readTimeAsked(settings) ?? systemClock.wallTime(),
+    require: readRequiredNotes(settings),
     overlay: settings.overlay,
     resolveSecret: createSecretResolver({
       environment: terminal.env,
       envNames: secrets?.env ?? [],
       root,
       dirs: (secrets?.dirs ?? []).map((dir) => (settings.file === null ? dir : resolve(settings.file.folder, dir))),
-      forbiddenFiles: ownFiles(settings),
+      forbiddenFiles: listOwnFiles(settings),
     }),
   };
 }
 
 /** Problems as `--strict` counts them: warnings are errors then. */
-export function strictly(problems: readonly Problem[], settings: Settings): readonly Problem[] {
+export function applyStrict(problems: readonly Problem[], settings: Settings): readonly Problem[] {
   return settings.strict ? raiseWarnings(problems) : problems;
 }
 
 /** Problems of a pass with what was known before anything was written as `--strict` counts it; what came of writing is as it is. */
-export function strictlyKnown({ problems, desired, plan }: PassResult, settings: Settings): readonly Problem[] {
+export function applyStrictToPass({ problems, desired, plan }: PassResult, settings: Settings): readonly Problem[] {
   const known = new Set([...(desired?.problems ?? []), ...(plan?.problems ?? [])]);
-  return problems.flatMap((problem) => (known.has(problem) ? strictly([problem], settings) : [problem]));
+  return problems.flatMap((problem) => (known.has(problem) ? applyStrict([problem], settings) : [problem]));
 }
 
 /** Whether the manifests are invalid, as `--strict` counts. */
 export function isInvalid(problems: readonly Problem[], settings: Settings): boolean {
-  return hasErrors(strictly(problems, settings));
+  return hasErrors(applyStrict(problems, settings));
 }

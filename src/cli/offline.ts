@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { normalize } from 'node:path';
-import { directorySource } from '../adapters/source/directory.ts';
+import { createDirectorySource } from '../adapters/source/directory.ts';
 import type { Desired } from '../desired/context.ts';
 import { assemble } from '../desired/desired.ts';
 import { isManifestPath } from '../manifest/manifest.ts';
@@ -10,8 +10,8 @@ import type { Invocation } from './command.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure } from './failure.ts';
 import type { NamedManifest } from './manifest-files.ts';
-import { desiredContextOf, parserOf } from './manifests.ts';
-import { limitsOf } from './plan-settings.ts';
+import { makeDesiredContext, makeParser } from './manifests.ts';
+import { readLimits } from './plan-settings.ts';
 
 /** What the manifests below a path come to, without a server. */
 export interface OfflineBuild extends Desired {
@@ -24,10 +24,10 @@ export interface OfflineBuild extends Desired {
  */
 export async function buildOffline(invocation: Invocation, path: string): Promise<OfflineBuild> {
   const { settings, terminal } = invocation;
-  const { content, problems } = await directorySource(path, limitsOf(settings)).read(terminal.stop);
+  const { content, problems } = await createDirectorySource(path, readLimits(settings)).read(terminal.stop);
   if (content === null) throw new Failure(problems, exitCodes.invalid);
-  const parsed = await parserOf(settings)(content.files);
-  return { ...assemble(parsed, null, desiredContextOf(invocation, path)), revision: content.revision };
+  const parsed = await makeParser(settings)(content.files);
+  return { ...assemble(parsed, null, makeDesiredContext(invocation, path)), revision: content.revision };
 }
 
 /**
@@ -46,8 +46,8 @@ export async function buildFiles(
     shownAs.set(path, shown);
     return { path, bytes, hash: createHash('sha256').update(bytes).digest('hex') };
   });
-  const parsed = await parserOf(invocation.settings)(files);
-  const built = assemble(parsed, null, desiredContextOf(invocation, root));
+  const parsed = await makeParser(invocation.settings)(files);
+  const built = assemble(parsed, null, makeDesiredContext(invocation, root));
   const problems = built.problems.map((problem) => renamePlace(problem, shownAs));
   const unknown = problems.filter(({ code }) => definedElsewhere.has(code));
   const others = problems.filter(({ code }) => !definedElsewhere.has(code));

@@ -282,7 +282,7 @@ export function findGroup(name: OptionName): string {
 }
 
 /** `baseUrl` → `--base-url`. A switch that is on by default is turned off by its flag: `color` → `--no-color`. */
-export function flagOf(name: OptionName): string {
+export function formatFlag(name: OptionName): string {
   const spec: OptionSpec = options[name];
   if (spec.flag !== undefined) return spec.flag;
   const kebab = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
@@ -290,6 +290,6 @@ export function flagOf(name: OptionName): string {
 }
 
 /** `baseUrl` → `RECONCILE_BASE_URL`. */
-export function variableOf(name: OptionName): string {
+export function nameVariable(name: OptionName): string {
   return `RECONCILE_${name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
 }

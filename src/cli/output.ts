@@ -2,7 +2,7 @@ import { accessSync, constants, statSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { getErrorCode } from '../model/result.ts';
 import type { Terminal } from './command.ts';
-import { type Failure, failure } from './failure.ts';
+import { type Failure, makeFailure } from './failure.ts';
 import type { RawValues, Settings } from './settings.ts';
 
 export type Format = 'text' | 'json' | 'markdown' | 'html' | 'csv' | 'github';
@@ -19,20 +19,20 @@ export const textOnStdout: Output = { format: 'text', file: null };
 const formats: readonly string[] = ['text', 'json', 'markdown', 'html', 'csv', 'github'] satisfies readonly Format[];
 
 /** The outputs of a run. Text goes to stdout unless another format does; two on stdout are wrong usage. */
-export function outputsOf(list: readonly string[], cwd: string): readonly Output[] {
+export function readOutputs(list: readonly string[], cwd: string): readonly Output[] {
   const outputs = list.map((text) => parseOutput(text, cwd));
   const onStdout = outputs.filter((output) => output.file === null && output.format !== 'github');
   if (onStdout.length > 1) {
-    throw failure('usage', 'two outputs on stdout', 'write one of them to a file: --output markdown=plan.md');
+    throw makeFailure('usage', 'two outputs on stdout', 'write one of them to a file: --output markdown=plan.md');
   }
   const files = outputs.flatMap(({ format, file }) => (file === null || format === 'github' ? [] : [file]));
   const twice = files.find((file, index) => files.indexOf(file) < index);
-  if (twice !== undefined) throw failure('usage', `two outputs into ${twice}`, 'give each a file of its own');
+  if (twice !== undefined) throw makeFailure('usage', `two outputs into ${twice}`, 'give each a file of its own');
   return onStdout.length === 1 ? outputs : [...outputs, textOnStdout];
 }
 
 /** Whether a document has stdout to itself, so that the commands of GitHub must go elsewhere. */
-export function stdoutIsTaken(outputs: readonly Output[]): boolean {
+export function isStdoutTaken(outputs: readonly Output[]): boolean {
   return outputs.some(({ format, file }) => file === null && ['json', 'markdown', 'html', 'csv'].includes(format));
 }
 
@@ -40,10 +40,10 @@ function parseOutput(text: string, cwd: string): Output {
   const equals = text.indexOf('=');
   const format = equals < 0 ? text : text.slice(0, equals);
   if (!formats.includes(format)) {
-    throw failure('usage', `--output ${format} is not a format`, `the formats are ${formats.join(', ')}`);
+    throw makeFailure('usage', `--output ${format} is not a format`, `the formats are ${formats.join(', ')}`);
   }
   const file = equals < 0 ? '' : text.slice(equals + 1);
-  if (equals >= 0 && file === '') throw failure('usage', `--output ${format}= names no file`);
+  if (equals >= 0 && file === '') throw makeFailure('usage', `--output ${format}= names no file`);
   return { format: format as Format, file: file === '' ? null : resolve(cwd, file) };
 }
 
@@ -86,7 +86,7 @@ function unwritable(file: string, code: string): Failure {
     ENOENT: ': its directory is not there',
     EISDIR: ': it is a directory',
   };
-  return failure('output', `${file} cannot be written (${code})`, `check --output${why[code] ?? ''}`);
+  return makeFailure('output', `${file} cannot be written (${code})`, `check --output${why[code] ?? ''}`);
 }
 
 /** Writes one output; a file that cannot be written is a failure. */
@@ -110,10 +110,10 @@ export interface EarlyRun {
 }
 
 /** The outputs that were asked for, as far as can be told when arguments or settings are wrong. */
-export function requestedOutputs(settings: Settings | null, early: EarlyRun, cwd: string): readonly Output[] {
+export function readRequestedOutputs(settings: Settings | null, early: EarlyRun, cwd: string): readonly Output[] {
   const asked = settings?.output ?? askedEarly(early);
   try {
-    return outputsOf(asked, cwd);
+    return readOutputs(asked, cwd);
   } catch {
     // The outputs themselves are what is wrong: the problem is said on stderr, and as JSON where JSON was meant.
     return asked.includes('json') ? [{ format: 'json', file: null }] : [textOnStdout];

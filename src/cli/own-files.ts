@@ -6,7 +6,7 @@ import type { NestedSettings } from './settings-schema.ts';
 export const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 /** Files of the program's own that no manifest may name as a secret: whoever writes manifests could publish them. */
-export function ownFiles(settings: Settings): readonly string[] {
+export function listOwnFiles(settings: Settings): readonly string[] {
   const { file } = settings;
   const own = [
     settings.tokenFile,

@@ -7,21 +7,21 @@ import type { PlanDigest } from '../plan/digest.ts';
 import type { PlanOptions } from '../plan/input.ts';
 import { holdsBack, type Plan } from '../plan/plan.ts';
 import type { Source, SourceContent } from '../ports.ts';
-import { documentOf } from '../report/json.ts';
-import { type RunReport, reportOfProblems } from '../report/run-report.ts';
+import { makeDocument } from '../report/json.ts';
+import { makeProblemReport, type RunReport } from '../report/run-report.ts';
 import { count } from '../report/summary.ts';
-import { askToApply, askToBind, findObstacle, noteWindow, recordOverride, serverOf } from './approval.ts';
+import { askToApply, askToBind, findObstacle, findServer, noteWindow, recordOverride } from './approval.ts';
 import { type Base, loadBase } from './base.ts';
 import type { Answer, Invocation } from './command.ts';
-import { exitCodeOf } from './exit-code.ts';
-import { describeUser, type HistoryWriter, historyWriter } from './history.ts';
-import { type LastApply, readLastApply, recordApply, stateFolderOf } from './last-apply.ts';
-import { loggerOf } from './logger.ts';
-import { isInvalid, strictly, strictlyKnown } from './manifests.ts';
+import { chooseExitCode } from './exit-code.ts';
+import { createHistoryWriter, describeUser, type HistoryWriter } from './history.ts';
+import { findStateFolder, type LastApply, readLastApply, recordApply } from './last-apply.ts';
+import { createLogger } from './logger.ts';
+import { applyStrict, applyStrictToPass, isInvalid } from './manifests.ts';
 import { lookUpNames, type PlanNames } from './plan-names.ts';
 import { readRevision } from './revision.ts';
 import { compareWithSaved, type PlanOrigin, type SavedPlan, savePlan } from './saved-plan.ts';
-import { type Screen, screenOf } from './screen.ts';
+import { makeScreen, type Screen } from './screen.ts';
 import { runWired, type WiredPass, wirePass, wireSnapshotPass } from './wire.ts';
 
 /** One pass from the command line: over which manifests, and on which terms. */
@@ -39,7 +39,7 @@ export interface PassRequest {
 
 /** Runs one pass, and shows its plan before it is applied. */
 export async function runPass(invocation: Invocation, request: PassRequest): Promise<Answer> {
-  const screen = screenOf(invocation);
+  const screen = makeScreen(invocation);
   const { snapshot, save } = invocation.settings;
   const wired =
     snapshot === null
@@ -57,7 +57,7 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
       obstacle: null,
       lastApply,
       names: null,
-      history: historyWriter(stateFolderOf(invocation), wired.pass.logger, lastApply?.rules),
+      history: createHistoryWriter(findStateFolder(invocation), wired.pass.logger, lastApply?.rules),
     };
     const result = await runBound(run, wired);
     const stale = staleness(run, result.plan, result.digest);
@@ -65,7 +65,7 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
     const report = reportOf(result, run, wired, stale);
     if (save !== null && result.digest !== undefined) {
       const savedAt = new Date(systemClock.wallTime()).toISOString();
-      savePlan(save, { digest: result.digest, document: documentOf(report), savedAt }, originOf(run));
+      savePlan(save, { digest: result.digest, document: makeDocument(report), savedAt }, originOf(run));
     }
     if (!request.planOnly && request.given === undefined) await recordEffect(invocation, result);
     await run.history.end(result);
@@ -120,11 +120,11 @@ async function recordEffect(invocation: Invocation, { end, apply, content, desir
   if (!inEffect || state === null || content === null) return;
   const { revision } = content;
   const failed = await recordApply(invocation, { revision, state, now: systemClock.wallTime() });
-  if (failed !== null) (await loggerOf(invocation)).warn(failed);
+  if (failed !== null) (await createLogger(invocation)).warn(failed);
 }
 
 function originOf({ invocation, seal }: Run): PlanOrigin {
-  return { server: serverOf(invocation.settings), seal };
+  return { server: findServer(invocation.settings), seal };
 }
 
 function staleness(run: Run, plan: Plan | null, digest: PlanDigest | undefined): readonly Problem[] {
@@ -136,7 +136,7 @@ function staleness(run: Run, plan: Plan | null, digest: PlanDigest | undefined):
 
 function recordedApproval(run: Run, pass: PassDependencies, content: SourceContent): Approve {
   const { settings, terminal } = run.invocation;
-  const origin = { by: describeUser(terminal), server: serverOf(settings), revision: content.revision };
+  const origin = { by: describeUser(terminal), server: findServer(settings), revision: content.revision };
   return run.history.recordApproved(approveOf(run, pass, content), origin);
 }
 
@@ -185,7 +185,7 @@ function knownProblems({ base }: Run, desired: Desired | null, plan: Plan | null
 function beforeApply(run: Run, plan: Plan, desired: Desired, digest: PlanDigest): RunReport {
   const { invocation } = run;
   return {
-    ...reportOfProblems([
+    ...makeProblemReport([
       ...announceDeletes(run, plan),
       ...(invocation.settings.overrideWindow === null ? [] : noteWindow(invocation.settings, plan)),
       ...knownProblems(run, desired, plan).toSorted(compareProblems),
@@ -197,7 +197,7 @@ function beforeApply(run: Run, plan: Plan, desired: Desired, digest: PlanDigest)
     approved: plan.refusals.length > 0,
     groups: desired.state?.groups ?? new Map(),
     base: invocation.settings.base,
-    server: serverOf(invocation.settings),
+    server: findServer(invocation.settings),
   };
 }
 
@@ -223,11 +223,11 @@ function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonl
   const failure = result.failure === null ? [] : [wired.explain(result.failure)];
   const other = result.end === 'refused' && settings.approve.length > 0 ? [approvesAnother] : [];
   return {
-    ...reportOfProblems([
+    ...makeProblemReport([
       ...announceDeletes(run, result.plan),
-      ...strictly(base?.problems ?? [], settings),
+      ...applyStrict(base?.problems ?? [], settings),
       // What the kernel lacks keeps no apply from writing, so that only a plan is strict about it.
-      ...(request.planOnly ? strictly(result.problems, settings) : strictlyKnown(result, settings).map(leftOut)),
+      ...(request.planOnly ? applyStrict(result.problems, settings) : applyStrictToPass(result, settings).map(leftOut)),
       ...failure,
       ...stale,
       ...other,
@@ -235,7 +235,7 @@ function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonl
     ]),
     ...shownNames(run, result.desired),
     root: request.written,
-    server: serverOf(settings),
+    server: findServer(settings),
     revision: readRevision(invocation.terminal.env) ?? result.content?.revision ?? null,
     plan: result.plan,
     digest: result.digest?.plan ?? null,
@@ -267,7 +267,7 @@ function exitCode(result: PassResult, run: Run, stale: boolean): number {
   const { end, apply, desired, plan } = result;
   const unenforced = lacksEnforcement(result, settings);
   const unsent = plan !== null && holdsBack(plan);
-  return exitCodeOf({
+  return chooseExitCode({
     invalid:
       end === 'invalid' ||
       isInvalid(knownProblems(run, desired, plan), settings) ||

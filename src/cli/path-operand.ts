@@ -1,9 +1,9 @@
 import { statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { misspeltCommand } from './arguments.ts';
+import { explainMisspeltCommand } from './arguments.ts';
 import type { Invocation } from './command.ts';
 import { exitCodes } from './exit-code.ts';
-import { Failure, failure } from './failure.ts';
+import { Failure, makeFailure } from './failure.ts';
 
 /** PATH as it was written and absolute. */
 export interface PathOperand {
@@ -12,12 +12,12 @@ export interface PathOperand {
 }
 
 /** The PATH operand. Throws a `Failure` that says what to do when there is none. */
-export function pathOperand({ operands, terminal }: Invocation, command: string): PathOperand {
+export function readPathOperand({ operands, terminal }: Invocation, command: string): PathOperand {
   const [written] = operands;
   if (written === undefined || written === '') {
     const example = command === '' ? 'reconcile plan .' : `reconcile ${command} .`;
     const named = command === '' ? '' : `; if \`${command}\` is the directory, write ./${command}`;
-    throw failure(
+    throw makeFailure(
       'no-path',
       'PATH is missing',
       `name the directory that holds the manifests, such as \`${example}\`${named}`,
@@ -27,11 +27,12 @@ export function pathOperand({ operands, terminal }: Invocation, command: string)
 }
 
 /** The PATH operand of a command that plans: a directory. One file would be the whole policy, and all other rules be deleted. */
-export function directoryOperand(invocation: Invocation, command: string): PathOperand {
-  const operand = pathOperand(invocation, command);
+export function readDirectoryOperand(invocation: Invocation, command: string): PathOperand {
+  const operand = readPathOperand(invocation, command);
   const { written } = operand;
   const found = statSync(operand.path, { throwIfNoEntry: false });
-  const misspelt = found === undefined && (command === '' || command === 'plan') ? misspeltCommand(written) : null;
+  const misspelt =
+    found === undefined && (command === '' || command === 'plan') ? explainMisspeltCommand(written) : null;
   if (misspelt !== null) throw misspelt;
   if (found?.isFile() !== true) return operand;
   const verb = command === '' ? 'apply' : command;

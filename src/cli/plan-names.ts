@@ -1,5 +1,5 @@
 import { readUsers } from '../apply/read.ts';
-import { ruleKey } from '../model/rule.ts';
+import { formatRuleKey } from '../model/rule.ts';
 import type { PassDependencies } from '../pass/pass.ts';
 import { readContext, readDesired } from '../pass/stages.ts';
 import type { Plan } from '../plan/plan.ts';
@@ -38,7 +38,7 @@ async function readNamesAtHead(
     const content = await readBaseContent(invocation, { path, base: 'HEAD', parse: pass.parse });
     const built = await readDesired(content, pass);
     const rules = built.ok ? (built.value.desired.state?.rules ?? []) : [];
-    return new Map(rules.map(({ rule, name, place }) => [ruleKey(rule), { name, place }]));
+    return new Map(rules.map(({ rule, name, place }) => [formatRuleKey(rule), { name, place }]));
   } catch {
     return null; // not below Git, or not readable: the rules are shown by their content
   }

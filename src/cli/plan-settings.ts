@@ -3,7 +3,7 @@ import { type Network, parseNetwork } from '../model/address.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import { type PortRange, parsePortRange } from '../model/port-range.ts';
 import type { Problem } from '../model/problem.ts';
-import { type Profile, profileNamed } from '../model/profile.ts';
+import { findProfile, type Profile } from '../model/profile.ts';
 import type { FingerprintKey } from '../model/secret.ts';
 import type { RequiredNote, Scope } from '../model/state.ts';
 import { readScope } from '../model/written-scope.ts';
@@ -15,18 +15,18 @@ import type { Settings } from './settings.ts';
 import type { NestedSettings } from './settings-schema.ts';
 
 /** The server profile that the settings name. */
-export function profileOf(settings: Settings): Profile {
-  return profileNamed(settings.profile, settings.ruleUpdates ?? undefined);
+export function readProfile(settings: Settings): Profile {
+  return findProfile(settings.profile, settings.ruleUpdates ?? undefined);
 }
 
 /** What reading manifests may cost. */
-export function limitsOf(settings: Settings): Limits {
+export function readLimits(settings: Settings): Limits {
   const given = Object.entries(settings.file?.nested.limits ?? {}).filter(([, value]) => value !== undefined);
   return { ...defaultLimits, ...Object.fromEntries(given) };
 }
 
 /** The planning options; throws a `Failure` that names every setting with a wrong value. */
-export function planOptionsOf(settings: Settings, fingerprintKey: FingerprintKey | null): PlanOptions {
+export function readPlanOptions(settings: Settings, fingerprintKey: FingerprintKey | null): PlanOptions {
   const problems: Problem[] = [];
   const options: PlanOptions = {
     maxDeletes: deleteLimitOf(settings.maxDeletes, '--max-deletes', problems),
@@ -55,7 +55,7 @@ export function planOptionsOf(settings: Settings, fingerprintKey: FingerprintKey
 }
 
 /** When what may be applied; the settings file was checked when it was read. */
-export function windowsOf(settings: Settings): readonly Window[] {
+export function readWindows(settings: Settings): readonly Window[] {
   return (settings.file?.nested.windows ?? []).flatMap(({ kind, schedule, duration, timezone, scope }) => {
     const [starts, length] = [parseSchedule(schedule, timezone), parseWindowDuration(duration)];
     return starts.ok && length.ok ? [{ kind, schedule: starts.value, durationMs: length.value, scope }] : [];
@@ -63,14 +63,14 @@ export function windowsOf(settings: Settings): readonly Window[] {
 }
 
 /** The part of the server that this repository is responsible for. */
-export function scopeOf(settings: Settings): Scope {
+export function readPlanScope(settings: Settings): Scope {
   const { scope, problems } = readScope(settings.file?.nested.scope ?? {});
   if (problems.length > 0) throw new Failure(problems);
   return scope;
 }
 
 /** The notes that rules must have. */
-export function requiredNotesOf(settings: Settings): readonly RequiredNote[] {
+export function readRequiredNotes(settings: Settings): readonly RequiredNote[] {
   return (settings.file?.nested.require ?? []).map((item) => {
     const { note, users, networks } =
       typeof item === 'string' ? { note: item, users: undefined, networks: undefined } : item;

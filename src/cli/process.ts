@@ -1,7 +1,7 @@
 import { fstatSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
 import type { Terminal } from './command.ts';
-import { exitCodes, unwritten } from './exit-code.ts';
+import { exitCodes, replaceExitCode } from './exit-code.ts';
 import { runCli } from './run.ts';
 
 /** Runs the process's own command line: streams, signals, exit code. */
@@ -119,7 +119,7 @@ function lastingStdout(): LastingStdout {
 async function withoutStdout(reason: string | null, code: number): Promise<number> {
   process.stderr.write(`error [output] stdout cannot be written (${reason})\n`);
   await flushed(process.stderr);
-  return unwritten(code);
+  return replaceExitCode(code);
 }
 
 /** Resolves when all that was written has left the process, or cannot. */

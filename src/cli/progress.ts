@@ -1,5 +1,5 @@
 import { systemClock } from '../adapters/clock.ts';
-import { serverOf } from './approval.ts';
+import { findServer } from './approval.ts';
 import type { Invocation } from './command.ts';
 
 /** What a person sees while a run takes long, on stderr. */
@@ -38,7 +38,7 @@ export function startProgress({ settings, terminal }: Invocation): Progress {
     if (phase === 'reading') terminal.stderr('Stopping: the server is only being read, and nothing was written.\n');
     if (phase === 'applying') terminal.stderr(describeStop(done, Math.max(total, done)));
   };
-  const server = serverOf(settings);
+  const server = findServer(settings);
   const where = server === null ? 'the server' : new URL(server).host;
   const reading = setInterval(() => {
     if (!terminal.stderrIsTerminal || terminal.stop.aborted) return;

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { ProblemCode } from '../model/problem-code.ts';
 import { getErrorCode } from '../model/result.ts';
-import { failure } from './failure.ts';
+import { makeFailure } from './failure.ts';
 
 /** A file that an option or operand names, and how messages speak of it. */
 export interface NamedFile {
@@ -21,9 +21,9 @@ export function readNamedFile({ path, code, name, largest, hint }: NamedFile): U
   try {
     bytes = readFileSync(path);
   } catch (error) {
-    throw failure(code, `${name} cannot be read (${getErrorCode(error)})`, hint);
+    throw makeFailure(code, `${name} cannot be read (${getErrorCode(error)})`, hint);
   }
-  if (bytes.length > largest) throw failure(code, `${name} is larger than ${largest} bytes`, hint);
+  if (bytes.length > largest) throw makeFailure(code, `${name} is larger than ${largest} bytes`, hint);
   return bytes;
 }
 
@@ -32,6 +32,6 @@ export function writeNamedFile(path: string, text: string, option: string): void
   try {
     writeFileSync(path, text);
   } catch (error) {
-    throw failure('output', `${path} cannot be written (${getErrorCode(error)})`, `check ${option}`);
+    throw makeFailure('output', `${path} cannot be written (${getErrorCode(error)})`, `check ${option}`);
   }
 }

@@ -1,14 +1,14 @@
 import type { Problem } from '../model/problem.ts';
 import { getErrorCode } from '../model/result.ts';
-import { answerOfFailure, writeAnswer } from './answer.ts';
+import { answerFailure, writeAnswer } from './answer.ts';
 import { parseArguments } from './arguments.ts';
 import type { Terminal } from './command.ts';
 import type { CommandSpec } from './command-spec.ts';
 import { exitCodes } from './exit-code.ts';
-import { Failure, failure } from './failure.ts';
-import { enforcementOptions, flagOf, watchOptionNames } from './options.ts';
-import { checkWritable, outputsOf, requestedOutputs, textOnStdout } from './output.ts';
-import { type RawValues, type Settings, settingsFilePath, settle } from './settings.ts';
+import { Failure, makeFailure } from './failure.ts';
+import { enforcementOptions, formatFlag, watchOptionNames } from './options.ts';
+import { checkWritable, readOutputs, readRequestedOutputs, textOnStdout } from './output.ts';
+import { findSettingsFile, type RawValues, type Settings, settle } from './settings.ts';
 
 /** Runs one command line and gives its exit code. Whatever goes wrong is reported in the outputs asked for. */
 export async function runCli(argv: readonly string[], terminal: Terminal): Promise<number> {
@@ -38,12 +38,12 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
     checkOutputs(parsed.command, settings, terminal);
     const command = await parsed.command.load();
     const answer = await command.run({ operands: parsed.operands, settings, terminal });
-    const outputs = parsed.command.formats.length === 0 ? [textOnStdout] : outputsOf(settings.output, terminal.cwd);
+    const outputs = parsed.command.formats.length === 0 ? [textOnStdout] : readOutputs(settings.output, terminal.cwd);
     return await writeAnswer(answer, outputs, settings, terminal);
   } catch (error) {
     const failure = error instanceof Failure ? error : new Failure([internalError(error)]);
-    const outputs = requestedOutputs(settings, { argv, flags, env: terminal.env }, terminal.cwd);
-    await writeAnswer(answerOfFailure(failure), outputs, settings, terminal);
+    const outputs = readRequestedOutputs(settings, { argv, flags, env: terminal.env }, terminal.cwd);
+    await writeAnswer(answerFailure(failure), outputs, settings, terminal);
     return failure.exitCode;
   }
 }
@@ -52,7 +52,7 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
 function refuseOpenTls(env: Terminal['env']): void {
   if (env['NODE_TLS_REJECT_UNAUTHORIZED'] !== '0') return;
   const hint = 'unset it; to trust an authority of your own, give --ca-file FILE';
-  throw failure('bad-setting', 'NODE_TLS_REJECT_UNAUTHORIZED=0 switches the check of certificates off', hint);
+  throw makeFailure('bad-setting', 'NODE_TLS_REJECT_UNAUTHORIZED=0 switches the check of certificates off', hint);
 }
 
 /** `--watch` writes: beside a flag that promises not to, nothing at all is done. */
@@ -60,14 +60,14 @@ function refuseToPlan(flags: RawValues): void {
   const planning = (['plan', 'save', 'snapshot', 'live'] as const).find((name) => flags[name] !== undefined);
   if (planning === undefined) return;
   const hint = 'to watch and write nothing, give --suspend: the plan is on /status';
-  throw failure('usage', `--${planning} and --watch exclude each other`, hint);
+  throw makeFailure('usage', `--${planning} and --watch exclude each other`, hint);
 }
 
 /** A flag that only a watch heeds would be ignored; variables and a settings file may serve a watch too. */
 function refuseWatchOptions(flags: RawValues): void {
   const watching = watchOptionNames.find((name) => flags[name] !== undefined);
   if (watching === undefined) return;
-  throw failure('usage', `${flagOf(watching)} goes with watch only`, 'reconcile watch PATH, or leave it out');
+  throw makeFailure('usage', `${formatFlag(watching)} goes with watch only`, 'reconcile watch PATH, or leave it out');
 }
 
 /** A snapshot tells of no kernel. Only flags are refused: a settings file may serve applies too. */
@@ -75,19 +75,19 @@ function refuseToLookAtKernel(flags: RawValues): void {
   const looking = enforcementOptions.find((name) => flags[name] !== undefined);
   if (looking === undefined) return;
   const hint = 'plan without the snapshot to compare with the kernel, or leave the flag out';
-  throw failure('usage', `${flagOf(looking)} and a plan against a snapshot exclude each other`, hint);
+  throw makeFailure('usage', `${formatFlag(looking)} and a plan against a snapshot exclude each other`, hint);
 }
 
 /** Outputs that the command cannot give are said before it does anything. */
 function checkOutputs({ name, formats }: CommandSpec, settings: Settings, { cwd, env }: Terminal): void {
   if (formats.length === 0) return;
-  const outputs = outputsOf(settings.output, cwd);
+  const outputs = readOutputs(settings.output, cwd);
   const wrong = outputs.find(({ format }) => !formats.includes(format));
   if (wrong === undefined) {
     checkWritable(outputs, env['GITHUB_STEP_SUMMARY'] ?? '');
     return;
   }
-  throw failure(
+  throw makeFailure(
     'usage',
     `\`reconcile ${name}\` has no output as ${wrong.format}`,
     `its formats are ${formats.join(' and ')}; markdown and github are formats of plans and checks`,
@@ -97,7 +97,7 @@ function checkOutputs({ name, formats }: CommandSpec, settings: Settings, { cwd,
 /** The settings of one run, read again when it is told to (SIGHUP). */
 export async function loadSettings(flags: RawValues, terminal: Terminal): Promise<Settings> {
   const sources = { flags, env: terminal.env, cwd: terminal.cwd };
-  const path = settingsFilePath(sources);
+  const path = findSettingsFile(sources);
   // Loaded on demand: most runs have no settings file, and its schema is not small.
   const file = path === null ? null : (await import('./settings-file.ts')).readSettingsFile(path);
   return settle({ ...sources, file });

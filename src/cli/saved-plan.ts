@@ -2,9 +2,9 @@ import { timingSafeEqual } from 'node:crypto';
 import type { Problem } from '../model/problem.ts';
 import type { PlanDigest } from '../plan/digest.ts';
 import type { Plan } from '../plan/plan.ts';
-import { documentOf, formatVersion } from '../report/json.ts';
-import { reportOfProblems } from '../report/run-report.ts';
-import { Failure, failure } from './failure.ts';
+import { formatVersion, makeDocument } from '../report/json.ts';
+import { makeProblemReport } from '../report/run-report.ts';
+import { Failure, makeFailure } from './failure.ts';
 import { type NamedFile, readNamedFile, writeNamedFile } from './read-file.ts';
 
 /** What a saved plan pins down. The plan itself is in the file too; the digest decides, the changes only say what moved. */
@@ -48,11 +48,11 @@ export function readSavedPlan(file: string): SavedPlan {
   const { seal, ...saved } = isRecord(value) ? value : {};
   const { kind, format_version: version, digest, saved_at: savedAt, server } = saved;
   if (kind !== 'saved-plan')
-    throw failure('saved-plan', `${file} is not a saved plan`, 'make one with: reconcile --plan PATH --save FILE');
+    throw makeFailure('saved-plan', `${file} is not a saved plan`, 'make one with: reconcile --plan PATH --save FILE');
   if (version !== formatVersion)
-    throw failure('saved-plan', `${file} was made by another version of reconcile`, 'plan and save again');
+    throw makeFailure('saved-plan', `${file} was made by another version of reconcile`, 'plan and save again');
   if (!isDigest(digest) || typeof savedAt !== 'string')
-    throw failure('saved-plan', `${file} is damaged`, 'plan and save again');
+    throw makeFailure('saved-plan', `${file} is damaged`, 'plan and save again');
   const plan = isRecord(saved['plan']) ? saved['plan'] : {};
   const sealed = typeof seal === 'string' ? { server, text: JSON.stringify(saved), seal } : null;
   return { digest, savedAt, sealed, changes: changesOf(plan['changes']), reviewed: reviewedIn(plan) };
@@ -130,7 +130,8 @@ export function compareWithSaved(
     ];
   }
   if (moved.length === 0) {
-    const isWhole = saved.plan === now.plan && reviewed === reviewedIn(documentOf({ ...reportOfProblems([]), plan }));
+    const isWhole =
+      saved.plan === now.plan && reviewed === reviewedIn(makeDocument({ ...makeProblemReport([]), plan }));
     if (isWhole && difference(changes, plan) === '') return [];
     return [stale('the saved plan is not as it was saved: what is written in it is not the plan of its digest', again)];
   }

@@ -1,11 +1,11 @@
 import type { Outcome } from '../apply/outcome.ts';
 import type { Problem } from '../model/problem.ts';
-import { enforcementText } from '../report/enforcement.ts';
-import { problemsText } from '../report/problems.ts';
+import { renderEnforcement } from '../report/enforcement.ts';
+import { renderProblems } from '../report/problems.ts';
 import type { Display, RunReport } from '../report/run-report.ts';
-import { applyText, planText } from '../report/text.ts';
+import { renderApply, renderPlan } from '../report/text.ts';
 import type { Answer, Invocation } from './command.ts';
-import { outputsOf, wantsColor } from './output.ts';
+import { readOutputs, wantsColor } from './output.ts';
 import { startProgress } from './progress.ts';
 
 /** How a run ended that did not apply its plan. */
@@ -30,9 +30,9 @@ export interface Screen {
 }
 
 /** The screen of one run; wrong outputs are a usage failure now, not after an apply. */
-export function screenOf(invocation: Invocation): Screen {
+export function makeScreen(invocation: Invocation): Screen {
   const { settings, terminal } = invocation;
-  const outputs = outputsOf(settings.output, terminal.cwd);
+  const outputs = readOutputs(settings.output, terminal.cwd);
   const textOnStdout = outputs.some((output) => output.format === 'text' && output.file === null);
   const displayOn = (isTerminal: boolean): Display => ({
     color: wantsColor(settings, terminal, isTerminal),
@@ -45,10 +45,10 @@ export function screenOf(invocation: Invocation): Screen {
     showPlan(report, aboutToAsk) {
       progress.onPlan(report.plan?.steps.length ?? 0);
       if (textOnStdout) {
-        terminal.stdout(planText(nameFor(report, terminal.stdoutIsTerminal), displayOn(terminal.stdoutIsTerminal)));
+        terminal.stdout(renderPlan(nameFor(report, terminal.stdoutIsTerminal), displayOn(terminal.stdoutIsTerminal)));
         shown = true;
       } else if (aboutToAsk)
-        terminal.stderr(planText(nameFor(report, terminal.stderrIsTerminal), displayOn(terminal.stderrIsTerminal)));
+        terminal.stderr(renderPlan(nameFor(report, terminal.stderrIsTerminal), displayOn(terminal.stderrIsTerminal)));
     },
     onApply: progress.onApply,
     onOutcome: progress.onOutcome,
@@ -66,7 +66,13 @@ export function screenOf(invocation: Invocation): Screen {
           ),
         report: () => report,
         notes: (color) =>
-          obstacle === null ? (declined ? 'Nothing was written.\n' : '') : shown ? problemsText([obstacle], color) : '',
+          obstacle === null
+            ? declined
+              ? 'Nothing was written.\n'
+              : ''
+            : shown
+              ? renderProblems([obstacle], color)
+              : '',
       };
     },
   };
@@ -79,7 +85,7 @@ function nameFor(report: RunReport, isTerminal: boolean): RunReport {
 }
 
 function runText(report: RunReport, display: Display, planShown: boolean): string {
-  const plan = planShown ? '' : planText(report, display);
-  const sections = [plan, applyText(report, display), enforcementText(report, display)];
+  const plan = planShown ? '' : renderPlan(report, display);
+  const sections = [plan, renderApply(report, display), renderEnforcement(report, display)];
   return sections.filter((section) => section !== '').join('\n');
 }

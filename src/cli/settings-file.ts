@@ -4,10 +4,10 @@ import { findEntry, findNode, type Locator, type Node, toPlain } from '../manife
 import { parseFile } from '../manifest/parse.ts';
 import { suggest } from '../manifest/suggest.ts';
 import type { Problem } from '../model/problem.ts';
-import { Failure, failure } from './failure.ts';
+import { Failure, makeFailure } from './failure.ts';
 import { readNamedFile } from './read-file.ts';
 import type { RawValues } from './settings.ts';
-import { type NestedSettings, type SettingsFile, settingsSchema, wantedAt } from './settings-schema.ts';
+import { describeWanted, type NestedSettings, type SettingsFile, settingsSchema } from './settings-schema.ts';
 
 const largest = 1_000_000;
 
@@ -21,7 +21,7 @@ export function readSettingsFile(path: string): SettingsFile {
     onDocument: ({ root }, { locator }) => documents.push({ root, locator }),
   });
   if (problems.length > 0) throw new Failure(problems);
-  if (documents.length > 1) throw failure('bad-setting', `the settings file ${path} must be one YAML document`);
+  if (documents.length > 1) throw makeFailure('bad-setting', `the settings file ${path} must be one YAML document`);
   const [document] = documents;
   if (document === undefined) return { path, folder: dirname(path), options: {}, nested: {} };
   const { root, locator } = document;
@@ -71,7 +71,7 @@ function problemsOf(issue: z.core.$ZodIssue): readonly Found[] {
       },
     ];
   if (issue.code === 'custom') return [{ path: issue.path, summary: `${where}: ${issue.message}` }];
-  const wanted = wantedAt(issue.path);
+  const wanted = describeWanted(issue.path);
   const summary = wanted === null ? `${where} has a value that is not allowed` : `${where} must be ${wanted}`;
   return [{ path: issue.path, summary, hint: 'docs/reference.md lists every setting' }];
 }

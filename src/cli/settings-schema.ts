@@ -3,7 +3,7 @@ import { parseSchedule } from '../plan/guard/cron.ts';
 import { parseWindowDuration } from '../plan/guard/windows.ts';
 import { type OptionName, type OptionSpec, options } from './options.ts';
 
-// What a value must be is described at the value itself: messages about a wrong one say it (`wantedAt`).
+// What a value must be is described at the value itself: messages about a wrong one say it (`describeWanted`).
 const uuid = z.string().regex(/^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/);
 const cidr = z.string().min(1).describe('an IP address or a network in CIDR notation');
 
@@ -182,7 +182,7 @@ export interface SettingsFile {
 }
 
 /** What the value at a path must be, in words; null where its schema does not say. */
-export function wantedAt(path: readonly PropertyKey[]): string | null {
+export function describeWanted(path: readonly PropertyKey[]): string | null {
   let schema: z.core.$ZodType = settingsSchema;
   for (const step of path) {
     schema = required(schema);

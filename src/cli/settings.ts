@@ -2,13 +2,13 @@ import { resolve } from 'node:path';
 import { compareText, type Problem } from '../model/problem.ts';
 import { Failure } from './failure.ts';
 import {
-  flagOf,
+  formatFlag,
+  nameVariable,
   type OptionName,
   type OptionSpec,
   type OptionsTable,
   optionNames,
   options,
-  variableOf,
 } from './options.ts';
 import type { SettingsFile } from './settings-schema.ts';
 
@@ -76,7 +76,7 @@ export function settle(sources: SettingsSources): Settings {
 }
 
 /** The settings file to read, from `--config` or `RECONCILE_CONFIG`; absolute. */
-export function settingsFilePath(sources: Omit<SettingsSources, 'file'>): string | null {
+export function findSettingsFile(sources: Omit<SettingsSources, 'file'>): string | null {
   const flag = sources.flags.config;
   const raw = typeof flag === 'string' ? flag : nonEmpty(sources.env['RECONCILE_CONFIG']);
   return raw === undefined ? null : resolve(sources.cwd, raw);
@@ -94,10 +94,10 @@ interface Found {
 
 function lookUp(name: OptionName, sources: SettingsSources): Found | null {
   const { flags, env, cwd, file } = sources;
-  if (flags[name] !== undefined) return { raw: flags[name], origin: flagOf(name), folder: cwd };
+  if (flags[name] !== undefined) return { raw: flags[name], origin: formatFlag(name), folder: cwd };
   const spec: OptionSpec = options[name];
   if (spec.only === 'flag') return null;
-  const variable = variableOf(name);
+  const variable = nameVariable(name);
   const text = nonEmpty(env[variable]);
   if (text !== undefined) return { raw: text, origin: variable, folder: cwd };
   const inFile = file?.options[name];

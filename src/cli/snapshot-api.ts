@@ -1,12 +1,12 @@
 import { decodeSnapshot, type Snapshot } from '../live/snapshot.ts';
 import type { ApiResult, LiveApi } from '../ports.ts';
-import { failure } from './failure.ts';
+import { makeFailure } from './failure.ts';
 import { readNamedFile } from './read-file.ts';
 
 const largest = 200_000_000;
 
 /** An API that answers from a snapshot, and takes no writes. */
-export function snapshotApi({ bodies }: Snapshot): LiveApi {
+export function createSnapshotApi({ bodies }: Snapshot): LiveApi {
   const answer = (body: unknown): Promise<ApiResult> =>
     Promise.resolve({ kind: 'answer', status: 200, body, retryAfterMs: null });
   const refuse = (): Promise<ApiResult> =>
@@ -36,10 +36,10 @@ export function readSnapshot(file: string): Snapshot {
     const bytes = readNamedFile({ path: file, code: 'snapshot', name: `the snapshot ${file}`, largest, hint });
     value = JSON.parse(Buffer.from(bytes).toString('utf8'));
   } catch (error) {
-    if (error instanceof SyntaxError) throw failure('snapshot', `the snapshot ${file} is not JSON`, hint);
+    if (error instanceof SyntaxError) throw makeFailure('snapshot', `the snapshot ${file} is not JSON`, hint);
     throw error;
   }
   const decoded = decodeSnapshot(value);
-  if (!decoded.ok) throw failure('snapshot', `the snapshot ${file} cannot be used: ${decoded.error}`, hint);
+  if (!decoded.ok) throw makeFailure('snapshot', `the snapshot ${file} cannot be used: ${decoded.error}`, hint);
   return decoded.value;
 }

@@ -2,7 +2,7 @@ import { closeSync, constants, fstatSync, openSync, readSync, statSync } from 'n
 import { getErrorCode } from '../model/result.ts';
 import { deriveFingerprintKey, type FingerprintKey, sealText } from '../model/secret.ts';
 import type { Logger } from '../ports.ts';
-import { Failure, failure } from './failure.ts';
+import { Failure, makeFailure } from './failure.ts';
 import type { Settings } from './settings.ts';
 
 /** The API token: read from its file again when that may have changed. */
@@ -25,9 +25,9 @@ const largest = 64 * 1024;
 const fresh = 1000;
 
 /** The token that the settings name; throws a `Failure` that says how to give one when there is none. */
-export function tokenSource(settings: Settings, env: Readonly<Record<string, string | undefined>>): TokenSource {
+export function createTokenSource(settings: Settings, env: Readonly<Record<string, string | undefined>>): TokenSource {
   if (settings.tokenFrom === null) {
-    throw failure(
+    throw makeFailure(
       'no-token',
       'there is no API token',
       'name a file that holds it with --token-file or RECONCILE_TOKEN_FILE, or set RECONCILE_TOKEN; never on the command line',
@@ -88,12 +88,12 @@ function readFile(path: string): string {
   let descriptor: number | undefined;
   try {
     descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-    if (!fstatSync(descriptor).isFile()) throw failure('no-token', `the token file ${path} is not a regular file`);
+    if (!fstatSync(descriptor).isFile()) throw makeFailure('no-token', `the token file ${path} is not a regular file`);
     const buffer = Buffer.alloc(largest + 1);
     return buffer.subarray(0, readSync(descriptor, buffer)).toString('utf8');
   } catch (error) {
     if (error instanceof Failure) throw error;
-    throw failure(
+    throw makeFailure(
       'no-token',
       `the token file ${path} cannot be read (${getErrorCode(error)})`,
       'check --token-file or RECONCILE_TOKEN_FILE',
@@ -105,9 +105,9 @@ function readFile(path: string): string {
 
 function checked(text: string, origin: string): string {
   const token = text.trim().replace(/^Bearer\s+/i, '');
-  if (token === '') throw failure('no-token', `${origin} holds no token: it is empty`);
+  if (token === '') throw makeFailure('no-token', `${origin} holds no token: it is empty`);
   if (!/^[\x21-\x7e]+$/.test(token) || token.length > largest) {
-    throw failure(
+    throw makeFailure(
       'no-token',
       `${origin} does not hold a token`,
       'an API token is one line of printable text without spaces',

@@ -1,14 +1,14 @@
 import { decodeText } from '../manifest/read-manifests.ts';
 import { readValues } from '../manifest/values-file.ts';
 import { exitCodes } from './exit-code.ts';
-import { Failure, failure } from './failure.ts';
+import { Failure, makeFailure } from './failure.ts';
 import { readNamedFile } from './read-file.ts';
 import type { Settings } from './settings.ts';
 
 const largest = 1_000_000;
 
 /** The values for `${name}` from every `--values` file, later files over earlier ones; null without the option. */
-export function valuesOf(settings: Settings): ReadonlyMap<string, string> | null {
+export function readGivenValues(settings: Settings): ReadonlyMap<string, string> | null {
   if (settings.values.length === 0) return null;
   const values = new Map<string, string>();
   for (const path of settings.values) {
@@ -22,6 +22,6 @@ export function valuesOf(settings: Settings): ReadonlyMap<string, string> | null
 function readText(path: string): string {
   const name = `the values file ${path}`;
   const text = decodeText(readNamedFile({ path, code: 'bad-values', name, largest, hint: 'check --values' }));
-  if (text === null) throw failure('bad-values', `${name} is not UTF-8 text`, 'save it as UTF-8');
+  if (text === null) throw makeFailure('bad-values', `${name} is not UTF-8 text`, 'save it as UTF-8');
   return text;
 }

@@ -1,26 +1,26 @@
 import { type ApiClient, createApiClient, type ProxyVariables } from '../adapters/api/client.ts';
 import { systemClock } from '../adapters/clock.ts';
-import { nftEnforcement } from '../adapters/enforcement/nft.ts';
+import { createNftEnforcement } from '../adapters/enforcement/nft.ts';
 import { type FileJournal, openJournal } from '../adapters/journal.ts';
-import { directorySource } from '../adapters/source/directory.ts';
+import { createDirectorySource } from '../adapters/source/directory.ts';
 import { type ApplyLimits, defaultApplyLimits } from '../apply/context.ts';
 import { findOpenGaps } from '../apply/open-gaps.ts';
 import type { ReadFailure } from '../apply/read.ts';
 import type { Problem } from '../model/problem.ts';
 import { getErrorCode, ok } from '../model/result.ts';
 import { type Approve, emptyMemory, type PassDependencies, type PassResult } from '../pass/pass.ts';
-import { ended } from '../pass/stages.ts';
+import { endPass } from '../pass/stages.ts';
 import type { Logger, Source, SourceContent } from '../ports.ts';
 import { reconcile } from '../reconcile.ts';
 import type { Invocation } from './command.ts';
-import { failure } from './failure.ts';
-import { loggerOf } from './logger.ts';
-import { desiredContextOf, parserOf, timeAsked } from './manifests.ts';
-import { limitsOf, planOptionsOf } from './plan-settings.ts';
+import { makeFailure } from './failure.ts';
+import { createLogger } from './logger.ts';
+import { makeDesiredContext, makeParser, readTimeAsked } from './manifests.ts';
+import { readLimits, readPlanOptions } from './plan-settings.ts';
 import { explainReadFailure } from './read-failure.ts';
 import type { Settings } from './settings.ts';
-import { readSnapshot, snapshotApi } from './snapshot-api.ts';
-import { type TokenSource, tokenSource, warnOfOpenToken } from './token.ts';
+import { createSnapshotApi, readSnapshot } from './snapshot-api.ts';
+import { createTokenSource, type TokenSource, warnOfOpenToken } from './token.ts';
 
 /** The one place where adapters are built: what a pass needs, and how to let go of it. */
 export interface WiredPass {
@@ -41,7 +41,7 @@ export async function runWired(
   approve: ((content: SourceContent) => Approve) | null,
 ): Promise<PassResult> {
   const { content, problems } = await source.read(pass.stop);
-  if (content === null) return ended('invalid', { content, problems });
+  if (content === null) return endPass('invalid', { content, problems });
   return await reconcile(content, pass, approve === null ? null : approve(content));
 }
 
@@ -49,13 +49,13 @@ export async function runWired(
 export function wireApi({ settings, terminal }: Invocation): { readonly api: ApiClient; readonly token: TokenSource } {
   const { baseUrl, caFile } = settings;
   if (baseUrl === null) {
-    throw failure(
+    throw makeFailure(
       'no-base-url',
       'there is no base URL',
       'give --base-url https://vpn.example.com, RECONCILE_BASE_URL, or baseUrl in the settings file; `reconcile validate` needs none',
     );
   }
-  const token = tokenSource(settings, terminal.env);
+  const token = createTokenSource(settings, terminal.env);
   token.read(); // a token that cannot be read is said before anything else
   const client = createApiClient({
     baseUrl,
@@ -66,7 +66,7 @@ export function wireApi({ settings, terminal }: Invocation): { readonly api: Api
     ...(caFile === null ? {} : { caFile }),
     ...(settings.proxy === null ? {} : { proxy: readProxy(terminal.env) }),
   });
-  if (!client.ok) throw failure('bad-setting', client.error);
+  if (!client.ok) throw makeFailure('bad-setting', client.error);
   return { api: client.value, token };
 }
 
@@ -76,28 +76,28 @@ function readProxy(env: Invocation['terminal']['env']): ProxyVariables {
 }
 
 /** Says in the log that the environment's proxy is not used: nobody expects a token to travel by it, or not to. */
-export function tellOfProxy({ settings, terminal }: Invocation, logger: Logger): void {
+export function logProxy({ settings, terminal }: Invocation, logger: Logger): void {
   if (settings.proxy !== null || readProxy(terminal.env).httpsProxy === '') return;
   logger.info('HTTPS_PROXY is ignored for the API; --proxy env uses it');
 }
 
 /** What all passes under these settings share. `root` is the directory of the manifests, where there is one. */
-export function sharedDependencies(
+export function wireShared(
   invocation: Invocation,
   root: string | null,
 ): Pick<PassDependencies, 'clock' | 'parse' | 'desired' | 'at' | 'approvals' | 'limits'> {
   const { settings } = invocation;
-  const at = timeAsked(settings);
+  const at = readTimeAsked(settings);
   if (at !== null && (!settings.plan || settings.watch)) {
-    throw failure('usage', '--at goes with --plan only', 'what is written is what is right now');
+    throw makeFailure('usage', '--at goes with --plan only', 'what is written is what is right now');
   }
   return {
     clock: systemClock,
-    parse: parserOf(settings),
-    desired: desiredContextOf(invocation, root),
+    parse: makeParser(settings),
+    desired: makeDesiredContext(invocation, root),
     ...(at === null ? {} : { at }),
     approvals: settings.approve,
-    limits: applyLimitsOf(settings),
+    limits: readApplyLimits(settings),
   };
 }
 
@@ -105,23 +105,23 @@ export function sharedDependencies(
 export async function wirePass(invocation: Invocation, root: string, given?: Source): Promise<WiredPass> {
   const { settings, terminal } = invocation;
   const { api, token } = wireApi(invocation);
-  const logger = await loggerOf(invocation);
+  const logger = await createLogger(invocation);
   warnOfOpenToken(token, logger);
-  tellOfProxy(invocation, logger);
+  logProxy(invocation, logger);
   const opened = settings.journal === null ? null : await openJournalAt(settings.journal);
   return {
     pass: {
-      ...sharedDependencies(invocation, root),
+      ...wireShared(invocation, root),
       api,
       logger,
       journal: opened?.journal ?? null,
       base: null,
-      options: planOptionsOf(settings, token.fingerprintKey()),
+      options: readPlanOptions(settings, token.fingerprintKey()),
       memory: { ...emptyMemory, openGaps: opened?.openGaps ?? emptyMemory.openGaps },
       stop: terminal.stop,
-      ...passEnforcementOf(settings),
+      ...wireEnforcement(settings),
     },
-    source: given ?? directorySource(root, limitsOf(settings)),
+    source: given ?? createDirectorySource(root, readLimits(settings)),
     snapshot: null,
     seal: token.seal,
     explain: (failed) => explainReadFailure(failed, token.read, systemClock.wallTime()),
@@ -138,17 +138,17 @@ export async function wireSnapshotPass(invocation: Invocation, root: string, fil
   const { takenAt, users } = snapshot;
   return {
     pass: {
-      ...sharedDependencies(invocation, root),
-      api: snapshotApi(snapshot),
+      ...wireShared(invocation, root),
+      api: createSnapshotApi(snapshot),
       users: () => Promise.resolve(ok(users)),
-      logger: await loggerOf(invocation),
+      logger: await createLogger(invocation),
       journal: null,
       base: null,
-      options: planOptionsOf(settings, null),
+      options: readPlanOptions(settings, null),
       memory: emptyMemory,
       stop: terminal.stop,
     },
-    source: directorySource(root, limitsOf(settings)),
+    source: createDirectorySource(root, readLimits(settings)),
     snapshot: { takenAt, ageMs: systemClock.wallTime() - Date.parse(takenAt) },
     seal: null,
     explain: (failed) => explainReadFailure(failed, () => '', systemClock.wallTime()),
@@ -160,35 +160,35 @@ export async function wireSnapshotPass(invocation: Invocation, root: string, fil
 const repairWaitMs = 60_000;
 
 /** How a pass under these settings looks at the kernel: not where it reads no rules to compare with. */
-export function passEnforcementOf(settings: Settings): Pick<PassDependencies, 'enforcement'> {
-  const found = enforcementOf(settings);
+export function wireEnforcement(settings: Settings): Pick<PassDependencies, 'enforcement'> {
+  const found = createEnforcement(settings);
   if (found.enforcement === undefined || settings.file?.nested.scope?.rules !== false) return found;
   const hint = 'leave it out, or have the repository of the rules compare them';
-  throw failure('usage', '--enforcement nft compares rules, which are outside `scope` in the settings', hint);
+  throw makeFailure('usage', '--enforcement nft compares rules, which are outside `scope` in the settings', hint);
 }
 
 /** How these settings look at the kernel; throws a `Failure` for flags that go without `--enforcement`. */
-export function enforcementOf(settings: Settings): Pick<PassDependencies, 'enforcement'> {
+export function createEnforcement(settings: Settings): Pick<PassDependencies, 'enforcement'> {
   const { enforcement, netns, waitEnforced, repair, profile, timeout } = settings;
   if (enforcement === null) {
     if (settings.failOn.includes('not-enforced'))
-      throw failure('usage', '--fail-on not-enforced looks at the kernel', 'add --enforcement nft');
+      throw makeFailure('usage', '--fail-on not-enforced looks at the kernel', 'add --enforcement nft');
     if (netns === null && waitEnforced === null && !repair) return {};
-    throw failure('usage', '--netns, --wait-enforced and --repair look at the kernel', 'add --enforcement nft');
+    throw makeFailure('usage', '--netns, --wait-enforced and --repair look at the kernel', 'add --enforcement nft');
   }
   if (profile !== 'firezone-0.7') {
-    throw failure(
+    throw makeFailure(
       'usage',
       '--enforcement nft knows the table of profile firezone-0.7 only',
       'leave it out, or --profile',
     );
   }
   const waitMs = waitEnforced ?? (repair ? repairWaitMs : null);
-  return { enforcement: { kernel: nftEnforcement({ netns, timeoutMs: timeout }), repair, waitMs } };
+  return { enforcement: { kernel: createNftEnforcement({ netns, timeoutMs: timeout }), repair, waitMs } };
 }
 
 /** Limits of an apply under these settings. */
-export function applyLimitsOf(settings: Settings): ApplyLimits {
+export function readApplyLimits(settings: Settings): ApplyLimits {
   return {
     ...defaultApplyLimits,
     concurrency: settings.concurrency,
@@ -211,6 +211,6 @@ export async function openJournalAt(path: string): Promise<OpenedJournal> {
     return { journal, openGaps: findOpenGaps(journal.earlier) };
   } catch (error) {
     const hint = 'check --journal and --state-dir';
-    throw failure('journal', `the journal ${path} cannot be opened (${getErrorCode(error)})`, hint);
+    throw makeFailure('journal', `the journal ${path} cannot be opened (${getErrorCode(error)})`, hint);
   }
 }

@@ -7,7 +7,7 @@ import { findWorkTree, readAtRef } from '../adapters/source/git-ref.ts';
 import { type GitRepository, openRepository } from '../adapters/source/git-repository.ts';
 import { defaultLimits } from '../desired/context.ts';
 import { listReferencedFiles } from '../desired/parse-files.ts';
-import { profileNamed } from '../model/profile.ts';
+import { findProfile } from '../model/profile.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 
 // The first step of a review in CI, run with no secret in its environment: it alone starts git, in a checkout that a stranger
@@ -45,7 +45,7 @@ async function main(): Promise<number> {
   const commit = given.base === '' ? null : await repository.commitOf(given.base);
   if (commit === null) return 0;
   const parse = createManifestParser(
-    { profile: profileNamed('firezone-0.7'), values: null, limits: defaultLimits },
+    { profile: findProfile('firezone-0.7'), values: null, limits: defaultLimits },
     { workerUrl: findManifestWorker(), measure: 'alone' },
   );
   const content = await readAtRef({

@@ -1,10 +1,10 @@
 import type { ApplyReport, Outcome } from '../apply/outcome.ts';
 import type { Problem } from '../model/problem.ts';
-import { never } from '../model/result.ts';
+import { assertNever } from '../model/result.ts';
 import type { PassResult } from '../pass/pass.ts';
 import type { ConditionReason, ConditionUpdate } from './conditions.ts';
 import { shortenRevision } from './conditions.ts';
-import { stepKey } from './step-key.ts';
+import { formatStepKey } from './step-key.ts';
 
 /**
  * How a pass went, for the schedule and the conditions. `good`: converged. `held`: there was something to write and a gate of
@@ -53,7 +53,7 @@ export function judge(result: PassResult, hold: Hold | null): Verdict {
     case 'applied':
       return judgeApply(result);
     default:
-      return never(result.end);
+      return assertNever(result.end);
   }
 }
 
@@ -101,7 +101,7 @@ function judgeApply(result: PassResult): Verdict {
     case 'failed':
       return judgeFailed(report);
     default:
-      return never(report.end);
+      return assertNever(report.end);
   }
 }
 
@@ -123,7 +123,7 @@ function judgeFailed(report: ApplyReport): Verdict {
 
 /** What was not carried out, and was not made up for later in the same apply. */
 export function findUnfinished(outcomes: readonly Outcome[]): readonly Outcome[] {
-  const last = new Map(outcomes.map((one) => [stepKey(one.step), one]));
+  const last = new Map(outcomes.map((one) => [formatStepKey(one.step), one]));
   return [...last.values()].filter((one) => one.outcome !== 'done' && one.outcome !== 'skipped');
 }
 

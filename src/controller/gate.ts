@@ -4,7 +4,7 @@ import type { Plan } from '../plan/plan.ts';
 import type { Hold } from './failure.ts';
 import type { FightMemory, FightSettings } from './fight.ts';
 import { findFights } from './fight.ts';
-import { stepKey } from './step-key.ts';
+import { formatStepKey } from './step-key.ts';
 
 /** What the controller's own gate knows when a plan that no guard refused is about to be written. */
 export interface GateInput {
@@ -53,7 +53,7 @@ export function checkGate(input: GateInput): Held | null {
     return held('DriftReported', `the live state was changed by others: ${steps} writes would undo it`, null);
   }
   if (input.isDrift) {
-    const { fought, waitMs } = findFights(input.fights, plan.steps.map(stepKey), input.now, input.fightSettings);
+    const { fought, waitMs } = findFights(input.fights, plan.steps.map(formatStepKey), input.now, input.fightSettings);
     if (waitMs > 0) {
       const message = `another writer keeps undoing ${fought.length} corrections (${fought[0] ?? ''}); the next one waits`;
       return held('Fighting', message, waitMs);
@@ -72,7 +72,7 @@ export function checkGate(input: GateInput): Held | null {
 }
 
 function isMadeOf(plan: Plan, steps: ReadonlySet<string>): boolean {
-  return plan.steps.every((step) => steps.has(stepKey(step)));
+  return plan.steps.every((step) => steps.has(formatStepKey(step)));
 }
 
 function held(reason: Hold['reason'], message: string, waitMs: number | null): Held {

@@ -11,7 +11,7 @@ import type { LoopRecord } from './record.ts';
 import { noDrift, recordDrift } from './record.ts';
 import { SourceHistory } from './revision-selection.ts';
 import type { InEffect } from './same-desired.ts';
-import { stepKey } from './step-key.ts';
+import { formatStepKey } from './step-key.ts';
 
 const notRecorded: Held = {
   reason: 'RecordFailed',
@@ -128,7 +128,7 @@ export class Leadership {
   /** Remembers the drift that is left alone, or that there is none any more. */
   async judged({ kind, reason }: Verdict, result: PassResult | null): Promise<void> {
     if (reason === 'DriftReported')
-      await this.#update({ drift: recordDrift((result?.plan?.steps ?? []).map(stepKey)) });
+      await this.#update({ drift: recordDrift((result?.plan?.steps ?? []).map(formatStepKey)) });
     else if (kind === 'good') await this.#update({ drift: noDrift });
   }
 

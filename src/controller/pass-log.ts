@@ -1,6 +1,6 @@
 import type { Outcome } from '../apply/outcome.ts';
 import type { Plan } from '../plan/plan.ts';
-import { requestOf } from '../plan/plan.ts';
+import { makeRequest } from '../plan/plan.ts';
 import type { Logger } from '../ports.ts';
 import type { PassView } from './status.ts';
 
@@ -41,7 +41,7 @@ export function logDrift(logger: Logger, plan: Plan): void {
 export function logFailures(logger: Logger, left: readonly Outcome[]): void {
   const failed = left.filter((one) => one.outcome !== 'dropped');
   for (const { step, outcome, status, message } of failed.slice(0, shown)) {
-    logger.error('A step failed', { ...requestOf(step), outcome, status: status ?? 'none', detail: message ?? '' });
+    logger.error('A step failed', { ...makeRequest(step), outcome, status: status ?? 'none', detail: message ?? '' });
   }
 }
 

@@ -19,7 +19,7 @@ import { isInEffect } from './same-desired.ts';
 import { StallMemory } from './stall.ts';
 import type { Part, Status } from './status.ts';
 import type { Seen, StatusBoard } from './status-board.ts';
-import { stepKey } from './step-key.ts';
+import { formatStepKey } from './step-key.ts';
 
 /** What is to be brought into effect, and what is known about it. */
 export interface PassOrder {
@@ -134,7 +134,7 @@ export class PassRunner {
 
   #correcting(plan: Plan): void {
     const { clock, logger, settings } = this.#parts;
-    this.#fights = rememberCorrections(this.#fights, plan.steps.map(stepKey), clock.now(), settings().fight);
+    this.#fights = rememberCorrections(this.#fights, plan.steps.map(formatStepKey), clock.now(), settings().fight);
     logDrift(logger, plan);
   }
 

@@ -2,7 +2,7 @@ import type { PassResult } from '../pass/pass.ts';
 import type { Verdict } from './failure.ts';
 import { findUnfinished } from './failure.ts';
 import type { Held } from './gate.ts';
-import { planKey, stepKey } from './step-key.ts';
+import { formatPlanKey, formatStepKey } from './step-key.ts';
 
 /** Steps, by what they do, that are not to be written again while nothing changes, and why. */
 export interface Stalled {
@@ -30,14 +30,14 @@ export class StallMemory {
     const { reason, message } = verdict;
     const hold: Held = { reason, message, terminal: true, waitMs: null };
     if (verdict.kind === 'terminal') {
-      const failed = findUnfinished(result.apply?.outcomes ?? []).map(({ step }) => stepKey(step));
+      const failed = findUnfinished(result.apply?.outcomes ?? []).map(({ step }) => formatStepKey(step));
       if (failed.length > 0) this.#stalled = { steps: new Set(failed), hold };
     }
     if (reason !== 'NotConverging') return verdict;
-    const key = planKey(result.plan);
+    const key = formatPlanKey(result.plan);
     this.#unconverged = { key, times: this.#unconverged.key === key ? this.#unconverged.times + 1 : 1 };
     if (this.#unconverged.times < attempts) return verdict;
-    this.#stalled = { steps: new Set(result.plan.steps.map(stepKey)), hold };
+    this.#stalled = { steps: new Set(result.plan.steps.map(formatStepKey)), hold };
     return { ...verdict, kind: 'terminal' };
   }
 }

@@ -1,7 +1,7 @@
 import type { OutcomeKind } from '../apply/outcome.ts';
 import type { PassResult } from '../pass/pass.ts';
 import type { PlanSummary } from '../plan/plan.ts';
-import { requestOf } from '../plan/plan.ts';
+import { makeRequest } from '../plan/plan.ts';
 import type { Conditions } from './conditions.ts';
 import { createConditions, setCondition } from './conditions.ts';
 import type { EnforcementView } from './enforcement-view.ts';
@@ -100,7 +100,7 @@ export function viewPlan({ plan, content, digest, apply }: PassResult): PlanView
       origin: change.origin ?? null,
       fields: Object.keys(change.fields),
     })),
-    steps: plan.steps.slice(0, shown).map(requestOf),
+    steps: plan.steps.slice(0, shown).map(makeRequest),
     refusals: plan.refusals.map(({ code, summary, hint }) => ({ code, summary, hint })),
   };
 }

@@ -3,9 +3,9 @@ import type { ConfigurationManifest, OidcTemplate, SamlTemplate, SecretSource } 
 import {
   type ConfigurationFields,
   type DesiredConfiguration,
+  findSecretHost,
   type OidcProvider,
   type SamlProvider,
-  secretHostOf,
 } from '../model/configuration.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import { reveal, Secret } from '../model/secret.ts';
@@ -37,7 +37,7 @@ function listReferences(
   { id, client_secret: source, discovery_document_uri: uri }: OidcTemplate,
   { attachments }: Resolution,
 ): DesiredConfiguration['references'] {
-  const host = secretHostOf(uri);
+  const host = findSecretHost(uri);
   if (source.from === 'literal' || host === null) return [];
   if (source.from === 'file' && attachmentAt(source.name, source.place, attachments) !== null) return [];
   return [{ name: source.name, provider: id, host, place: source.place }];

@@ -4,15 +4,15 @@ import { type FileManifests, isManifestPath, type Manifest, type PolicyCaseTempl
 import type { DesiredConfiguration } from '../model/configuration.ts';
 import type { KnownUsers } from '../model/known-users.ts';
 import { compareProblems, compareText, hasErrors, type Problem } from '../model/problem.ts';
-import { compareRules, type DesiredRule, ruleKey } from '../model/rule.ts';
+import { compareRules, type DesiredRule, formatRuleKey } from '../model/rule.ts';
 import { type DesiredState, isInScope, type PolicyCase } from '../model/state.ts';
 import type { SourceFile } from '../ports.ts';
 import { buildConfiguration, type Resolution } from './build-configuration.ts';
 import type { Desired, DesiredContext } from './context.ts';
 import { expand, mostRules } from './expand.ts';
 import { findCollisions } from './find-collisions.ts';
-import { findCollisionsFrom, sortByTime, timeFindings } from './in-force.ts';
-import { type Layered, layer } from './layers.ts';
+import { findCollisionsFrom, findEndings, sortByTime } from './in-force.ts';
+import { applyLayers, type Layered } from './layers.ts';
 import { collectNames, type Names } from './names.ts';
 import type { ParsedFiles } from './parse-files.ts';
 import { applySuppressions } from './suppress.ts';
@@ -27,7 +27,7 @@ export function assemble(
   users: KnownUsers | null,
   context: DesiredContext,
 ): Desired {
-  const layered = layer(manifests, context.overlay ?? null);
+  const layered = applyLayers(manifests, context.overlay ?? null);
   const names = collectNames(layered.manifests, context.profile, users);
   const problems: Problem[] = [
     ...layered.files.flatMap((file) => nameNetworks(file, names.networks)),
@@ -47,7 +47,7 @@ export function assemble(
   const { inForce, expired, upcoming } = hasTimes ? sortByTime(rules, context.now) : { ...untimed, inForce: rules };
   const { refusesCollisions } = context.profile;
   add(hasTimes ? findCollisionsFrom(rules, context.now, refusesCollisions) : findCollisions(rules, refusesCollisions));
-  if (hasTimes) add(timeFindings(rules, context.now));
+  if (hasTimes) add(findEndings(rules, context.now));
   add(scopeProblems({ rules, configuration, manifests: layered.manifests }, context));
   add(missingNotes(rules, context));
   add(saidProblems({ ...layered, problems }, context));
@@ -225,7 +225,7 @@ function digestOf(
   tests: readonly PolicyCase[],
 ): string {
   const hash = createHash('sha256');
-  for (const { name, rule } of rules) hash.update(`${name}\n${ruleKey(rule)}\n`);
+  for (const { name, rule } of rules) hash.update(`${name}\n${formatRuleKey(rule)}\n`);
   const fields = Object.entries(configuration?.fields ?? {}).sort(([a], [b]) => compareText(a, b));
   hash.update(JSON.stringify(configuration === null ? null : fields));
   for (const { name, user, destination, protocols, ports, expect, always } of tests) {

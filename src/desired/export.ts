@@ -4,7 +4,7 @@ import { compareNetworks, type Network } from '../model/address.ts';
 import { groupBy } from '../model/group-by.ts';
 import { formatPortRange } from '../model/port-range.ts';
 import { compareText, type Problem } from '../model/problem.ts';
-import { collides, compareRules, type LiveRule, type Rule, ruleKey } from '../model/rule.ts';
+import { collides, compareRules, formatRuleKey, type LiveRule, type Rule } from '../model/rule.ts';
 
 /** A file to be written; `path` is relative to the output directory, with `/`. */
 export interface ExportedFile {
@@ -35,7 +35,7 @@ export interface ExportUsers {
 
 /** The rules without second copies, which no manifest can ask for. */
 export function removeCopies(live: readonly LiveRule[]): readonly LiveRule[] {
-  return [...groupBy(live, ({ rule }) => ruleKey(rule)).values()].flatMap((copies) => copies.slice(0, 1));
+  return [...groupBy(live, ({ rule }) => formatRuleKey(rule)).values()].flatMap((copies) => copies.slice(0, 1));
 }
 
 /** The warning about as many second copies; none without any. */

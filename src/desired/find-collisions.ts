@@ -1,7 +1,7 @@
 import { compareNetworks, contains } from '../model/address.ts';
 import type { Ports } from '../model/port-range.ts';
 import type { Problem } from '../model/problem.ts';
-import { type DesiredRule, ruleKey } from '../model/rule.ts';
+import { type DesiredRule, formatRuleKey } from '../model/rule.ts';
 
 /**
  * Finds rules that are written twice (a problem anywhere), and, where the server refuses collisions, pairs that it cannot
@@ -13,7 +13,7 @@ export function findCollisions(rules: readonly DesiredRule[], refusesCollisions:
   const first = new Map<string, DesiredRule>();
   const classes = new Map<string, DesiredRule[]>();
   for (const rule of rules) {
-    const key = ruleKey(rule.rule);
+    const key = formatRuleKey(rule.rule);
     const other = first.get(key);
     if (other !== undefined) {
       problems.push(duplicateRule(rule, other));

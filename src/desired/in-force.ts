@@ -61,7 +61,7 @@ function tooManyTimes(count: number): Problem {
 }
 
 /** What is worth knowing of the times: rules that have expired, and drop rules whose end opens something. */
-export function timeFindings(rules: readonly DesiredRule[], now: number): readonly Problem[] {
+export function findEndings(rules: readonly DesiredRule[], now: number): readonly Problem[] {
   const findings = new Map<string, Problem>();
   for (const { name, place, expires, rule } of rules) {
     if (expires === undefined) continue;

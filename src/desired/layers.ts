@@ -26,7 +26,7 @@ interface Layer {
  * directory is laid over its bases (each of which may be an overlay itself), later bases over earlier ones: a manifest
  * replaces one of the same kind and name as a whole, except that `Configuration` and `Users` are merged field by field.
  */
-export function layer(files: readonly FileManifests[], chosen: string | null): Layered {
+export function applyLayers(files: readonly FileManifests[], chosen: string | null): Layered {
   const overlay = chosen === null ? null : withoutDots(chosen);
   const overlays = files.flatMap((file) => file.manifests.filter((manifest) => manifest.kind === 'Overlay'));
   const problems: Problem[] = [];

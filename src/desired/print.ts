@@ -3,7 +3,7 @@ import { apiVersion, type ConfigurationManifest, type SecretSource } from '../ma
 import { Flow, writeDocuments, writeYaml, type Yaml } from '../manifest/write.ts';
 import { configurationFields } from '../model/configuration.ts';
 import { formatInstant } from '../model/instant.ts';
-import { printable } from '../model/printable.ts';
+import { escapeControls } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
 import { type DesiredRule, pickNotes, toWire } from '../model/rule.ts';
 import type { DesiredState, PolicyCase } from '../model/state.ts';
@@ -44,7 +44,7 @@ function* inPieces({ state, configuration }: Printable): Generator<readonly stri
 const noRules = writeYaml({ apiVersion, kind: 'RuleSet', metadata: new Flow({ name: 'none' }), spec: { rules: [] } });
 
 function origin({ file, line }: Place, note: string | undefined): string {
-  return `# ${printable(file)}:${line}${note === undefined ? '' : ` (${printable(note)})`}\n`;
+  return `# ${escapeControls(file)}:${line}${note === undefined ? '' : ` (${escapeControls(note)})`}\n`;
 }
 
 function printRule(desired: DesiredRule, userNames: ReadonlyMap<string, string>): string {

@@ -1,9 +1,9 @@
 import type { Family } from '../model/address.ts';
-import { isModifiedInPlace, type LiveRule, type Rule, ruleKey } from '../model/rule.ts';
+import { formatRuleKey, isModifiedInPlace, type LiveRule, type Rule } from '../model/rule.ts';
 import { computeEffect } from '../policy/effect.ts';
 import type { Effect } from '../policy/traffic.ts';
 import { compareSets, type MissingRule } from './compare.ts';
-import { rulesOf } from './elements.ts';
+import { toRules } from './elements.ts';
 import {
   compareFindings,
   countFindings,
@@ -15,7 +15,7 @@ import {
 import { type Reach, restrictEffect } from './restrict.ts';
 import { attributeSurplus, type Leftover } from './stale.ts';
 import { examineStructure, type Structure, type StructureDefect } from './structure.ts';
-import { chainNameOf, type FilterTable, setNameOf, type Unknown } from './table.ts';
+import { type FilterTable, formatSetName, nameChain, type Unknown } from './table.ts';
 
 /** What a check compares. */
 export interface CheckInput {
@@ -60,7 +60,7 @@ export function checkEnforcement({ live, table, names }: CheckInput): Enforcemen
 }
 
 /** The report for a kernel without the table, or with one that is switched off: nothing is filtered. */
-export function tableMissing(live: readonly LiveRule[], names: RuleNames, dormant = false): EnforcementReport {
+export function reportMissingTable(live: readonly LiveRule[], names: RuleNames, dormant = false): EnforcementReport {
   const table = { sets: new Map(), chains: new Map(), unknown: [], elementCount: 0, dormant };
   return checkEnforcement({ live, names, table });
 }
@@ -71,7 +71,7 @@ function trafficOf(live: readonly LiveRule[], table: FilterTable, structure: Str
   const kernel: Rule[] = [];
   for (const { kind, elements } of table.sets.values()) {
     if (structure.reaches(kind))
-      for (const element of elements) for (const one of rulesOf(element, kind)) kernel.push(one);
+      for (const element of elements) for (const one of toRules(element, kind)) kernel.push(one);
   }
   return computeEffect(
     live.map(({ rule }) => rule),
@@ -80,7 +80,7 @@ function trafficOf(live: readonly LiveRule[], table: FilterTable, structure: Str
 }
 
 function referTo(live: LiveRule, names: RuleNames): RuleRef {
-  const key = ruleKey(live.rule);
+  const key = formatRuleKey(live.rule);
   const named = names.get(key);
   return { id: live.id, key, name: named?.name ?? null, place: named?.place ?? null };
 }
@@ -90,9 +90,9 @@ function reachesOf(rules: readonly Rule[]): readonly Reach[] {
 }
 
 function missingFinding({ live, kind, parts }: MissingRule, refer: (live: LiveRule) => RuleRef): Draft {
-  const rules = parts.flatMap((part) => rulesOf(part, kind));
+  const rules = parts.flatMap((part) => toRules(part, kind));
   const ref = refer(live);
-  const elements = rules.map(ruleKey);
+  const elements = rules.map(formatRuleKey);
   const whole = elements.length === 1 && elements[0] === ref.key;
   const why = isModifiedInPlace(live) ? '; it was changed in place, which never reaches the kernel' : '';
   const summary = whole
@@ -102,7 +102,7 @@ function missingFinding({ live, kind, parts }: MissingRule, refer: (live: LiveRu
 }
 
 function surplusFinding({ rules, leftBy }: Leftover, refer: (live: LiveRule) => RuleRef): Draft {
-  const elements = rules.map(ruleKey);
+  const elements = rules.map(formatRuleKey);
   const base = { elements, reaches: reachesOf(rules) };
   if (leftBy === null) {
     return {
@@ -134,7 +134,7 @@ function structureFinding(
 }
 
 function structureSummary({ kind, userId, family, set }: StructureDefect, count: number, dormant: boolean): string {
-  const chain = chainNameOf(userId);
+  const chain = nameChain(userId);
   const rules = count === 1 ? 'one live rule has' : `${count} live rules have`;
   switch (kind) {
     case 'table-missing':
@@ -144,7 +144,7 @@ function structureSummary({ kind, userId, family, set }: StructureDefect, count:
     case 'jump-missing':
       return `nothing jumps to the chain ${chain} for ${familyName(family)}: ${rules} no effect`;
     case 'verdict-missing':
-      return `the chain ${chain} has no rule for the set ${set === null ? '' : setNameOf(set)}: ${rules} no effect`;
+      return `the chain ${chain} has no rule for the set ${set === null ? '' : formatSetName(set)}: ${rules} no effect`;
     case 'order':
       return `the rules of the chain ${chain} stand in another order than Firezone's: verdicts may differ from what is foretold`;
   }

@@ -1,7 +1,7 @@
 import type { LiveRule } from '../model/rule.ts';
-import { higher, lower } from '../policy/intervals.ts';
+import { pickHigher, pickLower } from '../policy/intervals.ts';
 import type { FilterElement, FilterTable, SetKind } from './table.ts';
-import { setNameOf } from './table.ts';
+import { formatSetName } from './table.ts';
 
 /** A live rule and the parts of it that its set in the kernel does not hold. */
 export interface MissingRule {
@@ -29,7 +29,7 @@ interface LiveElement extends FilterElement {
 }
 
 /** The set that holds a rule. */
-export function kindOfRule(live: LiveRule): SetKind {
+export function getSetKind(live: LiveRule): SetKind {
   const { userId, destination, action, ports } = live.rule;
   return { userId, family: destination.family, action, withPorts: ports !== null };
 }
@@ -38,8 +38,8 @@ export function kindOfRule(live: LiveRule): SetKind {
 export function compareSets(rules: readonly LiveRule[], table: FilterTable): Difference {
   const bySet = new Map<string, { kind: SetKind; elements: LiveElement[] }>();
   for (const live of rules) {
-    const kind = kindOfRule(live);
-    const name = setNameOf(kind);
+    const kind = getSetKind(live);
+    const name = formatSetName(kind);
     const group = bySet.get(name) ?? { kind, elements: [] };
     group.elements.push({ ...live.rule.destination, ports: live.rule.ports, live });
     bySet.set(name, group);
@@ -92,7 +92,7 @@ interface Index {
 function indexOf(elements: readonly FilterElement[]): Index {
   const sorted = [...elements].sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0));
   const reach: bigint[] = [];
-  for (const { last } of sorted) reach.push(higher(last, reach.at(-1) ?? last));
+  for (const { last } of sorted) reach.push(pickHigher(last, reach.at(-1) ?? last));
   return { sorted, reach };
 }
 
@@ -120,7 +120,7 @@ function subtract(a: FilterElement, b: FilterElement): readonly FilterElement[] 
   if (a.first < b.first) parts.push({ ...a, last: b.first - 1n });
   if (a.last > b.last) parts.push({ ...a, first: b.last + 1n });
   if (a.ports === null || b.ports === null) return parts;
-  const shared = { first: higher(a.first, b.first), last: lower(a.last, b.last) };
+  const shared = { first: pickHigher(a.first, b.first), last: pickLower(a.last, b.last) };
   const { type, low, high } = a.ports;
   if (low < b.ports.low) parts.push({ ...shared, ports: { type, low, high: b.ports.low - 1 } });
   if (high > b.ports.high) parts.push({ ...shared, ports: { type, low: b.ports.high + 1, high } });

@@ -1,14 +1,14 @@
 import type { Family } from '../model/address.ts';
 import { fail, ok, type Result } from '../model/result.ts';
-import { decodeElement, member } from './elements.ts';
+import { decodeElement, getMember } from './elements.ts';
 import {
   type ChainRule,
-  chainUser,
-  deviceSetOf,
   type FilterElement,
   type FilterSet,
   type FilterTable,
-  setKindOf,
+  readChainUser,
+  readDeviceSet,
+  readSetKind,
   type Unknown,
 } from './table.ts';
 
@@ -23,36 +23,36 @@ interface Draft {
  * `Unknown`; the result fails only when the text as a whole is not such a list.
  */
 export function decodeTable(body: unknown): Result<FilterTable, string> {
-  const items = member(body, 'nftables');
+  const items = getMember(body, 'nftables');
   if (!Array.isArray(items)) return fail('the output of nft is not a list of objects under "nftables"');
   const draft: Draft = { sets: new Map(), chains: new Map(), unknown: [] };
-  const table = items.map((item) => member(item, 'table')).find((item) => item !== undefined);
+  const table = items.map((item) => getMember(item, 'table')).find((item) => item !== undefined);
   if (table === undefined) return fail('the output of nft holds no table');
-  const handle = member(table, 'handle');
+  const handle = getMember(table, 'handle');
   for (const item of items) decodeItem(item, draft);
-  const wireguard = commonest(items.flatMap((item) => interfacesOf(member(item, 'rule'))));
-  for (const item of items) decodeRule(member(item, 'rule'), wireguard, draft);
+  const wireguard = commonest(items.flatMap((item) => interfacesOf(getMember(item, 'rule'))));
+  for (const item of items) decodeRule(getMember(item, 'rule'), wireguard, draft);
   let elementCount = 0;
   for (const set of draft.sets.values()) elementCount += set.elements.length;
-  const dormant = [member(table, 'flags')].flat().includes('dormant');
+  const dormant = [getMember(table, 'flags')].flat().includes('dormant');
   return ok({ ...draft, elementCount, dormant, ...(typeof handle === 'number' ? { handle } : {}) });
 }
 
 function decodeItem(item: unknown, draft: Draft): void {
-  const set = member(item, 'set');
-  const chain = member(item, 'chain');
+  const set = getMember(item, 'set');
+  const chain = getMember(item, 'chain');
   if (set !== undefined) decodeSet(set, draft);
   else if (chain !== undefined) decodeChain(chain, draft);
-  else if (!['metainfo', 'table', 'rule'].some((known) => member(item, known) !== undefined)) {
+  else if (!['metainfo', 'table', 'rule'].some((known) => getMember(item, known) !== undefined)) {
     draft.unknown.push({ what: 'object', name: Object.keys(Object(item)).join(', '), detail: shorten(item) });
   }
 }
 
 function decodeSet(set: unknown, draft: Draft): void {
-  const name = String(member(set, 'name'));
-  if (deviceSetOf(name) !== null) return;
-  const kind = setKindOf(name);
-  const elem = member(set, 'elem') ?? [];
+  const name = String(getMember(set, 'name'));
+  if (readDeviceSet(name) !== null) return;
+  const kind = readSetKind(name);
+  const elem = getMember(set, 'elem') ?? [];
   if (kind === null || !Array.isArray(elem)) {
     draft.unknown.push({ what: 'set', name, detail: shorten(set) });
     return;
@@ -67,36 +67,37 @@ function decodeSet(set: unknown, draft: Draft): void {
 }
 
 function decodeChain(chain: unknown, draft: Draft): void {
-  const name = String(member(chain, 'name'));
-  const isForward = name === 'forward' && member(chain, 'hook') === 'forward' && member(chain, 'policy') === 'accept';
-  if (isForward || chainUser(name) !== null) draft.chains.set(name, []);
+  const name = String(getMember(chain, 'name'));
+  const isForward =
+    name === 'forward' && getMember(chain, 'hook') === 'forward' && getMember(chain, 'policy') === 'accept';
+  if (isForward || readChainUser(name) !== null) draft.chains.set(name, []);
   else if (name !== 'postrouting') draft.unknown.push({ what: 'chain', name, detail: shorten(chain) });
 }
 
 /** Rules of `postrouting` masquerade and decide nothing (observed: recordings/nft_table). */
 function decodeRule(rule: unknown, wireguard: string, draft: Draft): void {
   if (rule === undefined) return;
-  const chain = String(member(rule, 'chain'));
+  const chain = String(getMember(rule, 'chain'));
   if (chain === 'postrouting') return;
-  const decoded = meaningOf(member(rule, 'expr'), wireguard);
+  const decoded = meaningOf(getMember(rule, 'expr'), wireguard);
   const rules = draft.chains.get(chain);
   if (decoded !== null && rules !== undefined) rules.push(decoded);
-  else draft.unknown.push({ what: 'rule', name: chain, detail: shorten(member(rule, 'expr')) });
+  else draft.unknown.push({ what: 'rule', name: chain, detail: shorten(getMember(rule, 'expr')) });
 }
 
 /** The interfaces that a rule of ours asks for: one, the same in every rule; its name is the server's to choose. */
 function interfacesOf(rule: unknown): readonly string[] {
-  const expr = member(rule, 'expr');
-  if (member(rule, 'chain') === 'postrouting' || !Array.isArray(expr)) return [];
+  const expr = getMember(rule, 'expr');
+  if (getMember(rule, 'chain') === 'postrouting' || !Array.isArray(expr)) return [];
   return expr.flatMap((entry: unknown) => {
-    const match = member(entry, 'match');
-    const name = member(match, 'right');
+    const match = getMember(entry, 'match');
+    const name = getMember(match, 'right');
     return isInputInterface(match) && typeof name === 'string' ? [name] : [];
   });
 }
 
 function isInputInterface(match: unknown): boolean {
-  return member(member(member(match, 'left'), 'meta'), 'key') === 'iifname';
+  return getMember(getMember(getMember(match, 'left'), 'meta'), 'key') === 'iifname';
 }
 
 function commonest(names: readonly string[]): string {
@@ -112,49 +113,49 @@ function commonest(names: readonly string[]): string {
 function meaningOf(expr: unknown, wireguard: string): ChainRule | null {
   if (!Array.isArray(expr)) return null;
   const last: unknown = expr.at(-1);
-  const conditions = expr.slice(0, -1).map((entry: unknown) => member(entry, 'match'));
-  if (conditions.some((condition) => member(condition, 'op') !== '==')) return null;
-  const target = member(member(last, 'jump'), 'target');
+  const conditions = expr.slice(0, -1).map((entry: unknown) => getMember(entry, 'match'));
+  if (conditions.some((condition) => getMember(condition, 'op') !== '==')) return null;
+  const target = getMember(getMember(last, 'jump'), 'target');
   if (typeof target === 'string') return jumpOf(conditions, target);
-  const action = last !== null && member(last, 'accept') !== undefined ? 'accept' : 'drop';
-  if (member(last, action) === undefined || conditions.length !== 2) return null;
+  const action = last !== null && getMember(last, 'accept') !== undefined ? 'accept' : 'drop';
+  if (getMember(last, action) === undefined || conditions.length !== 2) return null;
   const set = setReference(conditions[0]);
-  const kind = set === null ? null : setKindOf(set);
+  const kind = set === null ? null : readSetKind(set);
   if (set === null || kind === null || kind.action !== action) return null;
-  const left = member(conditions[0], 'left');
+  const left = getMember(conditions[0], 'left');
   const fits = kind.withPorts
     ? matchesConcat(left, kind.family)
     : fieldOf(left) === (kind.family === 4 ? 'ip.daddr' : 'ip6.daddr');
-  const onInterface = isInputInterface(conditions[1]) && member(conditions[1], 'right') === wireguard;
+  const onInterface = isInputInterface(conditions[1]) && getMember(conditions[1], 'right') === wireguard;
   return fits && onInterface ? { type: 'verdict', set, kind } : null;
 }
 
 function jumpOf(conditions: readonly unknown[], target: string): ChainRule | null {
   const set = conditions.length === 1 ? setReference(conditions[0]) : null;
-  const devices = set === null ? null : deviceSetOf(set);
-  if (devices === null || chainUser(target) !== devices.userId) return null;
-  if (fieldOf(member(conditions[0], 'left')) !== (devices.family === 4 ? 'ip.saddr' : 'ip6.saddr')) return null;
+  const devices = set === null ? null : readDeviceSet(set);
+  if (devices === null || readChainUser(target) !== devices.userId) return null;
+  if (fieldOf(getMember(conditions[0], 'left')) !== (devices.family === 4 ? 'ip.saddr' : 'ip6.saddr')) return null;
   return { type: 'jump', ...devices };
 }
 
 function matchesConcat(left: unknown, family: Family): boolean {
-  const parts = member(left, 'concat');
+  const parts = getMember(left, 'concat');
   return (
     Array.isArray(parts) &&
     parts.length === 3 &&
     fieldOf(parts[0]) === (family === 4 ? 'ip.daddr' : 'ip6.daddr') &&
-    member(member(parts[1], 'meta'), 'key') === 'l4proto' &&
+    getMember(getMember(parts[1], 'meta'), 'key') === 'l4proto' &&
     fieldOf(parts[2]) === 'th.dport'
   );
 }
 
 function fieldOf(left: unknown): string {
-  const payload = member(left, 'payload');
-  return `${String(member(payload, 'protocol'))}.${String(member(payload, 'field'))}`;
+  const payload = getMember(left, 'payload');
+  return `${String(getMember(payload, 'protocol'))}.${String(getMember(payload, 'field'))}`;
 }
 
 function setReference(condition: unknown): string | null {
-  const right = member(condition, 'right');
+  const right = getMember(condition, 'right');
   return typeof right === 'string' && right.startsWith('@') ? right.slice(1) : null;
 }
 

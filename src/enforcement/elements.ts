@@ -1,4 +1,4 @@
-import { type Family, makeNetwork, parseNetwork, width } from '../model/address.ts';
+import { type Family, getWidth, makeNetwork, parseNetwork } from '../model/address.ts';
 import type { Ports } from '../model/port-range.ts';
 import type { Rule } from '../model/rule.ts';
 import type { FilterElement, SetKind } from './table.ts';
@@ -10,8 +10,8 @@ type Interval = readonly [first: bigint, last: bigint];
  * each also inside `{elem: {val}}`. Null when it is anything else, of another family, or not tcp or udp.
  */
 export function decodeElement(value: unknown, kind: SetKind): FilterElement | null {
-  const plain = member(member(value, 'elem'), 'val') ?? value;
-  const concat = member(plain, 'concat');
+  const plain = getMember(getMember(value, 'elem'), 'val') ?? value;
+  const concat = getMember(plain, 'concat');
   if (!kind.withPorts) {
     const addresses = concat === undefined ? addressInterval(plain, kind.family) : null;
     return addresses === null ? null : { first: addresses[0], last: addresses[1], ports: null };
@@ -23,7 +23,7 @@ export function decodeElement(value: unknown, kind: SetKind): FilterElement | nu
 }
 
 /** The rules that mean exactly what an element of such a set does: one for each CIDR of its interval. */
-export function rulesOf(element: FilterElement, kind: SetKind): readonly Rule[] {
+export function toRules(element: FilterElement, kind: SetKind): readonly Rule[] {
   const rules: Rule[] = [];
   for (let first = element.first; first <= element.last; ) {
     const prefix = widestPrefix(kind.family, first, element.last);
@@ -36,20 +36,20 @@ export function rulesOf(element: FilterElement, kind: SetKind): readonly Rule[] 
 
 function widestPrefix(family: Family, first: bigint, last: bigint): number {
   let host = 0;
-  while (host < width(family)) {
+  while (host < getWidth(family)) {
     const size = 1n << BigInt(host + 1);
     if (first % size !== 0n || first + size - 1n > last) break;
     host++;
   }
-  return width(family) - host;
+  return getWidth(family) - host;
 }
 
 function addressInterval(value: unknown, family: Family): Interval | null {
   if (typeof value === 'string') return intervalOfText(value, family);
-  const addr = member(member(value, 'prefix'), 'addr');
-  const len = member(member(value, 'prefix'), 'len');
+  const addr = getMember(getMember(value, 'prefix'), 'addr');
+  const len = getMember(getMember(value, 'prefix'), 'len');
   if (typeof addr === 'string' && typeof len === 'number') return intervalOfText(`${addr}/${len}`, family);
-  const range = member(value, 'range');
+  const range = getMember(value, 'range');
   if (!Array.isArray(range) || typeof range[0] !== 'string' || typeof range[1] !== 'string') return null;
   const low = intervalOfText(range[0], family);
   const high = intervalOfText(range[1], family);
@@ -64,7 +64,7 @@ function intervalOfText(text: string, family: Family): Interval | null {
 
 function portsOf(protocol: unknown, value: unknown): Ports | null {
   const type = protocol === 'tcp' || protocol === 6 ? 'tcp' : protocol === 'udp' || protocol === 17 ? 'udp' : null;
-  const range = member(value, 'range');
+  const range = getMember(value, 'range');
   const low = typeof value === 'number' ? value : Array.isArray(range) ? range[0] : null;
   const high = typeof value === 'number' ? value : Array.isArray(range) ? range[1] : null;
   if (type === null || !isPort(low) || !isPort(high) || low > high) return null;
@@ -76,7 +76,7 @@ function isPort(value: unknown): value is number {
 }
 
 /** A member of an object; undefined when the value is no object or has none of that name. */
-export function member(value: unknown, name: string): unknown {
+export function getMember(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
     ? (value as Readonly<Record<string, unknown>>)[name]
     : undefined;

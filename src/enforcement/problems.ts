@@ -10,7 +10,7 @@ const shownDestinations = 4;
 const shownRules = 10;
 
 /** The report as problems for a person: one a finding (`kernel-missing`, `kernel-stale`, …), warnings all. */
-export function enforcementProblems(report: EnforcementReport): readonly Problem[] {
+export function listEnforcementProblems(report: EnforcementReport): readonly Problem[] {
   if (report.state === 'unreadable') {
     const summary = `The kernel's packet filter could not be checked: ${report.message ?? 'no reason was given'}.`;
     return [{ code: 'kernel-unreadable', severity: 'warning', summary }];

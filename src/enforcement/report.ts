@@ -1,7 +1,7 @@
 import type { Place } from '../model/problem.ts';
 import { compareText } from '../model/problem.ts';
 import type { DesiredRule, LiveRule } from '../model/rule.ts';
-import { ruleKey } from '../model/rule.ts';
+import { formatRuleKey } from '../model/rule.ts';
 import type { Effect } from '../policy/traffic.ts';
 
 /**
@@ -70,17 +70,17 @@ export interface EnforcementReport {
 export type RuleNames = ReadonlyMap<string, { readonly name: string; readonly place: Place }>;
 
 /** The names of desired rules, for findings; of equal rules the first. */
-export function ruleNames(rules: readonly DesiredRule[]): RuleNames {
+export function collectRuleNames(rules: readonly DesiredRule[]): RuleNames {
   const names = new Map<string, { name: string; place: Place }>();
   for (const { rule, name, place } of rules) {
-    const key = ruleKey(rule);
+    const key = formatRuleKey(rule);
     if (!names.has(key)) names.set(key, { name, place });
   }
   return names;
 }
 
 /** A report that says only why the kernel could not be asked. */
-export function unreadable(message: string, liveRules: number): EnforcementReport {
+export function reportUnreadable(message: string, liveRules: number): EnforcementReport {
   const counts = { missing: 0, stale: 0, extra: 0, structure: 0 };
   const effect = { opens: [], closes: [] };
   return { state: 'unreadable', message, findings: [], counts, effect, liveRules, elements: 0 };

@@ -1,8 +1,8 @@
 import { intersects } from '../model/address.ts';
 import { compareText } from '../model/problem.ts';
-import { isModifiedInPlace, type LiveRule, type Rule, ruleKey } from '../model/rule.ts';
+import { formatRuleKey, isModifiedInPlace, type LiveRule, type Rule } from '../model/rule.ts';
 import type { Difference, SurplusElement } from './compare.ts';
-import { rulesOf } from './elements.ts';
+import { toRules } from './elements.ts';
 
 /** A surplus element, as rules, and the live rule whose change in place probably left it behind; null when none did. */
 export interface Leftover {
@@ -33,11 +33,11 @@ export function attributeSurplus(rules: readonly LiveRule[], difference: Differe
 }
 
 function rulesOfSurplus({ kind, parts }: SurplusElement): readonly Rule[] {
-  return parts.flatMap((part) => rulesOf(part, kind));
+  return parts.flatMap((part) => toRules(part, kind));
 }
 
 function textOf(rules: readonly Rule[]): string {
-  return rules.map(ruleKey).join(', ');
+  return rules.map(formatRuleKey).join(', ');
 }
 
 function likeness(a: Rule, b: Rule | undefined): number {

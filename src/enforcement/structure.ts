@@ -1,7 +1,7 @@
 import type { Family } from '../model/address.ts';
 import { compareText } from '../model/problem.ts';
 import type { LiveRule } from '../model/rule.ts';
-import { type ChainRule, chainNameOf, chainUser, type FilterTable, type SetKind, setNameOf } from './table.ts';
+import { type ChainRule, type FilterTable, formatSetName, nameChain, readChainUser, type SetKind } from './table.ts';
 
 /** A defect of the chains: without them the elements of a set decide nothing. */
 export interface StructureDefect {
@@ -33,22 +33,22 @@ export function examineStructure(rules: readonly LiveRule[], table: FilterTable)
   for (const [userId, kinds] of needed) {
     const found = examineScope(userId, kinds, table);
     for (const one of found) defects.push(one);
-    for (const kind of kinds) if (found.some((defect) => cutsOff(defect, kind))) unreached.add(setNameOf(kind));
+    for (const kind of kinds) if (found.some((defect) => cutsOff(defect, kind))) unreached.add(formatSetName(kind));
   }
   for (const [name, chain] of table.chains) {
-    const userId = chainUser(name);
+    const userId = readChainUser(name);
     if (!isInOrder(chain)) defects.push({ kind: 'order', userId, family: null, set: null });
   }
   return {
     defects,
-    reaches: (kind) => !unreached.has(setNameOf(kind)),
-    chainless: (userId) => !table.chains.has(chainNameOf(userId)),
+    reaches: (kind) => !unreached.has(formatSetName(kind)),
+    chainless: (userId) => !table.chains.has(nameChain(userId)),
   };
 }
 
 function cutsOff(defect: StructureDefect, kind: SetKind): boolean {
   if (defect.kind === 'order' || (defect.family !== null && defect.family !== kind.family)) return false;
-  return defect.set === null || setNameOf(defect.set) === setNameOf(kind);
+  return defect.set === null || formatSetName(defect.set) === formatSetName(kind);
 }
 
 /** The sets that matter, by user: those of live rules, and those with elements. */
@@ -57,7 +57,7 @@ function neededSets(rules: readonly LiveRule[], table: FilterTable): ReadonlyMap
   for (const { rule } of rules) {
     const { userId, destination, action } = rule;
     const kind: SetKind = { userId, family: destination.family, action, withPorts: rule.ports !== null };
-    kinds.set(setNameOf(kind), kind);
+    kinds.set(formatSetName(kind), kind);
   }
   for (const set of table.sets.values()) if (set.elements.length > 0) kinds.set(set.name, set.kind);
   const needed = new Map<string | null, SetKind[]>();
@@ -76,7 +76,7 @@ function examineScope(
   kinds: readonly SetKind[],
   table: FilterTable,
 ): readonly StructureDefect[] {
-  const chain = table.chains.get(chainNameOf(userId));
+  const chain = table.chains.get(nameChain(userId));
   if (chain === undefined) return [{ kind: 'user-chain-missing', userId, family: null, set: null }];
   const defects: StructureDefect[] = [];
   const forward = table.chains.get('forward') ?? [];
@@ -86,7 +86,7 @@ function examineScope(
     if (!jumps) defects.push({ kind: 'jump-missing', userId, family, set: null });
   }
   for (const kind of kinds) {
-    const name = setNameOf(kind);
+    const name = formatSetName(kind);
     if (!table.sets.has(name) || chain.some((rule) => rule.type === 'verdict' && rule.set === name)) continue;
     defects.push({ kind: 'verdict-missing', userId, family: kind.family, set: kind });
   }

@@ -55,7 +55,7 @@ const deviceSetName = new RegExp(`^user(${uuid})_(ip6?)_devices$`);
 const userChainName = new RegExp(`^user(${uuid})$`);
 
 /** The kind of a set that holds rules, by its name; null for another name. */
-export function setKindOf(name: string): SetKind | null {
+export function readSetKind(name: string): SetKind | null {
   const match = ruleSetName.exec(name);
   if (match === null) return null;
   return {
@@ -67,23 +67,23 @@ export function setKindOf(name: string): SetKind | null {
 }
 
 /** The name of the set that holds rules of this kind. */
-export function setNameOf(kind: SetKind): string {
+export function formatSetName(kind: SetKind): string {
   const family = kind.family === 4 ? 'ip' : 'ip6';
   return `${kind.userId === null ? '' : `user${kind.userId}_`}${family}_${kind.action}${kind.withPorts ? '_layer4' : ''}`;
 }
 
 /** Owner and family of a set that holds the addresses of a user's devices; null for another name. */
-export function deviceSetOf(name: string): { readonly userId: string; readonly family: Family } | null {
+export function readDeviceSet(name: string): { readonly userId: string; readonly family: Family } | null {
   const match = deviceSetName.exec(name);
   return match?.[1] === undefined ? null : { userId: match[1], family: match[2] === 'ip' ? 4 : 6 };
 }
 
 /** The user that a chain belongs to; null for another chain. */
-export function chainUser(name: string): string | null {
+export function readChainUser(name: string): string | null {
   return userChainName.exec(name)?.[1] ?? null;
 }
 
 /** The name of a user's chain; the chain of the global rules is `forward`. */
-export function chainNameOf(userId: string | null): string {
+export function nameChain(userId: string | null): string {
   return userId === null ? 'forward' : `user${userId}`;
 }

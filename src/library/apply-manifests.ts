@@ -5,10 +5,10 @@ import { deriveFingerprintKey } from '../model/secret.ts';
 import { emptyMemory, type PassDependencies, type PassEnd, type PassResult } from '../pass/pass.ts';
 import { readDesired } from '../pass/stages.ts';
 import { reconcile } from '../reconcile.ts';
-import { reportOfProblems } from '../report/run-report.ts';
+import { makeProblemReport } from '../report/run-report.ts';
 import { checkMembers, checkRequest, planningFields } from './arguments.ts';
 import type { Planned } from './plan-manifests.ts';
-import { contentOf, type PlanningRequest, type PolicyRequest, planOptions, readPolicy } from './policy.ts';
+import { makePlanOptions, type PlanningRequest, type PolicyRequest, readPolicy, toContent } from './policy.ts';
 
 /** Where the administration API is, and how to be let in. */
 export interface Server {
@@ -58,17 +58,17 @@ export async function apply(request: ApplyRequest): Promise<Applied> {
     parse: (files) => Promise.resolve(parse(files)),
     desired: context,
     base: null,
-    options: { ...planOptions(request), fingerprintKey: deriveFingerprintKey(token) },
+    options: { ...makePlanOptions(request), fingerprintKey: deriveFingerprintKey(token) },
     approvals: request.approvals ?? [],
     limits: defaultApplyLimits,
     memory: emptyMemory,
     stop: request.signal ?? new AbortController().signal,
   };
   try {
-    const before = request.base === undefined ? null : await readDesired(contentOf(request.base), pass);
+    const before = request.base === undefined ? null : await readDesired(toContent(request.base), pass);
     const base = before?.ok === true ? before.value.desired.state : null;
     const result = await reconcile(content, { ...pass, base }, async (plan, desired, digest) => {
-      const known = { ...reportOfProblems([...desired.problems, ...plan.problems]), revision: content.revision };
+      const known = { ...makeProblemReport([...desired.problems, ...plan.problems]), revision: content.revision };
       const userNames = desired.state?.userNames ?? new Map();
       return await request.approve({
         ...known,

@@ -1,16 +1,23 @@
 import { decodeLiveConfiguration } from '../live/live-configuration.ts';
 import { decodeLiveRules, decodeLiveUsers } from '../live/live-rules.ts';
-import { type KnownUsers, listedUsers } from '../model/known-users.ts';
+import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
 import { compareProblems, type Problem } from '../model/problem.ts';
 import { ok, type Result } from '../model/result.ts';
 import type { LiveState, Scope } from '../model/state.ts';
 import { planStates } from '../pass/stages.ts';
 import type { Plan } from '../plan/plan.ts';
-import { documentOf } from '../report/json.ts';
-import { type RunReport, reportOfProblems } from '../report/run-report.ts';
-import { applyText, planText } from '../report/text.ts';
+import { makeDocument } from '../report/json.ts';
+import { makeProblemReport, type RunReport } from '../report/run-report.ts';
+import { renderApply, renderPlan } from '../report/text.ts';
 import { checkMembers, checkRequest, planningFields } from './arguments.ts';
-import { listProblems, type PlanningRequest, type PolicyRequest, planOptions, readBase, readPolicy } from './policy.ts';
+import {
+  listProblems,
+  makePlanOptions,
+  type PlanningRequest,
+  type PolicyRequest,
+  readBase,
+  readPolicy,
+} from './policy.ts';
 
 /** The bodies of `GET /v0/rules` and `GET /v0/configuration`, parsed; without the second no Configuration is planned. */
 export interface LiveBodies {
@@ -38,7 +45,7 @@ export function plan(request: PlanRequest): Planned {
   checkMembers('plan: `live`', request.live, { allowed: ['rules', 'configuration', 'users'], example });
   const policy = readPolicy(request);
   const { content, context, offline } = policy;
-  const nothing = { ...reportOfProblems([]), revision: content.revision };
+  const nothing = { ...makeProblemReport([]), revision: content.revision };
   if (offline.state === null) return { ...nothing, problems: offline.problems };
   const users = offline.emails.length === 0 ? ok(null) : decodeUsers(request.live.users);
   if (!users.ok) return { ...nothing, problems: [...offline.problems, users.error] };
@@ -52,7 +59,14 @@ export function plan(request: PlanRequest): Planned {
   const base = readBase(request, policy, users.value);
   const state = managed ? desired.state : { ...desired.state, configuration: null };
   const { profile } = context;
-  const input = { desired: state, live: live.value, base: base.state, profile, scope, options: planOptions(request) };
+  const input = {
+    desired: state,
+    live: live.value,
+    base: base.state,
+    profile,
+    scope,
+    options: makePlanOptions(request),
+  };
   const made = planStates(input, { desired, users: users.value });
   if (made.desired.state === null) return { ...nothing, problems: made.desired.problems };
   return {
@@ -74,20 +88,20 @@ export function validate(request: PolicyRequest): readonly Problem[] {
 
 /** The document that `--output json` prints (schemas/plan.schema.json), as a value. */
 export function toJson(planned: Planned): Readonly<Record<string, unknown>> {
-  return documentOf({ ...reportOfProblems([]), ...planned });
+  return makeDocument({ ...makeProblemReport([]), ...planned });
 }
 
 /** The text that `--plan` prints, and after an apply what was done; without colour. */
 export function toText(planned: Planned): string {
-  const report = { ...reportOfProblems([]), ...planned };
-  return planText(report, { color: false }) + applyText(report, { color: false });
+  const report = { ...makeProblemReport([]), ...planned };
+  return renderPlan(report, { color: false }) + renderApply(report, { color: false });
 }
 
 /** The users in the body. */
 function decodeUsers(body: unknown): Result<KnownUsers, Problem> {
   if (body === undefined) return { ok: false, error: usersMissing };
   const users = decodeLiveUsers(body);
-  return users.ok ? ok(listedUsers(users.value)) : { ok: false, error: unreadable(users.error) };
+  return users.ok ? ok(makeKnownUsers(users.value)) : { ok: false, error: unreadable(users.error) };
 }
 
 const usersMissing: Problem = {

@@ -6,7 +6,7 @@ import { applySuppressions } from '../desired/suppress.ts';
 import { digestFiles } from '../model/digest-files.ts';
 import type { KnownUsers } from '../model/known-users.ts';
 import { compareProblems, compareText, type Problem } from '../model/problem.ts';
-import { type ProfileName, profileNamed, type RuleUpdates } from '../model/profile.ts';
+import { findProfile, type ProfileName, type RuleUpdates } from '../model/profile.ts';
 import { fail, ok } from '../model/result.ts';
 import { Secret } from '../model/secret.ts';
 import type { DesiredState } from '../model/state.ts';
@@ -61,7 +61,7 @@ export interface Policy {
 
 /** Parses and assembles. Throws a `TypeError` for a scope that cannot be read. */
 export function readPolicy(request: PolicyRequest): Policy {
-  const profile = profileNamed(request.profile ?? 'firezone-0.7', request.ruleUpdates);
+  const profile = findProfile(request.profile ?? 'firezone-0.7', request.ruleUpdates);
   const { scope, problems } = readScope(request.scope ?? {});
   if (problems[0] !== undefined) throw new TypeError(problems[0].summary);
   const values = request.values === undefined ? null : new Map(Object.entries(request.values));
@@ -78,7 +78,7 @@ export function readPolicy(request: PolicyRequest): Policy {
   };
   const parse = (files: SourceContent['files']): ParsedFiles =>
     parseFiles(files, { profile, values, limits: defaultLimits });
-  const content = contentOf(request.manifests);
+  const content = toContent(request.manifests);
   const parsed = parse(content.files);
   const build = (users: KnownUsers | null): Desired => assemble(parsed, users, context);
   return { content, context, offline: build(null), build, parse };
@@ -91,7 +91,7 @@ export function readBase(
   users: KnownUsers | null,
 ): { readonly state: DesiredState | null; readonly problems: readonly Problem[] } {
   if (base === undefined) return { state: null, problems: [] };
-  const { state } = assemble(parse(contentOf(base).files), users, context);
+  const { state } = assemble(parse(toContent(base).files), users, context);
   if (state !== null) return { state, problems: [] };
   const summary = 'The manifests given as `base` hold errors: no change is attributed.';
   return { state: null, problems: [{ code: 'base-invalid', severity: 'warning', summary }] };
@@ -104,12 +104,12 @@ export function listProblems({ state, problems, suppressions }: Desired): readon
 }
 
 /** The options of a plan, the command's defaults where none is given. */
-export function planOptions({ options }: PlanningRequest): PlanOptions {
+export function makePlanOptions({ options }: PlanningRequest): PlanOptions {
   return { ...defaultPlanOptions, ...options };
 }
 
 /** The revision is that of a directory with these files. */
-export function contentOf(manifests: readonly ManifestFile[]): SourceContent {
+export function toContent(manifests: readonly ManifestFile[]): SourceContent {
   const files = manifests
     .map(({ path, text }) => {
       const bytes = new TextEncoder().encode(text);

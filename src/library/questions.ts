@@ -1,4 +1,4 @@
-import { parseNetwork, width } from '../model/address.ts';
+import { getWidth, parseNetwork } from '../model/address.ts';
 import { hasErrors, type Problem } from '../model/problem.ts';
 import type { Action } from '../model/rule.ts';
 import type { DesiredState, Protocol } from '../model/state.ts';
@@ -7,13 +7,13 @@ import { indexRules, type RuleIndex } from '../policy/rule-index.ts';
 import { runPolicyTests } from '../policy/tests.ts';
 import type { Effect } from '../policy/traffic.ts';
 import {
+  makePacketMembers,
   type NamedRule,
   type PacketReport,
-  packetReportMembers,
-  packetReportText,
+  renderPacketReport,
   reportPacket,
 } from '../report/explain.ts';
-import { policyTestProblems } from '../report/policy-tests.ts';
+import { listTestProblems } from '../report/policy-tests.ts';
 import { checkMembers, checkRequest } from './arguments.ts';
 import { type PolicyRequest, readPolicy } from './policy.ts';
 
@@ -42,8 +42,8 @@ export function explain(request: PolicyRequest & { readonly packet: PacketReques
   const subject = readSubject('explain', request);
   const report = askAbout('explain: `packet`', request.packet, subject);
   const { verdict, rule } = report.explanation;
-  const text = packetReportText(report, subject.state.userNames, false);
-  return { verdict, rule: rule?.name ?? null, text, json: packetReportMembers(report) };
+  const text = renderPacketReport(report, subject.state.userNames, false);
+  return { verdict, rule: rule?.name ?? null, text, json: makePacketMembers(report) };
 }
 
 /** The verdict on each of these packets. Throws as `explain` does. */
@@ -76,7 +76,7 @@ export function runTests(request: PolicyRequest): Tested {
   checkRequest('runTests', request);
   const { state, profile } = readSubject('runTests', request);
   const results = runPolicyTests(state.tests, state.rules, profile.ports);
-  const problems = policyTestProblems(results, state.userNames);
+  const problems = listTestProblems(results, state.userNames);
   return { passed: results.length - problems.length, failed: problems.length, problems };
 }
 
@@ -106,7 +106,7 @@ function askAbout(what: string, packet: PacketRequest, { state, profile, index }
   checkMembers(what, packet, { allowed: ['destination', 'protocol', 'port', 'user'], example: packetExample });
   const { destination, protocol, port = null, user } = packet;
   const parsed = parseNetwork(String(destination));
-  if (!parsed.ok || parsed.value.network.prefix !== width(parsed.value.network.family)) {
+  if (!parsed.ok || parsed.value.network.prefix !== getWidth(parsed.value.network.family)) {
     throw new TypeError(`${what}: \`destination\` must be one IP address, as in ${packetExample}`);
   }
   if (!['tcp', 'udp', 'other'].includes(protocol)) throw new TypeError(`${what}: \`protocol\` is tcp, udp or other`);

@@ -1,5 +1,5 @@
 import type * as z from 'zod';
-import { hintForText, otherNames, otherValues, sameAs, wanted } from './hints.ts';
+import { hintAtText, otherNames, otherValues, sameAs, wanted } from './hints.ts';
 import type { Kind } from './manifest.ts';
 import { findEntry, findNode, type Node, type Plain } from './node.ts';
 import type { Finding } from './reporter.ts';
@@ -194,7 +194,7 @@ function wrongValue({ path, node, values, types }: WrongValue): Finding {
     const forText = isSecretField(name)
       ? null
       : node.type === 'scalar'
-        ? hintForText(name, node)
+        ? hintAtText(name, node)
         : otherValues[name]?.['both'];
     return { problem: wrongForm(name, forText ?? wanted[name] ?? typeHint(node, types), node), offset };
   }

@@ -6,7 +6,7 @@ import { findChild, findScalar, type Node } from './node.ts';
 /** What a Rule or RuleSet says of its rules beside their fields. */
 export function decodeNotes(decoding: Decoding, root: Node): RuleNotes {
   const spec = findChild(root, 'spec');
-  const times = readTimes(decoding, spec, timezoneOf(decoding, root));
+  const times = readTimes(decoding, spec, readTimezone(decoding, root));
   return narrowTimes(decoding, noNotes, { ...readNotes(findChild(root, 'metadata')), ...times }, spec);
 }
 
@@ -35,7 +35,7 @@ export function narrowTimes(decoding: Decoding, outer: RuleNotes, inner: RuleNot
 }
 
 /** The time zone of the dates in a document. */
-export function timezoneOf(decoding: Decoding, root: Node): string {
+export function readTimezone(decoding: Decoding, root: Node): string {
   const node = findScalar(findChild(root, 'spec'), 'timezone');
   if (node === undefined || isTimezone(node.text)) return node?.text ?? 'UTC';
   reportAt(decoding, node, {

@@ -1,6 +1,6 @@
 import type { PortRange, PortType } from '../model/port-range.ts';
 import { type Action, pickNotes, type RuleNotes } from '../model/rule.ts';
-import { decodeNotes, narrowTimes, readNotes, readTimes, timezoneOf } from './decode-notes.ts';
+import { decodeNotes, narrowTimes, readNotes, readTimes, readTimezone } from './decode-notes.ts';
 import { type Decoding, getPlace, readName, readNetwork, readPorts, readUser, reportAt } from './decoding.ts';
 import type {
   DestinationReference,
@@ -31,7 +31,7 @@ export function decodeRuleSet(decoding: Decoding, root: Node): RuleSetManifest {
   const spec = findChild(root, 'spec');
   const defaults = findChild(spec, 'defaults');
   const notes = decodeNotes(decoding, root);
-  const timezone = timezoneOf(decoding, root);
+  const timezone = readTimezone(decoding, root);
   const items = findChild(spec, 'rules');
   const isClear =
     defaults === undefined ||

@@ -84,7 +84,7 @@ export const otherValues: Readonly<Record<string, Readonly<Record<string, string
 };
 
 /** What to type instead of a text that people take for a value. */
-export function hintForText(field: string, node: ScalarNode): string | null {
+export function hintAtText(field: string, node: ScalarNode): string | null {
   if (field === 'name') return hintForName(node);
   if (field === 'vpn_session_duration') return hintForDuration(node);
   const meant = node.plain ? switches[node.text.toLowerCase()] : undefined;

@@ -277,7 +277,7 @@ function fieldsOf(schema: z.core.$ZodType, path: readonly PropertyKey[]): readon
 }
 
 /** Every field name of any kind. */
-export function allFields(): ReadonlySet<string> {
+export function listAllFields(): ReadonlySet<string> {
   known ??= new Set(Object.values(schemas).flatMap((schema) => [...fieldsWithin(schema)]));
   return known;
 }

@@ -1,6 +1,6 @@
 import { type Document, Lexer, type YAMLError } from 'yaml';
 import type { Finding } from './reporter.ts';
-import { allFields } from './schema.ts';
+import { listAllFields } from './schema.ts';
 
 /**
  * What is wrong with a text that is no YAML, in our own words: the parser's messages may quote the source, which may hold
@@ -151,7 +151,7 @@ function findDeeperLine(text: string, start: number, line: string): Cause | null
 function explainColon(line: string): { readonly at: number; readonly summary: string; readonly hint: string } | null {
   const [, before = '', field = '', rest = ''] =
     /^((?: *- )* *)([A-Za-z_]+)(:(?=\S)|[ \t]+(?=\S)(?!.*:))/.exec(line) ?? [];
-  if (!allFields().has(field)) return null;
+  if (!listAllFields().has(field)) return null;
   const hint = `Write \`${field}: \` and then the value.`;
   return rest === ':'
     ? { at: before.length + field.length, summary: `A space is missing after \`${field}:\`.`, hint }

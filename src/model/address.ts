@@ -40,7 +40,7 @@ export interface ParsedNetwork {
 const widths = { 4: 32, 6: 128 } as const;
 
 /** Number of bits of an address of the family: 32 or 128. */
-export function width(family: Family): number {
+export function getWidth(family: Family): number {
   return widths[family];
 }
 

@@ -78,7 +78,7 @@ export type ConfigurationPlaces = Partial<
   Readonly<Record<ConfigurationField | `${ConfigurationField}[${number}]`, Place>>
 >;
 
-/** A secret by its name in a reference, and where it may be sent: a provider's id, and the `secretHostOf` its discovery document. */
+/** A secret by its name in a reference, and where it may be sent: a provider's id, and the `findSecretHost` its discovery document. */
 export interface SecretBinding {
   readonly name: string;
   readonly provider: string;
@@ -89,7 +89,7 @@ export interface SecretBinding {
  * The host (with the port where it is not the scheme's own) of a discovery document. `http://` stands before one without TLS:
  * whoever sits on the way could send a secret elsewhere. Null for what is no URL.
  */
-export function secretHostOf(uri: string): string | null {
+export function findSecretHost(uri: string): string | null {
   if (!URL.canParse(uri)) return null;
   const { host, protocol } = new URL(uri);
   return protocol === 'https:' ? host : `${protocol}//${host}`;

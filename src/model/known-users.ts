@@ -8,7 +8,7 @@ export interface KnownUsers {
 }
 
 /** The users of a list with their addresses in lower case. */
-export function listedUsers(users: readonly { readonly email: string; readonly id: string }[]): KnownUsers {
+export function makeKnownUsers(users: readonly { readonly email: string; readonly id: string }[]): KnownUsers {
   const byEmail = new Map(users.map(({ email, id }) => [email, id]));
   return { ids: new Set(byEmail.values()), idOf: (email) => byEmail.get(email), emails: [...byEmail.keys()] };
 }

@@ -3,7 +3,7 @@
  * and characters that change the direction of text or have no width become `\u{…}`. So does the bracket of `##[`, which
  * the runner of GitHub takes for a command wherever it stands in a line.
  */
-export function printable(text: string): string {
+export function escapeControls(text: string): string {
   return text
     .replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu, (character) => {
       const code = character.codePointAt(0) ?? 0;
@@ -16,6 +16,6 @@ export function printable(text: string): string {
 }
 
 /** At most so many characters; what is cut shows. */
-export function shortened(text: string, most: number): string {
+export function shortenText(text: string, most: number): string {
   return text.length <= most ? text : `${text.slice(0, most - 1).replace(/[\ud800-\udbff]$/, '')}…`;
 }

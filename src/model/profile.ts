@@ -47,7 +47,7 @@ const profiles: Readonly<Record<ProfileName, Profile>> = {
 };
 
 /** The profile of that name, with the way of updating rules replaced when the operator asks for another. */
-export function profileNamed(name: ProfileName, ruleUpdates?: RuleUpdates): Profile {
+export function findProfile(name: ProfileName, ruleUpdates?: RuleUpdates): Profile {
   const profile = profiles[name];
   return ruleUpdates === undefined ? profile : { ...profile, ruleUpdates };
 }

@@ -12,7 +12,7 @@ export function fail<E>(error: E): { readonly ok: false; readonly error: E } {
 }
 
 /** Marks a branch that no value can reach; a new member of a closed union then fails to compile here. */
-export function never(value: never): never {
+export function assertNever(value: never): never {
   throw new Error(`unreachable: ${JSON.stringify(value)}`);
 }
 

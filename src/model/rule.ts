@@ -122,7 +122,7 @@ export function toWire(rule: Rule): WireRule {
 }
 
 /** The rule's identity: equal exactly for rules that mean the same to the server, whatever their host bits. */
-export function ruleKey(rule: Rule): string {
+export function formatRuleKey(rule: Rule): string {
   let text = '';
   for (const field of fieldsInOrder) {
     const part = field.key(rule);

@@ -10,7 +10,7 @@ import { type ConfigurationField, configurationFields, type LiveConfiguration } 
 import type { Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { fail, ok, type Result } from '../model/result.ts';
-import { collides, type LiveRule, type Rule, ruleKey, toWire } from '../model/rule.ts';
+import { collides, formatRuleKey, type LiveRule, type Rule, toWire } from '../model/rule.ts';
 import type { LiveState } from '../model/state.ts';
 import { compareField } from '../plan/diff-configuration.ts';
 import type { Plan, Step } from '../plan/plan.ts';
@@ -30,9 +30,9 @@ export interface ApplyRecord extends ApplyOrigin {
   /** Rules that the apply deleted, as they were, and those that it created. */
   readonly deleted: readonly LiveRule[];
   readonly created: readonly LiveRule[];
-  /** Names in the manifests, by `ruleKey`. */
+  /** Names in the manifests, by `formatRuleKey`. */
   readonly names: ReadonlyMap<string, string>;
-  /** When rules end, by `ruleKey`, in ms since 1970, as far as it is known: what has ended is not put back. */
+  /** When rules end, by `formatRuleKey`, in ms since 1970, as far as it is known: what has ended is not put back. */
   readonly expires: ReadonlyMap<string, number>;
   /** Fields of the Configuration that it wrote. */
   readonly fields: readonly ConfigurationField[];
@@ -45,11 +45,11 @@ interface DoneStep {
   readonly liveId?: string;
 }
 
-/** Rules that the last apply put into effect, by `ruleKey`: a plan without a base cannot tell what it deletes. */
+/** Rules that the last apply put into effect, by `formatRuleKey`: a plan without a base cannot tell what it deletes. */
 export type FormerRules = ReadonlyMap<string, { readonly name: string; readonly expires?: number }>;
 
 /** The record of a plan that is about to be applied (without `apply`), or of what was carried out of it. */
-export function recordOf(
+export function makeApplyRecord(
   origin: ApplyOrigin,
   plan: Plan,
   apply: ApplyReport | null,
@@ -93,7 +93,7 @@ function describeRules(
 ): Pick<ApplyRecord, 'names' | 'expires'> {
   const names = new Map<string, string>();
   const expires = new Map<string, number>();
-  const keys = new Set(rules.map(({ rule }) => ruleKey(rule)));
+  const keys = new Set(rules.map(({ rule }) => formatRuleKey(rule)));
   const learn = (key: string, name: string | null, until: number | undefined): void => {
     if (!keys.has(key)) return;
     if (name !== null) names.set(key, name);
@@ -104,15 +104,15 @@ function describeRules(
     if (change.kind !== 'Rule') continue;
     const { live, desired, name } = change;
     // The notes of a pair are those of its new rule.
-    if (live !== null) learn(ruleKey(live.rule), name, desired === null ? change.expires : undefined);
-    if (desired !== null) learn(ruleKey(desired.rule), name, desired.expires);
+    if (live !== null) learn(formatRuleKey(live.rule), name, desired === null ? change.expires : undefined);
+    if (desired !== null) learn(formatRuleKey(desired.rule), name, desired.expires);
   }
   return { names, expires };
 }
 
 /** A rule that came and went within one apply was not changed by it. */
 function note(live: LiveRule, here: Map<string, LiveRule>, there: Map<string, LiveRule>): void {
-  const key = ruleKey(live.rule);
+  const key = formatRuleKey(live.rule);
   if (!there.delete(key)) here.set(key, live);
 }
 
@@ -198,14 +198,14 @@ export interface GoingBack {
  * come back. `live`: what is in scope.
  */
 export function goBack(record: ApplyRecord, live: LiveState, profile: Profile, now: number): GoingBack {
-  const liveKeys = new Set(live.rules.map(({ rule }) => ruleKey(rule)));
-  const created = new Set(record.created.map(({ rule }) => ruleKey(rule)));
-  const kept = live.rules.filter(({ rule }) => !created.has(ruleKey(rule)));
+  const liveKeys = new Set(live.rules.map(({ rule }) => formatRuleKey(rule)));
+  const created = new Set(record.created.map(({ rule }) => formatRuleKey(rule)));
+  const kept = live.rules.filter(({ rule }) => !created.has(formatRuleKey(rule)));
   const stays: Problem[] = record.created
-    .filter(({ rule }) => !liveKeys.has(ruleKey(rule)))
+    .filter(({ rule }) => !liveKeys.has(formatRuleKey(rule)))
     .map(({ rule }) => changedSince(`${nameOf(rule, record)} was created by that apply, and is not live any more`));
   const back = record.deleted.filter(({ rule }) => {
-    const key = ruleKey(rule);
+    const key = formatRuleKey(rule);
     const until = record.expires.get(key) ?? Number.POSITIVE_INFINITY;
     const blocker = profile.refusesCollisions ? kept.find((other) => collides(other.rule, rule)) : undefined;
     if (liveKeys.has(key) && !created.has(key))
@@ -213,7 +213,9 @@ export function goBack(record: ApplyRecord, live: LiveState, profile: Profile, n
     else if (until <= now)
       stays.push(changedSince(`${nameOf(rule, record)} expired at ${new Date(until).toISOString()}`));
     else if (blocker !== undefined)
-      stays.push(changedSince(`${nameOf(rule, record)} cannot come back beside ${ruleKey(blocker.rule)}, made since`));
+      stays.push(
+        changedSince(`${nameOf(rule, record)} cannot come back beside ${formatRuleKey(blocker.rule)}, made since`),
+      );
     else return true;
     return false;
   });
@@ -230,7 +232,7 @@ export function goBack(record: ApplyRecord, live: LiveState, profile: Profile, n
 }
 
 function nameOf(rule: Rule, { names }: ApplyRecord): string {
-  const key = ruleKey(rule);
+  const key = formatRuleKey(rule);
   const name = names.get(key);
   return name === undefined ? `the rule ${key}` : `the rule ${name} (${key})`;
 }
@@ -245,8 +247,8 @@ function formerRules(rules: readonly LiveRule[], { names, expires }: ApplyRecord
   const documents = rules.map(({ rule }) => {
     const { action, destination, port_range, port_type, user_id } = toWire(rule);
     const ports = port_range === null ? {} : { port_type, port_range };
-    const name = makeUnique(slugify(names.get(ruleKey(rule)) ?? `former-${destination}`), taken);
-    const until = expires.get(ruleKey(rule));
+    const name = makeUnique(slugify(names.get(formatRuleKey(rule)) ?? `former-${destination}`), taken);
+    const until = expires.get(formatRuleKey(rule));
     const ends = until === undefined ? {} : { expires: new Date(until).toISOString() };
     const spec = { action, destination, ...ports, ...(user_id === null ? {} : { user_id }), ...ends };
     return writeYaml({ apiVersion, kind: 'Rule', metadata: new Flow({ name }), spec });

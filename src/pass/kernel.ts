@@ -2,7 +2,7 @@ import type { ApplyReport } from '../apply/outcome.ts';
 import { readLive } from '../apply/read.ts';
 import { waitUntilEnforced, waitUntilStill } from '../apply/wait-enforced.ts';
 import { repairTargets } from '../enforcement/repair.ts';
-import { type RuleNames, ruleNames, unreadable } from '../enforcement/report.ts';
+import { collectRuleNames, type RuleNames, reportUnreadable } from '../enforcement/report.ts';
 import type { LiveRule } from '../model/rule.ts';
 import type { DesiredState, LiveState } from '../model/state.ts';
 import type { PlanInput } from '../plan/input.ts';
@@ -20,7 +20,7 @@ export async function observeKernel(
 ): Promise<KernelState | null> {
   const { enforcement, stop } = pass;
   if (enforcement === undefined) return null;
-  const names = ruleNames(desired.rules);
+  const names = collectRuleNames(desired.rules);
   if (enforcement.repair) {
     return await waitUntilStill(waitOf(pass, enforcement, { live: live.rules, names, timeoutMs: stillTimeoutMs }));
   }
@@ -28,7 +28,7 @@ export async function observeKernel(
 }
 
 /** What the look at the kernel adds to a plan's input. */
-export function kernelHints(
+export function findKernelHints(
   pass: PassDependencies,
   kernel: KernelState | null,
 ): Pick<PlanInput, 'notEnforced' | 'kernelDiffers'> {
@@ -59,11 +59,11 @@ export async function awaitKernel(
   if (applied === null && !waitsInSync(enforcement)) return before;
   if (applied === null && before?.report.state === 'enforced') return { ...before, waitedMs: before.waitedMs ?? 0 };
   const reading = await readLive(readContext(pass), pass.desired.scope, null);
-  if (!reading.ok) return { report: unreadable(reading.error.message, 0), waitedMs: null };
+  if (!reading.ok) return { report: reportUnreadable(reading.error.message, 0), waitedMs: null };
   const { rules } = reading.value.live;
   const timeoutMs = waitMs ?? 1.5 * (applied?.enforcedInMs ?? 0) + followSlackMs;
   return await waitUntilEnforced(
-    waitOf(pass, enforcement, { live: rules, names: ruleNames(desired.rules), timeoutMs }),
+    waitOf(pass, enforcement, { live: rules, names: collectRuleNames(desired.rules), timeoutMs }),
   );
 }
 

@@ -74,7 +74,7 @@ export interface PassMemory {
   readonly knownRules: number | null;
   /** The server was unreachable then: its packet filter may be rebuilding now. */
   readonly serverWasDown: boolean;
-  /** Keys (`ruleKey`) of rules whose gap was open when the journal ended: created before anything else. */
+  /** Keys (`formatRuleKey`) of rules whose gap was open when the journal ended: created before anything else. */
   readonly openGaps: ReadonlySet<string>;
 }
 

@@ -4,8 +4,8 @@ import { type LiveReading, type ReadContext, type ReadFailure, readLive, readUse
 import type { Desired } from '../desired/context.ts';
 import { assemble } from '../desired/desired.ts';
 import type { ParsedFiles } from '../desired/parse-files.ts';
-import { enforcementProblems } from '../enforcement/problems.ts';
-import { type KnownUsers, listedUsers } from '../model/known-users.ts';
+import { listEnforcementProblems } from '../enforcement/problems.ts';
+import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
 import { compareProblems, hasErrors, type Problem, raiseWarnings } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { fail, ok, type Result } from '../model/result.ts';
@@ -69,7 +69,7 @@ async function parseContent(
 
 async function listUsers(pass: Asking): Promise<Result<KnownUsers, ReadFailure>> {
   const users = await readUsers(readContext(pass));
-  return users.ok ? ok(listedUsers(users.value)) : users;
+  return users.ok ? ok(makeKnownUsers(users.value)) : users;
 }
 
 /** A plan with its identity; without `state` when a rule to be written is for a user whom the server does not have. */
@@ -124,7 +124,7 @@ export interface PlanHints {
 }
 
 /** What the plan of this pass depends on. */
-export function planInputOf(
+export function makePlanInput(
   desired: DesiredState,
   live: LiveState,
   pass: PassDependencies,
@@ -147,7 +147,7 @@ export function readContext(pass: Asking, desired?: DesiredState): ReadContext {
 }
 
 /** How this pass applies: replanning reads again and plans with the same input. */
-export function applyContext(pass: PassDependencies, desired: DesiredState, reading: LiveReading): ApplyContext {
+export function makeApplyContext(pass: PassDependencies, desired: DesiredState, reading: LiveReading): ApplyContext {
   const { api, clock, logger, journal, limits, stop, memory, enforcement, onOutcome } = pass;
   const { profile, scope } = pass.desired;
   return {
@@ -165,7 +165,7 @@ export function applyContext(pass: PassDependencies, desired: DesiredState, read
       const live = await readLive({ ...readContext(pass, desired), signal }, scope, knownRules);
       if (!live.ok) return live;
       const seen = refusesCollisions ? { ...profile, refusesCollisions } : profile;
-      return ok(makePlan(planInputOf(desired, live.value.live, pass, { profile: seen })));
+      return ok(makePlan(makePlanInput(desired, live.value.live, pass, { profile: seen })));
     },
     ...(enforcement === undefined ? {} : { enforcement: enforcement.kernel }),
     ...(onOutcome === undefined ? {} : { onOutcome }),
@@ -173,14 +173,14 @@ export function applyContext(pass: PassDependencies, desired: DesiredState, read
 }
 
 /** The result of a pass that ended there; problems of all stages in the one order of every output. */
-export function ended(end: PassEnd, found: Found): PassResult {
+export function endPass(end: PassEnd, found: Found): PassResult {
   const { content, desired, live, plan, apply, failure, kernel } = found;
   const problems = [
     ...(found.problems ?? []),
     ...(desired?.problems ?? []),
     ...(plan?.problems ?? []),
     ...(apply?.problems ?? []),
-    ...(kernel ? enforcementProblems(kernel.report) : []),
+    ...(kernel ? listEnforcementProblems(kernel.report) : []),
   ];
   return {
     end,

@@ -2,7 +2,7 @@ import type { ConfigurationField } from '../model/configuration.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import { diffConfiguration, type FieldState } from './diff-configuration.ts';
 import type { PlanInput } from './input.ts';
-import { driftedFields } from './origin.ts';
+import { findDriftedFields } from './origin.ts';
 import type { ConfigurationChange } from './plan.ts';
 
 /** What happens to the Configuration. */
@@ -32,7 +32,7 @@ export function decideConfiguration(input: PlanInput): ConfigurationDecision | n
   const diffs = diffConfiguration(desired, live, input.options.fingerprintKey);
   const sent = diffs.filter(({ state }) => state === 'differs').map(({ field }) => field);
   const differing = diffs.filter(({ state }) => state === 'differs' || state === 'blocked').map(({ field }) => field);
-  const drifted = driftedFields(desired, input.base, differing);
+  const drifted = findDriftedFields(desired, input.base, differing);
   // One word for the whole; fields that drifted beside others that this revision changes are named in problems.
   const origin = drifted.length === differing.length ? 'drift' : 'this-revision';
   const change: ConfigurationChange = {

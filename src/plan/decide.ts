@@ -2,18 +2,18 @@ import { compareText } from '../model/problem.ts';
 import {
   compareRules,
   type DesiredRule,
+  formatRuleKey,
   isModifiedInPlace,
   type LiveRule,
   pickNotes,
   type Rule,
-  ruleKey,
 } from '../model/rule.ts';
 import { isInScope } from '../model/state.ts';
-import { fieldsOfCreate, fieldsOfDelete, fieldsOfUpdate, noFields } from './fields.ts';
+import { listCreatedFields, listDeletedFields, listUpdatedFields, noFields } from './fields.ts';
 import type { PlanInput } from './input.ts';
 import { type BaseRules, indexBase } from './match/base-rules.ts';
 import { matchRules, type Pair } from './match/match.ts';
-import { ruleOrigin } from './origin.ts';
+import { findOrigin } from './origin.ts';
 import type { Reason, RuleChange } from './plan.ts';
 
 /**
@@ -58,7 +58,7 @@ export function decideRules(input: PlanInput): readonly RuleChange[] {
 function decidePair(pair: Pair, input: PlanInput, base: BaseRules | null): RuleChange {
   const { desired, live } = pair;
   if (!pair.equal) {
-    const fields = fieldsOfUpdate(live, desired.rule);
+    const fields = listUpdatedFields(live, desired.rule);
     return {
       ...paired(pair, 'update', 'differs', fields),
       via: input.profile.ruleUpdates,
@@ -70,7 +70,7 @@ function decidePair(pair: Pair, input: PlanInput, base: BaseRules | null): RuleC
     return { ...paired(pair, 'update', 'modified-in-place'), via: 'replace', ...drift };
   }
   if (input.notEnforced?.has(live.id) === true) return { ...paired(pair, 'update', 'not-enforced'), via: 'replace' };
-  const adopted = base !== null && !base.byKey.has(ruleKey(desired.rule));
+  const adopted = base !== null && !base.byKey.has(formatRuleKey(desired.rule));
   return paired(pair, 'keep', adopted ? 'adopted' : 'in-sync');
 }
 
@@ -103,7 +103,7 @@ function decideCreate(desired: DesiredRule, input: PlanInput, base: BaseRules | 
     ...origin(desired, null, input, base),
     name: desired.name,
     id: null,
-    fields: fieldsOfCreate(desired.rule),
+    fields: listCreatedFields(desired.rule),
     source: desired.place,
     ...pickNotes(desired),
     desired,
@@ -112,8 +112,8 @@ function decideCreate(desired: DesiredRule, input: PlanInput, base: BaseRules | 
 }
 
 function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, base: BaseRules | null): RuleChange {
-  const expired = expiredOf(input).get(ruleKey(live.rule));
-  const known = expired ?? base?.byKey.get(ruleKey(live.rule));
+  const expired = expiredOf(input).get(formatRuleKey(live.rule));
+  const known = expired ?? base?.byKey.get(formatRuleKey(live.rule));
   const common = {
     kind: 'Rule',
     via: null,
@@ -126,21 +126,22 @@ function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, bas
   } as const;
   const { prune } = input.options;
   const kept =
-    (prune === 'none' && expired === undefined) || (typeof prune !== 'string' && !prune.has(ruleKey(live.rule)));
+    (prune === 'none' && expired === undefined) || (typeof prune !== 'string' && !prune.has(formatRuleKey(live.rule)));
   if (kept) return { ...common, action: 'skip', reason: 'prune-off', fields: noFields };
   const reason = duplicate ? 'duplicate' : 'not-desired';
   if (expired !== undefined && !duplicate) {
-    return { ...common, action: 'delete', reason: 'not-desired', origin: 'expired', fields: fieldsOfDelete(live) };
+    return { ...common, action: 'delete', reason: 'not-desired', origin: 'expired', fields: listDeletedFields(live) };
   }
   const who = duplicate && base !== null ? { origin: 'drift' as const } : origin(null, live, input, base);
-  return { ...common, action: 'delete', reason, ...who, fields: fieldsOfDelete(live) };
+  return { ...common, action: 'delete', reason, ...who, fields: listDeletedFields(live) };
 }
 
 const expiredByInput = new WeakMap<PlanInput, ReadonlyMap<string, DesiredRule>>();
 
 /** The rules that the manifests still name and that have ended, by key. */
 function expiredOf(input: PlanInput): ReadonlyMap<string, DesiredRule> {
-  const known = expiredByInput.get(input) ?? new Map(input.desired.expired?.map((rule) => [ruleKey(rule.rule), rule]));
+  const known =
+    expiredByInput.get(input) ?? new Map(input.desired.expired?.map((rule) => [formatRuleKey(rule.rule), rule]));
   expiredByInput.set(input, known);
   return known;
 }
@@ -152,7 +153,7 @@ function origin(
   base: BaseRules | null,
 ): Pick<RuleChange, 'origin'> {
   if (base === null) return {};
-  return { origin: ruleOrigin({ desired, live, base, applied: input.baseApplied === true }) };
+  return { origin: findOrigin({ desired, live, base, applied: input.baseApplied === true }) };
 }
 
 /** Live rules that are somebody else's, and desired ones that should not have come this far: neither is touched. */

@@ -7,7 +7,7 @@ import { decideRules } from './decide.ts';
 import { decideConfiguration } from './decide-configuration.ts';
 import { guardPlan } from './guard/guard.ts';
 import type { PlanInput, PlanOptions } from './input.ts';
-import { rulesAfter, rulesBefore, summarise } from './make-plan.ts';
+import { listRulesAfter, listRulesBefore, summarise } from './make-plan.ts';
 import type { Change, Plan } from './plan.ts';
 
 /** Two desired states, and how they are compared. */
@@ -42,7 +42,7 @@ export function diffDesired({ before, after, profile, scope, options }: DesiredC
   const rules = decideRules(input);
   const configuration = decideConfiguration(input);
   const changes: readonly Change[] = configuration === null ? rules : [...rules, configuration.change];
-  const effect = computeEffect(rulesBefore(rules), rulesAfter(rules));
+  const effect = computeEffect(listRulesBefore(rules), listRulesAfter(rules));
   return {
     profile: profile.name,
     ruleUpdates: 'patch',

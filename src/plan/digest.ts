@@ -1,10 +1,10 @@
 import { createHash, createHmac } from 'node:crypto';
 import type { ConfigurationFields, OidcProvider, SamlProvider } from '../model/configuration.ts';
 import { compareText } from '../model/problem.ts';
-import { isModifiedInPlace, ruleKey } from '../model/rule.ts';
+import { formatRuleKey, isModifiedInPlace } from '../model/rule.ts';
 import { type FingerprintKey, Secret } from '../model/secret.ts';
 import type { DesiredState, LiveState } from '../model/state.ts';
-import { type Plan, requestOf, type Step } from './plan.ts';
+import { makeRequest, type Plan, type Step } from './plan.ts';
 
 /**
  * Ties what was reviewed to what is applied. `plan` covers the three others. Holds no secret: secrets count by a
@@ -45,22 +45,22 @@ export function digestPlan(
 
 /** Both times matter only where they differ: then the rule was modified in place. */
 function liveText(live: LiveState['rules'][number]): string {
-  return `${live.id} ${ruleKey(live.rule)} ${live.destinationText} ${isModifiedInPlace(live) ? 'modified' : ''}`;
+  return `${live.id} ${formatRuleKey(live.rule)} ${live.destinationText} ${isModifiedInPlace(live) ? 'modified' : ''}`;
 }
 
 function stepText(step: Step): string {
-  const { method, path } = requestOf(step);
+  const { method, path } = makeRequest(step);
   return `${method} ${path} ${contentOf(step)} after ${step.after.join(' ')}`;
 }
 
 function contentOf(step: Step): string {
   switch (step.type) {
     case 'create':
-      return ruleKey(step.rule);
+      return formatRuleKey(step.rule);
     case 'delete':
-      return ruleKey(step.live.rule);
+      return formatRuleKey(step.live.rule);
     case 'update':
-      return `${ruleKey(step.live.rule)} ${ruleKey(step.rule)}`;
+      return `${formatRuleKey(step.live.rule)} ${formatRuleKey(step.rule)}`;
     case 'configure':
       return step.fields.join(' ');
   }

@@ -6,18 +6,18 @@ type Fields = Readonly<Record<string, FieldChange>>;
 export const noFields: Fields = Object.freeze({});
 
 /** The fields of a rule that is created: nothing before. */
-export function fieldsOfCreate(rule: Rule): Fields {
+export function listCreatedFields(rule: Rule): Fields {
   return mapFields(toWire(rule), (after) => ({ before: null, after }));
 }
 
 /** The fields of a rule that is deleted: nothing after; the destination as the server stores it. */
-export function fieldsOfDelete(live: LiveRule): Fields {
+export function listDeletedFields(live: LiveRule): Fields {
   const wire = { ...toWire(live.rule), destination: live.destinationText };
   return mapFields(wire, (before) => ({ before, after: null }));
 }
 
 /** The fields in which two rules differ; the destination before as the server stores it. */
-export function fieldsOfUpdate(live: LiveRule, rule: Rule): Fields {
+export function listUpdatedFields(live: LiveRule, rule: Rule): Fields {
   const [before, after] = [toWire(live.rule), toWire(rule)];
   const fields: Record<string, FieldChange> = {};
   for (const name of wireFields) {

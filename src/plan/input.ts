@@ -25,7 +25,7 @@ export interface PlanOptions {
   readonly maxChanges: DeleteLimit;
   readonly allowEmpty: boolean;
   readonly allowLockout: boolean;
-  /** Which live rules in scope that nothing desires are deleted; a set names them by `ruleKey`. */
+  /** Which live rules in scope that nothing desires are deleted; a set names them by `formatRuleKey`. */
   readonly prune: 'all' | 'none' | ReadonlySet<string>;
   readonly replaceModified: boolean;
   /** `none`: a plan that opens traffic on the way is refused. */

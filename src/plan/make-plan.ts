@@ -6,12 +6,12 @@ import { decideConfiguration } from './decide-configuration.ts';
 import { guardPlan } from './guard/guard.ts';
 import { warnOfUnbound } from './guard/guard-secrets.ts';
 import type { PlanInput } from './input.ts';
-import { operationsOf } from './operations.ts';
+import { listOperations } from './operations.ts';
 import { breakCircles } from './order/break-circles.ts';
-import { exposureOf } from './order/exposure.ts';
+import { findExposure } from './order/exposure.ts';
 import { orderOperations } from './order/order.ts';
 import type { Change, ChangeAction, Plan, PlanSummary, RuleChange, Step } from './plan.ts';
-import { stepsOf } from './steps.ts';
+import { makeSteps } from './steps.ts';
 
 /**
  * The plan from live to desired: what happens to each object and why, the writes in an order that the server accepts at every
@@ -21,13 +21,13 @@ export function makePlan(input: PlanInput): Plan {
   const rules = breakCircles(decideRules(input), input.profile);
   const configuration = decideConfiguration(input);
   const changes: readonly Change[] = configuration === null ? rules : [...rules, configuration.change];
-  const [before, after] = [rulesBefore(rules), rulesAfter(rules)];
-  const operations = operationsOf(rules, input.profile);
+  const [before, after] = [listRulesBefore(rules), listRulesAfter(rules)];
+  const operations = listOperations(rules, input.profile);
   const kept = rulesKept(rules);
   const order = orderOperations({ operations, kept, profile: input.profile });
-  const steps = stepsOf(order.steps, configuration, rules.length);
+  const steps = makeSteps(order.steps, configuration, rules.length);
   const effect = operations.length === 0 ? { opens: [], closes: [] } : computeEffect(before, after);
-  const exposure = exposureOf({ order, kept, before, after, profile: input.profile });
+  const exposure = findExposure({ order, kept, before, after, profile: input.profile });
   const unbound = warnOfUnbound(input, configuration);
   const found = [...(configuration?.problems ?? []), ...unbound, ...modifiedInPlace(rules, input)];
   const problems = found.sort(compareProblems);
@@ -46,12 +46,12 @@ export function makePlan(input: PlanInput): Plan {
 }
 
 /** The rules of the server before the changes. */
-export function rulesBefore(changes: readonly RuleChange[]): readonly Rule[] {
+export function listRulesBefore(changes: readonly RuleChange[]): readonly Rule[] {
   return changes.flatMap(({ live }) => (live === null ? [] : [live.rule]));
 }
 
 /** The rules of the server after the changes. */
-export function rulesAfter(changes: readonly RuleChange[]): readonly Rule[] {
+export function listRulesAfter(changes: readonly RuleChange[]): readonly Rule[] {
   return changes.flatMap(({ action, desired, live }) => {
     const rule = action === 'delete' ? null : action === 'skip' ? live : (desired ?? live);
     return rule === null ? [] : [rule.rule];

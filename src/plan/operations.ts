@@ -17,7 +17,7 @@ export interface Operation {
 }
 
 /** The writes that the changes need, in the order of the changes; a replaced rule is a delete and a create. */
-export function operationsOf(changes: readonly Change[], profile: Profile): readonly Operation[] {
+export function listOperations(changes: readonly Change[], profile: Profile): readonly Operation[] {
   return changes.flatMap((change, index) => (change.kind === 'Rule' ? operationsOfRule(change, index, profile) : []));
 }
 

@@ -1,5 +1,5 @@
 import type { ConfigurationField, DesiredConfiguration } from '../model/configuration.ts';
-import { type DesiredRule, type LiveRule, ruleKey } from '../model/rule.ts';
+import { type DesiredRule, formatRuleKey, type LiveRule } from '../model/rule.ts';
 import type { DesiredState } from '../model/state.ts';
 import { compareField } from './diff-configuration.ts';
 import type { BaseRules } from './match/base-rules.ts';
@@ -25,14 +25,14 @@ export interface RuleOriginInput {
  * | none            | in the base         | this-revision                                                 |
  * | none            | not in the base     | drift                                                         |
  */
-export function ruleOrigin({ desired, live, base, applied }: RuleOriginInput): Origin {
-  if (desired !== null && !base.byKey.has(ruleKey(desired.rule))) return 'this-revision';
+export function findOrigin({ desired, live, base, applied }: RuleOriginInput): Origin {
+  if (desired !== null && !base.byKey.has(formatRuleKey(desired.rule))) return 'this-revision';
   if (live === null) return applied ? 'drift' : 'earlier-not-applied';
-  return base.byKey.has(ruleKey(live.rule)) ? 'this-revision' : 'drift';
+  return base.byKey.has(formatRuleKey(live.rule)) ? 'this-revision' : 'drift';
 }
 
 /** Which of the fields that differ this revision does not change against the base: they drifted. Empty without a base. */
-export function driftedFields(
+export function findDriftedFields(
   desired: DesiredConfiguration,
   base: DesiredState | null,
   differing: readonly ConfigurationField[],

@@ -160,7 +160,7 @@ export interface Plan {
 }
 
 /** HTTP method and path of a step, relative to the base URL. */
-export function requestOf(step: Step): { readonly method: 'POST' | 'PATCH' | 'DELETE'; readonly path: string } {
+export function makeRequest(step: Step): { readonly method: 'POST' | 'PATCH' | 'DELETE'; readonly path: string } {
   switch (step.type) {
     case 'create':
       return { method: 'POST', path: '/v0/rules' };

@@ -5,20 +5,20 @@ import type { Ordered } from './order/order.ts';
 import type { Step } from './plan.ts';
 
 /** The steps in their listed order: those of the rules, then the Configuration's (`change`: the index of its change). */
-export function stepsOf(
+export function makeSteps(
   ordered: readonly Ordered[],
   configuration: ConfigurationDecision | null,
   change: number,
 ): readonly Step[] {
-  const steps = ordered.map((entry, index) => ruleStep(entry, stepId(index)));
+  const steps = ordered.map((entry, index) => ruleStep(entry, formatStepId(index)));
   if (configuration === null || configuration.sent.length === 0) return steps;
   const { change: decided, sent } = configuration;
-  const id = stepId(steps.length);
+  const id = formatStepId(steps.length);
   return [...steps, { type: 'configure', id, change, after: [], gap: null, desired: decided.desired, fields: sent }];
 }
 
 /** The id of the step at a position of the listed order. */
-export function stepId(index: number): string {
+export function formatStepId(index: number): string {
   return `s${index + 1}`;
 }
 
@@ -26,7 +26,7 @@ function ruleStep({ operation, after, gap }: Ordered, id: string): Step {
   const base = {
     id,
     change: operation.change,
-    after: after.map(stepId),
+    after: after.map(formatStepId),
     gap: gap === null ? null : `g${gap + 1}`,
   };
   switch (operation.type) {

@@ -4,7 +4,7 @@ export interface UnionFind {
   union(a: number, b: number): void;
 }
 
-export function unionFind(size: number): UnionFind {
+export function createUnionFind(size: number): UnionFind {
   const parent = Int32Array.from({ length: size }, (_, i) => i);
   const find = (item: number): number => {
     let root = item;
@@ -26,7 +26,7 @@ export function unionFind(size: number): UnionFind {
 }
 
 /** The sets with their members in ascending order, ordered by their least member. */
-export function groupsOf(sets: UnionFind, size: number): number[][] {
+export function listGroups(sets: UnionFind, size: number): number[][] {
   const groups = new Map<number, number[]>();
   for (let item = 0; item < size; item++) {
     const root = sets.find(item);

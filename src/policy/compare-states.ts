@@ -1,12 +1,12 @@
 import type { Protocol } from '../model/state.ts';
-import { type Intervals, intersectIntervals, intervalsOf, subtractIntervals, unionIntervals } from './intervals.ts';
+import { type Intervals, intersectIntervals, subtractIntervals, toIntervals, unionIntervals } from './intervals.ts';
 import { type Layer, lowerProfile, makeFlatProfile, type PortProfile, zipProfiles } from './port-profile.ts';
 import { noPorts, type PortSet, touchesPorts } from './port-set.ts';
-import { emptyRegion, joinRegions, outsideRegion, type Region, RegionBuilder, sameRegions } from './region.ts';
-import { type LaneIndex, laneRules, lanes, portsNamed, type Ruled, type RuleIndex } from './rule-index.ts';
+import { cutRegion, emptyRegion, isSameRegion, joinRegions, type Region, RegionBuilder } from './region.ts';
+import { collectNamedPorts, getLaneRules, type LaneIndex, lanes, type Ruled, type RuleIndex } from './rule-index.ts';
 import { sweep } from './sweep.ts';
 import { isEmptyTraffic, type LaneRegions, type TrafficSet } from './traffic-set.ts';
-import { rankOf } from './verdict.ts';
+import { getRank } from './verdict.ts';
 
 /**
  * A question about several states of the rules at once (before, after, and any between). The index holds every rule that
@@ -38,7 +38,7 @@ export interface Comparison<T extends Ruled> {
 export const noKey = 0x3fff_ffff;
 
 /** Makes a question about ranks one about verdicts: bit i is set when state i accepts. */
-export function byVerdict(classify: (accepts: number) => number): (keys: readonly number[]) => number {
+export function classifyByVerdict(classify: (accepts: number) => number): (keys: readonly number[]) => number {
   return (keys) => {
     let accepts = 0;
     for (let i = 0; i < keys.length; i++) {
@@ -85,7 +85,7 @@ export function compareStates<T extends Ruled>(comparison: Comparison<T>): reado
 /** Whether rules of the user's own touch the compared addresses. */
 function reaches<T extends Ruled>({ index }: Comparison<T>, areas: Areas, user: string): boolean {
   return lanes.some((_, lane) => {
-    const { named } = laneRules(index, user, lane);
+    const { named } = getLaneRules(index, user, lane);
     if (named.length === 0) return false;
     return (
       (areas.get(user)?.[lane] ?? []).length > 0 || intersectIntervals(named, areas.get(null)?.[lane] ?? []).length > 0
@@ -100,7 +100,7 @@ function userKeys<T extends Ruled>({ index, statesOf, keyOf, within }: Compariso
     const { destination, action, ports } = item.rule;
     return `${destination.text} ${action} ${ports?.low}-${ports?.high} ${statesOf(item)} ${keyOf?.(item)} ${compared.has(item)}`;
   };
-  return (user) => lanes.map((_, lane) => laneRules(index, user, lane).items.map(textOf).join()).join('|');
+  return (user) => lanes.map((_, lane) => getLaneRules(index, user, lane).items.map(textOf).join()).join('|');
 }
 
 /** Addresses by user scope and lane. */
@@ -119,13 +119,13 @@ function areasByScope<T extends Ruled>(within: readonly T[]): Areas {
 function namedIn<T extends Ruled>(items: readonly T[], lane: number): Intervals {
   const { family, protocol } = lanes[lane] ?? { family: 4, protocol: 'other' };
   const rules = items.map(({ rule }) => rule).filter(({ destination }) => destination.family === family);
-  return intervalsOf(
+  return toIntervals(
     rules.filter(({ ports }) => ports === null || ports.type === protocol).map(({ destination }) => destination),
   );
 }
 
 function nobodyRegions<T extends Ruled>(way: LaneWalk<T>, areas: Areas, lane: number): readonly Region[] {
-  return walk(way, [laneRules(way.comparison.index, null, lane)], areas.get(null)?.[lane] ?? []);
+  return walk(way, [getLaneRules(way.comparison.index, null, lane)], areas.get(null)?.[lane] ?? []);
 }
 
 interface UserLane {
@@ -138,7 +138,7 @@ interface UserLane {
 function userRegions<T extends Ruled>(way: LaneWalk<T>, areas: Areas, at: UserLane): readonly Region[] {
   const { comparison } = way;
   const { user, lane, nobody } = at;
-  const own = laneRules(comparison.index, user, lane);
+  const own = getLaneRules(comparison.index, user, lane);
   if (own.items.length === 0) return nobody;
   const { named } = own;
   const global = areas.get(null)?.[lane] ?? [];
@@ -147,11 +147,11 @@ function userRegions<T extends Ruled>(way: LaneWalk<T>, areas: Areas, at: UserLa
   const decided = alwaysDecided(comparison, own);
   const ownOnly = walk(way, [own], intersectIntervals(decided, changed));
   const open = subtractIntervals(intersectIntervals(named, unionIntervals(global, changed)), decided);
-  const mixed = walk(way, [own, laneRules(comparison.index, null, lane)], open);
+  const mixed = walk(way, [own, getLaneRules(comparison.index, null, lane)], open);
   return nobody.map((region, c) => {
-    const outside = outsideRegion(region, named);
+    const outside = cutRegion(region, named);
     const result = joinRegions(joinRegions(outside, mixed[c] ?? emptyRegion), ownOnly[c] ?? emptyRegion);
-    return sameRegions(result, region) ? region : result;
+    return isSameRegion(result, region) ? region : result;
   });
 }
 
@@ -159,7 +159,7 @@ function userRegions<T extends Ruled>(way: LaneWalk<T>, areas: Areas, at: UserLa
 function alwaysDecided<T extends Ruled>({ states, statesOf }: Comparison<T>, own: LaneIndex<T>): Intervals {
   const every = 2 ** states - 1;
   const constant = own.items.filter((item) => item.rule.ports === null && statesOf(item) === every);
-  return intervalsOf(constant.map(({ rule }) => rule.destination));
+  return toIntervals(constant.map(({ rule }) => rule.destination));
 }
 
 /** What is known of consecutive addresses. */
@@ -195,9 +195,9 @@ interface Added {
 }
 
 function laneWalk<T extends Ruled>(comparison: Comparison<T>, lane: number): LaneWalk<T> {
-  const { states, statesOf, keyOf = ({ rule }) => rankOf(rule), within } = comparison;
+  const { states, statesOf, keyOf = ({ rule }) => getRank(rule), within } = comparison;
   const protocol = lanes[lane]?.protocol ?? 'other';
-  const ports = portsNamed(within, lane);
+  const ports = collectNamedPorts(within, lane);
   const start = makeFlatProfile(noKey);
   const known = new Map<readonly T[], Added>();
   return {

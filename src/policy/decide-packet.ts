@@ -1,7 +1,7 @@
 import type { Action } from '../model/rule.ts';
 import { compareRules } from '../model/rule.ts';
-import { itemsCovering, laneOf, laneRules, type Ruled, type RuleIndex } from './rule-index.ts';
-import { defaultVerdict, matches, type Packet, rankOf } from './verdict.ts';
+import { findItemsCovering, getLane, getLaneRules, type Ruled, type RuleIndex } from './rule-index.ts';
+import { defaultVerdict, getRank, matches, type Packet } from './verdict.ts';
 
 /** What happens to one packet, and why. */
 export interface Decision<T extends Ruled> {
@@ -17,12 +17,12 @@ export interface Decision<T extends Ruled> {
  * one rank, which all say the same, the first in canonical order counts as deciding.
  */
 export function decide<T extends Ruled>(index: RuleIndex<T>, packet: Packet): Decision<T> {
-  const lane = laneOf(packet.address.family, packet.protocol);
+  const lane = getLane(packet.address.family, packet.protocol);
   const scopes = packet.user === null ? [null] : [packet.user, null];
   const matching = scopes
-    .flatMap((scope) => itemsCovering(laneRules(index, scope, lane), packet.address.first))
+    .flatMap((scope) => findItemsCovering(getLaneRules(index, scope, lane), packet.address.first))
     .filter(({ rule }) => matches(rule, packet))
-    .sort((a, b) => rankOf(a.rule) - rankOf(b.rule) || compareRules(a.rule, b.rule));
+    .sort((a, b) => getRank(a.rule) - getRank(b.rule) || compareRules(a.rule, b.rule));
   const [rule, ...overridden] = matching;
   if (rule === undefined) return { verdict: defaultVerdict, rule: null, overridden: [] };
   return { verdict: rule.rule.action, rule, overridden };

@@ -1,5 +1,5 @@
-import { type Rule, ruleKey } from '../model/rule.ts';
-import { byVerdict, compareStates } from './compare-states.ts';
+import { formatRuleKey, type Rule } from '../model/rule.ts';
+import { classifyByVerdict, compareStates } from './compare-states.ts';
 import { renderTraffic } from './render-traffic.ts';
 import { indexRules } from './rule-index.ts';
 import type { Effect } from './traffic.ts';
@@ -16,7 +16,9 @@ export function computeEffect(before: readonly Rule[], after: readonly Rule[]): 
     statesOf: (item) => item.states,
     within: items.filter((item) => item.states !== inBoth),
     classes: 2,
-    classify: byVerdict((accepts) => (accepts === acceptedAfter ? 0b01 : accepts === acceptedBefore ? 0b10 : 0)),
+    classify: classifyByVerdict((accepts) =>
+      accepts === acceptedAfter ? 0b01 : accepts === acceptedBefore ? 0b10 : 0,
+    ),
   });
   return { opens: renderTraffic(opens ?? new Map()), closes: renderTraffic(closes ?? new Map()) };
 }
@@ -29,7 +31,7 @@ function memberships(before: readonly Rule[], after: readonly Rule[]): { readonl
   const items = new Map<string, { readonly rule: Rule; states: number }>();
   for (const [bit, rules] of [before, after].entries()) {
     for (const rule of rules) {
-      const key = ruleKey(rule);
+      const key = formatRuleKey(rule);
       const item = items.get(key);
       if (item === undefined) items.set(key, { rule, states: 1 << bit });
       else item.states |= 1 << bit;

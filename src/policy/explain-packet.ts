@@ -4,10 +4,10 @@ import { compareRules } from '../model/rule.ts';
 import { compareStates, noKey } from './compare-states.ts';
 import { type Decision, decide } from './decide-packet.ts';
 import { lowerProfile, makeFlatProfile, zipProfiles } from './port-profile.ts';
-import { lastPort, portSetOf } from './port-set.ts';
-import { itemsCovering, laneOf, laneRules, type Ruled, type RuleIndex } from './rule-index.ts';
+import { getLastPort, toPortSet } from './port-set.ts';
+import { findItemsCovering, getLane, getLaneRules, type Ruled, type RuleIndex } from './rule-index.ts';
 import type { TrafficSet } from './traffic-set.ts';
-import { noRank, type Packet, type Rank, rankOf, verdictOfRank } from './verdict.ts';
+import { getRank, getVerdict, noRank, type Packet, type Rank } from './verdict.ts';
 
 /** A kind of rule, by what the packet filter looks at. */
 export interface RuleKind {
@@ -44,13 +44,13 @@ export type Portless = Omit<Packet, 'port'>;
 
 /** The verdict by port, in maximal ranges that cover 0 to 65535; for `other` the one port 0. */
 export function listPortVerdicts<T extends Ruled>(index: RuleIndex<T>, packet: Portless): readonly PortVerdict[] {
-  const layers = rulesFor(index, packet).map(({ rule }) => ({ ports: rule.ports, key: rankOf(rule) }));
+  const layers = rulesFor(index, packet).map(({ rule }) => ({ ports: rule.ports, key: getRank(rule) }));
   const out: { low: number; high: number; verdict: Action }[] = [];
   zipProfiles(
     [lowerProfile(makeFlatProfile(noRank), layers, packet.protocol)],
     packet.protocol,
     (low, high, [rank]) => {
-      const verdict = verdictOfRank((rank ?? noRank) as Rank);
+      const verdict = getVerdict((rank ?? noRank) as Rank);
       const previous = out.at(-1);
       if (previous?.verdict === verdict) previous.high = high;
       else out.push({ low, high, verdict });
@@ -61,17 +61,17 @@ export function listPortVerdicts<T extends Ruled>(index: RuleIndex<T>, packet: P
 
 /** A port for a question that names none: the lowest from 1 on that no rule for this address and source names, else 1. */
 export function findUnnamedPort<T extends Ruled>(index: RuleIndex<T>, packet: Portless): number {
-  const named = portSetOf(rulesFor(index, packet).flatMap(({ rule }) => rule.ports ?? []));
+  const named = toPortSet(rulesFor(index, packet).flatMap(({ rule }) => rule.ports ?? []));
   const reached = named.find(({ low, high }) => low <= 1 && high >= 1);
   const port = reached === undefined ? 1 : reached.high + 1;
-  return port <= lastPort(packet.protocol) ? port : 1;
+  return port <= getLastPort(packet.protocol) ? port : 1;
 }
 
 /** The rules that reach the address from the source, whatever the port. */
 function rulesFor<T extends Ruled>(index: RuleIndex<T>, { user, address, protocol }: Portless): readonly T[] {
-  const lane = laneOf(address.family, protocol);
+  const lane = getLane(address.family, protocol);
   const scopes = user === null ? [null] : [user, null];
-  return scopes.flatMap((scope) => itemsCovering(laneRules(index, scope, lane), address.first));
+  return scopes.flatMap((scope) => findItemsCovering(getLaneRules(index, scope, lane), address.first));
 }
 
 /** Exactly the traffic that a rule decides, and what it would decide were it the only one. */
@@ -89,7 +89,7 @@ export function explainRule<T extends Ruled>(index: RuleIndex<T>, rule: T): Rule
     statesOf: (item: T) => (item === rule ? 0b11 : 0b01),
     within: [rule],
     classes: 2,
-    keyOf: (item: T) => 3 * rankOf(item.rule) + tieBreak(item, rule),
+    keyOf: (item: T) => 3 * getRank(item.rule) + tieBreak(item, rule),
     classify: (keys: readonly number[]) =>
       keys.reduce((bits, key, i) => (isKeyOfRule(key) ? bits | (1 << i) : bits), 0),
   });
@@ -119,7 +119,7 @@ function additionsOf<T extends Ruled>(
   { user, protocol, port }: Packet,
   bounds: PortBounds,
 ): readonly RuleKind[] {
-  const decided = rule === null ? noRank : rankOf(rule.rule);
+  const decided = rule === null ? noRank : getRank(rule.rule);
   const canNamePort = protocol !== 'other' && bounds.min <= port && port <= bounds.max;
   const kinds: RuleKind[] = [];
   for (let rank = decided - 1; rank >= 0; rank--) {

@@ -10,7 +10,7 @@ export interface Interval {
 export type Intervals = readonly Interval[];
 
 /** The addresses of all the networks, which must be of one family. */
-export function intervalsOf(networks: readonly Network[]): Intervals {
+export function toIntervals(networks: readonly Network[]): Intervals {
   const sorted = [...networks].sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0));
   return mergeSorted(sorted);
 }
@@ -42,8 +42,8 @@ export function intersectIntervals(a: Intervals, b: Intervals): Intervals {
   let i = 0;
   let j = 0;
   for (let left = a[i], right = b[j]; left !== undefined && right !== undefined; left = a[i], right = b[j]) {
-    const first = higher(left.first, right.first);
-    const last = lower(left.last, right.last);
+    const first = pickHigher(left.first, right.first);
+    const last = pickLower(left.last, right.last);
     if (first <= last) out.push({ first, last });
     if (left.last < right.last) i++;
     else j++;
@@ -70,13 +70,13 @@ export function subtractIntervals(a: Intervals, b: Intervals): Intervals {
 }
 
 /** The lower of two addresses. */
-export function lower(a: bigint, b: bigint): bigint {
+export function pickLower(a: bigint, b: bigint): bigint {
   if (a < b) return a;
   return b;
 }
 
 /** The higher of two addresses. */
-export function higher(a: bigint, b: bigint): bigint {
+export function pickHigher(a: bigint, b: bigint): bigint {
   if (a < b) return b;
   return a;
 }

@@ -1,7 +1,7 @@
 import type { PortRange } from '../model/port-range.ts';
 import type { Protocol } from '../model/state.ts';
 import { cutPorts, Paint } from './port-pieces.ts';
-import { lastPort } from './port-set.ts';
+import { getLastPort } from './port-set.ts';
 
 /**
  * A number for every port, lower wins: `keys[i]` holds from port `starts[i]` to the port before `starts[i + 1]` (or the last
@@ -25,8 +25,8 @@ export interface Layer {
 
 /** The profile with each layer's key on its ports wherever it is lower than what is there: O(n log n) for n layers. */
 export function lowerProfile(profile: PortProfile, layers: readonly Layer[], protocol: Protocol): PortProfile {
-  if (layers.length > fewLayers) return lowerByMany(profile, layers, lastPort(protocol));
-  return layers.reduce((lowered, layer) => lowerByOne(lowered, layer, lastPort(protocol)), profile);
+  if (layers.length > fewLayers) return lowerByMany(profile, layers, getLastPort(protocol));
+  return layers.reduce((lowered, layer) => lowerByOne(lowered, layer, getLastPort(protocol)), profile);
 }
 
 /** Up to this many layers are laid on one by one. */
@@ -98,7 +98,7 @@ export function zipProfiles(
 ): void {
   const at = profiles.map(() => 0);
   const keys = profiles.map(() => 0);
-  const end = lastPort(protocol);
+  const end = getLastPort(protocol);
   for (let low = 0; low <= end; ) {
     let high = end;
     for (let p = 0; p < profiles.length; p++) {

@@ -5,7 +5,7 @@ import type { Protocol } from '../model/state.ts';
 export type PortSet = readonly PortRange[];
 
 /** The highest port of the protocol's universe: 65535, and 0 for `other`, which knows no ports. */
-export function lastPort(protocol: Protocol): number {
+export function getLastPort(protocol: Protocol): number {
   return protocol === 'other' ? 0 : 65_535;
 }
 
@@ -13,7 +13,7 @@ export function lastPort(protocol: Protocol): number {
 export const noPorts: PortSet = [];
 
 /** The ports of all the ranges. */
-export function portSetOf(ranges: readonly PortRange[]): PortSet {
+export function toPortSet(ranges: readonly PortRange[]): PortSet {
   const out: { low: number; high: number }[] = [];
   for (const { low, high } of ranges.toSorted((a, b) => a.low - b.low)) {
     const previous = out.at(-1);
@@ -49,7 +49,7 @@ function indexReaching(set: PortSet, port: number): number {
 }
 
 /** Whether both hold the same ports. */
-export function samePorts(a: PortSet, b: PortSet): boolean {
+export function isSamePorts(a: PortSet, b: PortSet): boolean {
   if (a === b) return true;
   return a.length === b.length && a.every((range, i) => range.low === b[i]?.low && range.high === b[i]?.high);
 }

@@ -57,6 +57,6 @@ function cutNetworks(destinations: readonly string[], network: Network): readonl
 }
 
 /** The traffic of these sources; users without rules of their own have that of nobody (null). */
-export function trafficOfSources(traffic: readonly Traffic[], sources: ReadonlySet<string | null>): readonly Traffic[] {
+export function selectTraffic(traffic: readonly Traffic[], sources: ReadonlySet<string | null>): readonly Traffic[] {
   return traffic.filter(({ user }) => sources.has(user));
 }

@@ -1,5 +1,5 @@
 import type { Interval, Intervals } from './intervals.ts';
-import { combinePorts, countPorts, type PortSet, samePorts } from './port-set.ts';
+import { combinePorts, countPorts, isSamePorts, type PortSet } from './port-set.ts';
 
 /** Consecutive addresses that share one port set, which is never empty. */
 export interface Slab extends Interval {
@@ -21,7 +21,7 @@ export class RegionBuilder {
   add(first: bigint, last: bigint, ports: PortSet): void {
     if (ports.length === 0) return;
     const previous = this.#slabs.at(-1);
-    if (previous !== undefined && previous.last + 1n === first && samePorts(previous.ports, ports)) {
+    if (previous !== undefined && previous.last + 1n === first && isSamePorts(previous.ports, ports)) {
       this.#slabs[this.#slabs.length - 1] = { first: previous.first, last, ports: previous.ports };
     } else {
       this.#slabs.push({ first, last, ports });
@@ -72,7 +72,7 @@ export function subtractRegions(a: Region, b: Region): Region {
 }
 
 /** The part of the region outside the addresses. */
-export function outsideRegion(region: Region, addresses: Intervals): Region {
+export function cutRegion(region: Region, addresses: Intervals): Region {
   if (region.length === 0 || addresses.length === 0) return region;
   const out = new RegionBuilder();
   let j = 0;
@@ -91,7 +91,7 @@ export function outsideRegion(region: Region, addresses: Intervals): Region {
   return out.build();
 }
 
-export function sameRegions(a: Region, b: Region): boolean {
+export function isSameRegion(a: Region, b: Region): boolean {
   if (a === b) return true;
   if (a.length !== b.length) return false;
   return a.every((slab, i) => {
@@ -100,7 +100,7 @@ export function sameRegions(a: Region, b: Region): boolean {
       other !== undefined &&
       slab.first === other.first &&
       slab.last === other.last &&
-      samePorts(slab.ports, other.ports)
+      isSamePorts(slab.ports, other.ports)
     );
   });
 }

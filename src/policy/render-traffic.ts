@@ -5,7 +5,7 @@ import type { Protocol } from '../model/state.ts';
 import type { Intervals } from './intervals.ts';
 import type { PortSet } from './port-set.ts';
 import type { Slab } from './region.ts';
-import { laneOf } from './rule-index.ts';
+import { getLane } from './rule-index.ts';
 import type { Traffic } from './traffic.ts';
 import type { LaneRegions, TrafficSet } from './traffic-set.ts';
 
@@ -88,7 +88,7 @@ function piecesOf(regions: LaneRegions, cache: Cache): readonly Piece[] {
   for (const protocol of ['tcp', 'udp', 'other'] as const) {
     const groups = new Map<string, Group>();
     for (const family of [4, 6] as const) {
-      for (const slab of regions[laneOf(family, protocol)] ?? []) {
+      for (const slab of regions[getLane(family, protocol)] ?? []) {
         const key = cached(cache.ports, slab.ports, portsKey);
         let group = groups.get(key);
         if (group === undefined) {

@@ -2,8 +2,8 @@ import { compareNetworks, type Family, type Network } from '../model/address.ts'
 import type { PortRange } from '../model/port-range.ts';
 import type { Rule } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
-import { type Interval, type Intervals, intervalsOf } from './intervals.ts';
-import { lastPort, type PortSet, portSetOf } from './port-set.ts';
+import { type Interval, type Intervals, toIntervals } from './intervals.ts';
+import { getLastPort, type PortSet, toPortSet } from './port-set.ts';
 
 /** Anything that stands for a rule: desired and live rules both do. */
 export interface Ruled {
@@ -22,7 +22,7 @@ export const lanes: readonly Lane[] = ([4, 6] as const).flatMap((family) =>
 );
 
 /** The place of a family and protocol in `lanes`. */
-export function laneOf(family: Family, protocol: Protocol): number {
+export function getLane(family: Family, protocol: Protocol): number {
   return (family === 4 ? 0 : 3) + (protocol === 'tcp' ? 0 : protocol === 'udp' ? 1 : 2);
 }
 
@@ -65,7 +65,7 @@ export function indexRules<T extends Ruled>(items: readonly T[]): RuleIndex<T> {
       buckets.set(userId, scope);
     }
     for (const protocol of ports === null ? (['tcp', 'udp', 'other'] as const) : [ports.type]) {
-      scope[laneOf(destination.family, protocol)]?.push(item);
+      scope[getLane(destination.family, protocol)]?.push(item);
     }
   }
   const users = [...buckets.keys()].filter((user) => user !== null).sort();
@@ -73,38 +73,41 @@ export function indexRules<T extends Ruled>(items: readonly T[]): RuleIndex<T> {
 }
 
 /** The scope's rules in the lane. */
-export function laneRules<T extends Ruled>(index: RuleIndex<T>, user: string | null, lane: number): LaneIndex<T> {
+export function getLaneRules<T extends Ruled>(index: RuleIndex<T>, user: string | null, lane: number): LaneIndex<T> {
   return index.scopes.get(user)?.[lane] ?? emptyLane;
 }
 
 /** The ports that the items name in the lane. */
-export function portsNamed<T extends Ruled>(items: Iterable<T>, lane: number): PortSet {
+export function collectNamedPorts<T extends Ruled>(items: Iterable<T>, lane: number): PortSet {
   const { family, protocol } = lanes[lane] ?? { family: 4, protocol: 'other' };
   const ranges: PortRange[] = [];
   for (const { rule } of items) {
     if (rule.destination.family !== family) continue;
-    if (rule.ports === null) return [{ low: 0, high: lastPort(protocol) }];
+    if (rule.ports === null) return [{ low: 0, high: getLastPort(protocol) }];
     if (rule.ports.type === protocol) ranges.push(rule.ports);
   }
-  return portSetOf(ranges);
+  return toPortSet(ranges);
 }
 
 /** The nodes whose network contains the address, the narrowest first. */
-export function nodesCovering<T extends Ruled>(lane: LaneIndex<T>, address: bigint): readonly LaneNode<T>[] {
+export function findNodesCovering<T extends Ruled>(lane: LaneIndex<T>, address: bigint): readonly LaneNode<T>[] {
   return chainFrom(lane, countStartingBy(lane, address) - 1, address);
 }
 
 /** The items whose network contains the address, the narrowest first. */
-export function itemsCovering<T extends Ruled>(lane: LaneIndex<T>, address: bigint): readonly T[] {
+export function findItemsCovering<T extends Ruled>(lane: LaneIndex<T>, address: bigint): readonly T[] {
   const covering: T[] = [];
-  for (const { items } of nodesCovering(lane, address)) {
+  for (const { items } of findNodesCovering(lane, address)) {
     for (let i = items.length - 1; i >= 0; i--) covering.push(items[i] as T);
   }
   return covering;
 }
 
 /** The nodes whose network holds an address of the interval, sorted by network, wider first. */
-export function nodesReaching<T extends Ruled>(lane: LaneIndex<T>, { first, last }: Interval): readonly LaneNode<T>[] {
+export function findNodesReaching<T extends Ruled>(
+  lane: LaneIndex<T>,
+  { first, last }: Interval,
+): readonly LaneNode<T>[] {
   const start = countStartingBy(lane, first - 1n);
   const from = chainFrom(lane, start - 1, first).reverse();
   return from.concat(lane.nodes.slice(start, countStartingBy(lane, last)));
@@ -122,7 +125,7 @@ function laneIndex<T extends Ruled>(items: readonly T[]): LaneIndex<T> {
     parents[i] = open.at(-1) ?? -1;
     open.push(i);
   }
-  return { items, nodes, parents, named: intervalsOf(nodes.map(({ network }) => network)) };
+  return { items, nodes, parents, named: toIntervals(nodes.map(({ network }) => network)) };
 }
 
 /** Sorted items by network. A lane is of one family. */

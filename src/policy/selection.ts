@@ -1,4 +1,4 @@
-import { intersects, makeNetwork, type Network, parseNetwork, width } from '../model/address.ts';
+import { getWidth, intersects, makeNetwork, type Network, parseNetwork } from '../model/address.ts';
 import type { PortRange } from '../model/port-range.ts';
 import type { Protocol } from '../model/state.ts';
 import type { Traffic } from './traffic.ts';
@@ -21,7 +21,7 @@ export interface Told {
 }
 
 /** A packet of the selection that one of the pieces holds, the lowest of the first such piece; null when there is none. */
-export function packetInBoth({ traffic, users }: Told, selection: Selection): Packet | null {
+export function findPacketInBoth({ traffic, users }: Told, selection: Selection): Packet | null {
   const { user } = selection;
   const unnamed = user !== null && user !== 'any' && !users.has(user);
   for (const piece of traffic) {
@@ -40,7 +40,7 @@ function packetOf(piece: Traffic, { user, destination, protocols, ports }: Selec
     const parsed = parseNetwork(text);
     if (!parsed.ok || !intersects(parsed.value.network, destination)) continue;
     const { first } = parsed.value.network.first > destination.first ? parsed.value.network : destination;
-    const address = makeNetwork(destination.family, first, width(destination.family));
+    const address = makeNetwork(destination.family, first, getWidth(destination.family));
     return { user: piece.user, address, protocol: piece.protocol, port };
   }
   return null;

@@ -1,6 +1,6 @@
 import { compareNetworks } from '../model/address.ts';
-import { type Interval, lower } from './intervals.ts';
-import { type LaneIndex, type LaneNode, nodesReaching, type Ruled } from './rule-index.ts';
+import { type Interval, pickLower } from './intervals.ts';
+import { findNodesReaching, type LaneIndex, type LaneNode, type Ruled } from './rule-index.ts';
 
 /** What a sweep computes at each place from the rules that reach there. */
 export interface Sweep<T extends Ruled, S> {
@@ -18,7 +18,7 @@ export interface Sweep<T extends Ruled, S> {
  * a visit stopped it.
  */
 export function sweep<T extends Ruled, S>(rules: readonly LaneIndex<T>[], area: Interval, work: Sweep<T, S>): boolean {
-  const nodes = mergeByNetwork(rules.map((lane) => nodesReaching(lane, area)));
+  const nodes = mergeByNetwork(rules.map((lane) => findNodesReaching(lane, area)));
   const stack: { readonly last: bigint; readonly state: S }[] = [{ last: area.last, state: work.empty }];
   let at = area.first;
   const advance = (to: bigint): boolean => {
@@ -34,7 +34,7 @@ export function sweep<T extends Ruled, S>(rules: readonly LaneIndex<T>[], area: 
     if (!advance(network.first)) return false;
     for (let top = stack.at(-1); top !== undefined && top.last < network.first; top = stack.at(-1)) stack.pop();
     const outer = stack.at(-1)?.state ?? work.empty;
-    stack.push({ last: lower(network.last, area.last), state: work.extend(outer, items) });
+    stack.push({ last: pickLower(network.last, area.last), state: work.extend(outer, items) });
   }
   return advance(area.last + 1n);
 }

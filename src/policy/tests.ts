@@ -1,4 +1,4 @@
-import { makeNetwork, width } from '../model/address.ts';
+import { getWidth, makeNetwork } from '../model/address.ts';
 import type { PortBounds } from '../model/port-range.ts';
 import type { Action } from '../model/rule.ts';
 import type { PolicyCase, Protocol } from '../model/state.ts';
@@ -6,11 +6,11 @@ import { decide } from './decide-packet.ts';
 import { intersectIntervals } from './intervals.ts';
 import { type Layer, lowerProfile, makeFlatProfile, type PortProfile, zipProfiles } from './port-profile.ts';
 import { touchesPorts } from './port-set.ts';
-import { indexRules, laneOf, laneRules, type Ruled, type RuleIndex } from './rule-index.ts';
-import { packetInBoth } from './selection.ts';
+import { getLane, getLaneRules, indexRules, type Ruled, type RuleIndex } from './rule-index.ts';
+import { findPacketInBoth } from './selection.ts';
 import { sweep } from './sweep.ts';
 import type { Traffic } from './traffic.ts';
-import { noRank, type Packet, rankOf, verdictOfRank } from './verdict.ts';
+import { getRank, getVerdict, noRank, type Packet } from './verdict.ts';
 
 /** Why a case fails: one packet of it that gets the other verdict, and the rule to blame. */
 export interface CaseFailure<T extends Ruled> {
@@ -76,7 +76,7 @@ export function findAlwaysFailures(
     if (!one.always) return [];
     const direction = one.expect === 'drop' ? 'opened' : 'cut_off';
     for (const { fromStep, toStep, traffic } of exposure.filter((item) => item.direction === direction)) {
-      const packet = packetInBoth({ traffic, users }, one);
+      const packet = findPacketInBoth({ traffic, users }, one);
       if (packet !== null) return [{ case: one, packet, verdict: opposite(one.expect), fromStep, toStep }];
     }
     return [];
@@ -139,9 +139,9 @@ function wrongPacket<T extends Ruled>(one: PolicyCase, checked: Checked<T>, sour
   const { index, bounds } = checked;
   const { family } = one.destination;
   const { user, protocol } = source;
-  const lane = laneOf(family, protocol);
-  const own = laneRules(index, user, lane);
-  const rules = user === null ? [own] : [own, laneRules(index, null, lane)];
+  const lane = getLane(family, protocol);
+  const own = getLaneRules(index, user, lane);
+  const rules = user === null ? [own] : [own, getLaneRules(index, null, lane)];
   const found: { inner: Packet | null; edge: Packet | null } = { inner: null, edge: null };
   for (const area of source.ownOnly ? intersectIntervals([one.destination], own.named) : [one.destination]) {
     sweep<T, PortProfile>(rules, area, {
@@ -150,7 +150,7 @@ function wrongPacket<T extends Ruled>(one: PolicyCase, checked: Checked<T>, sour
       visit: (first, _last, profile) => {
         const wrong = wrongPort(one, profile, { protocol, bounds });
         if (wrong === null) return true;
-        const packet = { user, address: makeNetwork(family, first, width(family)), protocol, port: wrong.port };
+        const packet = { user, address: makeNetwork(family, first, getWidth(family)), protocol, port: wrong.port };
         found[wrong.kind] ??= packet;
         return wrong.kind === 'edge';
       },
@@ -164,7 +164,7 @@ function wrongPacket<T extends Ruled>(one: PolicyCase, checked: Checked<T>, sour
 }
 
 function layerOf({ rule }: Ruled): Layer {
-  return { ports: rule.ports, key: rankOf(rule) };
+  return { ports: rule.ports, key: getRank(rule) };
 }
 
 interface WrongPort {
@@ -193,5 +193,5 @@ function wrongPort(
 }
 
 function verdictOf(rank: number | undefined): Action {
-  return verdictOfRank((rank ?? noRank) as Parameters<typeof verdictOfRank>[0]);
+  return getVerdict((rank ?? noRank) as Parameters<typeof getVerdict>[0]);
 }

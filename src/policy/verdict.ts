@@ -9,7 +9,7 @@ import type { Protocol } from '../model/state.ts';
 export type Rank = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7;
 
 /** The rank of a rule. Prefix length and time of creation never matter. */
-export function rankOf(rule: Rule): Rank {
+export function getRank(rule: Rule): Rank {
   return ((rule.userId === null ? 4 : 0) + (rule.ports === null ? 2 : 0) + (rule.action === 'accept' ? 0 : 1)) as Rank;
 }
 
@@ -20,7 +20,7 @@ export const defaultVerdict: Action = 'accept';
 export const noRank = 8;
 
 /** The verdict of a rank, or of no rule: even ranks accept, odd ranks drop. */
-export function verdictOfRank(rank: Rank | typeof noRank): Action {
+export function getVerdict(rank: Rank | typeof noRank): Action {
   return rank % 2 === 0 ? 'accept' : 'drop';
 }
 

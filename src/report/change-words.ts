@@ -1,12 +1,12 @@
 import { formatInstant } from '../model/instant.ts';
-import { printable } from '../model/printable.ts';
+import { escapeControls } from '../model/printable.ts';
 import type { RuleNotes } from '../model/rule.ts';
 import type { Change, RuleChange } from '../plan/plan.ts';
 import type { Tone } from './paint.ts';
-import { ruleText, type UserNames } from './rule-text.ts';
+import { formatRule, type UserNames } from './rule-text.ts';
 
 /** The mark of a change, `+` created, `-` deleted, `±` replaced, `~` patched, `·` left alone, and how loud it is. */
-export function symbolOf(change: Change): readonly [symbol: string, tone: Tone] {
+export function chooseSymbol(change: Change): readonly [symbol: string, tone: Tone] {
   switch (change.action) {
     case 'create':
       return ['+', riskOf(change)];
@@ -29,35 +29,35 @@ function riskOf(change: Change): Tone {
 }
 
 /** The object's name for people; a live rule without one goes by the first characters of its id. */
-export function labelOf(change: Change): string {
+export function formatLabel(change: Change): string {
   if (change.kind === 'Configuration')
-    return change.name === null ? 'Configuration' : `Configuration ${printable(change.name)}`;
-  return printable(change.name ?? (change.id === null ? 'rule' : `rule ${change.id.slice(0, 8)}`));
+    return change.name === null ? 'Configuration' : `Configuration ${escapeControls(change.name)}`;
+  return escapeControls(change.name ?? (change.id === null ? 'rule' : `rule ${change.id.slice(0, 8)}`));
 }
 
 /** `accept 10.0.0.0/8`, or what it was and what it becomes, without repeating what stays. */
-export function changeWords(change: RuleChange, names: UserNames): string {
+export function describeChange(change: RuleChange, names: UserNames): string {
   const before = change.live?.rule ?? null;
   const after = change.desired?.rule ?? null;
-  if (change.action === 'delete') return before === null ? '' : ruleText(before, names);
+  if (change.action === 'delete') return before === null ? '' : formatRule(before, names);
   if (change.action !== 'update' || before === null || after === null) {
     const rule = after ?? before;
-    return rule === null ? '' : ruleText(rule, names);
+    return rule === null ? '' : formatRule(rule, names);
   }
-  const from = ruleText(before, names);
-  const to = ruleText(after, names);
+  const from = formatRule(before, names);
+  const to = formatRule(after, names);
   if (from === to) return to;
   if (before.action !== after.action) {
-    const same = ruleText({ ...before, action: after.action }, names) === to;
+    const same = formatRule({ ...before, action: after.action }, names) === to;
     return same ? `${before.action} → ${to}` : `${from} → ${to}`;
   }
   if (before.userId !== after.userId) return `${from} → ${to.slice(after.action.length + 1)}`;
   const common = { ...before, userId: null };
-  return `${ruleText(common, names)} → ${to.slice(after.action.length + 1)}`;
+  return `${formatRule(common, names)} → ${to.slice(after.action.length + 1)}`;
 }
 
 /** Why, where it is not plain from the mark. */
-export function whyText(change: Change): string {
+export function formatWhy(change: Change): string {
   const origin = { 'this-revision': '', drift: 'drift', 'earlier-not-applied': 'earlier, not applied', expired: '' };
   const reason: Partial<Record<Change['reason'], string>> = {
     'modified-in-place': 'modified in place on the server',
@@ -71,27 +71,27 @@ export function whyText(change: Change): string {
   const parts = [
     reason[change.reason] ?? '',
     change.origin === undefined ? '' : origin[change.origin],
-    change.kind === 'Rule' ? notesText(change, change.origin === 'expired') : '',
+    change.kind === 'Rule' ? formatNotes(change, change.origin === 'expired') : '',
   ];
   const text = parts.filter((part) => part !== '').join(', ');
   return text === '' ? '' : `(${text})`;
 }
 
 /** `owner web-team, ticket NET-12`: who answers for a rule. */
-export function notesText({ owner, ticket, notBefore, expires }: RuleNotes, hasEnded = false): string {
+export function formatNotes({ owner, ticket, notBefore, expires }: RuleNotes, hasEnded = false): string {
   return [
     notBefore === undefined ? '' : `from ${formatInstant(notBefore)}`,
     expires === undefined ? '' : `${hasEnded ? 'expired' : 'expires'} ${formatInstant(expires)}`,
 
-    owner === undefined ? '' : `owner ${printable(owner)}`,
-    ticket === undefined ? '' : `ticket ${printable(ticket)}`,
+    owner === undefined ? '' : `owner ${escapeControls(owner)}`,
+    ticket === undefined ? '' : `ticket ${escapeControls(ticket)}`,
   ]
     .filter((part) => part !== '')
     .join(', ');
 }
 
 /** The notes as members of a JSON document. */
-export function notesMembers({ owner, ticket, notBefore, expires }: RuleNotes): Readonly<Record<string, string>> {
+export function makeNotesMembers({ owner, ticket, notBefore, expires }: RuleNotes): Readonly<Record<string, string>> {
   return {
     ...(owner === undefined ? {} : { owner }),
     ...(ticket === undefined ? {} : { ticket }),

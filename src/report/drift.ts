@@ -1,10 +1,10 @@
 import type { Problem } from '../model/problem.ts';
 import type { Change, FieldChange, Plan } from '../plan/plan.ts';
-import { labelOf } from './change-words.ts';
-import { fieldLines } from './field-lines.ts';
-import { painter } from './paint.ts';
-import { lineText } from './problems.ts';
-import { ruleText, type UserNames } from './rule-text.ts';
+import { formatLabel } from './change-words.ts';
+import { listFieldLines } from './field-lines.ts';
+import { createPaint } from './paint.ts';
+import { formatLine } from './problems.ts';
+import { formatRule, type UserNames } from './rule-text.ts';
 import { count } from './summary.ts';
 
 /** How an object on the server differs from what was applied: the direction is from applied to live. */
@@ -20,8 +20,8 @@ export interface DriftContext {
 }
 
 /** What stands on the server instead of what was applied, for people. */
-export function driftText(plan: Plan, { names, hasBase }: DriftContext, color: boolean): string {
-  const paint = painter(color);
+export function renderDrift(plan: Plan, { names, hasBase }: DriftContext, color: boolean): string {
+  const paint = createPaint(color);
   const drifted = plan.changes.flatMap((change) => {
     const kind = kindOf(change);
     return kind === null ? [] : [{ change, kind }];
@@ -29,9 +29,9 @@ export function driftText(plan: Plan, { names, hasBase }: DriftContext, color: b
   const words = hasBase ? driftWords : differenceWords;
   if (drifted.length === 0) return `${words.none}\n`;
   const lines = drifted.map(({ change, kind }) => {
-    const place = change.source === null ? '' : `  ${paint('faint', lineText(change.source))}`;
-    const fields = kind === 'changed-live' ? fieldLines(reversed(change.fields)) : [];
-    const head = `  ${paint(tones[kind], words[kind])}  ${labelOf(change)}  ${ruleWords(change, names)}${place}`;
+    const place = change.source === null ? '' : `  ${paint('faint', formatLine(change.source))}`;
+    const fields = kind === 'changed-live' ? listFieldLines(reversed(change.fields)) : [];
+    const head = `  ${paint(tones[kind], words[kind])}  ${formatLabel(change)}  ${ruleWords(change, names)}${place}`;
     return [head, ...fields.map(({ path, text }) => `      ${path}  ${text}`)].join('\n');
   });
   return `${words.heading}\n\n${lines.join('\n')}\n\n${count(drifted.length, 'object')} ${words.verb(drifted.length)}.\n`;
@@ -56,7 +56,7 @@ const differenceWords = {
 const tones = { 'only-live': 'risk', 'missing-live': 'warning', 'changed-live': 'warning' } as const;
 
 /** One line that counts. */
-export function driftHeadline(plan: Plan, hasBase: boolean): string {
+export function summariseDrift(plan: Plan, hasBase: boolean): string {
   const number = plan.changes.filter((change) => kindOf(change) !== null).length;
   if (number === 0) return `reconcile drift: ${hasBase ? 'none' : 'no difference'}`;
   const verb = hasBase ? 'drifted' : `${differenceWords.verb(number)} from these manifests`;
@@ -64,21 +64,21 @@ export function driftHeadline(plan: Plan, hasBase: boolean): string {
 }
 
 /** Each object that differs as a warning at the line that asks for it, for annotations and summaries. */
-export function driftProblems(plan: Plan, { names, hasBase }: DriftContext): readonly Problem[] {
+export function listDriftProblems(plan: Plan, { names, hasBase }: DriftContext): readonly Problem[] {
   const words = hasBase ? driftWords : differenceWords;
   return plan.changes.flatMap((change): readonly Problem[] => {
     const kind = kindOf(change);
     if (kind === null) return [];
     const place = change.source === null ? {} : { place: change.source };
-    const fields = kind === 'changed-live' ? fieldLines(reversed(change.fields)) : [];
+    const fields = kind === 'changed-live' ? listFieldLines(reversed(change.fields)) : [];
     const what = [ruleWords(change, names), ...fields.map(({ path, text }) => `${path}: ${text}`)];
-    const summary = `${words[kind]}: ${labelOf(change)} ${what.filter((part) => part !== '').join('; ')}`;
+    const summary = `${words[kind]}: ${formatLabel(change)} ${what.filter((part) => part !== '').join('; ')}`;
     return [{ code: 'drift', severity: 'warning', summary: summary.trim(), ...place }];
   });
 }
 
 /** Drift for machines; `applied` and `live` are the values on the two sides. */
-export function driftDocument(plan: Plan): readonly unknown[] {
+export function makeDriftDocument(plan: Plan): readonly unknown[] {
   return plan.changes.flatMap((change) => {
     const drift = kindOf(change);
     if (drift === null) return [];
@@ -114,8 +114,8 @@ function kindOf(change: Change): DriftKind | null {
 
 function ruleWords(change: Change, names: UserNames): string {
   if (change.kind === 'Configuration') return '';
-  const applied = change.desired === null ? null : ruleText(change.desired.rule, names);
-  const live = change.live === null ? null : ruleText(change.live.rule, names);
+  const applied = change.desired === null ? null : formatRule(change.desired.rule, names);
+  const live = change.live === null ? null : formatRule(change.live.rule, names);
   return applied !== null && live !== null ? `${applied} → ${live}` : (applied ?? live ?? '');
 }
 

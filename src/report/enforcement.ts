@@ -1,22 +1,22 @@
-import { enforcementProblems } from '../enforcement/problems.ts';
+import { listEnforcementProblems } from '../enforcement/problems.ts';
 import type { Finding } from '../enforcement/report.ts';
-import { painter } from './paint.ts';
-import { problemsText } from './problems.ts';
+import { createPaint } from './paint.ts';
+import { renderProblems } from './problems.ts';
 import type { Display, Kernel, RunReport } from './run-report.ts';
 import { count } from './summary.ts';
-import { trafficOf } from './traffic-json.ts';
+import { makeTrafficDocument } from './traffic-json.ts';
 
 /** The kernel's part of the text output: after an apply its findings, always one summary line; empty when nobody looked. */
-export function enforcementText(run: RunReport, { color }: Display): string {
+export function renderEnforcement(run: RunReport, { color }: Display): string {
   if (run.kernel === undefined) return '';
   const { report } = run.kernel;
-  const problems = run.apply === null ? '' : problemsText(enforcementProblems(report), color);
-  const line = painter(color)(report.state === 'enforced' ? 'good' : 'error', enforcementSummary(run.kernel));
+  const problems = run.apply === null ? '' : renderProblems(listEnforcementProblems(report), color);
+  const line = createPaint(color)(report.state === 'enforced' ? 'good' : 'error', summariseEnforcement(run.kernel));
   return `${problems}${problems === '' ? '' : '\n'}${line}\n`;
 }
 
 /** `Enforced: the kernel holds all 12 live rules, 0.8 s after the last answer.` or what is wrong. */
-export function enforcementSummary({ report, waitedMs }: Kernel): string {
+export function summariseEnforcement({ report, waitedMs }: Kernel): string {
   const { counts, liveRules } = report;
   const waited = waitedMs === null ? '' : ` (waited ${(waitedMs / 1000).toFixed(1)} s)`;
   switch (report.state) {
@@ -37,7 +37,7 @@ export function enforcementSummary({ report, waitedMs }: Kernel): string {
 }
 
 /** The kernel's part of the JSON document. */
-export function enforcementOf({ report, waitedMs }: Kernel): Readonly<Record<string, unknown>> {
+export function makeEnforcementDocument({ report, waitedMs }: Kernel): Readonly<Record<string, unknown>> {
   return {
     state: report.state,
     message: report.message,
@@ -59,6 +59,6 @@ function findingOf({ kind, summary, rules, elements, effect }: Finding): unknown
       line: place?.line ?? null,
     })),
     elements,
-    effect: { opens: effect.opens.map(trafficOf), closes: effect.closes.map(trafficOf) },
+    effect: { opens: effect.opens.map(makeTrafficDocument), closes: effect.closes.map(makeTrafficDocument) },
   };
 }

@@ -1,5 +1,5 @@
 import type { PortBounds } from '../model/port-range.ts';
-import { printable } from '../model/printable.ts';
+import { escapeControls } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
 import { type Rule, type RuleNotes, toWire } from '../model/rule.ts';
 import {
@@ -16,13 +16,13 @@ import type { RuleIndex } from '../policy/rule-index.ts';
 import type { TrafficSet } from '../policy/traffic-set.ts';
 import type { Packet } from '../policy/verdict.ts';
 import { describePacket } from '../policy/words.ts';
-import { notesMembers, notesText } from './change-words.ts';
-import { trafficTexts } from './page.ts';
-import { painter } from './paint.ts';
-import { placeText } from './problems.ts';
-import { portText, ruleText, some, type UserNames } from './rule-text.ts';
+import { formatNotes, makeNotesMembers } from './change-words.ts';
+import { formatTraffic } from './page.ts';
+import { createPaint } from './paint.ts';
+import { formatPlace } from './problems.ts';
+import { formatRule, formatShortPorts, joinSome, type UserNames } from './rule-text.ts';
 import { nameAll } from './traffic/people.ts';
-import { trafficOf } from './traffic-json.ts';
+import { makeTrafficDocument } from './traffic-json.ts';
 
 /** A rule with all that it goes by: from a manifest a name and a place, from the server an id. */
 export interface NamedRule extends RuleNotes {
@@ -53,21 +53,23 @@ export function reportPacket(
 }
 
 /** The verdict on a packet, why, and what would change it. */
-export function packetReportText(
+export function renderPacketReport(
   { packet, ports, explanation }: PacketReport,
   names: UserNames,
   color: boolean,
 ): string {
-  const paint = painter(color);
+  const paint = createPaint(color);
   const { verdict, rule, overridden, removals, additions } = explanation;
   const other = verdict === 'accept' ? 'dropped' : 'accepted';
   const tone = verdict === 'accept' ? 'risk' : 'plain';
-  const lines = [`${printable(describePacket(packet, names))}: ${paint(tone, verdict)}`];
+  const lines = [`${escapeControls(describePacket(packet, names))}: ${paint(tone, verdict)}`];
   lines.push(`  decided by  ${rule === null ? 'no rule: what none matches is accepted' : namedText(rule, names)}`);
   for (const item of overridden) lines.push(`  overrides   ${namedText(item, names)}`);
   if (ports !== null && ports.length > 1) {
-    const unlike = ports.filter((range) => range.verdict !== verdict).map(portText);
-    lines.push(`  by port     ${other} on ${some(unlike, 12, ', ')}; asked without --port: a port that no rule names`);
+    const unlike = ports.filter((range) => range.verdict !== verdict).map(formatShortPorts);
+    lines.push(
+      `  by port     ${other} on ${joinSome(unlike, 12, ', ')}; asked without --port: a port that no rule names`,
+    );
   }
   if (removals !== null) {
     const without = removals.map((item) => labelOf(item)).join(', ');
@@ -83,7 +85,7 @@ export function packetReportText(
 }
 
 /** The packet's report as members of a JSON document. */
-export function packetReportMembers({ packet, ports, explanation }: PacketReport): Readonly<Record<string, unknown>> {
+export function makePacketMembers({ packet, ports, explanation }: PacketReport): Readonly<Record<string, unknown>> {
   const { verdict, rule, overridden, removals, additions } = explanation;
   const { user, address, protocol } = packet;
   return {
@@ -93,12 +95,14 @@ export function packetReportMembers({ packet, ports, explanation }: PacketReport
     overridden: overridden.map(namedMembers),
     removals: removals?.map(namedMembers) ?? null,
     additions: additions.map(({ action, scope, withPorts }) => ({ action, scope, with_ports: withPorts })),
-    ...(ports === null ? {} : { by_port: ports.map((range) => ({ ports: portText(range), verdict: range.verdict })) }),
+    ...(ports === null
+      ? {}
+      : { by_port: ports.map((range) => ({ ports: formatShortPorts(range), verdict: range.verdict })) }),
   };
 }
 
 /** What a rule decides, and what it would decide alone. */
-export function ruleReportText(rule: NamedRule, traffic: RuleTraffic, names: UserNames): string {
+export function renderRuleReport(rule: NamedRule, traffic: RuleTraffic, names: UserNames): string {
   const decides = lines(traffic.decides, names);
   const alone = lines(traffic.alone, names);
   const same = decides.join() === alone.join();
@@ -115,33 +119,33 @@ export function ruleReportText(rule: NamedRule, traffic: RuleTraffic, names: Use
 }
 
 /** The rule's report as members of a JSON document. */
-export function ruleReportMembers(rule: NamedRule, traffic: RuleTraffic): Readonly<Record<string, unknown>> {
+export function makeRuleMembers(rule: NamedRule, traffic: RuleTraffic): Readonly<Record<string, unknown>> {
   return {
     rule: namedMembers(rule),
-    decides: renderTraffic(traffic.decides).map(trafficOf),
-    alone: renderTraffic(traffic.alone).map(trafficOf),
+    decides: renderTraffic(traffic.decides).map(makeTrafficDocument),
+    alone: renderTraffic(traffic.alone).map(makeTrafficDocument),
   };
 }
 
 function lines(set: TrafficSet, names: UserNames): readonly string[] {
   const withRules = new Set([...set.keys()].filter((user) => user !== null));
-  return trafficTexts(renderTraffic(set), { names: nameAll(withRules, names), groups: new Map(), withRules });
+  return formatTraffic(renderTraffic(set), { names: nameAll(withRules, names), groups: new Map(), withRules });
 }
 
 function namedText(item: NamedRule, names: UserNames): string {
-  const place = item.place === null ? '' : `  ${placeText(item.place)}`;
-  const notes = notesText(item);
-  return `${labelOf(item)}  ${ruleText(item.rule, names)}${place}${notes === '' ? '' : `  (${notes})`}`;
+  const place = item.place === null ? '' : `  ${formatPlace(item.place)}`;
+  const notes = formatNotes(item);
+  return `${labelOf(item)}  ${formatRule(item.rule, names)}${place}${notes === '' ? '' : `  (${notes})`}`;
 }
 
 function labelOf({ name, id }: NamedRule): string {
-  return printable(name ?? id ?? 'rule');
+  return escapeControls(name ?? id ?? 'rule');
 }
 
 function namedMembers(item: NamedRule): Readonly<Record<string, unknown>> {
   const { rule, name, id, place } = item;
   return {
-    ...notesMembers(item),
+    ...makeNotesMembers(item),
     name,
     id,
     file: place?.file ?? null,

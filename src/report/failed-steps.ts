@@ -3,13 +3,13 @@ import type { Problem } from '../model/problem.ts';
 import type { ProblemCode } from '../model/problem-code.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { RunReport } from './run-report.ts';
-import { stepText } from './text.ts';
+import { formatStep } from './text.ts';
 
 /**
  * The problems of a run with one more for each step that failed, or of which nobody knows, in the order of the plan; for outputs
  * that machines read. What converged after all, in a later plan of the same apply, is no problem.
  */
-export function withFailedSteps({ problems, apply, plan }: RunReport): readonly Problem[] {
+export function addFailedSteps({ problems, apply, plan }: RunReport): readonly Problem[] {
   if (apply === null || apply.end === 'converged') return problems;
   const told = new Set(problems.map(({ summary }) => summary));
   const position = new Map((plan?.steps ?? []).map(({ id }, index) => [id, index]));
@@ -27,7 +27,7 @@ function problemOf(ended: Outcome, plan: Plan | null): Problem {
   const why = message ?? (status === null ? 'no answer' : String(status));
   const listed = plan?.steps.some(({ id }) => id === step.id) === true;
   const place = listed ? plan?.changes[step.change]?.source : null;
-  const summary = `${stepText(step)}: ${why}`;
+  const summary = `${formatStep(step)}: ${why}`;
   return { code, severity: 'error', summary, hint, ...(place === null || place === undefined ? {} : { place }) };
 }
 

@@ -1,4 +1,4 @@
-import { printable } from '../model/printable.ts';
+import { escapeControls } from '../model/printable.ts';
 import type { FieldChange, FieldValue } from '../plan/plan.ts';
 
 /** One changed value for people. `path` like `openid_connect_providers[okta].client_secret`. */
@@ -10,7 +10,7 @@ export interface FieldLine {
 type Shown = Readonly<Record<string, FieldChange>>;
 
 /** The changed values of a change, one line each; what is equal inside lists and objects is left out. */
-export function fieldLines(fields: Shown): readonly FieldLine[] {
+export function listFieldLines(fields: Shown): readonly FieldLine[] {
   return Object.entries(fields).flatMap(([name, { before, after }]) => linesOf(name, before, after));
 }
 
@@ -19,7 +19,7 @@ function linesOf(path: string, before: FieldValue, after: FieldValue): readonly 
   if (isObjectList(before) && isObjectList(after)) return listLines(path, before, after);
   if (isMembers(before) && isMembers(after)) return memberLines(path, before, after);
   if (sameValue(before, after)) return [];
-  return [{ path, text: `${valueText(before)} → ${valueText(after)}` }];
+  return [{ path, text: `${formatValue(before)} → ${formatValue(after)}` }];
 }
 
 /** Providers line up by their id; a changed order alone is said in words. */
@@ -29,7 +29,7 @@ function listLines(path: string, before: readonly Members[], after: readonly Mem
   const lines: FieldLine[] = [];
   for (const [index, item] of after.entries()) {
     const key = keysAfter[index] ?? '';
-    const place = `${path}[${printable(key)}]`;
+    const place = `${path}[${escapeControls(key)}]`;
     const earlier = before[keysBefore.indexOf(key)];
     const found =
       earlier === undefined
@@ -38,11 +38,11 @@ function listLines(path: string, before: readonly Members[], after: readonly Mem
     for (const line of found) lines.push(line);
   }
   for (const key of keysBefore)
-    if (!keysAfter.includes(key)) lines.push({ path: `${path}[${printable(key)}]`, text: 'removed' });
+    if (!keysAfter.includes(key)) lines.push({ path: `${path}[${escapeControls(key)}]`, text: 'removed' });
   if (lines.length === 0 && keysBefore.join('\n') !== keysAfter.join('\n')) {
     lines.push({
       path,
-      text: `order: ${keysBefore.map(printable).join(', ')} → ${keysAfter.map(printable).join(', ')}`,
+      text: `order: ${keysBefore.map(escapeControls).join(', ')} → ${keysAfter.map(escapeControls).join(', ')}`,
     });
   }
   return lines;
@@ -52,7 +52,7 @@ function listLines(path: string, before: readonly Members[], after: readonly Mem
 function addedLines(path: string, item: Members): readonly FieldLine[] {
   return Object.entries(item)
     .filter(([name, value]) => name !== 'id' && value !== null && value !== '')
-    .map(([name, value]) => ({ path: `${path}.${name}`, text: valueText(value) }));
+    .map(([name, value]) => ({ path: `${path}.${name}`, text: formatValue(value) }));
 }
 
 function memberLines(path: string, before: Members, after: Members): readonly FieldLine[] {
@@ -71,14 +71,14 @@ function secretLine(path: string, before: FieldValue, after: FieldValue): readon
 }
 
 /** A value for people, in one line. A secret inside is `(secret)`. */
-export function valueText(value: FieldValue): string {
+export function formatValue(value: FieldValue): string {
   if (value === null) return '(none)';
   if (isSecret(value)) return '(secret)';
-  if (typeof value === 'string') return value === '' ? '""' : shorten(printable(value));
-  if (Array.isArray(value)) return value.length === 0 ? '[]' : `[${value.map(valueText).join(', ')}]`;
+  if (typeof value === 'string') return value === '' ? '""' : shorten(escapeControls(value));
+  if (Array.isArray(value)) return value.length === 0 ? '[]' : `[${value.map(formatValue).join(', ')}]`;
   if (typeof value === 'object') {
     return `{${Object.entries(value)
-      .map(([name, member]) => `${name}: ${valueText(member)}`)
+      .map(([name, member]) => `${name}: ${formatValue(member)}`)
       .join(', ')}}`;
   }
   return String(value);

@@ -1,21 +1,21 @@
-import { printable, shortened } from '../model/printable.ts';
+import { escapeControls, shortenText } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Change } from '../plan/plan.ts';
-import { changeWords, labelOf, symbolOf } from './change-words.ts';
-import { withFailedSteps } from './failed-steps.ts';
-import { trafficTexts } from './page.ts';
-import { pathBelow } from './problems.ts';
+import { chooseSymbol, describeChange, formatLabel } from './change-words.ts';
+import { addFailedSteps } from './failed-steps.ts';
+import { formatTraffic } from './page.ts';
+import { stripRoot } from './problems.ts';
 import type { RunReport } from './run-report.ts';
 import { leftOpenTitle } from './text.ts';
-import { peopleOf } from './traffic/people.ts';
+import { collectPeople } from './traffic/people.ts';
 
 /** GitHub shows ten annotations of each level and step: what is left out is counted in the last of them. */
 const shown = 10;
 
 /** Workflow commands that annotate files and lines: problems, refusals, and what each changed line does. */
-export function githubText(report: RunReport): string {
+export function renderGithub(report: RunReport): string {
   const { plan, root } = report;
-  const problems = withFailedSteps(report);
+  const problems = addFailedSteps(report);
   const refusals = (report.approved ? [] : (plan?.refusals ?? [])).map(({ code, summary, hint }) =>
     command('error', { title: `refused: ${code}` }, [summary, `hint: ${hint}`]),
   );
@@ -33,7 +33,10 @@ function leftOpen(report: RunReport): readonly string[] {
   const { apply, plan } = report;
   if (apply === null || apply.leftOpen.length === 0) return [];
   return [
-    command('error', { title: 'left open' }, [leftOpenTitle, ...trafficTexts(apply.leftOpen, peopleOf(plan, report))]),
+    command('error', { title: 'left open' }, [
+      leftOpenTitle,
+      ...formatTraffic(apply.leftOpen, collectPeople(plan, report)),
+    ]),
   ];
 }
 
@@ -43,7 +46,7 @@ function problemCommand({ severity, code, summary, hint, place }: Problem, root:
   const where =
     place === undefined
       ? {}
-      : { file: pathBelow(place.file, root), line: String(place.line), col: String(place.column) };
+      : { file: stripRoot(place.file, root), line: String(place.line), col: String(place.column) };
   return command(
     levels[severity],
     { ...where, title: code },
@@ -55,12 +58,12 @@ function changeCommand(change: Change, { root, userNames }: RunReport): readonly
   // A deleted rule's place is a line of the base, not of the file that the annotation would stand beside.
   if (change.source === null || change.action === 'keep' || change.action === 'skip' || change.action === 'delete')
     return [];
-  const [symbol] = symbolOf(change);
-  const what = change.kind === 'Rule' ? ` ${changeWords(change, userNames)}` : '';
-  const where = { file: pathBelow(change.source.file, root), line: String(change.source.line) };
+  const [symbol] = chooseSymbol(change);
+  const what = change.kind === 'Rule' ? ` ${describeChange(change, userNames)}` : '';
+  const where = { file: stripRoot(change.source.file, root), line: String(change.source.line) };
   return [
-    command('notice', { ...where, title: `${change.action} ${labelOf(change)}` }, [
-      `${symbol} ${labelOf(change)}${what}`,
+    command('notice', { ...where, title: `${change.action} ${formatLabel(change)}` }, [
+      `${symbol} ${formatLabel(change)}${what}`,
     ]),
   ];
 }
@@ -68,9 +71,10 @@ function changeCommand(change: Change, { root, userNames }: RunReport): readonly
 function command(level: string, properties: Readonly<Record<string, string>>, lines: readonly string[]): string {
   const list = Object.entries(properties).map(
     ([name, value]) =>
-      `${name}=${escapeProperty(name === 'title' ? shortened(printable(value), 250) : printable(value))}`,
+      `${name}=${escapeProperty(name === 'title' ? shortenText(escapeControls(value), 250) : escapeControls(value))}`,
   );
-  return `::${level}${list.length === 0 ? '' : ` ${list.join(',')}`}::${lines.map((line) => escapeData(shortened(printable(line), 2000))).join('%0A')}\n`;
+  const text = lines.map((line) => escapeData(shortenText(escapeControls(line), 2000))).join('%0A');
+  return `::${level}${list.length === 0 ? '' : ` ${list.join(',')}`}::${text}\n`;
 }
 
 function some(severity: Problem['severity'], commands: readonly string[]): readonly string[] {

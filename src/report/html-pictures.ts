@@ -1,4 +1,4 @@
-import { printable, shortened } from '../model/printable.ts';
+import { escapeControls, shortenText } from '../model/printable.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { TrafficPart } from './page.ts';
 
@@ -6,7 +6,7 @@ import type { TrafficPart } from './page.ts';
 const most = { rows: 40, columns: 16, bars: 60 };
 
 /** People against traffic: a filled triangle where the plan opens, a hollow circle where it closes. Empty where there is nothing to see. */
-export function trafficPicture({ lines }: TrafficPart): string {
+export function drawTraffic({ lines }: TrafficPart): string {
   const rows = [...new Set(lines.map(({ who }) => who))].slice(0, most.rows);
   const columns = [...new Set(lines.map(({ what }) => what))].slice(0, most.columns);
   if (rows.length === 0) return '';
@@ -23,10 +23,10 @@ export function trafficPicture({ lines }: TrafficPart): string {
     const x = left + index * 28 + 14;
     const y = 14 + index * 18;
     const line = `<line class="grid" x1="${x}" y1="${y + 4}" x2="${x}" y2="${size.height - 8}"/>`;
-    return `${line}<text x="${x - 4}" y="${y}">${escapeText(shortened(what, 46))}</text>`;
+    return `${line}<text x="${x - 4}" y="${y}">${escapeText(shortenText(what, 46))}</text>`;
   });
   const names = rows.map(
-    (who, index) => `<text x="4" y="${top + index * 26 + 18}">${escapeText(shortened(who, 40))}</text>`,
+    (who, index) => `<text x="4" y="${top + index * 26 + 18}">${escapeText(shortenText(who, 40))}</text>`,
   );
   const cells = lines.flatMap(({ label, who, what }) => {
     const [row, column] = [rows.indexOf(who), columns.indexOf(what)];
@@ -40,7 +40,7 @@ export function trafficPicture({ lines }: TrafficPart): string {
 }
 
 /** The steps in order, and a bar for each time in which something is open or cut off. Empty without exposure. */
-export function exposurePicture({ steps, exposure }: Plan): string {
+export function drawExposure({ steps, exposure }: Plan): string {
   if (exposure.length === 0) return '';
   const position = new Map(steps.map(({ id }, index) => [id, index]));
   const bars = exposure.slice(0, most.bars);
@@ -73,7 +73,7 @@ function frame(
 }
 
 function escapeText(text: string): string {
-  return printable(text)
+  return escapeControls(text)
     .replaceAll('&', '&amp;')
     .replaceAll('<', '&lt;')
     .replaceAll('>', '&gt;')

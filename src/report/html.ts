@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto';
 import { html, raw } from 'hono/html';
-import { printable } from '../model/printable.ts';
+import { escapeControls } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Plan } from '../plan/plan.ts';
 import { pageScript, pageStyle } from './html-assets.ts';
-import { exposurePicture, trafficPicture } from './html-pictures.ts';
-import { type PlanPage, planPage, type SetOfChanges, type ShownChange } from './page.ts';
-import { pathBelow } from './problems.ts';
+import { drawExposure, drawTraffic } from './html-pictures.ts';
+import { makePlanPage, type PlanPage, type SetOfChanges, type ShownChange } from './page.ts';
+import { stripRoot } from './problems.ts';
 import type { RunReport } from './run-report.ts';
-import { applySummary, planSummary } from './summary.ts';
+import { summariseApply, summarisePlan } from './summary.ts';
 
 type Markup = ReturnType<typeof html> | string;
 
@@ -21,9 +21,9 @@ const mostTraffic = 1000;
  * The report as one self-contained HTML file: no request to anywhere, readable without scripts and on paper. What manifests and the
  * server wrote is text there, never markup.
  */
-export function htmlText(report: RunReport): string {
+export function renderHtml(report: RunReport): string {
   const { plan } = report;
-  const page = plan === null ? null : planPage(report, plan, { lines: mostTraffic });
+  const page = plan === null ? null : makePlanPage(report, plan, { lines: mostTraffic });
   const title = page?.title.join(' · ') ?? 'No plan';
   const policy = [
     "default-src 'none'",
@@ -39,11 +39,11 @@ export function htmlText(report: RunReport): string {
 <meta http-equiv="Content-Security-Policy" content="${policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
-<title>${printable(title)}</title>
+<title>${escapeControls(title)}</title>
 <style>${raw(pageStyle)}</style>
 </head>
 <body>
-<header><h1>${printable(title)}</h1>
+<header><h1>${escapeControls(title)}</h1>
 <p class="summary">${summaryOf(report)}</p>
 ${(page?.notes ?? []).map((note) => html`<p class="note">${note}</p>`)}</header>
 <main>
@@ -63,7 +63,7 @@ function hashOf(text: string): string {
 function summaryOf(report: RunReport): string {
   const { plan, apply } = report;
   if (plan === null) return 'There is no plan.';
-  return apply === null ? planSummary(report, plan) : applySummary(apply, plan);
+  return apply === null ? summarisePlan(report, plan) : summariseApply(apply, plan);
 }
 
 function planSections(report: RunReport, plan: Plan, page: PlanPage): Markup {
@@ -73,7 +73,7 @@ function planSections(report: RunReport, plan: Plan, page: PlanPage): Markup {
 function refusalsSection({ approved, digest }: RunReport, { refusals }: Plan): Markup {
   if (refusals.length === 0) return '';
   const lines = refusals.map(
-    ({ summary, hint }) => html`<li>${printable(summary)}<br><small>${printable(hint)}</small></li>`,
+    ({ summary, hint }) => html`<li>${escapeControls(summary)}<br><small>${escapeControls(hint)}</small></li>`,
   );
   const approve =
     approved || digest === null ? '' : html`<p>To apply exactly this plan: <code>--approve ${digest}</code></p>`;
@@ -94,14 +94,14 @@ function trafficSection({ traffic }: PlanPage): Markup {
   return html`<section><h2>Traffic</h2>
 <p class="headline">${traffic.headline}</p>
 ${listOf('opens')}${listOf('closes')}${left}
-${raw(trafficPicture(traffic))}</section>`;
+${raw(drawTraffic(traffic))}</section>`;
 }
 
 function wayMarkup(plan: Plan, { onTheWay }: PlanPage): Markup {
   if (onTheWay === null) return '';
   const lines = onTheWay.lines.map(({ label, text }) => html`<li data-row><b>${label}</b> ${text}</li>`);
   return html`<section class="way"><h2>On the way</h2><p class="headline">${onTheWay.headline}</p><ul>${lines}</ul>
-${raw(exposurePicture(plan))}</section>`;
+${raw(drawExposure(plan))}</section>`;
 }
 
 function changesSection(report: RunReport, { sets }: PlanPage): Markup {
@@ -124,12 +124,12 @@ function rowMarkup(
   report: RunReport,
   { symbol, tone, name, what, why, place, wasThere, fields, change }: ShownChange,
 ): Markup {
-  const where = place === null ? '' : `${wasThere ? 'was ' : ''}${pathBelow(place.file, report.root)}:${place.line}`;
+  const where = place === null ? '' : `${wasThere ? 'was ' : ''}${stripRoot(place.file, report.root)}:${place.line}`;
   const label = name === '' && change.id !== null && change.kind === 'Rule' ? change.id.slice(0, 8) : name;
   const lines = fields.map(({ path, text }) => html`<br><code>${path}: ${text}</code>`);
   return html`<tr data-row data-kind="${symbol}"><td class="${tone}">${symbol}</td>
 <th scope="row">${label}</th><td>${what}${why === '' ? '' : html` <small>${why}</small>`}${lines}</td>
-<td class="place">${printable(where)}</td></tr>`;
+<td class="place">${escapeControls(where)}</td></tr>`;
 }
 
 function problemsSection({ problems, root }: RunReport): Markup {
@@ -140,8 +140,8 @@ ${problems.length > mostTraffic ? html`<p>and ${problems.length - mostTraffic} m
 }
 
 function problemMarkup({ severity, code, summary, hint, place, excerpt }: Problem, root: string | null): Markup {
-  const where = place === undefined ? '' : `${pathBelow(place.file, root)}:${place.line}:${place.column} `;
-  return html`<li class="${severity}" data-row><b>${severity}</b> ${printable(where)}${printable(summary)} <small>[${code}]</small>
-${excerpt === undefined ? '' : html`<pre>${printable(excerpt)}</pre>`}
-${hint === undefined ? '' : html`<small>${printable(hint)}</small>`}</li>`;
+  const where = place === undefined ? '' : `${stripRoot(place.file, root)}:${place.line}:${place.column} `;
+  return html`<li class="${severity}" data-row><b>${severity}</b> ${escapeControls(where)}${escapeControls(summary)} <small>[${code}]</small>
+${excerpt === undefined ? '' : html`<pre>${escapeControls(excerpt)}</pre>`}
+${hint === undefined ? '' : html`<small>${escapeControls(hint)}</small>`}</li>`;
 }

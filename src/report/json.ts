@@ -1,23 +1,23 @@
 import type { ApplyReport, Outcome } from '../apply/outcome.ts';
 import type { Problem } from '../model/problem.ts';
-import { type Change, type Exposure, type Plan, type Refusal, requestOf, type Step } from '../plan/plan.ts';
+import { type Change, type Exposure, makeRequest, type Plan, type Refusal, type Step } from '../plan/plan.ts';
 import type { Effect } from '../policy/traffic.ts';
-import { notesMembers } from './change-words.ts';
-import { enforcementOf } from './enforcement.ts';
-import { withFailedSteps } from './failed-steps.ts';
+import { makeNotesMembers } from './change-words.ts';
+import { makeEnforcementDocument } from './enforcement.ts';
+import { addFailedSteps } from './failed-steps.ts';
 import type { RunReport } from './run-report.ts';
-import { trafficOf } from './traffic-json.ts';
+import { makeTrafficDocument } from './traffic-json.ts';
 
 /** Version of the JSON documents; the second number grows with additions, the first with anything else. */
 export const formatVersion = '1.0';
 
 /** The JSON document of a run (schemas/plan.schema.json): one line of text for machines, keys in a fixed order. */
-export function jsonText(report: RunReport): string {
-  return safeJson(documentOf(report));
+export function renderJson(report: RunReport): string {
+  return formatSafeJson(makeDocument(report));
 }
 
 /** JSON that is safe to look at: what JSON leaves as it is and a terminal or viewer would obey becomes an escape. */
-export function safeJson(value: unknown): string {
+export function formatSafeJson(value: unknown): string {
   const json = JSON.stringify(value, null, 2).replaceAll('##[', '##\\u005b');
   const text = json.replace(
     /[\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g,
@@ -27,7 +27,7 @@ export function safeJson(value: unknown): string {
 }
 
 /** The JSON document as a value. Every key is always there; without a plan `summary` is null and lists are empty. */
-export function documentOf(report: RunReport): Readonly<Record<string, unknown>> {
+export function makeDocument(report: RunReport): Readonly<Record<string, unknown>> {
   const { plan, apply } = report;
   return {
     format_version: formatVersion,
@@ -43,19 +43,19 @@ export function documentOf(report: RunReport): Readonly<Record<string, unknown>>
     summary: plan === null ? null : plan.summary,
     changes: plan?.changes.map(changeOf) ?? [],
     steps: plan?.steps.map(stepOf) ?? [],
-    problems: withFailedSteps(report).map(problemOf),
+    problems: addFailedSteps(report).map(makeProblemDocument),
     refusals: plan?.refusals.map(refusalOf) ?? [],
     approved: report.approved,
     effect: computeEffect(plan),
     exposure: plan?.exposure.map(exposureOf) ?? [],
     ...(apply === null ? {} : applyOf(apply, plan)),
-    ...(report.kernel === undefined ? {} : { enforcement: enforcementOf(report.kernel) }),
+    ...(report.kernel === undefined ? {} : { enforcement: makeEnforcementDocument(report.kernel) }),
   };
 }
 
 /** The JSON document of a command that makes no plan: `format_version`, its own members, `problems`. */
-export function otherDocument(members: Readonly<Record<string, unknown>>, problems: readonly Problem[]): string {
-  return safeJson({ format_version: formatVersion, ...members, problems: problems.map(problemOf) });
+export function renderDocument(members: Readonly<Record<string, unknown>>, problems: readonly Problem[]): string {
+  return formatSafeJson({ format_version: formatVersion, ...members, problems: problems.map(makeProblemDocument) });
 }
 
 function changeOf(change: Change): unknown {
@@ -67,18 +67,18 @@ function changeOf(change: Change): unknown {
     via: change.via,
     reason: change.reason,
     ...(change.origin === undefined ? {} : { origin: change.origin }),
-    ...(change.kind === 'Rule' ? notesMembers(change) : {}),
+    ...(change.kind === 'Rule' ? makeNotesMembers(change) : {}),
     fields: change.fields,
     source: change.source === null ? null : { file: change.source.file, line: change.source.line },
   };
 }
 
 function stepOf(step: Step): unknown {
-  return { id: step.id, ...requestOf(step), change: step.change, after: step.after };
+  return { id: step.id, ...makeRequest(step), change: step.change, after: step.after };
 }
 
 /** A problem with its place flattened to `file`, `line`, `column` (null without a place). */
-export function problemOf(problem: Problem): Readonly<Record<string, unknown>> {
+export function makeProblemDocument(problem: Problem): Readonly<Record<string, unknown>> {
   const { code, severity, summary, hint, place, related } = problem;
   return {
     code,
@@ -98,13 +98,13 @@ function refusalOf({ code, summary, hint, related }: Refusal): unknown {
 
 function computeEffect(plan: Plan | null): unknown {
   const effect: Effect = plan?.effect ?? { opens: [], closes: [] };
-  return { opens: effect.opens.map(trafficOf), closes: effect.closes.map(trafficOf) };
+  return { opens: effect.opens.map(makeTrafficDocument), closes: effect.closes.map(makeTrafficDocument) };
 }
 
 function exposureOf({ direction, traffic, fromStep, toStep, expectedMs }: Exposure): unknown {
   return {
     direction,
-    traffic: traffic.map(trafficOf),
+    traffic: traffic.map(makeTrafficDocument),
     from_step: fromStep,
     to_step: toStep,
     expected_ms: expectedMs,
@@ -128,7 +128,7 @@ function applyOf(apply: ApplyReport, plan: Plan | null): Readonly<Record<string,
       ...(message === undefined ? {} : { message }),
       ...(restored === undefined ? {} : { restored }),
     })),
-    left_open: apply.leftOpen.map(trafficOf),
+    left_open: apply.leftOpen.map(makeTrafficDocument),
     not_converged: apply.notConverged,
     duration_ms: Math.round(apply.durationMs),
     enforced_in_ms: apply.enforcedInMs,

@@ -1,11 +1,11 @@
-import { printable, shortened } from '../model/printable.ts';
+import { escapeControls, shortenText } from '../model/printable.ts';
 import type { Plan } from '../plan/plan.ts';
-import { type PlanPage, planPage, type ShownChange, trafficTexts } from './page.ts';
-import { pathBelow, placeText } from './problems.ts';
+import { formatTraffic, makePlanPage, type PlanPage, type ShownChange } from './page.ts';
+import { formatPlace, stripRoot } from './problems.ts';
 import type { RunReport } from './run-report.ts';
-import { applySummary, count, planSummary } from './summary.ts';
-import { leftOpenTitle, stepText } from './text.ts';
-import { peopleOf } from './traffic/people.ts';
+import { count, summariseApply, summarisePlan } from './summary.ts';
+import { formatStep, leftOpenTitle } from './text.ts';
+import { collectPeople } from './traffic/people.ts';
 
 /** Characters of a comment at most; GitHub takes 65,536, GitLab more. */
 const largest = 60_000;
@@ -17,7 +17,7 @@ const mostTraffic = 30;
 export const marker = '<!-- reconcile-plan -->';
 
 /** The plan as Markdown for a comment or a job summary: the effect first, details folded, never longer than a comment may be. */
-export function markdownText(report: RunReport): string {
+export function renderMarkdown(report: RunReport): string {
   let text = '';
   for (const limit of limits) {
     text = render(report, limit);
@@ -29,18 +29,18 @@ export function markdownText(report: RunReport): string {
 
 function render(report: RunReport, limit: number): string {
   const { plan } = report;
-  const page = plan === null ? null : planPage(report, plan, { lines: Math.min(limit, mostTraffic) });
+  const page = plan === null ? null : makePlanPage(report, plan, { lines: Math.min(limit, mostTraffic) });
   const sections = [
     // The comment that a later run finds again is the plan's.
     report.headline !== undefined || report.comparison !== undefined
-      ? `### ${prose(report.headline ?? title(report))}`
+      ? `### ${escapeProse(report.headline ?? title(report))}`
       : `${marker}\n### ${title(report)}`,
     leftOpenSection(report, limit),
     ...(plan === null || page === null
       ? []
       : [
-          prose(page.title.join(', ')),
-          page.notes.map(prose).join('  \n'),
+          escapeProse(page.title.join(', ')),
+          page.notes.map(escapeProse).join('  \n'),
           refusalText(report, plan),
           trafficSection(page),
         ]),
@@ -57,15 +57,15 @@ function title(report: RunReport): string {
   const { plan, problems, apply } = report;
   const errors = problems.filter(({ severity }) => severity === 'error').length;
   if (plan === null) return `reconcile: no plan, ${count(errors, 'error')}`;
-  if (apply !== null) return `reconcile: ${code(applySummary(apply, plan))}`;
-  return `${report.comparison === undefined ? 'reconcile' : 'reconcile diff'}: ${planSummary({ ...report, digest: null }, plan)}`;
+  if (apply !== null) return `reconcile: ${quoteCode(summariseApply(apply, plan))}`;
+  return `${report.comparison === undefined ? 'reconcile' : 'reconcile diff'}: ${summarisePlan({ ...report, digest: null }, plan)}`;
 }
 
 /** Of an apply whose gaps could not be closed this is what must be read, if nothing else is. */
 function leftOpenSection(report: RunReport, limit: number): string {
   const { apply, plan } = report;
   if (apply === null || apply.leftOpen.length === 0) return '';
-  const lines = trafficTexts(apply.leftOpen, peopleOf(plan, report)).map((text) => `- ${code(text)}`);
+  const lines = formatTraffic(apply.leftOpen, collectPeople(plan, report)).map((text) => `- ${quoteCode(text)}`);
   return [`**${leftOpenTitle}:**`, '', ...list(lines, limit)].join('\n');
 }
 
@@ -76,16 +76,20 @@ function refusalText(report: RunReport, { refusals }: Plan): string {
     : report.comparison === undefined
       ? '**Refused: nothing will be written.**'
       : '**Refused:**';
-  return [head, '', ...refusals.map(({ summary, hint }) => `- ${prose(summary)}  \n  Hint: ${prose(hint)}`)].join('\n');
+  return [
+    head,
+    '',
+    ...refusals.map(({ summary, hint }) => `- ${escapeProse(summary)}  \n  Hint: ${escapeProse(hint)}`),
+  ].join('\n');
 }
 
 function trafficSection({ traffic }: PlanPage): string {
   if (traffic === null) return '';
   if (traffic.lines.length === 0) return `**${traffic.headline}**`;
   return [
-    `**Traffic** ${prose(traffic.headline)}`,
+    `**Traffic** ${escapeProse(traffic.headline)}`,
     '',
-    ...traffic.lines.map(({ label, text }) => `- **${label}** ${code(text)}`),
+    ...traffic.lines.map(({ label, text }) => `- **${label}** ${quoteCode(text)}`),
     ...leftLine(traffic.left),
   ].join('\n');
 }
@@ -98,7 +102,9 @@ function applySection({ apply }: RunReport, limit: number): string {
   if (apply === null) return '';
   const notDone = apply.outcomes.filter(({ outcome }) => outcome !== 'done' && outcome !== 'skipped');
   return list(
-    notDone.map(({ step, outcome, message }) => `- **${outcome}** ${code(stepText(step))} ${prose(message ?? '')}`),
+    notDone.map(
+      ({ step, outcome, message }) => `- **${outcome}** ${quoteCode(formatStep(step))} ${escapeProse(message ?? '')}`,
+    ),
     limit,
   ).join('\n');
 }
@@ -106,8 +112,9 @@ function applySection({ apply }: RunReport, limit: number): string {
 function problemSection({ problems, root }: RunReport, limit: number): string {
   if (problems.length === 0) return '';
   const lines = problems.map(({ severity, code: name, summary, hint, place }) => {
-    const where = place === undefined ? '' : `${code(placeText({ ...place, file: pathBelow(place.file, root) }))} `;
-    return `- **${severity}** ${where}${prose(summary)} (${name})${hint === undefined ? '' : `  \n  Hint: ${prose(hint)}`}`;
+    const where =
+      place === undefined ? '' : `${quoteCode(formatPlace({ ...place, file: stripRoot(place.file, root) }))} `;
+    return `- **${severity}** ${where}${escapeProse(summary)} (${name})${hint === undefined ? '' : `  \n  Hint: ${escapeProse(hint)}`}`;
   });
   return folded(
     `Problems (${problems.length})`,
@@ -118,8 +125,8 @@ function problemSection({ problems, root }: RunReport, limit: number): string {
 
 function onTheWaySection({ onTheWay }: PlanPage): string {
   if (onTheWay === null) return '';
-  const lines = onTheWay.lines.map(({ label, text }) => `- **${label}** ${code(text)}`);
-  const head = [prose(onTheWay.headline), ''];
+  const lines = onTheWay.lines.map(({ label, text }) => `- **${label}** ${quoteCode(text)}`);
+  const head = [escapeProse(onTheWay.headline), ''];
   return folded('On the way', [...head, ...lines, ...leftLine(onTheWay.left)], true);
 }
 
@@ -137,20 +144,22 @@ function changeLine(
 ): string {
   const named = change.kind === 'Configuration' || change.name === null ? set : change.name;
   const where =
-    place === null ? '' : ` ${wasThere ? 'was ' : ''}${code(`${pathBelow(place.file, report.root)}:${place.line}`)}`;
+    place === null
+      ? ''
+      : ` ${wasThere ? 'was ' : ''}${quoteCode(`${stripRoot(place.file, report.root)}:${place.line}`)}`;
   // A live rule without a name is known by its content.
-  const label = change.name === null && change.kind === 'Rule' ? '' : ` ${code(named)}`;
-  const id = label === '' && change.id !== null ? ` ${code(change.id.slice(0, 8))}` : '';
+  const label = change.name === null && change.kind === 'Rule' ? '' : ` ${quoteCode(named)}`;
+  const id = label === '' && change.id !== null ? ` ${quoteCode(change.id.slice(0, 8))}` : '';
   return [
-    `- ${code(symbol)}${label}${what === '' ? '' : ` ${code(what)}`}${id}${why === '' ? '' : ` ${prose(why)}`}${where}`,
-    ...fields.map(({ path, text }) => `  - ${code(`${path}: ${text}`)}`),
+    `- ${quoteCode(symbol)}${label}${what === '' ? '' : ` ${quoteCode(what)}`}${id}${why === '' ? '' : ` ${escapeProse(why)}`}${where}`,
+    ...fields.map(({ path, text }) => `  - ${quoteCode(`${path}: ${text}`)}`),
   ].join('\n');
 }
 
 function footer(report: RunReport, plan: Plan): string {
   if (report.comparison !== undefined) return '';
   const how = plan.ruleUpdates === 'replace' ? 'Changed rules are replaced' : 'Changed rules are patched';
-  return `<sub>Profile ${plan.profile}. ${how}. Digest ${code(report.digest ?? 'none')}.</sub>`;
+  return `<sub>Profile ${plan.profile}. ${how}. Digest ${quoteCode(report.digest ?? 'none')}.</sub>`;
 }
 
 /** The first `limit` lines, and how many are left out. */
@@ -164,8 +173,8 @@ function folded(summary: string, lines: readonly string[], open: boolean): strin
 }
 
 /** Text as Markdown code: nothing in it is markup, whatever it holds. */
-export function code(text: string): string {
-  const clean = shortened(printable(text), 400);
+export function quoteCode(text: string): string {
+  const clean = shortenText(escapeControls(text), 400);
   const longest = Math.max(0, ...(clean.match(/`+/g) ?? []).map((run) => run.length));
   if (longest === 0) return `\`${clean}\``;
   const fence = '`'.repeat(longest + 1);
@@ -173,8 +182,8 @@ export function code(text: string): string {
 }
 
 /** Text as Markdown prose: markup, HTML, mentions, references and addresses are shown and neither obeyed nor linked. */
-export function prose(text: string): string {
-  return shortened(printable(text), 1000)
+export function escapeProse(text: string): string {
+  return shortenText(escapeControls(text), 1000)
     .replace(/[\\`*_{}[\]()<>#!|~&$]|^[-+]|^\d+(?=[.)])|(?<=^\d+)[.)]/g, '\\$&')
     .replace(/[@#]|:(?=\/\/)|\b(?:www(?=\.)|GH(?=-\d))/gi, '$&\u2060');
 }

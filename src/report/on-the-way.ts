@@ -1,6 +1,6 @@
 import type { Exposure, Plan } from '../plan/plan.ts';
-import { labelOf } from './change-words.ts';
-import { describeTraffic, type TrafficLine, trafficLineText } from './traffic/describe.ts';
+import { formatLabel } from './change-words.ts';
+import { describeTraffic, formatTrafficLine, type TrafficLine } from './traffic/describe.ts';
 import type { People } from './traffic/people.ts';
 
 /** What is open or cut off while the plan is carried out. */
@@ -31,7 +31,7 @@ export function describeExposures(plan: Plan, people: People, lines: number): On
     const what = named
       ? [[...networks].join(', '), line.words].filter((text) => text !== '').join(' ')
       : `${networks.size} networks${line.words === '' ? '' : `, ${line.words}`}`;
-    const text = line.networks.length === 0 ? trafficLineText(line) : trafficLineText({ ...line, what });
+    const text = line.networks.length === 0 ? formatTrafficLine(line) : formatTrafficLine({ ...line, what });
     return { label, text: `${time}${text}, ${during}` };
   });
   const left = Math.max(0, all.length - lines) + Math.max(0, plan.exposure.length - mostExposures);
@@ -68,7 +68,7 @@ function duringText(plan: Plan, { fromStep, toStep }: Exposure): string {
   const [from, to] = [fromStep, toStep].map((id) => plan.steps.find((step) => step.id === id)?.change);
   const subject = (index: number | undefined): string => {
     const change = index === undefined ? undefined : plan.changes[index];
-    return change === undefined ? 'a rule' : labelOf(change).split('/').slice(0, 2).join('/');
+    return change === undefined ? 'a rule' : formatLabel(change).split('/').slice(0, 2).join('/');
   };
   if (subject(from) === subject(to)) return `while ${subject(from)} is replaced`;
   return `until ${subject(to)} follows ${subject(from)}`;

@@ -1,18 +1,18 @@
 import { formatInstant } from '../model/instant.ts';
-import { printable } from '../model/printable.ts';
+import { escapeControls } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
-import { ruleKey } from '../model/rule.ts';
+import { formatRuleKey } from '../model/rule.ts';
 import type { Change, Plan } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
-import { changeWords, symbolOf, whyText } from './change-words.ts';
-import { type FieldLine, fieldLines } from './field-lines.ts';
+import { chooseSymbol, describeChange, formatWhy } from './change-words.ts';
+import { type FieldLine, listFieldLines } from './field-lines.ts';
 import { describeExposures, type OnTheWay } from './on-the-way.ts';
 import type { Tone } from './paint.ts';
 import type { UserNames } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
 import { count } from './summary.ts';
-import { brief, describeTraffic, full, type TrafficLine, trafficLineText } from './traffic/describe.ts';
-import { joinWords, type People, peopleOf } from './traffic/people.ts';
+import { brief, describeTraffic, formatTrafficLine, full, type TrafficLine } from './traffic/describe.ts';
+import { collectPeople, joinWords, type People } from './traffic/people.ts';
 
 /** A plan as people read it: what every format for people shows, without its markup. */
 export interface PlanPage {
@@ -79,8 +79,8 @@ export const shortPage: PageLimits = { lines: 12 };
 /** Everything. */
 export const wholePage: PageLimits = { lines: Number.POSITIVE_INFINITY };
 /** The page of a plan. */
-export function planPage(report: RunReport, plan: Plan, limits: PageLimits): PlanPage {
-  const people = peopleOf(plan, report);
+export function makePlanPage(report: RunReport, plan: Plan, limits: PageLimits): PlanPage {
+  const people = collectPeople(plan, report);
   const isComparison = report.comparison !== undefined && plan.changes.some(({ action }) => action !== 'keep');
   return {
     title: titleOf(report),
@@ -93,18 +93,20 @@ export function planPage(report: RunReport, plan: Plan, limits: PageLimits): Pla
 
 function titleOf({ server, root, revision, base, comparison }: RunReport): readonly string[] {
   if (comparison !== undefined) {
-    return [`Changes from ${comparison.from} to ${comparison.to}`, ...(root === null ? [] : [root])].map(printable);
+    return [`Changes from ${comparison.from} to ${comparison.to}`, ...(root === null ? [] : [root])].map(
+      escapeControls,
+    );
   }
-  const source = revision === null ? root : `${root ?? 'manifests'} at ${revisionText(revision)}`;
+  const source = revision === null ? root : `${root ?? 'manifests'} at ${formatRevision(revision)}`;
   return [
     server === null ? 'Plan' : `Plan for ${server}`,
     ...(source === null ? [] : [source]),
     ...(base === null ? [] : [`compared with ${base}`]),
-  ].map(printable);
+  ].map(escapeControls);
 }
 
 /** `4df71eb (main)` of a commit, twelve characters of a digest of content. */
-export function revisionText(revision: string): string {
+export function formatRevision(revision: string): string {
   const [, commit, rest] = /^([0-9a-f]{40}|[0-9a-f]{64})(.*)$/s.exec(revision) ?? [];
   if (commit !== undefined) return `${commit.slice(0, commit.length === 40 ? 7 : 12)}${rest}`;
   return revision.replace(/^(sha256:[0-9a-f]{12})[0-9a-f]+$/, '$1');
@@ -117,7 +119,9 @@ function notesOf(report: RunReport, plan: Plan): readonly string[] {
   return [
     ...(snapshot === null
       ? []
-      : [`Planned against a snapshot taken ${snapshot.takenAt}, ${agoText(snapshot.ageMs)}, not against the server.`]),
+      : [
+          `Planned against a snapshot taken ${snapshot.takenAt}, ${formatAgo(snapshot.ageMs)}, not against the server.`,
+        ]),
     ...(plan.profile === 'generic'
       ? ['Profile generic: the server may hold a rule to more than this plan knows.']
       : []),
@@ -150,7 +154,7 @@ function originNotes({ changes }: Plan): readonly string[] {
 }
 
 /** `5 minutes`, `3 hours`, `2 days`. */
-export function ageText(ms: number): string {
+export function formatAge(ms: number): string {
   const minutes = Math.max(0, Math.round(ms / 60_000));
   if (minutes === 0) return 'less than a minute';
   if (minutes < 90) return count(minutes, 'minute');
@@ -158,8 +162,8 @@ export function ageText(ms: number): string {
 }
 
 /** When something was, for people: `3 days ago`. A minute of difference between two clocks is none. */
-export function agoText(ms: number): string {
-  return ms < -60_000 ? 'later than the clock here says it is' : `${ageText(ms)} ago`;
+export function formatAgo(ms: number): string {
+  return ms < -60_000 ? 'later than the clock here says it is' : `${formatAge(ms)} ago`;
 }
 
 const noSet = 'rules outside of sets';
@@ -185,7 +189,7 @@ function nameDeleted({ changes }: Plan, lastApply: RunReport['lastApply']): read
   return changes.map((change) => {
     if (change.kind !== 'Rule' || change.action !== 'delete' || change.name !== null || change.live === null)
       return change;
-    const former = lastApply.get(ruleKey(change.live.rule));
+    const former = lastApply.get(formatRuleKey(change.live.rule));
     if (former === undefined) return change;
     const source = former.place === null ? null : { ...former.place, column: 1 };
     return { ...change, name: former.name, source };
@@ -194,28 +198,28 @@ function nameDeleted({ changes }: Plan, lastApply: RunReport['lastApply']): read
 
 function setAndName(change: Change): readonly [set: string, name: string] {
   if (change.kind === 'Configuration') {
-    return [change.name === null ? 'Configuration' : `Configuration ${printable(change.name)}`, ''];
+    return [change.name === null ? 'Configuration' : `Configuration ${escapeControls(change.name)}`, ''];
   }
   if (change.name === null) return [noName, ''];
   const slash = change.name.indexOf('/');
   return slash < 0
-    ? [noSet, printable(change.name)]
-    : [printable(change.name.slice(0, slash)), printable(change.name.slice(slash + 1))];
+    ? [noSet, escapeControls(change.name)]
+    : [escapeControls(change.name.slice(0, slash)), escapeControls(change.name.slice(slash + 1))];
 }
 
 function showChange(change: Change, name: string, names: UserNames): ShownChange {
-  const [symbol, tone] = symbolOf(change);
+  const [symbol, tone] = chooseSymbol(change);
   const withFields = change.kind === 'Configuration' && (change.action === 'update' || change.action === 'skip');
   return {
     change,
     symbol,
     tone,
     name,
-    what: change.kind === 'Configuration' ? '' : changeWords(change, names),
-    why: whyText(change),
+    what: change.kind === 'Configuration' ? '' : describeChange(change, names),
+    why: formatWhy(change),
     place: change.source,
     wasThere: change.action === 'delete',
-    fields: withFields ? fieldLines(change.fields) : [],
+    fields: withFields ? listFieldLines(change.fields) : [],
   };
 }
 
@@ -229,7 +233,7 @@ function trafficPart({ effect }: Plan, people: People, { lines }: PageLimits): T
 }
 
 function entryOf(label: TrafficEntry['label'], line: TrafficLine): TrafficEntry {
-  return { label, text: trafficLineText(line), who: line.who, what: line.what };
+  return { label, text: formatTrafficLine(line), who: line.who, what: line.what };
 }
 
 /** `nothing`, `for everyone and for bob`, with a count for the rest. */
@@ -242,6 +246,6 @@ function whomText(lines: readonly TrafficLine[]): string {
 }
 
 /** The traffic's lines without a plan's frame, for what an apply left open, or an explanation. */
-export function trafficTexts(traffic: readonly Traffic[], people: People): readonly string[] {
-  return describeTraffic(traffic, people).map(trafficLineText);
+export function formatTraffic(traffic: readonly Traffic[], people: People): readonly string[] {
+  return describeTraffic(traffic, people).map(formatTrafficLine);
 }

@@ -19,7 +19,7 @@ const styles = {
 } as const satisfies Readonly<Record<Tone, readonly string[]>>;
 
 /** A painter; without colour it returns its text. Whether to colour is decided where the terminal is known. */
-export function painter(color: boolean): Paint {
+export function createPaint(color: boolean): Paint {
   if (!color) return (_tone, text) => text;
   return (tone, text) => (tone === 'plain' ? text : styleText([...styles[tone]], text, { validateStream: false }));
 }

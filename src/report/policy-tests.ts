@@ -1,38 +1,38 @@
-import { printable } from '../model/printable.ts';
+import { escapeControls } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
 import type { DesiredRule } from '../model/rule.ts';
 import type { CaseResult } from '../policy/tests.ts';
 import { describeFailure } from '../policy/words.ts';
-import { painter } from './paint.ts';
-import { placeText } from './problems.ts';
-import { ruleText, type UserNames } from './rule-text.ts';
+import { createPaint } from './paint.ts';
+import { formatPlace } from './problems.ts';
+import { formatRule, type UserNames } from './rule-text.ts';
 import { count } from './summary.ts';
 
 type Results = readonly CaseResult<DesiredRule>[];
 
 /** The failing cases with a counterexample each, and one line that counts. */
-export function policyTestsText(results: Results, names: UserNames, color: boolean): string {
-  const paint = painter(color);
+export function renderTests(results: Results, names: UserNames, color: boolean): string {
+  const paint = createPaint(color);
   const failing = results.filter(({ failure }) => failure !== null);
   const lines = failing.flatMap(({ case: one, failure }) => {
     if (failure === null) return [];
     const rule = failure.rule === null ? null : `\`${failure.rule.name}\``;
-    const text = printable(describeFailure(one, failure, { names, rule }));
+    const text = escapeControls(describeFailure(one, failure, { names, rule }));
     const decides =
-      failure.rule === null ? [] : [`    ${placeText(failure.rule.place)} ${ruleText(failure.rule.rule, names)}`];
-    return [`${paint('error', '✗')} ${paint('strong', placeText(one.place))} ${text}`, ...decides];
+      failure.rule === null ? [] : [`    ${formatPlace(failure.rule.place)} ${formatRule(failure.rule.rule, names)}`];
+    return [`${paint('error', '✗')} ${paint('strong', formatPlace(one.place))} ${text}`, ...decides];
   });
-  return [...lines, `${policyTestsHeadline(results)}.`, ''].join('\n');
+  return [...lines, `${summariseTests(results)}.`, ''].join('\n');
 }
 
 /** One line that counts. */
-export function policyTestsHeadline(results: Results): string {
+export function summariseTests(results: Results): string {
   const failed = results.filter(({ failure }) => failure !== null).length;
   return results.length === 0 ? 'No policy test' : `${count(results.length - failed, 'case')} passed, ${failed} failed`;
 }
 
 /** The failing cases as problems, for annotations and comments. */
-export function policyTestProblems(results: Results, names: UserNames): readonly Problem[] {
+export function listTestProblems(results: Results, names: UserNames): readonly Problem[] {
   return results.flatMap(({ case: one, failure }): Problem[] => {
     if (failure === null) return [];
     const { rule } = failure;
@@ -44,7 +44,7 @@ export function policyTestProblems(results: Results, names: UserNames): readonly
 }
 
 /** The results as members of a JSON document. */
-export function policyTestsMembers(results: Results): Readonly<Record<string, unknown>> {
+export function makeTestsMembers(results: Results): Readonly<Record<string, unknown>> {
   const failed = results.filter(({ failure }) => failure !== null).length;
   return {
     passed: results.length - failed,

@@ -1,13 +1,13 @@
-import { printable } from '../model/printable.ts';
+import { escapeControls } from '../model/printable.ts';
 import type { Place, Problem } from '../model/problem.ts';
-import { type Paint, painter } from './paint.ts';
+import { createPaint, type Paint } from './paint.ts';
 
 /**
  * Problems for people: `file:line:column`, the line with a caret where it is safe to show, the code, the summary, the hint.
  * Ends with a newline unless empty. After the first 200, errors first, the others are counted.
  */
-export function problemsText(problems: readonly Problem[], color: boolean): string {
-  const paint = painter(color);
+export function renderProblems(problems: readonly Problem[], color: boolean): string {
+  const paint = createPaint(color);
   const worst =
     problems.length <= shown ? problems : [...problems].sort((a, b) => weight[a.severity] - weight[b.severity]);
   const text = worst.slice(0, shown).map((problem) => `${problemText(problem, paint)}\n`);
@@ -22,27 +22,27 @@ const weight = { error: 0, warning: 1, note: 2 } as const;
 
 function problemText(problem: Problem, paint: Paint): string {
   const { severity, code, summary, hint, place, related } = problem;
-  const where = place === undefined ? '' : `${paint('strong', placeText(place))} `;
+  const where = place === undefined ? '' : `${paint('strong', formatPlace(place))} `;
   const lines = [`${where}${paint(severity, severity)} ${paint('faint', `[${code}]`)} ${sentence(summary)}`];
   if (place !== undefined && problem.excerpt !== undefined)
     for (const one of caret(place, problem.excerpt, paint)) lines.push(one);
-  for (const other of related ?? []) lines.push(`    ${placeText(other.place)} ${sentence(other.note)}`);
+  for (const other of related ?? []) lines.push(`    ${formatPlace(other.place)} ${sentence(other.note)}`);
   if (hint !== undefined) lines.push(`    ${paint('note', 'hint:')} ${sentence(hint)}`);
   return lines.join('\n');
 }
 
 /** `rules.yaml:3:7`, safe to print. */
-export function placeText(place: Place): string {
-  return `${fileText(place.file)}:${place.line}:${place.column}`;
+export function formatPlace(place: Place): string {
+  return `${formatPath(place.file)}:${place.line}:${place.column}`;
 }
 
 /** `rules.yaml:3`: where a change comes from. */
-export function lineText(place: Place): string {
-  return `${fileText(place.file)}:${place.line}`;
+export function formatLine(place: Place): string {
+  return `${formatPath(place.file)}:${place.line}`;
 }
 
 /** A file below PATH as the repository names it, when PATH was relative: so annotations and readers of a comment find it. */
-export function pathBelow(file: string, root: string | null): string {
+export function stripRoot(file: string, root: string | null): string {
   const folder = (root ?? '').replace(/^(?:\.\/+)+/, '').replace(/\/+$/, '');
   return root === null || root === '' || folder === '.' || (folder === '' && root.startsWith('.'))
     ? file
@@ -50,20 +50,20 @@ export function pathBelow(file: string, root: string | null): string {
 }
 
 /** A path for people. It may begin a line, and `::` at the beginning is a command to the runner of GitHub. */
-export function fileText(path: string): string {
-  const text = printable(path);
+export function formatPath(path: string): string {
+  const text = escapeControls(path);
   return text.startsWith('::') ? `./${text}` : text;
 }
 
 function sentence(text: string): string {
-  return printable(text.trim());
+  return escapeControls(text.trim());
 }
 
 /** The line and a caret under the column. Tabs become one space each, so that the caret stands where it should. */
 function caret(place: Place, excerpt: string, paint: Paint): readonly string[] {
   const gutter = `${place.line}`.padStart(6);
-  const before = printable(excerpt.slice(0, place.column - 1).replaceAll('\t', ' '));
-  const after = printable(excerpt.slice(place.column - 1).replaceAll('\t', ' '));
+  const before = escapeControls(excerpt.slice(0, place.column - 1).replaceAll('\t', ' '));
+  const after = escapeControls(excerpt.slice(place.column - 1).replaceAll('\t', ' '));
   return [
     `${paint('faint', `${gutter} |`)} ${before}${after}`,
     `${paint('faint', `${' '.repeat(6)} |`)} ${' '.repeat(before.length)}${paint('error', '^')}`,
@@ -71,7 +71,7 @@ function caret(place: Place, excerpt: string, paint: Paint): readonly string[] {
 }
 
 /** `1 error, 2 warnings`, for the end of an output. */
-export function problemCounts(problems: readonly Problem[]): string {
+export function formatProblemCounts(problems: readonly Problem[]): string {
   const count = (severity: Problem['severity']): string[] => {
     const number = problems.filter((problem) => problem.severity === severity).length;
     return number === 0 ? [] : [`${number} ${severity}${number === 1 ? '' : 's'}`];

@@ -1,11 +1,11 @@
 import type { Network } from '../model/address.ts';
-import { printable } from '../model/printable.ts';
-import { type ReachableTraffic, restrictTraffic, type TrafficSelector, trafficOfSources } from '../policy/reach.ts';
+import { escapeControls } from '../model/printable.ts';
+import { type ReachableTraffic, restrictTraffic, selectTraffic, type TrafficSelector } from '../policy/reach.ts';
 import type { Traffic } from '../policy/traffic.ts';
-import { prose } from './markdown.ts';
+import { escapeProse } from './markdown.ts';
 import { describeTraffic, full } from './traffic/describe.ts';
-import { nameAll, type People, peopleText } from './traffic/people.ts';
-import { trafficOf } from './traffic-json.ts';
+import { formatPeople, nameAll, type People } from './traffic/people.ts';
+import { makeTrafficDocument } from './traffic-json.ts';
 
 /** Whose reach is told, and of what. */
 export interface ReachQuestion {
@@ -29,7 +29,7 @@ function peopleIn({ names, groups, withRules }: ReachQuestion): People {
 export function tellReachOf(question: ReachQuestion, who: string, users: ReadonlySet<string>): Table {
   const sources = new Set([...users].map((user) => (question.withRules.has(user) ? user : null)));
   const rows = (verdict: string, traffic: readonly Traffic[]): Table =>
-    describeTraffic(trafficOfSources(traffic, sources), peopleIn(question), full).map(({ what, who: whom }) => [
+    describeTraffic(selectTraffic(traffic, sources), peopleIn(question), full).map(({ what, who: whom }) => [
       sources.size === 1 ? who : whom,
       verdict,
       what,
@@ -56,14 +56,14 @@ export function tellMatrix(question: ReachQuestion, networks: ReadonlyMap<string
   const sources = new Map<string, ReadonlySet<string | null>>([['everyone else', new Set([null])]]);
   const people = peopleIn(question);
   for (const user of [...question.withRules].sort())
-    sources.set(peopleText(new Set([user]), { ...people, groups: new Map() }), new Set([user]));
+    sources.set(formatPeople(new Set([user]), { ...people, groups: new Map() }), new Set([user]));
   const columns = [...networks].sort(([a], [b]) => (a < b ? -1 : 1));
   if (columns.length === 0) return tellAll(question);
   const rows = [...sources].map(([who, members]) => [
     who,
-    ...columns.map(([, own]) => cellText(trafficOfSources(question.reach.accepted, members), own, people)),
+    ...columns.map(([, own]) => cellText(selectTraffic(question.reach.accepted, members), own, people)),
   ]);
-  return [['who', ...columns.map(([name]) => printable(name))], ...rows];
+  return [['who', ...columns.map(([name]) => escapeControls(name))], ...rows];
 }
 
 function cellText(accepted: readonly Traffic[], networks: readonly Network[], people: People): string {
@@ -80,7 +80,7 @@ function cellText(accepted: readonly Traffic[], networks: readonly Network[], pe
 }
 
 /** A table for people: columns under each other. */
-export function tableText(table: Table): string {
+export function renderTableText(table: Table): string {
   const widths = (table[0] ?? []).map((_, column) =>
     Math.min(
       60,
@@ -97,14 +97,14 @@ export function tableText(table: Table): string {
 }
 
 /** A table for a comment or a page in Git. */
-export function tableMarkdown(table: Table): string {
-  const row = (cells: readonly string[]): string => `| ${cells.map((cell) => prose(cell)).join(' | ')} |`;
+export function renderTableMarkdown(table: Table): string {
+  const row = (cells: readonly string[]): string => `| ${cells.map((cell) => escapeProse(cell)).join(' | ')} |`;
   const [head = [], ...rest] = table;
   return `${[row(head), `|${head.map(() => '---|').join('')}`, ...rest.map(row)].join('\n')}\n`;
 }
 
 /** RFC 4180. A cell that a spreadsheet would take for a formula begins with an apostrophe. */
-export function tableCsv(table: Table): string {
+export function renderTableCsv(table: Table): string {
   const cell = (text: string): string => {
     const safe = /^[=+\-@\t]/.test(text) ? `'${text}` : text;
     return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
@@ -113,9 +113,12 @@ export function tableCsv(table: Table): string {
 }
 
 /** The exact traffic for machines. */
-export function reachMembers(
+export function makeReachMembers(
   { reach }: ReachQuestion,
   select: (traffic: readonly Traffic[]) => readonly Traffic[],
 ): Readonly<Record<string, unknown>> {
-  return { accepted: select(reach.accepted).map(trafficOf), dropped: select(reach.dropped).map(trafficOf) };
+  return {
+    accepted: select(reach.accepted).map(makeTrafficDocument),
+    dropped: select(reach.dropped).map(makeTrafficDocument),
+  };
 }

@@ -28,7 +28,7 @@ export interface RunReport {
   readonly snapshot: { readonly takenAt: string; readonly ageMs: number } | null;
   /** What the plan was compared with: `--base`; null without. */
   readonly base: string | null;
-  /** What the rules of the last apply were called, by `ruleKey`, so that deleted ones have names; absent where no record is kept. */
+  /** What the rules of the last apply were called, by `formatRuleKey`, so that deleted ones have names; absent where no record is kept. */
   readonly lastApply?: ReadonlyMap<string, FormerRule>;
   /** E-mail addresses by UUID that only the server knows: for a person at a terminal, not for files and logs. */
   readonly serverNames?: ReadonlyMap<string, string>;
@@ -64,7 +64,7 @@ export interface Display {
 }
 
 /** A report of a run that ended before there was a plan. */
-export function reportOfProblems(problems: readonly Problem[]): RunReport {
+export function makeProblemReport(problems: readonly Problem[]): RunReport {
   return {
     root: null,
     server: null,

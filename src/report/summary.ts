@@ -3,7 +3,7 @@ import { holdsBack, type Plan } from '../plan/plan.ts';
 import type { RunReport } from './run-report.ts';
 
 /** `2 to create, 1 to replace, 1 to delete, 37 unchanged. 5 requests. Digest 4df71eb0a1b2.` or `In sync: …`. */
-export function planSummary(report: RunReport, plan: Plan): string {
+export function summarisePlan(report: RunReport, plan: Plan): string {
   const { create, update, delete: deleted, keep, skip, steps } = plan.summary;
   const skipped = skip === 0 ? '' : `, ${skip} skipped`;
   const digest = report.digest === null ? '' : ` Digest ${report.digest.slice(0, 12)}.`;
@@ -34,7 +34,7 @@ export function planSummary(report: RunReport, plan: Plan): string {
 }
 
 /** `Applied: 12 done in 0.1 s; a fresh read agrees.` or what is missing. */
-export function applySummary(apply: ApplyReport, plan: Plan | null): string {
+export function summariseApply(apply: ApplyReport, plan: Plan | null): string {
   const kinds: readonly OutcomeKind[] = ['done', 'skipped', 'failed', 'dropped', 'unknown'];
   const counts = kinds
     .map((kind) => [kind, apply.outcomes.filter(({ outcome }) => outcome === kind).length] as const)

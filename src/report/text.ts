@@ -1,33 +1,33 @@
 import { stripVTControlCharacters } from 'node:util';
 import type { ApplyReport } from '../apply/outcome.ts';
-import { printable } from '../model/printable.ts';
+import { escapeControls } from '../model/printable.ts';
 import type { Refusal, Step } from '../plan/plan.ts';
 import {
+  formatTraffic,
+  makePlanPage,
   type PlanPage,
-  planPage,
   type SetOfChanges,
   type ShownChange,
   shortPage,
-  trafficTexts,
   wholePage,
 } from './page.ts';
-import { type Paint, painter } from './paint.ts';
-import { lineText, placeText, problemsText } from './problems.ts';
-import { ruleText } from './rule-text.ts';
+import { createPaint, type Paint } from './paint.ts';
+import { formatLine, formatPlace, renderProblems } from './problems.ts';
+import { formatRule } from './rule-text.ts';
 import type { Display, RunReport } from './run-report.ts';
-import { applySummary, count, planSummary } from './summary.ts';
-import { peopleOf } from './traffic/people.ts';
+import { count, summariseApply, summarisePlan } from './summary.ts';
+import { collectPeople } from './traffic/people.ts';
 
 /** From so many changes on, a plan begins with how many each RuleSet has. */
 const manyChanges = 50;
 
 /** The plan for people: for which server, the changes by RuleSet, the traffic, what is open on the way, one summary line. */
-export function planText(report: RunReport, display: Display): string {
-  const paint = painter(display.color);
+export function renderPlan(report: RunReport, display: Display): string {
+  const paint = createPaint(display.color);
   const { plan } = report;
-  const problems = problemsText(report.problems, display.color);
+  const problems = renderProblems(report.problems, display.color);
   if (plan === null) return problems;
-  const page = planPage(report, plan, display.full === true ? wholePage : shortPage);
+  const page = makePlanPage(report, plan, display.full === true ? wholePage : shortPage);
   const sections = [
     problems.trimEnd(),
     [paint('strong', page.title.join('    ')), ...page.notes.map((note) => paint('faint', note))].join('\n'),
@@ -36,21 +36,21 @@ export function planText(report: RunReport, display: Display): string {
     trafficText(page, paint),
     onTheWayText(page, paint),
     refusalsText(plan.refusals, report, paint),
-    paint('strong', planSummary(report, plan)),
+    paint('strong', summarisePlan(report, plan)),
   ];
   return wrapText(joinSections(sections), display.width);
 }
 
 /** What an apply did, for people: what is left open first, what failed, one summary line. */
-export function applyText(report: RunReport, { color, width }: Display): string {
+export function renderApply(report: RunReport, { color, width }: Display): string {
   const { apply, plan } = report;
   if (apply === null || plan === null) return '';
-  const paint = painter(color);
+  const paint = createPaint(color);
   const sections = [
     leftOpenText(report, apply, paint),
-    problemsText(apply.problems, color).trimEnd(),
+    renderProblems(apply.problems, color).trimEnd(),
     outcomesText(apply, paint),
-    paint(apply.end === 'converged' ? 'good' : 'error', applySummary(apply, report.plan)),
+    paint(apply.end === 'converged' ? 'good' : 'error', summariseApply(apply, report.plan)),
   ];
   return wrapText(joinSections(sections), width);
 }
@@ -82,7 +82,7 @@ function setText({ title, changed, total, changes }: SetOfChanges, paint: Paint)
   const [first] = changes;
   if (first?.change.kind === 'Configuration') {
     const { change, symbol, tone, why, fields } = first;
-    const where = change.source === null ? '' : paint('faint', lineText(change.source));
+    const where = change.source === null ? '' : paint('faint', formatLine(change.source));
     const head = [paint('strong', title.padEnd(columns.title)), why === '' ? '' : paint('note', why), where];
     return [joinWords(head), ...fieldTexts(fields).map((text) => `  ${paint(tone, symbol)} ${text}`)].join('\n');
   }
@@ -108,7 +108,7 @@ function changeText(
   paint: Paint,
 ): string {
   const { symbol, tone, name, what, why, place, wasThere, change } = shown;
-  const where = place === null ? '' : `${wasThere ? 'was ' : ''}${lineText(place)}`;
+  const where = place === null ? '' : `${wasThere ? 'was ' : ''}${formatLine(place)}`;
   const id = name === '' && change.id !== null ? change.id.slice(0, 8) : '';
   return joinWords([
     `  ${paint(tone, symbol)}${widths.name === 0 ? '' : ` ${name.padEnd(widths.name)}`}`,
@@ -156,9 +156,9 @@ function refusalsText(refusals: readonly Refusal[], report: RunReport, paint: Pa
   if (refusals.length === 0) return '';
   const title = report.approved ? paint('warning', 'Refused, and approved by digest') : paint('error', 'Refused');
   const lines = refusals.flatMap(({ code, summary, hint, related }) => [
-    `  ${paint('error', '✗')} ${printable(summary)} ${paint('faint', `[${code}]`)}`,
-    ...(related ?? []).map(({ place, note }) => `      ${placeText(place)} ${printable(note)}`),
-    `      ${paint('note', 'hint:')} ${printable(hint)}`,
+    `  ${paint('error', '✗')} ${escapeControls(summary)} ${paint('faint', `[${code}]`)}`,
+    ...(related ?? []).map(({ place, note }) => `      ${formatPlace(place)} ${escapeControls(note)}`),
+    `      ${paint('note', 'hint:')} ${escapeControls(hint)}`,
   ]);
   const approve =
     report.digest === null || report.approved
@@ -197,7 +197,7 @@ export const leftOpenTitle = 'LEFT OPEN: rules that should drop this traffic are
 
 function leftOpenText(report: RunReport, apply: ApplyReport, paint: Paint): string {
   if (apply.leftOpen.length === 0) return '';
-  const lines = trafficTexts(apply.leftOpen, peopleOf(report.plan, report)).map((text) => `  ${text}`);
+  const lines = formatTraffic(apply.leftOpen, collectPeople(report.plan, report)).map((text) => `  ${text}`);
   return [paint('error', leftOpenTitle), ...lines].join('\n');
 }
 
@@ -206,21 +206,21 @@ function outcomesText(apply: ApplyReport, paint: Paint): string {
   const lines = apply.outcomes
     .filter(({ outcome }) => outcome !== 'done' && outcome !== 'skipped' && outcome !== 'dropped')
     .map(({ step, outcome, message, restored }) => {
-      const why = message === undefined ? '' : `: ${printable(message)}`;
-      return `  ${paint('error', outcome.padEnd(7))} ${stepText(step)}${why}${restored === true ? ' (restored)' : ''}`;
+      const why = message === undefined ? '' : `: ${escapeControls(message)}`;
+      return `  ${paint('error', outcome.padEnd(7))} ${formatStep(step)}${why}${restored === true ? ' (restored)' : ''}`;
     });
   return [...lines, ...(dropped === 0 ? [] : [`  dropped ${count(dropped, 'request')}: never sent`])].join('\n');
 }
 
 /** A step for people: `s3 create accept 10.0.0.0/8`. */
-export function stepText(step: Step): string {
+export function formatStep(step: Step): string {
   switch (step.type) {
     case 'create':
-      return `${step.id} create ${ruleText(step.rule, new Map())}`;
+      return `${step.id} create ${formatRule(step.rule, new Map())}`;
     case 'delete':
-      return `${step.id} delete ${ruleText(step.live.rule, new Map())}`;
+      return `${step.id} delete ${formatRule(step.live.rule, new Map())}`;
     case 'update':
-      return `${step.id} patch ${ruleText(step.live.rule, new Map())} → ${ruleText(step.rule, new Map())}`;
+      return `${step.id} patch ${formatRule(step.live.rule, new Map())} → ${formatRule(step.rule, new Map())}`;
     case 'configure':
       return `${step.id} configure ${step.fields.join(', ')}`;
   }

@@ -1,7 +1,7 @@
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
-import { nftFilter } from './nft-filter.ts';
+import { createNftFilter } from './nft-filter.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from './server.ts';
-import { randomToken } from './tokens.ts';
+import { drawToken } from './tokens.ts';
 import type { UserSeed } from './users.ts';
 import { isUuidText } from './uuid.ts';
 
@@ -89,8 +89,8 @@ function simulatorOptions(options: SimulateOptions): SimulatorOptions {
         ? {}
         : { filterRate }
       : {
-          packetFilter: (server: Parameters<typeof nftFilter>[1]) =>
-            nftFilter({ netns, rate: filterRate ?? nftRate }, server),
+          packetFilter: (server: Parameters<typeof createNftFilter>[1]) =>
+            createNftFilter({ netns, rate: filterRate ?? nftRate }, server),
         };
   return {
     token: readToken(options.tokenFile),
@@ -115,7 +115,7 @@ function parseUser(text: string): UserSeed {
 function readToken(path: string): string {
   try {
     const descriptor = openSync(path, 'wx', 0o600);
-    const token = randomToken(Date.now());
+    const token = drawToken(Date.now());
     writeSync(descriptor, `${token}\n`);
     closeSync(descriptor);
     return token;

@@ -1,6 +1,6 @@
-import { elementOf, type TableElement } from './filter/element.ts';
+import { makeTableElement, type TableElement } from './filter/element.ts';
 import type { FilteredServer, PacketFilter } from './filter/filter.ts';
-import { verdictOf } from './filter/verdict.ts';
+import { decideVerdict } from './filter/verdict.ts';
 import { NftTable, type NftTableOptions } from './nft.ts';
 
 /** Where the filter is and how fast it follows. */
@@ -23,15 +23,15 @@ const crashLimit = 4;
  * while a rebuild takes longer than 5 s are lost but for the first; four crashes within 5 s end the server
  * (observed: recordings/packet_filter_crash, packet_filter_crash_loop, packet_filter_rebuild, packet_filter_boot).
  */
-export function nftFilter(options: NftFilterOptions, server: FilteredServer): PacketFilter {
+export function createNftFilter(options: NftFilterOptions, server: FilteredServer): PacketFilter {
   const worker = new Worker(options, server);
   worker.start();
   return {
-    inserted: (row) => worker.enqueue({ type: 'insert', element: elementOf(row) }),
-    deleted: (row) => worker.enqueue({ type: 'delete', element: elementOf(row) }),
+    inserted: (row) => worker.enqueue({ type: 'insert', element: makeTableElement(row) }),
+    deleted: (row) => worker.enqueue({ type: 'delete', element: makeTableElement(row) }),
     userDeleted: (userId) => worker.enqueue({ type: 'delete-user', userId }),
     view: {
-      verdict: (packet) => verdictOf(worker.held.values(), packet),
+      verdict: (packet) => decideVerdict(worker.held.values(), packet),
       elements: () => [...worker.held.values()],
       state: () => worker.state(),
     },
@@ -147,7 +147,7 @@ class Worker {
     for (const row of rows) {
       if (this.#closed) return;
       const next = this.#due();
-      await this.#carryOut({ type: 'insert', element: elementOf(row) });
+      await this.#carryOut({ type: 'insert', element: makeTableElement(row) });
       await next;
     }
     if (this.#notifier !== null) clearTimeout(this.#notifier);

@@ -1,21 +1,21 @@
 import { answerAdmin } from './admin.ts';
 import { acceptDiscovery, type Discovery, fetchDiscovery } from './configuration/discovery.ts';
 import { ConfigurationEndpoints } from './configuration/endpoints.ts';
-import { openidConnect } from './configuration/oidc.ts';
+import { makeOpenidKind } from './configuration/oidc.ts';
 import { samlProviders } from './configuration/saml.ts';
 import { showConfiguration } from './configuration/store.ts';
 import { Exchanges, type LoggedRequest } from './exchanges.ts';
 import { type FaultSwitchboard, Faults } from './faults.ts';
 import { connectFilter } from './filter/connect.ts';
 import type { PacketFilter, PacketFilterView } from './filter/filter.ts';
-import { listenHttp, portOf, stopListening } from './http/listener.ts';
+import { getListeningPort, listenHttp, stopListening } from './http/listener.ts';
 import type { RawRequest } from './http/request.ts';
 import type { HttpAnswer } from './http/response.ts';
 import type { SimulatorOptions } from './options.ts';
 import { answerRequest } from './router.ts';
 import { RuleEndpoints } from './rules/endpoints.ts';
 import { type StoredRule, showRow } from './rules/rule.ts';
-import { type RuleSeed, rowOfSeed } from './rules/seed.ts';
+import { makeSeedRow, type RuleSeed } from './rules/seed.ts';
 import { openTables, type Tables } from './tables.ts';
 import type { TokenStore } from './tokens.ts';
 import { UserEndpoints } from './user-endpoints.ts';
@@ -69,7 +69,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
     exit = (reason) => void stop().then(() => resolve(reason));
   });
   return {
-    url: `http://${host.includes(':') ? `[${host}]` : host}:${portOf(server)}`,
+    url: `http://${host.includes(':') ? `[${host}]` : host}:${getListeningPort(server)}`,
     rules: () => [...store.rows()].map(showRow),
     users: () => users.all(),
     configuration: () => showConfiguration(configuration.row),
@@ -88,7 +88,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
 function answers(options: SimulatorOptions, tables: Tables): (request: RawRequest) => HttpAnswer | Promise<HttpAnswer> {
   const { rules, users, configuration, newId } = tables;
   const kinds = {
-    openid_connect_providers: openidConnect(discoveryOf(options)),
+    openid_connect_providers: makeOpenidKind(discoveryOf(options)),
     saml_identity_providers: samlProviders,
   };
   const parts = {
@@ -106,7 +106,7 @@ function discoveryOf(options: SimulatorOptions): Discovery {
 }
 
 function load(seed: RuleSeed, { rules, newId, clock }: Tables, filter: PacketFilter): string {
-  const row = rowOfSeed(seed, newId(), clock.now());
+  const row = makeSeedRow(seed, newId(), clock.now());
   rules.load(row);
   filter.inserted(row);
   return row.id;

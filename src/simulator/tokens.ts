@@ -102,7 +102,7 @@ function decodeObject(part: string): Readonly<Record<string, unknown>> {
 }
 
 /** A new random token in the form the real server gives out, for a token file that does not exist yet. */
-export function randomToken(nowMilliseconds: number): string {
+export function drawToken(nowMilliseconds: number): string {
   const seconds = Math.floor(nowMilliseconds / 1000);
   const id = randomBytes(16).toString('hex');
   return new TokenStore().sign({

@@ -1,6 +1,6 @@
 import { ServerCrash } from './crash.ts';
 import { isMap, type JsonTerm, type TermMap } from './http/json.ts';
-import { type HttpAnswer, invalid, json, notFound } from './http/response.ts';
+import { answerInvalid, type HttpAnswer, json, notFound } from './http/response.ts';
 import type { RuleStore } from './rules/store.ts';
 import type { Role, StoredUser, UserStore } from './users.ts';
 import { isUuidShaped, isUuidText } from './uuid.ts';
@@ -31,7 +31,7 @@ export class UserEndpoints {
   create(sent: JsonTerm): HttpAnswer {
     const fields = attributes(sent);
     const errors = this.#check(fields);
-    if (Object.keys(errors).length > 0) return invalid(errors);
+    if (Object.keys(errors).length > 0) return answerInvalid(errors);
     const role: Role = fields.get('role') === 'admin' ? 'admin' : 'unprivileged';
     const email = String(fields.get('email')).trim();
     const user = this.#options.users.add({ name: email, email, id: this.#options.newId(), role });
@@ -43,8 +43,8 @@ export class UserEndpoints {
     if (user === undefined) return notFound;
     const role = attributes(sent).get('role');
     if (role === undefined || role === user.role) return json(200, { data: user });
-    if (role !== 'admin' && role !== 'unprivileged') return invalid({ role: ['is invalid'] });
-    if (user.id === callerId) return invalid({ role: ['You cannot change your own role'] });
+    if (role !== 'admin' && role !== 'unprivileged') return answerInvalid({ role: ['is invalid'] });
+    if (user.id === callerId) return answerInvalid({ role: ['You cannot change your own role'] });
     const changed: StoredUser = { ...user, role };
     this.#options.users.put(changed);
     return json(200, { data: changed });

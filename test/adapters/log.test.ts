@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/adapters/clock.ts';
-import { jsonLogger } from '../../src/adapters/log/json.ts';
-import { textLogger } from '../../src/adapters/log/text.ts';
+import { createJsonLogger } from '../../src/adapters/log/json.ts';
+import { createTextLogger } from '../../src/adapters/log/text.ts';
 
 describe('the log for people', () => {
   it('writes what is severe enough, one line each, with its fields', () => {
     let text = '';
-    const log = textLogger('info', (line) => {
+    const log = createTextLogger('info', (line) => {
       text += line;
     });
     log.debug('not this');
@@ -17,7 +17,7 @@ describe('the log for people', () => {
 
   it('threat 22: a field cannot start a line or command a terminal', () => {
     let text = '';
-    textLogger('debug', (line) => {
+    createTextLogger('debug', (line) => {
       text += line;
     }).warn('looks odd', { name: 'a\nerror: forged \u001b[31m' });
     expect(text.split('\n')).toHaveLength(2);
@@ -28,7 +28,7 @@ describe('the log for people', () => {
 describe('the log for machines', () => {
   it('writes one JSON object a line with level, time, message and fields', () => {
     const lines: string[] = [];
-    const log = jsonLogger('info', (line) => lines.push(line));
+    const log = createJsonLogger('info', (line) => lines.push(line));
     log.debug('not this');
     log.warn('looks odd', { name: 'a\nb\u202e', count: 2 });
     expect(lines).toHaveLength(1);

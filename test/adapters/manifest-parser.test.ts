@@ -8,7 +8,7 @@ import { createManifestParser } from '../../src/adapters/manifest-parser.ts';
 import { defaultLimits, type Limits } from '../../src/desired/context.ts';
 import { assemble } from '../../src/desired/desired.ts';
 import type { ParsedFiles, ParseFiles } from '../../src/desired/parse-files.ts';
-import { profileNamed } from '../../src/model/profile.ts';
+import { findProfile } from '../../src/model/profile.ts';
 import { reveal } from '../../src/model/secret.ts';
 import { buildFiles, document, sourceFile, testContext } from '../desired/helpers.ts';
 
@@ -26,7 +26,7 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const profile = profileNamed('firezone-0.7');
+const profile = findProfile('firezone-0.7');
 
 function parser(
   changes: { readonly limits?: Limits; readonly values?: ReadonlyMap<string, string>; readonly measure?: 'alone' } = {},

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Enforcement } from '../../src/enforcement/report.ts';
-import { type EnforcementReport, unreadable } from '../../src/enforcement/report.ts';
+import { type EnforcementReport, reportUnreadable } from '../../src/enforcement/report.ts';
 import type { Rule } from '../../src/model/rule.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
 import { filterVerdicts, seedOf, verdicts } from '../property/apply-universe.ts';
@@ -131,7 +131,7 @@ test('a kernel that cannot be read, or reads the same before and after, shortens
   expect(fullMs).toBeGreaterThanOrEqual(4000);
   const says =
     (report: Partial<EnforcementReport>): ((world: World) => Enforcement) =>
-    () => ({ check: async (live) => ({ ...unreadable('', live.length), ...report }) });
+    () => ({ check: async (live) => ({ ...reportUnreadable('', live.length), ...report }) });
   for (const kernel of [
     says({ state: 'unreadable', message: 'nft is gone' }),
     lateFailure,
@@ -162,7 +162,7 @@ function lateFailure(world: World): Enforcement {
   let looks = 0;
   const good = seen(world);
   return {
-    check: async (...asked) => (looks++ === 0 ? await good.check(...asked) : unreadable('nft is gone', 0)),
+    check: async (...asked) => (looks++ === 0 ? await good.check(...asked) : reportUnreadable('nft is gone', 0)),
   };
 }
 

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { profileNamed } from '../../src/model/profile.ts';
-import { type Rule, ruleKey } from '../../src/model/rule.ts';
+import { findProfile } from '../../src/model/profile.ts';
+import { formatRuleKey, type Rule } from '../../src/model/rule.ts';
 import type { ApiResult, LiveApi } from '../../src/ports.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
 import { filterVerdicts, seedOf } from '../property/apply-universe.ts';
@@ -208,7 +208,7 @@ describe('after a run that was killed', () => {
     const owed = rule('drop 10.0.9.0/24');
     const others = Array.from({ length: 9 }, (_, index) => `accept 10.0.${index}.0/24`);
     await run([...others, 'drop 10.0.9.0/24'], {
-      closeFirst: new Set([ruleKey(owed)]),
+      closeFirst: new Set([formatRuleKey(owed)]),
       limits: { concurrency: 1 },
     });
     const first = simulator.requests().find(({ method }) => method === 'POST');
@@ -321,7 +321,7 @@ describe('a gap with a step of which nobody knows whether it was carried out', (
   const before = ['drop 10.0.0.0/29', 'accept 10.0.0.0/29 tcp 80'];
   const after = ['drop 10.0.0.0/29', 'drop 10.0.0.0/29 udp 80-81', 'accept 10.0.0.0/30'];
   /** The names of the base make one update of the second rule. */
-  const options = { profile: profileNamed('generic'), base: desiredState(before.map(rule)) };
+  const options = { profile: findProfile('generic'), base: desiredState(before.map(rule)) };
 
   /** In place: the port rule becomes the drop, and only then may the accept come. */
   async function narrowing(): Promise<void> {

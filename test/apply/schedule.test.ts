@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { createSchedule, type Schedule } from '../../src/apply/schedule.ts';
-import { type Rule, ruleKey } from '../../src/model/rule.ts';
+import { formatRuleKey, type Rule } from '../../src/model/rule.ts';
 import type { Step } from '../../src/plan/plan.ts';
 import { rule } from './support.ts';
 
@@ -120,6 +120,6 @@ describe('a schedule', () => {
   test('gives out first what a killed run owed, and what that waits for', () => {
     const owed = rule('drop 10.9.0.0/16');
     const steps = [step('c1 create'), step('d1 delete'), step('c2 create after d1', owed)];
-    expect(drain(scheduleOf(steps, new Set([ruleKey(owed)])))).toEqual(['d1', 'c2', 'c1']);
+    expect(drain(scheduleOf(steps, new Set([formatRuleKey(owed)])))).toEqual(['d1', 'c2', 'c1']);
   });
 });

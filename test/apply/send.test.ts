@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { findOpenGaps } from '../../src/apply/open-gaps.ts';
-import { profileNamed } from '../../src/model/profile.ts';
-import { ruleKey } from '../../src/model/rule.ts';
+import { findProfile } from '../../src/model/profile.ts';
+import { formatRuleKey } from '../../src/model/rule.ts';
 import type { JournalEntry, LiveApi } from '../../src/ports.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../src/simulator/server.ts';
 import { createFakeClock } from './fake-clock.ts';
@@ -81,7 +81,7 @@ async function run(world: World, fault: { readonly status: number; readonly head
     },
   });
   const fields = world.mtu === undefined ? null : { default_client_mtu: world.mtu };
-  const profile = profileNamed(world.server.overlapConstraints === false ? 'generic' : 'firezone-0.7');
+  const profile = findProfile(world.server.overlapConstraints === false ? 'generic' : 'firezone-0.7');
   const one = testRun(simulator.url, desiredState(world.wanted.map(rule), fields), {
     clock,
     wrap,
@@ -137,6 +137,6 @@ describe('the journal of a gap that is undone', () => {
       ({ event, owes, method }) => event === 'step-started' && method === 'DELETE' && owes?.length === 1,
     );
     const untilThere = entries.slice(0, undoing + 2).map((entry) => JSON.stringify(entry));
-    expect(findOpenGaps(untilThere.join('\n'))).toEqual(new Set(wanted.map(ruleKey)));
+    expect(findOpenGaps(untilThere.join('\n'))).toEqual(new Set(wanted.map(formatRuleKey)));
   });
 });

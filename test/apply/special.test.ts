@@ -8,8 +8,8 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { openJournal } from '../../src/adapters/journal.ts';
 import { findOpenGaps } from '../../src/apply/open-gaps.ts';
 import type { ConfigurationFields, OidcProvider } from '../../src/model/configuration.ts';
-import { profileNamed } from '../../src/model/profile.ts';
-import { ruleKey } from '../../src/model/rule.ts';
+import { findProfile } from '../../src/model/profile.ts';
+import { formatRuleKey } from '../../src/model/rule.ts';
 import { Secret } from '../../src/model/secret.ts';
 import type { ApiResult, LiveApi } from '../../src/ports.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../src/simulator/server.ts';
@@ -166,7 +166,7 @@ describe('a server without port rules', () => {
   test('does not get a rule widened by a PATCH either', async () => {
     const simulator = await simulate({ portRules: false, overlapConstraints: false });
     simulator.seed([{ action: 'drop', destination: '10.0.0.0/24' }]);
-    const options = { profile: profileNamed('generic') };
+    const options = { profile: findProfile('generic') };
     const { report } = await run(simulator, ['drop 10.0.0.0/16 tcp 80'], null, options);
     expect(simulator.rules()).toMatchObject([{ destination: '10.0.0.0/24', port_range: null }]);
     expect(report.problems.map(({ code }) => code)).toContain('ports-dropped');
@@ -204,7 +204,7 @@ describe('an outage', () => {
     const simulator = await simulate();
     const { report, clock } = await run(simulator, ['drop 10.0.0.0/8'], null, {
       afterOutage: true,
-      profile: profileNamed('generic'),
+      profile: findProfile('generic'),
     });
     expect(report.enforcedInMs).toBeNull();
     expect(clock.now() - 1000).toBeLessThan(3000);
@@ -235,7 +235,7 @@ test('a server that refuses overlaps which the profile did not expect is planned
     { action: 'drop', destination: '10.0.0.0/24' },
     { action: 'drop', destination: '10.0.1.0/24' },
   ]);
-  const { report } = await run(simulator, ['drop 10.0.0.0/16'], null, { profile: profileNamed('generic') });
+  const { report } = await run(simulator, ['drop 10.0.0.0/16'], null, { profile: findProfile('generic') });
   expect(report.end).toBe('converged');
   expect(simulator.rules().map(({ destination }) => destination)).toEqual(['10.0.0.0/16']);
 });
@@ -271,7 +271,7 @@ describe('the journal', () => {
     const { report } = await run(simulator, ['drop 192.0.2.0/24'], null, { journal });
     expect(report.end).toBe('converged');
     const [afterDelete = '', afterCreate = ''] = lines;
-    const owed = ruleKey(rule('drop 192.0.2.0/24'));
+    const owed = formatRuleKey(rule('drop 192.0.2.0/24'));
     expect(findOpenGaps(afterDelete)).toEqual(new Set([owed]));
     expect(findOpenGaps(`${afterCreate}{"event":"step-en`)).toEqual(new Set([owed]));
     const whole = await readFile(path, 'utf8');

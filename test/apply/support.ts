@@ -7,7 +7,7 @@ import type { Enforcement } from '../../src/enforcement/report.ts';
 import { parseNetwork } from '../../src/model/address.ts';
 import type { ConfigurationFields, DesiredConfiguration } from '../../src/model/configuration.ts';
 import { parsePortRange } from '../../src/model/port-range.ts';
-import { type Profile, profileNamed } from '../../src/model/profile.ts';
+import { findProfile, type Profile } from '../../src/model/profile.ts';
 import { ok } from '../../src/model/result.ts';
 import type { DesiredRule, Rule } from '../../src/model/rule.ts';
 import { type DesiredState, type LiveState, wholeScope } from '../../src/model/state.ts';
@@ -88,7 +88,7 @@ export function testRun(url: string, desired: DesiredState, options: TestOptions
   const client = createApiClient({ baseUrl: url, token: () => token, requestTimeoutMs: options.timeoutMs ?? 2000 });
   if (!client.ok) throw new Error(client.error);
   const api = watched(options.wrap?.(client.value) ?? client.value, clock);
-  const profile = options.profile ?? profileNamed('firezone-0.7');
+  const profile = options.profile ?? findProfile('firezone-0.7');
   const scope = { ...wholeScope, configuration: options.configuration ?? desired.configuration !== null };
   const planOptions = {
     ...defaultPlanOptions,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { waitUntilEnforced, waitUntilStill } from '../../src/apply/wait-enforced.ts';
 import type { Enforcement } from '../../src/enforcement/report.ts';
-import { type EnforcementReport, unreadable } from '../../src/enforcement/report.ts';
+import { type EnforcementReport, reportUnreadable } from '../../src/enforcement/report.ts';
 import type { Clock } from '../../src/ports.ts';
 
 /** Time that passes only while somebody sleeps. */
@@ -22,7 +22,7 @@ function kernel(clock: Clock, elements: (now: number) => number): Enforcement {
   return {
     check: async () => {
       const held = elements(clock.now());
-      const base = unreadable('', 10);
+      const base = reportUnreadable('', 10);
       return { ...base, message: null, elements: held, state: held === 10 ? 'enforced' : 'differs' };
     },
   };
@@ -62,7 +62,7 @@ describe('waiting for the kernel', () => {
 
   it('does not wait for a kernel that cannot be read', async () => {
     const clock = fakeClock();
-    const { waitedMs } = await waitUntilEnforced(waitOf(clock, { check: async () => unreadable('no nft', 10) }));
+    const { waitedMs } = await waitUntilEnforced(waitOf(clock, { check: async () => reportUnreadable('no nft', 10) }));
     expect(waitedMs).toBe(0);
   });
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { exitCodeOf, exitCodeOfVerdict, type RunFacts } from '../../src/cli/exit-code.ts';
+import { chooseExitCode, chooseVerdictExitCode, type RunFacts } from '../../src/cli/exit-code.ts';
 import { configuration, rule, startWorld, type World } from './harness.ts';
 
 describe('the order of exit codes', () => {
@@ -18,7 +18,7 @@ describe('the order of exit codes', () => {
     ],
     ['everything was written', { wrote: true }, 0],
   ])('%s', (_, facts, code) => {
-    expect(exitCodeOf(facts)).toBe(code);
+    expect(chooseExitCode(facts)).toBe(code);
   });
 
   it.each([
@@ -34,7 +34,7 @@ describe('the order of exit codes', () => {
     ['transient', 'ApiUnreachable', 1],
     ['terminal', 'Unauthorized', 1],
   ] as const)('of a watch that ends after one pass: %s %s', (kind, reason, code) => {
-    expect(exitCodeOfVerdict({ kind, reason })).toBe(code);
+    expect(chooseVerdictExitCode({ kind, reason })).toBe(code);
   });
 });
 

@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { withReferenceTables } from '../../scripts/command-reference.ts';
 import { parseArguments } from '../../src/cli/arguments.ts';
-import { commands, optionsOf, rootCommand } from '../../src/cli/commands.ts';
+import { commands, listOptions, rootCommand } from '../../src/cli/commands.ts';
 import { exitCodes } from '../../src/cli/exit-code.ts';
-import { flagOf, type OptionName, type OptionSpec, options } from '../../src/cli/options.ts';
+import { formatFlag, type OptionName, type OptionSpec, options } from '../../src/cli/options.ts';
 import { settle } from '../../src/cli/settings.ts';
 
 const reference = readFileSync(new URL('../../docs/reference.md', import.meta.url), 'utf8');
@@ -37,16 +37,16 @@ describe('docs/reference.md', () => {
   });
 
   it('names every option that a command takes', () => {
-    for (const name of names) expect(reference).toContain(flagOf(name));
+    for (const name of names) expect(reference).toContain(formatFlag(name));
   });
 });
 
 describe('every flag of every command', () => {
   for (const command of [rootCommand, ...commands]) {
     it(`reconcile ${command.name}: is taken and settles`, () => {
-      for (const name of optionsOf(command)) {
+      for (const name of listOptions(command)) {
         const spec: OptionSpec = options[name];
-        const argv = [...(command.name === '' ? [] : [command.name]), flagOf(name), ...example(spec)];
+        const argv = [...(command.name === '' ? [] : [command.name]), formatFlag(name), ...example(spec)];
         const parsed = parseArguments(argv);
         expect(parsed.kind).toBe('run');
         if (parsed.kind !== 'run') continue;
@@ -64,7 +64,7 @@ describe('every flag of every command', () => {
   }
 
   it('every option belongs to a command', () => {
-    const used = new Set([rootCommand, ...commands].flatMap((command) => optionsOf(command)));
+    const used = new Set([rootCommand, ...commands].flatMap((command) => listOptions(command)));
     expect(names.filter((name) => !used.has(name))).toEqual([]);
   });
 });

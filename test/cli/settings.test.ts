@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parseArguments } from '../../src/cli/arguments.ts';
-import { commands, optionsOf, rootCommand } from '../../src/cli/commands.ts';
+import { commands, listOptions, rootCommand } from '../../src/cli/commands.ts';
 import { Failure } from '../../src/cli/failure.ts';
-import { flagOf, type OptionName, options, variableOf } from '../../src/cli/options.ts';
+import { formatFlag, nameVariable, type OptionName, options } from '../../src/cli/options.ts';
 import { settle } from '../../src/cli/settings.ts';
 import type { SettingsFile } from '../../src/cli/settings-schema.ts';
 import { rule, startWorld, type World } from './harness.ts';
@@ -99,10 +99,10 @@ describe('the environment of the process', () => {
 describe('the tables', () => {
   it('every flag is unique within its command, and every variable in all', () => {
     for (const command of [rootCommand, ...commands]) {
-      const flags = optionsOf(command).map(flagOf);
+      const flags = listOptions(command).map(formatFlag);
       expect(flags.filter((flag, index) => flags.indexOf(flag) !== index)).toEqual([]);
     }
-    const variables = (Object.keys(options) as OptionName[]).map(variableOf);
+    const variables = (Object.keys(options) as OptionName[]).map(nameVariable);
     expect(new Set(variables).size).toBe(variables.length);
   });
 

@@ -4,7 +4,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { parseArguments } from '../../src/cli/arguments.ts';
-import { commands, optionsOf, rootCommand } from '../../src/cli/commands.ts';
+import { commands, listOptions, rootCommand } from '../../src/cli/commands.ts';
 import { version } from '../../src/version.ts';
 import { ended, rule, spawnReconcile, startWorld, token, type World } from './harness.ts';
 
@@ -27,7 +27,7 @@ describe('verbs', () => {
     expect(run('watch', 'm', '--once')).toEqual(run('--watch', 'm', '--once'));
     for (const { implies, ...spec } of commands) {
       if (implies !== undefined)
-        expect(optionsOf(spec).filter((name) => !optionsOf(rootCommand).includes(name))).toEqual([]);
+        expect(listOptions(spec).filter((name) => !listOptions(rootCommand).includes(name))).toEqual([]);
     }
   });
 

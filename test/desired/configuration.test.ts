@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { checkSamlMetadata } from '../../src/desired/saml-metadata.ts';
-import { profileNamed } from '../../src/model/profile.ts';
+import { findProfile } from '../../src/model/profile.ts';
 import { fail, ok } from '../../src/model/result.ts';
 import { reveal, Secret } from '../../src/model/secret.ts';
 import { build, codes, document } from './helpers.ts';
@@ -126,7 +126,7 @@ describe('a Configuration', () => {
 
   it('leaves what is only known of Firezone unchecked for another server', () => {
     const spec = `{default_client_mtu: 9000, openid_connect_providers: [${oidc.replace('google', 'saml')}]}`;
-    const generic = configuration(spec, { profile: profileNamed('generic'), resolveSecret: () => ok(Secret.of('s')) });
+    const generic = configuration(spec, { profile: findProfile('generic'), resolveSecret: () => ok(Secret.of('s')) });
     expect(generic.problems).toEqual([]);
   });
 });

@@ -1,7 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: `${name}` is what these tests are about.
 import { describe, expect, it } from 'vitest';
 import { readValues } from '../../src/manifest/values-file.ts';
-import { ruleKey } from '../../src/model/rule.ts';
+import { formatRuleKey } from '../../src/model/rule.ts';
 import { build, codes, document } from './helpers.ts';
 
 const values = new Map([
@@ -18,7 +18,7 @@ describe('values', () => {
 ${document('Configuration', 'c', '\n  default_client_mtu: ${mtu}\n  local_auth_enabled: ${on}\n  default_client_endpoint: "vpn-${port}.example.com"')}`;
     const desired = build({ 'a.yaml': text }, { values });
     expect(codes(desired)).toEqual([]);
-    expect(desired.state?.rules.map(({ rule }) => ruleKey(rule))).toEqual(['accept 10.0.0.0/8 tcp 443-8443 *']);
+    expect(desired.state?.rules.map(({ rule }) => formatRuleKey(rule))).toEqual(['accept 10.0.0.0/8 tcp 443-8443 *']);
     expect(desired.state?.configuration?.fields).toEqual({
       default_client_mtu: 1280,
       local_auth_enabled: true,

@@ -6,9 +6,9 @@ import { exportConfiguration } from '../../src/desired/export-configuration.ts';
 import { quoteYaml } from '../../src/manifest/write.ts';
 import { parseNetwork } from '../../src/model/address.ts';
 import type { ConfigurationFields } from '../../src/model/configuration.ts';
-import { profileNamed } from '../../src/model/profile.ts';
+import { findProfile } from '../../src/model/profile.ts';
 import { ok } from '../../src/model/result.ts';
-import { collides, type LiveRule, type Rule, ruleKey } from '../../src/model/rule.ts';
+import { collides, formatRuleKey, type LiveRule, type Rule } from '../../src/model/rule.ts';
 import { reveal, Secret } from '../../src/model/secret.ts';
 import { runs } from '../property/runs.ts';
 import { build, codes, usersNamed } from './helpers.ts';
@@ -69,7 +69,9 @@ describe('exported rules', () => {
         const files = exportRules(live(held), { emails, mayCollide: false });
         const desired = rebuild(files);
         expect(codes(desired)).toEqual([]);
-        expect(desired.state?.rules.map(({ rule }) => ruleKey(rule)).sort()).toEqual(held.map(ruleKey).sort());
+        expect(desired.state?.rules.map(({ rule }) => formatRuleKey(rule)).sort()).toEqual(
+          held.map(formatRuleKey).sort(),
+        );
         const again = live([...(desired.state?.rules ?? [])].reverse().map(({ rule }) => rule));
         expect(exportRules(again, { emails, mayCollide: false })).toEqual(files);
       }),
@@ -80,11 +82,13 @@ describe('exported rules', () => {
   it('come back from a server without constraints too, where rules nest', () => {
     fc.assert(
       fc.property(rules, (all) => {
-        const distinct = [...new Map(all.map((rule) => [ruleKey(rule), rule])).values()];
+        const distinct = [...new Map(all.map((rule) => [formatRuleKey(rule), rule])).values()];
         const files = exportRules(live(distinct), { emails: new Map(), mayCollide: true });
-        const desired = rebuild(files, { profile: profileNamed('generic'), users: null });
+        const desired = rebuild(files, { profile: findProfile('generic'), users: null });
         expect(codes(desired)).toEqual([]);
-        expect(desired.state?.rules.map(({ rule }) => ruleKey(rule)).sort()).toEqual(distinct.map(ruleKey).sort());
+        expect(desired.state?.rules.map(({ rule }) => formatRuleKey(rule)).sort()).toEqual(
+          distinct.map(formatRuleKey).sort(),
+        );
       }),
       { numRuns: runs(500) },
     );
@@ -254,7 +258,7 @@ const fields: ConfigurationFields = {
 
 describe('an exported Configuration', () => {
   it('comes back as the same fields, its secrets by reference, SAML metadata byte for byte', () => {
-    const { files, problems, secrets } = exportConfiguration(fields, profileNamed('firezone-0.7'));
+    const { files, problems, secrets } = exportConfiguration(fields, findProfile('firezone-0.7'));
     expect(problems).toEqual([]);
     expect(secrets).toEqual([
       'RECONCILE_SECRET_OIDC_GOOGLE',
@@ -295,7 +299,7 @@ describe('an exported Configuration', () => {
   it('leaves out what no manifest may have, and says so', () => {
     const { files, problems } = exportConfiguration(
       { ...fields, default_client_allowed_ips: ['10.0.0.1', '10.0.0.1'], default_client_endpoint: '256.1.1.1' },
-      profileNamed('firezone-0.7'),
+      findProfile('firezone-0.7'),
     );
     expect(problems.map(({ code, summary }) => [code, summary.split('`')[1]])).toEqual([
       ['not-exported', 'default_client_allowed_ips'],

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { type DesiredContext, defaultLimits } from '../../src/desired/context.ts';
 import { assemble } from '../../src/desired/desired.ts';
 import { type ParseOptions, parseFiles } from '../../src/desired/parse-files.ts';
-import { type KnownUsers, listedUsers } from '../../src/model/known-users.ts';
-import { profileNamed } from '../../src/model/profile.ts';
+import { type KnownUsers, makeKnownUsers } from '../../src/model/known-users.ts';
+import { findProfile } from '../../src/model/profile.ts';
 import { ok } from '../../src/model/result.ts';
 import { Secret } from '../../src/model/secret.ts';
 import { wholeScope } from '../../src/model/state.ts';
@@ -23,7 +23,7 @@ export interface Reading extends DesiredContext, ParseOptions {
 /** How manifests are read where no secret is available and no user was looked up. */
 export function testContext(changes: Partial<Reading> = {}): Reading {
   return {
-    profile: profileNamed('firezone-0.7'),
+    profile: findProfile('firezone-0.7'),
     scope: wholeScope,
     limits: defaultLimits,
     now: Date.UTC(2026, 5, 1),
@@ -36,7 +36,7 @@ export function testContext(changes: Partial<Reading> = {}): Reading {
 
 /** The users of the server, by their addresses. */
 export function usersNamed(byEmail: Readonly<Record<string, string>>): KnownUsers {
-  return listedUsers(Object.entries(byEmail).map(([email, id]) => ({ email, id })));
+  return makeKnownUsers(Object.entries(byEmail).map(([email, id]) => ({ email, id })));
 }
 
 /** Builds from source files. */

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { requiredNotesOf } from '../../src/cli/plan-settings.ts';
+import { readRequiredNotes } from '../../src/cli/plan-settings.ts';
 import { readSettingsFile } from '../../src/cli/settings-file.ts';
 import { printState } from '../../src/desired/print.ts';
 import { makePlan } from '../../src/plan/make-plan.ts';
@@ -80,7 +80,7 @@ describe('`require` in the settings', () => {
   function required(text: string) {
     const path = join(folder, 'settings.yaml');
     writeFileSync(path, text);
-    return requiredNotesOf({ file: readSettingsFile(path) } as Parameters<typeof requiredNotesOf>[0]);
+    return readRequiredNotes({ file: readSettingsFile(path) } as Parameters<typeof readRequiredNotes>[0]);
   }
 
   it('makes each written rule without the note an error at its place', () => {

@@ -2,8 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { printState } from '../../src/desired/print.ts';
 import { formatFile } from '../../src/manifest/format.ts';
-import { profileNamed } from '../../src/model/profile.ts';
-import { ruleKey } from '../../src/model/rule.ts';
+import { findProfile } from '../../src/model/profile.ts';
+import { formatRuleKey } from '../../src/model/rule.ts';
 import { build, document } from './helpers.ts';
 
 function print(files: Readonly<Record<string, string>>): string {
@@ -27,8 +27,8 @@ describe('printed manifests', () => {
     const before = build(company).state;
     const after = build({ 'printed.yaml': printed });
     expect(after.problems).toEqual([]);
-    expect(after.state?.rules.map(({ rule, name }) => [name, ruleKey(rule)])).toEqual(
-      before?.rules.map(({ rule, name }) => [name, ruleKey(rule)]),
+    expect(after.state?.rules.map(({ rule, name }) => [name, formatRuleKey(rule)])).toEqual(
+      before?.rules.map(({ rule, name }) => [name, formatRuleKey(rule)]),
     );
     expect(after.state?.configuration?.fields).toEqual(before?.configuration?.fields);
     expect(after.state?.tests.map(({ place, ...rest }) => rest)).toEqual(
@@ -36,7 +36,7 @@ describe('printed manifests', () => {
     );
     const withoutOrigins = (text: string): string => text.replace(/^# .*\n/gm, '');
     expect(withoutOrigins(print({ 'printed.yaml': printed }))).toBe(withoutOrigins(printed));
-    expect(formatFile('printed.yaml', printed, profileNamed('firezone-0.7')).text).toBe(printed);
+    expect(formatFile('printed.yaml', printed, findProfile('firezone-0.7')).text).toBe(printed);
   });
 
   it('say where each rule comes from and whom it is for', () => {

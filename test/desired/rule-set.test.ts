@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { applySuppressions } from '../../src/desired/suppress.ts';
 import { plan } from '../../src/index.ts';
-import { profileNamed } from '../../src/model/profile.ts';
-import { collides, ruleKey } from '../../src/model/rule.ts';
+import { findProfile } from '../../src/model/profile.ts';
+import { collides, formatRuleKey } from '../../src/model/rule.ts';
 import { wholeScope } from '../../src/model/state.ts';
 import { runs } from '../property/runs.ts';
 import { build, codes, document, usersNamed } from './helpers.ts';
@@ -50,7 +50,7 @@ describe('a RuleSet', () => {
       'contractors/web/bob/2001:db8::-32/tcp-8000-8010',
     ]);
     const dns = desired.state?.rules.find((rule) => rule.name === 'contractors/dns');
-    expect(ruleKey(dns?.rule ?? fail())).toBe(`accept 10.1.0.53 udp 53-53 ${alice}`);
+    expect(formatRuleKey(dns?.rule ?? fail())).toBe(`accept 10.1.0.53 udp 53-53 ${alice}`);
     expect(dns?.place).toEqual({ file: 'set.yaml', line: 8, column: 32 });
     expect(desired.state?.userNames.get(alice)).toBe('alice');
   });
@@ -74,8 +74,8 @@ describe('a RuleSet', () => {
         fc.shuffledSubarray(users, { minLength: 2 }),
         (d, p, u) => {
           const desired = build({ 'p.yaml': people, 's.yaml': set(d, p, u) });
-          expect(desired.state?.rules.map(({ name, rule }) => [name, ruleKey(rule)])).toEqual(
-            expected.state?.rules.map(({ name, rule }) => [name, ruleKey(rule)]),
+          expect(desired.state?.rules.map(({ name, rule }) => [name, formatRuleKey(rule)])).toEqual(
+            expected.state?.rules.map(({ name, rule }) => [name, formatRuleKey(rule)]),
           );
           expect(desired.state?.digest).toBe(expected.state?.digest);
         },
@@ -139,7 +139,9 @@ describe('a RuleSet', () => {
       ),
     });
     expect(codes(desired)).toEqual([]);
-    expect(Object.fromEntries((desired.state?.rules ?? []).map(({ name, rule }) => [name, ruleKey(rule)]))).toEqual({
+    expect(
+      Object.fromEntries((desired.state?.rules ?? []).map(({ name, rule }) => [name, formatRuleKey(rule)])),
+    ).toEqual({
       's/a': `drop 10.0.0.1 tcp 80-80 ${alice}`,
       's/b': `drop 10.0.0.1 ${alice}`,
       's/c': 'drop 10.0.0.1 tcp 80-80 *',
@@ -202,7 +204,7 @@ describe('a RuleSet', () => {
     ]);
     const generic = build(
       { 'a.yaml': set('a', '10.0.0.0/8'), 'b.yaml': set('b', '10.0.0.0/24') },
-      { profile: profileNamed('generic') },
+      { profile: findProfile('generic') },
     );
     expect(generic.problems).toEqual([]);
   });
@@ -224,7 +226,7 @@ describe('a RuleSet', () => {
         );
         const generic = build(
           { 's.yaml': document('RuleSet', 's', `{rules: [${items}]}`) },
-          { profile: profileNamed('generic') },
+          { profile: findProfile('generic') },
         );
         const desired = build({ 's.yaml': document('RuleSet', 's', `{rules: [${items}]}`) });
         const all = generic.state?.rules;
@@ -269,7 +271,7 @@ describe('users by e-mail', () => {
   });
 
   it('need a Users manifest where the server cannot be asked', () => {
-    const generic = { profile: profileNamed('generic') };
+    const generic = { profile: findProfile('generic') };
     expect(codes(build({ 'a.yaml': text }, generic))).toEqual(['4:51 email-not-supported']);
     const users = document('Users', 'u', `{Alice@example.com: ${alice}}`);
     expect(build({ 'a.yaml': text, 'u.yaml': users }, generic).state?.rules[0]?.rule.userId).toBe(alice);

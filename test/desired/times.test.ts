@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { printState } from '../../src/desired/print.ts';
-import { profileNamed } from '../../src/model/profile.ts';
-import { ruleKey } from '../../src/model/rule.ts';
+import { findProfile } from '../../src/model/profile.ts';
+import { formatRuleKey } from '../../src/model/rule.ts';
 import type { DesiredState } from '../../src/model/state.ts';
 import { wholeScope } from '../../src/model/state.ts';
 import { digestPlan } from '../../src/plan/digest.ts';
@@ -167,7 +167,7 @@ describe('a plan when a rule has ended', () => {
       live: { rules: live, configuration: null },
       base,
       baseApplied: base !== null,
-      profile: profileNamed('firezone-0.7'),
+      profile: findProfile('firezone-0.7'),
       scope: wholeScope,
       options: { ...defaultPlanOptions, ...options },
     });
@@ -211,7 +211,7 @@ describe('a plan when a rule has ended', () => {
     const live = { rules: [], configuration: null };
     const digestOf = (desired: DesiredState): string => digestPlan(plan, { desired, live, key: null }).plan;
     expect(digestOf(after)).not.toBe(digestOf(during));
-    expect(after.rules.map(({ rule }) => ruleKey(rule))).toEqual(['drop 10.0.0.0/8 *']);
+    expect(after.rules.map(({ rule }) => formatRuleKey(rule))).toEqual(['drop 10.0.0.0/8 *']);
   });
 
   it('says when the next rule begins or ends', () => {
@@ -220,7 +220,7 @@ describe('a plan when a rule has ended', () => {
         desired: stateAt(text, day(date)),
         live: { rules: [], configuration: null },
         base: null,
-        profile: profileNamed('firezone-0.7'),
+        profile: findProfile('firezone-0.7'),
         scope: wholeScope,
         options: defaultPlanOptions,
       }).nextBoundary;

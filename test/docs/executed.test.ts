@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parseArguments } from '../../src/cli/arguments.ts';
-import { flagOf, type OptionName, options } from '../../src/cli/options.ts';
+import { formatFlag, type OptionName, options } from '../../src/cli/options.ts';
 import { type CliRun, ended, spawnReconcile } from '../cli/harness.ts';
 import { makeUpstream, serveGit } from '../controller/support/git-host.ts';
 import { until } from '../controller/support/sidecar.ts';
@@ -242,7 +242,7 @@ describe('command lines of other programs', () => {
 });
 
 describe('every flag that a page names', () => {
-  const ownFlags = new Set(['--help', '--version', ...(Object.keys(options) as OptionName[]).map(flagOf)]);
+  const ownFlags = new Set(['--help', '--version', ...(Object.keys(options) as OptionName[]).map(formatFlag)]);
 
   it.each([...documentedFlags()])('%s (%s) is a flag of reconcile, or of a program that is named', (flag) => {
     expect(ownFlags.has(flag) || foreignFlags.has(flag), flag).toBe(true);

@@ -4,8 +4,8 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync } from 'nod
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parseArguments } from '../../src/cli/arguments.ts';
-import { commands, optionsOf, rootCommand } from '../../src/cli/commands.ts';
-import { flagOf, type OptionName } from '../../src/cli/options.ts';
+import { commands, listOptions, rootCommand } from '../../src/cli/commands.ts';
+import { formatFlag, type OptionName } from '../../src/cli/options.ts';
 import { ended, spawnReconcile } from '../cli/harness.ts';
 import { makeUpstream, serveGit } from '../controller/support/git-host.ts';
 import { until } from '../controller/support/sidecar.ts';
@@ -30,10 +30,10 @@ const template = sharedTemplate();
 /** `COMMAND --flag` of every command and every flag that it takes. */
 // The verbs `plan` and `watch` are the command without a name with one flag more; test/cli/verbs.test.ts shows that.
 const own = [rootCommand, ...commands.filter(({ implies }) => implies === undefined)];
-const all: readonly string[] = own.flatMap((spec) => optionsOf(spec).map((name) => pairOf(spec.name, name)));
+const all: readonly string[] = own.flatMap((spec) => listOptions(spec).map((name) => pairOf(spec.name, name)));
 
 function pairOf(command: string, name: OptionName): string {
-  return `reconcile ${command} ${flagOf(name)}`.replace('  ', ' ');
+  return `reconcile ${command} ${formatFlag(name)}`.replace('  ', ' ');
 }
 
 function sampleOf(command: string, name: OptionName): Sample | null {
@@ -44,7 +44,7 @@ function sampleOf(command: string, name: OptionName): Sample | null {
 const sampled = own
   .filter(({ name }) => !['simulate', 'status', 'history', 'undo'].includes(name))
   .flatMap((spec) =>
-    optionsOf(spec).flatMap((name) => {
+    listOptions(spec).flatMap((name) => {
       const sample = sampleOf(spec.name, name);
       return sample === null ? [] : [{ pair: pairOf(spec.name, name), command: spec.name, name, sample }];
     }),
@@ -58,7 +58,7 @@ describe('every flag of every command, executed', () => {
   it.each(possible.map((one) => [one.pair, one] as const))('%s', (_, { command, name, sample }) =>
     inWorld(template(), drifted, async (world) => {
       const env = ((await sample.prepare?.(world, command)) ?? {}) as Readonly<Record<string, string>>;
-      const args = sample.args?.(world, command) ?? [flagOf(name)];
+      const args = sample.args?.(world, command) ?? [formatFlag(name)];
       const base = sample.base?.(command) ?? baseOf(command, name);
       if (command === 'apply') await savePlan(world, sample.shapesPlan === true ? args : [], env);
       const answer = sample.answer === undefined ? {} : { answer: sample.answer };
@@ -307,7 +307,7 @@ const elsewhere: readonly { readonly pairs: readonly string[]; readonly test: st
     // an apply that was made before
     pairs: commands
       .filter(({ name }) => ['history', 'undo'].includes(name))
-      .flatMap((spec) => optionsOf(spec).map((name) => pairOf(spec.name, name))),
+      .flatMap((spec) => listOptions(spec).map((name) => pairOf(spec.name, name))),
     test: 'test/cli/history.test.ts',
   },
 ];

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { nftEnforcement } from '../../src/adapters/enforcement/nft.ts';
-import { enforcementProblems } from '../../src/enforcement/problems.ts';
+import { createNftEnforcement } from '../../src/adapters/enforcement/nft.ts';
+import { listEnforcementProblems } from '../../src/enforcement/problems.ts';
 import { repairTargets } from '../../src/enforcement/repair.ts';
 import { recorded } from './recorded.ts';
 import { addNamespace, deleteNamespaces, kernelUnavailable, pathOf, runIn } from './support/namespace.ts';
@@ -106,13 +106,13 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
     expect(asleep.findings[0]?.summary).toContain('dormant');
     expect(asleep.effect.opens.length).toBeGreaterThan(0);
     expect(repairTargets(asleep).size).toBe(0);
-    expect(enforcementProblems(asleep)[0]?.hint).toContain('nft add table inet firezone');
+    expect(listEnforcementProblems(asleep)[0]?.hint).toContain('nft add table inet firezone');
     runIn(netns, 'nft', 'add table inet firezone');
     expect((await server.check()).state).toBe('enforced');
   });
 
   it('says what to do when the namespace does not exist', async () => {
-    const enforcement = nftEnforcement({ netns: pathOf('rec-nowhere'), timeoutMs: 5000 });
+    const enforcement = createNftEnforcement({ netns: pathOf('rec-nowhere'), timeoutMs: 5000 });
     const report = await enforcement.check([], new Map(), new AbortController().signal);
     expect(report.state).toBe('unreadable');
     expect(report.message).toContain('check --netns');

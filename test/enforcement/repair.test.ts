@@ -2,14 +2,14 @@ import { describe, expect, it } from 'vitest';
 import { checkEnforcement } from '../../src/enforcement/check.ts';
 import { repairTargets } from '../../src/enforcement/repair.ts';
 import type { RuleNames } from '../../src/enforcement/report.ts';
-import { type LiveRule, ruleKey } from '../../src/model/rule.ts';
+import { formatRuleKey, type LiveRule } from '../../src/model/rule.ts';
 import { recorded, tableOf } from './recorded.ts';
 
 const { live, items } = recorded('two_rules_patched_filter_stale');
 
 function namesOf(rules: readonly LiveRule[]): RuleNames {
   const place = { file: 'rules.yaml', line: 1, column: 1 };
-  return new Map(rules.map(({ rule }) => [ruleKey(rule), { name: ruleKey(rule), place }]));
+  return new Map(rules.map(({ rule }) => [formatRuleKey(rule), { name: formatRuleKey(rule), place }]));
 }
 
 function targets(rules: readonly LiveRule[], names: RuleNames): readonly string[] {
@@ -27,7 +27,7 @@ describe('the rule to repair next', () => {
 
   it('is never a rule that no manifest asks for', () => {
     expect(targets(live, new Map())).toEqual([]);
-    const only = live.filter(({ rule }) => ruleKey(rule) === 'drop 10.7.0.0/16 *');
+    const only = live.filter(({ rule }) => formatRuleKey(rule) === 'drop 10.7.0.0/16 *');
     expect(targets(live, namesOf(only))).toEqual(only.map(({ id }) => id));
   });
 

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { createApiClient } from '../../src/adapters/api/client.ts';
 import { readLive } from '../../src/apply/read.ts';
-import { profileNamed } from '../../src/model/profile.ts';
+import { findProfile } from '../../src/model/profile.ts';
 import { toWire } from '../../src/model/rule.ts';
 import { wholeScope } from '../../src/model/state.ts';
 import type { LiveApi } from '../../src/ports.ts';
@@ -57,7 +57,7 @@ async function read(url: string, known: number | null = null, timeoutMs = 2000) 
   return { reading, clock };
 }
 
-const generic = profileNamed('generic');
+const generic = findProfile('generic');
 
 describe('faults of the API', () => {
   for (const status of [500, 502, 503, 504]) {

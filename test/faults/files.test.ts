@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { FSWatcher } from 'chokidar';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { directorySource } from '../../src/adapters/source/directory.ts';
+import { createDirectorySource } from '../../src/adapters/source/directory.ts';
 import { watchDirectory } from '../../src/adapters/source/watch.ts';
 import { wakeOnChange } from '../../src/cli/watch/directory.ts';
 import { defaultLimits } from '../../src/desired/context.ts';
@@ -29,7 +29,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const write = (name: string, text: string | Uint8Array): void => writeFileSync(path.join(folder, name), text);
-const read = () => directorySource(folder, defaultLimits).read(signal);
+const read = () => createDirectorySource(folder, defaultLimits).read(signal);
 
 class FakeWatcher extends EventEmitter {
   closed = 0;
@@ -68,7 +68,7 @@ describe('faults of files', () => {
   it('fault 31: where no event comes, the rescan sees the change', async () => {
     write('a.yaml', rules('10.0.0.1'));
     let woken = 0;
-    const wake = wakeOnChange(folder, directorySource(folder, defaultLimits), {
+    const wake = wakeOnChange(folder, createDirectorySource(folder, defaultLimits), {
       rescanMs: 20,
       logger,
       wake: () => {
@@ -129,7 +129,7 @@ describe('faults of files', () => {
     write('a.yaml', rules('10.0.0.1'));
     let woken = 0;
     const fake = new FakeWatcher();
-    const wake = wakeOnChange(folder, directorySource(folder, defaultLimits), {
+    const wake = wakeOnChange(folder, createDirectorySource(folder, defaultLimits), {
       rescanMs: 60_000,
       logger,
       wake: () => {

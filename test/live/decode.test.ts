@@ -3,7 +3,7 @@ import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { decodeLiveConfiguration } from '../../src/live/live-configuration.ts';
 import { decodeLiveRule, decodeLiveRules, decodeLiveUsers } from '../../src/live/live-rules.ts';
-import { ruleKey } from '../../src/model/rule.ts';
+import { formatRuleKey } from '../../src/model/rule.ts';
 import { reveal } from '../../src/model/secret.ts';
 
 const recordings = new URL('../contract/recordings/', import.meta.url);
@@ -87,7 +87,9 @@ describe('rules', () => {
   test('the stored spelling is kept beside the canonical rule', () => {
     const decoded = decodeLiveRules({ data: [{ ...wire, destination: '10.1.2.3/8' }] });
     expect(decoded.ok && decoded.value[0]).toMatchObject({ destinationText: '10.1.2.3/8' });
-    expect(decoded.ok && decoded.value[0] ? ruleKey(decoded.value[0].rule) : '').toBe('drop 10.0.0.0/8 tcp 80-90 *');
+    expect(decoded.ok && decoded.value[0] ? formatRuleKey(decoded.value[0].rule) : '').toBe(
+      'drop 10.0.0.0/8 tcp 80-90 *',
+    );
   });
 
   test('unknown fields are passed over', () => {

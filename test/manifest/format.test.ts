@@ -3,12 +3,12 @@ import { readdirSync, readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { formatFile } from '../../src/manifest/format.ts';
-import { profileNamed } from '../../src/model/profile.ts';
-import { ruleKey } from '../../src/model/rule.ts';
+import { findProfile } from '../../src/model/profile.ts';
+import { formatRuleKey } from '../../src/model/rule.ts';
 import { build } from '../desired/helpers.ts';
 import { runs } from '../property/runs.ts';
 
-const profile = profileNamed('firezone-0.7');
+const profile = findProfile('firezone-0.7');
 
 function format(text: string, file = 'a.yaml'): string {
   const { text: formatted, problems } = formatFile(file, text, profile);
@@ -159,9 +159,9 @@ spec: {action: *n, destination: 10.0.0.1}
         const formatted = format(text);
         expect(format(formatted)).toBe(formatted);
         const keys = (one: string) =>
-          build({ 'a.yaml': one }, { profile: profileNamed('generic') }).state?.rules.map(({ rule: r, name }) => [
+          build({ 'a.yaml': one }, { profile: findProfile('generic') }).state?.rules.map(({ rule: r, name }) => [
             name,
-            ruleKey(r),
+            formatRuleKey(r),
           ]);
         expect(keys(formatted)).toEqual(keys(text));
         for (const index of rules.keys()) expect(formatted).toContain(`# c${index}`);

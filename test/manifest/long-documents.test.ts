@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { readManifests } from '../../src/manifest/read-manifests.ts';
-import { profileNamed } from '../../src/model/profile.ts';
+import { findProfile } from '../../src/model/profile.ts';
 import { runs } from '../property/runs.ts';
 
 // A long block list or mapping is read in parts: nothing but the memory that it takes may show that.
 
 function read(text: string) {
   const bytes = new TextEncoder().encode(text);
-  return readManifests({ path: 'a.yaml', bytes, profile: profileNamed('firezone-0.7'), values: null, documents: 100 });
+  return readManifests({ path: 'a.yaml', bytes, profile: findProfile('firezone-0.7'), values: null, documents: 100 });
 }
 
 const codes = (text: string): readonly string[] =>

@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { readManifests } from '../../src/manifest/read-manifests.ts';
-import { profileNamed } from '../../src/model/profile.ts';
+import { findProfile } from '../../src/model/profile.ts';
 import { document } from '../desired/helpers.ts';
 import { runs } from '../property/runs.ts';
 
 function read(text: string | Uint8Array, documents = 1000) {
   const bytes = typeof text === 'string' ? new TextEncoder().encode(text) : text;
-  return readManifests({ path: 'a.yaml', bytes, profile: profileNamed('firezone-0.7'), values: null, documents });
+  return readManifests({ path: 'a.yaml', bytes, profile: findProfile('firezone-0.7'), values: null, documents });
 }
 
 function found(text: string | Uint8Array, documents?: number): readonly string[] {

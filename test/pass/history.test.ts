@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { defaultLimits } from '../../src/desired/context.ts';
 import { assemble } from '../../src/desired/desired.ts';
 import { parseFiles } from '../../src/desired/parse-files.ts';
-import { profileNamed } from '../../src/model/profile.ts';
-import { collides, type LiveRule, type Rule, ruleKey, toWire } from '../../src/model/rule.ts';
+import { findProfile } from '../../src/model/profile.ts';
+import { collides, formatRuleKey, type LiveRule, type Rule, toWire } from '../../src/model/rule.ts';
 import { wholeScope } from '../../src/model/state.ts';
 import {
   type ApplyRecord,
@@ -12,12 +12,12 @@ import {
   encodeApplyRecord,
   type GoingBack,
   goBack,
-  recordOf as makeRecord,
+  makeApplyRecord as makeRecord,
 } from '../../src/pass/history.ts';
 import { startSimulator } from '../../src/simulator/server.ts';
 import { desiredState, rule, testRun, token } from '../apply/support.ts';
 
-const profile = profileNamed('firezone-0.7');
+const profile = findProfile('firezone-0.7');
 
 /** Rules of which many collide, so that what others made stands in the way now and then. */
 const universe: readonly Rule[] = [
@@ -46,7 +46,7 @@ function recordOf(before: readonly Rule[], after: readonly Rule[]): ApplyRecord 
     deleted: live(before.filter((one) => !after.includes(one))),
     created: live(after.filter((one) => !before.includes(one))),
     ...{
-      names: new Map([[ruleKey(universe[0] as Rule), 'first']]),
+      names: new Map([[formatRuleKey(universe[0] as Rule), 'first']]),
       expires: new Map(),
       fields: [],
       before: null,
@@ -72,8 +72,8 @@ function rulesIn(files: GoingBack['files']): readonly Rule[] {
 /** What a plan of these manifests makes of the live rules when only some of them may be deleted. */
 function planned(record: ApplyRecord, now: readonly Rule[]): readonly string[] {
   const { files, deletable } = goBack(record, { rules: live(now), configuration: null }, profile, 0);
-  const wanted = new Set(rulesIn(files).map(ruleKey));
-  const kept = now.map(ruleKey).filter((key) => wanted.has(key) || !deletable.has(key));
+  const wanted = new Set(rulesIn(files).map(formatRuleKey));
+  const kept = now.map(formatRuleKey).filter((key) => wanted.has(key) || !deletable.has(key));
   return [...new Set([...kept, ...wanted])].sort();
 }
 
@@ -81,7 +81,7 @@ describe('going back', () => {
   it('gives the state before the apply, where nobody changed anything since', () => {
     fc.assert(
       fc.property(anyRules, anyRules, (before, after) => {
-        expect(planned(recordOf(before, after), after)).toEqual(before.map(ruleKey).sort());
+        expect(planned(recordOf(before, after), after)).toEqual(before.map(formatRuleKey).sort());
       }),
     );
   });
@@ -93,16 +93,18 @@ describe('going back', () => {
         const made = others.filter((one) => !after.includes(one) && !before.includes(one));
         const now = holdable([...made, ...after]);
         const result = planned(record, now);
-        for (const one of made) expect(result).toContain(ruleKey(one));
+        for (const one of made) expect(result).toContain(formatRuleKey(one));
         const { stays } = goBack(record, { rules: live(now), configuration: null }, profile, 0);
         const missing = before.filter(
-          (one) => !result.includes(ruleKey(one)) && record.deleted.some((gone) => gone.rule === one),
+          (one) => !result.includes(formatRuleKey(one)) && record.deleted.some((gone) => gone.rule === one),
         );
         for (const one of missing)
           expect(
-            stays.some(({ summary }) => summary.includes(`(${ruleKey(one)})`) || summary.includes(ruleKey(one))),
+            stays.some(
+              ({ summary }) => summary.includes(`(${formatRuleKey(one)})`) || summary.includes(formatRuleKey(one)),
+            ),
           ).toBe(true);
-        const rules = universe.filter((one) => result.includes(ruleKey(one)));
+        const rules = universe.filter((one) => result.includes(formatRuleKey(one)));
         expect(rules.some((a) => rules.some((b) => a !== b && collides(a, b)))).toBe(false);
       }),
     );
@@ -111,7 +113,7 @@ describe('going back', () => {
   it('does nothing twice: what was undone already is not undone again', () => {
     fc.assert(
       fc.property(anyRules, anyRules, (before, after) => {
-        expect(planned(recordOf(before, after), before)).toEqual(before.map(ruleKey).sort());
+        expect(planned(recordOf(before, after), before)).toEqual(before.map(formatRuleKey).sort());
       }),
     );
   });
@@ -121,7 +123,7 @@ describe('going back', () => {
       fc.property(anyRules, anyRules, (before, after) => {
         const record = recordOf(before, after);
         const value: unknown = JSON.parse(JSON.stringify(encodeApplyRecord(record)));
-        const byKey = (rules: readonly LiveRule[]) => rules.map((one) => ruleKey(one.rule)).sort();
+        const byKey = (rules: readonly LiveRule[]) => rules.map((one) => formatRuleKey(one.rule)).sort();
         const read = decodeApplyRecord(value);
         if (!read.ok) throw new Error(read.error);
         expect(byKey(read.value.deleted)).toEqual(byKey(record.deleted));
@@ -161,8 +163,8 @@ describe('going back', () => {
             planOptions: { prune: back.deletable },
           });
           await undo.apply(await undo.plan());
-          const result = (await undo.live()).rules.map((one) => ruleKey(one.rule));
-          expect(result.sort()).toEqual([...before.map(ruleKey), 'accept 172.16.0.0/12 *'].sort());
+          const result = (await undo.live()).rules.map((one) => formatRuleKey(one.rule));
+          expect(result.sort()).toEqual([...before.map(formatRuleKey), 'accept 172.16.0.0/12 *'].sort());
           await run.close();
           await undo.close();
         } finally {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createApiClient } from '../../src/adapters/api/client.ts';
-import { directorySource } from '../../src/adapters/source/directory.ts';
+import { createDirectorySource } from '../../src/adapters/source/directory.ts';
 import { parseArguments } from '../../src/cli/arguments.ts';
 import type { Terminal } from '../../src/cli/command.ts';
 import { loadSettings } from '../../src/cli/run.ts';
@@ -11,8 +11,8 @@ import { createSoleWriter } from '../../src/controller/lease.ts';
 import { defaultLimits } from '../../src/desired/context.ts';
 import { type PlanRequest, plan, toJson } from '../../src/index.ts';
 import { deriveFingerprintKey } from '../../src/model/secret.ts';
-import { documentOf } from '../../src/report/json.ts';
-import { reportOfProblems } from '../../src/report/run-report.ts';
+import { makeDocument } from '../../src/report/json.ts';
+import { makeProblemReport } from '../../src/report/run-report.ts';
 import type { RuleSeed } from '../../src/simulator/rules/seed.ts';
 import { alice, bob, configuration, rule, startWorld, token, type World } from '../cli/harness.ts';
 
@@ -336,7 +336,7 @@ describe.each(cases)('$name', (given) => {
       root,
       openGaps: new Set(),
     });
-    const { content } = await directorySource(root, defaultLimits).read(terminal.stop);
+    const { content } = await createDirectorySource(root, defaultLimits).read(terminal.stop);
     if (content === null) throw new Error('no content');
     const result = await runner.run({
       content,
@@ -348,8 +348,8 @@ describe.each(cases)('$name', (given) => {
     });
     await api.value.close();
     const { plan: made, digest, problems } = result;
-    return documentOf({
-      ...reportOfProblems(problems),
+    return makeDocument({
+      ...makeProblemReport(problems),
       revision: content.revision,
       plan: made,
       digest: digest?.plan ?? null,

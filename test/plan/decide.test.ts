@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { profileNamed } from '../../src/model/profile.ts';
+import { findProfile } from '../../src/model/profile.ts';
 import type { PlanInput } from '../../src/plan/input.ts';
 import { makePlan } from '../../src/plan/make-plan.ts';
 import { liveOf, worldArbitrary } from '../property/order-world.ts';
@@ -34,7 +34,7 @@ describe('an action and a reason', () => {
     const input = planInput({ desired, live: liveRules('*drop 10.0.0.0/8') });
     expect(makePlan(input).problems.map(({ code, place }) => [code, place?.line])).toEqual([['modified-in-place', 1]]);
     expect(makePlan(input).steps).toEqual([]);
-    expect(makePlan({ ...input, profile: profileNamed('generic') }).problems).toEqual([]);
+    expect(makePlan({ ...input, profile: findProfile('generic') }).problems).toEqual([]);
   });
   it('update: modified in place, and replacement asked for', () => {
     const parts = { desired, live: liveRules('*drop 10.0.0.0/8'), options: { replaceModified: true } };
@@ -44,7 +44,7 @@ describe('an action and a reason', () => {
   it('update: related, and different', () => {
     const live = liveRules('accept 10.0.0.0/8');
     expect(decisions({ desired, live })).toEqual(['update differs replace']);
-    expect(decisions({ desired, live }, { profile: profileNamed('generic') })).toEqual(['update differs patch']);
+    expect(decisions({ desired, live }, { profile: findProfile('generic') })).toEqual(['update differs patch']);
   });
   it('delete: nothing desires it', () => {
     expect(decisions({ live: liveRules('drop 10.0.0.0/8') })).toEqual(['delete not-desired']);
@@ -139,7 +139,7 @@ describe('a plan from shuffled inputs', () => {
         const desired = world.after.map((item, n) => ({ name: `r${n}`, rule: item, place }));
         const live = liveOf(world.before);
         const base = world.before.map((item, n) => ({ name: `r${n}`, rule: item, place }));
-        const profile = profileNamed(generic ? 'generic' : 'firezone-0.7');
+        const profile = findProfile(generic ? 'generic' : 'firezone-0.7');
         const plan = makePlan(planInput({ desired, live, base }, { profile }));
         const again = makePlan(
           planInput(

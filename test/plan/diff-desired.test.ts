@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { profileNamed } from '../../src/model/profile.ts';
+import { findProfile } from '../../src/model/profile.ts';
 import { wholeScope } from '../../src/model/state.ts';
 import { diffDesired } from '../../src/plan/diff-desired.ts';
 import { defaultPlanOptions } from '../../src/plan/input.ts';
@@ -27,7 +27,7 @@ it('the difference of two states has the changes and the effect of the plan for 
       const diff = diffDesired({
         before: { ...input.desired, rules: named(before) },
         after: input.desired,
-        profile: profileNamed('firezone-0.7'),
+        profile: findProfile('firezone-0.7'),
         scope: wholeScope,
         options: defaultPlanOptions,
       });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { profileNamed } from '../../src/model/profile.ts';
-import { ruleKey } from '../../src/model/rule.ts';
+import { findProfile } from '../../src/model/profile.ts';
+import { formatRuleKey } from '../../src/model/rule.ts';
 import { makePlan } from '../../src/plan/make-plan.ts';
 import type { Plan } from '../../src/plan/plan.ts';
 import { desiredRules, liveRules, planInput } from './support.ts';
@@ -9,8 +9,8 @@ import { desiredRules, liveRules, planInput } from './support.ts';
 function shown(plan: Plan): readonly string[] {
   return plan.steps.map((step) => {
     if (step.type === 'configure') return `configure ${step.fields.join(' ')}`;
-    if (step.type === 'delete') return `- ${ruleKey(step.live.rule)}`;
-    return `${step.type === 'create' ? '+' : '~'} ${ruleKey(step.rule)}`;
+    if (step.type === 'delete') return `- ${formatRuleKey(step.live.rule)}`;
+    return `${step.type === 'create' ? '+' : '~'} ${formatRuleKey(step.rule)}`;
   });
 }
 
@@ -54,7 +54,7 @@ describe('a plan', () => {
     const plan = makePlan(
       planInput(
         { desired: desiredRules('drop 10.0.0.0/8'), live: liveRules('accept 10.0.0.0/8') },
-        { profile: profileNamed('generic') },
+        { profile: findProfile('generic') },
       ),
     );
     expect(shown(plan)).toEqual(['~ drop 10.0.0.0/8 *']);
@@ -74,7 +74,7 @@ describe('a plan', () => {
           desired: desiredRules('accept 10.1.0.0/16', 'drop 10.2.0.0/16'),
           live: liveRules('drop 10.1.0.0/16', 'accept 10.2.0.0/16 tcp/53'),
         },
-        { profile: profileNamed('firezone-0.7', ruleUpdates) },
+        { profile: findProfile('firezone-0.7', ruleUpdates) },
       ),
     );
     expect(plan.changes.map(({ action }) => action)).toEqual(['update', 'create', 'delete']);

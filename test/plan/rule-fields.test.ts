@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from 'esbuild';
 import { describe, expect, it } from 'vitest';
-import { profileNamed } from '../../src/model/profile.ts';
+import { findProfile } from '../../src/model/profile.ts';
 import type { makePlan } from '../../src/plan/make-plan.ts';
 import type { Plan } from '../../src/plan/plan.ts';
 import { desiredRules, liveRules, planInput } from './support.ts';
@@ -52,7 +52,7 @@ describe('a new field of rules, added in the one table', () => {
           desired: commented(desiredRules('drop 10.0.0.0/8', 'drop 11.0.0.0/8'), 'new', 'same'),
           live: commented(liveRules('drop 10.0.0.0/8', 'drop 11.0.0.0/8'), 'old', 'same'),
         },
-        { profile: profileNamed('firezone-0.7', ruleUpdates) },
+        { profile: findProfile('firezone-0.7', ruleUpdates) },
       ),
     ) as Plan;
     expect(plan.changes.map(({ action }) => action)).toEqual(['update', 'keep']);

@@ -1,6 +1,6 @@
 import { parseNetwork } from '../../src/model/address.ts';
 import type { ConfigurationFields } from '../../src/model/configuration.ts';
-import { profileNamed } from '../../src/model/profile.ts';
+import { findProfile } from '../../src/model/profile.ts';
 import type { DesiredRule, LiveRule, Rule } from '../../src/model/rule.ts';
 import { wholeScope } from '../../src/model/state.ts';
 import { defaultPlanOptions, type PlanInput, type PlanOptions } from '../../src/plan/input.ts';
@@ -91,7 +91,7 @@ export function planInput(parts: InputParts, more: Partial<PlanInput> = {}): Pla
       configuration: { id: 'c1', fields: { ...freshConfiguration, ...parts.liveFields } },
     },
     base: parts.base === undefined ? null : { ...state, rules: parts.base },
-    profile: profileNamed('firezone-0.7'),
+    profile: findProfile('firezone-0.7'),
     scope: wholeScope,
     options: {
       ...defaultPlanOptions,

@@ -5,7 +5,7 @@ import type { Rule } from '../../src/model/rule.ts';
 import type { Protocol } from '../../src/model/state.ts';
 import { decide } from '../../src/policy/decide-packet.ts';
 import { indexRules } from '../../src/policy/rule-index.ts';
-import { matches, rankOf } from '../../src/policy/verdict.ts';
+import { getRank, matches } from '../../src/policy/verdict.ts';
 import { load } from '../contract/recorded.ts';
 import { runs } from '../property/runs.ts';
 import {
@@ -78,7 +78,7 @@ describe('decide', () => {
             matching.every((one) => matches(one.rule, packet));
           const right =
             verdict === (accepts(rules, packet) ? 'accept' : 'drop') &&
-            (rule === null ? 8 : rankOf(rule.rule)) === decidingRank(rules, packet);
+            (rule === null ? 8 : getRank(rule.rule)) === decidingRank(rules, packet);
           if (!complete || !right) wrong.push(packetKey(packet));
         }
         expect(wrong).toEqual([]);

@@ -3,7 +3,7 @@ import type { Rule } from '../../src/model/rule.ts';
 import type { Protocol } from '../../src/model/state.ts';
 import { decide } from '../../src/policy/decide-packet.ts';
 import { indexRules } from '../../src/policy/rule-index.ts';
-import { rankOf } from '../../src/policy/verdict.ts';
+import { getRank } from '../../src/policy/verdict.ts';
 import { networkNamed, users } from './universe.ts';
 
 const [alice] = users;
@@ -31,6 +31,6 @@ describe('the example of docs/policy.md', () => {
     [alice, '2001:db8::1', 'tcp', 443, null, 'accept'],
   ])('from %s to %s %s %i is decided by rank %s: %s', (user, address, protocol, port, rank, verdict) => {
     const decision = decide(indexRules(rules), { user, address: networkNamed(address), protocol, port });
-    expect([decision.rule === null ? null : rankOf(decision.rule.rule), decision.verdict]).toEqual([rank, verdict]);
+    expect([decision.rule === null ? null : getRank(decision.rule.rule), decision.verdict]).toEqual([rank, verdict]);
   });
 });

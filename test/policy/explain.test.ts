@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { makeNetwork } from '../../src/model/address.ts';
-import { type Rule, ruleKey } from '../../src/model/rule.ts';
+import { formatRuleKey, type Rule } from '../../src/model/rule.ts';
 import { decide } from '../../src/policy/decide-packet.ts';
 import { explainPacket, explainRule, type RuleKind } from '../../src/policy/explain-packet.ts';
 import { renderTraffic } from '../../src/policy/render-traffic.ts';
@@ -10,7 +10,7 @@ import { matches, type Packet } from '../../src/policy/verdict.ts';
 import { runs } from '../property/runs.ts';
 import { accepts, expandTraffic, networkNamed, packetKey, packets, rulesArbitrary, users } from './universe.ts';
 
-const distinct = rulesArbitrary.map((rules) => [...new Map(rules.map((rule) => [ruleKey(rule), rule])).values()]);
+const distinct = rulesArbitrary.map((rules) => [...new Map(rules.map((rule) => [formatRuleKey(rule), rule])).values()]);
 
 /** A rule of that kind for exactly this packet. */
 function ruleFor({ action, scope, withPorts }: RuleKind, { user, address, protocol, port }: Packet): Rule {

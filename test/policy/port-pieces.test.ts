@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { TopTwo } from '../../src/policy/lint/top-two-by-port.ts';
 import { type Layer, lowerProfile, makeFlatProfile, zipProfiles } from '../../src/policy/port-profile.ts';
-import { holdsPorts, portSetOf, touchesPorts } from '../../src/policy/port-set.ts';
+import { holdsPorts, toPortSet, touchesPorts } from '../../src/policy/port-set.ts';
 import { runs } from '../property/runs.ts';
 
 const highest = 12;
@@ -89,7 +89,7 @@ describe('rules laid on ports', () => {
       fc.property(fc.array(range, { maxLength: 8 }), range, (ranges, asked) => {
         const inAny = (port: number): boolean => ranges.some((ports) => covers({ ports, key: 0 }, port));
         const wanted = everyPort.filter((port) => asked.low <= port && port <= asked.high);
-        const set = portSetOf(ranges);
+        const set = toPortSet(ranges);
         expect(touchesPorts(set, asked)).toBe(wanted.some(inAny));
         expect(holdsPorts(set, asked)).toBe(wanted.every(inAny));
         expect(set.every(({ low }, n) => n === 0 || low > (set[n - 1]?.high ?? 0) + 1)).toBe(true);

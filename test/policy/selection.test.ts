@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Protocol } from '../../src/model/state.ts';
 import { computeEffect } from '../../src/policy/effect.ts';
-import { packetInBoth } from '../../src/policy/selection.ts';
+import { findPacketInBoth } from '../../src/policy/selection.ts';
 import type { Packet } from '../../src/policy/verdict.ts';
 import { runs } from '../property/runs.ts';
 import { expandTraffic, packetKey, packets, ruleArbitrary, rulesArbitrary, users } from './universe.ts';
@@ -19,7 +19,7 @@ const selection = fc
     ports: like.ports ?? { low: 0, high: 65_535 },
   }));
 
-describe('packetInBoth', () => {
+describe('findPacketInBoth', () => {
   it('gives a packet of the traffic and the selection exactly when they share one', () => {
     fc.assert(
       fc.property(rulesArbitrary, rulesArbitrary, selection, (before, after, selected) => {
@@ -40,7 +40,7 @@ describe('packetInBoth', () => {
             address.first <= selected.destination.last &&
             (protocol === 'other' || (selected.ports.low <= port && port <= selected.ports.high)),
         );
-        const packet = packetInBoth({ traffic: opens, users: named }, selected);
+        const packet = findPacketInBoth({ traffic: opens, users: named }, selected);
         if (packet === null) expect(shared.map(packetKey)).toEqual([]);
         else expect(shared.map(packetKey)).toContain(packetKey(packet));
       }),

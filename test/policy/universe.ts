@@ -3,7 +3,7 @@ import { makeNetwork, type Network, parseNetwork } from '../../src/model/address
 import type { Ports } from '../../src/model/port-range.ts';
 import type { Rule } from '../../src/model/rule.ts';
 import type { Traffic } from '../../src/policy/traffic.ts';
-import { matches, type Packet, rankOf } from '../../src/policy/verdict.ts';
+import { getRank, matches, type Packet } from '../../src/policy/verdict.ts';
 
 /** A universe small enough to try every packet: 8 addresses of each family, ports 0 to 6, three sources. */
 export const users = ['aaaaaaaa-0000-4000-8000-000000000001', 'bbbbbbbb-0000-4000-8000-000000000002'] as const;
@@ -53,7 +53,7 @@ export function* packets(sources: readonly (string | null)[]): Generator<Packet>
 
 /** The rule that decides, by trying them all: lowest rank first. */
 export function decidingRank(rules: readonly Rule[], packet: Packet): number {
-  return Math.min(8, ...rules.filter((rule) => matches(rule, packet)).map(rankOf));
+  return Math.min(8, ...rules.filter((rule) => matches(rule, packet)).map(getRank));
 }
 
 /** The verdict, by trying all rules. */

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { makeNetwork, parseNetwork } from '../../src/model/address.ts';
-import { collides, type LiveRule, type Rule, ruleKey, toWire } from '../../src/model/rule.ts';
+import { collides, formatRuleKey, type LiveRule, type Rule, toWire } from '../../src/model/rule.ts';
 import type { Protocol } from '../../src/model/state.ts';
 import type { Plan } from '../../src/plan/plan.ts';
 import type { Traffic } from '../../src/policy/traffic.ts';
-import { defaultVerdict, matches, type Packet, rankOf, verdictOfRank } from '../../src/policy/verdict.ts';
+import { defaultVerdict, getRank, getVerdict, matches, type Packet } from '../../src/policy/verdict.ts';
 import type { RuleSeed } from '../../src/simulator/rules/seed.ts';
 import type { Simulator } from '../../src/simulator/server.ts';
 
@@ -87,8 +87,8 @@ export const packets: readonly Packet[] = [null, ...users].flatMap((user) =>
 
 export function verdicts(rules: readonly Rule[]): readonly string[] {
   return packets.map((packet) => {
-    const ranks = rules.filter((rule) => matches(rule, packet)).map(rankOf);
-    return ranks.length === 0 ? defaultVerdict : verdictOfRank(Math.min(...ranks) as 0);
+    const ranks = rules.filter((rule) => matches(rule, packet)).map(getRank);
+    return ranks.length === 0 ? defaultVerdict : getVerdict(Math.min(...ranks) as 0);
   });
 }
 
@@ -133,7 +133,7 @@ function holds(traffic: Traffic, packet: Packet): boolean {
 }
 
 export function sortedKeys(rules: readonly (Rule | LiveRule)[]): readonly string[] {
-  return rules.map((one) => ruleKey('rule' in one ? one.rule : one)).sort();
+  return rules.map((one) => formatRuleKey('rule' in one ? one.rule : one)).sort();
 }
 
 export function describePacket({ user, address, protocol, port }: Packet): string {

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { decodeLiveRules } from '../../src/live/live-rules.ts';
-import { profileNamed } from '../../src/model/profile.ts';
+import { findProfile } from '../../src/model/profile.ts';
 import { type Rule, toWire } from '../../src/model/rule.ts';
-import { type Plan, requestOf, type Step } from '../../src/plan/plan.ts';
+import { makeRequest, type Plan, type Step } from '../../src/plan/plan.ts';
 import type { LiveApi } from '../../src/ports.ts';
 import type { Fault } from '../../src/simulator/faults.ts';
 import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
@@ -142,7 +142,7 @@ function intrudersInGaps(plan: Plan, simulator: Simulator): readonly string[] {
 }
 
 function callOf(step: Step): string {
-  const { method, path } = requestOf(step);
+  const { method, path } = makeRequest(step);
   return step.type === 'create' ? `POST ${JSON.stringify({ rule: toWire(step.rule) })}` : `${method} ${path}`;
 }
 
@@ -307,8 +307,8 @@ test(
 );
 
 for (const [title, profile, overlapConstraints] of [
-  ['a server that patches in place and holds duplicates', profileNamed('generic'), false],
-  ['a server that patches in place and refuses overlaps', profileNamed('firezone-0.7', 'patch'), true],
+  ['a server that patches in place and holds duplicates', findProfile('generic'), false],
+  ['a server that patches in place and refuses overlaps', findProfile('firezone-0.7', 'patch'), true],
 ] as const) {
   test(
     `${title} is brought to the desired state too, whatever fails`,

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { makeNetwork } from '../../src/model/address.ts';
-import { collides, type LiveRule, type Rule, ruleKey } from '../../src/model/rule.ts';
+import { collides, formatRuleKey, type LiveRule, type Rule } from '../../src/model/rule.ts';
 import type { Plan, Step } from '../../src/plan/plan.ts';
-import { matches, type Packet, rankOf } from '../../src/policy/verdict.ts';
+import { getRank, matches, type Packet } from '../../src/policy/verdict.ts';
 import { packets, ruleArbitrary, users } from '../policy/universe.ts';
 
 /** Two sets of rules that a server could hold, of which some rules are in both. */
@@ -56,7 +56,7 @@ export function colliding(size: number): fc.Arbitrary<World> {
     .record({ kept: fc.array(ruleArbitrary, { maxLength: 3 }), removed: rules, added: rules })
     .map(({ kept, removed, added }) => ({
       before: [...kept, ...removed, ...removed.slice(0, 1)],
-      after: [...new Map([...kept, ...added].map((rule) => [ruleKey(rule), rule])).values()],
+      after: [...new Map([...kept, ...added].map((rule) => [formatRuleKey(rule), rule])).values()],
     }));
 }
 
@@ -74,8 +74,8 @@ export function liveOf(rules: readonly Rule[], modified = 0): readonly LiveRule[
 /** The rules after one more step. */
 export function afterStep(rules: readonly Rule[], step: Step): readonly Rule[] {
   if (step.type === 'configure') return rules;
-  const removed = step.type === 'create' ? null : ruleKey(step.live.rule);
-  const at = removed === null ? -1 : rules.findIndex((rule) => ruleKey(rule) === removed);
+  const removed = step.type === 'create' ? null : formatRuleKey(step.live.rule);
+  const at = removed === null ? -1 : rules.findIndex((rule) => formatRuleKey(rule) === removed);
   if (removed !== null && at < 0) throw new Error(`${step.id} removes a rule that is not there`);
   const left = rules.filter((_, index) => index !== at);
   return step.type === 'delete' ? left : [...left, step.rule];
@@ -106,7 +106,7 @@ export function packetsOf(world: World): readonly Packet[] {
 
 export function accepted(rules: readonly Rule[], packet: Packet): boolean {
   let best = 8;
-  for (const rule of rules) if (matches(rule, packet)) best = Math.min(best, rankOf(rule));
+  for (const rule of rules) if (matches(rule, packet)) best = Math.min(best, getRank(rule));
   return best % 2 === 0;
 }
 
@@ -115,7 +115,7 @@ export function regionsOf(world: World): readonly Packet[] {
   const rules = [...world.before, ...world.after];
   const regions = new Map<string, Packet>();
   for (const packet of packetsOf(world)) {
-    const matching = [...new Set(rules.filter((rule) => matches(rule, packet)).map(ruleKey))].sort().join('|');
+    const matching = [...new Set(rules.filter((rule) => matches(rule, packet)).map(formatRuleKey))].sort().join('|');
     const key = `${packet.user} ${packet.address.family} ${packet.protocol} ${matching}`;
     if (!regions.has(key)) regions.set(key, packet);
   }

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseNetwork } from '../../src/model/address.ts';
-import { type Profile, profileNamed } from '../../src/model/profile.ts';
-import { ruleKey } from '../../src/model/rule.ts';
+import { findProfile, type Profile } from '../../src/model/profile.ts';
+import { formatRuleKey } from '../../src/model/rule.ts';
 import { makePlan } from '../../src/plan/make-plan.ts';
 import type { Plan, Step } from '../../src/plan/plan.ts';
 import type { Traffic } from '../../src/policy/traffic.ts';
@@ -25,9 +25,9 @@ import {
 import { runs } from './runs.ts';
 
 const profiles: readonly Profile[] = [
-  profileNamed('firezone-0.7'),
-  profileNamed('firezone-0.7', 'patch'),
-  profileNamed('generic'),
+  findProfile('firezone-0.7'),
+  findProfile('firezone-0.7', 'patch'),
+  findProfile('generic'),
 ];
 const profileArbitrary = fc.constantFrom(...profiles);
 
@@ -123,7 +123,7 @@ describe('an order of steps', { timeout: 300_000 }, () => {
   it('keeps its promises where rules collide and come in copies', () => {
     fc.assert(
       fc.property(colliding(7), fc.array(fc.nat(), { minLength: 40, maxLength: 40 }), (world, choices) => {
-        const generic = profileNamed('generic');
+        const generic = findProfile('generic');
         const plan = planOf(world, generic);
         check(world, plan, plan.steps, generic);
         let next = 0;
@@ -134,7 +134,7 @@ describe('an order of steps', { timeout: 300_000 }, () => {
           generic,
         );
         const last = statesOf(world.before, plan.steps).at(-1) ?? [];
-        expect(last.map(ruleKey).sort()).toEqual(world.after.map(ruleKey).sort());
+        expect(last.map(formatRuleKey).sort()).toEqual(world.after.map(formatRuleKey).sort());
       }),
       { numRuns: runs(1_000) },
     );
@@ -147,7 +147,7 @@ describe('an order of steps', { timeout: 300_000 }, () => {
         fc.nat({ max: 2 ** 11 }),
         fc.array(fc.nat(), { minLength: 60, maxLength: 60 }),
         (world, modified, choices) => {
-          const profile = profileNamed('firezone-0.7');
+          const profile = findProfile('firezone-0.7');
           const plan = planOf(world, profile, modified);
           let next = 0;
           const steps = linearExtension(plan, (count) => (choices[next++ % choices.length] ?? 0) % count);

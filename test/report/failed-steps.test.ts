@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest';
 import type { ApplyReport, Outcome } from '../../src/apply/outcome.ts';
 import type { Problem } from '../../src/model/problem.ts';
 import { makePlan } from '../../src/plan/make-plan.ts';
-import { withFailedSteps } from '../../src/report/failed-steps.ts';
-import { githubText } from '../../src/report/github.ts';
-import { type RunReport, reportOfProblems } from '../../src/report/run-report.ts';
+import { addFailedSteps } from '../../src/report/failed-steps.ts';
+import { renderGithub } from '../../src/report/github.ts';
+import { makeProblemReport, type RunReport } from '../../src/report/run-report.ts';
 import { desiredRules, planInput } from '../plan/support.ts';
 
 const plan = makePlan(planInput({ desired: desiredRules('drop 10.0.0.0/8', 'drop 11.0.0.0/8', 'drop 12.0.0.0/8') }));
@@ -25,7 +25,7 @@ function reportOf(end: ApplyReport['end'], outcomes: readonly Outcome[], problem
     durationMs: 1,
     enforcedInMs: null,
   };
-  return { ...reportOfProblems(problems), plan, apply };
+  return { ...makeProblemReport(problems), plan, apply };
 }
 
 describe('steps that failed, as problems for machines', () => {
@@ -35,14 +35,14 @@ describe('steps that failed, as problems for machines', () => {
       ended(1, { outcome: 'failed', status: 422, message: 'POST /v0/rules: 422, destination is invalid' }),
       ended(0, { outcome: 'failed', status: 403, message: 'POST /v0/rules: 403, this token may not do this' }),
     ]);
-    const found = withFailedSteps(report);
+    const found = addFailedSteps(report);
     expect(found.map(({ code, severity, place }) => [code, severity, place?.line])).toEqual([
       ['step-forbidden', 'error', 1],
       ['step-rejected', 'error', 2],
       ['step-unknown', 'error', 3],
     ]);
     expect(found[1]?.summary).toBe('s2 create drop 11.0.0.0/8: POST /v0/rules: 422, destination is invalid');
-    expect(githubText(report)).toContain('::error file=rules.yaml,line=2,col=1,title=step-rejected::s2 create drop');
+    expect(renderGithub(report)).toContain('::error file=rules.yaml,line=2,col=1,title=step-rejected::s2 create drop');
   });
 
   it('are left out where a problem says the same, where they were only dropped, and where all converged after all', () => {
@@ -50,8 +50,8 @@ describe('steps that failed, as problems for machines', () => {
     const told: Problem = { code: 'ports-dropped', severity: 'error', summary: message };
     const failed = ended(0, { outcome: 'failed', status: 201, message });
     const dropped = ended(1, { outcome: 'dropped', status: null, message: 'not attempted' });
-    expect(withFailedSteps(reportOf('failed', [failed, dropped], [told]))).toEqual([told]);
-    expect(withFailedSteps(reportOf('converged', [failed]))).toEqual([]);
-    expect(withFailedSteps(reportOf('not-converged', [failed])).map(({ code }) => code)).toEqual(['step-failed']);
+    expect(addFailedSteps(reportOf('failed', [failed, dropped], [told]))).toEqual([told]);
+    expect(addFailedSteps(reportOf('converged', [failed]))).toEqual([]);
+    expect(addFailedSteps(reportOf('not-converged', [failed])).map(({ code }) => code)).toEqual(['step-failed']);
   });
 });

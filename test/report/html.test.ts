@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { htmlText } from '../../src/report/html.ts';
+import { renderHtml } from '../../src/report/html.ts';
 import { alice, hostile, planOf, reportOf } from './support.ts';
 
 const plan = planOf(['drop 192.0.2.2', 'accept 203.0.113.0/24', 'drop 10.0.0.0/8'], {
@@ -16,7 +16,7 @@ function tagsOf(page: string): readonly string[] {
 }
 
 describe('a plan as a page', () => {
-  const page = htmlText(reportOf(plan, { server, revision: '4df71eb0c2b1a4f53d2c8a1f6f0b3e8a5b7c9d10 (main)' }));
+  const page = renderHtml(reportOf(plan, { server, revision: '4df71eb0c2b1a4f53d2c8a1f6f0b3e8a5b7c9d10 (main)' }));
 
   it('says server, revision, what opens and closes, and what is open on the way', () => {
     expect(page).toContain('<h1>Plan for https://vpn.example.com · policy at 4df71eb (main)</h1>');
@@ -58,7 +58,7 @@ it.each([
 ])('what manifests and servers wrote is text: %j', (text) => {
   const refusals = [{ code: 'all-vanish' as const, summary: text, hint: text }];
   const place = { file: text, line: 1, column: 1 };
-  const page = htmlText(
+  const page = renderHtml(
     reportOf(
       { ...plan, refusals, changes: plan.changes.map((change) => ({ ...change, name: text }) as typeof change) },
       {
@@ -71,7 +71,7 @@ it.each([
       },
     ),
   );
-  const plain = htmlText(reportOf(plan, { server, problems: [hostile] }));
+  const plain = renderHtml(reportOf(plan, { server, problems: [hostile] }));
   const kinds = (page: string): readonly string[] =>
     [...new Set(tagsOf(page).map((tag) => tag.split(/[\s>]/)[0] ?? ''))].sort();
   expect(

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { markdownText } from '../../src/report/markdown.ts';
+import { renderMarkdown } from '../../src/report/markdown.ts';
 import type { RunReport } from '../../src/report/run-report.ts';
-import { planText } from '../../src/report/text.ts';
+import { renderPlan } from '../../src/report/text.ts';
 import { planOf, reportOf } from './support.ts';
 
 const revision = '4df71eb0c2b1a4f53d2c8a1f6f0b3e8a5b7c9d10 (main)';
@@ -54,18 +54,18 @@ const pages: Readonly<Record<string, RunReport>> = {
 
 describe.each(Object.entries(pages))('the page of a plan: %s', (name, report) => {
   it('reads as it did, in text of 80 columns and in Markdown', async () => {
-    await expect(planText(report, { color: false, width: 80 })).toMatchFileSnapshot(`golden/${name}.golden.txt`);
-    await expect(markdownText(report)).toMatchFileSnapshot(`golden/${name}.golden.md`);
+    await expect(renderPlan(report, { color: false, width: 80 })).toMatchFileSnapshot(`golden/${name}.golden.txt`);
+    await expect(renderMarkdown(report)).toMatchFileSnapshot(`golden/${name}.golden.md`);
   });
 
   it('names the server and the revision in its first line', () => {
-    expect(planText(report, { color: false }).split('\n')[0]).toBe(`Plan for ${server}    policy at 4df71eb (main)`);
+    expect(renderPlan(report, { color: false }).split('\n')[0]).toBe(`Plan for ${server}    policy at 4df71eb (main)`);
   });
 
   it('has no line longer than the terminal, and loses no word to the wrapping', () => {
-    const whole = planText(report, { color: false });
+    const whole = renderPlan(report, { color: false });
     for (const width of [80, 200]) {
-      const wrapped = planText(report, { color: false, width });
+      const wrapped = renderPlan(report, { color: false, width });
       expect(wrapped.split('\n').filter((line) => line.length > width)).toEqual([]);
       expect(wrapped.split(/\s+/)).toEqual(whole.split(/\s+/));
     }
@@ -73,7 +73,7 @@ describe.each(Object.entries(pages))('the page of a plan: %s', (name, report) =>
 });
 
 it('what opens is louder than what closes', () => {
-  const text = planText(
+  const text = renderPlan(
     reportOf(planOf(['drop 10.0.0.0/8'], { a: 'drop 10.0.0.0/9', b: 'drop 192.0.2.0/24' }, { allowEmpty: true })),
     {
       color: true,

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Problem } from '../../src/model/problem.ts';
-import { problemsText } from '../../src/report/problems.ts';
+import { renderProblems } from '../../src/report/problems.ts';
 
 const note = (line: number): Problem => ({
   code: 'host-bits',
@@ -11,7 +11,7 @@ const note = (line: number): Problem => ({
 
 it('shows the errors first and counts the rest, when there are more problems than anybody reads', () => {
   const error: Problem = { ...note(9999), code: 'collision', severity: 'error' };
-  const lines = problemsText([...Array.from({ length: 1000 }, (_, line) => note(line)), error], false)
+  const lines = renderProblems([...Array.from({ length: 1000 }, (_, line) => note(line)), error], false)
     .trimEnd()
     .split('\n');
   expect(lines[0]).toContain('a.yaml:9999:1 error [collision]');
@@ -20,5 +20,5 @@ it('shows the errors first and counts the rest, when there are more problems tha
 
 it('keeps the order of places where all problems are shown', () => {
   const error: Problem = { ...note(2), code: 'collision', severity: 'error' };
-  expect(problemsText([note(1), error], false)).toMatch(/host-bits[\s\S]*collision/);
+  expect(renderProblems([note(1), error], false)).toMatch(/host-bits[\s\S]*collision/);
 });

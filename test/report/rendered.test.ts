@@ -3,12 +3,12 @@ import { describe, expect, it } from 'vitest';
 import type { ApplyReport } from '../../src/apply/outcome.ts';
 import type { Problem } from '../../src/model/problem.ts';
 import type { Plan } from '../../src/plan/plan.ts';
-import { githubText } from '../../src/report/github.ts';
-import { jsonText } from '../../src/report/json.ts';
-import { markdownText } from '../../src/report/markdown.ts';
-import { problemsText } from '../../src/report/problems.ts';
+import { renderGithub } from '../../src/report/github.ts';
+import { renderJson } from '../../src/report/json.ts';
+import { renderMarkdown } from '../../src/report/markdown.ts';
+import { renderProblems } from '../../src/report/problems.ts';
 import type { RunReport } from '../../src/report/run-report.ts';
-import { planText } from '../../src/report/text.ts';
+import { renderPlan } from '../../src/report/text.ts';
 import { alice, planOf, reportOf } from './support.ts';
 
 /** The Markdown as a reader's program takes it: every token, the innermost too. */
@@ -91,7 +91,7 @@ describe('markdown, rendered as a comment', () => {
       a: 'drop 192.0.2.0/24',
       b: 'accept 10.1.0.0/16',
     });
-    const kinds = new Set(tokensOf(markdownText(reportOf(plan))).map(({ type }) => type));
+    const kinds = new Set(tokensOf(renderMarkdown(reportOf(plan))).map(({ type }) => type));
     expect([...kinds].sort()).toEqual(
       ['codespan', 'escape', 'heading', 'html', 'list', 'list_item', 'paragraph', 'space', 'strong', 'text'].filter(
         (kind) => kinds.has(kind),
@@ -106,7 +106,7 @@ describe('markdown, rendered as a comment', () => {
     /^(?:opens|closes|open|cut off|No traffic changes\.|error|warning|note|failed|Traffic|Refused: nothing will be written\.)$/;
 
   it.each(cases)('%s brings no markup of its own', (_, report) => {
-    const tokens = tokensOf(markdownText(report));
+    const tokens = tokensOf(renderMarkdown(report));
     const html = tokens.filter(({ type }) => type === 'html').map(({ raw }) => raw.trim());
     expect(html.flatMap((raw) => raw.split('\n')).filter((raw) => !ours.test(raw))).toEqual([]);
     const strange = tokens.filter(
@@ -121,21 +121,21 @@ describe('markdown, rendered as a comment', () => {
   });
 
   it.each(cases)('%s calls nobody and refers to nothing', (_, report) => {
-    const prose = proseOf(tokensOf(markdownText(report)));
+    const prose = proseOf(tokensOf(renderMarkdown(report)));
     expect(prose).not.toMatch(/@\w/);
     expect(prose).not.toMatch(/#\d|\bGH-\d/);
     expect(prose).not.toMatch(/https?:\/\/|www\.\w/);
   });
 
   it.each(cases)('%s stays inside a comment, and what is cut shows', (_, report) => {
-    const text = markdownText(report);
+    const text = renderMarkdown(report);
     expect(text.length).toBeLessThanOrEqual(65_536);
     expect(text).not.toMatch(/[\ud800-\udbff](?![\udc00-\udfff])/);
     if ([...report.userNames.values()].some((name) => name.length >= 1000)) expect(text).toContain('…');
   });
 
   it.each(cases)('%s leaves every fold closed', (_, report) => {
-    const html = tokensOf(markdownText(report))
+    const html = tokensOf(renderMarkdown(report))
       .filter(({ type }) => type === 'html')
       .map(({ raw }) => raw);
     const count = (words: RegExp): number => html.join('\n').match(words)?.length ?? 0;
@@ -149,12 +149,12 @@ describe('what the runner of GitHub reads, line by line', () => {
   const injected = (line: string): boolean => /^\s*::/.test(line) || line.includes('##[');
 
   it.each(cases)('%s is no command in text, problems or JSON', (_, report) => {
-    const texts = [planText(report, { color: false }), problemsText(report.problems, false), jsonText(report)];
+    const texts = [renderPlan(report, { color: false }), renderProblems(report.problems, false), renderJson(report)];
     expect(texts.flatMap((text) => text.split('\n')).filter(injected)).toEqual([]);
   });
 
   it.each(cases)('%s adds no command, no property and no file to those meant', (_, report) => {
-    const lines = githubText(report).trimEnd().split('\n');
+    const lines = renderGithub(report).trimEnd().split('\n');
     const commands =
       report.problems.length + 1 + (report.plan?.changes ?? []).filter(({ source }) => source !== null).length;
     expect(lines.length).toBeLessThanOrEqual(commands);
@@ -183,7 +183,7 @@ describe('5,000 changes', () => {
     }),
   );
   const report = reportOf(plan, { problems });
-  const text = markdownText(report);
+  const text = renderMarkdown(report);
 
   it('fit into a comment, and into a job summary with room for others', () => {
     expect(text.length).toBeLessThanOrEqual(65_536);
@@ -206,7 +206,7 @@ describe('5,000 changes', () => {
   });
 
   it('are ten annotations of each level, and the last is a count', () => {
-    const lines = githubText(report).trimEnd().split('\n');
+    const lines = renderGithub(report).trimEnd().split('\n');
     expect(lines).toHaveLength(20);
     expect(lines.filter((line) => line.includes('::and '))).toEqual([
       '::warning::and 4991 more: see the job summary',

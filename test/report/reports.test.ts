@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { printable } from '../../src/model/printable.ts';
-import { githubText } from '../../src/report/github.ts';
-import { jsonText } from '../../src/report/json.ts';
-import { code, markdownText, marker, prose } from '../../src/report/markdown.ts';
-import { problemsText } from '../../src/report/problems.ts';
-import { applyText, planText } from '../../src/report/text.ts';
+import { escapeControls } from '../../src/model/printable.ts';
+import { renderGithub } from '../../src/report/github.ts';
+import { renderJson } from '../../src/report/json.ts';
+import { escapeProse, marker, quoteCode, renderMarkdown } from '../../src/report/markdown.ts';
+import { renderProblems } from '../../src/report/problems.ts';
+import { renderApply, renderPlan } from '../../src/report/text.ts';
 import { alice, hostile, planOf, reportOf } from './support.ts';
 
 const plain = { color: false };
@@ -20,10 +20,10 @@ const review = reportOf(
 
 describe('golden files: a plan with one change of each kind', () => {
   it.each<[string, () => string]>([
-    ['review.golden.txt', () => planText(review, plain)],
-    ['review.golden.md', () => markdownText(review)],
-    ['review.golden.json', () => jsonText(review)],
-    ['review.golden.github', () => githubText(review)],
+    ['review.golden.txt', () => renderPlan(review, plain)],
+    ['review.golden.md', () => renderMarkdown(review)],
+    ['review.golden.json', () => renderJson(review)],
+    ['review.golden.github', () => renderGithub(review)],
   ])('%s', async (name, render) => {
     await expect(render()).toMatchFileSnapshot(`golden/${name}`);
   });
@@ -33,25 +33,25 @@ describe('golden files: a plan with one change of each kind', () => {
       planOf(['drop 192.0.2.2', 'accept 203.0.113.0/24'], { x: 'drop 10.0.0.0/8', y: 'drop 192.0.2.0/24' }),
       planOf(['drop 192.0.2.2', 'accept 203.0.113.0/24'], { x: 'drop 10.0.0.0/8', y: 'drop 192.0.2.0/24' }),
     ];
-    expect(jsonText(reportOf(a))).toBe(jsonText(reportOf(b)));
+    expect(renderJson(reportOf(a))).toBe(renderJson(reportOf(b)));
   });
 });
 
 describe('text', () => {
   it('colours only when told to, and says the same without', () => {
-    const colored = planText(review, { color: true });
+    const colored = renderPlan(review, { color: true });
     // biome-ignore lint/suspicious/noControlCharactersInRegex: the colours are what is removed
-    expect(colored.replace(/\u001b\[[0-9;]*m/g, '')).toBe(planText(review, plain));
-    expect(colored).not.toBe(planText(review, plain));
+    expect(colored.replace(/\u001b\[[0-9;]*m/g, '')).toBe(renderPlan(review, plain));
+    expect(colored).not.toBe(renderPlan(review, plain));
   });
 
   it('says that nothing is to do', () => {
-    const text = planText(reportOf(planOf(['drop 10.0.0.0/8'], { a: 'drop 10.0.0.0/8' })), plain);
+    const text = renderPlan(reportOf(planOf(['drop 10.0.0.0/8'], { a: 'drop 10.0.0.0/8' })), plain);
     expect(text).toContain('In sync: 1 object unchanged; nothing to do.');
   });
 
   it('a refactoring that keeps the meaning changes no traffic', () => {
-    const text = planText(
+    const text = renderPlan(
       reportOf(planOf(['drop 10.0.0.0/8'], { low: 'drop 10.0.0.0/9', high: 'drop 10.128.0.0/9' })),
       plain,
     );
@@ -63,7 +63,10 @@ describe('text', () => {
     const textOf = (own: (index: number) => string): string => {
       const kept = users.map((user, index) => `accept ${own(index)} for ${user}`);
       const desired = Object.fromEntries(kept.map((text, index) => [`own-${index}`, text]));
-      return planText(reportOf(planOf(['drop 10.0.0.0/16', ...kept], { ...desired, wide: 'drop 10.0.0.0/15' })), plain);
+      return renderPlan(
+        reportOf(planOf(['drop 10.0.0.0/16', ...kept], { ...desired, wide: 'drop 10.0.0.0/15' })),
+        plain,
+      );
     };
     const alike = textOf(() => '10.0.7.0/24').split('On the way')[1] ?? '';
     expect(alike.split('\n').filter((line) => line.startsWith('  open '))).toHaveLength(2);
@@ -80,7 +83,7 @@ describe('text', () => {
       { a: 'drop 10.0.0.0/24' },
       { maxDeletes: { share: 0.3 } },
     );
-    const text = planText(reportOf(plan), plain);
+    const text = renderPlan(reportOf(plan), plain);
     expect(text).toMatch(/19[\s\S]*20/);
     expect(text).toContain('--max-deletes');
     expect(text).toContain('Refused: nothing will be written.');
@@ -101,17 +104,17 @@ describe('text', () => {
         enforcedInMs: null,
       },
     });
-    const text = applyText(report, plain);
-    expect(githubText(report)).toMatch(/^::error title=left open::LEFT OPEN[^\n]*192\.0\.2\.2/);
-    expect(markdownText(report).split('\n\n')[1]).toMatch(/^\*\*LEFT OPEN/);
-    expect(markdownText(report).split('\n\n')[2]).toContain('192.0.2.2');
+    const text = renderApply(report, plain);
+    expect(renderGithub(report)).toMatch(/^::error title=left open::LEFT OPEN[^\n]*192\.0\.2\.2/);
+    expect(renderMarkdown(report).split('\n\n')[1]).toMatch(/^\*\*LEFT OPEN/);
+    expect(renderMarkdown(report).split('\n\n')[2]).toContain('192.0.2.2');
     expect(text.split('\n')[0]).toMatch(/^LEFT OPEN/);
     expect(text).toContain('192.0.2.2');
     expect(text).toContain('not as desired: metadata');
   });
 
   it('a caret stands under its column, tabs and wide prefixes or not', () => {
-    const lines = problemsText(
+    const lines = renderProblems(
       [
         {
           code: 'collision',
@@ -136,28 +139,28 @@ describe('threat 22: what others wrote cannot command a terminal, a log, a runne
   const control = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/;
 
   it.each<[string, () => string]>([
-    ['text', () => planText(report, plain)],
-    ['problems', () => problemsText([hostile], false)],
-    ['markdown', () => markdownText(report)],
-    ['github', () => githubText(report)],
+    ['text', () => renderPlan(report, plain)],
+    ['problems', () => renderProblems([hostile], false)],
+    ['markdown', () => renderMarkdown(report)],
+    ['github', () => renderGithub(report)],
   ])('%s holds no control character and no direction character', (_, render) => {
     expect(render()).not.toMatch(control);
   });
 
   it('JSON escapes them', () => {
-    const text = jsonText(report);
+    const text = renderJson(report);
     expect(text).not.toMatch(control);
     expect(JSON.parse(text)).toMatchObject({ problems: [{ code: 'internal-error' }] });
   });
 
   it('github: a message cannot start a command of its own', () => {
-    const lines = githubText(report).trim().split('\n');
+    const lines = renderGithub(report).trim().split('\n');
     for (const line of lines) expect(line).toMatch(/^::(error|warning|notice)( [^:]*)?::/);
     expect(lines.some((line) => line.startsWith('::error::injected'))).toBe(false);
   });
 
   it('markdown: neither markup, nor HTML, nor a mention, nor a link, nor the end of a fold', () => {
-    const text = markdownText(report);
+    const text = renderMarkdown(report);
     const rest = text.replace(/(?<![`\\])(`+)(?!`)[\s\S]*?(?<!`)\1(?!`)/g, '');
     expect(rest).not.toMatch(/<script>|@everyone|@team|\]\(javascript:|^# heading/m);
     expect((text.match(/<details/g) ?? []).length).toBe((text.match(/<\/details>/g) ?? []).length);
@@ -166,7 +169,7 @@ describe('threat 22: what others wrote cannot command a terminal, a log, a runne
   it('code spans end where they should, for every text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 60 }), (text) => {
-        const span = code(text);
+        const span = quoteCode(text);
         const fence = /^`+/.exec(span)?.[0] ?? '';
         expect(span.endsWith(fence)).toBe(true);
         const inner = span.slice(fence.length, -fence.length);
@@ -179,12 +182,12 @@ describe('threat 22: what others wrote cannot command a terminal, a log, a runne
   it('printable text is one line, and stays as it is when it was harmless', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 40 }), (text) => {
-        expect(printable(text)).not.toMatch(control);
-        expect(printable(printable(text))).toBe(printable(text));
-        expect(prose(text)).not.toMatch(/\n/);
+        expect(escapeControls(text)).not.toMatch(control);
+        expect(escapeControls(escapeControls(text))).toBe(escapeControls(text));
+        expect(escapeProse(text)).not.toMatch(/\n/);
       }),
     );
-    for (const text of ['web', 'Grüße', '日本語', 'a/b-c_d.e']) expect(printable(text)).toBe(text);
+    for (const text of ['web', 'Grüße', '日本語', 'a/b-c_d.e']) expect(escapeControls(text)).toBe(text);
   });
 });
 
@@ -197,8 +200,8 @@ it.each([
   const report = reportOf(planOf([], { a: 'drop 10.0.0.0/8' }), {
     snapshot: { takenAt: '2026-01-01T00:00:00Z', ageMs },
   });
-  expect(planText(report, { color: false })).toContain(words);
-  expect(markdownText(report)).toContain(words);
+  expect(renderPlan(report, { color: false })).toContain(words);
+  expect(renderMarkdown(report)).toContain(words);
 });
 
 describe('places in outputs that are read elsewhere', () => {
@@ -215,10 +218,10 @@ describe('places in outputs that are read elsewhere', () => {
   ])('below %s begin with "%s", in annotations and in Markdown', (root, prefix) => {
     const report = reportOf(plan, { root, problems: [{ ...hostile, place }] });
     const [change] = plan.changes;
-    expect(githubText(report)).toContain(`file=${prefix}sub/a.yaml,line=3`);
-    expect(githubText(report)).toContain(`file=${prefix}${change?.source?.file},line=${change?.source?.line}`);
-    expect(markdownText(report)).toContain(`\`${prefix}sub/a.yaml:3:1\``);
-    expect(markdownText(report)).toContain(`\`${prefix}${change?.source?.file}:${change?.source?.line}\``);
+    expect(renderGithub(report)).toContain(`file=${prefix}sub/a.yaml,line=3`);
+    expect(renderGithub(report)).toContain(`file=${prefix}${change?.source?.file},line=${change?.source?.line}`);
+    expect(renderMarkdown(report)).toContain(`\`${prefix}sub/a.yaml:3:1\``);
+    expect(renderMarkdown(report)).toContain(`\`${prefix}${change?.source?.file}:${change?.source?.line}\``);
   });
 });
 
@@ -234,7 +237,7 @@ describe('markdown fits into a comment', () => {
   );
 
   it('and says honestly how many it leaves out', () => {
-    const text = markdownText(reportOf(many));
+    const text = renderMarkdown(reportOf(many));
     expect(text.length).toBeLessThanOrEqual(60_000);
     const listed = text.match(/^- `\+` `/gm)?.length ?? 0;
     const left = Number(/^- and ([0-9]+) more/m.exec(text.slice(text.indexOf('Changes (')))?.[1]);
@@ -245,12 +248,12 @@ describe('markdown fits into a comment', () => {
 
   it('also when every single problem is long', () => {
     const problems = Array.from({ length: 500 }, (_, i) => ({ ...hostile, summary: `${i} ${'long '.repeat(400)}` }));
-    const text = markdownText(reportOf(many, { problems }));
+    const text = renderMarkdown(reportOf(many, { problems }));
     expect(text.length).toBeLessThanOrEqual(60_000);
   });
 
   it('github shows ten annotations of a level: the count of the rest is one of them', () => {
-    const lines = githubText(reportOf(many)).trim().split('\n');
+    const lines = renderGithub(reportOf(many)).trim().split('\n');
     expect(lines).toHaveLength(10);
     expect(lines[9]).toBe('::notice::and 2991 more: see the job summary');
   });
@@ -262,7 +265,7 @@ describe('markdown fits into a comment', () => {
       summary: `p${i}`,
     }));
     const plan = { ...many, refusals: [{ code: 'all-vanish' as const, summary: 'no', hint: 'h' }] };
-    const lines = githubText(reportOf(plan, { problems })).trim().split('\n');
+    const lines = renderGithub(reportOf(plan, { problems })).trim().split('\n');
     expect(lines[0]).toMatch(/^::error title=refused%3A all-vanish::no/);
     expect(lines.filter((line) => line.startsWith('::error'))).toHaveLength(10);
     expect(lines).toContain('::error::and 22 more: see the job summary');

@@ -1,12 +1,12 @@
 import { parseNetwork } from '../../src/model/address.ts';
 import type { Problem } from '../../src/model/problem.ts';
-import { profileNamed } from '../../src/model/profile.ts';
+import { findProfile } from '../../src/model/profile.ts';
 import type { DesiredRule, LiveRule, Rule } from '../../src/model/rule.ts';
 import { wholeScope } from '../../src/model/state.ts';
 import { defaultPlanOptions, type PlanOptions } from '../../src/plan/input.ts';
 import { makePlan } from '../../src/plan/make-plan.ts';
 import type { Plan } from '../../src/plan/plan.ts';
-import { type RunReport, reportOfProblems } from '../../src/report/run-report.ts';
+import { makeProblemReport, type RunReport } from '../../src/report/run-report.ts';
 
 export const alice = 'a1520c4b-adc3-4574-932a-94461cf85c07';
 
@@ -42,7 +42,7 @@ export function planOf(
     desired: { rules, configuration: null, userNames: new Map(), tests: [], digest: 'd' },
     live: { rules: liveRules, configuration: null },
     base: null,
-    profile: profileNamed('firezone-0.7'),
+    profile: findProfile('firezone-0.7'),
     scope: wholeScope,
     options: {
       ...defaultPlanOptions,
@@ -57,7 +57,7 @@ export function planOf(
 /** A report of a plan that was not applied. */
 export function reportOf(plan: Plan | null, given: Partial<RunReport> = {}): RunReport {
   return {
-    ...reportOfProblems(plan?.problems ?? []),
+    ...makeProblemReport(plan?.problems ?? []),
     root: 'policy',
     plan,
     digest: '0123456789abcdef0123456789abcdef',

@@ -4,7 +4,7 @@ import { parseNetwork } from '../../src/model/address.ts';
 import type { Rule } from '../../src/model/rule.ts';
 import { computeEffect } from '../../src/policy/effect.ts';
 import type { Traffic } from '../../src/policy/traffic.ts';
-import { describeTraffic, full, type TrafficLine, trafficLineText } from '../../src/report/traffic/describe.ts';
+import { describeTraffic, formatTrafficLine, full, type TrafficLine } from '../../src/report/traffic/describe.ts';
 import type { People } from '../../src/report/traffic/people.ts';
 import { runs } from '../property/runs.ts';
 import { ruleOf } from './support.ts';
@@ -70,7 +70,7 @@ describe('traffic in words', () => {
     ],
   ])('%s', (_, before, after, lines) => {
     const withRules = ownersOf([...before, ...after].map(ruleOf));
-    expect(describeTraffic(opened(before, after), { ...people, withRules }).map(trafficLineText)).toEqual(lines);
+    expect(describeTraffic(opened(before, after), { ...people, withRules }).map(formatTrafficLine)).toEqual(lines);
   });
 
   it('nobody is hidden behind "and 1 more"', () => {
@@ -84,7 +84,7 @@ describe('traffic in words', () => {
       groups: new Map(),
       withRules: new Set(seven),
     };
-    expect(describeTraffic(traffic, given).map(trafficLineText)).toEqual([
+    expect(describeTraffic(traffic, given).map(formatTrafficLine)).toEqual([
       '10.2.0.5 for p0, p1, p2, p3, p4, p5 and p6',
     ]);
   });
@@ -248,7 +248,7 @@ it('the words, read back, are the exact region', () => {
           const holds = lines.some((line) => lineHolds(line, sample));
           if (holds !== trafficHolds(traffic, sample, own)) {
             throw new Error(
-              `${JSON.stringify(sample, (_, v) => (typeof v === 'bigint' ? String(v) : v))} in ${lines.map(trafficLineText).join(' | ')}`,
+              `${JSON.stringify(sample, (_, v) => (typeof v === 'bigint' ? String(v) : v))} in ${lines.map(formatTrafficLine).join(' | ')}`,
             );
           }
         }

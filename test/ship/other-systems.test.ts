@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Settings } from '../../src/cli/settings.ts';
-import { tokenSource } from '../../src/cli/token.ts';
+import { createTokenSource } from '../../src/cli/token.ts';
 import { binary, ensureBuilt } from '../controller/support/sidecar.ts';
 
 const examples = path.resolve(import.meta.dirname, '../../examples');
@@ -53,7 +53,7 @@ describe('on macOS and Windows, as far as it shows here', () => {
     const file = path.join(folder, 'token');
     writeFileSync(file, 'token');
     chmodSync(file, 0o666);
-    const source = () => tokenSource({ tokenFrom: 'file', tokenFile: file } as Settings, {});
+    const source = () => createTokenSource({ tokenFrom: 'file', tokenFile: file } as Settings, {});
     expect(source().openFile()).toBe(file);
     vi.spyOn(process, 'platform', 'get').mockReturnValue('win32');
     expect(source().openFile()).toBeNull();

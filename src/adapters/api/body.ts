@@ -24,11 +24,11 @@ export function toBytes(body: Readonly<Record<string, unknown>>): Result<SecretB
     return revealed;
   });
   if (missing) return fail('a secret that the request needs has no value here');
-  return ok({ text, scrub: (answer) => withoutSecrets(answer, secrets) });
+  return ok({ text, scrub: (answer) => removeSecrets(answer, secrets) });
 }
 
 /** A JSON value with each secret replaced in its texts and keys, however it is spelt there. */
-export function withoutSecrets(value: unknown, secrets: ReadonlySet<string>): unknown {
+export function removeSecrets(value: unknown, secrets: ReadonlySet<string>): unknown {
   return scrub(value, spellingsOf(secrets));
 }
 

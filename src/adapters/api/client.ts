@@ -4,7 +4,7 @@ import { fail, getErrorCode, ok, type Result } from '../../model/result.ts';
 import type { ApiResult, LiveApi, NoAnswer } from '../../ports.ts';
 import { readAnswer } from './answer.ts';
 import { type BaseUrl, parseBaseUrl } from './base-url.ts';
-import { toBytes, withoutSecrets } from './body.ts';
+import { removeSecrets, toBytes } from './body.ts';
 import { startDeadline } from './deadline.ts';
 import { explainNoAnswer, type FailedRequest } from './no-answer.ts';
 
@@ -153,7 +153,7 @@ async function send(connection: Connection, request: Request): Promise<ApiResult
     const answer = await readAnswer(response, { method, path, base, maxBodyBytes: connection.maxBodyBytes });
     // A proxy's error may quote the request with its headers.
     const quotes = answer.kind === 'answer' && answer.status >= 300;
-    return quotes ? { ...answer, body: withoutSecrets(answer.body, new Set([token])) } : answer;
+    return quotes ? { ...answer, body: removeSecrets(answer.body, new Set([token])) } : answer;
   } catch (error) {
     const failed: FailedRequest = {
       method,

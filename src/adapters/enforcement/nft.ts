@@ -1,20 +1,22 @@
-import { checkEnforcement, tableMissing } from '../../enforcement/check.ts';
+import { checkEnforcement, reportMissingTable } from '../../enforcement/check.ts';
 import { decodeTable } from '../../enforcement/decode.ts';
 import type { Enforcement } from '../../enforcement/report.ts';
-import { unreadable } from '../../enforcement/report.ts';
+import { reportUnreadable } from '../../enforcement/report.ts';
 import { type NftOptions, runNft } from './run-nft.ts';
 
 /** Checks the nftables of a network namespace with the `nft` program. Only reads. */
-export function nftEnforcement(options: NftOptions): Enforcement {
+export function createNftEnforcement(options: NftOptions): Enforcement {
   return {
     async check(live, names, signal) {
       const result = await runNft(options, 'json', signal);
-      if (result.kind === 'failed') return unreadable(result.message, live.length);
-      if (result.kind === 'no-table') return tableMissing(live, names);
+      if (result.kind === 'failed') return reportUnreadable(result.message, live.length);
+      if (result.kind === 'no-table') return reportMissingTable(live, names);
       const table = decodeTable(parseJson(result.text));
       const unsure = !table.ok || /"table": \{[^}]*"flags"/.test(result.text);
-      if (unsure && (await isDormant(options, signal))) return tableMissing(live, names, true);
-      return table.ok ? checkEnforcement({ live, names, table: table.value }) : unreadable(table.error, live.length);
+      if (unsure && (await isDormant(options, signal))) return reportMissingTable(live, names, true);
+      return table.ok
+        ? checkEnforcement({ live, names, table: table.value })
+        : reportUnreadable(table.error, live.length);
     },
   };
 }

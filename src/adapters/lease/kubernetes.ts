@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Agent, request } from 'undici';
 import * as z from 'zod';
 import type { Lease } from '../../controller/lease.ts';
-import { printable } from '../../model/printable.ts';
+import { escapeControls } from '../../model/printable.ts';
 import { getErrorCode } from '../../model/result.ts';
 import type { LeaseBasics, LeaseStore, Tenure } from './renewed.ts';
 import { keepLease, NotRenewed } from './renewed.ts';
@@ -269,7 +269,7 @@ function decodeLease({ status, text }: LeaseAnswer): LeaseObject {
     throw new NotRenewed('not-a-lease', 'the answer is no Lease: check the address of the API server');
   }
   const said = statusShape.safeParse(body);
-  const words = said.success ? `the API server says: ${printable(said.data.message).slice(0, 300)}` : '';
+  const words = said.success ? `the API server says: ${escapeControls(said.data.message).slice(0, 300)}` : '';
   const advice =
     status === 401 || status === 403
       ? 'the lease may not be used: check its Role and the token'

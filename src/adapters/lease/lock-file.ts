@@ -3,7 +3,7 @@ import { lock } from 'proper-lockfile';
 import type { Lease } from '../../controller/lease.ts';
 import type { RecordText } from '../../controller/record.ts';
 import { getErrorCode } from '../../model/result.ts';
-import { recordText } from '../record-store.ts';
+import { openRecordText } from '../record-store.ts';
 import type { LeaseBasics, LeaseStore, Tenure } from './renewed.ts';
 import { keepLease, NotRenewed } from './renewed.ts';
 
@@ -37,7 +37,7 @@ class LockFileStore implements LeaseStore {
     this.#settings = settings;
     this.#lock = `${settings.path}.lock`;
     this.#owner = `${settings.path}.owner`;
-    this.#record = recordText(`${settings.path}.record`);
+    this.#record = openRecordText(`${settings.path}.record`);
   }
 
   async turn(tenure: Tenure): Promise<void> {

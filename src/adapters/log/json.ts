@@ -1,10 +1,10 @@
 import { pino } from 'pino';
-import { printable } from '../../model/printable.ts';
+import { escapeControls } from '../../model/printable.ts';
 import type { LogFields, Logger } from '../../ports.ts';
 import type { LogLevel } from './level.ts';
 
 /** A log for machines: one JSON object a line with `level`, `time` (ISO 8601), `msg` and the fields. */
-export function jsonLogger(level: LogLevel, write: (line: string) => void): Logger {
+export function createJsonLogger(level: LogLevel, write: (line: string) => void): Logger {
   const log = pino(
     {
       level,
@@ -26,6 +26,6 @@ export function jsonLogger(level: LogLevel, write: (line: string) => void): Logg
 function cleaned(fields: LogFields | undefined): LogFields {
   if (fields === undefined) return {};
   return Object.fromEntries(
-    Object.entries(fields).map(([key, value]) => [key, typeof value === 'string' ? printable(value) : value]),
+    Object.entries(fields).map(([key, value]) => [key, typeof value === 'string' ? escapeControls(value) : value]),
   );
 }

@@ -1,11 +1,11 @@
-import { printable } from '../../model/printable.ts';
+import { escapeControls } from '../../model/printable.ts';
 import type { LogFields, Logger } from '../../ports.ts';
 import type { LogLevel } from './level.ts';
 
 const order = { debug: 0, info: 1, warn: 2, error: 3 } as const;
 
 /** A log for people: `warning: message key=value`, one line each. `write` gets whole lines. */
-export function textLogger(level: LogLevel, write: (line: string) => void): Logger {
+export function createTextLogger(level: LogLevel, write: (line: string) => void): Logger {
   const line =
     (severity: keyof typeof order, label: string) =>
     (message: string, fields?: LogFields): void => {
@@ -28,7 +28,7 @@ function fieldsText(fields: LogFields | undefined): string {
 }
 
 function valueText(value: LogFields[string]): string {
-  if (typeof value !== 'string') return Array.isArray(value) ? printable(value.join(',')) : String(value);
-  const clean = printable(value);
+  if (typeof value !== 'string') return Array.isArray(value) ? escapeControls(value.join(',')) : String(value);
+  const clean = escapeControls(value);
   return /^[\w./:@+-]+$/.test(clean) ? clean : JSON.stringify(clean);
 }

@@ -16,7 +16,7 @@ const width = 16;
  * Manifests below a directory: every `*.yaml` and `*.yml`, names with a leading dot left out. Links are followed inside
  * the root only. All or nothing: one file that cannot be read, or a directory that keeps changing, gives no content.
  */
-export function directorySource(root: string, limits: Limits): Source {
+export function createDirectorySource(root: string, limits: Limits): Source {
   return {
     description: root,
     async read(signal): Promise<SourceReading> {

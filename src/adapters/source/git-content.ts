@@ -9,7 +9,7 @@ import type { SourceContent, SourceFile } from '../../ports.ts';
 import { hasControl } from './git-address.ts';
 import type { GitRepository, TreeEntry } from './git-repository.ts';
 import { listManifestEntries, maxTreeBytes } from './git-tree.ts';
-import { findTooLong, findTooMuch, sourceTooLarge } from './limits.ts';
+import { findTooLong, findTooMuch, refuseTooLarge } from './limits.ts';
 
 /** Which manifests of a commit to read, and how much of them. */
 export interface ContentSettings {
@@ -37,7 +37,7 @@ export async function loadContent(request: ContentRequest): Promise<Result<Sourc
     return await loadEntries(request);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
-    return fail(sourceTooLarge(`the folders of the commit hold more than ${maxTreeBytes} bytes of names`));
+    return fail(refuseTooLarge(`the folders of the commit hold more than ${maxTreeBytes} bytes of names`));
   }
 }
 

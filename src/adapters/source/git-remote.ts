@@ -7,7 +7,7 @@ import { connectTo, type GitAccess, type GitHome, readOrigin } from './git-acces
 import type { GitRemote, GitTarget } from './git-address.ts';
 import { forgetPromise, removeLeftovers } from './git-clone.ts';
 import { isCapped, runGit } from './git-process.ts';
-import { sourceTooLarge } from './limits.ts';
+import { refuseTooLarge } from './limits.ts';
 
 /** What stands behind the operator's ref on the remote: the commit, and the name to fetch it by. */
 export interface RemoteTip {
@@ -191,7 +191,7 @@ function remoteProblem(run: ProcessRun, settings: RemoteSettings, onClone: boole
     return problem('git-failed', 'the Git remote sent far too much', 'check --git-url');
   if (isCapped(run)) {
     const { fileBytes } = settings.caps;
-    return sourceTooLarge(`a fetch brings more than ${fileBytes} bytes, or needs as much memory`, 'limits.fetchBytes');
+    return refuseTooLarge(`a fetch brings more than ${fileBytes} bytes, or needs as much memory`, 'limits.fetchBytes');
   }
   if (run.end === 'not-started')
     return problem('git-not-started', `git could not be started: ${run.stderr}`, 'install git');

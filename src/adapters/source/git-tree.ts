@@ -3,7 +3,7 @@ import { isManifestPath } from '../../manifest/manifest.ts';
 import { compareText, type Problem } from '../../model/problem.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
 import type { GitRepository, TreeEntry } from './git-repository.ts';
-import { findTooDeep, findTooMany, sourceTooLarge } from './limits.ts';
+import { findTooDeep, findTooMany, refuseTooLarge } from './limits.ts';
 
 /** Bytes of all distinct trees together: about 700,000 entries. */
 export const maxTreeBytes = 32 * 1024 * 1024;
@@ -54,7 +54,7 @@ async function readFolders(
   let level = [tree];
   for (let depth = 0; level.length > 0; depth++) {
     if (depth > limits.depth) return fail(findTooDeep('a folder', limits));
-    if (folders.size + level.length > maxTrees) return fail(sourceTooLarge(`there are more than ${maxTrees} folders`));
+    if (folders.size + level.length > maxTrees) return fail(refuseTooLarge(`there are more than ${maxTrees} folders`));
     const read = await repository.readTrees(level, left);
     const below = new Set<string>();
     for (const [index, { entries, bytes }] of read.entries()) {

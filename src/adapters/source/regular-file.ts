@@ -11,12 +11,12 @@ export async function readRegularFile(path: string, maxBytes: number): Promise<R
   try {
     handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW | constants.O_NOCTTY);
     const stats = await handle.stat({ bigint: true });
-    if (!stats.isFile()) return fail(`it is ${kindOf(stats)}, not a regular file`);
+    if (!stats.isFile()) return fail(`it is ${getFileKind(stats)}, not a regular file`);
     if (stats.size > BigInt(maxBytes))
       return fail(`it has ${stats.size} bytes, more than the ${maxBytes} allowed (limits.fileBytes)`);
     return await readUpTo(handle, Number(stats.size), maxBytes);
   } catch (error) {
-    return fail(reason(error));
+    return fail(explainReason(error));
   } finally {
     await handle?.close();
   }
@@ -40,7 +40,7 @@ async function readUpTo(handle: FileHandle, size: number, maxBytes: number): Pro
 }
 
 /** Part of a sentence for an error of the file system: never its raw text, which names resolved paths. */
-export function reason(error: unknown): string {
+export function explainReason(error: unknown): string {
   const code = getErrorCode(error, '');
   switch (code) {
     case 'ENOENT':
@@ -68,7 +68,7 @@ export function reason(error: unknown): string {
 }
 
 /** What a path is, for a message. */
-export function kindOf(
+export function getFileKind(
   stats: Pick<BigIntStats, 'isDirectory' | 'isFIFO' | 'isSocket' | 'isCharacterDevice' | 'isBlockDevice'>,
 ): string {
   if (stats.isDirectory()) return 'a directory';

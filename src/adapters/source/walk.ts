@@ -5,7 +5,7 @@ import type { Limits } from '../../desired/context.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
 import { compareText, type Problem } from '../../model/problem.ts';
 import { findTooDeep, findTooMany } from './limits.ts';
-import { kindOf, reason } from './regular-file.ts';
+import { explainReason, getFileKind } from './regular-file.ts';
 
 /** A manifest to read. `identity` changes when the file is written, replaced or led elsewhere. */
 export interface FoundFile {
@@ -51,7 +51,7 @@ async function resolveRoot(root: string): Promise<string | Problem> {
     if ((await stat(real)).isDirectory()) return real;
     return noSource(root, 'it is not a directory', 'name the directory that holds the manifests');
   } catch (error) {
-    return noSource(root, reason(error), 'PATH is the directory that holds the manifests (*.yaml, *.yml)');
+    return noSource(root, explainReason(error), 'PATH is the directory that holds the manifests (*.yaml, *.yml)');
   }
 }
 
@@ -72,7 +72,7 @@ async function walkDirectory(walk: Walk, directory: Directory): Promise<void> {
   try {
     entries = await readdir(directory.real, { withFileTypes: true });
   } catch (error) {
-    walk.problems.push(problemAt(directory.path || '.', `cannot be listed: ${reason(error)}`));
+    walk.problems.push(problemAt(directory.path || '.', `cannot be listed: ${explainReason(error)}`));
     return;
   }
   // Hidden names hold editor locks, .git, and the ..data links of a mounted ConfigMap, whose files are linked by name.
@@ -117,7 +117,7 @@ async function visit(walk: Walk, directory: Directory, found: Dirent): Promise<v
       await walkDirectory(walk, { real, path, above });
     }
   } else if (!stats.isFile()) {
-    walk.problems.push(problemAt(path, `is ${kindOf(stats)}, not a regular file`));
+    walk.problems.push(problemAt(path, `is ${getFileKind(stats)}, not a regular file`));
   } else if (!walk.seen.has(real)) {
     walk.seen.add(real);
     walk.files.push(file());
@@ -129,7 +129,7 @@ async function resolveEntry(path: string): Promise<{ real: string; stats: BigInt
     const real = await realpath(path);
     return { real, stats: await stat(real, { bigint: true }) };
   } catch (error) {
-    return reason(error);
+    return explainReason(error);
   }
 }
 

@@ -1,6 +1,6 @@
 import { Hono } from 'hono';
 import type { Status } from '../../controller/status.ts';
-import { printable } from '../../model/printable.ts';
+import { escapeControls } from '../../model/printable.ts';
 import { isLoopback } from './listen.ts';
 import { renderStatusPage } from './page.ts';
 import { isSameSecret } from './secret.ts';
@@ -67,7 +67,7 @@ export function createStatusApp(settings: StatusAppSettings): Hono {
 /** The status with every text safe to show: names and remote text may hold escapes and characters that change direction. */
 function printableStatus(status: Status): Status {
   return JSON.parse(
-    JSON.stringify(status, (_key, value: unknown) => (typeof value === 'string' ? printable(value) : value)),
+    JSON.stringify(status, (_key, value: unknown) => (typeof value === 'string' ? escapeControls(value) : value)),
   );
 }
 

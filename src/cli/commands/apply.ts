@@ -1,8 +1,8 @@
 import { resolve } from 'node:path';
 import type { Answer, Invocation } from '../command.ts';
-import { failure } from '../failure.ts';
+import { makeFailure } from '../failure.ts';
 import { runPass } from '../pass-run.ts';
-import { directoryOperand } from '../path-operand.ts';
+import { readDirectoryOperand } from '../path-operand.ts';
 import { readSavedPlan } from '../saved-plan.ts';
 
 /**
@@ -13,16 +13,16 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings, terminal } = invocation;
   const [plan, path] = operands;
   if (settings.snapshot !== null) {
-    throw failure('usage', '--snapshot goes with a plan only', 'a snapshot can be planned against, not written to');
+    throw makeFailure('usage', '--snapshot goes with a plan only', 'a snapshot can be planned against, not written to');
   }
   if (path === undefined) {
     return runPass(invocation, {
-      ...directoryOperand(invocation, 'apply'),
+      ...readDirectoryOperand(invocation, 'apply'),
       planOnly: settings.dryRun,
       saved: null,
     });
   }
   const saved = readSavedPlan(resolve(terminal.cwd, plan ?? ''));
-  const operand = directoryOperand({ ...invocation, operands: [path] }, 'apply');
+  const operand = readDirectoryOperand({ ...invocation, operands: [path] }, 'apply');
   return runPass(invocation, { ...operand, planOnly: settings.dryRun, saved });
 }

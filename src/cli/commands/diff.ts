@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { directorySource } from '../../adapters/source/directory.ts';
+import { createDirectorySource } from '../../adapters/source/directory.ts';
 import type { Desired, DesiredContext } from '../../desired/context.ts';
 import { assemble } from '../../desired/desired.ts';
 import { listReferencedFiles, type ParseFiles } from '../../desired/parse-files.ts';
@@ -11,13 +11,13 @@ import type { DesiredState } from '../../model/state.ts';
 import { diffDesired } from '../../plan/diff-desired.ts';
 import type { Plan } from '../../plan/plan.ts';
 import type { SourceContent } from '../../ports.ts';
-import { type RunReport, reportOfProblems } from '../../report/run-report.ts';
-import { planText } from '../../report/text.ts';
+import { makeProblemReport, type RunReport } from '../../report/run-report.ts';
+import { renderPlan } from '../../report/text.ts';
 import type { Answer, Invocation } from '../command.ts';
-import { exitCodeOf, exitCodes } from '../exit-code.ts';
-import { Failure, failure } from '../failure.ts';
-import { desiredContextOf, isInvalid, parserOf, strictly } from '../manifests.ts';
-import { limitsOf, planOptionsOf } from '../plan-settings.ts';
+import { chooseExitCode, exitCodes } from '../exit-code.ts';
+import { Failure, makeFailure } from '../failure.ts';
+import { applyStrict, isInvalid, makeDesiredContext, makeParser } from '../manifests.ts';
+import { readLimits, readPlanOptions } from '../plan-settings.ts';
 import { readRevision } from '../revision.ts';
 
 /** One side of the comparison: a folder as it is now, or the manifests below a folder as a revision has them. */
@@ -40,22 +40,22 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { settings, terminal } = invocation;
   for (const word of settings.failOn) {
     if (!['opens', 'closes', 'any'].includes(word)) {
-      throw failure('usage', `--fail-on ${word} needs a server`, 'diff knows opens, closes and any');
+      throw makeFailure('usage', `--fail-on ${word} needs a server`, 'diff knows opens, closes and any');
     }
   }
   const sides = await sidesOf(invocation);
-  const parse = parserOf(settings);
+  const parse = makeParser(settings);
   const before = await build(invocation, sides.before, parse);
   const after = await build(invocation, sides.after, parse);
   const from = stateBefore(before, sides.before);
-  const problems = strictly(after.desired.problems, settings);
+  const problems = applyStrict(after.desired.problems, settings);
   const to = isInvalid(problems, settings) ? null : after.desired.state;
-  const context = desiredContextOf(invocation, null);
-  const options = planOptionsOf(settings, null);
+  const context = makeDesiredContext(invocation, null);
+  const options = readPlanOptions(settings, null);
   const { profile, scope } = context;
   const plan = to === null ? null : diffDesired({ before: from, after: to, profile, scope, options });
   const report: RunReport = {
-    ...reportOfProblems(problems),
+    ...makeProblemReport(problems),
     root: sides.root,
     revision: after.revision,
     plan: plan === null ? null : withoutUnknownSecrets(plan),
@@ -66,7 +66,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   };
   const changes = report.plan?.changes.filter(({ action }) => action !== 'keep') ?? [];
   return {
-    exit: exitCodeOf({
+    exit: chooseExitCode({
       invalid: plan === null,
       refused: (plan?.refusals.length ?? 0) > 0,
       pending: changes.length > 0,
@@ -75,7 +75,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
     failed: plan === null,
     text: ({ color, onScreen }) => {
       const width = onScreen === true && terminal.stdoutIsTerminal ? terminal.columns : undefined;
-      return planText(report, { color, full: settings.full, ...(width === undefined ? {} : { width }) });
+      return renderPlan(report, { color, full: settings.full, ...(width === undefined ? {} : { width }) });
     },
     report: () => report,
   };
@@ -98,7 +98,7 @@ async function build(invocation: Invocation, side: Side, parse: ParseFiles): Pro
   const content = await readSide(invocation, side, parse);
   if (content.files.length === 0) return { desired: nothing, revision: content.revision };
   const context: DesiredContext = {
-    ...desiredContextOf(invocation, side.folder),
+    ...makeDesiredContext(invocation, side.folder),
     resolveSecret: () => ok(Secret.unknown()),
   };
   return { desired: assemble(await parse(content.files), null, context), revision: content.revision };
@@ -123,9 +123,9 @@ function stateBefore({ desired: { state, problems } }: Built, { written }: Side)
 
 async function readSide(invocation: Invocation, side: Side, parse: ParseFiles): Promise<SourceContent> {
   const { settings, terminal } = invocation;
-  const limits = limitsOf(settings);
+  const limits = readLimits(settings);
   if (side.kind === 'folder') {
-    const { content, problems } = await directorySource(side.folder, limits).read(terminal.stop);
+    const { content, problems } = await createDirectorySource(side.folder, limits).read(terminal.stop);
     if (content === null) throw new Failure(problems, exitCodes.invalid);
     return content;
   }
@@ -146,7 +146,7 @@ async function readSide(invocation: Invocation, side: Side, parse: ParseFiles): 
 async function git({ terminal }: Invocation) {
   if (readRevision(terminal.env) !== null) {
     const hint = 'where RECONCILE_REVISION is set no git is run: write the revisions into folders first (docs/ci.md)';
-    throw failure('usage', 'diff of a revision needs git', hint);
+    throw makeFailure('usage', 'diff of a revision needs git', hint);
   }
   return await import('../../adapters/source/git-ref.ts');
 }
@@ -156,7 +156,7 @@ async function sidesOf(invocation: Invocation): Promise<Sides> {
   const { operands, settings, terminal } = invocation;
   const [first = '', second] = operands;
   if (first === '') {
-    throw failure(
+    throw makeFailure(
       'usage',
       'diff needs what to compare',
       'for example `reconcile diff main..HEAD .` or `reconcile diff main`',
@@ -173,13 +173,13 @@ async function sidesOf(invocation: Invocation): Promise<Sides> {
   if (await isNamedFolder(invocation, first, root)) {
     if (second === undefined || !isFolder(root)) {
       const summary = second === undefined ? `${first} is one folder` : `${second} is not a folder`;
-      throw failure(
+      throw makeFailure(
         'usage',
         summary,
         'name two folders: `reconcile diff OLD NEW`; or a revision: `reconcile diff main PATH`',
       );
     }
-    if (settings.mergeBase) throw failure('usage', '--merge-base needs two revisions', 'such as main..HEAD');
+    if (settings.mergeBase) throw makeFailure('usage', '--merge-base needs two revisions', 'such as main..HEAD');
     const side = (written: string, at: string): Side => ({ kind: 'folder', written, folder: at });
     return { before: side(first, folder), after: side(second, root), root: null };
   }
@@ -220,7 +220,7 @@ async function isNamedFolder(invocation: Invocation, written: string, root: stri
   const { isRevision } = await git(invocation);
   const request = { directory: root, environment: terminal.env, signal: terminal.stop };
   if (!(await isRevision(written, request))) return true;
-  throw failure(
+  throw makeFailure(
     'usage',
     `${written} is a folder and a revision`,
     `write ./${written} for the folder, or refs/heads/${written} for the branch`,
@@ -233,5 +233,5 @@ function isFolder(path: string): boolean {
 
 function noFolder(written: string): Failure {
   const hint = 'PATH is the folder of the manifests; or name two folders: reconcile diff OLD NEW';
-  return failure('no-source', `${written} is not a folder that is there`, hint);
+  return makeFailure('no-source', `${written} is not a folder that is there`, hint);
 }

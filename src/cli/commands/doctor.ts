@@ -3,24 +3,24 @@ import { systemClock } from '../../adapters/clock.ts';
 import { defaultApplyLimits } from '../../apply/context.ts';
 import { readLive } from '../../apply/read.ts';
 import { exportConfiguration } from '../../desired/export-configuration.ts';
-import { enforcementProblems } from '../../enforcement/problems.ts';
+import { listEnforcementProblems } from '../../enforcement/problems.ts';
 import { diagnoseConfiguration, diagnoseRules } from '../../live/diagnose.ts';
 import type { LiveConfiguration } from '../../model/configuration.ts';
 import { hasErrors, type Problem } from '../../model/problem.ts';
 import type { Profile } from '../../model/profile.ts';
 import { type LiveState, wholeScope } from '../../model/state.ts';
-import { otherDocument } from '../../report/json.ts';
-import { ageText } from '../../report/page.ts';
-import { painter } from '../../report/paint.ts';
-import { problemCounts, problemsText } from '../../report/problems.ts';
+import { renderDocument } from '../../report/json.ts';
+import { formatAge } from '../../report/page.ts';
+import { createPaint } from '../../report/paint.ts';
+import { formatProblemCounts, renderProblems } from '../../report/problems.ts';
 import { count } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
-import { exitCodeOf } from '../exit-code.ts';
-import { loggerOf } from '../logger.ts';
-import { profileOf } from '../plan-settings.ts';
+import { chooseExitCode } from '../exit-code.ts';
+import { createLogger } from '../logger.ts';
+import { readProfile } from '../plan-settings.ts';
 import { explainReadFailure } from '../read-failure.ts';
 import { readClaims, type TokenSource } from '../token.ts';
-import { enforcementOf, wireApi } from '../wire.ts';
+import { createEnforcement, wireApi } from '../wire.ts';
 
 /** What was looked at: what is well in one sentence each, and what is not as problems. */
 interface Examination {
@@ -36,7 +36,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   try {
     const examination = await examine(invocation, api, token);
     return {
-      exit: exitCodeOf({ failed: hasErrors(examination.problems) }),
+      exit: chooseExitCode({ failed: hasErrors(examination.problems) }),
       text: ({ color }) => textOf(examination, color),
       document: () => jsonOf(examination),
     };
@@ -57,7 +57,7 @@ async function examine(
   const context = {
     api,
     clock: systemClock,
-    logger: await loggerOf(invocation),
+    logger: await createLogger(invocation),
     attempts: Math.min(2, defaultApplyLimits.attempts),
     signal: terminal.stop,
   };
@@ -75,13 +75,13 @@ async function examine(
 
 /** Whether the kernel's packet filter holds the live rules, when `--enforcement` asks for it. */
 async function examineKernel(live: LiveState, { settings, terminal }: Invocation): Promise<Examination> {
-  const { enforcement } = enforcementOf({ ...settings, waitEnforced: null, repair: false });
+  const { enforcement } = createEnforcement({ ...settings, waitEnforced: null, repair: false });
   if (enforcement === undefined) return { well: [], problems: [] };
   const report = await enforcement.kernel.check(live.rules, new Map(), terminal.stop);
   const well =
     report.state === 'enforced' ? [`kernel: holds ${count(report.liveRules, 'live rule')} and nothing else`] : [];
   // Asked whether the kernel holds the rules, a doctor that finds otherwise does not say that all is well.
-  const problems = enforcementProblems(report).map((problem): Problem => ({ ...problem, severity: 'error' }));
+  const problems = listEnforcementProblems(report).map((problem): Problem => ({ ...problem, severity: 'error' }));
   return { well, problems };
 }
 
@@ -105,12 +105,12 @@ async function examineConnection(url: URL, { settings, terminal }: Invocation): 
         problems.push({
           code: 'certificate-expires',
           severity: 'warning',
-          summary: `the certificate of ${url.host} expires in ${ageText(left)}`,
+          summary: `the certificate of ${url.host} expires in ${formatAge(left)}`,
           hint: 'renew it',
         });
       else
         well.push(
-          `TLS: the certificate of ${url.host} (by ${certificate.issuer}) is accepted and valid for ${ageText(left)}`,
+          `TLS: the certificate of ${url.host} (by ${certificate.issuer}) is accepted and valid for ${formatAge(left)}`,
         );
     }
   } else well.push(`address: ${url.host} by plain http, which nothing encrypts`);
@@ -121,7 +121,7 @@ async function examineConnection(url: URL, { settings, terminal }: Invocation): 
       problems.push({
         code: 'clock',
         severity: 'warning',
-        summary: `this machine's clock and the server's differ by ${ageText(off)}`,
+        summary: `this machine's clock and the server's differ by ${formatAge(off)}`,
         hint: 'synchronise both: tokens and certificates are judged by the clock',
       });
     else well.push(`clock: agrees with the server's; one request takes ${Math.round(time.tookMs)} ms`);
@@ -140,7 +140,7 @@ export function examineToken(token: string, now: number): Examination {
     return {
       well: [],
       problems: [
-        { code: 'token-expired', severity: 'error', summary: `the token expired ${ageText(-left)} ago`, hint },
+        { code: 'token-expired', severity: 'error', summary: `the token expired ${formatAge(-left)} ago`, hint },
       ],
     };
   if (left < 14 * day)
@@ -150,13 +150,13 @@ export function examineToken(token: string, now: number): Examination {
         {
           code: 'token-expires',
           severity: 'warning',
-          summary: `the token expires in ${ageText(left)}; nothing can renew it`,
+          summary: `the token expires in ${formatAge(left)}; nothing can renew it`,
           hint,
         },
       ],
     };
   return {
-    well: [`token: a JWT${claims.type === null ? '' : ` (${claims.type})`} that expires in ${ageText(left)}`],
+    well: [`token: a JWT${claims.type === null ? '' : ` (${claims.type})`} that expires in ${formatAge(left)}`],
     problems: [],
   };
 }
@@ -167,7 +167,7 @@ async function examineState(live: LiveState, { settings, terminal }: Invocation)
   if (rules.some((rule) => rule.rule.ports !== null)) well.push('port rules: supported (some are stored)');
   const problems = [
     ...diagnoseRules(rules),
-    ...(configuration === null ? [] : examineConfiguration(configuration, profileOf(settings))),
+    ...(configuration === null ? [] : examineConfiguration(configuration, readProfile(settings))),
   ];
   if (settings.checkDiscovery && configuration !== null) {
     for (const { id, discovery_document_uri: uri } of configuration.fields.openid_connect_providers) {
@@ -207,11 +207,11 @@ function examineConfiguration(configuration: LiveConfiguration, profile: Profile
 const storedCodes: ReadonlySet<string> = new Set(['poisoned-configuration', 'stored-value-refused']);
 
 function textOf({ well, problems }: Examination, color: boolean): string {
-  const paint = painter(color);
+  const paint = createPaint(color);
   const lines = well.map((text) => `${paint('good', 'ok')} ${text}\n`).join('');
-  return `${lines}${problemsText(problems, color)}\n${problemCounts(problems)}.\n`;
+  return `${lines}${renderProblems(problems, color)}\n${formatProblemCounts(problems)}.\n`;
 }
 
 function jsonOf({ well, problems }: Examination): string {
-  return otherDocument({ healthy: !hasErrors(problems), well }, problems);
+  return renderDocument({ healthy: !hasErrors(problems), well }, problems);
 }

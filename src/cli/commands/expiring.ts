@@ -1,52 +1,54 @@
 import { formatInstant } from '../../model/instant.ts';
-import { printable } from '../../model/printable.ts';
+import { escapeControls } from '../../model/printable.ts';
 import { hasErrors, type Problem } from '../../model/problem.ts';
 import type { DesiredRule } from '../../model/rule.ts';
-import { notesMembers, notesText } from '../../report/change-words.ts';
-import { otherDocument } from '../../report/json.ts';
-import { ageText } from '../../report/page.ts';
-import { placeText, problemsText } from '../../report/problems.ts';
-import { ruleText } from '../../report/rule-text.ts';
-import { reportOfProblems } from '../../report/run-report.ts';
+import { formatNotes, makeNotesMembers } from '../../report/change-words.ts';
+import { renderDocument } from '../../report/json.ts';
+import { formatAge } from '../../report/page.ts';
+import { formatPlace, renderProblems } from '../../report/problems.ts';
+import { formatRule } from '../../report/rule-text.ts';
+import { makeProblemReport } from '../../report/run-report.ts';
 import { count } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
-import { exitCodeOf } from '../exit-code.ts';
-import { failure } from '../failure.ts';
-import { desiredContextOf, strictly } from '../manifests.ts';
+import { chooseExitCode } from '../exit-code.ts';
+import { makeFailure } from '../failure.ts';
+import { applyStrict, makeDesiredContext } from '../manifests.ts';
 import { buildOffline } from '../offline.ts';
-import { pathOperand } from '../path-operand.ts';
+import { readPathOperand } from '../path-operand.ts';
 
 const units = { h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000 } as const;
 
 /** `reconcile expiring PATH --within 30d`: the rules that end soon, and those that have ended and still stand in the manifests. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
-  const { path, written } = pathOperand(invocation, 'expiring');
+  const { path, written } = readPathOperand(invocation, 'expiring');
   const within = durationOf(settings.within);
   const built = await buildOffline(invocation, path);
-  const problems = strictly(built.problems, settings).filter(
+  const problems = applyStrict(built.problems, settings).filter(
     ({ code }) => code !== 'expired' && code !== 'expiry-opens',
   );
   const { state } = built;
-  const now = state?.at ?? desiredContextOf(invocation, path).now;
+  const now = state?.at ?? makeDesiredContext(invocation, path).now;
   const rules = [...(state?.rules ?? []), ...(state?.upcoming ?? []), ...(state?.expired ?? [])]
     .filter((rule): rule is Ending => rule.expires !== undefined && rule.expires <= now + within)
     .toSorted((a, b) => a.expires - b.expires || (a.name < b.name ? -1 : 1));
   const names = state?.userNames ?? new Map<string, string>();
-  const lines = rules.map((rule) => `${whenText(rule, now)}: ${printable(rule.name)}, ${ruleText(rule.rule, names)}`);
+  const lines = rules.map(
+    (rule) => `${whenText(rule, now)}: ${escapeControls(rule.name)}, ${formatRule(rule.rule, names)}`,
+  );
   const headline = `${count(rules.length, 'rule')} of ${written} ${rules.length === 1 ? 'ends' : 'end'} within ${settings.within}`;
   return {
-    exit: exitCodeOf({ invalid: hasErrors(problems) }),
+    exit: chooseExitCode({ invalid: hasErrors(problems) }),
     failed: state === null,
     text: ({ color }) => {
       const list = rules.map(
-        (rule, index) => `  ${[lines[index], notesOf(rule), placeText(rule.place)].filter(Boolean).join('  ')}\n`,
+        (rule, index) => `  ${[lines[index], notesOf(rule), formatPlace(rule.place)].filter(Boolean).join('  ')}\n`,
       );
-      return `${problemsText(problems, color)}${state === null ? '' : `${list.join('')}${headline}.\n`}`;
+      return `${renderProblems(problems, color)}${state === null ? '' : `${list.join('')}${headline}.\n`}`;
     },
-    document: () => otherDocument({ at: formatInstant(now), expiring: rules.map(membersOf) }, problems),
+    document: () => renderDocument({ at: formatInstant(now), expiring: rules.map(membersOf) }, problems),
     report: () => ({
-      ...reportOfProblems([
+      ...makeProblemReport([
         ...problems,
         ...rules.map((rule, index): Problem => {
           const summary = [`${lines[index]}`, notesOf(rule)].filter(Boolean).join('; ');
@@ -69,20 +71,22 @@ type Ending = DesiredRule & { readonly expires: number };
 function durationOf(text: string): number {
   const [, number, unit] = /^(\d{1,5})([hdw])$/.exec(text) ?? [];
   if (number === undefined)
-    throw failure('bad-setting', `--within ${text} is not a time`, 'write hours, days or weeks: 12h, 30d, 4w');
+    throw makeFailure('bad-setting', `--within ${text} is not a time`, 'write hours, days or weeks: 12h, 30d, 4w');
   return Number(number) * units[unit as keyof typeof units];
 }
 
 /** `ends 2026-12-02T00:00:00Z, in 9 days`. */
 function whenText({ expires }: Ending, now: number): string {
   const when = formatInstant(expires);
-  return expires <= now ? `ended ${when}, ${ageText(now - expires)} ago` : `ends ${when}, in ${ageText(expires - now)}`;
+  return expires <= now
+    ? `ended ${when}, ${formatAge(now - expires)} ago`
+    : `ends ${when}, in ${formatAge(expires - now)}`;
 }
 
 function notesOf({ owner, ticket }: DesiredRule): string {
-  return notesText({ ...(owner === undefined ? {} : { owner }), ...(ticket === undefined ? {} : { ticket }) });
+  return formatNotes({ ...(owner === undefined ? {} : { owner }), ...(ticket === undefined ? {} : { ticket }) });
 }
 
 function membersOf(rule: Ending): Readonly<Record<string, unknown>> {
-  return { name: rule.name, ...notesMembers(rule), file: rule.place.file, line: rule.place.line };
+  return { name: rule.name, ...makeNotesMembers(rule), file: rule.place.file, line: rule.place.line };
 }

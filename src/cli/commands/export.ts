@@ -21,13 +21,13 @@ import { compareText, type Problem } from '../../model/problem.ts';
 import { getErrorCode } from '../../model/result.ts';
 import type { LiveRule } from '../../model/rule.ts';
 import { isInScope, type LiveState } from '../../model/state.ts';
-import { problemsText } from '../../report/problems.ts';
+import { renderProblems } from '../../report/problems.ts';
 import { count } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
-import { Failure, failure } from '../failure.ts';
-import { loggerOf } from '../logger.ts';
-import { profileOf, scopeOf } from '../plan-settings.ts';
+import { Failure, makeFailure } from '../failure.ts';
+import { createLogger } from '../logger.ts';
+import { readPlanScope, readProfile } from '../plan-settings.ts';
 import { explainReadFailure } from '../read-failure.ts';
 import { wireApi } from '../wire.ts';
 
@@ -37,13 +37,13 @@ import { wireApi } from '../wire.ts';
  */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
-  const profile = profileOf(settings);
+  const profile = readProfile(settings);
   const { live, users } = await readServer(invocation);
   const selected = selectRules(live.rules, users, settings.user);
   const wanted = removeCopies(selected);
   const emails = findNameableEmails(users);
   const mayCollide = !profile.refusesCollisions;
-  const rules = scopeOf(settings).rules ? exportRules(wanted, { emails, mayCollide }) : [];
+  const rules = readPlanScope(settings).rules ? exportRules(wanted, { emails, mayCollide }) : [];
   const withConfiguration = live.configuration !== null && settings.user.length === 0;
   const configuration = withConfiguration ? exportConfiguration(live.configuration.fields, profile) : nothing;
   const files = [...configuration.files, ...rules];
@@ -55,7 +55,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
     exit: exitCodes.ok,
     text: () => shown.text,
     notes: (color) =>
-      `${shown.note}${problemsText([...shown.problems, ...problems], color)}${secretsText(configuration)}`,
+      `${shown.note}${renderProblems([...shown.problems, ...problems], color)}${secretsText(configuration)}`,
   };
 }
 
@@ -78,16 +78,16 @@ async function readServer(invocation: Invocation): Promise<ServerState> {
   const context: ReadContext = {
     api,
     clock: systemClock,
-    logger: await loggerOf(invocation),
+    logger: await createLogger(invocation),
     attempts: defaultApplyLimits.attempts,
     signal: terminal.stop,
   };
   try {
-    const scope = scopeOf(settings);
+    const scope = readPlanScope(settings);
     const read = await readLive(context, { ...scope, configuration: scope.configuration && !settings.rulesOnly }, null);
     if (!read.ok) throw new Failure([explainReadFailure(read.error, token.read, systemClock.wallTime())]);
     const live = { ...read.value.live, rules: read.value.live.rules.filter(({ rule }) => isInScope(rule, scope)) };
-    const namesUsers = profileOf(settings).listsUsers && live.rules.some(({ rule }) => rule.userId !== null);
+    const namesUsers = readProfile(settings).listsUsers && live.rules.some(({ rule }) => rule.userId !== null);
     const users = namesUsers ? await readUsers(context) : null;
     // Without the list of users rules name them by UUID, which means the same.
     return { live, users: users?.ok === true ? users.value : [] };
@@ -108,7 +108,7 @@ function selectRules(
       if (wish === 'nobody') return null;
       const id = users.find((user) => user.email === wish.toLowerCase())?.id ?? wish.toLowerCase();
       if (users.some((user) => user.id === id) || rules.some(({ rule }) => rule.userId === id)) return id;
-      throw failure('unknown-user', `no rule is for ${wish}`, 'name a user by e-mail address or UUID, or `nobody`');
+      throw makeFailure('unknown-user', `no rule is for ${wish}`, 'name a user by e-mail address or UUID, or `nobody`');
     }),
   );
   return rules.filter(({ rule }) => ids.has(rule.userId));
@@ -126,7 +126,7 @@ function textOf(files: readonly ExportedFile[]): Shown {
 async function writeTo(out: string, files: readonly ExportedFile[], force: boolean): Promise<Shown> {
   const differing = files.filter(({ path, text }) => (contentAt(join(out, path)) ?? text) !== text);
   if (differing.length > 0 && !force) {
-    throw failure(
+    throw makeFailure(
       'would-overwrite',
       `${differing.map(({ path }) => join(out, path)).join(', ')} would be overwritten`,
       'export to an empty directory and compare, or give --force',
@@ -163,7 +163,7 @@ async function writeExported(path: string, text: string): Promise<void> {
 function unwritable(path: string, error: unknown): Failure {
   const code = getErrorCode(error);
   const why = code === 'ENOTDIR' || code === 'EEXIST' ? ': a file stands where a directory should be' : ` (${code})`;
-  return failure('output', `${path} cannot be written${why}`, 'check --out');
+  return makeFailure('output', `${path} cannot be written${why}`, 'check --out');
 }
 
 /** Manifests below the directory that are not among the paths given; those that a source would read. */

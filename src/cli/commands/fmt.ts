@@ -1,13 +1,13 @@
 import { replaceFile } from '../../adapters/replace-file.ts';
 import { formatBytes } from '../../manifest/format.ts';
 import type { Problem } from '../../model/problem.ts';
-import { fileText, problemsText } from '../../report/problems.ts';
+import { formatPath, renderProblems } from '../../report/problems.ts';
 import { count } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
-import { exitCodeOf } from '../exit-code.ts';
+import { chooseExitCode } from '../exit-code.ts';
 import { readManifestFiles } from '../manifest-files.ts';
-import { pathOperand } from '../path-operand.ts';
-import { profileOf } from '../plan-settings.ts';
+import { readPathOperand } from '../path-operand.ts';
+import { readProfile } from '../plan-settings.ts';
 
 /**
  * `reconcile fmt PATH…`: canonical spelling and order, in place; `--check` only says which files would change, and exits 1
@@ -16,7 +16,7 @@ import { profileOf } from '../plan-settings.ts';
  */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
-  pathOperand(invocation, 'fmt');
+  readPathOperand(invocation, 'fmt');
   const files = (
     await Promise.all(invocation.operands.map((written) => readManifestFiles(invocation, written)))
   ).flat();
@@ -24,7 +24,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const left: Problem[] = [];
   const changed: string[] = [];
   for (const { shown, path, bytes } of files) {
-    const formatted = formatBytes(shown, bytes, profileOf(settings));
+    const formatted = formatBytes(shown, bytes, readProfile(settings));
     for (const problem of formatted.problems) problems.push(problem);
     for (const problem of formatted.left) left.push(problem);
     if (formatted.text === null || formatted.text === formatted.before) continue;
@@ -33,9 +33,9 @@ export async function run(invocation: Invocation): Promise<Answer> {
   }
   const verb = settings.check ? 'would change' : 'changed';
   return {
-    exit: exitCodeOf({ invalid: problems.length > 0, failed: settings.check && changed.length + left.length > 0 }),
-    text: () => changed.map((path) => `${fileText(path)}\n`).join(''),
+    exit: chooseExitCode({ invalid: problems.length > 0, failed: settings.check && changed.length + left.length > 0 }),
+    text: () => changed.map((path) => `${formatPath(path)}\n`).join(''),
     notes: (color) =>
-      `${problemsText([...problems, ...left], color)}${count(files.length, 'file')}, ${changed.length} ${verb}.\n`,
+      `${renderProblems([...problems, ...left], color)}${count(files.length, 'file')}, ${changed.length} ${verb}.\n`,
   };
 }

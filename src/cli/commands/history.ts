@@ -1,22 +1,22 @@
 import { listRecords, removeRecords } from '../../adapters/history-folder.ts';
-import { printable } from '../../model/printable.ts';
-import { ruleKey } from '../../model/rule.ts';
+import { escapeControls } from '../../model/printable.ts';
+import { formatRuleKey } from '../../model/rule.ts';
 import type { ApplyRecord } from '../../pass/history.ts';
-import { otherDocument } from '../../report/json.ts';
+import { renderDocument } from '../../report/json.ts';
 import { count } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
-import { failure } from '../failure.ts';
-import { historyFolder, isWorthShowing, loadRecord } from '../history.ts';
-import { stateFolderOf } from '../last-apply.ts';
+import { makeFailure } from '../failure.ts';
+import { isWorthShowing, loadRecord, locateHistory } from '../history.ts';
+import { findStateFolder } from '../last-apply.ts';
 
 /** `reconcile history [show N]`: the applies of the state folder, the newest first. Needs no server and no token. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings } = invocation;
-  const folder = folderOf(invocation);
+  const folder = findHistoryFolder(invocation);
   const [word, number, ...more] = operands;
   if (word === 'show' && number !== undefined && more.length === 0) return await show(folder, parseNumber(number));
-  if (word !== undefined) throw failure('usage', 'history takes nothing, or `show N`', 'reconcile history show 3');
+  if (word !== undefined) throw makeFailure('usage', 'history takes nothing, or `show N`', 'reconcile history show 3');
   const numbers = await listRecords(folder);
   if (settings.forget) {
     await removeRecords(folder, numbers);
@@ -29,22 +29,26 @@ export async function run(invocation: Invocation): Promise<Answer> {
   return {
     exit: exitCodes.ok,
     text: () => (shown.length === 0 ? `No applies are recorded in ${folder}.\n` : shown.map(lineOf).join('')),
-    document: () => otherDocument({ applies: shown.map(({ number: each, record }) => documentOf(each, record)) }, []),
+    document: () => renderDocument({ applies: shown.map(({ number: each, record }) => documentOf(each, record)) }, []),
   };
 }
 
 /** Where the history lies; throws a `Failure` that says how to name it. */
-export function folderOf(invocation: Invocation): string {
-  const folder = stateFolderOf(invocation);
-  if (folder !== null) return historyFolder(folder);
+export function findHistoryFolder(invocation: Invocation): string {
+  const folder = findStateFolder(invocation);
+  if (folder !== null) return locateHistory(folder);
   const hint = 'give --base-url, or the --state-dir of the applies (in CI nothing is kept without it)';
-  throw failure('state', 'there is no state folder to read the history from', hint);
+  throw makeFailure('state', 'there is no state folder to read the history from', hint);
 }
 
 /** The number of an apply, as a person writes it. */
 export function parseNumber(text: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw failure('usage', `\`${printable(text)}\` is not the number of an apply`, '`reconcile history` lists them');
+  throw makeFailure(
+    'usage',
+    `\`${escapeControls(text)}\` is not the number of an apply`,
+    '`reconcile history` lists them',
+  );
 }
 
 interface Shown {
@@ -55,7 +59,7 @@ interface Shown {
 function lineOf({ number, record }: Shown): string {
   const { at, by, revision, end } = record;
   const from = revision === null ? '' : `, from ${revision.replace(/([0-9a-f]{12})[0-9a-f]{28,}$/, '$1')}`;
-  return printable(
+  return escapeControls(
     `${String(number).padStart(4)}  ${at.slice(0, 19)}Z  ${changesText(record)}, by ${by}${from}: ${end}`,
   ).concat('\n');
 }
@@ -71,13 +75,13 @@ function changesText({ created, deleted, fields }: ApplyRecord): string {
 
 async function show(folder: string, number: number): Promise<Answer> {
   const loaded = await loadRecord(folder, number);
-  if (!loaded.ok) throw failure('state', loaded.error, '`reconcile history` lists what is there');
+  if (!loaded.ok) throw makeFailure('state', loaded.error, '`reconcile history` lists what is there');
   const record = loaded.value;
   const named = (sign: string, rules: ApplyRecord['created']): string =>
     rules
       .map(({ rule }) => {
-        const name = record.names.get(ruleKey(rule));
-        return `  ${sign} ${ruleKey(rule)}${name === undefined ? '' : `  (${printable(name)})`}\n`;
+        const name = record.names.get(formatRuleKey(rule));
+        return `  ${sign} ${formatRuleKey(rule)}${name === undefined ? '' : `  (${escapeControls(name)})`}\n`;
       })
       .join('');
   const fields = record.fields.map((field) => `  ~ ${field}\n`).join('');
@@ -86,7 +90,7 @@ async function show(folder: string, number: number): Promise<Answer> {
   return {
     exit: exitCodes.ok,
     text: () => text,
-    document: () => otherDocument({ ...documentOf(number, record), ...detailsOf(record) }, []),
+    document: () => renderDocument({ ...documentOf(number, record), ...detailsOf(record) }, []),
   };
 }
 
@@ -97,6 +101,6 @@ function documentOf(number: number, record: ApplyRecord): Readonly<Record<string
 
 function detailsOf({ created, deleted, names }: ApplyRecord): Readonly<Record<string, unknown>> {
   const rules = (list: ApplyRecord['created']): unknown =>
-    list.map(({ id, rule }) => ({ id, rule: ruleKey(rule), name: names.get(ruleKey(rule)) ?? null }));
+    list.map(({ id, rule }) => ({ id, rule: formatRuleKey(rule), name: names.get(formatRuleKey(rule)) ?? null }));
   return { created: rules(created), deleted: rules(deleted) };
 }

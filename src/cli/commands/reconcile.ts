@@ -1,14 +1,14 @@
 import type { Answer, Invocation } from '../command.ts';
-import { failure } from '../failure.ts';
+import { makeFailure } from '../failure.ts';
 import { runPass } from '../pass-run.ts';
-import { directoryOperand } from '../path-operand.ts';
+import { readDirectoryOperand } from '../path-operand.ts';
 
 /** `reconcile plan PATH` and `reconcile PATH`: one pass, shown, perhaps asked about, perhaps applied. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
-  const operand = directoryOperand(invocation, settings.plan ? 'plan' : '');
-  if (settings.save !== null && !settings.plan) throw failure('usage', '--save goes with a plan only');
+  const operand = readDirectoryOperand(invocation, settings.plan ? 'plan' : '');
+  if (settings.save !== null && !settings.plan) throw makeFailure('usage', '--save goes with a plan only');
   if (settings.snapshot !== null && !settings.plan)
-    throw failure('usage', '--snapshot goes with a plan only', 'a snapshot can be planned against, not written to');
+    throw makeFailure('usage', '--snapshot goes with a plan only', 'a snapshot can be planned against, not written to');
   return runPass(invocation, { ...operand, planOnly: settings.plan, saved: null });
 }

@@ -3,7 +3,7 @@ import { kinds } from '../../manifest/manifest.ts';
 import { didYouMean } from '../../manifest/suggest.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
-import { failure } from '../failure.ts';
+import { makeFailure } from '../failure.ts';
 
 /** `reconcile schema [KIND]`: the JSON Schema of a kind of manifest; without KIND the one that chooses by `kind`. */
 export async function run({ operands }: Invocation): Promise<Answer> {
@@ -11,7 +11,7 @@ export async function run({ operands }: Invocation): Promise<Answer> {
   const kind = kinds.find((one) => one.toLowerCase() === written?.toLowerCase());
   if (written !== undefined && kind === undefined) {
     const hint = didYouMean(written, kinds, `the kinds are ${kinds.join(', ')}`);
-    throw failure('usage', `there is no kind ${written}`, hint);
+    throw makeFailure('usage', `there is no kind ${written}`, hint);
   }
   const schema = kind === undefined ? makeManifestSchema() : makeJsonSchema(kind);
   return { exit: exitCodes.ok, text: () => printSchema(schema) };

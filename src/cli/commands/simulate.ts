@@ -1,13 +1,17 @@
 import { runSimulate, SimulateError } from '../../simulator/command.ts';
 import type { Answer, Invocation } from '../command.ts';
-import { failure } from '../failure.ts';
+import { makeFailure } from '../failure.ts';
 import type { Settings } from '../settings.ts';
 
 /** `reconcile simulate`: the simulated API server, until the process is asked to end. */
 export async function run({ settings, terminal }: Invocation): Promise<Answer> {
   const { tokenFile, data, filterRate, nftNetns, latency } = settings;
   if (tokenFile === null) {
-    throw failure('usage', '--token-file is missing', 'name a file for the token; it is made when it does not exist');
+    throw makeFailure(
+      'usage',
+      '--token-file is missing',
+      'name a file for the token; it is made when it does not exist',
+    );
   }
   const options = {
     port: portOf(settings),
@@ -24,7 +28,7 @@ export async function run({ settings, terminal }: Invocation): Promise<Answer> {
     const { stdout, stderr, stop: signal } = terminal;
     return { exit: await runSimulate(options, { stdout, stderr, signal }) };
   } catch (error) {
-    if (error instanceof SimulateError) throw failure('usage', error.message);
+    if (error instanceof SimulateError) throw makeFailure('usage', error.message);
     throw error;
   }
 }
@@ -35,7 +39,7 @@ function portOf({ simulatorListen, simulatorPort }: Settings): number {
   const found = /^(?:(?:127\.0\.0\.1|localhost):|:)?([0-9]{1,5})$/.exec(simulatorListen);
   const port = Number(found?.[1] ?? Number.NaN);
   if (port <= 65_535) return port;
-  throw failure(
+  throw makeFailure(
     'usage',
     `--listen ${simulatorListen} is no loopback address to listen on`,
     'write a port, such as --listen 8080; only this machine can reach the simulator',

@@ -3,12 +3,12 @@ import { defaultApplyLimits } from '../../apply/context.ts';
 import { readLive, readUsers } from '../../apply/read.ts';
 import { encodeSnapshot } from '../../live/snapshot.ts';
 import { wholeScope } from '../../model/state.ts';
-import { safeJson } from '../../report/json.ts';
+import { formatSafeJson } from '../../report/json.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { Failure } from '../failure.ts';
-import { loggerOf } from '../logger.ts';
-import { profileOf } from '../plan-settings.ts';
+import { createLogger } from '../logger.ts';
+import { readProfile } from '../plan-settings.ts';
 import { explainReadFailure } from '../read-failure.ts';
 import { writeNamedFile } from '../read-file.ts';
 import { wireApi } from '../wire.ts';
@@ -19,14 +19,20 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { api, token } = wireApi(invocation);
   try {
     const { attempts } = defaultApplyLimits;
-    const context = { api, clock: systemClock, logger: await loggerOf(invocation), attempts, signal: terminal.stop };
+    const context = {
+      api,
+      clock: systemClock,
+      logger: await createLogger(invocation),
+      attempts,
+      signal: terminal.stop,
+    };
     const now = systemClock.wallTime();
     const live = await readLive(context, wholeScope, null);
     if (!live.ok) throw new Failure([explainReadFailure(live.error, token.read, now)]);
-    const users = profileOf(settings).listsUsers ? await readUsers(context) : null;
+    const users = readProfile(settings).listsUsers ? await readUsers(context) : null;
     if (users !== null && !users.ok) throw new Failure([explainReadFailure(users.error, token.read, now)]);
     const snapshot = encodeSnapshot(live.value.live, users?.value ?? [], new Date(now).toISOString());
-    const text = safeJson(snapshot);
+    const text = formatSafeJson(snapshot);
     if (settings.out === null) return { exit: exitCodes.ok, text: () => text };
     writeNamedFile(settings.out, text, '--out');
     return { exit: exitCodes.ok, notes: () => `${settings.out}: written, without secrets\n` };

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
-import { printable } from '../../model/printable.ts';
+import { escapeControls } from '../../model/printable.ts';
 import { getErrorCode } from '../../model/result.ts';
-import { safeJson } from '../../report/json.ts';
-import { painter } from '../../report/paint.ts';
+import { formatSafeJson } from '../../report/json.ts';
+import { createPaint } from '../../report/paint.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
-import { failure } from '../failure.ts';
+import { makeFailure } from '../failure.ts';
 
 const timeoutMs = 5000;
 const largest = 20_000_000;
@@ -22,10 +22,10 @@ export async function run({ operands, settings, terminal }: Invocation): Promise
   }
   const answer = await ask(new URL('status', base), tokenIn(settings.listenTokenFile), terminal.stop);
   if (answer.status === 401 || answer.status === 403)
-    throw failure('usage', `${base.href} wants its token`, 'name the file that holds it: --listen-token-file FILE');
+    throw makeFailure('usage', `${base.href} wants its token`, 'name the file that holds it: --listen-token-file FILE');
   const status = answer.ok ? parseStatus(answer.text) : null;
   if (status === null)
-    throw failure(
+    throw makeFailure(
       'usage',
       `${base.href}status is no page of a sidecar (status ${answer.status})`,
       'check the URL: reconcile watch serves it at --listen',
@@ -33,7 +33,7 @@ export async function run({ operands, settings, terminal }: Invocation): Promise
   return {
     exit: exitCodeOfStatus(status),
     text: ({ color }) => describe(status, color),
-    document: () => safeJson(status),
+    document: () => formatSafeJson(status),
   };
 }
 
@@ -42,7 +42,7 @@ type Members = Readonly<Record<string, unknown>>;
 function baseOf(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || !/^https?:$/.test(url.protocol))
-    throw failure('usage', `${text} is no address of a sidecar`, 'such as http://127.0.0.1:8080');
+    throw makeFailure('usage', `${text} is no address of a sidecar`, 'such as http://127.0.0.1:8080');
   return new URL(url.href.replace(/\/*$/, '/'));
 }
 
@@ -62,7 +62,7 @@ async function ask(url: URL, token: string | null, stop: AbortSignal): Promise<P
     return { ok: answer.ok, status: answer.status, text: await readText(answer) };
   } catch (error) {
     const cause = error instanceof Error && error.name === 'TimeoutError' ? 'no answer in time' : causeOf(error);
-    throw failure(
+    throw makeFailure(
       'api-refused',
       `${url.href} does not answer (${cause})`,
       'check that the sidecar runs, and its --listen',
@@ -80,7 +80,7 @@ async function readText(answer: Response): Promise<string> {
   let text = '';
   for await (const chunk of answer.body ?? []) {
     text += decoder.decode(chunk as Uint8Array, { stream: true });
-    if (text.length > largest) throw failure('usage', 'the answer is too long for a status');
+    if (text.length > largest) throw makeFailure('usage', 'the answer is too long for a status');
   }
   return text;
 }
@@ -90,7 +90,7 @@ function tokenIn(file: string | null): string | null {
   try {
     return readFileSync(file, 'utf8').trim();
   } catch (error) {
-    throw failure(
+    throw makeFailure(
       'bad-setting',
       `the token file ${file} cannot be read (${getErrorCode(error)})`,
       'check --listen-token-file',
@@ -125,13 +125,13 @@ function exitCodeOfStatus({ conditions }: Members): number {
 const tones = { True: 'strong', False: 'error', Unknown: 'warning' } as const;
 
 function describe(status: Members, color: boolean): string {
-  const paint = painter(color);
+  const paint = createPaint(color);
   const revisions = membersOf(status['revisions']);
   const conditions = Object.values(membersOf(status['conditions'])).map((value) => {
     const { type, status: state, reason, message } = membersOf(value);
     const shown = String(state).padEnd(7);
     const isKey = type === 'Ready' && (state === 'True' || state === 'False' || state === 'Unknown');
-    return `${String(type).padEnd(12)} ${isKey ? paint(tones[state], shown) : shown} ${String(reason)}: ${printable(String(message))}`;
+    return `${String(type).padEnd(12)} ${isKey ? paint(tones[state], shown) : shown} ${String(reason)}: ${escapeControls(String(message))}`;
   });
   const facts: readonly (readonly [string, unknown])[] = [
     ['server', status['server']],
@@ -148,7 +148,7 @@ function describe(status: Members, color: boolean): string {
   return [
     ...conditions,
     '',
-    ...known.map(([name, value]) => `${name.padEnd(12)} ${printable(String(value))}`),
+    ...known.map(([name, value]) => `${name.padEnd(12)} ${escapeControls(String(value))}`),
     '',
   ].join('\n');
 }

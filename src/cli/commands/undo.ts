@@ -3,21 +3,21 @@ import { systemClock } from '../../adapters/clock.ts';
 import { listRecords } from '../../adapters/history-folder.ts';
 import { defaultApplyLimits } from '../../apply/context.ts';
 import { readLive } from '../../apply/read.ts';
-import { printable } from '../../model/printable.ts';
+import { escapeControls } from '../../model/printable.ts';
 import type { Problem } from '../../model/problem.ts';
 import { isInScope, type LiveState } from '../../model/state.ts';
 import { type ApplyRecord, goBack } from '../../pass/history.ts';
-import { problemsText } from '../../report/problems.ts';
-import { serverOf } from '../approval.ts';
+import { renderProblems } from '../../report/problems.ts';
+import { findServer } from '../approval.ts';
 import type { Answer, Invocation } from '../command.ts';
-import { Failure, failure } from '../failure.ts';
+import { Failure, makeFailure } from '../failure.ts';
 import { isWorthShowing, loadRecord } from '../history.ts';
-import { loggerOf } from '../logger.ts';
+import { createLogger } from '../logger.ts';
 import { runPass } from '../pass-run.ts';
-import { profileOf, scopeOf } from '../plan-settings.ts';
+import { readPlanScope, readProfile } from '../plan-settings.ts';
 import { explainReadFailure } from '../read-failure.ts';
 import { wireApi } from '../wire.ts';
-import { folderOf, parseNumber } from './history.ts';
+import { findHistoryFolder, parseNumber } from './history.ts';
 
 /**
  * `reconcile undo [N]`: plans from live to the state before that apply (without N, the last), restricted to what that apply changed,
@@ -25,14 +25,14 @@ import { folderOf, parseNumber } from './history.ts';
  */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings, terminal } = invocation;
-  if (operands.length > 1) throw failure('usage', 'undo takes the number of one apply', 'reconcile undo 3');
-  const { number, record } = await findRecord(folderOf(invocation), operands[0]);
-  const server = serverOf(settings);
+  if (operands.length > 1) throw makeFailure('usage', 'undo takes the number of one apply', 'reconcile undo 3');
+  const { number, record } = await findRecord(findHistoryFolder(invocation), operands[0]);
+  const server = findServer(settings);
   if (record.server !== server) {
-    const summary = `apply ${number} was made to ${printable(String(record.server))}, and this is ${server}`;
-    throw failure('state', summary, 'check --base-url and --state-dir: what is undone must be the same server');
+    const summary = `apply ${number} was made to ${escapeControls(String(record.server))}, and this is ${server}`;
+    throw makeFailure('state', summary, 'check --base-url and --state-dir: what is undone must be the same server');
   }
-  const back = goBack(record, await readInScope(invocation, record), profileOf(settings), systemClock.wallTime());
+  const back = goBack(record, await readInScope(invocation, record), readProfile(settings), systemClock.wallTime());
   const files = back.files.map(({ path, text }) => {
     const bytes = new TextEncoder().encode(text);
     return { path, bytes, hash: createHash('sha256').update(bytes).digest('hex') };
@@ -44,7 +44,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
     ...request,
     given: { source, prune: back.deletable },
   });
-  return { ...answer, notes: (color) => (answer.notes?.(color) ?? '') + problemsText(notesOf(back.stays), color) };
+  return { ...answer, notes: (color) => (answer.notes?.(color) ?? '') + renderProblems(notesOf(back.stays), color) };
 }
 
 async function readInScope(invocation: Invocation, { fields }: ApplyRecord): Promise<LiveState> {
@@ -52,8 +52,14 @@ async function readInScope(invocation: Invocation, { fields }: ApplyRecord): Pro
   const { api, token } = wireApi(invocation);
   try {
     const { attempts } = defaultApplyLimits;
-    const context = { api, clock: systemClock, logger: await loggerOf(invocation), attempts, signal: terminal.stop };
-    const scope = scopeOf(settings);
+    const context = {
+      api,
+      clock: systemClock,
+      logger: await createLogger(invocation),
+      attempts,
+      signal: terminal.stop,
+    };
+    const scope = readPlanScope(settings);
     const wanted = { ...scope, configuration: scope.configuration && fields.length > 0 };
     const read = await readLive(context, wanted, null);
     if (!read.ok) throw new Failure([explainReadFailure(read.error, token.read, systemClock.wallTime())]);
@@ -72,9 +78,9 @@ async function findRecord(
   for (const number of numbers) {
     const loaded = await loadRecord(folder, number);
     if (loaded.ok && (operand !== undefined || isWorthShowing(loaded.value))) return { number, record: loaded.value };
-    if (!loaded.ok && operand !== undefined) throw failure('state', loaded.error, '`reconcile history` lists them');
+    if (!loaded.ok && operand !== undefined) throw makeFailure('state', loaded.error, '`reconcile history` lists them');
   }
-  throw failure('state', `no apply is recorded in ${folder}`, '`reconcile history` lists them');
+  throw makeFailure('state', `no apply is recorded in ${folder}`, '`reconcile history` lists them');
 }
 
 function notesOf(stays: readonly Problem[]): readonly Problem[] {

@@ -2,19 +2,19 @@ import { statSync } from 'node:fs';
 import { applySuppressions } from '../../desired/suppress.ts';
 import { compareProblems, hasErrors } from '../../model/problem.ts';
 import { lint } from '../../policy/lint/lint.ts';
-import { otherDocument } from '../../report/json.ts';
-import { problemCounts, problemsText } from '../../report/problems.ts';
-import { reportOfProblems } from '../../report/run-report.ts';
+import { renderDocument } from '../../report/json.ts';
+import { formatProblemCounts, renderProblems } from '../../report/problems.ts';
+import { makeProblemReport } from '../../report/run-report.ts';
 import { count } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
-import { exitCodeOf } from '../exit-code.ts';
+import { chooseExitCode } from '../exit-code.ts';
 import { readManifestFiles } from '../manifest-files.ts';
-import { strictly } from '../manifests.ts';
+import { applyStrict } from '../manifests.ts';
 import { buildFiles, buildOffline, type OfflineBuild } from '../offline.ts';
-import { pathOperand } from '../path-operand.ts';
+import { readPathOperand } from '../path-operand.ts';
 
 /** The build with what the lint finds in it, where the manifests have no errors. */
-export function linted(built: OfflineBuild): OfflineBuild {
+export function lintBuild(built: OfflineBuild): OfflineBuild {
   if (built.state === null) return built;
   const findings = applySuppressions(lint(built.state), built.suppressions);
   return { ...built, problems: [...built.problems, ...findings].sort(compareProblems) };
@@ -24,17 +24,17 @@ export function linted(built: OfflineBuild): OfflineBuild {
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
   const { written, root, ...unlinted } = await build(invocation);
-  const built = linted(unlinted);
-  const found = { ...built, problems: strictly(built.problems, settings) };
+  const built = lintBuild(unlinted);
+  const found = { ...built, problems: applyStrict(built.problems, settings) };
   const headline = headlineOf(found, written);
   return {
-    exit: exitCodeOf({ invalid: hasErrors(found.problems) }),
+    exit: chooseExitCode({ invalid: hasErrors(found.problems) }),
     text: ({ color }) => {
-      const text = problemsText(found.problems, color);
+      const text = renderProblems(found.problems, color);
       return `${text}${text === '' ? '' : '\n'}${headline}.\n`;
     },
     document: () => documentOf(found),
-    report: () => ({ ...reportOfProblems(found.problems), root, headline: `reconcile validate: ${headline}` }),
+    report: () => ({ ...makeProblemReport(found.problems), root, headline: `reconcile validate: ${headline}` }),
   };
 }
 
@@ -43,7 +43,7 @@ async function build(
   invocation: Invocation,
 ): Promise<OfflineBuild & { readonly written: string; readonly root: string | null }> {
   const { operands, terminal } = invocation;
-  const { path, written } = pathOperand(invocation, 'validate');
+  const { path, written } = readPathOperand(invocation, 'validate');
   const isFile = written === '-' || statSync(path, { throwIfNoEntry: false })?.isFile() === true;
   if (operands.length === 1 && !isFile) return { ...(await buildOffline(invocation, path)), written, root: written };
   const files = (await Promise.all(operands.map((operand) => readManifestFiles(invocation, operand)))).flat();
@@ -55,7 +55,7 @@ function headlineOf({ state, problems }: OfflineBuild, written: string): string 
     state === null
       ? ''
       : `: ${count(state.rules.length, 'rule')}${state.configuration === null ? '' : ' and the Configuration'}`;
-  return `${written}${what}; ${problemCounts(problems)}`;
+  return `${written}${what}; ${formatProblemCounts(problems)}`;
 }
 
 function documentOf({ state, problems, revision }: OfflineBuild): string {
@@ -63,5 +63,5 @@ function documentOf({ state, problems, revision }: OfflineBuild): string {
     state === null
       ? null
       : { rules: state.rules.length, configuration: state.configuration !== null, tests: state.tests.length };
-  return otherDocument({ revision, valid: !hasErrors(problems), summary }, problems);
+  return renderDocument({ revision, valid: !hasErrors(problems), summary }, problems);
 }

@@ -8,7 +8,7 @@ import type { Logger } from '../../ports.ts';
 import { version } from '../../version.ts';
 import { exitCodes } from '../exit-code.ts';
 import { Failure } from '../failure.ts';
-import { loggerOf } from '../logger.ts';
+import { createLogger } from '../logger.ts';
 import type { Settings } from '../settings.ts';
 import type { WatchInvocation } from '../watch/invocation.ts';
 import type { Running } from '../watch/start.ts';
@@ -116,7 +116,7 @@ function keepStatusServer(
         settings?.listenTokenFile ?? rawText(invocation, 'listenTokenFile', 'RECONCILE_LISTEN_TOKEN_FILE');
       serving = await serveStatus({ listen, hosts: settings?.listenHost ?? [], tokenFile }, view);
       const logger =
-        settings === null ? await earlyLogger(invocation) : await loggerOf({ ...invocation, settings }, 'info');
+        settings === null ? await earlyLogger(invocation) : await createLogger({ ...invocation, settings }, 'info');
       logger.info('Serving the status', { address: serving.url });
     },
     close: async () => serving?.close(),
@@ -136,7 +136,7 @@ function rawText(
 /** The log while the settings cannot be used: its form is taken from the flag or the variable alone. */
 function earlyLogger({ flags, terminal }: WatchInvocation): Promise<Logger> {
   const logFormat = flags['logFormat'] === 'json' || terminal.env['RECONCILE_LOG_FORMAT'] === 'json' ? 'json' : 'text';
-  return loggerOf({ settings: { logFormat, verbose: false }, terminal }, 'info');
+  return createLogger({ settings: { logFormat, verbose: false }, terminal }, 'info');
 }
 
 async function report(invocation: WatchInvocation, failure: Failure): Promise<void> {

@@ -3,7 +3,7 @@ import { parseGitPath, parseRef, parseRemote } from '../../adapters/source/git-a
 import type { Problem } from '../../model/problem.ts';
 import type { Result } from '../../model/result.ts';
 import { Failure } from '../failure.ts';
-import { limitsOf } from '../plan-settings.ts';
+import { readLimits } from '../plan-settings.ts';
 import type { Settings } from '../settings.ts';
 
 /** What a Git source is made from beside the operator's settings. */
@@ -38,7 +38,7 @@ export function readGitSettings(settings: Settings, url: string, context: GitCon
       ...given('caFile', settings.gitCaFile),
     },
     verify,
-    limits: limitsOf(settings),
+    limits: readLimits(settings),
     timeoutMs: settings.gitTimeout,
     ...context,
   };

@@ -6,7 +6,7 @@ import { systemClock } from '../../adapters/clock.ts';
 import type { Lease } from '../../controller/lease.ts';
 import { createSoleWriter } from '../../controller/lease.ts';
 import type { Logger } from '../../ports.ts';
-import { type Failure, failure } from '../failure.ts';
+import { type Failure, makeFailure } from '../failure.ts';
 import { serviceAccount } from '../own-files.ts';
 import type { Settings } from '../settings.ts';
 import { isSafeAddress } from './safe-address.ts';
@@ -31,7 +31,8 @@ export async function createLease(context: LeaseContext): Promise<Lease> {
   if (text === 'none') return createSoleWriter();
   const common = { identity: `${hostname()}_${randomUUID()}`, clock: systemClock, logger, onChange, onOverlap };
   const durationMs = settings.leaseDuration;
-  if (durationMs < shortestMs) throw failure('bad-setting', `--lease-duration must be at least ${shortestMs / 1000} s`);
+  if (durationMs < shortestMs)
+    throw makeFailure('bad-setting', `--lease-duration must be at least ${shortestMs / 1000} s`);
   if (durationMs < 4 * settings.timeout) {
     logger.warn('The lease is short: a request may still be under way when another replica takes it', {
       leaseDurationMs: durationMs,
@@ -50,7 +51,7 @@ export async function createLease(context: LeaseContext): Promise<Lease> {
   }
   const found = /^kubernetes:(?:([a-z0-9-]+)\/)?([a-z0-9.-]+)$/.exec(text);
   if (found === null)
-    throw failure('bad-setting', `--lease must be none, file:PATH or kubernetes:[NAMESPACE/]NAME, not "${text}"`);
+    throw makeFailure('bad-setting', `--lease must be none, file:PATH or kubernetes:[NAMESPACE/]NAME, not "${text}"`);
   const cluster = clusterOf(context);
   const { holdKubernetesLease } = await import('../../adapters/lease/kubernetes.ts');
   return holdKubernetesLease({
@@ -66,7 +67,7 @@ function clusterOf({ settings, env }: LeaseContext): { server: string; tokenFile
   const given = settings.file?.nested.kubernetes;
   if (given !== undefined) {
     if (!isSafeAddress(given.server)) {
-      throw failure(
+      throw makeFailure(
         'bad-setting',
         'kubernetes.server must be https (http only to this machine): a token is sent there',
       );
@@ -89,7 +90,7 @@ function clusterOf({ settings, env }: LeaseContext): { server: string; tokenFile
 }
 
 function outside(because: string): Failure {
-  return failure(
+  return makeFailure(
     'bad-setting',
     `--lease kubernetes works inside a cluster, with the token of a service account: ${because}`,
     'mount the token, write --lease file:PATH, or name the server in the settings file: kubernetes: {server, tokenFile, caFile}',
@@ -100,6 +101,10 @@ function ownNamespace(tokenFile: string): string {
   try {
     return readFileSync(path.join(path.dirname(tokenFile), 'namespace'), 'utf8').trim();
   } catch {
-    throw failure('bad-setting', 'the namespace of the lease is not known', 'write --lease kubernetes:NAMESPACE/NAME');
+    throw makeFailure(
+      'bad-setting',
+      'the namespace of the lease is not known',
+      'write --lease kubernetes:NAMESPACE/NAME',
+    );
   }
 }

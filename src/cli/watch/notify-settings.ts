@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { NotifyTarget } from '../../adapters/notify/message.ts';
-import { failure } from '../failure.ts';
+import { makeFailure } from '../failure.ts';
 import type { SettingsFile } from '../settings-schema.ts';
 import { isSafeAddress } from './safe-address.ts';
 
@@ -21,14 +21,14 @@ function targetOf(entry: Notify, fallback: string, folder: string): NotifyTarget
     try {
       read();
     } catch {
-      throw failure('bad-setting', `notify ${name}: the file ${absolute} cannot be read`);
+      throw makeFailure('bad-setting', `notify ${name}: the file ${absolute} cannot be read`);
     }
     return read;
   };
   const address = (url: string | undefined, file: string | undefined): (() => string) => {
     const read = file === undefined ? () => url ?? '' : fromFile(file);
     if (!isSafeAddress(read()))
-      throw failure('bad-setting', `notify ${name}: the address must be https (http only to this machine)`);
+      throw makeFailure('bad-setting', `notify ${name}: the address must be https (http only to this machine)`);
     return read;
   };
   switch (entry.type) {
@@ -43,7 +43,7 @@ function targetOf(entry: Notify, fallback: string, folder: string): NotifyTarget
       return { type: 'slack', name, url: address(entry.url, entry.urlFile) };
     case 'github-status': {
       const api = entry.api ?? 'https://api.github.com';
-      if (!isSafeAddress(api)) throw failure('bad-setting', `notify ${name}: api must be https`);
+      if (!isSafeAddress(api)) throw makeFailure('bad-setting', `notify ${name}: api must be https`);
       return {
         type: 'github-status',
         name,

@@ -4,16 +4,16 @@ import { listReferencedFiles } from '../../desired/parse-files.ts';
 import type { FingerprintKey } from '../../model/secret.ts';
 import type { DesiredState } from '../../model/state.ts';
 import type { PassDependencies, PassResult } from '../../pass/pass.ts';
-import { ended, readDesired } from '../../pass/stages.ts';
+import { endPass, readDesired } from '../../pass/stages.ts';
 import type { Journal, LiveApi, Logger, SourceContent, SourceFile } from '../../ports.ts';
 import { reconcile } from '../../reconcile.ts';
-import { serverOf } from '../approval.ts';
+import { findServer } from '../approval.ts';
 import type { Invocation } from '../command.ts';
 import { Failure } from '../failure.ts';
-import { historyWriter } from '../history.ts';
-import { planOptionsOf } from '../plan-settings.ts';
+import { createHistoryWriter } from '../history.ts';
+import { readPlanOptions } from '../plan-settings.ts';
 import type { Settings } from '../settings.ts';
-import { passEnforcementOf, sharedDependencies } from '../wire.ts';
+import { wireEnforcement, wireShared } from '../wire.ts';
 
 /** What the controller's passes share. */
 export interface PassWiring {
@@ -45,8 +45,8 @@ export interface WatchPasses {
 export function createWatchPasses(wiring: PassWiring): WatchPasses {
   const { invocation, api, journal, logger, root } = wiring;
   const { settings } = invocation;
-  planOptionsOf(settings, null);
-  const shared = { ...sharedDependencies(invocation, root), api, logger, journal, ...watchedEnforcement(settings) };
+  readPlanOptions(settings, null);
+  const shared = { ...wireShared(invocation, root), api, logger, journal, ...watchedEnforcement(settings) };
   let openGaps = wiring.openGaps;
   return {
     async run({ content, approve, ...request }) {
@@ -55,9 +55,9 @@ export function createWatchPasses(wiring: PassWiring): WatchPasses {
         key = wiring.fingerprintKey();
       } catch (error) {
         if (!(error instanceof Failure)) throw error;
-        return ended('unreadable', { content, failure: { code: 'token', status: null, message: error.message } });
+        return endPass('unreadable', { content, failure: { code: 'token', status: null, message: error.message } });
       }
-      const options = planOptionsOf(settings, key);
+      const options = readPlanOptions(settings, key);
       const pass: PassDependencies = {
         ...shared,
         ...request,
@@ -67,8 +67,8 @@ export function createWatchPasses(wiring: PassWiring): WatchPasses {
         baseApplied: true,
         memory: { ...request.memory, openGaps },
       };
-      const history = historyWriter(settings.stateDir, logger);
-      const origin = { by: 'sidecar', server: serverOf(settings), revision: content.revision };
+      const history = createHistoryWriter(settings.stateDir, logger);
+      const origin = { by: 'sidecar', server: findServer(settings), revision: content.revision };
       const result = await reconcile(content, pass, approve === null ? null : history.recordApproved(approve, origin));
       await history.end(result);
       if (result.end === 'in-sync' || result.apply?.end === 'converged') openGaps = new Set();
@@ -92,7 +92,7 @@ export function createWatchPasses(wiring: PassWiring): WatchPasses {
 const followMs = 15_000;
 
 function watchedEnforcement(settings: Settings): Pick<PassDependencies, 'enforcement'> {
-  const { enforcement } = passEnforcementOf(settings);
+  const { enforcement } = wireEnforcement(settings);
   if (enforcement === undefined) return {};
   return { enforcement: { ...enforcement, waitMs: enforcement.waitMs ?? followMs, waitInSync: false } };
 }

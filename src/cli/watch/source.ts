@@ -1,10 +1,10 @@
 import path from 'node:path';
-import { directorySource } from '../../adapters/source/directory.ts';
+import { createDirectorySource } from '../../adapters/source/directory.ts';
 import type { GitSettings } from '../../adapters/source/git.ts';
 import type { Source } from '../../ports.ts';
-import { failure } from '../failure.ts';
-import { pathOperand } from '../path-operand.ts';
-import { limitsOf } from '../plan-settings.ts';
+import { makeFailure } from '../failure.ts';
+import { readPathOperand } from '../path-operand.ts';
+import { readLimits } from '../plan-settings.ts';
 import { readGitSettings } from './git-settings.ts';
 import type { WatchContext } from './invocation.ts';
 
@@ -25,11 +25,11 @@ export async function openSource(
 ): Promise<WatchedSource> {
   const { settings, terminal, operands } = context;
   if (settings.gitUrl === null) {
-    const { path: root } = pathOperand({ ...context, settings }, '');
-    return { source: directorySource(root, limitsOf(settings)), root, forget: () => undefined };
+    const { path: root } = readPathOperand({ ...context, settings }, '');
+    return { source: createDirectorySource(root, readLimits(settings)), root, forget: () => undefined };
   }
   if (operands.length > 0)
-    throw failure(
+    throw makeFailure(
       'usage',
       'a PATH and --git-url exclude each other',
       'name the directory inside the repository with --git-path',

@@ -16,15 +16,15 @@ import type { Status } from '../../controller/status.ts';
 import { createTriggers, type Trigger, type Triggers } from '../../controller/trigger.ts';
 import type { Logger, Source } from '../../ports.ts';
 import { version } from '../../version.ts';
-import { serverOf } from '../approval.ts';
-import { exitCodeOfVerdict, exitCodes } from '../exit-code.ts';
-import { Failure, failure } from '../failure.ts';
-import { loggerOf } from '../logger.ts';
+import { findServer } from '../approval.ts';
+import { chooseVerdictExitCode, exitCodes } from '../exit-code.ts';
+import { Failure, makeFailure } from '../failure.ts';
+import { createLogger } from '../logger.ts';
 import { warnOfLittleMemory } from '../manifests.ts';
-import { windowsOf } from '../plan-settings.ts';
+import { readWindows } from '../plan-settings.ts';
 import type { Settings } from '../settings.ts';
 import { type TokenSource, warnOfOpenToken } from '../token.ts';
-import { openJournalAt, tellOfProxy, wireApi } from '../wire.ts';
+import { logProxy, openJournalAt, wireApi } from '../wire.ts';
 import { type DirectoryWake, wakeOnChange } from './directory.ts';
 import type { WatchContext } from './invocation.ts';
 import { createLease } from './lease-settings.ts';
@@ -67,7 +67,7 @@ export async function startWatching(context: StartContext): Promise<Running> {
     const { logger, source, wake } = wiring;
     const { settings } = context;
     logger.info('Watching', {
-      server: serverOf(settings),
+      server: findServer(settings),
       source: source.description,
       version,
       interval: settings.interval,
@@ -110,14 +110,14 @@ async function openParts(
   closers: Closer[],
 ): Promise<Wiring> {
   const { settings, terminal, metrics } = context;
-  const logger = await loggerOf({ ...context, settings }, 'info');
+  const logger = await createLogger({ ...context, settings }, 'info');
   const state = await openStateOf(settings);
   closers.push(() => state.release());
   const triggers = createTriggers(systemClock);
   const { api, token } = wireApi({ ...context, settings });
   warnOfOpenToken(token, logger);
   warnOfLittleMemory(settings, process.constrainedMemory(), logger);
-  tellOfProxy({ ...context, settings }, logger);
+  logProxy({ ...context, settings }, logger);
   closers.push(() => api.close());
   const { source, root, forget } = await openSource(context, state.path, references);
   const targets = readNotifyTargets(settings.file);
@@ -216,7 +216,7 @@ function runningOf({ context, loop, logger, reload, close }: RunningParts): Runn
   const { terminal } = context;
   return {
     status: () => loop.status(),
-    server: serverOf(context.settings),
+    server: findServer(context.settings),
     alive: () => loop.isAlive(),
     ready: () => loop.isReady(),
     async run(hangUp) {
@@ -239,21 +239,21 @@ function runningOf({ context, loop, logger, reload, close }: RunningParts): Runn
       const { conditions, passes } = loop.status();
       const enforced = conditions.Enforced?.status ?? 'True';
       const wrote = (passes[0]?.outcomes.done ?? 0) > 0;
-      return exitCodeOfVerdict(verdict, { missing: enforced !== 'True', wrote });
+      return chooseVerdictExitCode(verdict, { missing: enforced !== 'True', wrote });
     },
   };
 }
 
 function checkSettings(settings: Settings): void {
   if (settings.overrideWindow !== null)
-    throw failure('bad-setting', '--override-window is for a single apply: a watch waits for its windows');
+    throw makeFailure('bad-setting', '--override-window is for a single apply: a watch waits for its windows');
   if (settings.snapshot !== null)
-    throw failure('bad-setting', '--snapshot goes with a plan only: the server itself is watched');
+    throw makeFailure('bad-setting', '--snapshot goes with a plan only: the server itself is watched');
 }
 
 async function openStateOf(settings: Settings): Promise<StateFolder> {
   const opened = settings.stateDir === null ? makeTemporaryState() : await openState(settings.stateDir);
-  if (!opened.ok) throw failure('state', opened.error, 'check --state-dir');
+  if (!opened.ok) throw makeFailure('state', opened.error, 'check --state-dir');
   return opened.value;
 }
 
@@ -265,7 +265,7 @@ function loopSettingsOf(settings: Settings, isGit: boolean): LoopSettings {
     onDrift: settings.onDrift,
     allowRewind: settings.allowRewind,
     suspended: settings.suspend,
-    windows: windowsOf(settings),
+    windows: readWindows(settings),
     fight: defaultFight,
     convergenceAttempts: 3,
   };

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { ControllerMetrics } from '../../adapters/metrics/metrics.ts';
 import { isLoopback, type Listening, listen, parseListen } from '../../adapters/web/listen.ts';
 import type { Status } from '../../controller/status.ts';
-import { failure } from '../failure.ts';
+import { makeFailure } from '../failure.ts';
 
 /** What the status server is told to do. */
 export interface StatusServerSettings {
@@ -22,10 +22,10 @@ export interface StatusServerView {
 /** Serves the status; throws a `Failure` when that cannot work. */
 export async function serveStatus(settings: StatusServerSettings, view: StatusServerView): Promise<Listening> {
   const where = parseListen(settings.listen);
-  if (!where.ok) throw failure('bad-setting', where.error);
+  if (!where.ok) throw makeFailure('bad-setting', where.error);
   const { tokenFile } = settings;
   if (tokenFile === null && !isLoopback(where.value.host)) {
-    throw failure(
+    throw makeFailure(
       'bad-setting',
       `--listen ${settings.listen} can be reached from elsewhere`,
       'give --listen-token-file, or listen on 127.0.0.1',
@@ -33,7 +33,7 @@ export async function serveStatus(settings: StatusServerSettings, view: StatusSe
   }
   const token = tokenFile === null ? () => null : () => readSecret(tokenFile);
   if (tokenFile !== null && token() === '')
-    throw failure('bad-setting', `the file ${tokenFile} (--listen-token-file) is empty or cannot be read`);
+    throw makeFailure('bad-setting', `the file ${tokenFile} (--listen-token-file) is empty or cannot be read`);
   const { createStatusApp } = await import('../../adapters/web/status-app.ts');
   const app = createStatusApp({
     status: view.status,
@@ -45,7 +45,7 @@ export async function serveStatus(settings: StatusServerSettings, view: StatusSe
     token,
   });
   const server = await listen(app, where.value);
-  if (!server.ok) throw failure('listen', server.error);
+  if (!server.ok) throw makeFailure('listen', server.error);
   return server.value;
 }
 

@@ -1,7 +1,7 @@
 import { systemClock } from '../../adapters/clock.ts';
 import { type Listening, listen, parseListen } from '../../adapters/web/listen.ts';
 import type { Logger } from '../../ports.ts';
-import { failure } from '../failure.ts';
+import { makeFailure } from '../failure.ts';
 import type { Settings } from '../settings.ts';
 import { readSecret } from './status-server.ts';
 
@@ -18,10 +18,14 @@ export async function serveWebhooks({ settings, logger, wake, onResult }: Webhoo
   const { webhookListen, webhookSecretFile } = settings;
   if (webhookListen === null) return null;
   const where = parseListen(webhookListen);
-  if (!where.ok) throw failure('bad-setting', where.error);
-  if (webhookSecretFile === null) throw failure('bad-setting', 'webhooks need a secret', 'give --webhook-secret-file');
+  if (!where.ok) throw makeFailure('bad-setting', where.error);
+  if (webhookSecretFile === null)
+    throw makeFailure('bad-setting', 'webhooks need a secret', 'give --webhook-secret-file');
   if (readSecret(webhookSecretFile) === '') {
-    throw failure('bad-setting', `the file ${webhookSecretFile} (--webhook-secret-file) is empty or cannot be read`);
+    throw makeFailure(
+      'bad-setting',
+      `the file ${webhookSecretFile} (--webhook-secret-file) is empty or cannot be read`,
+    );
   }
   const { defaultWebhook, createWebhookApp } = await import('../../adapters/web/webhook-app.ts');
   const app = createWebhookApp({
@@ -32,7 +36,7 @@ export async function serveWebhooks({ settings, logger, wake, onResult }: Webhoo
     onResult,
   });
   const server = await listen(app, where.value);
-  if (!server.ok) throw failure('listen', server.error);
+  if (!server.ok) throw makeFailure('listen', server.error);
   logger.info('Serving webhooks', { address: server.value.url });
   return server.value;
 }

@@ -1,4 +1,4 @@
-import { type LiveRule, ruleKey } from '../../model/rule.ts';
+import { formatRuleKey, type LiveRule } from '../../model/rule.ts';
 import type { PlanInput } from '../input.ts';
 import type { Change, Refusal, RuleChange } from '../plan.ts';
 import { eachCollision } from './collisions.ts';
@@ -8,7 +8,7 @@ import { eachCollision } from './collisions.ts';
  * delete, or with another desired rule (manifests are checked for that, but not under a profile that accepts collisions).
  * Each pair is one refusal that names both.
  */
-export function collisionRefusals(input: PlanInput, changes: readonly Change[]): readonly Refusal[] {
+export function refuseCollisions(input: PlanInput, changes: readonly Change[]): readonly Refusal[] {
   if (!input.profile.refusesCollisions) return [];
   const rules = changes.filter((change): change is RuleChange => change.kind === 'Rule');
   const arriving = rules.filter(({ action }) => action === 'create' || action === 'update');
@@ -32,17 +32,19 @@ export function collisionRefusals(input: PlanInput, changes: readonly Change[]):
 
 function refuse({ desired, source }: RuleChange, other: RuleChange): Refusal {
   if (desired === null) throw new Error('a created or updated rule is desired');
-  const mine = `Rule \`${desired.name}\` (${ruleKey(desired.rule)})`;
+  const mine = `Rule \`${desired.name}\` (${formatRuleKey(desired.rule)})`;
   const here = source === null ? [] : [{ place: source, note: `\`${desired.name}\` is written here` }];
   if (other.desired !== null) {
+    const theirs = `rule \`${other.desired.name}\` (${formatRuleKey(other.desired.rule)})`;
     return {
       code: 'desired-rules-collide',
-      summary: `${mine} collides with rule \`${other.desired.name}\` (${ruleKey(other.desired.rule)}): the server holds only one of them.`,
+      summary: `${mine} collides with ${theirs}: the server holds only one of them.`,
       hint: 'Keep the wider rule and remove the other, or make their destinations or ports disjoint.',
       related: [...here, { place: other.desired.place, note: `\`${other.desired.name}\` is written here` }],
     };
   }
-  const live = other.live === null ? 'a live rule' : `the live rule ${other.live.id} (${ruleKey(other.live.rule)})`;
+  const live =
+    other.live === null ? 'a live rule' : `the live rule ${other.live.id} (${formatRuleKey(other.live.rule)})`;
   if (other.reason === 'out-of-scope') {
     return {
       code: 'collides-out-of-scope',

@@ -1,4 +1,4 @@
-import { type DesiredConfiguration, type SecretBinding, secretHostOf } from '../../model/configuration.ts';
+import { type DesiredConfiguration, findSecretHost, type SecretBinding } from '../../model/configuration.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { ConfigurationDecision } from '../decide-configuration.ts';
 import type { PlanInput } from '../input.ts';
@@ -26,7 +26,7 @@ function findUnbound(input: PlanInput, configuration: ConfigurationDecision | nu
       return [];
     const wanted = desired.fields.openid_connect_providers?.find(({ id }) => id === provider)?.client_secret;
     const held = live.fields.openid_connect_providers.find(
-      ({ id, discovery_document_uri: uri }) => id === provider && secretHostOf(uri) === host,
+      ({ id, discovery_document_uri: uri }) => id === provider && findSecretHost(uri) === host,
     );
     if (wanted === undefined || held?.client_secret.compare(wanted) === 'same') return [];
     const isSent = configuration.sent.includes('openid_connect_providers') && wanted.known;
@@ -49,7 +49,7 @@ type Unbound = NonNullable<PlanInput['desired']['configuration']>['references'][
 };
 
 /** A refusal for each secret that the plan would send where nothing binds it to. */
-export function secretRefusals(input: PlanInput, configuration: ConfigurationDecision | null): readonly Refusal[] {
+export function refuseSecrets(input: PlanInput, configuration: ConfigurationDecision | null): readonly Refusal[] {
   const sent = findUnbound(input, configuration).filter(({ isSent }) => isSent);
   return sent.map((one) => ({
     code: 'unbound-secret',

@@ -2,10 +2,10 @@ import { findAlwaysFailures, runPolicyTests } from '../../policy/tests.ts';
 import { describeCase, describeFailure, describePacket } from '../../policy/words.ts';
 import type { PlanInput } from '../input.ts';
 import type { Change, Exposure, Refusal, RuleChange } from '../plan.ts';
-import { namedUsers } from './named-users.ts';
+import { collectNamedUsers } from './named-users.ts';
 
 /** Policy tests that the rules after the plan do not pass, and those that must always hold and do not on the way. */
-export function policyTestRefusals(
+export function refuseFailedTests(
   input: PlanInput,
   changes: readonly Change[],
   exposure: readonly Exposure[],
@@ -27,7 +27,7 @@ export function policyTestRefusals(
       },
     ];
   });
-  const between = findAlwaysFailures(tests, exposure, namedUsers(changes)).map((failure): Refusal => {
+  const between = findAlwaysFailures(tests, exposure, collectNamedUsers(changes)).map((failure): Refusal => {
     const { case: one, packet, verdict, fromStep, toStep } = failure;
     return {
       code: 'policy-test-failed-on-the-way',

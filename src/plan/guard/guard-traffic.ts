@@ -1,11 +1,11 @@
 import { formatPortRange } from '../../model/port-range.ts';
 import type { Protocol } from '../../model/state.ts';
-import { packetInBoth, type Selection } from '../../policy/selection.ts';
+import { findPacketInBoth, type Selection } from '../../policy/selection.ts';
 import type { Effect } from '../../policy/traffic.ts';
 import { describePacket } from '../../policy/words.ts';
 import type { PlanInput, Protected } from '../input.ts';
 import type { Change, Exposure, Refusal } from '../plan.ts';
-import { namedUsers } from './named-users.ts';
+import { collectNamedUsers } from './named-users.ts';
 
 interface GuardedTraffic {
   readonly input: PlanInput;
@@ -16,7 +16,7 @@ interface GuardedTraffic {
 
 /** Protected traffic that the plan opens or cuts off, for good or on the way: one refusal for each kind and protection. */
 export function protectRefusals({ input, changes, effect, exposure }: GuardedTraffic): readonly Refusal[] {
-  const users = namedUsers(changes);
+  const users = collectNamedUsers(changes);
   const exposed = (direction: Exposure['direction']) =>
     exposure.filter((item) => item.direction === direction).flatMap(({ traffic }) => traffic);
   const kinds = [
@@ -27,7 +27,7 @@ export function protectRefusals({ input, changes, effect, exposure }: GuardedTra
   ];
   return input.options.protect.flatMap((protection) =>
     kinds.flatMap(({ verb, traffic }) => {
-      const packet = packetInBoth({ traffic, users }, selectionOf(protection));
+      const packet = findPacketInBoth({ traffic, users }, selectionOf(protection));
       return packet === null ? [] : [refuse(protection, verb, describePacket(packet, input.desired.userNames))];
     }),
   );

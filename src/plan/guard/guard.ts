@@ -1,14 +1,14 @@
 import type { ConfigurationField, ConfigurationFields } from '../../model/configuration.ts';
 import type { Place } from '../../model/problem.ts';
-import { ruleKey } from '../../model/rule.ts';
+import { formatRuleKey } from '../../model/rule.ts';
 import { isInScope } from '../../model/state.ts';
 import type { Effect } from '../../policy/traffic.ts';
 import type { ConfigurationDecision } from '../decide-configuration.ts';
 import type { DeleteLimit, PlanInput } from '../input.ts';
 import type { Change, Exposure, Refusal } from '../plan.ts';
-import { collisionRefusals } from './guard-collisions.ts';
-import { secretRefusals } from './guard-secrets.ts';
-import { policyTestRefusals } from './guard-tests.ts';
+import { refuseCollisions } from './guard-collisions.ts';
+import { refuseSecrets } from './guard-secrets.ts';
+import { refuseFailedTests } from './guard-tests.ts';
 import { protectRefusals } from './guard-traffic.ts';
 
 /** What the guards judge. */
@@ -23,13 +23,13 @@ export interface Guarded {
 /** Every guard's refusals, in a fixed order; empty when the plan may be applied. */
 export function guardPlan(guarded: Guarded): readonly Refusal[] {
   return [
-    ...collisionRefusals(guarded.input, guarded.changes),
+    ...refuseCollisions(guarded.input, guarded.changes),
     ...deleteRefusals(guarded),
     ...changeRefusals(guarded),
     ...lockoutRefusals(guarded),
-    ...secretRefusals(guarded.input, guarded.configuration),
+    ...refuseSecrets(guarded.input, guarded.configuration),
     ...protectRefusals(guarded),
-    ...policyTestRefusals(guarded.input, guarded.changes, guarded.exposure),
+    ...refuseFailedTests(guarded.input, guarded.changes, guarded.exposure),
     ...exposureRefusals(guarded),
     ...failOnRefusals(guarded),
   ];
@@ -74,7 +74,9 @@ function changeRefusals({ input, changes }: Guarded): readonly Refusal[] {
     if (input.baseApplied === true && change.origin === 'drift') return false;
     if (closesAsApplied(change, input)) return false;
     const isUpdate = change.action === 'update' && change.desired !== null;
-    return change.action === 'delete' || (isUpdate && ruleKey(change.desired.rule) !== ruleKey(change.live.rule));
+    return (
+      change.action === 'delete' || (isUpdate && formatRuleKey(change.desired.rule) !== formatRuleKey(change.live.rule))
+    );
   }).length;
   if (!exceeds(changed, live, input.options.maxChanges)) return [];
   const share = `${changed} of ${live} live rules in scope (${percent(changed / live)})`;
@@ -87,10 +89,10 @@ function changeRefusals({ input, changes }: Guarded): readonly Refusal[] {
 function endsAsApplied(change: Change, { base, baseApplied, desired }: PlanInput): boolean {
   if (change.kind !== 'Rule' || change.origin !== 'expired' || change.live === null || baseApplied !== true)
     return false;
-  const key = ruleKey(change.live.rule);
+  const key = formatRuleKey(change.live.rule);
   const { expires } = change;
   if (expires === undefined || expires > (desired.at ?? 0)) return false;
-  return base?.rules.some((rule) => rule.expires === expires && ruleKey(rule.rule) === key) === true;
+  return base?.rules.some((rule) => rule.expires === expires && formatRuleKey(rule.rule) === key) === true;
 }
 
 /** The same of a rule that let traffic pass. Where drop rules end, what they closed is open: many at once are judged like any delete. */

@@ -1,7 +1,7 @@
 import type { Change } from '../plan.ts';
 
 /** Every user whom a rule names before the plan or after it: those whom its effect and exposure tell apart from nobody. */
-export function namedUsers(changes: readonly Change[]): ReadonlySet<string> {
+export function collectNamedUsers(changes: readonly Change[]): ReadonlySet<string> {
   const users = new Set<string>();
   for (const change of changes) {
     if (change.kind !== 'Rule') continue;

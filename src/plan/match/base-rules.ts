@@ -1,4 +1,4 @@
-import { type DesiredRule, ruleKey } from '../../model/rule.ts';
+import { type DesiredRule, formatRuleKey } from '../../model/rule.ts';
 import type { DesiredState } from '../../model/state.ts';
 
 /** The rules of the state last applied, by name and by canonical key (the first name where several share a key). */
@@ -13,7 +13,7 @@ export function indexBase(base: DesiredState | null): BaseRules | null {
   const byKey = new Map<string, DesiredRule>();
   for (const rule of base.rules) {
     byName.set(rule.name, rule);
-    const key = ruleKey(rule.rule);
+    const key = formatRuleKey(rule.rule);
     const known = byKey.get(key);
     if (known === undefined || rule.name < known.name) byKey.set(key, rule);
   }

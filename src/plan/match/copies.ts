@@ -1,6 +1,6 @@
 import { groupBy } from '../../model/group-by.ts';
 import { compareText } from '../../model/problem.ts';
-import { compareRules, isModifiedInPlace, type LiveRule, type Rule, ruleKey } from '../../model/rule.ts';
+import { compareRules, formatRuleKey, isModifiedInPlace, type LiveRule, type Rule } from '../../model/rule.ts';
 
 /** Live rules that are not paired yet, to be taken by canonical form. */
 export interface Copies {
@@ -17,19 +17,19 @@ const manyRules = 16;
  * Finds live rules by their destination's text, whose hash is computed once for each rule, and then by comparing the rest:
  * several times faster than building a key for every rule.
  */
-export function copiesOf(live: readonly LiveRule[]): Copies {
+export function findCopies(live: readonly LiveRule[]): Copies {
   const byText = groupBy(live, ({ rule }) => rule.destination.text) as ReadonlyMap<string, LiveRule[]>;
   const byKey = new Map<string, LiveRule[]>();
   for (const [text, rules] of byText) {
     if (rules.length <= manyRules) continue;
-    for (const [key, copies] of groupBy(rules, ({ rule }) => ruleKey(rule))) byKey.set(key, copies as LiveRule[]);
+    for (const [key, copies] of groupBy(rules, ({ rule }) => formatRuleKey(rule))) byKey.set(key, copies as LiveRule[]);
     byText.get(text)?.splice(0);
   }
   return {
     take(rule) {
       const near = byText.get(rule.destination.text);
       if (near === undefined) return null;
-      return takeFirst(near, rule) ?? (byKey.size === 0 ? null : takeFirst(byKey.get(ruleKey(rule)) ?? [], rule));
+      return takeFirst(near, rule) ?? (byKey.size === 0 ? null : takeFirst(byKey.get(formatRuleKey(rule)) ?? [], rule));
     },
     left: () =>
       [...byText.values(), ...byKey.values()]

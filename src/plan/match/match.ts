@@ -1,8 +1,8 @@
 import { compareText } from '../../model/problem.ts';
-import { compareRules, type DesiredRule, type LiveRule, ruleKey } from '../../model/rule.ts';
+import { compareRules, type DesiredRule, formatRuleKey, type LiveRule } from '../../model/rule.ts';
 import type { DesiredState } from '../../model/state.ts';
 import { type BaseRules, indexBase } from './base-rules.ts';
-import { copiesOf } from './copies.ts';
+import { findCopies } from './copies.ts';
 import { pairRelated } from './pair-related.ts';
 
 /** A desired rule and the live rule that stands for it. */
@@ -58,7 +58,7 @@ interface EqualMatch {
 }
 
 function matchEqual(desired: readonly DesiredRule[], live: readonly LiveRule[]): EqualMatch {
-  const copies = copiesOf(live);
+  const copies = findCopies(live);
   const pairs: Pair[] = [];
   const desiredOnly: DesiredRule[] = [];
   for (const rule of desired) {
@@ -71,8 +71,8 @@ function matchEqual(desired: readonly DesiredRule[], live: readonly LiveRule[]):
   return {
     pairs,
     desiredOnly,
-    liveOnly: left.filter(({ rule }) => !paired.has(ruleKey(rule))),
-    duplicates: left.filter(({ rule }) => paired.has(ruleKey(rule))),
+    liveOnly: left.filter(({ rule }) => !paired.has(formatRuleKey(rule))),
+    duplicates: left.filter(({ rule }) => paired.has(formatRuleKey(rule))),
   };
 }
 
@@ -80,7 +80,7 @@ function matchEqual(desired: readonly DesiredRule[], live: readonly LiveRule[]):
 function pairedKeys(pairs: readonly Pair[], left: readonly LiveRule[]): ReadonlySet<string> {
   const destinations = new Set(left.map(({ rule }) => rule.destination.text));
   const near = pairs.filter(({ desired }) => destinations.has(desired.rule.destination.text));
-  return new Set(near.map(({ desired }) => ruleKey(desired.rule)));
+  return new Set(near.map(({ desired }) => formatRuleKey(desired.rule)));
 }
 
 /** A name whose base rule is live, and unclaimed, carries that live rule over the edit. */
@@ -88,14 +88,14 @@ function matchNamed(equal: EqualMatch, base: BaseRules | null): Omit<EqualMatch,
   if (base === null) return { pairs: [], desiredOnly: equal.desiredOnly, liveOnly: equal.liveOnly };
   const unclaimed = new Map<string, LiveRule[]>();
   for (const rule of equal.liveOnly) {
-    const key = ruleKey(rule.rule);
+    const key = formatRuleKey(rule.rule);
     unclaimed.set(key, [...(unclaimed.get(key) ?? []), rule]);
   }
   const pairs: Pair[] = [];
   const claimed = new Set<LiveRule>();
   const desiredOnly = equal.desiredOnly.filter((desired) => {
     const before = base.byName.get(desired.name);
-    const live = before === undefined ? undefined : unclaimed.get(ruleKey(before.rule))?.shift();
+    const live = before === undefined ? undefined : unclaimed.get(formatRuleKey(before.rule))?.shift();
     if (live === undefined) return true;
     claimed.add(live);
     pairs.push({ desired, live, equal: false });

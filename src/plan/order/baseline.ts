@@ -1,5 +1,5 @@
 import { compareRules, type Rule } from '../../model/rule.ts';
-import { rankOf } from '../../policy/verdict.ts';
+import { getRank } from '../../policy/verdict.ts';
 import type { Operation } from '../operations.ts';
 
 /**
@@ -7,7 +7,7 @@ import type { Operation } from '../operations.ts';
  * updates likewise, then the remaining deletes from the lowest rank to the highest. Where nothing collides this moves each
  * packet's verdict at most once, from the one before to the one after (docs/planning.md). Returns positions in `operations`.
  */
-export function baselineOrder(
+export function orderByRank(
   operations: readonly Operation[],
   needs: readonly (readonly number[])[],
 ): readonly number[] {
@@ -43,7 +43,7 @@ const phases = { create: 0, update: 1, delete: 2 } as const;
 function compareOperations(a: Operation, b: Operation): number {
   if (a.type !== b.type) return phases[a.type] - phases[b.type];
   const [x, y] = [ruleOf(a), ruleOf(b)];
-  const byRank = rankOf(x) - rankOf(y);
+  const byRank = getRank(x) - getRank(y);
   return (a.type === 'delete' ? -byRank : byRank) || compareRules(x, y);
 }
 

@@ -1,7 +1,7 @@
 import type { Profile } from '../../model/profile.ts';
-import { operationsOf } from '../operations.ts';
+import { listOperations } from '../operations.ts';
 import type { RuleChange } from '../plan.ts';
-import { updatesToReplace } from './cycles.ts';
+import { findUpdatesToReplace } from './cycles.ts';
 import { relate } from './sharing.ts';
 
 /**
@@ -10,8 +10,8 @@ import { relate } from './sharing.ts';
  */
 export function breakCircles(changes: readonly RuleChange[], profile: Profile): readonly RuleChange[] {
   if (!profile.refusesCollisions || !changes.some(({ via }) => via === 'patch')) return changes;
-  const operations = operationsOf(changes, profile);
-  const replaced = updatesToReplace(operations, relate(operations, true));
+  const operations = listOperations(changes, profile);
+  const replaced = findUpdatesToReplace(operations, relate(operations, true));
   if (replaced.size === 0) return changes;
   const indices = new Set([...replaced].map((operation) => operations[operation]?.change));
   return changes.map((change, index) => (indices.has(index) ? { ...change, via: 'replace' } : change));

@@ -1,7 +1,7 @@
 import type { Rule } from '../../model/rule.ts';
 import type { Protocol } from '../../model/state.ts';
 import type { Intervals } from '../../policy/intervals.ts';
-import { lastPort } from '../../policy/port-set.ts';
+import { getLastPort } from '../../policy/port-set.ts';
 import type { LaneIndex } from '../../policy/rule-index.ts';
 import { sweep } from '../../policy/sweep.ts';
 import { noRank } from '../../policy/verdict.ts';
@@ -100,7 +100,7 @@ export function eachStretch(
 }
 
 /** A scattered number below 2^52 for the n-th item (a multiplicative hash, finalised twice). */
-export function markOf(n: number): number {
+export function makeMark(n: number): number {
   return scatter(n * 2 + 1) * 0x100000 + (scatter(n * 2 + 2) >>> 12);
 }
 
@@ -155,7 +155,7 @@ function cutPorts(items: readonly Item[], protocol: Protocol): readonly Cell[] {
   if (!areSeveral(items)) return [];
   const matching = new Matching();
   const edges: { readonly port: number; readonly item: Item; readonly on: boolean }[] = [];
-  const end = lastPort(protocol) + 1;
+  const end = getLastPort(protocol) + 1;
   for (const item of items) {
     const { ports } = item.rule;
     if (ports === null) matching.toggle(item, true);

@@ -1,11 +1,11 @@
 import type { Rule } from '../../model/rule.ts';
 import type { Operation } from '../operations.ts';
 import type { Gaps } from './gaps.ts';
-import { areasOf, type Neighbourhood, networksIn, survey, viewsOf } from './neighbourhood.ts';
+import { collectAreas, countNetworks, makeViews, type Neighbourhood, survey } from './neighbourhood.ts';
 import type { GapGroup, Ordering } from './ordering.ts';
-import { regionClasses } from './region-classes.ts';
+import { classifyRegions } from './region-classes.ts';
 import { alwaysExact, findOrder, searchEffort } from './search.ts';
-import { costOf } from './walk.ts';
+import { measureCost } from './walk.ts';
 
 export interface ComponentContext {
   readonly operations: readonly Operation[];
@@ -40,7 +40,7 @@ export function orderComponents(
   const answers = new Map(
     [...questions].map(([key, ordering]) => {
       const order = findOrder(ordering, searchEffort / questions.size);
-      const { opened, cutOff } = costOf(ordering, order);
+      const { opened, cutOff } = measureCost(ordering, order);
       return [key, { order, suspect: opened > 0 || cutOff > 0 }] as const;
     }),
   );
@@ -64,8 +64,8 @@ function orderingOf(
   const numbers = (list: readonly number[]): readonly number[] => list.map((other) => numberOf.get(other) as number);
   const mine = new Set(component.map((operation) => gaps.groupOf[operation] as number).filter((group) => group >= 0));
   const own = component.map((operation) => operations[operation] as Operation);
-  const looked = { areas: areasOf(own), views: viewsOf(neighbourhood, own, true) };
-  if (component.length > alwaysExact && component.length * networksIn(neighbourhood, looked.areas) > mostPairs) {
+  const looked = { areas: collectAreas(own), views: makeViews(neighbourhood, own, true) };
+  if (component.length > alwaysExact && component.length * countNetworks(neighbourhood, looked.areas) > mostPairs) {
     return null;
   }
   return {
@@ -75,6 +75,6 @@ function orderingOf(
       const { openers, closers, ...rest } = gaps.groups[group] as GapGroup;
       return { ...rest, openers: numbers(openers), closers: numbers(closers) };
     }),
-    regions: regionClasses(neighbourhood, looked, numberOf),
+    regions: classifyRegions(neighbourhood, looked, numberOf),
   };
 }

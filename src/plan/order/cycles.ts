@@ -9,7 +9,7 @@ const exactUpdates = 8;
  * a create instead of an update, which cannot be part of a circle. Returns the indices of those, the fewest for circles of
  * up to 8 updates; among equally few, the first in the order given.
  */
-export function updatesToReplace(operations: readonly Operation[], { blockers }: Relations): ReadonlySet<number> {
+export function findUpdatesToReplace(operations: readonly Operation[], { blockers }: Relations): ReadonlySet<number> {
   const replaced = new Set<number>();
   for (const circle of circles(operations, blockers)) {
     const chosen = circle.length <= exactUpdates ? fewest(circle, blockers) : greedy(circle, blockers);

@@ -21,7 +21,7 @@ export interface DependencyInput {
  * verdict moves at most once, from the run's first verdict to its last, in whatever order its steps are done. So every order
  * that the ties allow shows each packet only verdicts that the listed order shows it too.
  */
-export function dependencies(input: DependencyInput): readonly (readonly number[])[] {
+export function findDependencies(input: DependencyInput): readonly (readonly number[])[] {
   const { order } = input;
   const positions = new Int32Array(order.length);
   for (const [position, operation] of order.entries()) positions[operation] = position;

@@ -1,15 +1,23 @@
 import type { Rule } from '../../model/rule.ts';
 import type { Intervals } from '../../policy/intervals.ts';
 import type { PortSet } from '../../policy/port-set.ts';
-import { emptyRegion, joinRegions, outsideRegion, type Region, RegionBuilder } from '../../policy/region.ts';
-import { type LaneIndex, laneRules, lanes } from '../../policy/rule-index.ts';
+import { cutRegion, emptyRegion, joinRegions, type Region, RegionBuilder } from '../../policy/region.ts';
+import { getLaneRules, type LaneIndex, lanes } from '../../policy/rule-index.ts';
 import { isEmptyTraffic, type TrafficSet } from '../../policy/traffic-set.ts';
 import type { Operation } from '../operations.ts';
 import { type Cell, eachStretch, type Item, type Stretch } from './cells.ts';
-import { areaIn, areasOf, isUntouched, type Neighbourhood, residentsOf, survey, viewsOf } from './neighbourhood.ts';
+import {
+  collectAreas,
+  findResidents,
+  getArea,
+  isUntouched,
+  makeViews,
+  type Neighbourhood,
+  survey,
+} from './neighbourhood.ts';
 import type { Order } from './order.ts';
-import { type RegionClass, verdictIn } from './ordering.ts';
-import { classKey, entriesOf, type Numbering } from './region-classes.ts';
+import { getVerdictIn, type RegionClass } from './ordering.ts';
+import { formatClassKey, listEntries, type Numbering } from './region-classes.ts';
 
 /** Traffic with neither the verdict before nor the one after, from one position in the order to another. */
 export interface Exposed {
@@ -20,7 +28,7 @@ export interface Exposed {
 }
 
 /** Exactly the traffic that the order exposes: for each component, one entry for each pair of steps between which something is. */
-export function exposedBy({ steps, suspects }: Order, kept: readonly Rule[]): readonly Exposed[] {
+export function findExposed({ steps, suspects }: Order, kept: readonly Rule[]): readonly Exposed[] {
   if (suspects.length === 0) return [];
   const operations = steps.map(({ operation }) => operation);
   const neighbourhood = survey(operations, suspects.flat(), kept);
@@ -33,7 +41,7 @@ function exposedIn(
   operations: readonly Operation[],
 ): readonly Exposed[] {
   const own = component.map((position) => operations[position] as Operation);
-  const areas = areasOf(own);
+  const areas = collectAreas(own);
   const runs = new Runs(new Map(component.map((position) => [position, position])));
   const collected = new Map<string, Map<string | null, Region[]>>();
   const put = (run: string, source: string | null, lane: number, region: Region): void => {
@@ -43,13 +51,13 @@ function exposedIn(
     sources.set(source, regions);
     regions[lane] = region;
   };
-  for (const [lane, view] of viewsOf(neighbourhood, own, false).entries()) {
+  for (const [lane, view] of makeViews(neighbourhood, own, false).entries()) {
     if (isUntouched(areas, lane)) continue;
-    const global = laneRules(neighbourhood.index, null, lane);
+    const global = getLaneRules(neighbourhood.index, null, lane);
     const walk = (rules: readonly LaneIndex<Item>[], area: Intervals) =>
       regionsByRun(runs, (visit) => eachStretch(rules, area, view, visit));
-    const nobody = walk([global], areaIn(areas, null, lane));
-    const residents = residentsOf(neighbourhood, areas, lane);
+    const nobody = walk([global], getArea(areas, null, lane));
+    const residents = findResidents(neighbourhood, areas, lane);
     const resident = new Set(residents.flatMap(({ users }) => users));
     for (const [run, region] of nobody) {
       for (const source of [null, ...neighbourhood.users])
@@ -58,7 +66,7 @@ function exposedIn(
     for (const { users, own: theirs, home } of residents) {
       const inside = walk([theirs, global], home);
       for (const run of new Set([...nobody.keys(), ...inside.keys()])) {
-        const outside = outsideRegion(nobody.get(run) ?? emptyRegion, theirs.named);
+        const outside = cutRegion(nobody.get(run) ?? emptyRegion, theirs.named);
         const region = joinRegions(outside, inside.get(run) ?? emptyRegion);
         for (const user of users) put(run, user, lane, region);
       }
@@ -111,9 +119,9 @@ class Runs {
   }
 
   of(cell: Cell): readonly string[] {
-    const entries = entriesOf(cell, this.#numbering);
+    const entries = listEntries(cell, this.#numbering);
     if (entries.length < 2) return [];
-    const key = classKey(cell, entries);
+    const key = formatClassKey(cell, entries);
     const known = this.#byClass.get(key);
     if (known !== undefined) return known;
     const computed = this.#compute({ weight: 1, kept: cell.kept, before: true, after: true, entries });
@@ -127,8 +135,8 @@ class Runs {
   }
 
   #compute(region: RegionClass): readonly string[] {
-    const before = verdictIn(region, () => false);
-    if (before !== verdictIn(region, () => true)) return [];
+    const before = getVerdictIn(region, () => false);
+    if (before !== getVerdictIn(region, () => true)) return [];
     const direction = before ? 'cut_off' : 'opened';
     const done = new Set<number>();
     const runs: string[] = [];
@@ -136,7 +144,7 @@ class Runs {
     const inOrder = [...new Set(region.entries.map(({ operation }) => operation))].sort((a, b) => a - b);
     for (const operation of inOrder) {
       done.add(operation);
-      const wrong = verdictIn(region, (other) => done.has(other)) !== before;
+      const wrong = getVerdictIn(region, (other) => done.has(other)) !== before;
       if (wrong && from === null) from = operation;
       if (!wrong && from !== null) {
         runs.push(`${direction} ${from} ${operation}`);

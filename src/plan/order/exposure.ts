@@ -1,12 +1,12 @@
 import type { Profile } from '../../model/profile.ts';
 import type { Rule } from '../../model/rule.ts';
-import { byVerdict, compareStates } from '../../policy/compare-states.ts';
+import { classifyByVerdict, compareStates } from '../../policy/compare-states.ts';
 import { renderTraffic } from '../../policy/render-traffic.ts';
 import { indexRules } from '../../policy/rule-index.ts';
 import type { Traffic } from '../../policy/traffic.ts';
 import type { Exposure } from '../plan.ts';
-import { stepId } from '../steps.ts';
-import { exposedBy } from './exposed.ts';
+import { formatStepId } from '../steps.ts';
+import { findExposed } from './exposed.ts';
 import type { Order } from './order.ts';
 
 export interface ExposureInput {
@@ -19,9 +19,9 @@ export interface ExposureInput {
 }
 
 /** Exactly the traffic that the plan exposes on the way, in the order of the steps that start it. */
-export function exposureOf(input: ExposureInput): readonly Exposure[] {
+export function findExposure(input: ExposureInput): readonly Exposure[] {
   const { order, profile } = input;
-  const listed = exposedBy(order, input.kept)
+  const listed = findExposed(order, input.kept)
     .map(({ direction, from, to, traffic }) => ({ direction, from, to, traffic: renderTraffic(traffic) }))
     .map((item) => ({ ...item, expectedMs: expectedMs(item.from, item.to, input) }));
   const rebuilds = order.steps.flatMap(({ operation }, position) => (operation.mayRebuild ? [position] : []));
@@ -38,8 +38,8 @@ export function exposureOf(input: ExposureInput): readonly Exposure[] {
     .map(({ direction, traffic, from, to, expectedMs: ms }) => ({
       direction,
       traffic,
-      fromStep: stepId(from),
-      toStep: stepId(to),
+      fromStep: formatStepId(from),
+      toStep: formatStepId(to),
       expectedMs: ms,
     }));
 }
@@ -81,7 +81,7 @@ function droppedThroughout({ before, after }: ExposureInput): readonly Traffic[]
     statesOf: ({ states }) => states,
     within: items,
     classes: 1,
-    classify: byVerdict((accepts) => (accepts === 0 ? 1 : 0)),
+    classify: classifyByVerdict((accepts) => (accepts === 0 ? 1 : 0)),
   });
   return dropped === undefined ? [] : renderTraffic(dropped);
 }

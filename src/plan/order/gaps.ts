@@ -1,5 +1,5 @@
 import type { Operation } from '../operations.ts';
-import { groupsOf, type UnionFind, unionFind } from '../union-find.ts';
+import { createUnionFind, listGroups, type UnionFind } from '../union-find.ts';
 import type { GapGroup } from './ordering.ts';
 
 /**
@@ -40,8 +40,8 @@ export interface Gaps {
 }
 
 /** Operations connected by collisions. */
-export function gapGroups(operations: readonly Operation[], blockers: readonly (readonly number[])[]): Gaps {
-  const sets: UnionFind = unionFind(operations.length);
+export function groupGaps(operations: readonly Operation[], blockers: readonly (readonly number[])[]): Gaps {
+  const sets: UnionFind = createUnionFind(operations.length);
   const opens = new Uint8Array(operations.length);
   for (const [operation, list] of blockers.entries()) {
     for (const blocker of list) {
@@ -50,7 +50,7 @@ export function gapGroups(operations: readonly Operation[], blockers: readonly (
     }
   }
   const groupOf = new Int32Array(operations.length).fill(-1);
-  const members = groupsOf(sets, operations.length).filter(({ length }) => length > 1);
+  const members = listGroups(sets, operations.length).filter(({ length }) => length > 1);
   for (const [group, list] of members.entries()) for (const operation of list) groupOf[operation] = group;
   return {
     groupOf,

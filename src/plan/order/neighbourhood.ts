@@ -1,22 +1,22 @@
 import { compareNetworks, type Network } from '../../model/address.ts';
 import type { PortRange } from '../../model/port-range.ts';
 import type { Rule } from '../../model/rule.ts';
-import { type Intervals, intersectIntervals, intervalsOf, unionIntervals } from '../../policy/intervals.ts';
+import { type Intervals, intersectIntervals, toIntervals, unionIntervals } from '../../policy/intervals.ts';
 import { type PortSet, touchesPorts } from '../../policy/port-set.ts';
 import {
+  collectNamedPorts,
+  findNodesReaching,
+  getLane,
+  getLaneRules,
   indexRules,
   type LaneIndex,
-  laneOf,
-  laneRules,
   lanes,
-  nodesReaching,
-  portsNamed,
   type RuleIndex,
 } from '../../policy/rule-index.ts';
-import { rankOf } from '../../policy/verdict.ts';
+import { getRank } from '../../policy/verdict.ts';
 import type { Operation } from '../operations.ts';
 import { PortOverlaps } from '../port-overlaps.ts';
-import { type Item, markOf, type View } from './cells.ts';
+import { type Item, makeMark, type View } from './cells.ts';
 
 /** The rules of before ∪ after around the operations that need a closer look. */
 export interface Neighbourhood {
@@ -59,7 +59,7 @@ export function survey(
   const rules = changed.map(({ rule }) => rule);
   const items: Item[] = [];
   const put = (rule: Rule, operation: number, added: boolean): void => {
-    items.push({ rule, operation, added, rank: rankOf(rule), mark: markOf(items.length) });
+    items.push({ rule, operation, added, rank: getRank(rule), mark: makeMark(items.length) });
   };
   for (const rule of touching(kept, rules)) put(rule, -1, false);
   for (const { rule, operation, added } of changed) put(rule, operation, added);
@@ -67,7 +67,7 @@ export function survey(
   const anonymous = indexRules(neighbours(items, rules));
   return {
     index: indexRules(items),
-    ofUsers: lanes.map((_, lane) => laneRules(anonymous, null, lane)),
+    ofUsers: lanes.map((_, lane) => getLaneRules(anonymous, null, lane)),
     users: [...users].sort(),
     withPorts: portFilter(),
     kindOf: kinds(),
@@ -136,11 +136,11 @@ function touching(rules: readonly Rule[], others: readonly Rule[]): readonly Rul
 }
 
 function familyArea(rules: readonly Rule[], family: 4 | 6): Intervals {
-  return intervalsOf(rules.map(({ destination }) => destination).filter((network) => network.family === family));
+  return toIntervals(rules.map(({ destination }) => destination).filter((network) => network.family === family));
 }
 
 /** What to look at of a component in each lane: rules that share no port with its own bear on none of its regions. */
-export function viewsOf(
+export function makeViews(
   { withPorts }: Neighbourhood,
   operations: readonly Operation[],
   byMatchSet: boolean,
@@ -150,19 +150,19 @@ export function viewsOf(
     ...(added === null ? [] : [{ rule: added }]),
   ]);
   return lanes.map(({ protocol }, lane) => {
-    const ports = portsNamed(rules, lane);
+    const ports = collectNamedPorts(rules, lane);
     return { protocol, within: (items) => withPorts(items, ports), byMatchSet };
   });
 }
 
 /** The areas of a component's operations. */
-export function areasOf(operations: readonly Operation[]): Areas {
+export function collectAreas(operations: readonly Operation[]): Areas {
   const scopes = new Map<string | null, Network[][]>();
   for (const { removed, added } of operations) {
     if (removed !== null) name(scopes, removed);
     if (added !== null) name(scopes, added);
   }
-  return new Map([...scopes].map(([user, byLane]) => [user, byLane.map(intervalsOf)]));
+  return new Map([...scopes].map(([user, byLane]) => [user, byLane.map(toIntervals)]));
 }
 
 function name(scopes: Map<string | null, Network[][]>, { userId, destination, ports }: Rule): void {
@@ -172,21 +172,21 @@ function name(scopes: Map<string | null, Network[][]>, { userId, destination, po
     scopes.set(userId, byLane);
   }
   for (const protocol of ports === null ? allProtocols : [ports.type]) {
-    byLane[laneOf(destination.family, protocol)]?.push(destination);
+    byLane[getLane(destination.family, protocol)]?.push(destination);
   }
 }
 
 const allProtocols = ['tcp', 'udp', 'other'] as const;
 
 /** How many networks, of rules of anybody, reach into the areas. */
-export function networksIn({ index, ofUsers }: Neighbourhood, areas: Areas): number {
+export function countNetworks({ index, ofUsers }: Neighbourhood, areas: Areas): number {
   let count = 0;
   for (const [user, byLane] of areas) {
     for (const [lane, intervals] of byLane.entries()) {
       for (const area of intervals) {
-        count += nodesReaching(laneRules(index, null, lane), area).length;
-        if (user !== null) count += nodesReaching(laneRules(index, user, lane), area).length;
-        else if (ofUsers[lane] !== undefined) count += nodesReaching(ofUsers[lane], area).length;
+        count += findNodesReaching(getLaneRules(index, null, lane), area).length;
+        if (user !== null) count += findNodesReaching(getLaneRules(index, user, lane), area).length;
+        else if (ofUsers[lane] !== undefined) count += findNodesReaching(ofUsers[lane], area).length;
       }
     }
   }
@@ -194,7 +194,7 @@ export function networksIn({ index, ofUsers }: Neighbourhood, areas: Areas): num
 }
 
 /** The component's areas of one scope in one lane. */
-export function areaIn(areas: Areas, user: string | null, lane: number): Intervals {
+export function getArea(areas: Areas, user: string | null, lane: number): Intervals {
   return areas.get(user)?.[lane] ?? [];
 }
 
@@ -214,13 +214,13 @@ export interface Residents {
 }
 
 /** The users whose own rules reach into the component's areas, in order; those that nothing tells apart together. */
-export function residentsOf(neighbourhood: Neighbourhood, areas: Areas, lane: number): readonly Residents[] {
-  const global = areaIn(areas, null, lane);
+export function findResidents(neighbourhood: Neighbourhood, areas: Areas, lane: number): readonly Residents[] {
+  const global = getArea(areas, null, lane);
   const users = new Set<string>([...areas.keys()].filter((user) => user !== null));
   const ofUsers = neighbourhood.ofUsers[lane];
   if (ofUsers !== undefined && ofUsers.items.length > 0) {
     for (const area of global) {
-      for (const { items } of nodesReaching(ofUsers, area)) for (const { user } of items) users.add(user);
+      for (const { items } of findNodesReaching(ofUsers, area)) for (const { user } of items) users.add(user);
     }
   }
   const alike = new Map<
@@ -228,7 +228,7 @@ export function residentsOf(neighbourhood: Neighbourhood, areas: Areas, lane: nu
     { readonly users: string[]; readonly own: LaneIndex<Item>; readonly home: Intervals }
   >();
   for (const user of [...users].sort()) {
-    const own = laneRules(neighbourhood.index, user, lane);
+    const own = getLaneRules(neighbourhood.index, user, lane);
     const key = neighbourhood.kindOf(own);
     const known = alike.get(key);
     if (known !== undefined) known.users.push(user);
@@ -236,7 +236,7 @@ export function residentsOf(neighbourhood: Neighbourhood, areas: Areas, lane: nu
       alike.set(key, {
         users: [user],
         own,
-        home: intersectIntervals(own.named, unionIntervals(global, areaIn(areas, user, lane))),
+        home: intersectIntervals(own.named, unionIntervals(global, getArea(areas, user, lane))),
       });
   }
   return [...alike.values()].filter(({ home }) => home.length > 0);

@@ -1,11 +1,11 @@
 import type { Profile } from '../../model/profile.ts';
 import type { Rule } from '../../model/rule.ts';
 import type { Operation } from '../operations.ts';
-import { groupsOf, unionFind } from '../union-find.ts';
-import { baselineOrder } from './baseline.ts';
+import { createUnionFind, listGroups } from '../union-find.ts';
+import { orderByRank } from './baseline.ts';
 import { type OrderedComponent, orderComponents } from './component.ts';
-import { dependencies } from './dependencies.ts';
-import { gapGroups, numberGaps, rebuildsLast } from './gaps.ts';
+import { findDependencies } from './dependencies.ts';
+import { groupGaps, numberGaps, rebuildsLast } from './gaps.ts';
 import { relate } from './sharing.ts';
 
 /** One operation in the order, with the positions of those that must be done first and the gap it belongs to. */
@@ -39,12 +39,12 @@ export interface OrderInput {
  */
 export function orderOperations({ operations, kept, profile }: OrderInput): Order {
   const { sharing, blockers } = relate(operations, profile.refusesCollisions);
-  const sets = unionFind(operations.length);
+  const sets = createUnionFind(operations.length);
   for (let i = 0; i < sharing.length; i += 2) sets.union(sharing[i] as number, sharing[i + 1] as number);
-  const components = groupsOf(sets, operations.length);
-  const gaps = gapGroups(operations, blockers);
+  const components = listGroups(sets, operations.length);
+  const gaps = groupGaps(operations, blockers);
   const { needs, late } = rebuildsLast(operations, components, blockers, gaps);
-  const baseline = baselineOrder(operations, needs);
+  const baseline = orderByRank(operations, needs);
   const place = new Int32Array(operations.length);
   for (const [position, operation] of baseline.entries()) place[operation] = position;
   const bound = components
@@ -59,7 +59,7 @@ export function orderOperations({ operations, kept, profile }: OrderInput): Orde
   );
   const order = listed(operations, { baseline, found: found.flatMap(({ order: own }) => own) }, late);
   const componentOf = Int32Array.from({ length: operations.length }, (_, operation) => sets.find(operation));
-  const after = dependencies({ operations, order, sharing, needs, componentOf });
+  const after = findDependencies({ operations, order, sharing, needs, componentOf });
   const gapOf = numberGaps(order, gaps);
   for (const [position, operation] of order.entries()) place[operation] = position;
   return {

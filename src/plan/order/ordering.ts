@@ -67,13 +67,13 @@ export function addCosts(a: Cost, b: Cost): Cost {
 }
 
 /** The region's verdict when exactly the operations for which `done` holds are done. */
-export function verdictIn(region: RegionClass, done: (operation: number) => boolean): boolean {
+export function getVerdictIn(region: RegionClass, done: (operation: number) => boolean): boolean {
   for (const { operation, rank, added } of region.entries) if (done(operation) === added) return rank % 2 === 0;
   return region.kept % 2 === 0;
 }
 
 /** By operation: the indices of the region classes that it takes part in. */
-export function regionsByOperation({ size, regions }: Ordering): readonly (readonly number[])[] {
+export function indexRegions({ size, regions }: Ordering): readonly (readonly number[])[] {
   const lists = Array.from({ length: size }, (): number[] => []);
   for (const [index, { entries }] of regions.entries()) {
     for (const { operation } of entries) {

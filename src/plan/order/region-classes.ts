@@ -1,8 +1,15 @@
 import { intersectIntervals } from '../../policy/intervals.ts';
-import { laneRules } from '../../policy/rule-index.ts';
+import { getLaneRules } from '../../policy/rule-index.ts';
 import { type Cell, eachStretch, type View } from './cells.ts';
-import { type Areas, areaIn, isUntouched, type Neighbourhood, type Residents, residentsOf } from './neighbourhood.ts';
-import { type Entry, type RegionClass, verdictIn } from './ordering.ts';
+import {
+  type Areas,
+  findResidents,
+  getArea,
+  isUntouched,
+  type Neighbourhood,
+  type Residents,
+} from './neighbourhood.ts';
+import { type Entry, getVerdictIn, type RegionClass } from './ordering.ts';
 
 /** The numbers of a component's operations by their positions in the plan's; no others are in it. */
 export type Numbering = ReadonlyMap<number, number>;
@@ -18,7 +25,7 @@ interface Looked {
  * matches, when at least two operations bear on its verdict; merged by what decides it. Users without rules of their own
  * in the component's areas have nobody's regions, and count as many times.
  */
-export function regionClasses(
+export function classifyRegions(
   neighbourhood: Neighbourhood,
   { areas, views }: Looked,
   numbering: Numbering,
@@ -26,10 +33,10 @@ export function regionClasses(
   const classes = new Classes(numbering);
   for (const [lane, view] of views.entries()) {
     if (isUntouched(areas, lane)) continue;
-    const global = laneRules(neighbourhood.index, null, lane);
-    const residents = residentsOf(neighbourhood, areas, lane);
+    const global = getLaneRules(neighbourhood.index, null, lane);
+    const residents = findResidents(neighbourhood, areas, lane);
     const nobody = new Map<number, { readonly cell: Cell; size: bigint }>();
-    eachStretch([global], areaIn(areas, null, lane), view, (first, last, stretch) => {
+    eachStretch([global], getArea(areas, null, lane), view, (first, last, stretch) => {
       for (const cell of stretch.cells()) {
         const size = (last - first + 1n) * BigInt(cell.high - cell.low + 1);
         const known = nobody.get(cell.matchSet);
@@ -43,7 +50,7 @@ export function regionClasses(
     /** Residents have nobody's regions, without those that lie wholly at home, and with those found there. */
     function correct({ users, own, home }: Residents, at: number): void {
       const inside = new Map<number, bigint>();
-      eachStretch([global], intersectIntervals(home, areaIn(areas, null, at)), view, (first, last, stretch) => {
+      eachStretch([global], intersectIntervals(home, getArea(areas, null, at)), view, (first, last, stretch) => {
         for (const { matchSet, low, high } of stretch.cells()) {
           inside.set(matchSet, (inside.get(matchSet) ?? 0n) + (last - first + 1n) * BigInt(high - low + 1));
         }
@@ -71,9 +78,9 @@ class Classes {
   }
 
   add(cell: Cell, weight: number): void {
-    const entries = entriesOf(cell, this.#numbering);
+    const entries = listEntries(cell, this.#numbering);
     if (entries.length < 2 || entries.every(({ operation }) => operation === entries[0]?.operation)) return;
-    const key = classKey(cell, entries);
+    const key = formatClassKey(cell, entries);
     const known = this.#byKey.get(key);
     if (known === undefined) this.#byKey.set(key, { weight, kept: cell.kept, entries });
     else known.weight += weight;
@@ -85,13 +92,13 @@ class Classes {
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(([, found]) => {
         const region = { ...found, before: true, after: true };
-        return { ...found, before: verdictIn(region, () => false), after: verdictIn(region, () => true) };
+        return { ...found, before: getVerdictIn(region, () => false), after: getVerdictIn(region, () => true) };
       });
   }
 }
 
 /** The changing rules of a cell as entries of the component's ordering; empty for a cell of other components. */
-export function entriesOf(cell: Cell, numberOf: Numbering): readonly Entry[] {
+export function listEntries(cell: Cell, numberOf: Numbering): readonly Entry[] {
   const entries: Entry[] = [];
   for (const { operation, rank, added } of cell.changing) {
     const number = numberOf.get(operation);
@@ -101,6 +108,6 @@ export function entriesOf(cell: Cell, numberOf: Numbering): readonly Entry[] {
 }
 
 /** Equal for cells whose verdict is the same function of what is done. */
-export function classKey({ kept }: Pick<Cell, 'kept'>, entries: readonly Entry[]): string {
+export function formatClassKey({ kept }: Pick<Cell, 'kept'>, entries: readonly Entry[]): string {
   return `${kept} ${entries.map(({ operation, rank, added }) => `${rank}${added ? '+' : '-'}${operation}`).join(' ')}`;
 }

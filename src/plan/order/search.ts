@@ -1,7 +1,15 @@
 import { solveExactly } from './exact.ts';
 import { type Cost, compareCosts, type GapGroup, type Ordering, type RegionClass } from './ordering.ts';
-import { classKey } from './region-classes.ts';
-import { costOf, countDone, type GapCounts, isUnbeatable, noGapCounts, type Walkable, walkable } from './walk.ts';
+import { formatClassKey } from './region-classes.ts';
+import {
+  countDone,
+  type GapCounts,
+  isUnbeatable,
+  measureCost,
+  prepareWalk,
+  startGapCounts,
+  type Walkable,
+} from './walk.ts';
 
 /** Up to this many operations get the optimum in any case: at most 2^14 states. */
 export const alwaysExact = 14;
@@ -21,7 +29,7 @@ export const searchEffort = 8_000_000;
  */
 export function findOrder(ordering: Ordering, effort: number): readonly number[] {
   const canonical = Array.from({ length: ordering.size }, (_, operation) => operation);
-  if (isUnbeatable(ordering, costOf(ordering, canonical))) return canonical;
+  if (isUnbeatable(ordering, measureCost(ordering, canonical))) return canonical;
   const affordable = Math.min(mostStates, Math.floor(effort / Math.max(1, ordering.regions.length)));
   const exact = solveExactly(ordering, ordering.size <= alwaysExact ? mostStates : affordable);
   return exact ?? searchOrder(ordering, canonical, effort);
@@ -59,7 +67,7 @@ const moves: Pass = { first: 0, width: 16, stride: 1, improve: moveOne, weighs: 
 
 function reorderExactly(inner: Ordering, _: readonly number[], cost: Cost): readonly number[] | null {
   const best = solveExactly(inner, mostStates);
-  return best !== null && compareCosts(costOf(inner, best), cost) < 0 ? best : null;
+  return best !== null && compareCosts(measureCost(inner, best), cost) < 0 ? best : null;
 }
 
 /** The best of all moves of the first operation to a later place, or of a later one to the first. */
@@ -73,7 +81,7 @@ function moveOne(inner: Ordering, now: readonly number[], cost: Cost): readonly 
       [...moved, ...first, ...between, ...rest],
     ]) {
       if (!isValid(inner, order)) continue;
-      const found = costOf(inner, order);
+      const found = measureCost(inner, order);
       if (compareCosts(found, best?.cost ?? cost) < 0) best = { order, cost: found };
     }
   }
@@ -97,7 +105,7 @@ class WindowSearch {
 
   constructor(ordering: Ordering, initial: readonly number[], effort: number) {
     this.order = [...initial];
-    this.#walk = walkable(ordering);
+    this.#walk = prepareWalk(ordering);
     this.#left = effort;
   }
 
@@ -107,7 +115,7 @@ class WindowSearch {
 
   /** Whether any window got a better order. */
   pass(pass: Pass): boolean {
-    const done = { operations: new Set<number>(), gaps: noGapCounts(this.#walk) };
+    const done = { operations: new Set<number>(), gaps: startGapCounts(this.#walk) };
     this.#finish(done, 0, pass.first);
     let improved = false;
     for (let from = pass.first; from + 1 < this.order.length && !this.isSpent; from += pass.stride) {
@@ -128,7 +136,7 @@ class WindowSearch {
     const window = now.toSorted((a, b) => a - b);
     const inner = windowOrdering(this.#walk, done, window);
     const current = now.map((operation) => window.indexOf(operation));
-    const cost = costOf(inner, current);
+    const cost = measureCost(inner, current);
     this.#left -= now.reduce((sum, operation) => sum + (this.#walk.regionsOf[operation]?.length ?? 0), now.length);
     if (isUnbeatable(inner, cost)) return null;
     this.#left -= inner.regions.length * weighs;
@@ -199,7 +207,7 @@ function mergeRegions(regions: readonly RegionClass[]): readonly RegionClass[] {
   const merged = new Map<string, RegionClass>();
   for (const region of regions) {
     if (region.entries.length === 0) continue;
-    const key = `${region.before} ${region.after} ${classKey(region, region.entries)}`;
+    const key = `${region.before} ${region.after} ${formatClassKey(region, region.entries)}`;
     const known = merged.get(key);
     merged.set(key, known === undefined ? region : { ...known, weight: known.weight + region.weight });
   }

@@ -1,12 +1,4 @@
-import {
-  addCosts,
-  type Cost,
-  type GapGroup,
-  noCost,
-  type Ordering,
-  regionsByOperation,
-  verdictIn,
-} from './ordering.ts';
+import { addCosts, type Cost, type GapGroup, getVerdictIn, indexRegions, noCost, type Ordering } from './ordering.ts';
 
 /** An ordering with what every walk through it looks up. */
 export interface Walkable {
@@ -18,7 +10,7 @@ export interface Walkable {
   readonly closes: Uint8Array;
 }
 
-export function walkable(ordering: Ordering): Walkable {
+export function prepareWalk(ordering: Ordering): Walkable {
   const gapOf = new Array<number>(ordering.size).fill(-1);
   const opens = new Uint8Array(ordering.size);
   const closes = new Uint8Array(ordering.size);
@@ -27,7 +19,7 @@ export function walkable(ordering: Ordering): Walkable {
     for (const operation of openers) opens[operation] = 1;
     for (const operation of closers) closes[operation] = 1;
   }
-  return { ordering, regionsOf: regionsByOperation(ordering), gapOf, opens, closes };
+  return { ordering, regionsOf: indexRegions(ordering), gapOf, opens, closes };
 }
 
 /** By gap: how many of its openers and closers are done. */
@@ -37,7 +29,7 @@ export interface GapCounts {
 }
 
 /** Nothing done. */
-export function noGapCounts({ ordering }: Walkable): GapCounts {
+export function startGapCounts({ ordering }: Walkable): GapCounts {
   return { opened: new Int32Array(ordering.gaps.length), closed: new Int32Array(ordering.gaps.length) };
 }
 
@@ -70,7 +62,7 @@ function startOf(walk: Walkable): Position {
   const { ordering } = walk;
   const done = new Uint8Array(ordering.size);
   const nothing = (): boolean => false;
-  const verdicts = Uint8Array.from(ordering.regions, (region) => Number(verdictIn(region, nothing)));
+  const verdicts = Uint8Array.from(ordering.regions, (region) => Number(getVerdictIn(region, nothing)));
   let [opened, cutOff] = [0, 0];
   for (const [index, region] of ordering.regions.entries()) {
     const accepts = verdicts[index] === 1;
@@ -79,7 +71,7 @@ function startOf(walk: Walkable): Position {
     else cutOff += region.weight;
   }
   const openGaps = ordering.gaps.filter((gap) => isOpen(gap, 0, 0)).length;
-  return { done, verdicts, gaps: noGapCounts(walk), here: { opened, cutOff, changes: 0, openGaps }, total: noCost };
+  return { done, verdicts, gaps: startGapCounts(walk), here: { opened, cutOff, changes: 0, openGaps }, total: noCost };
 }
 
 /** What the state after one more operation costs, and what the way to it does. Leaves the position as it is. */
@@ -91,7 +83,7 @@ function costOfStep(walk: Walkable, at: Position, operation: number): { readonly
   for (const index of walk.regionsOf[operation] ?? []) {
     const region = regions[index];
     if (region === undefined) continue;
-    const accepts = verdictIn(region, after);
+    const accepts = getVerdictIn(region, after);
     if (accepts === (at.verdicts[index] === 1)) continue;
     changes += region.weight;
     if (region.before !== region.after) continue;
@@ -111,8 +103,8 @@ function costOfStep(walk: Walkable, at: Position, operation: number): { readonly
 }
 
 /** What an order costs. The surplus is counted as all verdict changes: what no order can avoid is the same for every one. */
-export function costOf(ordering: Ordering, order: readonly number[]): Cost {
-  const walk = walkable(ordering);
+export function measureCost(ordering: Ordering, order: readonly number[]): Cost {
+  const walk = prepareWalk(ordering);
   return order.reduce((at, operation) => take(walk, at, operation), startOf(walk)).total;
 }
 
@@ -124,7 +116,7 @@ function take(walk: Walkable, at: Position, operation: number): Position {
   const isDone = (other: number): boolean => at.done[other] === 1;
   for (const index of walk.regionsOf[operation] ?? []) {
     const region = walk.ordering.regions[index];
-    if (region !== undefined) at.verdicts[index] = Number(verdictIn(region, isDone));
+    if (region !== undefined) at.verdicts[index] = Number(getVerdictIn(region, isDone));
   }
   return { ...at, ...costs };
 }

@@ -1,7 +1,7 @@
-import { makeNetwork, type Network, parseNetwork, width } from '../../model/address.ts';
+import { getWidth, makeNetwork, type Network, parseNetwork } from '../../model/address.ts';
 import type { ConfigurationField, DesiredConfiguration } from '../../model/configuration.ts';
 import type { Place } from '../../model/problem.ts';
-import { type Intervals, intersectIntervals, intervalsOf } from '../intervals.ts';
+import { type Intervals, intersectIntervals, toIntervals } from '../intervals.ts';
 import { type Finding, quoteName } from './finding.ts';
 import type { Linted } from './linted.ts';
 
@@ -44,7 +44,7 @@ function routesOf({ fields }: DesiredConfiguration): Routes | null {
   const written = fields.default_client_allowed_ips;
   if (written === undefined || written === null) return null;
   const networks = written.flatMap(networksIn);
-  const inFamily = (family: 4 | 6): Intervals => intervalsOf(networks.filter((network) => network.family === family));
+  const inFamily = (family: 4 | 6): Intervals => toIntervals(networks.filter((network) => network.family === family));
   return { 4: inFamily(4), 6: inFamily(6) };
 }
 
@@ -85,7 +85,7 @@ function resolverFindings(linted: Linted, configuration: DesiredConfiguration): 
   const routes = routesOf(configuration);
   const resolvers = (configuration.fields.default_client_dns ?? []).flatMap(networksIn);
   return resolvers.flatMap(({ family, first, text }) => {
-    const address = makeNetwork(family, first, width(family));
+    const address = makeNetwork(family, first, getWidth(family));
     const findings: Finding[] = [];
     const isPrivate = privateNetworks.some(
       (network) => intersectIntervals([network], [address]).length > 0 && network.family === family,

@@ -1,7 +1,7 @@
-import { type Family, parseNetwork, width } from '../../model/address.ts';
+import { type Family, getWidth, parseNetwork } from '../../model/address.ts';
 import type { DesiredRule } from '../../model/rule.ts';
 import { intersectIntervals, unionIntervals } from '../intervals.ts';
-import { laneOf, laneRules, type RuleIndex } from '../rule-index.ts';
+import { getLane, getLaneRules, type RuleIndex } from '../rule-index.ts';
 import { type Finding, quoteName } from './finding.ts';
 import type { Linted } from './linted.ts';
 
@@ -22,18 +22,18 @@ interface Families {
 }
 
 function leftOpen(index: RuleIndex<DesiredRule>, user: string | null, { closed, open }: Families): readonly Finding[] {
-  const own = laneRules(index, user, laneOf(closed, 'other'));
+  const own = getLaneRules(index, user, getLane(closed, 'other'));
   const [whole] = own.named;
-  const isClosed = whole?.first === 0n && whole.last === 2n ** BigInt(width(closed)) - 1n;
+  const isClosed = whole?.first === 0n && whole.last === 2n ** BigInt(getWidth(closed)) - 1n;
   const widest = own.items
     .filter(({ rule }) => rule.action === 'drop')
     .sort((a, b) => a.rule.destination.prefix - b.rule.destination.prefix)[0];
   if (!isClosed || widest === undefined) return [];
   const scopes = user === null ? [null] : [user, null];
   const [covered] = scopes
-    .map((scope) => laneRules(index, scope, laneOf(open, 'other')).named)
+    .map((scope) => getLaneRules(index, scope, getLane(open, 'other')).named)
     .reduce((a, b) => unionIntervals(a, b));
-  if (covered?.first === 0n && covered.last === 2n ** BigInt(width(open)) - 1n) return [];
+  if (covered?.first === 0n && covered.last === 2n ** BigInt(getWidth(open)) - 1n) return [];
   const everything = open === 6 ? '::/0' : '0.0.0.0/0';
   const whose = user === null ? '' : ' for this user';
   return [

@@ -1,4 +1,4 @@
-import { type LaneNode, laneOf, laneRules, nodesCovering, type Ruled, type RuleIndex } from '../rule-index.ts';
+import { findNodesCovering, getLane, getLaneRules, type LaneNode, type Ruled, type RuleIndex } from '../rule-index.ts';
 import type { Packet } from '../verdict.ts';
 import type { Ranking } from './ranking.ts';
 import { type PortKey, TopTwo } from './top-two-by-port.ts';
@@ -27,10 +27,10 @@ export function findLeaders<T extends Ruled>(index: RuleIndex<T>, { items, keys 
   return {
     at: (node, port) => rulesOf(keysOf(node, port)),
     of({ user, address, protocol, port }) {
-      const lane = laneOf(address.family, protocol);
+      const lane = getLane(address.family, protocol);
       let leading: readonly [number, number] = [none, none];
       for (const scope of user === null ? [null] : [user, null]) {
-        for (const node of nodesCovering(laneRules(index, scope, lane), address.first)) {
+        for (const node of findNodesCovering(getLaneRules(index, scope, lane), address.first)) {
           leading = firstTwo(leading, keysOf(node, port));
         }
       }

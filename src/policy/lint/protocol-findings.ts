@@ -1,4 +1,4 @@
-import { makeNetwork, width } from '../../model/address.ts';
+import { getWidth, makeNetwork } from '../../model/address.ts';
 import type { DesiredRule } from '../../model/rule.ts';
 import type { Protocol } from '../../model/state.ts';
 import { type Finding, quoteName } from './finding.ts';
@@ -16,7 +16,7 @@ export function lintProtocols(linted: Linted): readonly Finding[] {
 /** Whether the lowest address of the rule's destination can be reached in another way. */
 function isOpen({ rule }: DesiredRule, protocol: Protocol, port: number, { leaders }: Linted): boolean {
   const { family, first } = rule.destination;
-  const address = makeNetwork(family, first, width(family));
+  const address = makeNetwork(family, first, getWidth(family));
   return leaders.of({ user: rule.userId, address, protocol, port })[0]?.rule.action !== 'drop';
 }
 

@@ -1,7 +1,7 @@
-import { contains, makeNetwork, width } from '../../model/address.ts';
+import { contains, getWidth, makeNetwork } from '../../model/address.ts';
 import { compareRules, type DesiredRule, type Rule } from '../../model/rule.ts';
-import { type LaneNode, laneOf, laneRules, nodesCovering } from '../rule-index.ts';
-import { type Packet, rankOf } from '../verdict.ts';
+import { findNodesCovering, getLane, getLaneRules, type LaneNode } from '../rule-index.ts';
+import { getRank, type Packet } from '../verdict.ts';
 import { type Finding, quoteName } from './finding.ts';
 import type { Linted } from './linted.ts';
 import { computeRuleReach } from './rule-reach.ts';
@@ -39,7 +39,7 @@ function neverDecides(rule: DesiredRule, linted: Linted): Finding {
     note: `${quoteName(other)} decides instead`,
   }));
   const names = [...new Set(shadows)].map(quoteName).join(' and ');
-  if (single !== null && single.rule.action === 'accept' && rankOf(single.rule) === rankOf(rule.rule) - 1) {
+  if (single !== null && single.rule.action === 'accept' && getRank(single.rule) === getRank(rule.rule) - 1) {
     return {
       code: 'drop-under-accept',
       place: rule.place,
@@ -60,8 +60,8 @@ function neverDecides(rule: DesiredRule, linted: Linted): Finding {
 /** One rule that decides wherever the given one matches: same scope, covers it, and comes first. */
 function forestalling(rule: DesiredRule, linted: Linted): DesiredRule | null {
   const { destination, ports, userId } = rule.rule;
-  const lane = laneRules(linted.index, userId, laneOf(destination.family, ports?.type ?? 'other'));
-  const covering = nodesCovering(lane, destination.first).flatMap(
+  const lane = getLaneRules(linted.index, userId, getLane(destination.family, ports?.type ?? 'other'));
+  const covering = findNodesCovering(lane, destination.first).flatMap(
     (node) => firstForestalling(rule, node, linted) ?? [],
   );
   return first(covering, linted);
@@ -94,7 +94,7 @@ function isForestalled(rule: Rule, by: Rule): boolean {
   if (rule === by || !contains(by.destination, rule.destination)) return false;
   if (by.ports !== null && (rule.ports === null || by.ports.low > rule.ports.low || by.ports.high < rule.ports.high))
     return false;
-  return rankOf(by) < rankOf(rule) || (rankOf(by) === rankOf(rule) && compareRules(by, rule) < 0);
+  return getRank(by) < getRank(rule) || (getRank(by) === getRank(rule) && compareRules(by, rule) < 0);
 }
 
 /** The two rules that come first for packets at the rule's corners. */
@@ -105,7 +105,7 @@ function samples(
   const { family, first, last } = rule.destination;
   return [first, last].flatMap((address) =>
     (rule.ports === null ? [0] : [rule.ports.low, rule.ports.high]).map((port) => {
-      const host = makeNetwork(family, address, width(family));
+      const host = makeNetwork(family, address, getWidth(family));
       const packet: Packet = { user: rule.userId, address: host, protocol: rule.ports?.type ?? 'other', port };
       return leaders.of(packet);
     }),

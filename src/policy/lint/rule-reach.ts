@@ -1,9 +1,9 @@
 import type { Action } from '../../model/rule.ts';
-import { byVerdict, compareStates } from '../compare-states.ts';
+import { classifyByVerdict, compareStates } from '../compare-states.ts';
 import type { Interval } from '../intervals.ts';
-import { holdsPorts, lastPort, touchesPorts } from '../port-set.ts';
+import { getLastPort, holdsPorts, touchesPorts } from '../port-set.ts';
 import type { Region } from '../region.ts';
-import { type LaneIndex, laneRules, lanes, type Ruled, type RuleIndex } from '../rule-index.ts';
+import { getLaneRules, type LaneIndex, lanes, type Ruled, type RuleIndex } from '../rule-index.ts';
 import { sweep } from '../sweep.ts';
 import { noTraffic } from '../traffic-set.ts';
 import { defaultVerdict } from '../verdict.ts';
@@ -23,10 +23,10 @@ export type RuleReach = 'never' | 'idle' | 'matters';
 export function computeRuleReach<T extends Ruled>(index: RuleIndex<T>, ranking: Ranking<T>): ReadonlyMap<T, RuleReach> {
   const ledger = openLedger(index, ranking);
   for (const [lane] of lanes.entries()) {
-    walkScope(ledger, lane, laneRules(index, null, lane), null);
+    walkScope(ledger, lane, getLaneRules(index, null, lane), null);
     const dropped = ledger.droppedFor(lane);
     const under: Beneath = (box, wanted) => beneath(dropped, box, wanted);
-    for (const user of index.users) walkScope(ledger, lane, laneRules(index, user, lane), under);
+    for (const user of index.users) walkScope(ledger, lane, getLaneRules(index, user, lane), under);
   }
   return new Map(
     ledger.items.map((item, key) => [item, ledger.matters[key] ? 'matters' : ledger.decides[key] ? 'idle' : 'never']),
@@ -63,7 +63,7 @@ function droppedBeneathUsers<T extends Ruled>(index: RuleIndex<T>, items: readon
     statesOf: () => 1,
     within: asked,
     classes: 1,
-    classify: byVerdict((accepts) => (accepts === 0 ? 1 : 0)),
+    classify: classifyByVerdict((accepts) => (accepts === 0 ? 1 : 0)),
   });
   return (lane) => (dropped?.get(null) ?? noTraffic)[lane] ?? [];
 }
@@ -87,7 +87,7 @@ interface Place {
 /** Walks one scope's rules in one lane. `under` null: beneath them is the default. */
 function walkScope<T extends Ruled>(ledger: Ledger<T>, lane: number, rules: LaneIndex<T>, under: Beneath | null): void {
   const none = ledger.items.length;
-  const lastOf = lastPort(lanes[lane]?.protocol ?? 'other');
+  const lastOf = getLastPort(lanes[lane]?.protocol ?? 'other');
   for (const area of rules.named) {
     sweep<T, Place>([rules], area, {
       empty: { ports: new TopTwo(none), flat: [none, none] },

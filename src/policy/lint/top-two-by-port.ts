@@ -1,6 +1,6 @@
 import type { PortRange } from '../../model/port-range.ts';
 import { cutPorts, Paint } from '../port-pieces.ts';
-import { type PortSet, portSetOf, subtractPorts } from '../port-set.ts';
+import { type PortSet, subtractPorts, toPortSet } from '../port-set.ts';
 
 /** A key for some ports. */
 export interface PortKey {
@@ -33,7 +33,7 @@ export class TopTwo {
   constructor(none: number, outer: TopTwo | null = null, added: readonly PortKey[] = []) {
     this.#none = none;
     this.#outer = outer;
-    this.#ports = portSetOf(added.map(({ ports }) => ports));
+    this.#ports = toPortSet(added.map(({ ports }) => ports));
     const before = this.#ports.flatMap((range) => this.#outside(range));
     this.#pieces = lower(before, added);
     const taken = before.filter(({ best }) => best === none).reduce((sum, { low, high }) => sum + high - low + 1, 0);

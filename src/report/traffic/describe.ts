@@ -1,7 +1,7 @@
 import type { Traffic } from '../../policy/traffic.ts';
 import { describeNetworks, type Term } from './networks.ts';
-import { type People, peopleText } from './people.ts';
-import { protocolsKey, protocolsText, sameProtocols } from './protocols.ts';
+import { formatPeople, type People } from './people.ts';
+import { formatProtocols, formatProtocolsKey, isSameProtocols } from './protocols.ts';
 import { groupBySources } from './sources.ts';
 
 /** One line of traffic for people: `169.254.0.0/16 but for 169.254.169.254`, `everyone`. */
@@ -32,7 +32,7 @@ export function describeTraffic(
   const groups = groupBySources(traffic).map(({ users, pieces }) => ({
     users,
     pieces,
-    who: peopleText(users, people),
+    who: formatPeople(users, people),
   }));
   return groups
     .sort((a, b) => Number(b.users.has(null)) - Number(a.users.has(null)) || b.users.size - a.users.size)
@@ -41,13 +41,13 @@ export function describeTraffic(
         who,
         what: termsText(terms, networks),
         networks: terms[0]?.exceptions.length === 0 ? terms.map(({ network }) => network) : [],
-        words: terms[0] === undefined ? '' : protocolsText(terms[0].protocols),
+        words: terms[0] === undefined ? '' : formatProtocols(terms[0].protocols),
       })),
     );
 }
 
 /** `10.2.0.5 tcp 5432 for bob`: one line as a sentence's end. */
-export function trafficLineText({ what, who }: Pick<TrafficLine, 'what' | 'who'>): string {
+export function formatTrafficLine({ what, who }: Pick<TrafficLine, 'what' | 'who'>): string {
   return what.includes(' but for ') ? `${what}, for ${who}` : `${what} for ${who}`;
 }
 
@@ -56,7 +56,7 @@ function joinAlike(terms: readonly Term[]): readonly (readonly Term[])[] {
   const lines: Term[][] = [];
   const byTraffic = new Map<string, Term[]>();
   for (const term of terms) {
-    const key = protocolsKey(term.protocols);
+    const key = formatProtocolsKey(term.protocols);
     const alike = term.exceptions.length === 0 ? byTraffic.get(key) : undefined;
     if (alike !== undefined) {
       alike.push(term);
@@ -72,7 +72,7 @@ function joinAlike(terms: readonly Term[]): readonly (readonly Term[])[] {
 function termsText(terms: readonly Term[], most: number): string {
   const [first] = terms;
   if (first === undefined) return '';
-  const words = protocolsText(first.protocols);
+  const words = formatProtocols(first.protocols);
   const networks = listText(
     terms.map(({ network }) => network),
     most,
@@ -84,7 +84,7 @@ function termsText(terms: readonly Term[], most: number): string {
 function exceptionsText({ protocols, exceptions }: Term, most: number): string {
   const byWords = new Map<string, string[]>();
   for (const exception of exceptions) {
-    const words = sameProtocols(exception.protocols, protocols) ? '' : protocolsText(exception.protocols);
+    const words = isSameProtocols(exception.protocols, protocols) ? '' : formatProtocols(exception.protocols);
     const networks = byWords.get(words);
     if (networks === undefined) byWords.set(words, [exception.network]);
     else networks.push(exception.network);

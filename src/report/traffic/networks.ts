@@ -1,11 +1,11 @@
-import { type Family, makeNetwork, width } from '../../model/address.ts';
+import { type Family, getWidth, makeNetwork } from '../../model/address.ts';
 import {
   combineProtocols,
+  formatProtocolsKey,
   isNoProtocols,
+  measureProtocols,
   noProtocols,
   type Protocols,
-  protocolsKey,
-  sizeOfProtocols,
   subtractProtocols,
 } from './protocols.ts';
 
@@ -91,7 +91,7 @@ function splitPieces(pieces: readonly Piece[]): readonly Prefix[] {
     for (let from = first; from <= last; ) {
       let size = 0n;
       while (from % (2n << size) === 0n && from + (2n << size) - 1n <= last) size++;
-      const network = makeNetwork(family, from, width(family) - Number(size));
+      const network = makeNetwork(family, from, getWidth(family) - Number(size));
       out.push({ ...network, protocols });
       from = network.last + 1n;
     }
@@ -106,10 +106,10 @@ interface Node {
 }
 
 function choosePrefixes(family: Family, pieces: readonly Piece[]): readonly Prefix[] {
-  const bits = width(family);
-  const interned = new Map<string, Protocols>([[protocolsKey(noProtocols), noProtocols]]);
+  const bits = getWidth(family);
+  const interned = new Map<string, Protocols>([[formatProtocolsKey(noProtocols), noProtocols]]);
   const own = pieces.map((piece) => {
-    const key = protocolsKey(piece.protocols);
+    const key = formatProtocolsKey(piece.protocols);
     const protocols = interned.get(key) ?? piece.protocols;
     interned.set(key, protocols);
     return { ...piece, protocols };
@@ -151,5 +151,5 @@ function treeOf(pieces: readonly Piece[], { bits, first, prefix, from, to }: Are
 }
 
 function chooseLargest(candidates: readonly Protocols[]): Protocols {
-  return candidates.reduce((best, one) => (sizeOfProtocols(one) > sizeOfProtocols(best) ? one : best));
+  return candidates.reduce((best, one) => (measureProtocols(one) > measureProtocols(best) ? one : best));
 }

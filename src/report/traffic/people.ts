@@ -1,4 +1,4 @@
-import { printable } from '../../model/printable.ts';
+import { escapeControls } from '../../model/printable.ts';
 import { compareText } from '../../model/problem.ts';
 import type { Plan } from '../../plan/plan.ts';
 import type { RunReport } from '../run-report.ts';
@@ -19,7 +19,10 @@ export interface People {
 const mostNamed = 6;
 
 /** The people of a plan: names from the manifests, else as many characters of the UUID as tell two of them apart. */
-export function peopleOf(plan: Plan | null, { userNames, groups }: Pick<RunReport, 'userNames' | 'groups'>): People {
+export function collectPeople(
+  plan: Plan | null,
+  { userNames, groups }: Pick<RunReport, 'userNames' | 'groups'>,
+): People {
   const withRules = new Set(
     (plan?.changes ?? []).flatMap((change) =>
       change.kind === 'Rule' ? [change.live?.rule.userId ?? [], change.desired?.rule.userId ?? []].flat() : [],
@@ -40,7 +43,7 @@ export function nameAll(users: Iterable<string>, names: ReadonlyMap<string, stri
  * Who a set of sources is: `everyone`, `everyone but alice`, `bob and carol`, `group developers and bob`,
  * `everyone with rules of their own`. `null` in the set stands for all without rules of their own.
  */
-export function peopleText(users: ReadonlySet<string | null>, people: People): string {
+export function formatPeople(users: ReadonlySet<string | null>, people: People): string {
   const all = new Set([...people.withRules, ...[...users].filter((user) => user !== null)]);
   const named = new Set([...users].filter((user) => user !== null));
   const most = people.most ?? mostNamed;
@@ -63,9 +66,9 @@ function listPeople(users: ReadonlySet<string>, people: People, most: number): s
   for (const [group, members] of groups) {
     if (![...members].some((member) => left.has(member))) continue;
     for (const member of members) left.delete(member);
-    texts.push(`group ${printable(group)}`);
+    texts.push(`group ${escapeControls(group)}`);
   }
-  const single = [...left].map((user) => printable(people.names.get(user) ?? user)).sort(compareText);
+  const single = [...left].map((user) => escapeControls(people.names.get(user) ?? user)).sort(compareText);
   const all = [...texts, ...single];
   if (all.length <= most + 1) return joinWords(all);
   return `${users.size} people (${all.slice(0, most).join(', ')} and ${all.length - most} more)`;

@@ -1,5 +1,5 @@
-import { combinePorts, countPorts, lastPort, type PortSet, samePorts } from '../../policy/port-set.ts';
-import { portText } from '../rule-text.ts';
+import { combinePorts, countPorts, getLastPort, isSamePorts, type PortSet } from '../../policy/port-set.ts';
+import { formatShortPorts } from '../rule-text.ts';
 
 /** The traffic at one address: tcp ports, udp ports, and whether everything else (ICMP, …) belongs to it. */
 export interface Protocols {
@@ -8,7 +8,7 @@ export interface Protocols {
   readonly other: boolean;
 }
 
-const everyPort: PortSet = [{ low: 0, high: lastPort('tcp') }];
+const everyPort: PortSet = [{ low: 0, high: getLastPort('tcp') }];
 
 /** No traffic. */
 export const noProtocols: Protocols = { tcp: [], udp: [], other: false };
@@ -35,17 +35,17 @@ export function isNoProtocols({ tcp, udp, other }: Protocols): boolean {
 }
 
 /** Whether both are the same traffic. */
-export function sameProtocols(a: Protocols, b: Protocols): boolean {
-  return a.other === b.other && samePorts(a.tcp, b.tcp) && samePorts(a.udp, b.udp);
+export function isSameProtocols(a: Protocols, b: Protocols): boolean {
+  return a.other === b.other && isSamePorts(a.tcp, b.tcp) && isSamePorts(a.udp, b.udp);
 }
 
 /** How much traffic; only for choosing the larger of two. */
-export function sizeOfProtocols({ tcp, udp, other }: Protocols): number {
+export function measureProtocols({ tcp, udp, other }: Protocols): number {
   return countPorts(tcp) + countPorts(udp) + (other ? 2 ** 17 : 0);
 }
 
 /** Equal for equal traffic. */
-export function protocolsKey({ tcp, udp, other }: Protocols): string {
+export function formatProtocolsKey({ tcp, udp, other }: Protocols): string {
   return `${portsKey(tcp)}/${portsKey(udp)}/${other ? 1 : 0}`;
 }
 
@@ -57,7 +57,7 @@ function portsKey(ports: PortSet): string {
  * The traffic in words: empty for all of it, `tcp 443`, `tcp but for 80, 443`, `udp 53, other protocols`, or
  * `everything but tcp 443` where that is shorter.
  */
-export function protocolsText(protocols: Protocols): string {
+export function formatProtocols(protocols: Protocols): string {
   const missing = subtractProtocols(allProtocols, protocols);
   if (isNoProtocols(missing)) return '';
   const plain = listedText(protocols);
@@ -73,8 +73,8 @@ function listedText({ tcp, udp, other }: Protocols): string {
 
 function portsText(protocol: string, ports: PortSet): string {
   if (ports.length === 0) return '';
-  if (samePorts(ports, everyPort)) return protocol;
+  if (isSamePorts(ports, everyPort)) return protocol;
   const missing = combinePorts(everyPort, ports, (inAll, inPorts) => inAll && !inPorts);
-  const list = (set: PortSet): string => set.map(portText).join(', ');
+  const list = (set: PortSet): string => set.map(formatShortPorts).join(', ');
   return missing.length < ports.length ? `${protocol} but for ${list(missing)}` : `${protocol} ${list(ports)}`;
 }

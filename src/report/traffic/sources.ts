@@ -3,7 +3,7 @@ import type { PortRange } from '../../model/port-range.ts';
 import type { PortSet } from '../../policy/port-set.ts';
 import type { Traffic } from '../../policy/traffic.ts';
 import type { Piece } from './networks.ts';
-import { combineProtocols, isNoProtocols, noProtocols, type Protocols, sameProtocols } from './protocols.ts';
+import { combineProtocols, isNoProtocols, isSameProtocols, noProtocols, type Protocols } from './protocols.ts';
 
 /** Traffic that the same sources have: users by UUID, null for everyone without rules of their own. */
 export interface SourceTraffic {
@@ -109,7 +109,7 @@ function addPiece(pieces: Piece[], piece: Piece): void {
     previous !== undefined &&
     previous.family === piece.family &&
     previous.last + 1n === piece.first &&
-    sameProtocols(previous.protocols, piece.protocols);
+    isSameProtocols(previous.protocols, piece.protocols);
   if (goesOn) pieces[pieces.length - 1] = { ...previous, last: piece.last };
   else pieces.push(piece);
 }

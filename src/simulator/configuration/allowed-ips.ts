@@ -24,7 +24,7 @@ export const storeAllowedIps = (ips: AllowedIps): AllowedIps =>
   ips?.map((inet) => (inet === null ? null : storeInet(inet))) ?? null;
 
 /** Members are compared as they are now: `10.0.0.1` and `10.0.0.1/32` pass, and are equal once they are stored. */
-export function allowedIpsProblems(ips: AllowedIps): string[] {
+export function checkAllowedIps(ips: AllowedIps): string[] {
   const texts = formatAllowedIps(ips) ?? [];
   return new Set(texts).size === texts.length ? [] : ['should not contain duplicates'];
 }

@@ -1,7 +1,7 @@
 import { ServerCrash } from '../crash.ts';
 import type { TermMap } from '../http/json.ts';
 import type { FieldErrors } from '../http/response.ts';
-import { sameValue, scalarFields } from './fields.ts';
+import { isSameValue, scalarFields } from './fields.ts';
 import { castLogo, type StoredLogo } from './logo.ts';
 import { castProviders, type Provider, type ProviderKind } from './provider.ts';
 
@@ -87,7 +87,7 @@ class Change {
       if (term === undefined) continue;
       const cast = term === '' ? { value: field.empty } : field.cast(term);
       if ('message' in cast) this.addError(name, cast.message);
-      else if (!sameValue(field, this.#scalars[name], cast.value)) {
+      else if (!isSameValue(field, this.#scalars[name], cast.value)) {
         this.#scalars[name] = cast.value;
         this.changed.add(name);
       }

@@ -1,6 +1,6 @@
 import { ServerCrash } from '../crash.ts';
 import { isMap, type JsonTerm } from '../http/json.ts';
-import { type HttpAnswer, invalid, json } from '../http/response.ts';
+import { answerInvalid, type HttpAnswer, json } from '../http/response.ts';
 import { type ChangeRules, castConfiguration } from './change.ts';
 import { type ConfigurationStore, showConfiguration } from './store.ts';
 
@@ -21,7 +21,7 @@ export class ConfigurationEndpoints {
   async update(sent: JsonTerm): Promise<HttpAnswer> {
     if (!isMap(sent)) throw new ServerCrash('the wrapper is no object');
     const change = await castConfiguration(this.#store.row, sent, this.#rules);
-    if (!change.ok) return invalid(change.errors);
+    if (!change.ok) return answerInvalid(change.errors);
     if (change.changed.size === 0) return this.show();
     return json(200, { data: showConfiguration(this.#store.update(change.values, change.changed)) });
   }

@@ -1,15 +1,9 @@
 import { ServerCrash } from '../crash.ts';
 import type { JsonTerm } from '../http/json.ts';
 import { trim } from '../text.ts';
-import {
-  type AllowedIps,
-  allowedIpsProblems,
-  castAllowedIps,
-  formatAllowedIps,
-  storeAllowedIps,
-} from './allowed-ips.ts';
+import { type AllowedIps, castAllowedIps, checkAllowedIps, formatAllowedIps, storeAllowedIps } from './allowed-ips.ts';
 import { type Cast, castBoolean, castInteger, castString, castStrings } from './cast.ts';
-import { endpointProblems, nameServerProblems } from './host.ts';
+import { checkEndpoint, nameServerProblems } from './host.ts';
 
 /** A plain field of the configuration, from the sent term to the column. */
 export interface ScalarField {
@@ -58,7 +52,7 @@ const endpoint: ScalarField = {
     const cast = castString(term);
     return 'value' in cast && cast.value !== null ? { value: trim(cast.value) } : cast;
   },
-  problems: (value) => (typeof value === 'string' && value !== '' ? endpointProblems(value) : []),
+  problems: (value) => (typeof value === 'string' && value !== '' ? checkEndpoint(value) : []),
   store: (value) => (typeof value === 'string' ? fits(value) : value),
   show: same,
 };
@@ -79,7 +73,7 @@ const nameServers: ScalarField = {
 const allowedIps: ScalarField = {
   empty: [],
   cast: castAllowedIps,
-  problems: (value) => allowedIpsProblems(value as AllowedIps),
+  problems: (value) => checkAllowedIps(value as AllowedIps),
   store: (value) => storeAllowedIps(value as AllowedIps),
   show: (value) => formatAllowedIps(value as AllowedIps),
 };
@@ -99,7 +93,7 @@ export const scalarFields: Readonly<Record<string, ScalarField>> = {
 };
 
 /** Equal as shown: what counts as "no change". */
-export function sameValue(field: ScalarField, left: unknown, right: unknown): boolean {
+export function isSameValue(field: ScalarField, left: unknown, right: unknown): boolean {
   return printed(field.show(left)) === printed(field.show(right));
 }
 

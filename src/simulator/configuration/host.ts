@@ -22,7 +22,7 @@ function parseInteger(text: string): bigint | null {
 }
 
 /** Messages for an endpoint that is neither an address (with a port or without) nor a host name. */
-export function endpointProblems(text: string): string[] {
+export function checkEndpoint(text: string): string[] {
   const problems = isAddressAndPort(text) ? [] : hostProblems(text, true);
   return shown([mismatch(problems, 'IPPort')]);
 }

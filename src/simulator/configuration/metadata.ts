@@ -8,7 +8,7 @@ const samlNamespace = 'urn:oasis:names:tc:SAML:2.0:metadata';
  * The message for SAML metadata that is not XML, or undefined. Well-formed text without an entity, an entity without an
  * id and a certificate that cannot be decoded raise ServerCrash (observed: recordings/configuration_saml).
  */
-export function metadataProblem(text: string): string | undefined {
+export function checkMetadata(text: string): string | undefined {
   let root: XmlElement;
   try {
     root = parseXml(text);

@@ -1,12 +1,12 @@
 import { castBoolean, castString } from './cast.ts';
 import type { Discovery } from './discovery.ts';
 import { Messages, type ProviderKind, reservedIds } from './provider.ts';
-import { uriProblem } from './uri.ts';
+import { checkUri } from './uri.ts';
 
 const required = { cast: castString, required: true } as const;
 
 /** OpenID Connect providers (observed: recordings/configuration_oidc). */
-export function openidConnect(discovery: Discovery): ProviderKind {
+export function makeOpenidKind(discovery: Discovery): ProviderKind {
   return {
     fields: {
       auto_create_users: { cast: castBoolean, required: true },
@@ -27,7 +27,7 @@ export function openidConnect(discovery: Discovery): ProviderKind {
         const reason = await discovery(uri);
         if (reason !== undefined) messages.add('discovery_document_uri', `is invalid. Reason: ${reason}`);
       }
-      if (typeof redirect === 'string') messages.add('redirect_uri', uriProblem(redirect));
+      if (typeof redirect === 'string') messages.add('redirect_uri', checkUri(redirect));
       if (typeof type === 'string' && type !== 'code') messages.add('response_type', 'is invalid');
       for (const word of ['openid', 'email']) {
         if (typeof scope === 'string' && !scope.includes(word)) messages.add('scope', `must include ${word} scope`);

@@ -1,7 +1,7 @@
 import { castBoolean, castString } from './cast.ts';
-import { metadataProblem } from './metadata.ts';
+import { checkMetadata } from './metadata.ts';
 import { Messages, type ProviderKind, reservedIds } from './provider.ts';
-import { uriProblem } from './uri.ts';
+import { checkUri } from './uri.ts';
 
 /** The server's own address plus `auth/saml`; it loses its port on the way. */
 const defaultBaseUrl = 'http://127.0.0.1/auth/saml';
@@ -28,8 +28,8 @@ export const samlProviders: ProviderKind = {
   check: (provider) => {
     const messages = new Messages();
     const { base_url: url, id, metadata } = provider;
-    if (typeof url === 'string') messages.add('base_url', uriProblem(url));
-    if (typeof metadata === 'string') messages.add('metadata', metadataProblem(metadata));
+    if (typeof url === 'string') messages.add('base_url', checkUri(url));
+    if (typeof metadata === 'string') messages.add('metadata', checkMetadata(metadata));
     if (reservedIds.has(id)) messages.add('id', 'is reserved');
     return Promise.resolve(messages.byField);
   },

@@ -1,5 +1,5 @@
 /** The message for a text that is no absolute http(s) URI, or undefined (observed: recordings/configuration_saml). */
-export function uriProblem(text: string): string | undefined {
+export function checkUri(text: string): string | undefined {
   const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(text)?.[0] ?? '';
   const wrong = invalidCharacter(text.slice(scheme.length), scheme === '');
   // What fails as an absolute URI is read again as a relative one, which fails at the colon.

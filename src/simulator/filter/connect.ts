@@ -1,8 +1,8 @@
 import type { SimulatorOptions } from '../options.ts';
 import type { Tables } from '../tables.ts';
 import type { FilteredServer, PacketFilter } from './filter.ts';
-import { immediateFilter } from './immediate.ts';
-import { ratedFilter } from './rated.ts';
+import { createImmediateFilter } from './immediate.ts';
+import { createRatedFilter } from './rated.ts';
 
 /** Builds the packet filter; it hears of inserts and deletes, of rules and of users, and of no update. */
 export function connectFilter(options: SimulatorOptions, tables: Tables, exit: FilteredServer['exit']): PacketFilter {
@@ -26,6 +26,6 @@ export function connectFilter(options: SimulatorOptions, tables: Tables, exit: F
 function filterOf(options: SimulatorOptions, server: FilteredServer): PacketFilter {
   if (options.packetFilter !== undefined) return options.packetFilter(server);
   return options.filterRate === undefined
-    ? immediateFilter(server.rows())
-    : ratedFilter({ rate: options.filterRate, ...options.filterTime }, server);
+    ? createImmediateFilter(server.rows())
+    : createRatedFilter({ rate: options.filterRate, ...options.filterTime }, server);
 }

@@ -1,6 +1,6 @@
 import { type Address, printAddress } from '../rules/address.ts';
 import type { NetworkBits } from '../rules/inet.ts';
-import { networkOf } from '../rules/inet.ts';
+import { toNetwork } from '../rules/inet.ts';
 import type { StoredPortRange } from '../rules/ports.ts';
 import type { RuleRow, StoredAction, StoredPortType } from '../rules/rule.ts';
 
@@ -13,9 +13,9 @@ export interface TableElement {
   readonly ports: { readonly type: StoredPortType; readonly range: StoredPortRange } | null;
 }
 
-export function elementOf(row: RuleRow): TableElement {
+export function makeTableElement(row: RuleRow): TableElement {
   const { action, ports, userId } = row;
-  return { rule: row.id, user: userId, action, network: networkOf(row.destination), ports };
+  return { rule: row.id, user: userId, action, network: toNetwork(row.destination), ports };
 }
 
 /** The element's network as text, host bits cleared. */

@@ -1,7 +1,7 @@
-import { elementOf, type TableElement } from './element.ts';
+import { makeTableElement, type TableElement } from './element.ts';
 import type { FilteredServer, FilterState, PacketFilter } from './filter.ts';
 import { ElementTable, FilterError } from './table.ts';
-import { verdictOf } from './verdict.ts';
+import { decideVerdict } from './verdict.ts';
 
 export interface RatedFilterOptions {
   /** Inserts a second that reach the table; deletes take twice as long. */
@@ -26,17 +26,17 @@ const crashLimit = 4;
  * database, at the rate; what waits in the notifier while a rebuild takes longer than 5 s is lost; the fourth crash
  * within 5 s ends the server (observed: recordings/packet_filter_crash, _crash_loop, _rebuild, _boot, _users).
  */
-export function ratedFilter(options: RatedFilterOptions, server: FilteredServer): PacketFilter {
+export function createRatedFilter(options: RatedFilterOptions, server: FilteredServer): PacketFilter {
   const filter = new RatedFilter(options, server);
   filter.start();
   return {
     settle: () => filter.settle(),
-    inserted: (row) => filter.receive({ kind: 'insert', element: elementOf(row) }),
-    deleted: (row) => filter.receive({ kind: 'delete', element: elementOf(row) }),
+    inserted: (row) => filter.receive({ kind: 'insert', element: makeTableElement(row) }),
+    deleted: (row) => filter.receive({ kind: 'delete', element: makeTableElement(row) }),
     userAdded: (userId) => filter.receive({ kind: 'add-user', userId }),
     userDeleted: (userId) => filter.receive({ kind: 'delete-user', userId }),
     view: {
-      verdict: (packet) => verdictOf(filter.elements(), packet),
+      verdict: (packet) => decideVerdict(filter.elements(), packet),
       elements: () => [...filter.elements()],
       state: () => filter.state(),
     },
@@ -210,7 +210,7 @@ class RatedFilter {
     const users = new Set(this.#server.userIds());
     const rows = [...this.#server.rows()].filter(({ userId }) => userId === null || users.has(userId));
     this.#table.reset(users);
-    this.#rebuild = rows.map(elementOf);
+    this.#rebuild = rows.map(makeTableElement);
     this.#lost = [];
   }
 }

@@ -1,4 +1,4 @@
-import { addressBits, parseAddress } from '../rules/address.ts';
+import { formatAddressBits, parseAddress } from '../rules/address.ts';
 import type { TableElement } from './element.ts';
 
 /** A packet from a device of a user (or of nobody) to an address; ports count for tcp and udp only. */
@@ -16,10 +16,10 @@ export type FilterVerdict = 'accept' | 'drop';
  * rules before the others and accept before drop; nothing that matches means accept. The length of a prefix and the
  * order of creation never matter (observed: recordings/packet_filter_verdicts).
  */
-export function verdictOf(elements: Iterable<TableElement>, packet: FilterPacket): FilterVerdict {
+export function decideVerdict(elements: Iterable<TableElement>, packet: FilterPacket): FilterVerdict {
   const address = parseAddress(packet.destination);
   if (address === undefined) throw new Error(`not an address: ${packet.destination}`);
-  const bits = addressBits(address);
+  const bits = formatAddressBits(address);
   let best = noRank;
   for (const element of elements) {
     const rank = rankOf(element);

@@ -69,7 +69,7 @@ export function stopListening(server: Server): Promise<void> {
   });
 }
 
-export function portOf(server: Server): number {
+export function getListeningPort(server: Server): number {
   return (server.address() as AddressInfo).port;
 }
 

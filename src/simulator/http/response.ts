@@ -19,7 +19,7 @@ export const unauthorized: HttpAnswer = { kind: 'json', status: 401, body: '{"er
 export type FieldErrors = Readonly<Record<string, unknown>>;
 
 /** The 422 with field messages; fields are listed alphabetically, as everything the server prints. */
-export function invalid(errors: FieldErrors): HttpAnswer {
+export function answerInvalid(errors: FieldErrors): HttpAnswer {
   const sorted = Object.fromEntries(Object.entries(errors).sort(([a], [b]) => (a < b ? -1 : 1)));
   return json(422, { errors: sorted });
 }

@@ -135,7 +135,7 @@ function compress(groups: readonly number[]): string {
 }
 
 /** The address as a string of `0` and `1`, 32 or 128 long. */
-export function addressBits(address: Address): string {
+export function formatAddressBits(address: Address): string {
   const width = address.family === 4 ? 8 : 16;
   return address.parts.map((part) => part.toString(2).padStart(width, '0')).join('');
 }

@@ -2,7 +2,7 @@ import { ServerCrash } from '../crash.ts';
 import type { JsonTerm, TermMap } from '../http/json.ts';
 import type { FieldErrors } from '../http/response.ts';
 import { isUuidShaped, isUuidText } from '../uuid.ts';
-import { castInet, formatInet, type Inet, sameInet, storeInet } from './inet.ts';
+import { castInet, formatInet, type Inet, isSameInet, storeInet } from './inet.ts';
 import { castPorts, formatPorts, type StoredPortRange, storePorts } from './ports.ts';
 import type { RuleRow, StoredAction, StoredPortType, StoredRule } from './rule.ts';
 
@@ -25,7 +25,7 @@ export const noRule: RuleValues = {
   user_id: null,
 };
 
-export function ruleValuesOf(row: RuleRow): RuleValues {
+export function getRuleValues(row: RuleRow): RuleValues {
   return {
     action: row.action,
     destination: row.destination,
@@ -75,7 +75,7 @@ export function castRule(present: RuleValues, sent: TermMap, portRules: boolean)
 
 function sameValue(left: RuleValues[Field], right: RuleValues[Field]): boolean {
   if (left === null || right === null || typeof left === 'string' || typeof right === 'string') return left === right;
-  return sameInet(left, right);
+  return isSameInet(left, right);
 }
 
 function castAction(term: JsonTerm): Cast<StoredAction | null> {

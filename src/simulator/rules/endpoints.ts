@@ -1,9 +1,9 @@
 import { ServerCrash } from '../crash.ts';
 import { isMap, type JsonTerm, type TermMap } from '../http/json.ts';
-import { type HttpAnswer, invalid, json, notFound } from '../http/response.ts';
+import { answerInvalid, type HttpAnswer, json, notFound } from '../http/response.ts';
 import type { UserStore } from '../users.ts';
 import { isUuidShaped, isUuidText } from '../uuid.ts';
-import { castRule, echo, noRule, type RuleValues, ruleValuesOf, type StoredValues, storeValues } from './change.ts';
+import { castRule, echo, getRuleValues, noRule, type RuleValues, type StoredValues, storeValues } from './change.ts';
 import type { RuleRow, StoredRule } from './rule.ts';
 import type { RuleStore } from './store.ts';
 
@@ -13,9 +13,9 @@ export interface RuleEndpointsOptions {
   readonly portRules: boolean;
 }
 
-const overlapMessage = invalid({ destination: ['destination overlaps with an existing rule'] });
-const badPort = invalid({ port_range: ['port is not within valid range'] });
-const noUser = invalid({ user: ['does not exist'] });
+const overlapMessage = answerInvalid({ destination: ['destination overlaps with an existing rule'] });
+const badPort = answerInvalid({ port_range: ['port is not within valid range'] });
+const noUser = answerInvalid({ user: ['does not exist'] });
 
 /** The five operations on rules, for a caller who may use them. */
 export class RuleEndpoints {
@@ -37,7 +37,7 @@ export class RuleEndpoints {
 
   create(sent: JsonTerm): HttpAnswer {
     const change = castRule(noRule, attributes(sent), this.#options.portRules);
-    if (!change.ok) return invalid(change.errors);
+    if (!change.ok) return answerInvalid(change.errors);
     const stored = storeValues(change.values);
     const row = this.#write(stored, (values) => this.#options.store.insert(values));
     return 'id' in row ? created(change.values, row) : row;
@@ -46,8 +46,8 @@ export class RuleEndpoints {
   update(id: string, sent: JsonTerm): HttpAnswer {
     const before = this.#find(id);
     if (before === undefined) return notFound;
-    const change = castRule(ruleValuesOf(before), attributes(sent), this.#options.portRules);
-    if (!change.ok) return invalid(change.errors);
+    const change = castRule(getRuleValues(before), attributes(sent), this.#options.portRules);
+    if (!change.ok) return answerInvalid(change.errors);
     if (change.changed.size === 0) return json(200, { data: echo(change.values, before) });
     const stored = storeValues(change.values);
     const row = this.#write(stored, (values) => this.#options.store.update(before, values));

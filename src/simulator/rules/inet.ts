@@ -1,6 +1,6 @@
 import { ServerCrash } from '../crash.ts';
 import { trim } from '../text.ts';
-import { type Address, addressBits, parseAddress, printAddress } from './address.ts';
+import { type Address, formatAddressBits, parseAddress, printAddress } from './address.ts';
 
 /** An address with the mask that was written beside it; no mask means one host. */
 export interface Inet {
@@ -36,7 +36,7 @@ export function storeInet(inet: Inet): Inet {
   return { address: inet.address, mask: mask === bits ? null : mask };
 }
 
-export function sameInet(left: Inet, right: Inet): boolean {
+export function isSameInet(left: Inet, right: Inet): boolean {
   return left.mask === right.mask && printAddress(left.address) === printAddress(right.address);
 }
 
@@ -46,7 +46,7 @@ export interface NetworkBits {
   readonly bits: string;
 }
 
-export function networkOf(stored: Inet): NetworkBits {
-  const bits = addressBits(stored.address);
+export function toNetwork(stored: Inet): NetworkBits {
+  const bits = formatAddressBits(stored.address);
   return { family: stored.address.family, bits: stored.mask === null ? bits : bits.slice(0, Number(stored.mask)) };
 }

@@ -1,4 +1,4 @@
-import { formatInet, type Inet, type NetworkBits, networkOf } from './inet.ts';
+import { formatInet, type Inet, type NetworkBits, toNetwork } from './inet.ts';
 import { formatPorts, type StoredPortRange } from './ports.ts';
 
 export type StoredAction = 'accept' | 'drop';
@@ -29,7 +29,7 @@ export interface StoredRule {
 }
 
 export function makeRow(row: Omit<RuleRow, 'network'>): RuleRow {
-  return { ...row, network: networkOf(row.destination) };
+  return { ...row, network: toNetwork(row.destination) };
 }
 
 /** The row as the API shows it, keys in the server's (alphabetical) order. */

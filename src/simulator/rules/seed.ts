@@ -13,7 +13,7 @@ export interface RuleSeed {
 }
 
 /** The row that this seed is; throws an Error that shows the seed when the server would not take it. */
-export function rowOfSeed(seed: RuleSeed, id: string, now: string): RuleRow {
+export function makeSeedRow(seed: RuleSeed, id: string, now: string): RuleRow {
   const sent = parseJson(JSON.stringify(seed));
   const change = isMap(sent) ? castRule(noRule, sent, true) : undefined;
   const stored = change?.ok === true ? storeValues(change.values) : undefined;

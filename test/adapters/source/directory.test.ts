@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { directorySource } from '../../../src/adapters/source/directory.ts';
+import { createDirectorySource } from '../../../src/adapters/source/directory.ts';
 import { defaultLimits, type Limits } from '../../../src/desired/context.ts';
 import type { SourceReading } from '../../../src/ports.ts';
 
@@ -24,7 +24,7 @@ const write = (path: string, text: string | Uint8Array = 'a: 1\n'): void => {
   writeFileSync(join(root, path), text);
 };
 const read = (limits: Partial<Limits> = {}): Promise<SourceReading> =>
-  directorySource(root, { ...defaultLimits, ...limits }).read(new AbortController().signal);
+  createDirectorySource(root, { ...defaultLimits, ...limits }).read(new AbortController().signal);
 const paths = ({ content }: SourceReading): readonly string[] | null => content?.files.map(({ path }) => path) ?? null;
 const summaries = ({ problems }: SourceReading): string => problems.map(({ summary }) => summary).join('\n');
 
@@ -90,7 +90,9 @@ describe('threat 6: links', () => {
   it('a root that is itself a link is followed (git-sync)', async () => {
     write('a.yaml');
     symlinkSync(root, join(folder, 'current'));
-    const reading = await directorySource(join(folder, 'current'), defaultLimits).read(new AbortController().signal);
+    const reading = await createDirectorySource(join(folder, 'current'), defaultLimits).read(
+      new AbortController().signal,
+    );
     expect(paths(reading)).toEqual(['a.yaml']);
   });
 
@@ -188,7 +190,7 @@ describe('all or nothing', () => {
   it('nothing there, no manifest there, a file: problems of their own, never an empty state', async () => {
     expect((await read()).problems.map(({ code }) => code)).toEqual(['no-manifests']);
     const at = (path: string): Promise<SourceReading> =>
-      directorySource(path, defaultLimits).read(new AbortController().signal);
+      createDirectorySource(path, defaultLimits).read(new AbortController().signal);
     expect((await at(join(folder, 'nowhere'))).problems.map(({ code }) => code)).toEqual(['no-source']);
     write('a.yaml');
     expect((await at(join(root, 'a.yaml'))).problems.map(({ code }) => code)).toEqual(['no-source']);

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { createApiClient } from '../../../src/adapters/api/client.ts';
 import { systemClock } from '../../../src/adapters/clock.ts';
-import { nftEnforcement } from '../../../src/adapters/enforcement/nft.ts';
+import { createNftEnforcement } from '../../../src/adapters/enforcement/nft.ts';
 import { defaultApplyLimits } from '../../../src/apply/context.ts';
 import { defaultLimits } from '../../../src/desired/context.ts';
 import { parseFiles } from '../../../src/desired/parse-files.ts';
-import { profileNamed } from '../../../src/model/profile.ts';
+import { findProfile } from '../../../src/model/profile.ts';
 import { fail } from '../../../src/model/result.ts';
 import { wholeScope } from '../../../src/model/state.ts';
 import { emptyMemory, type PassDependencies } from '../../../src/pass/pass.ts';
@@ -14,7 +14,7 @@ import type { SourceContent } from '../../../src/ports.ts';
 import { pathOf } from './namespace.ts';
 import { type KernelServer, token } from './server.ts';
 
-const profile = profileNamed('firezone-0.7');
+const profile = findProfile('firezone-0.7');
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 /** Manifests that drop these for everyone: `10.0.0.0/8`, or `10.0.0.0/8 udp 53`. */
@@ -55,7 +55,7 @@ export function passOver(
     limits: defaultApplyLimits,
     memory: emptyMemory,
     stop: new AbortController().signal,
-    enforcement: { kernel: nftEnforcement({ netns: pathOf(netns), timeoutMs: 10_000 }), repair, waitMs },
+    enforcement: { kernel: createNftEnforcement({ netns: pathOf(netns), timeoutMs: 10_000 }), repair, waitMs },
   };
   return { pass, close: () => api.value.close() };
 }

@@ -1,9 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { nftEnforcement } from '../../../src/adapters/enforcement/nft.ts';
-import { type EnforcementReport, ruleNames } from '../../../src/enforcement/report.ts';
+import { createNftEnforcement } from '../../../src/adapters/enforcement/nft.ts';
+import { collectRuleNames, type EnforcementReport } from '../../../src/enforcement/report.ts';
 import { decodeLiveRules } from '../../../src/live/live-rules.ts';
 import type { DesiredRule, LiveRule } from '../../../src/model/rule.ts';
-import { nftFilter } from '../../../src/simulator/nft-filter.ts';
+import { createNftFilter } from '../../../src/simulator/nft-filter.ts';
 import { type Simulator, startSimulator } from '../../../src/simulator/server.ts';
 import { pathOf } from './namespace.ts';
 
@@ -34,9 +34,9 @@ export async function startKernelServer(netns: string, options: KernelServerOpti
       { name: 'alice', id: alice },
       { name: 'bob', id: bob },
     ],
-    packetFilter: (server) => nftFilter({ netns: pathOf(netns), ...options }, server),
+    packetFilter: (server) => createNftFilter({ netns: pathOf(netns), ...options }, server),
   });
-  const enforcement = nftEnforcement({ netns: pathOf(netns), timeoutMs: 10_000 });
+  const enforcement = createNftEnforcement({ netns: pathOf(netns), timeoutMs: 10_000 });
   const call = (method: string, path: string, body?: unknown): Promise<Response> =>
     fetch(`${simulator.url}${path}`, {
       method,
@@ -52,7 +52,8 @@ export async function startKernelServer(netns: string, options: KernelServerOpti
     simulator,
     live,
     call,
-    check: async (desired = []) => enforcement.check(await live(), ruleNames(desired), new AbortController().signal),
+    check: async (desired = []) =>
+      enforcement.check(await live(), collectRuleNames(desired), new AbortController().signal),
     settled: () =>
       until(() => {
         const { pending, rebuilding } = simulator.filter.state();

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { makeNetwork } from '../../../src/model/address.ts';
-import { profileNamed } from '../../../src/model/profile.ts';
+import { findProfile } from '../../../src/model/profile.ts';
 import type { Rule } from '../../../src/model/rule.ts';
 import { makePlan } from '../../../src/plan/make-plan.ts';
 import { holds, linearExtension, liveOf, statesOf } from '../../property/order-world.ts';
@@ -55,7 +55,7 @@ describe('updates that wait for each other in a circle', () => {
         const named = (rules: readonly Rule[]) => rules.map((rule, n) => ({ name: `r${n}`, rule, place }));
         const input = planInput(
           { desired: named(to.map((target) => ruleAt(target, true))), live: liveOf(before), base: named(before) },
-          { profile: profileNamed('firezone-0.7', 'patch') },
+          { profile: findProfile('firezone-0.7', 'patch') },
         );
         const plan = makePlan(input);
         expect(plan.changes.filter(({ via }) => via === 'replace')).toHaveLength(fewestByTrying(count, to));
@@ -75,7 +75,7 @@ describe('updates that wait for each other in a circle', () => {
     const plan = makePlan(
       planInput(
         { desired: named(after), live: liveOf(before), base: named(before) },
-        { profile: profileNamed('firezone-0.7', 'patch') },
+        { profile: findProfile('firezone-0.7', 'patch') },
       ),
     );
     expect(plan.changes.filter(({ via }) => via === 'replace')).toHaveLength(1);

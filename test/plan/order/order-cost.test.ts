@@ -2,14 +2,14 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Rule } from '../../../src/model/rule.ts';
 import type { Operation } from '../../../src/plan/operations.ts';
-import { baselineOrder } from '../../../src/plan/order/baseline.ts';
+import { orderByRank } from '../../../src/plan/order/baseline.ts';
 import { solveExactly } from '../../../src/plan/order/exact.ts';
-import { areasOf, survey, viewsOf } from '../../../src/plan/order/neighbourhood.ts';
-import { compareCosts, type GapGroup, type Ordering, verdictIn } from '../../../src/plan/order/ordering.ts';
-import { regionClasses } from '../../../src/plan/order/region-classes.ts';
+import { collectAreas, makeViews, survey } from '../../../src/plan/order/neighbourhood.ts';
+import { compareCosts, type GapGroup, getVerdictIn, type Ordering } from '../../../src/plan/order/ordering.ts';
+import { classifyRegions } from '../../../src/plan/order/region-classes.ts';
 import { findOrder, searchEffort, searchOrder } from '../../../src/plan/order/search.ts';
 import { relate } from '../../../src/plan/order/sharing.ts';
-import { costOf } from '../../../src/plan/order/walk.ts';
+import { measureCost } from '../../../src/plan/order/walk.ts';
 import { accepted, liveOf, regionsOf, type World, worldArbitrary } from '../../property/order-world.ts';
 import { runs } from '../../property/runs.ts';
 import { rule, user } from '../support.ts';
@@ -41,7 +41,7 @@ function orderingOf(world: World): { readonly ordering: Ordering; readonly opera
       })),
   ];
   const first = relate(unsorted, true);
-  const operations = baselineOrder(unsorted, first.blockers).map((operation) => unsorted[operation] as Operation);
+  const operations = orderByRank(unsorted, first.blockers).map((operation) => unsorted[operation] as Operation);
   const { blockers } = relate(operations, true);
   const all = operations.map((_, operation) => operation);
   const neighbourhood = survey(
@@ -50,9 +50,9 @@ function orderingOf(world: World): { readonly ordering: Ordering; readonly opera
     world.before.filter((rule) => isIn(world.after, rule)),
   );
   const numbering = new Map(all.map((operation) => [operation, operation]));
-  const regions = regionClasses(
+  const regions = classifyRegions(
     neighbourhood,
-    { areas: areasOf(operations), views: viewsOf(neighbourhood, operations, true) },
+    { areas: collectAreas(operations), views: makeViews(neighbourhood, operations, true) },
     numbering,
   );
   return { ordering: { size: all.length, needs: blockers, gaps: gapsOf(blockers), regions }, operations };
@@ -105,7 +105,7 @@ function leastCost(ordering: Ordering): number {
   const verdicts = new Map<number, readonly boolean[]>();
   const verdictsAt = (set: number): readonly boolean[] => {
     const known =
-      verdicts.get(set) ?? ordering.regions.map((region) => verdictIn(region, (one) => ((set >> one) & 1) === 1));
+      verdicts.get(set) ?? ordering.regions.map((region) => getVerdictIn(region, (one) => ((set >> one) & 1) === 1));
     verdicts.set(set, known);
     return known;
   };
@@ -139,7 +139,7 @@ function leastCost(ordering: Ordering): number {
 const weigh = { opened: 1e12, cutOff: 1e8, changes: 1e4 } as const;
 
 function asNumber(ordering: Ordering, order: readonly number[]): number {
-  const { opened, cutOff, changes, openGaps } = costOf(ordering, order);
+  const { opened, cutOff, changes, openGaps } = measureCost(ordering, order);
   return opened * weigh.opened + cutOff * weigh.cutOff + changes * weigh.changes + openGaps;
 }
 
@@ -166,7 +166,7 @@ describe('the cost of an order', { timeout: 300_000 }, () => {
       fc.property(worldArbitrary(8), choices, (world, choice) => {
         const { ordering, operations } = orderingOf(world);
         const order = someOrder(ordering, choice);
-        const cost = costOf(ordering, order);
+        const cost = measureCost(ordering, order);
         let [opened, cutOff] = [0, 0];
         const state = [...world.before];
         const packets = regionsOf(world);
@@ -205,7 +205,7 @@ describe('the cost of an order', { timeout: 300_000 }, () => {
         const canonical = [...ordering.needs.keys()];
         const found = searchOrder(ordering, canonical, 1_000_000);
         expect([...found].sort((a, b) => a - b)).toEqual(canonical);
-        expect(compareCosts(costOf(ordering, found), costOf(ordering, canonical))).toBeLessThanOrEqual(0);
+        expect(compareCosts(measureCost(ordering, found), measureCost(ordering, canonical))).toBeLessThanOrEqual(0);
       }),
       { numRuns: runs(300) },
     );
@@ -227,7 +227,7 @@ describe('the search for large components', () => {
       const exact = solveExactly(ordering, 1 << 17);
       if (exact === null) throw new Error('no optimum within the limit');
       const total = (order: readonly number[]): number => {
-        const { opened, cutOff } = costOf(ordering, order);
+        const { opened, cutOff } = measureCost(ordering, order);
         return opened + cutOff;
       };
       found += total(searchOrder(ordering, canonical, 1_000_000));

@@ -1,17 +1,17 @@
 import { describe, expect, it } from 'vitest';
-import { profileNamed } from '../../../src/model/profile.ts';
-import { ruleKey } from '../../../src/model/rule.ts';
+import { findProfile } from '../../../src/model/profile.ts';
+import { formatRuleKey } from '../../../src/model/rule.ts';
 import { makePlan } from '../../../src/plan/make-plan.ts';
 import type { Plan } from '../../../src/plan/plan.ts';
 import { desiredRules, type InputParts, liveRules, planInput } from '../support.ts';
 
-const patching = { profile: profileNamed('firezone-0.7', 'patch') };
+const patching = { profile: findProfile('firezone-0.7', 'patch') };
 
 /** The steps as one line each, with what they wait for: `s2 + drop 10.0.0.0/8 * <s1 [g1]`. */
 function shown(plan: Plan): readonly string[] {
   return plan.steps.map((step) => {
     const sign = { create: '+', delete: '-', update: '~', configure: 'c' }[step.type];
-    const what = step.type === 'configure' ? '' : ruleKey(step.type === 'delete' ? step.live.rule : step.rule);
+    const what = step.type === 'configure' ? '' : formatRuleKey(step.type === 'delete' ? step.live.rule : step.rule);
     const after = step.after.length === 0 ? '' : ` <${step.after.join(' ')}`;
     return `${step.id} ${sign} ${what}${after}${step.gap === null ? '' : ` [${step.gap}]`}`;
   });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Rule, ruleKey } from '../../../src/model/rule.ts';
+import { formatRuleKey, type Rule } from '../../../src/model/rule.ts';
 import { decide } from '../../../src/policy/decide-packet.ts';
 import { rankRules } from '../../../src/policy/lint/ranking.ts';
 import { computeRuleReach, type RuleReach } from '../../../src/policy/lint/rule-reach.ts';
@@ -8,7 +8,7 @@ import { indexRules } from '../../../src/policy/rule-index.ts';
 import { runs } from '../../property/runs.ts';
 import { accepts, packets, rulesArbitrary, users } from '../universe.ts';
 
-const distinct = rulesArbitrary.map((rules) => [...new Map(rules.map((rule) => [ruleKey(rule), rule])).values()]);
+const distinct = rulesArbitrary.map((rules) => [...new Map(rules.map((rule) => [formatRuleKey(rule), rule])).values()]);
 
 describe('computeRuleReach', () => {
   it('agree with trying every packet: what never decides, what could go without a trace, what matters', () => {

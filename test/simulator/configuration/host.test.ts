@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { endpointProblems, nameServerProblems } from '../../../src/simulator/configuration/host.ts';
+import { checkEndpoint, nameServerProblems } from '../../../src/simulator/configuration/host.ts';
 
 const MUST_IP = 'must be one of: Elixir.FzHttp.Types.IP, string';
 const MUST_IP_PORT = 'must be one of: Elixir.FzHttp.Types.IPPort, string';
@@ -31,7 +31,7 @@ describe('nameServerProblems', () => {
   }
 });
 
-describe('endpointProblems', () => {
+describe('checkEndpoint', () => {
   const endpoints: readonly (readonly [string, readonly string[]])[] = [
     ['[::1]:51820', []],
     ['+1.2.3.4:80', []],
@@ -41,6 +41,6 @@ describe('endpointProblems', () => {
     [':80', [' is not a valid FQDN', MUST_IP_PORT]],
   ];
   for (const [text, expected] of endpoints) {
-    test(`${text}: ${expected[0] ?? 'fine'}`, () => expect(endpointProblems(text)).toEqual(expected));
+    test(`${text}: ${expected[0] ?? 'fine'}`, () => expect(checkEndpoint(text)).toEqual(expected));
   }
 });

@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'vitest';
-import { metadataProblem } from '../../../src/simulator/configuration/metadata.ts';
-import { uriProblem } from '../../../src/simulator/configuration/uri.ts';
+import { checkMetadata } from '../../../src/simulator/configuration/metadata.ts';
+import { checkUri } from '../../../src/simulator/configuration/uri.ts';
 import { parseXml } from '../../../src/simulator/configuration/xml.ts';
 import { ServerCrash } from '../../../src/simulator/crash.ts';
 
 const SAML = 'xmlns="urn:oasis:names:tc:SAML:2.0:metadata"';
 
-describe('metadataProblem', () => {
+describe('checkMetadata', () => {
   test('takes an entity in the default namespace, with comments, CDATA and entities around', () => {
     expect(
-      metadataProblem(
+      checkMetadata(
         `<?xml version="1.0"?><!-- <x> --><EntityDescriptor ${SAML} entityID="a&amp;b"><a><![CDATA[</b>]]></a></EntityDescriptor>`,
       ),
     ).toBeUndefined();
@@ -26,20 +26,20 @@ describe('metadataProblem', () => {
   ];
   for (const [text, reason] of broken) {
     test(`${JSON.stringify(text)} is not well-formed, in the server's words`, () => {
-      expect(metadataProblem(text)).toContain(reason);
+      expect(checkMetadata(text)).toContain(reason);
     });
   }
 
   test('what follows the root element is not looked at', () => {
-    expect(metadataProblem(`<EntityDescriptor ${SAML} entityID="x"/> and <more`)).toBeUndefined();
+    expect(checkMetadata(`<EntityDescriptor ${SAML} entityID="x"/> and <more`)).toBeUndefined();
   });
 
   test('an entity of another namespace makes the server fail', () => {
-    expect(() => metadataProblem('<EntityDescriptor xmlns="urn:other" entityID="x"/>')).toThrow(ServerCrash);
+    expect(() => checkMetadata('<EntityDescriptor xmlns="urn:other" entityID="x"/>')).toThrow(ServerCrash);
   });
 });
 
-describe('uriProblem', () => {
+describe('checkUri', () => {
   const uris: readonly (readonly [string, string | undefined])[] = [
     ['https://x.example:8443/cb?a=1#f', undefined],
     ['http://[::1]:80/x', undefined],
@@ -57,7 +57,7 @@ describe('uriProblem', () => {
     ['https://a:b/', 'is invalid. Error at :'],
   ];
   for (const [text, expected] of uris)
-    test(`${text}: ${expected ?? 'fine'}`, () => expect(uriProblem(text)).toBe(expected));
+    test(`${text}: ${expected ?? 'fine'}`, () => expect(checkUri(text)).toBe(expected));
 });
 
 describe('where XML is broken', () => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { Address4, Address6 } from 'ip-address';
 import { describe, expect, test } from 'vitest';
-import { addressBits, parseAddress, printAddress } from '../../../src/simulator/rules/address.ts';
+import { formatAddressBits, parseAddress, printAddress } from '../../../src/simulator/rules/address.ts';
 import { runs } from '../../property/runs.ts';
 
 const show = (text: string): string | undefined => {
@@ -21,7 +21,7 @@ describe('parseAddress', () => {
         const library = new Address6(text);
         const bits = (address: string): string | undefined => {
           const parsed = parseAddress(address);
-          return parsed && addressBits(parsed);
+          return parsed && formatAddressBits(parsed);
         };
         const expected = library.bigInt().toString(2).padStart(128, '0');
         expect([bits(text), bits(library.correctForm())]).toEqual([expected, expected]);
@@ -31,7 +31,7 @@ describe('parseAddress', () => {
     fc.assert(
       fc.property(fc.ipV4(), (text) => {
         const parsed = parseAddress(text);
-        expect(parsed && addressBits(parsed)).toBe(new Address4(text).bigInt().toString(2).padStart(32, '0'));
+        expect(parsed && formatAddressBits(parsed)).toBe(new Address4(text).bigInt().toString(2).padStart(32, '0'));
       }),
     );
   });
