@@ -4,14 +4,17 @@ import { answerFailure, writeAnswer } from './answer.ts';
 import { parseArguments } from './arguments.ts';
 import type { Terminal } from './command.ts';
 import type { CommandSpec } from './command-spec.ts';
+import { listOptions } from './commands.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, makeFailure } from './failure.ts';
 import { enforcementOptions, formatFlag, watchOptionNames } from './options.ts';
 import { checkWritable, readOutputs, readRequestedOutputs, textOnStdout } from './output.ts';
+import { keepSecrets, type PrintedSecrets } from './secrets-from.ts';
 import { findSettingsFile, type RawValues, type Settings, settle } from './settings.ts';
 
 /** Runs one command line and gives its exit code. Whatever goes wrong is reported in the outputs asked for. */
-export async function runCli(argv: readonly string[], terminal: Terminal): Promise<number> {
+export async function runCli(argv: readonly string[], started: Terminal): Promise<number> {
+  const { terminal, renew } = keepSecrets(started);
   let flags: RawValues = {};
   let settings: Settings | null = null;
   try {
@@ -28,12 +31,14 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
       return await watch({
         operands: parsed.operands,
         flags,
-        load: () => loadSettings(parsed.flags, terminal),
+        load: () => loadSettings(parsed.flags, terminal, renew),
+        renewSecrets: renew,
         terminal,
       });
     }
     if (parsed.command.name === '') refuseWatchOptions(flags);
-    settings = await loadSettings(flags, terminal);
+    const asksServer = listOptions(parsed.command).includes('tokenFile');
+    settings = await loadSettings(flags, terminal, asksServer ? renew : null);
     if (flags['plan'] === true && settings.snapshot !== null) refuseToLookAtKernel(flags);
     checkOutputs(parsed.command, settings, terminal);
     const command = await parsed.command.load();
@@ -94,12 +99,19 @@ function checkOutputs({ name, formats }: CommandSpec, settings: Settings, { cwd,
   );
 }
 
-/** The settings of one run, read again when it is told to (SIGHUP). */
-export async function loadSettings(flags: RawValues, terminal: Terminal): Promise<Settings> {
+/** The settings of one run, read again when it is told to (SIGHUP); `renew` gets the secrets that they name a command for. */
+export async function loadSettings(
+  flags: RawValues,
+  terminal: Terminal,
+  renew: PrintedSecrets['renew'] | null = null,
+): Promise<Settings> {
   const sources = { flags, env: terminal.env, cwd: terminal.cwd };
   const path = findSettingsFile(sources);
   // Loaded on demand: most runs have no settings file, and its schema is not small.
   const file = path === null ? null : (await import('./settings-file.ts')).readSettingsFile(path);
+  const settings = settle({ ...sources, file });
+  if (file?.nested.secretsFrom === undefined || renew === null || settings.snapshot !== null) return settings;
+  await renew(file);
   return settle({ ...sources, file });
 }
 

@@ -32,16 +32,17 @@ export function readSettingsFile(path: string): SettingsFile {
       scope,
       require: required,
       secrets,
+      secretsFrom,
       limits,
       notify,
       kubernetes,
       windows,
       ...rest
     } = parsed.data as NestedSettings & RawValues;
-    const nested: NestedSettings = { protect, scope, require: required, secrets, limits, notify, kubernetes, windows };
+    const own = { protect, scope, require: required, secrets, secretsFrom, limits, notify, kubernetes, windows };
     const entries = root.type === 'map' ? root.entries : [];
     const lines = new Map(entries.map(({ key, keyStart }) => [key, locator.place(keyStart).line]));
-    return { path, folder: dirname(path), options: rest, nested, lines };
+    return { path, folder: dirname(path), options: rest, nested: own, lines };
   }
   throw new Failure(parsed.error.issues.flatMap(problemsOf).map((found) => located(found, root, locator)));
 }

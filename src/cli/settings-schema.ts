@@ -125,6 +125,12 @@ const nested = {
         ),
     })
     .optional(),
+  secretsFrom: z
+    .array(z.string().min(1).describe('a text'))
+    .min(1)
+    .describe('a program and its arguments, as a list')
+    .optional()
+    .describe('a command that prints secrets as JSON or NAME=VALUE lines; a sidecar runs it again once an interval'),
   limits: z
     .strictObject({
       fileBytes: positive.optional(),

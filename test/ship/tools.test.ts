@@ -1,8 +1,9 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ended, startWorld, token } from '../cli/harness.ts';
 import { ensureBuilt, rules } from '../controller/support/sidecar.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
@@ -51,6 +52,53 @@ describe.skipIf(!isAsked)(`with the real tools${isAsked ? '' : ' (skipped: npm r
     const failed = run();
     expect([failed.status, failed.stdout]).toEqual([1, expect.stringContaining('bad.yaml:')]);
   }, 300_000);
+});
+
+describe.skipIf(!isAsked)('with the real sops and age', () => {
+  it('the how-to: an encrypted file serves one run by exec-env, and every run by secretsFrom', async () => {
+    const world = await startWorld();
+    try {
+      const bin = path.join(world.folder, 'bin');
+      const modules = ['github.com/getsops/sops/v3/cmd/sops@v3.9.4', 'filippo.io/age/cmd/age-keygen@v1.2.1'];
+      for (const one of modules)
+        execFileSync('go', ['install', one], { env: { ...process.env, GOBIN: bin }, stdio: 'ignore' });
+      const recipient = execFileSync(path.join(bin, 'age-keygen'), ['-o', 'key.txt'], {
+        cwd: world.folder,
+        stdio: 'pipe',
+      });
+      expect(recipient.toString()).toBe('');
+      const key = /public key: (age1\w+)/.exec(world.read('key.txt'))?.[1] ?? '';
+      const launcher = `#!/bin/sh\nexec "${process.execPath}" "${root}/dist/reconcile.js" "$@"\n`;
+      writeFileSync(path.join(bin, 'reconcile'), launcher, { mode: 0o755 });
+      world.write('secrets.env', `RECONCILE_TOKEN=${token}\n`);
+      world.write('policy/a.yaml', rules('10.0.0.0/8'));
+      const env = {
+        PATH: `${bin}:${process.env['PATH'] ?? ''}`,
+        SOPS_AGE_RECIPIENTS: key,
+        SOPS_AGE_KEY_FILE: path.join(world.folder, 'key.txt'),
+        RECONCILE_BASE_URL: world.simulator.url,
+      };
+      const run = (program: string, args: readonly string[]) =>
+        ended(spawn(path.join(bin, program), args, { cwd: world.folder, env }));
+      const encrypted = await run('sops', [
+        'encrypt',
+        '--input-type',
+        'dotenv',
+        '--output-type',
+        'dotenv',
+        'secrets.env',
+      ]);
+      expect([encrypted.code, encrypted.out]).toEqual([0, expect.not.stringContaining(token)]);
+      world.write('secrets.enc.env', encrypted.out);
+      const once = await run('sops', ['exec-env', 'secrets.enc.env', 'reconcile plan policy']);
+      expect([once.code, once.out]).toEqual([0, expect.stringContaining('1 to create')]);
+      world.write('settings.yaml', 'secretsFrom: [sops, decrypt, secrets.enc.env]\n');
+      const planned = await run('reconcile', ['plan', 'policy', '--config', 'settings.yaml']);
+      expect([planned.code, planned.out]).toEqual([0, expect.stringContaining('1 to create')]);
+    } finally {
+      await world.close();
+    }
+  }, 900_000);
 });
 
 /** Makes a repository of the folder with one more commit; gives its id. */

@@ -1,4 +1,5 @@
 import type { Terminal } from '../command.ts';
+import type { PrintedSecrets } from '../secrets-from.ts';
 import type { RawValues, Settings } from '../settings.ts';
 
 /** `reconcile --watch`: settings are loaded here, and again on SIGHUP, so that bad ones stall the loop and not the process. */
@@ -6,6 +7,7 @@ export interface WatchInvocation {
   readonly operands: readonly string[];
   readonly flags: RawValues;
   readonly load: () => Promise<Settings>;
+  readonly renewSecrets: PrintedSecrets['renew'];
   readonly terminal: Terminal;
 }
 

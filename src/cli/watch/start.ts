@@ -159,7 +159,13 @@ function wirePasses(context: StartContext, wiring: Wiring, settings: Settings): 
 
 function wireLoop(context: StartContext, wiring: Wiring, current: Current, closers: Closer[]): Loop {
   const { source, logger, lease, triggers, state, wake, root, notifier } = wiring;
-  const expiry = watchToken(wiring.token, triggers, logger);
+  const expiry = watchToken(wiring.token, triggers, logger, {
+    everyMs: () => current.settings.interval,
+    renew: async () => {
+      const { file } = current.settings;
+      if (file?.nested.secretsFrom !== undefined) await context.renewSecrets(file);
+    },
+  });
   closers.push(() => expiry.close());
   return createLoop({
     source,

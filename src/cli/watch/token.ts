@@ -2,17 +2,25 @@ import { createHash } from 'node:crypto';
 import { systemClock } from '../../adapters/clock.ts';
 import type { Triggers } from '../../controller/trigger.ts';
 import type { Logger } from '../../ports.ts';
+import { Failure } from '../failure.ts';
 import { readClaims, type TokenSource } from '../token.ts';
 
 const tokenPollMs = 2000;
 const warnDays = [14, 7, 3, 1] as const;
 const dayMs = 86_400_000;
 
-/** Looks at the token now and then: a renewed file wakes the loop, and one that expires soon is said once for each mark. */
+/** Gets secrets again that a command prints, once in so many ms. */
+export interface SecretRenewal {
+  readonly everyMs: () => number;
+  readonly renew: () => Promise<void>;
+}
+
+/** Looks at the token now and then: a renewed one wakes the loop, and one that expires soon is said once for each mark. */
 export function watchToken(
   token: TokenSource,
   triggers: Triggers,
   logger: Logger,
+  { everyMs, renew }: SecretRenewal,
 ): { expiresAt(): number | null; close(): Promise<void> } {
   const stop = new AbortController();
   let mark = '';
@@ -43,8 +51,13 @@ export function watchToken(
   };
   look();
   const looking = (async () => {
+    let renewedAt = systemClock.now();
     while (!stop.signal.aborted) {
       await systemClock.sleep(tokenPollMs, stop.signal);
+      if (systemClock.now() - renewedAt >= everyMs()) {
+        await renew().catch((error: unknown) => warnOfOldSecrets(error, logger));
+        renewedAt = systemClock.now();
+      }
       look();
     }
   })();
@@ -55,6 +68,11 @@ export function watchToken(
       await looking;
     },
   };
+}
+
+function warnOfOldSecrets(error: unknown, logger: Logger): void {
+  const detail = error instanceof Failure ? error.message : 'an internal error';
+  logger.warn('The secrets could not be renewed; the old ones stay', { detail });
 }
 
 /** The warning that is due: the smallest number of days (14, 7, 3, 1, 0) within which the token expires; null before that. */
