@@ -37,14 +37,13 @@ async function runCommand(
   { env, stop }: Terminal,
 ): Promise<ReadonlyMap<string, string>> {
   const isSecret = (name: string): boolean => /^RECONCILE_(TOKEN|SECRET_[A-Za-z0-9_]+)$/.test(name);
-  const given = Object.entries(env).flatMap(([name, value]) =>
-    value === undefined || isSecret(name) ? [] : [[name, value]],
-  );
+  const given: Record<string, string> = {};
+  for (const [name, value] of Object.entries(env)) if (value !== undefined && !isSecret(name)) given[name] = value;
   const run = await runProcess({
     program,
     args,
     cwd: folder,
-    env: Object.fromEntries(given) as Record<string, string>,
+    env: given,
     timeoutMs,
     maxOutput: mostBytes,
     signal: stop,
@@ -80,7 +79,7 @@ export function readSecrets(text: string): ReadonlyMap<string, string> | null {
 
 function readJson(text: string): ReadonlyMap<string, string> | null {
   try {
-    const entries = Object.entries(JSON.parse(text) as Record<string, unknown>);
+    const entries: readonly (readonly [string, unknown])[] = Object.entries(JSON.parse(text));
     const texts = entries.flatMap(([name, value]) => (typeof value === 'string' ? [[name, value] as const] : []));
     return texts.length === entries.length ? new Map(texts) : null;
   } catch {
