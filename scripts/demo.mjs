@@ -35,7 +35,8 @@ try {
   const token = join(folder, 'token');
   // What was applied is recorded, so that the next plan can name deleted rules; with CI=true it would not be.
   const record = { CI: 'false', RECONCILE_STATE_DIR: join(folder, 'state') };
-  const env = { ...process.env, ...record, RECONCILE_BASE_URL: url, RECONCILE_TOKEN_FILE: token };
+  const secret = { RECONCILE_SECRET_GOOGLE: 'of-the-demo' };
+  const env = { ...process.env, ...record, ...secret, RECONCILE_BASE_URL: url, RECONCILE_TOKEN_FILE: token };
   const context = { env };
 
   say(
@@ -44,10 +45,11 @@ try {
     'policy/configuration.yaml',
   );
   run(context, ['validate', 'policy']);
-  say('What would be done? A plan never writes.');
-  run(context, ['--plan', 'policy']);
+  const bind = ['--bind-secret', 'RECONCILE_SECRET_GOOGLE=google@accounts.google.com'];
+  say('What would be done? A plan never writes. Where a secret of yours may go, you say, not the manifests.');
+  run(context, ['--plan', ...bind, 'policy']);
   say('Do it. Afterwards the server is read again, and must agree.');
-  run(context, ['--yes', 'policy'], { quiet: true });
+  run(context, ['--yes', ...bind, 'policy'], { quiet: true });
   say('Nothing is left to do.');
   run(context, ['--plan', 'policy']);
   say('Somebody edits the policy: bob loses the replica, and the metadata service is closed for its whole network.');

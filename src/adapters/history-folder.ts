@@ -1,7 +1,6 @@
 import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { getErrorCode } from '../model/result.ts';
-import { makeFolder } from './make-folder.ts';
 import { replaceFile } from './replace-file.ts';
 
 /** Records that are kept; older ones are removed as new ones are written. */
@@ -32,7 +31,6 @@ export async function readRecord(folder: string, number: number): Promise<unknow
 
 /** Adds a record with the next number, mode 0600, and removes what is older than the last 50. Returns its number. */
 export async function addRecord(folder: string, value: unknown): Promise<number> {
-  await makeFolder(folder, 0o700);
   const text = `${JSON.stringify(value)}\n`;
   const known = await listRecords(folder);
   for (let number = (known[0] ?? 0) + 1; ; number++) {

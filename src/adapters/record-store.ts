@@ -9,11 +9,14 @@ import { replaceFile } from './replace-file.ts';
 
 const revision = z.string().regex(/^(?:sha256:)?[0-9a-f]{40,64}$/);
 const count = z.number().int().nonnegative();
+/** What `Date` holds: one beyond ends whoever writes it as a date. */
+const time = z.number().int().min(0).max(8_640_000_000_000_000);
+const text = z.string().max(500);
 /** A record of 0.1 has only the first five; the revision that it calls applied was accepted. */
 const shape = z.object({
   format_version: z.literal(1),
   appliedRevision: revision.nullable(),
-  appliedAt: z.number().nullable(),
+  appliedAt: time.nullable(),
   knownRules: count.nullable(),
   inForceRevision: revision.nullish(),
   appliedDesired: z
@@ -23,32 +26,40 @@ const shape = z.object({
   confirmedRevision: revision.nullish(),
   pendingRevision: revision.nullish(),
   suspended: z.boolean().optional(),
-  drift: z.object({ steps: z.array(z.string()).max(100), more: count }).optional(),
-  firstSeen: z.record(revision, z.number()).optional(),
+  drift: z.object({ steps: z.array(text).max(100), more: count }).optional(),
+  firstSeen: z.record(revision, time).optional(),
+  sentSecrets: z.array(z.object({ name: text, provider: text, host: text })).optional(),
+  secretsSeal: text.optional(),
 });
 
 /** An annotation holds no more, and neither does a record. */
 const largest = 65_536;
 
-/** The record as text that lies with the lease, or in a file. */
-export function storeRecord(text: RecordText, logger: Logger): RecordStore {
+/** Seals a text under the API token; throws without one. */
+type Seal = (text: string) => string;
+
+/**
+ * The record as text that lies with the lease, or in a file. Where secrets were sent counts only with its seal: whoever may write a
+ * Lease must not be able to have them sent elsewhere.
+ */
+export function storeRecord(text: RecordText, logger: Logger, seal: Seal): RecordStore {
   return {
     async load() {
       const found = await text.read().catch((error: unknown) => error);
       if (found === null) return emptyRecord;
-      const record = typeof found === 'string' ? decodeRecord(found) : null;
+      const record = typeof found === 'string' ? decodeRecord(found, seal) : null;
       if (record !== null) return record;
       logger.warn('The record cannot be read; it is made anew, and nothing is deleted because of it', {
         code: typeof found === 'string' ? 'not-a-record' : getErrorCode(found),
       });
       return emptyRecord;
     },
-    save: (record) => text.write(encodeRecord(record)),
+    save: (record) => text.write(encodeRecord(record, seal)),
   };
 }
 
 /** A record in the state folder of a replica that is alone: one that cannot be written is said, and ends nothing. */
-export function storeRecordIn(folder: string, logger: Logger): RecordStore {
+export function storeRecordIn(folder: string, logger: Logger, seal: Seal): RecordStore {
   const file = path.join(folder, 'record.json');
   const text = openRecordText(file);
   const write = async (record: string): Promise<boolean> => {
@@ -57,7 +68,7 @@ export function storeRecordIn(folder: string, logger: Logger): RecordStore {
     });
     return true;
   };
-  return storeRecord({ ...text, write }, logger);
+  return storeRecord({ ...text, write }, logger, seal);
 }
 
 /** One small file, for its owner alone, replaced atomically. Rejects when it cannot be read or written. */
@@ -75,8 +86,9 @@ export function openRecordText(file: string): RecordText {
   };
 }
 
-function encodeRecord(record: LoopRecord): string {
-  const encode = (one: LoopRecord): string => `${JSON.stringify({ format_version: 1, ...one })}\n`;
+function encodeRecord(record: LoopRecord, seal: Seal): string {
+  const secretsSeal = sealSecrets(record.sentSecrets, seal);
+  const encode = (one: LoopRecord): string => `${JSON.stringify({ format_version: 1, ...one, secretsSeal })}\n`;
   const text = encode(record);
   const { steps, more } = record.drift;
   return Buffer.byteLength(text) <= largest
@@ -84,10 +96,20 @@ function encodeRecord(record: LoopRecord): string {
     : encode({ ...record, drift: { steps: [], more: more + steps.length } });
 }
 
-function decodeRecord(text: string): LoopRecord | null {
+/** Undefined where there is nothing to seal, or no token. */
+function sealSecrets(sent: LoopRecord['sentSecrets'], seal: Seal): string | undefined {
+  try {
+    return sent.length === 0 ? undefined : seal(`sent secrets ${JSON.stringify(sent)}`);
+  } catch {
+    return undefined;
+  }
+}
+
+function decodeRecord(text: string, seal: Seal): LoopRecord | null {
   if (Buffer.byteLength(text) > largest) return null;
   try {
-    const { format_version: _version, ...read } = shape.parse(JSON.parse(text));
+    const { format_version: _version, secretsSeal, sentSecrets = [], ...read } = shape.parse(JSON.parse(text));
+    const isSealed = secretsSeal !== undefined && secretsSeal === sealSecrets(sentSecrets, seal);
     return {
       ...emptyRecord,
       ...read,
@@ -98,6 +120,7 @@ function decodeRecord(text: string): LoopRecord | null {
       suspended: read.suspended ?? false,
       drift: read.drift ?? noDrift,
       firstSeen: read.firstSeen ?? {},
+      sentSecrets: isSealed ? sentSecrets : [],
     };
   } catch {
     return null;

@@ -31,13 +31,11 @@ export function makeTemporaryState(): Result<StateFolder, string> {
  * on this machine; the mark of one that was killed is passed over at once.
  */
 export async function openState(directory: string): Promise<Result<StateFolder, string>> {
-  const folder = path.join(directory, 'reconcile');
+  const folder = findOwnFolder(directory);
   const mark = path.join(folder, 'owner');
   const mine = `${process.pid} ${startOf(process.pid)} ${bootId()}`;
   try {
-    await makeFolder(folder, 0o700);
-    const odd = await closeToOthers(folder);
-    if (odd !== null) return fail(`the state directory ${folder} ${odd}; remove it, or give another --state-dir`);
+    await claimFolder(folder);
     // The mark of 0.1 lies above.
     for (const place of [mark, path.join(directory, 'owner')]) {
       const holder = await readFile(place, 'utf8').catch(() => '');
@@ -49,25 +47,41 @@ export async function openState(directory: string): Promise<Result<StateFolder, 
     await moveOld(directory, folder);
     await replaceFile(mark, mine, 0o600);
   } catch (error) {
+    if (error instanceof NotOurs) return fail(error.message);
     return fail(`the state directory ${folder} cannot be written (${getErrorCode(error, 'failed')})`);
   }
   return ok({ path: folder, release: () => rm(mark, { force: true }) });
 }
 
+/** What is ours in a state directory. */
+export function findOwnFolder(directory: string): string {
+  return path.join(directory, 'reconcile');
+}
+
+/** A folder of the state that somebody else made. */
+class NotOurs extends Error {
+  readonly code = 'not-ours';
+}
+
+/** Makes a folder of the state, for its owner alone, and those above it; rejects where it cannot, or where it is not ours. */
+export async function claimFolder(folder: string): Promise<void> {
+  await makeFolder(folder, 0o700);
+  await closeToOthers(folder);
+}
+
 /**
- * Closes a folder to others; or says why it is not ours: somebody who made it could put links there, and have other files
+ * Closes a folder to others; rejects where it is not ours: somebody who made it could put links there, and have other files
  * written. Only this folder is judged: the one above may be a mount point that a group can write.
  */
-async function closeToOthers(folder: string): Promise<string | null> {
+export async function closeToOthers(folder: string): Promise<void> {
   const found = await lstat(folder);
-  if (!found.isDirectory()) return 'is a link or a file';
-  if (isAnothers(found)) return 'belongs to another user';
-  if ((found.mode & 0o077) === 0) return null;
+  const odd = found.isDirectory() ? (isAnothers(found) ? 'belongs to another user' : null) : 'is a link or a file';
+  if (odd !== null) throw new NotOurs(`the state directory ${folder} ${odd}; remove it, or give another --state-dir`);
+  if ((found.mode & 0o077) === 0) return;
   // Kubernetes opens a volume to its group each time it mounts it: what was put there meanwhile is not followed.
   await chmod(folder, 0o700);
   const entries = await readdir(folder, { withFileTypes: true });
   for (const entry of entries) if (entry.isSymbolicLink()) await rm(path.join(folder, entry.name));
-  return null;
 }
 
 /** What 0.1 kept in the state directory itself, where it is ours and no link. */

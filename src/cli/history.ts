@@ -1,6 +1,7 @@
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
 import { addRecord, readRecord, replaceRecord } from '../adapters/history-folder.ts';
+import { claimFolder } from '../adapters/state-folder.ts';
 import { getErrorCode, type Result } from '../model/result.ts';
 import {
   type ApplyOrigin,
@@ -49,6 +50,7 @@ export function createHistoryWriter(stateFolder: string | null, logger: Logger, 
       const origin = { at: new Date(systemClock.wallTime()).toISOString(), ...source, digest: digest.plan };
       const value = encodeApplyRecord(makeApplyRecord(origin, plan, null, former));
       const begin = async (folder: string): Promise<void> => {
+        for (const one of [dirname(folder), folder]) await claimFolder(one);
         begun = { origin, number: await addRecord(folder, value) };
       };
       if (agreed) await attempt(begin);

@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { makeFolder } from '../adapters/make-folder.ts';
+import { dirname, join } from 'node:path';
 import { replaceFile } from '../adapters/replace-file.ts';
+import { claimFolder, closeToOthers, findOwnFolder } from '../adapters/state-folder.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import { getErrorCode } from '../model/result.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import type { DesiredState } from '../model/state.ts';
-import { listKnownReferences } from '../plan/guard/guard-secrets.ts';
+import { listSentReferences } from '../plan/guard/guard-secrets.ts';
+import type { Plan } from '../plan/plan.ts';
 import type { FormerRule } from '../report/run-report.ts';
 import { findServer } from './approval.ts';
 import type { Invocation } from './command.ts';
@@ -24,19 +25,18 @@ const formatVersion = 1;
 const largest = 100_000_000;
 
 /**
- * Where one-shot runs keep their record: `oneshot` below `--state-dir`, so that a sidecar's own files there stay its own. By default
- * below the user's state folder, by server; none in CI, where nothing survives a job.
+ * Where one-shot runs keep their record: `oneshot` beside a sidecar's own files. None in CI, where nothing survives a job.
  */
 function recordFileOf(invocation: Invocation): string | null {
   const folder = findStateFolder(invocation);
   return folder === null ? null : join(folder, 'oneshot', 'record.json');
 }
 
-/** The folder with the state of this server: `--state-dir`, or by default one below the user's state folder; null: none. */
+/** The folder with the state of this server: ours in `--state-dir`, or by default one below the user's state folder; null: none. */
 export function findStateFolder({ settings, terminal: { env } }: Invocation): string | null {
   const server = findServer(settings);
   if (server === null) return null;
-  if (settings.stateDir !== null) return settings.stateDir;
+  if (settings.stateDir !== null) return findOwnFolder(settings.stateDir);
   const home = env['HOME'] ?? '';
   const states = env['XDG_STATE_HOME'] || (home === '' ? '' : join(home, '.local', 'state'));
   if (states === '' || !['', 'false', undefined].includes(env['CI'])) return null;
@@ -45,10 +45,12 @@ export function findStateFolder({ settings, terminal: { env } }: Invocation): st
 }
 
 /** Reads the record; null without one for this server. One that cannot be read counts as absent: nothing is decided by it. */
-export function readLastApply(invocation: Invocation): LastApply | null {
+export async function readLastApply(invocation: Invocation): Promise<LastApply | null> {
   const file = recordFileOf(invocation);
   if (file === null) return null;
   try {
+    // What it says of secrets counts: it must not be another user's.
+    for (const folder of [dirname(dirname(file)), dirname(file)]) await closeToOthers(folder);
     const bytes = readFileSync(file);
     const value: unknown = bytes.length > largest ? null : JSON.parse(bytes.toString('utf8'));
     if (!isRecord(value) || value['version'] !== formatVersion) return null;
@@ -83,7 +85,13 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
 /** Records what is in effect now, in one step that readers see whole. Gives a sentence where that cannot be done. */
 export async function recordApply(
   invocation: Invocation,
-  applied: { readonly revision: string; readonly state: DesiredState; readonly now: number },
+  applied: {
+    readonly revision: string;
+    readonly state: DesiredState;
+    readonly plan: Plan | null;
+    readonly former: readonly SecretBinding[];
+    readonly now: number;
+  },
 ): Promise<string | null> {
   const file = recordFileOf(invocation);
   if (file === null) return null;
@@ -99,10 +107,10 @@ export async function recordApply(
       line: place.line,
       ...(expires === undefined ? {} : { expires }),
     })),
-    secrets: applied.state.configuration === null ? [] : listKnownReferences(applied.state.configuration),
+    secrets: listSentReferences(applied.state, applied.plan, applied.former),
   };
   try {
-    await makeFolder(join(file, '..'), 0o700);
+    for (const folder of [dirname(dirname(file)), dirname(file)]) await claimFolder(folder);
     await replaceFile(file, `${JSON.stringify(record)}\n`, 0o600);
     return null;
   } catch (error) {

@@ -47,7 +47,7 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
       : await wireSnapshotPass(invocation, request.path, snapshot);
   try {
     const base = await loadBase(invocation, request.path, wired.pass);
-    const lastApply = readLastApply(invocation);
+    const lastApply = await readLastApply(invocation);
     const run: Run = {
       invocation,
       request,
@@ -67,7 +67,7 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
       const savedAt = new Date(systemClock.wallTime()).toISOString();
       savePlan(save, { digest: result.digest, document: makeDocument(report), savedAt }, originOf(run));
     }
-    if (!request.planOnly && request.given === undefined) await recordEffect(invocation, result);
+    if (!request.planOnly && request.given === undefined) await recordEffect(run, result);
     await run.history.end(result);
     const declined = result.end === 'declined' && stale.length === 0;
     return screen.answerWith(report, exitCode(result, run, stale.length > 0), { obstacle: run.obstacle, declined });
@@ -114,12 +114,16 @@ interface Run {
 }
 
 /** Records what an apply left in effect, for the next plan. */
-async function recordEffect(invocation: Invocation, { end, apply, content, desired }: PassResult): Promise<void> {
+async function recordEffect(
+  { invocation, lastApply }: Run,
+  { end, apply, content, desired, plan }: PassResult,
+): Promise<void> {
   const inEffect = end === 'in-sync' || (end === 'applied' && apply?.end === 'converged');
   const state = desired?.state ?? null;
   if (!inEffect || state === null || content === null) return;
   const { revision } = content;
-  const failed = await recordApply(invocation, { revision, state, now: systemClock.wallTime() });
+  const former = lastApply?.secrets ?? [];
+  const failed = await recordApply(invocation, { revision, state, plan, former, now: systemClock.wallTime() });
   if (failed !== null) (await createLogger(invocation)).warn(failed);
 }
 

@@ -1,5 +1,6 @@
 import type { DesiredState } from '../model/state.ts';
 import type { PassResult } from '../pass/pass.ts';
+import { listSentReferences } from '../plan/guard/guard-secrets.ts';
 import type { SourceContent, SourceReading } from '../ports.ts';
 import { Backoff } from './backoff.ts';
 import type { Verdict } from './failure.ts';
@@ -8,7 +9,7 @@ import type { LoopParts } from './loop-parts.ts';
 import { countLiveRules } from './pass-ending.ts';
 import { logInternalError } from './pass-log.ts';
 import type { LoopRecord } from './record.ts';
-import { noDrift, recordDrift } from './record.ts';
+import { noDrift, recordDrift, recordSecrets } from './record.ts';
 import { SourceHistory } from './revision-selection.ts';
 import type { InEffect } from './same-desired.ts';
 import { formatStepKey } from './step-key.ts';
@@ -115,12 +116,13 @@ export class Leadership {
     const { revision } = content;
     this.history.accept(content);
     this.#base = result?.desired?.state ?? this.#base;
-    const { appliedRevision, appliedAt, knownRules, appliedDesired } = this.#record;
+    const { appliedRevision, appliedAt, knownRules, appliedDesired, sentSecrets } = this.#record;
     await this.#update({
       appliedRevision: revision,
       appliedAt: revision === appliedRevision ? appliedAt : this.#parts.clock.wallTime(),
       inForceRevision: revision,
       appliedDesired: this.#base?.digest ?? appliedDesired,
+      sentSecrets: recordSecrets(listSentReferences(result?.desired?.state ?? null, result?.plan ?? null, sentSecrets)),
       knownRules: countLiveRules(result) ?? knownRules,
     });
   }

@@ -7,7 +7,7 @@ import type { Verdict } from './failure.ts';
 import type { FightSettings } from './fight.ts';
 import type { Lease } from './lease.ts';
 import type { LoopObserver } from './observer.ts';
-import type { RecordStore } from './record.ts';
+import type { LoopRecord, RecordStore } from './record.ts';
 import type { ScheduleSettings } from './schedule.ts';
 import type { Part, Status } from './status.ts';
 import type { Triggers } from './trigger.ts';
@@ -17,6 +17,7 @@ export interface LoopPassRequest {
   readonly content: SourceContent;
   readonly part?: Part;
   readonly base: DesiredState | null;
+  readonly sentSecrets: LoopRecord['sentSecrets'];
   readonly memory: Pick<PassMemory, 'knownRules' | 'serverWasDown'>;
   readonly stop: AbortSignal;
   readonly approve: Approve;

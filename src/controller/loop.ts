@@ -234,6 +234,7 @@ class ControlLoop implements Loop {
     return runner.run({
       content,
       base: leadership.base,
+      sentSecrets: leadership.record.sentSecrets,
       knownRules: leadership.record.knownRules,
       begin: () => leadership.begin(content),
       inEffect: leadership.inEffect(content),

@@ -14,6 +14,7 @@ import { joinRuns, mayBeOnePart, viewParts } from './part-runs.ts';
 import type { PassRun, PublishableRun } from './pass-ending.ts';
 import { isOutage } from './pass-ending.ts';
 import { logDrift, logFailures, logInternalError } from './pass-log.ts';
+import type { LoopRecord } from './record.ts';
 import type { InEffect } from './same-desired.ts';
 import { isInEffect } from './same-desired.ts';
 import { StallMemory } from './stall.ts';
@@ -25,6 +26,7 @@ import { formatStepKey } from './step-key.ts';
 export interface PassOrder {
   readonly content: SourceContent;
   readonly base: DesiredState | null;
+  readonly sentSecrets: LoopRecord['sentSecrets'];
   readonly knownRules: number | null;
   /** What this revision asked for when it came into effect, when it is in effect already: what differs from that is drift. */
   readonly inEffect: InEffect | null;
@@ -83,6 +85,7 @@ export class PassRunner {
         content: order.content,
         ...(part === undefined ? {} : { part }),
         base: order.base,
+        sentSecrets: order.sentSecrets,
         memory: { knownRules: order.knownRules, serverWasDown: this.#serverWasDown },
         stop: this.#stop,
         approve: async (plan, desired) => {

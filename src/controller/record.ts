@@ -1,8 +1,9 @@
+import type { SecretBinding } from '../model/configuration.ts';
 import type { FirstSeen } from '../ports.ts';
 
 /**
  * What decisions rest on. It belongs to the lease, not to a replica: whoever becomes the writer reads it, and uses nothing of
- * its own from before. Without a lease it lies in the state folder. It holds no content and no secret: content is read again
+ * its own from before. Without a lease it lies in the state folder. It holds no content and no secret (only names): content is read again
  * from the source by its revision.
  */
 export interface LoopRecord {
@@ -19,6 +20,8 @@ export interface LoopRecord {
   readonly pendingRevision: string | null;
   /** Digest of what the applied revision asked for then; with other values or settings it asks for something else. */
   readonly appliedDesired: string | null;
+  /** The operator's secrets that it sent, and where to: these go there again without a binding. */
+  readonly sentSecrets: readonly SecretBinding[];
   /** Number of live rules after the last good pass. */
   readonly knownRules: number | null;
   /** The holder is asked not to write. */
@@ -44,6 +47,7 @@ export const emptyRecord: LoopRecord = {
   confirmedRevision: null,
   pendingRevision: null,
   appliedDesired: null,
+  sentSecrets: [],
   knownRules: null,
   suspended: false,
   drift: noDrift,
@@ -55,6 +59,13 @@ export function recordDrift(steps: readonly string[]): DriftVerdicts {
   const most = 100;
   const longest = 200;
   return { steps: steps.slice(0, most).map((one) => one.slice(0, longest)), more: Math.max(0, steps.length - most) };
+}
+
+/** Where secrets were sent, as far as a record holds it. */
+export function recordSecrets(sent: readonly SecretBinding[]): readonly SecretBinding[] {
+  const most = 50;
+  const longest = 500;
+  return sent.filter((one) => JSON.stringify(one).length <= longest).slice(0, most);
 }
 
 /** Keeps the record. */

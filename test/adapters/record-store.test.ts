@@ -16,7 +16,8 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { storeRecordIn } from '../../src/adapters/record-store.ts';
 import { openState } from '../../src/adapters/state-folder.ts';
-import { emptyRecord } from '../../src/controller/record.ts';
+import { emptyRecord, type RecordStore } from '../../src/controller/record.ts';
+import { sealText } from '../../src/model/secret.ts';
 
 let folder: string;
 let warnings: string[];
@@ -26,6 +27,8 @@ const logger = {
   warn: (message: string) => void warnings.push(message),
   error: () => undefined,
 };
+
+const store = (at: string, token = 'token'): RecordStore => storeRecordIn(at, logger, (text) => sealText(token, text));
 
 beforeEach(() => {
   folder = mkdtempSync(path.join(tmpdir(), 'record-'));
@@ -47,16 +50,17 @@ describe('the record', () => {
       suspended: true,
       drift: { steps: ['create accept 10.0.0.1'], more: 3 },
       firstSeen: { ['c'.repeat(40)]: 17 },
+      sentSecrets: [{ name: 'RECONCILE_SECRET_G', provider: 'g', host: 'idp.example' }],
     };
-    await storeRecordIn(folder, logger).save(record);
-    expect(await storeRecordIn(folder, logger).load()).toEqual(record);
+    await store(folder).save(record);
+    expect(await store(folder).load()).toEqual(record);
     expect(warnings).toEqual([]);
   });
 
   it('is read though an earlier version wrote it, without the digest and what is in force', async () => {
     const text = { format_version: 1, appliedRevision: 'a'.repeat(40), appliedAt: 5, knownRules: 7 };
     writeFileSync(path.join(folder, 'record.json'), JSON.stringify(text));
-    expect(await storeRecordIn(folder, logger).load()).toEqual({
+    expect(await store(folder).load()).toEqual({
       ...emptyRecord,
       appliedRevision: text.appliedRevision,
       appliedAt: 5,
@@ -66,7 +70,7 @@ describe('the record', () => {
   });
 
   it('fault 39: lost or corrupt it counts as a first run', async () => {
-    expect(await storeRecordIn(folder, logger).load()).toEqual(emptyRecord);
+    expect(await store(folder).load()).toEqual(emptyRecord);
     expect(warnings).toEqual([]);
     const bad = [
       '',
@@ -77,23 +81,47 @@ describe('the record', () => {
       '{"format_version":1,"appliedRevision":"--x","appliedAt":1,"knownRules":1}',
       '{"format_version":1,"appliedRevision":null,"appliedAt":null,"knownRules":-1}',
       `{"format_version":1,"appliedRevision":null,"appliedAt":null,"knownRules":1,"drift":{"steps":[],"more":"x"}}`,
+      '{"format_version":1,"appliedRevision":null,"appliedAt":1e300,"knownRules":1}',
+      '{"format_version":1,"appliedRevision":null,"appliedAt":8640000000000001,"knownRules":1}',
+      '{"format_version":1,"appliedRevision":null,"appliedAt":-1,"knownRules":1}',
+      '{"format_version":1,"appliedRevision":null,"appliedAt":1,"knownRules":1e300}',
+      `{"format_version":1,"appliedRevision":null,"appliedAt":1,"knownRules":1,"firstSeen":{"${'c'.repeat(40)}":1e300}}`,
+      `{"format_version":1,"appliedRevision":null,"appliedAt":1,"knownRules":1,"drift":{"steps":["${'x'.repeat(501)}"],"more":0}}`,
       `{"format_version":1,"appliedRevision":null,"appliedAt":null,"knownRules":1}${' '.repeat(65_536)}`,
     ];
     for (const text of bad) {
       writeFileSync(path.join(folder, 'record.json'), text);
-      expect(await storeRecordIn(folder, logger).load()).toEqual(emptyRecord);
+      expect(await store(folder).load()).toEqual(emptyRecord);
     }
     expect(warnings.length).toBe(bad.length);
   });
 
+  it('threat 41: says where secrets were sent only to whoever has the token it was sealed with', async () => {
+    const sentSecrets = [{ name: 'RECONCILE_SECRET_G', provider: 'g', host: 'idp.example' }];
+    const file = path.join(folder, 'record.json');
+    await store(folder).save({ ...emptyRecord, sentSecrets });
+    const sealed = readFileSync(file, 'utf8');
+    expect((await store(folder).load()).sentSecrets).toEqual(sentSecrets);
+    expect((await store(folder, 'another').load()).sentSecrets).toEqual([]);
+    for (const forged of [
+      sealed.replace('idp.example', 'evil.example'),
+      sealed.replace(/,"secretsSeal":"[^"]*"/, ''),
+      sealed.replace(/"secretsSeal":"[^"]*"/, '"secretsSeal":""'),
+    ]) {
+      expect(forged).not.toBe(sealed);
+      writeFileSync(file, forged);
+      expect(await store(folder).load()).toEqual(emptyRecord);
+    }
+  });
+
   it('is never larger than an annotation may be, however much drift there is', async () => {
     const steps = Array.from({ length: 100 }, () => '\u0000'.repeat(200));
-    await storeRecordIn(folder, logger).save({ ...emptyRecord, drift: { steps, more: 7 } });
-    expect((await storeRecordIn(folder, logger).load()).drift).toEqual({ steps: [], more: 107 });
+    await store(folder).save({ ...emptyRecord, drift: { steps, more: 7 } });
+    expect((await store(folder).load()).drift).toEqual({ steps: [], more: 107 });
   });
 
   it('fault 24: a record that cannot be written is said and ends nothing', async () => {
-    await storeRecordIn(path.join(folder, 'missing'), logger).save(emptyRecord);
+    await store(path.join(folder, 'missing')).save(emptyRecord);
     expect(warnings.length).toBe(1);
   });
 });
@@ -110,7 +138,7 @@ describe('the state folder', () => {
     expect(opened.value.path).toBe(path.join(folder, 'reconcile'));
     expect(readdirSync(opened.value.path).sort()).toEqual(['git', 'journal.jsonl', 'owner']);
     expect(statSync(opened.value.path).mode & 0o777).toBe(0o700);
-    await storeRecordIn(opened.value.path, logger).save(emptyRecord);
+    await store(opened.value.path).save(emptyRecord);
     expect(readFileSync(outside, 'utf8')).toBe('of another program');
   });
 
@@ -122,7 +150,7 @@ describe('the state folder', () => {
     for (const name of ['record.json', 'owner', 'journal.jsonl']) symlinkSync(outside, path.join(own, name));
     const opened = await openState(folder);
     if (!opened.ok) throw new Error(opened.error);
-    await storeRecordIn(opened.value.path, logger).save(emptyRecord);
+    await store(opened.value.path).save(emptyRecord);
     expect(readFileSync(outside, 'utf8')).toBe('of another program');
     expect(readFileSync(path.join(own, 'record.json'), 'utf8')).toContain('appliedRevision');
     await opened.value.release();

@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { rule, startWorld, token, type World } from './harness.ts';
@@ -47,15 +47,27 @@ describe('a first apply to a server with rules that Git does not know', () => {
 describe('the record of one-shot runs', () => {
   const record = (path: string) => JSON.parse(world.read(path)) as { server: string; rules: readonly unknown[] };
 
+  it('threat 36: counts only in a folder of our own, as the history does', async () => {
+    for (const name of ['oneshot', 'history']) {
+      const outside = join(world.folder, `outside-${name}`);
+      mkdirSync(outside);
+      mkdirSync(join(world.folder, 'state/reconcile'), { recursive: true, mode: 0o700 });
+      symlinkSync(outside, join(world.folder, 'state/reconcile', name));
+    }
+    const run = await world.cli(['--yes', '--state-dir', 'state', 'm']);
+    expect([run.code, run.err]).toEqual([0, expect.stringContaining('cannot be recorded')]);
+    for (const name of ['oneshot', 'history']) expect(readdirSync(join(world.folder, `outside-${name}`))).toEqual([]);
+  });
+
   it('--state-dir: oneshot/ below it, for its owner only; what a sidecar keeps there is left alone', async () => {
     mkdirSync(join(world.folder, 'state'));
     for (const name of ['owner', 'record.json', 'journal.jsonl']) world.write(`state/${name}`, 'of the sidecar');
     expect((await world.cli(['--state-dir', 'state', 'm'])).code).toBe(0);
-    expect(record('state/oneshot/record.json')).toMatchObject({
+    expect(record('state/reconcile/oneshot/record.json')).toMatchObject({
       server: world.simulator.url,
       rules: [{ name: 'a', file: 'a.yaml', line: 4 }],
     });
-    expect(statSync(join(world.folder, 'state/oneshot')).mode & 0o777).toBe(0o700);
+    expect(statSync(join(world.folder, 'state/reconcile/oneshot')).mode & 0o777).toBe(0o700);
     for (const name of ['owner', 'record.json', 'journal.jsonl']) {
       expect(world.read(`state/${name}`)).toBe('of the sidecar');
     }
@@ -83,7 +95,7 @@ describe('the record of one-shot runs', () => {
   it.each(['{', '[]', '{"version":1,"server":"https://other.example.com","rules":[]}', 'null'])(
     'a record that is %s counts as absent',
     async (text) => {
-      world.write('state/oneshot/record.json', text);
+      world.write('state/reconcile/oneshot/record.json', text);
       world.simulator.seed([{ action: 'drop', destination: '192.0.2.0/24' }]);
       const plan = await world.cli(['--plan', '--state-dir', 'state', 'm']);
       expect([plan.code, plan.out]).toEqual([0, expect.stringContaining('1 live rule is in no manifest')]);

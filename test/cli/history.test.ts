@@ -57,7 +57,7 @@ describe('history', () => {
     ]);
     expect((await run('history')).out).toMatch(/^ +2 .* 1 created, by carol, from \S+: converged$/m);
     expect((await run('history', 'show', '2')).out).toContain('+ accept 10.2.0.0/16 *  (web/r1)');
-    const folder = join(world.folder, 'state', 'history');
+    const folder = join(world.folder, 'state', 'reconcile', 'history');
     for (const name of readdirSync(folder)) expect(statSync(join(folder, name)).mode & 0o777).toBe(0o600);
     expect(statSync(folder).mode & 0o777).toBe(0o700);
     for (let number = 3; number < 60; number++) writeFileSync(join(folder, `${number}.json`), '{"cut');
@@ -143,7 +143,7 @@ describe('undo', () => {
     expect((await run('m', '--concurrency', '1')).code).toBe(5);
     world.simulator.faults.clear();
     expect(live()).toHaveLength(2);
-    const file = join(world.folder, 'state', 'history', '2.json');
+    const file = join(world.folder, 'state', 'reconcile', 'history', '2.json');
     const record = JSON.parse(readFileSync(file, 'utf8')) as object;
     writeFileSync(file, JSON.stringify({ ...record, end: 'started' }));
     const undone = await run('undo', '2');
@@ -160,7 +160,7 @@ describe('undo', () => {
     expect((await world.cli(['m', ...bound], { env: given })).code).toBe(0);
     manifests(['drop 10.1.0.0/16'], provider('Renamed'));
     expect((await world.cli(['m'], { env: given })).code).toBe(0);
-    const folder = join(world.folder, 'state', 'history');
+    const folder = join(world.folder, 'state', 'reconcile', 'history');
     for (const name of readdirSync(folder)) expect(readFileSync(join(folder, name), 'utf8')).not.toContain('canary');
     const lacking = await run('undo');
     expect(lacking.code).not.toBe(0);
@@ -181,7 +181,7 @@ describe('undo', () => {
     await run('m');
     expect(live()).toEqual(['drop 10.9.0.0/16']);
     // An hour passes for the first of them.
-    const file = join(world.folder, 'state', 'history', '2.json');
+    const file = join(world.folder, 'state', 'reconcile', 'history', '2.json');
     const record = JSON.parse(readFileSync(file, 'utf8')) as { readonly expires: Readonly<Record<string, number>> };
     expect(record.expires).toMatchObject({ 'accept 10.1.0.1 *': Date.parse(ends) });
     writeFileSync(

@@ -90,6 +90,16 @@ describe('a secret of the operator', () => {
     expect(stored()).not.toContain('CANARY');
   });
 
+  it('threat 32: is not sent by a second commit, after a first that another, unknown secret kept from being sent', async () => {
+    const state = ['--state-dir', join(world.folder, 'state')];
+    const nothing = { id: 'n', host: 'n.example', secret: '{env: RECONCILE_SECRET_NOBODY_SET}' };
+    write({ id: 'evil', host: 'evil.example' }, nothing);
+    await run('--yes', ...state);
+    write({ id: 'evil', host: 'evil.example' });
+    expect((await run('--yes', ...state))[0]).toBe(3);
+    expect(stored()).not.toContain('CANARY');
+  });
+
   it('is asked about on a terminal, by its name, provider and host, and --yes does not answer', async () => {
     write({});
     const no = await world.cli(['m'], { env: secrets, answer: 'n' });
@@ -112,6 +122,24 @@ describe('a secret of the operator', () => {
     world.write('s.yaml', 'secrets: {bind: [{name: RECONCILE_SECRET_G, provider: g, host: idp.example}]}\n');
     expect((await run(...watch, '--config', 's.yaml'))[0]).toBe(0);
     expect(stored()).toContain('CANARY-g');
+  });
+
+  it('needs none in a sidecar that starts again after a rotation, and none holds that was not sent before', async () => {
+    const watch = ['--watch', '--once', '--listen', '127.0.0.1:0', '--quiet', '1ms', '--delete-quiet', '1ms'];
+    const state = ['--state-dir', join(world.folder, 'state')];
+    const env = { ...secrets, RECONCILE_SECRET_G: 'CANARY-rotated' };
+    write({});
+    expect((await run(...watch, ...state, ...bound))[0]).toBe(0);
+    const restarted = await world.cli([...watch, ...state, 'm'], { env });
+    expect([restarted.code, restarted.err]).toEqual([0, expect.any(String)]);
+    expect(stored()).toContain('CANARY-rotated');
+    // A new revision, of which no process saw the one before.
+    write({}, { id: 'h', host: 'other.example', secret: 'literal' });
+    expect((await world.cli([...watch, ...state, 'm'], { env: secrets })).code).toBe(0);
+    expect(stored()).toContain('CANARY-g');
+    write({}, { id: 'h', host: 'other.example', secret: '{env: RECONCILE_SECRET_H}' });
+    expect((await world.cli([...watch, ...state, 'm'], { env })).code).toBe(3);
+    expect(stored()).not.toContain('CANARY-h');
   });
 
   it('whose value is not known here is a warning in the plan where provider or host are new, and no refusal', async () => {

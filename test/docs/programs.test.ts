@@ -75,6 +75,7 @@ describe('the demo', () => {
       'On the way',
       'a fresh read of the server agrees',
       'Did you mean',
+      '--bind-secret RECONCILE_SECRET_GOOGLE=google@accounts.google.com',
       'That is all',
     ])
       expect(demo.stdout).toContain(words);

@@ -341,6 +341,7 @@ describe.each(cases)('$name', (given) => {
     const result = await runner.run({
       content,
       base: null,
+      sentSecrets: [],
       memory: { knownRules: null, serverWasDown: false },
       stop: terminal.stop,
       approve: async () => false,

@@ -143,7 +143,15 @@ describe.skipIf(why !== null)(`the image, built and run${why === null ? '' : ` (
     try {
       await once(simulator.stdout, 'data');
       const look = ['--enforcement', 'nft', '--wait-enforced', '20s'];
-      const argv = ['--base-url', `http://127.0.0.1:${port}`, '--token-file', '/mounts/token', ...look, '/mounts'];
+      const argv = [
+        '--base-url',
+        `http://127.0.0.1:${port}`,
+        '--token-file',
+        '/mounts/token',
+        '--yes',
+        ...look,
+        '/mounts',
+      ];
       const ran = spawnSync('nsenter', [...inNamespace, script, 'run', 'enforcement', ...argv], {
         env,
         encoding: 'utf8',

@@ -1,3 +1,4 @@
+import { findOwnFolder } from '../../adapters/state-folder.ts';
 import type { Lease } from '../../controller/lease.ts';
 import type { LoopPassRequest } from '../../controller/loop.ts';
 import { listReferencedFiles } from '../../desired/parse-files.ts';
@@ -49,7 +50,7 @@ export function createWatchPasses(wiring: PassWiring): WatchPasses {
   const shared = { ...wireShared(invocation, root), api, logger, journal, ...watchedEnforcement(settings) };
   let openGaps = wiring.openGaps;
   return {
-    async run({ content, approve, ...request }) {
+    async run({ content, approve, sentSecrets, ...request }) {
       let key: FingerprintKey;
       try {
         key = wiring.fingerprintKey();
@@ -62,12 +63,12 @@ export function createWatchPasses(wiring: PassWiring): WatchPasses {
         ...shared,
         ...request,
         part: request.part ?? 'managed',
-        options,
+        options: { ...options, secretBindings: [...options.secretBindings, ...sentSecrets] },
         strict: settings.strict,
         baseApplied: true,
         memory: { ...request.memory, openGaps },
       };
-      const history = createHistoryWriter(settings.stateDir, logger);
+      const history = createHistoryWriter(settings.stateDir === null ? null : findOwnFolder(settings.stateDir), logger);
       const origin = { by: 'sidecar', server: findServer(settings), revision: content.revision };
       const result = await reconcile(content, pass, approve === null ? null : history.recordApproved(approve, origin));
       await history.end(result);
@@ -80,10 +81,7 @@ export function createWatchPasses(wiring: PassWiring): WatchPasses {
     async build(content) {
       const once = { ...shared, limits: { ...shared.limits, attempts: 1 }, stop: invocation.terminal.stop };
       const built = await readDesired(content, once);
-      const state = built.ok ? built.value.desired.state : null;
-      if (state === null || state.configuration === null) return state;
-      // Whether its secrets were known when it was applied, nobody knows: they bind nothing.
-      return { ...state, configuration: { ...state.configuration, references: [] } };
+      return built.ok ? built.value.desired.state : null;
     },
   };
 }

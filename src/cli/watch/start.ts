@@ -176,7 +176,10 @@ function wireLoop(context: StartContext, wiring: Wiring, current: Current, close
     logger,
     lease,
     observer: joinObservers([context.metrics.observer, { ...silentObserver, ...notifier.observer }]),
-    store: lease.record === null ? storeRecordIn(state.path, logger) : storeRecord(lease.record, logger),
+    store:
+      lease.record === null
+        ? storeRecordIn(state.path, logger, wiring.token.seal)
+        : storeRecord(lease.record, logger, wiring.token.seal),
     triggers,
     version,
     degraded: () => wake?.degraded() ?? false,

@@ -1,8 +1,9 @@
-import { type DesiredConfiguration, findSecretHost, type SecretBinding } from '../../model/configuration.ts';
+import { findSecretHost, type SecretBinding } from '../../model/configuration.ts';
 import type { Problem } from '../../model/problem.ts';
+import type { DesiredState } from '../../model/state.ts';
 import type { ConfigurationDecision } from '../decide-configuration.ts';
 import type { PlanInput } from '../input.ts';
-import type { Refusal } from '../plan.ts';
+import type { Plan, Refusal } from '../plan.ts';
 
 /**
  * Who can edit manifests could send any of the operator's secrets to a host of their own: a provider with `client_secret: {env: …}`
@@ -11,19 +12,16 @@ import type { Refusal } from '../plan.ts';
  * | secret of the reference                                      | needs a binding |
  * |--------------------------------------------------------------|-----------------|
  * | the live provider with this id and host holds this value     | no              |
- * | it was applied with this name, id and host (base, record)     | no              |
+ * | the last apply's record has this name, id and host            | no              |
  * | the providers are not sent                                   | no              |
  * | anything else                                                | yes             |
  */
 function findUnbound(input: PlanInput, configuration: ConfigurationDecision | null): readonly Unbound[] {
   if (configuration === null || configuration.change.live === null) return [];
   const { desired, live } = configuration.change;
-  const base = input.baseApplied === true ? (input.base?.configuration ?? null) : null;
-  const bindings = [...input.options.secretBindings, ...(base === null ? [] : listKnownReferences(base))];
   return desired.references.flatMap((reference): readonly Unbound[] => {
     const { provider, host } = reference;
-    if (bindings.some((one) => one.name === reference.name && one.provider === provider && one.host === host))
-      return [];
+    if (isAmong(input.options.secretBindings, reference)) return [];
     const wanted = desired.fields.openid_connect_providers?.find(({ id }) => id === provider)?.client_secret;
     const held = live.fields.openid_connect_providers.find(
       ({ id, discovery_document_uri: uri }) => id === provider && findSecretHost(uri) === host,
@@ -35,12 +33,25 @@ function findUnbound(input: PlanInput, configuration: ConfigurationDecision | nu
   });
 }
 
-/** The references whose secrets are known here. One that was never known was never sent: it binds nothing. */
-export function listKnownReferences({ references, fields }: DesiredConfiguration): readonly SecretBinding[] {
-  const known = (fields.openid_connect_providers ?? []).filter(({ client_secret: secret }) => secret.known);
-  return references.flatMap(({ name, provider, host }) =>
-    known.some(({ id }) => id === provider) ? [{ name, provider, host }] : [],
-  );
+/**
+ * The references whose secrets were sent, for the record: with this plan, or before (`former`). Providers are sent all or none: one
+ * unknown secret, or a scope without the Configuration, keeps every one of them back, and what was not sent binds nothing.
+ */
+export function listSentReferences(
+  state: DesiredState | null,
+  plan: Plan | null,
+  former: readonly SecretBinding[],
+): readonly SecretBinding[] {
+  const isPlanned = plan?.changes.some(({ kind }) => kind === 'Configuration') === true;
+  const { references = [], fields } = state?.configuration ?? {};
+  const isKnown = fields?.openid_connect_providers?.every(({ client_secret: secret }) => secret.known) === true;
+  return references
+    .filter((one) => (isPlanned && isKnown) || isAmong(former, one))
+    .map(({ name, provider, host }) => ({ name, provider, host }));
+}
+
+function isAmong(bindings: readonly SecretBinding[], { name, provider, host }: SecretBinding): boolean {
+  return bindings.some((one) => one.name === name && one.provider === provider && one.host === host);
 }
 
 type Unbound = NonNullable<PlanInput['desired']['configuration']>['references'][number] & {

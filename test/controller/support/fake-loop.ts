@@ -119,7 +119,7 @@ export function fakeLoop(
       void fake.log.push({ level, message, fields });
   const logger: Logger = { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
   const lease = options.replica?.lease(() => triggers.wake('lease')) ?? options.lease ?? createSoleWriter();
-  const kept = lease.record === null ? null : storeRecord(lease.record, logger);
+  const kept = lease.record === null ? null : storeRecord(lease.record, logger, (text) => `seal of ${text.length}`);
   const loop = createLoop({
     source: {
       description: 'test',
