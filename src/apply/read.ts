@@ -20,7 +20,7 @@ export interface ReadContext {
   readonly outagePatienceMs?: number;
   /** A server that asks for a longer wait before the next read ends it instead, ms. Default 60,000. */
   readonly longestWaitMs?: number;
-  /** When the whole run must be over, by the clock's `now`: no read is begun again that would end later. */
+  /** When the whole run must be over, by the clock's `now`: no read goes on or begins again after it. */
   readonly until?: number;
   /** False: no manifest manages the Configuration, so that one which cannot be understood does not end the pass. */
   readonly configurationManaged?: boolean;
@@ -138,11 +138,11 @@ function ask(
   request: string,
   call: (api: LiveApi, signal: AbortSignal) => Promise<ApiResult>,
 ): Promise<Result<Asked, ReadFailure>> {
-  const { api, clock, logger, signal, longestWaitMs = 60_000 } = context;
+  const { clock, logger, signal, longestWaitMs = 60_000 } = context;
   const giveUpAt = clock.now() + (context.outagePatienceMs ?? 0);
   let afterOutage = false;
   return send<Result<Asked, ReadFailure>>({
-    call: () => call(api, signal),
+    call: () => callInTime(context, request, call),
     end: ({ kind, answer }) => {
       if (kind === 'success') return ok({ body: answer.body, afterOutage });
       afterOutage ||= isAway(answer);
@@ -162,6 +162,34 @@ function ask(
     },
     giveUp: (answer) => fail(failureOf(answer, request)),
   });
+}
+
+/** Ends a request in flight when the time for all of reading is over. */
+async function callInTime(
+  { api, clock, signal, until = Number.POSITIVE_INFINITY }: ReadContext,
+  request: string,
+  call: (api: LiveApi, signal: AbortSignal) => Promise<ApiResult>,
+): Promise<ApiResult> {
+  if (until === Number.POSITIVE_INFINITY) return call(api, signal);
+  const [answered, cut] = [new AbortController(), new AbortController()];
+  let isLate = false;
+  const abort = (): void => cut.abort();
+  signal.addEventListener('abort', abort, { once: true });
+  if (signal.aborted) abort();
+  void clock.sleep(until - clock.now(), answered.signal).then(() => {
+    isLate = !answered.signal.aborted;
+    if (isLate) abort();
+  });
+  const answer = await call(api, cut.signal);
+  answered.abort();
+  signal.removeEventListener('abort', abort);
+  if (answer.kind === 'answer' || !isLate) return answer;
+  return {
+    ...answer,
+    sent: 'maybe',
+    code: 'timeout',
+    message: `${request}: no answer before --total-timeout was over`,
+  };
 }
 
 function askedWaitMs(answer: ApiResult): number {

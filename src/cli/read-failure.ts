@@ -8,7 +8,8 @@ import { readClaims } from './token.ts';
 const hints: Readonly<Record<string, string>> = {
   refused: 'nothing listens there: check --base-url and its port, and that the server runs',
   dns: 'the name cannot be resolved: check --base-url and this machine’s DNS',
-  timeout: 'the server did not answer in time: check the network, or give it longer with --timeout',
+  timeout:
+    'the server did not answer in time: check the network, or give it longer with --timeout (one request) or --total-timeout (all reading)',
   reset: 'the connection broke: check a proxy or load balancer on the way, then run again',
   tls: 'the certificate was not accepted: name your own authority with --ca-file; verification cannot be turned off',
   'not-json': 'this is not the API: check --base-url (a login page or another site answers there)',

@@ -234,8 +234,7 @@ class ControlLoop implements Loop {
     return runner.run({
       content,
       base: leadership.base,
-      sentSecrets: leadership.record.sentSecrets,
-      knownRules: leadership.record.knownRules,
+      record: leadership.record,
       begin: () => leadership.begin(content),
       inEffect: leadership.inEffect(content),
       deleteWaitMs: () => leadership.history.quietLeft(this.#parts.settings().deleteQuietMs),

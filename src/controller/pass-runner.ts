@@ -26,8 +26,7 @@ import { formatStepKey } from './step-key.ts';
 export interface PassOrder {
   readonly content: SourceContent;
   readonly base: DesiredState | null;
-  readonly sentSecrets: LoopRecord['sentSecrets'];
-  readonly knownRules: number | null;
+  readonly record: Pick<LoopRecord, 'knownRules' | 'sentSecrets'>;
   /** What this revision asked for when it came into effect, when it is in effect already: what differs from that is drift. */
   readonly inEffect: InEffect | null;
   /** Called before the first write; null: it may be written. */
@@ -85,8 +84,8 @@ export class PassRunner {
         content: order.content,
         ...(part === undefined ? {} : { part }),
         base: order.base,
-        sentSecrets: order.sentSecrets,
-        memory: { knownRules: order.knownRules, serverWasDown: this.#serverWasDown },
+        sentSecrets: order.record.sentSecrets,
+        memory: { knownRules: order.record.knownRules, serverWasDown: this.#serverWasDown },
         stop: this.#stop,
         approve: async (plan, desired) => {
           observer.phaseEnded('plan', clock.now() - from);

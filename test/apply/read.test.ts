@@ -38,6 +38,27 @@ describe('a server that asks for patience', () => {
   });
 });
 
+describe('a server that never ends its answer', () => {
+  it('is cut off when the time for all reading is over (--total-timeout), and by a stop before that', async () => {
+    const clock = createFakeClock();
+    const silent = (signal: AbortSignal): Promise<ApiResult> =>
+      new Promise((resolve) => {
+        const cut = { kind: 'no-answer', sent: 'maybe', code: 'aborted', message: 'stopped', status: null } as const;
+        signal.addEventListener('abort', () => resolve(cut), { once: true });
+      });
+    const hanging = { ...context(false), clock, attempts: 10, api: { ...api, listRules: silent } };
+    const read = await readLive({ ...hanging, until: clock.now() + 50_000 }, wholeScope, null);
+    expect([read, clock.now()]).toMatchObject([
+      { ok: false, error: { code: 'timeout', message: expect.stringContaining('--total-timeout') } },
+      51_000,
+    ]);
+    const stop = new AbortController();
+    const stopped = readLive({ ...hanging, signal: stop.signal, until: clock.now() + 50_000 }, wholeScope, null);
+    stop.abort();
+    expect([await stopped, clock.now()]).toMatchObject([{ ok: false, error: { code: 'aborted' } }, 51_000]);
+  });
+});
+
 describe('a Configuration that cannot be understood', () => {
   it('ends the pass when a manifest manages it', async () => {
     const read = await readLive(context(true), wholeScope, null);
