@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 
 const checks = [
-  'eslint src test',
+  'oxlint --type-aware src test',
   'tsc -p .',
   'biome check --error-on-warnings .',
   'knip',

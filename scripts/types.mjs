@@ -1,32 +1,13 @@
 // Writes the declarations of the library to dist/types: everything that src/index.ts exports, and what that needs.
+import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import ts from 'typescript';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const out = join(root, 'dist/types');
 rmSync(out, { recursive: true, force: true });
-const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile);
-const { options } = ts.convertCompilerOptionsFromJson(
-  {
-    ...config.compilerOptions,
-    noEmit: false,
-    declaration: true,
-    emitDeclarationOnly: true,
-    outDir: out,
-    rootDir: join(root, 'src'),
-    stripInternal: true,
-  },
-  root,
-);
-const program = ts.createProgram([join(root, 'src/index.ts'), join(root, 'src/version.ts')], options);
-const problems = [...ts.getPreEmitDiagnostics(program), ...program.emit().diagnostics];
-if (problems.length > 0) {
-  const host = { getCanonicalFileName: (name) => name, getCurrentDirectory: () => root, getNewLine: () => '\n' };
-  console.error(ts.formatDiagnostics(problems, host));
-  process.exit(1);
-}
+execFileSync(join(root, 'node_modules/.bin/tsc'), ['-p', join(root, 'scripts/types.json')], { stdio: 'inherit' });
 // Keep only what the entry reaches, and name it as it stands beside the bundle.
 const reached = new Set();
 const visit = (file) => {
