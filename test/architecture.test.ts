@@ -268,6 +268,16 @@ describe('sizes and counts', () => {
     const imported = new Set(imports.filter(({ isPackage }) => isPackage).map(({ to }) => packageOf(to)));
     expect(Object.keys(dependencies).filter((name) => !imported.has(name))).toEqual([]);
   });
+
+  it('the lockfile has the integrity of every package, those for other systems among them', () => {
+    const { packages } = JSON.parse(readFileSync(join(root, '../package-lock.json'), 'utf8')) as {
+      packages: Record<string, { integrity?: string; optionalDependencies?: Record<string, string> }>;
+    };
+    const entries = Object.entries(packages).filter(([path]) => path !== '');
+    expect(entries.filter(([, { integrity }]) => !/^sha512-/.test(integrity ?? '')).map(([path]) => path)).toEqual([]);
+    const optional = entries.flatMap(([, one]) => Object.keys(one.optionalDependencies ?? {}));
+    expect(optional.filter((name) => !(`node_modules/${name}` in packages))).toEqual([]);
+  });
 });
 
 /** A cycle among imports, those of types and lazy ones included, as a chain of files; null without one. */
