@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Simulator, startSimulator } from '../src/simulator/server.ts';
+import { cutLike, makeSteady, readSession } from './docs/session.ts';
 
 const root = new URL('../', import.meta.url).pathname;
 const text = readFileSync(`${root}docs/getting-started.md`, 'utf8');
@@ -18,7 +19,7 @@ beforeAll(async () => {
   const ids = ['a1520c4b-adc3-4574-932a-94461cf85c07', 'b9692cfa-f429-4ea6-947f-ad22d40fd18b'];
   simulator = await startSimulator({
     token: 'test-token',
-    users: ids.map((id, index) => ({ name: `user${index}`, id })),
+    users: ids.map((id, index) => ({ name: ['alice', 'bob'][index] ?? '', id })),
   });
   simulator.seed(
     Array.from({ length: 40 }, (_, i) => ({
@@ -78,11 +79,14 @@ async function shell(line: string): Promise<string> {
     GIT_COMMITTER_NAME: 'A',
     GIT_COMMITTER_EMAIL: 'a@example.com',
   };
-  const child = spawn('sh', ['-c', line], {
+  const child = spawn('sh', ['-c', `exec 2>&1; ${line}`], {
     cwd: folder,
     env: {
       PATH: `${path.join(folder, 'bin')}:${process.env['PATH']}`,
       HOME: folder,
+      GIT_CONFIG_COUNT: '1',
+      GIT_CONFIG_KEY_0: 'init.defaultBranch',
+      GIT_CONFIG_VALUE_0: 'main',
       RECONCILE_BASE_URL: simulator.url,
       RECONCILE_TOKEN_FILE: path.join(folder, 'token'),
       ...identity,
@@ -96,13 +100,26 @@ async function shell(line: string): Promise<string> {
   return output.join('');
 }
 
-/** The blocks of commands on the page, in order. */
-const blocks = [...text.matchAll(/```console\n([\s\S]*?)```/g)].map(([, block = '']) =>
-  block
-    .trim()
-    .split('\n')
-    .map((line) => line.replace(/^\$ /, '')),
-);
+const session = readSession('docs/getting-started.md');
+
+/** Runs the commands of the page from one to another, and compares what they print with what the page shows. */
+async function follow(first: RegExp, last: RegExp): Promise<string> {
+  const from = session.findIndex(({ command }) => first.test(command));
+  const to = session.findIndex(({ command }) => last.test(command));
+  expect([from, to]).not.toContain(-1);
+  const all: string[] = [];
+  for (const { command, output } of session.slice(from, to + 1)) {
+    const printed = await shell(command);
+    all.push(printed);
+    const given = [
+      [simulator.url, 'https://vpn.example.com'],
+      [`${folder}/`, ''],
+    ] as const;
+    const real = cutLike(makeSteady(output, given), makeSteady(printed, given));
+    expect(`$ ${command}\n${real}`).toBe(`$ ${command}\n${makeSteady(output, given)}`);
+  }
+  return all.join('');
+}
 
 describe('docs/getting-started.md, followed to the letter with the built command', () => {
   it('has a built command to run', () => {
@@ -110,14 +127,11 @@ describe('docs/getting-started.md, followed to the letter with the built command
     expect(existsSync(command)).toBe(true);
   });
 
-  it('brings a server with 40 rules and two providers into a repository, in five commands, and changes nothing', async () => {
+  it('brings a server with 40 rules and two providers into a repository, prints what the page shows, and changes nothing', async () => {
     const before = JSON.stringify([simulator.rules(), simulator.configuration()]);
-    const commands = blocks[0] ?? [];
-    expect(commands).toHaveLength(5);
-    const outputs: string[] = [];
-    for (const line of commands) outputs.push(await shell(line));
-    expect(outputs.join('')).not.toContain('CANARY');
-    expect(outputs[1]).toContain('RECONCILE_SECRET_OIDC_GOOGLE');
+    const printed = await follow(/^git init/, /^git -C policy commit/);
+    expect(printed).not.toContain('CANARY');
+    expect(printed).toContain('RECONCILE_SECRET_OIDC_GOOGLE');
     expect(JSON.stringify([simulator.rules(), simulator.configuration()])).toBe(before);
     expect(simulator.requests().filter(({ method }) => method !== 'GET')).toHaveLength(1);
     expect(await shell('git -C policy status --porcelain')).toBe('');
@@ -126,11 +140,9 @@ describe('docs/getting-started.md, followed to the letter with the built command
 
   it('then makes the first change', async () => {
     const rule = /```yaml\n([\s\S]*?)```/.exec(text)?.[1] ?? '';
-    writeFileSync(path.join(folder, 'policy/rules/web.yaml'), rule);
+    writeFileSync(path.join(folder, 'policy/rules/printers.yaml'), rule);
     const rules = simulator.rules().length;
-    const outputs: string[] = [];
-    for (const line of blocks[1] ?? []) outputs.push(await shell(line));
-    expect(outputs[1]).toContain('10.99.0.0/24');
+    expect(await follow(/^reconcile fmt/, /^reconcile apply/)).toContain('10.99.0.0/24');
     expect(simulator.rules()).toHaveLength(rules + 1);
     await shell('reconcile --plan policy --detailed-exitcode');
   });

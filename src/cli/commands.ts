@@ -122,6 +122,15 @@ export const commands: readonly CommandSpec[] = [
     load: () => import('./commands/export.ts'),
   },
   {
+    name: 'init',
+    summary: 'make a repository for a server: manifests, settings, workflow, hooks',
+    operands: '[DIR]',
+    options: [...connectionOptions, 'profile', 'forge', 'example'],
+    examples: ['reconcile init firewall --forge github', 'reconcile init firewall --example'],
+    formats: ['text'],
+    load: () => import('./commands/init.ts'),
+  },
+  {
     name: 'build',
     summary: 'print the manifests resolved: sets, names, values and overlays',
     operands: 'PATH',

@@ -108,13 +108,18 @@ export const elsewhere: readonly Elsewhere[] = [
     test: 'test/adapters/web/webhook-app.test.ts',
     evidence: 'threat 19',
   },
-  { line: 'git init policy', reason: started, test: 'test/getting-started.test.ts', evidence: 'blocks[0]' },
-  { line: 'git -C policy add --all', reason: started, test: 'test/getting-started.test.ts', evidence: 'blocks[0]' },
+  { line: 'git init --quiet policy', reason: started, test: 'test/getting-started.test.ts', evidence: '/^git init/' },
   {
-    line: 'git -C policy commit --message "The server as it is"',
+    line: 'git -C policy add --all',
     reason: started,
     test: 'test/getting-started.test.ts',
-    evidence: 'blocks[0]',
+    evidence: '/^git -C policy commit/',
+  },
+  {
+    line: 'git -C policy commit --quiet --message "The server as it is"',
+    reason: started,
+    test: 'test/getting-started.test.ts',
+    evidence: '/^git -C policy commit/',
   },
   {
     line: 'export RECONCILE_BASE_URL=https://vpn.example.com',
@@ -254,6 +259,7 @@ export const foreignFlags: ReadonlySet<string> = new Set([
   '--global', // npm
   '--all', // git
   '--message', // git
+  '--quiet', // git
   '--batch', // git
   '--end-of-options', // git
 ]);

@@ -189,6 +189,7 @@ function says(name: string): RegExp {
   const planned = /^1 to create, 1 to replace, 1 to delete|^\d+ to create|^### reconcile: \d+ to /m;
   const words: Readonly<Record<string, RegExp>> = {
     plan: planned,
+    init: /In sync|rules; no problems/,
     version: /^\d+\.\d+\.\d+(-dev)?\n/,
     '': /^1 to create, 1 to replace, 1 to delete|^\d+ to create|a fresh read of the server agrees|^### reconcile: \d+ to /m,
     validate: /: 3 rules; (no problems|\d)/,

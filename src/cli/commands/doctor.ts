@@ -23,7 +23,7 @@ import { readClaims, type TokenSource } from '../token.ts';
 import { createEnforcement, wireApi } from '../wire.ts';
 
 /** What was looked at: what is well in one sentence each, and what is not as problems. */
-interface Examination {
+export interface Examination {
   readonly well: readonly string[];
   readonly problems: readonly Problem[];
 }
@@ -32,14 +32,19 @@ const day = 86_400_000;
 
 /** `reconcile doctor`: connection, certificate, clock, token, stored state; each finding with its fix. Never writes. */
 export async function run(invocation: Invocation): Promise<Answer> {
+  const examination = await examineServer(invocation);
+  return {
+    exit: chooseExitCode({ failed: hasErrors(examination.problems) }),
+    text: ({ color }) => renderExamination(examination, color),
+    document: () => jsonOf(examination),
+  };
+}
+
+/** Looks at the connection, the token and what is stored. */
+export async function examineServer(invocation: Invocation): Promise<Examination> {
   const { api, token } = wireApi(invocation);
   try {
-    const examination = await examine(invocation, api, token);
-    return {
-      exit: chooseExitCode({ failed: hasErrors(examination.problems) }),
-      text: ({ color }) => textOf(examination, color),
-      document: () => jsonOf(examination),
-    };
+    return await examine(invocation, api, token);
   } finally {
     await api.close();
   }
@@ -206,7 +211,8 @@ function examineConfiguration(configuration: LiveConfiguration, profile: Profile
 
 const storedCodes: ReadonlySet<string> = new Set(['poisoned-configuration', 'stored-value-refused']);
 
-function textOf({ well, problems }: Examination, color: boolean): string {
+/** One line for each thing that is well, then the problems. */
+export function renderExamination({ well, problems }: Examination, color: boolean): string {
   const paint = createPaint(color);
   const lines = well.map((text) => `${paint('good', 'ok')} ${text}\n`).join('');
   return `${lines}${renderProblems(problems, color)}\n${formatProblemCounts(problems)}.\n`;

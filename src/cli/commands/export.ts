@@ -37,6 +37,32 @@ import { wireApi } from '../wire.ts';
  */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
+  const { files, problems, configuration } = await exportServer(invocation);
+  const shown = settings.out === null ? textOf(files) : await writeTo(settings.out, withSchema(files), settings.force);
+  return {
+    exit: exitCodes.ok,
+    text: () => shown.text,
+    notes: (color) =>
+      `${shown.note}${renderProblems([...shown.problems, ...problems], color)}${describeSecrets(configuration)}`,
+  };
+}
+
+/** What the server holds, as files. */
+export interface ServerExport {
+  readonly files: readonly ExportedFile[];
+  readonly problems: readonly Problem[];
+  readonly configuration: ExportedConfiguration;
+  readonly live: LiveState;
+}
+
+/** The manifests with their schema beside them, for editors. */
+export function withSchema(files: readonly ExportedFile[]): readonly ExportedFile[] {
+  return addEditorSchema(files, printSchema(makeManifestSchema()));
+}
+
+/** Reads the server, and writes what is in scope as manifests. */
+export async function exportServer(invocation: Invocation): Promise<ServerExport> {
+  const { settings } = invocation;
   const profile = readProfile(settings);
   const { live, users } = await readServer(invocation);
   const selected = selectRules(live.rules, users, settings.user);
@@ -46,16 +72,11 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const rules = readPlanScope(settings).rules ? exportRules(wanted, { emails, mayCollide }) : [];
   const withConfiguration = live.configuration !== null && settings.user.length === 0;
   const configuration = withConfiguration ? exportConfiguration(live.configuration.fields, profile) : nothing;
-  const files = [...configuration.files, ...rules];
-  const problems = [...describeCopies(selected.length - wanted.length), ...configuration.problems];
-  const schema = printSchema(makeManifestSchema());
-  const shown =
-    settings.out === null ? textOf(files) : await writeTo(settings.out, addEditorSchema(files, schema), settings.force);
   return {
-    exit: exitCodes.ok,
-    text: () => shown.text,
-    notes: (color) =>
-      `${shown.note}${renderProblems([...shown.problems, ...problems], color)}${secretsText(configuration)}`,
+    files: [...configuration.files, ...rules],
+    problems: [...describeCopies(selected.length - wanted.length), ...configuration.problems],
+    configuration,
+    live,
   };
 }
 
@@ -138,7 +159,7 @@ async function writeTo(out: string, files: readonly ExportedFile[], force: boole
   return {
     text: paths.map((path) => `${join(out, path)}\n`).join(''),
     note: `${count(files.length, 'file')} written to ${out}.\n`,
-    problems: warnOfOthers(out, otherManifests(out, paths)),
+    problems: warnOfOthers(out, listOtherManifests(out, paths)),
   };
 }
 
@@ -150,7 +171,8 @@ function warnOfOthers(out: string, others: readonly string[]): readonly Problem[
   return [{ code: 'other-manifests', severity: 'warning', summary, hint }];
 }
 
-async function writeExported(path: string, text: string): Promise<void> {
+/** Writes one file and the folders that it needs. */
+export async function writeExported(path: string, text: string): Promise<void> {
   try {
     await makeFolder(dirname(path));
     // SAML metadata is treated as a secret everywhere else, so here too.
@@ -167,7 +189,7 @@ function unwritable(path: string, error: unknown): Failure {
 }
 
 /** Manifests below the directory that are not among the paths given; those that a source would read. */
-function otherManifests(out: string, written: readonly string[]): readonly string[] {
+export function listOtherManifests(out: string, written: readonly string[]): readonly string[] {
   const known = new Set(written);
   return readdirSync(out, { recursive: true, encoding: 'utf8' })
     .map((path) => path.split(sep).join('/'))
@@ -184,7 +206,8 @@ function contentAt(path: string): string | null {
   }
 }
 
-function secretsText({ secrets }: ExportedConfiguration): string {
+/** The secrets that an export left out; empty where there is none. */
+export function describeSecrets({ secrets }: ExportedConfiguration): string {
   if (secrets.length === 0) return '';
   const names = secrets.map((name) => `  ${name}\n`).join('');
   return `Client secrets are not exported. Until you change a provider nothing needs them; then set:\n${names}`;

@@ -1,0 +1,207 @@
+import { readFileSync, statSync } from 'node:fs';
+import { join, relative, resolve } from 'node:path';
+import type { ExportedFile } from '../../desired/export.ts';
+import { findSecretHost, type SecretBinding } from '../../model/configuration.ts';
+import { hasErrors } from '../../model/problem.ts';
+import { renderProblems } from '../../report/problems.ts';
+import { version } from '../../version.ts';
+import { findServer } from '../approval.ts';
+import type { Answer, Invocation } from '../command.ts';
+import { exitCodes } from '../exit-code.ts';
+import { runPass } from '../pass-run.ts';
+import { examineServer, renderExamination } from './doctor.ts';
+import { describeSecrets, exportServer, listOtherManifests, withSchema, writeExported } from './export.ts';
+import { run as runValidate } from './validate.ts';
+
+type Forge = 'github' | 'gitlab';
+
+/** Where the repository is made, and for which server. */
+interface Place {
+  readonly folder: string;
+  readonly server: string;
+  readonly forge: Forge | null;
+}
+
+const policy = 'policy';
+
+/**
+ * `reconcile init [DIR]`: a repository for a server: what is there as manifests, settings, a workflow, hooks and a README; at the end a plan, which
+ * is empty. A file that is there stays as it is, so that a second run changes nothing. `--example`: manifests to begin with, without a server.
+ */
+export async function run(invocation: Invocation): Promise<Answer> {
+  const { operands, settings, terminal } = invocation;
+  const folder = resolve(terminal.cwd, operands[0] ?? '.');
+  const place: Place = {
+    folder,
+    server: findServer(settings) ?? 'https://vpn.example.com',
+    forge: readForge(settings.forge, folder),
+  };
+  return settings.example ? initExample(invocation, place) : initFromServer(invocation, place);
+}
+
+async function initFromServer(invocation: Invocation, place: Place): Promise<Answer> {
+  const examination = await examineServer(invocation);
+  if (hasErrors(examination.problems)) {
+    const text = (color: boolean): string => `${renderExamination(examination, color)}\nNothing was written.\n`;
+    return { exit: exitCodes.failed, text: ({ color }) => text(color) };
+  }
+  const { files, problems, configuration, live } = await exportServer(invocation);
+  const providers = live.configuration?.fields.openid_connect_providers ?? [];
+  const bindings = providers.flatMap(({ id, discovery_document_uri: uri }, index): readonly SecretBinding[] => {
+    const [name, host] = [configuration.secrets[index], findSecretHost(uri)];
+    return name === undefined || host === null ? [] : [{ name, provider: id, host }];
+  });
+  const written = await writeMissing(place, withSchema(files), bindings);
+  const plan = await runPass(
+    { ...invocation, settings: { ...invocation.settings, plan: true, detailedExitcode: true } },
+    { ...policyIn(place, invocation), planOnly: true, saved: null },
+  );
+  return {
+    ...plan,
+    text: (display) =>
+      `${renderExamination(examination, display.color)}\n${written}\n${plan.text?.(display) ?? ''}\n${describeNext(place)}`,
+    notes: (color) => `${renderProblems(problems, color)}${describeSecrets(configuration)}${plan.notes?.(color) ?? ''}`,
+  };
+}
+
+async function initExample(invocation: Invocation, place: Place): Promise<Answer> {
+  const written = await writeMissing(place, withSchema([{ path: 'office.yaml', text: exampleRules }]), []);
+  const { written: path } = policyIn(place, invocation);
+  const checked = await runValidate({ ...invocation, operands: [path] });
+  return { ...checked, text: (display) => `${written}\n${checked.text?.(display) ?? ''}\n${describeNext(place)}` };
+}
+
+function policyIn({ folder }: Place, { terminal }: Invocation): { readonly path: string; readonly written: string } {
+  const path = join(folder, policy);
+  return { path, written: relative(terminal.cwd, path) || '.' };
+}
+
+/** Writes what is not there; manifests only where there is none yet, since those that are there may mean the same. */
+async function writeMissing(
+  place: Place,
+  manifests: readonly ExportedFile[],
+  bindings: readonly SecretBinding[],
+): Promise<string> {
+  const { folder } = place;
+  const isNew = !isThere(join(folder, policy)) || listOtherManifests(join(folder, policy), []).length === 0;
+  const below = isNew ? manifests.map(({ path, text }) => ({ path: `${policy}/${path}`, text })) : [];
+  const lines = isNew ? [] : [`  kept     ${policy}, which holds manifests\n`];
+  for (const { path, text } of [...below, ...filesAround(place, bindings)]) {
+    const isKept = isThere(join(folder, path));
+    if (!isKept) await writeExported(join(folder, path), text);
+    lines.push(`  ${isKept ? 'kept   ' : 'written'}  ${path}\n`);
+  }
+  return `${folder}\n${lines.join('')}`;
+}
+
+function isThere(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false }) !== undefined;
+}
+
+/** The forge asked for, or the one of the repository's remote `origin`; null where neither says. */
+function readForge(wanted: Forge | null, folder: string): Forge | null {
+  if (wanted !== null) return wanted;
+  const file = join(folder, '.git/config');
+  const config = isThere(file) ? readFileSync(file, 'utf8') : '';
+  const host = /\[remote "origin"\][^[]*?\n\s*url\s*=\s*(?:\w+:\/\/)?(?:[^@/\s]*@)?([^/:\s]+)/.exec(config)?.[1] ?? '';
+  return host.includes('github') ? 'github' : host.includes('gitlab') ? 'gitlab' : null;
+}
+
+function filesAround(place: Place, bindings: readonly SecretBinding[]): readonly ExportedFile[] {
+  return [
+    { path: 'settings.yaml', text: settingsText(place, bindings) },
+    ...workflows(place),
+    { path: '.pre-commit-config.yaml', text: hooks },
+    { path: 'README.md', text: readme(place) },
+  ];
+}
+
+function settingsText({ server }: Place, bindings: readonly SecretBinding[]): string {
+  const bound = bindings.map((one) => `    - ${JSON.stringify(one)}\n`).join('');
+  return `# Settings of reconcile. Give them with --config settings.yaml, or set RECONCILE_CONFIG.
+# The token is not in here: name its file with --token-file, or print it with secretsFrom.
+baseUrl: ${server}
+# A plan that deletes more of the live rules is refused.
+maxDeletes: 10%
+# secretsFrom: [sops, decrypt, secrets.enc.env]
+${bound === '' ? '' : `# Where client secrets may go. Their values are never in Git.\nsecrets:\n  bind:\n${bound}`}`;
+}
+
+const home = 'OWNER/firezone-reconcile';
+const ownerNote = '# Replace OWNER by the home of your copy of reconcile.';
+
+function workflows({ server, forge }: Place): readonly ExportedFile[] {
+  if (forge === 'github') return [{ path: '.github/workflows/firezone.yml', text: githubWorkflow(server) }];
+  return forge === 'gitlab' ? [{ path: '.gitlab-ci.yml', text: gitlabJobs(server) }] : [];
+}
+
+function githubWorkflow(server: string): string {
+  return `name: firezone
+on:
+  pull_request:
+  push: {branches: [main]}
+permissions: {contents: read, pull-requests: write}
+concurrency: {group: firezone, cancel-in-progress: false}
+jobs:
+  firezone:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683 # v4.2.2
+        with: {fetch-depth: 0}
+      ${ownerNote}
+      - uses: ${home}@v${version}
+        with:
+          path: ${policy}
+          config: settings.yaml
+          base-url: ${server}
+          token: \${{ secrets.FIREZONE_TOKEN }}
+`;
+}
+
+function gitlabJobs(server: string): string {
+  return `${ownerNote} Set RECONCILE_TOKEN as a protected, masked variable.
+include:
+  - {project: ${home}, ref: v${version}, file: ci/gitlab.yml}
+variables:
+  RECONCILE_BASE_URL: ${server}
+  RECONCILE_PATH: ${policy}
+`;
+}
+
+const hooks = `${ownerNote.replace('OWNER', 'HOST/OWNER')}
+repos:
+  - repo: https://HOST/${home}
+    rev: v${version}
+    hooks:
+      - {id: reconcile-validate, args: [${policy}]}
+      - {id: reconcile-fmt, args: [${policy}]}
+      - {id: reconcile-test, args: [${policy}]}
+`;
+
+function readme({ server, forge }: Place): string {
+  const secret = forge === 'gitlab' ? 'the CI variable `RECONCILE_TOKEN`' : 'the secret `FIREZONE_TOKEN`';
+  return `# Firewall rules of ${new URL(server).host}
+
+Everything below \`${policy}/\` is the policy of the server. **Rules on the server that are not in it are deleted by the next apply.**
+
+- Check a change: \`reconcile validate ${policy}\`
+- See what it does: \`reconcile plan ${policy} --config settings.yaml\`
+- Apply it by hand: \`reconcile apply ${policy} --config settings.yaml\`
+${forge === null ? '' : `- In CI a pull request gets a plan, and the main branch is applied. Put the API token into ${secret}.\n`}
+A token lives 90 days at most; \`reconcile doctor\` says when it ends.
+`;
+}
+
+const exampleRules = `apiVersion: firezone/v0
+kind: RuleSet
+metadata: {name: office}
+spec:
+  rules:
+    - {name: closed, action: drop, destination: 10.0.0.0/8}
+    - {name: web, action: accept, destination: 10.1.0.0/16, port_type: tcp, port_range: 443}
+`;
+
+function describeNext({ forge }: Place): string {
+  const workflow = forge === null ? 'No workflow was written: give --forge github or --forge gitlab.\n' : '';
+  return `${workflow}Next: read README.md, replace OWNER in the files that name it, and commit them to the default branch.\n`;
+}

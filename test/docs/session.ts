@@ -1,0 +1,44 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { root } from './lines.ts';
+
+/** What a page shows of a session: a command, and what it prints. */
+export interface Shown {
+  readonly command: string;
+  /** Empty: the page shows nothing of it. */
+  readonly output: string;
+}
+
+/** The commands of a page's `console` blocks with the output that the page shows, in order; also of blocks inside a list. */
+export function readSession(page: string): readonly Shown[] {
+  const text = readFileSync(join(root, page), 'utf8');
+  return [...text.matchAll(/^( *)```console\n([\s\S]*?)^ *```$/gm)].flatMap(([, indent = '', block = '']) =>
+    block
+      .split('\n')
+      .map((line) => line.slice(indent.length))
+      .join('\n')
+      .split(/^\$ /m)
+      .slice(1)
+      .map((entry) => {
+        const [command = '', ...output] = entry.split('\n');
+        return { command, output: output.join('\n').trim() };
+      }),
+  );
+}
+
+/** The text without what differs from run to run: the server's address, folders, digests, commits, and how long it took. */
+export function makeSteady(text: string, given: readonly (readonly [string, string])[]): string {
+  return given
+    .reduce((all, [real, shown]) => all.replaceAll(real, shown), text)
+    .replace(/\b[0-9a-f]{12}\b/g, 'DIGEST')
+    .replace(/\[main \(root-commit\) [0-9a-f]{7,}\]/g, '[main (root-commit) COMMIT]')
+    .replace(/in \d+\.\d s/g, 'in 0.0 s')
+    .replace(/takes \d+ ms/g, 'takes 2 ms')
+    .trim();
+}
+
+/** What a command printed, cut as the page cuts it: `…` stands for everything before the last lines. */
+export function cutLike(shown: string, real: string): string {
+  if (!shown.startsWith('…\n')) return real;
+  return `…\n${real.slice(-(shown.length - 2))}`;
+}
