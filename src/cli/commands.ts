@@ -127,7 +127,7 @@ export const commands: readonly CommandSpec[] = [
     operands: '[DIR]',
     options: [...connectionOptions, 'profile', 'forge', 'example'],
     examples: ['reconcile init firewall --forge github', 'reconcile init firewall --example'],
-    formats: ['text'],
+    formats: [],
     load: () => import('./commands/init.ts'),
   },
   {

@@ -40,6 +40,7 @@ const bases: Readonly<Record<string, readonly string[]>> = {
   snapshot: ['snapshot'],
   drift: ['drift', 'policy'],
   doctor: ['doctor'],
+  init: ['init', 'fresh'],
   completion: ['completion', 'bash'],
 };
 
@@ -331,6 +332,8 @@ const others: Samples = {
     args: () => ['--out', 'exported', '--force'],
     shows: (_, world) => expect(world.read('exported/configuration.yaml')).not.toBe('# changed\n'),
   },
+  forge: { args: () => ['--forge', 'gitlab'], shows: says(/written {2}\.gitlab-ci\.yml/) },
+  example: { shows: says(/fresh\/policy: 2 rules; no problems/) },
   rulesOnly: { shows: (run) => expect(run.out).not.toContain('kind: Configuration') },
   user: (command) => {
     if (command === 'simulate') return null;
