@@ -150,12 +150,7 @@ const own = {
   watch: { kind: 'switch', help: 'stay, watch the manifests, and keep the server in line with them', only: 'flag' },
   plan: { kind: 'switch', help: 'show what would be done; never write', only: 'flag' },
   out: { kind: 'path', value: 'PATH', help: 'write there (default: stdout)', only: 'flag' },
-  forge: {
-    kind: 'choice',
-    choices: ['github', 'gitlab'],
-    help: 'whose workflow is written (default: of the remote origin)',
-    only: 'flag',
-  },
+  forge: { kind: 'choice', choices: ['github', 'gitlab'], help: "whose workflow; default: origin's", only: 'flag' },
   example: { kind: 'switch', help: 'example manifests, without a server', only: 'flag' },
   force: { kind: 'switch', help: 'overwrite files that say something else', only: 'flag' },
   rulesOnly: { kind: 'switch', help: 'rules only, without the Configuration', only: 'flag' },

@@ -25,8 +25,8 @@ interface Place {
 const policy = 'policy';
 
 /**
- * `reconcile init [DIR]`: a repository for a server: what is there as manifests, settings, a workflow, hooks and a README; at the end a plan, which
- * is empty. A file that is there stays as it is, so that a second run changes nothing. `--example`: manifests to begin with, without a server.
+ * `reconcile init [DIR]`: a repository for a server, with what is there as manifests; at the end a plan, which is empty. A file that
+ * is there stays as it is, so that a second run changes nothing. `--example`: manifests to begin with, without a server.
  */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings, terminal } = invocation;
