@@ -1,15 +1,23 @@
 import { defineConfig } from 'vitest/config';
 
+/** Rooms whose tests leave nothing behind in their process: their files share it, and load the code once. */
+const pure = 'test/{contract,desired,live,manifest,model,pass,plan,policy,report,simulator}/**/*.test.ts';
+
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
     globalSetup: ['test/setup/global.ts'],
-    setupFiles: ['test/setup/seed.ts'],
     // What takes a second alone takes half a minute on a busy machine; a test that hangs fails all the same.
     testTimeout: 90_000,
     hookTimeout: 90_000,
     pool: 'forks',
     maxWorkers: 2,
     reporters: ['default'],
+    projects: [
+      { extends: true, test: { name: 'pure', include: [pure], isolate: false, setupFiles: ['test/setup/seed.ts'] } },
+      {
+        extends: true,
+        test: { name: 'whole', include: ['test/**/*.test.ts'], exclude: [pure], setupFiles: ['test/setup/seed.ts'] },
+      },
+    ],
   },
 });
