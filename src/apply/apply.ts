@@ -42,6 +42,7 @@ async function applyRounds(first: Plan, session: Session): Promise<ApplyReport> 
   let plan = first;
   for (let round = 1; ; round++) {
     session.known.learn(plan);
+    session.rebuilt = 'no';
     if (round === 1 && context.afterOutage) noteOutage(session, session.known.count());
     const result = await runRound(plan, session, (step) => progress.givenUp.has(keyOf(step)));
     learn(progress, result, session);

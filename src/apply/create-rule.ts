@@ -42,8 +42,8 @@ export function createRule({ rule, wire }: Creation, session: Session, order: Wr
 
 /** The filter crashes at a rule over what one modified in place left, and rebuilds (observed: recordings/packet_filter_crash). */
 function noteStored({ throttle, known }: Session): void {
-  if (known.anyModified()) throttle.stored('insert', known.count());
-  else throttle.stored('insert');
+  throttle.stored('insert');
+  if (known.anyModified()) throttle.mayCrash(known.count());
 }
 
 /**

@@ -5,7 +5,7 @@ import { noPortsMessage } from './check-answer.ts';
 import { configure } from './configure.ts';
 import { createRule } from './create-rule.ts';
 import { deleteRule } from './delete-rule.ts';
-import { lookBeforeRebuild, outlastRebuild } from './rebuild.ts';
+import { deleteModified } from './rebuild.ts';
 import type { Session } from './session.ts';
 import { updateRule } from './update-rule.ts';
 import type { Settled, WriteOrder } from './write.ts';
@@ -19,10 +19,8 @@ export async function perform(step: Step, plan: Plan, session: Session, order: W
     case 'create':
       return createRule({ rule: step.rule, wire: toWire(step.rule) }, session, order);
     case 'delete': {
-      const before = step.mayRebuild ? await lookBeforeRebuild(session) : null;
-      const settled = await deleteRule(step.live.id, step.live.rule, session, order);
-      if (step.mayRebuild && settled.outcome !== 'failed') await outlastRebuild(before, session, order.priority);
-      return settled;
+      const send = (): Promise<Settled> => deleteRule(step.live.id, step.live.rule, session, order);
+      return step.mayRebuild ? deleteModified(send, session, order.priority) : send();
     }
     case 'update':
       return updateRule(step, session, order);

@@ -1,6 +1,7 @@
 import type { LiveRule } from '../model/rule.ts';
 import type { Session } from './session.ts';
 import type { Priority } from './throttle.ts';
+import type { Settled } from './write.ts';
 
 /** What the kernel showed before a delete that may make the server rebuild its packet filter. */
 interface KernelBefore {
@@ -13,8 +14,31 @@ const firstPauseMs = 250;
 const longestPauseMs = 1000;
 const noNames = new Map();
 
+/**
+ * Deletes a rule that was modified in place. The first such delete that meets what the filter does not hold makes it crash and
+ * build itself anew from the database, so that nothing is left for the others to crash it. Blind, nobody knows which it is: the
+ * first one is waited for; the others only where a rebuild is so long that what is sent meanwhile would be lost.
+ */
+export async function deleteModified(
+  send: () => Promise<Settled>,
+  session: Session,
+  priority: Priority,
+): Promise<Settled> {
+  const { throttle, known } = session;
+  if (session.rebuilt === 'seen') return await send();
+  if (session.rebuilt === 'waited' && throttle.losesNothing(known.count())) {
+    const settled = await send();
+    throttle.mayCrash(known.count());
+    return settled;
+  }
+  const before = await lookBeforeRebuild(session);
+  const settled = await send();
+  if (settled.outcome !== 'failed') session.rebuilt = await outlastRebuild(before, session, priority);
+  return settled;
+}
+
 /** Looks at the kernel before such a delete; null when nobody can look, or it cannot be read. */
-export async function lookBeforeRebuild(session: Session): Promise<KernelBefore | null> {
+async function lookBeforeRebuild(session: Session): Promise<KernelBefore | null> {
   const { enforcement } = session.context;
   if (enforcement === undefined || session.context.profile.filter === null) return null;
   const listed = await session.freshRules('normal');
@@ -27,27 +51,34 @@ export async function lookBeforeRebuild(session: Session): Promise<KernelBefore 
  * Waits until the filter is expected to be rebuilt, or is seen to be. No write is sent meanwhile: what is created during a long
  * rebuild is lost (observed: recordings/packet_filter_rebuild). A stop ends the wait, with a gap open at the bound of a stop.
  */
-export async function outlastRebuild(before: KernelBefore | null, session: Session, priority: Priority): Promise<void> {
+async function outlastRebuild(
+  before: KernelBefore | null,
+  session: Session,
+  priority: Priority,
+): Promise<Session['rebuilt']> {
   const { throttle, known, context } = session;
   const { clock, logger } = context;
   const startedAt = clock.now();
-  if (throttle.rebuild(known.count(), 'after-backlog') === 0) return;
+  if (throttle.rebuild(known.count(), 'after-backlog') === 0) return 'waited';
   let seen = before === null ? null : await watchOf(before, session);
+  let state: Seen = 'not-yet';
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
-    const leftMs = Math.min(throttle.waitMs('gap'), session.closeWithinMs());
-    if (leftMs <= 0 || (priority === 'normal' && session.stopped() !== null)) return;
-    const ms = seen === null ? leftMs : Math.min(leftMs, pauseMs);
+    const leftMs = throttle.waitMs('gap');
+    if (leftMs <= 0) return state === 'holds' ? 'seen' : 'waited';
+    if (session.closeWithinMs() <= 0 || (priority === 'normal' && session.stopped() !== null)) return 'no';
+    const ms = Math.min(leftMs, session.closeWithinMs(), seen === null ? leftMs : pauseMs);
     await clock.sleep(ms, session.stopped() === null ? session.soft : session.hard);
-    const state = seen === null ? 'not-yet' : await seen();
+    state = seen === null ? 'not-yet' : await seen();
     if (state === 'unreadable') seen = null;
     if (state !== 'rebuilt') continue;
     logger.info('the packet filter holds every live rule again', { waitedMs: Math.round(clock.now() - startedAt) });
     throttle.rebuilt();
-    return;
+    return 'seen';
   }
 }
 
-type Seen = 'rebuilt' | 'not-yet' | 'unreadable';
+/** `holds`: every live rule, though that may be from before the delete; once the delete has had its time it is not. */
+type Seen = 'rebuilt' | 'holds' | 'not-yet' | 'unreadable';
 
 /** How to look whether the filter is done; null when the rules that it has to hold cannot be read. */
 async function watchOf(before: KernelBefore, session: Session): Promise<(() => Promise<Seen>) | null> {
@@ -70,6 +101,6 @@ function watch(before: KernelBefore, live: readonly LiveRule[], session: Session
     const holds = state === 'enforced' && (before.agreed || anew);
     const again = holds && last === tableHandle;
     last = holds ? tableHandle : null;
-    return again ? 'rebuilt' : 'not-yet';
+    return again ? 'rebuilt' : state === 'enforced' ? 'holds' : 'not-yet';
   };
 }

@@ -43,6 +43,8 @@ export interface Session {
   retry(attempt: number, priority: Priority): Promise<boolean>;
   /** The server takes no port rules: no more are sent. */
   noPorts: boolean;
+  /** The filter was rebuilt during this round: its time was waited for, or the kernel was seen to hold every live rule. */
+  rebuilt: 'no' | 'waited' | 'seen';
   /** The server refuses collisions, whatever the profile says. */
   collisionsSeen: boolean;
   /** Then a rule that may be live can be created again: where it is live, the server refuses the copy. */
@@ -123,6 +125,7 @@ export function startSession(context: ApplyContext): Session {
       return !signal.aborted;
     },
     noPorts: false,
+    rebuilt: 'no',
     collisionsSeen: false,
     refusesCollisions: () => context.profile.refusesCollisions || session.collisionsSeen,
     record: async (entry) => {

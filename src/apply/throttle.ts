@@ -1,4 +1,4 @@
-import type { FilterModel } from '../model/profile.ts';
+import { estimateRebuildMs, type FilterModel, losesNothing } from '../model/profile.ts';
 import type { Clock } from '../ports.ts';
 
 /** What may run: any write, or one that closes a gap (or opens it to its end), which no pause and no pace holds back. */
@@ -17,11 +17,12 @@ export interface Throttle {
   backlogRising(): boolean;
   /** Counts a write that is sent now. */
   sent(): void;
-  /**
-   * Counts a change that the server stored and its filter still has to follow. `mayRebuild`: instead of following, the filter
-   * may crash at it and be rebuilt from that many rules; nothing waits for that, but what is expected allows for it.
-   */
-  stored(change: 'insert' | 'delete', mayRebuild?: number): void;
+  /** Counts a change that the server stored and its filter still has to follow. */
+  stored(change: 'insert' | 'delete'): void;
+  /** At the change stored last the filter may crash; nothing waits for its rebuild, but what is expected allows for it. */
+  mayCrash(rules: number): void;
+  /** Whether writes sent while the filter is rebuilt from that many rules still reach it. */
+  losesNothing(rules: number): boolean;
   /** All writes wait that long. */
   pause(ms: number): void;
   /**
@@ -49,8 +50,6 @@ export function createThrottle(clock: Clock, filter: FilterModel | null, pace: n
   let perhapsMs = 0;
   let perhapsUntil = 0;
   const backlogMs = (): number => Math.max(0, emptyAt - clock.now());
-  const rebuildMs = (rules: number): number =>
-    filter === null ? 0 : Math.max(filter.rebuildFloorMs, (rules / filter.rate) * 1000);
   return {
     waitMs: (priority) => {
       const until = priority === 'gap' ? rebuiltAt : Math.max(pausedUntil, rebuiltAt, nextAt);
@@ -61,19 +60,24 @@ export function createThrottle(clock: Clock, filter: FilterModel | null, pace: n
     sent: () => {
       if (pace !== null) nextAt = Math.max(nextAt, clock.now()) + 1000 / pace;
     },
-    stored: (change, mayRebuild) => {
+    stored: (change) => {
       if (filter === null) return;
       emptyAt = Math.max(emptyAt, clock.now()) + 1000 / (change === 'insert' ? filter.rate : filter.deleteRate);
-      if (mayRebuild !== undefined) perhapsMs = Math.max(perhapsMs, rebuildMs(mayRebuild));
       if (perhapsMs > 0) perhapsUntil = emptyAt + perhapsMs;
     },
+    mayCrash: (rules) => {
+      if (filter === null) return;
+      perhapsMs = Math.max(perhapsMs, estimateRebuildMs(filter, rules));
+      perhapsUntil = emptyAt + perhapsMs;
+    },
+    losesNothing: (rules) => filter === null || losesNothing(filter, rules),
     pause: (ms) => {
       pausedUntil = Math.max(pausedUntil, clock.now() + ms);
     },
     rebuild: (rules, begins) => {
       if (filter === null) return 0;
       const beginsAt = clock.now() + (begins === 'now' ? 0 : backlogMs());
-      rebuiltAt = Math.max(rebuiltAt, beginsAt + rebuildMs(rules));
+      rebuiltAt = Math.max(rebuiltAt, beginsAt + estimateRebuildMs(filter, rules));
       emptyAt = rebuiltAt;
       return rebuiltAt - clock.now();
     },

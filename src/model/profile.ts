@@ -25,6 +25,18 @@ export interface FilterModel {
   readonly deleteRate: number;
   /** After deleting a rule modified in place, and after an outage: wait at least this long before the next write (ms). */
   readonly rebuildFloorMs: number;
+  /** What is stored while the filter is rebuilt for longer than this (ms) never reaches it. */
+  readonly patienceMs: number;
+}
+
+/** How long the filter may take to build itself anew from that many rules, ms. */
+export function estimateRebuildMs({ rate, rebuildFloorMs }: FilterModel, rules: number): number {
+  return Math.max(rebuildFloorMs, Math.ceil((rules / rate) * 1000));
+}
+
+/** Whether what is stored during such a rebuild still reaches the filter, so that nothing has to wait for its end. */
+export function losesNothing(filter: FilterModel, rules: number): boolean {
+  return estimateRebuildMs(filter, rules) < filter.patienceMs;
 }
 
 const profiles: Readonly<Record<ProfileName, Profile>> = {
@@ -34,7 +46,7 @@ const profiles: Readonly<Record<ProfileName, Profile>> = {
     refusesCollisions: true,
     ports: { min: 1, max: 65534 },
     listsUsers: true,
-    filter: { rate: 100, deleteRate: 50, rebuildFloorMs: 3000 },
+    filter: { rate: 100, deleteRate: 50, rebuildFloorMs: 3000, patienceMs: 5000 },
   },
   generic: {
     name: 'generic',

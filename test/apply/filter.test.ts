@@ -2,49 +2,9 @@ import { expect, test } from 'vitest';
 import type { Enforcement } from '../../src/enforcement/report.ts';
 import { type EnforcementReport, reportUnreadable } from '../../src/enforcement/report.ts';
 import type { Rule } from '../../src/model/rule.ts';
-import { type Simulator, startSimulator } from '../../src/simulator/server.ts';
-import { filterVerdicts, seedOf, verdicts } from '../property/apply-universe.ts';
-import { createFakeClock, type FakeClock } from './fake-clock.ts';
-import { kernelOf } from './kernel.ts';
-import { desiredState, rule, testRun, token } from './support.ts';
-
-interface World {
-  readonly simulator: Simulator;
-  readonly clock: FakeClock;
-  /** Changes the rules in place, which the filter does not see. */
-  patch(lines: readonly string[], fields: object): Promise<void>;
-}
-
-/** A server whose packet filter follows so many rules a second, and holds all of them when the body starts. */
-async function withFilter(
-  filterRate: number,
-  live: readonly Rule[],
-  body: (world: World) => Promise<void>,
-): Promise<void> {
-  const clock = createFakeClock();
-  const simulator = await startSimulator({
-    token,
-    filterRate,
-    filterTime: { now: () => clock.now(), schedule: () => () => {} },
-  });
-  try {
-    simulator.seed(live.map(seedOf));
-    await clock.sleep(60_000);
-    const patch: World['patch'] = async (lines, fields) => {
-      for (const line of lines) {
-        const [action, destination] = line.split(' ');
-        const found = simulator.rules().find((one) => one.action === action && one.destination === destination);
-        const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
-        const url = `${simulator.url}/v0/rules/${found?.id}`;
-        const answer = await fetch(url, { method: 'PATCH', headers, body: JSON.stringify({ rule: fields }) });
-        expect(answer.status).toBe(200);
-      }
-    };
-    await body({ simulator, clock, patch });
-  } finally {
-    await simulator.close();
-  }
-}
+import { filterVerdicts, verdicts } from '../property/apply-universe.ts';
+import { kernelOf, many, type World, withFilter } from './kernel.ts';
+import { desiredState, rule, testRun } from './support.ts';
 
 test('a create over what a rule modified in place left behind crashes the filter, and the report allows for its rebuild', async () => {
   await withFilter(100, [rule('accept 10.0.0.4/31')], async ({ simulator, clock, patch }) => {
@@ -59,10 +19,6 @@ test('a create over what a rule modified in place left behind crashes the filter
     expect(filterVerdicts(simulator)).toEqual(verdicts(desired));
   });
 });
-
-function many(count: number, net: number): readonly Rule[] {
-  return Array.from({ length: count }, (_, index) => rule(`drop 10.${net}.${index >> 8}.${index & 255}`));
-}
 
 test('a rebuild begins only after the backlog before its delete, and is over when the report said', async () => {
   await withFilter(
@@ -81,6 +37,30 @@ test('a rebuild begins only after the backlog before its delete, and is over whe
       expect(simulator.rules().filter(({ id }) => !held.has(id))).toEqual([]);
     },
   );
+});
+
+test.each([
+  ['nobody looking at the kernel', 100, 5000, false],
+  ['a look, where a rebuild takes longer than what is stored meanwhile survives', 700, 12_000, true],
+])('40 rules modified in place cost one rebuild and one wait, with %s', async (_, beside, atMostMs, looks) => {
+  const modified = Array.from({ length: 40 }, (_, index) => `drop 10.9.${2 * index}.0/24`);
+  await withFilter(100, [...many(beside, 1), ...modified.map(rule)], async ({ simulator, clock, patch }) => {
+    await patch(modified, { action: 'accept' });
+    const desired = modified.map((line) => rule(line.replace('drop', 'accept').replace('/24', '/23')));
+    const run = testRun(simulator.url, desiredState([...many(beside, 1), ...desired]), {
+      clock,
+      ...(looks ? { enforcement: kernelOf(simulator) } : {}),
+    });
+    const plan = await run.plan();
+    expect(plan.exposure.filter(({ fromStep, toStep }) => fromStep === 's1' && toStep === 's1')).toHaveLength(1);
+    const start = clock.now();
+    const report = await run.apply(plan);
+    await run.close();
+    expect(report.end).toBe('converged');
+    expect(clock.now() - start).toBeLessThan(atMostMs); // 40 waits: 124 s, and 300 s
+    await clock.sleep((report.enforcedInMs ?? 0) + 1);
+    expect(simulator.filter.state()).toEqual({ pending: 0, rebuilding: false, crashes: 1, lost: [] });
+  });
 });
 
 /** Replaces a rule that was modified in place, in a gap, beside 400 others; the ms from its delete to the end of the apply. */

@@ -178,7 +178,7 @@ describe('a gap that was opened is closed before anything else', () => {
 });
 
 describe('rules that were modified in place', () => {
-  test('are deleted one at a time, and all writes wait for the filter after each', async () => {
+  test('are deleted last, and all writes wait for the one rebuild that mends what they left', async () => {
     simulator = await startSimulator({ token, users });
     const ids = simulator.seed([
       { action: 'drop', destination: '10.0.0.1' },
@@ -196,9 +196,10 @@ describe('rules that were modified in place', () => {
     expect(plan.steps.filter((step) => step.type === 'delete' && step.mayRebuild)).toHaveLength(2);
     expect(report.end).toBe('converged');
     expect(writes(simulator.requests().slice(begun))[0]).toMatch(/^POST/);
-    // After the last one too: the next apply knows nothing of this one.
-    expect(clock.now()).toBeGreaterThanOrEqual(1000 + 3000 + 3000);
-    expect(report.enforcedInMs).toBe(0);
+    expect(clock.now()).toBeGreaterThanOrEqual(1000 + 3000);
+    expect(clock.now()).toBeLessThan(1000 + 3000 + 3000);
+    // Which of the two deletes the filter rebuilds at is not known: the second may be it.
+    expect(report.enforcedInMs).toBeGreaterThanOrEqual(3000);
   });
 });
 

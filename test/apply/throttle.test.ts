@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { createThrottle } from '../../src/apply/throttle.ts';
 import type { Clock } from '../../src/ports.ts';
 
-const filter = { rate: 100, deleteRate: 50, rebuildFloorMs: 3000 };
+const filter = { rate: 100, deleteRate: 50, rebuildFloorMs: 3000, patienceMs: 5000 };
 
 function at(): { readonly clock: Clock; now: number } {
   const time = { now: 5000, clock: {} as Clock };
@@ -62,7 +62,8 @@ test('the filter comes to a delete only after its backlog, and a rebuild lasts a
 test('a create that may make the filter crash holds nothing back, and what is expected allows for the rebuild', () => {
   const time = at();
   const throttle = createThrottle(time.clock, filter, null);
-  throttle.stored('insert', 1000);
+  throttle.stored('insert');
+  throttle.mayCrash(1000);
   throttle.stored('insert');
   expect(throttle.enforcedInMs()).toBe(10_020);
   expect([throttle.waitMs('normal'), throttle.gapWaitMs()]).toEqual([0, 0]);

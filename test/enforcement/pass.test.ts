@@ -125,7 +125,10 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
       repair: false,
       waitMs: 10_000,
     });
-    const profile = { ...pass.desired.profile, filter: { rate: 100, deleteRate: 50, rebuildFloorMs: 600_000 } };
+    const profile = {
+      ...pass.desired.profile,
+      filter: { rate: 100, deleteRate: 50, rebuildFloorMs: 600_000, patienceMs: 5000 },
+    };
     const result = await reconcile(
       dropsOf([...others, '10.2.0.0/15']),
       { ...pass, desired: { ...pass.desired, profile } },

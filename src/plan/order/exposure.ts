@@ -1,4 +1,4 @@
-import type { Profile } from '../../model/profile.ts';
+import { estimateRebuildMs, losesNothing, type Profile } from '../../model/profile.ts';
 import type { Rule } from '../../model/rule.ts';
 import { classifyByVerdict, compareStates } from '../../policy/compare-states.ts';
 import { renderTraffic } from '../../policy/render-traffic.ts';
@@ -8,6 +8,8 @@ import type { Exposure } from '../plan.ts';
 import { formatStepId } from '../steps.ts';
 import { findExposed } from './exposed.ts';
 import type { Order } from './order.ts';
+
+type Listed = Pick<Exposure, 'direction' | 'traffic' | 'expectedMs'> & { readonly from: number; readonly to: number };
 
 export interface ExposureInput {
   readonly order: Order;
@@ -20,20 +22,11 @@ export interface ExposureInput {
 
 /** Exactly the traffic that the plan exposes on the way, in the order of the steps that start it. */
 export function findExposure(input: ExposureInput): readonly Exposure[] {
-  const { order, profile } = input;
+  const { order } = input;
   const listed = findExposed(order, input.kept)
     .map(({ direction, from, to, traffic }) => ({ direction, from, to, traffic: renderTraffic(traffic) }))
     .map((item) => ({ ...item, expectedMs: expectedMs(item.from, item.to, input) }));
-  const rebuilds = order.steps.flatMap(({ operation }, position) => (operation.mayRebuild ? [position] : []));
-  const dropped = rebuilds.length === 0 ? [] : droppedThroughout(input);
-  const unfiltered = rebuilds.map((position) => ({
-    direction: 'opened' as const,
-    from: position,
-    to: position,
-    traffic: dropped,
-    expectedMs: rebuildMs(profile, input.before.length),
-  }));
-  return [...unfiltered.filter(({ traffic }) => traffic.length > 0), ...listed]
+  return [...unfilteredOf(input), ...listed]
     .sort((a, b) => a.from - b.from || a.to - b.to || (a.direction < b.direction ? 1 : -1))
     .map(({ direction, traffic, from, to, expectedMs: ms }) => ({
       direction,
@@ -42,6 +35,15 @@ export function findExposure(input: ExposureInput): readonly Exposure[] {
       toStep: formatStepId(to),
       expectedMs: ms,
     }));
+}
+
+/** One rebuild mends what every rule modified in place left behind, so it is listed once: with the first of their deletes. */
+function unfilteredOf(input: ExposureInput): readonly Listed[] {
+  const { filter } = input.profile;
+  const from = input.order.steps.findIndex(({ operation }) => operation.mayRebuild);
+  const traffic = from < 0 || filter === null ? [] : droppedThroughout(input);
+  if (filter === null || traffic.length === 0) return [];
+  return [{ direction: 'opened', from, to: from, traffic, expectedMs: estimateRebuildMs(filter, input.before.length) }];
 }
 
 /** How long the filter takes for one rule in a gap (observed: 13 to 26 ms for two, recordings/packet_filter_gap). */
@@ -63,13 +65,10 @@ function expectedMs(from: number, to: number, { order, profile, before }: Exposu
   const perStep = filter === null ? answerMs : Math.max(filterCallMs, Math.ceil(1000 / filter.rate));
   const between = order.steps.slice(from, to + 1);
   const rebuilds = between.filter(({ operation }) => operation.mayRebuild).length;
-  const backlogMs = filter === null ? 0 : Math.min(gapBacklogMs, Math.ceil((from * 1000) / filter.rate));
-  return between.length * perStep + rebuilds * rebuildMs(profile, before.length) + (rebuilds > 0 ? backlogMs : 0);
-}
-
-/** How long the filter may be rebuilding, everything passing, after a delete of a rule that was modified in place. */
-function rebuildMs({ filter }: Profile, liveRules: number): number {
-  return filter === null ? 0 : Math.max(filter.rebuildFloorMs, Math.ceil((liveRules / filter.rate) * 1000));
+  if (filter === null || rebuilds === 0) return between.length * perStep;
+  const backlogMs = Math.min(gapBacklogMs, Math.ceil((from * 1000) / filter.rate));
+  const waits = losesNothing(filter, before.length) ? 1 : rebuilds;
+  return between.length * perStep + waits * estimateRebuildMs(filter, before.length) + backlogMs;
 }
 
 /** What passes while the filter is rebuilt: all traffic that is dropped before and after. */
