@@ -53,6 +53,8 @@ export interface LoopParts {
   readonly store: RecordStore;
   readonly triggers: Triggers;
   readonly version: string;
+  /** The server's address, without credentials. */
+  readonly server?: string;
   readonly degraded: () => boolean;
   readonly tokenExpiresAt: () => number | null;
 }

@@ -57,10 +57,10 @@ class ControlLoop implements Loop {
   #badSettings: string | null = null;
 
   constructor(parts: LoopParts) {
-    const { clock, source, version, observer } = parts;
+    const { clock, source, version, observer, server } = parts;
     this.#parts = parts;
     this.#progressAt = clock.now();
-    this.#board = new StatusBoard(createStatus(version, source.description, clock.wallTime()), clock);
+    this.#board = new StatusBoard(createStatus(version, source.description, clock.wallTime(), server), clock);
     this.#announcer = new Announcer(observer);
   }
 

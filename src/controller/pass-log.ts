@@ -21,6 +21,16 @@ export function logPass(logger: Logger, view: PassView): void {
   else logger.error('The pass ended', fields);
 }
 
+/** Before a first pass writes: rules that nothing here knows may be somebody's only copy. */
+export function logUnknownRules(logger: Logger, plan: Plan): void {
+  const unknown = plan.changes.filter(({ action, reason }) => action === 'delete' && reason === 'not-desired');
+  if (unknown.length === 0) return;
+  logger.warn('Live rules that are in no manifest are deleted now', {
+    rules: unknown.length,
+    hint: 'to keep such rules, write them as manifests first: reconcile export --out DIR',
+  });
+}
+
 const shown = 50;
 
 /** One line for each object that is put back, with who changed it as far as that is known. */

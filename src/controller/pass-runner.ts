@@ -13,7 +13,7 @@ import type { LoopParts } from './loop-parts.ts';
 import { joinRuns, mayBeOnePart, viewParts } from './part-runs.ts';
 import type { PassRun, PublishableRun } from './pass-ending.ts';
 import { isOutage } from './pass-ending.ts';
-import { logDrift, logFailures, logInternalError } from './pass-log.ts';
+import { logDrift, logFailures, logInternalError, logUnknownRules } from './pass-log.ts';
 import type { LoopRecord } from './record.ts';
 import type { InEffect } from './same-desired.ts';
 import { isInEffect } from './same-desired.ts';
@@ -95,6 +95,8 @@ export class PassRunner {
           hold = this.#checkGate(plan, order, isDrift);
           hold ??= await order.begin();
           if (hold === null && isDrift) this.#correcting(plan);
+          // Nothing is known of an earlier pass: this is the first apply to this server from here.
+          if (hold === null && order.record.knownRules === null && !isDrift) logUnknownRules(logger, plan);
           return hold === null;
         },
         onOutcome: (outcome) => {

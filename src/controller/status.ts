@@ -111,10 +111,11 @@ export function addPass(passes: readonly PassView[], pass: PassView): readonly P
 }
 
 /** The status before anything is known. */
-export function createStatus(version: string, source: string, wallTime: number): Status {
+export function createStatus(version: string, source: string, wallTime: number, server?: string): Status {
   return {
     version,
     source,
+    ...(server === undefined ? {} : { server }),
     startedAt: wallTime,
     conditions: createConditions(wallTime),
     parts: { rules: null, configuration: null },

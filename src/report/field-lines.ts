@@ -19,7 +19,12 @@ function linesOf(path: string, before: FieldValue, after: FieldValue): readonly 
   if (isObjectList(before) && isObjectList(after)) return listLines(path, before, after);
   if (isMembers(before) && isMembers(after)) return memberLines(path, before, after);
   if (sameValue(before, after)) return [];
-  return [{ path, text: `${formatValue(before)} → ${formatValue(after)}` }];
+  const show = path === 'vpn_session_duration' ? formatSeconds : formatValue;
+  return [{ path, text: `${show(before)} → ${show(after)}` }];
+}
+
+function formatSeconds(value: FieldValue): string {
+  return value === 0 ? '0 (no limit)' : `${formatValue(value)} s`;
 }
 
 /** Providers line up by their id; a changed order alone is said in words. */
@@ -78,6 +83,7 @@ export function formatValue(value: FieldValue): string {
   if (Array.isArray(value)) return value.length === 0 ? '[]' : `[${value.map(formatValue).join(', ')}]`;
   if (typeof value === 'object') {
     return `{${Object.entries(value)
+      .filter(([, member]) => member !== null)
       .map(([name, member]) => `${name}: ${formatValue(member)}`)
       .join(', ')}}`;
   }

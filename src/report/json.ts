@@ -9,7 +9,7 @@ import type { RunReport } from './run-report.ts';
 import { makeTrafficDocument } from './traffic-json.ts';
 
 /** Version of the JSON documents; the second number grows with additions, the first with anything else. */
-export const formatVersion = '1.0';
+export const formatVersion = '1.1';
 
 /** The JSON document of a run (schemas/plan.schema.json): one line of text for machines, keys in a fixed order. */
 export function renderJson(report: RunReport): string {

@@ -236,13 +236,11 @@ function entryOf(label: TrafficEntry['label'], line: TrafficLine): TrafficEntry 
   return { label, text: formatTrafficLine(line), who: line.who, what: line.what };
 }
 
-/** `nothing`, `for everyone and for bob`, with a count for the rest. */
+/** `nothing`, `for everyone and for bob`; of many the first, with a count for the rest. */
 function whomText(lines: readonly TrafficLine[]): string {
   const all = [...new Set(lines.map(({ who }) => who))].map((who) => `for ${who}`);
   if (all.length === 0) return 'nothing';
-  return all.length <= 3
-    ? joinWords(all)
-    : `${all.slice(0, 2).join(', ')} and ${all.length - 2} other groups of people`;
+  return all.length <= 5 ? joinWords(all) : `${all.slice(0, 3).join(', ')} and ${all.length - 3} more`;
 }
 
 /** The traffic's lines without a plan's frame, for what an apply left open, or an explanation. */

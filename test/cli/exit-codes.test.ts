@@ -54,7 +54,7 @@ describe('exit codes of the command, the same in every output mode', () => {
     for (const mode of modes) {
       const run = await world.cli([...mode, ...args], { env });
       expect({ mode, code: run.code }).toEqual({ mode, code: expected });
-      if (mode[1] === 'json') expect(run.json().format_version).toBe('1.0');
+      if (mode[1] === 'json') expect(run.json().format_version).toBe('1.1');
     }
   };
 

@@ -103,6 +103,37 @@ describe('the record of one-shot runs', () => {
   );
 });
 
+describe('a sidecar that has no record of this server', () => {
+  it('says how many rules it deletes that Git does not know, and how to keep them, before it does; once', async () => {
+    const known = [{ action: 'drop', destination: '192.0.2.0/24' }] as const;
+    world.simulator.seed([...known, { action: 'accept', destination: '192.0.2.7' }]);
+    const watch = () =>
+      world.cli([
+        'watch',
+        '--once',
+        '--delete-quiet',
+        '1ms',
+        '--max-deletes',
+        '100%',
+        '--max-changes',
+        '100%',
+        '--state-dir',
+        'state',
+        'm',
+      ]);
+    const first = await watch();
+    expect([first.code, first.err]).toEqual([
+      0,
+      expect.stringMatching(
+        /Live rules that are in no manifest are deleted now.*2.*reconcile export --out DIR[\s\S]*The pass ended/,
+      ),
+    ]);
+    world.simulator.seed(known);
+    const second = await watch();
+    expect([second.code, second.err]).toEqual([0, expect.not.stringContaining('in no manifest are deleted')]);
+  });
+});
+
 describe('fmt never erases a warning', () => {
   const slip = rule('slip', 'action: drop, destination: 10.3.0.0/8').replace('action: drop', 'action:   drop');
 

@@ -81,7 +81,7 @@ describe('several outputs at once', () => {
     '%s: commands of GitHub leave a document on stdout alone',
     async (command) => {
       const run = await world.cli([command, '--output', 'json', '--output', 'github', 'm']);
-      expect(run.json().format_version).toBe('1.0');
+      expect(run.json().format_version).toBe('1.1');
     },
   );
 

@@ -79,7 +79,7 @@ const common: Samples = {
   output: {
     args: () => ['--output', 'json'],
     code: codeOf,
-    shows: (run) => expect(run.json().format_version).toBe('1.0'),
+    shows: (run) => expect(run.json().format_version).toBe('1.1'),
   },
   logFormat: {
     args: () => ['--log-format', 'json', '--verbose'],

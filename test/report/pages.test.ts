@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import { Secret } from '../../src/model/secret.ts';
+import { makePlan } from '../../src/plan/make-plan.ts';
 import { renderMarkdown } from '../../src/report/markdown.ts';
 import type { RunReport } from '../../src/report/run-report.ts';
 import { renderPlan } from '../../src/report/text.ts';
+import { planInput } from '../plan/support.ts';
 import { planOf, reportOf } from './support.ts';
 
 const revision = '4df71eb0c2b1a4f53d2c8a1f6f0b3e8a5b7c9d10 (main)';
@@ -15,10 +18,22 @@ const given: Partial<RunReport> = {
   groups: new Map([['database', new Set(people.slice(0, 3))]]),
 };
 
+const google = {
+  id: 'google',
+  label: 'Google',
+  scope: 'openid email profile',
+  response_type: 'code',
+  client_id: 'reconcile-test',
+  client_secret: Secret.of('CANARY-client-secret'),
+  discovery_document_uri: 'https://accounts.google.com/.well-known/openid-configuration',
+  redirect_uri: null,
+  auto_create_users: true,
+};
+
 const office = ['drop 10.0.0.0/8', 'accept 10.1.0.0/16 tcp 443', 'drop 169.254.169.254'];
 const sixty = Array.from({ length: 60 }, (_, i) => `accept 10.2.${i}.0/24 tcp 5432 for ${people[i % 8]}`);
 
-/** Three rules; 60 rules of 8 users; 1,000 changes; nothing to do. The Configuration stands in test/cli/review.test.ts. */
+/** Three rules; 60 rules of 8 users; 1,000 changes; a Configuration; nothing to do. */
 const pages: Readonly<Record<string, RunReport>> = {
   three: reportOf(
     planOf(office, {
@@ -46,6 +61,28 @@ const pages: Readonly<Record<string, RunReport>> = {
           `drop 10.${i >> 8}.${i & 255}.0/24 tcp ${(i % 9) + 1}`,
         ]),
       ),
+    ),
+    given,
+  ),
+  configuration: reportOf(
+    makePlan(
+      planInput({
+        liveFields: {
+          openid_connect_providers: [google],
+          default_client_dns: ['1.1.1.1', '1.0.0.1'],
+          vpn_session_duration: 0,
+        },
+        fields: {
+          openid_connect_providers: [
+            { ...google, label: 'Google Workspace', auto_create_users: false },
+            { ...google, id: 'okta', label: 'Okta', discovery_document_uri: 'https://acme.okta.com/d' },
+          ],
+          local_auth_enabled: false,
+          default_client_dns: ['10.0.0.53'],
+          vpn_session_duration: 28_800,
+          logo: { url: 'https://www.example.com/logo.svg', data: null, type: null },
+        },
+      }),
     ),
     given,
   ),

@@ -1,8 +1,9 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { spawn } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
-import { ended, rule, spawnReconcile, startWorld, token, type World } from '../cli/harness.ts';
+import { ended, entry, rule, spawnReconcile, startWorld, token, type World } from '../cli/harness.ts';
 import { settingsOf } from './command-line.ts';
 
 /** The files as 0.1 shipped them: what people have installed must go on working with this build. */
@@ -82,6 +83,56 @@ describe('command lines of 0.1', () => {
     expect((await go(['--plan', '--detailed-exitcode', '--live', 'live.json', ...tail])).code).toBe(2);
     expect((await go(['--yes', ...server, ...tail])).code).toBe(0);
     expect(world.simulator.rules()).toHaveLength(1);
+  });
+
+  describe.each([
+    ['github.mjs', { GITHUB_REPOSITORY: 'a/b', INPUT_PATH: 'm', INPUT_TOKEN: token, INPUT_COMMENT: 'false' }],
+    ['gitlab.mjs', { RECONCILE_PATH: 'm', RECONCILE_TOKEN: token }],
+  ] as const)('the script of 0.1 that people copied: ci/%s', (script, variables) => {
+    /** As they stand in a copy of the repository: the scripts of 0.1 below ci/, this build in dist/. */
+    const run = (more: Readonly<Record<string, string>>) => {
+      for (const name of [script, 'plan-run.mjs']) world.write(`copy/ci/${name}`, shipped(name));
+      if (!existsSync(join(world.folder, 'copy/dist'))) symlinkSync(dirname(entry), join(world.folder, 'copy/dist'));
+      const urls = { INPUT_BASE_URL: world.simulator.url, RECONCILE_BASE_URL: world.simulator.url };
+      const path = process.env['PATH'] ?? '';
+      const child = spawn(process.execPath, [join(world.folder, 'copy/ci', script)], {
+        cwd: world.folder,
+        env: { PATH: path, HOME: world.folder, ...urls, ...variables, ...more },
+      });
+      return ended(child);
+    };
+    const event = (review: object): Readonly<Record<string, string>> => ({
+      GITHUB_EVENT_PATH: world.write('event.json', JSON.stringify(review)),
+      GITHUB_OUTPUT: world.write('output', ''),
+    });
+
+    it('plans a review and writes nothing', async () => {
+      const head = { head: { repo: { full_name: 'a/b' } }, number: 1 };
+      const run1 = await run({ ...event({ pull_request: head }), CI_MERGE_REQUEST_IID: '1' });
+      expect([run1.code, run1.out]).toEqual([0, expect.stringContaining('1 to create')]);
+      expect(world.simulator.rules()).toEqual([]);
+      if (script === 'github.mjs') expect(world.read('output')).toMatch(/^exitcode=2$[\s\S]*^digest=[0-9a-f]{32}$/m);
+      else expect(world.read('plan.json')).toContain('"digest"');
+    });
+
+    it('applies a push', async () => {
+      const run1 = await run({ ...event({}), CI_COMMIT_BRANCH: 'main' });
+      expect([run1.code, run1.err]).toEqual([0, '']);
+      expect(world.simulator.rules()).toHaveLength(1);
+    });
+
+    it('plans from a snapshot where the token is not', async () => {
+      await go(['snapshot', '--out', 'live.json']);
+      const stranger = { head: { repo: { full_name: 'c/d' } }, number: 1 };
+      const before = world.simulator.requests().length;
+      const run1 = await run({
+        ...event({ pull_request: stranger }),
+        ...{ CI_MERGE_REQUEST_IID: '1', RECONCILE_TOKEN: '' },
+        ...{ INPUT_SNAPSHOT: 'live.json', RECONCILE_SNAPSHOT: 'live.json' },
+      });
+      expect([run1.code, run1.out]).toEqual([0, expect.stringContaining('snapshot')]);
+      expect(world.simulator.requests()).toHaveLength(before);
+    });
   });
 
   it('RECONCILE_LIVE still names a snapshot', async () => {

@@ -51,6 +51,7 @@ function genericBody({ what, condition, status }: Turn): unknown {
     format_version: 1,
     event: what,
     source: status.source,
+    ...(status.server === undefined ? {} : { server: status.server }),
     condition: { ...condition, message: plain(condition.message), since: new Date(condition.since).toISOString() },
     revisions: status.revisions,
   };
@@ -60,7 +61,8 @@ function slackText({ what, condition, status }: Turn): string {
   const { observed, applied } = status.revisions;
   const head = { broken: 'Broken', recovered: 'Recovered', applied: 'Applied' }[what];
   const revision = short(what === 'broken' ? observed : applied);
-  const lines = [`*${head}*: ${escapeSlack(status.source)} at ${revision}`];
+  const where = status.server === undefined ? '' : ` on ${escapeSlack(status.server)}`;
+  const lines = [`*${head}*: ${escapeSlack(status.source)} at ${revision}${where}`];
   if (what === 'broken') lines.push(`${condition.reason}: ${escapeSlack(condition.message)}`);
   return lines.join('\n').slice(0, 3000);
 }
@@ -68,10 +70,12 @@ function slackText({ what, condition, status }: Turn): string {
 /** GitHub shows it beside the commit: success once it is in effect, failure when it cannot be. */
 function githubStatus(target: Extract<NotifyTarget, { type: 'github-status' }>, turn: Turn): Delivery | null {
   const { observed, applied } = turn.status.revisions;
+  const { server } = turn.status;
+  const host = server === undefined ? '' : ` on ${new URL(server).host}`;
   const commit = turn.what === 'broken' ? observed : applied;
   if (commit === null || !/^[0-9a-f]{40}$/.test(commit)) return null;
   const description =
-    turn.what === 'broken' ? `${turn.condition.reason}: ${plain(turn.condition.message)}` : 'in effect';
+    turn.what === 'broken' ? `${turn.condition.reason}${host}: ${plain(turn.condition.message)}` : `in effect${host}`;
   return {
     url: () => `${target.api}/repos/${target.repository}/statuses/${commit}`,
     headers: () => ({ authorization: `Bearer ${target.token()}`, accept: 'application/vnd.github+json' }),

@@ -90,7 +90,7 @@ function createView(): View {
     ready: () => running?.ready() ?? false,
     show(now) {
       running = now;
-      status = () => ({ ...now.status(), ...(now.server === null ? {} : { server: now.server }) });
+      status = now.status;
     },
     stall(failure) {
       const stalled = createStalledStatus(version, failure.message, systemClock.wallTime());

@@ -40,8 +40,6 @@ export interface Running {
   /** Runs until the process is told to stop; settings are read again after each hang-up. Gives the exit code. */
   run(hangUp: () => Promise<void>): Promise<number>;
   status(): Status;
-  /** The server's address, without credentials. */
-  readonly server: string | null;
   alive(): boolean;
   ready(): boolean;
 }
@@ -159,6 +157,7 @@ function wirePasses(context: StartContext, wiring: Wiring, settings: Settings): 
 
 function wireLoop(context: StartContext, wiring: Wiring, current: Current, closers: Closer[]): Loop {
   const { source, logger, lease, triggers, state, wake, root, notifier } = wiring;
+  const server = findServer(context.settings);
   const expiry = watchToken(wiring.token, triggers, logger, {
     everyMs: () => current.settings.interval,
     renew: async () => {
@@ -182,6 +181,7 @@ function wireLoop(context: StartContext, wiring: Wiring, current: Current, close
         : storeRecord(lease.record, logger, wiring.token.seal),
     triggers,
     version,
+    ...(server === null ? {} : { server }),
     degraded: () => wake?.degraded() ?? false,
     tokenExpiresAt: () => expiry.expiresAt(),
   });
@@ -225,7 +225,6 @@ function runningOf({ context, loop, logger, reload, close }: RunningParts): Runn
   const { terminal } = context;
   return {
     status: () => loop.status(),
-    server: findServer(context.settings),
     alive: () => loop.isAlive(),
     ready: () => loop.isReady(),
     async run(hangUp) {

@@ -109,6 +109,30 @@ describe('notifications', () => {
     expect(JSON.parse(seen[1]?.body ?? '')).toMatchObject({ state: 'success', context: 'reconcile' });
   });
 
+  it('each names the server: a team may have several', async () => {
+    const status = someStatus('hello', { server: 'https://vpn.example.com' });
+    const one: Turn = { what: 'applied', status, condition: status.conditions.Ready };
+    const common = { name: 'x', url: () => url };
+    await send({ type: 'generic', ...common, secret: null }, [one]);
+    await send({ type: 'slack', ...common }, [one]);
+    const gh = {
+      type: 'github-status',
+      name: 'gh',
+      api: url,
+      repository: 'o/r',
+      token: () => 't',
+      context: 'c',
+    } as const;
+    await send(gh, [one, { ...one, what: 'broken' }]);
+    const [generic, slack, good, bad] = seen.map(({ body }) => JSON.parse(body) as Record<string, string>);
+    expect(generic?.['server']).toBe('https://vpn.example.com');
+    expect(slack?.['text']).toBe('*Applied*: https://git.example.org/hello at bbbbbbbbbbbb on https://vpn.example.com');
+    expect([good?.['description'], bad?.['description']]).toEqual([
+      'in effect on vpn.example.com',
+      'Refused on vpn.example.com: hello',
+    ]);
+  });
+
   it('is tried again after 429 and 5xx, in order, and given up after five attempts', async () => {
     answers = [500, 429, 200, 200];
     const target: NotifyTarget = { type: 'generic', name: 'hook', url: () => url, secret: null };
