@@ -4,7 +4,6 @@ import { getErrorCode } from '../model/result.ts';
 import type { Journal, JournalEntry } from '../ports.ts';
 import { makeFolder } from './make-folder.ts';
 
-/** A journal in a file, and the way to close it. */
 export interface FileJournal extends Journal {
   /** What an earlier run wrote last; cut lines are for the reader to pass over. */
   readonly earlier: string;
@@ -41,10 +40,7 @@ async function readEnd(path: string): Promise<string> {
   }
 }
 
-/**
- * Appends to a file of JSON lines (made with mode 0600), each with the time. A write is over when it is on disk; entries
- * that arrive during one sync share the next.
- */
+/** Appends JSON lines (mode 0600), each with the time. A write is over when it is on disk; entries of one sync share it. */
 export async function openJournal(path: string, wallTime: () => number): Promise<FileJournal> {
   await makeFolder(dirname(path));
   const earlier = await readEnd(path);

@@ -30,10 +30,7 @@ export interface ProcessRun {
   readonly stderr: string;
 }
 
-/**
- * Runs a program and ends its whole process group on the deadline, on abort and on too much output: git's helpers
- * (git-remote-https, ssh) do not die with their parent. Resolves when the group's pipes are closed; never rejects.
- */
+/** Runs a program; ends its whole process group (git's helpers outlive git) on deadline, abort and too much output. Never rejects. */
 export function runProcess(command: ProcessCommand): Promise<ProcessRun> {
   return new Promise((resolve) => {
     if (command.signal.aborted) return resolve(endRun('aborted'));

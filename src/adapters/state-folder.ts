@@ -26,10 +26,7 @@ export function makeTemporaryState(): Result<StateFolder, string> {
   }
 }
 
-/**
- * Takes `reconcile` below the state directory for this process, and makes it. Refused while the process that holds it is alive
- * on this machine; the mark of one that was killed is passed over at once.
- */
+/** Takes `reconcile` below the state directory for this process; refused while the process that holds it is alive here. */
 export async function openState(directory: string): Promise<Result<StateFolder, string>> {
   const folder = findOwnFolder(directory);
   const mark = path.join(folder, 'owner');

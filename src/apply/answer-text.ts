@@ -64,10 +64,7 @@ function collect(messages: Map<string, readonly string[]>, path: string, value: 
   }
 }
 
-/**
- * What the server says about a secret field, without what it may quote of the secret: it quotes pieces of SAML metadata
- * (observed: recordings/configuration_saml).
- */
+/** The server's words about a secret field without what they quote of it (observed: recordings/configuration_saml). */
 function withoutQuotes(text: string): string {
   if (/^(can't be blank|is invalid|is reserved)$/.test(text)) return text;
   const [, line, column] = /\{:line, ([0-9]+)\}, \{:col, ([0-9]+)\}/.exec(text) ?? [];

@@ -91,10 +91,7 @@ async function patch(
   return { settled, pinned };
 }
 
-/**
- * The server counts providers from the first that it had stored (observed: recordings/configuration_oidc), people from the first
- * in the manifest: the problem names that one, with its id and its place.
- */
+/** The server counts providers from the first that it had (observed: recordings/configuration_oidc); the problem names ours. */
 function settleRefused(desired: DesiredConfiguration, answer: ApiAnswer): Settled | null {
   let place: Place | undefined;
   const nameField = (path: string): string => {

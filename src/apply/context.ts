@@ -32,7 +32,6 @@ export const defaultApplyLimits: ApplyLimits = {
   replans: 3,
 };
 
-/** How to plan again. */
 interface ReplanRequest {
   readonly signal: AbortSignal;
   /** The server turned out to refuse collisions, whatever the profile says. */
@@ -41,7 +40,6 @@ interface ReplanRequest {
   readonly knownRules: number;
 }
 
-/** What an apply runs with. */
 export interface ApplyContext {
   readonly api: LiveApi;
   readonly clock: Clock;

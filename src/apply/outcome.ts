@@ -22,7 +22,6 @@ export interface Outcome {
 /** Why an apply ended. `converged`: a fresh read gave an empty plan. */
 export type ApplyEnd = 'converged' | 'not-converged' | 'stopped' | 'failed';
 
-/** What an apply did. */
 export interface ApplyReport {
   readonly end: ApplyEnd;
   readonly outcomes: readonly Outcome[];

@@ -8,7 +8,6 @@ import type { ApiResult, Clock, LiveApi, Logger } from '../ports.ts';
 import { describeAnswer } from './answer-text.ts';
 import { computeBackoffMs, isAway, send } from './send.ts';
 
-/** What reading needs. */
 export interface ReadContext {
   readonly api: LiveApi;
   readonly clock: Clock;

@@ -28,11 +28,9 @@ export interface Schedule {
   undone(step: Step): readonly Step[];
   /** Forgets that gaps are open, once they were closed or restored. */
   closed(): void;
-  /** Whether a gap is open. */
   gapOpen(): boolean;
   /** Steps of open gaps that have not ended. */
   openLeft(): number;
-  /** Whether the step belongs to a gap that is open now. */
   inOpenGap(step: Step): boolean;
   /** Steps that have neither ended nor been dropped. */
   unfinished(): number;

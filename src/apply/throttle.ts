@@ -4,10 +4,7 @@ import type { Clock } from '../ports.ts';
 /** What may run: any write, or one that closes a gap (or opens it to its end), which no pause and no pace holds back. */
 export type Priority = 'normal' | 'gap';
 
-/**
- * When the next write may be sent. Four things hold writes back: a pause that the server asked for, `--pace`, the rebuild of
- * the packet filter, and (before a gap is opened) its backlog.
- */
+/** When the next write may be sent: after a pause that the server asked for, `--pace`, a rebuild, and before a gap the backlog. */
 export interface Throttle {
   /** ms until a write in that priority may be sent; 0: now. */
   waitMs(priority: Priority): number;

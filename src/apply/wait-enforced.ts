@@ -31,10 +31,7 @@ export function waitUntilEnforced(wait: EnforcementWait): Promise<EnforcementWai
   return checkUntil(wait, ({ state }) => state !== 'differs');
 }
 
-/**
- * Checks until the kernel holds every live rule or its number of elements has not changed for a second: while it changes,
- * the server follows or builds its filter anew, and what is missing may still come.
- */
+/** Checks until the kernel holds every live rule, or its number of elements has not changed for a second. */
 export function waitUntilStill(wait: EnforcementWait): Promise<EnforcementWaited> {
   let elements = -1;
   let since = 0;

@@ -39,10 +39,7 @@ function reportIn(report: Answer['report']): RunReport {
   return report?.() ?? makeProblemReport([]);
 }
 
-/**
- * Writes an answer in every output, in one place for every command, and gives the exit code. An output that cannot be written is
- * said on stderr, keeps none of the others back, and makes a success a failure.
- */
+/** Writes an answer in every output and gives the exit code; an output that cannot be written makes a success a failure. */
 export async function writeAnswer(
   answer: Answer,
   outputs: readonly Output[],

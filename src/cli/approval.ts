@@ -70,10 +70,7 @@ export async function askToApply({ settings, terminal }: Invocation, plan: Plan)
   return /^y(es)?$/i.test(answer?.trim() ?? '');
 }
 
-/**
- * Asks whether secrets may go where nothing binds them to, each by itself. Null when nobody is there to ask, a person said no, or
- * the plan is refused for other reasons too: `--yes` does not answer this.
- */
+/** Asks for each secret that nothing binds. Null: nobody to ask, a person said no, or the plan is refused for more than this. */
 export async function askToBind(
   invocation: Invocation,
   refusals: readonly Refusal[],

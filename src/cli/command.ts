@@ -29,7 +29,6 @@ export interface Invocation {
   readonly terminal: Terminal;
 }
 
-/** How a text is shown. */
 export interface TextDisplay {
   readonly color: boolean;
   /** On stdout, where what the command showed before already stands; false in a file. */

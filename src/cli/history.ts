@@ -28,10 +28,7 @@ export function locateHistory(stateFolder: string): string {
   return join(stateFolder, 'history');
 }
 
-/**
- * A writer for one apply; `former` names rules that a plan deletes. Nothing depends on the history: a folder that cannot be
- * written is a warning.
- */
+/** A writer for one apply; `former` names rules that a plan deletes. A folder that cannot be written is only a warning. */
 export function createHistoryWriter(stateFolder: string | null, logger: Logger, former?: FormerRules): HistoryWriter {
   let begun: { readonly origin: ApplyOrigin; readonly number: number } | null = null;
   const attempt = async (write: (folder: string) => Promise<void>): Promise<void> => {

@@ -18,10 +18,7 @@ export interface OfflineBuild extends Desired {
   readonly revision: string;
 }
 
-/**
- * Reads and builds the manifests below `path`; needs no server and no token, and leaves e-mail addresses unresolved. A source
- * that cannot be read ends the command with exit code 4.
- */
+/** Reads and builds the manifests below `path` without server and token; e-mail addresses stay unresolved. Exit 4 without a source. */
 export async function buildOffline(invocation: Invocation, path: string): Promise<OfflineBuild> {
   const { settings, terminal } = invocation;
   const { content, problems } = await createDirectorySource(path, readLimits(settings)).read(terminal.stop);
@@ -30,10 +27,7 @@ export async function buildOffline(invocation: Invocation, path: string): Promis
   return { ...assemble(parsed, null, makeDesiredContext(invocation, path)), revision: content.revision };
 }
 
-/**
- * Builds single manifest files, without those beside them: names that none of these files defines are one note, since others may. `root`:
- * what secret files are relative to.
- */
+/** Builds single files: names that they do not define are one note. `root`: what secret files are relative to. */
 export async function buildFiles(
   invocation: Invocation,
   manifests: readonly NamedManifest[],

@@ -176,7 +176,6 @@ const nestedSchema = z.object(nested);
 /** The members of the settings file that are not flags. */
 export type NestedSettings = z.infer<typeof nestedSchema>;
 
-/** A settings file that was read and checked. */
 export interface SettingsFile {
   readonly path: string;
   /** What relative paths in it are relative to. */

@@ -66,10 +66,7 @@ async function main(): Promise<number> {
   return 0;
 }
 
-/**
- * Puts the settings file of --config-ref beside the one of the checkout, so that paths in it keep their meaning; gives its path.
- * One outside of the work tree is no part of what is reviewed.
- */
+/** Puts the settings file of --config-ref beside the checkout's, so that its paths keep their meaning; gives its path. */
 async function copySettings(repository: GitRepository, root: string, file: string): Promise<Result<string, string>> {
   const [folder, top] = [realpathSync(dirname(file)), realpathSync(root)];
   const inside = relative(top, join(folder, basename(file))).split(sep);

@@ -5,7 +5,6 @@ import type { Status } from './status.ts';
 /** Neither good nor broken: waiting for content to stand still, for the process to end, for another replica. */
 const passing: ReadonlySet<Verdict['reason']> = new Set(['Settling', 'Stopped', 'Standby']);
 
-/** What a pass came to. */
 export interface JudgedPass {
   /** On the whole. */
   readonly verdict: Verdict;

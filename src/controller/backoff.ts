@@ -56,7 +56,6 @@ export class Backoff {
     this.#tried = { revision: tried.revision, complained: tried.complained };
   }
 
-  /** Notes how it went. */
   ended(verdict: Verdict, settings: ScheduleSettings): void {
     if (verdict.kind !== 'transient') {
       this.#failures = 0;

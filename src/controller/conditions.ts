@@ -1,10 +1,7 @@
 /** What a condition is about. `Ready`: the live state is what the applied revision asks for. `Enforced`: the kernel holds it. */
 export type ConditionType = 'Ready' | 'Reconciling' | 'Stalled' | 'Enforced';
 
-/**
- * Why a condition has its status. Stable words: alert rules and dashboards name them. docs/operations.md explains each, and a
- * test compares that page with this list.
- */
+/** Why a condition has its status. Stable: alerts name them, and a test compares this list with docs/operations.md. */
 export const conditionReasons = [
   'Starting', // no pass has ended yet
   'InSync', // the live state is the applied revision
@@ -65,7 +62,6 @@ export function createConditions(wallTime: number): Conditions {
   return { Ready: condition('Ready'), Reconciling: condition('Reconciling'), Stalled: condition('Stalled') };
 }
 
-/** What a condition is to become. */
 export type ConditionUpdate = Omit<Condition, 'since'>;
 
 /** The conditions with one replaced; the time moves only when its status changes. */

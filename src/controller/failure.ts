@@ -69,10 +69,7 @@ function judgeRead(result: PassResult): Verdict {
   };
 }
 
-/**
- * All that could be written is in effect. That is not good yet when a field of the Configuration is known to differ and cannot
- * be sent for want of a secret. A secret that only hides whether a field differs is no difference.
- */
+/** In effect, but not good where a field of the Configuration is known to differ and lacks a secret to be sent. */
 function goodBut(result: PassResult, good: Pick<Verdict, 'reason' | 'message'>): Verdict {
   const unsent = (result.plan?.problems ?? []).filter(({ code }) => code === 'unsent-field');
   const [first] = unsent;

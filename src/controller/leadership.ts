@@ -21,10 +21,7 @@ const notRecorded: Held = {
   waitMs: 5000,
 };
 
-/**
- * All that decisions rest on while this replica holds the lease. A new one is made each time it gets the lease, from the record
- * that lies with it: nothing that this replica knew from before outlives the loss.
- */
+/** What decisions rest on while this replica holds the lease: made anew with each lease, from the record that lies with it. */
 export class Leadership {
   readonly #parts: LoopParts;
   /** Aborts when the lease is lost. */

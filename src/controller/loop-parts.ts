@@ -39,7 +39,6 @@ export interface LoopSettings {
   readonly convergenceAttempts: number;
 }
 
-/** What a loop is made of. */
 export interface LoopParts {
   readonly source: Source;
   readonly pass: (request: LoopPassRequest) => Promise<PassResult>;

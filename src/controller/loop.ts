@@ -112,10 +112,7 @@ class ControlLoop implements Loop {
     return verdict;
   }
 
-  /**
-   * Who leads: null while another replica does, which the status says. Each time the lease comes to this replica it begins with
-   * the lease's record.
-   */
+  /** Who leads: null while another replica does. With each lease leading begins anew, from the lease's record. */
   async #takeLead(): Promise<Lead | null> {
     const { lease, store, logger } = this.#parts;
     const signal = lease.signal();

@@ -18,7 +18,6 @@ export interface PublishableRun extends PassRun {
   readonly publish: () => void;
 }
 
-/** How a pass came to its end. */
 export interface PassEnding {
   readonly triggers: ReadonlySet<Trigger>;
   readonly started: number;

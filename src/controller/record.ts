@@ -10,10 +10,7 @@ export interface LoopRecord {
   /** The revision last fully in effect, and when (ms since 1970). */
   readonly appliedRevision: string | null;
   readonly appliedAt: number | null;
-  /**
-   * The last good revision: the one last begun to be written. What of it could be carried out is in force, all of it or not, and
-   * stays so while a newer one is invalid or the source is gone.
-   */
+  /** The last good revision, last begun to be written; in force while a newer one is invalid or the source is gone. */
   readonly inForceRevision: string | null;
   /** The revision that was confirmed, and the one that waits for it. */
   readonly confirmedRevision: string | null;
@@ -68,7 +65,6 @@ export function recordSecrets(sent: readonly SecretBinding[]): readonly SecretBi
   return sent.filter((one) => JSON.stringify(one).length <= longest).slice(0, most);
 }
 
-/** Keeps the record. */
 export interface RecordStore {
   /** Never fails: a record that cannot be read is an empty one, said in the log. */
   load(): Promise<LoopRecord>;

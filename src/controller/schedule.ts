@@ -14,10 +14,7 @@ export function pickInterval(settings: ScheduleSettings, chance: number): number
   return Math.round(settings.intervalMs * (0.9 + 0.2 * chance));
 }
 
-/**
- * The wait after the `failures`-th transient failure in a row (from 1): doubled each time, between half and all of it by
- * chance, never less than what the server asked for.
- */
+/** The wait after the `failures`-th transient failure in a row: doubled each time, randomised, at least what the server asked. */
 export function pickBackoff(settings: ScheduleSettings, failures: number, chance: number, askedMs = 0): number {
   const ceiling = Math.min(settings.maxBackoffMs, settings.backoffMs * 2 ** Math.min(failures - 1, 30));
   return Math.max(askedMs, Math.round(ceiling * (0.5 + 0.5 * chance)));

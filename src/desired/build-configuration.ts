@@ -12,7 +12,6 @@ import { reveal, Secret } from '../model/secret.ts';
 import type { DesiredContext } from './context.ts';
 import { checkSamlMetadata, type SamlFault } from './saml-metadata.ts';
 
-/** What secrets are resolved with. */
 export interface Resolution {
   readonly context: DesiredContext;
   readonly problems: Problem[];

@@ -6,7 +6,6 @@ import type { Result } from '../model/result.ts';
 import type { Secret } from '../model/secret.ts';
 import type { DesiredState, RequiredNote, Scope } from '../model/state.ts';
 
-/** A reference to a secret in a manifest. */
 export type SecretReference = { readonly env: string } | { readonly file: string };
 
 /** Caps on what a source may cost; each is a problem when passed. */
@@ -31,10 +30,7 @@ export interface DesiredContext {
   readonly scope: Scope;
   /** The time (ms since 1970) for which rules with times are in force or not. */
   readonly now: number;
-  /**
-   * Resolves a reference. `Secret.unknown()` when the secret is allowed but not available here; an error (a sentence
-   * without the value) when the reference is not allowed. Builds on the allow-lists of the operator's settings.
-   */
+  /** Resolves a reference: `Secret.unknown()` when it is allowed and not available here; an error when it is not allowed. */
   readonly resolveSecret: (reference: SecretReference, place: Place) => Result<Secret, string>;
   /** Notes that the operator asks for. */
   readonly require?: readonly RequiredNote[];

@@ -215,10 +215,7 @@ function saidProblems({ files, manifests, problems }: Layered, { scope }: Desire
   ];
 }
 
-/**
- * SHA-256 over what the manifests ask for. Secrets are not part of it (a digest of a short secret could be guessed);
- * a plan's digest has their fingerprints.
- */
+/** SHA-256 over what the manifests ask for, without secrets: a digest of a short one could be guessed. */
 function digestOf(
   rules: readonly DesiredRule[],
   configuration: DesiredConfiguration | null,

@@ -9,10 +9,7 @@ import type { Names, ResolvedUser } from './names.ts';
 /** Most rules that manifests may expand to; the server itself does not start with more than about 70,000. */
 export const mostRules = 500_000;
 
-/**
- * The rules that a written one stands for: each user × destination × range of ports, with nested networks, overlapping
- * ranges and repeated users collapsed (a note each). Returns null when there would be more than `room`.
- */
+/** The rules that a written one stands for (user × destination × ports), each once; null when there would be more than `room`. */
 export function expand(written: WrittenRule, names: Names, room: number): readonly DesiredRule[] | null {
   if (!('rule' in written)) return expandTemplate(written, names, room);
   if (room < 1) return null;

@@ -51,10 +51,7 @@ export function describeCopies(copies: number): readonly Problem[] {
   ];
 }
 
-/**
- * Live rules, none of them twice, as a person would have written them: a file for each user, a RuleSet for each action in it, and in that one
- * entry for all destinations with the same ports. The same rules in any order give the same bytes.
- */
+/** Live rules as a person would have written them: a file a user, a RuleSet an action. The order of rules does not matter. */
 export function exportRules(live: readonly LiveRule[], users: ExportUsers): readonly ExportedFile[] {
   const rules = live.map((one) => one.rule).sort(compareRules);
   if (rules.length === 0) return [{ path: 'rules/everyone.yaml', text: ruleSet('everyone', null, 'accept', []) }];
@@ -72,10 +69,7 @@ export function exportRules(live: readonly LiveRule[], users: ExportUsers): read
   return files.sort((a, b) => compareText(a.path, b.path));
 }
 
-/**
- * E-mail addresses by user id, as far as a manifest that names one means that user again: an address has an `@`, no space
- * around it, and belongs to one user. Rules of others name them by UUID.
- */
+/** E-mail addresses by user id that a manifest can name: with an `@`, no space around it, and one user only. */
 export function findNameableEmails(
   users: readonly { readonly id: string; readonly email: string }[],
 ): ReadonlyMap<string, string> {

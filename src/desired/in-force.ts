@@ -26,10 +26,7 @@ export function sortByTime(rules: readonly DesiredRule[], now: number): RulesByT
 /** Rules looked at for all times at which one begins, at most. */
 const mostLooks = 5_000_000;
 
-/**
- * Collisions at `now` and at every later time: a new one can only come about when a rule begins. Rules whose times do not overlap
- * never collide.
- */
+/** Collisions at `now` and later: new ones come about only when a rule begins, among rules whose times overlap. */
 export function findCollisionsFrom(
   rules: readonly DesiredRule[],
   now: number,

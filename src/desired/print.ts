@@ -18,10 +18,7 @@ export interface Printable {
 /** Rules printed at once: the text of 100,000 is not needed in one piece. */
 const rulesAtOnce = 1_000;
 
-/**
- * Writes the desired state as canonical manifests, each with the place that it comes from. In the root they mean the same. The text
- * comes in pieces, to be put together as they are.
- */
+/** Writes the desired state as canonical manifests, each with its place, in pieces that are put together as they are. */
 export function* printState(content: Printable): Generator<string> {
   let separator = '';
   for (const documents of inPieces(content)) {

@@ -17,7 +17,6 @@ import { attributeSurplus, type Leftover } from './stale.ts';
 import { examineStructure, type Structure, type StructureDefect } from './structure.ts';
 import { type FilterTable, formatSetName, nameChain, type Unknown } from './table.ts';
 
-/** What a check compares. */
 export interface CheckInput {
   readonly live: readonly LiveRule[];
   readonly table: FilterTable;

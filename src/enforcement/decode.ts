@@ -18,10 +18,7 @@ interface Draft {
   readonly unknown: Unknown[];
 }
 
-/**
- * Decodes the output of `nft -j list table inet firezone` (observed: recordings/nft_table). What is not known becomes an
- * `Unknown`; the result fails only when the text as a whole is not such a list.
- */
+/** Decodes `nft -j list table inet firezone` (observed: recordings/nft_table); what is not known becomes an `Unknown`. */
 export function decodeTable(body: unknown): Result<FilterTable, string> {
   const items = getMember(body, 'nftables');
   if (!Array.isArray(items)) return fail('the output of nft is not a list of objects under "nftables"');

@@ -42,7 +42,6 @@ export interface Finding {
   readonly dormant?: boolean;
 }
 
-/** How many findings there are of each sort. */
 export interface FindingCounts {
   readonly missing: number;
   readonly stale: number;

@@ -93,10 +93,7 @@ function examineScope(
   return defects;
 }
 
-/**
- * Whether verdicts fall in the order that the policy engine foretells: in each family jumps to users' chains first, then
- * port accept, port drop, accept, drop (observed: recordings/packet_filter_sets).
- */
+/** Whether verdicts fall in the policy engine's order, in each family (observed: recordings/packet_filter_sets). */
 function isInOrder(chain: readonly ChainRule[]): boolean {
   return ([4, 6] as const).every((family) => {
     const ranks = chain.map((rule) => rankOf(rule, family)).filter((rank) => rank !== null);

@@ -21,7 +21,6 @@ export interface Server {
   readonly allowHttp?: boolean;
 }
 
-/** The input of `apply`. */
 export interface ApplyRequest extends PolicyRequest, PlanningRequest {
   readonly server: Server;
   /** Asked for a plan that no guard refused; nothing is written unless it gives true. */
@@ -35,10 +34,7 @@ export interface Applied extends Planned {
   readonly end: PassEnd;
 }
 
-/**
- * Plans against a server and, when `approve` gives true, applies as the command does. Never rejects for what manifests, network
- * or server do, only for wrong arguments.
- */
+/** Plans against a server and applies when `approve` gives true. Rejects only for wrong arguments. */
 export async function apply(request: ApplyRequest): Promise<Applied> {
   checkRequest('apply', request, ['server', 'approve', 'signal', ...planningFields]);
   const { baseUrl, token, ...connection } = checkServer(request.server);

@@ -27,7 +27,6 @@ export interface LiveBodies {
   readonly users?: unknown;
 }
 
-/** The input of `plan`. */
 export interface PlanRequest extends PolicyRequest, PlanningRequest {
   readonly live: LiveBodies;
 }
@@ -97,7 +96,6 @@ export function toText(planned: Planned): string {
   return renderPlan(report, { color: false }) + renderApply(report, { color: false });
 }
 
-/** The users in the body. */
 function decodeUsers(body: unknown): Result<KnownUsers, Problem> {
   if (body === undefined) return { ok: false, error: usersMissing };
   const users = decodeLiveUsers(body);

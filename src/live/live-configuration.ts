@@ -38,10 +38,7 @@ class Reader {
     return '';
   }
 
-  /**
-   * Null when the field is left out, too: an optional text (a provider's redirect_uri) that another server omits. An empty
-   * text is what Firezone stores as null (observed: recordings/configuration_oidc).
-   */
+  /** Null also where the field is left out; an empty text is stored as null (observed: recordings/configuration_oidc). */
   textOrNull(field: string): string | null {
     return (this.get(field) ?? null) === null ? null : this.text(field) || null;
   }

@@ -76,10 +76,7 @@ export function decodeLiveUsers(body: unknown): Result<readonly LiveUser[], stri
 const nextPage = /^(?:next(?:[_-]?(?:page|cursor|link|url|token))?|has[_-]?(?:more|next)(?:[_-]?page)?)$/i;
 const total = /^total(?:[_-]?(?:count|entries|items|results))?$/i;
 
-/**
- * Whether something beside `data` says that the list goes on elsewhere. Firezone lists everything (observed:
- * recordings/rules_list); of a server that does not, what is on other pages would look as if it were not there.
- */
+/** Whether something beside `data` says that the list goes on elsewhere: Firezone lists everything (recordings/rules_list). */
 function tellsOfMore(body: unknown, listed: number, depth = 0): boolean {
   if (!isObject(body)) return false;
   return Object.entries(body).some(([key, value]) => {

@@ -7,7 +7,6 @@ import { listFields, schemas } from './schema.ts';
 import { didYouMean, suggest } from './suggest.ts';
 import { findStrangeSpace, strangeSpace } from './yaml-faults.ts';
 
-/** Most findings reported for one document. */
 const mostFindings = 50;
 
 /** Checks the shape of a document against its kind's schema. No finding quotes a value, only names of fields. */
@@ -207,7 +206,6 @@ function wrongValue({ path, node, values, types }: WrongValue): Finding {
   return { problem: { code: 'invalid-value', severity: 'error', summary: said, hint: toType }, offset };
 }
 
-/** The innermost field of a path. */
 function fieldOf(path: readonly PropertyKey[]): string {
   return String(path.findLast((step) => typeof step === 'string') ?? 'value');
 }

@@ -22,7 +22,6 @@ export interface Conversion {
 
 interface Kept {
   readonly entries: Entry[];
-  /** Where each key stands. */
   readonly seen: Map<string, number>;
   readonly items: Node[];
 }

@@ -11,10 +11,7 @@ export function describeBadUrl(field: string): {
   };
 }
 
-/**
- * Whether a text is an http or https URL whose host every reader takes for the same: programs differ in what they make of user
- * information, backslashes, escapes and letters beyond ASCII there.
- */
+/** Whether it is an http(s) URL whose host every reader takes for the same: no user, backslash, escape or letter beyond ASCII. */
 export function isHttpUrl(text: string): boolean {
   return /^https?:\/\/(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]+)?(?:[/?#]\S*)?$/i.test(text) && URL.canParse(text);
 }

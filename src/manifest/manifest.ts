@@ -67,10 +67,7 @@ export interface RuleTemplate extends RuleNotes {
   readonly listed: { readonly destinations: boolean; readonly ports: boolean; readonly users: boolean };
 }
 
-/**
- * A rule of a manifest. One that lists nothing is in its last form already, but for a user's name: there may be 100,000 of
- * them, and a template is twice as large.
- */
+/** A rule of a manifest. One that lists nothing is in its last form, which is half as large: there may be 100,000. */
 export type WrittenRule = RuleTemplate | PlainRule;
 
 /** `user`: whose rule it is, still to be looked up; without it `rule.userId` says so. */
@@ -109,7 +106,6 @@ export interface NetworkManifest extends Named {
   readonly networks: readonly Written<Network>[];
 }
 
-/** One case of a PolicyTest, with its user as written. */
 export interface PolicyCaseTemplate {
   readonly name: string;
   readonly place: Place;

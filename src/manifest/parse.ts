@@ -27,10 +27,7 @@ export interface ParseRequest {
   readonly onDocument: (document: ParsedDocument, reporter: Reporter) => void;
 }
 
-/**
- * Parses a file's documents one at a time (YAML 1.2, core schema). Invalid YAML, duplicate keys, unknown tags, other YAML
- * versions, `__proto__`, unsafe integers, alias bombs and endless nesting are problems.
- */
+/** Parses a file's documents one at a time (YAML 1.2, core schema); whatever is no plain, finite YAML is a problem. */
 export function parseFile(request: ParseRequest): readonly Problem[] {
   const parsing = startParsing(request);
   const { reporter } = parsing;

@@ -105,10 +105,7 @@ function readDocument(root: Node, decoding: Decoding): Manifest | null {
 /** What is wrong with a value by itself, whatever else is wrong with the document. */
 const valueFault = /^(address-|port-(?!type-missing|range-missing)|invalid-|out-of-bounds|reserved-id|duplicate-)/;
 
-/**
- * Reports the faulty values of a document whose shape is wrong too, so that one run shows both. Decoding it may also report
- * what only follows from its shape: a field that is misspelt is not missing.
- */
+/** Reports faulty values of a document whose shape is wrong too, but not what only follows from the shape. */
 function reportValues(kind: Kind, root: Node, decoding: Decoding): void {
   const { reporter } = decoding;
   const reported = reporter.problems.length;

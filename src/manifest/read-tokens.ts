@@ -36,10 +36,7 @@ export interface Reading {
   readonly fields: readonly string[] | undefined;
   readonly lines: LineCounter;
   readonly work: Work;
-  /**
-   * Takes finished items of an open block collection: their tokens, of which a long document has many, are not kept. `isFirst`:
-   * none of this document were taken before.
-   */
+  /** Takes finished items of an open block collection, whose tokens are not kept. `isFirst`: none of this document were taken before. */
   readonly onItems: (collection: CST.BlockMap | CST.BlockSequence, depth: number, isFirst: boolean) => void;
 }
 

@@ -24,10 +24,7 @@ export interface Substituted {
 /** An escaped brace, a reference, or a brace that begins none. */
 const references = /\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_.-]*)\}|\$\{[^}]{0,40}\}?/g;
 
-/**
- * Replaces `${name}` by its value, once (a value is never searched again); `$${` writes `${`. A dollar sign without a
- * brace stays as it is. Values for which there is no `room` (characters) are left out.
- */
+/** Replaces `${name}` by its value once; `$${` writes `${`. Values for which there is no `room` (characters) are left out. */
 export function substitute(text: string, values: ReadonlyMap<string, string>, room: number): Substituted {
   if (!text.includes('${')) return { text, missing: null, malformed: null, changed: false, length: 0 };
   let missing: string | null = null;

@@ -245,7 +245,6 @@ function manifest<K extends Kind>(kind: K): z.ZodType {
   });
 }
 
-/** The schema of a whole manifest, by kind. */
 export const schemas: Readonly<Record<Kind, z.ZodType>> = {
   Rule: manifest('Rule'),
   RuleSet: manifest('RuleSet'),

@@ -20,10 +20,7 @@ export class Flow {
 /** Words that a YAML 1.1 reader takes for something else than text. */
 const words = /^(?:y|n|yes|no|on|off|true|false|null|~|\.inf|\.nan|=|<<)$/i;
 
-/**
- * A text as a scalar that YAML 1.2 and YAML 1.1 readers take for the same text: plain where no reader can see anything
- * else in it (no colon, so neither an IPv6 address nor `12:30`; no number, date or word), double-quoted otherwise.
- */
+/** A text as a scalar that readers of YAML 1.2 and 1.1 take for the same text: plain where nothing else can be seen in it. */
 export function quoteYaml(text: string): string {
   const plain = /^[A-Za-z0-9][A-Za-z0-9 ._@/+-]*$/.test(text) && !/ $| #/.test(text) && !words.test(text);
   const numeric = /^[0-9._+eExXoObBa-fA-F]+$/.test(text) && !/^[0-9]+(?:\.[0-9]+){3}$/.test(text);

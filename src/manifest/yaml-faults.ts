@@ -2,10 +2,7 @@ import { type Document, Lexer, type YAMLError } from 'yaml';
 import type { Finding } from './reporter.ts';
 import { listAllFields } from './schema.ts';
 
-/**
- * What is wrong with a text that is no YAML, in our own words: the parser's messages may quote the source, which may hold
- * a secret. Keyed by the parser's error code.
- */
+/** What is no YAML, in our own words by the parser's code: its messages may quote the source, and so a secret. */
 const sentences: Readonly<Record<string, string>> = {
   ALIAS_PROPS: 'An alias cannot have an anchor or a tag.',
   BAD_ALIAS: '`*` begins an alias, and nothing above has that anchor.',

@@ -64,10 +64,7 @@ export function parseNetwork(input: string): Result<ParsedNetwork, AddressFault>
   return ok({ network, hostBits: network.first !== value, written: text });
 }
 
-/**
- * The network of the given prefix length around an address; clears the host bits. Most people write the canonical text: then what
- * was written is kept instead of a second one put together.
- */
+/** The network of the given prefix around an address, host bits cleared. A canonical text that was written is kept. */
 export function makeNetwork(family: Family, address: bigint, prefix: number, written?: string): Network {
   const hostWidth = BigInt(widths[family] - prefix);
   const first = (address >> hostWidth) << hostWidth;

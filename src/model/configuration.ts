@@ -85,10 +85,7 @@ export interface SecretBinding {
   readonly host: string;
 }
 
-/**
- * The host (with the port where it is not the scheme's own) of a discovery document. `http://` stands before one without TLS:
- * whoever sits on the way could send a secret elsewhere. Null for what is no URL.
- */
+/** The host of a discovery document, with `http://` before one without TLS, where a secret could be read on the way. */
 export function findSecretHost(uri: string): string | null {
   if (!URL.canParse(uri)) return null;
   const { host, protocol } = new URL(uri);

@@ -1,11 +1,26 @@
 /** Groups items by a key; groups and members keep the order of first appearance. */
 export function groupBy<K, T>(items: Iterable<T>, keyOf: (item: T) => K): ReadonlyMap<K, readonly T[]> {
   const groups = new Map<K, T[]>();
-  for (const item of items) {
-    const key = keyOf(item);
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [item]);
-    else group.push(item);
-  }
+  for (const item of items) getOrMake(groups, keyOf(item), () => []).push(item);
   return groups;
+}
+
+/** The value under the key; one that is missing is made, and kept. */
+export function getOrMake<K, V>(map: Pick<Map<K, V>, 'get' | 'set'>, key: K, make: () => V): V {
+  const known = map.get(key);
+  if (known !== undefined) return known;
+  const made = make();
+  map.set(key, made);
+  return made;
+}
+
+/** The first of `count` positions, sorted by it, for which the test holds; `count` where it holds for none. */
+export function findFirstPosition(count: number, test: (position: number) => boolean): number {
+  let [low, high] = [0, count];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (test(middle)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }

@@ -1,10 +1,7 @@
 import type { AddressFault } from './address.ts';
 import type { PortFault } from './port-range.ts';
 
-/**
- * The code of every problem: closed, since code branches on codes and people search for them. `api-` stands before the
- * reason why the server could not be read.
- */
+/** The code of every problem: closed, since people search for them. `api-` stands before why the server could not be read. */
 export type ProblemCode =
   | `address-${AddressFault}`
   | `port-${PortFault}`

@@ -145,10 +145,7 @@ function comparePorts(a: Ports | null, b: Ports | null): number {
   return compareText(a.type, b.type) || a.low - b.low || a.high - b.high;
 }
 
-/**
- * Whether the server refuses to hold both: same action, same user scope, same port presence, intersecting networks and,
- * with ports, intersecting ports of one type (observed: recordings/rule_overlap).
- */
+/** Whether the server refuses to hold both: it has one exclusion constraint a class (observed: recordings/rule_overlap). */
 export function collides(a: Rule, b: Rule): boolean {
   if (a.action !== b.action || a.userId !== b.userId || !intersects(a.destination, b.destination)) return false;
   if (a.ports === null || b.ports === null) return a.ports === b.ports;

@@ -80,10 +80,7 @@ export class Secret {
   }
 }
 
-/**
- * The secret's text, for a request body on its way to the API, for a check of its shape before that (never for an
- * output). Undefined when the value is unknown.
- */
+/** The secret's text, for a request body or a check of its shape, never for an output; undefined when it is unknown. */
 export function reveal(secret: Secret): string | undefined {
   return Secret.reveal(secret);
 }

@@ -5,7 +5,6 @@ import type { PlanInput } from './input.ts';
 import { findDriftedFields } from './origin.ts';
 import type { ConfigurationChange } from './plan.ts';
 
-/** What happens to the Configuration. */
 export interface ConfigurationDecision {
   readonly change: ConfigurationChange;
   /** The managed fields that differ and can be sent; empty unless the action is `update`. */

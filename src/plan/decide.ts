@@ -41,18 +41,12 @@ export function decideRules(input: PlanInput): readonly RuleChange[] {
     base: input.base,
     pairByRelation: input.options.prune === 'all',
   });
-  const outside = outOfScope(input);
-  const equal = matching.pairs.filter((pair) => pair.equal);
-  const unequal = matching.pairs.filter((pair) => !pair.equal);
-  return inOrder(
-    equal.map((pair) => decidePair(pair, input, base)),
-    [
-      ...unequal.map((pair) => decidePair(pair, input, base)),
-      ...matching.desiredOnly.map((rule) => decideCreate(rule, input, base)),
-      ...matching.liveOnly.map((live) => decideSurplus(live, matching.duplicates.has(live), input, base)),
-      ...outside,
-    ],
-  );
+  return [
+    ...matching.pairs.map((pair) => decidePair(pair, input, base)),
+    ...matching.desiredOnly.map((rule) => decideCreate(rule, input, base)),
+    ...matching.liveOnly.map((live) => decideSurplus(live, matching.duplicates.has(live), input, base)),
+    ...outOfScope(input),
+  ].sort(compareChanges);
 }
 
 function decidePair(pair: Pair, input: PlanInput, base: BaseRules | null): RuleChange {
@@ -169,25 +163,6 @@ function outOfScope({ live, desired, scope }: PlanInput): readonly RuleChange[] 
   ];
 }
 
-/** Merges; pairs of equal rules, mostly nearly all, come in order already. */
-function inOrder(equal: readonly RuleChange[], others: readonly RuleChange[]): readonly RuleChange[] {
-  const left = isSorted(equal) ? equal : equal.toSorted(compareChanges);
-  const right = others.toSorted(compareChanges);
-  const merged: RuleChange[] = [];
-  let next = 0;
-  for (const change of left) {
-    for (let other = right[next]; other !== undefined && compareChanges(other, change) < 0; other = right[++next]) {
-      merged.push(other);
-    }
-    merged.push(change);
-  }
-  return merged.concat(right.slice(next));
-}
-
-function isSorted(changes: readonly RuleChange[]): boolean {
-  return changes.every((change, index) => index === 0 || compareChanges(changes[index - 1] as RuleChange, change) <= 0);
-}
-
 /** Canonical order of rule changes: what it is about, then the action, then the name, then (exact duplicates) the id. */
 function compareChanges(a: RuleChange, b: RuleChange): number {
   return (
@@ -198,7 +173,6 @@ function compareChanges(a: RuleChange, b: RuleChange): number {
   );
 }
 
-/** The rule that a change is about: the desired one where there is one. */
 function ruleOf(change: RuleChange): Rule {
   const about = change.desired ?? change.live;
   if (about === null) throw new Error('a rule change names a desired or a live rule');

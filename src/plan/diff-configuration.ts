@@ -12,10 +12,7 @@ import { compareText } from '../model/problem.ts';
 import { type FingerprintKey, Secret, type SecretComparison } from '../model/secret.ts';
 import type { FieldChange, FieldValue } from './plan.ts';
 
-/**
- * How a managed field compares. `hidden`: it differs at most in secrets that are not available here; `blocked`: it differs
- * otherwise too, but cannot be sent without such a secret.
- */
+/** How a managed field compares. `hidden`: at most secrets unknown here differ; `blocked`: more differs, and one is unknown. */
 export type FieldState = 'same' | 'differs' | 'hidden' | 'blocked';
 
 export interface ConfigurationFieldDiff {

@@ -10,7 +10,6 @@ import type { PlanInput, PlanOptions } from './input.ts';
 import { listRulesAfter, listRulesBefore, summarise } from './make-plan.ts';
 import type { Change, Plan } from './plan.ts';
 
-/** Two desired states, and how they are compared. */
 export interface DesiredComparison {
   readonly before: DesiredState;
   readonly after: DesiredState;
@@ -19,10 +18,7 @@ export interface DesiredComparison {
   readonly options: PlanOptions;
 }
 
-/**
- * What changes from one desired state to another: the changes, effect and refusals of a plan for a server that holds the first,
- * without steps. Guards that keep a server from harm (deletes, lock-out) do not count: nothing is written.
- */
+/** The changes, effect and refusals of going from one desired state to another, without steps and guards of a server. */
 export function diffDesired({ before, after, profile, scope, options }: DesiredComparison): Plan {
   const input: PlanInput = {
     desired: after,

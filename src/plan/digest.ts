@@ -6,10 +6,7 @@ import { type FingerprintKey, Secret } from '../model/secret.ts';
 import type { DesiredState, LiveState } from '../model/state.ts';
 import { makeRequest, type Plan, type Step } from './plan.ts';
 
-/**
- * Ties what was reviewed to what is applied. `plan` covers the three others. Holds no secret: secrets count by a
- * fingerprint under a key that is derived from the API token, so that another token gives another digest.
- */
+/** Ties what was reviewed to what is applied: `plan` covers the three others. Secrets count by fingerprint. */
 export interface PlanDigest {
   readonly plan: string;
   readonly live: string;

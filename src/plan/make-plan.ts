@@ -13,10 +13,7 @@ import { orderOperations } from './order/order.ts';
 import type { Change, ChangeAction, Plan, PlanSummary, RuleChange, Step } from './plan.ts';
 import { makeSteps } from './steps.ts';
 
-/**
- * The plan from live to desired: what happens to each object and why, the writes in an order that the server accepts at every
- * step, what it means for traffic, and every reason to refuse it. A function of its input alone: shuffled lists give equal plans.
- */
+/** The plan from live to desired: changes, ordered writes, traffic, refusals. A function of its input alone, in any order. */
 export function makePlan(input: PlanInput): Plan {
   const rules = breakCircles(decideRules(input), input.profile);
   const configuration = decideConfiguration(input);

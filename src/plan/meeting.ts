@@ -1,24 +1,17 @@
-import { groupBy } from '../model/group-by.ts';
+import { getOrMake, groupBy } from '../model/group-by.ts';
 import { type Ports, type PortType, portsIntersect } from '../model/port-range.ts';
 import type { Rule } from '../model/rule.ts';
 import { eachLevel, type Level } from './nesting.ts';
 import { PortOverlaps } from './port-overlaps.ts';
 
-/**
- * Visits every pair of items whose rules share a packet: addresses, a source, a protocol, a port. `outer` has the wider network, or the
- * same one. Costs about what is found, however many rules one address has.
- */
+/** Visits every pair of items whose rules share a packet, the wider network first. Costs about what is found. */
 export function eachMeeting<T>(
   items: readonly T[],
   ruleOf: (item: T) => Rule,
   visit: (outer: T, inner: T) => void,
 ): void {
   const known = new Map<Level<T>, Finder>();
-  const found = (level: Level<T>): Finder => {
-    const finder = known.get(level) ?? finderOf(level.items, ruleOf);
-    known.set(level, finder);
-    return finder;
-  };
+  const found = (level: Level<T>): Finder => getOrMake(known, level, () => finderOf(level.items, ruleOf));
   eachLevel(
     items,
     (item) => ruleOf(item).destination,
@@ -52,11 +45,8 @@ function finderOf<T>(items: readonly T[], ruleOf: (item: T) => Rule): Finder {
   const everybody = sourceIndex([...rules.keys()], rules);
   const bySource = groupBy(rules.keys(), (position) => (rules[position] as Rule).userId);
   const sources = new Map<string | null, SourceIndex>();
-  const source = (userId: string | null): SourceIndex => {
-    const index = sources.get(userId) ?? sourceIndex(bySource.get(userId) ?? [], rules);
-    sources.set(userId, index);
-    return index;
-  };
+  const source = (userId: string | null): SourceIndex =>
+    getOrMake(sources, userId, () => sourceIndex(bySource.get(userId) ?? [], rules));
   return (rule, visit) => {
     if (rule.userId === null) return eachIn(everybody, rule.ports, visit);
     eachIn(source(rule.userId), rule.ports, visit);

@@ -6,10 +6,7 @@ export interface Level<T> {
   readonly items: readonly T[];
 }
 
-/**
- * Visits the items by network, in the order of the networks, each with the levels of the earlier networks that enclose it,
- * outermost first. Networks nest or are disjoint, so sorting and one stack find them all. `enclosing` is reused: do not keep it.
- */
+/** Visits the items by network, each with the earlier networks that enclose it, outermost first (`enclosing` is reused). */
 export function eachLevel<T>(
   items: readonly T[],
   networkOf: (item: T) => Network,

@@ -1,3 +1,4 @@
+import { groupBy } from '../model/group-by.ts';
 /** Disjoint sets of 0..size-1. */
 export interface UnionFind {
   find(item: number): number;
@@ -26,13 +27,6 @@ export function createUnionFind(size: number): UnionFind {
 }
 
 /** The sets with their members in ascending order, ordered by their least member. */
-export function listGroups(sets: UnionFind, size: number): number[][] {
-  const groups = new Map<number, number[]>();
-  for (let item = 0; item < size; item++) {
-    const root = sets.find(item);
-    const group = groups.get(root);
-    if (group === undefined) groups.set(root, [item]);
-    else group.push(item);
-  }
-  return [...groups.values()];
+export function listGroups(sets: UnionFind, size: number): readonly (readonly number[])[] {
+  return [...groupBy(new Array(size).keys(), sets.find).values()];
 }

@@ -1,36 +1,28 @@
+import { getOrMake, groupBy } from '../model/group-by.ts';
 import type { Protocol } from '../model/state.ts';
 import { type Intervals, intersectIntervals, subtractIntervals, toIntervals, unionIntervals } from './intervals.ts';
 import { type Layer, lowerProfile, makeFlatProfile, type PortProfile, zipProfiles } from './port-profile.ts';
-import { noPorts, type PortSet, touchesPorts } from './port-set.ts';
+import { appendPorts, noPorts, type OpenRange, type PortSet, touchesPorts } from './port-set.ts';
 import { cutRegion, emptyRegion, isSameRegion, joinRegions, type Region, RegionBuilder } from './region.ts';
 import { collectNamedPorts, getLaneRules, type LaneIndex, lanes, type Ruled, type RuleIndex } from './rule-index.ts';
 import { sweep } from './sweep.ts';
 import { isEmptyTraffic, type LaneRegions, type TrafficSet } from './traffic-set.ts';
 import { getRank } from './verdict.ts';
 
-/**
- * A question about several states of the rules at once (before, after, and any between). The index holds every rule that
- * is in any of them.
- */
+/** A question about several states of the rules at once. The index holds every rule that is in any of them. */
 export interface Comparison<T extends Ruled> {
   readonly index: RuleIndex<T>;
   /** How many states, at most 30. */
   readonly states: number;
   /** Bit i is set when the item is in state i. */
   readonly statesOf: (item: T) => number;
-  /**
-   * Only addresses that these items name are compared, and only ports that one of them names; usually the items that are not
-   * in every state.
-   */
+  /** Only addresses and ports that one of these items names are compared; usually the items that are not in every state. */
   readonly within: readonly T[];
   /** How many sets of traffic to collect. */
   readonly classes: number;
   /** Which of the sets a packet belongs to (bit c: set c), given for each state the key of the rule that decides there. */
   readonly classify: (keys: readonly number[]) => number;
-  /**
-   * The rule's key; among the rules that match a packet the lowest decides. By default its rank. Any other must order rules
-   * of different ranks as their ranks do.
-   */
+  /** The rule's key, by default its rank: the lowest that matches decides. It must order rules of different ranks as ranks do. */
   readonly keyOf?: (item: T) => number;
 }
 
@@ -66,8 +58,7 @@ export function compareStates<T extends Ruled>(comparison: Comparison<T>): reado
   const keyOfUser = userKeys(comparison);
   for (const user of index.users) {
     const key = reaches(comparison, areas, user) ? keyOfUser(user) : '';
-    const found = key === '' ? nobody : (known.get(key) ?? ofUser(user));
-    if (key !== '') known.set(key, found);
+    const found = key === '' ? nobody : getOrMake(known, key, () => ofUser(user));
     for (const [c, set] of sets.entries()) set.set(user, found[c] ?? []);
   }
 
@@ -107,12 +98,7 @@ function userKeys<T extends Ruled>({ index, statesOf, keyOf, within }: Compariso
 type Areas = ReadonlyMap<string | null, readonly Intervals[]>;
 
 function areasByScope<T extends Ruled>(within: readonly T[]): Areas {
-  const scopes = new Map<string | null, T[]>();
-  for (const item of within) {
-    const list = scopes.get(item.rule.userId);
-    if (list === undefined) scopes.set(item.rule.userId, [item]);
-    else list.push(item);
-  }
+  const scopes = groupBy(within, ({ rule }) => rule.userId);
   return new Map([...scopes].map(([user, items]) => [user, lanes.map((_, lane) => namedIn(items, lane))]));
 }
 
@@ -200,24 +186,20 @@ function laneWalk<T extends Ruled>(comparison: Comparison<T>, lane: number): Lan
   const ports = collectNamedPorts(within, lane);
   const start = makeFlatProfile(noKey);
   const known = new Map<readonly T[], Added>();
+  const addedBy = (items: readonly T[]): Added => {
+    const layers = items
+      .filter(({ rule }) => rule.ports === null || touchesPorts(ports, rule.ports))
+      .map((item) => ({ ports: item.rule.ports, states: statesOf(item), key: keyOf(item) }));
+    return {
+      layers,
+      text: layers.map((one) => `${one.ports?.low}-${one.ports?.high} ${one.states} ${one.key}`).join(),
+    };
+  };
   return {
     comparison,
     protocol,
     empty: placeOf(Array.from({ length: states }, () => start)),
-    added(items) {
-      const found = known.get(items);
-      if (found !== undefined) return found;
-      const layers = items.flatMap((item) =>
-        item.rule.ports === null || touchesPorts(ports, item.rule.ports)
-          ? [{ ports: item.rule.ports, states: statesOf(item), key: keyOf(item) }]
-          : [],
-      );
-      const text = layers
-        .map((layer) => `${layer.ports?.low}-${layer.ports?.high} ${layer.states} ${layer.key}`)
-        .join();
-      known.set(items, { layers, text });
-      return { layers, text };
-    },
+    added: (items) => getOrMake(known, items, () => addedBy(items)),
   };
 }
 
@@ -259,15 +241,13 @@ function classPorts<T extends Ruled>(
   profiles: readonly PortProfile[],
   protocol: Protocol,
 ): readonly PortSet[] {
-  const sets = Array.from({ length: classes }, (): { low: number; high: number }[] => []);
+  const sets = Array.from({ length: classes }, (): OpenRange[] => []);
   zipProfiles(profiles, protocol, (low, high, keys) => {
     const member = classify(keys);
     if (member === 0) return;
     for (const [c, ranges] of sets.entries()) {
       if (((member >>> c) & 1) === 0) continue;
-      const previous = ranges.at(-1);
-      if (previous !== undefined && previous.high + 1 === low) previous.high = high;
-      else ranges.push({ low, high });
+      appendPorts(ranges, low, high);
     }
   });
   return sets.map((ranges) => (ranges.length === 0 ? noPorts : ranges));

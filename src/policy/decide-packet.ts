@@ -12,10 +12,7 @@ export interface Decision<T extends Ruled> {
   readonly overridden: readonly T[];
 }
 
-/**
- * The verdict on a packet. Asks only rules whose network holds the address: O(log n) plus those. Among matching rules of
- * one rank, which all say the same, the first in canonical order counts as deciding.
- */
+/** The verdict on a packet: O(log n) plus the rules that hold its address. Of one rank the first in canonical order decides. */
 export function decide<T extends Ruled>(index: RuleIndex<T>, packet: Packet): Decision<T> {
   const lane = getLane(packet.address.family, packet.protocol);
   const scopes = packet.user === null ? [null] : [packet.user, null];

@@ -1,13 +1,11 @@
+import { getOrMake } from '../model/group-by.ts';
 import { formatRuleKey, type Rule } from '../model/rule.ts';
 import { classifyByVerdict, compareStates } from './compare-states.ts';
 import { renderTraffic } from './render-traffic.ts';
 import { indexRules } from './rule-index.ts';
 import type { Effect } from './traffic.ts';
 
-/**
- * Exactly the traffic whose verdict differs between two sets of rules, canonical and sorted, for devices of nobody and of
- * every user named in a rule of either. Two copies of a rule mean the same as one. Independent of the order of the inputs.
- */
+/** Exactly the traffic whose verdict differs, for devices of nobody and of every user named; the order of inputs does not matter. */
 export function computeEffect(before: readonly Rule[], after: readonly Rule[]): Effect {
   const items = memberships(before, after);
   const [opens, closes] = compareStates({
@@ -31,10 +29,7 @@ function memberships(before: readonly Rule[], after: readonly Rule[]): { readonl
   const items = new Map<string, { readonly rule: Rule; states: number }>();
   for (const [bit, rules] of [before, after].entries()) {
     for (const rule of rules) {
-      const key = formatRuleKey(rule);
-      const item = items.get(key);
-      if (item === undefined) items.set(key, { rule, states: 1 << bit });
-      else item.states |= 1 << bit;
+      getOrMake(items, formatRuleKey(rule), () => ({ rule, states: 0 })).states |= 1 << bit;
     }
   }
   return [...items.values()];

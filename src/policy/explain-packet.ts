@@ -34,12 +34,10 @@ export function explainPacket<T extends Ruled>(
   return { ...decision, removals: removalsOf(decision), additions: additionsOf(decision, packet, bounds) };
 }
 
-/** Ports with one verdict. */
 export interface PortVerdict extends PortRange {
   readonly verdict: Action;
 }
 
-/** A packet without its port. */
 export type Portless = Omit<Packet, 'port'>;
 
 /** The verdict by port, in maximal ranges that cover 0 to 65535; for `other` the one port 0. */

@@ -1,3 +1,4 @@
+import { findFirstPosition } from '../model/group-by.ts';
 import type { PortRange } from '../model/port-range.ts';
 
 /** The first ports of the pieces into which ranges (null: all ports) cut the ports from 0 to `end`, already cut at `starts`. */
@@ -46,12 +47,6 @@ export class Paint {
   }
 
   #pieceAt(port: number): number {
-    let [low, high] = [0, this.#edges.length];
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((this.#edges[middle] as number) < port) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return findFirstPosition(this.#edges.length, (piece) => (this.#edges[piece] as number) >= port);
   }
 }

@@ -3,10 +3,7 @@ import type { Protocol } from '../model/state.ts';
 import { cutPorts, Paint } from './port-pieces.ts';
 import { getLastPort } from './port-set.ts';
 
-/**
- * A number for every port, lower wins: `keys[i]` holds from port `starts[i]` to the port before `starts[i + 1]` (or the last
- * one). Neighbouring keys differ.
- */
+/** A number for every port: `keys[i]` from port `starts[i]` to the one before `starts[i + 1]`. Neighbouring keys differ. */
 export interface PortProfile {
   readonly starts: readonly number[];
   readonly keys: readonly number[];

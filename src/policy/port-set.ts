@@ -1,3 +1,4 @@
+import { findFirstPosition } from '../model/group-by.ts';
 import type { PortRange } from '../model/port-range.ts';
 import type { Protocol } from '../model/state.ts';
 
@@ -9,12 +10,24 @@ export function getLastPort(protocol: Protocol): number {
   return protocol === 'other' ? 0 : 65_535;
 }
 
-/** No ports. */
+/** A range that may still grow. */
+export interface OpenRange {
+  low: number;
+  high: number;
+}
+
+/** Appends ports above all that are there; they join the last range where they follow it at once. */
+export function appendPorts(ranges: OpenRange[], low: number, high: number): void {
+  const previous = ranges.at(-1);
+  if (previous !== undefined && previous.high + 1 === low) previous.high = high;
+  else ranges.push({ low, high });
+}
+
 export const noPorts: PortSet = [];
 
 /** The ports of all the ranges. */
 export function toPortSet(ranges: readonly PortRange[]): PortSet {
-  const out: { low: number; high: number }[] = [];
+  const out: OpenRange[] = [];
   for (const { low, high } of ranges.toSorted((a, b) => a.low - b.low)) {
     const previous = out.at(-1);
     if (previous === undefined || previous.high + 1 < low) out.push({ low, high });
@@ -39,13 +52,7 @@ function firstReaching(set: PortSet, port: number): PortRange | undefined {
 }
 
 function indexReaching(set: PortSet, port: number): number {
-  let [from, to] = [0, set.length];
-  while (from < to) {
-    const middle = (from + to) >>> 1;
-    if ((set[middle]?.high ?? 0) < port) from = middle + 1;
-    else to = middle;
-  }
-  return from;
+  return findFirstPosition(set.length, (index) => (set[index]?.high ?? 0) >= port);
 }
 
 /** Whether both hold the same ports. */
@@ -77,7 +84,7 @@ export function subtractPorts(a: PortSet, b: PortSet): PortSet {
 /** Ports for which `keep(in a, in b)` holds; `keep(false, false)` must be false. */
 export function combinePorts(a: PortSet, b: PortSet, keep: (inA: boolean, inB: boolean) => boolean): PortSet {
   const edges = [...new Set([...a, ...b].flatMap(({ low, high }) => [low, high + 1]))].sort((x, y) => x - y);
-  const out: { low: number; high: number }[] = [];
+  const out: OpenRange[] = [];
   let i = 0;
   let j = 0;
   for (let e = 0; e + 1 < edges.length; e++) {
@@ -86,9 +93,7 @@ export function combinePorts(a: PortSet, b: PortSet, keep: (inA: boolean, inB: b
     while ((a[i]?.high ?? Infinity) < low) i++;
     while ((b[j]?.high ?? Infinity) < low) j++;
     if (!keep((a[i]?.low ?? Infinity) <= low, (b[j]?.low ?? Infinity) <= low)) continue;
-    const previous = out.at(-1);
-    if (previous !== undefined && previous.high + 1 === low) previous.high = high;
-    else out.push({ low, high });
+    appendPorts(out, low, high);
   }
   return out;
 }

@@ -1,15 +1,12 @@
 import type { Interval, Intervals } from './intervals.ts';
-import { combinePorts, countPorts, isSamePorts, type PortSet } from './port-set.ts';
+import { isSamePorts, type PortSet } from './port-set.ts';
 
 /** Consecutive addresses that share one port set, which is never empty. */
 export interface Slab extends Interval {
   readonly ports: PortSet;
 }
 
-/**
- * An exact set of (address, port) of one family and protocol. The form is canonical, so equal sets are equal lists: slabs
- * ascend, are disjoint, and adjacent ones differ in their ports.
- */
+/** An exact set of (address, port): ascending, disjoint slabs; adjacent ones differ in ports, so that equal sets are equal lists. */
 export type Region = readonly Slab[];
 
 export const emptyRegion: Region = [];
@@ -40,12 +37,6 @@ export class RegionBuilder {
   }
 }
 
-export function unionRegions(a: Region, b: Region): Region {
-  if (a.length === 0) return b;
-  if (b.length === 0) return a;
-  return combine(a, b, (inA, inB) => inA || inB);
-}
-
 /** The union of two regions that share no address. */
 export function joinRegions(a: Region, b: Region): Region {
   if (a.length === 0) return b;
@@ -58,17 +49,6 @@ export function joinRegions(a: Region, b: Region): Region {
   }
   for (const slab of b.slice(i)) out.addSlab(slab);
   return out.build();
-}
-
-export function intersectRegions(a: Region, b: Region): Region {
-  if (a.length === 0 || b.length === 0) return emptyRegion;
-  return combine(a, b, (inA, inB) => inA && inB);
-}
-
-/** What is in `a` and not in `b`. */
-export function subtractRegions(a: Region, b: Region): Region {
-  if (a.length === 0 || b.length === 0) return a;
-  return combine(a, b, (inA, inB) => inA && !inB);
 }
 
 /** The part of the region outside the addresses. */
@@ -103,45 +83,4 @@ export function isSameRegion(a: Region, b: Region): boolean {
       isSamePorts(slab.ports, other.ports)
     );
   });
-}
-
-/** Number of (address, port) pairs. */
-export function measureRegion(region: Region): bigint {
-  return region.reduce((sum, { first, last, ports }) => sum + (last - first + 1n) * BigInt(countPorts(ports)), 0n);
-}
-
-/** The lowest address of the region with its lowest port; null when the region is empty. */
-export function findWitness(region: Region): { readonly address: bigint; readonly port: number } | null {
-  const slab = region[0];
-  const range = slab?.ports[0];
-  return slab === undefined || range === undefined ? null : { address: slab.first, port: range.low };
-}
-
-function combine(a: Region, b: Region, keep: (inA: boolean, inB: boolean) => boolean): Region {
-  const out = new RegionBuilder();
-  const starts = a.concat(b).flatMap(({ first, last }) => [first, last + 1n]);
-  starts.sort((x, y) => (x < y ? -1 : x > y ? 1 : 0));
-  let i = 0;
-  let j = 0;
-  for (let e = 0; e + 1 < starts.length; e++) {
-    const first = starts[e] ?? 0n;
-    const last = (starts[e + 1] ?? 0n) - 1n;
-    if (first > last) continue;
-    i = skipTo(a, i, first);
-    j = skipTo(b, j, first);
-    const inA = portsAt(a[i], first);
-    const inB = portsAt(b[j], first);
-    out.add(first, last, combinePorts(inA, inB, keep));
-  }
-  return out.build();
-}
-
-function skipTo(region: Region, from: number, address: bigint): number {
-  let i = from;
-  for (let slab = region[i]; slab !== undefined && slab.last < address; slab = region[i]) i++;
-  return i;
-}
-
-function portsAt(slab: Slab | undefined, address: bigint): PortSet {
-  return slab !== undefined && slab.first <= address ? slab.ports : [];
 }

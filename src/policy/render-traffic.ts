@@ -1,18 +1,15 @@
 import { compareNetworks, coverRange, type Family, type Network } from '../model/address.ts';
+import { getOrMake } from '../model/group-by.ts';
 import type { PortRange } from '../model/port-range.ts';
 import { compareText } from '../model/problem.ts';
 import type { Protocol } from '../model/state.ts';
-import type { Intervals } from './intervals.ts';
 import type { PortSet } from './port-set.ts';
 import type { Slab } from './region.ts';
 import { getLane } from './rule-index.ts';
 import type { Traffic } from './traffic.ts';
 import type { LaneRegions, TrafficSet } from './traffic-set.ts';
 
-/**
- * The canonical rendering: for each user and protocol, addresses with equal port sets form one `Traffic` whose destinations
- * are the fewest CIDRs. Sorted by user (nobody first), lowest destination, protocol. Equal sets give equal results.
- */
+/** The canonical rendering: the fewest CIDRs with equal ports are one `Traffic`; sorted by user, lowest destination, protocol. */
 export function renderTraffic(set: TrafficSet): readonly Traffic[] {
   const cache: Cache = { networks: new Map(), ports: new Map(), groups: new Map() };
   const rendered = new Map<LaneRegions, readonly Piece[]>();
@@ -20,16 +17,10 @@ export function renderTraffic(set: TrafficSet): readonly Traffic[] {
   const out: Traffic[] = [];
   for (const user of users) {
     const regions = set.get(user) ?? [];
-    const pieces = rendered.get(regions) ?? piecesOf(regions, cache);
-    rendered.set(regions, pieces);
+    const pieces = getOrMake(rendered, regions, () => piecesOf(regions, cache));
     for (const { destinations, protocol, ports } of pieces) out.push({ user, destinations, protocol, ports });
   }
   return out;
-}
-
-/** The fewest networks that cover exactly the addresses, in ascending order. */
-export function coverIntervals(family: Family, intervals: Intervals): readonly Network[] {
-  return intervals.flatMap((interval) => coverRange(family, interval.first, interval.last));
 }
 
 /** Traffic of several users at once, for people. */
@@ -46,12 +37,9 @@ export function joinUsers(traffic: readonly Traffic[]): readonly JoinedTraffic[]
   const joined = new Map<string, { users: (string | null)[]; piece: Traffic }>();
   const texts = new Map<readonly string[], string>();
   for (const piece of traffic) {
-    const destinations = texts.get(piece.destinations) ?? piece.destinations.join(' ');
-    texts.set(piece.destinations, destinations);
+    const destinations = getOrMake(texts, piece.destinations, () => piece.destinations.join(' '));
     const key = `${piece.protocol} ${portsKey(piece.ports ?? [])} ${destinations}`;
-    const same = joined.get(key);
-    if (same === undefined) joined.set(key, { users: [piece.user], piece });
-    else same.users.push(piece.user);
+    getOrMake(joined, key, () => ({ users: [] as (string | null)[], piece })).users.push(piece.user);
   }
   return [...joined.values()].map(({ users, piece: { destinations, protocol, ports } }) => ({
     users,
@@ -89,13 +77,9 @@ function piecesOf(regions: LaneRegions, cache: Cache): readonly Piece[] {
     const groups = new Map<string, Group>();
     for (const family of [4, 6] as const) {
       for (const slab of regions[getLane(family, protocol)] ?? []) {
-        const key = cached(cache.ports, slab.ports, portsKey);
-        let group = groups.get(key);
-        if (group === undefined) {
-          group = { protocol, ports: slab.ports, slabs: { 4: [], 6: [] } };
-          groups.set(key, group);
-        }
-        group.slabs[family].push(slab);
+        const key = getOrMake(cache.ports, slab.ports, () => portsKey(slab.ports));
+        const makeGroup = (): Group => ({ protocol, ports: slab.ports, slabs: { 4: [], 6: [] } });
+        getOrMake(groups, key, makeGroup).slabs[family].push(slab);
       }
     }
     for (const [key, group] of groups) {
@@ -106,7 +90,7 @@ function piecesOf(regions: LaneRegions, cache: Cache): readonly Piece[] {
 }
 
 function sharedPieces(key: string, group: Group, cache: Cache): readonly Piece[] {
-  const known = cached(cache.groups, key, () => ({ group, pieces: pieceOf(group, cache) }));
+  const known = getOrMake(cache.groups, key, () => ({ group, pieces: pieceOf(group, cache) }));
   const same = ([4, 6] as const).every((family) => sameItems(known.group.slabs[family], group.slabs[family]));
   return same ? known.pieces : pieceOf(group, cache);
 }
@@ -120,20 +104,12 @@ function pieceOf({ protocol, ports, slabs }: Group, cache: Cache): readonly Piec
   let lowest: Network | undefined;
   for (const family of [4, 6] as const) {
     for (const slab of slabs[family]) {
-      const networks = cached(cache.networks, slab, (interval) => coverRange(family, interval.first, interval.last));
+      const networks = getOrMake(cache.networks, slab, () => coverRange(family, slab.first, slab.last));
       lowest ??= networks[0];
       for (const { text } of networks) destinations.push(text);
     }
   }
   return lowest === undefined ? [] : [{ lowest, destinations, protocol, ports: protocol === 'other' ? null : ports }];
-}
-
-function cached<K, V>(cache: Map<K, V>, key: K, make: (key: K) => V): V {
-  const known = cache.get(key);
-  if (known !== undefined) return known;
-  const value = make(key);
-  cache.set(key, value);
-  return value;
 }
 
 const protocolOrder: Readonly<Record<Protocol, number>> = { tcp: 0, udp: 1, other: 2 };

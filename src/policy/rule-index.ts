@@ -1,4 +1,5 @@
 import { compareNetworks, type Family, type Network } from '../model/address.ts';
+import { findFirstPosition, getOrMake } from '../model/group-by.ts';
 import type { PortRange } from '../model/port-range.ts';
 import type { Rule } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
@@ -39,7 +40,6 @@ export interface LaneNode<T extends Ruled> {
  */
 export interface LaneIndex<T extends Ruled> {
   readonly items: readonly T[];
-  /** The items by network. */
   readonly nodes: readonly LaneNode<T>[];
   readonly parents: Int32Array;
   /** Every address that a rule of the lane names. */
@@ -59,11 +59,7 @@ export function indexRules<T extends Ruled>(items: readonly T[]): RuleIndex<T> {
   const buckets = new Map<string | null, T[][]>([[null, lanes.map(() => [])]]);
   for (const item of sorted) {
     const { userId, destination, ports } = item.rule;
-    let scope = buckets.get(userId);
-    if (scope === undefined) {
-      scope = lanes.map(() => []);
-      buckets.set(userId, scope);
-    }
+    const scope = getOrMake(buckets, userId, () => lanes.map(() => []));
     for (const protocol of ports === null ? (['tcp', 'udp', 'other'] as const) : [ports.type]) {
       scope[getLane(destination.family, protocol)]?.push(item);
     }
@@ -150,13 +146,5 @@ function chainFrom<T extends Ruled>(lane: LaneIndex<T>, start: number, address: 
 }
 
 function countStartingBy<T extends Ruled>(lane: LaneIndex<T>, address: bigint): number {
-  let low = 0;
-  let high = lane.nodes.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    const node = lane.nodes[middle];
-    if (node !== undefined && node.network.first <= address) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  return findFirstPosition(lane.nodes.length, (index) => (lane.nodes[index] as LaneNode<T>).network.first > address);
 }

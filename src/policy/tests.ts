@@ -1,4 +1,5 @@
 import { getWidth, makeNetwork } from '../model/address.ts';
+import { getOrMake } from '../model/group-by.ts';
 import type { PortBounds } from '../model/port-range.ts';
 import type { Action } from '../model/rule.ts';
 import type { PolicyCase, Protocol } from '../model/state.ts';
@@ -29,10 +30,7 @@ export interface CaseResult<T extends Ruled> {
   readonly failure: CaseFailure<T> | null;
 }
 
-/**
- * Checks every case against the rules, exactly: networks and port ranges mean all of it, `any` means nobody and every user
- * with a rule. `bounds` are the ports that the server accepts in a rule. Results are in the order of the cases.
- */
+/** Checks every case exactly, in order. `any` means nobody and every user with a rule; `bounds`: ports that a rule can name. */
 export function runPolicyTests<T extends Ruled>(
   cases: readonly PolicyCase[],
   rules: readonly T[],
@@ -129,9 +127,7 @@ function layersFor<T extends Ruled>(one: PolicyCase, protocol: Protocol): Source
   };
   return (outer, items) => {
     if (outer !== unreached) return lower(outer, items);
-    const profile = outermost.get(items) ?? lower(outer, items);
-    outermost.set(items, profile);
-    return profile;
+    return getOrMake(outermost, items, () => lower(outer, items));
   };
 }
 

@@ -4,10 +4,7 @@ import { lanes } from './rule-index.ts';
 /** One region a lane, in the order of `lanes`. */
 export type LaneRegions = readonly Region[];
 
-/**
- * Exact traffic by source: nobody's devices (null) and users by UUID. Sources with equal traffic may share one object; a
- * source without traffic may be missing.
- */
+/** Exact traffic by source: nobody's devices (null) and users by UUID. Equal sources may share one object; empty ones be missing. */
 export type TrafficSet = ReadonlyMap<string | null, LaneRegions>;
 
 export const noTraffic: LaneRegions = lanes.map(() => emptyRegion);

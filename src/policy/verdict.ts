@@ -2,10 +2,7 @@ import type { Network } from '../model/address.ts';
 import type { Action, Rule } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
 
-/**
- * Where a rule stands in the packet filter; lower decides first (observed with real packets:
- * recordings/packet_filter_verdicts). 0 user port-accept, 1 user port-drop, 2 user accept, 3 user drop; 4–7 the same global.
- */
+/** The rank in the packet filter; lower decides. User ports accept, drop, user accept, drop, then global (packet_filter_verdicts). */
 export type Rank = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7;
 
 /** The rank of a rule. Prefix length and time of creation never matter. */

@@ -3,7 +3,6 @@ import type { PolicyCase } from '../model/state.ts';
 import type { CaseFailure } from './tests.ts';
 import type { Packet } from './verdict.ts';
 
-/** Names of users by UUID. */
 type UserNames = ReadonlyMap<string, string>;
 
 /** `tcp 10.1.2.3 port 443 from a device of alice`. */

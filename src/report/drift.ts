@@ -10,10 +10,7 @@ import { count } from './summary.ts';
 /** How an object on the server differs from what was applied: the direction is from applied to live. */
 export type DriftKind = 'only-live' | 'missing-live' | 'changed-live';
 
-/**
- * What is known of what was applied. Without a base a difference may be drift, or an edit of the manifests that is not applied yet: then
- * it is not called drift.
- */
+/** What is known of what was applied. Without a base a difference may be an edit too: it is not called drift. */
 export interface DriftContext {
   readonly names: UserNames;
   readonly hasBase: boolean;

@@ -32,7 +32,6 @@ export interface NamedRule extends RuleNotes {
   readonly place: Place | null;
 }
 
-/** What is said of one packet. */
 export interface PacketReport {
   readonly packet: Packet;
   /** No port was asked about: the packet's is one that no rule names, and these are the verdicts of all. */

@@ -5,10 +5,7 @@ import type { Plan } from '../plan/plan.ts';
 import type { RunReport } from './run-report.ts';
 import { formatStep } from './text.ts';
 
-/**
- * The problems of a run with one more for each step that failed, or of which nobody knows, in the order of the plan; for outputs
- * that machines read. What converged after all, in a later plan of the same apply, is no problem.
- */
+/** The problems of a run and one for each step that failed or is unknown, in order, unless it converged after all. */
 export function addFailedSteps({ problems, apply, plan }: RunReport): readonly Problem[] {
   if (apply === null || apply.end === 'converged') return problems;
   const told = new Set(problems.map(({ summary }) => summary));

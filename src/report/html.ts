@@ -17,10 +17,7 @@ const unfolded = 200;
 /** Lines of traffic: a page is searched, not only read. */
 const mostTraffic = 1000;
 
-/**
- * The report as one self-contained HTML file: no request to anywhere, readable without scripts and on paper. What manifests and the
- * server wrote is text there, never markup.
- */
+/** The report as one self-contained HTML file, without scripts; text of manifests and of the server is never markup. */
 export function renderHtml(report: RunReport): string {
   const { plan } = report;
   const page = plan === null ? null : makePlanPage(report, plan, { lines: mostTraffic });

@@ -34,7 +34,6 @@ export interface SetOfChanges {
   readonly changes: readonly ShownChange[];
 }
 
-/** One change. */
 export interface ShownChange {
   readonly change: Change;
   readonly symbol: string;
@@ -68,7 +67,6 @@ export interface TrafficPart {
   readonly left: number;
 }
 
-/** How much a page shows. */
 export interface PageLimits {
   /** Lines of traffic, and lines on the way. */
   readonly lines: number;

@@ -2,10 +2,7 @@ import { escapeControls } from '../model/printable.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import { createPaint, type Paint } from './paint.ts';
 
-/**
- * Problems for people: `file:line:column`, the line with a caret where it is safe to show, the code, the summary, the hint.
- * Ends with a newline unless empty. After the first 200, errors first, the others are counted.
- */
+/** Problems with place, excerpt, code, summary and hint. Errors first; after the first 200 the others are counted. */
 export function renderProblems(problems: readonly Problem[], color: boolean): string {
   const paint = createPaint(color);
   const worst =

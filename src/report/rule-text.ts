@@ -2,7 +2,6 @@ import { formatPortRange, type PortRange } from '../model/port-range.ts';
 import { escapeControls } from '../model/printable.ts';
 import type { Rule } from '../model/rule.ts';
 
-/** Names of users by UUID. */
 export type UserNames = ReadonlyMap<string, string>;
 
 /** A user for people: the name the manifests give, else the first characters of the UUID. */

@@ -54,7 +54,6 @@ export interface Kernel {
   readonly waitedMs: number | null;
 }
 
-/** How a format may be shown. */
 export interface Display {
   readonly color: boolean;
   /** Columns to wrap lines at; absent: lines are as long as they are. */

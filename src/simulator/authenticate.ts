@@ -4,10 +4,7 @@ import { json } from './http/response.ts';
 import type { TokenStore } from './tokens.ts';
 import type { StoredUser, UserStore } from './users.ts';
 
-/**
- * Who sends this request, from its Authorization header, or the 401 that says what is wrong with it. Being no
- * administrator is found out later, when the caller's rights are looked at.
- */
+/** Who sends this request, or the 401 that says what is wrong with its Authorization header. */
 export function authenticate(
   header: string | undefined,
   tokens: TokenStore,

@@ -1,5 +1,6 @@
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
-import { createNftFilter } from './nft-filter.ts';
+import type { FilteredServer } from './filter/filter.ts';
+import { NftFilter } from './nft-filter.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from './server.ts';
 import { drawToken } from './tokens.ts';
 import type { UserSeed } from './users.ts';
@@ -36,10 +37,7 @@ export class SimulateError extends Error {}
 /** How fast the real server's packet filter follows a large table, in changes a second (observed). */
 const nftRate = 170;
 
-/**
- * Runs the simulator until the signal: prints `listening URL` first, then the variables that name it, and resolves with the exit code (0, or 1 when the
- * simulated server ended itself). Rejects with SimulateError.
- */
+/** Runs the simulator until the signal: prints `listening URL` first. Resolves with 1 when the simulated server ended itself. */
 export async function runSimulate(options: SimulateOptions, io: SimulateIo): Promise<number> {
   const onError = (error: unknown): void => io.stderr(`the simulator made a mistake: ${String(error)}\n`);
   const simulator = await start({ ...simulatorOptions(options), onError });
@@ -89,8 +87,7 @@ function simulatorOptions(options: SimulateOptions): SimulatorOptions {
         ? {}
         : { filterRate }
       : {
-          packetFilter: (server: Parameters<typeof createNftFilter>[1]) =>
-            createNftFilter({ netns, rate: filterRate ?? nftRate }, server),
+          packetFilter: (server: FilteredServer) => new NftFilter({ netns, rate: filterRate ?? nftRate }, server),
         };
   return {
     token: readToken(options.tokenFile),

@@ -1,5 +1,2 @@
-/**
- * The real server raised an exception here: the answer is a 500 with nothing but `content-length: 0`, and no change.
- * Observed: recordings/errors_by_accept and every empty 500 elsewhere.
- */
+/** The real server raised here: a 500 with only `content-length: 0`, and no change (observed: recordings/errors_by_accept). */
 export class ServerCrash extends Error {}

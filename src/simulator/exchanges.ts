@@ -17,7 +17,7 @@ const longestLog = 200_000;
 const longestBody = 4_096;
 
 export interface ExchangesOptions {
-  readonly answer: (request: RawRequest) => HttpAnswer | Promise<HttpAnswer>;
+  readonly answer: (request: RawRequest) => Promise<HttpAnswer>;
   readonly faults: Faults;
   /** Told of a mistake of the simulator's own, which is then answered like the real server's: with an empty 500. */
   readonly onError?: (error: unknown) => void;
@@ -55,24 +55,17 @@ export class Exchanges {
       void this.#spoil(exchange, chosen);
       return;
     }
-    const answer = this.#answer(exchange.request);
-    if (answer instanceof Promise) void answer.then((late) => this.#finish(exchange, late));
-    else this.#finish(exchange, answer);
+    void this.#answer(exchange.request).then((answer) => this.#finish(exchange, answer));
   };
 
-  #answer(request: RawRequest): HttpAnswer | Promise<HttpAnswer> {
+  async #answer(request: RawRequest): Promise<HttpAnswer> {
     try {
-      const answer = this.#options.answer(request);
-      return answer instanceof Promise ? answer.catch((error: unknown) => this.#mistake(error)) : answer;
+      return await this.#options.answer(request);
     } catch (error) {
-      return this.#mistake(error);
+      if (this.#options.onError === undefined) throw error;
+      this.#options.onError(error);
+      return crashAnswer;
     }
-  }
-
-  #mistake(error: unknown): HttpAnswer {
-    if (this.#options.onError === undefined) throw error;
-    this.#options.onError(error);
-    return crashAnswer;
   }
 
   #finish(exchange: Exchange, answer: HttpAnswer): void {

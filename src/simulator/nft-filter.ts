@@ -1,7 +1,8 @@
 import { makeTableElement, type TableElement } from './filter/element.ts';
 import type { FilteredServer, PacketFilter } from './filter/filter.ts';
-import { decideVerdict } from './filter/verdict.ts';
+import { decideVerdict, type FilterPacket } from './filter/verdict.ts';
 import { NftTable, type NftTableOptions } from './nft.ts';
+import type { RuleRow } from './rules/rule.ts';
 
 /** Where the filter is and how fast it follows. */
 export interface NftFilterOptions extends NftTableOptions {
@@ -23,25 +24,9 @@ const crashLimit = 4;
  * while a rebuild takes longer than 5 s are lost but for the first; four crashes within 5 s end the server
  * (observed: recordings/packet_filter_crash, packet_filter_crash_loop, packet_filter_rebuild, packet_filter_boot).
  */
-export function createNftFilter(options: NftFilterOptions, server: FilteredServer): PacketFilter {
-  const worker = new Worker(options, server);
-  worker.start();
-  return {
-    inserted: (row) => worker.enqueue({ type: 'insert', element: makeTableElement(row) }),
-    deleted: (row) => worker.enqueue({ type: 'delete', element: makeTableElement(row) }),
-    userDeleted: (userId) => worker.enqueue({ type: 'delete-user', userId }),
-    view: {
-      verdict: (packet) => decideVerdict(worker.held.values(), packet),
-      elements: () => [...worker.held.values()],
-      state: () => worker.state(),
-    },
-    close: () => worker.close(),
-  };
-}
-
-class Worker {
-  readonly held = new Map<string, TableElement>();
+export class NftFilter implements PacketFilter {
   readonly #options: NftFilterOptions;
+  readonly #held = new Map<string, TableElement>();
   readonly #server: FilteredServer;
   readonly #table: NftTable;
   #queue: Job[] = [];
@@ -58,31 +43,40 @@ class Worker {
     this.#options = options;
     this.#server = server;
     this.#table = new NftTable(options);
-  }
-
-  start(): void {
     this.#working = true;
     this.#runUntilIdle(() => this.#rebuild());
   }
 
-  close(): void {
+  readonly inserted = (row: RuleRow): void => this.#enqueue({ type: 'insert', element: makeTableElement(row) });
+
+  readonly deleted = (row: RuleRow): void => this.#enqueue({ type: 'delete', element: makeTableElement(row) });
+
+  readonly userDeleted = (userId: string): void => this.#enqueue({ type: 'delete-user', userId });
+
+  readonly view = {
+    verdict: (packet: FilterPacket) => decideVerdict(this.#held.values(), packet),
+    elements: () => [...this.#held.values()],
+    state: () => this.#state(),
+  };
+
+  readonly close = (): void => {
     this.#closed = true;
     if (this.#notifier !== null) clearTimeout(this.#notifier);
-  }
+  };
 
-  state(): { pending: number; rebuilding: boolean; crashes: number; lost: readonly string[] } {
+  #state(): { pending: number; rebuilding: boolean; crashes: number; lost: readonly string[] } {
     const pending = this.#queue.length + this.#kept.length + (this.#working && !this.#rebuilding ? 1 : 0);
     return { pending, rebuilding: this.#rebuilding, crashes: this.#crashes.length, lost: [...this.#lost] };
   }
 
-  enqueue(job: Job): void {
+  #enqueue(job: Job): void {
     this.#queue.push(job);
     if (this.#rebuilding && this.#notifier === null) {
       this.#notifier = setTimeout(() => this.#notifierTimesOut(), notifierTimeoutMs);
     }
     if (this.#working) return;
     this.#working = true;
-    this.#runUntilIdle(async () => {});
+    this.#runUntilIdle();
   }
 
   /** The notifier's call was not answered in time: that call stays with the filter, all that waited behind it is gone. */
@@ -94,7 +88,7 @@ class Worker {
     this.#queue = [];
   }
 
-  #runUntilIdle(first: () => Promise<void>): void {
+  #runUntilIdle(first = async () => {}): void {
     first()
       .then(() => this.#drain())
       .catch((error: unknown) => this.#server.exit(error instanceof Error ? error.message : String(error)))
@@ -117,12 +111,12 @@ class Worker {
     const key = keyOf(element);
     if (job.type === 'delete') {
       const done = await this.#table.delete(element);
-      if (done) this.held.delete(key);
+      if (done) this.#held.delete(key);
       return done;
     }
     if (element.user !== null) await this.#table.addUser(element.user);
     const done = await this.#table.add(element);
-    if (done) this.held.set(key, element);
+    if (done) this.#held.set(key, element);
     return done;
   }
 
@@ -141,7 +135,7 @@ class Worker {
 
   async #rebuild(): Promise<void> {
     this.#rebuilding = true;
-    this.held.clear();
+    this.#held.clear();
     const rows = [...this.#server.rows()];
     await this.#table.reset([...this.#server.userIds()]);
     for (const row of rows) {

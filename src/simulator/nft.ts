@@ -14,10 +14,7 @@ export interface NftTableOptions {
 /** Whether nft did it. False: it answered with an error, on which the real server's packet filter crashes. */
 type Done = Promise<boolean>;
 
-/**
- * The table `inet firezone` in a real kernel: the same sets, chains and rules as the real server makes
- * (observed: recordings/packet_filter_sets, nft_table), one nft process for each change.
- */
+/** The table `inet firezone` in a real kernel, one nft process a change (observed: recordings/packet_filter_sets, nft_table). */
 export class NftTable {
   readonly #options: NftTableOptions;
   readonly #known = new Set<string>();

@@ -52,11 +52,8 @@ const routes: Readonly<Record<string, Route>> = {
   'GET devices': { run: () => json(200, { data: [] }) },
 };
 
-/**
- * Answers one request in the real server's order: parsers, routing, acceptable format, authentication, the wrapper,
- * the caller's rights, then the operation. Whatever raises becomes the empty 500.
- */
-export function answerRequest(parts: RouterParts, raw: RawRequest): HttpAnswer | Promise<HttpAnswer> {
+/** Answers one request, in the real server's order of checks; whatever raises becomes the empty 500. */
+export async function answerRequest(parts: RouterParts, raw: RawRequest): Promise<HttpAnswer> {
   try {
     const request = parseRequest(raw);
     const route = routeOf(request);
@@ -71,16 +68,11 @@ export function answerRequest(parts: RouterParts, raw: RawRequest): HttpAnswer |
     const sent = route.wrapper === undefined ? null : request.params.get(route.wrapper);
     if (sent === undefined) throw new ServerCrash(`no wrapper ${route.wrapper}`);
     if (caller.role !== 'admin') return unauthorized;
-    const answer = route.run(parts, { id: request.segments[2] ?? '', callerId: caller.id, sent });
-    return answer instanceof Promise ? answer.catch(crashed) : answer;
+    return await route.run(parts, { id: request.segments[2] ?? '', callerId: caller.id, sent });
   } catch (error) {
-    return crashed(error);
+    if (error instanceof ServerCrash) return crashAnswer;
+    throw error;
   }
-}
-
-function crashed(error: unknown): HttpAnswer {
-  if (error instanceof ServerCrash) return crashAnswer;
-  throw error;
 }
 
 /** `_format` beats the Accept header. */

@@ -85,7 +85,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
 }
 
 /** How requests below `/v0` are answered from the tables. */
-function answers(options: SimulatorOptions, tables: Tables): (request: RawRequest) => HttpAnswer | Promise<HttpAnswer> {
+function answers(options: SimulatorOptions, tables: Tables): (request: RawRequest) => Promise<HttpAnswer> {
   const { rules, users, configuration, newId } = tables;
   const kinds = {
     openid_connect_providers: makeOpenidKind(discoveryOf(options)),

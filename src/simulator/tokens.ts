@@ -19,10 +19,7 @@ interface TokenRow {
 
 export type TokenCheck = { readonly userId: string } | { readonly error: 'invalid_token' | 'no_resource_found' };
 
-/**
- * The accepted API tokens: registered ones, taken as they are, and HS512 JWTs signed with this server's secret whose
- * `api` claim names a token row (observed: recordings/auth).
- */
+/** The accepted API tokens: registered ones, and HS512 JWTs whose `api` claim names a token row (observed: recordings/auth). */
 export class TokenStore {
   readonly #secret: Buffer;
   readonly #registered = new Map<string, string>();

@@ -1,5 +1,5 @@
 import { ServerCrash } from './crash.ts';
-import { isMap, type JsonTerm, type TermMap } from './http/json.ts';
+import { type JsonTerm, readObject, type TermMap } from './http/json.ts';
 import { answerInvalid, type HttpAnswer, json, notFound } from './http/response.ts';
 import type { RuleStore } from './rules/store.ts';
 import type { Role, StoredUser, UserStore } from './users.ts';
@@ -29,7 +29,7 @@ export class UserEndpoints {
   }
 
   create(sent: JsonTerm): HttpAnswer {
-    const fields = attributes(sent);
+    const fields = readObject(sent);
     const errors = this.#check(fields);
     if (Object.keys(errors).length > 0) return answerInvalid(errors);
     const role: Role = fields.get('role') === 'admin' ? 'admin' : 'unprivileged';
@@ -41,7 +41,7 @@ export class UserEndpoints {
   update(idOrEmail: string, sent: JsonTerm, callerId: string): HttpAnswer {
     const user = this.#find(idOrEmail);
     if (user === undefined) return notFound;
-    const role = attributes(sent).get('role');
+    const role = readObject(sent).get('role');
     if (role === undefined || role === user.role) return json(200, { data: user });
     if (role !== 'admin' && role !== 'unprivileged') return answerInvalid({ role: ['is invalid'] });
     if (user.id === callerId) return answerInvalid({ role: ['You cannot change your own role'] });
@@ -79,9 +79,4 @@ export class UserEndpoints {
     if (!isUuidText(idOrEmail)) throw new ServerCrash('not a UUID');
     return this.#options.users.get(idOrEmail.toLowerCase());
   }
-}
-
-function attributes(sent: JsonTerm): TermMap {
-  if (!isMap(sent)) throw new ServerCrash('the wrapper is no object');
-  return sent;
 }

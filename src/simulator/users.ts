@@ -2,7 +2,6 @@ import type { SimulatorClock } from './clock.ts';
 
 export type Role = 'admin' | 'unprivileged';
 
-/** A user as `GET /v0/users` shows one. */
 export interface StoredUser {
   readonly disabled_at: string | null;
   readonly email: string;

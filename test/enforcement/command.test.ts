@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { planSchema } from '../../scripts/plan-schema.ts';
 import type { Terminal } from '../../src/cli/command.ts';
 import { runCli } from '../../src/cli/run.ts';
-import { planSchema } from '../../src/report/plan-schema.ts';
 import { addNamespace, deleteNamespaces, kernelUnavailable, pathOf, runIn } from './support/namespace.ts';
 import { type KernelServer, startKernelServer, token } from './support/server.ts';
 

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createNftFilter } from '../../src/simulator/nft-filter.ts';
+import { NftFilter } from '../../src/simulator/nft-filter.ts';
 import {
   apiToken,
   ensureBuilt,
@@ -25,7 +25,7 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
 
   beforeEach(async () => {
     netns = addNamespace();
-    world = await makeWorld({ packetFilter: (server) => createNftFilter({ netns: pathOf(netns) }, server) });
+    world = await makeWorld({ packetFilter: (server) => new NftFilter({ netns: pathOf(netns) }, server) });
     writeFileSync(path.join(world.manifests, 'rules.yaml'), rules('10.1.0.0/16', '10.2.0.0/16'));
   });
 

@@ -9,10 +9,7 @@ export interface BaseUrl {
   readonly host: string;
 }
 
-/**
- * Checks the base URL of the API. Plain http is allowed to loopback only, unless `allowHttp`: the token would travel in
- * clear text. The error is a sentence that says what to change.
- */
+/** Checks the base URL. Plain http only to loopback, unless `allowHttp`: it shows the token. The error says what to change. */
 export function parseBaseUrl(text: string, allowHttp: boolean): Result<BaseUrl, string> {
   if (!URL.canParse(text)) return fail('the base URL is not a URL; write it like https://vpn.example.com');
   const url = new URL(text);

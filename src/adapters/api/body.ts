@@ -8,10 +8,7 @@ export interface SecretBody {
   scrub(answer: unknown): unknown;
 }
 
-/**
- * The JSON text of a request body: the one place where a `Secret` becomes bytes. Fails, and nothing is sent, when a
- * secret has no value in this process.
- */
+/** A request body as JSON: the one place where a `Secret` becomes bytes. Fails when a secret has no value in this process. */
 export function toBytes(body: Readonly<Record<string, unknown>>): Result<SecretBody, string> {
   const secrets = new Set<string>();
   let missing = false;

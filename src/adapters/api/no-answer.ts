@@ -1,6 +1,5 @@
 import type { NoAnswer } from '../../ports.ts';
 
-/** What is known of a request when it failed, for the message. */
 export interface FailedRequest {
   readonly method: string;
   readonly path: string;

@@ -21,10 +21,7 @@ export function createNftEnforcement(options: NftOptions): Enforcement {
   };
 }
 
-/**
- * nft 1.0.6 (Debian 12) prints freed memory as the flags of a table, and the JSON may end there. Its text form is right, so it
- * is asked for where the JSON shows flags or cannot be read.
- */
+/** nft 1.0.6 (Debian 12) prints freed memory as a table's flags, and may end the JSON there: then its text form is asked. */
 async function isDormant(options: NftOptions, signal: AbortSignal): Promise<boolean> {
   const result = await runNft(options, 'text', signal);
   return result.kind === 'output' && /^\s*flags [^\n]*\bdormant\b/m.test(result.text);

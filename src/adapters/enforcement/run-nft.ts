@@ -6,7 +6,6 @@ export type NftResult =
   | { readonly kind: 'no-table' }
   | { readonly kind: 'failed'; readonly message: string };
 
-/** Where and how nft is run. */
 export interface NftOptions {
   /** Path of a network namespace (`/run/netns/NAME`, `/proc/PID/ns/net`); null: the namespace of this process. */
   readonly netns: string | null;

@@ -129,10 +129,7 @@ class LockFileStore implements LeaseStore {
     term.renewed({ now: now - age, wallTime: wallTime - age });
   }
 
-  /**
-   * A lock from the future (the clock was set back) would look fresh for ever: when nobody has renewed it for its whole duration,
-   * by the monotonic clock, it is made to look stale.
-   */
+  /** A lock from the future (the clock was set back) that nobody renews for its whole duration is made to look stale. */
   async #ageFuture(): Promise<void> {
     const { clock, times } = this.#settings;
     const found = await stat(this.#lock).catch(() => null);

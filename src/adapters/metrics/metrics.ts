@@ -117,7 +117,6 @@ function describeMetric(metric: object): { name: string; type: string; labels: r
   return { name, type, labels: labelNames ?? [], help };
 }
 
-/** Gauges of one number each. */
 function registerGauges(registry: Registry, status: () => Status): void {
   const registers = [registry];
   const simple = (name: string, help: string, value: (status: Status) => number | null): void => {

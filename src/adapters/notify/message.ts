@@ -21,7 +21,6 @@ export type NotifyTarget =
       readonly context: string;
     };
 
-/** One request to send. */
 export interface Delivery {
   readonly url: () => string;
   readonly headers: () => Readonly<Record<string, string>>;

@@ -6,10 +6,8 @@ import { startDeadline } from '../api/deadline.ts';
 import type { Delivery, NotifyTarget } from './message.ts';
 import { buildDelivery } from './message.ts';
 
-/** What became of a notification. */
 export type NotifyResult = 'sent' | 'failed' | 'dropped';
 
-/** What the notifier works with. */
 export interface NotifierSettings {
   readonly targets: readonly NotifyTarget[];
   readonly clock: Clock;

@@ -98,7 +98,6 @@ function sameListing(a: readonly FoundFile[], b: readonly FoundFile[]): boolean 
   );
 }
 
-/** The problem of one file that could not be read. */
 function fileProblem(path: string, because: string): Problem {
   return {
     code: 'unreadable-file',

@@ -9,7 +9,6 @@ export interface GitConnection {
   readonly config: readonly string[];
 }
 
-/** One run of git. */
 export interface GitCommand {
   /** The repository. Git never looks for one: what a pull request commits could be taken for it. Null: outside of any. */
   readonly gitDir: string | null;

@@ -48,10 +48,7 @@ export function findWorkTree(directory: string): WorkTree | null {
   }
 }
 
-/**
- * The manifests of `directory` as they are in a commit of the repository that holds it. Only objects are read: no
- * checkout, no filter, no hook, no network. A directory that the commit does not have gives no files.
- */
+/** The manifests of `directory` in a commit of its repository, read as objects only. A commit without the directory: no files. */
 export async function readAtRef(request: GitRefRequest): Promise<Result<SourceContent, Problem>> {
   const { directory, ref, limits, references, environment, signal } = request;
   if (!refPattern.test(ref) || ref.includes('..')) {

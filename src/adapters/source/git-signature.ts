@@ -13,10 +13,8 @@ export interface SignatureKeys {
   readonly sshFile?: string;
 }
 
-/** A commit whose signature is to be judged. */
 export interface SignedCommit {
   readonly id: string;
-  /** The commit object. */
   readonly bytes: Buffer;
   /** When it was first seen, ms since 1970: keys count that were valid then. Its own dates are whatever its author wrote. */
   readonly seenAt: number;

@@ -9,10 +9,7 @@ import type { Logger } from '../../ports.ts';
 export interface DirectoryWatch {
   /** Events do not reach us any more (no watches or file handles left): only the rescan sees changes. */
   degraded(): boolean;
-  /**
-   * Call at each rescan: watches again when the directory was deleted and made anew, or another was renamed over it, after
-   * which the old watch is silently deaf; and tries again after running out of watches.
-   */
+  /** Call at each rescan: watches again where the directory was replaced, which the old watch does not notice, or watching failed. */
   refresh(): void;
   close(): Promise<void>;
 }

@@ -5,7 +5,6 @@ import type { Hono } from 'hono';
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
 
-/** An address to listen on. */
 export interface Listen {
   readonly host: string;
   readonly port: number;

@@ -3,7 +3,6 @@ import { Hono } from 'hono';
 import type { Clock } from '../../ports.ts';
 import { isSameSecret } from './secret.ts';
 
-/** What became of a call. */
 export type WebhookResult = 'woken' | 'ignored' | 'unsigned' | 'too-large' | 'too-many';
 
 /** Who may wake the loop. */

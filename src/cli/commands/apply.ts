@@ -5,10 +5,7 @@ import { runPass } from '../pass-run.ts';
 import { readDirectoryOperand } from '../path-operand.ts';
 import { readSavedPlan } from '../saved-plan.ts';
 
-/**
- * `reconcile apply PATH`: one pass, shown, asked about, applied. `reconcile apply PLAN PATH`: plans again, and applies only what was
- * saved and reviewed. `--dry-run`: only the plan.
- */
+/** `reconcile apply PATH`: one pass, shown, asked about, applied. With a saved PLAN: only what was saved. `--dry-run`: the plan. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings, terminal } = invocation;
   const [plan, path] = operands;

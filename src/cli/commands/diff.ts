@@ -151,7 +151,6 @@ async function git({ terminal }: Invocation) {
   return await import('../../adapters/source/git-ref.ts');
 }
 
-/** What the operands name. */
 async function sidesOf(invocation: Invocation): Promise<Sides> {
   const { operands, settings, terminal } = invocation;
   const [first = '', second] = operands;

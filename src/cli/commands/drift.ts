@@ -11,10 +11,7 @@ import { applyStrictToPass, isInvalid } from '../manifests.ts';
 import { readPathOperand } from '../path-operand.ts';
 import { runWired, wirePass } from '../wire.ts';
 
-/**
- * `reconcile drift PATH`: what is different on the server from the manifests that were applied: those below PATH, or with
- * `--base REF|DIR` those. Never writes. Exit 0 without drift, 2 with.
- */
+/** `reconcile drift PATH`: how the server differs from what was applied (PATH, or `--base`). Never writes. Exit 0 without, 2 with. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
   const { path, written } = readPathOperand(invocation, 'drift');

@@ -31,10 +31,7 @@ import { readPlanScope, readProfile } from '../plan-settings.ts';
 import { explainReadFailure } from '../read-failure.ts';
 import { wireApi } from '../wire.ts';
 
-/**
- * `reconcile export [--out DIR]`: the live state in scope as manifests; a plan of them is empty. Without `--out` the YAML goes to
- * stdout. Files that say something else already are not overwritten without `--force`.
- */
+/** `reconcile export [--out DIR]`: the live state as manifests. Existing files of other content only with `--force`. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
   const { files, problems, configuration } = await exportServer(invocation);

@@ -10,10 +10,7 @@ import { makeFailure } from '../failure.ts';
 const timeoutMs = 5000;
 const largest = 20_000_000;
 
-/**
- * `reconcile status [URL]`: what a sidecar says of itself. Exit 0 when it is ready, 2 while that is unknown or it is reconciling,
- * 1 when it is not or does not answer. `--probe` asks `/healthz` alone.
- */
+/** `reconcile status [URL]`: exit 0 when the sidecar is ready, 2 while unknown, 1 when not. `--probe` asks `/healthz` alone. */
 export async function run({ operands, settings, terminal }: Invocation): Promise<Answer> {
   const base = baseOf(operands[0] ?? 'http://127.0.0.1:8080');
   if (settings.probe) {

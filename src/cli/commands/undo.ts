@@ -19,10 +19,7 @@ import { explainReadFailure } from '../read-failure.ts';
 import { wireApi } from '../wire.ts';
 import { findHistoryFolder, parseNumber } from './history.ts';
 
-/**
- * `reconcile undo [N]`: plans from live to the state before that apply (without N, the last), restricted to what that apply changed,
- * and goes on like any apply: it is shown, guarded, asked about, verified and recorded.
- */
+/** `reconcile undo [N]`: an apply of the state before apply N (or the last), restricted to what that apply changed. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings, terminal } = invocation;
   if (operands.length > 1) throw makeFailure('usage', 'undo takes the number of one apply', 'reconcile undo 3');

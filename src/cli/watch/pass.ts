@@ -39,10 +39,7 @@ export interface WatchPasses {
   references(manifests: readonly SourceFile[]): Promise<readonly string[]>;
 }
 
-/**
- * Builds the runner; throws a `Failure` when the settings cannot work. The parse cache lives in it, so that unchanged files are
- * not parsed again.
- */
+/** Builds the runner, which remembers parsed files; throws a `Failure` when the settings cannot work. */
 export function createWatchPasses(wiring: PassWiring): WatchPasses {
   const { invocation, api, journal, logger, root } = wiring;
   const { settings } = invocation;

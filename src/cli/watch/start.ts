@@ -44,7 +44,6 @@ export interface Running {
   ready(): boolean;
 }
 
-/** What a controller is started with. */
 export interface StartContext extends WatchContext {
   readonly metrics: ControllerMetrics;
 }

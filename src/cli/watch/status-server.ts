@@ -4,7 +4,6 @@ import { isLoopback, type Listening, listen, parseListen } from '../../adapters/
 import type { Status } from '../../controller/status.ts';
 import { makeFailure } from '../failure.ts';
 
-/** What the status server is told to do. */
 export interface StatusServerSettings {
   readonly listen: string;
   readonly hosts: readonly string[];

@@ -1,7 +1,6 @@
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
 
-/** A cron schedule in a time zone. */
 export interface CronSchedule {
   readonly minutes: readonly number[];
   readonly hours: readonly number[];
@@ -83,10 +82,7 @@ function isTimeZone(name: string): boolean {
   }
 }
 
-/**
- * When it starts within (`after`, `to`], ms since 1970, ascending. A local time that comes twice counts the first time; one that
- * a change of the clock skips counts as much later as the clock is put forward.
- */
+/** When it starts within (`after`, `to`], ascending. A local time that comes twice counts once; a skipped one counts later. */
 export function listStarts(schedule: CronSchedule, after: number, to: number): readonly number[] {
   const starts: number[] = [];
   const measure = offsetsOf(schedule.timeZone);

@@ -11,7 +11,6 @@ import { refuseSecrets } from './guard-secrets.ts';
 import { refuseFailedTests } from './guard-tests.ts';
 import { protectRefusals } from './guard-traffic.ts';
 
-/** What the guards judge. */
 export interface Guarded {
   readonly input: PlanInput;
   readonly changes: readonly Change[];
@@ -63,10 +62,7 @@ function deleteRefusals({ input, changes }: Guarded): readonly Refusal[] {
   return refusals;
 }
 
-/**
- * Live rules that are deleted or get another content. A new name, the same content again (a rule that was modified in place or that
- * the kernel lacks) and what only goes back to a revision that was applied in full do not count.
- */
+/** Live rules that are deleted or get another content, but for what only goes back to a revision that was applied in full. */
 function changeRefusals({ input, changes }: Guarded): readonly Refusal[] {
   const live = input.live.rules.filter(({ rule }) => isInScope(rule, input.scope)).length;
   const changed = changes.filter((change) => {

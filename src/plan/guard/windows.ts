@@ -4,7 +4,6 @@ import type { Plan } from '../plan.ts';
 import type { CronSchedule } from './cron.ts';
 import { listStarts } from './cron.ts';
 
-/** What a window is about. */
 export type WindowScope = 'rules' | 'configuration';
 
 /** When plans that open traffic or change the Configuration may be written (`allow`), or may not (`deny`). */
@@ -25,10 +24,7 @@ const dayMs = 86_400_000;
 /** Looked ahead first, since most windows open within days. */
 const horizons = [8 * dayMs, 400 * dayMs];
 
-/**
- * Whether a plan must wait for a window at `now` (ms since 1970); null: it may be written. A plan that opens nothing and leaves
- * the Configuration alone never waits; any other waits whole.
- */
+/** Whether a plan must wait for a window at `now`; null: it may be written. Only what opens traffic or configures waits, whole. */
 export function findClosedWindow(windows: readonly Window[], plan: Plan, now: number): ClosedWindow | null {
   const opens = plan.effect.opens.length > 0 || plan.exposure.some(({ direction }) => direction === 'opened');
   const configures = plan.steps.some(({ type }) => type === 'configure');

@@ -1,3 +1,4 @@
+import { getOrMake } from '../../model/group-by.ts';
 import { compareText } from '../../model/problem.ts';
 import { compareRules, type DesiredRule, formatRuleKey, type LiveRule } from '../../model/rule.ts';
 import type { DesiredState } from '../../model/state.ts';
@@ -37,7 +38,7 @@ export interface MatchInput {
  * decide only between exact duplicates.
  */
 export function matchRules(input: MatchInput): Matching {
-  const equal = matchEqual(sortedDesired(input.desired), input.live);
+  const equal = matchEqual(input.desired.toSorted(compareDesired), input.live);
   const base = indexBase(input.base);
   const named = matchNamed(equal, base);
   const related = input.pairByRelation ? pairRelated(named.desiredOnly, named.liveOnly) : [];
@@ -87,10 +88,7 @@ function pairedKeys(pairs: readonly Pair[], left: readonly LiveRule[]): Readonly
 function matchNamed(equal: EqualMatch, base: BaseRules | null): Omit<EqualMatch, 'duplicates'> {
   if (base === null) return { pairs: [], desiredOnly: equal.desiredOnly, liveOnly: equal.liveOnly };
   const unclaimed = new Map<string, LiveRule[]>();
-  for (const rule of equal.liveOnly) {
-    const key = formatRuleKey(rule.rule);
-    unclaimed.set(key, [...(unclaimed.get(key) ?? []), rule]);
-  }
+  for (const rule of equal.liveOnly) getOrMake(unclaimed, formatRuleKey(rule.rule), () => []).push(rule);
   const pairs: Pair[] = [];
   const claimed = new Set<LiveRule>();
   const desiredOnly = equal.desiredOnly.filter((desired) => {
@@ -102,14 +100,6 @@ function matchNamed(equal: EqualMatch, base: BaseRules | null): Omit<EqualMatch,
     return false;
   });
   return { pairs, desiredOnly, liveOnly: equal.liveOnly.filter((rule) => !claimed.has(rule)) };
-}
-
-/** Sorted by rule, then name; what is sorted already is not sorted again. */
-function sortedDesired(rules: readonly DesiredRule[]): readonly DesiredRule[] {
-  const inOrder = rules.every(
-    (rule, index) => index === 0 || compareDesired(rules[index - 1] as DesiredRule, rule) <= 0,
-  );
-  return inOrder ? rules : rules.toSorted(compareDesired);
 }
 
 function compareDesired(a: DesiredRule, b: DesiredRule): number {

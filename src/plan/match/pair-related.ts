@@ -1,3 +1,4 @@
+import { getOrMake } from '../../model/group-by.ts';
 import { type DesiredRule, type LiveRule, type Rule, toWire, type WireRule, wireFields } from '../../model/rule.ts';
 import { eachLevel, type Level } from '../nesting.ts';
 
@@ -75,12 +76,7 @@ function groupsOf(desired: readonly Item[], live: readonly Item[], round: Round)
   const same = wireFields.filter((name) => !round.has(name));
   const keyOf = ({ wire }: Item): string => same.map((name) => wire[name] ?? '').join(' ');
   const groups = new Map<string, Group>();
-  for (const item of desired) {
-    const key = keyOf(item);
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, { desired: [item], live: [] });
-    else group.desired.push(item);
-  }
+  for (const item of desired) getOrMake(groups, keyOf(item), () => ({ desired: [], live: [] })).desired.push(item);
   for (const item of live) groups.get(keyOf(item))?.live.push(item);
   return [...groups.values()].filter((group) => group.live.length > 0);
 }

@@ -1,3 +1,4 @@
+import { getOrMake } from '../../model/group-by.ts';
 import type { Rule } from '../../model/rule.ts';
 import type { Protocol } from '../../model/state.ts';
 import type { Intervals } from '../../policy/intervals.ts';
@@ -48,13 +49,8 @@ export class Stretch {
 
   /** The same, shared by networks whose rules decide alike: their cells differ in nothing but the match sets. */
   withinAlike(items: readonly Item[]): Stretch {
-    const key = items.map(decidingKey).join();
-    const known = this.#inner.get(key);
-    if (known !== undefined) return known;
-    const inner = this.within(items);
     if (this.#inner.size >= mostInner) this.#inner.clear();
-    this.#inner.set(key, inner);
-    return inner;
+    return getOrMake(this.#inner, items.map(decidingKey).join(), () => this.within(items));
   }
 
   /** Only cells whose verdict more than one operation bears on, by ascending port. */

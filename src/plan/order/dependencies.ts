@@ -1,3 +1,4 @@
+import { groupBy } from '../../model/group-by.ts';
 import type { Operation } from '../operations.ts';
 
 export interface DependencyInput {
@@ -8,7 +9,6 @@ export interface DependencyInput {
   readonly sharing: Int32Array;
   /** By operation: those that must come before it in any case. */
   readonly needs: readonly (readonly number[])[];
-  /** By operation: its component. */
   readonly componentOf: Int32Array;
 }
 
@@ -76,14 +76,7 @@ function opposed(a: number, b: number): boolean {
 }
 
 function membersByComponent({ order, componentOf }: DependencyInput): readonly (readonly number[])[] {
-  const members = new Map<number, number[]>();
-  for (const [position, operation] of order.entries()) {
-    const component = componentOf[operation] as number;
-    const list = members.get(component);
-    if (list === undefined) members.set(component, [position]);
-    else list.push(position);
-  }
-  return [...members.values()];
+  return [...groupBy(order.keys(), (position) => componentOf[order[position] as number]).values()];
 }
 
 /** Leaves out ties that follow from others: the transitive reduction, by bit sets of ancestors. */

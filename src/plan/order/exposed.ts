@@ -1,6 +1,8 @@
+import { getOrMake } from '../../model/group-by.ts';
 import type { Rule } from '../../model/rule.ts';
 import type { Intervals } from '../../policy/intervals.ts';
 import type { PortSet } from '../../policy/port-set.ts';
+import { appendPorts, type OpenRange } from '../../policy/port-set.ts';
 import { cutRegion, emptyRegion, joinRegions, type Region, RegionBuilder } from '../../policy/region.ts';
 import { getLaneRules, type LaneIndex, lanes } from '../../policy/rule-index.ts';
 import { isEmptyTraffic, type TrafficSet } from '../../policy/traffic-set.ts';
@@ -45,11 +47,8 @@ function exposedIn(
   const runs = new Runs(new Map(component.map((position) => [position, position])));
   const collected = new Map<string, Map<string | null, Region[]>>();
   const put = (run: string, source: string | null, lane: number, region: Region): void => {
-    const sources = collected.get(run) ?? new Map<string | null, Region[]>();
-    collected.set(run, sources);
-    const regions = sources.get(source) ?? lanes.map(() => emptyRegion);
-    sources.set(source, regions);
-    regions[lane] = region;
+    const sources = getOrMake(collected, run, () => new Map<string | null, Region[]>());
+    getOrMake(sources, source, () => lanes.map(() => emptyRegion))[lane] = region;
   };
   for (const [lane, view] of makeViews(neighbourhood, own, false).entries()) {
     if (isUntouched(areas, lane)) continue;
@@ -82,29 +81,24 @@ function regionsByRun(
   each: (visit: (first: bigint, last: bigint, stretch: Stretch) => void) => void,
 ): ReadonlyMap<string, Region> {
   const builders = new Map<string, RegionBuilder>();
-  const known = new WeakMap<Stretch, ReadonlyMap<string, PortSet>>();
+  const known = new Map<Stretch, ReadonlyMap<string, PortSet>>();
   each((first, last, stretch) => {
-    const found = known.get(stretch) ?? portsByRun(runs, stretch);
-    known.set(stretch, found);
-    for (const [run, ports] of found) {
-      const builder = builders.get(run) ?? new RegionBuilder();
-      builders.set(run, builder);
-      builder.add(first, last, ports);
+    for (const [run, ports] of getOrMake(known, stretch, () => portsByRun(runs, stretch))) {
+      getOrMake(builders, run, () => new RegionBuilder()).add(first, last, ports);
     }
   });
   return new Map([...builders].map(([run, builder]) => [run, builder.build()]));
 }
 
 function portsByRun(runs: Runs, stretch: Stretch): ReadonlyMap<string, PortSet> {
-  const found = new Map<string, { low: number; high: number }[]>();
+  const found = new Map<string, OpenRange[]>();
   for (const cell of stretch.cells()) {
-    for (const run of runs.of(cell)) {
-      const ranges = found.get(run) ?? [];
-      found.set(run, ranges);
-      const previous = ranges.at(-1);
-      if (previous !== undefined && previous.high + 1 === cell.low) previous.high = cell.high;
-      else ranges.push({ low: cell.low, high: cell.high });
-    }
+    for (const run of runs.of(cell))
+      appendPorts(
+        getOrMake(found, run, () => []),
+        cell.low,
+        cell.high,
+      );
   }
   return found;
 }
@@ -121,12 +115,8 @@ class Runs {
   of(cell: Cell): readonly string[] {
     const entries = listEntries(cell, this.#numbering);
     if (entries.length < 2) return [];
-    const key = formatClassKey(cell, entries);
-    const known = this.#byClass.get(key);
-    if (known !== undefined) return known;
-    const computed = this.#compute({ weight: 1, kept: cell.kept, before: true, after: true, entries });
-    this.#byClass.set(key, computed);
-    return computed;
+    const region = { weight: 1, kept: cell.kept, before: true, after: true, entries };
+    return getOrMake(this.#byClass, formatClassKey(cell, entries), () => this.#compute(region));
   }
 
   parse(run: string): Pick<Exposed, 'direction' | 'from' | 'to'> {

@@ -1,4 +1,5 @@
 import { compareNetworks, type Network } from '../../model/address.ts';
+import { findFirstPosition, getOrMake, groupBy } from '../../model/group-by.ts';
 import type { PortRange } from '../../model/port-range.ts';
 import type { Rule } from '../../model/rule.ts';
 import { type Intervals, intersectIntervals, toIntervals, unionIntervals } from '../../policy/intervals.ts';
@@ -88,8 +89,7 @@ function portFilter(): Neighbourhood['withPorts'] {
     if (items.length <= fewItems) {
       return items.filter(({ rule }) => rule.ports === null || touchesPorts(ports, rule.ports));
     }
-    const { flat, others, overlaps } = known.get(items) ?? indexed(items);
-    known.set(items, { flat, others, overlaps });
+    const { flat, others, overlaps } = getOrMake(known, items, () => indexed(items));
     const found = new Set<number>();
     for (const range of ports) overlaps.each(range, (position) => found.add(position));
     return [...flat, ...[...found].map((position) => others[position] as Item)];
@@ -99,16 +99,9 @@ function portFilter(): Neighbourhood['withPorts'] {
 function kinds(): Neighbourhood['kindOf'] {
   const known = new Map<LaneIndex<Item>, number>();
   const numbers = new Map<string, number>();
-  return (own) => {
-    let kind = known.get(own);
-    if (kind === undefined) {
-      const text = own.items.map(itemKey).join();
-      kind = numbers.get(text) ?? numbers.size;
-      numbers.set(text, kind);
-      known.set(own, kind);
-    }
-    return kind;
-  };
+  const numberOf = (own: LaneIndex<Item>): number =>
+    getOrMake(numbers, own.items.map(itemKey).join(), () => numbers.size);
+  return (own) => getOrMake(known, own, () => numberOf(own));
 }
 
 /** The users' rules that touch a changed global rule, as if they were one user's. */
@@ -124,13 +117,7 @@ function touching(rules: readonly Rule[], others: readonly Rule[]): readonly Rul
   const areas = { 4: familyArea(others, 4), 6: familyArea(others, 6) };
   return rules.filter(({ destination: { family, first, last } }) => {
     const intervals = areas[family];
-    let [low, high] = [0, intervals.length];
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((intervals[middle]?.last ?? 0n) < first) low = middle + 1;
-      else high = middle;
-    }
-    const next = intervals[low];
+    const next = intervals[findFirstPosition(intervals.length, (index) => (intervals[index]?.last ?? 0n) >= first)];
     return next !== undefined && next.first <= last;
   });
 }
@@ -166,11 +153,7 @@ export function collectAreas(operations: readonly Operation[]): Areas {
 }
 
 function name(scopes: Map<string | null, Network[][]>, { userId, destination, ports }: Rule): void {
-  let byLane = scopes.get(userId);
-  if (byLane === undefined) {
-    byLane = lanes.map(() => []);
-    scopes.set(userId, byLane);
-  }
+  const byLane = getOrMake(scopes, userId, () => lanes.map(() => []));
   for (const protocol of ports === null ? allProtocols : [ports.type]) {
     byLane[getLane(destination.family, protocol)]?.push(destination);
   }
@@ -223,23 +206,16 @@ export function findResidents(neighbourhood: Neighbourhood, areas: Areas, lane: 
       for (const { items } of findNodesReaching(ofUsers, area)) for (const { user } of items) users.add(user);
     }
   }
-  const alike = new Map<
-    number,
-    { readonly users: string[]; readonly own: LaneIndex<Item>; readonly home: Intervals }
-  >();
-  for (const user of [...users].sort()) {
-    const own = getLaneRules(neighbourhood.index, user, lane);
-    const key = neighbourhood.kindOf(own);
-    const known = alike.get(key);
-    if (known !== undefined) known.users.push(user);
-    else
-      alike.set(key, {
-        users: [user],
-        own,
-        home: intersectIntervals(own.named, unionIntervals(global, getArea(areas, user, lane))),
-      });
-  }
-  return [...alike.values()].filter(({ home }) => home.length > 0);
+  const rulesOf = (user: string): LaneIndex<Item> => getLaneRules(neighbourhood.index, user, lane);
+  const alike = groupBy([...users].sort(), (user) => neighbourhood.kindOf(rulesOf(user)));
+  return [...alike.values()]
+    .map((members) => {
+      const [user = ''] = members;
+      const own = rulesOf(user);
+      const home = intersectIntervals(own.named, unionIntervals(global, getArea(areas, user, lane)));
+      return { users: members, own, home };
+    })
+    .filter(({ home }) => home.length > 0);
 }
 
 /** A rule as the ordering sees it, but for its user: an operation tells its rule apart from every other. */

@@ -1,3 +1,4 @@
+import { getOrMake } from '../../model/group-by.ts';
 import { intersectIntervals } from '../../policy/intervals.ts';
 import { getLaneRules } from '../../policy/rule-index.ts';
 import { type Cell, eachStretch, type View } from './cells.ts';
@@ -39,9 +40,7 @@ export function classifyRegions(
     eachStretch([global], getArea(areas, null, lane), view, (first, last, stretch) => {
       for (const cell of stretch.cells()) {
         const size = (last - first + 1n) * BigInt(cell.high - cell.low + 1);
-        const known = nobody.get(cell.matchSet);
-        if (known === undefined) nobody.set(cell.matchSet, { cell, size });
-        else known.size += size;
+        getOrMake(nobody, cell.matchSet, () => ({ cell, size: 0n })).size += size;
       }
     });
     for (const { cell } of nobody.values()) classes.add(cell, 1 + neighbourhood.users.length);
@@ -80,10 +79,8 @@ class Classes {
   add(cell: Cell, weight: number): void {
     const entries = listEntries(cell, this.#numbering);
     if (entries.length < 2 || entries.every(({ operation }) => operation === entries[0]?.operation)) return;
-    const key = formatClassKey(cell, entries);
-    const known = this.#byKey.get(key);
-    if (known === undefined) this.#byKey.set(key, { weight, kept: cell.kept, entries });
-    else known.weight += weight;
+    const { kept } = cell;
+    getOrMake(this.#byKey, formatClassKey(cell, entries), () => ({ weight: 0, kept, entries })).weight += weight;
   }
 
   list(): readonly RegionClass[] {

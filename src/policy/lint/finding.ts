@@ -1,3 +1,4 @@
+import { groupBy } from '../../model/group-by.ts';
 import type { Place, Problem, Severity } from '../../model/problem.ts';
 import type { ProblemCode } from '../../model/problem-code.ts';
 import type { DesiredRule } from '../../model/rule.ts';
@@ -41,19 +42,11 @@ export function quoteName({ name }: DesiredRule): string {
   return `\`${name}\``;
 }
 
-/**
- * The findings as problems. One line of a rule set can make hundreds of rules: findings of one code at one place become
- * one problem that says how many there are.
- */
+/** The findings as problems; those of one code at one line become one problem that says how many rules it holds for. */
 export function toProblems(findings: readonly Finding[]): readonly Problem[] {
-  const groups = new Map<string, Finding[]>();
-  for (const finding of findings) {
-    const { file, line } = finding.place;
-    const key = `${finding.code} ${finding.severity ?? ''} ${line} ${file}`;
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [finding]);
-    else group.push(finding);
-  }
+  const keyOf = ({ code, severity, place: { file, line } }: Finding): string =>
+    `${code} ${severity ?? ''} ${line} ${file}`;
+  const groups = groupBy(findings, keyOf);
   return [...groups.values()].flatMap(([first, ...others]) =>
     first === undefined ? [] : [problemOf(first, others.length)],
   );

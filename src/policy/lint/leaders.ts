@@ -1,3 +1,4 @@
+import { getOrMake } from '../../model/group-by.ts';
 import { findNodesCovering, getLane, getLaneRules, type LaneNode, type Ruled, type RuleIndex } from '../rule-index.ts';
 import type { Packet } from '../verdict.ts';
 import type { Ranking } from './ranking.ts';
@@ -11,16 +12,12 @@ export interface Leaders<T extends Ruled> {
   at(node: LaneNode<T>, port: number): readonly [T | null, T | null];
 }
 
-/**
- * As `decide`, but asked very often: O(log n) for each network around the address, however many rules it has. What is known of a
- * network is computed when it is first asked.
- */
+/** As `decide`, but asked very often: O(log n) for each network around the address; a network is looked at when first asked. */
 export function findLeaders<T extends Ruled>(index: RuleIndex<T>, { items, keys }: Ranking<T>): Leaders<T> {
   const none = items.length;
   const known = new Map<LaneNode<T>, Node>();
   const keysOf = (node: LaneNode<T>, port: number): readonly [number, number] => {
-    const found = known.get(node) ?? nodeOf(node, none, keys);
-    known.set(node, found);
+    const found = getOrMake(known, node, () => nodeOf(node, none, keys));
     return firstTwo(found.flat, found.ports.at(port));
   };
   const rulesOf = ([best, second]: readonly [number, number]) => [items[best] ?? null, items[second] ?? null] as const;

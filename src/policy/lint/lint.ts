@@ -11,10 +11,7 @@ import { rankRules } from './ranking.ts';
 import { lintRuleReach } from './rule-reach-findings.ts';
 import { lintUsers } from './user-findings.ts';
 
-/**
- * Findings about manifests without errors that mean something else than they seem to: sorted, each with a code, a hint and a
- * section in docs/lint.md. Comments that switch findings off are honoured by the caller (`applySuppressions`).
- */
+/** Findings about manifests without errors that mean something else than they seem to, sorted (docs/lint.md). */
 export function lint(desired: DesiredState): readonly Problem[] {
   const { rules } = desired;
   const index = indexRules(rules);

@@ -4,7 +4,6 @@ import type { RuleIndex } from '../rule-index.ts';
 import type { Leaders } from './leaders.ts';
 import type { Ranking } from './ranking.ts';
 
-/** What the lint looks at. */
 export interface Linted {
   readonly desired: DesiredState;
   readonly rules: readonly DesiredRule[];

@@ -67,10 +67,7 @@ function forestalling(rule: DesiredRule, linted: Linted): DesiredRule | null {
   return first(covering, linted);
 }
 
-/**
- * The first such rule of one network. Nearly always one of the two that come first at the rule's lowest port, since the server
- * holds no two of one action there; else all are looked at.
- */
+/** The first such rule of one network: nearly always one of its two leaders at the rule's lowest port, else any. */
 function firstForestalling(rule: DesiredRule, node: LaneNode<DesiredRule>, linted: Linted): DesiredRule | null {
   for (const leader of linted.leaders.at(node, rule.rule.ports?.low ?? 0)) {
     if (leader === null || keyOf(leader, linted) >= keyOf(rule, linted)) return null;

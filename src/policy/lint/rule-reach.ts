@@ -1,3 +1,4 @@
+import { findFirstPosition } from '../../model/group-by.ts';
 import type { Action } from '../../model/rule.ts';
 import { classifyByVerdict, compareStates } from '../compare-states.ts';
 import type { Interval } from '../intervals.ts';
@@ -10,16 +11,10 @@ import { defaultVerdict } from '../verdict.ts';
 import type { Ranking } from './ranking.ts';
 import { type PortKey, TopTwo } from './top-two-by-port.ts';
 
-/**
- * What a rule does among the others. `never`: every packet that it matches is decided by another rule, whoever sends it.
- * `idle`: it decides some packets, and each would get the same verdict without it. `matters`: some would not.
- */
+/** `never`: other rules decide every packet that it matches. `idle`: it changes no verdict. `matters`: it changes some. */
 export type RuleReach = 'never' | 'idle' | 'matters';
 
-/**
- * The reach of every rule of the index, exactly. A global rule is judged on nobody's packets: a user's own rules can only
- * take packets from it. A user's rule is judged on that user's packets, what lies beneath being the global rules' verdict.
- */
+/** The reach of every rule, exactly. A global rule is judged on nobody's packets, a user's rule on that user's. */
 export function computeRuleReach<T extends Ruled>(index: RuleIndex<T>, ranking: Ranking<T>): ReadonlyMap<T, RuleReach> {
   const ledger = openLedger(index, ranking);
   for (const [lane] of lanes.entries()) {
@@ -148,7 +143,7 @@ function judgePlace<T extends Ruled>(ledger: Ledger<T>, { ports, flat }: Place, 
 
 function beneath(dropped: Region, { first, last, low, high }: Box, wanted: Action): Action {
   let at = first;
-  for (let i = firstReaching(dropped, first); at <= last; i++) {
+  for (let i = findFirstPosition(dropped.length, (index) => (dropped[index]?.last ?? 0n) >= first); at <= last; i++) {
     const slab = dropped[i];
     if (slab === undefined || slab.first > last) return 'accept';
     if (wanted === 'drop' && slab.first > at) return 'accept';
@@ -157,15 +152,4 @@ function beneath(dropped: Region, { first, last, low, high }: Box, wanted: Actio
     at = slab.last + 1n;
   }
   return wanted;
-}
-
-function firstReaching(region: Region, address: bigint): number {
-  let low = 0;
-  let high = region.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((region[middle]?.last ?? 0n) < address) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

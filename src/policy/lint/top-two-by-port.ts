@@ -1,8 +1,8 @@
+import { findFirstPosition, getOrMake } from '../../model/group-by.ts';
 import type { PortRange } from '../../model/port-range.ts';
 import { cutPorts, Paint } from '../port-pieces.ts';
 import { type PortSet, subtractPorts, toPortSet } from '../port-set.ts';
 
-/** A key for some ports. */
 export interface PortKey {
   readonly ports: PortRange;
   readonly key: number;
@@ -14,17 +14,13 @@ export interface PortPiece extends PortRange {
   readonly second: number;
 }
 
-/**
- * For every port the two lowest keys. Only the ports that new keys name are stored; for all others the layer outside says what
- * holds, so many networks inside one with many ports share what it says.
- */
+/** The two lowest keys by port. Only ports that new keys name are stored; for others the layer outside says what holds. */
 export class TopTwo {
   readonly #outer: TopTwo | null;
   readonly #none: number;
   /** The ports stored here, and the pieces into which they are cut, ascending. */
   readonly #ports: PortSet;
   readonly #pieces: readonly PortPiece[];
-  /** How many ports have no key. */
   readonly openPorts: number;
   /** By what the pieces are looked at for: those not looked at yet, here and outside. */
   readonly #fresh = new Map<unknown, { readonly pieces: Paint; count: number }>();
@@ -83,14 +79,10 @@ export class TopTwo {
   }
 
   #freshFor(purpose: unknown): { readonly pieces: Paint; count: number } {
-    const known = this.#fresh.get(purpose);
-    if (known !== undefined) return known;
-    const fresh = {
+    return getOrMake(this.#fresh, purpose, () => ({
       pieces: new Paint(Int32Array.from(this.#pieces, ({ low }) => low)),
       count: this.#pieces.length,
-    };
-    this.#fresh.set(purpose, fresh);
-    return fresh;
+    }));
   }
 
   /** What holds at the ports of the range, ascending. */
@@ -125,13 +117,7 @@ export class TopTwo {
 
   /** The index of the first piece that ends at or after the port. */
   #firstReaching(port: number): number {
-    let [low, high] = [0, this.#pieces.length];
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((this.#pieces[middle] as PortPiece).high < port) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return findFirstPosition(this.#pieces.length, (index) => (this.#pieces[index] as PortPiece).high >= port);
   }
 }
 

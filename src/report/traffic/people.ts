@@ -39,10 +39,7 @@ export function nameAll(users: Iterable<string>, names: ReadonlyMap<string, stri
   return new Map([...names, ...unnamed.map((user) => [user, `user ${user.slice(0, length)}`] as const)]);
 }
 
-/**
- * Who a set of sources is: `everyone`, `everyone but alice`, `bob and carol`, `group developers and bob`,
- * `everyone with rules of their own`. `null` in the set stands for all without rules of their own.
- */
+/** Who a set of sources is: `everyone but alice`, `group developers and bob`. `null` stands for all without rules of their own. */
 export function formatPeople(users: ReadonlySet<string | null>, people: People): string {
   const all = new Set([...people.withRules, ...[...users].filter((user) => user !== null)]);
   const named = new Set([...users].filter((user) => user !== null));

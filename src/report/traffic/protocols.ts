@@ -10,9 +10,7 @@ export interface Protocols {
 
 const everyPort: PortSet = [{ low: 0, high: getLastPort('tcp') }];
 
-/** No traffic. */
 export const noProtocols: Protocols = { tcp: [], udp: [], other: false };
-/** All traffic. */
 export const allProtocols: Protocols = { tcp: everyPort, udp: everyPort, other: true };
 
 /** The traffic for which `keep(in a, in b)` holds; `keep(false, false)` must be false. */
@@ -53,10 +51,7 @@ function portsKey(ports: PortSet): string {
   return ports.map(({ low, high }) => `${low}-${high}`).join(',');
 }
 
-/**
- * The traffic in words: empty for all of it, `tcp 443`, `tcp but for 80, 443`, `udp 53, other protocols`, or
- * `everything but tcp 443` where that is shorter.
- */
+/** The traffic in words: empty for all of it, `tcp 443`, `tcp but for 80, 443`, or `everything but tcp 443` where shorter. */
 export function formatProtocols(protocols: Protocols): string {
   const missing = subtractProtocols(allProtocols, protocols);
   if (isNoProtocols(missing)) return '';

@@ -15,10 +15,7 @@ export interface SourceTraffic {
 /** Pairs of a stretch of addresses and a class of sources looked at, at most; above it classes are not compared. */
 const mostCompared = 1_000_000;
 
-/**
- * The same traffic, cut so that each part has all of its sources: what everyone has stands once, and only what is left is said
- * of single people. With very many different sources each of them keeps all its traffic to itself.
- */
+/** The same traffic, cut so that what everyone has stands once, and only what is left is said of single people. */
 export function groupBySources(traffic: readonly Traffic[]): readonly SourceTraffic[] {
   const classes = classesOf(traffic);
   const edges = classes.reduce((sum, { pieces }) => sum + pieces.length, 0);

@@ -1,6 +1,6 @@
+import { type Cast, castStrings, invalidMessage } from '../cast.ts';
 import type { JsonTerm } from '../http/json.ts';
 import { castInet, formatInet, type Inet, storeInet } from '../rules/inet.ts';
-import { type Cast, castStrings, invalidMessage } from './cast.ts';
 
 /** The networks that clients route through the tunnel; null members are taken and kept. */
 export type AllowedIps = readonly (Inet | null)[] | null;

@@ -13,7 +13,6 @@ export interface ConfigurationValues {
 }
 
 export interface ChangeRules {
-  /** The provider arrays and their kinds. */
   readonly kinds: Readonly<Record<string, ProviderKind>>;
   /** Fields pinned by the server's environment. */
   readonly environment: Readonly<Record<string, unknown>>;

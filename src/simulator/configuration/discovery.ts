@@ -21,10 +21,7 @@ export interface FetchDiscoveryOptions {
 
 const longestCacheMs = 3_600_000;
 
-/**
- * Fetches a document and then its keys, without redirects; what was found is kept for an hour, or for as long as
- * `max-age` says if that is less (observed: recordings/configuration_oidc).
- */
+/** Fetches a document and its keys; kept for an hour, or as `max-age` says (observed: recordings/configuration_oidc). */
 export function fetchDiscovery(options: FetchDiscoveryOptions): Discovery {
   const cache = new Map<string, number>();
   return async (uri) => {

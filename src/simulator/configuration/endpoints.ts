@@ -1,5 +1,4 @@
-import { ServerCrash } from '../crash.ts';
-import { isMap, type JsonTerm } from '../http/json.ts';
+import { type JsonTerm, readObject } from '../http/json.ts';
 import { answerInvalid, type HttpAnswer, json } from '../http/response.ts';
 import { type ChangeRules, castConfiguration } from './change.ts';
 import { type ConfigurationStore, showConfiguration } from './store.ts';
@@ -19,8 +18,7 @@ export class ConfigurationEndpoints {
   }
 
   async update(sent: JsonTerm): Promise<HttpAnswer> {
-    if (!isMap(sent)) throw new ServerCrash('the wrapper is no object');
-    const change = await castConfiguration(this.#store.row, sent, this.#rules);
+    const change = await castConfiguration(this.#store.row, readObject(sent), this.#rules);
     if (!change.ok) return answerInvalid(change.errors);
     if (change.changed.size === 0) return this.show();
     return json(200, { data: showConfiguration(this.#store.update(change.values, change.changed)) });

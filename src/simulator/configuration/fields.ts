@@ -1,8 +1,8 @@
+import { type Cast, castBoolean, castInteger, castString, castStrings } from '../cast.ts';
 import { ServerCrash } from '../crash.ts';
 import type { JsonTerm } from '../http/json.ts';
 import { trim } from '../text.ts';
 import { type AllowedIps, castAllowedIps, checkAllowedIps, formatAllowedIps, storeAllowedIps } from './allowed-ips.ts';
-import { type Cast, castBoolean, castInteger, castString, castStrings } from './cast.ts';
 import { checkEndpoint, nameServerProblems } from './host.ts';
 
 /** A plain field of the configuration, from the sent term to the column. */

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 import { extname } from 'node:path';
+import { castString } from '../cast.ts';
 import { ServerCrash } from '../crash.ts';
 import { isMap, type JsonTerm } from '../http/json.ts';
 import type { FieldErrors } from '../http/response.ts';
-import { castString } from './cast.ts';
 
 export interface StoredLogo {
   readonly data: string | null;

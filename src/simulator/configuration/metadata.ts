@@ -4,10 +4,7 @@ import { parseXml, type XmlElement, XmlError } from './xml.ts';
 
 const samlNamespace = 'urn:oasis:names:tc:SAML:2.0:metadata';
 
-/**
- * The message for SAML metadata that is not XML, or undefined. Well-formed text without an entity, an entity without an
- * id and a certificate that cannot be decoded raise ServerCrash (observed: recordings/configuration_saml).
- */
+/** The message for metadata that is no XML, or undefined; other faults raise ServerCrash (recordings/configuration_saml). */
 export function checkMetadata(text: string): string | undefined {
   let root: XmlElement;
   try {

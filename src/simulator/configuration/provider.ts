@@ -1,7 +1,7 @@
+import { blank, type Cast, invalidMessage, isBlank } from '../cast.ts';
 import type { JsonTerm, TermMap } from '../http/json.ts';
 import { isMap } from '../http/json.ts';
 import type { FieldErrors } from '../http/response.ts';
-import { blank, type Cast, invalidMessage, isBlank } from './cast.ts';
 
 /** One provider as stored and shown. */
 export type Provider = Readonly<Record<string, unknown>>;

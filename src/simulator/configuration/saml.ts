@@ -1,4 +1,4 @@
-import { castBoolean, castString } from './cast.ts';
+import { castBoolean, castString } from '../cast.ts';
 import { checkMetadata } from './metadata.ts';
 import { Messages, type ProviderKind, reservedIds } from './provider.ts';
 import { checkUri } from './uri.ts';

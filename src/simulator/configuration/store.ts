@@ -5,7 +5,6 @@ import { scalarFields } from './fields.ts';
 import type { StoredLogo } from './logo.ts';
 import { type Provider, sortKeys } from './provider.ts';
 
-/** The configuration's row. */
 export interface ConfigurationRow extends ConfigurationValues {
   readonly id: string;
   readonly insertedAt: string;

@@ -129,10 +129,7 @@ class XmlReader {
     if (found < 0) this.#fail(':unexpected_end');
   }
 
-  /**
-   * By how much the parser of the server (xmerl) miscounts a line: one more for each start tag with content behind it, for
-   * each attribute after the first and for what it has read ahead; one less for each empty element.
-   */
+  /** How far the server's parser (xmerl) miscounts a line: up for start tags, attributes and read-ahead, down for empty elements. */
   #miscount(line: string, reason: string): number {
     const isAtEnd = this.#at >= this.#text.length;
     const isIndented = /^\s/.test(line) && this.#text.includes('\n');

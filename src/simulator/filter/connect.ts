@@ -1,8 +1,10 @@
 import type { SimulatorOptions } from '../options.ts';
+import type { RuleRow } from '../rules/rule.ts';
 import type { Tables } from '../tables.ts';
+import { makeTableElement, type TableElement } from './element.ts';
 import type { FilteredServer, PacketFilter } from './filter.ts';
-import { createImmediateFilter } from './immediate.ts';
-import { createRatedFilter } from './rated.ts';
+import { RatedFilter } from './rated.ts';
+import { decideVerdict } from './verdict.ts';
 
 /** Builds the packet filter; it hears of inserts and deletes, of rules and of users, and of no update. */
 export function connectFilter(options: SimulatorOptions, tables: Tables, exit: FilteredServer['exit']): PacketFilter {
@@ -27,5 +29,26 @@ function filterOf(options: SimulatorOptions, server: FilteredServer): PacketFilt
   if (options.packetFilter !== undefined) return options.packetFilter(server);
   return options.filterRate === undefined
     ? createImmediateFilter(server.rows())
-    : createRatedFilter({ rate: options.filterRate, ...options.filterTime }, server);
+    : new RatedFilter({ rate: options.filterRate, ...options.filterTime }, server);
+}
+
+/** A packet filter that follows at once and never fails; what an update changed in between is not seen. */
+function createImmediateFilter(rows: Iterable<RuleRow>): PacketFilter {
+  const elements = new Map<string, TableElement>();
+  for (const row of rows) elements.set(row.id, makeTableElement(row));
+  return {
+    inserted: (row) => {
+      elements.set(row.id, makeTableElement(row));
+    },
+    deleted: (row) => {
+      elements.delete(row.id);
+    },
+    userDeleted: () => {},
+    view: {
+      verdict: (packet) => decideVerdict(elements.values(), packet),
+      elements: () => [...elements.values()],
+      state: () => ({ pending: 0, rebuilding: false, crashes: 0, lost: [] }),
+    },
+    close: () => {},
+  };
 }

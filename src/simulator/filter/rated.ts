@@ -1,7 +1,8 @@
+import type { RuleRow } from '../rules/rule.ts';
 import { makeTableElement, type TableElement } from './element.ts';
 import type { FilteredServer, FilterState, PacketFilter } from './filter.ts';
 import { ElementTable, FilterError } from './table.ts';
-import { decideVerdict } from './verdict.ts';
+import { decideVerdict, type FilterPacket } from './verdict.ts';
 
 export interface RatedFilterOptions {
   /** Inserts a second that reach the table; deletes take twice as long. */
@@ -25,27 +26,9 @@ const crashLimit = 4;
  * most 5 s for it; a change that the table refuses crashes both, and the table is emptied and filled again from the
  * database, at the rate; what waits in the notifier while a rebuild takes longer than 5 s is lost; the fourth crash
  * within 5 s ends the server (observed: recordings/packet_filter_crash, _crash_loop, _rebuild, _boot, _users).
+ * The model advances to the present whenever it is asked or told something, and when its next event is due.
  */
-export function createRatedFilter(options: RatedFilterOptions, server: FilteredServer): PacketFilter {
-  const filter = new RatedFilter(options, server);
-  filter.start();
-  return {
-    settle: () => filter.settle(),
-    inserted: (row) => filter.receive({ kind: 'insert', element: makeTableElement(row) }),
-    deleted: (row) => filter.receive({ kind: 'delete', element: makeTableElement(row) }),
-    userAdded: (userId) => filter.receive({ kind: 'add-user', userId }),
-    userDeleted: (userId) => filter.receive({ kind: 'delete-user', userId }),
-    view: {
-      verdict: (packet) => decideVerdict(filter.elements(), packet),
-      elements: () => [...filter.elements()],
-      state: () => filter.state(),
-    },
-    close: () => filter.close(),
-  };
-}
-
-/** The model advances to the present whenever it is asked or told something, and when its next event is due. */
-class RatedFilter {
+export class RatedFilter implements PacketFilter {
   readonly #server: FilteredServer;
   readonly #now: () => number;
   readonly #schedule: NonNullable<RatedFilterOptions['schedule']>;
@@ -71,31 +54,42 @@ class RatedFilter {
     this.#schedule = options.schedule ?? scheduleTimer;
     this.#unit = 1000 / options.rate;
     this.#time = this.#now();
-  }
-
-  start(): void {
     this.#beginRebuild();
     this.settle();
   }
 
-  close(): void {
+  readonly inserted = (row: RuleRow): void => this.#receive({ kind: 'insert', element: makeTableElement(row) });
+
+  readonly deleted = (row: RuleRow): void => this.#receive({ kind: 'delete', element: makeTableElement(row) });
+
+  readonly userAdded = (userId: string): void => this.#receive({ kind: 'add-user', userId });
+
+  readonly userDeleted = (userId: string): void => this.#receive({ kind: 'delete-user', userId });
+
+  readonly view = {
+    verdict: (packet: FilterPacket) => decideVerdict(this.#elements(), packet),
+    elements: () => [...this.#elements()],
+    state: () => this.#state(),
+  };
+
+  readonly close = (): void => {
     this.#closed = true;
     this.#cancel();
-  }
+  };
 
-  receive(change: Change): void {
+  #receive(change: Change): void {
     if (this.#closed) return;
     this.settle();
     this.#mailbox.push(change);
     this.settle();
   }
 
-  elements(): Iterable<TableElement> {
+  #elements(): Iterable<TableElement> {
     this.settle();
     return this.#table.elements();
   }
 
-  state(): FilterState {
+  #state(): FilterState {
     this.settle();
     return {
       pending: this.#mailbox.length + this.#handed.length,
@@ -106,7 +100,7 @@ class RatedFilter {
   }
 
   /** Lets everything happen that is due by now. */
-  settle(): void {
+  readonly settle = (): void => {
     const now = this.#now();
     for (;;) {
       if (this.#closed) return;
@@ -121,12 +115,12 @@ class RatedFilter {
       if (next === this.#due) this.#finishWork();
       else this.#giveUp();
     }
-  }
+  };
 
   #wait(now: number, next: number): void {
     this.#time = now;
     this.#cancel();
-    this.#cancel = next === Number.POSITIVE_INFINITY ? () => {} : this.#schedule(next - now, () => this.settle());
+    this.#cancel = next === Number.POSITIVE_INFINITY ? () => {} : this.#schedule(next - now, this.settle);
   }
 
   #handOver(): void {

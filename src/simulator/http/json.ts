@@ -14,6 +14,12 @@ export type TermMap = ReadonlyMap<string, JsonTerm>;
 
 export const isMap = (term: JsonTerm | undefined): term is TermMap => term instanceof Map;
 
+/** What stands in a route's wrapper; the real server raises for anything but an object. */
+export function readObject(sent: JsonTerm): TermMap {
+  if (!isMap(sent)) throw new ServerCrash('the wrapper is no object');
+  return sent;
+}
+
 const numberPattern = /-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/y;
 const plainPattern = /[ !#-[\]-\u{10ffff}]*/uy;
 const spacePattern = /[ \t\n\r]*/y;
@@ -30,10 +36,7 @@ const escapes: Readonly<Record<string, string>> = {
 
 type Frame = { kind: 'array'; items: JsonTerm[] } | { kind: 'object'; map: Map<string, JsonTerm>; key: string };
 
-/**
- * Parses a request body as the server's decoder does: of duplicate keys the first wins, floats stay floats, lone
- * surrogates are errors, depth is not limited. Raises ServerCrash (an empty 500) on anything that is not JSON.
- */
+/** Parses as the server's decoder: of duplicate keys the first wins, floats stay floats. Raises ServerCrash where it is no JSON. */
 export function parseJson(text: string): JsonTerm {
   return new Reader(text).document();
 }

@@ -142,29 +142,15 @@ function headersOf(request: RawRequest | undefined, answer: HttpAnswer): Record<
   const headers: Record<string, string> = { 'cache-control': 'max-age=0, private, must-revalidate' };
   if (answer.kind === 'json') headers['content-length'] = String(Buffer.byteLength(answer.body));
   if (answer.kind === 'json' || answer.typed) headers['content-type'] = 'application/json; charset=utf-8';
-  headers['date'] = httpDate();
+  headers['date'] = new Date().toUTCString();
   if (answer.kind === 'json' && answer.location !== undefined) headers['location'] = answer.location;
   headers['server'] = 'Cowboy';
   headers['x-request-id'] = requestId(request?.headers['x-request-id']);
   return headers;
 }
 
-let dateSecond = 0;
-let dateText = '';
-function httpDate(): string {
-  const second = Math.floor(Date.now() / 1000);
-  if (second !== dateSecond) {
-    dateSecond = second;
-    dateText = new Date().toUTCString();
-  }
-  return dateText;
-}
-
-const statusOfKind = { crash: 500 } as const;
-
 /** Writes an answer with the headers of the real server and no others. */
 export function sendAnswer({ request, message, response }: Exchange, answer: HttpAnswer, torn = false): void {
-  const status = answer.kind === 'crash' ? statusOfKind.crash : answer.status;
   response.sendDate = false;
   for (const [name, value] of Object.entries(headersOf(request, answer))) response.setHeader(name, value);
   if (answer.kind === 'refuse') response.shouldKeepAlive = false;
@@ -172,7 +158,7 @@ export function sendAnswer({ request, message, response }: Exchange, answer: Htt
   else if (message.httpVersion === '1.0') response.setHeader('connection', 'keep-alive');
   else response.removeHeader('connection');
   if (answer.kind === 'empty') response.removeHeader('transfer-encoding');
-  response.statusCode = status;
+  response.statusCode = answer.kind === 'crash' ? 500 : answer.status;
   const body = answer.kind === 'json' ? answer.body : undefined;
   if (!torn || body === undefined) {
     response.end(body);

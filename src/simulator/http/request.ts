@@ -24,10 +24,7 @@ const largestBody = 8_001_500;
 const bodyMethods = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
 const overridingMethods = new Set(['PUT', 'PATCH', 'DELETE']);
 
-/**
- * Runs the server's parsers, which come before routing and authentication. Raises ServerCrash for what they cannot
- * read: broken JSON, invalid UTF-8, a body that is too large.
- */
+/** Runs the server's parsers; raises ServerCrash for broken JSON, invalid UTF-8 and a body that is too large. */
 export function parseRequest(raw: RawRequest): ParsedRequest {
   const { path, query } = splitTarget(raw.target);
   const queryParams = parseForm(query);

@@ -4,10 +4,7 @@ export interface Address {
   readonly parts: readonly number[];
 }
 
-/**
- * Reads an address as leniently as the real server's runtime does: octal, hexadecimal and short IPv4 forms, zone ids
- * on link-local IPv6 (observed: recordings/rule_create_destination). Returns undefined for anything else.
- */
+/** Reads an address as leniently as the server: octal, hexadecimal, short forms, zones (recordings/rule_create_destination). */
 export function parseAddress(text: string): Address | undefined {
   return parseIpv4(text) ?? parseIpv6(text);
 }

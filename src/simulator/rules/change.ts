@@ -1,10 +1,11 @@
+import { blank, type Cast, castString, invalidMessage } from '../cast.ts';
 import { ServerCrash } from '../crash.ts';
 import type { JsonTerm, TermMap } from '../http/json.ts';
 import type { FieldErrors } from '../http/response.ts';
 import { isUuidShaped, isUuidText } from '../uuid.ts';
 import { castInet, formatInet, type Inet, isSameInet, storeInet } from './inet.ts';
 import { castPorts, formatPorts, type StoredPortRange, storePorts } from './ports.ts';
-import type { RuleRow, StoredAction, StoredPortType, StoredRule } from './rule.ts';
+import { type RuleRow, type StoredAction, type StoredPortType, type StoredRule, showRow } from './rule.ts';
 
 /** A rule's fields as cast, before the database sees them. */
 export interface RuleValues {
@@ -39,13 +40,7 @@ export type CastRule =
   | { readonly ok: true; readonly values: RuleValues; readonly changed: ReadonlySet<Field> }
   | { readonly ok: false; readonly errors: FieldErrors };
 
-type Cast<T> = { readonly value: T } | { readonly message: string };
-const invalidMessage = { message: 'is invalid' };
-
-/**
- * Casts the sent fields over the present values and validates the result; all messages are reported together. Without
- * support for port rules the two port fields are dropped unseen (observed: recordings/port_rules_unsupported).
- */
+/** Casts the sent fields over the present values; without port rules, ports are dropped (recordings/port_rules_unsupported). */
 export function castRule(present: RuleValues, sent: TermMap, portRules: boolean): CastRule {
   const values: { -readonly [F in Field]: RuleValues[F] } = { ...present };
   const errors: Record<string, string[]> = {};
@@ -66,10 +61,10 @@ export function castRule(present: RuleValues, sent: TermMap, portRules: boolean)
     take('port_type', castPortType);
     take('port_range', castPortRange);
   }
-  take('user_id', castUserId);
+  take('user_id', castString);
   const required: Field[] = ['action', 'destination'];
   if (values.port_range !== null || values.port_type !== null) required.push('port_range', 'port_type');
-  for (const field of required) if (values[field] === null) errors[field] ??= ["can't be blank"];
+  for (const field of required) if (values[field] === null) errors[field] ??= [blank];
   return Object.keys(errors).length > 0 ? { ok: false, errors } : { ok: true, values, changed };
 }
 
@@ -98,10 +93,6 @@ function castPortRange(term: JsonTerm): Cast<string | null> {
   return 'text' in ports ? { value: ports.text } : ports;
 }
 
-function castUserId(term: JsonTerm): Cast<string | null> {
-  return term === null || typeof term === 'string' ? { value: term } : invalidMessage;
-}
-
 /** What a valid change makes of the row's own columns; `ports` undefined when the check constraint refuses them. */
 export interface StoredValues {
   readonly action: StoredAction;
@@ -127,14 +118,6 @@ function storeUserId(text: string): string {
 
 /** The answer to a write: the values as cast, not as stored (`/32`, an upper-case user_id and such are echoed). */
 export function echo(values: RuleValues, row: RuleRow): StoredRule {
-  return {
-    action: row.action,
-    destination: formatInet(values.destination ?? row.destination),
-    id: row.id,
-    inserted_at: row.insertedAt,
-    port_range: values.port_range,
-    port_type: values.port_type,
-    updated_at: row.updatedAt,
-    user_id: values.user_id,
-  };
+  const { port_range, port_type, user_id, destination } = values;
+  return { ...showRow(row), destination: formatInet(destination ?? row.destination), port_range, port_type, user_id };
 }

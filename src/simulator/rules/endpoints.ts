@@ -1,5 +1,5 @@
 import { ServerCrash } from '../crash.ts';
-import { isMap, type JsonTerm, type TermMap } from '../http/json.ts';
+import { type JsonTerm, readObject } from '../http/json.ts';
 import { answerInvalid, type HttpAnswer, json, notFound } from '../http/response.ts';
 import type { UserStore } from '../users.ts';
 import { isUuidShaped, isUuidText } from '../uuid.ts';
@@ -36,7 +36,7 @@ export class RuleEndpoints {
   }
 
   create(sent: JsonTerm): HttpAnswer {
-    const change = castRule(noRule, attributes(sent), this.#options.portRules);
+    const change = castRule(noRule, readObject(sent), this.#options.portRules);
     if (!change.ok) return answerInvalid(change.errors);
     const stored = storeValues(change.values);
     const row = this.#write(stored, (values) => this.#options.store.insert(values));
@@ -46,7 +46,7 @@ export class RuleEndpoints {
   update(id: string, sent: JsonTerm): HttpAnswer {
     const before = this.#find(id);
     if (before === undefined) return notFound;
-    const change = castRule(getRuleValues(before), attributes(sent), this.#options.portRules);
+    const change = castRule(getRuleValues(before), readObject(sent), this.#options.portRules);
     if (!change.ok) return answerInvalid(change.errors);
     if (change.changed.size === 0) return json(200, { data: echo(change.values, before) });
     const stored = storeValues(change.values);
@@ -78,11 +78,6 @@ export class RuleEndpoints {
     if (!isUuidText(id)) throw new ServerCrash('not a UUID');
     return this.#options.store.get(id.toLowerCase());
   }
-}
-
-function attributes(sent: JsonTerm): TermMap {
-  if (!isMap(sent)) throw new ServerCrash('the wrapper is no object');
-  return sent;
 }
 
 function created(values: RuleValues, row: RuleRow): HttpAnswer {

@@ -24,10 +24,7 @@ export function formatInet(inet: Inet): string {
   return inet.mask === null ? address : `${address}/${inet.mask}`;
 }
 
-/**
- * What the database holds afterwards: the mask travels as one byte (so 256 becomes 0), too large a mask raises, a full
- * mask reads back as a host. Host bits stay. Observed: recordings/rule_create_destination.
- */
+/** What the database holds: the mask as one byte, a full mask as a host; host bits stay (recordings/rule_create_destination). */
 export function storeInet(inet: Inet): Inet {
   if (inet.mask === null) return inet;
   const bits = inet.address.family === 4 ? 32n : 128n;

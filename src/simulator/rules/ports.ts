@@ -8,10 +8,7 @@ export type PortCast = { readonly text: string } | { readonly message: string };
 const badFormat = { message: 'bad format' };
 const reversed = { message: 'lower value cannot be higher than upper value' };
 
-/**
- * Casts a sent port range to the text the server keeps: leading integers count, what follows them is dropped
- * (observed: recordings/rule_create_ports). Anything but text or a pair raises ServerCrash.
- */
+/** Casts to the text that the server keeps: leading integers count (recordings/rule_create_ports). May raise ServerCrash. */
 export function castPorts(term: Exclude<JsonTerm, null>): PortCast {
   if (Array.isArray(term) && term.length === 2) return castPair(term[0] ?? null, term[1] ?? null);
   if (typeof term !== 'string') throw new ServerCrash('port range of this type');
@@ -86,7 +83,6 @@ function spell(term: JsonTerm): string {
   return String(term);
 }
 
-/** A stored range of ports, both ends included. */
 export interface StoredPortRange {
   readonly low: number;
   readonly high: number;
@@ -94,10 +90,7 @@ export interface StoredPortRange {
 
 const int32 = 2_147_483_647n;
 
-/**
- * What the database holds for a cast text. Raises ServerCrash when it does not fit its integers. Undefined: refused by
- * the check constraint, which looks at the half-open form, so that 65535 is already outside.
- */
+/** What the database holds; undefined: refused by its check, for which 65535 is already outside. May raise ServerCrash. */
 export function storePorts(text: string): StoredPortRange | undefined {
   const pair = parsePlain(text);
   if (pair === undefined) throw new ServerCrash('no range');

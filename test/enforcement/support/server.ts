@@ -3,7 +3,7 @@ import { createNftEnforcement } from '../../../src/adapters/enforcement/nft.ts';
 import { collectRuleNames, type EnforcementReport } from '../../../src/enforcement/report.ts';
 import { decodeLiveRules } from '../../../src/live/live-rules.ts';
 import type { DesiredRule, LiveRule } from '../../../src/model/rule.ts';
-import { createNftFilter } from '../../../src/simulator/nft-filter.ts';
+import { NftFilter } from '../../../src/simulator/nft-filter.ts';
 import { type Simulator, startSimulator } from '../../../src/simulator/server.ts';
 import { pathOf } from './namespace.ts';
 
@@ -34,7 +34,7 @@ export async function startKernelServer(netns: string, options: KernelServerOpti
       { name: 'alice', id: alice },
       { name: 'bob', id: bob },
     ],
-    packetFilter: (server) => createNftFilter({ netns: pathOf(netns), ...options }, server),
+    packetFilter: (server) => new NftFilter({ netns: pathOf(netns), ...options }, server),
   });
   const enforcement = createNftEnforcement({ netns: pathOf(netns), timeoutMs: 10_000 });
   const call = (method: string, path: string, body?: unknown): Promise<Response> =>

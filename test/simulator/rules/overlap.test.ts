@@ -11,7 +11,7 @@ const candidate: fc.Arbitrary<Candidate> = fc.record({
   action: fc.constantFrom('accept', 'drop'),
   network: fc.record({
     family: fc.constantFrom(4, 6),
-    bits: fc.array(fc.constantFrom('0', '1'), { maxLength: 5 }).map((bits) => bits.join('')),
+    bits: fc.array(fc.constantFrom('0', '1', '0000000'), { maxLength: 5 }).map((bits) => bits.join('')),
   }),
   ports: fc.option(
     fc.record({

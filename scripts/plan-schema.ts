@@ -1,4 +1,4 @@
-import { formatVersion } from './json.ts';
+import { formatVersion } from '../src/report/json.ts';
 
 const text = { type: 'string' };
 const textOrNull = { type: ['string', 'null'] };

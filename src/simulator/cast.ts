@@ -1,4 +1,4 @@
-import { Float, type JsonTerm } from '../http/json.ts';
+import { Float, type JsonTerm } from './http/json.ts';
 
 /** What casting a sent value gives: the value, or "it is no such value". `undefined` means not sent. */
 export type Cast<T> = { readonly value: T } | { readonly message: string };
