@@ -22,7 +22,6 @@ export const complexFunctions: Readonly<Record<string, string>> = {
   'model/problem.ts compareProblems': 'one comparison after the other',
   'pass/stages.ts endPass': 'the endings of a stage',
   'plan/decide.ts decideSurplus': 'the decision table above it',
-  'policy/port-set.ts combinePorts': 'a merge of two sorted lists',
   'report/change-words.ts describeChange': 'the words for each reason',
   'report/json.ts makeDocument': 'fields of a document that are there or not',
 };
