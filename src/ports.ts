@@ -8,6 +8,8 @@ export interface ApiAnswer {
   readonly body: unknown;
   /** From Retry-After (seconds or date), in ms from now; null without. */
   readonly retryAfterMs: number | null;
+  /** The server's clock, from the Date header, ms since 1970; absent without one that can be read. */
+  readonly serverTime?: number;
 }
 
 /** No usable answer. `sent: 'no'`: the request cannot have reached the server; `maybe`: it may have been carried out. */

@@ -1,5 +1,6 @@
 import { applyPlan } from './apply/apply.ts';
 import { readLive } from './apply/read.ts';
+import { checkClock } from './pass/clock.ts';
 import { awaitKernel, findKernelHints, observeKernel } from './pass/kernel.ts';
 import type { Approve, PassDependencies, PassResult } from './pass/pass.ts';
 import {
@@ -28,23 +29,31 @@ export async function reconcile(
   const { desired } = built.value;
   if (desired.state === null) return endPass('invalid', { content, desired });
 
-  const { pass, state } = restrictToPart(whole, desired.state);
-  const reading = await readLive(readContext(pass, state), pass.desired.scope, pass.memory.knownRules);
+  const { pass, state: now } = restrictToPart(whole, desired.state);
+  const reading = await readLive(readContext(pass, now), pass.desired.scope, pass.memory.knownRules);
   if (!reading.ok) return endPass('unreadable', { content, desired, failure: reading.error });
-  const { live } = reading.value;
+  const { live, serverAheadMs } = reading.value;
+
+  const timed = await checkClock(content, built.value, reading.value, pass);
+  if (!timed.ok) return endPass('unreadable', { content, desired, failure: timed.error });
+  const { problems, clockDiffers } = timed.value;
+  const inForce = timed.value.built.desired;
+  if (inForce.state === null) return endPass('invalid', { content, desired: inForce, problems });
+  const { state } = restrictToPart(whole, inForce.state);
 
   const kernel = await observeKernel(pass, state, live);
-  const input = makePlanInput(state, live, pass, findKernelHints(pass, kernel));
-  const planned = planStates(input, built.value);
+  const clock = clockDiffers === undefined ? {} : { clockDiffers };
+  const input = makePlanInput(state, live, pass, { ...findKernelHints(pass, kernel), ...clock });
+  const planned = planStates(input, timed.value.built);
   if (planned.desired.state === null) return endPass('invalid', { content, desired: planned.desired });
   const { plan, digest } = planned;
-  const found = { content, desired, live, plan, digest, kernel };
+  const found = { content, desired: inForce, live, plan, digest, kernel, problems, serverAheadMs };
   if (plan.refusals.length > 0 && !whole.approvals?.includes(digest.plan)) return endPass('refused', found);
   if (plan.steps.length === 0) {
     return endPass('in-sync', { ...found, kernel: await awaitKernel(pass, state, kernel, null) });
   }
   if (approve === null) return endPass('planned', found);
-  if (!(await approve(plan, desired, digest))) return endPass('declined', found);
+  if (!(await approve(plan, inForce, digest))) return endPass('declined', found);
 
   const apply = await applyPlan(plan, makeApplyContext(pass, state, reading.value));
   return endPass('applied', { ...found, apply, kernel: await awaitKernel(pass, state, null, apply) });

@@ -23,6 +23,7 @@ const shape = z.object({
     .string()
     .regex(/^[0-9a-f]{64}$/)
     .nullish(),
+  agreedAt: z.number().nullish(),
   confirmedRevision: revision.nullish(),
   pendingRevision: revision.nullish(),
   suspended: z.boolean().optional(),
@@ -117,6 +118,7 @@ function decodeRecord(text: string, seal: Seal): LoopRecord | null {
       confirmedRevision: read.confirmedRevision ?? null,
       pendingRevision: read.pendingRevision ?? null,
       appliedDesired: read.appliedDesired ?? null,
+      agreedAt: read.agreedAt ?? null,
       suspended: read.suspended ?? false,
       drift: read.drift ?? noDrift,
       firstSeen: read.firstSeen ?? {},

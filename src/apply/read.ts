@@ -39,6 +39,8 @@ export interface ReadFailure {
 export interface LiveReading {
   readonly live: LiveState;
   readonly afterOutage: boolean;
+  /** How far the server's clock is ahead of ours, ms; absent where it does not say its time. */
+  readonly serverAheadMs?: number;
 }
 
 /** From this many known rules on, a list that lost more than half of them is read twice. */
@@ -83,6 +85,7 @@ export async function readUsers(context: ReadContext): Promise<Result<readonly L
 export interface RulesReading {
   readonly rules: readonly LiveRule[];
   readonly afterOutage: boolean;
+  readonly serverAheadMs?: number;
 }
 
 /** Reads the rules (GET /v0/rules) once, without the second look of `readLive`. */
@@ -90,7 +93,8 @@ export async function readRules(context: ReadContext): Promise<Result<RulesReadi
   const answer = await ask(context, 'GET /v0/rules', (api, signal) => api.listRules(signal));
   if (!answer.ok) return answer;
   const rules = checkDecoded('GET /v0/rules', decodeLiveRules(answer.value.body));
-  return rules.ok ? ok({ rules: rules.value, afterOutage: answer.value.afterOutage }) : rules;
+  const { body: _, ...heard } = answer.value;
+  return rules.ok ? ok({ rules: rules.value, ...heard }) : rules;
 }
 
 /** Reads the Configuration (GET /v0/configuration). */
@@ -117,8 +121,8 @@ async function readOnce(context: ReadContext, scope: Scope): Promise<Result<Live
   const ignored =
     context.configurationManaged === false && !configuration.ok && configuration.error.code === 'unreadable';
   if (!configuration.ok && !ignored) return configuration;
-  const live = { rules: rules.value.rules, configuration: configuration.ok ? configuration.value : null };
-  return ok({ live, afterOutage: rules.value.afterOutage });
+  const { rules: listed, ...heard } = rules.value;
+  return ok({ live: { rules: listed, configuration: configuration.ok ? configuration.value : null }, ...heard });
 }
 
 function checkDecoded<T>(request: string, result: Result<T, string>): Result<T, ReadFailure> {
@@ -129,6 +133,7 @@ function checkDecoded<T>(request: string, result: Result<T, string>): Result<T, 
 interface Asked {
   readonly body: unknown;
   readonly afterOutage: boolean;
+  readonly serverAheadMs?: number;
 }
 
 /** One GET, repeated as long as waiting may help; a server that is not there is not waited for long, unless patience is asked for. */
@@ -143,7 +148,11 @@ function ask(
   return send<Result<Asked, ReadFailure>>({
     call: () => callInTime(context, request, call),
     end: ({ kind, answer }) => {
-      if (kind === 'success') return ok({ body: answer.body, afterOutage });
+      if (kind === 'success') {
+        const { body, serverTime } = answer;
+        const ahead = serverTime === undefined ? {} : { serverAheadMs: serverTime - clock.wallTime() };
+        return ok({ body, afterOutage, ...ahead });
+      }
       afterOutage ||= isAway(answer);
       const hopeless = kind === 'unauthorized' || kind === 'broken' || kind === 'refused' || isPage(answer);
       return hopeless || askedWaitMs(answer) > longestWaitMs || signal.aborted

@@ -74,6 +74,7 @@ const factsByReason: Partial<Readonly<Record<Verdict['reason'], RunFacts>>> = {
   DriftReported: pendingOnce,
   SecretMissing: pendingOnce,
   OutsideWindow: { refused: true },
+  ClockDiffers: { refused: true },
   ManifestsInvalid: { invalid: true },
   Refused: { refused: true },
   ApplyFailed: { wrote: true, missing: true },

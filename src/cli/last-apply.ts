@@ -15,6 +15,8 @@ import type { Invocation } from './command.ts';
 
 /** What the last one-shot apply to a server put into effect. */
 export interface LastApply {
+  /** When, ms since 1970. */
+  readonly at: number;
   /** What its rules were called, by `formatRuleKey`. */
   readonly rules: ReadonlyMap<string, FormerRule>;
   /** Where it sent secrets. */
@@ -57,7 +59,8 @@ export async function readLastApply(invocation: Invocation): Promise<LastApply |
     if (value['server'] !== findServer(invocation.settings) || !Array.isArray(value['rules'])) return null;
     const { secrets = [] } = value;
     const bindings = Array.isArray(secrets) ? secrets.flatMap(decodeBinding) : [];
-    return { rules: new Map(value['rules'].flatMap(decodeRule)), secrets: bindings };
+    const at = Date.parse(String(value['applied_at']));
+    return { at, rules: new Map(value['rules'].flatMap(decodeRule)), secrets: bindings };
   } catch {
     return null;
   }

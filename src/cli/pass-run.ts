@@ -87,6 +87,7 @@ async function runBound(run: Run, wired: WiredPass): Promise<PassResult> {
     const secretBindings = [...options.secretBindings, ...(lastApply?.secrets ?? []), ...granted];
     const known = {
       base: base?.state ?? null,
+      ...(lastApply === null || Number.isNaN(lastApply.at) ? {} : { agreedAt: lastApply.at }),
       onOutcome: screen.onOutcome,
       options: { ...options, prune, secretBindings },
     };

@@ -12,6 +12,7 @@ export const conditionReasons = [
   'Standby', // another replica holds the lease
   'RecordFailed', // the record beside the lease cannot be written, so nothing is applied
   'Suspended', // asked not to write, and there is something to write
+  'ClockDiffers', // our clock and the server's differ, so that no rule begins or ends
   'OutsideWindow', // the plan opens traffic or changes the Configuration, and no window is open
   'Settling', // the content is new and not yet stable
   'SourceFailed', // the source cannot be read; the last good revision stays in force

@@ -44,7 +44,8 @@ export function judge(result: PassResult, hold: Hold | null): Verdict {
     case 'refused': {
       const refusal = result.plan?.refusals[0];
       const text = refusal === undefined ? firstProblem(result, 'the plan is refused') : joinTexts(refusal);
-      return { kind: 'terminal', reason: 'Refused', message: text };
+      const reason = refusal?.code === 'clock-differs' ? 'ClockDiffers' : 'Refused';
+      return { kind: 'terminal', reason, message: text };
     }
     case 'planned':
     case 'declined':
@@ -73,14 +74,16 @@ function judgeRead(result: PassResult): Verdict {
 function goodBut(result: PassResult, good: Pick<Verdict, 'reason' | 'message'>): Verdict {
   const unsent = (result.plan?.problems ?? []).filter(({ code }) => code === 'unsent-field');
   const [first] = unsent;
+  const clock = result.problems.find(({ code }) => code === 'clock-differs');
+  if (clock !== undefined) return { kind: 'held', reason: 'ClockDiffers', message: joinTexts(clock) };
   if (first === undefined) return { kind: 'good', ...good };
   const more = unsent.length > 1 ? `; and ${unsent.length - 1} more fields` : '';
   return { kind: 'terminal', reason: 'SecretMissing', message: `${placed(first)}${more}` };
 }
 
-/** Whether all of the revision that can be written is in effect. */
+/** Whether all of the revision that can be written is in effect; of rules that wait for a clock, what they were before. */
 export function isInForce({ kind, reason }: Verdict): boolean {
-  return kind === 'good' || reason === 'SecretMissing';
+  return kind === 'good' || reason === 'SecretMissing' || (reason === 'ClockDiffers' && kind === 'held');
 }
 
 function judgeApply(result: PassResult): Verdict {

@@ -62,7 +62,7 @@ export class Leadership {
    * as absent, and is looked for again the next time: without the last good revision nothing is written in place of a bad one.
    */
   async recall({ content: newest }: SourceReading, stop: AbortSignal): Promise<void> {
-    const { appliedRevision, inForceRevision, appliedDesired } = this.#record;
+    const { appliedRevision, inForceRevision, appliedDesired, agreedAt } = this.#record;
     const { source, build, logger } = this.#parts;
     const find = async (revision: string | null): Promise<SourceContent | null> => {
       const near = [newest, this.history.lastGood].find((one) => one?.revision === revision);
@@ -78,7 +78,7 @@ export class Leadership {
       const applied = await find(appliedRevision);
       if (applied === null) return;
       this.#triedBase = true;
-      const base = await build(applied);
+      const base = await build(applied, agreedAt);
       // Under other settings the same manifests ask for something else than was applied.
       this.#base = appliedDesired === null || base?.digest === appliedDesired ? base : null;
     } catch (error) {
@@ -102,8 +102,8 @@ export class Leadership {
    * From its first write on this revision is in force, and stays so while the source is gone, though the server may refuse some
    * of it: to go back to the one before would undo what has been carried out, because of an outage. Null: it may be written.
    */
-  async begin(content: SourceContent): Promise<Held | null> {
-    if (!(await this.#update({ inForceRevision: content.revision }))) return notRecorded;
+  async begin(content: SourceContent, desired: DesiredState | null): Promise<Held | null> {
+    if (!(await this.#update({ inForceRevision: content.revision, ...agreedAtOf(desired) }))) return notRecorded;
     this.history.accept(content);
     return null;
   }
@@ -120,6 +120,7 @@ export class Leadership {
       inForceRevision: revision,
       appliedDesired: this.#base?.digest ?? appliedDesired,
       sentSecrets: recordSecrets(listSentReferences(result?.desired?.state ?? null, result?.plan ?? null, sentSecrets)),
+      ...agreedAtOf(this.#base),
       knownRules: countLiveRules(result) ?? knownRules,
     });
   }
@@ -148,4 +149,8 @@ export class Leadership {
     if (isKept || change.inForceRevision === undefined || change.appliedRevision !== undefined) this.#record = next;
     return isKept;
   }
+}
+
+function agreedAtOf(state: DesiredState | null): Partial<LoopRecord> {
+  return state?.at === undefined ? {} : { agreedAt: state.at };
 }

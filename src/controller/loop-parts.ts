@@ -18,6 +18,8 @@ export interface LoopPassRequest {
   readonly part?: Part;
   readonly base: DesiredState | null;
   readonly sentSecrets: LoopRecord['sentSecrets'];
+  /** When the clocks last agreed; absent: not known. */
+  readonly agreedAt?: number;
   readonly memory: Pick<PassMemory, 'knownRules' | 'serverWasDown'>;
   readonly stop: AbortSignal;
   readonly approve: Approve;
@@ -42,8 +44,8 @@ export interface LoopSettings {
 export interface LoopParts {
   readonly source: Source;
   readonly pass: (request: LoopPassRequest) => Promise<PassResult>;
-  /** The desired state of an earlier content, for attribution; null when it has errors. */
-  readonly build: (content: SourceContent) => Promise<DesiredState | null>;
+  /** The desired state of an earlier content, as of then (null: now), for attribution; null when it has errors. */
+  readonly build: (content: SourceContent, at: number | null) => Promise<DesiredState | null>;
   readonly settings: () => LoopSettings;
   readonly clock: Clock;
   readonly logger: Logger;

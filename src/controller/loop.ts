@@ -232,7 +232,7 @@ class ControlLoop implements Loop {
       content,
       base: leadership.base,
       record: leadership.record,
-      begin: () => leadership.begin(content),
+      begin: (desired) => leadership.begin(content, desired),
       inEffect: leadership.inEffect(content),
       deleteWaitMs: () => leadership.history.quietLeft(this.#parts.settings().deleteQuietMs),
     });
@@ -266,7 +266,7 @@ class ControlLoop implements Loop {
     const interval = pickInterval(schedule, clock.random());
     const retryMs = backoff.pending ? backoff.leftMs() : interval;
     // A rule that begins or ends is not left for the next look.
-    const boundary = end.result?.plan?.nextBoundary;
+    const boundary = verdict.reason === 'ClockDiffers' ? undefined : end.result?.plan?.nextBoundary;
     const boundaryMs = boundary === undefined ? interval : Math.max(0, boundary - clock.wallTime());
     return { waitMs: Math.min(interval, retryMs, end.holdMs ?? interval, boundaryMs), judged: verdict };
   }

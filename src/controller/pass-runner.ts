@@ -26,11 +26,11 @@ import { formatStepKey } from './step-key.ts';
 export interface PassOrder {
   readonly content: SourceContent;
   readonly base: DesiredState | null;
-  readonly record: Pick<LoopRecord, 'knownRules' | 'sentSecrets'>;
+  readonly record: Pick<LoopRecord, 'agreedAt' | 'knownRules' | 'sentSecrets'>;
   /** What this revision asked for when it came into effect, when it is in effect already: what differs from that is drift. */
   readonly inEffect: InEffect | null;
   /** Called before the first write; null: it may be written. */
-  readonly begin: () => Promise<Held | null>;
+  readonly begin: (desired: DesiredState | null) => Promise<Held | null>;
   /** ms until its content has been stable for long enough to delete; asked when there is a plan. */
   readonly deleteWaitMs: () => number;
 }
@@ -84,6 +84,7 @@ export class PassRunner {
         content: order.content,
         ...(part === undefined ? {} : { part }),
         base: order.base,
+        ...(order.record.agreedAt === null ? {} : { agreedAt: order.record.agreedAt }),
         sentSecrets: order.record.sentSecrets,
         memory: { knownRules: order.record.knownRules, serverWasDown: this.#serverWasDown },
         stop: this.#stop,
@@ -93,7 +94,7 @@ export class PassRunner {
           approvedAt = clock.now();
           const isDrift = isDriftOf(order, desired.state);
           hold = this.#checkGate(plan, order, isDrift);
-          hold ??= await order.begin();
+          hold ??= await order.begin(desired.state);
           if (hold === null && isDrift) this.#correcting(plan);
           // Nothing is known of an earlier pass: this is the first apply to this server from here.
           if (hold === null && order.record.knownRules === null && !isDrift) logUnknownRules(logger, plan);

@@ -19,6 +19,8 @@ export interface LoopRecord {
   readonly appliedDesired: string | null;
   /** The operator's secrets that it sent, and where to: these go there again without a binding. */
   readonly sentSecrets: readonly SecretBinding[];
+  /** The time for which its rules were last sorted, by a clock that agreed with the server's (ms since 1970). */
+  readonly agreedAt: number | null;
   /** Number of live rules after the last good pass. */
   readonly knownRules: number | null;
   /** The holder is asked not to write. */
@@ -45,6 +47,7 @@ export const emptyRecord: LoopRecord = {
   pendingRevision: null,
   appliedDesired: null,
   sentSecrets: [],
+  agreedAt: null,
   knownRules: null,
   suspended: false,
   drift: noDrift,

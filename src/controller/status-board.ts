@@ -63,6 +63,7 @@ export class StatusBoard {
       drift: drifts.length === 0 ? this.#status.drift : drifts.reduce((sum, count) => sum + count),
       blockedDeletes: rules.end === 'refused' && rules.plan !== null ? countDeletes(rules.plan) : 0,
       liveRules: countLiveRules(rules) ?? this.#status.liveRules,
+      serverAheadMs: rules.serverAheadMs ?? this.#status.serverAheadMs,
       plan: viewPlan(shown),
       fights,
     });

@@ -74,6 +74,8 @@ export interface Status {
   readonly suspended: boolean;
   /** When the window opens for which the plan at hand waits (ms since 1970); null: it waits for none. */
   readonly windowOpensAt: number | null;
+  /** How far the server's clock is ahead of this machine's, ms; null: unknown. */
+  readonly serverAheadMs: number | null;
   /** The directory cannot be watched by events; changes are found by rescanning. */
   readonly degraded: boolean;
   /** What the kernel's packet filter holds; absent until somebody looked. */
@@ -131,6 +133,7 @@ export function createStatus(version: string, source: string, wallTime: number, 
     holder: null,
     suspended: false,
     windowOpensAt: null,
+    serverAheadMs: null,
     degraded: false,
     tokenExpiresAt: null,
   };

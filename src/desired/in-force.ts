@@ -15,12 +15,21 @@ export interface RulesByTime {
 /** A rule is in force from `notBefore` until `expires`: at the first instant it is, at the second no more. */
 export function sortByTime(rules: readonly DesiredRule[], now: number): RulesByTime {
   const found = { inForce: [] as DesiredRule[], expired: [] as DesiredRule[], upcoming: [] as DesiredRule[] };
-  for (const rule of rules) {
-    if ((rule.expires ?? Number.POSITIVE_INFINITY) <= now) found.expired.push(rule);
-    else if ((rule.notBefore ?? Number.NEGATIVE_INFINITY) > now) found.upcoming.push(rule);
-    else found.inForce.push(rule);
-  }
+  for (const rule of rules) found[phaseAt(rule, now)].push(rule);
   return found;
+}
+
+/** Rules that are in force at one of these times and not at another one. */
+export function findTurning(rules: readonly DesiredRule[], times: readonly number[]): readonly DesiredRule[] {
+  return rules.filter((rule) => {
+    const phases = times.map((time) => phaseAt(rule, time) === 'inForce');
+    return phases.includes(true) && phases.includes(false);
+  });
+}
+
+function phaseAt({ notBefore, expires }: DesiredRule, now: number): keyof RulesByTime {
+  if (expires !== undefined && expires <= now) return 'expired';
+  return notBefore !== undefined && notBefore > now ? 'upcoming' : 'inForce';
 }
 
 /** Rules looked at for all times at which one begins, at most. */

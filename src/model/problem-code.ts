@@ -18,6 +18,7 @@ export type ProblemCode =
   | 'changed-since'
   | 'changes-nothing'
   | 'clock'
+  | 'clock-differs'
   | 'collision'
   | 'conflicting-fields'
   | 'deadline'

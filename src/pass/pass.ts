@@ -23,6 +23,8 @@ export interface PassDependencies {
   readonly desired: DesiredContext;
   /** Plan for this time (ms since 1970) instead of now. */
   readonly at?: number;
+  /** The last time at which what was in force was known to be right, ms since 1970: for where the clocks differ. */
+  readonly agreedAt?: number;
   /** Asked when manifests name users by e-mail address; absent: the API lists them. */
   readonly users?: () => Promise<Result<KnownUsers, ReadFailure>>;
   /** Warnings of the manifests count as errors: the pass ends before the server is asked. */
@@ -103,6 +105,8 @@ export interface PassResult {
   readonly apply: ApplyReport | null;
   /** What the kernel holds of it; absent when nobody looked, or not since the writes. */
   readonly kernel?: KernelState;
+  /** How far the server's clock is ahead of ours, ms, where it says its time. */
+  readonly serverAheadMs?: number;
   /** Why the live state could not be read; null unless `end` is `unreadable`. */
   readonly failure: ReadFailure | null;
   /** Of every stage, sorted, each once. */

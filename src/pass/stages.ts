@@ -29,6 +29,7 @@ export interface Found {
   readonly digest?: PlanDigest;
   readonly apply?: ApplyReport;
   readonly kernel?: KernelState | null;
+  readonly serverAheadMs?: number | undefined;
   readonly failure?: ReadFailure;
 }
 
@@ -121,6 +122,7 @@ export function restrictToPart(
 export interface PlanHints {
   readonly profile?: Profile;
   readonly notEnforced?: ReadonlySet<string>;
+  readonly clockDiffers?: string;
 }
 
 /** What the plan of this pass depends on. */
@@ -174,7 +176,7 @@ export function makeApplyContext(pass: PassDependencies, desired: DesiredState, 
 
 /** The result of a pass that ended there; problems of all stages in the one order of every output. */
 export function endPass(end: PassEnd, found: Found): PassResult {
-  const { content, desired, live, plan, apply, failure, kernel } = found;
+  const { content, desired, live, plan, apply, failure, kernel, serverAheadMs } = found;
   const problems = [
     ...(found.problems ?? []),
     ...(desired?.problems ?? []),
@@ -191,6 +193,7 @@ export function endPass(end: PassEnd, found: Found): PassResult {
     ...(found.digest === undefined ? {} : { digest: found.digest }),
     apply: apply ?? null,
     ...(kernel ? { kernel } : {}),
+    ...(serverAheadMs === undefined ? {} : { serverAheadMs }),
     failure: failure ?? null,
     problems: problems.sort(compareProblems),
   };

@@ -50,6 +50,7 @@ const faultSettingShape = z.strictObject({
       commit: z.boolean().optional(),
     }),
     z.strictObject({ kind: z.literal('delay'), milliseconds: z.number().min(0) }),
+    z.strictObject({ kind: z.literal('wrong-date'), milliseconds: z.number() }),
     z.strictObject({ kind: z.enum(faultKinds) }),
   ]),
 });

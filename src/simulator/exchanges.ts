@@ -111,7 +111,10 @@ function spoilAnswer(exchange: Exchange, answer: HttpAnswer, fault: Fault, stale
       reset(exchange);
       return;
     case 'torn':
-      sendAnswer(exchange, answer, true);
+      sendAnswer(exchange, answer, { torn: true });
+      return;
+    case 'wrong-date':
+      sendAnswer(exchange, answer, { aheadMs: fault.milliseconds });
       return;
     case 'lost-answer':
       return;

@@ -18,6 +18,7 @@ export const faultKinds = ['reset-before', 'reset-after', 'torn', 'lost-answer',
  * What goes wrong:
  * - `status`: this status instead of the real answer, nothing is done (`commit: true`: after the real work was done)
  * - `delay`: the request waits before it is looked at
+ * - `wrong-date`: the answer's Date is so many milliseconds ahead (below 0: behind)
  * - `reset-before`, `reset-after`: the connection is reset before, or after, the request took effect
  * - `torn`: the request takes effect, half of the answer's body arrives, then the connection closes
  * - `lost-answer`: the request takes effect, no answer ever comes
@@ -31,7 +32,7 @@ export type Fault =
       readonly headers?: Readonly<Record<string, string>>;
       readonly commit?: boolean;
     }
-  | { readonly kind: 'delay'; readonly milliseconds: number }
+  | { readonly kind: 'delay' | 'wrong-date'; readonly milliseconds: number }
   | { readonly kind: (typeof faultKinds)[number] };
 
 export interface FaultSetting {

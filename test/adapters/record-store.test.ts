@@ -46,6 +46,7 @@ describe('the record', () => {
       confirmedRevision: 'd'.repeat(40),
       pendingRevision: 'c'.repeat(40),
       appliedDesired: 'b'.repeat(64),
+      agreedAt: 6,
       knownRules: 7,
       suspended: true,
       drift: { steps: ['create accept 10.0.0.1'], more: 3 },

@@ -28,7 +28,11 @@ function isOfFewParts(text: string): boolean {
  */
 export async function readAnswer(response: Dispatcher.ResponseData, context: AnswerContext): Promise<ApiResult> {
   const status = response.statusCode;
-  const retryAfterMs = retryAfter(first(response.headers['retry-after']));
+  const serverTime = Date.parse(first(response.headers['date']) ?? '');
+  const heard = {
+    retryAfterMs: retryAfter(first(response.headers['retry-after'])),
+    ...(Number.isNaN(serverTime) ? {} : { serverTime }),
+  };
   if (Number(first(response.headers['content-length']) ?? 0) > context.maxBodyBytes) {
     response.body.destroy();
     return lost(context, status, 'too-large', 'the answer is larger than the limit');
@@ -40,10 +44,10 @@ export async function readAnswer(response: Dispatcher.ResponseData, context: Ans
   const text = await response.body.text();
   if (text.length > context.maxBodyBytes || !isOfFewParts(text))
     return lost(context, status, 'too-large', 'the answer is larger than the limit');
-  if (text === '') return { kind: 'answer', status, body: undefined, retryAfterMs };
+  if (text === '') return { kind: 'answer', status, body: undefined, ...heard };
   const bodyCounts = status < 300 || status === 404;
   if (!isJson(first(response.headers['content-type']))) {
-    if (!bodyCounts) return { kind: 'answer', status, body: undefined, retryAfterMs };
+    if (!bodyCounts) return { kind: 'answer', status, body: undefined, ...heard };
     return lost(
       context,
       status,
@@ -52,9 +56,9 @@ export async function readAnswer(response: Dispatcher.ResponseData, context: Ans
     );
   }
   try {
-    return { kind: 'answer', status, body: JSON.parse(text) as unknown, retryAfterMs };
+    return { kind: 'answer', status, body: JSON.parse(text) as unknown, ...heard };
   } catch {
-    if (!bodyCounts) return { kind: 'answer', status, body: undefined, retryAfterMs };
+    if (!bodyCounts) return { kind: 'answer', status, body: undefined, ...heard };
     return lost(context, status, 'torn-body', `the answer (${status}) is not complete JSON`);
   }
 }

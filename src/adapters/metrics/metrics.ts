@@ -151,6 +151,9 @@ function registerGauges(registry: Registry, status: () => Status): void {
   simple('window_opens_timestamp_seconds', 'When the window opens for which the plan at hand waits', (one) =>
     seconds(one.windowOpensAt),
   );
+  simple('server_clock_ahead_seconds', 'How far the clock of the server is ahead of the clock here', (one) =>
+    seconds(one.serverAheadMs),
+  );
   simple('watch_degraded', '1: the directory cannot be watched, only rescanned', (one) => (one.degraded ? 1 : 0));
   const kernel = (name: string, help: string, value: (view: EnforcementView) => number | null): void =>
     simple(name, help, ({ enforcement }) => (enforcement === undefined ? null : value(enforcement)));

@@ -9,6 +9,7 @@ import type { LiveConfiguration } from '../../model/configuration.ts';
 import { hasErrors, type Problem } from '../../model/problem.ts';
 import type { Profile } from '../../model/profile.ts';
 import { type LiveState, wholeScope } from '../../model/state.ts';
+import { mostApartMs } from '../../pass/clock.ts';
 import { renderDocument } from '../../report/json.ts';
 import { formatAge } from '../../report/page.ts';
 import { createPaint } from '../../report/paint.ts';
@@ -122,12 +123,15 @@ async function examineConnection(url: URL, { settings, terminal }: Invocation): 
   const time = await readServerTime(url, { ...probe, now: systemClock.now });
   if (time !== null) {
     const off = Math.abs(time.serverTime - systemClock.wallTime());
+    const isApart = off > mostApartMs;
     if (off > 60_000)
       problems.push({
         code: 'clock',
-        severity: 'warning',
+        severity: isApart ? 'error' : 'warning',
         summary: `this machine's clock and the server's differ by ${formatAge(off)}`,
-        hint: 'synchronise both: tokens and certificates are judged by the clock',
+        hint: isApart
+          ? 'synchronise both: while they differ by more than 5 minutes, no rule begins or ends (`notBefore`, `expires`)'
+          : 'synchronise both: tokens and certificates are judged by the clock',
       });
     else well.push(`clock: agrees with the server's; one request takes ${Math.round(time.tookMs)} ms`);
   }

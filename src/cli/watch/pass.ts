@@ -34,7 +34,7 @@ export interface PassWiring {
 export interface WatchPasses {
   run(request: LoopPassRequest): Promise<PassResult>;
   /** The state that content asked for; null when it cannot be known. */
-  build(content: SourceContent): Promise<DesiredState | null>;
+  build(content: SourceContent, at: number | null): Promise<DesiredState | null>;
   /** Other files that these manifests name, by path from the root. */
   references(manifests: readonly SourceFile[]): Promise<readonly string[]>;
 }
@@ -75,8 +75,13 @@ export function createWatchPasses(wiring: PassWiring): WatchPasses {
     async references(manifests) {
       return listReferencedFiles(await shared.parse(manifests));
     },
-    async build(content) {
-      const once = { ...shared, limits: { ...shared.limits, attempts: 1 }, stop: invocation.terminal.stop };
+    async build(content, at) {
+      const once = {
+        ...shared,
+        ...(at === null ? {} : { at }),
+        limits: { ...shared.limits, attempts: 1 },
+        stop: invocation.terminal.stop,
+      };
       const built = await readDesired(content, once);
       return built.ok ? built.value.desired.state : null;
     },

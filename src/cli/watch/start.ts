@@ -168,7 +168,7 @@ function wireLoop(context: StartContext, wiring: Wiring, current: Current, close
   return createLoop({
     source,
     pass: (request) => current.passes.run(request),
-    build: (content) => current.passes.build(content),
+    build: (content, at) => current.passes.build(content, at),
     settings: () => loopSettingsOf(current.settings, root === null),
     clock: systemClock,
     logger,

@@ -22,6 +22,7 @@ export interface Guarded {
 /** Every guard's refusals, in a fixed order; empty when the plan may be applied. */
 export function guardPlan(guarded: Guarded): readonly Refusal[] {
   return [
+    ...refuseClocks(guarded.input),
     ...refuseCollisions(guarded.input, guarded.changes),
     ...deleteRefusals(guarded),
     ...changeRefusals(guarded),
@@ -32,6 +33,12 @@ export function guardPlan(guarded: Guarded): readonly Refusal[] {
     ...exposureRefusals(guarded),
     ...failOnRefusals(guarded),
   ];
+}
+
+function refuseClocks({ clockDiffers }: PlanInput): readonly Refusal[] {
+  if (clockDiffers === undefined) return [];
+  const hint = 'Set the clock that is wrong, this machine or the server (`reconcile doctor` compares them).';
+  return [{ code: 'clock-differs', summary: clockDiffers, hint }];
 }
 
 /** From this many live rules in scope a share counts, and so does the loss of all of them. */

@@ -149,10 +149,21 @@ function headersOf(request: RawRequest | undefined, answer: HttpAnswer): Record<
   return headers;
 }
 
+/** What a fault does to an answer: only half of its body arrives, or its Date is wrong. */
+interface Spoilt {
+  readonly torn?: boolean;
+  readonly aheadMs?: number;
+}
+
 /** Writes an answer with the headers of the real server and no others. */
-export function sendAnswer({ request, message, response }: Exchange, answer: HttpAnswer, torn = false): void {
+export function sendAnswer(
+  { request, message, response }: Exchange,
+  answer: HttpAnswer,
+  { torn = false, aheadMs = 0 }: Spoilt = {},
+): void {
   response.sendDate = false;
   for (const [name, value] of Object.entries(headersOf(request, answer))) response.setHeader(name, value);
+  if (aheadMs !== 0) response.setHeader('date', new Date(Date.now() + aheadMs).toUTCString());
   if (answer.kind === 'refuse') response.shouldKeepAlive = false;
   if (!response.shouldKeepAlive) response.setHeader('connection', 'close');
   else if (message.httpVersion === '1.0') response.setHeader('connection', 'keep-alive');

@@ -191,13 +191,31 @@ describe('a request', () => {
     expect(await client(await serveLists(1_000)).listRules(signal)).toMatchObject({ kind: 'answer', status: 200 });
   });
 
+  test.each([
+    ['Sun, 06 Nov 1994 08:49:37 GMT', 784_111_777_000],
+    ['yesterday', undefined],
+  ])('the server’s time is that of its Date: %s', async (date, serverTime) => {
+    const url = await serve((_request, response) => {
+      response.setHeader('date', date);
+      response.setHeader('content-type', 'application/json');
+      response.end('{}');
+    });
+    const answer = await client(url).listRules(signal);
+    expect(answer.kind === 'answer' && answer.serverTime).toBe(serverTime);
+  });
+
   test('an error status counts whatever page comes with it; a 404 page does not mean that a rule is gone', async () => {
     let status = 502;
     const url = await serve((_, response) => {
       response.writeHead(status, { 'content-type': 'text/html', 'retry-after': '3' }).end('<html>no</html>');
     });
     const api = client(url);
-    expect(await api.deleteRule('x', signal)).toEqual({ kind: 'answer', status, body: undefined, retryAfterMs: 3000 });
+    expect(await api.deleteRule('x', signal)).toMatchObject({
+      kind: 'answer',
+      status,
+      body: undefined,
+      retryAfterMs: 3000,
+    });
     status = 404;
     expect(await api.deleteRule('x', signal)).toMatchObject({ kind: 'no-answer', code: 'not-json', status: 404 });
   });
