@@ -93,3 +93,14 @@ export function guardApi(api: LiveApi, lease: Lease): LiveApi {
     updateConfiguration: async (body, signal) => (lease.mayWrite() ? api.updateConfiguration(body, signal) : lost),
   };
 }
+
+/** Who holds the lease as far as is known, and how old that knowledge is when it cannot be renewed. */
+export function describeStandby(lease: Lease): string {
+  const holder = lease.holder();
+  const { problem, ageMs } = lease.election();
+  if (problem === null || ageMs === null) {
+    const known = holder === null ? null : `${holder} holds the lease`;
+    return known ?? problem ?? 'the lease is not ours now, and nobody is known to hold it; see the log';
+  }
+  return `${holder ?? 'nobody'} held the lease ${Math.round(ageMs / 1000)} s ago; since then ${problem}`;
+}

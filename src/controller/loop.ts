@@ -4,7 +4,7 @@ import { shortenRevision } from './conditions.ts';
 import type { Verdict } from './failure.ts';
 import { describeConditions, isInForce, mayMend } from './failure.ts';
 import { Leadership } from './leadership.ts';
-import type { Lease } from './lease.ts';
+import { describeStandby } from './lease.ts';
 import type { Loop, LoopParts } from './loop-parts.ts';
 import type { PassEnding, PublishableRun } from './pass-ending.ts';
 import { viewPass } from './pass-ending.ts';
@@ -278,17 +278,6 @@ class ControlLoop implements Loop {
   #touch(): void {
     this.#progressAt = this.#parts.clock.now();
   }
-}
-
-/** Who holds the lease as far as is known, and how old that knowledge is when it cannot be renewed. */
-function describeStandby(lease: Lease): string {
-  const holder = lease.holder();
-  const { problem, ageMs } = lease.election();
-  if (problem === null || ageMs === null) {
-    const known = holder === null ? null : `${holder} holds the lease`;
-    return known ?? problem ?? 'the lease is not ours now, and nobody is known to hold it; see the log';
-  }
-  return `${holder ?? 'nobody'} held the lease ${Math.round(ageMs / 1000)} s ago; since then ${problem}`;
 }
 
 /** When the window opens for which a plan waits; null: it waits for none, or none opens. */

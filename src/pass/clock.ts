@@ -1,7 +1,8 @@
 import type { LiveReading, ReadFailure } from '../apply/read.ts';
 import { findTurning } from '../desired/in-force.ts';
-import type { Problem } from '../model/problem.ts';
+import type { Place, Problem } from '../model/problem.ts';
 import { ok, type Result } from '../model/result.ts';
+import type { DesiredState } from '../model/state.ts';
 import type { SourceContent } from '../ports.ts';
 import type { PassDependencies } from './pass.ts';
 import { type BuiltDesired, readDesired } from './stages.ts';
@@ -34,20 +35,12 @@ export async function checkClock(
   { serverAheadMs }: LiveReading,
   pass: PassDependencies,
 ): Promise<Result<TimedDesired, ReadFailure>> {
-  const { state } = built.desired;
-  const { agreedAt, baseApplied } = pass;
   const asIs = ok({ built, problems: [] });
-  if (serverAheadMs === undefined || Math.abs(serverAheadMs) <= mostApartMs) return asIs;
-  if (state?.at === undefined || pass.at !== undefined || !pass.desired.scope.rules) return asIs;
-  const { rules, expired = [], upcoming = [], at } = state;
-  const times = [at, at + serverAheadMs, ...(agreedAt === undefined ? [] : [agreedAt])];
-  const turning = findTurning([...rules, ...expired, ...upcoming], times);
-  const [first] = turning;
-  if (first === undefined) return asIs;
-  const more = turning.length === 1 ? '' : ` and ${turning.length - 1} more`;
-  const which = `whether \`${first.name}\`${more} is in force cannot be told`;
-  const apart = `The clocks of this machine and of the server differ by ${Math.round(Math.abs(serverAheadMs) / 60_000)} minutes`;
-  const summary = `${apart}: ${which}.`;
+  const { agreedAt, baseApplied } = pass;
+  const apart = serverAheadMs === undefined || pass.at !== undefined ? 0 : serverAheadMs;
+  const doubt = pass.desired.scope.rules ? findDoubt(built.desired.state, apart, agreedAt) : null;
+  if (doubt === null) return asIs;
+  const { summary, place } = doubt;
   if (agreedAt === undefined || baseApplied !== true) return ok({ built, problems: [], clockDiffers: summary });
   const { users } = built;
   const known = users === null ? {} : { users: () => Promise.resolve(ok(users)) };
@@ -55,8 +48,23 @@ export async function checkClock(
   if (!then.ok) return then;
   const hint =
     'It stays as it was when the clocks last agreed. Set the clock that is wrong; `reconcile doctor` compares them.';
-  return ok({
-    built: then.value,
-    problems: [{ code: 'clock-differs', severity: 'warning', summary, hint, place: first.place }],
-  });
+  return ok({ built: then.value, problems: [{ code: 'clock-differs', severity: 'warning', summary, hint, place }] });
+}
+
+/** What cannot be told while the server's clock is that far from ours; null: nothing. */
+function findDoubt(
+  state: DesiredState | null,
+  serverAheadMs: number,
+  agreedAt: number | undefined,
+): { readonly summary: string; readonly place: Place } | null {
+  const apartMs = Math.abs(serverAheadMs);
+  if (state?.at === undefined || apartMs <= mostApartMs) return null;
+  const { rules, expired = [], upcoming = [], at } = state;
+  const times = [at, at + serverAheadMs, ...(agreedAt === undefined ? [] : [agreedAt])];
+  const [first, ...others] = findTurning([...rules, ...expired, ...upcoming], times);
+  if (first === undefined) return null;
+  const which = `\`${first.name}\`${others.length === 0 ? '' : ` and ${others.length} more`}`;
+  const minutes = Math.round(apartMs / 60_000);
+  const summary = `The clocks of this machine and of the server differ by ${minutes} minutes: whether ${which} is in force cannot be told.`;
+  return { summary, place: first.place };
 }
