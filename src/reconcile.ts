@@ -11,6 +11,7 @@ import {
   readContext,
   readDesired,
   restrictToPart,
+  restrictToTimes,
 } from './pass/stages.ts';
 import type { SourceContent } from './ports.ts';
 
@@ -29,17 +30,21 @@ export async function reconcile(
   const { desired } = built.value;
   if (desired.state === null) return endPass('invalid', { content, desired });
 
-  const { pass, state: now } = restrictToPart(whole, desired.state);
-  const reading = await readLive(readContext(pass, now), pass.desired.scope, pass.memory.knownRules);
+  const asked = restrictToPart(whole, desired.state);
+  const reading = await readLive(
+    readContext(asked.pass, asked.state),
+    asked.pass.desired.scope,
+    asked.pass.memory.knownRules,
+  );
   if (!reading.ok) return endPass('unreadable', { content, desired, failure: reading.error });
   const { live, serverAheadMs } = reading.value;
 
-  const timed = await checkClock(content, built.value, reading.value, pass);
+  const timed = await checkClock(content, built.value, reading.value, asked.pass);
   if (!timed.ok) return endPass('unreadable', { content, desired, failure: timed.error });
   const { problems, clockDiffers } = timed.value;
   const inForce = timed.value.built.desired;
   if (inForce.state === null) return endPass('invalid', { content, desired: inForce, problems });
-  const { state } = restrictToPart(whole, inForce.state);
+  const { pass, state } = restrictToTimes(asked.pass, restrictToPart(whole, inForce.state).state, live);
 
   const kernel = await observeKernel(pass, state, live);
   const clock = clockDiffers === undefined ? {} : { clockDiffers };

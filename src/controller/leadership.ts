@@ -125,6 +125,13 @@ export class Leadership {
     });
   }
 
+  /** The times of this content are those of this state now; what it asks for beside them is as it was. */
+  async turned({ revision }: SourceContent, state: DesiredState | null): Promise<void> {
+    if (revision !== this.#record.appliedRevision || state === null) return;
+    this.#base = state;
+    await this.#update({ appliedDesired: state.digest, ...agreedAtOf(state) });
+  }
+
   /** Remembers the drift that is left alone, or that there is none any more. */
   async judged({ kind, reason }: Verdict, result: PassResult | null): Promise<void> {
     if (reason === 'DriftReported')

@@ -1,6 +1,6 @@
 import type { Outcome } from '../apply/outcome.ts';
 import type { DesiredState } from '../model/state.ts';
-import type { Approve, PassMemory, PassResult } from '../pass/pass.ts';
+import type { Approve, PassMemory, PassPart, PassResult } from '../pass/pass.ts';
 import type { Window } from '../plan/guard/windows.ts';
 import type { Clock, Logger, Source, SourceContent } from '../ports.ts';
 import type { Verdict } from './failure.ts';
@@ -9,13 +9,13 @@ import type { Lease } from './lease.ts';
 import type { LoopObserver } from './observer.ts';
 import type { LoopRecord, RecordStore } from './record.ts';
 import type { ScheduleSettings } from './schedule.ts';
-import type { Part, Status } from './status.ts';
+import type { Status } from './status.ts';
 import type { Triggers } from './trigger.ts';
 
 /** What one pass of the loop asks of the pipeline. `part`: only that part; undefined: everything in scope. */
 export interface LoopPassRequest {
   readonly content: SourceContent;
-  readonly part?: Part;
+  readonly part?: PassPart;
   readonly base: DesiredState | null;
   readonly sentSecrets: LoopRecord['sentSecrets'];
   /** When the clocks last agreed; absent: not known. */

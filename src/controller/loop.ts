@@ -9,6 +9,7 @@ import type { Loop, LoopParts } from './loop-parts.ts';
 import type { PassEnding, PublishableRun } from './pass-ending.ts';
 import { viewPass } from './pass-ending.ts';
 import { logPass } from './pass-log.ts';
+import type { PassOrder } from './pass-runner.ts';
 import { PassRunner } from './pass-runner.ts';
 import type { RevisionSelection } from './revision-selection.ts';
 import { pickInterval } from './schedule.ts';
@@ -16,6 +17,7 @@ import { explainSourceError } from './source-verdict.ts';
 import type { Status } from './status.ts';
 import { createStatus } from './status.ts';
 import { StatusBoard } from './status-board.ts';
+import { runWithTimes, viewTimes } from './times.ts';
 import type { Trigger } from './trigger.ts';
 
 export type { Loop, LoopParts, LoopPassRequest, LoopSettings } from './loop-parts.ts';
@@ -227,15 +229,18 @@ class ControlLoop implements Loop {
     return this.#conclude(lead, { ...ended, ...fallback, content: lastGood, complaint: run.verdict });
   }
 
-  #run({ leadership, runner }: Lead, content: SourceContent): Promise<PublishableRun> {
-    return runner.run({
-      content,
+  #run(lead: Lead, content: SourceContent): Promise<PublishableRun> {
+    const { leadership } = lead;
+    const order = (of: SourceContent): PassOrder => ({
+      content: of,
       base: leadership.base,
       record: leadership.record,
-      begin: (desired) => leadership.begin(content, desired),
-      inEffect: leadership.inEffect(content),
+      begin: (desired) => leadership.begin(of, desired),
+      inEffect: leadership.inEffect(of),
       deleteWaitMs: () => leadership.history.quietLeft(this.#parts.settings().deleteQuietMs),
     });
+    const reports = this.#parts.settings().onDrift === 'report';
+    return runWithTimes(lead, content, { order, build: this.#parts.build, reports, now: this.#parts.clock.wallTime() });
   }
 
   async #conclude({ leadership }: Lead, end: PassEnding): Promise<Turned & { readonly judged: Verdict }> {
@@ -252,7 +257,8 @@ class ControlLoop implements Loop {
     end.publish?.();
     if (inEffect !== null) this.#board.revisions({ applied: inEffect.revision, appliedAt });
     if (verdict.kind === 'good') this.#board.update({ lastSuccessAt: clock.wallTime() });
-    this.#board.update({ windowOpensAt: windowOpensAt(end, clock.wallTime()) });
+    const times = viewTimes(end, leadership.base, clock.wallTime());
+    this.#board.update(times);
     backoff.ended(end.verdict.kind === 'transient' ? end.verdict : verdict, schedule);
     const view = viewPass(end, verdict, clock);
     this.#board.ended(view);
@@ -266,8 +272,7 @@ class ControlLoop implements Loop {
     const interval = pickInterval(schedule, clock.random());
     const retryMs = backoff.pending ? backoff.leftMs() : interval;
     // A rule that begins or ends is not left for the next look.
-    const boundary = verdict.reason === 'ClockDiffers' ? undefined : end.result?.plan?.nextBoundary;
-    const boundaryMs = boundary === undefined ? interval : Math.max(0, boundary - clock.wallTime());
+    const boundaryMs = Math.max(0, (times.nextBoundaryAt ?? Number.POSITIVE_INFINITY) - clock.wallTime());
     return { waitMs: Math.min(interval, retryMs, end.holdMs ?? interval, boundaryMs), judged: verdict };
   }
 
@@ -278,9 +283,4 @@ class ControlLoop implements Loop {
   #touch(): void {
     this.#progressAt = this.#parts.clock.now();
   }
-}
-
-/** When the window opens for which a plan waits; null: it waits for none, or none opens. */
-function windowOpensAt({ verdict, holdMs }: PassEnding, wallTime: number): number | null {
-  return verdict.reason === 'OutsideWindow' && holdMs !== null ? wallTime + holdMs : null;
 }

@@ -47,6 +47,13 @@ export function logDrift(logger: Logger, plan: Plan): void {
   }
 }
 
+/** One line for each rule that began or ended. */
+export function logTimes(logger: Logger, outcomes: readonly Outcome[]): void {
+  for (const { step, outcome } of outcomes.slice(0, shown)) {
+    logger.info('A rule began or ended by its time', { ...makeRequest(step), outcome });
+  }
+}
+
 /** One line for each step that was not carried out, with the server's words. */
 export function logFailures(logger: Logger, left: readonly Outcome[]): void {
   const failed = left.filter((one) => one.outcome !== 'dropped');

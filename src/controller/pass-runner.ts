@@ -1,5 +1,6 @@
 import type { Outcome } from '../apply/outcome.ts';
 import type { DesiredState } from '../model/state.ts';
+import type { PassPart } from '../pass/pass.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { SourceContent } from '../ports.ts';
 import type { Verdict } from './failure.ts';
@@ -13,12 +14,14 @@ import type { LoopParts } from './loop-parts.ts';
 import { joinRuns, mayBeOnePart, viewParts } from './part-runs.ts';
 import type { PassRun, PublishableRun } from './pass-ending.ts';
 import { isOutage } from './pass-ending.ts';
-import { logDrift, logFailures, logInternalError, logUnknownRules } from './pass-log.ts';
+
+import { logDrift, logFailures, logInternalError, logTimes, logUnknownRules } from './pass-log.ts';
+
 import type { LoopRecord } from './record.ts';
 import type { InEffect } from './same-desired.ts';
 import { isInEffect } from './same-desired.ts';
 import { StallMemory } from './stall.ts';
-import type { Part, Status } from './status.ts';
+import type { Status } from './status.ts';
 import type { Seen, StatusBoard } from './status-board.ts';
 import { formatStepKey } from './step-key.ts';
 
@@ -72,7 +75,14 @@ export class PassRunner {
     return { ...run, publish: this.#publisher({ rules, configuration, shown: run }, parts, order) };
   }
 
-  async #runOne(order: PassOrder, part?: Part): Promise<PassRun> {
+  /** Applies what began or ended by time, as a plan of its own. */
+  async runTimes(order: PassOrder, part: 'ends' | 'boundaries'): Promise<PassRun> {
+    const run = await this.#runOne(order, part);
+    logTimes(this.#parts.logger, run.outcomes);
+    return run;
+  }
+
+  async #runOne(order: PassOrder, part?: PassPart): Promise<PassRun> {
     const { clock, observer, logger, settings } = this.#parts;
     const gaps = createGapClock(clock, observer);
     const outcomes: Outcome[] = [];

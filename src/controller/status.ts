@@ -74,6 +74,10 @@ export interface Status {
   readonly suspended: boolean;
   /** When the window opens for which the plan at hand waits (ms since 1970); null: it waits for none. */
   readonly windowOpensAt: number | null;
+  /** When the next rule begins or ends (ms since 1970); null: none does. */
+  readonly nextBoundaryAt: number | null;
+  /** Rules that have ended, and are live all the same. */
+  readonly heldEnds: number;
   /** How far the server's clock is ahead of this machine's, ms; null: unknown. */
   readonly serverAheadMs: number | null;
   /** The directory cannot be watched by events; changes are found by rescanning. */
@@ -133,6 +137,8 @@ export function createStatus(version: string, source: string, wallTime: number, 
     holder: null,
     suspended: false,
     windowOpensAt: null,
+    nextBoundaryAt: null,
+    heldEnds: 0,
     serverAheadMs: null,
     degraded: false,
     tokenExpiresAt: null,

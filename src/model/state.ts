@@ -55,6 +55,19 @@ export interface Scope {
   readonly networks?: readonly Network[];
 }
 
+/** The next time after `now` at which a rule begins or ends; null: none does. */
+export function findNextBoundary(
+  { rules, upcoming = [] }: Pick<DesiredState, 'rules' | 'upcoming'>,
+  now: number,
+): number | null {
+  let next = Number.POSITIVE_INFINITY;
+  for (const { notBefore = 0, expires = 0 } of [...rules, ...upcoming]) {
+    if (notBefore > now) next = Math.min(next, notBefore);
+    if (expires > now) next = Math.min(next, expires);
+  }
+  return Number.isFinite(next) ? next : null;
+}
+
 /** A note that rules in the scope must have. */
 export interface RequiredNote {
   readonly note: keyof RuleNotes;

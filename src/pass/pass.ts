@@ -67,8 +67,11 @@ export interface KernelState {
   readonly waitedMs: number | null;
 }
 
-/** `managed`: what the manifests manage, so that without a `kind: Configuration` the live one is not even read. */
-export type PassPart = 'rules' | 'configuration' | 'managed';
+/**
+ * `managed`: what the manifests manage, so that without a `kind: Configuration` the live one is not even read. `ends`: only rules
+ * that have ended are deleted; `boundaries`: those that have begun since `agreedAt` are created too.
+ */
+export type PassPart = 'rules' | 'configuration' | 'managed' | 'ends' | 'boundaries';
 
 /** What an earlier pass knew. Nothing depends on it being there; `emptyMemory` is a first run. */
 export interface PassMemory {

@@ -9,6 +9,7 @@ import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
 import { compareProblems, hasErrors, type Problem, raiseWarnings } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { fail, ok, type Result } from '../model/result.ts';
+import { formatRuleKey } from '../model/rule.ts';
 import type { DesiredState, LiveState } from '../model/state.ts';
 import { digestPlan, type PlanDigest } from '../plan/digest.ts';
 import type { PlanInput } from '../plan/input.ts';
@@ -100,9 +101,11 @@ export function restrictToPart(
   state: DesiredState,
 ): { readonly pass: PassDependencies; readonly state: DesiredState } {
   const { part } = whole;
+  const isTimes = part === 'ends' || part === 'boundaries';
   if (part === undefined) return { pass: whole, state };
   const rules = whole.desired.scope.rules && part !== 'configuration';
-  const configuration = whole.desired.scope.configuration && part !== 'rules' && state.configuration !== null;
+  const configuration =
+    whole.desired.scope.configuration && part !== 'rules' && !isTimes && state.configuration !== null;
   const { enforcement, ...rest } = whole;
   return {
     pass: {
@@ -115,6 +118,23 @@ export function restrictToPart(
       ...(rules ? {} : { rules: [], tests: [] }),
       configuration: configuration ? state.configuration : null,
     },
+  };
+}
+
+/** What such a part may change: other live rules stay, and what is missing among the others stays missing. */
+export function restrictToTimes(
+  pass: PassDependencies,
+  state: DesiredState,
+  live: LiveState,
+): { readonly pass: PassDependencies; readonly state: DesiredState } {
+  const { part, agreedAt = Number.POSITIVE_INFINITY, options } = pass;
+  if (part !== 'ends' && part !== 'boundaries') return { pass, state };
+  const held = new Set(live.rules.map(({ rule }) => formatRuleKey(rule)));
+  const began = (from: number | undefined): boolean => part === 'boundaries' && from !== undefined && from > agreedAt;
+  const prune = new Set(state.expired?.map(({ rule }) => formatRuleKey(rule)));
+  return {
+    pass: { ...pass, options: { ...options, prune } },
+    state: { ...state, rules: state.rules.filter((one) => held.has(formatRuleKey(one.rule)) || began(one.notBefore)) },
   };
 }
 

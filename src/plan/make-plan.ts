@@ -1,5 +1,6 @@
 import { compareProblems, type Problem } from '../model/problem.ts';
 import { isModifiedInPlace, type Rule } from '../model/rule.ts';
+import { findNextBoundary } from '../model/state.ts';
 import { computeEffect } from '../policy/effect.ts';
 import { decideRules } from './decide.ts';
 import { decideConfiguration } from './decide-configuration.ts';
@@ -61,12 +62,9 @@ function rulesKept(changes: readonly RuleChange[]): readonly Rule[] {
   );
 }
 
-function nextBoundaryOf({ desired: { rules, upcoming = [], at } }: PlanInput): Pick<Plan, 'nextBoundary'> {
-  if (at === undefined) return {};
-  let next = Number.POSITIVE_INFINITY;
-  for (const { expires = next } of rules) next = Math.min(next, expires);
-  for (const { notBefore = next } of upcoming) next = Math.min(next, notBefore);
-  return Number.isFinite(next) ? { nextBoundary: next } : {};
+function nextBoundaryOf({ desired }: PlanInput): Pick<Plan, 'nextBoundary'> {
+  const next = desired.at === undefined ? null : findNextBoundary(desired, desired.at);
+  return next === null ? {} : { nextBoundary: next };
 }
 
 /** Rules whose filter entry may differ from what the API shows; one problem each. */

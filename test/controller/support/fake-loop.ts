@@ -176,7 +176,7 @@ async function play(
 ): Promise<PassResult> {
   const answer = fake.answer(request);
   const digest = createHash('sha256').update(fake.asksFor).digest('hex');
-  const state = { digest, configuration: fake.configuration ? { fields: {} } : null };
+  const state = { rules: [], digest, configuration: fake.configuration ? { fields: {} } : null };
   const desired = { state } as unknown as Desired;
   const base: PassResult = {
     end: 'in-sync',

@@ -1,0 +1,221 @@
+import { createHash } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { createApiClient } from '../../src/adapters/api/client.ts';
+import { parseArguments } from '../../src/cli/arguments.ts';
+import { loadSettings } from '../../src/cli/run.ts';
+import { createWatchPasses } from '../../src/cli/watch/pass.ts';
+import { createSoleWriter } from '../../src/controller/lease.ts';
+import { createLoop, type Loop, type LoopSettings } from '../../src/controller/loop.ts';
+import { silentObserver, type Turn } from '../../src/controller/observer.ts';
+import { emptyRecord, type LoopRecord } from '../../src/controller/record.ts';
+import { createTriggers, type Triggers } from '../../src/controller/trigger.ts';
+import { deriveFingerprintKey } from '../../src/model/secret.ts';
+import { parseSchedule } from '../../src/plan/guard/cron.ts';
+import type { Clock, SourceContent } from '../../src/ports.ts';
+import { rule, startWorld, token, type World } from '../cli/harness.ts';
+import { defaultSettings } from './support/fake-loop.ts';
+import { until } from './support/sidecar.ts';
+
+const hour = 3_600_000;
+const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+// The real loop, passes and server, with the wall clock set by the test: nothing waits for hours.
+let world: World;
+let loop: Loop;
+let triggers: Triggers;
+let running: Promise<unknown>;
+let settings: LoopSettings;
+let newest: SourceContent;
+let record: LoopRecord;
+let turns: Turn[];
+let now: number;
+const stop = new AbortController();
+
+function contentOf(text: string): SourceContent {
+  const bytes = new TextEncoder().encode(text);
+  const hash = createHash('sha256').update(bytes).digest('hex');
+  return { revision: hash.slice(0, 40), files: [{ path: 'a.yaml', bytes, hash }] };
+}
+
+async function start(...flags: string[]): Promise<void> {
+  const env = { RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
+  const streams = { stdinIsTerminal: false, stdoutIsTerminal: false, stderrIsTerminal: false };
+  const none = { stdout: () => {}, stderr: () => {}, ask: () => Promise.resolve(null) };
+  const terminal = { env, cwd: world.folder, ...streams, ...none, stop: stop.signal };
+  const parsed = parseArguments(['--watch', ...flags, 'm']);
+  if (parsed.kind !== 'run') throw new Error(parsed.text);
+  const operator = await loadSettings(parsed.flags, terminal);
+  const api = createApiClient({ baseUrl: world.simulator.url, token: () => token });
+  if (!api.ok) throw new Error(api.error);
+  const lease = createSoleWriter();
+  const passes = createWatchPasses({
+    invocation: { operands: [], settings: operator, terminal },
+    api: api.value,
+    fingerprintKey: () => deriveFingerprintKey(token),
+    journal: { write: () => Promise.resolve() },
+    logger: silent,
+    lease,
+    root: world.folder,
+    openGaps: new Set(),
+  });
+  const clock: Clock = {
+    now: () => performance.now(),
+    wallTime: () => Date.now(),
+    random: () => 0.5,
+    sleep: (_, signal) => new Promise((resolve) => signal?.addEventListener('abort', () => resolve(), { once: true })),
+  };
+  triggers = createTriggers(clock);
+  const contents = new Map<string, SourceContent>();
+  loop = createLoop({
+    source: {
+      description: 'test',
+      read: () => {
+        contents.set(newest.revision, newest);
+        return Promise.resolve({ content: newest, problems: [] });
+      },
+      readAt: (revision) => Promise.resolve({ content: contents.get(revision) ?? null, problems: [] }),
+    },
+    pass: passes.run,
+    build: passes.build,
+    settings: () => settings,
+    clock,
+    logger: silent,
+    lease,
+    observer: { ...silentObserver, turned: (turn) => void turns.push(turn) },
+    store: {
+      load: () => Promise.resolve(record),
+      save: (next) => {
+        record = next;
+        return Promise.resolve(true);
+      },
+    },
+    triggers,
+    version: 'test',
+    degraded: () => false,
+    tokenExpiresAt: () => null,
+  });
+  running = loop.run(false).finally(() => api.value.close());
+  await until(() => loop.status().passes.length === 1);
+}
+
+/** One more pass, at this time. */
+async function passAt(time: number): Promise<string> {
+  vi.setSystemTime(time);
+  const before = loop.status().passes[0];
+  triggers.wake('file');
+  await until(() => loop.status().passes[0] !== before);
+  return loop.status().conditions.Ready.reason;
+}
+
+const live = (): readonly string[] =>
+  world.simulator
+    .rules()
+    .map(({ destination }) => destination)
+    .sort();
+const timed = (name: string, destination: string, times: Readonly<Record<string, number>>): string =>
+  rule(
+    name,
+    `action: accept, destination: ${destination}${Object.entries(times)
+      .map(([key, at]) => `, ${key}: "${new Date(at).toISOString()}"`)
+      .join('')}`,
+  );
+const others = ['10.8.0.0/16', '10.9.0.0/16']
+  .map((one, index) => rule(`other-${index}`, `action: drop, destination: ${one}`))
+  .join('');
+
+beforeEach(async () => {
+  world = await startWorld();
+  vi.useFakeTimers({ toFake: ['Date'] });
+  now = Math.floor(Date.now() / 1000) * 1000;
+  settings = defaultSettings;
+  record = emptyRecord;
+  turns = [];
+  newest = contentOf(
+    timed('guest', '10.1.0.0/16', { expires: now + 24 * hour }) +
+      timed('later', '10.2.0.0/16', { notBefore: now + 24 * hour }) +
+      others,
+  );
+});
+
+afterEach(async () => {
+  loop.stop();
+  await running;
+  vi.useRealTimers();
+  await world.close();
+});
+
+describe('rules that begin and end, in a sidecar', () => {
+  const before = ['10.1.0.0/16', '10.8.0.0/16', '10.9.0.0/16'];
+  const after = ['10.2.0.0/16', '10.8.0.0/16', '10.9.0.0/16'];
+
+  it('happen at their time, which the status and the metrics tell beforehand', async () => {
+    await start();
+    expect(live()).toEqual(before);
+    expect(loop.status()).toMatchObject({ nextBoundaryAt: now + 24 * hour, heldEnds: 0 });
+    expect([await passAt(now + 24 * hour - 1), live()]).toEqual(['InSync', before]);
+    expect([await passAt(now + 24 * hour), live()]).toEqual(['Applied', after]);
+    expect(loop.status()).toMatchObject({ nextBoundaryAt: null, heldEnds: 0 });
+  });
+
+  it.each<[string, string, () => void]>([
+    ['is invalid', 'ManifestsInvalid', () => (newest = contentOf('nonsense: ['))],
+    [
+      'is refused',
+      'Refused',
+      () => (newest = contentOf('apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: none}\nspec: {rules: []}\n')),
+    ],
+    [
+      'waits for a window',
+      'OutsideWindow',
+      () => {
+        const always = parseSchedule('* * * * *', 'UTC');
+        if (!always.ok) throw new Error(always.error);
+        settings = {
+          ...settings,
+          windows: [{ kind: 'deny', schedule: always.value, durationMs: hour, scope: ['rules', 'configuration'] }],
+        };
+        newest = contentOf(others + rule('new', 'action: accept, destination: 10.8.1.0/24'));
+      },
+    ],
+  ])('what ended by the revision in force goes while the newest %s', async (_, reason, change) => {
+    await start();
+    change();
+    expect([await passAt(now + hour), live()]).toEqual([reason, before]);
+    expect(await passAt(now + 25 * hour)).toBe(reason);
+    expect(live().filter((one) => one !== '10.2.0.0/16')).toEqual(['10.8.0.0/16', '10.9.0.0/16']);
+    expect(loop.status().heldEnds).toBe(0);
+    expect(loop.status().passes[0]?.outcomes.done).toBeGreaterThan(0);
+  });
+
+  it('happen under --on-drift report, and the drift stays as it is', async () => {
+    settings = { ...settings, onDrift: 'report' };
+    await start();
+    world.simulator.seed([{ action: 'accept', destination: '10.4.0.0/16' }]);
+    expect(await passAt(now + hour)).toBe('DriftReported');
+    expect(await passAt(now + 25 * hour)).toBe('DriftReported');
+    expect(live()).toEqual(['10.2.0.0/16', '10.4.0.0/16', '10.8.0.0/16', '10.9.0.0/16']);
+    expect(await passAt(now + 26 * hour)).toBe('DriftReported');
+  });
+
+  it('do not happen while --suspend holds, which the status and a metric tell', async () => {
+    await start();
+    settings = { ...settings, suspended: true };
+    expect([await passAt(now + 25 * hour), live()]).toEqual(['Suspended', before]);
+    expect(loop.status().heldEnds).toBe(1);
+    settings = { ...settings, suspended: false };
+    expect([await passAt(now + 26 * hour), live()]).toEqual(['Applied', after]);
+  });
+
+  it('an end that the newest revision put off is not cut in between', async () => {
+    await start();
+    newest = contentOf(timed('guest', '10.1.0.0/16', { expires: now + 48 * hour }) + others);
+    const calls = world.simulator.requests().length;
+    expect([await passAt(now + 25 * hour), live()]).toEqual(['InSync', before]);
+    expect(
+      world.simulator
+        .requests()
+        .slice(calls)
+        .every(({ method }) => method === 'GET'),
+    ).toBe(true);
+  });
+});
