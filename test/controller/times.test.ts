@@ -94,7 +94,7 @@ async function start(...flags: string[]): Promise<void> {
     degraded: () => false,
     tokenExpiresAt: () => null,
   });
-  running = loop.run(false).finally(() => api.value.close());
+  running = loop.run(false).then(() => api.value.close());
   await until(() => loop.status().passes.length === 1);
 }
 
