@@ -14,9 +14,7 @@ import type { LoopParts } from './loop-parts.ts';
 import { joinRuns, mayBeOnePart, viewParts } from './part-runs.ts';
 import type { PassRun, PublishableRun } from './pass-ending.ts';
 import { isOutage } from './pass-ending.ts';
-
 import { logDrift, logFailures, logInternalError, logTimes, logUnknownRules } from './pass-log.ts';
-
 import type { LoopRecord } from './record.ts';
 import type { InEffect } from './same-desired.ts';
 import { isInEffect } from './same-desired.ts';
