@@ -88,7 +88,7 @@ export function startSession(context: ApplyContext): Session {
     if (!over.signal.aborted) stop('deadline');
   });
 
-  const throttle = createThrottle(clock, context.profile.filter, limits.pace);
+  const throttle = createThrottle(clock, context.profile.filter, limits.pace, context.filterSlowness);
   const known = createKnownRules();
   const listed = createFreshReader((priority) => listRules(session, priority));
   let journalFailed = false;

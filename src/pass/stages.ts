@@ -190,6 +190,7 @@ export function makeApplyContext(pass: PassDependencies, desired: DesiredState, 
       return ok(makePlan(makePlanInput(desired, live.value.live, pass, { profile: seen })));
     },
     ...(enforcement === undefined ? {} : { enforcement: enforcement.kernel }),
+    ...(enforcement?.learnt === undefined ? {} : { filterSlowness: enforcement.learnt.slowness }),
     ...(onOutcome === undefined ? {} : { onOutcome }),
   };
 }

@@ -94,5 +94,7 @@ const followMs = 15_000;
 function watchedEnforcement(settings: Settings): Pick<PassDependencies, 'enforcement'> {
   const { enforcement } = wireEnforcement(settings);
   if (enforcement === undefined) return {};
-  return { enforcement: { ...enforcement, waitMs: enforcement.waitMs ?? followMs, waitInSync: false } };
+  return {
+    enforcement: { ...enforcement, waitMs: enforcement.waitMs ?? followMs, waitInSync: false, learnt: { slowness: 1 } },
+  };
 }

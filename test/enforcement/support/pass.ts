@@ -37,7 +37,7 @@ export function dropsOf(lines: readonly string[]): SourceContent {
 
 /** What one pass needs, with a look at the namespace's kernel. */
 export function passOver(
-  server: KernelServer,
+  server: Pick<KernelServer, 'simulator'>,
   netns: string,
   { repair, waitMs }: { readonly repair: boolean; readonly waitMs: number | null },
 ): { readonly pass: PassDependencies; readonly close: () => Promise<void> } {
