@@ -1,5 +1,5 @@
-import { spawn, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 /** One figure of the built command with its limit, beside a floor measured in the same run. */
 export interface CliBench {
   readonly name: string;
-  readonly unit: 'ms' | 'ratio';
+  readonly unit: 'ms' | 'ratio' | 'MB';
   readonly limit: number;
   readonly measure: () => number | Promise<number>;
 }
@@ -112,6 +112,33 @@ function manifest(file: number): string {
   return `apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: s${file}}\nspec:\n  rules:\n${items.join('')}`;
 }
 
+let built: string | null = null;
+
+/** Builds the single executable, once; gives its path. */
+function executable(): string {
+  built ??= execFileSync(process.execPath, [join(root, 'scripts/executable.mjs')], { encoding: 'utf8' }).trim();
+  return built.split('\n').at(-1) ?? '';
+}
+
+function timed(program: string, args: readonly string[]): Cost {
+  const started = performance.now();
+  execFileSync(program, args);
+  return { wall: performance.now() - started, cpu: 0 };
+}
+
+/** The size of what npm would publish, packed. */
+function packedMb(): number {
+  const tree = mkdtempSync(join(tmpdir(), 'reconcile-bench-'));
+  try {
+    for (const [script, ...args] of [['types.mjs'], ['release-tree.mjs', tree]])
+      execFileSync(process.execPath, [join(root, 'scripts', script ?? ''), ...args], { stdio: 'ignore' });
+    const packed = execFileSync('npm', ['pack', '--dry-run', '--json'], { cwd: tree, encoding: 'utf8' });
+    return Number(/"size": ([0-9]+),\s+"unpackedSize"/.exec(packed)?.[1]) / 1e6;
+  } finally {
+    rmSync(tree, { recursive: true, force: true });
+  }
+}
+
 /** The figures of the command itself. */
 export const benches: readonly CliBench[] = [
   {
@@ -127,6 +154,21 @@ export const benches: readonly CliBench[] = [
       return version.wall - bare.wall;
     },
   },
+  {
+    name: 'the executable: --version over `node dist/reconcile.js --version`',
+    unit: 'ms',
+    limit: 60,
+    measure: () => {
+      const [one, other] = inTurns(
+        15,
+        () => timed(executable(), ['--version']),
+        () => timed(process.execPath, [command, '--version']),
+      );
+      return one.wall - other.wall;
+    },
+  },
+  { name: 'the executable: size', unit: 'MB', limit: 110, measure: () => statSync(executable()).size / 1e6 },
+  { name: 'the package, packed: size', unit: 'MB', limit: 2, measure: packedMb },
   ...(['cpu', 'wall'] as const).map(
     (of): CliBench => ({
       name: `a plan of 10,000 rules in 10 RuleSets, in sync, over its floor: ${of === 'cpu' ? 'CPU' : 'wall time'}`,

@@ -5,7 +5,12 @@ import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Settings } from '../../src/cli/settings.ts';
 import { createTokenSource } from '../../src/cli/token.ts';
+import { exportRules } from '../../src/desired/export.ts';
+import { exportConfiguration } from '../../src/desired/export-configuration.ts';
+import { findProfile } from '../../src/model/profile.ts';
+import { Secret } from '../../src/model/secret.ts';
 import { binary, ensureBuilt } from '../controller/support/sidecar.ts';
+import { freshConfiguration, liveRules, user } from '../plan/support.ts';
 
 const examples = path.resolve(import.meta.dirname, '../../examples');
 
@@ -48,6 +53,37 @@ describe('on macOS and Windows, as far as it shows here', () => {
       expect([status, stdout + stderr]).toEqual([4, expect.stringContaining('overlay.yaml:5:')]);
     },
   );
+
+  it('files of an export have names that differ even where case does not count', () => {
+    const emails = new Map([
+      [user('one'), 'Bob@example.com'],
+      [user('two'), 'bob@example.com'],
+    ]);
+    const rules = exportRules(liveRules('drop 10.0.0.0/8 @one', 'drop 10.0.0.0/8 @two', 'drop 10.1.0.0/16'), {
+      emails,
+      mayCollide: false,
+    });
+    const saml = ['Okta', 'okta', 'OKTA'].map((id) => ({
+      id,
+      label: id,
+      base_url: null,
+      metadata: Secret.of(
+        '<md:EntityDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata" entityID="https://idp.example/x"/>',
+      ),
+      sign_requests: null,
+      sign_metadata: null,
+      signed_assertion_in_resp: null,
+      signed_envelopes_in_resp: null,
+      auto_create_users: false,
+    }));
+    const { files } = exportConfiguration(
+      { ...freshConfiguration, saml_identity_providers: saml },
+      findProfile('firezone-0.7'),
+    );
+    const paths = [...rules, ...files].map(({ path: name }) => name.toLowerCase());
+    expect(paths).toHaveLength(7);
+    expect(new Set(paths).size).toBe(paths.length);
+  });
 
   it('where a mode says nothing, nobody is warned that others can read the token', () => {
     const file = path.join(folder, 'token');
