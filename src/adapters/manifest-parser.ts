@@ -155,6 +155,10 @@ interface Thread {
   end(): Promise<unknown>;
 }
 
+class ReaderDied extends Error {
+  readonly code = 'reader-died';
+}
+
 function startThread({ workerUrl, options, parseMb }: Work): Thread {
   const { profile, values, limits } = options;
   // The thread needs neither the environment nor the standard streams.
@@ -178,12 +182,12 @@ function startThread({ workerUrl, options, parseMb }: Work): Thread {
   worker.on('exit', (code) => fail(`exit code ${code}`));
   return {
     async parse({ path, bytes }) {
-      if (died !== null) throw new Error(died);
+      if (died !== null) throw new ReaderDied(died);
       const request: ReadRequest = { path, bytes, profile, values, documents: limits.documents, work: limits.fileWork };
       const silence = setTimeout(() => fail(`no answer in ${silenceMs / 1000} s`), silenceMs);
       try {
         return await new Promise<FileManifests | null>((settle, reject) => {
-          pending = { settle, fail: (why) => reject(new Error(why)) };
+          pending = { settle, fail: (why) => reject(new ReaderDied(why)) };
           worker.postMessage(request);
         });
       } finally {

@@ -46,7 +46,7 @@ export async function runCli(argv: readonly string[], started: Terminal): Promis
     const outputs = parsed.command.formats.length === 0 ? [textOnStdout] : readOutputs(settings.output, terminal.cwd);
     return await writeAnswer(answer, outputs, settings, terminal);
   } catch (error) {
-    const failure = error instanceof Failure ? error : new Failure([internalError(error)]);
+    const failure = error instanceof Failure ? error : new Failure([await internalError(error)]);
     const outputs = readRequestedOutputs(settings, { argv, flags, env: terminal.env }, terminal.cwd);
     await writeAnswer(answerFailure(failure), outputs, settings, terminal);
     return failure.exitCode;
@@ -116,7 +116,7 @@ export async function loadSettings(
 }
 
 /** A mistake in this program: its place, never its message or stack, which could hold anything. */
-function internalError(error: unknown): Problem {
+async function internalError(error: unknown): Promise<Problem> {
   const code = getErrorCode(error, '');
   if (code === 'EMFILE' || code === 'ENFILE') {
     const summary = `this process may open no more files (${code})`;
@@ -127,6 +127,12 @@ function internalError(error: unknown): Problem {
       hint: 'raise the limit: ulimit -n, LimitNOFILE in a unit',
     };
   }
+  if (error instanceof Error && code === 'reader-died')
+    return (await import('./read-failure.ts')).explainReadFailure(
+      { code, status: null, message: error.message },
+      () => '',
+      0,
+    );
   const name = error instanceof Error ? error.name : typeof error;
   const frame =
     error instanceof Error

@@ -61,6 +61,7 @@ export function judge(result: PassResult, hold: Hold | null): Verdict {
 function judgeRead(result: PassResult): Verdict {
   const failure = result.failure;
   const message = failure?.message ?? 'the live state cannot be read';
+  if (failure?.code === 'reader-died') return { kind: 'transient', reason: 'SourceFailed', message };
   const unauthorized = ['unauthorized', 'forbidden', 'token'].includes(failure?.code ?? '');
   return {
     kind: terminalReads.has(failure?.code ?? '') ? 'terminal' : 'transient',

@@ -1,8 +1,9 @@
+import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Sidecar, World } from '../controller/support/sidecar.ts';
-import { ensureBuilt, inEffect, makeWorld, rules, startSidecar, until } from '../controller/support/sidecar.ts';
+import { binary, ensureBuilt, inEffect, makeWorld, rules, startSidecar, until } from '../controller/support/sidecar.ts';
 
 let world: World;
 let running: Sidecar[];
@@ -183,5 +184,55 @@ describe('faults of the process', () => {
     const sidecar = await start();
     await sidecar.until(inEffect());
     expect(readFileSync(path.join(world.state, 'reconcile/record.json'), 'utf8')).toContain('appliedRevision');
+  });
+
+  it('fault 43: a thread that reads manifests and dies is no fault of the manifests: exit 1, and a sidecar tries again', async () => {
+    write(`${rules('10.0.0.1')}${'# a long comment\n'.repeat(70_000)}`);
+    const [hook, healed] = [path.join(world.folder, 'hook.mjs'), path.join(world.folder, 'healed')];
+    writeFileSync(
+      hook,
+      `import { existsSync } from 'node:fs';
+       import { syncBuiltinESMExports } from 'node:module';
+       import threads from 'node:worker_threads';
+       const { Worker } = threads;
+       threads.Worker = class extends Worker {
+         constructor(url, options) {
+           if (existsSync(${JSON.stringify(healed)})) super(url, options);
+           else super('process.exit(7)', { ...options, eval: true });
+         }
+       };
+       syncBuiltinESMExports();`,
+    );
+    const env = { NODE_OPTIONS: `--import ${hook}`, PATH: process.env['PATH'] ?? '', HOME: world.folder };
+    const connection = ['--base-url', world.sim.url, '--token-file', world.tokenFile];
+    for (const argv of [['validate'], ['build'], ['plan', ...connection], ['apply', '--yes', ...connection]]) {
+      const run = spawnSync(process.execPath, [binary, ...argv, world.manifests], { env, encoding: 'utf8' });
+      expect([argv[0], run.status, run.stderr]).toEqual([argv[0], 1, expect.stringContaining('error [reader-died]')]);
+    }
+    const sidecar = await start([], { NODE_OPTIONS: env.NODE_OPTIONS });
+    const failed = await sidecar.until((status) => status.conditions.Ready.reason === 'SourceFailed');
+    expect(failed.conditions).toMatchObject({ Stalled: { status: 'False' }, Reconciling: { status: 'True' } });
+    writeFileSync(healed, '');
+    await sidecar.until(inEffect());
+    expect(world.live()).toEqual(['10.0.0.1']);
+  });
+
+  it('fault 30: too few files to open is a sentence, from the first module of the program on', () => {
+    write(rules('10.0.0.1'));
+    const limited = (files: number, ...argv: readonly string[]) =>
+      spawnSync('sh', ['-c', `ulimit -n ${files} && exec "$@"`, 'sh', process.execPath, ...argv], { encoding: 'utf8' });
+    const empty = path.join(world.folder, 'empty.mjs');
+    writeFileSync(empty, 'await import("node:fs");');
+    let said = 0;
+    for (const files of [19, 21, 23, 25, 27, 29, 32]) {
+      if (limited(files, empty).status !== 0) continue; // Node itself cannot start
+      const run = limited(files, binary, 'validate', world.manifests);
+      expect([run.status, run.stderr]).toEqual([
+        1,
+        expect.stringMatching(/^error \[open-files\] [^\n]*\n {4}hint: [^\n]*\n$/),
+      ]);
+      said++;
+    }
+    expect(said).toBeGreaterThan(0);
   });
 });
