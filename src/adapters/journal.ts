@@ -1,4 +1,5 @@
-import { open, rename } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { open, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { getErrorCode } from '../model/result.ts';
 import type { Journal, JournalEntry } from '../ports.ts';
@@ -40,10 +41,17 @@ async function readEnd(path: string): Promise<string> {
   }
 }
 
+/** Whether this is a pipe; rejects where nobody reads it, since opening it to write would wait for ever. */
+async function isPipe(path: string): Promise<boolean> {
+  if ((await stat(path).catch(() => null))?.isFIFO() !== true) return false;
+  await (await open(path, constants.O_WRONLY | constants.O_NONBLOCK)).close();
+  return true;
+}
+
 /** Appends JSON lines (mode 0600), each with the time. A write is over when it is on disk; entries of one sync share it. */
 export async function openJournal(path: string, wallTime: () => number): Promise<FileJournal> {
   await makeFolder(dirname(path));
-  const earlier = await readEnd(path);
+  const earlier = (await isPipe(path)) ? '' : await readEnd(path);
   let file = await open(path, 'a', 0o600);
   // What a kill or a full disk cut must not take the next line with it.
   let isCut = earlier !== '' && !earlier.endsWith('\n');

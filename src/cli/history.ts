@@ -1,6 +1,6 @@
 import { dirname, join } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
-import { addRecord, readRecord, replaceRecord } from '../adapters/history-folder.ts';
+import { addRecord, listRecords, readRecord, replaceRecord } from '../adapters/history-folder.ts';
 import { claimFolder } from '../adapters/state-folder.ts';
 import { getErrorCode, type Result } from '../model/result.ts';
 import {
@@ -15,6 +15,7 @@ import {
 import type { Approve, PassResult } from '../pass/pass.ts';
 import type { Logger } from '../ports.ts';
 import type { Terminal } from './command.ts';
+import { makeFailure } from './failure.ts';
 
 /** Writes the history of applies: before the first write of each what is about to change, and at its end what did. */
 export interface HistoryWriter {
@@ -61,6 +62,15 @@ export function createHistoryWriter(stateFolder: string | null, logger: Logger, 
         begun = null;
       }),
   };
+}
+
+/** Numbers of the records, the newest first; throws a `Failure` where the folder cannot be read. */
+export async function listHistory(folder: string): Promise<readonly number[]> {
+  try {
+    return await listRecords(folder);
+  } catch (error) {
+    throw makeFailure('state', `the history in ${folder} cannot be read (${getErrorCode(error)})`, 'check --state-dir');
+  }
 }
 
 /** One record; fails with a sentence. */

@@ -1,4 +1,5 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
+import { readOperatorFile } from '../adapters/source/regular-file.ts';
 import type { ProblemCode } from '../model/problem-code.ts';
 import { getErrorCode } from '../model/result.ts';
 import { makeFailure } from './failure.ts';
@@ -17,14 +18,13 @@ export interface NamedFile {
 
 /** Reads the file; throws a `Failure` where it cannot be read or is too large. */
 export function readNamedFile({ path, code, name, largest, hint }: NamedFile): Uint8Array {
-  let bytes: Uint8Array;
   try {
-    bytes = readFileSync(path);
+    return readOperatorFile(path, largest);
   } catch (error) {
-    throw makeFailure(code, `${name} cannot be read (${getErrorCode(error)})`, hint);
+    const reason = getErrorCode(error);
+    if (reason === 'EFBIG') throw makeFailure(code, `${name} is larger than ${largest} bytes`, hint);
+    throw makeFailure(code, `${name} cannot be read (${reason})`, hint);
   }
-  if (bytes.length > largest) throw makeFailure(code, `${name} is larger than ${largest} bytes`, hint);
-  return bytes;
 }
 
 /** Writes the file that `option` names; throws a `Failure` where that cannot be done. */

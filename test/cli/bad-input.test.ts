@@ -1,9 +1,12 @@
+import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync } from 'node:fs';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { TokenStore } from '../../src/simulator/tokens.ts';
+import { ensureBuilt } from '../controller/support/sidecar.ts';
 import { configuration, rule, startWorld, type World } from './harness.ts';
 
 let world: World;
@@ -314,3 +317,32 @@ async function selfSigned(): Promise<{ readonly key: string; readonly cert: stri
   );
   return { key: world.read('key.pem'), cert: world.read('cert.pem') };
 }
+
+describe('a FIFO where a file is named', () => {
+  it.each([
+    ['plan', '--snapshot', 'fifo', 'm'],
+    ['apply', 'fifo', 'm'],
+    ['plan', '--values', 'fifo', 'm'],
+    ['plan', '--config', 'fifo', 'm'],
+    ['plan', '--base-url', 'https://127.0.0.1:9', '--ca-file', 'fifo', 'm'],
+    ['plan', '--token-file', 'fifo', 'm'],
+    ['apply', '--yes', '--journal', 'fifo', 'm'],
+    ['undo', '--state-dir', 'fifo'],
+    ['watch', '--once', '--listen', '127.0.0.1:0', '--listen-token-file', 'fifo', 'm'],
+    ['watch', '--once', '--state-dir', 'fifo', 'm'],
+  ])('threat 7: nobody writes to it, and %s %s is refused at once', async (...argv) => {
+    world.write('m/a.yaml', rule('a', 'action: drop, destination: 10.0.0.0/8'));
+    execFileSync('mkfifo', [join(world.folder, 'fifo')]);
+    const run = await world.cli(argv);
+    expect([run.code, run.err]).toEqual([1, expect.not.stringContaining('internal-error')]);
+    expect(writes()).toEqual([]);
+  });
+
+  it('is read where a shell made it: --values <(command)', () => {
+    world.write('m/a.yaml', rule('a', `action: drop, destination: "\${net}"`));
+    const line = `"$0" dist/reconcile.js build --values <(sleep 0.1; echo 'net: 10.0.0.0/8') "$1"`;
+    ensureBuilt();
+    const run = spawnSync('bash', ['-c', line, process.execPath, join(world.folder, 'm')], { encoding: 'utf8' });
+    expect([run.status, run.stdout]).toEqual([0, expect.stringContaining('10.0.0.0/8')]);
+  });
+});

@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs';
 import { type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
 import { fail, getErrorCode, ok, type Result } from '../../model/result.ts';
 import type { ApiResult, LiveApi, NoAnswer } from '../../ports.ts';
+import { readOperatorFile } from '../source/regular-file.ts';
 import { readAnswer } from './answer.ts';
 import { type BaseUrl, parseBaseUrl } from './base-url.ts';
 import { removeSecrets, toBytes } from './body.ts';
@@ -92,7 +92,7 @@ export function createApiClient(options: ApiClientOptions): Result<ApiClient, st
 
 function readAuthorities(path: string): Result<string, string> {
   try {
-    const pem = readFileSync(path, 'utf8');
+    const pem = readOperatorFile(path, 1_000_000).toString('utf8');
     return pem.includes('-----BEGIN CERTIFICATE-----') ? ok(pem) : fail(`the CA file ${path} holds no PEM certificate`);
   } catch (error) {
     return fail(`the CA file ${path} cannot be read (${getErrorCode(error)})`);

@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { connect } from 'node:tls';
 import { Agent, request } from 'undici';
 import { getErrorCode } from '../../model/result.ts';
+import { readOperatorFile } from '../source/regular-file.ts';
 import { startDeadline } from './deadline.ts';
 import { explainTlsError } from './no-answer.ts';
 
@@ -28,7 +28,7 @@ export function readCertificate(url: URL, { caFile, signal, timeoutMs }: Probe):
       host,
       port: url.port === '' ? 443 : Number(url.port),
       ...(isIP(host) === 0 ? { servername: host } : {}),
-      ...(caFile === null ? {} : { ca: readFileSync(caFile) }),
+      ...(caFile === null ? {} : { ca: readOperatorFile(caFile, 1_000_000) }),
     });
     const end = (result: CertificateFacts | string): void => {
       socket.destroy();
@@ -57,7 +57,7 @@ export async function readServerTime(
 ): Promise<{ readonly serverTime: number; readonly tookMs: number } | null> {
   const started = now();
   const dispatcher = new Agent({
-    connect: { rejectUnauthorized: true, ...(caFile === null ? {} : { ca: readFileSync(caFile) }) },
+    connect: { rejectUnauthorized: true, ...(caFile === null ? {} : { ca: readOperatorFile(caFile, 1_000_000) }) },
   });
   const deadline = startDeadline(timeoutMs, signal);
   try {

@@ -1,9 +1,9 @@
-import { readFileSync } from 'node:fs';
 import { Agent, request } from 'undici';
 import * as z from 'zod';
 import type { Lease } from '../../controller/lease.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { getErrorCode } from '../../model/result.ts';
+import { readOperatorFile } from '../source/regular-file.ts';
 import type { LeaseBasics, LeaseStore, Tenure } from './renewed.ts';
 import { keepLease, NotRenewed } from './renewed.ts';
 
@@ -248,7 +248,7 @@ interface LeaseAnswer {
 
 function readOwn(file: string): string {
   try {
-    return readFileSync(file, 'utf8');
+    return readOperatorFile(file, 1_000_000).toString('utf8');
   } catch (error) {
     throw new NotRenewed(getErrorCode(error), `the file ${file} cannot be read`);
   }

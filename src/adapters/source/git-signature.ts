@@ -4,6 +4,7 @@ import path from 'node:path';
 import type { Problem } from '../../model/problem.ts';
 import type { ProblemCode } from '../../model/problem-code.ts';
 import { type ProcessRun, runProcess } from '../run-process.ts';
+import { readOperatorFile } from './regular-file.ts';
 
 /** Whose signatures count. A commit must be signed by one of these; both may be given. */
 export interface SignatureKeys {
@@ -119,7 +120,7 @@ async function refuseOpenpgp(payload: Buffer, file: string, { folder, seenAt }: 
 async function makeKeyring(folder: string, keysFile: string | undefined): Promise<string | null> {
   let keys: Buffer | null = null;
   try {
-    keys = keysFile === undefined ? null : await readFile(keysFile);
+    keys = keysFile === undefined ? null : readOperatorFile(keysFile, 10_000_000);
   } catch {
     return 'the file with the OpenPGP keys cannot be read';
   }

@@ -1,4 +1,4 @@
-import { type BigIntStats, constants } from 'node:fs';
+import { type BigIntStats, closeSync, constants, fstatSync, openSync, readFileSync, readSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { fail, getErrorCode, ok, type Result } from '../../model/result.ts';
 
@@ -19,6 +19,68 @@ export async function readRegularFile(path: string, maxBytes: number): Promise<R
     return fail(explainReason(error));
   } finally {
     await handle?.close();
+  }
+}
+
+/** An operator's file that is not read; the code stands in the message. */
+class UnfitFile extends Error {
+  readonly code: string;
+
+  constructor(code: string) {
+    super(code);
+    this.code = code;
+  }
+}
+
+const silentMs = 10_000;
+const pauseMs = 20;
+
+/**
+ * Reads a file that the operator named: a regular one, or a pipe such as the `<(command)` of a shell makes. Never waits for a FIFO that
+ * nobody writes to, and ten seconds for one whose writer is silent. Throws an error with a `code` that says why; `EFBIG`: too large.
+ */
+export function readOperatorFile(path: string, largest: number): Buffer {
+  const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+  try {
+    const stats = fstatSync(descriptor);
+    if (stats.isFIFO()) return readPipe(descriptor, largest);
+    if (!stats.isFile()) throw new UnfitFile(stats.isDirectory() ? 'EISDIR' : 'not a file');
+    if (stats.size > largest) throw new UnfitFile('EFBIG');
+    return readFileSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function readPipe(descriptor: number, largest: number): Buffer {
+  const read: Buffer[] = [];
+  let [size, silent] = [0, 0];
+  for (;;) {
+    const chunk = readIfReady(descriptor);
+    if (chunk === null) {
+      silent += pauseMs;
+      if (silent > silentMs) throw new UnfitFile('nothing came for ten seconds');
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, pauseMs);
+      continue;
+    }
+    // An empty file may be meant; a FIFO that nobody writes to is not.
+    if (chunk.length === 0 && size === 0) throw new UnfitFile('an empty pipe');
+    if (chunk.length === 0) return Buffer.concat(read);
+    silent = 0;
+    size += chunk.length;
+    if (size > largest) throw new UnfitFile('EFBIG');
+    read.push(chunk);
+  }
+}
+
+/** What there is to read; null: nothing yet; empty: the end. */
+function readIfReady(descriptor: number): Buffer | null {
+  const chunk = Buffer.alloc(65_536);
+  try {
+    return chunk.subarray(0, readSync(descriptor, chunk));
+  } catch (error) {
+    if (getErrorCode(error) === 'EAGAIN') return null;
+    throw error;
   }
 }
 

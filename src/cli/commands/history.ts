@@ -1,4 +1,4 @@
-import { listRecords, removeRecords } from '../../adapters/history-folder.ts';
+import { removeRecords } from '../../adapters/history-folder.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { formatRuleKey } from '../../model/rule.ts';
 import type { ApplyRecord } from '../../pass/history.ts';
@@ -7,7 +7,7 @@ import { count } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { makeFailure } from '../failure.ts';
-import { isWorthShowing, loadRecord, locateHistory } from '../history.ts';
+import { isWorthShowing, listHistory, loadRecord, locateHistory } from '../history.ts';
 import { findStateFolder } from '../last-apply.ts';
 
 /** `reconcile history [show N]`: the applies of the state folder, the newest first. Needs no server and no token. */
@@ -17,7 +17,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const [word, number, ...more] = operands;
   if (word === 'show' && number !== undefined && more.length === 0) return await show(folder, parseNumber(number));
   if (word !== undefined) throw makeFailure('usage', 'history takes nothing, or `show N`', 'reconcile history show 3');
-  const numbers = await listRecords(folder);
+  const numbers = await listHistory(folder);
   if (settings.forget) {
     await removeRecords(folder, numbers);
     return { exit: exitCodes.ok, text: () => `${count(numbers.length, 'record')} removed from ${folder}.\n` };

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readOperatorFile } from '../../adapters/source/regular-file.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { getErrorCode } from '../../model/result.ts';
 import { formatSafeJson } from '../../report/json.ts';
@@ -85,7 +85,7 @@ async function readText(answer: Response): Promise<string> {
 function tokenIn(file: string | null): string | null {
   if (file === null) return null;
   try {
-    return readFileSync(file, 'utf8').trim();
+    return readOperatorFile(file, 65_536).toString('utf8').trim();
   } catch (error) {
     throw makeFailure(
       'bad-setting',

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { systemClock } from '../../adapters/clock.ts';
-import { listRecords } from '../../adapters/history-folder.ts';
 import { defaultApplyLimits } from '../../apply/context.ts';
 import { readLive } from '../../apply/read.ts';
 import { escapeControls } from '../../model/printable.ts';
@@ -11,7 +10,7 @@ import { renderProblems } from '../../report/problems.ts';
 import { findServer } from '../approval.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { Failure, makeFailure } from '../failure.ts';
-import { isWorthShowing, loadRecord } from '../history.ts';
+import { isWorthShowing, listHistory, loadRecord } from '../history.ts';
 import { createLogger } from '../logger.ts';
 import { runPass } from '../pass-run.ts';
 import { readPlanScope, readProfile } from '../plan-settings.ts';
@@ -71,7 +70,7 @@ async function findRecord(
   folder: string,
   operand: string | undefined,
 ): Promise<{ readonly number: number; readonly record: ApplyRecord }> {
-  const numbers = operand === undefined ? await listRecords(folder) : [parseNumber(operand)];
+  const numbers = operand === undefined ? await listHistory(folder) : [parseNumber(operand)];
   for (const number of numbers) {
     const loaded = await loadRecord(folder, number);
     if (loaded.ok && (operand !== undefined || isWorthShowing(loaded.value))) return { number, record: loaded.value };

@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { NotifyTarget } from '../../adapters/notify/message.ts';
+import { readOperatorFile } from '../../adapters/source/regular-file.ts';
 import { makeFailure } from '../failure.ts';
 import type { SettingsFile } from '../settings-schema.ts';
 import { isSafeAddress } from './safe-address.ts';
@@ -17,7 +17,7 @@ function targetOf(entry: Notify, fallback: string, folder: string): NotifyTarget
   const name = entry.name ?? fallback;
   const fromFile = (file: string): (() => string) => {
     const absolute = path.resolve(folder, file);
-    const read = (): string => readFileSync(absolute, 'utf8').trim();
+    const read = (): string => readOperatorFile(absolute, 65_536).toString('utf8').trim();
     try {
       read();
     } catch {

@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
 import type { ControllerMetrics } from '../../adapters/metrics/metrics.ts';
+import { readOperatorFile } from '../../adapters/source/regular-file.ts';
 import { isLoopback, type Listening, listen, parseListen } from '../../adapters/web/listen.ts';
 import type { Status } from '../../controller/status.ts';
 import { makeFailure } from '../failure.ts';
@@ -51,7 +51,7 @@ export async function serveStatus(settings: StatusServerSettings, view: StatusSe
 /** A secret's file, read anew each time; empty when it cannot be read, which lets nobody in. */
 export function readSecret(file: string): string {
   try {
-    return readFileSync(file, 'utf8').trim();
+    return readOperatorFile(file, 65_536).toString('utf8').trim();
   } catch {
     return '';
   }
