@@ -78,6 +78,11 @@ describe('the systemd unit', () => {
     expect(settingsOf(argv).tokenFile).toBe('/run/credentials/token');
   });
 
+  it.each(['LimitCORE=0', 'ProcSubset=pid', 'PrivateUsers=yes', 'NoNewPrivileges=yes', 'CapabilityBoundingSet='])(
+    'threat 28: keeps the token from core files and other processes: %s',
+    (line) => expect(text.split('\n')).toContain(line),
+  );
+
   it.skipIf(!hasSystemd)(`is accepted by systemd-analyze${hasSystemd ? '' : ' (skipped: not installed)'}`, () => {
     const folder = mkdtempSync(path.join(tmpdir(), 'unit-'));
     try {

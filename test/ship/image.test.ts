@@ -36,6 +36,20 @@ describe('the Dockerfile', () => {
       expect(updates).toContain(`package-ecosystem: ${ecosystem}`);
   });
 
+  it('threat 40: workflows name every action by a commit, and the lockfile every package by its checksum', () => {
+    const folder = path.join(root, '.github/workflows');
+    const uses = readdirSync(folder).flatMap((name) =>
+      [...readFileSync(path.join(folder, name), 'utf8').matchAll(/uses: (?!\.\/)(.*)/g)].map(([, action]) => action),
+    );
+    expect(uses.length).toBeGreaterThan(10);
+    for (const action of uses) expect(action).toMatch(/^[\w./-]+@[0-9a-f]{40} # v\d/);
+    const lock = JSON.parse(readFileSync(path.join(root, 'package-lock.json'), 'utf8')) as {
+      readonly packages: Readonly<Record<string, { readonly integrity?: string }>>;
+    };
+    const unchecked = Object.entries(lock.packages).filter(([, { integrity }]) => !integrity?.startsWith('sha512-'));
+    expect(unchecked.map(([name]) => name)).toEqual(['']); // the project itself
+  });
+
   it('ends in a stage for an ordinary user, beside one that looks at the kernel, both on one common stage', () => {
     expect(stages.map(({ name, from }) => [name, from])).toEqual([
       ['build', `\${NODE}`],
