@@ -1,8 +1,8 @@
 import { Command, CommanderError, Option } from 'commander';
 import { suggest } from '../manifest/suggest.ts';
 import { version } from '../version.ts';
-import type { CommandSpec } from './command-spec.ts';
-import { commands, listOptions, rootCommand } from './commands.ts';
+import { type CommandSpec, listOptions } from './command-spec.ts';
+import { commands, rootCommand } from './commands.ts';
 import { type Failure, makeFailure } from './failure.ts';
 import { describeProgram, describeTopic, translateFlag, translateVerb } from './help.ts';
 import { findGroup, formatFlag, type OptionName, type OptionSpec, optionNames, options } from './options.ts';

@@ -1,5 +1,12 @@
 import type { Run } from './command.ts';
-import type { OptionName } from './options.ts';
+import {
+  commonOptions,
+  connectionOptions,
+  enforcementOptions,
+  manifestOptions,
+  type OptionName,
+  planOptions,
+} from './options.ts';
 import type { Format } from './output.ts';
 import type { RawValues } from './settings.ts';
 
@@ -20,4 +27,30 @@ export interface CommandSpec {
   /** What `--output` may ask of it; empty: it prints one thing and has no `--output`. */
   readonly formats: readonly Format[];
   readonly load: () => Promise<{ readonly run: Run }>;
+}
+
+/** Of commands that ask the manifests alone. */
+export const offlineOptions: readonly OptionName[] = ['at', ...manifestOptions];
+
+/** Of commands that follow the manifests through their commits. */
+export const historyOptions: readonly OptionName[] = ['since', 'profile', 'values', 'overlay'];
+
+/** Of commands that plan. */
+export const planningOptions: readonly OptionName[] = [
+  ...connectionOptions,
+  ...manifestOptions,
+  ...planOptions,
+  ...enforcementOptions,
+];
+
+/** What shapes a plan of manifests, and no undo. */
+const notOfUndo = ['detailedExitcode', 'showEmails', 'ruleUpdates', 'prune', 'replaceModified', 'base'];
+
+/** The guards that an undo obeys. */
+export const undoOptions: readonly OptionName[] = planOptions.filter((name) => !notOfUndo.includes(name));
+
+/** All options that a command takes. */
+export function listOptions(spec: CommandSpec): readonly OptionName[] {
+  const common = spec.formats.length > 0 ? commonOptions : commonOptions.filter((name) => name !== 'output');
+  return [...spec.options, ...common];
 }

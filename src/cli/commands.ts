@@ -1,48 +1,12 @@
 import { kinds } from '../manifest/manifest.ts';
 import { version } from '../version.ts';
-import type { CommandSpec } from './command-spec.ts';
-import {
-  applyOptions,
-  commonOptions,
-  connectionOptions,
-  enforcementOptions,
-  manifestOptions,
-  type OptionName,
-  planOptions,
-  watchOptionNames,
-} from './options.ts';
+import { type CommandSpec, historyOptions, offlineOptions, planningOptions, undoOptions } from './command-spec.ts';
+import { applyOptions, connectionOptions, manifestOptions, watchOptionNames } from './options.ts';
 import type { Format } from './output.ts';
 
 const everyFormat: readonly Format[] = ['text', 'json', 'markdown', 'html', 'github'];
 const answers: readonly Format[] = ['text', 'json'];
-/** The guards that an undo obeys. */
-const undoOptions: readonly OptionName[] = [
-  'full',
-  'maxDeletes',
-  'maxChanges',
-  'allowEmpty',
-  'allowLockout',
-  'maxExposure',
-  'failOn',
-  'bindSecret',
-  'approve',
-];
-
-/** All options that a command takes. */
-export function listOptions(spec: CommandSpec): readonly OptionName[] {
-  const common = spec.formats.length > 0 ? commonOptions : commonOptions.filter((name) => name !== 'output');
-  return [...spec.options, ...common];
-}
-
-/** Of commands that ask the manifests alone. */
-const offline: readonly OptionName[] = ['at', ...manifestOptions];
-
-const planning: readonly OptionName[] = [
-  ...connectionOptions,
-  ...manifestOptions,
-  ...planOptions,
-  ...enforcementOptions,
-];
+const tables: readonly Format[] = ['text', 'json', 'csv', 'markdown'];
 
 /** The command without a name: `reconcile [--plan | --watch] PATH`, which the verbs `plan`, `apply` and `watch` stand for. */
 export const rootCommand: CommandSpec = {
@@ -51,7 +15,7 @@ export const rootCommand: CommandSpec = {
   operands: 'PATH',
   options: [
     ...(['plan', 'at', 'snapshot', 'live', 'save', 'overrideWindow', 'watch'] as const),
-    ...[...planning, ...applyOptions, ...watchOptionNames],
+    ...[...planningOptions, ...applyOptions, ...watchOptionNames],
   ],
   examples: ['reconcile --plan policy', 'reconcile --yes policy'],
   formats: everyFormat,
@@ -64,7 +28,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'plan',
     summary: 'show the changes that an apply would make; never write',
     operands: 'PATH',
-    options: ['at', 'snapshot', 'save', ...planning],
+    options: ['at', 'snapshot', 'save', ...planningOptions],
     implies: { plan: true },
     examples: ['reconcile plan policy', 'reconcile plan policy --base main --output markdown=plan.md'],
     formats: everyFormat,
@@ -74,7 +38,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'apply',
     summary: 'plan, show, ask, apply, and verify; with PLAN only what was reviewed in it',
     operands: '[PLAN] PATH',
-    options: ['dryRun', ...planning, ...applyOptions, 'overrideWindow'],
+    options: ['dryRun', ...planningOptions, ...applyOptions, 'overrideWindow'],
     examples: ['reconcile apply policy', 'reconcile apply --yes plan.json policy'],
     completes: 'files',
     formats: everyFormat,
@@ -84,7 +48,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'watch',
     summary: 'stay, and keep the server in line with a directory or a Git branch',
     operands: '[PATH]',
-    options: [...planning, ...applyOptions, ...watchOptionNames],
+    options: [...planningOptions, ...applyOptions, ...watchOptionNames],
     implies: { watch: true },
     examples: [
       'reconcile watch policy --listen 127.0.0.1:8080',
@@ -106,7 +70,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'validate',
     summary: 'check manifests, a directory or files; needs no server and no token',
     operands: 'PATH...',
-    options: offline,
+    options: offlineOptions,
     completes: 'files',
     examples: ['reconcile validate policy', 'reconcile validate --strict policy/office.yaml'],
     formats: everyFormat,
@@ -134,7 +98,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'build',
     summary: 'print the manifests resolved: sets, names, values and overlays',
     operands: 'PATH',
-    options: offline,
+    options: offlineOptions,
     examples: ['reconcile build policy', 'reconcile build --overlay production policy'],
     formats: [],
     load: () => import('./commands/build.ts'),
@@ -163,7 +127,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'test',
     summary: 'run the policy tests below PATH; needs no server and no token',
     operands: 'PATH',
-    options: offline,
+    options: offlineOptions,
     examples: ['reconcile test policy', 'reconcile test --output json policy'],
     formats: everyFormat,
     load: () => import('./commands/test.ts'),
@@ -172,7 +136,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'diff',
     summary: 'show what changes between two revisions or folders; needs no server and no token',
     operands: 'A..B|A|DIR [PATH|DIR]',
-    options: ['mergeBase', 'failOn', 'detailedExitcode', 'full', ...offline],
+    options: ['mergeBase', 'failOn', 'detailedExitcode', 'full', ...offlineOptions],
     examples: ['reconcile diff main..HEAD policy', 'reconcile diff HEAD policy --fail-on opens'],
     formats: everyFormat,
     load: () => import('./commands/diff.ts'),
@@ -181,7 +145,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'expiring',
     summary: 'list the rules that end soon, and those that have ended; needs no server and no token',
     operands: 'PATH',
-    options: ['within', ...offline],
+    options: ['within', ...offlineOptions],
     examples: ['reconcile expiring policy', 'reconcile expiring policy --within 4w'],
     formats: everyFormat,
     load: () => import('./commands/expiring.ts'),
@@ -190,7 +154,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'explain',
     summary: 'say which rule decides a packet, or what a rule decides',
     operands: '[PATH]',
-    options: ['destination', 'protocol', 'port', 'user', 'rule', 'liveRules', ...connectionOptions, ...offline],
+    options: ['destination', 'protocol', 'port', 'user', 'rule', 'liveRules', ...connectionOptions, ...offlineOptions],
     examples: [
       'reconcile explain policy --destination 10.1.2.3 --protocol tcp --port 443',
       'reconcile explain --live --rule office/web policy',
@@ -202,10 +166,40 @@ export const commands: readonly CommandSpec[] = [
     name: 'reach',
     summary: 'say who can reach what; needs no server and no token',
     operands: 'PATH',
-    options: ['user', 'destination', 'protocol', 'port', 'liveRules', ...connectionOptions, ...offline],
+    options: [
+      'user',
+      'destination',
+      'protocol',
+      'port',
+      'liveRules',
+      'snapshot',
+      ...connectionOptions,
+      ...offlineOptions,
+    ],
     examples: ['reconcile reach policy --user alice', 'reconcile reach policy --output csv=access.csv'],
-    formats: ['text', 'json', 'csv', 'markdown'],
+    formats: tables,
     load: () => import('./commands/reach.ts'),
+  },
+  {
+    name: 'blame',
+    summary: "name the commits in which a packet's verdict changed; needs no server and no token",
+    operands: 'PATH',
+    options: ['destination', 'protocol', 'port', 'user', ...historyOptions],
+    examples: [
+      'reconcile blame policy --destination 10.1.2.3 --protocol tcp --port 443',
+      'reconcile blame policy --destination 10.1.2.3 --protocol icmp --since 2026-10-01',
+    ],
+    formats: tables,
+    load: () => import('./commands/blame.ts'),
+  },
+  {
+    name: 'log',
+    summary: 'say what each commit opened and closed; needs no server and no token',
+    operands: 'PATH',
+    options: historyOptions,
+    examples: ['reconcile log policy --since 2026-10-01', 'reconcile log policy --output csv=changes.csv'],
+    formats: tables,
+    load: () => import('./commands/log.ts'),
   },
   {
     name: 'history',

@@ -1,5 +1,5 @@
-import type { CommandSpec } from './command-spec.ts';
-import { commands, listOptions, rootCommand } from './commands.ts';
+import { type CommandSpec, listOptions } from './command-spec.ts';
+import { commands, rootCommand } from './commands.ts';
 import { formatFlag, type OptionName, type OptionSpec, optionNames, options } from './options.ts';
 
 /** A completion script made from the tables of commands and options: it starts no process when a key is pressed. */

@@ -1,3 +1,4 @@
+import { getWidth, type Network, parseNetwork } from '../model/address.ts';
 import type { Protocol } from '../model/state.ts';
 import type { Invocation } from './command.ts';
 import { makeFailure } from './failure.ts';
@@ -41,6 +42,16 @@ export function readQuestion({ settings }: Invocation): Question {
     port,
     user: user[0] ?? null,
   };
+}
+
+/** The address of the packet; throws a `Failure` for a network, or for what is neither. */
+export function readAddress({ destination }: PacketQuestion): Network {
+  const parsed = parseNetwork(destination);
+  if (parsed.ok && parsed.value.network.prefix === getWidth(parsed.value.network.family)) return parsed.value.network;
+  const hint = parsed.ok
+    ? 'a packet goes to one address; a PolicyTest checks a whole network'
+    : 'such as 10.1.2.3 or 2001:db8::1';
+  throw makeFailure('usage', `--destination ${destination} is not an IP address`, hint);
 }
 
 /** Rules know tcp, udp, and all the rest; a protocol goes by its name or its number. */

@@ -14,6 +14,7 @@ import { applyStrict } from './manifests.ts';
 import { buildOffline } from './offline.ts';
 import { readPathOperand } from './path-operand.ts';
 import { explainReadFailure } from './read-failure.ts';
+import { createSnapshotApi, readSnapshot } from './snapshot-api.ts';
 import { wireApi } from './wire.ts';
 
 /** The rules that are asked about, and what users are called. */
@@ -26,7 +27,8 @@ export interface Subject {
 /** The rules and names of the manifests, or of the server; throws a `Failure` when the manifests are invalid. */
 export async function loadSubject(invocation: Invocation): Promise<Subject> {
   const { settings } = invocation;
-  if (settings.liveRules && invocation.operands.length === 0) return await liveSubject(invocation, null);
+  const isLive = settings.liveRules || settings.snapshot !== null;
+  if (isLive && invocation.operands.length === 0) return await liveSubject(invocation, null);
   const { path } = readPathOperand(invocation, 'explain');
   const built = await buildOffline(invocation, path);
   const problems = applyStrict(built.problems, settings);
@@ -34,12 +36,12 @@ export async function loadSubject(invocation: Invocation): Promise<Subject> {
   const { rules, userNames } = built.state;
   const named = rules.map((one): NamedRule => ({ ...one, id: null }));
   const subject: Subject = { rules: named, userNames, problems };
-  return settings.liveRules ? await liveSubject(invocation, subject) : subject;
+  return isLive ? await liveSubject(invocation, subject) : subject;
 }
 
 /** The server's rules, with the names that manifests have for equal ones. */
 async function liveSubject(invocation: Invocation, manifests: Subject | null): Promise<Subject> {
-  const { api, token } = wireApi(invocation);
+  const { api, token, close } = wireRules(invocation);
   try {
     const { attempts } = defaultApplyLimits;
     const context = {
@@ -50,9 +52,11 @@ async function liveSubject(invocation: Invocation, manifests: Subject | null): P
       signal: invocation.terminal.stop,
     };
     const live = await readLive(context, { ...wholeScope, configuration: false }, null);
-    if (!live.ok) throw new Failure([explainReadFailure(live.error, token.read, systemClock.wallTime())]);
-    const users = invocation.settings.user.some((user) => user.includes('@')) ? await readUsers(context) : null;
-    if (users?.ok === false) throw new Failure([explainReadFailure(users.error, token.read, systemClock.wallTime())]);
+    if (!live.ok) throw new Failure([explainReadFailure(live.error, token, systemClock.wallTime())]);
+    const isAsked =
+      invocation.settings.snapshot === null && invocation.settings.user.some((user) => user.includes('@'));
+    const users = isAsked ? await readUsers(context) : null;
+    if (users?.ok === false) throw new Failure([explainReadFailure(users.error, token, systemClock.wallTime())]);
     const emails = (users?.value ?? []).map(({ id, email }): [string, string] => [id, email]);
     const known = new Map(manifests?.rules.map((item) => [formatRuleKey(item.rule), item]));
     const rules = live.value.live.rules.map(({ id, rule }): NamedRule => {
@@ -62,8 +66,19 @@ async function liveSubject(invocation: Invocation, manifests: Subject | null): P
     const userNames = new Map([...emails, ...(manifests?.userNames ?? [])]);
     return { rules, userNames, problems: manifests?.problems ?? [] };
   } finally {
-    await api.close();
+    await close();
   }
+}
+
+/** The server, or the snapshot that stands in for it. */
+function wireRules(invocation: Invocation) {
+  const { snapshot, liveRules } = invocation.settings;
+  if (snapshot === null) {
+    const { api, token } = wireApi(invocation);
+    return { api, token: token.read, close: () => api.close() };
+  }
+  if (liveRules) throw makeFailure('usage', '--live and --snapshot exclude each other', 'ask the server, or the file');
+  return { api: createSnapshotApi(readSnapshot(snapshot)), token: () => '', close: () => Promise.resolve() };
 }
 
 /** The id of the user that a name, an e-mail address or a UUID stands for; throws a `Failure` for an unknown one. */

@@ -1,6 +1,6 @@
 import { systemClock } from '../adapters/clock.ts';
 import { findServer } from './approval.ts';
-import type { Invocation } from './command.ts';
+import type { Invocation, Terminal } from './command.ts';
 
 /** What a person sees while a run takes long, on stderr. */
 export interface Progress {
@@ -82,4 +82,24 @@ function describeStop(done: number, total: number): string {
     'Nothing else is started. A second Ctrl-C changes nothing; a third ends at once, and rules may be missing then.',
     '',
   ].join('\n');
+}
+
+/** One line on a terminal's stderr that changes, from a second after now. */
+export function tellAfterASecond({ stderr, stderrIsTerminal }: Terminal): {
+  readonly say: (text: string) => void;
+  readonly end: () => void;
+} {
+  const startedAt = systemClock.now();
+  let saidAt = startedAt + secondMs - stepsEvery.terminal;
+  return {
+    say(text) {
+      const now = systemClock.now();
+      if (!stderrIsTerminal || now - saidAt < stepsEvery.terminal) return;
+      saidAt = now;
+      stderr(`\r\u001b[K${text}`);
+    },
+    end() {
+      if (saidAt >= startedAt + secondMs) stderr('\r\u001b[K');
+    },
+  };
 }

@@ -4,7 +4,7 @@ import { type FileManifests, isManifestPath, type Manifest, type PolicyCaseTempl
 import type { DesiredConfiguration } from '../model/configuration.ts';
 import type { KnownUsers } from '../model/known-users.ts';
 import { compareProblems, compareText, hasErrors, type Problem } from '../model/problem.ts';
-import { compareRules, type DesiredRule, formatRuleKey } from '../model/rule.ts';
+import { compareRules, type DesiredRule, formatRuleKey, hasTimes } from '../model/rule.ts';
 import { type DesiredState, isInScope, type PolicyCase } from '../model/state.ts';
 import type { SourceFile } from '../ports.ts';
 import { buildConfiguration, type Resolution } from './build-configuration.ts';
@@ -27,13 +27,7 @@ export function assemble(
   users: KnownUsers | null,
   context: DesiredContext,
 ): Desired {
-  const layered = applyLayers(manifests, context.overlay ?? null);
-  const names = collectNames(layered.manifests, context.profile, users);
-  const problems: Problem[] = [
-    ...layered.files.flatMap((file) => nameNetworks(file, names.networks)),
-    ...layered.problems,
-  ];
-  const rules = expandAll(layered.manifests, names);
+  const { layered, names, rules, problems } = expandManifests(manifests, users, context);
   const configuration = configurationOf(layered.manifests, { context, problems, attachments: attachmentsOf(files) });
   const tests = layered.manifests.flatMap((manifest) =>
     manifest.kind === 'PolicyTest' ? manifest.cases.flatMap((one) => policyCase(one, names) ?? []) : [],
@@ -43,12 +37,12 @@ export function assemble(
     for (const problem of found) problems.push(problem);
   };
   add(names.problems);
-  const hasTimes = rules.some(({ notBefore, expires }) => notBefore !== undefined || expires !== undefined);
-  const { inForce, expired, upcoming } = hasTimes ? sortByTime(rules, context.now) : { ...untimed, inForce: rules };
+  const isTimed = rules.some(hasTimes);
+  const { inForce, expired, upcoming } = isTimed ? sortByTime(rules, context.now) : { ...untimed, inForce: rules };
   const { refusesCollisions } = context.profile;
-  add(hasTimes ? findCollisionsFrom(rules, context.now, refusesCollisions) : findCollisions(rules, refusesCollisions));
-  if (hasTimes) add(findEndings(rules, context.now));
-  add(scopeProblems({ rules, configuration, manifests: layered.manifests }, context));
+  add(isTimed ? findCollisionsFrom(rules, context.now, refusesCollisions) : findCollisions(rules, refusesCollisions));
+  if (isTimed) add(findEndings(rules, context.now));
+  add(findOutside({ rules, configuration, manifests: layered.manifests }, context));
   add(missingNotes(rules, context));
   add(saidProblems({ ...layered, problems }, context));
   const suppressions = layered.files.flatMap((file) => file.suppressions);
@@ -59,7 +53,7 @@ export function assemble(
   const shown = addExcerpts([...applySuppressions(problems, suppressions)].sort(compareProblems), texts);
   const state: DesiredState = {
     rules: inForce.sort((a, b) => compareRules(a.rule, b.rule) || compareText(a.name, b.name)),
-    ...(hasTimes ? { at: context.now, expired, upcoming } : {}),
+    ...(isTimed ? { at: context.now, expired, upcoming } : {}),
     configuration,
     userNames: names.userNames,
     groups: names.groups,
@@ -76,6 +70,17 @@ export function assemble(
 }
 
 const untimed = { expired: [], upcoming: [] };
+
+/** What the rules of manifests come to, before times and guards count. */
+export function expandManifests(files: readonly FileManifests[], users: KnownUsers | null, context: DesiredContext) {
+  const layered = applyLayers(files, context.overlay ?? null);
+  const names = collectNames(layered.manifests, context.profile, users);
+  const problems: Problem[] = [
+    ...layered.files.flatMap((file) => nameNetworks(file, names.networks)),
+    ...layered.problems,
+  ];
+  return { layered, names, problems, rules: expandAll(layered.manifests, names) };
+}
 
 /** The file's problems; a name where an address should be is explained, when a network has that name. */
 function nameNetworks(
@@ -146,7 +151,8 @@ interface Owned {
   readonly manifests: readonly Manifest[];
 }
 
-function scopeProblems({ rules, configuration, manifests }: Owned, { scope }: DesiredContext): readonly Problem[] {
+/** Objects that this repository is not responsible for. */
+export function findOutside({ rules, configuration, manifests }: Owned, { scope }: DesiredContext): readonly Problem[] {
   const hint = 'Move it to the repository that is responsible for it, or widen `scope` in the settings.';
   const problems: Problem[] = [];
   for (const { name, rule, place } of rules) {

@@ -20,6 +20,7 @@ export type ProblemCode =
   | 'clock'
   | 'clock-differs'
   | 'collision'
+  | 'commit-skipped'
   | 'conflicting-fields'
   | 'deadline'
   | 'discovery'

@@ -32,6 +32,16 @@ export function pickNotes({ owner, ticket, notBefore, expires }: RuleNotes): Rul
   };
 }
 
+/** Whether the rule begins or ends by itself. */
+export function hasTimes({ notBefore, expires }: RuleNotes): boolean {
+  return notBefore !== undefined || expires !== undefined;
+}
+
+/** Whether a rule with these times is desired at a time: from the first instant on, at the second no more. */
+export function isDesiredAt({ notBefore, expires }: RuleNotes, time: number): boolean {
+  return (notBefore ?? Number.NEGATIVE_INFINITY) <= time && time < (expires ?? Number.POSITIVE_INFINITY);
+}
+
 /** A rule that a manifest asks for. `name` is unique over all manifests; an expanded one is `SET/RULE/…`. */
 export interface DesiredRule extends RuleNotes {
   readonly name: string;

@@ -7,27 +7,32 @@ import type { Effect } from './traffic.ts';
 
 /** Exactly the traffic whose verdict differs, for devices of nobody and of every user named; the order of inputs does not matter. */
 export function computeEffect(before: readonly Rule[], after: readonly Rule[]): Effect {
-  const items = memberships(before, after);
+  return computeOwnEffect([before], after);
+}
+
+/** The traffic whose verdict afterwards is that of none of the sets before: what a merge changes by itself. */
+export function computeOwnEffect(before: readonly (readonly Rule[])[], after: readonly Rule[]): Effect {
+  const states = [...before.slice(0, mostStates), after];
+  const inAll = 2 ** states.length - 1;
+  const onlyAfter = 1 << (states.length - 1);
+  const items = memberships(states);
   const [opens, closes] = compareStates({
     index: indexRules(items),
-    states: 2,
+    states: states.length,
     statesOf: (item) => item.states,
-    within: items.filter((item) => item.states !== inBoth),
+    within: items.filter((item) => item.states !== inAll),
     classes: 2,
-    classify: classifyByVerdict((accepts) =>
-      accepts === acceptedAfter ? 0b01 : accepts === acceptedBefore ? 0b10 : 0,
-    ),
+    classify: classifyByVerdict((accepts) => (accepts === onlyAfter ? 0b01 : accepts === inAll - onlyAfter ? 0b10 : 0)),
   });
   return { opens: renderTraffic(opens ?? new Map()), closes: renderTraffic(closes ?? new Map()) };
 }
 
-const acceptedBefore = 0b01;
-const acceptedAfter = 0b10;
-const inBoth = 0b11;
+/** A merge of more branches is compared with the first of them. */
+const mostStates = 20;
 
-function memberships(before: readonly Rule[], after: readonly Rule[]): { readonly rule: Rule; states: number }[] {
+function memberships(states: readonly (readonly Rule[])[]): { readonly rule: Rule; states: number }[] {
   const items = new Map<string, { readonly rule: Rule; states: number }>();
-  for (const [bit, rules] of [before, after].entries()) {
+  for (const [bit, rules] of states.entries()) {
     for (const rule of rules) {
       getOrMake(items, formatRuleKey(rule), () => ({ rule, states: 0 })).states |= 1 << bit;
     }

@@ -62,8 +62,10 @@ export function renderPacketReport(
   const other = verdict === 'accept' ? 'dropped' : 'accepted';
   const tone = verdict === 'accept' ? 'risk' : 'plain';
   const lines = [`${escapeControls(describePacket(packet, names))}: ${paint(tone, verdict)}`];
-  lines.push(`  decided by  ${rule === null ? 'no rule: what none matches is accepted' : namedText(rule, names)}`);
-  for (const item of overridden) lines.push(`  overrides   ${namedText(item, names)}`);
+  lines.push(
+    `  decided by  ${rule === null ? 'no rule: what none matches is accepted' : formatNamedRule(rule, names)}`,
+  );
+  for (const item of overridden) lines.push(`  overrides   ${formatNamedRule(item, names)}`);
   if (ports !== null && ports.length > 1) {
     const unlike = ports.filter((range) => range.verdict !== verdict).map(formatShortPorts);
     lines.push(
@@ -90,9 +92,9 @@ export function makePacketMembers({ packet, ports, explanation }: PacketReport):
   return {
     packet: { user, destination: address.text, protocol, port: protocol === 'other' ? null : packet.port },
     verdict,
-    rule: rule === null ? null : namedMembers(rule),
-    overridden: overridden.map(namedMembers),
-    removals: removals?.map(namedMembers) ?? null,
+    rule: rule === null ? null : makeNamedMembers(rule),
+    overridden: overridden.map(makeNamedMembers),
+    removals: removals?.map(makeNamedMembers) ?? null,
     additions: additions.map(({ action, scope, withPorts }) => ({ action, scope, with_ports: withPorts })),
     ...(ports === null
       ? {}
@@ -107,7 +109,7 @@ export function renderRuleReport(rule: NamedRule, traffic: RuleTraffic, names: U
   const same = decides.join() === alone.join();
   const first = decides.length === 0 ? 'decides nothing: other rules always come first' : 'decides';
   return [
-    `${namedText(rule, names)}`,
+    `${formatNamedRule(rule, names)}`,
     `  ${first}`,
     ...decides.map((line) => `    ${line}`),
     ...(same
@@ -120,7 +122,7 @@ export function renderRuleReport(rule: NamedRule, traffic: RuleTraffic, names: U
 /** The rule's report as members of a JSON document. */
 export function makeRuleMembers(rule: NamedRule, traffic: RuleTraffic): Readonly<Record<string, unknown>> {
   return {
-    rule: namedMembers(rule),
+    rule: makeNamedMembers(rule),
     decides: renderTraffic(traffic.decides).map(makeTrafficDocument),
     alone: renderTraffic(traffic.alone).map(makeTrafficDocument),
   };
@@ -131,7 +133,8 @@ function lines(set: TrafficSet, names: UserNames): readonly string[] {
   return formatTraffic(renderTraffic(set), { names: nameAll(withRules, names), groups: new Map(), withRules });
 }
 
-function namedText(item: NamedRule, names: UserNames): string {
+/** A rule with its name, its place and its notes. */
+export function formatNamedRule(item: NamedRule, names: UserNames): string {
   const place = item.place === null ? '' : `  ${formatPlace(item.place)}`;
   const notes = formatNotes(item);
   return `${labelOf(item)}  ${formatRule(item.rule, names)}${place}${notes === '' ? '' : `  (${notes})`}`;
@@ -141,7 +144,8 @@ function labelOf({ name, id }: NamedRule): string {
   return escapeControls(name ?? id ?? 'rule');
 }
 
-function namedMembers(item: NamedRule): Readonly<Record<string, unknown>> {
+/** The same for machines. */
+export function makeNamedMembers(item: NamedRule): Readonly<Record<string, unknown>> {
   const { rule, name, id, place } = item;
   return {
     ...makeNotesMembers(item),

@@ -184,6 +184,6 @@ export function quoteCode(text: string): string {
 /** Text as Markdown prose: markup, HTML, mentions, references and addresses are shown and neither obeyed nor linked. */
 export function escapeProse(text: string): string {
   return shortenText(escapeControls(text), 1000)
-    .replace(/[\\`*_{}[\]()<>#!|~&$]|^[-+]|^\d+(?=[.)])|(?<=^\d+)[.)]/g, '\\$&')
+    .replace(/[\\`*_{}[\]()<>#!|~&$]|^[-+]|(?<=^\d+)[.)]/g, '\\$&')
     .replace(/[@#]|:(?=\/\/)|\b(?:www(?=\.)|GH(?=-\d))/gi, '$&\u2060');
 }

@@ -4,7 +4,8 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { parseArguments } from '../../src/cli/arguments.ts';
-import { commands, listOptions, rootCommand } from '../../src/cli/commands.ts';
+import { listOptions } from '../../src/cli/command-spec.ts';
+import { commands, rootCommand } from '../../src/cli/commands.ts';
 import { version } from '../../src/version.ts';
 import { ended, rule, spawnReconcile, startWorld, token, type World } from './harness.ts';
 

@@ -48,6 +48,12 @@ export const elsewhere: readonly Elsewhere[] = [
   },
   { line: 'npm run bench', reason: long },
   { line: 'git diff --exit-code access.csv', reason: 'is about a file that the reader has committed before' },
+  {
+    line: 'git fetch --unshallow',
+    reason: 'is about a clone of the reader; a test shows the message that names it',
+    test: 'test/cli/blame.test.ts',
+    evidence: 'git fetch --unshallow',
+  },
   { line: 'npm run soak', reason: long },
   { line: 'npm run chaos', reason: long },
   {
@@ -260,6 +266,7 @@ export const foreignFlags: ReadonlySet<string> = new Set([
   '--all', // git
   '--message', // git
   '--quiet', // git
+  '--unshallow', // git
   '--batch', // git
   '--end-of-options', // git
 ]);

@@ -61,8 +61,8 @@ function wordsOf({ text, span }: DocumentedLine, world: DocsWorld): readonly str
   if (!span || parsed.kind === 'text') return words;
   const isWhole = parsed.command.name === 'apply' && parsed.operands.join() === 'policy';
   const left = isWhole ? [] : (leftOut[parsed.command.name] ?? []).slice(parsed.operands.length);
-  const asks = parsed.command.name !== 'explain' || parsed.flags.destination !== undefined;
-  return [...words, ...left, ...(asks ? [] : ['--destination', '10.1.2.3', '--protocol', 'tcp'])];
+  const asks = !['explain', 'blame'].includes(parsed.command.name) || parsed.flags.destination !== undefined;
+  return [...words, ...left, ...(asks ? [] : ['--destination', '10.1.2.3', '--protocol', 'tcp', '--port', '443'])];
 }
 
 /** Operands that a sentence leaves out. */
@@ -78,6 +78,8 @@ const leftOut: Readonly<Record<string, readonly string[]>> = {
   drift: ['policy'],
   explain: ['policy'],
   reach: ['policy'],
+  blame: ['policy'],
+  log: ['policy'],
   diff: ['policy', 'policy'],
   expiring: ['policy'],
   completion: ['bash'],
@@ -199,6 +201,8 @@ function says(name: string): RegExp {
     schema: /"title": "Firezone/,
     test: /2 cases passed, 0 failed/,
     reach: /^who/m,
+    blame: /^tcp 10\.1\.2\.3 port 443 .*: (accept|drop), (since \d{4}-|no commit changed it)/m,
+    log: /^\d{4}-.*As it was applied|No traffic was opened|changes.csv|^\| when/m,
     expiring: /rules? of policy ends? within|::notice/,
     diff: /^No |opens nothing|unchanged|No traffic changes/m,
     explain: /: (accept|drop)\n {2}decided by/,

@@ -4,7 +4,8 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync } from 'nod
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parseArguments } from '../../src/cli/arguments.ts';
-import { commands, listOptions, rootCommand } from '../../src/cli/commands.ts';
+import { listOptions } from '../../src/cli/command-spec.ts';
+import { commands, rootCommand } from '../../src/cli/commands.ts';
 import { formatFlag, type OptionName } from '../../src/cli/options.ts';
 import { ended, spawnReconcile } from '../cli/harness.ts';
 import { makeUpstream, serveGit } from '../controller/support/git-host.ts';

@@ -34,6 +34,8 @@ const bases: Readonly<Record<string, readonly string[]>> = {
   test: ['test', 'policy'],
   diff: ['diff', 'policy', 'policy'],
   reach: ['reach', 'policy'],
+  blame: ['blame', 'policy', ...question],
+  log: ['log', 'policy'],
   expiring: ['expiring', 'policy'],
   explain: ['explain', 'policy', ...question],
   apply: ['apply', 'plan.json', 'policy'],
@@ -182,7 +184,12 @@ const writesOf = ({ requests }: DocsWorld['simulator']): readonly string[] =>
 /** Flags of plans and applies. */
 const plans: Samples = {
   plan: { base: () => ['policy'], shows: says(/^Plan for http/m) },
-  snapshot: { ...againstSnapshot, args: () => ['--snapshot', 'live.json'] },
+  snapshot: {
+    ...againstSnapshot,
+    args: () => ['--snapshot', 'live.json'],
+    shows: (run, _, command) =>
+      expect(run.out).toMatch(command === 'reach' ? /everyone but metadata|^who/m : /snapshot/),
+  },
   live: { ...againstSnapshot, args: () => ['--live', 'live.json'] },
   dryRun: { base: () => ['apply', 'policy'], shows: (_, { simulator }) => expect(writesOf(simulator)).toEqual([]) },
   save: {
@@ -193,6 +200,7 @@ const plans: Samples = {
   full: { shows: says(/^Plan for http|a fresh read of the server agrees|^Changes from policy/m) },
   at: { args: () => ['--at', '2099-01-01'], code: codeOf },
   within: { args: () => ['--within', '4w'], shows: says(/within 4w/) },
+  since: { args: () => ['--since', '2099-01-01'], shows: says(/no commit changed it|No traffic was opened/) },
   mergeBase: { base: () => ['diff', 'main..HEAD', 'policy'], shows: says(/main where HEAD left it/) },
   detailedExitcode: { code: (command) => (command === '' ? 2 : 0) },
   ruleUpdates: {
@@ -339,7 +347,8 @@ const others: Samples = {
     if (command === 'simulate') return null;
     const seeded: Sample['prepare'] = (world) =>
       void world.simulator.seed([{ action: 'drop', destination: '192.0.2.0/24', user_id: alice }]);
-    if (command === 'explain') return { args: () => ['--user', 'alice'], shows: says(/from a device of alice/) };
+    if (['explain', 'blame'].includes(command))
+      return { args: () => ['--user', 'alice'], shows: says(/from a device of alice/) };
     if (command === 'reach') return { args: () => ['--user', 'alice'], shows: says(/^alice +accept/m) };
     return {
       prepare: seeded,
@@ -383,14 +392,14 @@ const others: Samples = {
     shows: says(/discovery/),
   },
   destination: (command) => ({
-    base: () => [command, 'policy', '--protocol', 'tcp'],
+    base: () => [command, 'policy', '--protocol', command === 'blame' ? 'icmp' : 'tcp'],
     args: () => ['--destination', '10.9.9.9'],
-    shows: says(/: drop\n| drop +10\.9\.9\.9 tcp/),
+    shows: says(/: drop\n|: drop, since| drop +10\.9\.9\.9 tcp/),
   }),
   protocol: (command) => ({
     base: () => [command, 'policy', '--destination', '10.1.9.9'],
     args: () => ['--protocol', 'icmp'],
-    shows: says(/: drop\n| drop +10\.1\.9\.9 other protocols/),
+    shows: says(/: drop\n|: drop, since| drop +10\.1\.9\.9 other protocols/),
   }),
   port: (command) =>
     command === 'simulate'
@@ -398,7 +407,7 @@ const others: Samples = {
       : {
           base: () => [command, 'policy', '--destination', '10.1.9.9', '--protocol', 'tcp'],
           args: () => ['--port', '443'],
-          shows: says(/: accept\n| accept +10\.1\.9\.9 tcp 443/),
+          shows: says(/: accept\n|: accept, | accept +10\.1\.9\.9 tcp 443/),
         },
   rule: { base: () => ['explain', 'policy'], args: () => ['--rule', 'office/web'], shows: says(/office\/web/) },
   liveRules: {

@@ -48,8 +48,8 @@ async function loadEntries(request: ContentRequest): Promise<Result<SourceConten
   const entries = await listManifestEntries(repository, root.value, settings.limits);
   if (!entries.ok) return entries;
   const chosen = entries.value.filter(({ type }) => type !== 'link' || !request.skipsLinks);
-  const bad = chosen.map((entry, index) => entryProblem(entry, chosen[index - 1])).find((problem) => problem !== null);
-  if (bad !== undefined && bad !== null) return fail(bad);
+  const bad = findBadEntry(chosen);
+  if (bad !== null) return fail(bad);
   if (chosen.length === 0) return fail(problem('no-manifests', 'there are no *.yaml or *.yml files at the path'));
   const manifests = await readFiles(request, chosen);
   if (!manifests.ok) return manifests;
@@ -99,10 +99,8 @@ async function readFiles(
   const files: SourceFile[] = [];
   for (const { path, id } of entries) {
     const bytes = byId.get(id) ?? Buffer.alloc(0);
-    if (isLfsPointer(bytes)) {
-      const summary = `${path} is stored in Git LFS, which is not fetched`;
-      return fail(problem('git-lfs', summary, 'commit the file itself'));
-    }
+    const stored = findLfsPointer(path, bytes);
+    if (stored !== null) return fail(stored);
     files.push({ path, bytes, hash: createHash('sha256').update(bytes).digest('hex') });
   }
   return ok(files);
@@ -141,6 +139,11 @@ async function findEntry(
   return null;
 }
 
+/** The first entry that no manifest can come from. */
+export function findBadEntry(entries: readonly TreeEntry[]): Problem | null {
+  return entries.map((entry, index) => entryProblem(entry, entries[index - 1])).find((bad) => bad !== null) ?? null;
+}
+
 /** A link or submodule of a manifest's name is a problem, and so is a name that no checkout could write. */
 function entryProblem({ path, type }: TreeEntry, before: TreeEntry | undefined): Problem | null {
   const isOdd = path.split('/').some((part) => part === '' || part.startsWith('.'));
@@ -154,8 +157,10 @@ function entryProblem({ path, type }: TreeEntry, before: TreeEntry | undefined):
   return problem('not-a-regular-file', `${path} is ${what}, which is not followed`, 'commit the file itself');
 }
 
-function isLfsPointer(bytes: Buffer): boolean {
-  return bytes.subarray(0, 40).toString('latin1').startsWith('version https://git-lfs.github.com/');
+/** A file whose content lies in Git LFS. */
+export function findLfsPointer(path: string, bytes: Buffer): Problem | null {
+  if (!bytes.subarray(0, 40).toString('latin1').startsWith('version https://git-lfs.github.com/')) return null;
+  return problem('git-lfs', `${path} is stored in Git LFS, which is not fetched`, 'commit the file itself');
 }
 
 const nothingDeleted = 'correct --git-path; nothing is deleted because of this';

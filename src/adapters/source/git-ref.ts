@@ -67,13 +67,18 @@ export async function readAtRef(request: GitRefRequest): Promise<Result<SourceCo
     const settings = { path: found.path, limits, references };
     const fetchObjects = (): Promise<Result<null, Problem>> => Promise.resolve(fail(unreadable(ref)));
     const content = await loadContent({ repository, commit, settings, fetchObjects, skipsLinks: true });
-    const isAbsent = !content.ok && ['git-path-missing', 'no-manifests'].includes(content.error.code);
-    return isAbsent ? ok({ revision: commit, files: [] }) : content;
+    return allowAbsent(content, commit);
   } catch (error) {
     if (!(error instanceof GitError)) throw error;
     if (error.code === 'git-broken') return fail(unreadable(ref));
     return fail(problem(error.message, 'install git, or name a directory'));
   }
+}
+
+/** A commit without the folder, or without manifests in it, has none. */
+export function allowAbsent(content: Result<SourceContent, Problem>, revision: string): Result<SourceContent, Problem> {
+  const isAbsent = !content.ok && ['git-path-missing', 'no-manifests'].includes(content.error.code);
+  return isAbsent ? ok({ revision, files: [] }) : content;
 }
 
 /** Whether a name stands for a commit of the repository whose work tree holds the directory. */

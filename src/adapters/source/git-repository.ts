@@ -1,3 +1,4 @@
+import type { Commit } from '../../model/commit.ts';
 import type { ProcessRun } from '../run-process.ts';
 import { type GitCommand, isCapped, runGit, runShortGit } from './git-process.ts';
 
@@ -35,6 +36,8 @@ export interface GitRepository {
   readBlobs(ids: readonly string[], maxBytes: number): Promise<readonly Buffer[]>;
   /** A commit as it is stored. Throws a `RangeError` beyond a megabyte. */
   readCommit(id: string): Promise<Buffer>;
+  /** The history of a commit, parents before children. Throws a `RangeError` beyond some 200,000 commits. */
+  historyOf(id: string): Promise<readonly Commit[]>;
   /** Whether `to` holds `from` in its history, as far as the history is here. */
   isAncestor(from: string, to: string): Promise<boolean>;
   /** The nearest commit that both hold in their history; null when none is here. */
@@ -90,6 +93,7 @@ export function openRepository(context: RepositoryContext): GitRepository {
       const [commit] = await readObjects(context, 'commit', [id], 1_000_000);
       return commit?.bytes ?? Buffer.alloc(0);
     },
+    historyOf: (id) => readHistory(context, id),
     isAncestor: async (from, to) =>
       from === to || (await runLocal(context, ['merge-base', '--is-ancestor', from, to], [0, 1, 128])).code === 0,
     mergeBaseOf: async (a, b) => {
@@ -162,6 +166,27 @@ async function readObjects(
     at = end + 1 + head.bytes + 1;
   }
   return found;
+}
+
+/** More output than this, in bytes, a history may not take. */
+const mostHistory = 48_000_000;
+
+async function readHistory(context: RepositoryContext, id: string): Promise<readonly Commit[]> {
+  const format = '--format=%H%x00%P%x00%ct%x00%an%x00%s';
+  const args = ['rev-list', '--topo-order', '--reverse', '--encoding=UTF-8', format, '--end-of-options', id];
+  const run = await runGit({ ...context, args, timeoutMs, maxOutput: mostHistory });
+  if (run.end === 'too-much-output' || isCapped(run)) throw new RangeError('git rev-list came to its limits');
+  if (run.end !== 'exit' || run.code !== 0) throw explainRun('rev-list', run);
+  // Before each line stands one that names the commit again.
+  return run.stdout
+    .toString('utf8')
+    .split('\n')
+    .map((line) => line.split('\0'))
+    .flatMap(([commit = '', parents = '', time, author = '', subject = '']) =>
+      time === undefined
+        ? []
+        : [{ id: commit, parents: parents.split(' ').filter(Boolean), time: Number(time) * 1000, author, subject }],
+    );
 }
 
 /** A tree object: `MODE NAME\0ID` for each entry, the id in bytes. */

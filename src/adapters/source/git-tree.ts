@@ -25,15 +25,30 @@ export async function listManifestEntries(
   tree: string,
   limits: Limits,
 ): Promise<Result<readonly TreeEntry[], Problem>> {
-  const folders = await readFolders(repository, tree, limits);
-  if (!folders.ok) return folders;
+  const [entries] = await listEntriesOfTrees(repository, [tree], limits);
+  return entries ?? ok([]);
+}
+
+/** The same of several trees, in their order, with as few runs of git as for the one that goes deepest. */
+export async function listEntriesOfTrees(
+  repository: GitRepository,
+  trees: readonly string[],
+  limits: Limits,
+): Promise<readonly Result<readonly TreeEntry[], Problem>[]> {
+  const folders = await readFolders(repository, trees, limits);
+  if (!folders.ok) return trees.map(() => folders);
   const sums = new Map<string, Sum>();
-  const all = sumUp({ folders: folders.value, sums, maxDepth: limits.depth }, tree, 0);
+  return trees.map((tree) => listTree({ folders: folders.value, sums, maxDepth: limits.depth }, tree, limits));
+}
+
+function listTree(summing: Summing, tree: string, limits: Limits): Result<readonly TreeEntry[], Problem> {
+  const { folders, sums } = summing;
+  const all = sumUp(summing, tree, 0);
   if (all === null) return fail(findTooDeep('a folder', limits));
   if (all.manifests > limits.files) return fail(findTooMany(limits));
   const found: TreeEntry[] = [];
   const collect = (id: string, prefix: string): void => {
-    const folder = folders.value.get(id);
+    const folder = folders.get(id);
     for (const entry of folder?.manifests ?? []) found.push({ ...entry, path: `${prefix}${entry.path}` });
     for (const inner of folder?.folders ?? []) {
       if (sums.get(inner.id)?.manifests !== 0) collect(inner.id, `${prefix}${inner.path}/`);
@@ -46,12 +61,12 @@ export async function listManifestEntries(
 /** Reads the trees that may hold manifests, level by level. Throws a `RangeError` when they have too many bytes. */
 async function readFolders(
   repository: GitRepository,
-  tree: string,
+  trees: readonly string[],
   limits: Limits,
 ): Promise<Result<ReadonlyMap<string, Folder>, Problem>> {
   const folders = new Map<string, Folder>();
   let left = maxTreeBytes;
-  let level = [tree];
+  let level = [...new Set(trees)];
   for (let depth = 0; level.length > 0; depth++) {
     if (depth > limits.depth) return fail(findTooDeep('a folder', limits));
     if (folders.size + level.length > maxTrees) return fail(refuseTooLarge(`there are more than ${maxTrees} folders`));

@@ -1,4 +1,3 @@
-import { getWidth, parseNetwork } from '../../model/address.ts';
 import type { PortBounds } from '../../model/port-range.ts';
 import { explainRule } from '../../policy/explain-packet.ts';
 import { indexRules, type RuleIndex } from '../../policy/rule-index.ts';
@@ -14,9 +13,8 @@ import {
 import { renderDocument } from '../../report/json.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
-import { type PacketQuestion, type Question, readQuestion } from '../explain-question.ts';
+import { type PacketQuestion, type Question, readAddress, readQuestion } from '../explain-question.ts';
 import { findNamedRule, findNamedUser, loadSubject, type Subject } from '../explain-subject.ts';
-import { makeFailure } from '../failure.ts';
 import { readProfile } from '../plan-settings.ts';
 
 /**
@@ -52,14 +50,7 @@ function packetReport(
   index: RuleIndex<NamedRule>,
   { subject, bounds }: { readonly subject: Subject; readonly bounds: PortBounds },
 ): PacketReport {
-  const parsed = parseNetwork(question.destination);
-  if (!parsed.ok || parsed.value.network.prefix !== getWidth(parsed.value.network.family)) {
-    const hint = parsed.ok
-      ? 'a packet goes to one address; a PolicyTest checks a whole network'
-      : 'such as 10.1.2.3 or 2001:db8::1';
-    throw makeFailure('usage', `--destination ${question.destination} is not an IP address`, hint);
-  }
   const user = question.user === null ? null : findNamedUser(question.user, subject);
-  const source = { user, address: parsed.value.network, protocol: question.protocol };
+  const source = { user, address: readAddress(question), protocol: question.protocol };
   return reportPacket({ ...source, port: question.port }, index, bounds);
 }
