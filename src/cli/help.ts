@@ -12,9 +12,7 @@ export function describeProgram(): string {
   const width = widest(rows.map(([usage]) => usage));
   return [
     `reconcile ${version}: your Firezone 0.7 rules and configuration, as reviewed YAML in Git.`,
-    '',
-    'Usage: reconcile COMMAND [options] …',
-    'reconcile PATH is the same as reconcile apply PATH.',
+    'Usage: reconcile COMMAND [options] …; reconcile PATH is the same as reconcile apply PATH.',
     '',
     'Commands:',
     ...rows.map(([usage, summary]) => `  ${usage.padEnd(width)}  ${summary}`),
