@@ -1,7 +1,7 @@
 // The Action's second step (action.yml): plan on a pull request, with one comment updated in place; apply on a push.
 // A pull request of a fork is planned from a snapshot, and the API token is taken out of reach before its code is looked at.
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
-import { callJson, marker, prepared, providerSecrets, runCommand } from './plan-run.mjs';
+import { addDiff, callJson, marker, prepared, providerSecrets, runCommand } from './plan-run.mjs';
 
 const env = process.env;
 const input = (name) => (env[`INPUT_${name.replaceAll('-', '_').toUpperCase()}`] ?? '').trim();
@@ -21,8 +21,13 @@ async function main() {
   const fromFork = review && event.pull_request.head?.repo?.full_name !== env.GITHUB_REPOSITORY;
   const snapshot = input('snapshot');
   const offline = fromFork || (mode === 'plan' && input('token') === '');
-  if (offline && (snapshot === '' || !existsSync(snapshot))) {
-    return fail('without a token a plan needs a snapshot: `reconcile snapshot --out FILE`, and the input `snapshot`');
+  const path = input('path') || '.';
+  const { base, settings, variables } = prepared(input('prepared'));
+  const hasSnapshot = snapshot !== '' && existsSync(snapshot);
+  if (offline && !hasSnapshot && base.length === 0) {
+    return fail(
+      'without a token a review needs the base (`fetch-depth: 0`), or a snapshot: `reconcile snapshot --out FILE`, and the input `snapshot`',
+    );
   }
   const target = offline
     ? ['--live', snapshot]
@@ -31,11 +36,11 @@ async function main() {
     .split(/\s+/)
     .filter((word) => word !== '');
   const how = mode === 'plan' ? ['--plan', '--detailed-exitcode'] : ['--yes'];
-  const path = input('path') || '.';
-  const { base, settings, variables } = prepared(input('prepared'));
   const argv = [...how, ...settings, ...target, ...base, ...extra, '--no-color', '--output', 'github', path];
   const secrets = offline ? {} : { RECONCILE_TOKEN: input('token'), ...providerSecrets(env) };
-  const { code, markdown, json, folder } = runCommand(argv, { ...variables, ...secrets });
+  const planned = offline && !hasSnapshot ? null : runCommand(argv, { ...variables, ...secrets });
+  const reviewed = offline ? addDiff(planned, { base, settings, variables, path }) : planned;
+  const { code, markdown, json, folder } = reviewed;
   if (markdown !== '' && env.GITHUB_STEP_SUMMARY) appendFileSync(env.GITHUB_STEP_SUMMARY, `${markdown}\n`);
   if (env.GITHUB_OUTPUT) {
     const document = json === '' ? null : JSON.parse(json);

@@ -2,7 +2,7 @@
 // Where the API token is absent (a fork's pipeline, an unprotected branch) the plan is made from a snapshot.
 import { copyFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { callJson, marker, prepared, providerSecrets, runCommand } from './plan-run.mjs';
+import { addDiff, callJson, marker, prepared, providerSecrets, runCommand } from './plan-run.mjs';
 
 const env = process.env;
 const say = (text) => process.stdout.write(`${text}\n`);
@@ -15,16 +15,21 @@ async function main() {
   const token = fromFork ? '' : (env.RECONCILE_TOKEN ?? '');
   const snapshot = env.RECONCILE_SNAPSHOT ?? '';
   if (token === '' && !review) return fail('RECONCILE_TOKEN is not there: make it a protected, masked variable');
-  if (token === '' && (snapshot === '' || !existsSync(snapshot))) {
-    return fail('without a token a plan needs a snapshot: `reconcile snapshot --out FILE`, and RECONCILE_SNAPSHOT');
+  const path = env.RECONCILE_PATH || '.';
+  const { base, variables } = prepared(env.RECONCILE_PREPARED ?? '');
+  const hasSnapshot = snapshot !== '' && existsSync(snapshot);
+  if (token === '' && !hasSnapshot && base.length === 0) {
+    return fail(
+      'without a token a review needs the base (GIT_DEPTH: 0), or a snapshot: `reconcile snapshot --out FILE`, and RECONCILE_SNAPSHOT',
+    );
   }
   const target = token === '' ? ['--live', snapshot] : ['--base-url', env.RECONCILE_BASE_URL ?? ''];
   const how = review ? ['--plan', '--detailed-exitcode'] : ['--yes'];
-  const path = env.RECONCILE_PATH || '.';
-  const { base, variables } = prepared(env.RECONCILE_PREPARED ?? '');
   const argv = [...how, ...target, ...base, '--no-color', '--output', 'text', path];
   const secrets = token === '' ? {} : { RECONCILE_TOKEN: token, ...providerSecrets(env) };
-  const { code, markdown, folder } = runCommand(argv, { ...variables, ...secrets });
+  const planned = token === '' && !hasSnapshot ? null : runCommand(argv, { ...variables, ...secrets });
+  const reviewed = token === '' ? addDiff(planned, { base, settings: [], variables, path }) : planned;
+  const { code, markdown, folder } = reviewed;
   for (const name of ['plan.md', 'plan.json']) {
     if (existsSync(join(folder, name))) copyFileSync(join(folder, name), name);
   }

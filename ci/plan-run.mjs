@@ -46,6 +46,24 @@ export function prepared(folder) {
   };
 }
 
+/**
+ * What the change itself does, without a server: the difference of two folders. `plan` is the outcome of a plan from a snapshot, to which
+ * it is added; null: there is none. Null when the base is not here.
+ */
+export function addDiff(plan, { base, settings, variables, path }) {
+  const folder = base[0]?.slice('--base='.length);
+  if (folder === undefined) return plan;
+  const argv = ['diff', ...settings, '--detailed-exitcode', '--no-color', '--output', 'text'];
+  const ran = runCommand([...argv, resolve(folder), resolve(path)], variables);
+  const diff = {
+    ...ran,
+    markdown: ran.markdown.replaceAll(resolve(folder), 'the base').replaceAll(resolve(path), path),
+  };
+  if (plan === null) return diff;
+  const below = `<details><summary>Without the server</summary>\n\n${diff.markdown}\n\n</details>`;
+  return { ...plan, markdown: `${plan.markdown}\n${below}\n` };
+}
+
 /** Variables that hold secrets of providers: RECONCILE_SECRET_… only. */
 export function providerSecrets(environment) {
   return Object.fromEntries(Object.entries(environment).filter(([name]) => name.startsWith('RECONCILE_SECRET_')));

@@ -2,6 +2,15 @@
  * The library: what the command does, as functions. `apply` talks to a server; all others open no file, make no request and read
  * no clock. Everything exported here is covered by the version number; nothing else in the package is.
  */
+export {
+  type DestinationRequest,
+  type PolicyVersion,
+  reach,
+  type VerdictEntry,
+  type VerdictHistory,
+  verdictHistory,
+  whoReaches,
+} from './library/access.ts';
 export { type Applied, type ApplyRequest, apply, type Server } from './library/apply-manifests.ts';
 export {
   type LiveBodies,
@@ -24,4 +33,5 @@ export {
 } from './library/questions.ts';
 export type { Place, Problem, Severity } from './model/problem.ts';
 export type { Change, ChangeAction, Exposure, Plan, Refusal, Step } from './plan/plan.ts';
+export type { ReachableTraffic } from './policy/reach.ts';
 export type { Effect, Traffic } from './policy/traffic.ts';

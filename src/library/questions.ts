@@ -80,13 +80,15 @@ export function runTests(request: PolicyRequest): Tested {
   return { passed: results.length - problems.length, failed: problems.length, problems };
 }
 
-interface Subject {
+/** A policy that is asked. */
+export interface PolicySubject {
   readonly state: DesiredState;
   readonly profile: ReturnType<typeof readPolicy>['context']['profile'];
   readonly index: RuleIndex<NamedRule>;
 }
 
-function readSubject(call: string, request: PolicyRequest): Subject {
+/** Reads a policy to ask it; throws a `TypeError` for manifests with errors. */
+export function readSubject(call: string, request: PolicyRequest): PolicySubject {
   const state = stateOf(call, request);
   const index = indexRules(state.rules.map((one): NamedRule => ({ ...one, id: null })));
   return { state, profile: readPolicy(request).context.profile, index };
@@ -102,26 +104,37 @@ function stateOf(call: string, request: PolicyRequest): DesiredState {
 
 const packetExample = "{destination: '10.1.2.3', protocol: 'tcp', port: 443, user: 'alice'}";
 
-function askAbout(what: string, packet: PacketRequest, { state, profile, index }: Subject): PacketReport {
+function askAbout(what: string, packet: PacketRequest, subject: PolicySubject): PacketReport {
+  return reportPacket(readPacket(what, packet, subject.state), subject.index, subject.profile.ports);
+}
+
+/** Checks a packet of a request; `port` is null where none is named, or none counts. */
+export function readPacket(what: string, packet: PacketRequest, state: DesiredState) {
   checkMembers(what, packet, { allowed: ['destination', 'protocol', 'port', 'user'], example: packetExample });
   const { destination, protocol, port = null, user } = packet;
   const parsed = parseNetwork(String(destination));
   if (!parsed.ok || parsed.value.network.prefix !== getWidth(parsed.value.network.family)) {
     throw new TypeError(`${what}: \`destination\` must be one IP address, as in ${packetExample}`);
   }
+  checkTransport(what, protocol, port);
+  return {
+    user: user === undefined ? null : findPolicyUser(what, user, state),
+    address: parsed.value.network,
+    protocol,
+    port: protocol === 'other' ? null : port,
+  };
+}
+
+/** Checks a protocol and a port of a request. */
+export function checkTransport(what: string, protocol: string, port: number | null): void {
   if (!['tcp', 'udp', 'other'].includes(protocol)) throw new TypeError(`${what}: \`protocol\` is tcp, udp or other`);
   if (port !== null && !(Number.isInteger(port) && port >= 0 && port <= 65535)) {
     throw new TypeError(`${what}: \`port\` is a whole number from 0 to 65535`);
   }
-  const source = {
-    user: user === undefined ? null : userNamed(what, user, state),
-    address: parsed.value.network,
-    protocol,
-  };
-  return reportPacket({ ...source, port: protocol === 'other' ? null : port }, index, profile.ports);
 }
 
-function userNamed(what: string, text: string, { userNames, rules }: DesiredState): string {
+/** The id of a user by name, e-mail address or UUID; throws a `TypeError` for one whom the manifests do not know. */
+export function findPolicyUser(what: string, text: string, { userNames, rules }: DesiredState): string {
   const name = text.includes('@') ? text.toLowerCase() : text;
   const [id] = [...userNames].find(([, known]) => known === name) ?? [];
   if (id !== undefined) return id;

@@ -23,6 +23,11 @@ export interface DesiredState {
   readonly digest: string;
 }
 
+/** The rules of a state whatever their times. */
+export function listAllRules({ rules, expired = [], upcoming = [] }: DesiredState): readonly DesiredRule[] {
+  return [...rules, ...expired, ...upcoming];
+}
+
 /** What the API reported in this pass. `configuration` is null when only rules were asked for. */
 export interface LiveState {
   readonly rules: readonly LiveRule[];

@@ -96,7 +96,7 @@ function mainlineOf(commits: readonly Commit[]): ReadonlySet<string> {
 }
 
 /** The rules of a version that are in force at a time. */
-export function selectRulesAt({ rules }: Version, time: number): readonly DesiredRule[] {
+export function selectRulesAt({ rules }: Pick<Version, 'rules'>, time: number): readonly DesiredRule[] {
   return rules.some(hasTimes) ? rules.filter((rule) => isDesiredAt(rule, time)) : rules;
 }
 

@@ -126,6 +126,25 @@ describe('a bare repository among the manifests of a pull request', () => {
     expect(run.out).toContain('This revision: 1 change.');
   });
 
+  it.each([
+    ['diff', ['diff', 'origin/main..HEAD', 'clone/policy']],
+    ['blame', ['blame', 'clone/policy', '--destination', '10.2.0.5', '--protocol', 'tcp', '--port', '5432']],
+    ['log', ['log', 'clone/policy']],
+  ])('threat 31: runs no code under %s, and tells no history of its own', async (_, argv) => {
+    makeClone();
+    const plain = await world.cli(argv);
+    plantBareRepository(join(clone, 'policy'), promisor());
+    writeFileSync(join(clone, '.git/config'), `${world.read('clone/.git/config')}[core]\n  fsmonitor = ${trap}\n`);
+    const run = await world.cli(argv);
+    expect(existsSync(canary), run.err).toBe(false);
+    expect(run).toMatchObject({ code: 0, out: plain.out, err: '' });
+    const bare = join(world.folder, 'bare');
+    plantBareRepository(bare, promisor());
+    const alone = await world.cli(argv.map((word) => (word === 'clone/policy' ? 'bare' : word)));
+    expect([alone.code, alone.err]).toEqual([1, expect.stringContaining('name a work tree')]);
+    expect(existsSync(canary)).toBe(false);
+  });
+
   it('threat 32: does not forge the headline of the review', async () => {
     makeClone();
     // In the planted repository `origin/main` holds what the pull request adds: it would seem to change nothing.

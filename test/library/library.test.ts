@@ -31,6 +31,12 @@ describe('the examples of docs/library.md', () => {
   const printed: Readonly<Record<string, readonly string[]>> = {
     'Plan a change': ['closes tcp to 169.254.169.254', 'no-metadata-service'],
     'Ask a policy about traffic': ['accept, because of web', 'accept, drop', 'web.yaml opens 10.1.0.0/16 on 443'],
+    'Ask who reaches what, and since when': [
+      'alice reaches 10.2.0.5',
+      'alice cannot reach 10.2.0.0/16',
+      'first: accept -> drop, by db/closed',
+      'second: drop -> accept, by db/alice',
+    ],
     'Check manifests and run their tests': ['1 passed, 0 failed'],
     Apply: ['no-metadata-service', 'applied converged'],
   };

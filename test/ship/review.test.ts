@@ -193,6 +193,41 @@ describe('the Action', () => {
     expect(world.sim.requests()).toEqual([]);
   });
 
+  it("shows what a fork's pull request changes without a server, alone or beside the plan from a snapshot", async () => {
+    const clone = path.join(folder, 'clone');
+    const git = (...args: readonly string[]): string =>
+      execFileSync('git', ['-c', 'user.name=T', '-c', 'user.email=t@example.com', ...args], {
+        cwd: clone,
+        encoding: 'utf8',
+      });
+    mkdirSync(path.join(clone, 'p'), { recursive: true });
+    git('init', '-q');
+    writeFileSync(path.join(clone, 'p/rules.yaml'), rules('10.1.0.0/16'));
+    git('add', '-A');
+    git('commit', '-q', '-m', 'base');
+    git('update-ref', 'refs/remotes/origin/main', 'HEAD');
+    writeFileSync(path.join(clone, 'p/rules.yaml'), rules('10.7.0.0/16'));
+    const variables = { ...environment(fork, { INPUT_PATH: 'p' }), GITHUB_BASE_REF: 'main' };
+    const alone = await run('github', variables, clone);
+    expect([alone.code, alone.output]).toEqual([0, expect.not.stringContaining('canary')]);
+    expect(summary()).toMatch(
+      /### reconcile diff: 1 to create, 1 to delete[\s\S]*Changes from the base to p\n[\s\S]*10\.7\.0\.0\/16/,
+    );
+    expect(world.sim.requests()).toEqual([]);
+    const merge = { CI_MERGE_REQUEST_IID: '3', CI_MERGE_REQUEST_DIFF_BASE_SHA: git('rev-parse', 'origin/main').trim() };
+    const ran = await run('gitlab', { ...merge, RECONCILE_PATH: 'p' }, clone);
+    expect([ran.code, readFileSync(path.join(clone, 'plan.md'), 'utf8')]).toEqual([
+      0,
+      expect.stringContaining('### reconcile diff: 1 to create, 1 to delete'),
+    ]);
+    writeFileSync(path.join(folder, 'summary'), '');
+    const both = await run('github', { ...variables, INPUT_SNAPSHOT: await takeSnapshot() }, clone);
+    expect(both.code).toBe(0);
+    expect(summary()).toMatch(
+      /### reconcile: 1 to create[\s\S]*Without the server[\s\S]*### reconcile diff: 1 to create/,
+    );
+  });
+
   it('fails for invalid manifests with the exit code of the command, and annotates the line', async () => {
     writeFileSync(path.join(world.manifests, 'rules.yaml'), rules('10.1.0.0/99'));
     const ran = await run('github', environment(ownBranch), folder);

@@ -2,6 +2,7 @@ import { formatInstant } from '../../model/instant.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { hasErrors, type Problem } from '../../model/problem.ts';
 import type { DesiredRule } from '../../model/rule.ts';
+import { listAllRules } from '../../model/state.ts';
 import { formatNotes, makeNotesMembers } from '../../report/change-words.ts';
 import { renderDocument } from '../../report/json.ts';
 import { formatAge } from '../../report/page.ts';
@@ -29,7 +30,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   );
   const { state } = built;
   const now = state?.at ?? makeDesiredContext(invocation, path).now;
-  const rules = [...(state?.rules ?? []), ...(state?.upcoming ?? []), ...(state?.expired ?? [])]
+  const rules = (state === null ? [] : listAllRules(state))
     .filter((rule): rule is Ending => rule.expires !== undefined && rule.expires <= now + within)
     .toSorted((a, b) => a.expires - b.expires || (a.name < b.name ? -1 : 1));
   const names = state?.userNames ?? new Map<string, string>();
