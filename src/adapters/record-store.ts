@@ -23,14 +23,14 @@ const shape = z.object({
     .string()
     .regex(/^[0-9a-f]{64}$/)
     .nullish(),
-  agreedAt: z.number().nullish(),
+  agreedAt: time.nullish(),
   confirmedRevision: revision.nullish(),
   pendingRevision: revision.nullish(),
   suspended: z.boolean().optional(),
   drift: z.object({ steps: z.array(text).max(100), more: count }).optional(),
   firstSeen: z.record(revision, time).optional(),
   sentSecrets: z.array(z.object({ name: text, provider: text, host: text })).optional(),
-  secretsSeal: text.optional(),
+  seal: text.optional(),
 });
 
 /** An annotation holds no more, and neither does a record. */
@@ -40,10 +40,10 @@ const largest = 65_536;
 type Seal = (text: string) => string;
 
 /**
- * The record as text that lies with the lease, or in a file. Where secrets were sent counts only with its seal: whoever may write a
- * Lease must not be able to have them sent elsewhere.
+ * The record as text that lies with the lease, or in a file. Whoever may write a Lease must not be able to have secrets sent
+ * elsewhere, or commits applied that are not on the branch: so what it says of them is sealed. Null: nobody else writes it.
  */
-export function storeRecord(text: RecordText, logger: Logger, seal: Seal): RecordStore {
+export function storeRecord(text: RecordText, logger: Logger, seal: Seal | null): RecordStore {
   return {
     async load() {
       const found = await text.read().catch((error: unknown) => error);
@@ -60,7 +60,7 @@ export function storeRecord(text: RecordText, logger: Logger, seal: Seal): Recor
 }
 
 /** A record in the state folder of a replica that is alone: one that cannot be written is said, and ends nothing. */
-export function storeRecordIn(folder: string, logger: Logger, seal: Seal): RecordStore {
+export function storeRecordIn(folder: string, logger: Logger): RecordStore {
   const file = path.join(folder, 'record.json');
   const text = openRecordText(file);
   const write = async (record: string): Promise<boolean> => {
@@ -69,7 +69,7 @@ export function storeRecordIn(folder: string, logger: Logger, seal: Seal): Recor
     });
     return true;
   };
-  return storeRecord({ ...text, write }, logger, seal);
+  return storeRecord({ ...text, write }, logger, null);
 }
 
 /** One small file, for its owner alone, replaced atomically. Rejects when it cannot be read or written. */
@@ -87,31 +87,38 @@ export function openRecordText(file: string): RecordText {
   };
 }
 
-function encodeRecord(record: LoopRecord, seal: Seal): string {
-  const secretsSeal = sealSecrets(record.sentSecrets, seal);
-  const encode = (one: LoopRecord): string => `${JSON.stringify({ format_version: 1, ...one, secretsSeal })}\n`;
-  const text = encode(record);
+function encodeRecord(record: LoopRecord, seal: Seal | null): string {
+  const { isSealed, ...written } = record;
+  const mark = isSealed ? sealOf(written, seal) : undefined;
+  const encode = (one: typeof written): string => `${JSON.stringify({ format_version: 1, ...one, seal: mark })}\n`;
+  const text = encode(written);
   const { steps, more } = record.drift;
   return Buffer.byteLength(text) <= largest
     ? text
-    : encode({ ...record, drift: { steps: [], more: more + steps.length } });
+    : encode({ ...written, drift: { steps: [], more: more + steps.length } });
 }
 
-/** Undefined where there is nothing to seal, or no token. */
-function sealSecrets(sent: LoopRecord['sentSecrets'], seal: Seal): string | undefined {
+type Sealed = Pick<
+  LoopRecord,
+  'appliedRevision' | 'inForceRevision' | 'confirmedRevision' | 'pendingRevision' | 'agreedAt' | 'sentSecrets'
+>;
+
+/** Undefined without a token. */
+function sealOf(record: Sealed, seal: Seal | null): string | undefined {
+  const { appliedRevision, inForceRevision, confirmedRevision, pendingRevision, agreedAt, sentSecrets } = record;
+  const revisions = [appliedRevision, inForceRevision, confirmedRevision, pendingRevision];
   try {
-    return sent.length === 0 ? undefined : seal(`sent secrets ${JSON.stringify(sent)}`);
+    return seal?.(`record ${JSON.stringify([...revisions, agreedAt, sentSecrets])}`);
   } catch {
     return undefined;
   }
 }
 
-function decodeRecord(text: string, seal: Seal): LoopRecord | null {
+function decodeRecord(text: string, seal: Seal | null): LoopRecord | null {
   if (Buffer.byteLength(text) > largest) return null;
   try {
-    const { format_version: _version, secretsSeal, sentSecrets = [], ...read } = shape.parse(JSON.parse(text));
-    const isSealed = secretsSeal !== undefined && secretsSeal === sealSecrets(sentSecrets, seal);
-    return {
+    const { format_version: _version, seal: mark, ...read } = shape.parse(JSON.parse(text));
+    const record = {
       ...emptyRecord,
       ...read,
       inForceRevision: read.inForceRevision === undefined ? read.appliedRevision : read.inForceRevision,
@@ -122,8 +129,10 @@ function decodeRecord(text: string, seal: Seal): LoopRecord | null {
       suspended: read.suspended ?? false,
       drift: read.drift ?? noDrift,
       firstSeen: read.firstSeen ?? {},
-      sentSecrets: isSealed ? sentSecrets : [],
+      sentSecrets: read.sentSecrets ?? [],
     };
+    const isSealed = seal === null || (mark !== undefined && mark === sealOf(record, seal));
+    return isSealed ? record : { ...record, isSealed, agreedAt: null, sentSecrets: [] };
   } catch {
     return null;
   }

@@ -9,7 +9,7 @@ import type { LoopParts } from './loop-parts.ts';
 import { countLiveRules } from './pass-ending.ts';
 import { logInternalError } from './pass-log.ts';
 import type { LoopRecord } from './record.ts';
-import { noDrift, recordDrift, recordSecrets } from './record.ts';
+import { emptyRecord, noDrift, recordDrift, recordSecrets } from './record.ts';
 import { SourceHistory } from './revision-selection.ts';
 import type { InEffect } from './same-desired.ts';
 import { formatStepKey } from './step-key.ts';
@@ -62,8 +62,10 @@ export class Leadership {
    * as absent, and is looked for again the next time: without the last good revision nothing is written in place of a bad one.
    */
   async recall({ content: newest }: SourceReading, stop: AbortSignal): Promise<void> {
-    const { appliedRevision, inForceRevision, appliedDesired, agreedAt } = this.#record;
     const { source, build, logger } = this.#parts;
+    if (newest !== null) await this.#checkOrigin(newest.revision, stop);
+    const { appliedRevision, inForceRevision, appliedDesired, agreedAt, isSealed } = this.#record;
+    if (!isSealed && source.readAt !== undefined) return;
     const find = async (revision: string | null): Promise<SourceContent | null> => {
       const near = [newest, this.history.lastGood].find((one) => one?.revision === revision);
       if (near || revision === null || source.readAt === undefined) return near ?? null;
@@ -84,6 +86,29 @@ export class Leadership {
     } catch (error) {
       logInternalError(logger, error);
     }
+  }
+
+  /**
+   * A record without our seal (a new token, or somebody who may write the Lease) counts where the branch descends from the
+   * revisions that it names: a Git server gives out any commit of any fork by its id.
+   */
+  async #checkOrigin(newest: string, stop: AbortSignal): Promise<void> {
+    const { source, logger } = this.#parts;
+    const { isSealed, appliedRevision, inForceRevision } = this.#record;
+    if (isSealed || source.descends === undefined) return;
+    for (const revision of [appliedRevision, inForceRevision]) {
+      if (revision === null || revision === newest) continue;
+      const descent = await source.descends(revision, newest, stop);
+      if (descent === 'yes') continue;
+      if (descent === 'unasked') return;
+      logger.warn(
+        'The record has no seal of this API token and names a commit that is not on the branch: it is made anew',
+        { revision },
+      );
+      this.#record = emptyRecord;
+      return;
+    }
+    this.#record = { ...this.#record, isSealed: true };
   }
 
   /** Notes when the newest commit was first seen, and whether the operator asks not to write. */

@@ -17,6 +17,8 @@ export interface LoopRecord {
   readonly pendingRevision: string | null;
   /** Digest of what the applied revision asked for then; with other values or settings it asks for something else. */
   readonly appliedDesired: string | null;
+  /** What it says of revisions was written by a process with our token, and not by somebody who may only write the Lease. */
+  readonly isSealed: boolean;
   /** The operator's secrets that it sent, and where to: these go there again without a binding. */
   readonly sentSecrets: readonly SecretBinding[];
   /** The time for which its rules were last sorted, by a clock that agreed with the server's (ms since 1970). */
@@ -40,6 +42,7 @@ export interface DriftVerdicts {
 export const noDrift: DriftVerdicts = { steps: [], more: 0 };
 
 export const emptyRecord: LoopRecord = {
+  isSealed: true,
   appliedRevision: null,
   appliedAt: null,
   inForceRevision: null,

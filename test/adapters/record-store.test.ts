@@ -14,7 +14,7 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { storeRecordIn } from '../../src/adapters/record-store.ts';
+import { openRecordText, storeRecord, storeRecordIn } from '../../src/adapters/record-store.ts';
 import { openState } from '../../src/adapters/state-folder.ts';
 import { emptyRecord, type RecordStore } from '../../src/controller/record.ts';
 import { sealText } from '../../src/model/secret.ts';
@@ -28,7 +28,10 @@ const logger = {
   error: () => undefined,
 };
 
-const store = (at: string, token = 'token'): RecordStore => storeRecordIn(at, logger, (text) => sealText(token, text));
+const store = (at: string): RecordStore => storeRecordIn(at, logger);
+/** As it lies with a lease, which others may write. */
+const shared = (token = 'token'): RecordStore =>
+  storeRecord(openRecordText(path.join(folder, 'record.json')), logger, (text) => sealText(token, text));
 
 beforeEach(() => {
   folder = mkdtempSync(path.join(tmpdir(), 'record-'));
@@ -40,6 +43,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 describe('the record', () => {
   it('comes back as it was saved', async () => {
     const record = {
+      isSealed: true,
       appliedRevision: 'a'.repeat(40),
       appliedAt: 5,
       inForceRevision: 'c'.repeat(40),
@@ -86,6 +90,7 @@ describe('the record', () => {
       '{"format_version":1,"appliedRevision":null,"appliedAt":8640000000000001,"knownRules":1}',
       '{"format_version":1,"appliedRevision":null,"appliedAt":-1,"knownRules":1}',
       '{"format_version":1,"appliedRevision":null,"appliedAt":1,"knownRules":1e300}',
+      '{"format_version":1,"appliedRevision":null,"appliedAt":1,"knownRules":1,"agreedAt":1e300}',
       `{"format_version":1,"appliedRevision":null,"appliedAt":1,"knownRules":1,"firstSeen":{"${'c'.repeat(40)}":1e300}}`,
       `{"format_version":1,"appliedRevision":null,"appliedAt":1,"knownRules":1,"drift":{"steps":["${'x'.repeat(501)}"],"more":0}}`,
       `{"format_version":1,"appliedRevision":null,"appliedAt":null,"knownRules":1}${' '.repeat(65_536)}`,
@@ -97,21 +102,25 @@ describe('the record', () => {
     expect(warnings.length).toBe(bad.length);
   });
 
-  it('threat 41: says where secrets were sent only to whoever has the token it was sealed with', async () => {
+  it('threat 41: of a lease counts for secrets and times only with a seal of the same token, and says so of revisions', async () => {
     const sentSecrets = [{ name: 'RECONCILE_SECRET_G', provider: 'g', host: 'idp.example' }];
-    const file = path.join(folder, 'record.json');
-    await store(folder).save({ ...emptyRecord, sentSecrets });
+    const [file, inForceRevision] = [path.join(folder, 'record.json'), 'a'.repeat(40)];
+    await shared().save({ ...emptyRecord, inForceRevision, agreedAt: 5, sentSecrets });
     const sealed = readFileSync(file, 'utf8');
-    expect((await store(folder).load()).sentSecrets).toEqual(sentSecrets);
-    expect((await store(folder, 'another').load()).sentSecrets).toEqual([]);
+    expect(await shared().load()).toEqual({ ...emptyRecord, inForceRevision, agreedAt: 5, sentSecrets });
+    const unsealed = { ...emptyRecord, isSealed: false, inForceRevision };
+    expect(await shared('another').load()).toEqual(unsealed);
     for (const forged of [
       sealed.replace('idp.example', 'evil.example'),
-      sealed.replace(/,"secretsSeal":"[^"]*"/, ''),
-      sealed.replace(/"secretsSeal":"[^"]*"/, '"secretsSeal":""'),
+      sealed.replace('"agreedAt":5', '"agreedAt":6'),
+      sealed.replace(/,"seal":"[^"]*"/, ''),
+      sealed.replace(/"seal":"[^"]*"/, '"seal":""'),
     ]) {
       expect(forged).not.toBe(sealed);
       writeFileSync(file, forged);
-      expect(await store(folder).load()).toEqual(emptyRecord);
+      expect(await shared().load()).toEqual(unsealed);
+      await shared().save(await shared().load());
+      expect(await shared().load()).toEqual(unsealed);
     }
   });
 

@@ -202,6 +202,21 @@ describe('the loop', () => {
     await end(fake);
   });
 
+  it.each(['no', 'unknown', 'yes'] as const)(
+    'threat 41: a record without our seal counts only where the branch descends from its revisions (%s)',
+    async (descends) => {
+      const record = { ...emptyRecord, isSealed: false, appliedRevision: 'fork', inForceRevision: 'fork' };
+      const fake = fakeLoop({ git: true, record });
+      fake.descends = descends;
+      fake.answer = ({ content }) => ({ kind: content.revision === 'r1' ? 'invalid' : 'in-sync' });
+      await fake.loop.run(true);
+      const tried = fake.requests.map(({ content }) => content.revision);
+      expect(tried).toEqual(descends === 'yes' ? ['r1', 'fork'] : ['r1']);
+      const isSaid = fake.log.some(({ message }) => message.includes('no seal'));
+      expect(isSaid).toBe(descends !== 'yes');
+    },
+  );
+
   it('starts though the earlier state cannot be taken up', async () => {
     const record = { ...emptyRecord, appliedRevision: 'r1', inForceRevision: 'r1' };
     const fake = fakeLoop({ git: true, broken: true, record });

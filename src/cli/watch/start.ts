@@ -175,9 +175,7 @@ function wireLoop(context: StartContext, wiring: Wiring, current: Current, close
     lease,
     observer: joinObservers([context.metrics.observer, { ...silentObserver, ...notifier.observer }]),
     store:
-      lease.record === null
-        ? storeRecordIn(state.path, logger, wiring.token.seal)
-        : storeRecord(lease.record, logger, wiring.token.seal),
+      lease.record === null ? storeRecordIn(state.path, logger) : storeRecord(lease.record, logger, wiring.token.seal),
     triggers,
     version,
     ...(server === null ? {} : { server }),
