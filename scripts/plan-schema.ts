@@ -1,13 +1,13 @@
 import { formatVersion } from '../src/report/json.ts';
 
-const text = { type: 'string' };
-const textOrNull = { type: ['string', 'null'] };
-const number = { type: 'integer', minimum: 0 };
-const list = (items: unknown): unknown => ({ type: 'array', items });
-const enumeration = (...values: readonly string[]): unknown => ({ enum: values });
+export const text = { type: 'string' };
+export const textOrNull = { type: ['string', 'null'] };
+export const number = { type: 'integer', minimum: 0 };
+export const list = (items: unknown): unknown => ({ type: 'array', items });
+export const enumeration = (...values: readonly string[]): unknown => ({ enum: values });
 
 /** An object with exactly these members, all of them required but the optional ones. */
-function object(
+export function object(
   required: Readonly<Record<string, unknown>>,
   optional: Readonly<Record<string, unknown>> = {},
 ): unknown {
@@ -65,7 +65,7 @@ const step = object({
   after: { description: 'Ids of steps that must be done first; earlier in the list.', ...(list(text) as object) },
 });
 
-const problem = object({
+export const problem = object({
   code: text,
   severity: enumeration('error', 'warning', 'note'),
   summary: text,
@@ -117,7 +117,14 @@ const enforcement = object({
   findings: list(finding),
 });
 
-const summary = object({ create: number, update: number, delete: number, keep: number, skip: number, steps: number });
+export const summary = object({
+  create: number,
+  update: number,
+  delete: number,
+  keep: number,
+  skip: number,
+  steps: number,
+});
 
 /** JSON Schema of the document that `--output json` prints for a plan or an apply. */
 export const planSchema = {

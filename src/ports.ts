@@ -68,6 +68,8 @@ export interface SourceFile {
 /** The source's content at one revision: a commit id, or a digest of the directory's content. */
 export interface SourceContent {
   readonly revision: string;
+  /** The name of the commit's author, where there is a commit. */
+  readonly author?: string;
   readonly files: readonly SourceFile[];
 }
 

@@ -1,7 +1,7 @@
 import { getWidth, type Network, parseNetwork } from '../model/address.ts';
 import type { Protocol } from '../model/state.ts';
-import type { Invocation } from './command.ts';
-import { makeFailure } from './failure.ts';
+import { failure } from './failure.ts';
+import type { Settings } from './settings.ts';
 
 /** What `reconcile explain` is asked: about one packet, or about one rule. */
 export type Question = PacketQuestion | { readonly kind: 'rule'; readonly name: string };
@@ -15,9 +15,11 @@ export interface PacketQuestion {
   readonly user: string | null;
 }
 
+/** A question as it is written. */
+export type AskedQuestion = Pick<Settings, 'destination' | 'protocol' | 'port' | 'rule' | 'user'>;
+
 /** The question on the command line; throws a `Failure` for none, or for more than one. */
-export function readQuestion({ settings }: Invocation): Question {
-  const { destination, protocol, port, rule, user } = settings;
+export function questionOf({ destination, protocol, port, rule, user }: AskedQuestion): Question {
   if (rule !== null) {
     if (destination !== null)
       throw makeFailure('usage', '--rule and --destination are two questions', 'ask one of them');

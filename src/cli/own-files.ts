@@ -15,6 +15,7 @@ export function listOwnFiles(settings: Settings): readonly string[] {
     settings.gitTokenFile,
     settings.gitSshKey,
     settings.listenTokenFile,
+    settings.listenTlsKey,
     settings.webhookSecretFile,
   ].filter((path) => path !== null);
   const nested = file === null ? [] : nestedFiles(file.nested).map((path) => resolve(file.folder, path));

@@ -65,7 +65,12 @@ export const watchOptions = {
     help: 'what to do when others change the server',
   },
 
-  listen: { kind: 'text', value: 'HOST:PORT', help: 'serve /healthz, /readyz, /metrics and /status', restart: true },
+  listen: {
+    kind: 'text',
+    value: 'HOST:PORT',
+    help: 'serve the page, /healthz, /readyz, /metrics and /api',
+    restart: true,
+  },
   listenHost: {
     kind: 'list',
     value: 'NAME',
@@ -75,9 +80,16 @@ export const watchOptions = {
   listenTokenFile: {
     kind: 'path',
     value: 'FILE',
-    help: 'token for /metrics and /status; required beyond loopback',
+    help: 'token to sign in to the page, and for /metrics and /api; required beyond loopback',
     restart: true,
   },
+  listenTlsCert: {
+    kind: 'path',
+    value: 'FILE',
+    help: 'certificate chain (PEM) for --listen; a new file is taken at once',
+    restart: true,
+  },
+  listenTlsKey: { kind: 'path', value: 'FILE', help: 'its private key (PEM)', restart: true },
   webhookListen: { kind: 'text', value: 'HOST:PORT', help: 'serve POST /webhook, which wakes the loop', restart: true },
   webhookSecretFile: { kind: 'path', value: 'FILE', help: 'secret that webhooks are signed with', restart: true },
   lease: {

@@ -202,7 +202,7 @@ class ControlLoop implements Loop {
     if (complaint === null) return { waitMs, judged: null, unsettled: true };
     const { clock } = this.#parts;
     const ending = { triggers, started: clock.wallTime(), from: clock.now(), content: null, holdMs: null };
-    return this.#conclude(lead, { ...ending, verdict: complaint });
+    return this.#conclude(lead, { ...ending, verdict: complaint, complaint });
   }
 
   /** Runs the pass, and again with the last good revision when the new one has errors. */
@@ -260,7 +260,7 @@ class ControlLoop implements Loop {
     const times = viewTimes(end, leadership.base, clock.wallTime());
     this.#board.update(times);
     backoff.ended(end.verdict.kind === 'transient' ? end.verdict : verdict, schedule);
-    const view = viewPass(end, verdict, clock);
+    const view = viewPass(end, verdict, clock, this.#board.status.revisions.observed);
     this.#board.ended(view);
     const revision = end.content?.revision ?? null;
     const { failures } = backoff;

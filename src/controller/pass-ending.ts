@@ -33,15 +33,18 @@ export interface PassEnding {
   readonly publish?: () => void;
 }
 
-/** The pass as the status shows it. */
-export function viewPass(end: PassEnding, verdict: Verdict, clock: Clock): PassView {
+/** The pass as the status shows it; `observed`: the newest revision of the source. */
+export function viewPass(end: PassEnding, verdict: Verdict, clock: Clock, observed: string | null): PassView {
+  const revision = end.content?.revision ?? null;
+  const isRejected = end.complaint !== undefined && verdict.reason !== 'SourceFailed' && observed !== revision;
   const counts: Record<OutcomeKind, number> = { done: 0, failed: 0, skipped: 0, dropped: 0, unknown: 0 };
   for (const outcome of end.outcomes ?? []) counts[outcome.outcome] += 1;
   return {
     startedAt: end.started,
     durationMs: Math.round(clock.now() - end.from),
     triggers: [...end.triggers].sort(),
-    revision: end.content?.revision ?? null,
+    revision,
+    ...(isRejected && observed !== null ? { failedRevision: observed } : {}),
     result: verdict.kind,
     reason: verdict.reason,
     message: verdict.message,

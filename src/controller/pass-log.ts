@@ -8,6 +8,7 @@ import type { PassView } from './status.ts';
 export function logPass(logger: Logger, view: PassView): void {
   const fields = {
     revision: view.revision,
+    ...(view.failedRevision === undefined ? {} : { failedRevision: view.failedRevision }),
     result: view.result,
     reason: view.reason,
     detail: view.message,

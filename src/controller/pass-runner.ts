@@ -104,17 +104,18 @@ export class PassRunner {
           hold = this.#checkGate(plan, order, isDrift);
           hold ??= await order.begin(desired.state);
           if (hold === null && isDrift) this.#correcting(plan);
-          // Nothing is known of an earlier pass: this is the first apply to this server from here.
-          if (hold === null && order.record.knownRules === null && !isDrift) logUnknownRules(logger, plan);
+          if (hold === null) this.#board.update({ progress: { done: 0, total: plan.steps.length } });
           return hold === null;
         },
         onOutcome: (outcome) => {
           outcomes.push(outcome);
           gaps.ended(outcome);
+          this.#board.stepEnded();
           this.#touch();
         },
       })
       .catch((error: unknown) => logInternalError(logger, error));
+    this.#board.update({ progress: null });
     observer.phaseEnded(approvedAt === null ? 'plan' : 'apply', clock.now() - (approvedAt ?? from));
     if (!result) return { result: null, verdict: internalError, holdMs: null, outcomes };
     const verdict = this.#stall.judged(judge(result, hold), result, settings().convergenceAttempts);

@@ -37,6 +37,12 @@ export class StatusBoard {
     this.update({ revisions: { ...this.#status.revisions, ...change } });
   }
 
+  /** Steps of plans that are made on the way count too. */
+  stepEnded(): void {
+    const { done = 0, total = 0 } = this.#status.progress ?? {};
+    this.update({ progress: { done: done + 1, total: Math.max(total, done + 1) } });
+  }
+
   ended(pass: PassView): void {
     this.update({ passes: addPass(this.#status.passes, pass) });
   }

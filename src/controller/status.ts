@@ -16,6 +16,8 @@ export interface PassView {
   readonly durationMs: number;
   readonly triggers: readonly string[];
   readonly revision: string | null;
+  /** A newer revision that is not in effect, and that `reason` and `message` are about. */
+  readonly failedRevision?: string;
   readonly result: Verdict['kind'];
   readonly reason: string;
   readonly message: string;
@@ -67,6 +69,8 @@ export interface Status {
   readonly blockedDeletes: number;
   readonly liveRules: number | null;
   readonly plan: PlanView | null;
+  /** How many steps of the plan that is being written have ended; null: nothing is being written. */
+  readonly progress: { readonly done: number; readonly total: number } | null;
   /** The newest first, at most 20. */
   readonly passes: readonly PassView[];
   readonly role: 'writer' | 'standby';
@@ -132,6 +136,7 @@ export function createStatus(version: string, source: string, wallTime: number, 
     blockedDeletes: 0,
     liveRules: null,
     plan: null,
+    progress: null,
     passes: [],
     role: 'standby',
     holder: null,

@@ -8,6 +8,7 @@ export const pageStyle = `
   --line: #d0d7de;
   --risk: #b42318;
   --calm: #0b5cad;
+  --good: #116329;
   }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e6edf3;
@@ -17,6 +18,7 @@ export const pageStyle = `
     --line: #30363d;
     --risk: #ff8a80;
     --calm: #79b8ff;
+    --good: #56d364;
     }
   }
 * { box-sizing: border-box; }
@@ -47,13 +49,16 @@ td, th { text-align: start;
   border-top: 1px solid var(--line);
   font-weight: 400;
   }
-tr td:first-child { width: 1.5rem; font-family: ui-monospace, monospace; }
+table:not(.plain) td:first-child { width: 1.5rem; font-family: ui-monospace, monospace; }
+.plain td, .plain th { overflow-wrap: break-word; }
+.plain td:last-child, #rules th { overflow-wrap: anywhere; }
 code, pre, th[scope=row] { font-family: ui-monospace, monospace; font-size: .9em; }
-pre { overflow-x: auto; margin: .25rem 0; }
+pre { white-space: pre-wrap; margin: .25rem 0; }
 details { content-visibility: auto; contain-intrinsic-size: auto 3rem; }
 summary { cursor: pointer; font-weight: 600; padding: .4rem 0; }
-.filters { display: flex; flex-wrap: wrap; gap: .75rem; margin: 0 0 .5rem; }
-input, select { font: inherit; padding: .25rem .5rem; max-width: 100%; }
+form { display: flex; flex-wrap: wrap; align-items: end; gap: .75rem; margin: 0 0 .5rem; }
+label { display: grid; max-width: 100%; min-width: 0; }
+input, select { font: inherit; padding: .25rem .5rem; width: 100%; max-width: 16rem; min-width: 0; }
 svg { max-width: 100%; height: auto; margin-top: .75rem; }
 svg text { font: 12px ui-monospace, monospace; fill: var(--ink); }
 svg .grid { stroke: var(--line);
@@ -62,37 +67,63 @@ svg .grid { stroke: var(--line);
   stroke: var(--calm);
   stroke-width: 2;
   }
+a { color: var(--calm); }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1rem; margin: .75rem 0; }
+dt { color: var(--soft); }
+dd { margin: 0; overflow-wrap: anywhere; }
+.state { border-inline-start: .5rem solid var(--soft); padding-inline-start: 1rem; }
+.state.good { border-color: var(--good); }
+.state.busy { border-color: var(--calm); }
+.state.bad { border-color: var(--risk); }
+.state.bad h1 { color: var(--risk); }
+.state.good h1 { color: var(--good); }
+.command { display: inline-block; padding: .15rem .5rem; background: var(--card); border: 1px solid var(--line); }
+progress { width: 100%; accent-color: var(--calm); }
+button { font: inherit; padding: .25rem .75rem; }
+#connection { position: sticky; top: 0; margin: 0; padding: .5rem 1rem; background: var(--risk); color: var(--paper); z-index: 1; }
 [hidden] { display: none; }
 :focus-visible { outline: 3px solid var(--calm); outline-offset: 2px; }
 @media (max-width: 40rem) { td.place { display: block; }
   table, tbody, tr, td, th { display: block; border: 0; width: 100%; }
   tr { border-top: 1px solid var(--line); padding: .25rem 0; }
+  .plain thead { display: none; }
   }
+@media (scripting: none) { .filters { display: none; } }
 @media print { .filters { display: none; } details { content-visibility: visible; } section { break-inside: avoid; } }
 `;
 
-/** Hides rows that do not hold the words or the kind asked for. */
+/** Hides rows that do not hold the words, the person, the set or the kind asked for. */
 export const pageScript = `
-const filter = document.getElementById('filter');
-const kind = document.getElementById('kind');
-if (filter && kind) {
-  const rows = [...document.querySelectorAll('tr[data-row]')].map((row) => [row, row.textContent.toLowerCase()]);
-  const show = () => {
-    const words = filter.value.toLowerCase().split(/\\s+/).filter(Boolean);
-    let shown = 0;
-    for (const [row, text] of rows) {
-      const fits = words.every((word) => text.includes(word)) && (kind.value === '' || row.dataset.kind === kind.value);
-      row.hidden = !fits;
-      if (fits) shown++;
+const wanted = (id) => document.getElementById(id)?.value ?? '';
+function filterRows() {
+  const words = wanted('filter').toLowerCase().split(/\\s+/).filter(Boolean);
+  const [who, set, kind] = [wanted('who'), wanted('set'), wanted('kind')];
+  const narrowed = words.length > 0 || who !== '' || set !== '' || kind !== '';
+  let [shown, all] = [0, 0];
+  for (const group of document.querySelectorAll('details[data-set]')) {
+    let fitting = 0;
+    for (const row of group.querySelectorAll('tr[data-kind]')) {
+      row.searched ??= row.textContent.toLowerCase();
+      row.hidden = !(
+        words.every((word) => row.searched.includes(word)) &&
+        (who === '' || row.dataset.who === who) &&
+        (set === '' || group.dataset.set === set) &&
+        (kind === '' || row.dataset.kind === kind)
+      );
+      all++;
+      if (!row.hidden) fitting++;
     }
-    for (const set of document.querySelectorAll('details')) {
-      set.hidden = set.querySelector('tr:not([hidden])') === null;
-      if (words.length > 0 || kind.value !== '') set.open = true;
-    }
-    document.getElementById('shown').textContent = shown + ' of ' + rows.length + ' changes';
-  };
-  filter.addEventListener('input', show);
-  kind.addEventListener('change', show);
-  filter.form.addEventListener('submit', (event) => event.preventDefault());
+    shown += fitting;
+    group.hidden = fitting === 0;
+    if (narrowed) group.open = true;
+  }
+  const output = document.getElementById('shown');
+  if (output) output.textContent = narrowed ? shown + ' of ' + all + ' changes' : '';
 }
+document.addEventListener('input', (event) => {
+  if (event.target.form?.id === 'filters') filterRows();
+});
+document.addEventListener('submit', (event) => {
+  if (event.target.id === 'filters') event.preventDefault();
+});
 `;

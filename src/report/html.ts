@@ -1,70 +1,112 @@
 import { createHash } from 'node:crypto';
 import { html, raw } from 'hono/html';
-import { escapeControls } from '../model/printable.ts';
-import type { Problem } from '../model/problem.ts';
+import { printable } from '../model/printable.ts';
+import { compareText, type Place, type Problem } from '../model/problem.ts';
 import type { Plan } from '../plan/plan.ts';
+import { commitLink, type Forge, placeLink } from './forge.ts';
 import { pageScript, pageStyle } from './html-assets.ts';
-import { drawExposure, drawTraffic } from './html-pictures.ts';
-import { makePlanPage, type PlanPage, type SetOfChanges, type ShownChange } from './page.ts';
-import { stripRoot } from './problems.ts';
+import { exposurePicture, trafficPicture } from './html-pictures.ts';
+import { type PlanPage, planPage, revisionText, type SetOfChanges, type ShownChange } from './page.ts';
+import { pathBelow } from './problems.ts';
+import { userText } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
 import { summariseApply, summarisePlan } from './summary.ts';
 
-type Markup = ReturnType<typeof html> | string;
+export type Markup = ReturnType<typeof html> | string;
 
 /** Sets with more changes than this begin folded. */
 const unfolded = 200;
 /** Lines of traffic: a page is searched, not only read. */
 const mostTraffic = 1000;
 
-/** The report as one self-contained HTML file, without scripts; text of manifests and of the server is never markup. */
-export function renderHtml(report: RunReport): string {
+/**
+ * The report as one self-contained HTML file: no request to anywhere, readable without scripts and on paper. What manifests and the
+ * server wrote is text there, never markup.
+ */
+export function htmlText(report: RunReport, other: OtherAnswer = {}): string {
   const { plan } = report;
-  const page = plan === null ? null : makePlanPage(report, plan, { lines: mostTraffic });
-  const title = page?.title.join(' · ') ?? 'No plan';
-  const policy = [
-    "default-src 'none'",
-    `style-src '${hashOf(pageStyle)}'`,
-    `script-src '${hashOf(pageScript)}'`,
-    "base-uri 'none'",
-    "form-action 'none'",
-  ].join('; ');
+  const page = plan === null ? null : planPage(report, plan, { lines: mostTraffic });
+  const title = page?.title.join(' · ') ?? report.headline ?? 'reconcile';
+  return frame({
+    title,
+    head: html`<meta http-equiv="Content-Security-Policy" content="${policyOf(pageStyle, pageScript)}; form-action 'none'">
+<meta name="referrer" content="no-referrer">`,
+    body: html`<header><h1>${printable(title)}</h1>
+<p class="summary">${summaryOf(report)}</p>
+${report.forge ? revisionLine(report.forge, report.revision) : ''}
+${(page?.notes ?? []).map((note) => html`<p class="note">${note}</p>`)}</header>
+<main>
+${plan === null || page === null ? '' : planSections(report, plan, page)}
+${'table' in other ? tableSection(other.table) : ''}
+${'text' in other ? html`<section><pre>${other.text}</pre></section>` : ''}
+${problemsSection(report)}
+</main>`,
+    script: pageScript,
+  });
+}
+
+/** What a command says that makes no plan. */
+type OtherAnswer =
+  | { readonly table: readonly (readonly string[])[] }
+  | { readonly text: string }
+  | Record<never, never>;
+
+/** A whole document; `head` may hold a policy. */
+export function frame(page: {
+  readonly title: string;
+  readonly head: Markup;
+  readonly body: Markup;
+  readonly script: string;
+}): string {
   return `${html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="${policy}">
+${page.head}
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="referrer" content="no-referrer">
-<title>${escapeControls(title)}</title>
+<link rel="icon" href="data:,">
+<title>${printable(page.title)}</title>
 <style>${raw(pageStyle)}</style>
 </head>
 <body>
-<header><h1>${escapeControls(title)}</h1>
-<p class="summary">${summaryOf(report)}</p>
-${(page?.notes ?? []).map((note) => html`<p class="note">${note}</p>`)}</header>
-<main>
-${plan === null || page === null ? '' : planSections(report, plan, page)}
-${problemsSection(report)}
-</main>
-<script>${raw(pageScript)}</script>
+${page.body}
+<script>${raw(page.script)}</script>
 </body>
 </html>
 `}`;
 }
 
-function hashOf(text: string): string {
-  return `sha256-${createHash('sha256').update(text).digest('base64')}`;
+/** The policy of a page: its own style and script, and nothing from elsewhere. */
+export function policyOf(style: string, script: string): string {
+  const hash = (text: string): string => `sha256-${createHash('sha256').update(text).digest('base64')}`;
+  return `default-src 'none'; style-src '${hash(style)}'; script-src '${hash(script)}'; img-src data:; base-uri 'none'`;
 }
 
 function summaryOf(report: RunReport): string {
   const { plan, apply } = report;
-  if (plan === null) return 'There is no plan.';
-  return apply === null ? summarisePlan(report, plan) : summariseApply(apply, plan);
+  if (plan === null) return '';
+  return apply === null ? planSummary(report, plan) : applySummary(apply, plan);
 }
 
-function planSections(report: RunReport, plan: Plan, page: PlanPage): Markup {
+/** What a plan opens and closes, on the way too, and its changes. */
+export function planSections(report: RunReport, plan: Plan, page: PlanPage): Markup {
   return html`${refusalsSection(report, plan)}${trafficSection(page)}${wayMarkup(plan, page)}${changesSection(report, page)}`;
+}
+
+function revisionLine(forge: Forge, revision: string | null): Markup {
+  const link = commitLink(forge, revision);
+  return link === null || revision === null ? '' : html`<p>${linked(revisionText(revision), link)}</p>`;
+}
+
+/** A link to a page of the forge, which learns nothing of this page. */
+export function linked(text: string, link: string | null): Markup {
+  return link === null ? text : html`<a href="${link}" rel="noopener noreferrer">${text}</a>`;
+}
+
+/** A table whose first row is its head. */
+export function tableSection([head = [], ...rows]: readonly (readonly string[])[]): Markup {
+  return html`<section><table><thead><tr>${head.map((cell) => html`<th scope="col">${printable(cell)}</th>`)}</tr></thead>
+<tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td>${printable(cell)}</td>`)}</tr>`)}</tbody></table></section>`;
 }
 
 function refusalsSection({ approved, digest }: RunReport, { refusals }: Plan): Markup {
@@ -85,7 +127,7 @@ function trafficSection({ traffic }: PlanPage): Markup {
     const own = traffic.lines.filter((line) => line.label === label);
     if (own.length === 0) return '';
     return html`<div class="${label}"><h3>${label === 'opens' ? 'Opens' : 'Closes'}</h3>
-<ul>${own.map(({ text }) => html`<li data-row>${text}</li>`)}</ul></div>`;
+<ul>${own.map(({ text }) => html`<li>${text}</li>`)}</ul></div>`;
   };
   const left = traffic.left === 0 ? '' : html`<p>and ${traffic.left} more: the JSON output has all of it.</p>`;
   return html`<section><h2>Traffic</h2>
@@ -96,49 +138,68 @@ ${raw(drawTraffic(traffic))}</section>`;
 
 function wayMarkup(plan: Plan, { onTheWay }: PlanPage): Markup {
   if (onTheWay === null) return '';
-  const lines = onTheWay.lines.map(({ label, text }) => html`<li data-row><b>${label}</b> ${text}</li>`);
+  const lines = onTheWay.lines.map(({ label, text }) => html`<li><b>${label}</b> ${text}</li>`);
   return html`<section class="way"><h2>On the way</h2><p class="headline">${onTheWay.headline}</p><ul>${lines}</ul>
 ${raw(drawExposure(plan))}</section>`;
 }
 
 function changesSection(report: RunReport, { sets }: PlanPage): Markup {
   if (sets.length === 0) return '';
+  const people = new Set(sets.flatMap(({ changes }) => changes.map((change) => whoseText(report, change))));
+  const options = (values: Iterable<string>): readonly Markup[] =>
+    [...values].sort(compareText).map((value) => html`<option>${value}</option>`);
   return html`<section><h2>Changes</h2>
-<form class="filters" role="search"><label>Show only what contains
-<input type="search" id="filter" autocomplete="off" placeholder="a person, a network, a rule"></label>
-<label>and is <select id="kind"><option value="">any change</option><option value="+">created</option>
+<form class="filters" role="search" id="filters" aria-label="Changes">
+<label>Network or rule <input type="search" id="filter" autocomplete="off"></label>
+<label>Person <select id="who"><option value="">anybody</option>${options(people)}</select></label>
+<label>Set <select id="set"><option value="">any</option>
+${options(sets.map(({ title }) => title))}</select></label>
+<label>Kind <select id="kind"><option value="">any change</option><option value="+">created</option>
 <option value="±">replaced</option><option value="~">updated</option><option value="-">deleted</option></select></label>
-<output id="shown" aria-live="polite"></output></form>
+<output id="shown"></output></form>
 ${sets.map((set) => setMarkup(report, set))}</section>`;
 }
 
+/** Whom a change is about. */
+function whoseText({ userNames }: RunReport, { change }: ShownChange): string {
+  if (change.kind === 'Configuration') return 'everyone';
+  const { userId } = (change.desired ?? change.live)?.rule ?? { userId: null };
+  return userId === null ? 'everyone' : userText(userId, userNames);
+}
+
 function setMarkup(report: RunReport, { title, changed, total, changes }: SetOfChanges): Markup {
-  return html`<details${changes.length <= unfolded ? raw(' open') : ''}><summary>${title} <small>${changed} of ${total}</small></summary>
+  return html`<details data-set="${title}"${changes.length <= unfolded ? raw(' open') : ''}>
+<summary>${title} <small>${changed} of ${total}</small></summary>
 <table><tbody>${changes.map((change) => rowMarkup(report, change))}</tbody></table></details>`;
 }
 
-function rowMarkup(
-  report: RunReport,
-  { symbol, tone, name, what, why, place, wasThere, fields, change }: ShownChange,
-): Markup {
-  const where = place === null ? '' : `${wasThere ? 'was ' : ''}${stripRoot(place.file, report.root)}:${place.line}`;
+function rowMarkup(report: RunReport, shown: ShownChange): Markup {
+  const { symbol, tone, name, what, why, place, wasThere, fields, change } = shown;
+  const where = place === null ? '' : `${wasThere ? 'was ' : ''}${pathBelow(place.file, report.root)}:${place.line}`;
   const label = name === '' && change.id !== null && change.kind === 'Rule' ? change.id.slice(0, 8) : name;
   const lines = fields.map(({ path, text }) => html`<br><code>${path}: ${text}</code>`);
-  return html`<tr data-row data-kind="${symbol}"><td class="${tone}">${symbol}</td>
+  return html`<tr data-kind="${symbol}" data-who="${whoseText(report, shown)}"><td class="${tone}">${symbol}</td>
 <th scope="row">${label}</th><td>${what}${why === '' ? '' : html` <small>${why}</small>`}${lines}</td>
-<td class="place">${escapeControls(where)}</td></tr>`;
+<td class="place">${wasThere ? printable(where) : placeMarkup(report, place, printable(where))}</td></tr>`;
 }
 
-function problemsSection({ problems, root }: RunReport): Markup {
+function placeMarkup({ forge, revision }: RunReport, place: Place | null | undefined, text: string): Markup {
+  return linked(text, forge && place ? placeLink(forge, revision, place) : null);
+}
+
+/** Problems with the lines that they are about. */
+export function problemsSection(report: RunReport): Markup {
+  const { problems } = report;
   if (problems.length === 0) return '';
   return html`<section><h2>Problems</h2><ul class="problems">
-${problems.slice(0, mostTraffic).map((problem) => problemMarkup(problem, root))}</ul>
+${problems.slice(0, mostTraffic).map((problem) => problemMarkup(report, problem))}</ul>
 ${problems.length > mostTraffic ? html`<p>and ${problems.length - mostTraffic} more.</p>` : ''}</section>`;
 }
 
-function problemMarkup({ severity, code, summary, hint, place, excerpt }: Problem, root: string | null): Markup {
-  const where = place === undefined ? '' : `${stripRoot(place.file, root)}:${place.line}:${place.column} `;
-  return html`<li class="${severity}" data-row><b>${severity}</b> ${escapeControls(where)}${escapeControls(summary)} <small>[${code}]</small>
-${excerpt === undefined ? '' : html`<pre>${escapeControls(excerpt)}</pre>`}
-${hint === undefined ? '' : html`<small>${escapeControls(hint)}</small>`}</li>`;
+function problemMarkup(report: RunReport, { severity, code, summary, hint, place, excerpt }: Problem): Markup {
+  const where = place === undefined ? '' : `${pathBelow(place.file, report.root)}:${place.line}:${place.column}`;
+  return html`<li class="${severity}"><b>${severity}</b> ${placeMarkup(report, place, printable(where))}
+${printable(summary)} <small>[${code}]</small>
+${excerpt === undefined ? '' : html`<pre>${printable(excerpt)}</pre>`}
+${hint === undefined ? '' : html`<small>${printable(hint)}</small>`}</li>`;
 }

@@ -2,6 +2,7 @@ import type { ApplyReport } from '../apply/outcome.ts';
 import type { EnforcementReport } from '../enforcement/report.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Plan } from '../plan/plan.ts';
+import type { Forge } from './forge.ts';
 
 /** What a run that plans (and perhaps applies) came to: the one input of every format. */
 export interface RunReport {
@@ -36,6 +37,8 @@ export interface RunReport {
   readonly comparison?: { readonly from: string; readonly to: string };
   /** What a command that makes no plan came to, in one line; absent where a plan was to be made. */
   readonly headline?: string;
+  /** Where the revision can be looked at; absent where that is not known. */
+  readonly forge?: Forge | null;
   /** What the kernel's packet filter holds; absent when nobody looked. */
   readonly kernel?: Kernel;
 }

@@ -292,6 +292,11 @@ const elsewhere: readonly { readonly pairs: readonly string[]; readonly test: st
     test: 'test/cli/status.test.ts',
   },
   {
+    // a certificate
+    pairs: ['reconcile --listen-tls-cert', 'reconcile --listen-tls-key'],
+    test: 'test/cli/watch/page.test.ts',
+  },
+  {
     // a packet filter in a network namespace
     pairs: [
       ...['--enforcement', '--netns', '--wait-enforced', '--repair'].flatMap((flag) => [

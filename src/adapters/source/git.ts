@@ -201,9 +201,15 @@ class ClonedSource implements GitSource {
       commit,
       fetchObjects: (ids) => this.#calls.fetchObjects(ids, signal),
     });
-    if (content.ok) this.#cached = content.value;
-    return content;
+    if (!content.ok) return content;
+    this.#cached = { ...content.value, author: authorOf(await clone.readCommit(commit)) };
+    return ok(this.#cached);
   }
+}
+
+/** The author's name, without the address. */
+function authorOf(commit: Buffer): string {
+  return /^author (.*?) ?</m.exec(commit.toString('utf8'))?.[1]?.slice(0, 100) ?? '';
 }
 
 function nameOf(commit: string): string {

@@ -1,9 +1,11 @@
+import { readFileSync, statSync } from 'node:fs';
 import type { Server } from 'node:http';
+import { createServer as createTlsServer, Server as TlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
+import { createSecureContext } from 'node:tls';
 import { serve } from '@hono/node-server';
-import type { Hono } from 'hono';
 import type { Result } from '../../model/result.ts';
-import { fail, ok } from '../../model/result.ts';
+import { fail, getErrorCode, ok } from '../../model/result.ts';
 
 export interface Listen {
   readonly host: string;
@@ -31,22 +33,53 @@ export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host);
 }
 
+/** Files of a certificate with its chain, and of its key, in PEM. */
+export interface TlsFiles {
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** The files as they are now; a sentence where they do not fit. */
+export function readTlsFiles({ cert, key }: TlsFiles): Result<{ readonly cert: string; readonly key: string }, string> {
+  try {
+    const pem = { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') };
+    createSecureContext({ ...pem, minVersion: 'TLSv1.2' });
+    return ok(pem);
+  } catch (error) {
+    return fail(`${cert} and ${key} are no certificate with its key (${getErrorCode(error)})`);
+  }
+}
+
 /** Serves an app; an address that cannot be taken is a sentence. Slow and idle clients are cut off. */
-export function listen(app: Hono, where: Listen): Promise<Result<Listening, string>> {
+export function listen(
+  app: Pick<Parameters<typeof serve>[0], 'fetch'>,
+  where: Listen,
+  tls: TlsFiles | null = null,
+): Promise<Result<Listening, string>> {
   return new Promise((resolve) => {
-    const server = serve({
+    const common = {
       fetch: app.fetch,
       hostname: where.host,
       port: where.port,
       overrideGlobalObjects: false,
-      serverOptions: {
-        requestTimeout: 15_000,
-        headersTimeout: 10_000,
-        keepAliveTimeout: 5_000,
-        connectionsCheckingInterval: 2_000,
-        maxHeaderSize: 16_384,
-      },
-    }) as Server;
+    };
+    const serverOptions = {
+      requestTimeout: 15_000,
+      headersTimeout: 10_000,
+      keepAliveTimeout: 5_000,
+      connectionsCheckingInterval: 2_000,
+      maxHeaderSize: 16_384,
+    };
+    const server = (
+      tls === null
+        ? serve({ ...common, serverOptions })
+        : serve({
+            ...common,
+            createServer: createTlsServer,
+            serverOptions: { ...serverOptions, minVersion: 'TLSv1.2' },
+          })
+    ) as Server;
+    if (tls !== null && server instanceof TlsServer) renewCertificate(server, tls);
     server.on('connection', makeRoom(200));
     server.once('error', (error: NodeJS.ErrnoException) => {
       const why =
@@ -56,9 +89,24 @@ export function listen(app: Hono, where: Listen): Promise<Result<Listening, stri
     server.once('listening', () => {
       const { port } = server.address() as AddressInfo;
       const host = where.host.includes(':') ? `[${where.host}]` : where.host;
-      resolve(ok({ url: `http://${host}:${port}`, close: () => closed(server) }));
+      resolve(ok({ url: `http${tls === null ? '' : 's'}://${host}:${port}`, close: () => closed(server) }));
     });
   });
+}
+
+/** Each connection gets the certificate as the files hold it then; files that do not fit together leave the one before. */
+function renewCertificate(server: TlsServer, files: TlsFiles): void {
+  let seen = '';
+  const renew = (): void => {
+    const version = [files.cert, files.key].map((file) => statSync(file, { throwIfNoEntry: false })?.mtimeMs).join(' ');
+    if (version === seen) return;
+    const pem = readTlsFiles(files);
+    if (!pem.ok) return;
+    seen = version;
+    server.setSecureContext(pem.value);
+  };
+  renew();
+  server.prependListener('connection', renew);
 }
 
 /** Of more connections than `most` the oldest is closed: many clients that say nothing must not keep a probe from being heard. */

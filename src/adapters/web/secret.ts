@@ -1,7 +1,44 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
+import type { Clock } from '../../ports.ts';
 
 /** Whether two texts are equal, in a time that tells nothing about where they differ, nor about their lengths. */
 export function isSameSecret(given: string, expected: string): boolean {
   const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
   return expected !== '' && timingSafeEqual(digest(given), digest(expected));
+}
+
+/** So many calls may come at once, and so many a second after that. */
+export interface Bucket {
+  /** Whether a call would be let in. */
+  left(): boolean;
+  /** Lets a call in, if one may be. */
+  take(): boolean;
+}
+
+/** A bucket of calls that fills by the monotonic clock. */
+export function createBucket({
+  burst,
+  perSecond,
+  clock,
+}: {
+  readonly burst: number;
+  readonly perSecond: number;
+  readonly clock: Clock;
+}): Bucket {
+  let level = burst;
+  let at = clock.now();
+  const left = (): boolean => {
+    const now = clock.now();
+    level = Math.min(burst, level + ((now - at) / 1000) * perSecond);
+    at = now;
+    return level >= 1;
+  };
+  return {
+    left,
+    take() {
+      const allowed = left();
+      if (allowed) level -= 1;
+      return allowed;
+    },
+  };
 }

@@ -1,13 +1,16 @@
-import { Hono } from 'hono';
-import type { Status } from '../../controller/status.ts';
-import { escapeControls } from '../../model/printable.ts';
+import type { HttpBindings } from '@hono/node-server';
+import { type Context, Hono } from 'hono';
+import { bodyLimit } from 'hono/body-limit';
+import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
+import { streamSSE } from 'hono/streaming';
+import type { Clock } from '../../ports.ts';
 import { isLoopback } from './listen.ts';
-import { renderStatusPage } from './page.ts';
 import { isSameSecret } from './secret.ts';
+import { Guesses, Sessions } from './sign-in.ts';
 
 /** What the status server shows and whom it answers. */
 export interface StatusAppSettings {
-  readonly status: () => Status;
+  readonly view: PageView;
   /** Liveness: the loop made progress lately. */
   readonly alive: () => boolean;
   /** Readiness: settings are good, and a first pass was judged or another replica writes. */
@@ -19,56 +22,178 @@ export interface StatusAppSettings {
   readonly hosts: readonly string[];
   /** The token that callers must bring; null: none is required (loopback only). Read anew for each request. */
   readonly token: () => string | null;
+  /** It answers over TLS. */
+  readonly isSecure: boolean;
+  readonly clock: Clock;
 }
 
+/** The pages and documents; nothing in them is secret. */
+export interface PageView {
+  /** What the pages may do in a browser. */
+  readonly policy: string;
+  /** A text that is another one as soon as there is something else to show. */
+  readonly version: () => string;
+  page(asked: URLSearchParams, reader: { readonly isSignedIn: boolean; readonly hasSession: boolean }): string;
+  signIn(problem: string | null): string;
+  /** JSON; null: there is no document of this name. */
+  document(name: string, asked: URLSearchParams, isSignedIn: boolean): string | null;
+}
+
+interface App {
+  readonly Bindings: Partial<HttpBindings>;
+  readonly Variables: { readonly reader: Reader };
+}
+
+/** Who asks. `session`: what the browser's cookie names, when that is open. */
+interface Reader {
+  readonly isSignedIn: boolean;
+  readonly session: string | null;
+}
+
+/** Streams of events at once; others ask every few seconds instead. */
+const mostStreams = 20;
+const tickMs = 300;
+const keepAliveTicks = 50;
+
 /**
- * `/healthz` and `/readyz` answer everybody with one word. `/metrics`, `/status` and the page `/` need the token beyond
- * loopback, and are only given under a known Host (a page in a browser could otherwise read them by rebinding a name).
- * Nothing here acts, and nothing shown is secret.
+ * `/healthz` and `/readyz` answer everybody with one word. Everything else needs the token beyond loopback, as Bearer or by a
+ * session that began with it, and is only given under a known Host (a page in a browser could otherwise read it by rebinding a
+ * name) and to no page of another origin. Nothing here acts on the server, and nothing shown is secret.
  */
-export function createStatusApp(settings: StatusAppSettings): Hono {
-  const app = new Hono();
+export function createStatusApp(settings: StatusAppSettings): Hono<App> {
+  const app = new Hono<App>();
+  const door = openDoor(settings);
   app.use(async (context, next) => {
     await next();
-    context.header(
-      'content-security-policy',
-      "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
-    );
+    context.header('content-security-policy', settings.view.policy);
     context.header('x-content-type-options', 'nosniff');
-    context.header('referrer-policy', 'no-referrer');
+    context.header('x-frame-options', 'DENY');
+    context.header('cross-origin-resource-policy', 'same-origin');
+    context.header('referrer-policy', 'same-origin');
     context.header('cache-control', 'no-store');
   });
   app.get('/healthz', (context) => (settings.alive() ? context.text('ok\n') : context.text('no progress\n', 503)));
   app.get('/readyz', (context) => (settings.ready() ? context.text('ready\n') : context.text('not ready\n', 503)));
   app.use(async (context, next) => {
-    const expected = settings.token();
-    if (!knownHost(context.req.header('host'), settings, expected !== null)) {
+    const { host, origin } = context.req.header();
+    if (!knownHost(host, settings, settings.token() !== null)) {
       return context.text('unknown Host: name it with --listen-host\n', 421);
     }
-    if (expected === null) {
-      return isLoopback(settings.host) ? next() : context.text('no token is configured\n', 403);
-    }
-    const given = /^Bearer +(\S+)$/i.exec(context.req.header('authorization') ?? '')?.[1] ?? '';
-    if (isSameSecret(given, expected)) return next();
-    context.header('www-authenticate', 'Bearer');
-    return context.text('a token is required\n', 401);
+    const isForeign = origin !== undefined && (!URL.canParse(origin) || new URL(origin).host !== host);
+    return isForeign ? context.text('a page of another origin asks\n', 403) : next();
   });
-  app.get('/metrics', async (context) => {
-    const { type, text } = await settings.metrics();
-    return context.body(text, 200, { 'content-type': type });
+  const short = bodyLimit({ maxSize: 4096, onError: (context) => context.text('too large\n', 413) });
+  app.post('/sign-in', short, (context) => door.signIn(context));
+  app.post('/sign-out', short, (context) => door.signOut(context));
+  app.use(async (context, next) => {
+    const reader = door.readerOf(context);
+    if (reader instanceof Response) return reader;
+    context.set('reader', reader);
+    return next();
   });
-  app.get('/status', (context) => context.json(printableStatus(settings.status())));
-  app.get('/', (context) => context.html(renderStatusPage(printableStatus(settings.status()))));
+  addPages(app, settings, (context) => !(door.readerOf(context) instanceof Response));
   app.notFound((context) => context.text('not found\n', 404));
   app.onError((_error, context) => context.text('internal error\n', 500));
   return app;
 }
 
-/** The status with every text safe to show: names and remote text may hold escapes and characters that change direction. */
-function printableStatus(status: Status): Status {
-  return JSON.parse(
-    JSON.stringify(status, (_key, value: unknown) => (typeof value === 'string' ? escapeControls(value) : value)),
-  );
+function addPages(
+  app: Hono<App>,
+  { view, metrics, clock }: StatusAppSettings,
+  mayGoOn: (context: Context<App>) => boolean,
+): void {
+  const askedOf = (context: Context<App>): URLSearchParams => new URL(context.req.url).searchParams;
+  const json = { 'content-type': 'application/json' };
+  let streams = 0;
+  app.get('/metrics', async (context) => {
+    const { type, text } = await metrics();
+    return context.body(text, 200, { 'content-type': type });
+  });
+  app.get('/', (context) => {
+    const { isSignedIn, session } = context.get('reader');
+    return context.html(view.page(askedOf(context), { isSignedIn, hasSession: session !== null }));
+  });
+  app.get('/api/v1/events', (context) => {
+    if (streams >= mostStreams) return context.text('too many streams of events\n', 503);
+    streams++;
+    return streamSSE(context, async (stream) => {
+      let told = '';
+      try {
+        for (let tick = 0; !stream.aborted && mayGoOn(context); tick++) {
+          const now = view.version();
+          if (now !== told || tick % keepAliveTicks === 0)
+            await stream.writeSSE({ event: now === told ? 'alive' : 'state', data: '' });
+          told = now;
+          await clock.sleep(tickMs);
+        }
+      } finally {
+        streams--;
+      }
+    });
+  });
+  const documentOf = (context: Context<App>, name: string): Response => {
+    const text = view.document(name, askedOf(context), context.get('reader').isSignedIn);
+    return text === null ? context.text('not found\n', 404) : context.body(text, 200, json);
+  };
+  app.get('/api/v1/:name', (context) => documentOf(context, context.req.param('name')));
+  app.get('/status', (context) => documentOf(context, 'status'));
+}
+
+interface Door {
+  /** Who asks, or the answer to somebody who may not. */
+  readerOf(context: Context<App>): Reader | Response;
+  signIn(context: Context<App>): Promise<Response>;
+  signOut(context: Context<App>): Response;
+}
+
+/** Lets in who brings the token, once for a session or with each request. */
+function openDoor({ token, host, isSecure, view, clock }: StatusAppSettings): Door {
+  const [sessions, guesses] = [new Sessions(clock), new Guesses(clock)];
+  const fromOf = (context: Context<App>): string => context.env?.incoming?.socket.remoteAddress ?? '';
+  const cookie = isSecure ? '__Host-reconcile' : 'reconcile';
+  const tooMany = (context: Context<App>): Response => {
+    context.header('retry-after', '10');
+    return context.text('too many wrong tokens: try again in ten seconds\n', 429);
+  };
+  return {
+    readerOf(context) {
+      const expected = token();
+      if (expected === null) {
+        return isLoopback(host) ? { isSignedIn: false, session: null } : context.text('no token is configured\n', 403);
+      }
+      const session = getCookie(context, cookie) ?? '';
+      if (sessions.isOpen(session, expected)) return { isSignedIn: true, session };
+      const given = /^Bearer +(\S+)$/i.exec(context.req.header('authorization') ?? '')?.[1];
+      if (given !== undefined) {
+        if (!guesses.mayTry(fromOf(context))) return tooMany(context);
+        if (isSameSecret(given, expected)) return { isSignedIn: true, session: null };
+        guesses.failed(fromOf(context));
+      }
+      context.header('www-authenticate', 'Bearer');
+      const isPage = context.req.path === '/' && context.req.header('accept')?.includes('text/html') === true;
+      return isPage ? context.html(view.signIn(null), 401) : context.text('a token is required\n', 401);
+    },
+    async signIn(context) {
+      const expected = token();
+      if (expected === null) return context.text('not found\n', 404);
+      if (!guesses.mayTry(fromOf(context))) return tooMany(context);
+      const given = new URLSearchParams(await context.req.text()).get('token') ?? '';
+      if (!isSameSecret(given.trim(), expected)) {
+        guesses.failed(fromOf(context));
+        return context.html(view.signIn('This is not the token.'), 401);
+      }
+      // Behind a proxy that speaks TLS the browser may keep it for TLS too; whoever forges this header only harms themselves.
+      const secure = isSecure || context.req.header('x-forwarded-proto') === 'https';
+      setCookie(context, cookie, sessions.begin(expected), { httpOnly: true, sameSite: 'Strict', path: '/', secure });
+      return context.redirect('/', 303);
+    },
+    signOut(context) {
+      if (token() === null) return context.text('not found\n', 404);
+      sessions.end(getCookie(context, cookie) ?? '');
+      deleteCookie(context, cookie, { path: '/', secure: isSecure });
+      return context.redirect('/', 303);
+    },
+  };
 }
 
 /** With a token a browser cannot be tricked into asking, so that an address of its own (a pod's) is enough. */

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { Hono } from 'hono';
 import type { Clock } from '../../ports.ts';
-import { isSameSecret } from './secret.ts';
+import { createBucket, isSameSecret } from './secret.ts';
 
 export type WebhookResult = 'woken' | 'ignored' | 'unsigned' | 'too-large' | 'too-many';
 
@@ -32,8 +32,8 @@ const largestInFlood = 250_000;
  */
 export function createWebhookApp(settings: WebhookSettings): Hono {
   const app = new Hono();
-  const real = bucket(settings);
-  const junk = bucket(settings);
+  const real = createBucket(settings);
+  const junk = createBucket(settings);
   const refuse = (result: WebhookResult, text: string, status: 401 | 413 | 429) => {
     settings.onResult(result);
     return new Response(`${text}\n`, {
@@ -100,31 +100,4 @@ async function signatureOf(
     hmac.update(chunk);
   }
   return hmac.digest('hex');
-}
-
-interface Bucket {
-  /** Whether a call would be let in. */
-  left(): boolean;
-  /** Lets a call in, if one may be. */
-  take(): boolean;
-}
-
-/** A bucket of calls that fills by the monotonic clock. */
-function bucket({ burst, perSecond, clock }: WebhookSettings): Bucket {
-  let level = burst;
-  let at = clock.now();
-  const left = (): boolean => {
-    const now = clock.now();
-    level = Math.min(burst, level + ((now - at) / 1000) * perSecond);
-    at = now;
-    return level >= 1;
-  };
-  return {
-    left,
-    take() {
-      const allowed = left();
-      if (allowed) level -= 1;
-      return allowed;
-    },
-  };
 }

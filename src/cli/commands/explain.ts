@@ -23,9 +23,9 @@ import { readProfile } from '../plan-settings.ts';
  */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
-  const question = readQuestion(invocation);
-  const subject = await loadSubject(invocation);
-  return { exit: exitCodes.ok, ...answerTo(question, subject, readProfile(settings).ports) };
+  const question = questionOf(settings);
+  const subject = await subjectOf(invocation);
+  return { exit: exitCodes.ok, ...answerTo(question, subject, profileOf(settings).ports) };
 }
 
 function answerTo(question: Question, subject: Subject, bounds: PortBounds): Omit<Answer, 'exit'> {
@@ -45,7 +45,8 @@ function answerTo(question: Question, subject: Subject, bounds: PortBounds): Omi
   };
 }
 
-function packetReport(
+/** The report on the packet that is asked about; throws a `Failure` for a question that cannot be answered. */
+export function packetReport(
   question: PacketQuestion,
   index: RuleIndex<NamedRule>,
   { subject, bounds }: { readonly subject: Subject; readonly bounds: PortBounds },

@@ -86,6 +86,8 @@ function createView(): View {
   let running: Running | null = null;
   return {
     status: () => status(),
+    settings: () => running?.settings() ?? null,
+    sight: () => running?.sight ?? null,
     alive: () => running === null || running.alive(),
     ready: () => running?.ready() ?? false,
     show(now) {
@@ -114,7 +116,9 @@ function keepStatusServer(
       if (serving !== null || listen === null) return;
       const tokenFile =
         settings?.listenTokenFile ?? rawText(invocation, 'listenTokenFile', 'RECONCILE_LISTEN_TOKEN_FILE');
-      serving = await serveStatus({ listen, hosts: settings?.listenHost ?? [], tokenFile }, view);
+      const tlsCert = settings?.listenTlsCert ?? rawText(invocation, 'listenTlsCert', 'RECONCILE_LISTEN_TLS_CERT');
+      const tlsKey = settings?.listenTlsKey ?? rawText(invocation, 'listenTlsKey', 'RECONCILE_LISTEN_TLS_KEY');
+      serving = await serveStatus({ listen, hosts: settings?.listenHost ?? [], tokenFile, tlsCert, tlsKey }, view);
       const logger =
         settings === null ? await earlyLogger(invocation) : await createLogger({ ...invocation, settings }, 'info');
       logger.info('Serving the status', { address: serving.url });
@@ -126,7 +130,7 @@ function keepStatusServer(
 /** While the settings cannot be used, the address is taken from the flag or the variable alone. */
 function rawText(
   { flags, terminal }: WatchInvocation,
-  name: 'listen' | 'listenTokenFile',
+  name: 'listen' | 'listenTokenFile' | 'listenTlsCert' | 'listenTlsKey',
   variable: string,
 ): string | null {
   const flag = flags[name];

@@ -31,6 +31,7 @@ import { createLease } from './lease-settings.ts';
 import { readNotifyTargets } from './notify-settings.ts';
 import { createWatchPasses, type WatchPasses } from './pass.ts';
 import { waitForRestart } from './restart-only.ts';
+import { Sight } from './sight.ts';
 import { openSource } from './source.ts';
 import { watchToken } from './token.ts';
 import { serveWebhooks } from './webhooks.ts';
@@ -40,6 +41,12 @@ export interface Running {
   /** Runs until the process is told to stop; settings are read again after each hang-up. Gives the exit code. */
   run(hangUp: () => Promise<void>): Promise<number>;
   status(): Status;
+  /** The server's address, without credentials. */
+  readonly server: string | null;
+  /** The settings in force. */
+  settings(): Settings;
+  /** What passes saw; null: nothing is served. */
+  readonly sight: Sight | null;
   alive(): boolean;
   ready(): boolean;
 }
@@ -59,7 +66,8 @@ export async function startWatching(context: StartContext): Promise<Running> {
     let current: Current | null = null;
     const references: GitSettings['references'] = async (files) => (await current?.passes.references(files)) ?? [];
     const wiring = await openParts(context, references, closers);
-    current = { settings: context.settings, passes: wirePasses(context, wiring, context.settings) };
+    const sight = context.settings.listen === null ? null : new Sight();
+    current = { settings: context.settings, passes: wirePasses(context, wiring, context.settings), sight };
     const loop = wireLoop(context, wiring, current, closers);
     const { logger, source, wake } = wiring;
     const { settings } = context;
@@ -70,7 +78,14 @@ export async function startWatching(context: StartContext): Promise<Running> {
       interval: settings.interval,
       ...(wake === null ? {} : { rescan: settings.rescan }),
     });
-    return runningOf({ context, loop, logger, reload: () => reload(context, wiring, { current, loop }), close });
+    return runningOf({
+      context,
+      loop,
+      logger,
+      current,
+      reload: () => reload(context, wiring, { current, loop }),
+      close,
+    });
   } catch (error) {
     await close();
     throw error;
@@ -99,6 +114,7 @@ interface Wiring {
 interface Current {
   settings: Settings;
   passes: WatchPasses;
+  readonly sight: Sight | null;
 }
 
 async function openParts(
@@ -167,8 +183,11 @@ function wireLoop(context: StartContext, wiring: Wiring, current: Current, close
   closers.push(() => expiry.close());
   return createLoop({
     source,
-    pass: (request) => current.passes.run(request),
-    build: (content, at) => current.passes.build(content, at),
+    pass: (request) => {
+      const { sight, passes } = current;
+      return sight === null ? passes.run(request) : sight.watch(request, (one) => passes.run(one));
+    },
+    build: (content) => current.passes.build(content),
     settings: () => loopSettingsOf(current.settings, root === null),
     clock: systemClock,
     logger,
@@ -214,14 +233,18 @@ interface RunningParts {
   readonly context: StartContext;
   readonly loop: Loop;
   readonly logger: Logger;
+  readonly current: Current;
   readonly reload: () => Promise<void>;
   readonly close: () => Promise<void>;
 }
 
-function runningOf({ context, loop, logger, reload, close }: RunningParts): Running {
+function runningOf({ context, loop, logger, current, reload, close }: RunningParts): Running {
   const { terminal } = context;
   return {
     status: () => loop.status(),
+    server: serverOf(context.settings),
+    settings: () => current.settings,
+    sight: current.sight,
     alive: () => loop.isAlive(),
     ready: () => loop.isReady(),
     async run(hangUp) {

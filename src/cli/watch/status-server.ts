@@ -1,18 +1,27 @@
+import { systemClock } from '../../adapters/clock.ts';
 import type { ControllerMetrics } from '../../adapters/metrics/metrics.ts';
 import { readOperatorFile } from '../../adapters/source/regular-file.ts';
-import { isLoopback, type Listening, listen, parseListen } from '../../adapters/web/listen.ts';
-import type { Status } from '../../controller/status.ts';
-import { makeFailure } from '../failure.ts';
+import {
+  isLoopback,
+  type Listening,
+  listen,
+  parseListen,
+  readTlsFiles,
+  type TlsFiles,
+} from '../../adapters/web/listen.ts';
+import { failure } from '../failure.ts';
+import type { PageSources } from './page.ts';
 
 export interface StatusServerSettings {
   readonly listen: string;
   readonly hosts: readonly string[];
   readonly tokenFile: string | null;
+  readonly tlsCert: string | null;
+  readonly tlsKey: string | null;
 }
 
 /** What it shows; may change while it serves. */
-export interface StatusServerView {
-  readonly status: () => Status;
+export interface StatusServerView extends PageSources {
   readonly alive: () => boolean;
   readonly ready: () => boolean;
   readonly metrics: ControllerMetrics;
@@ -32,20 +41,33 @@ export async function serveStatus(settings: StatusServerSettings, view: StatusSe
   }
   const token = tokenFile === null ? () => null : () => readSecret(tokenFile);
   if (tokenFile !== null && token() === '')
-    throw makeFailure('bad-setting', `the file ${tokenFile} (--listen-token-file) is empty or cannot be read`);
+    throw failure('bad-setting', `the file ${tokenFile} (--listen-token-file) is empty or cannot be read`);
+  const tls = tlsFilesOf(settings);
   const { createStatusApp } = await import('../../adapters/web/status-app.ts');
+  const { createPages } = await import('./page.ts');
   const app = createStatusApp({
-    status: view.status,
+    view: createPages(view),
     alive: view.alive,
     ready: view.ready,
     metrics: () => view.metrics.text(),
     host: where.value.host,
     hosts: settings.hosts.map((host) => host.toLowerCase()),
     token,
+    isSecure: tls !== null,
+    clock: systemClock,
   });
-  const server = await listen(app, where.value);
-  if (!server.ok) throw makeFailure('listen', server.error);
+  const server = await listen(app, where.value, tls);
+  if (!server.ok) throw failure('listen', server.error);
   return server.value;
+}
+
+function tlsFilesOf({ tlsCert: cert, tlsKey: key }: StatusServerSettings): TlsFiles | null {
+  if (cert === null && key === null) return null;
+  if (cert === null || key === null)
+    throw failure('bad-setting', '--listen-tls-cert and --listen-tls-key go together', 'name both files');
+  const read = readTlsFiles({ cert, key });
+  if (!read.ok) throw failure('bad-setting', read.error, 'check --listen-tls-cert and --listen-tls-key');
+  return { cert, key };
 }
 
 /** A secret's file, read anew each time; empty when it cannot be read, which lets nobody in. */

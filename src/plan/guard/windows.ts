@@ -45,6 +45,20 @@ export function findClosedWindow(windows: readonly Window[], plan: Plan, now: nu
   return { opensAt, message: `outside the window: this plan ${does}, and ${until}${waiting}` };
 }
 
+/** When a window is next in force; `from` may have passed. */
+export interface NextWindow extends Pick<Window, 'kind' | 'scope'> {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** The next time of each window, for those that have one within eight days. */
+export function listNextWindows(windows: readonly Window[], now: number): readonly NextWindow[] {
+  return windows.flatMap(({ kind, scope, schedule, durationMs }) => {
+    const [from] = listStarts(schedule, now - durationMs, now + 8 * dayMs);
+    return from === undefined ? [] : [{ kind, scope, from, to: from + durationMs }];
+  });
+}
+
 /** The next time at which all of these scopes may be written. */
 function findOpening(windows: readonly Window[], needs: readonly WindowScope[], now: number): number | null {
   for (const horizon of horizons) {

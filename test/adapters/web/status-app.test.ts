@@ -1,22 +1,34 @@
 import { request as httpRequest } from 'node:http';
 import { connect, type Socket } from 'node:net';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../../src/adapters/clock.ts';
 import { isLoopback, listen, parseListen } from '../../../src/adapters/web/listen.ts';
-import type { StatusAppSettings } from '../../../src/adapters/web/status-app.ts';
+import type { PageView, StatusAppSettings } from '../../../src/adapters/web/status-app.ts';
 import { createStatusApp } from '../../../src/adapters/web/status-app.ts';
+import { createPages } from '../../../src/cli/watch/page.ts';
+import { createStalledStatus, createStatus, type Status } from '../../../src/controller/status.ts';
+import { statusSchema } from '../../../src/report/status-schema.ts';
 import { someStatus } from '../../controller/support/some-status.ts';
 
 const endpoints = ['/', '/status', '/metrics', '/healthz', '/readyz', '/nowhere', '/status/x', '/webhook', '/.env'];
 
+/** The pages of a sidecar with this status, whose passes are not looked at. */
+function viewOf(status: Status = someStatus()): PageView {
+  return createPages({ status: () => status, settings: () => null, sight: () => null });
+}
+
 function app(overrides: Partial<StatusAppSettings> = {}) {
   return createStatusApp({
-    status: () => someStatus(),
+    view: viewOf(),
     alive: () => true,
     ready: () => true,
     metrics: () => Promise.resolve({ type: 'text/plain', text: 'x 1\n' }),
     host: '127.0.0.1',
     hosts: [],
     token: () => null,
+    isSecure: false,
+    clock: systemClock,
     ...overrides,
   });
 }
@@ -72,9 +84,10 @@ describe('the status server', () => {
 
   it('threat 23: the page escapes what comes from outside, and runs nothing', async () => {
     const hostile = '"><script>alert(1)</script><img src=x onerror=alert(1)><a href="javascript:alert(1)">\'';
-    const page = await get({ status: () => someStatus(hostile) }, '/');
+    const page = await get({ view: viewOf(someStatus(hostile)) }, '/');
     expect(page.status).toBe(200);
-    expect(page.text).not.toMatch(/<script|<img|<a /i);
+    expect(page.text.match(/<script/gi)).toHaveLength(1);
+    expect(page.text).not.toMatch(/<img|javascript:[^"]*">/i);
     expect(page.text).toContain('&lt;script&gt;');
     expect(page.headers.get('content-security-policy')).toMatch(/^default-src 'none';/);
     expect(page.headers.get('x-content-type-options')).toBe('nosniff');
@@ -84,10 +97,117 @@ describe('the status server', () => {
   it('threat 22: no control character and none that changes direction leaves it raw', async () => {
     const hostile = 'evil\n\u001b[31m\u009b2J\u202e\u2066name';
     for (const path of ['/', '/status']) {
-      const { text } = await get({ status: () => someStatus(hostile) }, path);
+      const { text } = await get({ view: viewOf(someStatus(hostile)) }, path);
       expect([path, /[^\P{Cc}\n]|\p{Cf}|\\u001b/u.test(text)]).toEqual([path, false]);
       expect(text).toContain('{202e}');
     }
+  });
+
+  describe('signing in', () => {
+    const host = { host: 'sidecar:1', origin: 'https://sidecar:1' };
+    const signIn = (on: ReturnType<typeof app>, token: string, headers: Record<string, string> = host) =>
+      on.request('/sign-in', { method: 'POST', headers, body: new URLSearchParams({ token }) });
+    const open = (changes: Partial<StatusAppSettings> = {}) =>
+      app({ host: '0.0.0.0', hosts: ['sidecar'], token: () => 'tok', isSecure: true, ...changes });
+
+    it('threat 41: gives a cookie that no script, no other site and no plain connection sees', async () => {
+      const one = open();
+      const answer = await signIn(one, 'tok');
+      expect([answer.status, answer.headers.get('location')]).toEqual([303, '/']);
+      const cookie = answer.headers.get('set-cookie') ?? '';
+      expect(cookie).toMatch(/^__Host-reconcile=[\w-]{43}; Path=\/; HttpOnly; Secure; SameSite=Strict$/);
+      expect(cookie).not.toContain('tok;');
+      const page = await one.request('/', { headers: { host: 'sidecar:1', cookie: cookie.split(';')[0] ?? '' } });
+      expect([page.status, (await page.text()).includes('Sign out')]).toEqual([200, true]);
+    });
+
+    it('threat 41: ends a session when it is signed out, when the token is another one, and after twelve hours', async () => {
+      let [token, now] = ['tok', 0];
+      const one = open({ token: () => token, clock: { ...systemClock, now: () => now } });
+      const begin = async (): Promise<string> =>
+        (await signIn(one, token)).headers.get('set-cookie')?.split(';')[0] ?? '';
+      const status = async (cookie: string): Promise<number> =>
+        (await one.request('/status', { headers: { host: 'sidecar', cookie } })).status;
+      const first = await begin();
+      expect(await status(first)).toBe(200);
+      await one.request('/sign-out', { method: 'POST', headers: { ...host, cookie: first } });
+      expect(await status(first)).toBe(401);
+      const second = await begin();
+      token = 'new';
+      expect(await status(second)).toBe(401);
+      const third = await begin();
+      now += 12 * 3_600_000 - 1;
+      expect(await status(third)).toBe(200);
+      now += 1;
+      expect(await status(third)).toBe(401);
+    });
+
+    it('threat 42: after ten wrong tokens looks at none from there for ten seconds, by form or Bearer', async () => {
+      let now = 0;
+      const one = open({ clock: { ...systemClock, now: () => now } });
+      const bearer = (token: string) =>
+        one.request('/status', { headers: { host: 'sidecar', authorization: `Bearer ${token}` } });
+      for (let guess = 0; guess < 5; guess++) {
+        expect((await signIn(one, `wrong${guess}`)).status).toBe(401);
+        expect((await bearer(`wrong${guess}`)).status).toBe(401);
+      }
+      expect([(await signIn(one, 'tok')).status, (await bearer('tok')).status]).toEqual([429, 429]);
+      now += 10_001;
+      expect((await bearer('tok')).status).toBe(200);
+    });
+
+    it('threat 43: refuses what a page of another origin asks, and what comes under another name', async () => {
+      const one = open();
+      for (const origin of ['https://evil.example', 'null', 'https://sidecar:2']) {
+        expect([origin, (await signIn(one, 'tok', { ...host, origin })).status]).toEqual([origin, 403]);
+        const answer = await one.request('/status', {
+          headers: { ...host, origin, authorization: 'Bearer tok' },
+        });
+        expect([origin, answer.status]).toEqual([origin, 403]);
+      }
+      const rebound = { host: 'evil.example', origin: 'https://evil.example' };
+      expect((await signIn(one, 'tok', rebound)).status).toBe(421);
+    });
+
+    it('takes no body that is larger than a token', async () => {
+      expect((await signIn(open(), 'x'.repeat(5000))).status).toBe(413);
+    });
+  });
+
+  it('gives JSON that follows its schema', async () => {
+    const validate = new Ajv2020({ strict: false }).compile(statusSchema);
+    for (const status of [someStatus(), createStatus('1', 'x', 0), createStalledStatus('1', 'bad', 0)]) {
+      const { text, headers } = await get({ view: viewOf(status) }, '/api/v1/status');
+      expect(headers.get('content-type')).toBe('application/json');
+      expect([validate(JSON.parse(text)), validate.errors]).toEqual([true, null]);
+    }
+    expect(JSON.parse((await get({}, '/api/v1/schema')).text)).toEqual(statusSchema);
+    expect((await get({}, '/api/v1/nothing')).status).toBe(404);
+  });
+
+  it('tells by an event when there is something else to show', async () => {
+    let status = someStatus('one');
+    const view = createPages({ status: () => status, settings: () => null, sight: () => null });
+    const stop = new AbortController();
+    const answer = await app({ view }).request('/api/v1/events', {
+      headers: { host: '127.0.0.1' },
+      signal: stop.signal,
+    });
+    const reader = answer.body?.getReader();
+    const next = async (): Promise<string> => new TextDecoder().decode((await reader?.read())?.value);
+    expect(await next()).toContain('event: state');
+    status = someStatus('two');
+    expect(await next()).toContain('event: state');
+    await reader?.cancel();
+    stop.abort();
+  });
+
+  it('shows e-mail addresses to people who signed in, and to nobody else', async () => {
+    const view = viewOf(someStatus('carol@example.com'));
+    for (const path of ['/', '/status', '/?q=carol@example.com'])
+      expect([path, (await get({ view }, path)).text.includes('carol@')]).toEqual([path, false]);
+    const signedIn = { view, token: () => 'tok' };
+    expect((await get(signedIn, '/', { authorization: 'Bearer tok' })).text).toContain('carol@example.com');
   });
 
   it('answers over a socket and frees it', async () => {

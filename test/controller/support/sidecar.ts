@@ -104,8 +104,7 @@ export async function startSidecar(
       ...(world.tokenFile === '' ? [] : ['--token-file', world.tokenFile]),
       '--log-format',
       'json',
-      '--listen',
-      '127.0.0.1:0',
+      ...(args.includes('--listen') ? [] : ['--listen', '127.0.0.1:0']),
     ],
     {
       env: { PATH: process.env['PATH'] ?? '', HOME: world.folder, ...env },

@@ -1,0 +1,204 @@
+import { systemClock } from '../../adapters/clock.ts';
+import { liveScript } from '../../adapters/web/live-script.ts';
+import type { PageView } from '../../adapters/web/status-app.ts';
+import type { Status } from '../../controller/status.ts';
+import { printable } from '../../model/printable.ts';
+import { type RuleNotes, toWire } from '../../model/rule.ts';
+import { listNextWindows } from '../../plan/guard/windows.ts';
+import { indexRules } from '../../policy/rule-index.ts';
+import { type NamedRule, packetReportMembers, packetReportText } from '../../report/explain.ts';
+import { forgeOf } from '../../report/forge.ts';
+import { policyOf } from '../../report/html.ts';
+import { pageScript, pageStyle } from '../../report/html-assets.ts';
+import { documentOf, formatVersion, safeJson } from '../../report/json.ts';
+import { ruleText } from '../../report/rule-text.ts';
+import { type RunReport, reportOfProblems } from '../../report/run-report.ts';
+import { type Boundary, type RuleLine, type SidecarState, searchRules, sidecarDocument } from '../../report/sidecar.ts';
+import { packetFields, sidecarPage, signInPage } from '../../report/sidecar-html.ts';
+import { statusSchema } from '../../report/status-schema.ts';
+import { packetReport } from '../commands/explain.ts';
+import { questionOf } from '../explain-question.ts';
+import { Failure, failure } from '../failure.ts';
+import { profileOf, windowsOf } from '../plan-settings.ts';
+import type { Settings } from '../settings.ts';
+import type { SeenPlan, Sight } from './sight.ts';
+
+/** What the pages are made from; `settings` and `sight` are null until the settings could be used. */
+export interface PageSources {
+  readonly status: () => Status;
+  readonly settings: () => Settings | null;
+  readonly sight: () => Sight | null;
+}
+
+const script = pageScript + liveScript;
+
+/** The page of the sidecar and its JSON documents. Without a sign-in they hold no e-mail address. */
+export function createPages(sources: PageSources): PageView {
+  const look = (isSignedIn: boolean): Look => new Look(sources, isSignedIn);
+  return {
+    policy: `${policyOf(pageStyle, script)}; connect-src 'self'; form-action 'self'; frame-ancestors 'none'`,
+    signIn: (problem) => signInPage(problem, script),
+    version: () => JSON.stringify(sources.status()),
+    page: (asked, { isSignedIn, hasSession }) => {
+      const words = asked.get('q') ?? '';
+      const packet = { destination: '', protocol: '', port: '', user: '' };
+      for (const field of packetFields) packet[field] = asked.get(field)?.trim() ?? '';
+      const seen = look(isSignedIn);
+      const answer = packet.destination === '' ? null : seen.explain(packet).text;
+      const found = searchRules(seen.lines, words);
+      return seen.safe(sidecarPage(seen.state, { words, found, packet, answer, script, isSignedIn: hasSession }));
+    },
+    document: (name, asked, isSignedIn) => {
+      const seen = look(isSignedIn);
+      const value = documents[name]?.(seen, asked);
+      return value === undefined ? null : seen.safe(safeJson(value));
+    },
+  };
+}
+
+type Packet = Readonly<Record<(typeof packetFields)[number], string>>;
+
+const documents: Readonly<Record<string, (seen: Look, asked: URLSearchParams) => unknown>> = {
+  schema: () => statusSchema,
+  status: ({ state }) => sidecarDocument(state),
+  plan: ({ state }) => documentOf(state.plan ?? reportOfProblems([])),
+  rules: ({ lines }, asked) => ({
+    format_version: formatVersion,
+    rules: searchRules(lines, asked.get('q') ?? '').map(({ rule: { name, id, rule, place } }) => {
+      return { name, id, ...toWire(rule), file: place?.file ?? null, line: place?.line ?? null };
+    }),
+  }),
+  explain: (seen, asked) => {
+    const [destination = '', protocol = '', port = '', user = ''] = packetFields.map((name) => asked.get(name) ?? '');
+    return { format_version: formatVersion, ...seen.explain({ destination, protocol, port, user }).members };
+  },
+};
+
+/** What is known at one moment, for one reader. */
+class Look {
+  readonly #isSignedIn: boolean;
+  readonly #settings: Settings | null;
+  readonly state: SidecarState;
+
+  constructor(sources: PageSources, isSignedIn: boolean) {
+    this.#isSignedIn = isSignedIn;
+    this.#settings = sources.settings();
+    const status = cleaned(sources.status());
+    const sight = sources.sight();
+    const seen = sight?.rules ?? null;
+    const forge = this.#settings?.gitUrl ? forgeOf(this.#settings.gitUrl, this.#settings.gitPath) : null;
+    const now = systemClock.wallTime();
+    const atHand = sight?.planAtHand(status.plan?.digest ?? null) ?? null;
+    const userNames = this.#names(seen);
+    this.state = {
+      ...{ status, now, forge, userNames },
+      plan: atHand === null ? null : { ...this.#report(atHand), server: status.server ?? null, forge },
+      rules: seen === null ? [] : rulesOf(seen),
+      boundaries: seen === null ? [] : boundariesOf(seen, now, userNames),
+      windows: this.#settings === null ? [] : listNextWindows(windowsOf(this.#settings), now),
+      ...revisionsOf(sight, status.revisions.observed),
+    };
+  }
+
+  get lines(): readonly RuleLine[] {
+    const { rules, userNames } = this.state;
+    return rules.map((rule) => {
+      const name = printable(rule.name ?? rule.id ?? 'rule');
+      const what = ruleText(rule.rule, userNames);
+      return { rule, name, what, text: `${name} ${what}`.toLowerCase() };
+    });
+  }
+
+  /** The verdict on a packet by the live rules, or what is wrong with the question. */
+  explain({ destination, protocol, port, user }: Packet): {
+    readonly text: string;
+    readonly members: Readonly<Record<string, unknown>>;
+  } {
+    const { rules, userNames } = this.state;
+    try {
+      if (this.#settings === null) throw failure('usage', 'nothing is known yet');
+      if (!/^\d{0,5}$/.test(port) || Number(port) > 65535) throw failure('usage', `${port} is no port`);
+      const question = questionOf({
+        destination,
+        protocol: protocol === '' ? null : protocol,
+        port: port === '' ? null : Number(port),
+        rule: null,
+        user: user === '' ? [] : [user],
+      });
+      if (question.kind !== 'packet') throw failure('usage', 'nothing is asked');
+      const { ports: bounds } = profileOf(this.#settings);
+      const subject = { rules, userNames, problems: [] };
+      const report = packetReport(question, indexRules(rules), { subject, bounds });
+      return { text: packetReportText(report, userNames, false), members: packetReportMembers(report) };
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      const [{ summary, hint = '' } = { summary: '' }] = error.problems;
+      // The fields of the form have the names of the flags.
+      const text = printable(`${summary}${hint === '' ? '' : `: ${hint}`}`.replace(/--(?=[a-z])/g, ''));
+      return { text, members: { error: text } };
+    }
+  }
+
+  /** Names and texts may hold e-mail addresses: of people, so for people who signed in. */
+  safe(text: string): string {
+    return this.#isSignedIn
+      ? text
+      : text.replace(/[\w.+-]+@(?=[\w-]+(?:\.[\w-]+)+)/g, (name) => (name === 'git@' ? name : '…@'));
+  }
+
+  #names(seen: SeenPlan | null): ReadonlyMap<string, string> {
+    const names = [...(seen?.desired?.userNames ?? [])];
+    return new Map(this.#isSignedIn ? names : names.filter(([, name]) => !name.includes('@')));
+  }
+
+  #report(seen: SeenPlan): RunReport {
+    const { plan, digest, revision, desired } = seen;
+    const groups = desired?.groups ?? new Map<string, ReadonlySet<string>>();
+    return { ...reportOfProblems([]), plan, digest, revision, groups, userNames: this.#names(seen) };
+  }
+}
+
+/** What is known of the newest revision, and who wrote which. */
+function revisionsOf(sight: Sight | null, newest: string | null): Pick<SidecarState, 'problems' | 'authors'> {
+  const known = [...(sight?.revisions ?? [])];
+  return {
+    problems: known.find(([revision]) => revision === newest)?.[1].problems ?? [],
+    authors: new Map(known.map(([revision, { author }]) => [revision, author])),
+  };
+}
+
+/** The status with every text safe to show: names and remote text may hold escapes and characters that change direction. */
+function cleaned(status: Status): Status {
+  return JSON.parse(
+    JSON.stringify(status, (_key, value: unknown) => (typeof value === 'string' ? printable(value) : value)),
+  );
+}
+
+/** The live rules after a pass, by the names that manifests have for them. */
+function rulesOf({ plan, isDone }: SeenPlan): readonly NamedRule[] {
+  return plan.changes.flatMap((change): readonly NamedRule[] => {
+    if (change.kind !== 'Rule') return [];
+    const { name, id, source: place, desired, live, action } = change;
+    const rule = isDone && action !== 'skip' ? desired : (live ?? (action === 'keep' ? desired : null));
+    return rule === null ? [] : [{ rule: rule.rule, name, id, place }];
+  });
+}
+
+const mostBoundaries = 20;
+
+/** Rules that begin or end, the next first. */
+function boundariesOf({ desired }: SeenPlan, now: number, names: ReadonlyMap<string, string>): readonly Boundary[] {
+  const rules = [...(desired?.rules ?? []), ...(desired?.upcoming ?? [])];
+  const at = ({ notBefore = 0, expires = 0 }: RuleNotes): number => (notBefore > now ? notBefore : expires);
+  return rules
+    .filter((one) => at(one) > now)
+    .toSorted((a, b) => at(a) - at(b))
+    .slice(0, mostBoundaries)
+    .map((one) => ({
+      at: at(one),
+      what: one.notBefore === at(one) ? 'begins' : 'ends',
+      name: one.name,
+      rule: ruleText(one.rule, names),
+      place: one.place,
+    }));
+}

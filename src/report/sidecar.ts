@@ -1,0 +1,138 @@
+import type { ConditionReason } from '../controller/conditions.ts';
+import type { Status } from '../controller/status.ts';
+import type { Place, Problem } from '../model/problem.ts';
+import type { NextWindow } from '../plan/guard/windows.ts';
+import type { NamedRule } from './explain.ts';
+import { commitLink, type Forge } from './forge.ts';
+import { formatVersion, problemOf } from './json.ts';
+import type { RunReport } from './run-report.ts';
+
+/** All that the page of a sidecar and its JSON documents show: the status, and what the last passes saw. */
+export interface SidecarState {
+  readonly status: Status;
+  readonly now: number;
+  /** The plan at hand, or the one that is being written; null: there is nothing to change. */
+  readonly plan: RunReport | null;
+  /** The live rules, with the names that manifests have for them. */
+  readonly rules: readonly NamedRule[];
+  readonly userNames: ReadonlyMap<string, string>;
+  /** Of the newest revision. */
+  readonly problems: readonly Problem[];
+  /** Names by revision. */
+  readonly authors: ReadonlyMap<string, string>;
+  readonly forge: Forge | null;
+  readonly boundaries: readonly Boundary[];
+  readonly windows: readonly NextWindow[];
+}
+
+/** A rule that begins or ends. */
+export interface Boundary {
+  readonly at: number;
+  readonly what: 'begins' | 'ends';
+  readonly name: string;
+  readonly rule: string;
+  readonly place: Place;
+}
+
+/** The state in one line, and what to do about it. */
+export interface Headline {
+  readonly tone: 'good' | 'busy' | 'waiting' | 'bad';
+  readonly text: string;
+  readonly detail: string;
+  /** What to do, and what to type for it; null: nothing. */
+  readonly advice: string | null;
+  readonly command: string | null;
+}
+
+const waiting: Partial<Readonly<Record<ConditionReason, string>>> = {
+  Starting: 'Starting',
+  Standby: 'Standing by',
+  Suspended: 'Suspended',
+  OutsideWindow: 'Waiting for a window',
+  Settling: 'Waiting until the content stands still',
+  Stopped: 'Stopping',
+};
+
+const broken: Partial<Readonly<Record<ConditionReason, string>>> = {
+  DriftReported: 'Drift',
+  Fighting: 'Drift that keeps coming back',
+  Refused: 'Refused',
+  ManifestsInvalid: 'Newest revision invalid',
+  RewindRefused: 'Rewind refused',
+  SignatureRefused: 'Signature refused',
+};
+
+/** One place for the words, so that the page, the JSON and the terminal agree. */
+export function headlineOf(status: Status): Headline {
+  const { Ready, Stalled } = status.conditions;
+  const { progress } = status;
+  const base = { detail: Ready.message, ...adviceFor(status) };
+  if (Stalled.reason === 'BadSettings')
+    return { ...base, tone: 'bad', text: 'The settings cannot be used', detail: Stalled.message };
+  if (progress !== null)
+    return { ...base, tone: 'busy', text: `Applying ${progress.done} of ${progress.total}`, detail: '' };
+  if (Ready.status === 'True') return { ...base, tone: 'good', text: 'In sync' };
+  const pause = waiting[Ready.reason];
+  if (pause !== undefined) return { ...base, tone: 'waiting', text: pause };
+  const text = broken[Ready.reason] ?? (Stalled.status === 'True' ? 'Stalled' : 'Failing, and tried again');
+  return { ...base, tone: 'bad', text };
+}
+
+function adviceFor({ conditions, plan }: Status): Pick<Headline, 'advice' | 'command'> {
+  switch (conditions.Ready.reason) {
+    case 'Refused':
+      return plan?.digest
+        ? {
+            advice: 'If exactly this plan is wanted: put this line into the settings file and send SIGHUP.',
+            command: `approve: [${plan.digest}]`,
+          }
+        : { advice: 'See the details of the plan:', command: 'reconcile plan PATH' };
+    case 'ManifestsInvalid':
+      return { advice: 'Correct the problems below and push. To check before:', command: 'reconcile validate PATH' };
+    case 'RewindRefused':
+      return { advice: 'Restore the branch; if the rewind is wanted, start with:', command: '--allow-rewind' };
+    case 'Unauthorized':
+    case 'ApiUnreachable':
+      return { advice: 'To find out what is wrong:', command: 'reconcile doctor' };
+    case 'DriftReported':
+      return { advice: 'To undo it from now on, start with:', command: '--on-drift correct' };
+    case 'OutsideWindow':
+      return { advice: 'In an emergency:', command: 'reconcile apply --yes --override-window REASON PATH' };
+    case 'Suspended':
+      return { advice: 'To go on, start without:', command: '--suspend' };
+    default:
+      return { advice: null, command: null };
+  }
+}
+
+/** The JSON document of a sidecar (schemas/status.schema.json): its status, and what the page says beside it. */
+export function sidecarDocument(state: SidecarState): Readonly<Record<string, unknown>> {
+  const { status, forge, authors, boundaries, windows, problems } = state;
+  const { observed, applied } = status.revisions;
+  const link = (revision: string | null): string | null => (forge === null ? null : commitLink(forge, revision));
+  return {
+    format_version: formatVersion,
+    ...status,
+    headline: headlineOf(status),
+    links: { observed: link(observed), applied: link(applied) },
+    authors: { observed: authors.get(observed ?? '') ?? null, applied: authors.get(applied ?? '') ?? null },
+    boundaries: boundaries.map(({ place, ...one }) => ({ ...one, file: place.file, line: place.line })),
+    windows,
+    problems: problems.map(problemOf),
+  };
+}
+
+/** The rules that hold every word in their name, network, ports or user. */
+export function searchRules(lines: readonly RuleLine[], words: string): readonly RuleLine[] {
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  return lines.filter(({ text }) => wanted.every((word) => text.includes(word)));
+}
+
+/** A rule as it is searched. */
+export interface RuleLine {
+  readonly rule: NamedRule;
+  readonly name: string;
+  readonly what: string;
+  /** All of it, in lower case. */
+  readonly text: string;
+}

@@ -1,0 +1,112 @@
+import { enumeration, list, number, object, problem, summary, text, textOrNull } from './plan-schema.ts';
+
+const time = { description: 'ms since 1970.', type: 'integer' };
+const timeOrNull = { description: 'ms since 1970.', type: ['integer', 'null'] };
+const flag = { type: 'boolean' };
+const nullOr = (schema: unknown): unknown => ({ anyOf: [{ type: 'null' }, schema] });
+
+const condition = object({
+  type: enumeration('Ready', 'Reconciling', 'Stalled', 'Enforced'),
+  status: enumeration('True', 'False', 'Unknown'),
+  reason: text,
+  message: text,
+  since: time,
+});
+
+const pass = object(
+  {
+    startedAt: time,
+    durationMs: number,
+    triggers: list(text),
+    revision: textOrNull,
+    result: enumeration('good', 'held', 'transient', 'terminal'),
+    reason: text,
+    message: text,
+    steps: number,
+    outcomes: object({ done: number, failed: number, skipped: number, dropped: number, unknown: number }),
+  },
+  { failedRevision: text },
+);
+
+const part = nullOr(object({ ready: flag, reason: text, message: text }));
+
+const plan = object({
+  revision: text,
+  digest: textOrNull,
+  summary,
+  changes: list(
+    object({ kind: text, name: textOrNull, action: text, reason: text, origin: textOrNull, fields: list(text) }),
+  ),
+  steps: list(object({ method: text, path: text })),
+  refusals: list(object({ code: text, summary: text, hint: text })),
+});
+
+const enforcement = object({
+  missing: number,
+  stale: number,
+  extra: number,
+  structure: number,
+  elements: number,
+  enforcedRevision: textOrNull,
+  enforcedAt: timeOrNull,
+  lagMs: { type: ['number', 'null'] },
+  findings: list(text),
+});
+
+/** JSON Schema of what a sidecar gives at /api/v1/status (and /status). */
+export const statusSchema = {
+  $schema: 'https://json-schema.org/draft/2020-12/schema',
+  title: 'reconcile status, format 1.0',
+  ...(object(
+    {
+      format_version: { const: '1.0' },
+      version: text,
+      source: text,
+      startedAt: time,
+      headline: object({
+        tone: enumeration('good', 'busy', 'waiting', 'bad'),
+        text,
+        detail: text,
+        advice: textOrNull,
+        command: textOrNull,
+      }),
+      conditions: object({ Ready: condition, Reconciling: condition, Stalled: condition }, { Enforced: condition }),
+      parts: object({ rules: part, configuration: part }),
+      revisions: object({
+        observed: textOrNull,
+        attempted: textOrNull,
+        applied: textOrNull,
+        appliedAt: timeOrNull,
+      }),
+      links: object({ observed: textOrNull, applied: textOrNull }),
+      authors: object({ observed: textOrNull, applied: textOrNull }),
+      lastSuccessAt: timeOrNull,
+      drift: number,
+      fights: number,
+      blockedDeletes: number,
+      liveRules: { type: ['integer', 'null'] },
+      plan: nullOr(plan),
+      progress: nullOr(object({ done: number, total: number })),
+      passes: list(pass),
+      role: enumeration('writer', 'standby'),
+      holder: textOrNull,
+      suspended: flag,
+      windowOpensAt: timeOrNull,
+      degraded: flag,
+      tokenExpiresAt: timeOrNull,
+      boundaries: list(
+        object({ at: time, what: enumeration('begins', 'ends'), name: text, rule: text, file: text, line: number }),
+      ),
+      windows: list(
+        object({
+          kind: enumeration('allow', 'deny'),
+          scope: list(enumeration('rules', 'configuration')),
+          from: time,
+          to: time,
+        }),
+      ),
+      problems: list(problem),
+    },
+    { server: text, enforcement },
+  ) as object),
+};
