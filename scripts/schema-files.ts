@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { settingsSchema } from '../src/cli/settings-schema.ts';
 import { makeSchemaFiles, splitTypes } from '../src/manifest/json-schema.ts';
-import { planSchema } from '../src/report/plan-schema.ts';
-import { statusSchema } from '../src/report/status-schema.ts';
+import { planSchema } from './plan-schema.ts';
+import { statusSchema } from './status-schema.ts';
 
 /** Every JSON Schema of the project: file name below schemas/ to text. */
 export function allSchemaFiles(): ReadonlyMap<string, string> {

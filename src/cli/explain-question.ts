@@ -1,6 +1,6 @@
 import { getWidth, type Network, parseNetwork } from '../model/address.ts';
 import type { Protocol } from '../model/state.ts';
-import { failure } from './failure.ts';
+import { makeFailure } from './failure.ts';
 import type { Settings } from './settings.ts';
 
 /** What `reconcile explain` is asked: about one packet, or about one rule. */
@@ -19,7 +19,7 @@ export interface PacketQuestion {
 export type AskedQuestion = Pick<Settings, 'destination' | 'protocol' | 'port' | 'rule' | 'user'>;
 
 /** The question on the command line; throws a `Failure` for none, or for more than one. */
-export function questionOf({ destination, protocol, port, rule, user }: AskedQuestion): Question {
+export function readQuestion({ destination, protocol, port, rule, user }: AskedQuestion): Question {
   if (rule !== null) {
     if (destination !== null)
       throw makeFailure('usage', '--rule and --destination are two questions', 'ask one of them');

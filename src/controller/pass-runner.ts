@@ -104,6 +104,8 @@ export class PassRunner {
           hold = this.#checkGate(plan, order, isDrift);
           hold ??= await order.begin(desired.state);
           if (hold === null && isDrift) this.#correcting(plan);
+          // Nothing is known of an earlier pass: this is the first apply to this server from here.
+          if (hold === null && order.record.knownRules === null && !isDrift) logUnknownRules(logger, plan);
           if (hold === null) this.#board.update({ progress: { done: 0, total: plan.steps.length } });
           return hold === null;
         },

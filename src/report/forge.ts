@@ -16,7 +16,7 @@ const remotes = [
 ];
 
 /** The forge of a remote; null for one without pages. Names and tokens that a remote may hold are left out. */
-export function forgeOf(remote: string, folder = ''): Forge | null {
+export function findForge(remote: string, folder = ''): Forge | null {
   const found = remotes.map((one) => one.exec(remote)).find((match) => match !== null);
   if (found === undefined) return null;
   const [, host, path = ''] = found;
@@ -27,13 +27,13 @@ export function forgeOf(remote: string, folder = ''): Forge | null {
 const commitIn = /^(?:[0-9a-f]{40}|[0-9a-f]{64})/;
 
 /** The page of a commit; null for a revision that is none. */
-export function commitLink({ url }: Forge, revision: string | null): string | null {
+export function linkCommit({ url }: Forge, revision: string | null): string | null {
   const [commit] = commitIn.exec(revision ?? '') ?? [];
   return commit === undefined ? null : `${url}/${dialectOf(url).commit}/${commit}`;
 }
 
 /** The line of a file of a commit; null where there is no commit, or no file below the manifests' directory. */
-export function placeLink(
+export function linkPlace(
   { url, folder }: Forge,
   revision: string | null,
   place: Pick<Place, 'file' | 'line'>,

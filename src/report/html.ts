@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto';
 import { html, raw } from 'hono/html';
-import { printable } from '../model/printable.ts';
+import { escapeControls } from '../model/printable.ts';
 import { compareText, type Place, type Problem } from '../model/problem.ts';
 import type { Plan } from '../plan/plan.ts';
-import { commitLink, type Forge, placeLink } from './forge.ts';
+import { type Forge, linkCommit, linkPlace } from './forge.ts';
 import { pageScript, pageStyle } from './html-assets.ts';
-import { exposurePicture, trafficPicture } from './html-pictures.ts';
-import { type PlanPage, planPage, revisionText, type SetOfChanges, type ShownChange } from './page.ts';
-import { pathBelow } from './problems.ts';
-import { userText } from './rule-text.ts';
+import { drawExposure, drawTraffic } from './html-pictures.ts';
+import { formatRevision, makePlanPage, type PlanPage, type SetOfChanges, type ShownChange } from './page.ts';
+import { stripRoot } from './problems.ts';
+import { formatUser } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
 import { summariseApply, summarisePlan } from './summary.ts';
 
@@ -23,23 +23,23 @@ const mostTraffic = 1000;
  * The report as one self-contained HTML file: no request to anywhere, readable without scripts and on paper. What manifests and the
  * server wrote is text there, never markup.
  */
-export function htmlText(report: RunReport, other: OtherAnswer = {}): string {
+export function renderHtml(report: RunReport, other: OtherAnswer = {}): string {
   const { plan } = report;
-  const page = plan === null ? null : planPage(report, plan, { lines: mostTraffic });
+  const page = plan === null ? null : makePlanPage(report, plan, { lines: mostTraffic });
   const title = page?.title.join(' · ') ?? report.headline ?? 'reconcile';
-  return frame({
+  return renderFrame({
     title,
-    head: html`<meta http-equiv="Content-Security-Policy" content="${policyOf(pageStyle, pageScript)}; form-action 'none'">
+    head: html`<meta http-equiv="Content-Security-Policy" content="${writePolicy(pageStyle, pageScript)}; form-action 'none'">
 <meta name="referrer" content="no-referrer">`,
-    body: html`<header><h1>${printable(title)}</h1>
+    body: html`<header><h1>${escapeControls(title)}</h1>
 <p class="summary">${summaryOf(report)}</p>
 ${report.forge ? revisionLine(report.forge, report.revision) : ''}
 ${(page?.notes ?? []).map((note) => html`<p class="note">${note}</p>`)}</header>
 <main>
-${plan === null || page === null ? '' : planSections(report, plan, page)}
-${'table' in other ? tableSection(other.table) : ''}
+${plan === null || page === null ? '' : renderPlanSections(report, plan, page)}
+${'table' in other ? renderTable(other.table) : ''}
 ${'text' in other ? html`<section><pre>${other.text}</pre></section>` : ''}
-${problemsSection(report)}
+${renderProblemList(report)}
 </main>`,
     script: pageScript,
   });
@@ -52,7 +52,7 @@ type OtherAnswer =
   | Record<never, never>;
 
 /** A whole document; `head` may hold a policy. */
-export function frame(page: {
+export function renderFrame(page: {
   readonly title: string;
   readonly head: Markup;
   readonly body: Markup;
@@ -65,7 +65,7 @@ export function frame(page: {
 ${page.head}
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="data:,">
-<title>${printable(page.title)}</title>
+<title>${escapeControls(page.title)}</title>
 <style>${raw(pageStyle)}</style>
 </head>
 <body>
@@ -77,7 +77,7 @@ ${page.body}
 }
 
 /** The policy of a page: its own style and script, and nothing from elsewhere. */
-export function policyOf(style: string, script: string): string {
+export function writePolicy(style: string, script: string): string {
   const hash = (text: string): string => `sha256-${createHash('sha256').update(text).digest('base64')}`;
   return `default-src 'none'; style-src '${hash(style)}'; script-src '${hash(script)}'; img-src data:; base-uri 'none'`;
 }
@@ -85,28 +85,28 @@ export function policyOf(style: string, script: string): string {
 function summaryOf(report: RunReport): string {
   const { plan, apply } = report;
   if (plan === null) return '';
-  return apply === null ? planSummary(report, plan) : applySummary(apply, plan);
+  return apply === null ? summarisePlan(report, plan) : summariseApply(apply, plan);
 }
 
 /** What a plan opens and closes, on the way too, and its changes. */
-export function planSections(report: RunReport, plan: Plan, page: PlanPage): Markup {
+export function renderPlanSections(report: RunReport, plan: Plan, page: PlanPage): Markup {
   return html`${refusalsSection(report, plan)}${trafficSection(page)}${wayMarkup(plan, page)}${changesSection(report, page)}`;
 }
 
 function revisionLine(forge: Forge, revision: string | null): Markup {
-  const link = commitLink(forge, revision);
-  return link === null || revision === null ? '' : html`<p>${linked(revisionText(revision), link)}</p>`;
+  const link = linkCommit(forge, revision);
+  return link === null || revision === null ? '' : html`<p>${linkText(formatRevision(revision), link)}</p>`;
 }
 
 /** A link to a page of the forge, which learns nothing of this page. */
-export function linked(text: string, link: string | null): Markup {
+export function linkText(text: string, link: string | null): Markup {
   return link === null ? text : html`<a href="${link}" rel="noopener noreferrer">${text}</a>`;
 }
 
 /** A table whose first row is its head. */
-export function tableSection([head = [], ...rows]: readonly (readonly string[])[]): Markup {
-  return html`<section><table><thead><tr>${head.map((cell) => html`<th scope="col">${printable(cell)}</th>`)}</tr></thead>
-<tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td>${printable(cell)}</td>`)}</tr>`)}</tbody></table></section>`;
+export function renderTable([head = [], ...rows]: readonly (readonly string[])[]): Markup {
+  return html`<section><table><thead><tr>${head.map((cell) => html`<th scope="col">${escapeControls(cell)}</th>`)}</tr></thead>
+<tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td>${escapeControls(cell)}</td>`)}</tr>`)}</tbody></table></section>`;
 }
 
 function refusalsSection({ approved, digest }: RunReport, { refusals }: Plan): Markup {
@@ -164,7 +164,7 @@ ${sets.map((set) => setMarkup(report, set))}</section>`;
 function whoseText({ userNames }: RunReport, { change }: ShownChange): string {
   if (change.kind === 'Configuration') return 'everyone';
   const { userId } = (change.desired ?? change.live)?.rule ?? { userId: null };
-  return userId === null ? 'everyone' : userText(userId, userNames);
+  return userId === null ? 'everyone' : formatUser(userId, userNames);
 }
 
 function setMarkup(report: RunReport, { title, changed, total, changes }: SetOfChanges): Markup {
@@ -175,20 +175,20 @@ function setMarkup(report: RunReport, { title, changed, total, changes }: SetOfC
 
 function rowMarkup(report: RunReport, shown: ShownChange): Markup {
   const { symbol, tone, name, what, why, place, wasThere, fields, change } = shown;
-  const where = place === null ? '' : `${wasThere ? 'was ' : ''}${pathBelow(place.file, report.root)}:${place.line}`;
+  const where = place === null ? '' : `${wasThere ? 'was ' : ''}${stripRoot(place.file, report.root)}:${place.line}`;
   const label = name === '' && change.id !== null && change.kind === 'Rule' ? change.id.slice(0, 8) : name;
   const lines = fields.map(({ path, text }) => html`<br><code>${path}: ${text}</code>`);
   return html`<tr data-kind="${symbol}" data-who="${whoseText(report, shown)}"><td class="${tone}">${symbol}</td>
 <th scope="row">${label}</th><td>${what}${why === '' ? '' : html` <small>${why}</small>`}${lines}</td>
-<td class="place">${wasThere ? printable(where) : placeMarkup(report, place, printable(where))}</td></tr>`;
+<td class="place">${wasThere ? escapeControls(where) : placeMarkup(report, place, escapeControls(where))}</td></tr>`;
 }
 
 function placeMarkup({ forge, revision }: RunReport, place: Place | null | undefined, text: string): Markup {
-  return linked(text, forge && place ? placeLink(forge, revision, place) : null);
+  return linkText(text, forge && place ? linkPlace(forge, revision, place) : null);
 }
 
 /** Problems with the lines that they are about. */
-export function problemsSection(report: RunReport): Markup {
+export function renderProblemList(report: RunReport): Markup {
   const { problems } = report;
   if (problems.length === 0) return '';
   return html`<section><h2>Problems</h2><ul class="problems">
@@ -197,9 +197,9 @@ ${problems.length > mostTraffic ? html`<p>and ${problems.length - mostTraffic} m
 }
 
 function problemMarkup(report: RunReport, { severity, code, summary, hint, place, excerpt }: Problem): Markup {
-  const where = place === undefined ? '' : `${pathBelow(place.file, report.root)}:${place.line}:${place.column}`;
-  return html`<li class="${severity}"><b>${severity}</b> ${placeMarkup(report, place, printable(where))}
-${printable(summary)} <small>[${code}]</small>
-${excerpt === undefined ? '' : html`<pre>${printable(excerpt)}</pre>`}
-${hint === undefined ? '' : html`<small>${printable(hint)}</small>`}</li>`;
+  const where = place === undefined ? '' : `${stripRoot(place.file, report.root)}:${place.line}:${place.column}`;
+  return html`<li class="${severity}"><b>${severity}</b> ${placeMarkup(report, place, escapeControls(where))}
+${escapeControls(summary)} <small>[${code}]</small>
+${excerpt === undefined ? '' : html`<pre>${escapeControls(excerpt)}</pre>`}
+${hint === undefined ? '' : html`<small>${escapeControls(hint)}</small>`}</li>`;
 }

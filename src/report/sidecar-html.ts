@@ -2,14 +2,14 @@ import { html } from 'hono/html';
 import type { Condition } from '../controller/conditions.ts';
 import type { PassView, Status } from '../controller/status.ts';
 import { formatInstant } from '../model/instant.ts';
-import { printable } from '../model/printable.ts';
-import { commitLink, placeLink } from './forge.ts';
-import { frame, linked, type Markup, planSections, problemsSection } from './html.ts';
-import { agoText, planPage, revisionText, type SetOfChanges } from './page.ts';
-import { lineText } from './problems.ts';
-import { reportOfProblems } from './run-report.ts';
-import { headlineOf, type RuleLine, type SidecarState } from './sidecar.ts';
-import { planSummary } from './summary.ts';
+import { escapeControls } from '../model/printable.ts';
+import { linkCommit, linkPlace } from './forge.ts';
+import { linkText, type Markup, renderFrame, renderPlanSections, renderProblemList } from './html.ts';
+import { formatAgo, formatRevision, makePlanPage, type SetOfChanges } from './page.ts';
+import { formatLine } from './problems.ts';
+import { makeProblemReport } from './run-report.ts';
+import { chooseHeadline, type RuleLine, type SidecarState } from './sidecar.ts';
+import { summarisePlan } from './summary.ts';
 
 /** What somebody asked in the forms of the page. */
 export interface PageQuestion {
@@ -32,10 +32,10 @@ export const packetFields = ['destination', 'protocol', 'port', 'user'] as const
 const mostRows = 200;
 
 /** The state of a sidecar as a page. What manifests and the server wrote is text there, never markup. */
-export function sidecarPage(state: SidecarState, question: PageQuestion): string {
+export function renderSidecar(state: SidecarState, question: PageQuestion): string {
   const { status } = state;
-  const headline = headlineOf(status);
-  return frame({
+  const headline = chooseHeadline(status);
+  return renderFrame({
     title: `${headline.text} · ${status.server ?? 'reconcile'}`,
     head: '',
     body: html`<p id="connection" role="alert" hidden>The sidecar does not answer.
@@ -62,8 +62,8 @@ ${question.isSignedIn ? html`<form method="post" action="/sign-out"><button>Sign
 }
 
 /** Asks for the token; `problem`: what was wrong with the last one. */
-export function signInPage(problem: string | null, script: string): string {
-  return frame({
+export function renderSignIn(problem: string | null, script: string): string {
+  return renderFrame({
     title: 'Sign in to reconcile',
     head: '',
     body: html`<header><h1>Sign in</h1></header><main><section>
@@ -76,12 +76,12 @@ ${problem === null ? '' : html`<p role="alert" class="risk">${problem}</p>`}
 }
 
 function stateMarkup({ status, now, forge, authors }: SidecarState): Markup {
-  const { tone, text, detail, advice, command } = headlineOf(status);
+  const { tone, text, detail, advice, command } = chooseHeadline(status);
   const { progress, conditions, revisions } = status;
   const revision = (id: string | null): Markup => {
     if (id === null) return 'none';
     const author = authors.get(id) ?? '';
-    return html`${linked(revisionText(id), forge && commitLink(forge, id))}${author === '' ? '' : ` by ${printable(author)}`}`;
+    return html`${linkText(formatRevision(id), forge && linkCommit(forge, id))}${author === '' ? '' : ` by ${escapeControls(author)}`}`;
   };
   const { applied, appliedAt, observed } = revisions;
   return html`<div class="state ${tone}" role="status"><h1>${text}</h1>
@@ -92,7 +92,7 @@ ${advice === null ? '' : html`<p>${advice} <code class="command">${command}</cod
 <dt>Source</dt><dd>${status.source}</dd>
 <dt>In effect</dt><dd>${revision(applied)}${appliedAt === null ? '' : html` since ${timeMarkup(appliedAt)}`}</dd>
 ${observed === applied ? '' : html`<dt>Newest</dt><dd>${revision(observed)}, not in effect</dd>`}
-<dt>State since</dt><dd>${timeMarkup(conditions.Ready.since)}, ${agoText(now - conditions.Ready.since)}</dd>
+<dt>State since</dt><dd>${timeMarkup(conditions.Ready.since)}, ${formatAgo(now - conditions.Ready.since)}</dd>
 <dt>Writer</dt>
 <dd>${status.role === 'writer' ? 'this replica' : 'another replica'}${status.holder === null ? '' : `: ${status.holder}`}</dd>
 ${status.tokenExpiresAt === null ? '' : html`<dt>API token</dt><dd>ends ${timeMarkup(status.tokenExpiresAt)}</dd>`}
@@ -119,11 +119,11 @@ function heads(...titles: readonly string[]): Markup {
 function planMarkup({ plan: report }: SidecarState): Markup {
   const plan = report?.plan ?? null;
   if (report === null || plan === null) return html`<section><h2>Plan</h2><p>Nothing to change.</p></section>`;
-  const page = planPage(report, plan, { lines: mostRows });
+  const page = makePlanPage(report, plan, { lines: mostRows });
   const isLong = plan.changes.length - plan.summary.keep > mostRows;
   const more = html`<p class="note">Only ${mostRows} changes are shown here. All of them: <a href="/api/v1/plan">as JSON</a>.</p>`;
-  return html`<section><h2>Plan</h2><p class="summary">${planSummary(report, plan)}</p>${isLong ? more : ''}</section>
-${planSections(report, plan, isLong ? { ...page, sets: firstRows(page.sets) } : page)}`;
+  return html`<section><h2>Plan</h2><p class="summary">${summarisePlan(report, plan)}</p>${isLong ? more : ''}</section>
+${renderPlanSections(report, plan, isLong ? { ...page, sets: firstRows(page.sets) } : page)}`;
 }
 
 function firstRows(sets: readonly SetOfChanges[]): readonly SetOfChanges[] {
@@ -137,14 +137,14 @@ function firstRows(sets: readonly SetOfChanges[]): readonly SetOfChanges[] {
 
 /** The status says which revision that is. */
 function newestProblems({ problems, status, forge }: SidecarState): Markup {
-  return problemsSection({ ...reportOfProblems(problems), revision: status.revisions.observed, forge });
+  return renderProblemList({ ...makeProblemReport(problems), revision: status.revisions.observed, forge });
 }
 
 function timesMarkup({ boundaries, windows, forge, status }: SidecarState): Markup {
   if (boundaries.length + windows.length === 0) return '';
   const ends = boundaries.map(
-    ({ at, what, name, rule, place }) => html`<li>${timeMarkup(at)}: <b>${printable(name)}</b> ${what}, ${rule}
-${linked(printable(lineText(place)), forge && placeLink(forge, status.revisions.applied, place))}</li>`,
+    ({ at, what, name, rule, place }) => html`<li>${timeMarkup(at)}: <b>${escapeControls(name)}</b> ${what}, ${rule}
+${linkText(escapeControls(formatLine(place)), forge && linkPlace(forge, status.revisions.applied, place))}</li>`,
   );
   const next = windows.map(
     ({ kind, scope, from, to }) => html`<li>${kind === 'allow' ? 'open' : 'closed'} for ${scope.join(' and ')}:
@@ -166,9 +166,9 @@ ${field('port', 'Port', '443')}${field('user', 'Person', 'nobody')}<button>Expla
 function rulesMarkup({ rules, forge, status }: SidecarState, { found }: PageQuestion): Markup {
   const rows = found.slice(0, mostRows).map(({ rule, name, what }) => {
     const { place } = rule;
-    const link = forge !== null && place !== null ? placeLink(forge, status.revisions.applied, place) : null;
+    const link = forge !== null && place !== null ? linkPlace(forge, status.revisions.applied, place) : null;
     return html`<tr><th scope="row">${name}</th><td>${what}</td>
-<td class="place">${place === null ? '' : linked(printable(lineText(place)), link)}</td></tr>`;
+<td class="place">${place === null ? '' : linkText(escapeControls(formatLine(place)), link)}</td></tr>`;
   });
   const shown = rows.length < found.length ? `, the first ${rows.length} of them here` : '';
   return html`<p>${found.length} of ${rules.length} rules${shown}.</p><table class="plain"><thead>${heads('Name', 'Rule', 'Place')}</thead>
@@ -185,7 +185,7 @@ ${enforcedAt === null ? 'It was never seen to hold all live rules.' : html`It la
 
 function passesMarkup(passes: readonly PassView[]): Markup {
   const row = (one: PassView): Markup => html`<tr><th scope="row">${timeMarkup(one.startedAt)}</th>
-<td>${one.reason}</td><td>${revisionText(one.failedRevision ?? one.revision ?? '')}</td><td>${one.durationMs} ms</td>
+<td>${one.reason}</td><td>${formatRevision(one.failedRevision ?? one.revision ?? '')}</td><td>${one.durationMs} ms</td>
 <td>${one.outcomes.done} of ${one.steps}</td><td>${one.message}</td></tr>`;
   return html`<section><h2>Last passes</h2><table class="plain"><thead>
 ${heads('Start', 'Result', 'Revision', 'Took', 'Written', 'Message')}</thead>

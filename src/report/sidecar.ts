@@ -3,8 +3,8 @@ import type { Status } from '../controller/status.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import type { NextWindow } from '../plan/guard/windows.ts';
 import type { NamedRule } from './explain.ts';
-import { commitLink, type Forge } from './forge.ts';
-import { formatVersion, problemOf } from './json.ts';
+import { type Forge, linkCommit } from './forge.ts';
+import { formatVersion, makeProblemDocument } from './json.ts';
 import type { RunReport } from './run-report.ts';
 
 /** All that the page of a sidecar and its JSON documents show: the status, and what the last passes saw. */
@@ -63,7 +63,7 @@ const broken: Partial<Readonly<Record<ConditionReason, string>>> = {
 };
 
 /** One place for the words, so that the page, the JSON and the terminal agree. */
-export function headlineOf(status: Status): Headline {
+export function chooseHeadline(status: Status): Headline {
   const { Ready, Stalled } = status.conditions;
   const { progress } = status;
   const base = { detail: Ready.message, ...adviceFor(status) };
@@ -106,19 +106,19 @@ function adviceFor({ conditions, plan }: Status): Pick<Headline, 'advice' | 'com
 }
 
 /** The JSON document of a sidecar (schemas/status.schema.json): its status, and what the page says beside it. */
-export function sidecarDocument(state: SidecarState): Readonly<Record<string, unknown>> {
+export function makeSidecarDocument(state: SidecarState): Readonly<Record<string, unknown>> {
   const { status, forge, authors, boundaries, windows, problems } = state;
   const { observed, applied } = status.revisions;
-  const link = (revision: string | null): string | null => (forge === null ? null : commitLink(forge, revision));
+  const link = (revision: string | null): string | null => (forge === null ? null : linkCommit(forge, revision));
   return {
     format_version: formatVersion,
     ...status,
-    headline: headlineOf(status),
+    headline: chooseHeadline(status),
     links: { observed: link(observed), applied: link(applied) },
     authors: { observed: authors.get(observed ?? '') ?? null, applied: authors.get(applied ?? '') ?? null },
     boundaries: boundaries.map(({ place, ...one }) => ({ ...one, file: place.file, line: place.line })),
     windows,
-    problems: problems.map(problemOf),
+    problems: problems.map(makeProblemDocument),
   };
 }
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { htmlText } from '../../src/report/html.ts';
+import { renderHtml } from '../../src/report/html.ts';
 import type { Sidecar, World } from '../controller/support/sidecar.ts';
 import { ensureBuilt, makeWorld, rules, startSidecar } from '../controller/support/sidecar.ts';
 import { alice, planOf, reportOf } from '../report/support.ts';
@@ -216,7 +216,7 @@ describe.skipIf(!hasBrowser)(`the page of a plan in a browser${why}`, () => {
     });
     const folder = mkdtempSync(path.join(tmpdir(), 'plan-'));
     const file = path.join(folder, 'plan.html');
-    writeFileSync(file, htmlText(reportOf(plan, { server: 'https://vpn.example.com' })));
+    writeFileSync(file, renderHtml(reportOf(plan, { server: 'https://vpn.example.com' })));
     const one = await openPage(browser, `file://${file}`);
     const { page } = one;
     const shown = (): Promise<number> => page.locator('tr[data-kind]:visible').count();

@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ConditionReason } from '../../src/controller/conditions.ts';
 import { createStatus, type Status } from '../../src/controller/status.ts';
-import { commitLink, forgeOf, placeLink } from '../../src/report/forge.ts';
-import { headlineOf, type SidecarState } from '../../src/report/sidecar.ts';
-import { sidecarPage } from '../../src/report/sidecar-html.ts';
+import { findForge, linkCommit, linkPlace } from '../../src/report/forge.ts';
+import { chooseHeadline, type SidecarState } from '../../src/report/sidecar.ts';
+import { renderSidecar } from '../../src/report/sidecar-html.ts';
 import { someStatus } from '../controller/support/some-status.ts';
 import { alice, planOf, reportOf } from './support.ts';
 
@@ -21,24 +21,24 @@ describe('links to a forge', () => {
     ['http://git.example.com/x', null],
     ['https://user:p@ss@git.example.com/x', null],
   ])('%s', (remote, link) => {
-    const forge = forgeOf(remote);
-    expect(forge && commitLink(forge, commit)).toBe(link);
+    const forge = findForge(remote);
+    expect(forge && linkCommit(forge, commit)).toBe(link);
   });
 
   it('keep the token of a GitLab job, which stands in its URL, to themselves', () => {
     const remote = 'https://gitlab-ci-token:CANARY-job-token@gitlab.example.com/net/policy.git';
-    const forge = forgeOf(remote, 'prod');
+    const forge = findForge(remote, 'prod');
     expect(JSON.stringify(forge)).not.toContain('CANARY');
     const place = { file: 'a b.yaml', line: 3, column: 1 };
-    expect(forge && placeLink(forge, `${commit} (main)`, place)).toBe(
+    expect(forge && linkPlace(forge, `${commit} (main)`, place)).toBe(
       `https://gitlab.example.com/net/policy/-/blob/${commit}/prod/a%20b.yaml#L3`,
     );
   });
 
   it('lead to files of a commit below the manifests alone', () => {
-    const forge = forgeOf('https://github.com/team/policy') ?? { url: '', folder: '' };
+    const forge = findForge('https://github.com/team/policy') ?? { url: '', folder: '' };
     const at = (file: string, revision: string | null = commit): string | null =>
-      placeLink(forge, revision, { file, line: 1 });
+      linkPlace(forge, revision, { file, line: 1 });
     expect([at('/etc/passwd'), at('../x'), at('a.yaml', 'sha256:0'), at('a.yaml', null)]).toEqual([
       null,
       null,
@@ -66,14 +66,14 @@ describe('the headline', () => {
     [withReady('ApiUnreachable'), 'bad', 'Failing, and tried again'],
     [createStatus('1', 'x', 0), 'waiting', 'Starting'],
   ])('%#: says %s: %s', (status, tone, text) => {
-    expect(headlineOf(status)).toMatchObject({ tone, text });
+    expect(chooseHeadline(status)).toMatchObject({ tone, text });
   });
 
   it('says why it is stalled', () => {
     const status = withReady('Unauthorized');
     const Stalled = { ...status.conditions.Stalled, status: 'True' as const };
     const stalled = { ...status, conditions: { ...status.conditions, Stalled } };
-    expect(headlineOf(stalled)).toMatchObject({ text: 'Stalled', detail: 'why', command: 'reconcile doctor' });
+    expect(chooseHeadline(stalled)).toMatchObject({ text: 'Stalled', detail: 'why', command: 'reconcile doctor' });
   });
 });
 
@@ -102,13 +102,13 @@ function pageWith(text: string): string {
     userNames: new Map(),
     problems: [problem],
     authors: new Map([['a'.repeat(40), text]]),
-    forge: forgeOf('https://github.com/team/policy'),
+    forge: findForge('https://github.com/team/policy'),
     boundaries: [{ at: 0, what: 'ends', name: text, rule: text, place }],
     windows: [],
   };
   const packet = { destination: text, protocol: text, port: text, user: text };
   const found = [{ rule: named, name: text, what: text, text }];
-  return sidecarPage(state, { words: text, found, packet, answer: text, isSignedIn: true, script: '' });
+  return renderSidecar(state, { words: text, found, packet, answer: text, isSignedIn: true, script: '' });
 }
 
 /** Tags without the values of their attributes, as a browser reads them. */

@@ -131,12 +131,12 @@ function addPages(
       }
     });
   });
-  const documentOf = (context: Context<App>, name: string): Response => {
+  const makeDocument = (context: Context<App>, name: string): Response => {
     const text = view.document(name, askedOf(context), context.get('reader').isSignedIn);
     return text === null ? context.text('not found\n', 404) : context.body(text, 200, json);
   };
-  app.get('/api/v1/:name', (context) => documentOf(context, context.req.param('name')));
-  app.get('/status', (context) => documentOf(context, 'status'));
+  app.get('/api/v1/:name', (context) => makeDocument(context, context.req.param('name')));
+  app.get('/status', (context) => makeDocument(context, 'status'));
 }
 
 interface Door {

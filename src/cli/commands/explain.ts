@@ -23,9 +23,9 @@ import { readProfile } from '../plan-settings.ts';
  */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
-  const question = questionOf(settings);
-  const subject = await subjectOf(invocation);
-  return { exit: exitCodes.ok, ...answerTo(question, subject, profileOf(settings).ports) };
+  const question = readQuestion(settings);
+  const subject = await loadSubject(invocation);
+  return { exit: exitCodes.ok, ...answerTo(question, subject, readProfile(settings).ports) };
 }
 
 function answerTo(question: Question, subject: Subject, bounds: PortBounds): Omit<Answer, 'exit'> {
@@ -38,7 +38,7 @@ function answerTo(question: Question, subject: Subject, bounds: PortBounds): Omi
       document: () => renderDocument(makeRuleMembers(rule, traffic), subject.problems),
     };
   }
-  const report = packetReport(question, index, { subject, bounds });
+  const report = explainPacketFor(question, index, { subject, bounds });
   return {
     text: ({ color }) => renderPacketReport(report, subject.userNames, color),
     document: () => renderDocument(makePacketMembers(report), subject.problems),
@@ -46,7 +46,7 @@ function answerTo(question: Question, subject: Subject, bounds: PortBounds): Omi
 }
 
 /** The report on the packet that is asked about; throws a `Failure` for a question that cannot be answered. */
-export function packetReport(
+export function explainPacketFor(
   question: PacketQuestion,
   index: RuleIndex<NamedRule>,
   { subject, bounds }: { readonly subject: Subject; readonly bounds: PortBounds },

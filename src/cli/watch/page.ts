@@ -2,24 +2,29 @@ import { systemClock } from '../../adapters/clock.ts';
 import { liveScript } from '../../adapters/web/live-script.ts';
 import type { PageView } from '../../adapters/web/status-app.ts';
 import type { Status } from '../../controller/status.ts';
-import { printable } from '../../model/printable.ts';
+import { escapeControls } from '../../model/printable.ts';
 import { type RuleNotes, toWire } from '../../model/rule.ts';
 import { listNextWindows } from '../../plan/guard/windows.ts';
 import { indexRules } from '../../policy/rule-index.ts';
-import { type NamedRule, packetReportMembers, packetReportText } from '../../report/explain.ts';
-import { forgeOf } from '../../report/forge.ts';
-import { policyOf } from '../../report/html.ts';
+import { makePacketMembers, type NamedRule, renderPacketReport } from '../../report/explain.ts';
+import { findForge } from '../../report/forge.ts';
+import { writePolicy } from '../../report/html.ts';
 import { pageScript, pageStyle } from '../../report/html-assets.ts';
-import { documentOf, formatVersion, safeJson } from '../../report/json.ts';
-import { ruleText } from '../../report/rule-text.ts';
-import { type RunReport, reportOfProblems } from '../../report/run-report.ts';
-import { type Boundary, type RuleLine, type SidecarState, searchRules, sidecarDocument } from '../../report/sidecar.ts';
-import { packetFields, sidecarPage, signInPage } from '../../report/sidecar-html.ts';
-import { statusSchema } from '../../report/status-schema.ts';
-import { packetReport } from '../commands/explain.ts';
-import { questionOf } from '../explain-question.ts';
-import { Failure, failure } from '../failure.ts';
-import { profileOf, windowsOf } from '../plan-settings.ts';
+import { formatSafeJson, formatVersion, makeDocument } from '../../report/json.ts';
+import { formatRule } from '../../report/rule-text.ts';
+import { makeProblemReport, type RunReport } from '../../report/run-report.ts';
+import {
+  type Boundary,
+  makeSidecarDocument,
+  type RuleLine,
+  type SidecarState,
+  searchRules,
+} from '../../report/sidecar.ts';
+import { packetFields, renderSidecar, renderSignIn } from '../../report/sidecar-html.ts';
+import { explainPacketFor } from '../commands/explain.ts';
+import { readQuestion } from '../explain-question.ts';
+import { Failure, makeFailure } from '../failure.ts';
+import { readProfile, readWindows } from '../plan-settings.ts';
 import type { Settings } from '../settings.ts';
 import type { SeenPlan, Sight } from './sight.ts';
 
@@ -36,8 +41,8 @@ const script = pageScript + liveScript;
 export function createPages(sources: PageSources): PageView {
   const look = (isSignedIn: boolean): Look => new Look(sources, isSignedIn);
   return {
-    policy: `${policyOf(pageStyle, script)}; connect-src 'self'; form-action 'self'; frame-ancestors 'none'`,
-    signIn: (problem) => signInPage(problem, script),
+    policy: `${writePolicy(pageStyle, script)}; connect-src 'self'; form-action 'self'; frame-ancestors 'none'`,
+    signIn: (problem) => renderSignIn(problem, script),
     version: () => JSON.stringify(sources.status()),
     page: (asked, { isSignedIn, hasSession }) => {
       const words = asked.get('q') ?? '';
@@ -46,12 +51,12 @@ export function createPages(sources: PageSources): PageView {
       const seen = look(isSignedIn);
       const answer = packet.destination === '' ? null : seen.explain(packet).text;
       const found = searchRules(seen.lines, words);
-      return seen.safe(sidecarPage(seen.state, { words, found, packet, answer, script, isSignedIn: hasSession }));
+      return seen.safe(renderSidecar(seen.state, { words, found, packet, answer, script, isSignedIn: hasSession }));
     },
     document: (name, asked, isSignedIn) => {
       const seen = look(isSignedIn);
       const value = documents[name]?.(seen, asked);
-      return value === undefined ? null : seen.safe(safeJson(value));
+      return value === undefined ? null : seen.safe(formatSafeJson(value));
     },
   };
 }
@@ -59,9 +64,8 @@ export function createPages(sources: PageSources): PageView {
 type Packet = Readonly<Record<(typeof packetFields)[number], string>>;
 
 const documents: Readonly<Record<string, (seen: Look, asked: URLSearchParams) => unknown>> = {
-  schema: () => statusSchema,
-  status: ({ state }) => sidecarDocument(state),
-  plan: ({ state }) => documentOf(state.plan ?? reportOfProblems([])),
+  status: ({ state }) => makeSidecarDocument(state),
+  plan: ({ state }) => makeDocument(state.plan ?? makeProblemReport([])),
   rules: ({ lines }, asked) => ({
     format_version: formatVersion,
     rules: searchRules(lines, asked.get('q') ?? '').map(({ rule: { name, id, rule, place } }) => {
@@ -86,7 +90,7 @@ class Look {
     const status = cleaned(sources.status());
     const sight = sources.sight();
     const seen = sight?.rules ?? null;
-    const forge = this.#settings?.gitUrl ? forgeOf(this.#settings.gitUrl, this.#settings.gitPath) : null;
+    const forge = this.#settings?.gitUrl ? findForge(this.#settings.gitUrl, this.#settings.gitPath) : null;
     const now = systemClock.wallTime();
     const atHand = sight?.planAtHand(status.plan?.digest ?? null) ?? null;
     const userNames = this.#names(seen);
@@ -95,7 +99,7 @@ class Look {
       plan: atHand === null ? null : { ...this.#report(atHand), server: status.server ?? null, forge },
       rules: seen === null ? [] : rulesOf(seen),
       boundaries: seen === null ? [] : boundariesOf(seen, now, userNames),
-      windows: this.#settings === null ? [] : listNextWindows(windowsOf(this.#settings), now),
+      windows: this.#settings === null ? [] : listNextWindows(readWindows(this.#settings), now),
       ...revisionsOf(sight, status.revisions.observed),
     };
   }
@@ -103,8 +107,8 @@ class Look {
   get lines(): readonly RuleLine[] {
     const { rules, userNames } = this.state;
     return rules.map((rule) => {
-      const name = printable(rule.name ?? rule.id ?? 'rule');
-      const what = ruleText(rule.rule, userNames);
+      const name = escapeControls(rule.name ?? rule.id ?? 'rule');
+      const what = formatRule(rule.rule, userNames);
       return { rule, name, what, text: `${name} ${what}`.toLowerCase() };
     });
   }
@@ -116,25 +120,25 @@ class Look {
   } {
     const { rules, userNames } = this.state;
     try {
-      if (this.#settings === null) throw failure('usage', 'nothing is known yet');
-      if (!/^\d{0,5}$/.test(port) || Number(port) > 65535) throw failure('usage', `${port} is no port`);
-      const question = questionOf({
+      if (this.#settings === null) throw makeFailure('usage', 'nothing is known yet');
+      if (!/^\d{0,5}$/.test(port) || Number(port) > 65535) throw makeFailure('usage', `${port} is no port`);
+      const question = readQuestion({
         destination,
         protocol: protocol === '' ? null : protocol,
         port: port === '' ? null : Number(port),
         rule: null,
         user: user === '' ? [] : [user],
       });
-      if (question.kind !== 'packet') throw failure('usage', 'nothing is asked');
-      const { ports: bounds } = profileOf(this.#settings);
+      if (question.kind !== 'packet') throw makeFailure('usage', 'nothing is asked');
+      const { ports: bounds } = readProfile(this.#settings);
       const subject = { rules, userNames, problems: [] };
-      const report = packetReport(question, indexRules(rules), { subject, bounds });
-      return { text: packetReportText(report, userNames, false), members: packetReportMembers(report) };
+      const report = explainPacketFor(question, indexRules(rules), { subject, bounds });
+      return { text: renderPacketReport(report, userNames, false), members: makePacketMembers(report) };
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
       const [{ summary, hint = '' } = { summary: '' }] = error.problems;
       // The fields of the form have the names of the flags.
-      const text = printable(`${summary}${hint === '' ? '' : `: ${hint}`}`.replace(/--(?=[a-z])/g, ''));
+      const text = escapeControls(`${summary}${hint === '' ? '' : `: ${hint}`}`.replace(/--(?=[a-z])/g, ''));
       return { text, members: { error: text } };
     }
   }
@@ -154,7 +158,7 @@ class Look {
   #report(seen: SeenPlan): RunReport {
     const { plan, digest, revision, desired } = seen;
     const groups = desired?.groups ?? new Map<string, ReadonlySet<string>>();
-    return { ...reportOfProblems([]), plan, digest, revision, groups, userNames: this.#names(seen) };
+    return { ...makeProblemReport([]), plan, digest, revision, groups, userNames: this.#names(seen) };
   }
 }
 
@@ -170,7 +174,7 @@ function revisionsOf(sight: Sight | null, newest: string | null): Pick<SidecarSt
 /** The status with every text safe to show: names and remote text may hold escapes and characters that change direction. */
 function cleaned(status: Status): Status {
   return JSON.parse(
-    JSON.stringify(status, (_key, value: unknown) => (typeof value === 'string' ? printable(value) : value)),
+    JSON.stringify(status, (_key, value: unknown) => (typeof value === 'string' ? escapeControls(value) : value)),
   );
 }
 
@@ -198,7 +202,7 @@ function boundariesOf({ desired }: SeenPlan, now: number, names: ReadonlyMap<str
       at: at(one),
       what: one.notBefore === at(one) ? 'begins' : 'ends',
       name: one.name,
-      rule: ruleText(one.rule, names),
+      rule: formatRule(one.rule, names),
       place: one.place,
     }));
 }

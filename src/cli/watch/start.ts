@@ -41,8 +41,6 @@ export interface Running {
   /** Runs until the process is told to stop; settings are read again after each hang-up. Gives the exit code. */
   run(hangUp: () => Promise<void>): Promise<number>;
   status(): Status;
-  /** The server's address, without credentials. */
-  readonly server: string | null;
   /** The settings in force. */
   settings(): Settings;
   /** What passes saw; null: nothing is served. */
@@ -187,7 +185,7 @@ function wireLoop(context: StartContext, wiring: Wiring, current: Current, close
       const { sight, passes } = current;
       return sight === null ? passes.run(request) : sight.watch(request, (one) => passes.run(one));
     },
-    build: (content) => current.passes.build(content),
+    build: (content, at) => current.passes.build(content, at),
     settings: () => loopSettingsOf(current.settings, root === null),
     clock: systemClock,
     logger,
@@ -242,7 +240,6 @@ function runningOf({ context, loop, logger, current, reload, close }: RunningPar
   const { terminal } = context;
   return {
     status: () => loop.status(),
-    server: serverOf(context.settings),
     settings: () => current.settings,
     sight: current.sight,
     alive: () => loop.isAlive(),

@@ -9,7 +9,7 @@ import {
   readTlsFiles,
   type TlsFiles,
 } from '../../adapters/web/listen.ts';
-import { failure } from '../failure.ts';
+import { makeFailure } from '../failure.ts';
 import type { PageSources } from './page.ts';
 
 export interface StatusServerSettings {
@@ -41,7 +41,7 @@ export async function serveStatus(settings: StatusServerSettings, view: StatusSe
   }
   const token = tokenFile === null ? () => null : () => readSecret(tokenFile);
   if (tokenFile !== null && token() === '')
-    throw failure('bad-setting', `the file ${tokenFile} (--listen-token-file) is empty or cannot be read`);
+    throw makeFailure('bad-setting', `the file ${tokenFile} (--listen-token-file) is empty or cannot be read`);
   const tls = tlsFilesOf(settings);
   const { createStatusApp } = await import('../../adapters/web/status-app.ts');
   const { createPages } = await import('./page.ts');
@@ -57,16 +57,16 @@ export async function serveStatus(settings: StatusServerSettings, view: StatusSe
     clock: systemClock,
   });
   const server = await listen(app, where.value, tls);
-  if (!server.ok) throw failure('listen', server.error);
+  if (!server.ok) throw makeFailure('listen', server.error);
   return server.value;
 }
 
 function tlsFilesOf({ tlsCert: cert, tlsKey: key }: StatusServerSettings): TlsFiles | null {
   if (cert === null && key === null) return null;
   if (cert === null || key === null)
-    throw failure('bad-setting', '--listen-tls-cert and --listen-tls-key go together', 'name both files');
+    throw makeFailure('bad-setting', '--listen-tls-cert and --listen-tls-key go together', 'name both files');
   const read = readTlsFiles({ cert, key });
-  if (!read.ok) throw failure('bad-setting', read.error, 'check --listen-tls-cert and --listen-tls-key');
+  if (!read.ok) throw makeFailure('bad-setting', read.error, 'check --listen-tls-cert and --listen-tls-key');
   return { cert, key };
 }
 

@@ -32,7 +32,7 @@ export function findClosedWindow(windows: readonly Window[], plan: Plan, now: nu
     ...(opens ? (['rules'] as const) : []),
     ...(configures ? (['configuration'] as const) : []),
   ];
-  if (needs.every((scope) => isOpen(windowsOf(windows, scope, now, now), now))) return null;
+  if (needs.every((scope) => isOpen(readWindows(windows, scope, now, now), now))) return null;
   const opensAt = findOpening(windows, needs, now);
   const does = [opens ? 'opens traffic' : '', configures ? 'changes the Configuration' : '']
     .filter(Boolean)
@@ -62,7 +62,7 @@ export function listNextWindows(windows: readonly Window[], now: number): readon
 /** The next time at which all of these scopes may be written. */
 function findOpening(windows: readonly Window[], needs: readonly WindowScope[], now: number): number | null {
   for (const horizon of horizons) {
-    const scopes = needs.map((scope) => windowsOf(windows, scope, now, now + horizon));
+    const scopes = needs.map((scope) => readWindows(windows, scope, now, now + horizon));
     const edges = scopes.flatMap((one) => one.flatMap(({ intervals }) => intervals.flat()));
     const sorted = edges.filter((edge) => edge > now && edge <= now + horizon).toSorted((a, b) => a - b);
     const opening = sorted.find((edge) => scopes.every((one) => isOpen(one, edge)));
@@ -77,7 +77,7 @@ interface Timed {
   readonly intervals: readonly (readonly [number, number])[];
 }
 
-function windowsOf(windows: readonly Window[], scope: WindowScope, from: number, to: number): readonly Timed[] {
+function readWindows(windows: readonly Window[], scope: WindowScope, from: number, to: number): readonly Timed[] {
   return windows
     .filter((one) => one.scope.includes(scope))
     .map(({ kind, schedule, durationMs }) => {

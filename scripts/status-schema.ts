@@ -1,3 +1,4 @@
+import { formatVersion } from '../src/report/json.ts';
 import { enumeration, list, number, object, problem, summary, text, textOrNull } from './plan-schema.ts';
 
 const time = { description: 'ms since 1970.', type: 'integer' };
@@ -56,10 +57,10 @@ const enforcement = object({
 /** JSON Schema of what a sidecar gives at /api/v1/status (and /status). */
 export const statusSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
-  title: 'reconcile status, format 1.0',
+  title: `reconcile status, format ${formatVersion}`,
   ...(object(
     {
-      format_version: { const: '1.0' },
+      format_version: { const: formatVersion },
       version: text,
       source: text,
       startedAt: time,
@@ -90,6 +91,9 @@ export const statusSchema = {
       passes: list(pass),
       role: enumeration('writer', 'standby'),
       holder: textOrNull,
+      nextBoundaryAt: timeOrNull,
+      heldEnds: number,
+      serverAheadMs: { type: ['number', 'null'] },
       suspended: flag,
       windowOpensAt: timeOrNull,
       degraded: flag,
