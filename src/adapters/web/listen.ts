@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import type { Server } from 'node:http';
 import { createServer as createTlsServer, Server as TlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
@@ -6,6 +6,7 @@ import { createSecureContext } from 'node:tls';
 import { serve } from '@hono/node-server';
 import type { Result } from '../../model/result.ts';
 import { fail, getErrorCode, ok } from '../../model/result.ts';
+import { readOperatorFile } from '../source/regular-file.ts';
 
 export interface Listen {
   readonly host: string;
@@ -42,7 +43,8 @@ export interface TlsFiles {
 /** The files as they are now; a sentence where they do not fit. */
 export function readTlsFiles({ cert, key }: TlsFiles): Result<{ readonly cert: string; readonly key: string }, string> {
   try {
-    const pem = { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') };
+    const read = (file: string): string => readOperatorFile(file, 262_144).toString('utf8');
+    const pem = { cert: read(cert), key: read(key) };
     createSecureContext({ ...pem, minVersion: 'TLSv1.2' });
     return ok(pem);
   } catch (error) {

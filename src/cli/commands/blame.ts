@@ -33,7 +33,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
 }
 
 async function packetOf(invocation: Invocation): Promise<Packet> {
-  const question = readQuestion(invocation);
+  const question = readQuestion(invocation.settings);
   if (question.kind === 'rule') throw makeFailure('usage', 'blame follows a packet', 'leave --rule out');
   const { protocol, port, user } = question;
   if (port === null && protocol !== 'other')
