@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { createServer, request } from 'node:http';
+import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import axe from 'axe-core';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
@@ -77,14 +77,17 @@ export interface Gate {
 export async function openGate(target: string): Promise<Gate> {
   let left = Number.POSITIVE_INFINITY;
   let waiting: (() => void)[] = [];
-  const server = createServer(async (asked, answer) => {
-    if (asked.method !== 'GET' && left-- <= 0) await new Promise<void>((resolve) => waiting.push(resolve));
+  const pass = (asked: IncomingMessage, answer: ServerResponse): void => {
     const { method, headers } = asked;
     const onward = request(`${target}${asked.url}`, { method, headers: { ...headers, connection: 'close' } }, (got) => {
       answer.writeHead(got.statusCode ?? 500, got.headers);
       got.pipe(answer);
     });
     asked.pipe(onward);
+  };
+  const server = createServer((asked, answer) => {
+    if (asked.method !== 'GET' && left-- <= 0) waiting.push(() => pass(asked, answer));
+    else pass(asked, answer);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
