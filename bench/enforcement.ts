@@ -5,7 +5,7 @@ import { makeNetwork } from '../src/model/address.ts';
 import type { LiveRule, Rule } from '../src/model/rule.ts';
 import { makeTableElement } from '../src/simulator/filter/element.ts';
 import { NftTable } from '../src/simulator/nft.ts';
-import { makeSeedRow } from '../src/simulator/rules/seed.ts';
+import { makeSeedRow } from '../src/simulator/rules/change.ts';
 import { addNamespace, deleteNamespaces, kernelUnavailable, pathOf } from '../test/enforcement/support/namespace.ts';
 
 /** One figure of the check, against a real table in a namespace of its own. */

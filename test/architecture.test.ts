@@ -161,7 +161,7 @@ describe('rules of direction', () => {
         isPackage && /^(node:)?child_process$|^simple-git$/.test(to) && folderOf(from) !== 'simulator',
     );
     expect(runs.map(show).sort()).toEqual([
-      'adapters/enforcement/run-nft.ts → node:child_process',
+      'adapters/enforcement/nft.ts → node:child_process',
       'adapters/run-process.ts → node:child_process',
       'adapters/source/git-process.ts → simple-git',
     ]);

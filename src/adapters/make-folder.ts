@@ -1,10 +1,7 @@
 import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 
-/**
- * Makes a folder and those above it; one that is there is left as it is. Throws what the file system throws. Node's own
- * `recursive` never returns where the system says that a folder is not there and refuses to make it (below `/proc`).
- */
+/** Makes a folder and those above it. Node's `recursive` never returns where the system refuses to make one (below `/proc`). */
 export async function makeFolder(folder: string, mode = 0o777): Promise<void> {
   if (await isFolder(folder)) return;
   const parent = path.dirname(folder);

@@ -1,10 +1,7 @@
 import { chmod, open, realpath, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 
-/**
- * Writes a file so that readers see the old content or the new, never a part (a watcher may be among them). A link keeps
- * pointing where it does, and an existing file keeps its mode; `mode` is for a new one. Throws what the file system throws.
- */
+/** Writes a file so that readers see the old content or the new; a link and an existing mode stay. Throws as the file system. */
 export async function replaceFile(file: string, text: string, mode = 0o644): Promise<void> {
   const target = await realpath(file).catch(() => file);
   const existing = await stat(target).catch(() => null);

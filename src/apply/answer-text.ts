@@ -1,4 +1,5 @@
-import { isObject } from '../live/live-rules.ts';
+import {} from '../live/live-rules.ts';
+import { isObject } from '../model/result.ts';
 import type { ApiAnswer, ApiResult } from '../ports.ts';
 
 /** How a field of the server is called in a message. */

@@ -1,5 +1,5 @@
 import { decodeLiveConfiguration } from '../live/live-configuration.ts';
-import { isObject } from '../live/live-rules.ts';
+import {} from '../live/live-rules.ts';
 import type {
   ConfigurationField,
   ConfigurationFields,
@@ -9,7 +9,7 @@ import type {
   SamlProvider,
 } from '../model/configuration.ts';
 import type { Place, Problem } from '../model/problem.ts';
-import { fail, ok } from '../model/result.ts';
+import { fail, isObject, ok } from '../model/result.ts';
 import { compareField } from '../plan/diff-configuration.ts';
 import { leavesNoSignIn } from '../plan/guard/guard.ts';
 import type { ConfigureStep, Plan } from '../plan/plan.ts';

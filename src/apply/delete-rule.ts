@@ -3,10 +3,7 @@ import { formatRuleKey, type Rule } from '../model/rule.ts';
 import type { Session } from './session.ts';
 import { type Settled, sendWrite, type WriteOrder } from './write.ts';
 
-/**
- * Deletes a rule. 404 is done: it is gone. An empty 500 leaves it open (the server answers so to one of two simultaneous
- * deletes, observed: recordings/concurrency), so the list decides.
- */
+/** Deletes a rule. 404 is done; after an empty 500 (observed: recordings/concurrency) the list decides. */
 export function deleteRule(id: string, rule: Rule, session: Session, order: WriteOrder): Promise<Settled> {
   const settle = (status: number | null): Settled => {
     session.known.deleted(id);

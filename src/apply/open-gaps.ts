@@ -1,9 +1,7 @@
-import { isObject } from '../live/live-rules.ts';
+import {} from '../live/live-rules.ts';
+import { isObject } from '../model/result.ts';
 
-/**
- * Which rules a run that was killed still owed: what the deletes in the journal's last pass said must be created to close
- * their gaps, less what was created. Returns their keys (`formatRuleKey`). A torn last line, as a kill leaves it, is passed over.
- */
+/** The keys of rules that a killed run still owed: what its journal's last pass deleted for a gap and did not create. */
 export function findOpenGaps(journal: string): ReadonlySet<string> {
   const owed = new Set<string>();
   for (const line of journal.split('\n')) {

@@ -60,10 +60,7 @@ interface Staying {
   readonly waitedFor: ReadonlySet<string>;
 }
 
-/**
- * Whether a step may be undone although one that waited for it stays: no plan came through that state. It may where undoing
- * can only turn verdicts to drop, and where the server itself refuses to hold the old rule beside the one that stays.
- */
+/** Whether a step may be undone though one that waited for it stays: where that can only turn verdicts to drop. */
 function mayGoBefore(step: Step, staying: Step, session: Session): boolean {
   const removed = step.type === 'create' || step.type === 'update' ? step.rule : null;
   const added = step.type === 'delete' || step.type === 'update' ? step.live.rule : null;

@@ -34,10 +34,7 @@ export interface Session {
   closeWithinMs(): number;
   /** How the server is read during this apply. */
   readonly reading: ReadContext;
-  /**
-   * Reads the rules after this moment; calls at the same time share one request. Waits for a server that is away. For a step of an
-   * open gap it is tried as long as the step itself: undoing a gap that may be closed would be a guess.
-   */
+  /** Reads the rules after this moment; calls at the same time share one request. Waits for a server that is away, as steps do. */
   freshRules(priority: Priority): Promise<Result<readonly LiveRule[], string>>;
   /** Waits for the next attempt; false when there is none: too many, stopped, or past the bound of a stop. */
   retry(attempt: number, priority: Priority): Promise<boolean>;

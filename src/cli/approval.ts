@@ -11,10 +11,7 @@ import { createLogger } from './logger.ts';
 import { readWindows } from './plan-settings.ts';
 import type { Settings } from './settings.ts';
 
-/**
- * What keeps this run from writing whatever the plan is, so that nobody is asked; null: nothing. Without `--yes` only a person at
- * a terminal applies: a pipe, cron or ssh without a terminal must not be taken for one.
- */
+/** What keeps this run from writing whatever the plan is; null: nothing. Without `--yes` only a person at a terminal applies. */
 export function findObstacle({ settings, terminal }: Invocation, plan: Plan | null): Problem | null {
   if (settings.suspend) {
     const by = settings.origins.get('suspend') ?? '--suspend';

@@ -43,12 +43,10 @@ export async function loadBase(invocation: Invocation, path: string, pass: PassD
   if (!built.ok) return { state: null, problems: [] }; // the pass asks the same of the server, and says what is wrong
   const { state, problems } = built.value.desired;
   if (state !== null) return { state, problems: [] };
-  const [first] = problems.filter((problem) => problem.severity === 'error');
-  const where = first?.place === undefined ? '' : ` (${first.place.file}:${first.place.line}: ${first.summary})`;
   const problem: Problem = {
     code: 'base-invalid',
     severity: mustTell ? 'error' : 'warning',
-    summary: `the manifests of --base ${base} hold errors${where}: no change is attributed`,
+    summary: `${describeInvalidBase(problems, `--base ${base}`)}: no change is attributed`,
     hint: 'name a base that was applied',
   };
   if (mustTell) throw new Failure([problem]);
@@ -56,7 +54,7 @@ export async function loadBase(invocation: Invocation, path: string, pass: PassD
 }
 
 /** A base from before the manifests: all that they hold is this revision's. */
-const nothingYet: DesiredState = { rules: [], configuration: null, userNames: new Map(), tests: [], digest: '' };
+export const nothingYet: DesiredState = { rules: [], configuration: null, userNames: new Map(), tests: [], digest: '' };
 
 interface BaseRequest {
   readonly path: string;
@@ -83,17 +81,32 @@ export async function readBaseContent(
     const hint = 'where RECONCILE_REVISION is set no git is run: write the base into a folder first (docs/ci.md)';
     throw makeFailure('usage', `--base ${base} is not a folder`, hint);
   }
+  return await readRevisionContent({ settings, terminal }, { directory: path, ref: base, parse });
+}
+
+/** The manifests below a folder as a revision of its repository has them; throws a `Failure` where they cannot be read. */
+export async function readRevisionContent(
+  { settings, terminal }: Pick<Invocation, 'settings' | 'terminal'>,
+  { directory, ref, parse }: { readonly directory: string; readonly ref: string; readonly parse: ParseFiles },
+): Promise<SourceContent> {
   const { readAtRef } = await import('../adapters/source/git-ref.ts');
   const read = await readAtRef({
-    directory: path,
-    ref: base,
-    limits,
+    directory,
+    ref,
+    limits: readLimits(settings),
     references: async (files) => listReferencedFiles(await parse(files)),
     environment: terminal.env,
     signal: terminal.stop,
   });
   if (!read.ok) throw new Failure([read.error]);
   return read.value;
+}
+
+/** Why manifests of a base cannot be compared with. */
+export function describeInvalidBase(problems: readonly Problem[], name: string): string {
+  const first = problems.find(({ severity }) => severity === 'error');
+  const where = first?.place === undefined ? '' : ` (${first.place.file}:${first.place.line}: ${first.summary})`;
+  return `the manifests of ${name} hold errors${where}`;
 }
 
 /** The manifests of `--base` as a source of their own, for `reconcile drift`. */
@@ -107,6 +120,7 @@ export async function readAtBase(invocation: Invocation, path: string, base: str
   return { description: base, read: () => Promise.resolve({ content, problems: [] }) };
 }
 
-function isDirectory(path: string): boolean {
+/** Whether there is a folder at the path, or behind a link. */
+export function isDirectory(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { replaceFile } from '../adapters/replace-file.ts';
 import { claimFolder, closeToOthers, findOwnFolder } from '../adapters/state-folder.ts';
 import type { SecretBinding } from '../model/configuration.ts';
-import { getErrorCode } from '../model/result.ts';
+import { getErrorCode, isObject } from '../model/result.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import type { DesiredState } from '../model/state.ts';
 import { listSentReferences } from '../plan/guard/guard-secrets.ts';
@@ -55,19 +55,19 @@ export async function readLastApply(invocation: Invocation): Promise<LastApply |
     for (const folder of [dirname(dirname(file)), dirname(file)]) await closeToOthers(folder);
     const bytes = readFileSync(file);
     const value: unknown = bytes.length > largest ? null : JSON.parse(bytes.toString('utf8'));
-    if (!isRecord(value) || value['version'] !== formatVersion) return null;
+    if (!isObject(value) || value['version'] !== formatVersion) return null;
     if (value['server'] !== findServer(invocation.settings) || !Array.isArray(value['rules'])) return null;
     const { secrets = [] } = value;
     const bindings = Array.isArray(secrets) ? secrets.flatMap(decodeBinding) : [];
     const at = Date.parse(String(value['applied_at']));
-    return { at, rules: new Map(value['rules'].flatMap(decodeRule)), secrets: bindings };
+    return { at, rules: new Map(value['rules'].flatMap(decodeFormerRule)), secrets: bindings };
   } catch {
     return null;
   }
 }
 
-function decodeRule(value: unknown): readonly (readonly [string, FormerRule])[] {
-  if (!isRecord(value)) return [];
+function decodeFormerRule(value: unknown): readonly (readonly [string, FormerRule])[] {
+  if (!isObject(value)) return [];
   const { key, name, file, line, expires } = value;
   if (typeof key !== 'string' || typeof name !== 'string') return [];
   const place = typeof file === 'string' && typeof line === 'number' ? { file, line } : null;
@@ -75,14 +75,10 @@ function decodeRule(value: unknown): readonly (readonly [string, FormerRule])[] 
 }
 
 function decodeBinding(value: unknown): readonly SecretBinding[] {
-  if (!isRecord(value)) return [];
+  if (!isObject(value)) return [];
   const { name, provider, host } = value;
   const texts = typeof name === 'string' && typeof provider === 'string' && typeof host === 'string';
   return texts ? [{ name, provider, host }] : [];
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Records what is in effect now, in one step that readers see whole. Gives a sentence where that cannot be done. */

@@ -1,5 +1,4 @@
-import type { LogLevel } from '../adapters/log/level.ts';
-import { createTextLogger } from '../adapters/log/text.ts';
+import { createTextLogger, type LogLevel } from '../adapters/log/text.ts';
 import type { Logger } from '../ports.ts';
 import type { Invocation } from './command.ts';
 import type { Settings } from './settings.ts';

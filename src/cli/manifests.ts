@@ -4,16 +4,19 @@ import { createManifestParser, findManifestWorker } from '../adapters/manifest-p
 import { createSecretResolver } from '../adapters/secrets.ts';
 import type { DesiredContext } from '../desired/context.ts';
 import type { ParseFiles } from '../desired/parse-files.ts';
+import { decodeText } from '../manifest/read-manifests.ts';
+import { readValues } from '../manifest/values-file.ts';
 import { parseInstant } from '../model/instant.ts';
 import { hasErrors, type Problem, raiseWarnings } from '../model/problem.ts';
 import type { PassResult } from '../pass/pass.ts';
 import type { Logger } from '../ports.ts';
 import type { Invocation } from './command.ts';
-import { makeFailure } from './failure.ts';
+import { exitCodes } from './exit-code.ts';
+import { Failure, makeFailure } from './failure.ts';
 import { listOwnFiles } from './own-files.ts';
 import { readLimits, readPlanScope, readProfile, readRequiredNotes } from './plan-settings.ts';
+import { readNamedFile } from './read-file.ts';
 import type { Settings } from './settings.ts';
-import { readGivenValues } from './values.ts';
 
 /** `--at`, in ms since 1970; null without it. Throws a `Failure` for a text that is no time. */
 export function readTimeAsked({ at }: Settings): number | null {
@@ -80,4 +83,25 @@ export function applyStrictToPass({ problems, desired, plan }: PassResult, setti
 /** Whether the manifests are invalid, as `--strict` counts. */
 export function isInvalid(problems: readonly Problem[], settings: Settings): boolean {
   return hasErrors(applyStrict(problems, settings));
+}
+
+const largest = 1_000_000;
+
+/** The values for `${name}` from every `--values` file, later files over earlier ones; null without the option. */
+function readGivenValues(settings: Settings): ReadonlyMap<string, string> | null {
+  if (settings.values.length === 0) return null;
+  const values = new Map<string, string>();
+  for (const path of settings.values) {
+    const read = readValues(path, readText(path));
+    if (read.values === null) throw new Failure(read.problems, exitCodes.invalid);
+    for (const [name, value] of read.values) values.set(name, value);
+  }
+  return values;
+}
+
+function readText(path: string): string {
+  const name = `the values file ${path}`;
+  const text = decodeText(readNamedFile({ path, code: 'bad-values', name, largest, hint: 'check --values' }));
+  if (text === null) throw makeFailure('bad-values', `${name} is not UTF-8 text`, 'save it as UTF-8');
+  return text;
 }

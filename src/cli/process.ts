@@ -94,10 +94,7 @@ interface LastingStdout {
   readonly failure: () => string | null;
 }
 
-/**
- * A reader that goes away (`| head`) or a full disk ends nothing: the work in flight matters more. A file is written here, because
- * the stream of Node takes a part that was written for the whole.
- */
+/** A reader that goes away or a full disk ends nothing. A file is written here: Node's stream takes a part for the whole. */
 function lastingStdout(): LastingStdout {
   let failed: string | null = null;
   const fail = ({ code }: NodeJS.ErrnoException): void => {

@@ -1,5 +1,6 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { Problem } from '../model/problem.ts';
+import { isObject } from '../model/result.ts';
 import type { PlanDigest } from '../plan/digest.ts';
 import type { Plan } from '../plan/plan.ts';
 import { formatVersion, makeDocument } from '../report/json.ts';
@@ -45,7 +46,7 @@ export function savePlan(
 /** Reads a saved plan; throws a `Failure` when the file is none. */
 export function readSavedPlan(file: string): SavedPlan {
   const value = parseJson(file);
-  const { seal, ...saved } = isRecord(value) ? value : {};
+  const { seal, ...saved } = isObject(value) ? value : {};
   const { kind, format_version: version, digest, saved_at: savedAt, server } = saved;
   if (kind !== 'saved-plan')
     throw makeFailure('saved-plan', `${file} is not a saved plan`, 'make one with: reconcile --plan PATH --save FILE');
@@ -53,7 +54,7 @@ export function readSavedPlan(file: string): SavedPlan {
     throw makeFailure('saved-plan', `${file} was made by another version of reconcile`, 'plan and save again');
   if (!isDigest(digest) || typeof savedAt !== 'string')
     throw makeFailure('saved-plan', `${file} is damaged`, 'plan and save again');
-  const plan = isRecord(saved['plan']) ? saved['plan'] : {};
+  const plan = isObject(saved['plan']) ? saved['plan'] : {};
   const sealed = typeof seal === 'string' ? { server, text: JSON.stringify(saved), seal } : null;
   return { digest, savedAt, sealed, changes: changesOf(plan['changes']), reviewed: reviewedIn(plan) };
 }
@@ -67,7 +68,7 @@ function reviewedIn({ summary, steps, effect, exposure }: Readonly<Record<string
 function changesOf(changes: unknown): ReadonlyMap<string, string> {
   const written: readonly unknown[] = Array.isArray(changes) ? changes : [];
   return new Map(
-    written.filter(isRecord).flatMap(({ kind, name, id, action, fields }) => {
+    written.filter(isObject).flatMap(({ kind, name, id, action, fields }) => {
       if (action === 'keep' || action === 'skip') return [];
       const label = `${action} ${name ?? id ?? kind}`;
       return [[`${kind} ${label} ${JSON.stringify(fields)}`, label] as const];
@@ -185,12 +186,8 @@ function parseJson(file: string): unknown {
   }
 }
 
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 function isDigest(value: unknown): value is PlanDigest {
-  if (!isRecord(value)) return false;
+  if (!isObject(value)) return false;
   const texts = ['plan', 'live', 'manifests', 'steps'].every((name) => typeof value[name] === 'string');
   return (
     texts && (value['key'] === null || typeof value['key'] === 'string') && typeof value['unknownSecrets'] === 'boolean'

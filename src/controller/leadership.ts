@@ -8,8 +8,7 @@ import type { Held } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { countLiveRules } from './pass-ending.ts';
 import { logInternalError } from './pass-log.ts';
-import type { LoopRecord } from './record.ts';
-import { emptyRecord, noDrift, recordDrift, recordSecrets } from './record.ts';
+import { emptyRecord, type LoopRecord, noDrift, recordDrift, recordSecrets } from './record.ts';
 import { SourceHistory } from './revision-selection.ts';
 import type { InEffect } from './same-desired.ts';
 import { formatStepKey } from './step-key.ts';
@@ -57,10 +56,7 @@ export class Leadership {
     return revision === appliedRevision ? { digest: appliedDesired, state: this.#base } : null;
   }
 
-  /**
-   * Finds the content of the revisions that the record names: in what was read now, or by its commit. What cannot be had counts
-   * as absent, and is looked for again the next time: without the last good revision nothing is written in place of a bad one.
-   */
+  /** Finds the content of the record's revisions, now read or by commit. What cannot be had is absent, and looked for again. */
   async recall({ content: newest }: SourceReading, stop: AbortSignal): Promise<void> {
     const { source, build, logger } = this.#parts;
     if (newest !== null) await this.#checkOrigin(newest.revision, stop);

@@ -49,10 +49,7 @@ export interface LeaseTimes {
   readonly marginMs: number;
 }
 
-/**
- * Tracks until when a lease is certainly ours. Counted from before the renewal was sent, by the monotonic clock and, since
- * that one stands still while a machine sleeps, by the wall clock too: the earlier of both counts.
- */
+/** Until when a lease is certainly ours: from before the renewal was sent, by the earlier of monotonic and wall clock. */
 export interface LeaseTerm {
   renewed(sentAt: { readonly now: number; readonly wallTime: number }): void;
   lost(): void;

@@ -1,31 +1,25 @@
 import type { SourceContent, SourceReading } from '../ports.ts';
 import { Announcer } from './announcer.ts';
 import { shortenRevision } from './conditions.ts';
-import type { Verdict } from './failure.ts';
-import { describeConditions, isInForce, mayMend } from './failure.ts';
+import { describeConditions, isInForce, mayMend, type Verdict } from './failure.ts';
 import { Leadership } from './leadership.ts';
 import { describeStandby } from './lease.ts';
 import type { Loop, LoopParts } from './loop-parts.ts';
-import type { PassEnding, PublishableRun } from './pass-ending.ts';
-import { viewPass } from './pass-ending.ts';
+import { type PassEnding, type PublishableRun, viewPass } from './pass-ending.ts';
 import { logPass } from './pass-log.ts';
 import type { PassOrder } from './pass-runner.ts';
 import { PassRunner } from './pass-runner.ts';
 import type { RevisionSelection } from './revision-selection.ts';
 import { pickInterval } from './schedule.ts';
 import { explainSourceError } from './source-verdict.ts';
-import type { Status } from './status.ts';
-import { createStatus } from './status.ts';
+import { createStatus, type Status } from './status.ts';
 import { StatusBoard } from './status-board.ts';
 import { runWithTimes, viewTimes } from './times.ts';
 import type { Trigger } from './trigger.ts';
 
 export type { Loop, LoopParts, LoopPassRequest, LoopSettings } from './loop-parts.ts';
 
-/**
- * How one turn went: when to look again, and the verdict when there was something to judge. `unsettled`: it will be judged
- * when the content has stood still, for the same triggers.
- */
+/** How one turn went. `unsettled`: it will be judged when the content has stood still, for the same triggers. */
 interface Turned {
   readonly waitMs: number;
   readonly judged: Verdict | null;

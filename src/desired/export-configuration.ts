@@ -38,10 +38,7 @@ interface Naming {
   readonly secretByName: Map<string, Secret>;
 }
 
-/**
- * Writes the Configuration: every field, client secrets as references to the environment, SAML metadata in files of their
- * own; `only`: those fields alone. A field whose live value no manifest may have (the server took it before it was checked) is left out and named.
- */
+/** Writes the Configuration with secrets as references (`only`: those fields); fields no manifest may have are named. */
 export function exportConfiguration(
   fields: ConfigurationFields,
   profile: Profile,

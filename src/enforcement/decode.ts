@@ -28,7 +28,7 @@ export function decodeTable(body: unknown): Result<FilterTable, string> {
   const handle = getMember(table, 'handle');
   for (const item of items) decodeItem(item, draft);
   const wireguard = commonest(items.flatMap((item) => interfacesOf(getMember(item, 'rule'))));
-  for (const item of items) decodeRule(getMember(item, 'rule'), wireguard, draft);
+  for (const item of items) decodeChainRule(getMember(item, 'rule'), wireguard, draft);
   let elementCount = 0;
   for (const set of draft.sets.values()) elementCount += set.elements.length;
   const dormant = [getMember(table, 'flags')].flat().includes('dormant');
@@ -72,7 +72,7 @@ function decodeChain(chain: unknown, draft: Draft): void {
 }
 
 /** Rules of `postrouting` masquerade and decide nothing (observed: recordings/nft_table). */
-function decodeRule(rule: unknown, wireguard: string, draft: Draft): void {
+function decodeChainRule(rule: unknown, wireguard: string, draft: Draft): void {
   if (rule === undefined) return;
   const chain = String(getMember(rule, 'chain'));
   if (chain === 'postrouting') return;

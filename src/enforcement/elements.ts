@@ -5,10 +5,7 @@ import type { FilterElement, SetKind } from './table.ts';
 
 type Interval = readonly [first: bigint, last: bigint];
 
-/**
- * Decodes one element of a set as `nft -j` prints it: `"a"`, `{prefix}`, `{range}`, `{concat: [address, protocol, port]}`,
- * each also inside `{elem: {val}}`. Null when it is anything else, of another family, or not tcp or udp.
- */
+/** Decodes one element as `nft -j` prints it, also inside `{elem: {val}}`; null for another form, family or protocol. */
 export function decodeElement(value: unknown, kind: SetKind): FilterElement | null {
   const plain = getMember(getMember(value, 'elem'), 'val') ?? value;
   const concat = getMember(plain, 'concat');

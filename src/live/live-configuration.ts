@@ -6,9 +6,9 @@ import type {
   OidcProvider,
   SamlProvider,
 } from '../model/configuration.ts';
-import { fail, ok, type Result } from '../model/result.ts';
+import { fail, isObject, ok, type Result } from '../model/result.ts';
 import { Secret } from '../model/secret.ts';
-import { isObject, unwrapData } from './live-rules.ts';
+import { unwrapData } from './live-rules.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 

@@ -1,8 +1,7 @@
-import { parseNetwork } from '../model/address.ts';
+import { formatAddress, parseNetwork } from '../model/address.ts';
 import { type Ports, parsePortRange } from '../model/port-range.ts';
-import { fail, ok, type Result } from '../model/result.ts';
+import { fail, isObject, ok, type Result } from '../model/result.ts';
 import type { LiveRule } from '../model/rule.ts';
-import { removeZone } from './zone.ts';
 
 /** A user as far as manifests may name one. */
 export interface LiveUser {
@@ -12,8 +11,6 @@ export interface LiveUser {
   readonly role: string;
   readonly disabled: boolean;
 }
-
-type Json = Readonly<Record<string, unknown>>;
 
 /** Any port that a server may list; which ones it takes is the profile's business. */
 const anyPort = { min: 0, max: 65535 };
@@ -92,11 +89,6 @@ export function unwrapData(body: unknown): unknown {
   return isObject(body) ? body['data'] : undefined;
 }
 
-/** Whether a JSON value is an object (not an array, not null). */
-export function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 /** Ids are the server's own text: shown in messages only when they look like ids. */
 function nameOf(item: unknown, index: number): string {
   const id = isObject(item) ? item['id'] : undefined;
@@ -143,4 +135,23 @@ function decodePorts(type: unknown, range: unknown): Result<Ports | null, string
   const parsed = parsePortRange(range, anyPort);
   if (!parsed.ok) return fail(`its port_range cannot be read (${parsed.error})`);
   return ok({ type, low: parsed.value.low, high: parsed.value.high });
+}
+
+const zoned = /^((?:fe80|ff02):[0-9a-f:.]*)%0?([0-9]{1,5})((?:\/[0-9]+)?)$/i;
+const secondGroup = 96n;
+
+/**
+ * The same network without a zone. The server's runtime prints the second group of an address below fe80 or ff02 as a zone
+ * (`fe80:1::1` as `fe80::1%1`; never recorded, read in its source), and so it alone can be meant: the database stores no zones.
+ * Null for any other text; a zone that is a name, or one beside a second group, stays unreadable.
+ */
+export function removeZone(text: string): string | null {
+  const [, address, zone, mask] = zoned.exec(text) ?? [];
+  if (address === undefined || zone === undefined) return null;
+  const parsed = parseNetwork(address);
+  const group = BigInt(zone);
+  if (!parsed.ok || group > 0xffffn) return null;
+  const value = parsed.value.network.first;
+  if (((value >> secondGroup) & 0xffffn) !== 0n) return null;
+  return `${formatAddress(6, value | (group << secondGroup))}${mask}`;
 }

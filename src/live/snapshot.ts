@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto';
 import type { LiveConfiguration } from '../model/configuration.ts';
 import type { KnownUsers } from '../model/known-users.ts';
 import { compareText } from '../model/problem.ts';
-import { fail, ok, type Result } from '../model/result.ts';
+import { fail, isObject, ok, type Result } from '../model/result.ts';
 import { compareRules, type LiveRule, toWire } from '../model/rule.ts';
 import { Secret } from '../model/secret.ts';
 import type { LiveState } from '../model/state.ts';
 import { decodeLiveConfiguration } from './live-configuration.ts';
-import { decodeLiveRules, isObject, type LiveUser } from './live-rules.ts';
+import { decodeLiveRules, type LiveUser } from './live-rules.ts';
 
 /** Version of the snapshot's form. */
 export const snapshotVersion = '1.0';

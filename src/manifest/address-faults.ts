@@ -1,6 +1,6 @@
 import { type AddressFault, coverRange, type ParsedNetwork, parseNetwork } from '../model/address.ts';
 import type { PortBounds, PortFault } from '../model/port-range.ts';
-import type { Finding } from './reporter.ts';
+import type { Finding } from './node.ts';
 
 interface Sentence {
   readonly summary: string;

@@ -1,8 +1,7 @@
 import type * as z from 'zod';
 import { hintAtText, otherNames, otherValues, sameAs, wanted } from './hints.ts';
 import type { Kind } from './manifest.ts';
-import { findEntry, findNode, type Node, type Plain } from './node.ts';
-import type { Finding } from './reporter.ts';
+import { type Finding, findEntry, findNode, type Node, type Plain } from './node.ts';
 import { listFields, schemas } from './schema.ts';
 import { didYouMean, suggest } from './suggest.ts';
 import { findStrangeSpace, strangeSpace } from './yaml-faults.ts';

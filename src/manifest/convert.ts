@@ -1,7 +1,6 @@
 import { type Document, isAlias, isMap, isScalar, isSeq, Scalar } from 'yaml';
-import type { Entry, Node, ScalarNode } from './node.ts';
+import type { Entry, Node, Reporter, ScalarNode, Unplaced } from './node.ts';
 import { deepest, describeSpentWork, tooDeep, Unread, type Work } from './read-tokens.ts';
-import type { Reporter, Unplaced } from './reporter.ts';
 import { resolveScalar, substitute } from './scalar.ts';
 import { didYouMean } from './suggest.ts';
 import { describeYamlFault } from './yaml-faults.ts';

@@ -3,8 +3,16 @@ import { type ConfigurationField, type ConfigurationPlaces, configurationFields 
 import type { Place } from '../model/problem.ts';
 import { describeAddressFault } from './address-faults.ts';
 import { decodeOidcProviders, decodeSamlProviders } from './decode-providers.ts';
-import { type Decoding, getPlace, readName, readNetwork, report, reportAt } from './decoding.ts';
-import { describeBadUrl, isHttpUrl } from './http-url.ts';
+import {
+  type Decoding,
+  describeBadUrl,
+  getPlace,
+  isHttpUrl,
+  readName,
+  readNetwork,
+  report,
+  reportAt,
+} from './decoding.ts';
 import type { ConfigurationManifest, ConfigurationTemplate } from './manifest.ts';
 import { findChild, findScalar, type Node, type ScalarNode } from './node.ts';
 

@@ -1,6 +1,5 @@
 import { Secret } from '../model/secret.ts';
-import { type Decoding, getPlace, reportAt } from './decoding.ts';
-import { describeBadUrl, isHttpUrl } from './http-url.ts';
+import { type Decoding, describeBadUrl, getPlace, isHttpUrl, reportAt } from './decoding.ts';
 import type { OidcTemplate, SamlTemplate, SecretSource } from './manifest.ts';
 import { findChild, findScalar, type Node } from './node.ts';
 

@@ -93,7 +93,7 @@ function decodeTemplate(decoding: Decoding, source: TemplateSource): WrittenRule
     destinations: destinations.references,
     ports: ports.ports,
     users: users.references,
-    listed: listedParts(destinations.listed, ports.listed, users.listed),
+    listed: { destinations: destinations.listed, ports: ports.listed, users: users.listed },
   });
 }
 
@@ -113,20 +113,6 @@ function inLastForm(template: RuleTemplate): WrittenRule {
   };
   const plain = { ...pickNotes(template), name, place, rule };
   return user === undefined || user.by === 'id' ? plain : { ...plain, user };
-}
-
-type Listed = RuleTemplate['listed'];
-
-/** Eight values for 100,000 templates. */
-const listedShared: readonly Listed[] = Array.from({ length: 8 }, (_, bits) => ({
-  destinations: (bits & 1) !== 0,
-  ports: (bits & 2) !== 0,
-  users: (bits & 4) !== 0,
-}));
-
-function listedParts(destinations: boolean, ports: boolean, users: boolean): Listed {
-  const shared = listedShared[(destinations ? 1 : 0) + (ports ? 2 : 0) + (users ? 4 : 0)];
-  return shared ?? { destinations, ports, users };
 }
 
 interface Destinations {

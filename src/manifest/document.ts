@@ -1,8 +1,7 @@
 import { type Document, isScalar } from 'yaml';
 import { type Conversion, Converter } from './convert.ts';
-import type { Node } from './node.ts';
+import type { Node, Reporter, Unplaced } from './node.ts';
 import { tooDeep } from './read-tokens.ts';
-import type { Reporter, Unplaced } from './reporter.ts';
 import { describeYamlFault, explainSyntaxError } from './yaml-faults.ts';
 
 /** Syntax errors reported for one file; what follows the first few is mostly their echo. */

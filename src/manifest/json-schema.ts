@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { isObject } from '../model/result.ts';
 import { type Kind, kinds } from './manifest.ts';
 import { schemas } from './schema.ts';
 import { addRuleConstraints, annotate } from './schema-details.ts';
@@ -59,8 +60,4 @@ export function splitTypes(schema: object): Record<string, unknown> {
     return [[key, isObject(value) ? splitTypes(value) : value]];
   });
   return Object.fromEntries(members);
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

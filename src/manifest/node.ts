@@ -1,12 +1,9 @@
-import type { Place } from '../model/problem.ts';
+import type { Place, Problem } from '../model/problem.ts';
 
 /** What a YAML 1.2 (core schema) scalar may be. */
 export type ScalarValue = string | number | boolean | null;
 
-/**
- * A scalar. `text` is what is written (after unquoting), so that `10.1` and `0x50` can be refused as addresses and ports
- * though YAML reads numbers. `plain`: written without quotes. Offsets count UTF-16 units from the file's start.
- */
+/** A scalar. `text` is what is written, so that `10.1` can be refused as an address. Offsets count UTF-16 units of the file. */
 export interface ScalarNode {
   readonly type: 'scalar';
   readonly value: ScalarValue;
@@ -110,4 +107,24 @@ export function createLocator(file: string, text: string, lineStarts: readonly n
       return text.slice(start, end < 0 ? text.length : end).replace(/\r$/, '');
     },
   };
+}
+
+/** A problem before it has its place. */
+export type Unplaced = Omit<Problem, 'place' | 'excerpt'>;
+
+/** Collects the problems of one file. Warnings and notes may be switched off later; errors may not. */
+export interface Reporter {
+  readonly locator: Locator;
+  /** Adds a problem at an offset, with the line for the caret where that is safe. */
+  add(problem: Unplaced, offset: number): void;
+  readonly problems: Problem[];
+}
+
+/** A problem whose place is still an offset. */
+export interface Finding {
+  readonly problem: Unplaced;
+  readonly offset: number;
+  /** The field that is missing here, or that was meant by another. */
+  readonly missing?: string;
+  readonly meant?: string;
 }

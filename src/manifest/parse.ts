@@ -2,9 +2,8 @@ import { Composer, type Document, LineCounter, type ParsedNode } from 'yaml';
 import type { Problem } from '../model/problem.ts';
 import { type Begun, beginDocument, convertDocument, keepItems } from './document.ts';
 import { createExcerpts } from './excerpt.ts';
-import { createLocator, type Node } from './node.ts';
+import { createLocator, type Node, type Reporter, type Unplaced } from './node.ts';
 import { defaultFileWork, mostProblems, type Reading, readTokens, tooDeep, Unread, type Work } from './read-tokens.ts';
-import type { Reporter, Unplaced } from './reporter.ts';
 
 /** One YAML document of a file. */
 export interface ParsedDocument {

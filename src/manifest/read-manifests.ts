@@ -6,10 +6,9 @@ import { decodeGroup, decodeNetwork, decodeOverlay, decodePolicyTest, decodeUser
 import { decodeRule, decodeRuleSet } from './decode-rule.ts';
 import type { Decoding } from './decoding.ts';
 import { apiVersion, type FileManifests, type Kind, kinds, type Manifest, type Written } from './manifest.ts';
-import { findChild, findEntry, type Node, toPlain } from './node.ts';
+import { findChild, findEntry, type Node, type Reporter, toPlain } from './node.ts';
 import { parseFile } from './parse.ts';
 import { defaultFileWork, type Work } from './read-tokens.ts';
-import type { Reporter } from './reporter.ts';
 import { didYouMean } from './suggest.ts';
 import { findSuppressions } from './suppressions.ts';
 
@@ -95,7 +94,7 @@ function readDocument(root: Node, decoding: Decoding): Manifest | null {
   if (kind === null) return null;
   const misshapen = checkShape(kind, root, toPlain(root));
   for (const { problem, offset } of misshapen) decoding.reporter.add(problem, offset);
-  if (misshapen.length === 0) return decode(kind, root, decoding);
+  if (misshapen.length === 0) return decoders[kind](decoding, root);
   if (kind === 'Rule' || kind === 'RuleSet' || kind === 'Configuration' || kind === 'Network') {
     reportValues(kind, root, decoding);
   }
@@ -109,7 +108,7 @@ const valueFault = /^(address-|port-(?!type-missing|range-missing)|invalid-|out-
 function reportValues(kind: Kind, root: Node, decoding: Decoding): void {
   const { reporter } = decoding;
   const reported = reporter.problems.length;
-  decode(kind, root, { ...decoding, reporter: { ...reporter, add: addValueFault } });
+  decoders[kind]({ ...decoding, reporter: { ...reporter, add: addValueFault } }, root);
 
   function addValueFault(...[problem, offset]: Parameters<Reporter['add']>): void {
     const place = reporter.locator.place(offset);
@@ -178,26 +177,16 @@ function explainNoManifest(root: Node): { readonly summary: string; readonly hin
   };
 }
 
-function decode(kind: Kind, root: Node, decoding: Decoding): Manifest {
-  switch (kind) {
-    case 'Rule':
-      return decodeRule(decoding, root);
-    case 'RuleSet':
-      return decodeRuleSet(decoding, root);
-    case 'Users':
-      return decodeUsersManifest(decoding, root);
-    case 'Group':
-      return decodeGroup(decoding, root);
-    case 'Network':
-      return decodeNetwork(decoding, root);
-    case 'PolicyTest':
-      return decodePolicyTest(decoding, root);
-    case 'Overlay':
-      return decodeOverlay(decoding, root);
-    case 'Configuration':
-      return decodeConfiguration(decoding, root);
-  }
-}
+const decoders: Readonly<Record<Kind, (decoding: Decoding, root: Node) => Manifest>> = {
+  Rule: decodeRule,
+  RuleSet: decodeRuleSet,
+  Users: decodeUsersManifest,
+  Group: decodeGroup,
+  Network: decodeNetwork,
+  PolicyTest: decodePolicyTest,
+  Overlay: decodeOverlay,
+  Configuration: decodeConfiguration,
+};
 
 /** A fault in a set's defaults is met once for each of its rules; people read it once. */
 function withoutRepeats(problems: readonly Problem[]): readonly Problem[] {

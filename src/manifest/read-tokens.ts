@@ -1,5 +1,5 @@
 import { CST, Lexer, type LineCounter, Parser } from 'yaml';
-import type { Unplaced } from './reporter.ts';
+import type { Unplaced } from './node.ts';
 import { suggest } from './suggest.ts';
 
 /** After so many lexemes of a document its root is looked at: what cannot be a manifest is not read to its end. */
@@ -13,10 +13,7 @@ const mostItems = 64;
 
 /** Problems after which the rest of a file is not read: nobody reads more. */
 export const mostProblems = 1_000;
-/**
- * What reading a file costs, the same on every machine: one for each lexeme (a word, a sign, a line's indentation), and one for
- * each value, those that aliases stand for included. The parser takes about 2 µs and 200 bytes for each; a rule has about 50.
- */
+/** What reading costs, the same on every machine: one a lexeme and one a value; each takes about 2 µs and 200 bytes. */
 export interface Work {
   spent: number;
   /** Reading ends when more is spent. */

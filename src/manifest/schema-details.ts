@@ -1,3 +1,4 @@
+import { isObject } from '../model/result.ts';
 import type { Kind } from './manifest.ts';
 
 /** A part of a JSON Schema that is still being made. */
@@ -123,11 +124,11 @@ function exampleOf(schema: Draft): unknown {
 /** Replaces texts and numbers of a field, also those of a list or choice; no number fits where `number` is null. */
 function restrictScalars(field: Draft, text: Draft, number: Draft | null): void {
   if (Array.isArray(field['anyOf'])) {
-    const choices = field['anyOf'].filter(isDraft).filter((one) => number !== null || one['type'] !== 'number');
+    const choices = field['anyOf'].filter(isObject).filter((one) => number !== null || one['type'] !== 'number');
     for (const one of choices) restrictScalars(one, text, number);
     field['anyOf'] = choices;
   }
-  if (isDraft(field['items'])) restrictScalars(field['items'], text, number);
+  if (isObject(field['items'])) restrictScalars(field['items'], text, number);
   if (field['type'] === 'string') Object.assign(field, text);
   if (field['type'] === 'number' && number !== null) Object.assign(field, number);
 }
@@ -143,7 +144,7 @@ export function addRuleConstraints(kind: Kind, schema: Draft): void {
   const [, rules] = propertiesOf(spec).find(([name]) => name === 'rules') ?? [];
   const [, defaults] = propertiesOf(spec).find(([name]) => name === 'defaults') ?? [];
   const pairs = [...exclusive(userFields), ...exclusive(['destination', 'destinations'])];
-  if (isDraft(rules?.['items'])) rules['items']['allOf'] = pairs;
+  if (isObject(rules?.['items'])) rules['items']['allOf'] = pairs;
   if (defaults !== undefined) defaults['allOf'] = pairs;
   spec['allOf'] = [
     unlessDefault(['port_type', 'port_range'], together),
@@ -187,8 +188,8 @@ function unlessDefault(names: readonly string[], allOf: readonly Draft[]): Draft
 
 function propertiesOf(schema: Draft): readonly (readonly [string, Draft])[] {
   const { properties } = schema;
-  return isDraft(properties)
-    ? Object.entries(properties).filter((entry): entry is [string, Draft] => isDraft(entry[1]))
+  return isObject(properties)
+    ? Object.entries(properties).filter((entry): entry is [string, Draft] => isObject(entry[1]))
     : [];
 }
 
@@ -196,9 +197,5 @@ function propertiesOf(schema: Draft): readonly (readonly [string, Draft])[] {
 function partsOf(schema: Draft): readonly Draft[] {
   const { anyOf, items, additionalProperties } = schema;
   const parts = [...(Array.isArray(anyOf) ? anyOf : []), items, additionalProperties];
-  return [...propertiesOf(schema).map(([, field]) => field), ...parts].filter(isDraft);
-}
-
-function isDraft(value: unknown): value is Draft {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return [...propertiesOf(schema).map(([, field]) => field), ...parts].filter(isObject);
 }

@@ -4,10 +4,7 @@ import { mostProblems } from './read-tokens.ts';
 
 const comment = /(?:^|\s)#\s*reconcile-ignore(-file)?:[ \t]*([a-z0-9-]*)[ \t]*(.*)$/;
 
-/**
- * Finds `# reconcile-ignore: CODE reason` (this line, or the next line with content when the comment stands alone) and
- * `# reconcile-ignore-file: CODE reason`. One without a code or a reason is a problem.
- */
+/** Finds `# reconcile-ignore: CODE reason` (its line, or the next) and `# reconcile-ignore-file:`; both need code and reason. */
 export function findSuppressions(
   file: string,
   text: string,

@@ -1,5 +1,5 @@
 import { type Document, Lexer, type YAMLError } from 'yaml';
-import type { Finding } from './reporter.ts';
+import type { Finding } from './node.ts';
 import { listAllFields } from './schema.ts';
 
 /** What is no YAML, in our own words by the parser's code: its messages may quote the source, and so a secret. */

@@ -2,10 +2,7 @@ import { fail, ok, type Result } from './result.ts';
 
 export type Family = 4 | 6;
 
-/**
- * A set of addresses that share a prefix; a host is a network of one address. `first` and `last` are the numbers of its
- * lowest and highest address. Host bits are always cleared here; `text` is the canonical spelling, without a mask for a host.
- */
+/** A set of addresses that share a prefix, from `first` to `last`, host bits cleared; `text` is the canonical spelling. */
 export interface Network {
   readonly family: Family;
   readonly prefix: number;
@@ -131,10 +128,7 @@ export function compareNetworks(a: Network, b: Network): number {
   return a.prefix - b.prefix;
 }
 
-/**
- * The canonical spelling of an address, the server's own (observed: recordings/rule_create_destination): lower case, the
- * leftmost longest run of two or more zero groups compressed, a dotted tail for IPv4-mapped and IPv4-compatible addresses.
- */
+/** The server's canonical spelling of an address (observed: recordings/rule_create_destination). */
 export function formatAddress(family: Family, value: bigint): string {
   return family === 4 ? formatV4(Number(value)) : formatV6(value);
 }

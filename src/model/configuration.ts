@@ -14,10 +14,7 @@ export interface OidcProvider {
   readonly auto_create_users: boolean;
 }
 
-/**
- * A SAML identity provider; the field names are the API's. `base_url` is null in a desired provider that leaves it to the
- * server (default: its external URL + `auth/saml`), and then is not compared.
- */
+/** A SAML provider in the API's names. A desired `base_url` of null is left to the server, and not compared. */
 export interface SamlProvider {
   readonly id: string;
   readonly label: string;

@@ -20,3 +20,8 @@ export function assertNever(value: never): never {
 export function getErrorCode(error: unknown, otherwise = 'unknown error'): string {
   return error instanceof Error && 'code' in error ? String(error.code) : otherwise;
 }
+
+/** Whether a value of JSON is an object, and no list. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

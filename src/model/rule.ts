@@ -75,10 +75,7 @@ interface RuleField<R> {
   readonly wire: Readonly<Record<string, (rule: R) => string | null>>;
 }
 
-/**
- * The one table of a rule's fields, in the order of keys and outputs: identity, order, and what is compared and sent follow from it.
- * The API wants canonical text, host bits cleared, and ports always as text.
- */
+/** The one table of a rule's fields, in the order of keys and outputs: identity, order, comparison and what is sent follow. */
 const ruleFields = {
   action: {
     sorts: 3,

@@ -43,10 +43,7 @@ export function findKernelHints(
 /** Beyond the time in which the filter is expected to follow an apply, a run that was not told a time waits this long, ms. */
 const followSlackMs = 3000;
 
-/**
- * The last look at the kernel: waits until it holds what is live now, after an apply also without a time to wait, for the
- * kernel follows only later. Null when an apply was stopped meanwhile; what was seen before where nothing is waited for.
- */
+/** The last look at the kernel: waits until it holds what is live, after an apply always; null when an apply was stopped. */
 export async function awaitKernel(
   pass: PassDependencies,
   desired: DesiredState,

@@ -7,14 +7,14 @@ import {
   type LiveRule,
   pickNotes,
   type Rule,
+  toWire,
+  wireFields,
 } from '../model/rule.ts';
 import { isInScope } from '../model/state.ts';
-import { listCreatedFields, listDeletedFields, listUpdatedFields, noFields } from './fields.ts';
 import type { PlanInput } from './input.ts';
-import { type BaseRules, indexBase } from './match/base-rules.ts';
 import { matchRules, type Pair } from './match/match.ts';
-import { findOrigin } from './origin.ts';
-import type { Reason, RuleChange } from './plan.ts';
+import { type BaseRules, findOrigin, indexBase } from './origin.ts';
+import type { FieldChange, FieldValue, Reason, RuleChange } from './plan.ts';
 
 /**
  * Decides one action for each object: every desired rule and every live rule, in canonical order.
@@ -177,4 +177,34 @@ function ruleOf(change: RuleChange): Rule {
   const about = change.desired ?? change.live;
   if (about === null) throw new Error('a rule change names a desired or a live rule');
   return about.rule;
+}
+
+type Fields = Readonly<Record<string, FieldChange>>;
+
+const noFields: Fields = Object.freeze({});
+
+/** The fields of a rule that is created: nothing before. */
+function listCreatedFields(rule: Rule): Fields {
+  return mapFields(toWire(rule), (after) => ({ before: null, after }));
+}
+
+/** The fields of a rule that is deleted: nothing after; the destination as the server stores it. */
+function listDeletedFields(live: LiveRule): Fields {
+  const wire = { ...toWire(live.rule), destination: live.destinationText };
+  return mapFields(wire, (before) => ({ before, after: null }));
+}
+
+/** The fields in which two rules differ; the destination before as the server stores it. */
+function listUpdatedFields(live: LiveRule, rule: Rule): Fields {
+  const [before, after] = [toWire(live.rule), toWire(rule)];
+  const fields: Record<string, FieldChange> = {};
+  for (const name of wireFields) {
+    if (before[name] === after[name]) continue;
+    fields[name] = { before: name === 'destination' ? live.destinationText : before[name], after: after[name] };
+  }
+  return fields;
+}
+
+function mapFields(wire: object, change: (value: FieldValue) => FieldChange): Fields {
+  return Object.fromEntries(Object.entries(wire).map(([name, value]) => [name, change(value as FieldValue)]));
 }

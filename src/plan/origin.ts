@@ -2,7 +2,6 @@ import type { ConfigurationField, DesiredConfiguration } from '../model/configur
 import { type DesiredRule, formatRuleKey, type LiveRule } from '../model/rule.ts';
 import type { DesiredState } from '../model/state.ts';
 import { compareField } from './diff-configuration.ts';
-import type { BaseRules } from './match/base-rules.ts';
 import type { Origin } from './plan.ts';
 
 export interface RuleOriginInput {
@@ -45,4 +44,23 @@ function changesAgainstBase(field: ConfigurationField, desired: DesiredConfigura
   if (wanted === undefined || before === undefined) return true;
   const state = compareField(field, wanted, before);
   return state === 'differs' || state === 'blocked';
+}
+
+/** The rules of the state last applied, by name and by canonical key (the first name where several share a key). */
+export interface BaseRules {
+  readonly byName: ReadonlyMap<string, DesiredRule>;
+  readonly byKey: ReadonlyMap<string, DesiredRule>;
+}
+
+export function indexBase(base: DesiredState | null): BaseRules | null {
+  if (base === null) return null;
+  const byName = new Map<string, DesiredRule>();
+  const byKey = new Map<string, DesiredRule>();
+  for (const rule of base.rules) {
+    byName.set(rule.name, rule);
+    const key = formatRuleKey(rule.rule);
+    const known = byKey.get(key);
+    if (known === undefined || rule.name < known.name) byKey.set(key, rule);
+  }
+  return { byName, byKey };
 }

@@ -12,11 +12,7 @@ export interface Sweep<T extends Ruled, S> {
   readonly visit: (first: bigint, last: bigint, state: S) => boolean | undefined;
 }
 
-/**
- * Walks the addresses of an area over the nested networks of one or more rule sets, calling `extend` once for each network
- * of each set and `visit` for each stretch between their edges. Costs what lies in the area, not what is indexed. Returns false when
- * a visit stopped it.
- */
+/** Walks an area over nested networks: `extend` for each network, `visit` for each stretch between edges; false when stopped. */
 export function sweep<T extends Ruled, S>(rules: readonly LaneIndex<T>[], area: Interval, work: Sweep<T, S>): boolean {
   const nodes = mergeByNetwork(rules.map((lane) => findNodesReaching(lane, area)));
   const stack: { readonly last: bigint; readonly state: S }[] = [{ last: area.last, state: work.empty }];

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { type Fault, type FaultSwitchboard, faultKinds } from './faults.ts';
+import { type FaultSwitchboard, faultSetting } from './faults.ts';
 import { formatNetwork, type TableElement } from './filter/element.ts';
 import type { PacketFilterView } from './filter/filter.ts';
 import type { RawRequest } from './http/request.ts';
@@ -28,32 +28,6 @@ const helpPage = {
   'GET /admin/requests': 'calls of the API so far',
   'POST /admin/tokens': 'mint one: {"user":"NAME","state":"valid|expired|expired_row|deleted_row"}',
 };
-
-const positive = z.int().min(1);
-const faultSettingShape = z.strictObject({
-  match: z
-    .strictObject({
-      method: z.string(),
-      path: z.string(),
-      nth: positive,
-      times: positive,
-      probability: z.number().min(0).max(1),
-    })
-    .partial()
-    .optional(),
-  fault: z.discriminatedUnion('kind', [
-    z.strictObject({
-      kind: z.literal('status'),
-      status: z.int().min(200).max(599),
-      body: z.string().optional(),
-      headers: z.record(z.string(), z.string()).optional(),
-      commit: z.boolean().optional(),
-    }),
-    z.strictObject({ kind: z.literal('delay'), milliseconds: z.number().min(0) }),
-    z.strictObject({ kind: z.literal('wrong-date'), milliseconds: z.number() }),
-    z.strictObject({ kind: z.enum(faultKinds) }),
-  ]),
-});
 
 const tokenRequestShape = z.strictObject({
   user: z.string().default('admin'),
@@ -119,21 +93,10 @@ function findUser(users: UserStore, name: string): StoredUser | undefined {
 }
 
 function setFault(parts: AdminParts, request: RawRequest): HttpAnswer {
-  const parsed = faultSettingShape.safeParse(bodyOf(request));
+  const parsed = faultSetting.safeParse(bodyOf(request));
   if (!parsed.success) return json(422, { error: z.prettifyError(parsed.error) });
-  const { match, fault } = parsed.data;
-  const number = parts.faults.inject({
-    ...(match === undefined ? {} : { match: defined(match) }),
-    fault: defined(fault) as Fault,
-  });
+  const number = parts.faults.inject(parsed.data);
   return json(201, { number });
-}
-
-/** The object without its undefined fields. */
-function defined<T extends object>(value: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(value).filter(([, item]) => item !== undefined)) as {
-    [K in keyof T]: Exclude<T[K], undefined>;
-  };
 }
 
 const hourSeconds = 3_600;

@@ -1,18 +1,21 @@
-/** Which requests a fault meets; a condition that is left out holds for all of them. */
-interface FaultMatch {
-  readonly method?: string;
-  /** The path, query excluded: equal to this text, or, when it ends in `*`, beginning with it. */
-  readonly path?: string;
-  /** Only from the nth matching request on (1 is the next one). */
-  readonly nth?: number;
-  /** At most so many times; without it until `clear`. */
-  readonly times?: number;
-  /** Only this share of the matching requests. */
-  readonly probability?: number;
-}
+import { z } from 'zod';
 
-/** The faults that take no parameters. */
-export const faultKinds = ['reset-before', 'reset-after', 'torn', 'lost-answer', 'stale-list'] as const;
+const positive = z.int().min(1);
+
+/** Which requests a fault meets; a condition that is left out holds for all of them. */
+const match = z
+  .strictObject({
+    method: z.string(),
+    /** The path, query excluded: equal to this text, or, when it ends in `*`, beginning with it. */
+    path: z.string(),
+    /** Only from the nth matching request on (1 is the next one). */
+    nth: positive,
+    /** At most so many times; without it until `clear`. */
+    times: positive,
+    /** Only this share of the matching requests. */
+    probability: z.number().min(0).max(1),
+  })
+  .partial();
 
 /**
  * What goes wrong:
@@ -24,32 +27,25 @@ export const faultKinds = ['reset-before', 'reset-after', 'torn', 'lost-answer',
  * - `lost-answer`: the request takes effect, no answer ever comes
  * - `stale-list`: `GET /v0/rules` answers with the list as it was when the fault was set
  */
-export type Fault =
-  | {
-      readonly kind: 'status';
-      readonly status: number;
-      readonly body?: string;
-      readonly headers?: Readonly<Record<string, string>>;
-      readonly commit?: boolean;
-    }
-  | { readonly kind: 'delay' | 'wrong-date'; readonly milliseconds: number }
-  | { readonly kind: (typeof faultKinds)[number] };
+const fault = z.discriminatedUnion('kind', [
+  z.strictObject({
+    kind: z.literal('status'),
+    status: z.int().min(200).max(599),
+    body: z.string().optional(),
+    headers: z.record(z.string(), z.string()).optional(),
+    commit: z.boolean().optional(),
+  }),
+  z.strictObject({ kind: z.literal('delay'), milliseconds: z.number().min(0) }),
+  z.strictObject({ kind: z.literal('wrong-date'), milliseconds: z.number() }),
+  z.strictObject({ kind: z.enum(['reset-before', 'reset-after', 'torn', 'lost-answer', 'stale-list']) }),
+]);
 
-export interface FaultSetting {
-  readonly match?: FaultMatch;
-  readonly fault: Fault;
-}
-
-export interface FaultSwitchboard {
-  /** Sets a fault; several may be set, the first that matches a request applies. Returns its number. */
-  readonly inject: (setting: FaultSetting) => number;
-  /** Takes one fault away, or all. */
-  readonly clear: (number?: number) => void;
-  readonly list: () => readonly ActiveFault[];
-}
+export const faultSetting = z.strictObject({ match: match.optional(), fault });
+export type Fault = z.infer<typeof fault>;
+type FaultSetting = z.infer<typeof faultSetting>;
 
 /** A fault with how often its match held (`seen`) and how often it applied. */
-export interface ActiveFault extends FaultSetting {
+interface ActiveFault extends FaultSetting {
   readonly number: number;
   readonly seen: number;
   readonly applied: number;
@@ -62,8 +58,10 @@ export interface ChosenFault {
   readonly staleList: Buffer;
 }
 
+export type FaultSwitchboard = Pick<Faults, 'inject' | 'clear' | 'list'>;
+
 /** The faults that are set, in order. */
-export class Faults implements FaultSwitchboard {
+export class Faults {
   readonly #entries: Entry[] = [];
   readonly #random: () => number;
   readonly #listBody: () => Buffer;
@@ -74,12 +72,14 @@ export class Faults implements FaultSwitchboard {
     this.#listBody = listBody;
   }
 
+  /** Sets a fault; several may be set, the first that matches a request applies. Returns its number. */
   readonly inject = (setting: FaultSetting): number => {
     const number = ++this.#count;
     this.#entries.push({ ...setting, number, seen: 0, applied: 0, staleList: this.#listBody() });
     return number;
   };
 
+  /** Takes one fault away, or all. */
   readonly clear = (number?: number): void => {
     const kept = number === undefined ? [] : this.#entries.filter((entry) => entry.number !== number);
     this.#entries.length = 0;

@@ -1,4 +1,3 @@
-import { authenticate } from './authenticate.ts';
 import type { SimulatorClock } from './clock.ts';
 import type { ConfigurationEndpoints } from './configuration/endpoints.ts';
 import { ServerCrash } from './crash.ts';
@@ -9,7 +8,7 @@ import { crashAnswer, type HttpAnswer, json, notFound, unauthorized } from './ht
 import type { RuleEndpoints } from './rules/endpoints.ts';
 import type { TokenStore } from './tokens.ts';
 import type { UserEndpoints } from './user-endpoints.ts';
-import type { UserStore } from './users.ts';
+import type { StoredUser, UserStore } from './users.ts';
 
 export interface RouterParts {
   readonly clock: SimulatorClock;
@@ -88,3 +87,22 @@ function routeOf({ method, segments }: ParsedRequest): Route | undefined {
   const name = `${method === 'PUT' ? 'PATCH' : method} ${resource}${segments.length === 2 ? '' : '/id'}`;
   return Object.hasOwn(routes, name) ? routes[name] : undefined;
 }
+
+/** Who sends this request, or the 401 that says what is wrong with its Authorization header. */
+function authenticate(
+  header: string | undefined,
+  tokens: TokenStore,
+  users: UserStore,
+  nowMilliseconds: number,
+): StoredUser | HttpAnswer {
+  const token = /^bearer:? +(\S.*)$/i.exec(header ?? '')?.[1]?.trim();
+  if (token === undefined) return refusal('unauthenticated');
+  // Two headers arrive joined: two signed tokens have the five parts of an encrypted one, which the server cannot read.
+  const [first, second] = token.split(/, *bearer +/i);
+  if (first === second || token.split('.').length === 5) throw new ServerCrash('two Authorization headers');
+  const check = tokens.check(token, nowMilliseconds);
+  if ('error' in check) return refusal(check.error);
+  return users.get(check.userId) ?? refusal('no_resource_found');
+}
+
+const refusal = (auth: string): HttpAnswer => json(401, { errors: { auth } });

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { decodeLiveRules } from '../../src/live/live-rules.ts';
-import { removeZone } from '../../src/live/zone.ts';
+import { decodeLiveRules, removeZone } from '../../src/live/live-rules.ts';
 import { startSimulator } from '../../src/simulator/server.ts';
 import { desiredState, rule, testRun, token } from '../apply/support.ts';
 

@@ -22,10 +22,7 @@ function isOfFewParts(text: string): boolean {
   return parts <= mostParts;
 }
 
-/**
- * Turns a response into an answer. An error status counts whatever its body is (a proxy's 502 page); a success, and a
- * 404, count only as JSON: an HTML login page with 200 says nothing about rules.
- */
+/** Turns a response into an answer. A success, and a 404, count only as JSON; an error status with whatever body. */
 export async function readAnswer(response: Dispatcher.ResponseData, context: AnswerContext): Promise<ApiResult> {
   const status = response.statusCode;
   const serverTime = Date.parse(first(response.headers['date']) ?? '');

@@ -59,10 +59,7 @@ interface Request {
   readonly signal: AbortSignal;
 }
 
-/**
- * A client of the administration API; fails with a sentence when the settings cannot work (base URL, CA file). No call
- * throws, follows a redirect or repeats a request: what to repeat is decided where the plan is known (src/apply).
- */
+/** A client of the API; fails when the settings cannot work. No call throws, follows a redirect or repeats a request. */
 export function createApiClient(options: ApiClientOptions): Result<ApiClient, string> {
   const base = parseBaseUrl(options.baseUrl, options.allowHttp ?? false);
   if (!base.ok) return base;

@@ -9,10 +9,6 @@ export interface Deadline {
   end(): void;
 }
 
-/** Controllers that no request uses and nothing aborted; making one costs more than all else about a deadline. */
-const spare: AbortController[] = [];
-const mostSpare = 64;
-
 const shared = new WeakSet<AbortSignal>();
 
 /** As many requests at once as the settings allow wait for one signal; Node would warn people of a leak at eleven. */
@@ -28,7 +24,7 @@ function expectMany(caller: AbortSignal): void {
  * it never fires once the garbage collector has seen it.
  */
 export function startDeadline(ms: number, caller: AbortSignal): Deadline {
-  const controller = spare.pop() ?? new AbortController();
+  const controller = new AbortController();
   let passed = false;
   const timer = setTimeout(() => {
     passed = true;
@@ -43,7 +39,6 @@ export function startDeadline(ms: number, caller: AbortSignal): Deadline {
     end: () => {
       clearTimeout(timer);
       caller.removeEventListener('abort', abort);
-      if (!controller.signal.aborted && spare.length < mostSpare) spare.push(controller);
     },
   };
 }

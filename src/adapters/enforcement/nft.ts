@@ -1,8 +1,7 @@
+import { execFile } from 'node:child_process';
 import { checkEnforcement, reportMissingTable } from '../../enforcement/check.ts';
 import { decodeTable } from '../../enforcement/decode.ts';
-import type { Enforcement } from '../../enforcement/report.ts';
-import { reportUnreadable } from '../../enforcement/report.ts';
-import { type NftOptions, runNft } from './run-nft.ts';
+import { type Enforcement, reportUnreadable } from '../../enforcement/report.ts';
 
 /** Checks the nftables of a network namespace with the `nft` program. Only reads. */
 export function createNftEnforcement(options: NftOptions): Enforcement {
@@ -33,4 +32,63 @@ function parseJson(text: string): unknown {
   } catch {
     return null;
   }
+}
+
+/** How nft ended: its output, that the table does not exist, or why it could not be asked, for a person. */
+type NftResult =
+  | { readonly kind: 'output'; readonly text: string }
+  | { readonly kind: 'no-table' }
+  | { readonly kind: 'failed'; readonly message: string };
+
+interface NftOptions {
+  /** Path of a network namespace (`/run/netns/NAME`, `/proc/PID/ns/net`); null: the namespace of this process. */
+  readonly netns: string | null;
+  /** Deadline of one call, in ms. */
+  readonly timeoutMs: number;
+}
+
+const table = ['list', 'table', 'inet', 'firezone'];
+/** The whole table as JSON, or its head as a person writes it (`-t`: without elements). */
+const forms = { json: ['nft', '-j', ...table], text: ['nft', '-t', ...table] };
+const environment = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' };
+
+/** Runs `nft list table inet firezone`, which only reads; no shell, an environment of its own, a deadline. */
+function runNft({ netns, timeoutMs }: NftOptions, form: keyof typeof forms, signal: AbortSignal): Promise<NftResult> {
+  const [command, ...args] = netns === null ? forms[form] : ['nsenter', `--net=${netns}`, '--', ...forms[form]];
+  const options = { env: environment, timeout: timeoutMs, maxBuffer: 512 * 1024 * 1024, signal } as const;
+  return new Promise((resolve) => {
+    execFile(command ?? 'nft', args, options, (error, stdout, stderr) => {
+      if (error === null) resolve({ kind: 'output', text: stdout });
+      else resolve(explainFailure({ code: error.code, killed: error.killed === true, stderr, netns, timeoutMs }));
+    });
+  });
+}
+
+interface Failure extends NftOptions {
+  readonly code: string | number | null | undefined;
+  readonly killed: boolean;
+  readonly stderr: string;
+}
+
+function explainFailure({ code, killed, stderr, netns, timeoutMs }: Failure): NftResult {
+  const said = stderr.trim().split('\n')[0] ?? '';
+  const failed = (message: string): NftResult => ({ kind: 'failed', message });
+  if (code === 'ABORT_ERR') return failed('the check of the kernel was stopped');
+  if (killed) return failed(`nft did not answer within ${timeoutMs / 1000} s`);
+  if (code === 'ENOENT') {
+    const missing = netns === null ? 'nft (package nftables)' : 'nsenter (package util-linux)';
+    return failed(`${missing} is not installed here; install it, or leave --enforcement out`);
+  }
+  if (said.startsWith('nsenter: failed to execute'))
+    return failed('nft is not installed here; install the package nftables');
+  if (said.startsWith('nsenter:') && /permitted|denied/.test(said)) {
+    return failed(`the network namespace ${netns} cannot be entered: that needs CAP_SYS_ADMIN beside CAP_NET_ADMIN`);
+  }
+  if (said.startsWith('nsenter:'))
+    return failed(`the network namespace ${netns} cannot be entered (${said}); check --netns`);
+  if (/Operation not permitted|Permission denied/.test(stderr)) {
+    return failed('nft may not read the packet filter: it needs CAP_NET_ADMIN in the network namespace of the server');
+  }
+  if (/No such file or directory/.test(stderr)) return { kind: 'no-table' };
+  return failed(`nft failed (${said === '' ? `exit ${String(code)}` : said})`);
 }

@@ -1,7 +1,7 @@
 import { pino } from 'pino';
 import { escapeControls } from '../../model/printable.ts';
 import type { LogFields, Logger } from '../../ports.ts';
-import type { LogLevel } from './level.ts';
+import type { LogLevel } from './text.ts';
 
 /** A log for machines: one JSON object a line with `level`, `time` (ISO 8601), `msg` and the fields. */
 export function createJsonLogger(level: LogLevel, write: (line: string) => void): Logger {

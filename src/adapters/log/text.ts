@@ -1,6 +1,5 @@
 import { escapeControls } from '../../model/printable.ts';
 import type { LogFields, Logger } from '../../ports.ts';
-import type { LogLevel } from './level.ts';
 
 const order = { debug: 0, info: 1, warn: 2, error: 3 } as const;
 
@@ -32,3 +31,6 @@ function valueText(value: LogFields[string]): string {
   const clean = escapeControls(value);
   return /^[\w./:@+-]+$/.test(clean) ? clean : JSON.stringify(clean);
 }
+
+/** The least severe message that is written. */
+export type LogLevel = 'debug' | 'info' | 'warn';

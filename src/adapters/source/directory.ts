@@ -12,10 +12,7 @@ const attempts = 3;
 /** Files open at once. */
 const width = 16;
 
-/**
- * Manifests below a directory: every `*.yaml` and `*.yml`, names with a leading dot left out. Links are followed inside
- * the root only. All or nothing: one file that cannot be read, or a directory that keeps changing, gives no content.
- */
+/** Manifests below a directory, hidden names left out, links followed inside only. One that cannot be read gives no content. */
 export function createDirectorySource(root: string, limits: Limits): Source {
   return {
     description: root,

@@ -56,10 +56,7 @@ function encodeAsGit(text: string): string {
   return encodeURIComponent(text).replace(/[!'()*]/g, (character) => `%${character.charCodeAt(0).toString(16)}`);
 }
 
-/**
- * The askpass script: prints the user name or the token file's content, so that no token is in an argument or in this process.
- * It answers only the prompts of the remote itself: a proxy that wants credentials asks git in the same way.
- */
+/** Prints the user name or the token file, so that no argument holds the token; answers the prompts of the remote itself only. */
 export const askpassScript = `#!/bin/sh
 case "$1" in
   "$RECONCILE_GIT_ASKS_USERNAME") printf '%s\\n' "$RECONCILE_GIT_USERNAME" ;;

@@ -1,5 +1,4 @@
-import type { Result } from '../../model/result.ts';
-import { fail, ok } from '../../model/result.ts';
+import { fail, ok, type Result } from '../../model/result.ts';
 
 /** How a remote is spoken to; `http` and `file` only where the operator allows them (tests, air-gapped use). */
 export type GitProtocol = 'https' | 'ssh' | 'http' | 'file';
@@ -53,10 +52,7 @@ function protocolOf(text: string): GitProtocol | null {
   return file.test(text) ? 'file' : null;
 }
 
-/**
- * Checks a ref: `HEAD`, a branch or tag (short, or in full as `refs/heads/…`, `refs/tags/…`), or a full commit id. The
- * allow-list is narrower than Git's own: nothing that Git could read as an option, a range or a pattern passes.
- */
+/** Checks a ref: `HEAD`, a branch or tag, or a full commit id; narrower than Git: no option, range or pattern passes. */
 export function parseRef(text: string): Result<GitTarget, string> {
   if (/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(text)) return ok({ kind: 'commit', id: text });
   if (text === 'HEAD') return ok({ kind: 'refs', names: ['HEAD'] });

@@ -32,10 +32,7 @@ export interface WorkTree {
   readonly path: readonly string[];
 }
 
-/**
- * The repository of the work tree that holds a directory: an entry named `.git` in it or above it. Git refuses to track that
- * name, so that no commit can bring one; a bare repository, which a commit can bring, is never taken. Null: there is none.
- */
+/** The work tree that holds a directory, by an entry `.git`, a name that Git refuses to track; null without one. */
 export function findWorkTree(directory: string): WorkTree | null {
   if (!existsSync(directory)) return null;
   const real = realpathSync(directory);

@@ -21,10 +21,7 @@ export interface SignedCommit {
   readonly seenAt: number;
 }
 
-/**
- * Checks a commit's signature; null when it is good. The keyring holds the operator's keys and nothing else, and a signature by
- * any other key never counts, whatever trust it carries. `home`: a private folder.
- */
+/** Checks a commit's signature; null when it is good. Only the operator's keys count, whatever trust. `home`: a private folder. */
 export async function checkSignature(
   { id, bytes, seenAt }: SignedCommit,
   keys: SignatureKeys,

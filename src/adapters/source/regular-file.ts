@@ -2,10 +2,7 @@ import { type BigIntStats, closeSync, constants, fstatSync, openSync, readFileSy
 import { type FileHandle, open } from 'node:fs/promises';
 import { fail, getErrorCode, ok, type Result } from '../../model/result.ts';
 
-/**
- * Reads a regular file, opened once and without blocking: a FIFO, socket or device is an error at once, never a wait.
- * `path` must be resolved: a link in its last part is refused. Reads at most `maxBytes`; the error is part of a sentence.
- */
+/** Reads a regular file of at most `maxBytes` by a resolved path, without blocking; the error is part of a sentence. */
 export async function readRegularFile(path: string, maxBytes: number): Promise<Result<Uint8Array, string>> {
   let handle: FileHandle | undefined;
   try {
@@ -104,30 +101,23 @@ async function readUpTo(handle: FileHandle, size: number, maxBytes: number): Pro
 /** Part of a sentence for an error of the file system: never its raw text, which names resolved paths. */
 export function explainReason(error: unknown): string {
   const code = getErrorCode(error, '');
-  switch (code) {
-    case 'ENOENT':
-      return 'it does not exist';
-    case 'EACCES':
-    case 'EPERM':
-      return 'permission denied';
-    case 'ELOOP':
-      return 'it is a link that leads back to itself, or was replaced by a link while being read';
-    case 'ENOTDIR':
-      return 'a part of the path is not a directory';
-    case 'EISDIR':
-      return 'it is a directory';
-    case 'ENXIO':
-    case 'ENODEV':
-      return 'it is a special file, not a regular file';
-    case 'EMFILE':
-    case 'ENFILE':
-      return 'too many files are open';
-    case 'EIO':
-      return 'the disk reported an error';
-    default:
-      return code === '' ? 'an unexpected error' : `the system said ${code}`;
-  }
+  return reasons[code] ?? (code === '' ? 'an unexpected error' : `the system said ${code}`);
 }
+
+const special = 'it is a special file, not a regular file';
+const reasons: Readonly<Record<string, string>> = {
+  ENOENT: 'it does not exist',
+  EACCES: 'permission denied',
+  EPERM: 'permission denied',
+  ELOOP: 'it is a link that leads back to itself, or was replaced by a link while being read',
+  ENOTDIR: 'a part of the path is not a directory',
+  EISDIR: 'it is a directory',
+  ENXIO: special,
+  ENODEV: special,
+  EMFILE: 'too many files are open',
+  ENFILE: 'too many files are open',
+  EIO: 'the disk reported an error',
+};
 
 /** What a path is, for a message. */
 export function getFileKind(

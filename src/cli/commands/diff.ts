@@ -1,9 +1,8 @@
-import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createDirectorySource } from '../../adapters/source/directory.ts';
 import type { Desired, DesiredContext } from '../../desired/context.ts';
 import { assemble } from '../../desired/desired.ts';
-import { listReferencedFiles, type ParseFiles } from '../../desired/parse-files.ts';
+import type { ParseFiles } from '../../desired/parse-files.ts';
 import type { Problem } from '../../model/problem.ts';
 import { ok } from '../../model/result.ts';
 import { Secret } from '../../model/secret.ts';
@@ -13,6 +12,7 @@ import type { Plan } from '../../plan/plan.ts';
 import type { SourceContent } from '../../ports.ts';
 import { makeProblemReport, type RunReport } from '../../report/run-report.ts';
 import { renderPlan } from '../../report/text.ts';
+import { describeInvalidBase, isDirectory, nothingYet, readRevisionContent } from '../base.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { chooseExitCode, exitCodes } from '../exit-code.ts';
 import { Failure, makeFailure } from '../failure.ts';
@@ -104,18 +104,15 @@ async function build(invocation: Invocation, side: Side, parse: ParseFiles): Pro
   return { desired: assemble(await parse(content.files), null, context), revision: content.revision };
 }
 
-const emptyState: DesiredState = { rules: [], configuration: null, userNames: new Map(), tests: [], digest: '' };
 /** A revision from before the manifests, or after they were removed. */
-const nothing: Desired = { state: emptyState, problems: [], emails: [], manifests: [], suppressions: [] };
+const nothing: Desired = { state: nothingYet, problems: [], emails: [], manifests: [], suppressions: [] };
 
 function stateBefore({ desired: { state, problems } }: Built, { written }: Side): DesiredState {
   if (state !== null) return state;
-  const first = problems.find(({ severity }) => severity === 'error');
-  const where = first?.place === undefined ? '' : ` (${first.place.file}:${first.place.line}: ${first.summary})`;
   const problem: Problem = {
     code: 'base-invalid',
     severity: 'error',
-    summary: `the manifests of ${written} hold errors${where}`,
+    summary: describeInvalidBase(problems, written),
     hint: 'compare with a revision whose manifests are valid',
   };
   throw new Failure([problem], exitCodes.invalid);
@@ -129,17 +126,8 @@ async function readSide(invocation: Invocation, side: Side, parse: ParseFiles): 
     if (content === null) throw new Failure(problems, exitCodes.invalid);
     return content;
   }
-  const { readAtRef } = await git(invocation);
-  const read = await readAtRef({
-    directory: side.folder,
-    ref: side.revision,
-    limits,
-    references: async (files) => listReferencedFiles(await parse(files)),
-    environment: terminal.env,
-    signal: terminal.stop,
-  });
-  if (!read.ok) throw new Failure([read.error]);
-  return read.value;
+  await git(invocation);
+  return await readRevisionContent(invocation, { directory: side.folder, ref: side.revision, parse });
 }
 
 /** Git, unless the run is told to leave it alone. */
@@ -164,13 +152,13 @@ async function sidesOf(invocation: Invocation): Promise<Sides> {
   const range = /^(?![./])(.+?)\.\.(?!\.)(.*)$/.exec(first);
   const path = second ?? '.';
   const root = resolve(terminal.cwd, path);
-  if (range !== null && !isFolder(resolve(terminal.cwd, first))) {
+  if (range !== null && !isDirectory(resolve(terminal.cwd, first))) {
     const [, from = '', to = ''] = range;
     return await revisions(invocation, [from, to === '' ? 'HEAD' : to], { written: path, folder: root });
   }
   const folder = resolve(terminal.cwd, first);
   if (await isNamedFolder(invocation, first, root)) {
-    if (second === undefined || !isFolder(root)) {
+    if (second === undefined || !isDirectory(root)) {
       const summary = second === undefined ? `${first} is one folder` : `${second} is not a folder`;
       throw makeFailure(
         'usage',
@@ -182,7 +170,7 @@ async function sidesOf(invocation: Invocation): Promise<Sides> {
     const side = (written: string, at: string): Side => ({ kind: 'folder', written, folder: at });
     return { before: side(first, folder), after: side(second, root), root: null };
   }
-  if (!isFolder(root)) throw noFolder(path);
+  if (!isDirectory(root)) throw noFolder(path);
   if (settings.mergeBase) {
     const { before } = await revisions(invocation, [first, 'HEAD'], { written: path, folder: root });
     return { before, after: { kind: 'folder', written: 'the work tree', folder: root }, root: path };
@@ -198,7 +186,7 @@ async function revisions(
 ): Promise<Sides> {
   const { settings, terminal } = invocation;
   const side = (name: string, revision = name): Side => ({ kind: 'revision', written: name, folder, revision });
-  if (!isFolder(folder)) throw noFolder(written);
+  if (!isDirectory(folder)) throw noFolder(written);
   if (!settings.mergeBase) return { before: side(from), after: side(to), root: written };
   const { findMergeBase } = await git(invocation);
   const found = await findMergeBase([from, to], {
@@ -214,8 +202,8 @@ async function revisions(
 async function isNamedFolder(invocation: Invocation, written: string, root: string): Promise<boolean> {
   if (/^[./]/.test(written)) return true;
   const { terminal } = invocation;
-  if (written.startsWith('refs/') || !isFolder(resolve(terminal.cwd, written))) return false;
-  if (readRevision(terminal.env) !== null || !isFolder(root)) return true;
+  if (written.startsWith('refs/') || !isDirectory(resolve(terminal.cwd, written))) return false;
+  if (readRevision(terminal.env) !== null || !isDirectory(root)) return true;
   const { isRevision } = await git(invocation);
   const request = { directory: root, environment: terminal.env, signal: terminal.stop };
   if (!(await isRevision(written, request))) return true;
@@ -224,10 +212,6 @@ async function isNamedFolder(invocation: Invocation, written: string, root: stri
     `${written} is a folder and a revision`,
     `write ./${written} for the folder, or refs/heads/${written} for the branch`,
   );
-}
-
-function isFolder(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
 function noFolder(written: string): Failure {

@@ -17,10 +17,7 @@ import { type PacketQuestion, type Question, readAddress, readQuestion } from '.
 import { findNamedRule, findNamedUser, loadSubject, type Subject } from '../explain-subject.ts';
 import { readProfile } from '../plan-settings.ts';
 
-/**
- * `reconcile explain PATH --destination A --protocol P`: the verdict on a packet and why; `--rule NAME`: what a rule decides.
- * Of the manifests' rules, or with `--live` of the server's (PATH then only lends names). Exit 4 for invalid manifests.
- */
+/** `reconcile explain PATH`: the verdict on a packet, or what a rule decides, of the manifests or with `--live` of the server. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
   const question = readQuestion(settings);

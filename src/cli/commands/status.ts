@@ -1,6 +1,6 @@
 import { readOperatorFile } from '../../adapters/source/regular-file.ts';
 import { escapeControls } from '../../model/printable.ts';
-import { getErrorCode } from '../../model/result.ts';
+import { getErrorCode, isObject } from '../../model/result.ts';
 import { formatSafeJson } from '../../report/json.ts';
 import { createPaint } from '../../report/paint.ts';
 import type { Answer, Invocation } from '../command.ts';
@@ -98,18 +98,14 @@ function tokenIn(file: string | null): string | null {
 function parseStatus(text: string): Members | null {
   try {
     const value: unknown = JSON.parse(text);
-    return isMembers(value) && isMembers(value['conditions']) ? value : null;
+    return isObject(value) && isObject(value['conditions']) ? value : null;
   } catch {
     return null;
   }
 }
 
-function isMembers(value: unknown): value is Members {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 function membersOf(value: unknown): Members {
-  return isMembers(value) ? value : {};
+  return isObject(value) ? value : {};
 }
 
 function exitCodeOfStatus({ conditions }: Members): number {

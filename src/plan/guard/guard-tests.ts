@@ -2,7 +2,7 @@ import { findAlwaysFailures, runPolicyTests } from '../../policy/tests.ts';
 import { describeCase, describeFailure, describePacket } from '../../policy/words.ts';
 import type { PlanInput } from '../input.ts';
 import type { Change, Exposure, Refusal, RuleChange } from '../plan.ts';
-import { collectNamedUsers } from './named-users.ts';
+import { collectNamedUsers } from './guard-traffic.ts';
 
 /** Policy tests that the rules after the plan do not pass, and those that must always hold and do not on the way. */
 export function refuseFailedTests(

@@ -5,7 +5,6 @@ import type { Effect } from '../../policy/traffic.ts';
 import { describePacket } from '../../policy/words.ts';
 import type { PlanInput, Protected } from '../input.ts';
 import type { Change, Exposure, Refusal } from '../plan.ts';
-import { collectNamedUsers } from './named-users.ts';
 
 interface GuardedTraffic {
   readonly input: PlanInput;
@@ -51,4 +50,16 @@ function refuse(protection: Protected, verb: string, packet: string): Refusal {
 
 function describe({ destination, protocol, ports }: Protected): string {
   return [destination.text, protocol ?? '', ports === null ? '' : formatPortRange(ports)].filter(Boolean).join(' ');
+}
+
+/** Every user whom a rule names before the plan or after it: those whom its effect and exposure tell apart from nobody. */
+export function collectNamedUsers(changes: readonly Change[]): ReadonlySet<string> {
+  const users = new Set<string>();
+  for (const change of changes) {
+    if (change.kind !== 'Rule') continue;
+    for (const item of [change.live, change.action === 'skip' ? null : change.desired]) {
+      if (item !== null && item.rule.userId !== null) users.add(item.rule.userId);
+    }
+  }
+  return users;
 }

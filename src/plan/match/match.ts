@@ -2,7 +2,7 @@ import { getOrMake } from '../../model/group-by.ts';
 import { compareText } from '../../model/problem.ts';
 import { compareRules, type DesiredRule, formatRuleKey, type LiveRule } from '../../model/rule.ts';
 import type { DesiredState } from '../../model/state.ts';
-import { type BaseRules, indexBase } from './base-rules.ts';
+import { type BaseRules, indexBase } from '../origin.ts';
 import { findCopies } from './copies.ts';
 import { pairRelated } from './pair-related.ts';
 

@@ -21,10 +21,7 @@ export interface OrderedComponent {
   readonly suspect: boolean;
 }
 
-/**
- * Orders each component, given as positions in `operations` in canonical order. Components that are the same question, as those of
- * users who fare alike are, get the same answer, which is found once.
- */
+/** Orders each component (positions in `operations`); components that are the same question get one answer. */
 export function orderComponents(
   components: readonly (readonly number[])[],
   context: ComponentContext,

@@ -1,5 +1,7 @@
-import type { Operation } from '../operations.ts';
-import type { Relations } from './sharing.ts';
+import type { Profile } from '../../model/profile.ts';
+import { listOperations, type Operation } from '../operations.ts';
+import type { RuleChange } from '../plan.ts';
+import { type Relations, relate } from './sharing.ts';
 
 /** Up to this many updates in a circle the fewest replacements are found; beyond it, one by one. */
 const exactUpdates = 8;
@@ -100,4 +102,14 @@ function hasCircle(
     }
   }
   return left.size > 0;
+}
+
+/** Updates in place can wait for each other in a circle (two rules that swap): the fewest of them are made replacements. */
+export function breakCircles(changes: readonly RuleChange[], profile: Profile): readonly RuleChange[] {
+  if (!profile.refusesCollisions || !changes.some(({ via }) => via === 'patch')) return changes;
+  const operations = listOperations(changes, profile);
+  const replaced = findUpdatesToReplace(operations, relate(operations, true));
+  if (replaced.size === 0) return changes;
+  const indices = new Set([...replaced].map((operation) => operations[operation]?.change));
+  return changes.map((change, index) => (indices.has(index) ? { ...change, via: 'replace' } : change));
 }

@@ -101,10 +101,7 @@ function reduce(members: readonly number[], ties: readonly (readonly number[])[]
   });
 }
 
-/**
- * For components tied too densely: runs of steps of one direction that do not wait for each other become layers. The first
- * step of a layer waits for the whole layer before, the others for that first step. More order than needed, never less.
- */
+/** Components tied too densely: runs of one direction become layers, each after the one before. Never less order than needed. */
 function layers(
   members: readonly number[],
   ties: readonly (readonly number[])[],

@@ -2,10 +2,7 @@ import type { Operation } from '../operations.ts';
 import { createUnionFind, listGroups, type UnionFind } from '../union-find.ts';
 import type { GapGroup } from './ordering.ts';
 
-/**
- * What must come before what: a create after the deletes that it collides with; and before a delete that may make the server
- * rebuild its filter, and before the rest of its gap, everything else of its component. Returns the operations so delayed too.
- */
+/** What must come before what: deletes before creates that collide, and early operations before a rebuild. Returns the late ones too. */
 export function rebuildsLast(
   operations: readonly Operation[],
   components: readonly (readonly number[])[],

@@ -1,7 +1,4 @@
-/**
- * One component as a question of order alone: operations that share packets or collide, numbered from 0 in canonical order,
- * and the classes of regions whose verdict depends on more than one of them.
- */
+/** One component as a question of order alone: its operations from 0, and the classes of regions that more than one decides. */
 export interface Ordering {
   readonly size: number;
   /** By operation: those that must be done before it. */
@@ -39,10 +36,7 @@ export interface Entry {
   readonly added: boolean;
 }
 
-/**
- * The cost of an order, compared in this sequence: regions opened, then cut off, summed over the states on the way; surplus
- * verdict changes; then open gaps summed over the states, which keeps each gap in one piece.
- */
+/** The cost of an order, compared in this sequence: regions opened, cut off, surplus changes, open gaps, summed over the states. */
 export interface Cost {
   readonly opened: number;
   readonly cutOff: number;

@@ -17,16 +17,10 @@ export const alwaysExact = 14;
 /** More states than this are never held at once. */
 const mostStates = 1 << 17;
 
-/**
- * How much all searches of a plan together may look at, in regions weighed in a state: bounds their time without a clock, so
- * that equal inputs give equal plans. About 10 million a second.
- */
+/** How much all searches of a plan may look at, in regions weighed: bounds time without a clock. About 10 million a second. */
 export const searchEffort = 8_000_000;
 
-/**
- * An order of least cost: the optimum for up to 14 operations, and for more where few enough states can be reached; else what
- * small windows make of canonical order. Never worse than canonical order, which must be valid.
- */
+/** The optimum for up to 14 operations, or few states; else what windows make of canonical order, which must be valid. */
 export function findOrder(ordering: Ordering, effort: number): readonly number[] {
   const canonical = Array.from({ length: ordering.size }, (_, operation) => operation);
   if (isUnbeatable(ordering, measureCost(ordering, canonical))) return canonical;
@@ -35,10 +29,7 @@ export function findOrder(ordering: Ordering, effort: number): readonly number[]
   return exact ?? searchOrder(ordering, canonical, effort);
 }
 
-/**
- * The order for components too large for the optimum: windows of 8 operations get their best order, at places that change from
- * pass to pass; when that helps no more, single operations move by up to 16 places. Until neither helps (docs/adr/0006).
- */
+/** Windows of 8 operations get their best order; then single operations move by up to 16 places (docs/adr/0006). */
 export function searchOrder(ordering: Ordering, canonical: readonly number[], effort: number): readonly number[] {
   const search = new WindowSearch(ordering, canonical, effort);
   for (let pass = 0, idle = 0; idle < 2 && !search.isSpent; pass++) {

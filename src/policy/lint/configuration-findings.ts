@@ -2,8 +2,7 @@ import { getWidth, makeNetwork, type Network, parseNetwork } from '../../model/a
 import type { ConfigurationField, DesiredConfiguration } from '../../model/configuration.ts';
 import type { Place } from '../../model/problem.ts';
 import { type Intervals, intersectIntervals, toIntervals } from '../intervals.ts';
-import { type Finding, quoteName } from './finding.ts';
-import type { Linted } from './linted.ts';
+import { type Finding, type Linted, quoteName } from './finding.ts';
 
 /** What the Configuration and the rules do to each other. */
 export function lintConfiguration(linted: Linted): readonly Finding[] {

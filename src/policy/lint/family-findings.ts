@@ -2,8 +2,7 @@ import { type Family, getWidth, parseNetwork } from '../../model/address.ts';
 import type { DesiredRule } from '../../model/rule.ts';
 import { intersectIntervals, unionIntervals } from '../intervals.ts';
 import { getLane, getLaneRules, type RuleIndex } from '../rule-index.ts';
-import { type Finding, quoteName } from './finding.ts';
-import type { Linted } from './linted.ts';
+import { type Finding, type Linted, quoteName } from './finding.ts';
 
 /** One family closed while the other stays open, and IPv6 spellings of IPv4 addresses. */
 export function lintFamilies({ rules, index }: Linted): readonly Finding[] {

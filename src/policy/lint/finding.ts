@@ -2,6 +2,9 @@ import { groupBy } from '../../model/group-by.ts';
 import type { Place, Problem, Severity } from '../../model/problem.ts';
 import type { ProblemCode } from '../../model/problem-code.ts';
 import type { DesiredRule } from '../../model/rule.ts';
+import type { DesiredState } from '../../model/state.ts';
+import type { RuleIndex } from '../rule-index.ts';
+import type { Leaders, Ranking } from './leaders.ts';
 
 /** Every code of the lint with its severity; docs/lint.md has a section for each. */
 export const lintSeverities = {
@@ -57,4 +60,12 @@ function problemOf({ code, place, summary, hint, related, severity }: Finding, o
     others === 0 ? '' : ` The same holds for ${others} more ${others === 1 ? 'rule' : 'rules'} of this line.`;
   const base = { code, severity: severity ?? lintSeverities[code], summary: `${summary}${more}`, hint, place };
   return related === undefined || related.length === 0 ? base : { ...base, related };
+}
+
+export interface Linted {
+  readonly desired: DesiredState;
+  readonly rules: readonly DesiredRule[];
+  readonly index: RuleIndex<DesiredRule>;
+  readonly ranking: Ranking<DesiredRule>;
+  readonly leaders: Leaders<DesiredRule>;
 }

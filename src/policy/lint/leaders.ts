@@ -1,7 +1,7 @@
 import { getOrMake } from '../../model/group-by.ts';
+import { compareRules } from '../../model/rule.ts';
 import { findNodesCovering, getLane, getLaneRules, type LaneNode, type Ruled, type RuleIndex } from '../rule-index.ts';
-import type { Packet } from '../verdict.ts';
-import type { Ranking } from './ranking.ts';
+import { getRank, type Packet } from '../verdict.ts';
 import { type PortKey, TopTwo } from './top-two-by-port.ts';
 
 /** Finds the rule that decides on a packet, and the one that would without it. */
@@ -56,4 +56,17 @@ function nodeOf<T extends Ruled>(node: LaneNode<T>, none: number, keys: Readonly
 /** The two lowest of two ascending pairs. */
 function firstTwo(a: readonly [number, number], b: readonly [number, number]): readonly [number, number] {
   return a[0] <= b[0] ? [a[0], Math.min(a[1], b[0])] : [b[0], Math.min(b[1], a[0])];
+}
+
+/** Every rule of an index in the order in which they would decide; a rule's key is its position there. */
+export interface Ranking<T extends Ruled> {
+  readonly items: readonly T[];
+  readonly keys: ReadonlyMap<T, number>;
+}
+
+/** Ranks the rules. Copies of one rule keep the index's order. */
+export function rankRules<T extends Ruled>(index: RuleIndex<T>): Ranking<T> {
+  const every = new Set([...index.scopes.values()].flatMap((scope) => scope.flatMap(({ items }) => items)));
+  const items = [...every].sort((a, b) => getRank(a.rule) - getRank(b.rule) || compareRules(a.rule, b.rule));
+  return { items, keys: new Map(items.map((item, key) => [item, key])) };
 }

@@ -3,11 +3,9 @@ import type { DesiredState } from '../../model/state.ts';
 import { indexRules } from '../rule-index.ts';
 import { lintConfiguration } from './configuration-findings.ts';
 import { lintFamilies } from './family-findings.ts';
-import { toProblems } from './finding.ts';
-import { findLeaders } from './leaders.ts';
-import type { Linted } from './linted.ts';
+import { type Linted, toProblems } from './finding.ts';
+import { findLeaders, rankRules } from './leaders.ts';
 import { lintProtocols } from './protocol-findings.ts';
-import { rankRules } from './ranking.ts';
 import { lintRuleReach } from './rule-reach-findings.ts';
 import { lintUsers } from './user-findings.ts';
 

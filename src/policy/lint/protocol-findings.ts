@@ -1,8 +1,7 @@
 import { getWidth, makeNetwork } from '../../model/address.ts';
 import type { DesiredRule } from '../../model/rule.ts';
 import type { Protocol } from '../../model/state.ts';
-import { type Finding, quoteName } from './finding.ts';
-import type { Linted } from './linted.ts';
+import { type Finding, type Linted, quoteName } from './finding.ts';
 
 /** Ports closed while the same host answers by another way, and users whom no global rule reaches. */
 export function lintProtocols(linted: Linted): readonly Finding[] {

@@ -2,8 +2,7 @@ import { contains, getWidth, makeNetwork } from '../../model/address.ts';
 import { compareRules, type DesiredRule, type Rule } from '../../model/rule.ts';
 import { findNodesCovering, getLane, getLaneRules, type LaneNode } from '../rule-index.ts';
 import { getRank, type Packet } from '../verdict.ts';
-import { type Finding, quoteName } from './finding.ts';
-import type { Linted } from './linted.ts';
+import { type Finding, type Linted, quoteName } from './finding.ts';
 import { computeRuleReach } from './rule-reach.ts';
 
 /** Rules that another one always forestalls, and rules that could go without a trace. */

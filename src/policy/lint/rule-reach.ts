@@ -8,7 +8,7 @@ import { getLaneRules, type LaneIndex, lanes, type Ruled, type RuleIndex } from 
 import { sweep } from '../sweep.ts';
 import { noTraffic } from '../traffic-set.ts';
 import { defaultVerdict } from '../verdict.ts';
-import type { Ranking } from './ranking.ts';
+import type { Ranking } from './leaders.ts';
 import { type PortKey, TopTwo } from './top-two-by-port.ts';
 
 /** `never`: other rules decide every packet that it matches. `idle`: it changes no verdict. `matters`: it changes some. */

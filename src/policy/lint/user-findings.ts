@@ -1,7 +1,6 @@
 import type { Problem } from '../../model/problem.ts';
 import type { DesiredRule } from '../../model/rule.ts';
-import { type Finding, toProblems } from './finding.ts';
-import type { Linted } from './linted.ts';
+import { type Finding, type Linted, toProblems } from './finding.ts';
 
 /** Users by id who have no name though others have: one finding for each, at the first rule. */
 export function lintUsers({ rules, desired }: Linted): readonly Finding[] {

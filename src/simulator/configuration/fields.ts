@@ -1,8 +1,8 @@
-import { type Cast, castBoolean, castInteger, castString, castStrings } from '../cast.ts';
+import { type Cast, castBoolean, castInteger, castString, castStrings, invalidMessage } from '../cast.ts';
 import { ServerCrash } from '../crash.ts';
 import type { JsonTerm } from '../http/json.ts';
+import { castInet, formatInet, type Inet, storeInet } from '../rules/inet.ts';
 import { trim } from '../text.ts';
-import { type AllowedIps, castAllowedIps, checkAllowedIps, formatAllowedIps, storeAllowedIps } from './allowed-ips.ts';
 import { checkEndpoint, nameServerProblems } from './host.ts';
 
 /** A plain field of the configuration, from the sent term to the column. */
@@ -99,3 +99,30 @@ export function isSameValue(field: ScalarField, left: unknown, right: unknown): 
 
 const printed = (value: unknown): string =>
   JSON.stringify(value, (_, item: unknown) => (typeof item === 'bigint' ? `${item}n` : item));
+
+/** The networks that clients route through the tunnel; null members are taken and kept. */
+type AllowedIps = readonly (Inet | null)[] | null;
+
+function castAllowedIps(term: JsonTerm): Cast<AllowedIps> {
+  const cast = castStrings(term);
+  if ('message' in cast || cast.value === null) return cast as Cast<AllowedIps>;
+  const inets: (Inet | null)[] = [];
+  for (const item of cast.value) {
+    const inet = item === null ? null : castInet(item);
+    if (inet === undefined) return invalidMessage;
+    inets.push(inet);
+  }
+  return { value: inets };
+}
+
+const formatAllowedIps = (ips: AllowedIps): (string | null)[] | null =>
+  ips?.map((inet) => (inet === null ? null : formatInet(inet))) ?? null;
+
+const storeAllowedIps = (ips: AllowedIps): AllowedIps =>
+  ips?.map((inet) => (inet === null ? null : storeInet(inet))) ?? null;
+
+/** Members are compared as they are now: `10.0.0.1` and `10.0.0.1/32` pass, and are equal once they are stored. */
+function checkAllowedIps(ips: AllowedIps): string[] {
+  const texts = formatAllowedIps(ips) ?? [];
+  return new Set(texts).size === texts.length ? [] : ['should not contain duplicates'];
+}

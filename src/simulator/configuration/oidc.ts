@@ -1,7 +1,6 @@
 import { castBoolean, castString } from '../cast.ts';
 import type { Discovery } from './discovery.ts';
-import { Messages, type ProviderKind, reservedIds } from './provider.ts';
-import { checkUri } from './uri.ts';
+import { checkUri, Messages, type ProviderKind, reservedIds } from './provider.ts';
 
 const required = { cast: castString, required: true } as const;
 

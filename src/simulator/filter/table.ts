@@ -5,11 +5,7 @@ import type { TableElement } from './element.ts';
 /** The kernel refused a change; the real server's packet filter crashes on it. */
 export class FilterError extends Error {}
 
-/**
- * The sets of the kernel's table, in memory, and what the kernel refuses: an element that is not there, one that
- * overlaps another of its set, a set that is not there. An element that is there already is taken
- * (observed: recordings/packet_filter_crash, packet_filter_users).
- */
+/** The kernel's sets in memory, and what the kernel refuses (observed: recordings/packet_filter_crash, packet_filter_users). */
 export class ElementTable {
   readonly #held = new Map<string, TableElement>();
   #users = new Set<string>();

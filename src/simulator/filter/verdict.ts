@@ -11,11 +11,7 @@ export interface FilterPacket {
 
 export type FilterVerdict = 'accept' | 'drop';
 
-/**
- * The verdict of a set of elements: the rules of the packet's user come before the global ones; in each scope port
- * rules before the others and accept before drop; nothing that matches means accept. The length of a prefix and the
- * order of creation never matter (observed: recordings/packet_filter_verdicts).
- */
+/** User rules first, then port rules, accept before drop; default accept (observed: recordings/packet_filter_verdicts). */
 export function decideVerdict(elements: Iterable<TableElement>, packet: FilterPacket): FilterVerdict {
   const address = parseAddress(packet.destination);
   if (address === undefined) throw new Error(`not an address: ${packet.destination}`);

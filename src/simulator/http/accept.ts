@@ -10,11 +10,7 @@ const otherJson = new Set(['application/vnd.api+json', 'application/ld+json', 'a
 /** The formats that the two callers offer: the API json only, the error pages html before json. */
 export type AcceptedFormat = 'json' | 'html';
 
-/**
- * Picks the answer's format from the Accept header, or undefined when nothing offered is acceptable. A header with
- * an all-types wildcard anywhere takes the first offer; otherwise the first listed type of quality 1 wins, then the best of the others
- * (observed: recordings/errors_by_accept).
- */
+/** Picks the answer's format from the Accept header; undefined: none is acceptable (observed: recordings/errors_by_accept). */
 export function negotiate(accept: string | undefined, offers: readonly AcceptedFormat[]): AcceptedFormat | undefined {
   if (accept === undefined || accept.includes('*/*')) return offers[0];
   const ranges = accept.split(',').flatMap((text) => parseRange(text) ?? []);

@@ -1,11 +1,11 @@
 import { blank, type Cast, castString, invalidMessage } from '../cast.ts';
 import { ServerCrash } from '../crash.ts';
-import type { JsonTerm, TermMap } from '../http/json.ts';
+import { isMap, type JsonTerm, parseJson, type TermMap } from '../http/json.ts';
 import type { FieldErrors } from '../http/response.ts';
 import { isUuidShaped, isUuidText } from '../uuid.ts';
 import { castInet, formatInet, type Inet, isSameInet, storeInet } from './inet.ts';
 import { castPorts, formatPorts, type StoredPortRange, storePorts } from './ports.ts';
-import { type RuleRow, type StoredAction, type StoredPortType, type StoredRule, showRow } from './rule.ts';
+import { makeRow, type RuleRow, type StoredAction, type StoredPortType, type StoredRule, showRow } from './rule.ts';
 
 /** A rule's fields as cast, before the database sees them. */
 export interface RuleValues {
@@ -120,4 +120,24 @@ function storeUserId(text: string): string {
 export function echo(values: RuleValues, row: RuleRow): StoredRule {
   const { port_range, port_type, user_id, destination } = values;
   return { ...showRow(row), destination: formatInet(destination ?? row.destination), port_range, port_type, user_id };
+}
+
+/** A rule to begin with, in the API's field names; `action` defaults to drop, as over the API. */
+export interface RuleSeed {
+  readonly id?: string;
+  readonly action?: 'accept' | 'drop';
+  readonly destination: string;
+  readonly port_type?: 'tcp' | 'udp' | null;
+  readonly port_range?: string | null;
+  readonly user_id?: string | null;
+}
+
+/** The row that this seed is; throws an Error that shows the seed when the server would not take it. */
+export function makeSeedRow(seed: RuleSeed, id: string, now: string): RuleRow {
+  const sent = parseJson(JSON.stringify(seed));
+  const change = isMap(sent) ? castRule(noRule, sent, true) : undefined;
+  const stored = change?.ok === true ? storeValues(change.values) : undefined;
+  const ports = stored?.ports;
+  if (stored === undefined || ports === undefined) throw new Error(`not a rule: ${JSON.stringify(seed)}`);
+  return makeRow({ ...stored, ports, id: seed.id ?? id, insertedAt: now, updatedAt: now });
 }

@@ -3,10 +3,7 @@ import type { RuleRow } from './rule.ts';
 
 type Candidate = Pick<RuleRow, 'action' | 'network' | 'ports' | 'userId'>;
 
-/**
- * The four exclusion constraints: in one class (global or one user; ports of one type or none; action; family) two
- * networks that intersect may not both be there, with ports only if the ranges meet (observed: recordings/rule_overlap).
- */
+/** The exclusion constraints: in one class no two networks may intersect, with ports only if those meet (recordings/rule_overlap). */
 export class OverlapIndex {
   readonly #classes = new Map<string, RuleClass>();
 

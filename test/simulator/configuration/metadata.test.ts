@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { checkMetadata } from '../../../src/simulator/configuration/metadata.ts';
-import { checkUri } from '../../../src/simulator/configuration/uri.ts';
+import { checkUri } from '../../../src/simulator/configuration/provider.ts';
+import { checkMetadata } from '../../../src/simulator/configuration/saml.ts';
 import { parseXml } from '../../../src/simulator/configuration/xml.ts';
 import { ServerCrash } from '../../../src/simulator/crash.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Heap } from '../../../src/simulator/rules/heap.ts';
+import { Heap } from '../../../src/simulator/rules/store.ts';
 
 const row = (id: string): { id: string } => ({ id });
 const order = (heap: Heap<{ id: string }>): string => [...heap.rows()].map(({ id }) => id).join(' ');

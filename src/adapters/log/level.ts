@@ -1,2 +1,0 @@
-/** The least severe message that is written. */
-export type LogLevel = 'debug' | 'info' | 'warn';
