@@ -1,4 +1,3 @@
-import {} from '../live/live-rules.ts';
 import { isObject } from '../model/result.ts';
 import type { ApiAnswer, ApiResult } from '../ports.ts';
 

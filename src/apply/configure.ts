@@ -1,5 +1,4 @@
 import { decodeLiveConfiguration } from '../live/live-configuration.ts';
-import {} from '../live/live-rules.ts';
 import type {
   ConfigurationField,
   ConfigurationFields,

@@ -1,4 +1,3 @@
-import {} from '../live/live-rules.ts';
 import { isObject } from '../model/result.ts';
 
 /** The keys of rules that a killed run still owed: what its journal's last pass deleted for a gap and did not create. */
