@@ -27,8 +27,10 @@ export function renderDrift(plan: Plan, { names, hasBase }: DriftContext, color:
   if (drifted.length === 0) return `${words.none}\n`;
   const lines = drifted.map(({ change, kind }) => {
     const place = change.source === null ? '' : `  ${paint('faint', formatLine(change.source))}`;
-    const fields = kind === 'changed-live' ? listFieldLines(reversed(change.fields)) : [];
-    const head = `  ${paint(tones[kind], words[kind])}  ${formatLabel(change)}  ${ruleWords(change, names)}${place}`;
+    const isField = kind === 'changed-live' && change.kind === 'Configuration';
+    const fields = isField ? listFieldLines(reversed(change.fields)) : [];
+    const label = paint(tones[kind], words[kind]) + ' '.repeat(words['changed-live'].length - words[kind].length);
+    const head = `  ${label}  ${formatLabel(change)}  ${ruleWords(change, names)}${place}`;
     return [head, ...fields.map(({ path, text }) => `      ${path}  ${text}`)].join('\n');
   });
   return `${words.heading}\n\n${lines.join('\n')}\n\n${count(drifted.length, 'object')} ${words.verb(drifted.length)}.\n`;

@@ -76,11 +76,8 @@ export function renderPacketReport(
     const without = removals.map((item) => labelOf(item)).join(', ');
     lines.push(`  would be ${other} without ${without}`);
   }
-  if (additions.length > 0) {
-    const [least, ...stronger] = additions.map(kindText);
-    const above = stronger.length === 0 ? '' : ` (${stronger.join('; ')} would do it too)`;
-    lines.push(`  would be ${other} with ${least}${above}`);
-  }
+  if (additions.length > 0)
+    lines.push(`  would be ${other} with a rule to ${additions.map(formatKind).join(', or to ')}`);
   if (removals === null && additions.length === 0) lines.push(`  no rule can change that`);
   return `${lines.join('\n')}\n`;
 }
@@ -157,7 +154,6 @@ export function makeNamedMembers(item: NamedRule): Readonly<Record<string, unkno
   };
 }
 
-function kindText({ action, scope, withPorts }: RuleKind): string {
-  const whose = scope === 'user' ? ' for this user' : ' for everybody';
-  return `${action === 'accept' ? 'an accept' : 'a drop'}${withPorts ? ' of this port' : ' without ports'}${whose}`;
+function formatKind({ action, scope, withPorts }: RuleKind): string {
+  return `${action} ${withPorts ? 'this port' : 'all ports'} for ${scope === 'user' ? 'this user' : 'everyone'}`;
 }

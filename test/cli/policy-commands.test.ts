@@ -152,7 +152,7 @@ describe('reconcile explain', () => {
       /decided by {2}databases\/not-for-contractors\/alice\/10\.30\.1\.0-24 .* rules\/databases\.yaml:\d+:\d+/,
     );
     expect(out).toMatch(/overrides {3}baseline\/closed/);
-    expect(out).toContain('would be accepted with an accept of this port for this user');
+    expect(out).toContain('would be accepted with a rule to accept this port for this user');
   });
 
   it('gives verdict, rule and overridden as JSON', async () => {

@@ -83,6 +83,7 @@ const leftOut: Readonly<Record<string, readonly string[]>> = {
   diff: ['policy', 'policy'],
   expiring: ['policy'],
   completion: ['bash'],
+  init: ['fresh'],
 };
 
 /** Lines that the pages say do not end with 0, or that do not in a world in which something is pending; and the page's words. */
@@ -92,7 +93,7 @@ const codes: ReadonlyMap<string, { readonly code: number; readonly page: string;
   ['reconcile drift PATH', pending('`reconcile drift` found drift')],
   ['reconcile drift policy --output github', pending('`reconcile drift` found drift')],
   ['reconcile drift', pending('`reconcile drift` found drift')],
-  ['reconcile --plan policy --detailed-exitcode', pending('only with `--detailed-exitcode`')],
+  ['reconcile plan policy --detailed-exitcode', pending('only with `--detailed-exitcode`')],
 ]);
 function refused(words: string) {
   return { code: 3, page: 'docs/reference.md', words };
@@ -194,7 +195,7 @@ function says(name: string): RegExp {
     init: /In sync|rules; no problems/,
     version: /^\d+\.\d+\.\d+(-dev)?\n/,
     '': /^1 to create, 1 to replace, 1 to delete|^\d+ to create|a fresh read of the server agrees|^### reconcile: \d+ to /m,
-    validate: /: 3 rules; (no problems|\d)/,
+    validate: /: \d rules(?: and the Configuration)?; (no problems|\d)/,
     export: /kind: Rule|files? written to/,
     build: /^metadata: \{name: /m,
     fmt: /files?, 0 changed|0 would change/,

@@ -23,7 +23,7 @@ export interface DocumentedLine {
 
 /** Programs that the pages tell people to run. */
 const programs =
-  /^(?:reconcile|sops|npm|npx|node|git|docker|kubectl|systemctl|install|cp|ip|nsenter|curl|export|source <|scripts\/[a-z.]+|[a-z]+=\S+$)/;
+  /^(?:reconcile|sops|npm|npx|node|git|docker|kubectl|systemctl|install|cat >|cp|mv|ip|nsenter|curl|export|source <|scripts\/[a-z.]+|[a-z]+=\S+$)/;
 
 /** Every command line of all pages: in code spans, in blocks for a shell, and in indented blocks. Each text once. */
 export function documentedLines(): readonly DocumentedLine[] {

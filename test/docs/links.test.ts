@@ -36,6 +36,24 @@ describe('the documentation', () => {
     expect(broken).toEqual([]);
   });
 
+  it('a long page of the reference begins with its contents', () => {
+    const text = (page: string): string => readFileSync(join(root, page), 'utf8');
+    const headings = (page: string): readonly string[] =>
+      [
+        ...text(page)
+          .replaceAll(/^ *```[\s\S]*?^ *```$/gm, '')
+          .matchAll(/^## (.+)$/gm),
+      ].map(([, one]) => anchorOf(one ?? ''));
+    const isLong = (page: string): boolean => text(page).split(/\s+/).length > 1000 && headings(page).length >= 4;
+    const long = pages.filter((page) => page.startsWith('docs/') && !page.includes('upgrade') && isLong(page));
+    expect(long.length).toBeGreaterThan(8);
+    const listed = (page: string): readonly string[] =>
+      [...(/^\*\*On this page:\*\* (.+)$/m.exec(text(page))?.[1] ?? '').matchAll(/\(#([^)]+)\)/g)].map(
+        ([, one]) => one ?? '',
+      );
+    for (const page of long) expect([page, ...listed(page)]).toEqual([page, ...headings(page)]);
+  });
+
   it('is within two clicks of the README', () => {
     const near = new Set(['README.md']);
     for (let click = 0; click < 2; click++) {

@@ -31,14 +31,16 @@ export function makeSteady(text: string, given: readonly (readonly [string, stri
   return given
     .reduce((all, [real, shown]) => all.replaceAll(real, shown), text)
     .replace(/\b[0-9a-f]{12}\b/g, 'DIGEST')
+    .replace(/\b[0-9a-f]{8}\b/g, 'ID')
     .replace(/\[main \(root-commit\) [0-9a-f]{7,}\]/g, '[main (root-commit) COMMIT]')
     .replace(/in \d+\.\d s/g, 'in 0.0 s')
     .replace(/takes \d+ ms/g, 'takes 2 ms')
     .trim();
 }
 
-/** What a command printed, cut as the page cuts it: `…` stands for everything before the last lines. */
+/** What a command printed, cut as the page cuts it: a line `…` stands for everything before what follows, or after what stands before. */
 export function cutLike(shown: string, real: string): string {
-  if (!shown.startsWith('…\n')) return real;
-  return `…\n${real.slice(-(shown.length - 2))}`;
+  const [head = '', tail] = shown.split(/^…$/m).map((part) => part.trim());
+  if (tail === undefined) return real;
+  return [real.slice(0, head.length), '…', tail === '' ? '' : real.slice(-tail.length)].join('\n').trim();
 }

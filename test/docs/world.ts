@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { request as plainRequest } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -75,8 +75,11 @@ function makeTemplate(): Template {
   write('policy/tests.yaml', test);
   write('policy/metadata.yaml', metadata('169.254.169.254'));
   write('manifests/office.yaml', office);
+  const overlay = 'overlay: production\nvalues: examples/environments/values-production.yaml\n';
+  write('settings-production.yaml', overlay);
   cpSync(join(root, 'examples/environments'), join(folder, 'examples/environments'), { recursive: true });
   write('token', `${token}\n`);
+  chmodSync(join(folder, 'token'), 0o600);
   write('secrets/token', `${token}\n`);
   git('init', '-q', '-b', 'main', '--template=');
   git('add', 'policy');

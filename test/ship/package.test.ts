@@ -27,7 +27,15 @@ function npm(args: readonly string[], cwd: string): string {
   return execFileSync('npm', argv, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
 }
 
+/** What docs/how-to/install.md shows of npm. */
+const added = /^\s*added 1 package in /m;
+
 describe('a release', () => {
+  it('installs as the page shows it', () => {
+    const page = readFileSync(path.join(root, 'docs/how-to/install.md'), 'utf8');
+    expect(page.match(new RegExp(added.source, 'gm'))).toHaveLength(2);
+  });
+
   let folder = '';
   let tree = '';
   let tarball = '';
@@ -52,7 +60,7 @@ describe('a release', () => {
     installed = path.join(consumer, 'node_modules/firezone-reconcile');
     mkdirSync(consumer);
     writeFileSync(path.join(consumer, 'package.json'), '{"type": "module"}');
-    npm(['install', tarball], consumer);
+    expect(npm(['install', tarball], consumer)).toMatch(added);
   }, 120_000);
 
   afterAll(() => rmSync(folder, { recursive: true }));
@@ -131,7 +139,7 @@ describe('a release', () => {
     mkdirSync(other);
     writeFileSync(path.join(other, 'package.json'), '{}');
     const from = `git+file://${tree}#v1`;
-    npm(['install', from], other);
+    expect(npm(['install', from], other)).toMatch(added);
     expect(readdirSync(path.join(other, 'node_modules')).filter((name) => !name.startsWith('.'))).toEqual([
       'firezone-reconcile',
     ]);

@@ -1,5 +1,5 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -47,6 +47,10 @@ describe.skipIf(!isAsked)(`with the real tools${isAsked ? '' : ' (skipped: npm r
     const run = () => spawnSync(preCommit, ['run', '--all-files', '--verbose'], { cwd: policy, env, encoding: 'utf8' });
     const passed = run();
     expect([passed.status, passed.stdout]).toEqual([0, expect.stringContaining('no problems')]);
+    const shown =
+      readFileSync(path.join(root, 'docs/how-to/install.md'), 'utf8').match(/^ +Firezone .*Passed$/gm) ?? [];
+    expect(shown).toHaveLength(3);
+    for (const line of shown) expect(passed.stdout).toContain(line.trim());
     writeFileSync(path.join(policy, 'bad.yaml'), rules('10.0.0.0/8').replace('accept', 'allow'));
     commitAll(policy);
     const failed = run();
