@@ -30,7 +30,7 @@ export function makeTemporaryState(): Result<StateFolder, string> {
 export async function openState(directory: string): Promise<Result<StateFolder, string>> {
   const folder = findOwnFolder(directory);
   const mark = path.join(folder, 'owner');
-  const mine = `${process.pid} ${startOf(process.pid)} ${bootId()}`;
+  const mine = markProcess();
   try {
     await claimFolder(folder);
     // The mark of 0.1 lies above.
@@ -96,7 +96,13 @@ function isAnothers({ uid }: { readonly uid: number }): boolean {
   return process.geteuid !== undefined && uid !== process.geteuid();
 }
 
-function isAlive(holder: string): boolean {
+/** What names this process, and no other one on this machine. */
+export function markProcess(): string {
+  return `${process.pid} ${startOf(process.pid)} ${bootId()}`;
+}
+
+/** Whether the process with this mark still runs. */
+export function isAlive(holder: string): boolean {
   const [pid = '', start = '', boot = ''] = holder.split(' ');
   return boot === bootId() && start !== '' && start === startOf(Number(pid));
 }

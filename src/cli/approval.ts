@@ -104,3 +104,31 @@ export function findServer({ baseUrl }: Pick<Settings, 'baseUrl'>): string | nul
   const { origin, pathname } = new URL(baseUrl);
   return `${origin}${pathname.replace(/\/+$/, '')}`;
 }
+
+/** What a plan warns of is what an apply did not do. */
+export function markLeftOut(problem: Problem): Problem {
+  return problem.code === 'unsent-field' ? { ...problem, severity: 'error' } : problem;
+}
+
+/** Somebody approved another plan. */
+export const approvesAnother: Problem = {
+  code: 'approves-another',
+  severity: 'note',
+  summary: '--approve names another plan than this one',
+  hint: 'something moved since that plan: review this one, and approve its digest',
+};
+
+/** On the first apply to a server, rules that are in no manifest may be somebody's only copy. */
+export function announceDeletes(plan: Plan | null): readonly Problem[] {
+  const unknown = plan?.changes.filter(({ action, reason }) => action === 'delete' && reason === 'not-desired') ?? [];
+  if (unknown.length === 0) return [];
+  const verb = unknown.length === 1 ? 'is in no manifest and will' : 'are in no manifest and will';
+  return [
+    {
+      code: 'unknown-live-rules',
+      severity: 'note',
+      summary: `${count(unknown.length, 'live rule')} ${verb} be deleted`,
+      hint: 'To keep them, take them over first: reconcile export --out DIR writes them as manifests.',
+    },
+  ];
+}

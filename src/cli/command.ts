@@ -14,12 +14,16 @@ export interface Terminal {
   /** Resolves when whoever reads stdout has taken what was written: for a text too long to be kept. */
   readonly stdoutTaken?: () => Promise<void>;
   readonly stderr: (text: string) => void;
-  /** Shows the question and reads one line; null when input ends or a signal comes first. */
-  readonly ask: (question: string, signal: AbortSignal) => Promise<string | null>;
+  /** Shows the question and reads one line; null when input ends or a signal comes first. A function gives it anew each second. */
+  readonly ask: (question: string | (() => string), signal: AbortSignal) => Promise<string | null>;
   /** All of stdin; null when it is larger than `largest` bytes. */
   readonly readStdin?: (largest: number) => Promise<Uint8Array | null>;
   /** Aborts on SIGINT and SIGTERM. */
   readonly stop: AbortSignal;
+  /** Nothing stops this run: signals are only answered. */
+  readonly unstoppable?: true;
+  /** Calls for each SIGINT and SIGTERM; what it returns ends that. */
+  readonly onSignal?: (listener: () => void) => () => void;
 }
 
 /** A parsed command line with its settings. */

@@ -8,14 +8,17 @@ const everyFormat: readonly Format[] = ['text', 'json', 'markdown', 'html', 'git
 const answers: readonly Format[] = ['text', 'json'];
 const tables: readonly Format[] = ['text', 'json', 'csv', 'markdown'];
 
+/** Of a single apply. */
+const deciding: readonly OptionName[] = ['overrideWindow', 'confirmWithin', 'confirmWith'];
+
 /** The command without a name: `reconcile [--plan | --watch] PATH`, which the verbs `plan`, `apply` and `watch` stand for. */
 export const rootCommand: CommandSpec = {
   name: '',
   summary: 'the same as apply PATH',
   operands: 'PATH',
   options: [
-    ...(['plan', 'at', 'snapshot', 'live', 'save', 'overrideWindow', 'watch'] as const),
-    ...[...planningOptions, ...applyOptions, ...watchOptionNames],
+    ...(['plan', 'at', 'snapshot', 'live', 'save', 'watch'] as const),
+    ...[...deciding, ...planningOptions, ...applyOptions, ...watchOptionNames],
   ],
   examples: ['reconcile --plan policy', 'reconcile --yes policy'],
   formats: everyFormat,
@@ -38,11 +41,20 @@ export const commands: readonly CommandSpec[] = [
     name: 'apply',
     summary: 'plan, show, ask, apply, and verify; with PLAN only what was reviewed in it',
     operands: '[PLAN] PATH',
-    options: ['dryRun', ...planningOptions, ...applyOptions, 'overrideWindow'],
+    options: ['dryRun', ...planningOptions, ...applyOptions, ...deciding],
     examples: ['reconcile apply policy', 'reconcile apply --yes plan.json policy'],
     completes: 'files',
     formats: everyFormat,
     load: () => import('./commands/apply.ts'),
+  },
+  {
+    name: 'confirm',
+    summary: 'keep the apply that waits to be confirmed (apply --confirm-within)',
+    operands: '',
+    options: [...connectionOptions, 'profile', 'full', ...enforcementOptions, ...applyOptions],
+    examples: ['reconcile confirm', 'reconcile confirm --state-dir /var/lib/reconcile'],
+    formats: everyFormat,
+    load: () => import('./commands/confirm.ts'),
   },
   {
     name: 'watch',

@@ -13,9 +13,13 @@ import {
   makeApplyRecord,
 } from '../pass/history.ts';
 import type { Approve, PassResult } from '../pass/pass.ts';
+import type { Plan } from '../plan/plan.ts';
 import type { Logger } from '../ports.ts';
 import type { Terminal } from './command.ts';
 import { makeFailure } from './failure.ts';
+
+/** Is told what an apply is about to change, and what it did, with the secrets that the records leave out. */
+export type OnRecord = (record: ApplyRecord, plan: Plan, number: number | null) => Promise<void>;
 
 /** Writes the history of applies: before the first write of each what is about to change, and at its end what did. */
 export interface HistoryWriter {
@@ -29,9 +33,17 @@ export function locateHistory(stateFolder: string): string {
   return join(stateFolder, 'history');
 }
 
-/** A writer for one apply; `former` names rules that a plan deletes. A folder that cannot be written is only a warning. */
-export function createHistoryWriter(stateFolder: string | null, logger: Logger, former?: FormerRules): HistoryWriter {
-  let begun: { readonly origin: ApplyOrigin; readonly number: number } | null = null;
+/**
+ * A writer for one apply; `former` names rules that a plan deletes. Nothing depends on the history: a folder that cannot be
+ * written is a warning.
+ */
+export function createHistoryWriter(
+  stateFolder: string | null,
+  logger: Logger,
+  former?: FormerRules,
+  onRecord: OnRecord = () => Promise.resolve(),
+): HistoryWriter {
+  let begun: { readonly origin: ApplyOrigin; readonly number: number | null } | null = null;
   const attempt = async (write: (folder: string) => Promise<void>): Promise<void> => {
     if (stateFolder === null) return;
     try {
@@ -46,21 +58,27 @@ export function createHistoryWriter(stateFolder: string | null, logger: Logger, 
     recordApproved: (approve, source) => async (plan, desired, digest) => {
       const agreed = await approve(plan, desired, digest);
       const origin = { at: new Date(systemClock.wallTime()).toISOString(), ...source, digest: digest.plan };
-      const value = encodeApplyRecord(makeApplyRecord(origin, plan, null, former));
+      const record = makeApplyRecord(origin, plan, null, former);
+      let number: number | null = null;
       const begin = async (folder: string): Promise<void> => {
         for (const one of [dirname(folder), folder]) await claimFolder(one);
-        begun = { origin, number: await addRecord(folder, value) };
+        number = await addRecord(folder, encodeApplyRecord(record));
       };
-      if (agreed) await attempt(begin);
+      if (agreed) {
+        await attempt(begin);
+        begun = { origin, number };
+        await onRecord(record, plan, number);
+      }
       return agreed;
     },
-    end: ({ plan, apply }) =>
-      attempt(async (folder) => {
-        if (begun === null || plan === null || apply === null) return;
-        const record = makeApplyRecord(begun.origin, plan, apply, former);
-        await replaceRecord(folder, begun.number, encodeApplyRecord(record));
-        begun = null;
-      }),
+    async end({ plan, apply }) {
+      if (begun === null || plan === null || apply === null) return;
+      const { origin, number } = begun;
+      begun = null;
+      const record = makeApplyRecord(origin, plan, apply, former);
+      await onRecord(record, plan, number);
+      if (number !== null) await attempt((folder) => replaceRecord(folder, number, encodeApplyRecord(record)));
+    },
   };
 }
 

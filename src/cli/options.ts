@@ -147,6 +147,8 @@ const own = {
     help: 'apply though no window is open, and record why',
     only: 'flag',
   },
+  confirmWithin: { kind: 'duration', value: 'TIME', help: 'go back unless it is confirmed in time', only: 'flag' },
+  confirmWith: { kind: 'text', value: 'COMMAND', help: 'confirm it when this ends with 0; no shell', only: 'flag' },
   watch: { kind: 'switch', help: 'stay, watch the manifests, and keep the server in line with them', only: 'flag' },
   plan: { kind: 'switch', help: 'show what would be done; never write', only: 'flag' },
   out: { kind: 'path', value: 'PATH', help: 'write there (default: stdout)', only: 'flag' },

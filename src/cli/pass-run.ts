@@ -2,19 +2,29 @@ import { systemClock } from '../adapters/clock.ts';
 import type { Desired } from '../desired/context.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import { compareProblems, type Problem } from '../model/problem.ts';
+import type { GoingBack } from '../pass/go-back.ts';
 import type { Approve, PassDependencies, PassResult } from '../pass/pass.ts';
 import type { PlanDigest } from '../plan/digest.ts';
 import type { PlanOptions } from '../plan/input.ts';
 import { holdsBack, type Plan } from '../plan/plan.ts';
-import type { Source, SourceContent } from '../ports.ts';
+import type { SourceContent } from '../ports.ts';
 import { makeDocument } from '../report/json.ts';
 import { makeProblemReport, type RunReport } from '../report/run-report.ts';
-import { count } from '../report/summary.ts';
-import { askToApply, askToBind, findObstacle, findServer, noteWindow, recordOverride } from './approval.ts';
+import {
+  announceDeletes,
+  approvesAnother,
+  askToApply,
+  askToBind,
+  findObstacle,
+  findServer,
+  markLeftOut,
+  noteWindow,
+  recordOverride,
+} from './approval.ts';
 import { type Base, loadBase } from './base.ts';
 import type { Answer, Invocation } from './command.ts';
 import { chooseExitCode } from './exit-code.ts';
-import { createHistoryWriter, describeUser, type HistoryWriter } from './history.ts';
+import { createHistoryWriter, describeUser, type HistoryWriter, type OnRecord } from './history.ts';
 import { findStateFolder, type LastApply, readLastApply, recordApply } from './last-apply.ts';
 import { createLogger } from './logger.ts';
 import { applyStrict, applyStrictToPass, isInvalid } from './manifests.ts';
@@ -22,7 +32,7 @@ import { lookUpNames, type PlanNames } from './plan-names.ts';
 import { readRevision } from './revision.ts';
 import { compareWithSaved, type PlanOrigin, type SavedPlan, savePlan } from './saved-plan.ts';
 import { makeScreen, type Screen } from './screen.ts';
-import { runWired, type WiredPass, wirePass, wireSnapshotPass } from './wire.ts';
+import { type GivenManifests, runWired, type WiredPass, wirePass, wireSnapshotPass } from './wire.ts';
 
 /** One pass from the command line: over which manifests, and on which terms. */
 export interface PassRequest {
@@ -33,8 +43,16 @@ export interface PassRequest {
   readonly planOnly: boolean;
   /** The plan that was reviewed: any other is refused. */
   readonly saved: SavedPlan | null;
-  /** Manifests that stand in for those below PATH, and which live rules may be deleted for them. */
-  readonly given?: { readonly source: Source } & Pick<PlanOptions, 'prune'>;
+  /** Manifests that stand in for those below PATH, which live rules may be deleted for them, and secrets that are known for them. */
+  readonly given?: GivenManifests & Pick<PlanOptions, 'prune'> & Pick<GoingBack, 'bindings'>;
+  /** Is told what is changed, and decides whether that is kept. */
+  readonly trial?: { readonly onRecord: OnRecord; readonly decide: (applied: Answer) => Promise<TrialEnd> };
+}
+
+/** Whether an apply is kept, and what the run answers. */
+export interface TrialEnd {
+  readonly isKept: boolean;
+  readonly answer: Answer;
 }
 
 /** Runs one pass, and shows its plan before it is applied. */
@@ -43,7 +61,7 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
   const { snapshot, save } = invocation.settings;
   const wired =
     snapshot === null
-      ? await wirePass(invocation, request.path, request.given?.source)
+      ? await wirePass(invocation, request.path, request.given)
       : await wireSnapshotPass(invocation, request.path, snapshot);
   try {
     const base = await loadBase(invocation, request.path, wired.pass);
@@ -57,7 +75,12 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
       obstacle: null,
       lastApply,
       names: null,
-      history: createHistoryWriter(findStateFolder(invocation), wired.pass.logger, lastApply?.rules),
+      history: createHistoryWriter(
+        findStateFolder(invocation),
+        wired.pass.logger,
+        lastApply?.rules,
+        request.trial?.onRecord,
+      ),
     };
     const result = await runBound(run, wired);
     const stale = staleness(run, result.plan, result.digest);
@@ -67,10 +90,13 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
       const savedAt = new Date(systemClock.wallTime()).toISOString();
       savePlan(save, { digest: result.digest, document: makeDocument(report), savedAt }, originOf(run));
     }
-    if (!request.planOnly && request.given === undefined) await recordEffect(run, result);
     await run.history.end(result);
     const declined = result.end === 'declined' && stale.length === 0;
-    return screen.answerWith(report, exitCode(result, run, stale.length > 0), { obstacle: run.obstacle, declined });
+    const ending = { obstacle: run.obstacle, declined };
+    const answer = screen.answerWith(report, exitCode(result, run, stale.length > 0), ending);
+    const decision = (await request.trial?.decide(answer)) ?? { isKept: true, answer };
+    if (!request.planOnly && request.given === undefined && decision.isKept) await recordEffect(run, result);
+    return decision.answer;
   } finally {
     screen.end();
     await wired.close();
@@ -84,7 +110,8 @@ async function runBound(run: Run, wired: WiredPass): Promise<PassResult> {
   const attempt = (granted: readonly SecretBinding[]): Promise<PassResult> => {
     const { options } = wired.pass;
     const prune = request.given?.prune ?? options.prune;
-    const secretBindings = [...options.secretBindings, ...(lastApply?.secrets ?? []), ...granted];
+    const bound = [...(lastApply?.secrets ?? []), ...(request.given?.bindings ?? [])];
+    const secretBindings = [...options.secretBindings, ...bound, ...granted];
     const known = {
       base: base?.state ?? null,
       ...(lastApply === null || Number.isNaN(lastApply.at) ? {} : { agreedAt: lastApply.at }),
@@ -191,7 +218,7 @@ function beforeApply(run: Run, plan: Plan, desired: Desired, digest: PlanDigest)
   const { invocation } = run;
   return {
     ...makeProblemReport([
-      ...announceDeletes(run, plan),
+      ...(isFirstApply(run) ? announceDeletes(plan) : []),
       ...(invocation.settings.overrideWindow === null ? [] : noteWindow(invocation.settings, plan)),
       ...knownProblems(run, desired, plan).toSorted(compareProblems),
     ]),
@@ -206,20 +233,8 @@ function beforeApply(run: Run, plan: Plan, desired: Desired, digest: PlanDigest)
   };
 }
 
-/** On the first apply to a server, rules that are in no manifest may be somebody's only copy. */
-function announceDeletes({ invocation, lastApply, request }: Run, plan: Plan | null): readonly Problem[] {
-  if (lastApply !== null || request.given !== undefined || invocation.settings.base !== null) return [];
-  const unknown = plan?.changes.filter(({ action, reason }) => action === 'delete' && reason === 'not-desired') ?? [];
-  if (unknown.length === 0) return [];
-  const verb = unknown.length === 1 ? 'is in no manifest and will' : 'are in no manifest and will';
-  return [
-    {
-      code: 'unknown-live-rules',
-      severity: 'note',
-      summary: `${count(unknown.length, 'live rule')} ${verb} be deleted`,
-      hint: 'To keep them, take them over first: reconcile export --out DIR writes them as manifests.',
-    },
-  ];
+function isFirstApply({ invocation, lastApply, request }: Run): boolean {
+  return lastApply === null && request.given === undefined && invocation.settings.base === null;
 }
 
 function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonly Problem[]): RunReport {
@@ -229,10 +244,12 @@ function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonl
   const other = result.end === 'refused' && settings.approve.length > 0 ? [approvesAnother] : [];
   return {
     ...makeProblemReport([
-      ...announceDeletes(run, result.plan),
+      ...(isFirstApply(run) ? announceDeletes(result.plan) : []),
       ...applyStrict(base?.problems ?? [], settings),
       // What the kernel lacks keeps no apply from writing, so that only a plan is strict about it.
-      ...(request.planOnly ? applyStrict(result.problems, settings) : applyStrictToPass(result, settings).map(leftOut)),
+      ...(request.planOnly
+        ? applyStrict(result.problems, settings)
+        : applyStrictToPass(result, settings).map(markLeftOut)),
       ...failure,
       ...stale,
       ...other,
@@ -252,18 +269,6 @@ function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonl
     ...(result.kernel === undefined ? {} : { kernel: result.kernel }),
   };
 }
-
-/** What a plan warns of is what an apply did not do. */
-function leftOut(problem: Problem): Problem {
-  return problem.code === 'unsent-field' ? { ...problem, severity: 'error' } : problem;
-}
-
-const approvesAnother: Problem = {
-  code: 'approves-another',
-  severity: 'note',
-  summary: '--approve names another plan than this one',
-  hint: 'something moved since that plan: review this one, and approve its digest',
-};
 
 /** The exit code of a pass, the same in every output mode. */
 function exitCode(result: PassResult, run: Run, stale: boolean): number {

@@ -1,5 +1,6 @@
-import { fstatSync, writeFileSync } from 'node:fs';
+import { closeSync, fstatSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
+import { isatty } from 'node:tty';
 import type { Terminal } from './command.ts';
 import { exitCodes, replaceExitCode } from './exit-code.ts';
 import { runCli } from './run.ts';
@@ -11,14 +12,26 @@ export async function runMain(): Promise<void> {
   process.on('unhandledRejection', dieQuietly);
   process.on('uncaughtException', dieQuietly);
   const stop = new AbortController();
-  onSignals(stop);
+  const listeners = new Set<() => void>();
+  onSignals(stop, listeners);
   const cwd = currentDirectory();
   if (cwd === null)
     process.stderr.write('error [usage] the current directory is not there any more\n    hint: cd to one that is\n');
   const code =
-    cwd === null ? exitCodes.failed : await runCli(process.argv.slice(2), terminalOf(cwd, stop.signal, stdout.write));
+    cwd === null
+      ? exitCodes.failed
+      : await runCli(process.argv.slice(2), {
+          ...terminalOf(cwd, stop.signal, stdout.write),
+          onSignal: addTo(listeners),
+        });
   await Promise.all([flushed(process.stdout), flushed(process.stderr)]);
+  letGoOfTerminal();
   process.exit(stdout.failure() === null ? code : await withoutStdout(stdout.failure(), code));
+}
+
+/** Node aborts at its end where it cannot put back a terminal that is gone. */
+function letGoOfTerminal(): void {
+  for (const { fd, isTTY } of [process.stdin, process.stdout, process.stderr]) if (isTTY && !isatty(fd)) closeSync(fd);
 }
 
 /** Null when it was removed. */
@@ -48,21 +61,38 @@ function terminalOf(cwd: string, stop: AbortSignal, stdout: Terminal['stdout']):
 }
 
 /** The first signal asks for an orderly end; the third ends the process at once. */
-function onSignals(stop: AbortController): void {
+function onSignals(stop: AbortController, listeners: ReadonlySet<() => void>): void {
   let count = 0;
   const onSignal = (signal: NodeJS.Signals): void => {
     count++;
-    stop.abort(new Error(signal));
     if (count >= 3) process.exit(exitCodes.partial);
+    for (const listener of listeners) listener();
+    stop.abort(new Error(signal));
   };
   process.on('SIGINT', onSignal);
   process.on('SIGTERM', onSignal);
 }
 
-async function ask(question: string, signal: AbortSignal): Promise<string | null> {
+function addTo(listeners: Set<() => void>): NonNullable<Terminal['onSignal']> {
+  return (listener) => {
+    listeners.add(listener);
+    return () => void listeners.delete(listener);
+  };
+}
+
+async function ask(asked: string | (() => string), signal: AbortSignal): Promise<string | null> {
   const lines = createInterface({ input: process.stdin, output: process.stderr });
+  const question = typeof asked === 'string' ? asked : asked();
+  const renewing = setInterval(() => {
+    if (typeof asked === 'string' || !process.stderr.isTTY) return;
+    lines.setPrompt(asked());
+    lines.prompt(true);
+  }, 1000);
   try {
-    const ended = new Promise<null>((resolve) => lines.once('close', () => resolve(null)));
+    const ended = new Promise<null>((resolve) => {
+      lines.once('close', () => resolve(null));
+      lines.once('error', () => resolve(null)); // the terminal is gone
+    });
     // readline takes Ctrl-C from the terminal before the process does.
     lines.once('SIGINT', () => process.kill(process.pid, 'SIGINT'));
     const answer = await Promise.race([lines.question(question, { signal }), ended]);
@@ -72,6 +102,7 @@ async function ask(question: string, signal: AbortSignal): Promise<string | null
     if (signal.aborted) return null;
     throw error;
   } finally {
+    clearInterval(renewing);
     lines.close();
   }
 }

@@ -20,8 +20,7 @@ const secondMs = 1000;
 /** Says after a second what is being read, then how many requests are done, and answers Ctrl-C at once. */
 export function startProgress({ settings, terminal }: Invocation): Progress {
   let phase: 'reading' | 'planned' | 'applying' | 'ended' = 'reading';
-  let total = 0;
-  let done = 0;
+  let [total, done] = [0, 0];
   let hasLine = false;
   const startedAt = systemClock.now();
   let saidAt = startedAt;
@@ -46,6 +45,8 @@ export function startProgress({ settings, terminal }: Invocation): Progress {
   }, secondMs);
   reading.unref();
   terminal.stop.addEventListener('abort', onStop, { once: true });
+  const count = (): string => (phase === 'applying' ? `${done} of ${Math.max(total, done)} requests are done` : phase);
+  const silence = answerMore(terminal, count);
   const endReading = (): void => {
     clearInterval(reading);
     clear();
@@ -72,6 +73,7 @@ export function startProgress({ settings, terminal }: Invocation): Progress {
       endReading();
       phase = 'ended';
       terminal.stop.removeEventListener('abort', onStop);
+      silence();
     },
   };
 }
@@ -102,4 +104,15 @@ export function tellAfterASecond({ stderr, stderrIsTerminal }: Terminal): {
       if (saidAt >= startedAt + secondMs) stderr('\r\u001b[K');
     },
   };
+}
+
+/** Answers signals that stop nothing: the second, or any while an apply is taken back. */
+function answerMore(terminal: Invocation['terminal'], getPhase: () => string): () => void {
+  const listener = (): void => {
+    if (terminal.unstoppable !== true && !terminal.stop.aborted) return; // the first one stops, and is answered elsewhere
+    terminal.stderr(
+      `\nStill under way (${getPhase()}), and not stopped. A third Ctrl-C ends at once, and rules may be missing then.\n`,
+    );
+  };
+  return terminal.onSignal?.(listener) ?? (() => undefined);
 }

@@ -6,8 +6,10 @@ import { createDirectorySource } from '../adapters/source/directory.ts';
 import { type ApplyLimits, defaultApplyLimits } from '../apply/context.ts';
 import { findOpenGaps } from '../apply/open-gaps.ts';
 import type { ReadFailure } from '../apply/read.ts';
+import type { DesiredContext } from '../desired/context.ts';
 import type { Problem } from '../model/problem.ts';
 import { getErrorCode, ok } from '../model/result.ts';
+import type { Secret } from '../model/secret.ts';
 import { type Approve, emptyMemory, type PassDependencies, type PassResult } from '../pass/pass.ts';
 import { endPass } from '../pass/stages.ts';
 import type { Logger, Source, SourceContent } from '../ports.ts';
@@ -101,9 +103,20 @@ export function wireShared(
   };
 }
 
+/** Manifests that stand in for a directory, and the secrets that they refer to by variable or file. */
+export interface GivenManifests {
+  readonly source: Source;
+  readonly secrets?: ReadonlyMap<string, Secret>;
+}
+
 /** Wires one pass over a source, which is the directory `root` unless it is given. */
-export async function wirePass(invocation: Invocation, root: string, given?: Source): Promise<WiredPass> {
+export async function wirePass(invocation: Invocation, root: string, given?: GivenManifests): Promise<WiredPass> {
   const { settings, terminal } = invocation;
+  const shared = wireShared(invocation, root);
+  const resolveSecret: DesiredContext['resolveSecret'] = (reference, place) => {
+    const secret = given?.secrets?.get('env' in reference ? reference.env : reference.file);
+    return secret === undefined ? shared.desired.resolveSecret(reference, place) : ok(secret);
+  };
   const { api, token } = wireApi(invocation);
   const logger = await createLogger(invocation);
   warnOfOpenToken(token, logger);
@@ -111,7 +124,8 @@ export async function wirePass(invocation: Invocation, root: string, given?: Sou
   const opened = settings.journal === null ? null : await openJournalAt(settings.journal);
   return {
     pass: {
-      ...wireShared(invocation, root),
+      ...shared,
+      desired: { ...shared.desired, resolveSecret },
       api,
       logger,
       journal: opened?.journal ?? null,
@@ -121,7 +135,7 @@ export async function wirePass(invocation: Invocation, root: string, given?: Sou
       stop: terminal.stop,
       ...wireEnforcement(settings),
     },
-    source: given ?? createDirectorySource(root, readLimits(settings)),
+    source: given?.source ?? createDirectorySource(root, readLimits(settings)),
     snapshot: null,
     seal: token.seal,
     explain: (failed) => explainReadFailure(failed, token.read, systemClock.wallTime()),

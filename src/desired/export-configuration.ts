@@ -24,6 +24,8 @@ export interface ExportedConfiguration {
   readonly unfit: readonly Unfit[];
   /** Environment variables that the manifest refers to; their values are not exported. */
   readonly secrets: readonly string[];
+  /** What each reference stands for, by its variable or file. */
+  readonly secretByName: ReadonlyMap<string, Secret>;
 }
 
 /** A field whose live value no manifest may have; the reason is a sentence. */
@@ -67,6 +69,7 @@ export function exportConfiguration(
     problems: unfit.map(notExported),
     unfit,
     secrets,
+    secretByName: naming.secretByName,
   };
 }
 

@@ -1,18 +1,11 @@
 import type { ApplyEnd, ApplyReport } from '../apply/outcome.ts';
-import { type ExportedFile, exportRules, makeUnique, removeCopies, slugify } from '../desired/export.ts';
-import { exportConfiguration } from '../desired/export-configuration.ts';
 import { decodeLiveConfiguration } from '../live/live-configuration.ts';
 import { decodeLiveRules } from '../live/live-rules.ts';
 import { decodeSnapshot, encodeSnapshot } from '../live/snapshot.ts';
-import { apiVersion } from '../manifest/manifest.ts';
-import { Flow, writeDocuments, writeYaml } from '../manifest/write.ts';
 import { type ConfigurationField, configurationFields, type LiveConfiguration } from '../model/configuration.ts';
-import type { Problem } from '../model/problem.ts';
-import type { Profile } from '../model/profile.ts';
 import { fail, isObject, ok, type Result } from '../model/result.ts';
-import { collides, formatRuleKey, type LiveRule, type Rule, toWire } from '../model/rule.ts';
+import { formatRuleKey, type LiveRule, type Rule, toWire } from '../model/rule.ts';
 import type { LiveState } from '../model/state.ts';
-import { compareField } from '../plan/diff-configuration.ts';
 import type { Plan, Step } from '../plan/plan.ts';
 
 /** Who made an apply, to which server, from what. */
@@ -183,96 +176,4 @@ function decodeHalf(value: unknown): Result<LiveState, string> {
   const configuration = none ? ok(null) : decodeLiveConfiguration(bodies.configuration);
   if (!rules.ok) return rules;
   return configuration.ok ? ok({ rules: rules.value, configuration: configuration.value }) : configuration;
-}
-
-/** The manifests of the state to go back to, the only rules that may be deleted for it, and what stays as it is. */
-export interface GoingBack {
-  readonly files: readonly ExportedFile[];
-  readonly deletable: ReadonlySet<string>;
-  readonly stays: readonly Problem[];
-}
-
-/**
- * The live state with what this apply changed taken back: what it created goes, what it deleted comes back, and fields that still
- * hold what it wrote get their former value. What others changed since stays, and is named; what has expired by `now` does not
- * come back. `live`: what is in scope.
- */
-export function goBack(record: ApplyRecord, live: LiveState, profile: Profile, now: number): GoingBack {
-  const liveKeys = new Set(live.rules.map(({ rule }) => formatRuleKey(rule)));
-  const created = new Set(record.created.map(({ rule }) => formatRuleKey(rule)));
-  const kept = live.rules.filter(({ rule }) => !created.has(formatRuleKey(rule)));
-  const stays: Problem[] = record.created
-    .filter(({ rule }) => !liveKeys.has(formatRuleKey(rule)))
-    .map(({ rule }) => changedSince(`${nameOf(rule, record)} was created by that apply, and is not live any more`));
-  const back = record.deleted.filter(({ rule }) => {
-    const key = formatRuleKey(rule);
-    const until = record.expires.get(key) ?? Number.POSITIVE_INFINITY;
-    const blocker = profile.refusesCollisions ? kept.find((other) => collides(other.rule, rule)) : undefined;
-    if (liveKeys.has(key) && !created.has(key))
-      stays.push(changedSince(`${nameOf(rule, record)} is live again already`));
-    else if (until <= now)
-      stays.push(changedSince(`${nameOf(rule, record)} expired at ${new Date(until).toISOString()}`));
-    else if (blocker !== undefined)
-      stays.push(
-        changedSince(`${nameOf(rule, record)} cannot come back beside ${formatRuleKey(blocker.rule)}, made since`),
-      );
-    else return true;
-    return false;
-  });
-  const mayCollide = !profile.refusesCollisions;
-  return {
-    files: [
-      ...exportRules(removeCopies(kept), { emails: new Map(), mayCollide }),
-      ...formerRules(back, record),
-      ...configurationBefore(record, live.configuration, profile, stays),
-    ],
-    deletable: created,
-    stays,
-  };
-}
-
-function nameOf(rule: Rule, { names }: ApplyRecord): string {
-  const key = formatRuleKey(rule);
-  const name = names.get(key);
-  return name === undefined ? `the rule ${key}` : `the rule ${name} (${key})`;
-}
-
-function changedSince(what: string): Problem {
-  return { code: 'changed-since', severity: 'note', summary: `Not undone: ${what}.` };
-}
-
-function formerRules(rules: readonly LiveRule[], { names, expires }: ApplyRecord): readonly ExportedFile[] {
-  if (rules.length === 0) return [];
-  const taken = new Set<string>();
-  const documents = rules.map(({ rule }) => {
-    const { action, destination, port_range, port_type, user_id } = toWire(rule);
-    const ports = port_range === null ? {} : { port_type, port_range };
-    const name = makeUnique(slugify(names.get(formatRuleKey(rule)) ?? `former-${destination}`), taken);
-    const until = expires.get(formatRuleKey(rule));
-    const ends = until === undefined ? {} : { expires: new Date(until).toISOString() };
-    const spec = { action, destination, ...ports, ...(user_id === null ? {} : { user_id }), ...ends };
-    return writeYaml({ apiVersion, kind: 'Rule', metadata: new Flow({ name }), spec });
-  });
-  return [{ path: 'former-rules.yaml', text: writeDocuments(documents) }];
-}
-
-function configurationBefore(
-  { fields, before, after }: ApplyRecord,
-  live: LiveConfiguration | null,
-  profile: Profile,
-  stays: Problem[],
-): readonly ExportedFile[] {
-  if (before === null || after === null || live === null) return [];
-  const lacksMetadata = before.fields.saml_identity_providers.some(({ metadata }) => !metadata.known);
-  const wanted = fields.filter((field) => {
-    // The record holds no secrets, so that providers that differ in nothing else are `hidden`, and others `blocked`.
-    const changed = ['differs', 'blocked'].includes(compareField(field, after.fields[field], live.fields[field]));
-    const lost = field === 'saml_identity_providers' && lacksMetadata;
-    if (changed) stays.push(changedSince(`\`${field}\` was changed again`));
-    else if (lost)
-      stays.push(changedSince(`\`${field}\` needs SAML metadata, which no record holds: put it back from Git`));
-    return !changed && !lost;
-  });
-  // Whoever wrote a provider's id chose the name of its secret here: what was there before binds nothing.
-  return wanted.length === 0 ? [] : exportConfiguration(before.fields, profile, wanted).files;
 }

@@ -95,7 +95,8 @@ function titleOf({ server, root, revision, base, comparison }: RunReport): reado
       escapeControls,
     );
   }
-  const source = revision === null ? root : `${root ?? 'manifests'} at ${formatRevision(revision)}`;
+  const source =
+    revision === null || revision === root ? root : `${root ?? 'manifests'} at ${formatRevision(revision)}`;
   return [
     server === null ? 'Plan' : `Plan for ${server}`,
     ...(source === null ? [] : [source]),

@@ -54,7 +54,7 @@ export interface Document {
 export interface CliOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Somebody sits at the terminal and answers this to every question. */
-  readonly answer?: string;
+  readonly answer?: string | ((question: string) => string | Promise<string>);
   readonly stop?: AbortSignal;
 }
 
@@ -119,9 +119,12 @@ export async function runIn(cwd: string, args: readonly string[], options: CliOp
     stderr: (text) => {
       written.err += text;
     },
-    ask: (question) => {
+    ask: (asked, signal) => {
+      const question = typeof asked === 'string' ? asked : asked();
       written.err += question;
-      return Promise.resolve(answer ?? null);
+      const given = Promise.resolve(typeof answer === 'function' ? answer(question) : (answer ?? null));
+      const ended = new Promise<null>((resolve) => signal.addEventListener('abort', () => resolve(null)));
+      return Promise.race([given, ended]);
     },
     stop: options.stop ?? new AbortController().signal,
   };

@@ -23,9 +23,11 @@ export function runOnTerminal(
     readonly env: Readonly<Record<string, string>>;
     readonly type?: readonly (readonly [RegExp, string])[];
     readonly columns?: number;
+    /** Takes the terminal away when this stands on the screen, as the end of an ssh session does. */
+    readonly hangUp?: RegExp;
   },
 ): Promise<PtyRun> {
-  const { cwd, env, type = [], columns = 80 } = options;
+  const { cwd, env, type = [], columns = 80, hangUp } = options;
   const line = `stty cols ${columns} rows 24; exec ${[process.execPath, entry, ...args].map(quoted).join(' ')}`;
   const child = spawn('script', ['-qefc', line, '/dev/null'], {
     cwd,
@@ -36,6 +38,7 @@ export function runOnTerminal(
   let typed = 0;
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     screen += text;
+    if (hangUp?.test(screen)) child.kill('SIGKILL');
     const next = type[typed];
     if (next === undefined || !next[0].test(screen)) return;
     typed++;

@@ -22,8 +22,9 @@ import {
 
 const lines = documentedLines();
 const own = lines.filter(({ text }) => text.startsWith('reconcile '));
-/** What another test executes: test/docs/programs.test.ts with a packet filter, test/cli/status.test.ts with a sidecar. */
-const kernel = (text: string): boolean => /--enforcement|--nft-netns|^reconcile status\b/.test(text);
+/** What another test executes: programs.test.ts with a packet filter, status.test.ts with a sidecar, confirm.test.ts with a person. */
+const kernel = (text: string): boolean =>
+  /--enforcement|--nft-netns|^reconcile (?:status|confirm)\b|--confirm-with/.test(text);
 const stays = (text: string): boolean => /^reconcile (?:--watch|watch|simulate)\b/.test(text);
 
 const template = sharedTemplate();

@@ -43,7 +43,7 @@ function sampleOf(command: string, name: OptionName): Sample | null {
 }
 
 const sampled = own
-  .filter(({ name }) => !['simulate', 'status', 'history', 'undo'].includes(name))
+  .filter(({ name }) => !['simulate', 'status', 'history', 'undo', 'confirm'].includes(name))
   .flatMap((spec) =>
     listOptions(spec).flatMap((name) => {
       const sample = sampleOf(spec.name, name);
@@ -315,6 +315,11 @@ const elsewhere: readonly { readonly pairs: readonly string[]; readonly test: st
       .filter(({ name }) => ['history', 'undo'].includes(name))
       .flatMap((spec) => listOptions(spec).map((name) => pairOf(spec.name, name))),
     test: 'test/cli/history.test.ts',
+  },
+  {
+    // an apply that waits
+    pairs: all.filter((pair) => pair.startsWith('reconcile confirm ')),
+    test: 'test/cli/confirm.test.ts',
   },
 ];
 

@@ -48,7 +48,8 @@ const bases: Readonly<Record<string, readonly string[]>> = {
 
 /** A command line of the command that works and ends with 0 (drift: with 2). */
 export function baseOf(command: string, name: OptionName): readonly string[] {
-  if (command === '' && [...applyOptions, 'overrideWindow'].includes(name)) return ['policy'];
+  if (command === '' && [...applyOptions, 'overrideWindow', 'confirmWithin', 'confirmWith'].includes(name))
+    return ['policy'];
   return bases[command] ?? [command];
 }
 
@@ -309,6 +310,19 @@ const applies: Samples = {
       return { RECONCILE_CONFIG: 'closed.yaml' };
     },
     args: () => ['--override-window', 'incident 7'],
+    shows: applied,
+  },
+  confirmWithin: {
+    args: () => ['--confirm-within', '5m', '--state-dir', 'state'],
+    answer: 'y',
+    shows: (run, world) => {
+      expect(run.err).toContain('going back in 5:00 Kept.');
+      applied(run, world);
+    },
+  },
+  confirmWith: {
+    prepare: () => ({ PATH: process.env['PATH'] ?? '' }),
+    args: () => ['--confirm-with', 'true', '--state-dir', 'state'],
     shows: applied,
   },
   stateDir: { args: () => ['--state-dir', 'state'], shows: applied },

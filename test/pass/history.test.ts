@@ -6,12 +6,11 @@ import { parseFiles } from '../../src/desired/parse-files.ts';
 import { findProfile } from '../../src/model/profile.ts';
 import { collides, formatRuleKey, type LiveRule, type Rule, toWire } from '../../src/model/rule.ts';
 import { wholeScope } from '../../src/model/state.ts';
+import { type GoingBack, goBack } from '../../src/pass/go-back.ts';
 import {
   type ApplyRecord,
   decodeApplyRecord,
   encodeApplyRecord,
-  type GoingBack,
-  goBack,
   makeApplyRecord as makeRecord,
 } from '../../src/pass/history.ts';
 import { startSimulator } from '../../src/simulator/server.ts';
@@ -71,7 +70,7 @@ function rulesIn(files: GoingBack['files']): readonly Rule[] {
 
 /** What a plan of these manifests makes of the live rules when only some of them may be deleted. */
 function planned(record: ApplyRecord, now: readonly Rule[]): readonly string[] {
-  const { files, deletable } = goBack(record, { rules: live(now), configuration: null }, profile, 0);
+  const { files, deletable } = goBack(record, { rules: live(now), configuration: null }, profile, { now: 0 });
   const wanted = new Set(rulesIn(files).map(formatRuleKey));
   const kept = now.map(formatRuleKey).filter((key) => wanted.has(key) || !deletable.has(key));
   return [...new Set([...kept, ...wanted])].sort();
@@ -94,7 +93,7 @@ describe('going back', () => {
         const now = holdable([...made, ...after]);
         const result = planned(record, now);
         for (const one of made) expect(result).toContain(formatRuleKey(one));
-        const { stays } = goBack(record, { rules: live(now), configuration: null }, profile, 0);
+        const { stays } = goBack(record, { rules: live(now), configuration: null }, profile, { now: 0 });
         const missing = before.filter(
           (one) => !result.includes(formatRuleKey(one)) && record.deleted.some((gone) => gone.rule === one),
         );
@@ -158,7 +157,7 @@ describe('going back', () => {
           simulator.faults.clear();
           const others = { action: 'accept', destination: '172.16.0.0/12' } as const;
           simulator.seed([others]);
-          const back = goBack(record, await run.live(), profile, 0);
+          const back = goBack(record, await run.live(), profile, { now: 0 });
           const undo = testRun(simulator.url, desiredState(rulesIn(back.files)), {
             planOptions: { prune: back.deletable },
           });

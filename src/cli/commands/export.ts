@@ -83,7 +83,7 @@ interface Shown {
   readonly problems: readonly Problem[];
 }
 
-const nothing: ExportedConfiguration = { files: [], problems: [], unfit: [], secrets: [] };
+const nothing: ExportedConfiguration = { files: [], problems: [], unfit: [], secrets: [], secretByName: new Map() };
 
 interface ServerState {
   readonly live: LiveState;

@@ -1,0 +1,49 @@
+import { type ProcessRun, runProcess } from './run-process.ts';
+
+/** What a command that confirms gets of this process's environment: no token, no secret, nothing of `RECONCILE_`. */
+const inherited = ['PATH', 'HOME', 'TMPDIR', 'LANG', 'HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy'];
+const inheritedToo = ['NO_PROXY', 'no_proxy', 'SSL_CERT_FILE', 'SSL_CERT_DIR'];
+
+const longestMs = 30_000;
+const mostOutput = 65_536;
+
+/** One run of the command that says whether an apply is to be kept. */
+export interface ConfirmCommand {
+  /** Program and arguments; there is no shell. */
+  readonly command: readonly string[];
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  /** It may take this long at most, and never more than 30 s. */
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** Runs the command once. Null: it ended with 0; otherwise what happened, for a person. Never rejects. */
+export async function runConfirmCommand(given: ConfirmCommand): Promise<string | null> {
+  const { command, environment, cwd, signal } = given;
+  const [program = '', ...args] = command;
+  const timeoutMs = Math.max(1, Math.min(longestMs, given.timeoutMs));
+  const env: Record<string, string> = {};
+  for (const name of [...inherited, ...inheritedToo]) {
+    const value = environment[name];
+    if (value !== undefined) env[name] = value;
+  }
+  const run = await runProcess({ program, args, cwd, env, timeoutMs, maxOutput: mostOutput, signal });
+  return run.end === 'exit' && run.code === 0 ? null : describeRun(run, timeoutMs);
+}
+
+function describeRun({ end, code, stderr }: ProcessRun, timeoutMs: number): string {
+  const said = stderr === '' ? '' : `: ${stderr.slice(0, 200)}`;
+  switch (end) {
+    case 'exit':
+      return code === null ? 'it was killed' : `it ended with ${code}${said}`;
+    case 'timeout':
+      return `it took longer than ${Math.round(timeoutMs / 1000)} s`;
+    case 'too-much-output':
+      return `it printed more than ${mostOutput} bytes`;
+    case 'not-started':
+      return `it cannot be started${said}`;
+    case 'aborted':
+      return 'it was stopped';
+  }
+}

@@ -1,0 +1,73 @@
+import { existsSync } from 'node:fs';
+import { readFile, rename, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { getErrorCode } from '../model/result.ts';
+import { makeFolder } from './make-folder.ts';
+import { replaceFile } from './replace-file.ts';
+import { isAlive, markProcess } from './state-folder.ts';
+
+/**
+ * The apply of a state folder that nobody has confirmed yet. Where its record lies says what becomes of it: removing `pending` keeps
+ * the apply, renaming it to `going-back` takes it back. Both are one step of the file system, and only one of the two can succeed.
+ */
+export type PendingPlace = 'pending' | 'going-back';
+
+const largestBytes = 50_000_000;
+
+function fileOf(folder: string, name: PendingPlace | 'owner'): string {
+  return path.join(folder, 'oneshot', name === 'owner' ? 'pending.owner' : `${name}.json`);
+}
+
+/** Writes the record, for its owner alone, and says that this process sees to it. Throws what the file system throws. */
+export async function writePending(folder: string, value: unknown): Promise<void> {
+  await ownPending(folder);
+  await replaceFile(fileOf(folder, 'pending'), `${JSON.stringify(value)}\n`, 0o600);
+}
+
+/** Says that this process sees to the record. */
+export async function ownPending(folder: string): Promise<void> {
+  await makeFolder(path.join(folder, 'oneshot'), 0o700);
+  await replaceFile(fileOf(folder, 'owner'), markProcess(), 0o600);
+}
+
+/** The number of the process that sees to the record, where that one is alive and not this one. */
+export async function findPendingOwner(folder: string): Promise<number | null> {
+  const mark = await readFile(fileOf(folder, 'owner'), 'utf8').catch(() => '');
+  return mark !== markProcess() && isAlive(mark) ? Number(mark.split(' ')[0]) : null;
+}
+
+/** The JSON value of the record; undefined: there is none; null: it cannot be read. */
+export async function readPending(folder: string, place: PendingPlace): Promise<unknown> {
+  const file = fileOf(folder, place);
+  try {
+    return (await stat(file)).size > largestBytes ? null : JSON.parse(await readFile(file, 'utf8'));
+  } catch (error) {
+    return getErrorCode(error) === 'ENOENT' ? undefined : null;
+  }
+}
+
+/** Whether the apply still waits. */
+export function isPending(folder: string): boolean {
+  return existsSync(fileOf(folder, 'pending'));
+}
+
+/** Removes the record; false: it was gone already. */
+export async function removePending(folder: string, place: PendingPlace): Promise<boolean> {
+  return await rm(fileOf(folder, place)).then(
+    () => true,
+    (error: unknown) => isAbsent(error),
+  );
+}
+
+/** Decides that the apply is taken back; false: it was kept already. */
+export async function claimGoingBack(folder: string): Promise<boolean> {
+  return await rename(fileOf(folder, 'pending'), fileOf(folder, 'going-back')).then(
+    () => true,
+    (error: unknown) => isAbsent(error),
+  );
+}
+
+function isAbsent(error: unknown): false {
+  if (getErrorCode(error) === 'ENOENT') return false;
+  throw error;
+}

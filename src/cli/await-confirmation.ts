@@ -1,0 +1,127 @@
+import { existsSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { systemClock } from '../adapters/clock.ts';
+import { runConfirmCommand } from '../adapters/confirm-command.ts';
+import { isPending } from '../adapters/pending-apply.ts';
+import type { Invocation, Terminal } from './command.ts';
+import { makeFailure } from './failure.ts';
+import type { ConfirmTerms } from './pending.ts';
+
+const defaultWithinMs = 300_000;
+
+/** On which terms this apply is to be confirmed; null: it is not. Throws a `Failure` where nobody and nothing could confirm it. */
+export function confirmTermsOf({ settings, terminal }: Invocation): ConfirmTerms | null {
+  const { confirmWithin, confirmWith } = settings;
+  if ((confirmWithin === null && confirmWith === null) || settings.plan || settings.dryRun) return null;
+  const withinMs = confirmWithin ?? defaultWithinMs;
+  if (confirmWith === null) {
+    if (terminal.stdinIsTerminal) return { withinMs, command: null };
+    const hint = "add --confirm-with COMMAND, such as --confirm-with 'curl -fsS https://probe.example.com'";
+    throw makeFailure('usage', '--confirm-within asks on a terminal, and there is none', hint);
+  }
+  const command = splitWords(confirmWith);
+  const problem = findCommandProblem(command, terminal);
+  if (problem !== null)
+    throw makeFailure('usage', `--confirm-with: ${problem}`, 'name a program and its arguments; there is no shell');
+  return { withinMs, command };
+}
+
+/** Words as a shell splits them, with quotes and nothing else of a shell. */
+function splitWords(text: string): readonly string[] {
+  return [...text.matchAll(/(?:[^\s'"]+|'[^']*'|"[^"]*")+/g)].map(([word]) =>
+    word.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'),
+  );
+}
+
+/** Why a command cannot be started; null: it can. */
+export function findCommandProblem(
+  [program]: readonly string[],
+  { env, cwd }: Pick<Terminal, 'env' | 'cwd'>,
+): string | null {
+  if (program === undefined) return 'there is no program in it';
+  const places = program.includes('/') ? [cwd] : (env['PATH'] ?? '').split(delimiter);
+  const isThere = places.some((folder) => existsSync(program.startsWith('/') ? program : join(folder, program)));
+  return isThere ? null : `there is no program ${program}`;
+}
+
+/** How the wait ended: kept, or why the apply is taken back. */
+type Word = { readonly isKept: true } | { readonly isKept: false; readonly why: string };
+
+/** Waits until somebody or something confirms, refuses, or the time is over. A confirmation elsewhere removes the record. */
+export async function awaitConfirmation(
+  { terminal }: Invocation,
+  folder: string,
+  { command, until }: Pick<ConfirmTerms, 'command'> & { readonly until: number },
+): Promise<Word> {
+  if (terminal.stop.aborted) return { isKept: false, why: describeStop(terminal.stop.reason) };
+  // By both clocks: one stands still while the machine sleeps, the other may be set back.
+  const deadline = systemClock.now() + until - systemClock.wallTime();
+  const left = (): number => Math.max(0, Math.min(until - systemClock.wallTime(), deadline - systemClock.now()));
+  const over = new AbortController();
+  const signal = AbortSignal.any([terminal.stop, over.signal]);
+  const probe: Probe = { terminal, left, signal, lastSaid: '' };
+  const watching = watchTime(folder, probe);
+  const words = [watching];
+  if (command !== null) words.push(askCommand(command, probe, watching));
+  else if (terminal.stdinIsTerminal) words.push(askPerson(probe));
+  try {
+    const word = await Promise.race(words);
+    return terminal.stop.aborted ? { isKept: false, why: describeStop(terminal.stop.reason) } : word;
+  } finally {
+    over.abort();
+    await Promise.allSettled(words);
+  }
+}
+
+interface Probe {
+  readonly terminal: Terminal;
+  readonly left: () => number;
+  readonly signal: AbortSignal;
+  /** What the command last came to. */
+  lastSaid: string;
+}
+
+async function watchTime(folder: string, probe: Probe): Promise<Word> {
+  const { left, signal } = probe;
+  while (!signal.aborted) {
+    if (!isPending(folder)) return { isKept: true };
+    if (left() === 0)
+      return { isKept: false, why: probe.lastSaid === '' ? 'Nobody answered' : `Not confirmed: ${probe.lastSaid}` };
+    await systemClock.sleep(Math.min(250, left()), signal);
+  }
+  return { isKept: false, why: 'Stopped' };
+}
+
+async function askPerson({ terminal, left, signal }: Probe): Promise<Word> {
+  const question = (): string => `Still there? Keep it? [y/N], going back in ${describeLeft(left())} `;
+  const answer = await terminal.ask(question, signal);
+  if (answer === null) return { isKept: false, why: 'The terminal is gone' };
+  return /^y(es)?$/i.test(answer.trim()) ? { isKept: true } : { isKept: false, why: 'You did not say yes' };
+}
+
+const probeAgainMs = 2000;
+
+async function askCommand(command: readonly string[], probe: Probe, watching: Promise<Word>): Promise<Word> {
+  const { terminal, left, signal } = probe;
+  const environment = terminal.env;
+  while (!signal.aborted && left() > 0) {
+    const wrong = await runConfirmCommand({ command, environment, cwd: terminal.cwd, timeoutMs: left(), signal });
+    if (wrong === null) return { isKept: true };
+    if (signal.aborted) break;
+    if (wrong !== probe.lastSaid)
+      terminal.stderr(`Not confirmed yet, going back in ${describeLeft(left())}: ${wrong}\n`);
+    probe.lastSaid = wrong;
+    await systemClock.sleep(Math.min(probeAgainMs, left()), signal);
+  }
+  return await watching;
+}
+
+/** `4:59` */
+export function describeLeft(ms: number): string {
+  const seconds = Math.ceil(ms / 1000);
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`;
+}
+
+function describeStop(reason: unknown): string {
+  return reason instanceof Error && reason.message.startsWith('SIG') ? `Stopped (${reason.message})` : 'Stopped';
+}

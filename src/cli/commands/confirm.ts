@@ -1,0 +1,42 @@
+import { systemClock } from '../../adapters/clock.ts';
+import { findPendingOwner, removePending } from '../../adapters/pending-apply.ts';
+import { countChanges } from '../../pass/history.ts';
+import { makeProblemReport } from '../../report/run-report.ts';
+import { count } from '../../report/summary.ts';
+import type { Answer, Invocation } from '../command.ts';
+import { exitCodes } from '../exit-code.ts';
+import { makeFailure } from '../failure.ts';
+import { loadPending, type PendingApply, pendingFolderOf } from '../pending.ts';
+import { settleEarlier, untilOf, withHangUp } from '../trial.ts';
+
+/** `reconcile confirm`: keeps the apply that waits; too late, and with nobody who does it, this goes back. */
+export async function run(given: Invocation): Promise<Answer> {
+  const { operands } = given;
+  if (operands.length > 0) throw makeFailure('usage', 'confirm takes no operand', 'reconcile confirm');
+  const folder = pendingFolderOf(given);
+  const back = await loadPending(given, folder, 'going-back');
+  const pending = back ?? (await loadPending(given, folder, 'pending'));
+  if (pending === null)
+    throw makeFailure('state', `no apply waits to be confirmed in ${folder}`, 'check --base-url and --state-dir');
+  const isAlive = (await findPendingOwner(folder)) !== null;
+  if (pending.waiting.length > 0) return await keep(folder, pending);
+  if (isAlive && pending.until === null && back === null)
+    throw makeFailure('state', 'that apply is still being written', 'confirm it once it asks');
+  const isLate = back !== null || untilOf(pending) <= systemClock.wallTime();
+  if (!isLate) return await keep(folder, pending);
+  if (isAlive) throw makeFailure('state', 'too late: that apply is being taken back', 'apply it again');
+  const answer = await withHangUp(given, settleEarlier);
+  return answer ?? { exit: exitCodes.ok, text: () => 'Kept.\n' };
+}
+
+async function keep(folder: string, { record, waiting }: PendingApply): Promise<Answer> {
+  if (!(await removePending(folder, 'pending')))
+    throw makeFailure('state', 'that apply was just confirmed, or is being taken back', 'look: reconcile history');
+  const what = waiting.length > 0 ? waiting.join(', ') : count(countChanges(record), 'change');
+  const text = `Kept: ${what} of the apply of ${record.at.slice(0, 19)}Z by ${record.by}.\n`;
+  return {
+    exit: exitCodes.ok,
+    text: () => text,
+    report: () => ({ ...makeProblemReport([]), headline: text.trimEnd() }),
+  };
+}

@@ -1,0 +1,185 @@
+import { createHash } from 'node:crypto';
+import { systemClock } from '../adapters/clock.ts';
+import { defaultApplyLimits } from '../apply/context.ts';
+import { readLive } from '../apply/read.ts';
+import type { Problem } from '../model/problem.ts';
+import { formatRuleKey } from '../model/rule.ts';
+import { isInScope, type LiveState } from '../model/state.ts';
+import { type BackTerms, type GoingBack, goBack } from '../pass/go-back.ts';
+import type { ApplyRecord } from '../pass/history.ts';
+import { renderProblems } from '../report/problems.ts';
+import { formatStep } from '../report/text.ts';
+import type { Answer, Invocation } from './command.ts';
+import { exitCodes } from './exit-code.ts';
+import { Failure } from './failure.ts';
+import { createLogger } from './logger.ts';
+import { type PassRequest, runPass } from './pass-run.ts';
+import { readPlanScope, readProfile } from './plan-settings.ts';
+import { explainReadFailure } from './read-failure.ts';
+import type { Settings } from './settings.ts';
+import { wireApi } from './wire.ts';
+
+/** How an apply is taken back: as a pass over manifests that ask for the state before. */
+export interface WayBack {
+  readonly back: GoingBack;
+  readonly request: PassRequest;
+}
+
+/** Reads what is live, and makes of it and a record the pass that takes that apply back. `revision`: what it is called. */
+export async function findWayBack(
+  invocation: Invocation,
+  record: ApplyRecord,
+  revision: string,
+  terms: Omit<BackTerms, 'now'> = {},
+): Promise<WayBack> {
+  const { settings, terminal } = invocation;
+  const live = await readInScope(invocation, record);
+  const back = goBack(record, live, readProfile(settings), { ...terms, now: systemClock.wallTime() });
+  const files = back.files.flatMap(({ path, text }) => {
+    const bytes = new TextEncoder().encode(text);
+    const file = { path, bytes, hash: createHash('sha256').update(bytes).digest('hex') };
+    return path.endsWith('.yaml') ? [file] : []; // metadata is looked up among the secrets
+  });
+  const source = { description: revision, read: async () => ({ content: { revision, files }, problems: [] }) };
+  const { deletable: prune, secrets, bindings } = back;
+  const given = { source, prune, secrets, bindings };
+  return { back, request: { written: revision, path: terminal.cwd, planOnly: settings.dryRun, saved: null, given } };
+}
+
+async function readInScope(invocation: Invocation, { fields }: ApplyRecord): Promise<LiveState> {
+  const { settings, terminal } = invocation;
+  const { api, token } = wireApi(invocation);
+  try {
+    const { attempts } = defaultApplyLimits;
+    const context = {
+      api,
+      clock: systemClock,
+      logger: await createLogger(invocation),
+      attempts,
+      signal: terminal.stop,
+    };
+    const scope = readPlanScope(settings);
+    const wanted = { ...scope, configuration: scope.configuration && fields.length > 0 };
+    const read = await readLive(context, wanted, null);
+    if (!read.ok) throw new Failure([explainReadFailure(read.error, token.read, systemClock.wallTime())]);
+    const { live } = read.value;
+    return { ...live, rules: live.rules.filter(({ rule }) => isInScope(rule, scope)) };
+  } finally {
+    await api.close();
+  }
+}
+
+/** How an apply was taken back, and the fields that could not be, for want of a secret. */
+export interface TakenBack {
+  readonly answer: Answer;
+  readonly isDone: boolean;
+  readonly waiting: GoingBack['waiting'];
+}
+
+const againMs = 5000;
+
+/**
+ * Takes an apply back, whatever guards, windows, `--fail-on`, `--max-exposure` and `--suspend` say, and though the process was told
+ * to stop. While the server cannot be read (the change may have cut it off) it is tried again, until the deadline of an apply.
+ */
+export async function takeBack(
+  invocation: Invocation,
+  record: ApplyRecord,
+  terms: Omit<BackTerms, 'now'>,
+): Promise<TakenBack> {
+  const forced = forceBack(invocation);
+  const until = systemClock.now() + invocation.settings.totalTimeout;
+  let said = false;
+  for (;;) {
+    try {
+      const { back, request } = await findWayBack(forced, record, 'the state before the apply', terms);
+      const answer = await runPass(forced, request);
+      if (answer.report?.().plan !== null || systemClock.now() >= until) return settleBack(answer, record, back);
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      const isOver = systemClock.now() + againMs >= until || error.problems.some(({ code }) => hopeless.has(code));
+      if (isOver) return settleBack({ exit: 1, notes: (color) => renderProblems(error.problems, color) }, record, null);
+    }
+    if (!said) invocation.terminal.stderr('The server cannot be read now: going back is tried again and again.\n');
+    said = true;
+    await systemClock.sleep(againMs);
+  }
+}
+
+const hopeless: ReadonlySet<string> = new Set([
+  'unauthorized',
+  'token',
+  'api-forbidden',
+  'api-not-found',
+  'bad-setting',
+]);
+
+/** The same run with nothing that could keep it from going back: only scope and ownership hold. */
+function forceBack({ settings, terminal, operands }: Invocation): Invocation {
+  const { file } = settings;
+  const own: Partial<Settings> = {
+    ...{ yes: true, dryRun: false, suspend: false, strict: false, detailedExitcode: false, allowEmpty: true },
+    ...{ allowLockout: true, maxDeletes: '100%', maxChanges: '100%', maxExposure: 'any', failOn: [], approve: [] },
+    ...{ base: null, overlay: null, values: [], overrideWindow: null },
+    file: file && { ...file, nested: { ...file.nested, protect: [], windows: [], require: [] } },
+  };
+  const assertNever = new AbortController().signal;
+  return {
+    operands,
+    settings: { ...settings, ...own },
+    terminal: { ...terminal, stop: assertNever, unstoppable: true },
+  };
+}
+
+function settleBack(answer: Answer, record: ApplyRecord, back: GoingBack | null): TakenBack {
+  const waiting = back?.waiting ?? [];
+  const isDone = answer.exit === exitCodes.ok;
+  const problems = [...(back?.stays ?? []), ...waiting.map(describeWaiting), conclude(answer, record, isDone)];
+  return {
+    isDone,
+    waiting,
+    answer: {
+      ...answer,
+      exit: isDone && waiting.length === 0 ? exitCodes.refused : exitCodes.partial,
+      notes: (color) => (answer.notes?.(color) ?? '') + renderProblems(problems, color),
+      ...withProblems(answer.report, problems),
+    },
+  };
+}
+
+function withProblems(report: Answer['report'], problems: readonly Problem[]): Pick<Answer, 'report'> {
+  if (report === undefined) return {};
+  return { report: () => ({ ...report(), problems: [...report().problems, ...problems] }) };
+}
+
+function describeWaiting(field: string): Problem {
+  return {
+    code: 'waits-for-secret',
+    severity: 'error',
+    summary: `\`${field}\` stays as the apply wrote it: the process that knew its secret before is gone.`,
+    hint: '`reconcile undo N` puts it back and asks for the secret (`reconcile history` has the number); `reconcile confirm` keeps it.',
+  };
+}
+
+function conclude({ report }: Answer, record: ApplyRecord, isDone: boolean): Problem {
+  if (isDone)
+    return {
+      code: 'went-back',
+      severity: 'note',
+      summary: 'Went back: what the apply changed is as it was before.',
+      hint: 'The manifests still ask for it. Change them, or apply them again.',
+    };
+  const failed = report?.().apply?.outcomes.filter(({ outcome }) => outcome !== 'done' && outcome !== 'skipped');
+  const open = failed?.map(({ step }) => formatStep(step)) ?? [
+    ...record.created.map(({ rule }) => `${formatRuleKey(rule)} (created)`),
+    ...record.deleted.map(({ rule }) => `${formatRuleKey(rule)} (deleted)`),
+    ...record.fields,
+  ];
+  const more = open.length > 12 ? ` and ${open.length - 12} more` : '';
+  return {
+    code: 'not-gone-back',
+    severity: 'error',
+    summary: `Not all that the apply changed was taken back. Left as the apply made it: ${open.slice(0, 12).join(', ')}${more}.`,
+    hint: 'The next `reconcile apply` or `reconcile confirm` with this state folder tries again; `reconcile undo` does too.',
+  };
+}

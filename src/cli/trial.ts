@@ -1,0 +1,196 @@
+import { systemClock } from '../adapters/clock.ts';
+import { claimGoingBack, findPendingOwner, ownPending, removePending } from '../adapters/pending-apply.ts';
+import { formatRuleKey } from '../model/rule.ts';
+import { countChanges } from '../pass/history.ts';
+import type { Plan } from '../plan/plan.ts';
+import { awaitConfirmation, confirmTermsOf, describeLeft } from './await-confirmation.ts';
+import type { Answer, Invocation } from './command.ts';
+import { makeFailure } from './failure.ts';
+import { type TakenBack, takeBack } from './go-back.ts';
+import { readOutputs, wantsColor } from './output.ts';
+import { type PassRequest, runPass, type TrialEnd } from './pass-run.ts';
+import { type ConfirmTerms, loadPending, type PendingApply, pendingFolderOf, savePending } from './pending.ts';
+
+/** An apply that is taken back unless it is confirmed, where the command line says so; any other is run as it is. */
+export async function applyOnTrial(given: Invocation, request: PassRequest): Promise<Answer> {
+  const terms = confirmTermsOf(given);
+  if (request.planOnly) return runPass(given, request);
+  return await withHangUp(given, async (invocation) => {
+    const earlier = await settleEarlier(invocation);
+    if (earlier !== null) return earlier;
+    if (terms === null) return runPass(given, request);
+    const trial = new Trial(invocation, pendingFolderOf(invocation), terms);
+    return await runPass(invocation, { ...request, trial });
+  });
+}
+
+/** One apply and the wait for its confirmation. What was before, with its secrets, is held here in memory alone. */
+class Trial implements NonNullable<PassRequest['trial']> {
+  readonly #invocation: Invocation;
+  readonly #folder: string;
+  #pending: Omit<PendingApply, 'record'> & { readonly record: PendingApply['record'] | null };
+
+  constructor(invocation: Invocation, folder: string, terms: ConfirmTerms) {
+    this.#invocation = invocation;
+    this.#folder = folder;
+    this.#pending = { ...terms, record: null, number: null, known: new Set(), until: null, waiting: [] };
+  }
+
+  readonly onRecord = async (record: PendingApply['record'], plan: Plan, number: number | null): Promise<void> => {
+    const pending = { ...this.#pending, record, number, known: liveKeysOf(plan) };
+    // A file that was written once is enough to go back; a full disk must not end a run that has written.
+    const saved = savePending(this.#folder, pending);
+    if (this.#pending.record === null) await saved;
+    else await saved.catch(() => undefined);
+    this.#pending = pending;
+  };
+
+  readonly decide = async (applied: Answer): Promise<TrialEnd> => {
+    const { record } = this.#pending;
+    const isEmpty = record !== null && countChanges(record) === 0;
+    if (isEmpty) await removePending(this.#folder, 'pending');
+    if (record === null || isEmpty) return { isKept: true, answer: applied };
+    showApplied(this.#invocation, applied);
+    const { terminal } = this.#invocation;
+    await systemClock.sleep(filterMsOf(applied), terminal.stop);
+    const until = systemClock.wallTime() + this.#pending.withinMs;
+    const pending = { ...this.#pending, record, until };
+    await savePending(this.#folder, pending).catch(() => undefined);
+    const back = await settleTrial(this.#invocation, this.#folder, pending, {});
+    return back === null ? { isKept: true, answer: withoutScreen(applied) } : { isKept: false, answer: back };
+  };
+}
+
+/** The answer for files and documents; the screen has it already. */
+function withoutScreen({ notes: _, ...answer }: Answer): Answer {
+  return { ...answer, text: (display) => (display.onScreen === true ? '' : (answer.text?.(display) ?? '')) };
+}
+
+function liveKeysOf({ changes }: Plan): ReadonlySet<string> {
+  return new Set(
+    changes.flatMap((one) => (one.kind === 'Rule' && one.live !== null ? [formatRuleKey(one.live.rule)] : [])),
+  );
+}
+
+/** What the apply came to, before anybody is asked. */
+function showApplied({ settings, terminal }: Invocation, { text, notes }: Answer): void {
+  const outputs = readOutputs(settings.output, terminal.cwd);
+  const color = wantsColor(settings, terminal, terminal.stdoutIsTerminal);
+  if (outputs.some(({ format, file }) => format === 'text' && file === null))
+    terminal.stdout(text?.({ color, onScreen: true }) ?? '');
+  terminal.stderr(notes?.(wantsColor(settings, terminal, terminal.stderrIsTerminal)) ?? '');
+}
+
+/** ms until the packet filter is expected to hold what was applied; 0 where a look at it has shown that already. */
+function filterMsOf({ report }: Answer): number {
+  const { apply = null, kernel } = report?.() ?? {};
+  return kernel === undefined ? (apply?.enforcedInMs ?? 0) : 0;
+}
+
+/** Waits for the confirmation, and goes back without it; null: the apply is kept. */
+async function settleTrial(
+  invocation: Invocation,
+  folder: string,
+  pending: PendingApply & { readonly until: number },
+  terms: Parameters<typeof takeBack>[2],
+): Promise<Answer | null> {
+  const word = await awaitConfirmation(invocation, folder, pending);
+  if (word.isKept) {
+    await removePending(folder, 'pending');
+    invocation.terminal.stderr('Kept.\n');
+    return null;
+  }
+  if (await claimGoingBack(folder)) return await finishBack(invocation, folder, pending, { ...terms, why: word.why });
+  if (await isAnotherGoingBack(invocation, folder)) throw goingBackElsewhere();
+  invocation.terminal.stderr('Kept: it was confirmed meanwhile.\n');
+  return null;
+}
+
+async function isAnotherGoingBack(invocation: Invocation, folder: string): Promise<boolean> {
+  return (await loadPending(invocation, folder, 'going-back')) !== null;
+}
+
+function goingBackElsewhere(): Error {
+  return makeFailure('state', 'another process is taking this apply back', 'wait for it, then look: reconcile history');
+}
+
+/** Takes it back, and forgets it once that is done; what waits for a secret is kept for `reconcile confirm` and `undo`. */
+async function finishBack(
+  invocation: Invocation,
+  folder: string,
+  pending: PendingApply,
+  { why, ...terms }: Parameters<typeof takeBack>[2] & { readonly why: string },
+): Promise<Answer> {
+  invocation.terminal.stderr(`\n${why}: going back to the state before.\n\n`);
+  const taken: TakenBack = await takeBack(invocation, pending.record, { ...terms, known: pending.known });
+  if (taken.waiting.length > 0) await savePending(folder, { ...pending, until: null, waiting: taken.waiting });
+  if (taken.isDone) await removePending(folder, 'going-back');
+  return taken.answer;
+}
+
+/**
+ * An apply of before, whose process was killed: inside its time the wait goes on here, after it this process goes back. Null: there
+ * is none, or it was kept. Throws a `Failure` while another process sees to it.
+ */
+export async function settleEarlier(invocation: Invocation): Promise<Answer | null> {
+  const folder = pendingFolderIn(invocation);
+  if (folder === null) return null;
+  const back = await loadPending(invocation, folder, 'going-back');
+  const pending = back ?? (await loadPending(invocation, folder, 'pending'));
+  if (pending === null) return null;
+  const until = untilOf(pending);
+  const left = Math.max(0, until - systemClock.wallTime());
+  const owner = await findPendingOwner(folder);
+  if (owner !== null && back !== null) throw goingBackElsewhere();
+  if (owner !== null && pending.waiting.length === 0) {
+    const summary = `an apply waits to be confirmed (process ${owner}), and goes back in ${describeLeft(left)}`;
+    throw makeFailure('state', summary, 'to keep it: reconcile confirm');
+  }
+  const { terminal } = invocation;
+  if (back !== null) {
+    await ownPending(folder);
+    const why = 'An earlier run was ended while it went back';
+    return await finishBack(invocation, folder, back, { withoutSecrets: true, why });
+  }
+  if (pending.waiting.length > 0) {
+    terminal.stderr(
+      `note: ${pending.waiting.join(', ')}: still as an apply left it that was taken back. Keep it: reconcile confirm\n`,
+    );
+    return null;
+  }
+  await ownPending(folder);
+  terminal.stderr(`${describeEarlier(pending)} Going back in ${describeLeft(left)}; to keep it: reconcile confirm\n`);
+  return await settleTrial(invocation, folder, { ...pending, until }, { withoutSecrets: true });
+}
+
+/** The state folder, where there is one: without one nothing can wait. */
+function pendingFolderIn(invocation: Invocation): string | null {
+  try {
+    return pendingFolderOf(invocation);
+  } catch {
+    return null;
+  }
+}
+
+/** When an apply goes back; one that was killed while it was written counts from its start. */
+export function untilOf({ until, record, withinMs }: PendingApply): number {
+  return until ?? Date.parse(record.at) + withinMs;
+}
+
+function describeEarlier({ record, until }: PendingApply): string {
+  const what = `The apply of ${record.at.slice(0, 19)}Z by ${record.by} was never confirmed, and its process is gone.`;
+  return until === null ? `${what} It was killed while it wrote, so that not all of it may be there.` : what;
+}
+
+/** Runs with a terminal that may go away: its end stops the run, as Ctrl-C does, and never ends the process. */
+export async function withHangUp<T>(given: Invocation, run: (invocation: Invocation) => Promise<T>): Promise<T> {
+  const gone = new AbortController();
+  const onHangUp = (): void => gone.abort(new Error('SIGHUP'));
+  process.on('SIGHUP', onHangUp);
+  try {
+    const stop = AbortSignal.any([given.terminal.stop, gone.signal]);
+    return await run({ ...given, terminal: { ...given.terminal, stop } });
+  } finally {
+    process.off('SIGHUP', onHangUp);
+  }
+}

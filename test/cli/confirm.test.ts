@@ -1,0 +1,559 @@
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { until } from '../controller/support/sidecar.ts';
+import { documentedLines } from '../docs/lines.ts';
+import { type CliRun, ended, rule, spawnReconcile, startWorld, token, type World } from './harness.ts';
+import { hasPty, runOnTerminal } from './pty.ts';
+
+let world: World;
+let env: Readonly<Record<string, string>>;
+
+beforeEach(async () => {
+  world = await startWorld();
+  env = { RECONCILE_STATE_DIR: join(world.folder, 'state'), USER: 'carol' };
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+  return world.close();
+});
+
+const run = (...args: readonly string[]): Promise<CliRun> => world.cli(args, { env });
+const live = (): readonly string[] =>
+  world.simulator
+    .rules()
+    .map(({ action, destination }) => `${action} ${destination}`)
+    .sort();
+const waits = (): boolean => existsSync(join(world.folder, 'state/oneshot/pending.json'));
+const isGoingBack = (): boolean => existsSync(join(world.folder, 'state/oneshot/going-back.json'));
+
+function manifests(rules: readonly string[], spec?: string): void {
+  const items = rules.map((line, index) => {
+    const [action, destination] = line.split(' ');
+    return `    - {name: r${index}, action: ${action}, destination: "${destination}"}\n`;
+  });
+  const configuration =
+    spec === undefined
+      ? ''
+      : `---\napiVersion: firezone/v0\nkind: Configuration\nmetadata: {name: main}\nspec: ${spec}\n`;
+  const head = 'apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: web}\nspec:\n  rules:\n';
+  world.write('m/rules.yaml', `${head}${items.join('')}${configuration}`);
+}
+
+/** An apply on a terminal, where a person answers the question whether to keep it. */
+function onTrial(answer: string | (() => string | Promise<string>), ...args: readonly string[]): Promise<CliRun> {
+  const reply = (question: string) =>
+    question.startsWith('Still there?') ? (typeof answer === 'string' ? answer : answer()) : 'y';
+  return world.cli(['apply', '--confirm-within', '5m', ...args, 'm'], { env, answer: reply });
+}
+
+async function call(method: string, path: string, body?: unknown): Promise<void> {
+  const headers = { authorization: `Bearer ${token}`, accept: 'application/json', 'content-type': 'application/json' };
+  const sent = body === undefined ? {} : { body: JSON.stringify(body) };
+  expect((await fetch(`${world.simulator.url}${path}`, { method, headers, ...sent })).ok).toBe(true);
+}
+
+const before = ['accept 10.2.0.0/16', 'drop 10.1.0.0/16'];
+const after = ['accept 10.3.0.0/16', 'drop 10.0.0.0/8'];
+
+/** What is live was applied, and the manifests ask for something else. */
+async function prepared(): Promise<void> {
+  manifests(before, '{default_client_mtu: 1300, default_client_dns: [1.1.1.1]}');
+  expect((await run('m')).code).toBe(0);
+  manifests(after, '{default_client_mtu: 1400, default_client_dns: [9.9.9.9]}');
+}
+
+describe('an apply that is to be confirmed', () => {
+  beforeEach(prepared);
+
+  it('y keeps it', async () => {
+    const kept = await onTrial('y');
+    expect([kept.code, live(), waits()]).toEqual([0, after, false]);
+    expect(kept.err).toMatch(/Still there\? Keep it\? \[y\/N\], going back in 5:00 Kept\.\n/);
+    expect(kept.out.match(/Applied:/g)).toHaveLength(1);
+  });
+
+  it.each(['n', '', 'maybe'])(
+    '%j goes back, by a plan that is shown, verified and recorded: exit 3',
+    async (answer) => {
+      const back = await onTrial(answer, '--output', 'json=report.json', '--output', 'text');
+      expect([back.code, live(), waits(), isGoingBack()]).toEqual([3, before, false, false]);
+      expect(world.simulator.configuration()).toMatchObject({
+        default_client_mtu: 1300,
+        default_client_dns: ['1.1.1.1'],
+      });
+      expect(back.err).toContain('You did not say yes: going back to the state before.');
+      expect(back.out).toMatch(/the state before the apply[\s\S]*to create[\s\S]*Applied: /);
+      expect(back.err).toContain('[went-back]');
+      expect(JSON.parse(world.read('report.json')).problems).toContainEqual(
+        expect.objectContaining({ code: 'went-back' }),
+      );
+      expect((await run('history')).out.match(/converged/g)).toHaveLength(3);
+      // What the manifests ask for is still to be done, by its name.
+      expect((await run('plan', '--detailed-exitcode', 'm')).code).toBe(2);
+    },
+  );
+
+  it('what others created or changed meanwhile stays, and is named', async () => {
+    const back = await onTrial(async () => {
+      world.simulator.seed([{ action: 'accept', destination: '172.16.0.0/12' }]);
+      await call('PATCH', '/v0/configuration', { configuration: { default_client_dns: ['8.8.8.8'] } });
+      return 'n';
+    });
+    expect([back.code, live()]).toEqual([3, ['accept 10.2.0.0/16', 'accept 172.16.0.0/12', 'drop 10.1.0.0/16']]);
+    expect(world.simulator.configuration()).toMatchObject({
+      default_client_mtu: 1300,
+      default_client_dns: ['8.8.8.8'],
+    });
+    expect(back.err).toContain('`default_client_dns` was changed again');
+    expect(back.err).toContain('the rule accept 172.16.0.0/12 * was made by others since');
+  });
+
+  it('--yes answers for the plan, and not for keeping it; a time that is over goes back', async () => {
+    const args = ['apply', '--yes', '--confirm-within', '1s', 'm'];
+    const back = await world.cli(args, { env, answer: () => new Promise(() => undefined) });
+    expect([back.code, live()]).toEqual([3, before]);
+    expect(back.err).toContain('Nobody answered: going back');
+  });
+
+  it('nothing to write is not asked about', async () => {
+    manifests(before, '{default_client_mtu: 1300, default_client_dns: [1.1.1.1]}');
+    const same = await onTrial('n');
+    expect([same.code, same.err.includes('Still there')]).toEqual([0, false]);
+  });
+
+  it.each([
+    ['--confirm-within', '5m'],
+    ['--confirm-with', 'no-such-program x'],
+    ['--confirm-with', ' '],
+  ])('nobody and nothing that could confirm: %s %s is wrong usage, and nothing is written', async (...flags) => {
+    const refused = await world.cli(['apply', '--yes', ...flags, 'm'], { env });
+    expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('[usage]')]);
+    expect(live()).toEqual(before);
+  });
+
+  it('is refused where nothing can be kept for the case that it is killed', async () => {
+    const path = process.env['PATH'] ?? '';
+    const given = { ...env, RECONCILE_STATE_DIR: '', CI: 'true', PATH: path };
+    const refused = await world.cli(['apply', '--confirm-with', 'true', 'm'], { env: given });
+    expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('give --state-dir')]);
+    world.write('file', '');
+    const unwritable = await world.cli(['apply', '--confirm-with', 'true', 'm'], {
+      env: { ...env, RECONCILE_STATE_DIR: join(world.folder, 'file'), PATH: path },
+    });
+    expect([unwritable.code, live()]).toEqual([1, before]);
+  });
+});
+
+describe('a command that confirms', () => {
+  beforeEach(prepared);
+
+  it('keeps the apply once it ends with 0, and gets no token and no secret', async () => {
+    const given = { ...env, PATH: process.env['PATH'] ?? '', RECONCILE_SECRET_X: 'canary' };
+    world.write('probe.sh', 'env > seen; [ -e twice ] || { touch twice; echo not yet >&2; exit 7; }\n');
+    const kept = await world.cli(['apply', '--confirm-with', "sh 'probe.sh'", 'm'], { env: given });
+    expect([kept.code, live()]).toEqual([0, after]);
+    expect(kept.err).toMatch(/Not confirmed yet, going back in 5:00: it ended with 7: not yet\nKept\./);
+    expect(world.read('seen')).not.toMatch(/RECONCILE|canary|test-token/);
+  });
+
+  it('goes back when it never does, and says what it last said', async () => {
+    const given = { ...env, PATH: process.env['PATH'] ?? '' };
+    const args = ['apply', '--confirm-with', 'false', '--confirm-within', '300ms', 'm'];
+    const back = await world.cli(args, { env: given });
+    expect([back.code, live()]).toEqual([3, before]);
+    expect(back.err).toContain('Not confirmed: it ended with 1: going back');
+  });
+
+  it('is not waited for when it hangs, and its output is bounded', async () => {
+    const given = { ...env, PATH: process.env['PATH'] ?? '' };
+    const hanging = ['apply', '--confirm-with', 'sleep 60', '--confirm-within', '300ms', 'm'];
+    expect((await world.cli(hanging, { env: given })).code).toBe(3);
+    const loud = ['apply', '--confirm-with', 'cat /dev/zero', '--confirm-within', '2s', 'm'];
+    const back = await world.cli(loud, { env: given });
+    expect([back.code, back.err]).toEqual([3, expect.stringContaining('it printed more than 65536 bytes')]);
+  });
+});
+
+describe('going back', () => {
+  it('is not stopped by guards, windows, --fail-on, --max-exposure, protected traffic or a read-only setting', async () => {
+    manifests(['drop 10.9.0.0/16']);
+    await run('m');
+    manifests(Array.from({ length: 12 }, (_, index) => `drop 10.${index}.0.0/16`));
+    world.write(
+      'closed.yaml',
+      'windows:\n  - {kind: deny, schedule: "* * * * *", duration: 1h}\nprotect:\n  - {destination: 10.3.0.0/16}\n',
+    );
+    // Each of these would refuse a plan that opens all this.
+    const guards = ['--max-deletes', '1', '--max-changes', '1', '--max-exposure', 'none', '--fail-on', 'opens'];
+    expect((await onTrial('n', ...guards, '--strict')).code).toBe(3);
+    expect(live()).toEqual(['drop 10.9.0.0/16']);
+    manifests(['drop 10.9.0.0/16', 'drop 10.8.0.0/16']);
+    const back = await onTrial('n', '--config', join(world.folder, 'closed.yaml'));
+    expect([back.code, live()]).toEqual([3, ['drop 10.9.0.0/16']]);
+  });
+
+  it('holds to the scope', async () => {
+    world.write('scope.yaml', 'scope: {networks: [10.0.0.0/8]}\n');
+    manifests(['drop 10.1.0.0/16']);
+    const back = await onTrial(
+      () => {
+        world.simulator.seed([{ action: 'drop', destination: '192.0.2.0/24' }]);
+        return 'n';
+      },
+      '--config',
+      join(world.folder, 'scope.yaml'),
+    );
+    expect([back.code, live()]).toEqual([3, ['drop 192.0.2.0/24']]);
+  });
+
+  it('never makes a rule again that expired meanwhile, and names it', async () => {
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
+    const spec = (destination: string, hours: number): string =>
+      `apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: to-${destination}}\nspec: {action: accept, destination: ${destination}, expires: "${new Date(Date.now() + hours * 3_600_000).toISOString()}"}\n`;
+    world.write('m/soon.yaml', `${spec('10.1.0.1', 1)}---\n${spec('10.1.0.2', 9)}`);
+    manifests(['drop 10.9.0.0/16']);
+    await run('m');
+    world.write('m/soon.yaml', '');
+    const back = await onTrial(() => {
+      vi.setSystemTime(Date.now() + 2 * 3_600_000);
+      return 'n';
+    });
+    expect([back.code, live()]).toEqual([3, ['accept 10.1.0.2', 'drop 10.9.0.0/16']]);
+    expect(back.err).toMatch(/Not undone: the rule to-10\.1\.0\.1 .* expired at /);
+  });
+
+  it('exit 5, and the report names what is left, when it fails; the next apply goes back by itself', async () => {
+    await prepared();
+    const back = await onTrial(() => {
+      world.simulator.faults.inject({ match: { method: 'POST' }, fault: { kind: 'status', status: 403 } });
+      return 'n';
+    });
+    expect(back.code).toBe(5);
+    expect(back.err).toMatch(/\[not-gone-back\] .*Left as the apply made it: .*create drop 10\.1\.0\.0\/16/s);
+    expect(isGoingBack()).toBe(true);
+    world.simulator.faults.clear();
+    const next = await run('m');
+    expect([next.code, live(), isGoingBack()]).toEqual([3, before, false]);
+    expect(next.err).toContain('An earlier run was ended while it went back');
+  });
+
+  it('is tried again while the server cannot be read, until its own deadline, and names what is left then', async () => {
+    await prepared();
+    const back = await onTrial(
+      () => {
+        world.simulator.faults.inject({ match: { method: 'GET' }, fault: { kind: 'reset-before' } });
+        return 'n';
+      },
+      '--total-timeout',
+      '2s',
+    );
+    expect(back.code).toBe(5);
+    expect(back.err).toContain('Left as the apply made it: ');
+    world.simulator.faults.clear();
+    expect((await run('confirm')).code).toBe(3);
+    expect(live()).toEqual(before);
+  });
+});
+
+const provider = (label: string): string =>
+  `{openid_connect_providers: [{id: okta, label: ${label}, client_id: c, client_secret: {env: RECONCILE_SECRET_X}, discovery_document_uri: "https://idp.example/x", auto_create_users: false}]}`;
+const bound = ['--bind-secret', 'RECONCILE_SECRET_X=okta@idp.example'];
+
+describe('secrets of the Configuration before', () => {
+  beforeEach(async () => {
+    env = { ...env, RECONCILE_SECRET_X: 'canary-secret', PATH: process.env['PATH'] ?? '' };
+    manifests(before, provider('Okta'));
+    expect((await run('m', ...bound)).code).toBe(0);
+    manifests(after, provider('Renamed'));
+    env = { ...env, RECONCILE_SECRET_X: 'another-secret' };
+  });
+
+  it('are held in memory alone, and put back from there', async () => {
+    let seen = '';
+    const back = await onTrial(
+      () => {
+        seen = world.read('state/oneshot/pending.json');
+        expect(statSync(join(world.folder, 'state/oneshot/pending.json')).mode & 0o777).toBe(0o600);
+        return 'n';
+      },
+      ...bound,
+    );
+    expect([back.code, live()]).toEqual([3, before]);
+    expect(world.simulator.configuration()).toMatchObject({
+      openid_connect_providers: [{ label: 'Okta', client_secret: 'canary-secret' }],
+    });
+    expect(seen + back.out + back.err).not.toMatch(/canary-secret|another-secret/);
+  });
+
+  it('lost with a killed process: that field stays, is named, and alone waits for undo or confirm', async () => {
+    await killedWaiting('20s', ...bound);
+    expireNow();
+    const resumed = await run('m', ...bound);
+    expect([resumed.code, live()]).toEqual([5, before]);
+    expect(resumed.err).toMatch(/\[waits-for-secret\].*`openid_connect_providers` stays/s);
+    expect(world.simulator.configuration()).toMatchObject({ openid_connect_providers: [{ label: 'Renamed' }] });
+    expect((await run('plan', 'm')).code).toBe(0);
+    const { applies } = (await run('history', '--output', 'json')).json() as unknown as {
+      applies: readonly { readonly number: number; readonly fields: readonly string[] }[];
+    };
+    const { number } = applies.find(({ fields }) => fields.length > 0) as { number: number };
+    const secret = { ...env, RECONCILE_SECRET_OIDC_OKTA: 'canary-secret' };
+    const undo = ['undo', String(number), '--bind-secret', 'RECONCILE_SECRET_OIDC_OKTA=okta@idp.example'];
+    expect((await world.cli(undo, { env: secret })).code).toBe(0);
+    expect(world.simulator.configuration()).toMatchObject({
+      openid_connect_providers: [{ label: 'Okta', client_secret: 'canary-secret' }],
+    });
+    expect((await run('confirm')).out).toContain('Kept: openid_connect_providers');
+    expect(waits()).toBe(false);
+  });
+});
+
+/** An apply whose process was killed while it waited to be confirmed. */
+async function killedWaiting(within: string, ...args: readonly string[]): Promise<void> {
+  const given = { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
+  const flags = ['apply', '--yes', '--confirm-with', 'false', '--confirm-within', within, ...args, 'm'];
+  const child = spawnReconcile(flags, { cwd: world.folder, env: given });
+  const end = ended(child);
+  await until(() => waits() && JSON.parse(world.read('state/oneshot/pending.json')).until !== null);
+  child.kill('SIGKILL');
+  await end;
+}
+
+/** The time of the apply that waits is over. */
+function expireNow(): void {
+  const file = join(world.folder, 'state/oneshot/pending.json');
+  writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, 'utf8')), until: Date.now() - 1 }));
+}
+
+describe('an apply whose process was killed', () => {
+  beforeEach(async () => {
+    env = { ...env, PATH: process.env['PATH'] ?? '' };
+    await prepared();
+  });
+
+  it('confirm keeps it inside its time', async () => {
+    await killedWaiting('60s');
+    const kept = await run('confirm');
+    expect([kept.code, kept.out]).toEqual([0, expect.stringMatching(/^Kept: \d+ changes of the apply of /)]);
+    expect([live(), waits()]).toEqual([after, false]);
+    expect((await run('confirm')).err).toContain('no apply waits to be confirmed');
+  });
+
+  it('the next apply goes on with the wait, and then with its own work', async () => {
+    await killedWaiting('60s');
+    world.write('probe', '');
+    const file = join(world.folder, 'state/oneshot/pending.json');
+    writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, 'utf8')), command: ['true'] }));
+    manifests([...after, 'accept 10.4.0.0/16']);
+    const next = await run('m');
+    expect([next.code, live()]).toEqual([0, ['accept 10.3.0.0/16', 'accept 10.4.0.0/16', 'drop 10.0.0.0/8']]);
+    expect(next.err).toMatch(/never confirmed, and its process is gone\. Going back in \d:\d\d[\s\S]*Kept\./);
+  });
+
+  it.each([['m'], ['confirm']])('after its time %s goes back: exit 3', async (command) => {
+    await killedWaiting('60s');
+    expireNow();
+    const back = await run(command);
+    expect([back.code, live(), waits(), isGoingBack()]).toEqual([3, before, false, false]);
+  });
+
+  it('one of another server is left alone, and said', async () => {
+    await killedWaiting('60s');
+    const other = await startWorld();
+    try {
+      const elsewhere = await run('confirm', '--base-url', other.simulator.url);
+      expect([elsewhere.code, elsewhere.err]).toEqual([
+        1,
+        expect.stringContaining(`an apply to ${world.simulator.url}`),
+      ]);
+    } finally {
+      await other.close();
+    }
+  });
+
+  it('kill -9 at every step of the apply and of the way back: the next start gives the state before', async () => {
+    const given = { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
+    const flags = ['apply', '--yes', '--confirm-with', 'false', '--confirm-within', '1ms', '--concurrency', '1', 'm'];
+    const wanted = world.read('m/rules.yaml');
+    for (let boundary = 1; ; boundary++) {
+      let writes = 0;
+      const child = spawnReconcile(flags, { cwd: world.folder, env: given });
+      const off = world.simulator.onCall(({ method }) => {
+        if (method !== 'GET' && ++writes === boundary) child.kill('SIGKILL');
+      });
+      const { code } = await ended(child);
+      off();
+      if (code === null) {
+        const next = await run('confirm');
+        expect([boundary, next.code, next.out + next.err]).toEqual([boundary, 3, expect.any(String)]);
+      }
+      expect([boundary, live(), waits(), isGoingBack()]).toEqual([boundary, before, false, false]);
+      expect(world.simulator.configuration()).toMatchObject({ default_client_mtu: 1300 });
+      expect(world.read('m/rules.yaml')).toBe(wanted);
+      if (code !== null) {
+        expect([code, boundary]).toEqual([3, expect.any(Number)]);
+        expect(boundary).toBeGreaterThan(8);
+        break;
+      }
+    }
+  }, 60_000);
+});
+
+describe('command lines', () => {
+  const lines = documentedLines().filter(({ text }) => /^reconcile confirm\b|--confirm-with/.test(text));
+
+  it.each(lines.map(({ page, text }) => [page, text]))('%s: %s', async (_, text) => {
+    world.write('policy/a.yaml', rule('a', 'action: drop, destination: 10.0.0.0/8'));
+    env = { ...env, PATH: process.env['PATH'] ?? '' };
+    const words = text
+      .replace(/'curl .*?'|\bCOMMAND\b/, 'true')
+      .replace(/\bPATH\b/, 'policy')
+      .replace(/\bTIME\b/, '5m')
+      .split(/\s+/)
+      .slice(1);
+    if (words[0] === 'confirm') {
+      manifests(before);
+      await killedWaiting('60s');
+    }
+    const done = await world.cli(words, { env, answer: 'y' });
+    expect([done.code, live().length, waits()]).toEqual([0, words[0] === 'confirm' ? 2 : 1, false]);
+  });
+
+  it('confirm takes the flags of the server and of every apply', async () => {
+    env = { ...env, PATH: process.env['PATH'] ?? '' };
+    await prepared();
+    world.write('token', `${token}\n`);
+    world.write('settings.yaml', 'verbose: false\n');
+    const server = `--base-url ${world.simulator.url} --token-file token --allow-http --timeout 5s --profile firezone-0.7`;
+    const applies = '--yes --total-timeout 1m --concurrency 2 --pace 1000 --journal journal.jsonl --state-dir state';
+    const common = '--config settings.yaml --output text --full --log-format text --verbose --no-color';
+    const words = ['confirm', ...`${server} ${applies} ${common}`.split(' ')];
+    await killedWaiting('60s');
+    expireNow();
+    expect((await run(...words, '--ca-file', 'gone.pem', '--proxy', 'env')).err).toContain('gone.pem');
+    expect(live()).toEqual(after);
+    const looks = ['--enforcement', 'nft', '--netns', 'no-such', '--wait-enforced', '1s', '--repair'];
+    // Whoever asks to see the kernel, and cannot, is not told that all is as before; --suspend holds no going back.
+    const back = await run(...words, '--suspend', ...looks);
+    expect([back.code, live()]).toEqual([5, before]);
+    expect((await run(...words)).code).toBe(3);
+  });
+});
+
+describe('while an apply waits in another process', () => {
+  it('another apply is refused and says how to confirm; confirm ends the wait, exit 0', async () => {
+    env = { ...env, PATH: process.env['PATH'] ?? '' };
+    await prepared();
+    const given = { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
+    const flags = ['apply', '--yes', '--confirm-with', 'false', 'm'];
+    const child = spawnReconcile(flags, { cwd: world.folder, env: given });
+    const end = ended(child);
+    await until(() => waits() && JSON.parse(world.read('state/oneshot/pending.json')).until !== null);
+    const refused = await run('m');
+    expect([refused.code, refused.err]).toEqual([1, expect.stringMatching(/waits to be confirmed \(process \d+\)/)]);
+    expect(refused.err).toContain('reconcile confirm');
+    expect((await run('confirm')).code).toBe(0);
+    expect([(await end).code, live()]).toEqual([0, after]);
+  });
+});
+
+describe('signals', () => {
+  const start = () => {
+    const given = { ...env, PATH: process.env['PATH'] ?? '' };
+    const child = spawnReconcile(['apply', '--yes', '--concurrency', '1', '--confirm-with', 'false', 'm'], {
+      cwd: world.folder,
+      env: { ...given, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token },
+    });
+    return { child, end: ended(child) };
+  };
+  const waiting = () => until(() => waits() && JSON.parse(world.read('state/oneshot/pending.json')).until !== null);
+  beforeEach(prepared);
+
+  it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('%s while it waits goes back: exit 3', async (signal) => {
+    const { child, end } = start();
+    await waiting();
+    child.kill(signal);
+    const { code, err } = await end;
+    expect([code, live(), err]).toEqual([3, before, expect.stringContaining(`Stopped (${signal}): going back`)]);
+  });
+
+  it.each(['SIGTERM', 'SIGHUP'] as const)('%s while it writes ends the apply and goes back', async (signal) => {
+    const { child, end } = start();
+    world.simulator.onCall(({ method }) => {
+      if (method === 'POST' && waits()) child.kill(signal);
+    });
+    expect([(await end).code, live()]).toEqual([3, before]);
+    expect(world.simulator.configuration()).toMatchObject({ default_client_mtu: 1300 });
+  });
+
+  it('a second Ctrl-C while it goes back is answered with what is under way, and the third ends it', async () => {
+    const { child, end } = start();
+    await waiting();
+    world.simulator.faults.inject({ match: { method: 'POST' }, fault: { kind: 'delay', milliseconds: 20_000 } });
+    let said = '';
+    for (const stream of [child.stdout, child.stderr]) {
+      stream?.on('data', (text) => {
+        said += String(text);
+      });
+    }
+    child.kill('SIGINT');
+    await until(() => /the state before the apply[\s\S]*requests\. Digest/.test(said));
+    child.kill('SIGINT');
+    await until(() => /Still under way \(.*\), and not stopped/.test(said));
+    child.kill('SIGINT');
+    expect((await end).code).toBe(5);
+    expect(said).toContain('A third Ctrl-C ends at once');
+    world.simulator.faults.clear();
+    expect((await run('confirm')).code).toBe(3);
+    await until(() => live().length === 2);
+    expect(live()).toEqual(before);
+  });
+});
+
+describe.skipIf(!hasPty)(`a person at a terminal${hasPty ? '' : ' (skipped: no script of util-linux)'}`, () => {
+  beforeEach(prepared);
+  const onTerminal = (keys: string, within = '5m') =>
+    runOnTerminal(['apply', '--confirm-within', within, 'm'], {
+      cwd: world.folder,
+      env: { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token },
+      type: [
+        [/Apply .*\[y\/N\] /, 'y\r'],
+        [/going back in \d:\d\d /, keys],
+      ],
+      columns: 120,
+    });
+
+  it.each([
+    ['y', 'y\r', 0, after],
+    ['n', 'n\r', 3, before],
+    ['Ctrl-C', '\u0003', 3, before],
+    ['the end of input', '\u0004', 3, before],
+  ])('%s', async (_, keys, code, rules) => {
+    const seen = await onTerminal(keys);
+    expect([seen.code, live(), seen.screen]).toEqual([
+      code,
+      rules,
+      expect.stringContaining('Still there? Keep it? [y/N]'),
+    ]);
+  });
+
+  it('no answer: the time is counted down before their eyes, and it goes back', async () => {
+    const seen = await onTerminal('', '2s');
+    expect([seen.code, live()]).toEqual([3, before]);
+    expect(seen.screen).toMatch(/going back in 0:02[\s\S]*going back in 0:01[\s\S]*Nobody answered/);
+  });
+
+  it('a terminal that is gone, as when the change cut the ssh session off, goes back', async () => {
+    await runOnTerminal(['apply', '--confirm-within', '5m', 'm'], {
+      cwd: world.folder,
+      env: { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token },
+      type: [[/Apply .*\[y\/N\] /, 'y\r']],
+      columns: 120,
+      hangUp: /going back in 4:5\d/,
+    });
+    await until(() => live().join() === before.join() && !isGoingBack() && !waits());
+    expect(readdirSync(join(world.folder, 'state/history'))).toHaveLength(3);
+  });
+});
