@@ -2,9 +2,8 @@ import { existsSync } from 'node:fs';
 import { readFile, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { getErrorCode } from '../model/result.ts';
-import { makeFolder } from './make-folder.ts';
 import { replaceFile } from './replace-file.ts';
-import { isAlive, markProcess } from './state-folder.ts';
+import { claimFolder, closeToOthers, isAlive, markProcess } from './state-folder.ts';
 
 /**
  * The apply of a state folder that nobody has confirmed yet. Where its record lies says what becomes of it: removing `pending` keeps
@@ -26,7 +25,7 @@ export async function writePending(folder: string, value: unknown): Promise<void
 
 /** Says that this process sees to the record. */
 export async function ownPending(folder: string): Promise<void> {
-  await makeFolder(path.join(folder, 'oneshot'), 0o700);
+  for (const one of [folder, path.join(folder, 'oneshot')]) await claimFolder(one);
   await replaceFile(fileOf(folder, 'owner'), markProcess(), 0o600);
 }
 
@@ -40,6 +39,8 @@ export async function findPendingOwner(folder: string): Promise<number | null> {
 export async function readPending(folder: string, place: PendingPlace): Promise<unknown> {
   const file = fileOf(folder, place);
   try {
+    // What it says is done: it must not be another user's.
+    for (const one of [folder, path.dirname(file)]) await closeToOthers(one);
     return (await stat(file)).size > largestBytes ? null : JSON.parse(await readFile(file, 'utf8'));
   } catch (error) {
     return getErrorCode(error) === 'ENOENT' ? undefined : null;

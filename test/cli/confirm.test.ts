@@ -25,8 +25,8 @@ const live = (): readonly string[] =>
     .rules()
     .map(({ action, destination }) => `${action} ${destination}`)
     .sort();
-const waits = (): boolean => existsSync(join(world.folder, 'state/oneshot/pending.json'));
-const isGoingBack = (): boolean => existsSync(join(world.folder, 'state/oneshot/going-back.json'));
+const waits = (): boolean => existsSync(join(world.folder, 'state/reconcile/oneshot/pending.json'));
+const isGoingBack = (): boolean => existsSync(join(world.folder, 'state/reconcile/oneshot/going-back.json'));
 
 function manifests(rules: readonly string[], spec?: string): void {
   const items = rules.map((line, index) => {
@@ -274,8 +274,8 @@ describe('secrets of the Configuration before', () => {
     let seen = '';
     const back = await onTrial(
       () => {
-        seen = world.read('state/oneshot/pending.json');
-        expect(statSync(join(world.folder, 'state/oneshot/pending.json')).mode & 0o777).toBe(0o600);
+        seen = world.read('state/reconcile/oneshot/pending.json');
+        expect(statSync(join(world.folder, 'state/reconcile/oneshot/pending.json')).mode & 0o777).toBe(0o600);
         return 'n';
       },
       ...bound,
@@ -316,14 +316,14 @@ async function killedWaiting(within: string, ...args: readonly string[]): Promis
   const flags = ['apply', '--yes', '--confirm-with', 'false', '--confirm-within', within, ...args, 'm'];
   const child = spawnReconcile(flags, { cwd: world.folder, env: given });
   const end = ended(child);
-  await until(() => waits() && JSON.parse(world.read('state/oneshot/pending.json')).until !== null);
+  await until(() => waits() && JSON.parse(world.read('state/reconcile/oneshot/pending.json')).until !== null);
   child.kill('SIGKILL');
   await end;
 }
 
 /** The time of the apply that waits is over. */
 function expireNow(): void {
-  const file = join(world.folder, 'state/oneshot/pending.json');
+  const file = join(world.folder, 'state/reconcile/oneshot/pending.json');
   writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, 'utf8')), until: Date.now() - 1 }));
 }
 
@@ -344,7 +344,7 @@ describe('an apply whose process was killed', () => {
   it('the next apply goes on with the wait, and then with its own work', async () => {
     await killedWaiting('60s');
     world.write('probe', '');
-    const file = join(world.folder, 'state/oneshot/pending.json');
+    const file = join(world.folder, 'state/reconcile/oneshot/pending.json');
     writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, 'utf8')), command: ['true'] }));
     manifests([...after, 'accept 10.4.0.0/16']);
     const next = await run('m');
@@ -450,7 +450,7 @@ describe('while an apply waits in another process', () => {
     const flags = ['apply', '--yes', '--confirm-with', 'false', 'm'];
     const child = spawnReconcile(flags, { cwd: world.folder, env: given });
     const end = ended(child);
-    await until(() => waits() && JSON.parse(world.read('state/oneshot/pending.json')).until !== null);
+    await until(() => waits() && JSON.parse(world.read('state/reconcile/oneshot/pending.json')).until !== null);
     const refused = await run('m');
     expect([refused.code, refused.err]).toEqual([1, expect.stringMatching(/waits to be confirmed \(process \d+\)/)]);
     expect(refused.err).toContain('reconcile confirm');
@@ -468,7 +468,7 @@ describe('signals', () => {
     });
     return { child, end: ended(child) };
   };
-  const waiting = () => until(() => waits() && JSON.parse(world.read('state/oneshot/pending.json')).until !== null);
+  const waiting = () => until(() => waits() && JSON.parse(world.read('state/reconcile/oneshot/pending.json')).until !== null);
   beforeEach(prepared);
 
   it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('%s while it waits goes back: exit 3', async (signal) => {
@@ -554,6 +554,6 @@ describe.skipIf(!hasPty)(`a person at a terminal${hasPty ? '' : ' (skipped: no s
       hangUp: /going back in 4:5\d/,
     });
     await until(() => live().join() === before.join() && !isGoingBack() && !waits());
-    expect(readdirSync(join(world.folder, 'state/history'))).toHaveLength(3);
+    expect(readdirSync(join(world.folder, 'state/reconcile/history'))).toHaveLength(3);
   });
 });
