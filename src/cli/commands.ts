@@ -1,7 +1,14 @@
 import { kinds } from '../manifest/manifest.ts';
 import { version } from '../version.ts';
 import { type CommandSpec, historyOptions, offlineOptions, planningOptions, undoOptions } from './command-spec.ts';
-import { applyOptions, connectionOptions, manifestOptions, watchOptionNames } from './options.ts';
+import {
+  applyOptions,
+  connectionOptions,
+  enforcementOptions,
+  manifestOptions,
+  type OptionName,
+  watchOptionNames,
+} from './options.ts';
 import type { Format } from './output.ts';
 
 const everyFormat: readonly Format[] = ['text', 'json', 'markdown', 'html', 'github'];

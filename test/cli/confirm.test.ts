@@ -468,7 +468,8 @@ describe('signals', () => {
     });
     return { child, end: ended(child) };
   };
-  const waiting = () => until(() => waits() && JSON.parse(world.read('state/reconcile/oneshot/pending.json')).until !== null);
+  const waiting = () =>
+    until(() => waits() && JSON.parse(world.read('state/reconcile/oneshot/pending.json')).until !== null);
   beforeEach(prepared);
 
   it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('%s while it waits goes back: exit 3', async (signal) => {
