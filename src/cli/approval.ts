@@ -119,7 +119,15 @@ export const approvesAnother: Problem = {
 };
 
 /** On the first apply to a server, rules that are in no manifest may be somebody's only copy. */
-export function announceDeletes(plan: Plan | null): readonly Problem[] {
+export function announceDeletes(
+  {
+    invocation,
+    lastApply,
+    request,
+  }: { readonly invocation: Invocation; readonly lastApply: unknown; readonly request: { readonly given?: unknown } },
+  plan: Plan | null,
+): readonly Problem[] {
+  if (lastApply !== null || request.given !== undefined || invocation.settings.base !== null) return [];
   const unknown = plan?.changes.filter(({ action, reason }) => action === 'delete' && reason === 'not-desired') ?? [];
   if (unknown.length === 0) return [];
   const verb = unknown.length === 1 ? 'is in no manifest and will' : 'are in no manifest and will';

@@ -1,5 +1,6 @@
 import type { Run } from './command.ts';
 import {
+  applyOptions,
   commonOptions,
   connectionOptions,
   enforcementOptions,
@@ -54,3 +55,32 @@ export function listOptions(spec: CommandSpec): readonly OptionName[] {
   const common = spec.formats.length > 0 ? commonOptions : commonOptions.filter((name) => name !== 'output');
   return [...spec.options, ...common];
 }
+
+/** Of a single apply. */
+export const deciding: readonly OptionName[] = ['overrideWindow', 'confirmWithin', 'confirmWith'];
+
+/** Of what may have to take an apply back. */
+export const confirmOptions: readonly OptionName[] = [
+  ...connectionOptions,
+  'profile',
+  'full',
+  ...enforcementOptions,
+  ...applyOptions,
+];
+
+export const everyFormat: readonly Format[] = ['text', 'json', 'markdown', 'html', 'github'];
+export const answers: readonly Format[] = ['text', 'json'];
+export const tables: readonly Format[] = ['text', 'json', 'csv', 'markdown'];
+
+export const simulateOptions: readonly OptionName[] = [
+  'simulatorListen',
+  'simulatorPort',
+  'tokenFile',
+  'latency',
+  'data',
+  'user',
+  'discovery',
+  'filterRate',
+  'admin',
+  'nftNetns',
+];

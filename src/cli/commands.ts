@@ -1,22 +1,19 @@
 import { kinds } from '../manifest/manifest.ts';
 import { version } from '../version.ts';
-import { type CommandSpec, historyOptions, offlineOptions, planningOptions, undoOptions } from './command-spec.ts';
 import {
-  applyOptions,
-  connectionOptions,
-  enforcementOptions,
-  manifestOptions,
-  type OptionName,
-  watchOptionNames,
-} from './options.ts';
-import type { Format } from './output.ts';
-
-const everyFormat: readonly Format[] = ['text', 'json', 'markdown', 'html', 'github'];
-const answers: readonly Format[] = ['text', 'json'];
-const tables: readonly Format[] = ['text', 'json', 'csv', 'markdown'];
-
-/** Of a single apply. */
-const deciding: readonly OptionName[] = ['overrideWindow', 'confirmWithin', 'confirmWith'];
+  answers,
+  type CommandSpec,
+  confirmOptions,
+  deciding,
+  everyFormat,
+  historyOptions,
+  offlineOptions,
+  planningOptions,
+  simulateOptions,
+  tables,
+  undoOptions,
+} from './command-spec.ts';
+import { applyOptions, connectionOptions, manifestOptions, watchOptionNames } from './options.ts';
 
 /** The command without a name: `reconcile [--plan | --watch] PATH`, which the verbs `plan`, `apply` and `watch` stand for. */
 export const rootCommand: CommandSpec = {
@@ -58,7 +55,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'confirm',
     summary: 'keep the apply that waits to be confirmed (apply --confirm-within)',
     operands: '',
-    options: [...connectionOptions, 'profile', 'full', ...enforcementOptions, ...applyOptions],
+    options: confirmOptions,
     examples: ['reconcile confirm', 'reconcile confirm --state-dir /var/lib/reconcile'],
     formats: everyFormat,
     load: () => import('./commands/confirm.ts'),
@@ -279,18 +276,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'simulate',
     summary: 'serve the simulated API on loopback, for trying and for tests',
     operands: '',
-    options: [
-      'simulatorListen',
-      'simulatorPort',
-      'tokenFile',
-      'latency',
-      'data',
-      'user',
-      'discovery',
-      'filterRate',
-      'admin',
-      'nftNetns',
-    ],
+    options: simulateOptions,
     examples: [
       'reconcile simulate --token-file token --listen 8080',
       'reconcile simulate --token-file token --user alice@example.com=5a1d4e9c-0000-4000-8000-00000000a11c',

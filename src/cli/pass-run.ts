@@ -218,7 +218,7 @@ function beforeApply(run: Run, plan: Plan, desired: Desired, digest: PlanDigest)
   const { invocation } = run;
   return {
     ...makeProblemReport([
-      ...(isFirstApply(run) ? announceDeletes(plan) : []),
+      ...announceDeletes(run, plan),
       ...(invocation.settings.overrideWindow === null ? [] : noteWindow(invocation.settings, plan)),
       ...knownProblems(run, desired, plan).toSorted(compareProblems),
     ]),
@@ -233,10 +233,6 @@ function beforeApply(run: Run, plan: Plan, desired: Desired, digest: PlanDigest)
   };
 }
 
-function isFirstApply({ invocation, lastApply, request }: Run): boolean {
-  return lastApply === null && request.given === undefined && invocation.settings.base === null;
-}
-
 function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonly Problem[]): RunReport {
   const { invocation, request, base, obstacle } = run;
   const { settings } = invocation;
@@ -244,7 +240,7 @@ function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonl
   const other = result.end === 'refused' && settings.approve.length > 0 ? [approvesAnother] : [];
   return {
     ...makeProblemReport([
-      ...(isFirstApply(run) ? announceDeletes(result.plan) : []),
+      ...announceDeletes(run, result.plan),
       ...applyStrict(base?.problems ?? [], settings),
       // What the kernel lacks keeps no apply from writing, so that only a plan is strict about it.
       ...(request.planOnly
