@@ -114,8 +114,8 @@ export function markLeftOut(problem: Problem): Problem {
 export const approvesAnother: Problem = {
   code: 'approves-another',
   severity: 'note',
-  summary: '--approve names another plan than this one',
-  hint: 'something moved since that plan: review this one, and approve its digest',
+  summary: '--approve is for a different plan',
+  hint: 'the server or the manifests changed after that plan was made: review the new plan and approve its digest',
 };
 
 /** On the first apply to a server, rules that are in no manifest may be somebody's only copy. */

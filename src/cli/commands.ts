@@ -75,7 +75,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'status',
-    summary: 'show what a sidecar says of itself; exit 0 when it is ready',
+    summary: 'show the state of a sidecar; exit 0 when it is ready',
     operands: '[URL]',
     options: ['probe', 'listenTokenFile'],
     examples: ['reconcile status', 'reconcile status https://sidecar.example.com --listen-token-file token'],
@@ -112,7 +112,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'build',
-    summary: 'print the manifests resolved: sets, names, values and overlays',
+    summary: 'print the final rules: sets, names, values and overlays resolved',
     operands: 'PATH',
     options: offlineOptions,
     examples: ['reconcile build policy', 'reconcile build --overlay production policy'],
@@ -122,7 +122,7 @@ export const commands: readonly CommandSpec[] = [
   {
     name: 'fmt',
     completes: 'files',
-    summary: 'bring manifests to canonical spelling and order, comments kept',
+    summary: 'format manifests in place; comments are kept',
     operands: 'PATH...',
     options: ['profile', 'check'],
     examples: ['reconcile fmt policy', 'reconcile fmt --check policy'],
@@ -219,7 +219,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'history',
-    summary: 'list the applies that were made from here, or show one of them',
+    summary: 'list earlier applies from this machine, or show one of them',
     operands: '[show N]',
     options: ['baseUrl', 'stateDir', 'forget'],
     examples: ['reconcile history', 'reconcile history show 7'],
@@ -228,7 +228,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'undo',
-    summary: 'put back what an apply changed: the last one, or apply N',
+    summary: 'undo what an apply changed: the last one, or apply N',
     operands: '[N]',
     options: ['dryRun', ...connectionOptions, 'profile', ...undoOptions, ...applyOptions, 'overrideWindow'],
     examples: ['reconcile undo --dry-run', 'reconcile undo 7'],

@@ -56,7 +56,7 @@ const manifests = {
     kind: 'choice',
     choices: ['firezone-0.7', 'generic'],
     default: 'firezone-0.7',
-    help: 'what is assumed of the server',
+    help: 'which kind of server it is',
   },
   values: { kind: 'paths', value: 'FILE', help: 'values for names in manifests; later files win' },
   overlay: { kind: 'text', value: 'DIR', help: 'the environment to build: a directory with an Overlay' },
@@ -78,15 +78,15 @@ const plan = {
     kind: 'text',
     value: 'N|N%',
     default: '30%',
-    help: 'refuse when more rules vanish (a share counts once 10 live rules are in scope)',
+    help: 'refuse to delete more rules (a share counts from 10 live rules in scope on)',
   },
   maxChanges: {
     kind: 'text',
     value: 'N|N%',
     default: '50%',
-    help: 'refuse when more live rules are deleted or get another content (a share counts as above)',
+    help: 'refuse to delete or rewrite more live rules (a share counts as above)',
   },
-  allowEmpty: { kind: 'switch', help: 'allow a plan after which no rule is left' },
+  allowEmpty: { kind: 'switch', help: 'allow a plan that leaves no rule' },
   allowLockout: { kind: 'switch', help: 'allow a Configuration that leaves no way to sign in' },
   replaceModified: { kind: 'switch', help: 'replace rules that were modified in place' },
   maxExposure: {
@@ -99,7 +99,7 @@ const plan = {
     kind: 'list',
     value: 'WHAT',
     words: ['opens', 'closes', 'any', 'drift', 'not-enforced'],
-    help: 'exit 3 when the plan holds it: opens, closes, any, drift; not-enforced: when the kernel does not hold the rules',
+    help: 'exit 3 if the plan has it: opens, closes, any, drift; not-enforced: if the kernel does not hold the rules',
   },
   base: { kind: 'text', value: 'REF|DIR', help: 'the manifests last applied: a Git ref, or a directory' },
   bindSecret: {
@@ -107,18 +107,18 @@ const plan = {
     value: 'NAME=PROVIDER@HOST',
     help: "let the secret of this name go to this provider's host",
   },
-  approve: { kind: 'list', value: 'DIGEST', help: 'release the refused plan with this digest, and no other' },
+  approve: { kind: 'list', value: 'DIGEST', help: 'apply the refused plan with this digest, and no other' },
 } as const satisfies OptionTable;
 
 /** Of every command that looks at the kernel's packet filter. */
 const enforcement = {
   enforcement: { kind: 'choice', choices: ['nft'], help: "compare the live rules with the kernel's packet filter" },
-  netns: { kind: 'path', value: 'PATH', help: 'look into this network namespace, not our own' },
+  netns: { kind: 'path', value: 'PATH', help: 'look into this network namespace, not into our own' },
   waitEnforced: {
     kind: 'duration',
     value: 'TIMEOUT',
     bare: '60s',
-    help: 'return when the kernel holds it (without a time: 60s)',
+    help: 'wait until the kernel holds the rules (without a time: 60s)',
   },
   repair: { kind: 'switch', help: 'replace a rule that the kernel does not hold' },
 } as const satisfies OptionTable;
@@ -150,7 +150,7 @@ const own = {
   confirmWithin: { kind: 'duration', value: 'TIME', help: 'go back unless it is confirmed in time', only: 'flag' },
   confirmWith: { kind: 'text', value: 'COMMAND', help: 'confirm it when this ends with 0; no shell', only: 'flag' },
   watch: { kind: 'switch', help: 'stay, watch the manifests, and keep the server in line with them', only: 'flag' },
-  plan: { kind: 'switch', help: 'show what would be done; never write', only: 'flag' },
+  plan: { kind: 'switch', help: 'show the changes; never write', only: 'flag' },
   out: { kind: 'path', value: 'PATH', help: 'write there (default: stdout)', only: 'flag' },
   forge: { kind: 'choice', choices: ['github', 'gitlab'], help: "whose workflow; default: origin's", only: 'flag' },
   example: { kind: 'switch', help: 'example manifests, without a server', only: 'flag' },
@@ -233,7 +233,7 @@ const common = {
     help: 'format of the log on stderr',
     restart: true,
   },
-  verbose: { kind: 'switch', short: 'v', help: 'log what is done in detail', restart: true },
+  verbose: { kind: 'switch', short: 'v', help: 'log more detail', restart: true },
   color: { kind: 'switch', default: true, help: 'colour on terminals' },
 } as const satisfies OptionTable;
 

@@ -26,7 +26,7 @@ export const watchOptions = {
   gitSshKey: { kind: 'path', value: 'FILE', help: 'private key for ssh', restart: true },
   gitKnownHosts: { kind: 'path', value: 'FILE', help: 'known_hosts file; required for ssh', restart: true },
   gitCaFile: { kind: 'path', value: 'FILE', help: 'PEM file with the authorities to trust for https', restart: true },
-  gitAllow: { kind: 'list', value: 'PROTOCOL', help: 'allow http or file, which nothing protects', restart: true },
+  gitAllow: { kind: 'list', value: 'PROTOCOL', help: 'allow http or file, which are not encrypted', restart: true },
   gitTimeout: {
     kind: 'duration',
     value: 'TIME',
@@ -48,12 +48,12 @@ export const watchOptions = {
   },
   allowRewind: { kind: 'switch', help: 'accept a revision that does not descend from the applied one' },
 
-  interval: { kind: 'duration', value: 'TIME', default: 60_000, help: 'between passes while nothing happens' },
+  interval: { kind: 'duration', value: 'TIME', default: 60_000, help: 'time between passes while nothing happens' },
   rescan: {
     kind: 'duration',
     value: 'TIME',
     default: 10_000,
-    help: 'between looks at the directory, events or not',
+    help: 'how often the directory is read again, events or not',
     restart: true,
   },
   quiet: { kind: 'duration', value: 'TIME', default: 500, help: 'how long files must not change before they count' },
@@ -90,7 +90,7 @@ export const watchOptions = {
     restart: true,
   },
   listenTlsKey: { kind: 'path', value: 'FILE', help: 'its private key (PEM)', restart: true },
-  webhookListen: { kind: 'text', value: 'HOST:PORT', help: 'serve POST /webhook, which wakes the loop', restart: true },
+  webhookListen: { kind: 'text', value: 'HOST:PORT', help: 'serve POST /webhook, which starts a pass', restart: true },
   webhookSecretFile: { kind: 'path', value: 'FILE', help: 'secret that webhooks are signed with', restart: true },
   lease: {
     kind: 'text',
@@ -103,7 +103,7 @@ export const watchOptions = {
     kind: 'duration',
     value: 'TIME',
     default: 60_000,
-    help: 'after which a silent writer is replaced',
+    help: 'how long until a silent writer is replaced',
     restart: true,
   },
 } as const;

@@ -252,7 +252,7 @@ function expandsToNothing(name: string, place: Problem['place']): Problem {
   return {
     code: 'expands-to-nothing',
     severity: 'warning',
-    summary: `\`${name}\` stands for no rule: a list, group or network that it names is empty.`,
+    summary: `\`${name}\` makes no rule: a list, group or network that it names is empty.`,
     hint: 'Remove it, or fill the list.',
     ...(place === undefined ? {} : { place }),
   };

@@ -194,7 +194,7 @@ function unknownOverlay(overlay: string, known: readonly string[]): Problem {
   return {
     code: 'unknown-overlay',
     severity: 'error',
-    summary: `There is no overlay \`${overlay}\`: no \`kind: Overlay\` stands in that directory.`,
+    summary: `There is no overlay \`${overlay}\`: that directory has no \`kind: Overlay\`.`,
     hint: didYouMean(
       overlay,
       known,

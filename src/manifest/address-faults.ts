@@ -33,7 +33,7 @@ const addressSentences: Readonly<Record<AddressFault, Sentence>> = {
     summary: 'The mask of this network is written with dots, and no prefix length means the same.',
     hint: 'Write a prefix length, such as `/24`.',
   },
-  brackets: { summary: 'This address stands in brackets.', hint: 'Write it without the brackets.' },
+  brackets: { summary: 'This address is in brackets.', hint: 'Write it without the brackets.' },
   port: {
     summary: 'This address has a port.',
     hint: 'Write the port in `port_range`, and its protocol in `port_type`.',
@@ -53,7 +53,7 @@ const addressSentences: Readonly<Record<AddressFault, Sentence>> = {
 const everyAddress = /^(?:any|all|every|everything|everywhere|internet|world|default|\*)$/i;
 
 const everywhere: Sentence = {
-  summary: 'No word stands for every address.',
+  summary: 'There is no word for every address.',
   hint: 'Write `0.0.0.0/0` for all of IPv4; IPv6 needs a rule of its own, with `::/0`.',
 };
 

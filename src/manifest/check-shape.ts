@@ -156,7 +156,7 @@ const mergeKey = {
   code: 'unknown-field',
   severity: 'error',
   summary: 'There is no field `<<` here: merge keys are YAML 1.1.',
-  hint: 'Write the fields out; what rules of a set share stands under `defaults`.',
+  hint: 'Write the fields out; what the rules of a set share goes under `defaults`.',
 } as const;
 
 function missingField(root: Node, path: readonly PropertyKey[], parent: Node): Finding {

@@ -202,7 +202,7 @@ function malformedReference(text: string): Unplaced {
   return {
     code: 'undefined-value',
     severity: 'error',
-    summary: `\`${text}\` is no name of a value.`,
+    summary: `\`${text}\` is not a value's name.`,
     hint: 'Write letters, digits and `_ . -` between the braces, without spaces; or `$${` for a literal `${`.',
   };
 }

@@ -95,7 +95,7 @@ function distinctList(
     else {
       reportAt(decoding, item, {
         code: 'duplicate-member',
-        summary: `\`${text}\` stands twice in this list; the server would refuse every later change, or lock itself up.`,
+        summary: `\`${text}\` is twice in this list; the server would refuse every later change, or lock itself up.`,
         hint: 'Keep one of the two. An address and the same with `/32` or `/128` are equal.',
         related: [{ place: getPlace(decoding, first), note: 'the first one' }],
       });
@@ -140,7 +140,7 @@ function endpointOf(decoding: Decoding, node: Node): string | null {
   if (text.length <= 255 && isEndpoint(text)) return text;
   reportAt(decoding, node, {
     code: 'invalid-endpoint',
-    summary: 'This is no endpoint for clients.',
+    summary: 'This is not an endpoint for clients.',
     hint: 'Write a host name or IP address, with or without `:port` (1–65535); IPv6 with a port as `[address]:port`; at most 255 characters.',
   });
   return null;

@@ -129,7 +129,7 @@ function secretOf(decoding: Decoding, item: Node, field: 'client_secret' | 'meta
     {
       code: 'literal-secret',
       severity: 'warning',
-      summary: `The text of \`${field}\` stands in the manifest.`,
+      summary: `The text of \`${field}\` is written in the manifest.`,
       hint: 'Write `{env: RECONCILE_SECRET_…}` or `{file: path}`, and renew a secret that was committed.',
     },
     node.start,

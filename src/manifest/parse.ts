@@ -128,7 +128,7 @@ const tooManyProblems = {
   code: 'too-many-problems',
   severity: 'error',
   summary: `More than ${mostProblems.toLocaleString('en')} problems; the rest of the file was not read.`,
-  hint: 'Mend the first ones, or move the file out of the directory if it is no manifest.',
+  hint: 'Mend the first ones, or move the file out of the directory if it is not a manifest.',
 } as const;
 
 function tooManyDocuments(limit: number): Unplaced {

@@ -84,7 +84,7 @@ export function describeNotUtf8(file: string, bytes: Uint8Array): Problem {
     code: 'not-utf8',
     severity: 'error',
     summary: 'This file is not UTF-8 text.',
-    hint: 'Save it as UTF-8, or give it another name if it is no manifest.',
+    hint: 'Save it as UTF-8, or give it another name if it is not a manifest.',
     place: { file, line, column: 1 },
   };
 }

@@ -431,7 +431,7 @@ describe('saved plans', () => {
   it.each([
     ['missing', null, /ENOENT/],
     ['no plan', '{}', /is not a saved plan/],
-    ['damaged', '{"kind":"saved-plan","format_version":"1.0"}', /damaged/],
+    ['damaged', '{"kind":"saved-plan","format_version":"1.1"}', /damaged/],
   ])('a file that is %s is said, exit 1', async (_, text, words) => {
     if (text !== null) world.write('plan.json', text);
     const run = await world.cli(['apply', 'plan.json', 'm']);
@@ -451,7 +451,7 @@ describe('--approve', () => {
     expect((await world.cli(['--approve', '0123456789abcdef0123456789abcdef', 'm'])).code).toBe(3);
     const more = world.simulator.seed([{ action: 'drop', destination: '198.51.100.0/24' }]);
     const moved = await world.cli(['--approve', digest ?? '', 'm']);
-    expect([moved.code, moved.out]).toEqual([3, expect.stringContaining('--approve names another plan than this one')]);
+    expect([moved.code, moved.out]).toEqual([3, expect.stringContaining('--approve is for a different plan')]);
     expect(more).toHaveLength(1);
     const again = (await world.cli(['--plan', '--output', 'json', 'm'])).json();
     const run = await world.cli(['--approve', again.digest ?? '', 'm']);

@@ -26,6 +26,9 @@ describe.skipIf(!isAsked)(`with the real tools${isAsked ? '' : ' (skipped: npm r
     const argv = ['run', 'github.com/rhysd/actionlint/cmd/actionlint@v1.7.7'];
     const lint = (...files: readonly string[]) => spawnSync('go', [...argv, ...files], { cwd: root, encoding: 'utf8' });
     expect(lint(...workflows)).toMatchObject({ status: 0, stdout: '' });
+    const init = ['dist/reconcile.js', 'init', path.join(folder, 'init'), '--example', '--forge', 'github'];
+    execFileSync(process.execPath, init, { cwd: root });
+    expect(lint(path.join(folder, 'init/.github/workflows/firezone.yml'))).toMatchObject({ status: 0, stdout: '' });
     const wrong = path.join(folder, 'wrong.yml');
     writeFileSync(wrong, 'on: push\njobs: {a: {steps: [{run: echo}]}}\n');
     expect(lint(wrong)).toMatchObject({ status: 1 });
