@@ -2,6 +2,7 @@
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import { slimUndici } from './slim-undici.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const { version } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));
@@ -23,6 +24,7 @@ const { metafile } = await build({
   platform: 'node',
   target: 'node20.19',
   sourcemap: true,
+  plugins: [slimUndici],
   legalComments: 'none',
   // A twentieth of the time of a small plan is the loading of this code.
   minifyWhitespace: true,

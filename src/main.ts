@@ -1,10 +1,12 @@
 #!/usr/bin/env node
+import { enableCompileCache } from './cli/compile-cache.ts';
 import { version } from './version.ts';
 
 // Answered before anything else is loaded.
 if (process.argv.length === 3 && process.argv[2] === '--version') {
   process.stdout.write(`${version}\n`);
 } else {
+  enableCompileCache(process.argv.slice(2));
   // No `await` here: the single executable is CommonJS, which has none at the top.
   import('./cli/process.ts').then(({ runMain }) => runMain()).catch(explainUnloaded);
 }
