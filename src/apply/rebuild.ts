@@ -26,7 +26,7 @@ export async function deleteModified(
 ): Promise<Settled> {
   const { throttle, known } = session;
   if (session.rebuilt === 'seen') return await send();
-  if (session.rebuilt === 'waited' && throttle.losesNothing(known.count())) {
+  if (session.rebuilt === 'waited' && throttle.isLossless(known.count())) {
     const settled = await send();
     throttle.mayCrash(known.count());
     return settled;

@@ -1,4 +1,4 @@
-import { estimateRebuildMs, type FilterModel, losesNothing } from '../model/profile.ts';
+import { estimateRebuildMs, type FilterModel, isLossless } from '../model/profile.ts';
 import type { Clock } from '../ports.ts';
 
 /** What may run: any write, or one that closes a gap (or opens it to its end), which no pause and no pace holds back. */
@@ -19,7 +19,7 @@ export interface Throttle {
   /** At the change stored last the filter may crash; nothing waits for its rebuild, but what is expected allows for it. */
   mayCrash(rules: number): void;
   /** Whether writes sent while the filter is rebuilt from that many rules still reach it. */
-  losesNothing(rules: number): boolean;
+  isLossless(rules: number): boolean;
   /** All writes wait that long. */
   pause(ms: number): void;
   /**
@@ -74,7 +74,7 @@ export function createThrottle(clock: Clock, filter: FilterModel | null, pace: n
       perhapsMs = Math.max(perhapsMs, estimateRebuildMs(filter, rules));
       perhapsUntil = expectedAt + perhapsMs;
     },
-    losesNothing: (rules) => filter === null || losesNothing(filter, rules),
+    isLossless: (rules) => filter === null || isLossless(filter, rules),
     pause: (ms) => {
       pausedUntil = Math.max(pausedUntil, clock.now() + ms);
     },

@@ -35,7 +35,7 @@ export function estimateRebuildMs({ rate, rebuildFloorMs }: FilterModel, rules: 
 }
 
 /** Whether what is stored during such a rebuild still reaches the filter, so that nothing has to wait for its end. */
-export function losesNothing(filter: FilterModel, rules: number): boolean {
+export function isLossless(filter: FilterModel, rules: number): boolean {
   return estimateRebuildMs(filter, rules) < filter.patienceMs;
 }
 

@@ -87,27 +87,23 @@ function registerCounters(registers: Registry[]) {
 }
 
 function registerHistograms(registers: Registry[]) {
+  const histogram = <Label extends string>(name: string, help: string, labelNames: Label[], buckets: number[]) =>
+    new Histogram({ name: prefix + name, help, labelNames, buckets, registers });
+  const seconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5];
   return {
-    phases: new Histogram({
-      name: `${prefix}phase_duration_seconds`,
-      help: 'Duration of the phases of a pass',
-      labelNames: ['phase'],
-      buckets: [0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60],
-      registers,
-    }),
-    gaps: new Histogram({
-      name: `${prefix}gap_duration_seconds`,
-      help: 'Time between a delete that a create needs and that create',
-      buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 10],
-      registers,
-    }),
-    times: new Histogram({
-      name: `${prefix}api_request_duration_seconds`,
-      help: 'Duration of API requests',
-      labelNames: ['method'],
-      buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 15],
-      registers,
-    }),
+    phases: histogram(
+      'phase_duration_seconds',
+      'Duration of the phases of a pass',
+      ['phase'],
+      [0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60],
+    ),
+    gaps: histogram(
+      'gap_duration_seconds',
+      'Time between a delete that a create needs and that create',
+      [],
+      [...seconds, 10],
+    ),
+    times: histogram('api_request_duration_seconds', 'Duration of API requests', ['method'], [...seconds, 15]),
   };
 }
 
@@ -173,52 +169,47 @@ function registerGauges(registry: Registry, status: () => Status): void {
   );
 }
 
+type Labelled = readonly [labels: Readonly<Record<string, string>>, value: number];
+
 /** Gauges whose labels say what is so. */
 function registerLabels(registry: Registry, version: string, status: () => Status): void {
-  const registers = [registry];
-  const conditions = new Gauge({
-    name: `${prefix}condition`,
-    help: 'Conditions by type and reason: 1 True, 0 False, -1 Unknown',
-    labelNames: ['type', 'reason'],
-    registers,
-    collect() {
-      conditions.reset();
-      for (const { type, status: value, reason } of Object.values(status().conditions)) {
-        conditions.set({ type, reason }, value === 'True' ? 1 : value === 'False' ? 0 : -1);
-      }
-    },
-  });
-  const parts = new Gauge({
-    name: `${prefix}part_ready`,
-    help: 'Whether the rules and the Configuration are each in sync',
-    labelNames: ['part'],
-    registers,
-    collect() {
-      parts.reset();
-      for (const [part, state] of Object.entries(status().parts))
-        if (state !== null) parts.set({ part }, state.ready ? 1 : 0);
-    },
-  });
-  const revisions = new Gauge({
-    name: `${prefix}revision_info`,
-    help: 'The observed, attempted and applied revision, as labels; always 1',
-    labelNames: ['kind', 'revision'],
-    registers,
-    collect() {
-      revisions.reset();
-      const { observed, attempted, applied } = status().revisions;
-      for (const [kind, revision] of Object.entries({ observed, attempted, applied })) {
-        if (revision !== null) revisions.set({ kind, revision }, 1);
-      }
-    },
-  });
-  const build = new Gauge({
-    name: `${prefix}build_info`,
-    help: 'Version of reconcile and of Node, as labels; always 1',
-    labelNames: ['version', 'node'],
-    registers,
-  });
-  build.set({ version, node: process.versions.node }, 1);
+  const labelled = (name: string, help: string, labelNames: string[], rows: (now: Status) => readonly Labelled[]) => {
+    const gauge = new Gauge({
+      name: prefix + name,
+      help,
+      labelNames,
+      registers: [registry],
+      collect() {
+        gauge.reset();
+        for (const [labels, value] of rows(status())) gauge.set(labels, value);
+      },
+    });
+  };
+  const levels = { True: 1, False: 0, Unknown: -1 } as const;
+  labelled(
+    'condition',
+    'Conditions by type and reason: 1 True, 0 False, -1 Unknown',
+    ['type', 'reason'],
+    ({ conditions }) =>
+      Object.values(conditions).map((one) => [{ type: one.type, reason: one.reason }, levels[one.status]]),
+  );
+  labelled('part_ready', 'Whether the rules and the Configuration are each in sync', ['part'], ({ parts }) =>
+    Object.entries(parts).flatMap(([part, state]): Labelled[] =>
+      state === null ? [] : [[{ part }, state.ready ? 1 : 0]],
+    ),
+  );
+  labelled(
+    'revision_info',
+    'The observed, attempted and applied revision, as labels; always 1',
+    ['kind', 'revision'],
+    ({ revisions: { observed, attempted, applied } }) =>
+      Object.entries({ observed, attempted, applied }).flatMap(([kind, revision]): Labelled[] =>
+        revision === null ? [] : [[{ kind, revision }, 1]],
+      ),
+  );
+  labelled('build_info', 'Version of reconcile and of Node, as labels; always 1', ['version', 'node'], () => [
+    [{ version, node: process.versions.node }, 1],
+  ]);
 }
 
 /** Adds the process's own metrics (CPU, memory, event loop). Their timers end with the process. */

@@ -35,7 +35,7 @@ import { wireApi } from '../wire.ts';
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
   const { files, problems, configuration } = await exportServer(invocation);
-  const shown = settings.out === null ? textOf(files) : await writeTo(settings.out, withSchema(files), settings.force);
+  const shown = settings.out === null ? textOf(files) : await writeTo(settings.out, addSchemas(files), settings.force);
   return {
     exit: exitCodes.ok,
     text: () => shown.text,
@@ -53,7 +53,7 @@ export interface ServerExport {
 }
 
 /** The manifests with their schema beside them, for editors. */
-export function withSchema(files: readonly ExportedFile[]): readonly ExportedFile[] {
+export function addSchemas(files: readonly ExportedFile[]): readonly ExportedFile[] {
   return addEditorSchema(files, printSchema(makeManifestSchema()));
 }
 

@@ -10,7 +10,7 @@ import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { runPass } from '../pass-run.ts';
 import { examineServer, renderExamination } from './doctor.ts';
-import { describeSecrets, exportServer, listOtherManifests, withSchema, writeExported } from './export.ts';
+import { addSchemas, describeSecrets, exportServer, listOtherManifests, writeExported } from './export.ts';
 import { run as runValidate } from './validate.ts';
 
 type Forge = 'github' | 'gitlab';
@@ -51,7 +51,7 @@ async function initFromServer(invocation: Invocation, place: Place): Promise<Ans
     const [name, host] = [configuration.secrets[index], findSecretHost(uri)];
     return name === undefined || host === null ? [] : [{ name, provider: id, host }];
   });
-  const written = await writeMissing(place, withSchema(files), bindings);
+  const written = await writeMissing(place, addSchemas(files), bindings);
   const plan = await runPass(
     { ...invocation, settings: { ...invocation.settings, plan: true, detailedExitcode: true } },
     { ...policyIn(place, invocation), planOnly: true, saved: null },
@@ -65,7 +65,7 @@ async function initFromServer(invocation: Invocation, place: Place): Promise<Ans
 }
 
 async function initExample(invocation: Invocation, place: Place): Promise<Answer> {
-  const written = await writeMissing(place, withSchema([{ path: 'office.yaml', text: exampleRules }]), []);
+  const written = await writeMissing(place, addSchemas([{ path: 'office.yaml', text: exampleRules }]), []);
   const { written: path } = policyIn(place, invocation);
   const checked = await runValidate({ ...invocation, operands: [path] });
   return { ...checked, text: (display) => `${written}\n${checked.text?.(display) ?? ''}\n${describeNext(place)}` };

@@ -1,5 +1,5 @@
 import { getOrMake } from '../../model/group-by.ts';
-import { estimateRebuildMs, losesNothing, type Profile } from '../../model/profile.ts';
+import { estimateRebuildMs, isLossless, type Profile } from '../../model/profile.ts';
 import type { Rule } from '../../model/rule.ts';
 import { classifyByVerdict, compareStates } from '../../policy/compare-states.ts';
 import type { Intervals } from '../../policy/intervals.ts';
@@ -84,7 +84,7 @@ function expectedMs(from: number, to: number, { order, profile, before }: Exposu
   const rebuilds = between.filter(({ operation }) => operation.mayRebuild).length;
   if (filter === null || rebuilds === 0) return between.length * perStep;
   const backlogMs = Math.min(gapBacklogMs, Math.ceil((from * 1000) / filter.rate));
-  const waits = losesNothing(filter, before.length) ? 1 : rebuilds;
+  const waits = isLossless(filter, before.length) ? 1 : rebuilds;
   return between.length * perStep + waits * estimateRebuildMs(filter, before.length) + backlogMs;
 }
 

@@ -55,10 +55,10 @@ export function castRule(present: RuleValues, sent: TermMap, portRules: boolean)
       changed.add(field);
     }
   };
-  take('action', castAction);
+  take('action', castOneOf(['accept', 'drop']));
   take('destination', castDestination);
   if (portRules) {
-    take('port_type', castPortType);
+    take('port_type', castOneOf(['tcp', 'udp']));
     take('port_range', castPortRange);
   }
   take('user_id', castString);
@@ -73,18 +73,18 @@ function sameValue(left: RuleValues[Field], right: RuleValues[Field]): boolean {
   return isSameInet(left, right);
 }
 
-function castAction(term: JsonTerm): Cast<StoredAction | null> {
-  return term === null || term === 'accept' || term === 'drop' ? { value: term } : invalidMessage;
+/** Casts one of these words, or null. */
+function castOneOf<W extends string>(words: readonly W[]): (term: JsonTerm) => Cast<W | null> {
+  return (term) => {
+    const value = term === null ? null : words.find((word) => word === term);
+    return value === undefined ? invalidMessage : { value };
+  };
 }
 
 function castDestination(term: JsonTerm): Cast<Inet | null> {
   if (term === null) return { value: null };
   const inet = typeof term === 'string' ? castInet(term) : undefined;
   return inet === undefined ? invalidMessage : { value: inet };
-}
-
-function castPortType(term: JsonTerm): Cast<StoredPortType | null> {
-  return term === null || term === 'tcp' || term === 'udp' ? { value: term } : invalidMessage;
 }
 
 function castPortRange(term: JsonTerm): Cast<string | null> {
