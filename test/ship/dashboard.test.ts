@@ -1,0 +1,118 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { createMetrics } from '../../src/adapters/metrics/metrics.ts';
+import { createStatus } from '../../src/controller/status.ts';
+
+const deploy = path.resolve(import.meta.dirname, '../../deploy');
+const text = readFileSync(path.join(deploy, 'grafana/dashboard.json'), 'utf8');
+
+interface Dashboard {
+  readonly panels: readonly {
+    readonly title: string;
+    readonly datasource: { readonly uid: string };
+    readonly targets: readonly {
+      readonly expr: string;
+      readonly legendFormat: string;
+      readonly datasource: { readonly uid: string };
+    }[];
+  }[];
+  readonly templating: { readonly list: readonly { readonly name: string; readonly type: string }[] };
+}
+
+const { panels, templating } = JSON.parse(text) as Dashboard;
+const queries = panels.flatMap(({ targets }) => targets);
+const hasPromtool = spawnSync('promtool', ['--version']).status === 0;
+const why = hasPromtool ? '' : ' (skipped: no promtool; it is in the package prometheus)';
+
+/** What is wrong with a query, by the metrics that a sidecar exports. */
+async function faultsOf({ expr, legendFormat }: (typeof queries)[number]): Promise<readonly string[]> {
+  const known = await createMetrics('1', () => createStatus('1', '', 0)).describe();
+  const used = [...expr.matchAll(/\breconcile_\w+/g)].map(([name]) => name.replace(/_(?:bucket|sum|count)$/, ''));
+  const metrics = known.filter(({ name }) => used.includes(name));
+  // Prometheus itself adds the two of the scrape, and a histogram has `le`.
+  const labels = new Set(['job', 'instance', 'le', ...metrics.flatMap((one) => one.labels)]);
+  const named = [
+    ...[...expr.matchAll(/by \(([^)]*)\)/g)].flatMap(([, list = '']) => list.split(', ')),
+    ...[...expr.matchAll(/[{,](\w+)=/g)].map(([, label = '']) => label),
+    ...[...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label = '']) => label),
+  ];
+  return [
+    ...used.filter((name) => !metrics.some((one) => one.name === name)),
+    ...named.filter((label) => !labels.has(label)),
+    ...(used.length === 0 ? ['no metric'] : []),
+  ];
+}
+
+describe('the Grafana dashboard', () => {
+  it('asks the data source that is chosen, and no other', () => {
+    expect(templating.list.find(({ type }) => type === 'datasource')?.name).toBe('datasource');
+    const sources = [...panels, ...queries].map(({ datasource }) => datasource.uid);
+    expect([...new Set(sources)]).toEqual([`$${'{datasource}'}`]);
+  });
+
+  it('names metrics and labels that a sidecar exports', async () => {
+    expect(queries.length).toBeGreaterThan(15);
+    for (const query of queries) expect([query.expr, await faultsOf(query)]).toEqual([query.expr, []]);
+    const [query] = queries;
+    if (query === undefined) throw new Error('no query');
+    expect(await faultsOf({ ...query, expr: 'sum by (colour) (reconcile_nothing{job="x"})' })).toEqual([
+      'reconcile_nothing',
+      'colour',
+      'reason',
+    ]);
+  });
+
+  it('shows health, drift, passes, writes, exposure, expiry, latency and the lag of the filter', () => {
+    const all = queries.map(({ expr }) => expr).join(' ');
+    for (const metric of [
+      'condition',
+      'drift_objects',
+      'passes_total',
+      'steps_total',
+      'gap_duration',
+      'token_expiry',
+      'api_request_duration',
+      'enforcement_lag',
+    ])
+      expect(all).toContain(`reconcile_${metric}`);
+  });
+
+  it('is mounted by the compose file from where it is', () => {
+    const { services } = parse(readFileSync(path.join(deploy, 'compose/grafana.yaml'), 'utf8')) as {
+      services: { grafana: { volumes: readonly string[]; ports: readonly string[] } };
+    };
+    const files = services.grafana.volumes.filter((volume) => volume.startsWith('../'));
+    expect(files.map((volume) => existsSync(path.join(deploy, 'compose', volume.split(':')[0] ?? '')))).toEqual([
+      true,
+      true,
+      true,
+    ]);
+    const provider = parse(readFileSync(path.join(deploy, 'grafana/provisioning.yaml'), 'utf8')) as {
+      providers: readonly { options: { path: string } }[];
+    };
+    expect(files.some((volume) => volume.includes(`:${provider.providers[0]?.options.path}/`))).toBe(true);
+    expect(services.grafana.ports).toEqual(['127.0.0.1:3000:3000']);
+  });
+
+  it.skipIf(!hasPromtool)(`has queries that Prometheus can read${why}`, () => {
+    const check = (expressions: readonly string[]): number | null => {
+      const folder = mkdtempSync(path.join(tmpdir(), 'dashboard-'));
+      try {
+        const rules = expressions.map((expr, index) => ({
+          record: `q${index}`,
+          expr: expr.replaceAll('$__rate_interval', '5m'),
+        }));
+        writeFileSync(path.join(folder, 'rules.yaml'), JSON.stringify({ groups: [{ name: 'q', rules }] }));
+        return spawnSync('promtool', ['check', 'rules', 'rules.yaml'], { cwd: folder }).status;
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
+    };
+    expect(check(queries.map(({ expr }) => expr))).toBe(0);
+    expect(check(['sum by (x) (reconcile_fights'])).not.toBe(0);
+  });
+});
