@@ -111,6 +111,12 @@ export interface JournalEntry {
   readonly path?: string;
   /** The rule's canonical key (`formatRuleKey`), so that a person can read the journal without the plan. */
   readonly rule?: string;
+  /** What manifests call the rule, and where: `rules.yaml:3`. */
+  readonly name?: string;
+  readonly place?: string;
+  /** The revision that asks for it, and the plan's digest. */
+  readonly revision?: string;
+  readonly plan?: string;
   /** The gap that the step opens or closes. */
   readonly gap?: string;
   /** With the first step of a gap: the rules whose creation closes it. */

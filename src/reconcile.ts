@@ -60,6 +60,7 @@ export async function reconcile(
   if (approve === null) return endPass('planned', found);
   if (!(await approve(plan, inForce, digest))) return endPass('declined', found);
 
-  const apply = await applyPlan(plan, makeApplyContext(pass, state, reading.value));
+  const origin = { revision: content.revision, plan: digest.plan };
+  const apply = await applyPlan(plan, makeApplyContext(pass, state, reading.value, origin));
   return endPass('applied', { ...found, apply, kernel: await awaitKernel(pass, state, null, apply) });
 }

@@ -225,11 +225,17 @@ class Round {
   /** What the journal says of a step; with the first of a group, the rules whose creation ends it. */
   #noteOf(step: Step): WriteOrder['note'] {
     const group = this.#groups.get(step.id);
-    if (group === undefined) return { step: step.id };
-    if (this.#begun.has(group)) return { step: step.id, gap: group };
+    const { name = null, source = null } = this.#plan.changes[step.change] ?? {};
+    const note = {
+      step: step.id,
+      ...(name === null ? {} : { name }),
+      ...(source === null ? {} : { place: `${source.file}:${source.line}` }),
+    };
+    if (group === undefined) return note;
+    if (this.#begun.has(group)) return { ...note, gap: group };
     this.#begun.add(group);
     const members = this.#plan.steps.filter(({ id }) => this.#groups.get(id) === group);
     const owes = members.flatMap((one) => (one.type === 'create' ? [formatRuleKey(one.rule)] : []));
-    return { step: step.id, gap: group, owes };
+    return { ...note, gap: group, owes };
   }
 }

@@ -42,7 +42,7 @@ export function settleUnknown(answer: ApiResult, request: string, why: string): 
 export interface WriteOrder {
   readonly priority: Priority;
   /** What the journal says beside the request. */
-  readonly note: Pick<JournalEntry, 'step' | 'gap' | 'owes'>;
+  readonly note: Pick<JournalEntry, 'step' | 'name' | 'place' | 'gap' | 'owes'>;
 }
 
 /** A write, and what it decides itself; all else about sending is the same for all (`sendWrite`). */

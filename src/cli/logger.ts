@@ -1,3 +1,4 @@
+import { systemClock } from '../adapters/clock.ts';
 import { createTextLogger, type LogLevel } from '../adapters/log/text.ts';
 import type { Logger } from '../ports.ts';
 import type { Invocation } from './command.ts';
@@ -12,7 +13,9 @@ export async function createLogger(
   level: LogLevel = 'warn',
 ): Promise<Logger> {
   const least = settings.verbose ? 'debug' : level;
-  if (settings.logFormat === 'text') return createTextLogger(least, terminal.stderr);
+  // A person at a terminal knows what time it is; who reads the log of a sidecar does not.
+  const clock = level === 'info' ? systemClock.wallTime : undefined;
+  if (settings.logFormat === 'text') return createTextLogger(least, terminal.stderr, clock);
   const { createJsonLogger } = await import('../adapters/log/json.ts');
   return createJsonLogger(least, terminal.stderr);
 }

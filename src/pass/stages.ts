@@ -16,7 +16,7 @@ import type { PlanInput } from '../plan/input.ts';
 import { makePlan } from '../plan/make-plan.ts';
 import type { Plan } from '../plan/plan.ts';
 import { findUnknownUsers } from '../policy/lint/user-findings.ts';
-import type { SourceContent } from '../ports.ts';
+import type { JournalEntry, SourceContent } from '../ports.ts';
 import type { KernelState, PassDependencies, PassEnd, PassResult } from './pass.ts';
 
 /** What a pass found, as far as it came. */
@@ -169,14 +169,19 @@ export function readContext(pass: Asking, desired?: DesiredState): ReadContext {
 }
 
 /** How this pass applies: replanning reads again and plans with the same input. */
-export function makeApplyContext(pass: PassDependencies, desired: DesiredState, reading: LiveReading): ApplyContext {
+export function makeApplyContext(
+  pass: PassDependencies,
+  desired: DesiredState,
+  reading: LiveReading,
+  origin: Pick<JournalEntry, 'revision' | 'plan'>,
+): ApplyContext {
   const { api, clock, logger, journal, limits, stop, memory, enforcement, onOutcome } = pass;
   const { profile, scope } = pass.desired;
   return {
     api,
     clock,
     logger,
-    journal,
+    journal: journal && { write: (entry) => journal.write({ ...entry, ...origin }) },
     profile,
     limits,
     stop,

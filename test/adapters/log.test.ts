@@ -15,6 +15,16 @@ describe('the log for people', () => {
     expect(text).toBe('info: a pass ended revision=abc rules=3 names=x,y z nothing=null\nerror: it failed\n');
   });
 
+  it('begins each line with the time, for a log that is read later', () => {
+    const lines: string[] = [];
+    createTextLogger(
+      'info',
+      (line) => void lines.push(line),
+      () => 1_700_000_000_000,
+    ).info('a pass ended');
+    expect(lines).toEqual(['2023-11-14T22:13:20.000Z info: a pass ended\n']);
+  });
+
   it('threat 22: a field cannot start a line or command a terminal', () => {
     let text = '';
     createTextLogger('debug', (line) => {

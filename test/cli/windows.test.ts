@@ -59,6 +59,26 @@ describe('windows', () => {
     expect(readFileSync(path.join(world.folder, 'j.jsonl'), 'utf8')).toContain('"reason":"incident 7"');
   });
 
+  it('the journal names for each write the rule, its content, its place, the revision and the plan', async () => {
+    const run = await world.cli(['--config', 'closed.yaml', '--journal', 'j.jsonl', '--override-window', 'x', 'm']);
+    expect(run.code).toBe(0);
+    const journal = readFileSync(path.join(world.folder, 'j.jsonl'), 'utf8').trim().split('\n');
+    const writes = journal
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
+      .filter(({ method }) => method === 'POST');
+    expect(writes.length).toBeGreaterThan(0);
+    for (const write of writes) {
+      expect(write).toMatchObject({
+        at: expect.stringMatching(/^\d{4}-/),
+        rule: expect.stringContaining('10.1.0.0/'),
+        name: expect.stringMatching(/./),
+        place: expect.stringMatching(/^[\w.]+\.yaml:\d+$/),
+        revision: expect.stringMatching(/^sha256:/),
+        plan: expect.stringMatching(/^[0-9a-f]{32}$/),
+      });
+    }
+  });
+
   it('--watch --once ends with 3, and its status and metric name the reason', async () => {
     const env = { RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
     const child = spawnReconcile(['--watch', '--once', '--config', 'closed.yaml', 'm'], { cwd: world.folder, env });

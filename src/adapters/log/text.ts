@@ -3,13 +3,14 @@ import type { LogFields, Logger } from '../../ports.ts';
 
 const order = { debug: 0, info: 1, warn: 2, error: 3 } as const;
 
-/** A log for people: `warning: message key=value`, one line each. `write` gets whole lines. */
-export function createTextLogger(level: LogLevel, write: (line: string) => void): Logger {
+/** A log for people: `warning: message key=value`, one line each, after the time where a clock is given. `write` gets whole lines. */
+export function createTextLogger(level: LogLevel, write: (line: string) => void, wallTime?: () => number): Logger {
   const line =
     (severity: keyof typeof order, label: string) =>
     (message: string, fields?: LogFields): void => {
       if (order[severity] < order[level]) return;
-      write(`${label}: ${message}${fieldsText(fields)}\n`);
+      const time = wallTime === undefined ? '' : `${new Date(wallTime()).toISOString()} `;
+      write(`${time}${label}: ${message}${fieldsText(fields)}\n`);
     };
   return {
     debug: line('debug', 'debug'),
