@@ -272,6 +272,7 @@ export const foreignFlags: ReadonlySet<string> = new Set([
   '--all', // git
   '--message', // git
   '--quiet', // git
+  '--all-files', // pre-commit
   '--unshallow', // git
   '--input-type', // sops
   '--output-type', // sops

@@ -50,7 +50,8 @@ async function loadEntries(request: ContentRequest): Promise<Result<SourceConten
   const chosen = entries.value.filter(({ type }) => type !== 'link' || !request.skipsLinks);
   const bad = findBadEntry(chosen);
   if (bad !== null) return fail(bad);
-  if (chosen.length === 0) return fail(problem('no-manifests', 'there are no *.yaml or *.yml files at the path'));
+  if (chosen.length === 0)
+    return fail(problem('no-manifests', 'there are no *.yaml or *.yml files at the path (JSON files are not read)'));
   const manifests = await readFiles(request, chosen);
   if (!manifests.ok) return manifests;
   const others: TreeEntry[] = [];
