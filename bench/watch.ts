@@ -183,6 +183,24 @@ function residentMb(pid: number | undefined): number {
   return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
 }
 
+/** Until the whole page has come, of a server with 10,000 rules. */
+function pageTime(): Promise<number> {
+  return withSidecar(
+    (world) => [world.manifests, '--interval', '1h'],
+    10_000,
+    async (_world, { url }) => {
+      const taken: number[] = [];
+      for (let round = 0; round < rounds; round++) {
+        const from = performance.now();
+        const page = await (await fetch(url)).text();
+        taken.push(performance.now() - from);
+        if (!page.includes('10000 of 10000 rules')) throw new Error('the page does not hold the rules');
+      }
+      return median(taken);
+    },
+  );
+}
+
 /** Measures once for several figures. */
 function once<T>(measure: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | null = null;
@@ -205,6 +223,7 @@ export const benches: readonly WatchBench[] = [
   },
   { name: 'webhook to applied, 1,000 rules, one changed (median)', unit: 'ms', limit: 500, measure: webhookToApplied },
   { name: 'CPU of an idle pass, 10,000 rules', unit: 'ms', limit: 150, measure: async () => (await idle()).cpuMs },
+  { name: 'page of 10,000 rules (median)', unit: 'ms', limit: 150, measure: pageTime },
   { name: 'API calls of an idle pass', unit: 'calls', limit: 1.05, measure: async () => (await idle()).calls },
   { name: 'resident memory at 1,000 rules', unit: 'MB', limit: 120, measure: async () => (await resident()).early },
   {

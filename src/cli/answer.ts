@@ -32,7 +32,11 @@ const formats: Readonly<Record<Exclude<Format, 'text' | 'github'>, (answer: Answ
     if (table === undefined) throw makeFailure('usage', '--output csv is for tables', '`reconcile reach` prints one');
     return (await import('../report/reach.ts')).renderTableCsv(table());
   },
-  html: async ({ report }) => (await import('../report/html.ts')).renderHtml(reportIn(report)),
+  html: async ({ report, table, text }) => {
+    const plain = report === undefined && text !== undefined ? { text: text({ color: false }) } : {};
+    const other = table === undefined ? plain : { table: table() };
+    return (await import('../report/html.ts')).renderHtml(reportIn(report), other);
+  },
 };
 
 function reportIn(report: Answer['report']): RunReport {

@@ -1,7 +1,18 @@
 import { escapeControls } from '../model/printable.ts';
+import { type Forge, findForge } from '../report/forge.ts';
 
 /** `RECONCILE_REVISION`, as `COMMIT (BRANCH)`; null without it. With it the command runs no git: the CI job asked before. */
 export function readRevision(env: Readonly<Record<string, string | undefined>>): string | null {
   const given = escapeControls(env['RECONCILE_REVISION'] ?? '').trim();
   return given === '' ? null : given.slice(0, 300);
+}
+
+/**
+ * Where a CI job's repository can be looked at, by what GitHub and GitLab say of it; null elsewhere. `written`: PATH, which such a job
+ * writes from the repository's root. The URL of a GitLab job holds a token, which stays out.
+ */
+export function readForge(env: Readonly<Record<string, string | undefined>>, written: string): Forge | null {
+  const { GITHUB_SERVER_URL, GITHUB_REPOSITORY, CI_REPOSITORY_URL } = env;
+  const remote = GITHUB_REPOSITORY === undefined ? CI_REPOSITORY_URL : `${GITHUB_SERVER_URL}/${GITHUB_REPOSITORY}`;
+  return remote === undefined || written.startsWith('/') ? null : findForge(remote, written);
 }

@@ -1,8 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { readForge } from '../../src/cli/revision.ts';
 import type { ConditionReason } from '../../src/controller/conditions.ts';
 import { createStatus, type Status } from '../../src/controller/status.ts';
 import { findForge, linkCommit, linkPlace } from '../../src/report/forge.ts';
+import { renderHtml } from '../../src/report/html.ts';
+import { makeProblemReport } from '../../src/report/run-report.ts';
 import { chooseHeadline, type SidecarState } from '../../src/report/sidecar.ts';
 import { renderSidecar } from '../../src/report/sidecar-html.ts';
 import { someStatus } from '../controller/support/some-status.ts';
@@ -46,6 +49,25 @@ describe('links to a forge', () => {
       null,
     ]);
   });
+});
+
+it.each([
+  ['explain', { text: 'tcp 10.0.0.1: accept <b>' }, '<pre>tcp 10.0.0.1: accept &lt;b&gt;</pre>'],
+  ['reach', { table: [['who'], ['<alice>']] }, '<td>&lt;alice&gt;</td>'],
+])('what %s says is a page too', (_, answer, markup) => {
+  expect(renderHtml(makeProblemReport([]), answer)).toContain(markup);
+});
+
+it('a plan of a CI job leads to the forge, without the token of the job', () => {
+  const gitlab = { CI_REPOSITORY_URL: 'https://gitlab-ci-token:CANARY@gitlab.example.com/net/policy.git' };
+  const github = { GITHUB_SERVER_URL: 'https://github.com', GITHUB_REPOSITORY: 'net/policy' };
+  const plan = planOf([], { 'office/web': 'accept 10.1.0.0/16' });
+  const page = renderHtml({ ...reportOf(plan, { revision: `${commit} (main)` }), forge: readForge(gitlab, 'policy') });
+  expect(page).toContain(`href="https://gitlab.example.com/net/policy/-/commit/${commit}"`);
+  expect(page).toContain(`/-/blob/${commit}/policy/`);
+  expect(page).not.toContain('CANARY');
+  expect(readForge(github, 'policy')?.url).toBe('https://github.com/net/policy');
+  expect([readForge({}, 'policy'), readForge(github, '/abs')]).toEqual([null, null]);
 });
 
 describe('the headline', () => {
