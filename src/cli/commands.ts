@@ -13,7 +13,7 @@ import {
   tables,
   undoOptions,
 } from './command-spec.ts';
-import { applyOptions, connectionOptions, manifestOptions, watchOptionNames } from './options.ts';
+import { applyOptions, connectionOptions, fleetOptionNames, manifestOptions, watchOptionNames } from './options.ts';
 
 /** The command without a name: `reconcile [--plan | --watch] PATH`, which the verbs `plan`, `apply` and `watch` stand for. */
 export const rootCommand: CommandSpec = {
@@ -22,7 +22,7 @@ export const rootCommand: CommandSpec = {
   operands: 'PATH',
   options: [
     ...(['plan', 'at', 'snapshot', 'live', 'save', 'watch'] as const),
-    ...[...deciding, ...planningOptions, ...applyOptions, ...watchOptionNames],
+    ...[...deciding, ...planningOptions, ...applyOptions, ...watchOptionNames, ...fleetOptionNames],
   ],
   examples: ['reconcile --plan policy', 'reconcile --yes policy'],
   formats: everyFormat,
@@ -35,7 +35,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'plan',
     summary: 'show the changes that an apply would make; never write',
     operands: 'PATH',
-    options: ['at', 'snapshot', 'save', ...planningOptions],
+    options: ['at', 'snapshot', 'save', ...planningOptions, ...fleetOptionNames],
     implies: { plan: true },
     examples: ['reconcile plan policy', 'reconcile plan policy --base main --output markdown=plan.md'],
     formats: everyFormat,
@@ -45,7 +45,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'apply',
     summary: 'plan, show, ask, apply, and verify; with PLAN only what was reviewed in it',
     operands: '[PLAN] PATH',
-    options: ['dryRun', ...planningOptions, ...applyOptions, ...deciding],
+    options: ['dryRun', ...planningOptions, ...applyOptions, ...deciding, ...fleetOptionNames],
     examples: ['reconcile apply policy', 'reconcile apply --yes plan.json policy'],
     completes: 'files',
     formats: everyFormat,
@@ -143,7 +143,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'test',
     summary: 'run the policy tests below PATH; needs no server and no token',
     operands: 'PATH',
-    options: offlineOptions,
+    options: [...offlineOptions, ...fleetOptionNames],
     examples: ['reconcile test policy', 'reconcile test --output json policy'],
     formats: everyFormat,
     load: () => import('./commands/test.ts'),
@@ -248,7 +248,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'drift',
     summary: 'compare the server with what was applied; exit 2 when it drifted',
     operands: 'PATH',
-    options: [...connectionOptions, ...manifestOptions, 'base'],
+    options: [...connectionOptions, ...manifestOptions, 'base', ...fleetOptionNames],
     examples: ['reconcile drift policy', 'reconcile drift --base HEAD policy'],
     formats: everyFormat,
     load: () => import('./commands/drift.ts'),
@@ -257,7 +257,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'doctor',
     summary: 'check connection, clock, token and stored state; never write',
     operands: '',
-    options: [...connectionOptions, 'enforcement', 'netns', 'profile', 'checkDiscovery'],
+    options: [...connectionOptions, 'enforcement', 'netns', 'profile', 'checkDiscovery', ...fleetOptionNames],
     examples: ['reconcile doctor', 'reconcile doctor --check-discovery'],
     formats: answers,
     load: () => import('./commands/doctor.ts'),

@@ -1,4 +1,4 @@
-import { watchOptions } from './watch-options.ts';
+import { fleetOptions, watchOptions } from './watch-options.ts';
 
 /** What one option is: its value, its default, its words in `--help`. */
 export type OptionSpec = OptionWords &
@@ -226,13 +226,7 @@ const common = {
     help: 'text, json, markdown, html, csv or github; to a file; repeat for several (default: text)',
     words: ['text', 'json', 'markdown', 'html', 'csv', 'github'],
   },
-  logFormat: {
-    kind: 'choice',
-    choices: ['text', 'json'],
-    default: 'text',
-    help: 'format of the log on stderr',
-    restart: true,
-  },
+  logFormat: { kind: 'choice', choices: ['text', 'json'], default: 'text', help: 'format of the log', restart: true },
   verbose: { kind: 'switch', short: 'v', help: 'log more detail', restart: true },
   color: { kind: 'switch', default: true, help: 'colour on terminals' },
 } as const satisfies OptionTable;
@@ -246,6 +240,7 @@ const groups = {
   "The kernel's packet filter": enforcement,
   Applying: apply,
   Watching: watchOptions,
+  'Many servers': fleetOptions,
   'Output and settings': common,
 } as const;
 
@@ -261,6 +256,7 @@ export const options = {
   ...enforcement,
   ...apply,
   ...watchOptions,
+  ...fleetOptions,
   ...common,
 } as const;
 
@@ -279,6 +275,7 @@ export const planOptions = namesIn(plan);
 export const enforcementOptions = namesIn(enforcement);
 export const applyOptions = namesIn(apply);
 export const watchOptionNames = namesIn(watchOptions);
+export const fleetOptionNames = namesIn(fleetOptions);
 export const commonOptions = namesIn(common);
 
 /** The heading of `--help` that an option stands under. */

@@ -24,6 +24,12 @@ export async function runCli(argv: readonly string[], started: Terminal): Promis
     }
     flags = parsed.flags;
     refuseOpenTls(terminal.env);
+    if (flags.fleet !== undefined) {
+      if (flags['watch'] === true) throw makeFailure('usage', '--fleet has no watch', 'run one watch for each server');
+      const { runFleet } = await import('./fleet.ts');
+      return await runFleet({ ...parsed, argv }, terminal, runCli);
+    }
+    refuseTargets(flags);
     if (flags['watch'] === true) {
       refuseToPlan(flags);
       const { watch } = await import('./commands/watch.ts');
@@ -65,6 +71,11 @@ function refuseToPlan(flags: RawValues): void {
   if (planning === undefined) return;
   const hint = 'to watch and write nothing, give --suspend: the plan is on /status';
   throw makeFailure('usage', `--${planning} and --watch exclude each other`, hint);
+}
+
+function refuseTargets(flags: RawValues): void {
+  if (flags.target === undefined && flags.label === undefined) return;
+  throw makeFailure('usage', '--target and --label choose among a fleet', 'add --fleet FILE');
 }
 
 /** A flag that only a watch heeds would be ignored; variables and a settings file may serve a watch too. */

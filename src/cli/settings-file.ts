@@ -7,50 +7,71 @@ import type { Problem } from '../model/problem.ts';
 import { Failure, makeFailure } from './failure.ts';
 import { readNamedFile } from './read-file.ts';
 import type { RawValues } from './settings.ts';
-import { describeWanted, type NestedSettings, type SettingsFile, settingsSchema } from './settings-schema.ts';
+import {
+  describeWanted,
+  type Fleet,
+  fleetSchema,
+  type NestedSettings,
+  type SettingsFile,
+  settingsSchema,
+} from './settings-schema.ts';
 
 const largest = 1_000_000;
 
 /** Reads the operator's settings (YAML); throws a `Failure` with every problem and its place. */
 export function readSettingsFile(path: string): SettingsFile {
-  const documents: { readonly root: Node; readonly locator: Locator }[] = [];
+  const document = readDocument(path, 'settings file', 'check --config or RECONCILE_CONFIG');
+  if (document === null) return { path, folder: dirname(path), options: {}, nested: {} };
+  const { root, locator } = document;
+  const {
+    protect,
+    scope,
+    require: required,
+    secrets,
+    secretsFrom,
+    limits,
+    notify,
+    kubernetes,
+    windows,
+    ...rest
+  } = checkDocument(document, settingsSchema, 'the settings file') as NestedSettings & RawValues;
+  const own = { protect, scope, require: required, secrets, secretsFrom, limits, notify, kubernetes, windows };
+  const entries = root.type === 'map' ? root.entries : [];
+  const lines = new Map(entries.map(({ key, keyStart }) => [key, locator.place(keyStart).line]));
+  return { path, folder: dirname(path), options: rest, nested: own, lines };
+}
+
+/** Reads the operator's list of targets (YAML); throws as `readSettingsFile` does. */
+export function readFleetFile(path: string): Fleet {
+  const document = readDocument(path, 'fleet file', 'check --fleet');
+  if (document === null) throw makeFailure('bad-setting', `the fleet file ${path} is empty`, 'write `targets:` in it');
+  return checkDocument(document, fleetSchema, 'the fleet file');
+}
+
+interface OperatorDocument {
+  readonly root: Node;
+  readonly locator: Locator;
+}
+
+function readDocument(path: string, name: string, hint: string): OperatorDocument | null {
+  const documents: OperatorDocument[] = [];
+  const bytes = readNamedFile({ path, code: 'bad-setting', name: `the ${name} ${path}`, largest, hint });
   const problems = parseFile({
     path,
-    text: readText(path),
+    text: Buffer.from(bytes).toString('utf8'),
     values: null,
     onDocument: ({ root }, { locator }) => documents.push({ root, locator }),
   });
   if (problems.length > 0) throw new Failure(problems);
-  if (documents.length > 1) throw makeFailure('bad-setting', `the settings file ${path} must be one YAML document`);
-  const [document] = documents;
-  if (document === undefined) return { path, folder: dirname(path), options: {}, nested: {} };
-  const { root, locator } = document;
-  const parsed = settingsSchema.safeParse(toPlain(root));
-  if (parsed.success) {
-    const {
-      protect,
-      scope,
-      require: required,
-      secrets,
-      secretsFrom,
-      limits,
-      notify,
-      kubernetes,
-      windows,
-      ...rest
-    } = parsed.data as NestedSettings & RawValues;
-    const own = { protect, scope, require: required, secrets, secretsFrom, limits, notify, kubernetes, windows };
-    const entries = root.type === 'map' ? root.entries : [];
-    const lines = new Map(entries.map(({ key, keyStart }) => [key, locator.place(keyStart).line]));
-    return { path, folder: dirname(path), options: rest, nested: own, lines };
-  }
-  throw new Failure(parsed.error.issues.flatMap(problemsOf).map((found) => located(found, root, locator)));
+  if (documents.length > 1) throw makeFailure('bad-setting', `the ${name} ${path} must be one YAML document`);
+  return documents[0] ?? null;
 }
 
-function readText(path: string): string {
-  const hint = 'check --config or RECONCILE_CONFIG';
-  const bytes = readNamedFile({ path, code: 'bad-setting', name: `the settings file ${path}`, largest, hint });
-  return Buffer.from(bytes).toString('utf8');
+function checkDocument<T>({ root, locator }: OperatorDocument, schema: z.ZodType<T>, name: string): T {
+  const parsed = schema.safeParse(toPlain(root));
+  if (parsed.success) return parsed.data;
+  const found = parsed.error.issues.flatMap((issue) => problemsOf(issue, name, schema));
+  throw new Failure(found.map((one) => located(one, root, locator)));
 }
 
 interface Found {
@@ -59,8 +80,8 @@ interface Found {
   readonly hint?: string;
 }
 
-function problemsOf(issue: z.core.$ZodIssue): readonly Found[] {
-  const where = issue.path.length === 0 ? 'the settings file' : `\`${issue.path.join('.')}\``;
+function problemsOf(issue: z.core.$ZodIssue, name: string, schema: z.ZodType): readonly Found[] {
+  const where = issue.path.length === 0 ? name : `\`${issue.path.join('.')}\``;
   if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownKey(key, issue.path));
   if (issue.code === 'invalid_value')
     return [{ path: issue.path, summary: `${where} must be one of ${issue.values.join(', ')}` }];
@@ -72,7 +93,7 @@ function problemsOf(issue: z.core.$ZodIssue): readonly Found[] {
       },
     ];
   if (issue.code === 'custom') return [{ path: issue.path, summary: `${where}: ${issue.message}` }];
-  const wanted = describeWanted(issue.path);
+  const wanted = describeWanted(issue.path, schema);
   const summary = wanted === null ? `${where} has a value that is not allowed` : `${where} must be ${wanted}`;
   return [{ path: issue.path, summary, hint: 'docs/reference.md lists every setting' }];
 }

@@ -186,9 +186,46 @@ export interface SettingsFile {
   readonly lines?: ReadonlyMap<string, number>;
 }
 
+const targetShape = {
+  caFile: file.optional(),
+  tokenFile: file.optional(),
+  path: file.optional(),
+  config: file.optional(),
+  overlay: name.optional(),
+  values: z.array(file).optional(),
+  labels: z.record(name, name).optional(),
+  wave: positive.optional(),
+};
+
+/** The operator's list of servers; `defaults` holds what targets leave out. */
+export const fleetSchema = z
+  .strictObject({
+    defaults: z.strictObject(targetShape).optional(),
+    targets: z
+      .array(
+        z.strictObject({
+          name: z
+            .string()
+            .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/)
+            .describe('letters, digits, dots and hyphens'),
+          baseUrl: z.string().min(1).describe('a URL'),
+          ...targetShape,
+        }),
+      )
+      .min(1),
+  })
+  .superRefine(({ targets }, context) => {
+    for (const [index, target] of targets.entries()) {
+      if (targets.findIndex((other) => other.name === target.name) === index) continue;
+      context.addIssue({ code: 'custom', path: ['targets', index, 'name'], message: 'two targets have this name' });
+    }
+  });
+
+export type Fleet = z.infer<typeof fleetSchema>;
+
 /** What the value at a path must be, in words; null where its schema does not say. */
-export function describeWanted(path: readonly PropertyKey[]): string | null {
-  let schema: z.core.$ZodType = settingsSchema;
+export function describeWanted(path: readonly PropertyKey[], of: z.core.$ZodType): string | null {
+  let schema = of;
   for (const step of path) {
     schema = required(schema);
     if (schema instanceof z.ZodArray) schema = schema.element;

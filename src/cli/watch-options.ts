@@ -107,3 +107,15 @@ export const watchOptions = {
     restart: true,
   },
 } as const;
+
+/** Of every command that works on a fleet. */
+export const fleetOptions = {
+  fleet: {
+    kind: 'path',
+    value: 'FILE',
+    help: 'work on every target of this file, instead of one server',
+    only: 'flag',
+  },
+  target: { kind: 'list', value: 'NAME', help: 'only this target of the fleet', only: 'flag' },
+  label: { kind: 'list', value: 'KEY=VALUE', help: 'only targets of the fleet with this label', only: 'flag' },
+} as const;

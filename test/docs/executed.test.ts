@@ -22,9 +22,9 @@ import {
 
 const lines = documentedLines();
 const own = lines.filter(({ text }) => text.startsWith('reconcile '));
-/** What another test executes: programs.test.ts with a packet filter, status.test.ts with a sidecar, confirm.test.ts with a person. */
+/** What another test executes: a packet filter in programs.test.ts, and what status, confirm and fleet.test.ts are named for. */
 const kernel = (text: string): boolean =>
-  /--enforcement|--nft-netns|^reconcile (?:status|confirm)\b|--confirm-with/.test(text);
+  /--enforcement|--nft-netns|^reconcile (?:status|confirm)\b|--confirm-with|--fleet/.test(text);
 const stays = (text: string): boolean => /^reconcile (?:--watch|watch|simulate)\b/.test(text);
 
 const template = sharedTemplate();

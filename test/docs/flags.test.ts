@@ -310,6 +310,11 @@ const elsewhere: readonly { readonly pairs: readonly string[]; readonly test: st
     test: 'test/docs/programs.test.ts',
   },
   {
+    // several servers
+    pairs: all.filter((pair) => / --(fleet|target|label)$/.test(pair)),
+    test: 'test/cli/fleet.test.ts',
+  },
+  {
     // an apply that was made before
     pairs: commands
       .filter(({ name }) => ['history', 'undo'].includes(name))

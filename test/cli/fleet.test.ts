@@ -1,0 +1,153 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { startSimulator } from '../../src/simulator/server.ts';
+import { rule, startWorld, token, type World } from './harness.ts';
+
+type Simulator = Awaited<ReturnType<typeof startSimulator>>;
+
+let world: World;
+let servers: Simulator[] = [];
+beforeEach(async () => {
+  world = await startWorld();
+  servers = await Promise.all([1, 2, 3].map(() => startSimulator({ token })));
+  world.write('policy/rules.yaml', rule('closed', 'action: drop, destination: 10.0.0.0/8'));
+  world.write('ops/token', `${token}\n`);
+});
+afterEach(async () => {
+  await Promise.all([world.close(), ...servers.map((server) => server.close())]);
+});
+
+const dead = 'http://127.0.0.1:9';
+
+/** Writes the fleet file: a name, an address, and more of each target. */
+function fleet(targets: readonly (readonly [name: string, url: string, more?: string])[], defaults = ''): void {
+  const lines = targets.map(([name, url, more = '']) => `  - {name: ${name}, baseUrl: "${url}"${more}}\n`);
+  world.write(
+    'ops/fleet.yaml',
+    `defaults: {path: ../policy, tokenFile: token${defaults}}\ntargets:\n${lines.join('')}`,
+  );
+}
+
+const three = (more: readonly string[] = []): void =>
+  fleet(servers.map(({ url }, n) => [`t${n}`, url, more[n] ?? ''] as const));
+const run = (...args: readonly string[]) => world.cli([...args, '--fleet', 'ops/fleet.yaml']);
+const live = (): readonly number[] => servers.map((server) => server.rules().length);
+const lineOf = (out: string, name: string): string => out.split('\n').find((line) => line.startsWith(name)) ?? '';
+
+describe('commands that do not write', () => {
+  it('visit every target, fold what is the same, and give the worst exit code', async () => {
+    fleet([...servers.map(({ url }, n) => [`t${n}`, url] as const), ['dead', dead]]);
+    const { code, out } = await run('plan', '--detailed-exitcode');
+    expect(code).toBe(1);
+    expect(out).toContain('== 3 targets, the same: t0, t1, t2 ==');
+    expect(out.match(/1 to create, 0 unchanged/g)).toHaveLength(1);
+    expect(lineOf(out, 't0')).toMatch(/changes pending \(exit 2\)$/);
+    expect(lineOf(out, 'dead')).toMatch(/failed \(exit 1\)$/);
+    expect(out).toMatch(/4 targets; exit 1, for dead\.\n$/);
+    expect(live()).toEqual([0, 0, 0]);
+  });
+
+  it('tell what differs of each by itself', async () => {
+    servers[1]?.seed([{ action: 'accept', destination: '203.0.113.7' }]);
+    three();
+    const { out } = await run('plan');
+    expect(out).toContain('== 2 targets, the same: t0, t2 ==');
+    expect(out).toMatch(/== t1 ==\n[\s\S]*1 to delete/);
+  });
+
+  it('a fleet of one says the same bytes as one target', async () => {
+    fleet([['only', servers[0]?.url ?? '']]);
+    const alone = ['--base-url', servers[0]?.url ?? '', '--token-file', 'ops/token', 'policy'];
+    for (const command of ['plan', 'drift']) {
+      const one = await world.cli([command, ...alone]);
+      const { out, code } = await run(command);
+      expect([out, code]).toEqual([expect.stringContaining(`== only ==\n${one.err}${one.out}`), one.code]);
+      const json = JSON.parse((await run(command, '--output', 'json')).out);
+      const single = JSON.parse((await world.cli([command, '--output', 'json', ...alone])).out);
+      expect(json).toMatchObject({ exit: one.code, targets: [{ name: 'only', document: single }] });
+    }
+  });
+
+  it('take some targets, by name and by label', async () => {
+    three([', labels: {env: prod}', ', labels: {env: prod, eu: "yes"}']);
+    expect((await run('doctor', '--label', 'env=prod')).out).toMatch(/2 targets; exit 0, for t0, t1\./);
+    expect((await run('test', '--target', 't2')).out).toMatch(/1 target; exit 0, for t2\./);
+    expect((await run('test', '--target', 'gone')).err).toContain('the fleet has no target gone');
+    expect((await run('test', '--label', 'env=gone')).err).toContain('no target of the fleet has these labels');
+  });
+});
+
+describe('an apply', () => {
+  it('writes to every target, and once more to none', async () => {
+    three();
+    expect((await run('apply', '--yes')).code).toBe(0);
+    expect(live()).toEqual([1, 1, 1]);
+    const again = await run('apply', '--yes');
+    expect([again.code, again.out]).toEqual([0, expect.stringContaining('== 3 targets, the same')]);
+  });
+
+  it('stops every target that has not begun after one that was refused', async () => {
+    servers[0]?.seed([{ action: 'accept', destination: '203.0.113.7' }]);
+    three();
+    const { code, out } = await run('apply', '--yes', '--max-deletes', '0');
+    expect([code, live()]).toEqual([3, [1, 0, 0]]);
+    expect(lineOf(out, 't0')).toMatch(/refused \(exit 3\)$/);
+    expect([lineOf(out, 't1'), lineOf(out, 't2')]).toEqual(['t1  not begun', 't2  not begun']);
+    expect(servers[1]?.requests()).toEqual([]);
+  });
+
+  it('ends its wave and begins no later one where a target cannot be reached', async () => {
+    fleet([
+      ['late', servers[0]?.url ?? '', ', wave: 2'],
+      ['dead', dead],
+      ['beside', servers[1]?.url ?? ''],
+    ]);
+    const { code, out } = await run('apply', '--yes');
+    expect([code, live()]).toEqual([1, [0, 1, 0]]);
+    expect(lineOf(out, 'late')).toMatch(/not begun$/);
+  });
+
+  it('asks nobody, so that it needs --yes', async () => {
+    three();
+    const { code, err } = await run('apply');
+    expect([code, err, live()]).toEqual([1, expect.stringContaining('then add --yes'), [0, 0, 0]]);
+    expect((await run('apply', '--dry-run')).code).toBe(0);
+    expect(live()).toEqual([0, 0, 0]);
+  });
+});
+
+describe('a fleet file', () => {
+  it.each([
+    ['targets: []', 'fleet.yaml:1:'],
+    ['targets: [{name: a}]', 'targets.0.baseUrl'],
+    ['targets: [{name: a, baseUrl: x, token: y}]', 'must not hold the token'],
+    ['targets: [{name: a, baseUrl: x}, {name: a, baseUrl: y}]', 'two targets have this name'],
+    ['targets: [{name: "a b", baseUrl: x}]', 'must be letters, digits, dots and hyphens'],
+    ['targets: [{name: a, baseUrl: "http://127.0.0.1:9"}]', 'the target a has no tokenFile'],
+    ['targets: [{name: a, baseUrl: "http://127.0.0.1:9", tokenFile: token}]', 'the target a has no path'],
+  ])('%s is wrong, and said where', async (text, said) => {
+    world.write('ops/fleet.yaml', `${text}\n`);
+    const { code, err } = await run('plan');
+    expect([code, err]).toEqual([1, expect.stringContaining(said)]);
+  });
+
+  it('sends no token of a variable, and is never read from among the manifests', async () => {
+    fleet([['a', servers[0]?.url ?? '']]);
+    world.write('policy/fleet.yaml', world.read('ops/fleet.yaml').replace('../policy', '.'));
+    const inside = await world.cli(['plan', '--fleet', 'policy/fleet.yaml']);
+    expect([inside.code, inside.err]).toEqual([1, expect.stringContaining('lies among the manifests of a')]);
+    rmSync(join(world.folder, 'policy/fleet.yaml'));
+    world.write('ops/token', 'another\n');
+    const { out } = await world.cli(['plan', '--fleet', 'ops/fleet.yaml'], { env: { RECONCILE_TOKEN: token } });
+    expect(out).toContain('[unauthorized]');
+  });
+
+  it('goes without PATH, watch, and what is about one server', async () => {
+    three();
+    expect((await run('plan', 'policy')).err).toContain('--fleet and PATH exclude each other');
+    expect((await run('plan', '--save', 'plan.json')).err).toContain('--save is about one server');
+    expect((await run('plan', '--output', 'html=a.html')).err).toContain('as text or as json');
+    expect((await world.cli(['plan', '--target', 'a', 'policy'])).err).toContain('add --fleet FILE');
+  });
+});
