@@ -118,6 +118,19 @@ describe('reconcile init', () => {
     expect(existsSync(join(world.folder, 'fw'))).toBe(false);
   });
 
+  it('a file where the folder should be is a sentence', async () => {
+    world.write('taken', 'a file\n');
+    for (const argv of [
+      ['init', 'taken'],
+      ['init', '--example', 'taken/below'],
+    ])
+      expect(await world.cli(argv)).toMatchObject({
+        code: 1,
+        err: expect.stringMatching(/^error \[output\] .*a file stands/m),
+      });
+    expect(world.read('taken')).toBe('a file\n');
+  });
+
   it('--example needs no server and no token', async () => {
     const env = { RECONCILE_BASE_URL: '', RECONCILE_TOKEN: '' };
     const run = await world.cli(['init', '--example', '--forge', 'gitlab'], { env });

@@ -1,7 +1,8 @@
-import { readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import type { ExportedFile } from '../../desired/export.ts';
 import { findSecretHost, type SecretBinding } from '../../model/configuration.ts';
+import { escapeControls } from '../../model/printable.ts';
 import { hasErrors } from '../../model/problem.ts';
 import { renderProblems } from '../../report/problems.ts';
 import { version } from '../../version.ts';
@@ -83,26 +84,22 @@ async function writeMissing(
   bindings: readonly SecretBinding[],
 ): Promise<string> {
   const { folder } = place;
-  const isNew = !isThere(join(folder, policy)) || listOtherManifests(join(folder, policy), []).length === 0;
+  const isNew = !existsSync(join(folder, policy)) || listOtherManifests(join(folder, policy), []).length === 0;
   const below = isNew ? manifests.map(({ path, text }) => ({ path: `${policy}/${path}`, text })) : [];
   const lines = isNew ? [] : [`  kept     ${policy}, which holds manifests\n`];
   for (const { path, text } of [...below, ...filesAround(place, bindings)]) {
-    const isKept = isThere(join(folder, path));
+    const isKept = existsSync(join(folder, path));
     if (!isKept) await writeExported(join(folder, path), text);
     lines.push(`  ${isKept ? 'kept   ' : 'written'}  ${path}\n`);
   }
-  return `${folder}\n${lines.join('')}`;
-}
-
-function isThere(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false }) !== undefined;
+  return `${escapeControls(folder)}\n${lines.join('')}`;
 }
 
 /** The forge asked for, or the one of the repository's remote `origin`; null where neither says. */
 function readForge(wanted: Forge | null, folder: string): Forge | null {
   if (wanted !== null) return wanted;
   const file = join(folder, '.git/config');
-  const config = isThere(file) ? readFileSync(file, 'utf8') : '';
+  const config = existsSync(file) ? readFileSync(file, 'utf8') : '';
   const host = /\[remote "origin"\][^[]*?\n\s*url\s*=\s*(?:\w+:\/\/)?(?:[^@/\s]*@)?([^/:\s]+)/.exec(config)?.[1] ?? '';
   return host.includes('github') ? 'github' : host.includes('gitlab') ? 'gitlab' : null;
 }
