@@ -55,7 +55,7 @@ describe('reconcile status', () => {
   it('of a sidecar that is ready: exit 0, with its server and revision, as text and as JSON', async () => {
     const url = await startSidecar();
     const said = await world.cli(['status', url]);
-    expect([said.code, said.out]).toEqual([0, expect.stringMatching(/^Ready +True +Applied/)]);
+    expect([said.code, said.out]).toEqual([0, expect.stringMatching(/^In sync\nReady +True +Applied/)]);
     expect(said.out).toContain(`server       ${world.simulator.url}`);
     world.write('s.yaml', 'verbose: true\n');
     const flags = ['--config', 's.yaml', '--log-format', 'json', '--verbose', '--no-color', '--output', 'json'];

@@ -120,6 +120,11 @@ const tones = { True: 'strong', False: 'error', Unknown: 'warning' } as const;
 function describe(status: Members, color: boolean): string {
   const paint = createPaint(color);
   const revisions = membersOf(status['revisions']);
+  // A sidecar of 0.1 has none.
+  const { text, advice, command } = membersOf(status['headline']);
+  const headline = [text, advice ? `${String(advice)} ${String(command)}` : null].filter(
+    (line) => typeof line === 'string',
+  );
   const conditions = Object.values(membersOf(status['conditions'])).map((value) => {
     const { type, status: state, reason, message } = membersOf(value);
     const shown = String(state).padEnd(7);
@@ -139,6 +144,7 @@ function describe(status: Members, color: boolean): string {
   ];
   const known = facts.filter(([, value]) => value !== null && value !== undefined && value !== '');
   return [
+    ...headline.map((line) => paint('strong', escapeControls(line))),
     ...conditions,
     '',
     ...known.map(([name, value]) => `${name.padEnd(12)} ${escapeControls(String(value))}`),
