@@ -87,6 +87,11 @@ export function openRecordText(file: string): RecordText {
   };
 }
 
+/** Whether this text is a record that says that its holder is suspended. */
+export function saysSuspended(text: string | null): boolean {
+  return text !== null && decodeRecord(text, null)?.suspended === true;
+}
+
 function encodeRecord(record: LoopRecord, seal: Seal | null): string {
   const { isSealed, ...written } = record;
   const mark = isSealed ? sealOf(written, seal) : undefined;

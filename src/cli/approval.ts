@@ -19,7 +19,7 @@ export function findObstacle({ settings, terminal }: Invocation, plan: Plan | nu
       code: 'suspended',
       severity: 'error',
       summary: `Writing is suspended by ${by}: nothing was written`,
-      hint: 'To apply, take that away; --plan shows the changes without it.',
+      hint: 'To apply once all the same: --no-suspend. --plan shows the changes.',
     };
   }
   const closed = settings.overrideWindow !== null || plan === null ? null : explainWindow(settings, plan);

@@ -57,7 +57,7 @@ export function listOptions(spec: CommandSpec): readonly OptionName[] {
 }
 
 /** Of a single apply. */
-export const deciding: readonly OptionName[] = ['overrideWindow', 'confirmWithin', 'confirmWith'];
+export const deciding: readonly OptionName[] = ['noSuspend', 'overrideWindow', 'confirmWithin', 'confirmWith'];
 
 /** Of what may have to take an apply back. */
 export const confirmOptions: readonly OptionName[] = [

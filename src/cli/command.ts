@@ -31,6 +31,8 @@ export interface Invocation {
   readonly operands: readonly string[];
   readonly settings: Settings;
   readonly terminal: Terminal;
+  /** Asked before each write leaves; absent: it may. */
+  readonly mayWrite?: () => Promise<boolean>;
 }
 
 export interface TextDisplay {

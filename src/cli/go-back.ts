@@ -115,7 +115,8 @@ const hopeless: ReadonlySet<string> = new Set([
 ]);
 
 /** The same run with nothing that could keep it from going back: only scope and ownership hold. */
-function forceBack({ settings, terminal, operands }: Invocation): Invocation {
+function forceBack(invocation: Invocation): Invocation {
+  const { settings, terminal } = invocation;
   const { file } = settings;
   const own: Partial<Settings> = {
     ...{ yes: true, dryRun: false, suspend: false, strict: false, detailedExitcode: false, allowEmpty: true },
@@ -123,11 +124,11 @@ function forceBack({ settings, terminal, operands }: Invocation): Invocation {
     ...{ base: null, overlay: null, values: [], overrideWindow: null },
     file: file && { ...file, nested: { ...file.nested, protect: [], windows: [], require: [] } },
   };
-  const assertNever = new AbortController().signal;
+  const never = new AbortController().signal;
   return {
-    operands,
+    ...invocation,
     settings: { ...settings, ...own },
-    terminal: { ...terminal, stop: assertNever, unstoppable: true },
+    terminal: { ...terminal, stop: never, unstoppable: true },
   };
 }
 

@@ -19,8 +19,7 @@ export type OptionSpec = OptionWords &
         readonly value: string;
         /** The value of the flag without one. */
         readonly bare?: string;
-        /** ms */
-        readonly default?: number;
+        readonly default?: number; // ms
       }
   );
 
@@ -147,6 +146,7 @@ const own = {
     help: 'apply though no window is open, and record why',
     only: 'flag',
   },
+  noSuspend: { kind: 'switch', flag: '--no-suspend', help: 'apply once though the settings suspend', only: 'flag' },
   confirmWithin: { kind: 'duration', value: 'TIME', help: 'go back unless it is confirmed in time', only: 'flag' },
   confirmWith: { kind: 'text', value: 'COMMAND', help: 'confirm it when this ends with 0; no shell', only: 'flag' },
   watch: { kind: 'switch', help: 'stay, watch the manifests, and keep the server in line with them', only: 'flag' },

@@ -1,15 +1,19 @@
 import { systemClock } from '../adapters/clock.ts';
 import { claimGoingBack, findPendingOwner, ownPending, removePending } from '../adapters/pending-apply.ts';
+import { escapeControls } from '../model/printable.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { countChanges } from '../pass/history.ts';
 import type { Plan } from '../plan/plan.ts';
 import { awaitConfirmation, confirmTermsOf, describeLeft } from './await-confirmation.ts';
 import type { Answer, Invocation } from './command.ts';
-import { makeFailure } from './failure.ts';
+import { exitCodes } from './exit-code.ts';
+import { Failure, makeFailure } from './failure.ts';
 import { type TakenBack, takeBack } from './go-back.ts';
+import { createLogger } from './logger.ts';
 import { readOutputs, wantsColor } from './output.ts';
 import { type PassRequest, runPass, type TrialEnd } from './pass-run.ts';
 import { type ConfirmTerms, loadPending, type PendingApply, pendingFolderOf, savePending } from './pending.ts';
+import { lookAtLease } from './watch/lease-settings.ts';
 
 /** An apply that is taken back unless it is confirmed, where the command line says so; any other is run as it is. */
 export async function applyOnTrial(given: Invocation, request: PassRequest): Promise<Answer> {
@@ -19,9 +23,38 @@ export async function applyOnTrial(given: Invocation, request: PassRequest): Pro
     const earlier = await settleEarlier(invocation);
     if (earlier !== null) return earlier;
     if (terms === null) return runPass(given, request);
-    const trial = new Trial(invocation, pendingFolderOf(invocation), terms);
-    return await runPass(invocation, { ...request, trial });
+    const alone = { ...invocation, mayWrite: await watchLease(invocation) };
+    const trial = new Trial(alone, pendingFolderOf(invocation), terms);
+    return await runPass(alone, { ...request, trial });
   });
+}
+
+/**
+ * What asks before each write whether another process holds the lease that the settings name: it would write at the same time. One
+ * that is suspended keeps the lease and writes nothing. Throws a `Failure` where nothing can be written from the beginning.
+ */
+async function watchLease(invocation: Invocation): Promise<() => Promise<boolean>> {
+  const { settings, terminal } = invocation;
+  const context = { settings, env: terminal.env, cwd: terminal.cwd, logger: await createLogger(invocation) };
+  const look = (): ReturnType<typeof lookAtLease> => lookAtLease(context);
+  const holder = await look().catch((error: unknown) => {
+    if (error instanceof Failure) throw error;
+    throw makeFailure(
+      'state',
+      `nobody knows who holds the lease ${settings.lease}: it cannot be read`,
+      'check --lease',
+    );
+  });
+  if (holder !== null && !holder.suspended) {
+    const hint = 'suspend it first: `suspend: true` in its settings, then here --no-suspend where you share them';
+    const summary = `${escapeControls(holder.name)} holds the lease ${settings.lease}, and would write at the same time`;
+    throw new Failure([{ code: 'suspended', severity: 'error', summary, hint }], exitCodes.refused);
+  }
+  return () =>
+    look().then(
+      (now) => now === null || now.suspended,
+      () => false,
+    );
 }
 
 /** One apply and the wait for its confirmation. What was before, with its secrets, is held here in memory alone. */

@@ -6,6 +6,7 @@ import { createDirectorySource } from '../adapters/source/directory.ts';
 import { type ApplyLimits, defaultApplyLimits } from '../apply/context.ts';
 import { findOpenGaps } from '../apply/open-gaps.ts';
 import type { ReadFailure } from '../apply/read.ts';
+import { guardApi } from '../controller/lease.ts';
 import type { DesiredContext } from '../desired/context.ts';
 import type { Problem } from '../model/problem.ts';
 import { getErrorCode, ok } from '../model/result.ts';
@@ -126,7 +127,7 @@ export async function wirePass(invocation: Invocation, root: string, given?: Giv
     pass: {
       ...shared,
       desired: { ...shared.desired, resolveSecret },
-      api,
+      api: invocation.mayWrite === undefined ? api : guardApi(api, { mayWrite: invocation.mayWrite }),
       logger,
       journal: opened?.journal ?? null,
       base: null,

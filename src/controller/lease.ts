@@ -19,6 +19,13 @@ export interface Lease {
   release(): Promise<void>;
 }
 
+/** Who holds a lease, as somebody sees it who takes no part in the election. */
+export interface LeaseHolder {
+  readonly name: string;
+  /** The record with the lease says that the holder is asked not to write; false also where it cannot be read. */
+  readonly suspended: boolean;
+}
+
 /** How a replica knows who holds the lease. */
 export interface Election {
   /** Why it cannot take part now: it reaches the lease no more, or may not use it; null: it can. */
@@ -72,7 +79,7 @@ export function trackTerm(clock: Clock, times: LeaseTimes): LeaseTerm {
 }
 
 /** The API, with every write checked against the lease at the moment it would leave: a process that was paused writes nothing. */
-export function guardApi(api: LiveApi, lease: Lease): LiveApi {
+export function guardApi(api: LiveApi, lease: { readonly mayWrite: () => boolean | Promise<boolean> }): LiveApi {
   const lost: NoAnswer = {
     kind: 'no-answer',
     sent: 'no',
@@ -84,10 +91,11 @@ export function guardApi(api: LiveApi, lease: Lease): LiveApi {
     listRules: (signal) => api.listRules(signal),
     getConfiguration: (signal) => api.getConfiguration(signal),
     listUsers: (signal) => api.listUsers(signal),
-    createRule: async (rule, signal) => (lease.mayWrite() ? api.createRule(rule, signal) : lost),
-    updateRule: async (id, fields, signal) => (lease.mayWrite() ? api.updateRule(id, fields, signal) : lost),
-    deleteRule: async (id, signal) => (lease.mayWrite() ? api.deleteRule(id, signal) : lost),
-    updateConfiguration: async (body, signal) => (lease.mayWrite() ? api.updateConfiguration(body, signal) : lost),
+    createRule: async (rule, signal) => ((await lease.mayWrite()) ? api.createRule(rule, signal) : lost),
+    updateRule: async (id, fields, signal) => ((await lease.mayWrite()) ? api.updateRule(id, fields, signal) : lost),
+    deleteRule: async (id, signal) => ((await lease.mayWrite()) ? api.deleteRule(id, signal) : lost),
+    updateConfiguration: async (body, signal) =>
+      (await lease.mayWrite()) ? api.updateConfiguration(body, signal) : lost,
   };
 }
 

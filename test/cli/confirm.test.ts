@@ -1,6 +1,9 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { systemClock } from '../../src/adapters/clock.ts';
+import { holdLockFile } from '../../src/adapters/lease/lock-file.ts';
+import type { Lease } from '../../src/controller/lease.ts';
 import { until } from '../controller/support/sidecar.ts';
 import { documentedLines } from '../docs/lines.ts';
 import { type CliRun, ended, rule, spawnReconcile, startWorld, token, type World } from './harness.ts';
@@ -556,5 +559,54 @@ describe.skipIf(!hasPty)(`a person at a terminal${hasPty ? '' : ' (skipped: no s
     });
     await until(() => live().join() === before.join() && !isGoingBack() && !waits());
     expect(readdirSync(join(world.folder, 'state/reconcile/history'))).toHaveLength(3);
+  });
+});
+
+describe('while another process holds the lease that the settings name', () => {
+  let holder: Lease;
+  beforeEach(async () => {
+    await prepared();
+    const times = { durationMs: 60_000, marginMs: 30_000, updateMs: 5000 };
+    const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+    const ignore = { logger: silent, onChange: () => {}, onOverlap: () => {} };
+    const path = join(world.folder, 'lease');
+    holder = holdLockFile({ ...ignore, path, identity: 'sidecar-7', clock: systemClock, times });
+    await until(() => holder.mayStart());
+    env = { ...env, RECONCILE_LEASE: `file:${path}` };
+  });
+  afterEach(() => holder.release());
+  const record = (text: string) => writeFileSync(join(world.folder, 'lease.record'), text);
+  const suspended = (value: boolean) =>
+    JSON.stringify({ format_version: 1, appliedRevision: null, appliedAt: null, knownRules: null, suspended: value });
+
+  it.each([
+    ['a record that says nothing', suspended(false)],
+    ['a record that cannot be read', '{'],
+  ])('%s: refused, exit 3, and nothing is written', async (_, text) => {
+    record(text);
+    const refused = await onTrial('y');
+    expect([refused.code, refused.err]).toEqual([3, expect.stringContaining('sidecar-7 holds the lease')]);
+    expect([live(), waits()]).toEqual([before, false]);
+  });
+
+  it('one that is suspended keeps the lease and is no obstacle; --no-suspend lifts the setting that both share', async () => {
+    record(suspended(true));
+    world.write('shared.yaml', 'suspend: true\n');
+    const shared = ['--config', join(world.folder, 'shared.yaml')];
+    expect((await onTrial('y', ...shared)).err).toContain('--no-suspend');
+    expect(live()).toEqual(before);
+    expect((await onTrial('n', ...shared, '--no-suspend')).code).toBe(3);
+    expect((await onTrial('y', ...shared, '--no-suspend')).code).toBe(0);
+    expect([live(), holder.mayWrite()]).toEqual([after, true]);
+  });
+
+  it('is looked at again before each write', async () => {
+    record(suspended(true));
+    let writes = 0;
+    world.simulator.onCall(({ method }) => {
+      if (method !== 'GET' && ++writes === 2) record(suspended(false));
+    });
+    const stopped = await onTrial('y', '--concurrency', '1');
+    expect([stopped.code, writes]).toEqual([5, 2]);
   });
 });

@@ -48,7 +48,7 @@ const bases: Readonly<Record<string, readonly string[]>> = {
 
 /** A command line of the command that works and ends with 0 (drift: with 2). */
 export function baseOf(command: string, name: OptionName): readonly string[] {
-  if (command === '' && [...applyOptions, 'overrideWindow', 'confirmWithin', 'confirmWith'].includes(name))
+  if (command === '' && [...applyOptions, 'noSuspend', 'overrideWindow', 'confirmWithin', 'confirmWith'].includes(name))
     return ['policy'];
   return bases[command] ?? [command];
 }
@@ -312,6 +312,7 @@ const applies: Samples = {
     args: () => ['--override-window', 'incident 7'],
     shows: applied,
   },
+  noSuspend: { prepare: () => ({ RECONCILE_SUSPEND: 'true' }), shows: applied },
   confirmWithin: {
     args: () => ['--confirm-within', '5m', '--state-dir', 'state'],
     answer: 'y',

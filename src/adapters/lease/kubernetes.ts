@@ -1,8 +1,9 @@
 import { Agent, request } from 'undici';
 import * as z from 'zod';
-import type { Lease } from '../../controller/lease.ts';
+import type { Lease, LeaseHolder } from '../../controller/lease.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { getErrorCode } from '../../model/result.ts';
+import { saysSuspended } from '../record-store.ts';
 import { readOperatorFile } from '../source/regular-file.ts';
 import type { LeaseBasics, LeaseStore, Tenure } from './renewed.ts';
 import { keepLease, NotRenewed } from './renewed.ts';
@@ -53,6 +54,22 @@ interface Observed {
  */
 export function holdKubernetesLease(settings: KubernetesLeaseSettings): Lease {
   return keepLease(settings, settings.times.renewMs, new KubernetesStore(settings));
+}
+
+/** Who holds the Lease, without taking part; null: nobody does. Rejects where it cannot be read. */
+export async function lookAtKubernetesLease(settings: KubernetesLeaseSettings): Promise<LeaseHolder | null> {
+  const api = createLeaseApi(settings);
+  try {
+    const found = await api.read();
+    const { holderIdentity, renewTime, leaseDurationSeconds } = found?.spec ?? {};
+    if (!holderIdentity) return null;
+    // Clocks of machines differ: it counts as held for twice its duration.
+    const heldMs = 2000 * (leaseDurationSeconds ?? settings.times.durationMs / 1000);
+    if (renewTime && settings.clock.wallTime() - Date.parse(renewTime) > heldMs) return null;
+    return { name: holderIdentity, suspended: saysSuspended(found?.metadata.annotations?.[recordKey] ?? null) };
+  } finally {
+    await api.close();
+  }
 }
 
 class KubernetesStore implements LeaseStore {

@@ -1,9 +1,9 @@
 import { readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import { lock } from 'proper-lockfile';
-import type { Lease } from '../../controller/lease.ts';
+import type { Lease, LeaseHolder } from '../../controller/lease.ts';
 import type { RecordText } from '../../controller/record.ts';
 import { getErrorCode } from '../../model/result.ts';
-import { openRecordText } from '../record-store.ts';
+import { openRecordText, saysSuspended } from '../record-store.ts';
 import type { LeaseBasics, LeaseStore, Tenure } from './renewed.ts';
 import { keepLease, NotRenewed } from './renewed.ts';
 
@@ -21,6 +21,20 @@ export interface LockFileSettings extends LeaseBasics {
  */
 export function holdLockFile(settings: LockFileSettings): Lease {
   return keepLease(settings, settings.times.updateMs, new LockFileStore(settings));
+}
+
+/** Who holds the lock at a path, without taking part; null: nobody does. */
+export async function lookAtLockFile(
+  path: string,
+  { durationMs, clock }: { readonly durationMs: number; readonly clock: LeaseBasics['clock'] },
+): Promise<LeaseHolder | null> {
+  const found = await stat(`${path}.lock`).catch(() => null);
+  const name = await readFile(`${path}.owner`, 'utf8').catch(() => '');
+  if (found === null || name === '' || clock.wallTime() - found.mtimeMs > durationMs) return null;
+  const record = await openRecordText(`${path}.record`)
+    .read()
+    .catch(() => null);
+  return { name, suspended: saysSuspended(record) };
 }
 
 class LockFileStore implements LeaseStore {

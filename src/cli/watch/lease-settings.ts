@@ -3,6 +3,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import path from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
+import type { KubernetesLeaseSettings } from '../../adapters/lease/kubernetes.ts';
+import type { LockFileSettings } from '../../adapters/lease/lock-file.ts';
 import type { Lease } from '../../controller/lease.ts';
 import { createSoleWriter } from '../../controller/lease.ts';
 import type { Logger } from '../../ports.ts';
@@ -26,9 +28,27 @@ const shortestMs = 4000;
 
 /** The lease that `--lease` names; throws a `Failure` when it cannot work. */
 export async function createLease(context: LeaseContext): Promise<Lease> {
+  const place = locateLease(context);
+  if (place === null) return createSoleWriter();
+  if ('path' in place) return (await import('../../adapters/lease/lock-file.ts')).holdLockFile(place);
+  return (await import('../../adapters/lease/kubernetes.ts')).holdKubernetesLease(place);
+}
+
+/** Who holds the lease that these settings name; null: nobody, or they name none. Rejects where that cannot be read. */
+export async function lookAtLease(context: Pick<LeaseContext, 'settings' | 'env' | 'cwd' | 'logger'>) {
+  const ignore = (): void => undefined;
+  const place = locateLease({ ...context, onChange: ignore, onOverlap: ignore });
+  if (place === null) return null;
+  if (!('path' in place))
+    return await (await import('../../adapters/lease/kubernetes.ts')).lookAtKubernetesLease(place);
+  const { durationMs } = place.times;
+  return await (await import('../../adapters/lease/lock-file.ts')).lookAtLockFile(place.path, { ...place, durationMs });
+}
+
+function locateLease(context: LeaseContext): LockFileSettings | KubernetesLeaseSettings | null {
   const { settings, logger, onChange, onOverlap } = context;
   const text = settings.lease;
-  if (text === 'none') return createSoleWriter();
+  if (text === 'none') return null;
   const common = { identity: `${hostname()}_${randomUUID()}`, clock: systemClock, logger, onChange, onOverlap };
   const durationMs = settings.leaseDuration;
   if (durationMs < shortestMs)
@@ -42,25 +62,19 @@ export async function createLease(context: LeaseContext): Promise<Lease> {
   const renewMs = Math.floor(durationMs / 12);
   const times = { durationMs, marginMs: Math.floor(durationMs / 2) };
   if (text.startsWith('file:') && text.length > 5) {
-    const { holdLockFile } = await import('../../adapters/lease/lock-file.ts');
-    return holdLockFile({
-      ...common,
-      path: path.resolve(context.cwd, text.slice(5)),
-      times: { ...times, updateMs: renewMs },
-    });
+    return { ...common, path: path.resolve(context.cwd, text.slice(5)), times: { ...times, updateMs: renewMs } };
   }
   const found = /^kubernetes:(?:([a-z0-9-]+)\/)?([a-z0-9.-]+)$/.exec(text);
   if (found === null)
     throw makeFailure('bad-setting', `--lease must be none, file:PATH or kubernetes:[NAMESPACE/]NAME, not "${text}"`);
   const cluster = clusterOf(context);
-  const { holdKubernetesLease } = await import('../../adapters/lease/kubernetes.ts');
-  return holdKubernetesLease({
+  return {
     ...common,
     ...cluster,
     namespace: found[1] ?? ownNamespace(cluster.tokenFile),
     name: found[2] ?? '',
     times: { ...times, renewMs, requestTimeoutMs: Math.min(5000, 2 * renewMs) },
-  });
+  };
 }
 
 function clusterOf({ settings, env }: LeaseContext): { server: string; tokenFile: string; caFile: string | null } {
