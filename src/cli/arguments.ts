@@ -86,7 +86,7 @@ function optionOf(name: OptionName): Option {
   const flag = spec.short === undefined ? formatFlag(name) : `-${spec.short}, ${formatFlag(name)}`;
   if (spec.kind === 'switch') {
     const option = new Option(flag, spec.default ? `no ${spec.help}` : spec.help);
-    option.attributeName = () => (name === 'noSuspend' ? 'suspend' : name);
+    option.attributeName = () => name;
     return option;
   }
   const value = spec.kind === 'choice' ? spec.choices.join('|') : spec.value;

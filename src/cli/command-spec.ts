@@ -48,7 +48,10 @@ export const planningOptions: readonly OptionName[] = [
 const notOfUndo = ['detailedExitcode', 'showEmails', 'ruleUpdates', 'prune', 'replaceModified', 'base'];
 
 /** The guards that an undo obeys. */
-export const undoOptions: readonly OptionName[] = planOptions.filter((name) => !notOfUndo.includes(name));
+export const undoOptions: readonly OptionName[] = [
+  ...planOptions.filter((name) => !notOfUndo.includes(name)),
+  'noSuspend',
+];
 
 /** All options that a command takes. */
 export function listOptions(spec: CommandSpec): readonly OptionName[] {

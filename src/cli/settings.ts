@@ -72,7 +72,8 @@ export function settle(sources: SettingsSources): Settings {
   if (problems.length > 0) throw new Failure(problems);
   const complete = settings as unknown as OptionValues;
   const snapshot = complete.snapshot ?? complete.live;
-  return { ...complete, snapshot, file: sources.file, tokenFrom: tokenOrigin(sources, complete.tokenFile), origins };
+  const suspend = complete.suspend && sources.flags.noSuspend === undefined;
+  return { ...complete, suspend, snapshot, file: sources.file, tokenFrom: tokenOrigin(sources, complete.tokenFile), origins };
 }
 
 /** The settings file to read, from `--config` or `RECONCILE_CONFIG`; absolute. */
