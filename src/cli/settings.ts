@@ -73,7 +73,14 @@ export function settle(sources: SettingsSources): Settings {
   const complete = settings as unknown as OptionValues;
   const snapshot = complete.snapshot ?? complete.live;
   const suspend = complete.suspend && sources.flags.noSuspend === undefined;
-  return { ...complete, suspend, snapshot, file: sources.file, tokenFrom: tokenOrigin(sources, complete.tokenFile), origins };
+  return {
+    ...complete,
+    suspend,
+    snapshot,
+    file: sources.file,
+    tokenFrom: tokenOrigin(sources, complete.tokenFile),
+    origins,
+  };
 }
 
 /** The settings file to read, from `--config` or `RECONCILE_CONFIG`; absolute. */

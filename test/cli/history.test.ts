@@ -240,6 +240,7 @@ describe('undo', () => {
     expect(planned.code, planned.out + planned.err).toBe(0);
     expect((await run('undo', '--fail-on', 'opens', '--dry-run', ...words)).code).toBe(3);
     expect((await run('undo', '--suspend', ...words)).code).toBe(3);
+    expect((await run('undo', '--suspend', '--no-suspend', '--dry-run', ...words)).code).toBe(0);
     expect(
       (
         await run(
