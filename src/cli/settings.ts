@@ -72,10 +72,13 @@ export function settle(sources: SettingsSources): Settings {
   if (problems.length > 0) throw new Failure(problems);
   const complete = settings as unknown as OptionValues;
   const snapshot = complete.snapshot ?? complete.live;
-  const suspend = complete.suspend && sources.flags.noSuspend === undefined;
+  // The parser calls what begins with `no-` false.
+  const noSuspend = sources.flags.noSuspend !== undefined;
+  const suspend = complete.suspend && !noSuspend;
   return {
     ...complete,
     suspend,
+    noSuspend,
     snapshot,
     file: sources.file,
     tokenFrom: tokenOrigin(sources, complete.tokenFile),
