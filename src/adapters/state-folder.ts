@@ -75,10 +75,12 @@ export async function closeToOthers(folder: string): Promise<void> {
   const odd = found.isDirectory() ? (isAnothers(found) ? 'belongs to another user' : null) : 'is a link or a file';
   if (odd !== null) throw new NotOurs(`the state directory ${folder} ${odd}; remove it, or give another --state-dir`);
   if ((found.mode & 0o077) === 0) return;
-  // Kubernetes opens a volume to its group each time it mounts it: what was put there meanwhile is not followed.
+  // Kubernetes opens a volume to its group each time it mounts it: what others put there meanwhile is neither followed nor believed.
   await chmod(folder, 0o700);
-  const entries = await readdir(folder, { withFileTypes: true });
-  for (const entry of entries) if (entry.isSymbolicLink()) await rm(path.join(folder, entry.name));
+  for (const name of await readdir(folder)) {
+    const entry = await lstat(path.join(folder, name));
+    if (entry.isSymbolicLink() || isAnothers(entry)) await rm(path.join(folder, name), { recursive: true });
+  }
 }
 
 /** What 0.1 kept in the state directory itself, where it is ours and no link. */

@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openRecordText, storeRecord, storeRecordIn } from '../../src/adapters/record-store.ts';
-import { openState } from '../../src/adapters/state-folder.ts';
+import { closeToOthers, openState } from '../../src/adapters/state-folder.ts';
 import { emptyRecord, type RecordStore } from '../../src/controller/record.ts';
 import { sealText } from '../../src/model/secret.ts';
 
@@ -170,6 +170,11 @@ describe('the state folder', () => {
     if (process.getuid?.() !== 0) return;
     rmSync(own);
     mkdirSync(own);
+    chmodSync(own, 0o777);
+    writeFileSync(path.join(own, 'record.json'), 'forged');
+    chownSync(path.join(own, 'record.json'), 12_345, 12_345);
+    await closeToOthers(own);
+    expect(readdirSync(own)).toEqual([]);
     chownSync(own, 12_345, 12_345);
     expect(await openState(folder)).toMatchObject({ ok: false, error: expect.stringContaining('another user') });
   });
