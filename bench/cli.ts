@@ -1,5 +1,5 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -16,10 +16,11 @@ export interface CliBench {
 const root = new URL('..', import.meta.url).pathname.replace(/dist\/$/, '');
 const command = join(root, 'dist/reconcile.js');
 
-/** What one run took, in ms: on the clock, and of all processors. */
+/** What one run took, in ms on the clock and of all processors, and the most memory it held, in MB. */
 interface Cost {
   readonly wall: number;
   readonly cpu: number;
+  readonly peak: number;
 }
 
 /** Median cost of two runs of node, in turns so that both see the same machine. */
@@ -34,6 +35,7 @@ function inTurns(runs: number, a: () => Cost, b: () => Cost): readonly [Cost, Co
   const medianOf = (list: readonly Cost[]): Cost => ({
     wall: median(list.map(({ wall }) => wall)),
     cpu: median(list.map(({ cpu }) => cpu)),
+    peak: median(list.map(({ peak }) => peak)),
   });
   return [medianOf(costs[0]), medianOf(costs[1])];
 }
@@ -43,7 +45,7 @@ function median(values: readonly number[]): number {
 }
 
 const atExit =
-  "process.on('exit', () => { const { user, system } = process.cpuUsage(); process.stderr.write('cpu ' + (user + system)); })";
+  "process.on('exit', () => { const { user, system } = process.cpuUsage(); process.stderr.write('cpu ' + (user + system) + ' ' + process.resourceUsage().maxRSS); })";
 
 function node(args: readonly string[], env: Readonly<Record<string, string>> = {}): Cost {
   const started = performance.now();
@@ -53,9 +55,9 @@ function node(args: readonly string[], env: Readonly<Record<string, string>> = {
     maxBuffer: 1e9,
   });
   const wall = performance.now() - started;
-  const cpu = Number(/cpu ([0-9]+)$/.exec(run.stderr)?.[1]) / 1000;
+  const [, cpu, peak] = /cpu ([0-9]+) ([0-9]+)$/.exec(run.stderr) ?? [];
   if (run.status !== 0) throw new Error(`${args.join(' ')}: ${run.status}\n${run.stderr}`);
-  return { wall, cpu };
+  return { wall, cpu: Number(cpu) / 1000, peak: Number(peak) / 1024 };
 }
 
 /** What any tool has to do at least: both GETs, JSON.parse, and the YAML with places. */
@@ -73,9 +75,48 @@ const rules = 10_000;
 
 /** A plan of 10,000 rules in 10 RuleSets without changes, over the cost of the floor. */
 async function planRatio(of: keyof Cost): Promise<number> {
-  const folder = mkdtempSync(join(tmpdir(), 'reconcile-bench-'));
   // Beside node_modules, so that it finds the parser.
   const floorFile = join(root, 'dist', 'bench-floor.mjs');
+  return onServer(({ url, token, folder, env }) => {
+    const manifests = join(folder, 'manifests');
+    mkdirSync(manifests);
+    for (let file = 0; file < 10; file++) writeFileSync(join(manifests, `f${file}.yaml`), manifest(file));
+    writeFileSync(floorFile, floor);
+    node([command, '--yes', '--concurrency', '16', manifests], env);
+    const [ours, least] = inTurns(
+      5,
+      () => node([command, '--plan', manifests], env),
+      () => node([floorFile, url, token, manifests]),
+    );
+    rmSync(floorFile, { force: true });
+    return ours[of] / least[of];
+  });
+}
+
+/** What every start costs: a plan of two rules, beside `node -e 0`. */
+async function smallPlan(read: (plan: Cost, bare: Cost) => number): Promise<number> {
+  return onServer(({ folder, env }) => {
+    const manifests = join(folder, 'two');
+    mkdirSync(manifests);
+    writeFileSync(join(manifests, 'two.yaml'), manifest(0, 2));
+    const [plan, bare] = inTurns(
+      11,
+      () => node([command, '--plan', manifests], env),
+      () => node(['-e', '0']),
+    );
+    return read(plan, bare);
+  });
+}
+
+interface BenchServer {
+  readonly url: string;
+  readonly token: string;
+  readonly folder: string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+async function onServer(work: (server: BenchServer) => number): Promise<number> {
+  const folder = mkdtempSync(join(tmpdir(), 'reconcile-bench-'));
   const server = spawn(process.execPath, [command, 'simulate', '--port', '0', '--token-file', join(folder, 'token')], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -83,30 +124,17 @@ async function planRatio(of: keyof Cost): Promise<number> {
     const url = await new Promise<string>((resolve) => {
       createInterface({ input: server.stdout }).once('line', (line) => resolve(line.replace('listening ', '')));
     });
-    const manifests = join(folder, 'manifests');
-    mkdirSync(manifests);
-    for (let file = 0; file < 10; file++) writeFileSync(join(manifests, `f${file}.yaml`), manifest(file));
-    writeFileSync(floorFile, floor);
     const env = { RECONCILE_BASE_URL: url, RECONCILE_TOKEN_FILE: join(folder, 'token') };
-    node([command, '--yes', '--concurrency', '16', manifests], env);
-    const { readFileSync } = await import('node:fs');
-    const token = readFileSync(join(folder, 'token'), 'utf8').trim();
-    const [ours, least] = inTurns(
-      5,
-      () => node([command, '--plan', manifests], env),
-      () => node([floorFile, url, token, manifests]),
-    );
-    return ours[of] / least[of];
+    return work({ url, token: readFileSync(join(folder, 'token'), 'utf8').trim(), folder, env });
   } finally {
     server.kill('SIGTERM');
     rmSync(folder, { recursive: true, force: true });
-    rmSync(floorFile, { force: true });
   }
 }
 
-function manifest(file: number): string {
-  const items = Array.from({ length: rules / 10 }, (_, index) => {
-    const n = file * (rules / 10) + index;
+function manifest(file: number, count = rules / 10): string {
+  const items = Array.from({ length: count }, (_, index) => {
+    const n = file * count + index;
     return `    - name: r${n}\n      action: ${n % 3 === 0 ? 'drop' : 'accept'}\n      destination: 10.${n >> 8}.${n & 255}.0/24\n`;
   });
   return `apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: s${file}}\nspec:\n  rules:\n${items.join('')}`;
@@ -123,7 +151,7 @@ function executable(): string {
 function timed(program: string, args: readonly string[]): Cost {
   const started = performance.now();
   execFileSync(program, args);
-  return { wall: performance.now() - started, cpu: 0 };
+  return { wall: performance.now() - started, cpu: 0, peak: 0 };
 }
 
 /** The size of what npm would publish, packed. */
@@ -169,6 +197,19 @@ export const benches: readonly CliBench[] = [
   },
   { name: 'the executable: size', unit: 'MB', limit: 110, measure: () => statSync(executable()).size / 1e6 },
   { name: 'the package, packed: size', unit: 'MB', limit: 2, measure: packedMb },
+  {
+    name: 'a plan of two rules over `node -e 0`: wall time',
+    unit: 'ms',
+    limit: 150,
+    measure: () => smallPlan((plan, bare) => plan.wall - bare.wall),
+  },
+  {
+    name: 'a plan of two rules over `node -e 0`: CPU',
+    unit: 'ratio',
+    limit: 4.5,
+    measure: () => smallPlan((plan, bare) => plan.cpu / bare.cpu),
+  },
+  { name: 'a plan of two rules: memory', unit: 'MB', limit: 90, measure: () => smallPlan(({ peak }) => peak) },
   ...(['cpu', 'wall'] as const).map(
     (of): CliBench => ({
       name: `a plan of 10,000 rules in 10 RuleSets, in sync, over its floor: ${of === 'cpu' ? 'CPU' : 'wall time'}`,
