@@ -13,7 +13,6 @@ export function describeProgram(): string {
   return [
     `reconcile ${version}: your Firezone 0.7 rules and configuration, as reviewed YAML in Git.`,
     'Usage: reconcile COMMAND [options] …; reconcile PATH is the same as reconcile apply PATH.',
-    '',
     'Commands:',
     ...rows.map(([usage, summary]) => `  ${usage.padEnd(width)}  ${summary}`),
     '',
