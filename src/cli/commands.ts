@@ -86,7 +86,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'validate',
     summary: 'check manifests, a directory or files; needs no server and no token',
     operands: 'PATH...',
-    options: offlineOptions,
+    options: ['within', ...offlineOptions],
     completes: 'files',
     examples: ['reconcile validate policy', 'reconcile validate --strict policy/office.yaml'],
     formats: everyFormat,
@@ -165,6 +165,18 @@ export const commands: readonly CommandSpec[] = [
     examples: ['reconcile expiring policy', 'reconcile expiring policy --within 4w'],
     formats: everyFormat,
     load: () => import('./commands/expiring.ts'),
+  },
+  {
+    name: 'extend',
+    summary: 'write a later `expires` of a rule or set into its manifest',
+    operands: 'SET/RULE [PATH]',
+    options: ['until', ...offlineOptions],
+    examples: [
+      'reconcile extend office/web policy --until 2099-12-31',
+      'reconcile extend office policy --until 2099-12-31',
+    ],
+    formats: [],
+    load: () => import('./commands/extend.ts'),
   },
   {
     name: 'explain',

@@ -14,7 +14,7 @@ import type { Invocation } from './command.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, makeFailure } from './failure.ts';
 import { listOwnFiles } from './own-files.ts';
-import { readLimits, readPlanScope, readProfile, readRequiredNotes } from './plan-settings.ts';
+import { parseWithin, readLimits, readPlanScope, readProfile, readRequiredNotes } from './plan-settings.ts';
 import { readNamedFile } from './read-file.ts';
 import type { Settings } from './settings.ts';
 
@@ -52,12 +52,13 @@ export function warnOfLittleMemory(settings: Settings, available: number, logger
 
 /** What manifests mean under these settings. `root`: where they are files; null when they come from Git. */
 export function makeDesiredContext({ settings, terminal }: Invocation, root: string | null): DesiredContext {
-  const secrets = settings.file?.nested.secrets;
+  const { secrets, maxExpiry } = settings.file?.nested ?? {};
   return {
     profile: readProfile(settings),
     scope: readPlanScope(settings),
     now: readTimeAsked(settings) ?? systemClock.wallTime(),
     require: readRequiredNotes(settings),
+    ...(maxExpiry === undefined ? {} : { maxExpiryMs: parseWithin(maxExpiry) }),
     overlay: settings.overlay,
     resolveSecret: createSecretResolver({
       environment: terminal.env,

@@ -10,7 +10,7 @@ import { readScope } from '../model/written-scope.ts';
 import { parseSchedule } from '../plan/guard/cron.ts';
 import { parseWindowDuration, type Window } from '../plan/guard/windows.ts';
 import type { DeleteLimit, PlanOptions, Protected } from '../plan/input.ts';
-import { Failure } from './failure.ts';
+import { Failure, makeFailure } from './failure.ts';
 import type { Settings } from './settings.ts';
 import type { NestedSettings } from './settings-schema.ts';
 
@@ -142,4 +142,14 @@ function portsOf(written: string | number, name: string, problems: Problem[]): P
 
 function wrong(name: string, value: string, expected: string): Problem {
   return { code: 'bad-setting', severity: 'error', summary: `${name} must be ${expected}, not "${value}"` };
+}
+
+const units = { h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000 } as const;
+
+/** How far ahead, ms: `--within`, and `maxExpiry` of the settings. */
+export function parseWithin(text: string): number {
+  const [, number, unit] = /^(\d{1,5})([hdw])$/.exec(text) ?? [];
+  if (number === undefined)
+    throw makeFailure('bad-setting', `--within ${text} is not a time`, 'write hours, days or weeks: 12h, 30d, 4w');
+  return Number(number) * units[unit as keyof typeof units];
 }

@@ -101,6 +101,12 @@ const nested = {
     .describe(
       'notes that every rule must have: owner, ticket, or {note: owner, networks: […], users: […]} for some rules',
     ),
+  maxExpiry: z
+    .string()
+    .regex(/^\d{1,5}[hdw]$/)
+    .describe('hours, days or weeks, such as 12h, 90d or 4w')
+    .optional()
+    .describe('how far ahead the `expires` of an accept rule may lie: 12h, 90d, 4w'),
   windows: z
     .array(windowShape)
     .optional()

@@ -32,6 +32,8 @@ export interface DesiredContext {
   readonly now: number;
   /** Resolves a reference: `Secret.unknown()` when it is allowed and not available here; an error when it is not allowed. */
   readonly resolveSecret: (reference: SecretReference, place: Place) => Result<Secret, string>;
+  /** How far ahead an accept rule may end, ms. */
+  readonly maxExpiryMs?: number;
   /** Notes that the operator asks for. */
   readonly require?: readonly RequiredNote[];
   /** The directory, relative to the manifest root, of the environment to build (`production`); null: all files count. */

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { addExcerpts } from '../manifest/excerpt.ts';
 import { type FileManifests, isManifestPath, type Manifest, type PolicyCaseTemplate } from '../manifest/manifest.ts';
 import type { DesiredConfiguration } from '../model/configuration.ts';
+import { getOrMake } from '../model/group-by.ts';
 import type { KnownUsers } from '../model/known-users.ts';
 import { compareProblems, compareText, hasErrors, type Problem } from '../model/problem.ts';
 import { compareRules, type DesiredRule, formatRuleKey, hasTimes } from '../model/rule.ts';
@@ -11,7 +12,7 @@ import { buildConfiguration, type Resolution } from './build-configuration.ts';
 import type { Desired, DesiredContext } from './context.ts';
 import { expand, mostRules } from './expand.ts';
 import { findCollisions } from './find-collisions.ts';
-import { findCollisionsFrom, findEndings, sortByTime } from './in-force.ts';
+import { findCollisionsFrom, findEndings, findFarEnds, sortByTime } from './in-force.ts';
 import { applyLayers, type Layered } from './layers.ts';
 import { collectNames, type Names } from './names.ts';
 import type { ParsedFiles } from './parse-files.ts';
@@ -29,8 +30,9 @@ export function assemble(
 ): Desired {
   const { layered, names, rules, problems } = expandManifests(manifests, users, context);
   const configuration = configurationOf(layered.manifests, { context, problems, attachments: attachmentsOf(files) });
+  const rulesAt = memoizeByTime(rules);
   const tests = layered.manifests.flatMap((manifest) =>
-    manifest.kind === 'PolicyTest' ? manifest.cases.flatMap((one) => policyCase(one, names) ?? []) : [],
+    manifest.kind === 'PolicyTest' ? manifest.cases.flatMap((one) => policyCase(one, names, rulesAt) ?? []) : [],
   );
   // Added one by one: a call takes some 100,000 arguments at most, and a hostile file has more problems.
   const add = (found: readonly Problem[]): void => {
@@ -42,6 +44,7 @@ export function assemble(
   const { refusesCollisions } = context.profile;
   add(isTimed ? findCollisionsFrom(rules, context.now, refusesCollisions) : findCollisions(rules, refusesCollisions));
   if (isTimed) add(findEndings(rules, context.now));
+  if (isTimed) add(findFarEnds(rules, context));
   add(findOutside({ rules, configuration, manifests: layered.manifests }, context));
   add(missingNotes(rules, context));
   add(saidProblems({ ...layered, problems }, context));
@@ -138,11 +141,21 @@ function configurationOf(manifests: readonly Manifest[], resolution: Resolution)
   return manifest === undefined ? null : buildConfiguration(manifest, resolution);
 }
 
-function policyCase(template: PolicyCaseTemplate, names: Names): PolicyCase | null {
-  const { user, ...rest } = template;
-  if (user === null || user === 'any') return { ...rest, user };
+function policyCase(
+  { user, at, ...rest }: PolicyCaseTemplate,
+  names: Names,
+  rulesAt: (time: number) => readonly DesiredRule[],
+): PolicyCase | null {
+  const fixed = { ...rest, ...(at === undefined ? {} : { at: { time: at, rules: rulesAt(at) } }) };
+  if (user === null || user === 'any') return { ...fixed, user };
   const resolved = names.user(user);
-  return resolved === null ? null : { ...rest, user: resolved.id };
+  return resolved === null ? null : { ...fixed, user: resolved.id };
+}
+
+/** The rules in force at a time; for each time one list. */
+function memoizeByTime(rules: readonly DesiredRule[]): (time: number) => readonly DesiredRule[] {
+  const known = new Map<number, readonly DesiredRule[]>();
+  return (time) => getOrMake(known, time, () => sortByTime(rules, time).inForce);
 }
 
 interface Owned {
@@ -231,8 +244,9 @@ function digestOf(
   for (const { name, rule } of rules) hash.update(`${name}\n${formatRuleKey(rule)}\n`);
   const fields = Object.entries(configuration?.fields ?? {}).sort(([a], [b]) => compareText(a, b));
   hash.update(JSON.stringify(configuration === null ? null : fields));
-  for (const { name, user, destination, protocols, ports, expect, always } of tests) {
-    hash.update(JSON.stringify([name, user, destination.text, protocols, ports.low, ports.high, expect, always]));
+  for (const { name, user, destination, protocols, ports, expect, always, at } of tests) {
+    const fields = [name, user, destination.text, protocols, ports.low, ports.high, expect, always];
+    hash.update(JSON.stringify(at === undefined ? fields : [...fields, at.time]));
   }
   return hash.digest('hex');
 }

@@ -1,6 +1,8 @@
 import { formatInstant } from '../model/instant.ts';
 import type { Problem } from '../model/problem.ts';
 import type { DesiredRule } from '../model/rule.ts';
+import type { DesiredState } from '../model/state.ts';
+import type { DesiredContext } from './context.ts';
 import { findCollisions } from './find-collisions.ts';
 
 /** Rules by whether they are in force at a time. */
@@ -93,4 +95,31 @@ export function findEndings(rules: readonly DesiredRule[], now: number): readonl
     }
   }
   return [...findings.values()];
+}
+
+/** Rules that end within so many ms from now. */
+export function findEndingSoon({ rules, upcoming = [], at }: DesiredState, withinMs: number): readonly Problem[] {
+  const now = at ?? Number.POSITIVE_INFINITY;
+  return [...rules, ...upcoming].flatMap(({ name, place, expires }): Problem[] => {
+    if (expires === undefined || expires <= now || expires > now + withinMs) return [];
+    const summary = `\`${name}\` ends at ${formatInstant(expires)}.`;
+    const hint = 'Let it end, or prolong it: `reconcile extend NAME --until DATE`.';
+    return [{ code: 'expires-soon', severity: 'note', summary, hint, place }];
+  });
+}
+
+/** Accept rules that end later than the operator lets access be given for. */
+export function findFarEnds(
+  rules: readonly DesiredRule[],
+  { now, maxExpiryMs = Number.POSITIVE_INFINITY }: DesiredContext,
+): readonly Problem[] {
+  const last = now + maxExpiryMs;
+  const found = new Map<string, Problem>();
+  for (const { name, place, expires = 0, rule } of rules) {
+    if (expires <= last || rule.action !== 'accept') continue;
+    const summary = `\`${name}\` ends at ${formatInstant(expires)}, later than \`maxExpiry\` in the settings allows.`;
+    const hint = `Write an \`expires\` of ${formatInstant(last)} at the latest.`;
+    found.set(`${place.file}:${place.line}`, { code: 'expires-too-late', severity: 'error', summary, hint, place });
+  }
+  return [...found.values()];
 }

@@ -123,7 +123,7 @@ function printTests(tests: readonly PolicyCase[]): string {
 }
 
 /** One case, or one for each protocol when it is neither one nor all of them. */
-function caseFields({ name, user, destination, protocols, ports, expect, always }: PolicyCase): readonly Yaml[] {
+function caseFields({ name, user, destination, protocols, ports, expect, always, at }: PolicyCase): readonly Yaml[] {
   const each = protocols.length === 3 ? [undefined] : protocols;
   const allPorts = ports.low === 0 && ports.high === 65535;
   return each.map((protocol) => ({
@@ -134,5 +134,6 @@ function caseFields({ name, user, destination, protocols, ports, expect, always 
     port: allPorts ? undefined : ports.low === ports.high ? ports.low : `${ports.low}-${ports.high}`,
     expect,
     always: always ? true : undefined,
+    at: at === undefined ? undefined : formatInstant(at.time),
   }));
 }

@@ -1,7 +1,7 @@
-import { isTimezone, parseInstant } from '../model/instant.ts';
+import { type DateMeaning, isTimezone, parseInstant } from '../model/instant.ts';
 import type { RuleNotes } from '../model/rule.ts';
 import { type Decoding, reportAt } from './decoding.ts';
-import { findChild, findScalar, type Node } from './node.ts';
+import { findChild, findScalar, type Node, type ScalarNode } from './node.ts';
 
 /** What a Rule or RuleSet says of its rules beside their fields. */
 export function decodeNotes(decoding: Decoding, root: Node): RuleNotes {
@@ -54,21 +54,24 @@ const timeHints = {
 
 /** `notBefore` and `expires` of a mapping. */
 export function readTimes(decoding: Decoding, node: Node | undefined, timezone: string): RuleNotes {
-  const times: { notBefore?: number; expires?: number } = {};
-  for (const [field, edge] of [
-    ['notBefore', 'from'],
-    ['expires', 'until'],
-  ] as const) {
-    const written = findScalar(node, field);
-    if (written === undefined) continue;
-    const parsed = parseInstant(written.text, { edge, timezone });
-    if (parsed.ok) times[field] = parsed.value;
-    else {
-      const summary = `\`${field}: ${written.text}\` is not a time.`;
-      reportAt(decoding, written, { code: 'not-a-time', summary, hint: timeHints[parsed.error] });
-    }
-  }
-  return times;
+  const read = (field: string, edge: DateMeaning['edge']): number | undefined =>
+    readTime(decoding, findScalar(node, field), { field, edge, timezone });
+  const [notBefore, expires] = [read('notBefore', 'from'), read('expires', 'until')];
+  return { ...(notBefore === undefined ? {} : { notBefore }), ...(expires === undefined ? {} : { expires }) };
+}
+
+/** A time; undefined without one, and with a problem for what is none. */
+export function readTime(
+  decoding: Decoding,
+  written: ScalarNode | undefined,
+  { field, ...meaning }: DateMeaning & { readonly field: string },
+): number | undefined {
+  if (written === undefined) return undefined;
+  const parsed = parseInstant(written.text, meaning);
+  if (parsed.ok) return parsed.value;
+  const summary = `\`${field}: ${written.text}\` is not a time.`;
+  reportAt(decoding, written, { code: 'not-a-time', summary, hint: timeHints[parsed.error] });
+  return undefined;
 }
 
 /** One object for the many rules without notes. */

@@ -2,6 +2,7 @@ import { type PortRange, parsePortRange } from '../model/port-range.ts';
 import type { Action } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
 import { describePortFault } from './address-faults.ts';
+import { readTime, readTimezone } from './decode-notes.ts';
 import { type Decoding, getPlace, readName, readNetwork, readUser, report, reportAt } from './decoding.ts';
 import type {
   GroupManifest,
@@ -45,8 +46,9 @@ export function decodeNetwork(decoding: Decoding, root: Node): NetworkManifest {
 export function decodePolicyTest(decoding: Decoding, root: Node): PolicyTestManifest {
   const named = readName(decoding, root);
   const cases = findChild(findChild(root, 'spec'), 'cases');
+  const timezone = readTimezone(decoding, root);
   const decoded = (cases?.type === 'seq' ? cases.items : []).flatMap((node, index) => {
-    const one = decodeCase(decoding, node, `${named.name}/${index + 1}`);
+    const one = decodeCase(decoding, node, `${named.name}/${index + 1}`, timezone);
     return one === null ? [] : [one];
   });
   return { kind: 'PolicyTest', ...named, cases: decoded };
@@ -55,11 +57,12 @@ export function decodePolicyTest(decoding: Decoding, root: Node): PolicyTestMani
 /** Traffic has ports 0 to 65535, whatever bounds the server sets for rules. */
 const allPorts = { min: 0, max: 65535 };
 
-function decodeCase(decoding: Decoding, node: Node, fallbackName: string): PolicyCaseTemplate | null {
+function decodeCase(decoding: Decoding, node: Node, fallbackName: string, timezone: string): PolicyCaseTemplate | null {
   const protocol = findScalar(node, 'protocol')?.text;
   const destinationNode = findChild(node, 'destination');
   const destination = destinationNode === undefined ? null : readNetwork(decoding, destinationNode);
   const ports = casePorts(decoding, findScalar(node, 'port'), protocol);
+  const at = readTime(decoding, findScalar(node, 'at'), { field: 'at', edge: 'from', timezone });
   if (destination === null || ports === null) return null;
   return {
     name: findScalar(node, 'name')?.text ?? fallbackName,
@@ -70,6 +73,7 @@ function decodeCase(decoding: Decoding, node: Node, fallbackName: string): Polic
     ports,
     expect: (findScalar(node, 'expect')?.text ?? 'accept') as Action,
     always: findScalar(node, 'always')?.value === true,
+    ...(at === undefined ? {} : { at }),
   };
 }
 

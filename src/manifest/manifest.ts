@@ -115,6 +115,8 @@ export interface PolicyCaseTemplate {
   readonly ports: PortRange;
   readonly expect: Action;
   readonly always: boolean;
+  /** The rules of then are meant, ms since 1970. */
+  readonly at?: number;
 }
 
 export interface PolicyTestManifest extends Named {

@@ -129,6 +129,7 @@ const networkSpec = z.strictObject({
 });
 
 const policyTestSpec = z.strictObject({
+  timezone,
   cases: z.array(
     z.strictObject({
       name: z.string().optional().meta({ description: 'For the report.' }),
@@ -143,6 +144,7 @@ const policyTestSpec = z.strictObject({
       port: portRange.optional().meta({ description: 'A port or a range, with tcp or udp; without it, 0–65535.' }),
       expect: action.meta({ description: 'The verdict that all of this traffic must get.' }),
       always: z.boolean().optional().meta({ description: 'Must hold in every intermediate state of a plan too.' }),
+      at: time.optional().meta({ description: 'Tests the rules of that time; a date: its first moment.' }),
     }),
   ),
 });

@@ -109,6 +109,7 @@ export type ProblemCode =
   | 'expired'
   | 'expires-first'
   | 'expires-soon'
+  | 'expires-too-late'
   | 'expiry-opens'
   | 'not-a-time'
   | 'too-many-times'

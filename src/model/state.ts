@@ -48,6 +48,8 @@ export interface PolicyCase {
   readonly expect: Action;
   /** Must hold in every intermediate state of a plan too. */
   readonly always: boolean;
+  /** The rules of another time are meant (ms since 1970), these. */
+  readonly at?: { readonly time: number; readonly rules: readonly DesiredRule[] };
 }
 
 /** The part of the live state that this repository is responsible for. Undefined members do not restrict. */

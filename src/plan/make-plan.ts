@@ -39,7 +39,7 @@ export function makePlan(input: PlanInput): Plan {
     effect,
     exposure,
     summary: summarise(changes, steps),
-    ...nextBoundaryOf(input),
+    ...timesOf(input),
   };
 }
 
@@ -62,9 +62,10 @@ function rulesKept(changes: readonly RuleChange[]): readonly Rule[] {
   );
 }
 
-function nextBoundaryOf({ desired }: PlanInput): Pick<Plan, 'nextBoundary'> {
-  const next = desired.at === undefined ? null : findNextBoundary(desired, desired.at);
-  return next === null ? {} : { nextBoundary: next };
+function timesOf({ desired: { at, ...state } }: PlanInput): Pick<Plan, 'at' | 'nextBoundary'> {
+  if (at === undefined) return {};
+  const next = findNextBoundary(state, at);
+  return { at, ...(next === null ? {} : { nextBoundary: next }) };
 }
 
 /** Rules whose filter entry may differ from what the API shows; one problem each. */

@@ -155,6 +155,8 @@ export interface Plan {
   readonly effect: Effect;
   readonly exposure: readonly Exposure[];
   readonly summary: PlanSummary;
+  /** The time (ms since 1970) that it is made for; absent: no rule has a time. */
+  readonly at?: number;
   /** The next time (ms since 1970) at which a rule begins or ends; absent: none does. */
   readonly nextBoundary?: number;
 }

@@ -1,7 +1,7 @@
 import { getWidth, makeNetwork } from '../model/address.ts';
 import { getOrMake } from '../model/group-by.ts';
 import type { PortBounds } from '../model/port-range.ts';
-import type { Action } from '../model/rule.ts';
+import type { Action, DesiredRule } from '../model/rule.ts';
 import type { PolicyCase, Protocol } from '../model/state.ts';
 import { decide } from './decide-packet.ts';
 import { intersectIntervals } from './intervals.ts';
@@ -30,15 +30,18 @@ export interface CaseResult<T extends Ruled> {
   readonly failure: CaseFailure<T> | null;
 }
 
-/** Checks every case exactly, in order. `any` means nobody and every user with a rule; `bounds`: ports that a rule can name. */
+/** Checks every case exactly, in order, one with a time of its own against the rules of then. `any` means nobody and every user with a rule; `bounds`: ports that a rule can name. */
 export function runPolicyTests<T extends Ruled>(
   cases: readonly PolicyCase[],
   rules: readonly T[],
   bounds: PortBounds,
-): readonly CaseResult<T>[] {
-  if (cases.length === 0) return [];
-  const index = indexRules(rules);
-  return cases.map((one) => ({ case: one, failure: failureOf(one, { index, bounds }) }));
+): readonly CaseResult<T | DesiredRule>[] {
+  const known = new Map<readonly Ruled[], RuleIndex<T | DesiredRule>>();
+  return cases.map((one) => {
+    const those: readonly (T | DesiredRule)[] = one.at?.rules ?? rules;
+    const index = getOrMake(known, those, () => indexRules(those));
+    return { case: one, failure: failureOf(one, { index, bounds }) };
+  });
 }
 
 /** A case with `always: true` whose traffic gets the other verdict for a while. */
@@ -71,7 +74,7 @@ export function findAlwaysFailures(
   users: ReadonlySet<string>,
 ): readonly AlwaysFailure[] {
   return cases.flatMap((one) => {
-    if (!one.always) return [];
+    if (!one.always || one.at !== undefined) return [];
     const direction = one.expect === 'drop' ? 'opened' : 'cut_off';
     for (const { fromStep, toStep, traffic } of exposure.filter((item) => item.direction === direction)) {
       const packet = findPacketInBoth({ traffic, users }, one);

@@ -4,6 +4,7 @@ import type { RuleNotes } from '../model/rule.ts';
 import type { Change, RuleChange } from '../plan/plan.ts';
 import type { Tone } from './paint.ts';
 import { formatRule, type UserNames } from './rule-text.ts';
+import { formatAge } from './summary.ts';
 
 /** The mark of a change, `+` created, `-` deleted, `±` replaced, `~` patched, `·` left alone, and how loud it is. */
 export function chooseSymbol(change: Change): readonly [symbol: string, tone: Tone] {
@@ -56,8 +57,8 @@ export function describeChange(change: RuleChange, names: UserNames): string {
   return `${formatRule(common, names)} → ${to.slice(after.action.length + 1)}`;
 }
 
-/** Why, where it is not plain from the mark. */
-export function formatWhy(change: Change): string {
+/** Why, where it is not plain from the mark; at that time. */
+export function formatWhy(change: Change, at?: number): string {
   const origin = { 'this-revision': '', drift: 'drift', 'earlier-not-applied': 'earlier, not applied', expired: '' };
   const reason: Partial<Record<Change['reason'], string>> = {
     'modified-in-place': 'modified in place on the server',
@@ -71,18 +72,19 @@ export function formatWhy(change: Change): string {
   const parts = [
     reason[change.reason] ?? '',
     change.origin === undefined ? '' : origin[change.origin],
-    change.kind === 'Rule' ? formatNotes(change, change.origin === 'expired') : '',
+    change.kind === 'Rule' ? formatNotes(change, change.origin === 'expired', at) : '',
   ];
   const text = parts.filter((part) => part !== '').join(', ');
   return text === '' ? '' : `(${text})`;
 }
 
-/** `owner web-team, ticket NET-12`: who answers for a rule. */
-export function formatNotes({ owner, ticket, notBefore, expires }: RuleNotes, hasEnded = false): string {
+/** `expires in 9 days (2026-12-01T00:00:00Z), owner web-team`: a rule's times, and who answers for it. */
+export function formatNotes({ owner, ticket, notBefore, expires }: RuleNotes, hasEnded = false, at?: number): string {
+  const when = (time: number): string =>
+    at === undefined || time <= at ? formatInstant(time) : `in ${formatAge(time - at)} (${formatInstant(time)})`;
   return [
-    notBefore === undefined ? '' : `from ${formatInstant(notBefore)}`,
-    expires === undefined ? '' : `${hasEnded ? 'expired' : 'expires'} ${formatInstant(expires)}`,
-
+    notBefore === undefined ? '' : `from ${when(notBefore)}`,
+    expires === undefined ? '' : `${hasEnded ? 'expired' : 'expires'} ${when(expires)}`,
     owner === undefined ? '' : `owner ${escapeControls(owner)}`,
     ticket === undefined ? '' : `ticket ${escapeControls(ticket)}`,
   ]

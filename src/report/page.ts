@@ -10,7 +10,7 @@ import { describeExposures, type OnTheWay } from './on-the-way.ts';
 import type { Tone } from './paint.ts';
 import type { UserNames } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
-import { count } from './summary.ts';
+import { count, formatAge } from './summary.ts';
 import { brief, describeTraffic, formatTrafficLine, full, type TrafficLine } from './traffic/describe.ts';
 import { collectPeople, joinWords, type People } from './traffic/people.ts';
 
@@ -83,7 +83,7 @@ export function makePlanPage(report: RunReport, plan: Plan, limits: PageLimits):
   return {
     title: titleOf(report),
     notes: notesOf(report, plan),
-    sets: setsOf(nameDeleted(plan, report.lastApply), people.names),
+    sets: setsOf(nameDeleted(plan, report.lastApply), { names: people.names, at: plan.at }),
     traffic: plan.steps.length === 0 && !isComparison ? null : trafficPart(plan, people, limits),
     onTheWay: plan.exposure.length === 0 ? null : describeExposures(plan, people, limits.lines),
   };
@@ -152,14 +152,6 @@ function originNotes({ changes }: Plan): readonly string[] {
   ];
 }
 
-/** `5 minutes`, `3 hours`, `2 days`. */
-export function formatAge(ms: number): string {
-  const minutes = Math.max(0, Math.round(ms / 60_000));
-  if (minutes === 0) return 'less than a minute';
-  if (minutes < 90) return count(minutes, 'minute');
-  return minutes < 48 * 60 ? count(Math.round(minutes / 60), 'hour') : count(Math.round(minutes / 1440), 'day');
-}
-
 /** When something was, for people: `3 days ago`. A minute of difference between two clocks is none. */
 export function formatAgo(ms: number): string {
   return ms < -60_000 ? 'later than the clock here says it is' : `${formatAge(ms)} ago`;
@@ -168,14 +160,14 @@ export function formatAgo(ms: number): string {
 const noSet = 'rules outside of sets';
 const noName = 'live rules that no manifest names';
 
-function setsOf(changes: readonly Change[], names: UserNames): readonly SetOfChanges[] {
+function setsOf(changes: readonly Change[], shown: Shown): readonly SetOfChanges[] {
   const sets = new Map<string, { total: number; changes: ShownChange[] }>();
   for (const change of changes) {
     const [title, name] = setAndName(change);
     const set = sets.get(title) ?? { total: 0, changes: [] };
     sets.set(title, set);
     set.total++;
-    if (change.action !== 'keep') set.changes.push(showChange(change, name, names));
+    if (change.action !== 'keep') set.changes.push(showChange(change, name, shown));
   }
   return [...sets]
     .filter(([, { changes }]) => changes.length > 0)
@@ -206,7 +198,13 @@ function setAndName(change: Change): readonly [set: string, name: string] {
     : [escapeControls(change.name.slice(0, slash)), escapeControls(change.name.slice(slash + 1))];
 }
 
-function showChange(change: Change, name: string, names: UserNames): ShownChange {
+/** For whom changes are shown, and as of when. */
+interface Shown {
+  readonly names: UserNames;
+  readonly at: number | undefined;
+}
+
+function showChange(change: Change, name: string, { names, at }: Shown): ShownChange {
   const [symbol, tone] = chooseSymbol(change);
   const withFields = change.kind === 'Configuration' && (change.action === 'update' || change.action === 'skip');
   return {
@@ -215,7 +213,7 @@ function showChange(change: Change, name: string, names: UserNames): ShownChange
     tone,
     name,
     what: change.kind === 'Configuration' ? '' : describeChange(change, names),
-    why: formatWhy(change),
+    why: formatWhy(change, at),
     place: change.source,
     wasThere: change.action === 'delete',
     fields: withFields ? listFieldLines(change.fields) : [],

@@ -65,3 +65,11 @@ function enforcedText({ enforcedInMs }: ApplyReport): string {
 export function count(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? '' : 's'}`;
 }
+
+/** `5 minutes`, `3 hours`, `2 days`. */
+export function formatAge(ms: number): string {
+  const minutes = Math.max(0, Math.round(ms / 60_000));
+  if (minutes === 0) return 'less than a minute';
+  if (minutes < 90) return count(minutes, 'minute');
+  return minutes < 48 * 60 ? count(Math.round(minutes / 60), 'hour') : count(Math.round(minutes / 1440), 'day');
+}

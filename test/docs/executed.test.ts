@@ -83,6 +83,7 @@ const leftOut: Readonly<Record<string, readonly string[]>> = {
   log: ['policy'],
   diff: ['policy', 'policy'],
   expiring: ['policy'],
+  extend: ['office/web', 'policy'],
   completion: ['bash'],
   init: ['fresh'],
 };
@@ -206,6 +207,7 @@ function says(name: string): RegExp {
     blame: /^tcp 10\.1\.2\.3 port 443 .*: (accept|drop), (since \d{4}-|no commit changed it)/m,
     log: /^\d{4}-.*As it was applied|No traffic was opened|changes.csv|^\| when/m,
     expiring: /rules? of policy ends? within|::notice/,
+    extend: /ends at 2100-01-01T00:00:00Z/,
     diff: /^No |opens nothing|unchanged|No traffic changes/m,
     explain: /: (accept|drop)\n {2}decided by/,
     apply: /a fresh read of the server agrees/,

@@ -37,6 +37,7 @@ const bases: Readonly<Record<string, readonly string[]>> = {
   blame: ['blame', 'policy', ...question],
   log: ['log', 'policy'],
   expiring: ['expiring', 'policy'],
+  extend: ['extend', 'metadata', 'policy', '--until', '2099-06-30'],
   explain: ['explain', 'policy', ...question],
   apply: ['apply', 'plan.json', 'policy'],
   snapshot: ['snapshot'],
@@ -200,8 +201,9 @@ const plans: Samples = {
   showEmails: { shows: says(/^Plan for http|a fresh read of the server agrees/m) },
   full: { shows: says(/^Plan for http|a fresh read of the server agrees|^Changes from policy/m) },
   at: { args: () => ['--at', '2099-01-01'], code: codeOf },
-  within: { args: () => ['--within', '4w'], shows: says(/within 4w/) },
   since: { args: () => ['--since', '2099-01-01'], shows: says(/no commit changed it|No traffic was opened/) },
+  within: { args: () => ['--within', '4w'], shows: says(/within 4w|3 rules/) },
+  until: { args: () => ['--until', '2099-12-31'], shows: says(/metadata ends at 2100-01-01T00:00:00Z/) },
   mergeBase: { base: () => ['diff', 'main..HEAD', 'policy'], shows: says(/main where HEAD left it/) },
   detailedExitcode: { code: (command) => (command === '' ? 2 : 0) },
   ruleUpdates: {

@@ -11,10 +11,10 @@ import type { Profile } from '../../model/profile.ts';
 import { type LiveState, wholeScope } from '../../model/state.ts';
 import { mostApartMs } from '../../pass/clock.ts';
 import { renderDocument } from '../../report/json.ts';
-import { formatAge } from '../../report/page.ts';
+
 import { createPaint } from '../../report/paint.ts';
 import { formatProblemCounts, renderProblems } from '../../report/problems.ts';
-import { count } from '../../report/summary.ts';
+import { count, formatAge } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { chooseExitCode } from '../exit-code.ts';
 import { createLogger } from '../logger.ts';

@@ -5,25 +5,25 @@ import type { DesiredRule } from '../../model/rule.ts';
 import { listAllRules } from '../../model/state.ts';
 import { formatNotes, makeNotesMembers } from '../../report/change-words.ts';
 import { renderDocument } from '../../report/json.ts';
-import { formatAge } from '../../report/page.ts';
 import { formatPlace, renderProblems } from '../../report/problems.ts';
 import { formatRule } from '../../report/rule-text.ts';
 import { makeProblemReport } from '../../report/run-report.ts';
-import { count } from '../../report/summary.ts';
+import { count, formatAge } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { chooseExitCode } from '../exit-code.ts';
-import { makeFailure } from '../failure.ts';
 import { applyStrict, makeDesiredContext } from '../manifests.ts';
 import { buildOffline } from '../offline.ts';
 import { readPathOperand } from '../path-operand.ts';
+import { parseWithin } from '../plan-settings.ts';
 
-const units = { h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000 } as const;
+/** Without `--within`. */
+const farthest = '30d';
 
 /** `reconcile expiring PATH --within 30d`: the rules that end soon, and those that have ended and still stand in the manifests. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
   const { path, written } = readPathOperand(invocation, 'expiring');
-  const within = durationOf(settings.within);
+  const within = parseWithin(settings.within ?? farthest);
   const built = await buildOffline(invocation, path);
   const problems = applyStrict(built.problems, settings).filter(
     ({ code }) => code !== 'expired' && code !== 'expiry-opens',
@@ -37,7 +37,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const lines = rules.map(
     (rule) => `${whenText(rule, now)}: ${escapeControls(rule.name)}, ${formatRule(rule.rule, names)}`,
   );
-  const headline = `${count(rules.length, 'rule')} of ${written} ${rules.length === 1 ? 'ends' : 'end'} within ${settings.within}`;
+  const headline = `${count(rules.length, 'rule')} of ${written} ${rules.length === 1 ? 'ends' : 'end'} within ${settings.within ?? farthest}`;
   return {
     exit: chooseExitCode({ invalid: hasErrors(problems) }),
     failed: state === null,
@@ -68,13 +68,6 @@ export async function run(invocation: Invocation): Promise<Answer> {
 }
 
 type Ending = DesiredRule & { readonly expires: number };
-
-function durationOf(text: string): number {
-  const [, number, unit] = /^(\d{1,5})([hdw])$/.exec(text) ?? [];
-  if (number === undefined)
-    throw makeFailure('bad-setting', `--within ${text} is not a time`, 'write hours, days or weeks: 12h, 30d, 4w');
-  return Number(number) * units[unit as keyof typeof units];
-}
 
 /** `ends 2026-12-02T00:00:00Z, in 9 days`. */
 function whenText({ expires }: Ending, now: number): string {

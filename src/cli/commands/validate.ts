@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs';
+import { findEndingSoon } from '../../desired/in-force.ts';
 import { applySuppressions } from '../../desired/suppress.ts';
 import { compareProblems, hasErrors } from '../../model/problem.ts';
 import { lint } from '../../policy/lint/lint.ts';
@@ -12,11 +13,13 @@ import { readManifestFiles } from '../manifest-files.ts';
 import { applyStrict } from '../manifests.ts';
 import { buildFiles, buildOffline, type OfflineBuild } from '../offline.ts';
 import { readPathOperand } from '../path-operand.ts';
+import { parseWithin } from '../plan-settings.ts';
 
 /** The build with what the lint finds in it, where the manifests have no errors. */
-export function lintBuild(built: OfflineBuild): OfflineBuild {
+export function lintBuild(built: OfflineBuild, withinMs: number | null = null): OfflineBuild {
   if (built.state === null) return built;
-  const findings = applySuppressions(lint(built.state), built.suppressions);
+  const ending = withinMs === null ? [] : findEndingSoon(built.state, withinMs);
+  const findings = applySuppressions([...lint(built.state), ...ending], built.suppressions);
   return { ...built, problems: [...built.problems, ...findings].sort(compareProblems) };
 }
 
@@ -24,7 +27,7 @@ export function lintBuild(built: OfflineBuild): OfflineBuild {
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
   const { written, root, ...unlinted } = await build(invocation);
-  const built = lintBuild(unlinted);
+  const built = lintBuild(unlinted, settings.within === null ? null : parseWithin(settings.within));
   const found = { ...built, problems: applyStrict(built.problems, settings) };
   const headline = headlineOf(found, written);
   return {

@@ -17,11 +17,12 @@ export function refuseFailedTests(
     if (failure === null) return [];
     const { rule } = failure;
     const related = [{ place: one.place, note: `the case \`${one.name}\`` }];
-    if (rule?.change.source) related.push({ place: rule.change.source, note: `${labelOf(rule.change)} decides` });
+    const decider = rule === null ? null : 'change' in rule ? rule.change : { ...rule, id: null, source: rule.place };
+    if (decider?.source) related.push({ place: decider.source, note: `${labelOf(decider)} decides` });
     return [
       {
         code: 'policy-test-failed',
-        summary: `Policy test: ${describeFailure(one, failure, { names, rule: rule === null ? null : labelOf(rule.change) })}`,
+        summary: `Policy test: ${describeFailure(one, failure, { names, rule: decider === null ? null : labelOf(decider) })}`,
         hint: 'Change the rules, or the test if the policy has changed; `reconcile test` runs the tests without a server.',
         related,
       },
@@ -46,6 +47,6 @@ function ruleAfter(change: Change) {
   return rule === undefined ? [] : [{ rule, change }];
 }
 
-function labelOf({ name, id }: RuleChange): string {
+function labelOf({ name, id }: Pick<RuleChange, 'name' | 'id'>): string {
   return name === null ? `the live rule ${id}` : `\`${name}\``;
 }

@@ -1,0 +1,80 @@
+import { replaceFile } from '../../adapters/replace-file.ts';
+import { decodeText } from '../../manifest/read-manifests.ts';
+import { setExpires } from '../../manifest/set-expires.ts';
+import { didYouMean } from '../../manifest/suggest.ts';
+import { formatInstant, parseInstant } from '../../model/instant.ts';
+import { escapeControls } from '../../model/printable.ts';
+import type { DesiredRule } from '../../model/rule.ts';
+import type { Answer, Invocation } from '../command.ts';
+import { exitCodes } from '../exit-code.ts';
+import { Failure, makeFailure } from '../failure.ts';
+import { type NamedManifest, readManifestFiles } from '../manifest-files.ts';
+import { buildFiles, type OfflineBuild } from '../offline.ts';
+
+/** `reconcile extend SET/RULE [PATH] --until DATE`: writes a later `expires` into its file, and nothing else. */
+export async function run(invocation: Invocation): Promise<Answer> {
+  const { operands, settings } = invocation;
+  const [name, written = '.', ...others] = operands;
+  const until = settings.until ?? '';
+  if (name === undefined || until === '' || others.length > 0) {
+    const hint = 'reconcile extend SET/RULE policy --until 2026-12-31';
+    throw makeFailure('usage', 'extend takes the name of a rule or set, its PATH, and --until', hint);
+  }
+  const meaning = parseInstant(until, { edge: 'until', timezone: 'UTC' });
+  if (!meaning.ok) {
+    const hint = 'write a date, 2026-12-31, or a time with its zone, 2026-12-31T18:00:00+01:00';
+    throw makeFailure('bad-setting', `--until ${until} is not a time`, hint);
+  }
+  const files = await readManifestFiles(invocation, written);
+  const value = until.includes(':') ? `"${until}"` : until;
+  const edited = files.flatMap((file): readonly NamedManifest[] => {
+    const text = decodeText(file.bytes);
+    const next = text === null ? null : setExpires(text, name, value);
+    return next === null ? [] : [{ ...file, bytes: new TextEncoder().encode(next) }];
+  });
+  const [one] = edited;
+  const before = await build(invocation, files);
+  if (one === undefined || edited.length > 1) throw explainNotFound(name, edited, before);
+  const after = await build(
+    invocation,
+    files.map((file) => (file.path === one.path ? one : file)),
+  );
+  const ends = rulesNamed(after, name);
+  // Dates are those of the document's own time zone: what the manifests then say counts.
+  const latest = ends.reduce((last, { expires = 0 }) => Math.max(last, expires), 0);
+  if (latest < meaning.value - 86_400_000) {
+    const when = formatInstant(latest);
+    const hint = 'extend the set first: its rules never end later than it does';
+    throw makeFailure('expires-first', `${name} would end at ${when} all the same`, hint);
+  }
+  await replaceFile(one.path, new TextDecoder('utf-8', { ignoreBOM: true }).decode(one.bytes));
+  const text = `${escapeControls(one.shown)}: ${escapeControls(name)} ends at ${formatInstant(latest)}\n`;
+  return { exit: exitCodes.ok, text: () => text };
+}
+
+async function build(invocation: Invocation, files: readonly NamedManifest[]): Promise<OfflineBuild> {
+  const built = await buildFiles(invocation, files, invocation.terminal.cwd);
+  if (built.state === null) throw new Failure(built.problems, exitCodes.invalid);
+  return built;
+}
+
+function allRules({ state }: OfflineBuild): readonly DesiredRule[] {
+  return [...(state?.rules ?? []), ...(state?.upcoming ?? []), ...(state?.expired ?? [])];
+}
+
+function rulesNamed(built: OfflineBuild, name: string): readonly DesiredRule[] {
+  return allRules(built).filter((rule) => rule.name === name || rule.name.startsWith(`${name}/`));
+}
+
+function explainNotFound(name: string, edited: readonly NamedManifest[], built: OfflineBuild): Failure {
+  if (edited.length > 1) {
+    const places = edited.map(({ shown }) => shown).join(', ');
+    return makeFailure('unknown-rule', `${name} is in several files: ${places}`, 'name the file as PATH');
+  }
+  const known = allRules(built).map((rule) => rule.name);
+  return makeFailure(
+    'unknown-rule',
+    `there is no rule or set ${name} here that can be edited`,
+    didYouMean(name, known, '`reconcile expiring PATH` lists those with an end'),
+  );
+}

@@ -1,0 +1,134 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { rule, startWorld, type World } from './harness.ts';
+
+let world: World;
+const day = 86_400_000;
+const inDays = (days: number): string => new Date(Date.now() + days * day).toISOString();
+
+beforeEach(async () => {
+  world = await startWorld();
+});
+
+afterEach(() => world.close());
+
+const guest = (end: string): string => rule('guest', `action: accept, destination: 10.1.2.0/24, expires: "${end}"`);
+const closed = rule('closed', 'action: drop, destination: 10.0.0.0/8');
+
+describe('times on the command line', () => {
+  it('a plan says beside the rule in how many days it ends, and that nothing runs by itself', async () => {
+    world.write('m/a.yaml', guest(inDays(9.2)) + closed);
+    const { code, out } = await world.cli(['--plan', 'm']);
+    expect(code).toBe(0);
+    expect(out).toMatch(/guest.*\(expires in 9 days \(\d{4}-/);
+    expect(out).toContain('Nothing runs at that time unless a sidecar or a scheduled apply does.');
+  });
+
+  it('validate --within names what ends soon; without it, it does not', async () => {
+    world.write('m/a.yaml', guest(inDays(9)) + closed);
+    expect((await world.cli(['validate', 'm'])).out).not.toContain('expires-soon');
+    expect((await world.cli(['validate', '--within', '8d', 'm'])).out).not.toContain('expires-soon');
+    const run = await world.cli(['validate', '--within', '14d', 'm']);
+    expect([run.code, run.out]).toEqual([
+      0,
+      expect.stringMatching(/m\/a\.yaml:3.*note.*`guest` ends at .* \[expires-soon\]|expires-soon/s),
+    ]);
+    expect((await world.cli(['validate', '--within', 'soon', 'm'])).code).toBe(1);
+  });
+
+  it('maxExpiry of the settings bounds how far ahead access may be given, at the rule’s place', async () => {
+    world.write('m/a.yaml', guest(inDays(91)) + closed.replace('}\n---', ', expires: 2099-01-01}\n---'));
+    world.write('s.yaml', 'maxExpiry: 90d\n');
+    const run = await world.cli(['validate', '--config', 's.yaml', '--output', 'json', 'm']);
+    expect(run.code).toBe(4);
+    expect(run.json().problems.filter(({ severity }) => severity === 'error')).toMatchObject([
+      { code: 'expires-too-late', file: 'a.yaml', line: expect.any(Number) },
+    ]);
+    world.write('m/a.yaml', guest(inDays(89)) + closed);
+    expect((await world.cli(['validate', '--config', 's.yaml', 'm'])).code).toBe(0);
+    world.write('s.yaml', 'maxExpiry: long\n');
+    const bad = await world.cli(['validate', '--config', 's.yaml', 'm']);
+    expect([bad.code, bad.err]).toEqual([1, expect.stringContaining('s.yaml:1:')]);
+  });
+
+  it('a case of a PolicyTest with `at` tests the rules of then: in `test`, in a plan, and at its place when it is no time', async () => {
+    const tests = (at: string, expected: string): string =>
+      `apiVersion: firezone/v0\nkind: PolicyTest\nmetadata: {name: t}\nspec:\n  timezone: Europe/Berlin\n  cases:\n    - {destination: 10.1.2.3, expect: ${expected}, at: ${at}}\n`;
+    world.write('m/a.yaml', guest(inDays(9)) + closed);
+    world.write('m/t.yaml', tests('2099-01-01', 'drop'));
+    expect((await world.cli(['test', 'm'])).code).toBe(0);
+    expect((await world.cli(['--plan', 'm'])).code).toBe(0);
+    world.write('m/t.yaml', tests('2099-01-01', 'accept'));
+    const run = await world.cli(['test', 'm']);
+    expect([run.code, run.out]).toEqual([3, expect.stringContaining('closed')]);
+    const plan = await world.cli(['--plan', '--output', 'json', 'm']);
+    expect([plan.code, plan.json().refusals.map(({ code }) => code)]).toEqual([3, ['policy-test-failed']]);
+    world.write('m/t.yaml', tests('2099-02-30', 'accept'));
+    const bad = await world.cli(['test', 'm']);
+    expect([bad.code, bad.out + bad.err]).toEqual([4, expect.stringContaining('t.yaml:7:')]);
+  });
+});
+
+describe('reconcile extend', () => {
+  const set = `# who: security
+apiVersion: firezone/v0
+kind: RuleSet
+metadata: {name: lab}
+spec:
+  expires: 2099-06-30   # the project's end
+  rules:
+    # the contractor
+    - name: guest   # until spring
+      action: accept
+      destination: 10.1.0.0/16
+    - {name: web, action: accept, destination: 10.2.0.0/16, expires: 2098-01-01} # web
+`;
+
+  it.each([
+    [
+      'lab/guest',
+      '2099-03-31',
+      (text: string) => text.replace('# until spring\n', '# until spring\n      expires: 2099-03-31\n'),
+    ],
+    ['lab/web', '2099-03-31', (text: string) => text.replace('2098-01-01', '2099-03-31')],
+    [
+      'lab/web',
+      '2099-03-31T18:00:00+01:00',
+      (text: string) => text.replace('2098-01-01', '"2099-03-31T18:00:00+01:00"'),
+    ],
+    ['lab', '2100-01-01', (text: string) => text.replace('2099-06-30', '2100-01-01')],
+  ])('writes the end of %s, %s, and nothing else', async (name, until, edit) => {
+    world.write('m/a.yaml', set);
+    const run = await world.cli(['extend', name, 'm', '--until', until]);
+    expect([run.code, run.err]).toEqual([0, '']);
+    expect(world.read('m/a.yaml')).toBe(edit(set));
+    expect(run.out).toMatch(new RegExp(`^m/a.yaml: ${name} ends at \\d{4}-`));
+    expect((await world.cli(['validate', 'm'])).code).toBe(0);
+  });
+
+  it('gives a rule its first end, on one line too, and a file with CRLF stays one', async () => {
+    world.write('m/a.yaml', closed);
+    await world.cli(['extend', 'closed', 'm', '--until', '2099-01-01']);
+    expect(world.read('m/a.yaml')).toBe(closed.replace('10.0.0.0/8}', '10.0.0.0/8, expires: 2099-01-01}'));
+    const windows = set.replaceAll('\n', '\r\n');
+    world.write('m/a.yaml', windows);
+    await world.cli(['extend', 'lab/guest', 'm', '--until', '2099-01-01']);
+    expect(world.read('m/a.yaml')).toBe(
+      windows.replace('# until spring\r\n', '# until spring\r\n      expires: 2099-01-01\r\n'),
+    );
+  });
+
+  it.each([
+    [['lab/guest', 'm', '--until', '2099-12-31'], 'lab/guest would end at 2099-07-01T00:00:00Z all the same'],
+    [['lab/gest', 'm', '--until', '2099-01-01'], 'lab/guest'],
+    [['lab/guest', 'm', '--until', '2099-02-30'], '--until 2099-02-30 is not a time'],
+    [['lab/guest', 'm'], '--until'],
+    [['lab/web', 'm', '--until', '2099-03-31', '--config', 's.yaml'], 'later than `maxExpiry`'],
+  ])('refuses %j, and the file stays as it is', async (words, says) => {
+    world.write('m/a.yaml', set);
+    world.write('s.yaml', 'maxExpiry: 4w\n');
+    const run = await world.cli(['extend', ...words]);
+    expect(run.code).not.toBe(0);
+    expect(run.out + run.err).toContain(says);
+    expect(world.read('m/a.yaml')).toBe(set);
+  });
+});
