@@ -75,7 +75,7 @@ const bareValues: ReadonlyMap<string, string> = new Map(
 
 function describe(command: Command, spec: CommandSpec): Command {
   // All are optional to the parser: each command says better than it what is missing.
-  for (const operand of spec.operands.split(' '))
+  for (const operand of spec.operands.replace(/ --.*/, '').split(' '))
     if (operand !== '') command.argument(`[${operand.replace(/[[\]]/g, '')}]`);
   for (const name of listOptions(spec)) command.addOption(optionOf(name).helpGroup(`${findGroup(name)}:`));
   return command.allowExcessArguments(false).usage(`[options] ${spec.operands}`.trim());

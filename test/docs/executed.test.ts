@@ -35,6 +35,8 @@ const given: readonly (readonly [RegExp, (world: DocsWorld) => string])[] = [
   [/(?<=\S )\[(.*?)\]/g, () => '$1'], // an operand or flag that may be left out: is given
   [/\bPATH(?:…|\.\.\.)/g, () => 'policy/office.yaml policy/metadata.yaml'],
   [/\bPATH\b/g, () => 'policy'],
+  [/(?<=extend )(?:SET\/RULE|NAME)(?= )/g, () => 'office/web'],
+  [/(?<=--until )DATE\b/g, () => '2099-12-31'],
   [/\bPLAN\b|(?<=apply )FILE\b/g, () => 'plan.json'],
   [/--destination A\b/g, () => '--destination 10.1.2.3'],
   [/--port N\b/g, () => '--port 443'],
