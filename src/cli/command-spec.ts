@@ -87,3 +87,15 @@ export const simulateOptions: readonly OptionName[] = [
   'admin',
   'nftNetns',
 ];
+
+/** What a packet or a rule to be explained is named by. */
+export const explainOptions: readonly OptionName[] = [
+  'user',
+  'destination',
+  'protocol',
+  'port',
+  'liveRules',
+  'snapshot',
+  ...connectionOptions,
+  ...offlineOptions,
+];

@@ -140,12 +140,7 @@ const apply = {
 
 /** Of single commands. */
 const own = {
-  overrideWindow: {
-    kind: 'text',
-    value: 'REASON',
-    help: 'apply though no window is open, and record why',
-    only: 'flag',
-  },
+  overrideWindow: { kind: 'text', value: 'REASON', help: 'apply though no window is open; recorded', only: 'flag' },
   noSuspend: { kind: 'switch', flag: '--no-suspend', help: 'apply once though the settings suspend', only: 'flag' },
   confirmWithin: { kind: 'duration', value: 'TIME', help: 'go back unless it is confirmed in time', only: 'flag' },
   confirmWith: { kind: 'text', value: 'COMMAND', help: 'confirm it when this ends with 0; no shell', only: 'flag' },
@@ -160,12 +155,7 @@ const own = {
   at: { kind: 'text', value: 'TIME', help: 'look ahead: as if it were that time', only: 'flag' },
   since: { kind: 'text', value: 'TIME', help: 'only what changed from then on: 2026-10-01', only: 'flag' },
   until: { kind: 'text', value: 'DATE', help: 'the new end: 2026-12-31, or a time with its zone', only: 'flag' },
-  within: {
-    kind: 'text',
-    value: 'TIME',
-    help: 'how far ahead: 12h, 14d, 4w (expiring: 30d; validate: not at all)',
-    only: 'flag',
-  },
+  within: { kind: 'text', value: 'TIME', help: 'how far ahead: 12h, 14d, 4w', only: 'flag' },
   mergeBase: { kind: 'switch', help: 'compare from where the two branches parted', only: 'flag' },
   snapshot: { kind: 'path', value: 'FILE', help: 'a snapshot instead of the server: no request, no token' },
   live: { kind: 'path', value: 'FILE', help: 'the same as --snapshot, as 0.1 had it' },

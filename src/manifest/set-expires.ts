@@ -17,6 +17,11 @@ export function setExpires(text: string, name: string, value: string): string | 
     const end = endOf(last.value);
     return end === null ? null : edit(end, end, `, expires: ${value}`);
   }
+  return extendBlock(text, rule, value);
+}
+
+/** After the first field that stands on one line, on a line of its own. */
+function extendBlock(text: string, rule: YAMLMap, value: string): string | null {
   for (const { key, value: held } of rule.items) {
     const end = endOf(held);
     const start = isScalar(key) ? key.range?.[0] : undefined;
@@ -24,7 +29,7 @@ export function setExpires(text: string, name: string, value: string): string | 
     const line = text.indexOf('\n', end) < 0 ? text.length : text.indexOf('\n', end);
     const indent = ' '.repeat(start - (text.lastIndexOf('\n', start - 1) + 1));
     const at = text[line - 1] === '\r' ? line - 1 : line;
-    return edit(at, at, `${at < line ? '\r\n' : '\n'}${indent}expires: ${value}`);
+    return `${text.slice(0, at)}${at < line ? '\r\n' : '\n'}${indent}expires: ${value}${text.slice(at)}`;
   }
   return null;
 }
