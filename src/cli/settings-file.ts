@@ -36,7 +36,18 @@ export function readSettingsFile(path: string): SettingsFile {
     maxExpiry,
     ...rest
   } = checkDocument(document, settingsSchema, 'the settings file') as NestedSettings & RawValues;
-  const own = { protect, scope, require: required, secrets, secretsFrom, limits, notify, kubernetes, windows, maxExpiry };
+  const own = {
+    protect,
+    scope,
+    require: required,
+    secrets,
+    secretsFrom,
+    limits,
+    notify,
+    kubernetes,
+    windows,
+    maxExpiry,
+  };
   const entries = root.type === 'map' ? root.entries : [];
   const lines = new Map(entries.map(({ key, keyStart }) => [key, locator.place(keyStart).line]));
   return { path, folder: dirname(path), options: rest, nested: own, lines };
