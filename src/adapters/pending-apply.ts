@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { readFile, rename, rm, stat } from 'node:fs/promises';
+import { readFile, rename, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { getErrorCode } from '../model/result.ts';
 import { replaceFile } from './replace-file.ts';
@@ -54,7 +54,8 @@ export function isPending(folder: string): boolean {
 
 /** Removes the record; false: it was gone already. */
 export async function removePending(folder: string, place: PendingPlace): Promise<boolean> {
-  return await rm(fileOf(folder, place)).then(
+  // Not `rm`, which takes a file that was renamed at the same moment for one that it removed.
+  return await unlink(fileOf(folder, place)).then(
     () => true,
     (error: unknown) => isAbsent(error),
   );

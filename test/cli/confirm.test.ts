@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../src/adapters/clock.ts';
 import { holdLockFile } from '../../src/adapters/lease/lock-file.ts';
+import { claimGoingBack, removePending, writePending } from '../../src/adapters/pending-apply.ts';
 import type { Lease } from '../../src/controller/lease.ts';
 import { until } from '../controller/support/sidecar.ts';
 import { documentedLines } from '../docs/lines.ts';
@@ -608,5 +609,33 @@ describe('while another process holds the lease that the settings name', () => {
     });
     const stopped = await onTrial('y', '--concurrency', '1');
     expect([stopped.code, writes]).toEqual([5, 2]);
+  });
+});
+
+describe('pairs of the table in docs/how-to/put-it-back.md', () => {
+  it('a confirmation just as the time is over: exactly one of the two wins', async () => {
+    const folder = join(world.folder, 'race');
+    for (let round = 0; round < 20; round++) {
+      await writePending(folder, {});
+      const ends = [removePending(folder, 'pending'), claimGoingBack(folder)];
+      const [kept, back] = await Promise.all(round % 2 === 0 ? ends : ends.toReversed());
+      expect(Number(kept) + Number(back)).toBe(1);
+      await removePending(folder, 'going-back');
+    }
+  });
+
+  it('undo outside of a window, and while suspended, is refused', async () => {
+    manifests(['drop 10.1.0.0/16']);
+    await run('m');
+    manifests(['drop 10.1.0.0/16', 'drop 10.9.0.0/16']);
+    await run('m');
+    world.write('closed.yaml', 'windows:\n  - {kind: deny, schedule: "* * * * *", duration: 1h}\n');
+    const closed = ['--config', join(world.folder, 'closed.yaml')];
+    const refused = await run('undo', ...closed);
+    expect([refused.code, refused.err]).toEqual([3, expect.stringContaining('--override-window')]);
+    expect((await run('undo', '--suspend')).code).toBe(3);
+    expect(live()).toEqual(['drop 10.1.0.0/16', 'drop 10.9.0.0/16']);
+    expect((await run('undo', ...closed, '--override-window', 'incident 7')).code).toBe(0);
+    expect(live()).toEqual(['drop 10.1.0.0/16']);
   });
 });
