@@ -15,7 +15,6 @@ export function describeProgram(): string {
     'Usage: reconcile COMMAND [options] …; reconcile PATH is the same as reconcile apply PATH.',
     'Commands:',
     ...rows.map(([usage, summary]) => `  ${usage.padEnd(width)}  ${summary}`),
-    '',
     'Examples:',
     ...programExamples.map((line) => `  ${line}`),
     '',
