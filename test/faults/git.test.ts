@@ -414,11 +414,17 @@ describe('threats by way of Git', () => {
     upstream.commit({ 'link.yaml': null, 'dir/x.yaml': 'x: 1\n', elsewhere: { link: 'dir' } });
     expect(names(await source().read(signal))).toEqual(['a.yaml', 'dir/x.yaml']);
     expect(codes(await source({ at: 'elsewhere' }).read(signal))).toEqual(['git-path-missing']);
-    upstream.git('update-index', '--add', '--cacheinfo', `160000,${'1'.repeat(40)},sub.yaml`);
-    upstream.git('commit', '-q', '-m', 'submodule');
-    upstream.git('push', '-q', '--force', 'origin', 'HEAD:main');
-    expect(codes(await source().read(signal))).toEqual(['not-a-regular-file']);
-    upstream.git('rm', '-q', '--cached', 'sub.yaml');
+    // A submodule of any name: its manifests would be missing here, and their rules be deleted.
+    for (const name of ['sub.yaml', 'dir/shared']) {
+      upstream.git('update-index', '--add', '--cacheinfo', `160000,${'1'.repeat(40)},${name}`);
+      upstream.git('commit', '-q', '-m', 'submodule');
+      upstream.git('push', '-q', '--force', 'origin', 'HEAD:main');
+      const reading = await source().read(signal);
+      expect(reading.problems.map(({ summary }) => summary)).toEqual([
+        `${name} is a submodule, whose files are not read`,
+      ]);
+      upstream.git('rm', '-q', '--cached', name);
+    }
     upstream.commit({ 'big.yaml': 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n' });
     expect(codes(await source().read(signal))).toEqual(['git-lfs']);
   });

@@ -145,7 +145,7 @@ export function findBadEntry(entries: readonly TreeEntry[]): Problem | null {
   return entries.map((entry, index) => entryProblem(entry, entries[index - 1])).find((bad) => bad !== null) ?? null;
 }
 
-/** A link or submodule of a manifest's name is a problem, and so is a name that no checkout could write. */
+/** A submodule and a link of a manifest's name are problems, and so is a name that no checkout could write. */
 function entryProblem({ path, type }: TreeEntry, before: TreeEntry | undefined): Problem | null {
   const isOdd = path.split('/').some((part) => part === '' || part.startsWith('.'));
   if (hasControl(path) || isOdd || path.includes('\uFFFD')) {
@@ -154,8 +154,10 @@ function entryProblem({ path, type }: TreeEntry, before: TreeEntry | undefined):
   }
   if (path === before?.path) return problem('unsafe-file-name', `the commit holds ${path} twice`, 'commit it anew');
   if (type === 'file') return null;
-  const what = type === 'link' ? 'a symbolic link' : 'a submodule';
-  return problem('not-a-regular-file', `${path} is ${what}, which is not followed`, 'commit the file itself');
+  if (type === 'link')
+    return problem('not-a-regular-file', `${path} is a symbolic link, which is not followed`, 'commit the file itself');
+  const hint = 'commit its manifests here, or name a folder without it; nothing is deleted because of this';
+  return problem('not-a-regular-file', `${path} is a submodule, whose files are not read`, hint);
 }
 
 /** A file whose content lies in Git LFS. */

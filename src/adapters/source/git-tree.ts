@@ -9,14 +9,14 @@ import { findTooDeep, findTooMany, refuseTooLarge } from './limits.ts';
 export const maxTreeBytes = 32 * 1024 * 1024;
 const maxTrees = 100_000;
 
-/** Of one tree: what may hold manifests, and what has the name of one. */
+/** Of one tree: what may hold manifests, and what has the name of one or is a submodule. */
 interface Folder {
   readonly folders: readonly TreeEntry[];
   readonly manifests: readonly TreeEntry[];
 }
 
 /**
- * The entries below a tree that have a manifest's name, of whatever type, sorted by path. Each distinct tree is read once, and
+ * The entries below a tree that have a manifest's name, of whatever type, and all submodules, sorted by path. Each distinct tree is read once, and
  * paths are made only after they are counted: a few nested trees of equal entries stand for billions of paths and cost nothing.
  * Throws a `RangeError` when the trees have more than `maxTreeBytes`.
  */
@@ -76,7 +76,9 @@ async function readFolders(
       const folder: { folders: TreeEntry[]; manifests: TreeEntry[] } = { folders: [], manifests: [] };
       for (const entry of entries) {
         if (entry.type === 'tree' && !entry.path.startsWith('.')) folder.folders.push(entry);
-        if (entry.type !== 'tree' && isManifestPath(entry.path)) folder.manifests.push(entry);
+        // A submodule may hold manifests that this commit does not: left out in silence, their rules would be deleted.
+        const isWanted = isManifestPath(entry.path) || (entry.type === 'submodule' && !entry.path.startsWith('.'));
+        if (entry.type !== 'tree' && isWanted) folder.manifests.push(entry);
       }
       folders.set(level[index] ?? '', folder);
       for (const { id } of folder.folders) below.add(id);
