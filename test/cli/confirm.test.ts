@@ -590,6 +590,17 @@ describe('while another process holds the lease that the settings name', () => {
     expect([live(), waits()]).toEqual([before, false]);
   });
 
+  it.each([
+    [false, 'sidecar-7 holds the lease and is not suspended, so it brings it back at its next pass'],
+    [true, 'sidecar-7 holds the lease and is suspended; once it is not, it brings it back'],
+  ])('an undo says who brings it back: suspended %s', async (value, words) => {
+    record(suspended(true));
+    await onTrial('y');
+    record(suspended(value));
+    const run = await world.cli(['undo', '--yes'], { env });
+    expect([run.code, run.err]).toEqual([0, expect.stringContaining(words)]);
+  });
+
   it('one that is suspended keeps the lease and is no obstacle; --no-suspend lifts the setting that both share', async () => {
     record(suspended(true));
     world.write('shared.yaml', 'suspend: true\n');

@@ -7,7 +7,9 @@ import type { Answer, Invocation } from '../command.ts';
 import { makeFailure } from '../failure.ts';
 import { findWayBack } from '../go-back.ts';
 import { isWorthShowing, listHistory, loadRecord } from '../history.ts';
+import { createLogger } from '../logger.ts';
 import { runPass } from '../pass-run.ts';
+import { lookAtLease } from '../watch/lease-settings.ts';
 import { findHistoryFolder, parseNumber } from './history.ts';
 
 /** `reconcile undo [N]`: an apply of the state before apply N (or the last), restricted to what that apply changed. */
@@ -22,7 +24,8 @@ export async function run(invocation: Invocation): Promise<Answer> {
   }
   const { back, request } = await findWayBack(invocation, record, `undo of apply ${number}`);
   const answer = await runPass(invocation, request);
-  return { ...answer, notes: (color) => (answer.notes?.(color) ?? '') + renderProblems(notesOf(back.stays), color) };
+  const notes = [...back.stays, noteGit(await describeHolder(invocation))];
+  return { ...answer, notes: (color) => (answer.notes?.(color) ?? '') + renderProblems(notes, color) };
 }
 
 async function findRecord(
@@ -38,14 +41,23 @@ async function findRecord(
   throw makeFailure('state', `no apply is recorded in ${folder}`, '`reconcile history` lists them');
 }
 
-function notesOf(stays: readonly Problem[]): readonly Problem[] {
-  return [
-    ...stays,
-    {
-      code: 'undone-not-in-git',
-      severity: 'note',
-      summary: 'The manifests still ask for what was undone: the next apply of them, or a sidecar, brings it back.',
-      hint: 'Revert the commit in Git too (git revert), or suspend the sidecar until you have.',
-    },
-  ];
+/** Who brings back what was undone. */
+async function describeHolder(invocation: Invocation): Promise<string> {
+  const { settings, terminal } = invocation;
+  const context = { settings, env: terminal.env, cwd: terminal.cwd, logger: await createLogger(invocation) };
+  const holder = await lookAtLease(context).catch(() => null);
+  if (holder === null) return 'the next apply of them, or a sidecar, brings it back';
+  const name = escapeControls(holder.name);
+  return holder.suspended
+    ? `${name} holds the lease and is suspended; once it is not, it brings it back`
+    : `${name} holds the lease and is not suspended, so it brings it back at its next pass`;
+}
+
+function noteGit(who: string): Problem {
+  return {
+    code: 'undone-not-in-git',
+    severity: 'note',
+    summary: `The manifests still ask for what was undone: ${who}.`,
+    hint: 'Revert the commit in Git too (git revert), or suspend the sidecar until you have.',
+  };
 }
