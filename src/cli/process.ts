@@ -80,7 +80,21 @@ function addTo(listeners: Set<() => void>): NonNullable<Terminal['onSignal']> {
   };
 }
 
+/** Forgets what was typed before a question stood there: a `y` meant for something else must not answer it. */
+async function dropTypedAhead(): Promise<void> {
+  const { stdin } = process;
+  if (!stdin.isTTY) return;
+  const drop = (typed: Buffer): void => {
+    if (typed.includes(3)) process.kill(process.pid, 'SIGINT'); // Ctrl-C, while the terminal is raw
+  };
+  stdin.setRawMode(true).on('data', drop);
+  // What is there is read in the next turn of the loop; the one after it finds nothing.
+  for (let turn = 0; turn < 2; turn++) await new Promise((resolve) => setImmediate(resolve));
+  stdin.pause().off('data', drop).setRawMode(false);
+}
+
 async function ask(asked: string | (() => string), signal: AbortSignal): Promise<string | null> {
+  await dropTypedAhead();
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   const question = typeof asked === 'string' ? asked : asked();
   const renewing = setInterval(() => {

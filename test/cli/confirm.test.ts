@@ -550,6 +550,16 @@ describe.skipIf(!hasPty)(`a person at a terminal${hasPty ? '' : ' (skipped: no s
     expect(seen.screen).toMatch(/going back in 0:02[\s\S]*going back in 0:01[\s\S]*Nobody answered/);
   });
 
+  it('what was typed before the question does not answer it', async () => {
+    const { code, screen } = await runOnTerminal(['apply', '--yes', '--confirm-within', '3s', 'm'], {
+      cwd: world.folder,
+      env: { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token },
+      type: [[/Plan for/, 'y\r']],
+      columns: 120,
+    });
+    expect([code, live()], screen).toEqual([3, before]);
+  });
+
   it('a terminal that is gone, as when the change cut the ssh session off, goes back', async () => {
     await runOnTerminal(['apply', '--confirm-within', '5m', 'm'], {
       cwd: world.folder,
