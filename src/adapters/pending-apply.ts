@@ -38,6 +38,7 @@ export async function findPendingOwner(folder: string): Promise<number | null> {
 /** The JSON value of the record; undefined: there is none; null: it cannot be read. */
 export async function readPending(folder: string, place: PendingPlace): Promise<unknown> {
   const file = fileOf(folder, place);
+  if (!existsSync(file)) return undefined;
   try {
     // What it says is done: it must not be another user's.
     for (const one of [folder, path.dirname(file)]) await closeToOthers(one);
