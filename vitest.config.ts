@@ -10,7 +10,8 @@ export default defineConfig({
     testTimeout: 90_000,
     hookTimeout: 90_000,
     pool: 'forks',
-    maxWorkers: 2,
+    // On two cores: many tests wait for processes and timers of theirs.
+    maxWorkers: 3,
     reporters: ['default'],
     projects: [
       { extends: true, test: { name: 'pure', include: [pure], isolate: false, setupFiles: ['test/setup/seed.ts'] } },
