@@ -1,5 +1,5 @@
-import { existsSync } from 'node:fs';
-import { readFile, rename, stat, unlink } from 'node:fs/promises';
+import { existsSync, statSync } from 'node:fs';
+import { link, readFile, rename, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { getErrorCode } from '../model/result.ts';
 import { replaceFile } from './replace-file.ts';
@@ -17,10 +17,33 @@ function fileOf(folder: string, name: PendingPlace | 'owner'): string {
   return path.join(folder, 'oneshot', name === 'owner' ? 'pending.owner' : `${name}.json`);
 }
 
+/** Writes the first record of an apply; false: that of another process, which began at the same time, lies there. */
+export async function beginPending(folder: string, value: unknown): Promise<boolean> {
+  for (const one of [folder, path.join(folder, 'oneshot')]) await claimFolder(one);
+  if (existsSync(fileOf(folder, 'going-back'))) return false;
+  const draft = path.join(folder, 'oneshot', `.pending.${process.pid}`);
+  await replaceFile(draft, textOf(value), 0o600);
+  try {
+    // Unlike a rename, this never takes the place of what is there.
+    await link(draft, fileOf(folder, 'pending'));
+  } catch (error) {
+    if (getErrorCode(error) === 'EEXIST') return false;
+    throw error;
+  } finally {
+    await unlink(draft);
+  }
+  await ownPending(folder);
+  return true;
+}
+
 /** Writes the record, for its owner alone, and says that this process sees to it. Throws what the file system throws. */
 export async function writePending(folder: string, value: unknown): Promise<void> {
   await ownPending(folder);
-  await replaceFile(fileOf(folder, 'pending'), `${JSON.stringify(value)}\n`, 0o600);
+  await replaceFile(fileOf(folder, 'pending'), textOf(value), 0o600);
+}
+
+function textOf(value: unknown): string {
+  return `${JSON.stringify(value)}\n`;
 }
 
 /** Says that this process sees to the record. */
@@ -48,29 +71,37 @@ export async function readPending(folder: string, place: PendingPlace): Promise<
   }
 }
 
-/** Whether the apply still waits. */
+/** Whether the apply still waits. A state folder that is gone, or cannot be read, confirms nothing. */
 export function isPending(folder: string): boolean {
-  return existsSync(fileOf(folder, 'pending'));
+  try {
+    statSync(fileOf(folder, 'pending'));
+    return true;
+  } catch (error) {
+    return !isRemoved(folder, error);
+  }
 }
 
 /** Removes the record; false: it was gone already. */
 export async function removePending(folder: string, place: PendingPlace): Promise<boolean> {
-  // Not `rm`, which takes a file that was renamed at the same moment for one that it removed.
-  return await unlink(fileOf(folder, place)).then(
-    () => true,
-    (error: unknown) => isAbsent(error),
-  );
+  try {
+    // Not `rm`, which takes a file that was renamed at the same moment for one that it removed.
+    await unlink(fileOf(folder, place));
+    return true;
+  } catch (error) {
+    if (getErrorCode(error) === 'ENOENT') return false;
+    throw error;
+  }
 }
 
 /** Decides that the apply is taken back; false: it was kept already. */
 export async function claimGoingBack(folder: string): Promise<boolean> {
   return await rename(fileOf(folder, 'pending'), fileOf(folder, 'going-back')).then(
     () => true,
-    (error: unknown) => isAbsent(error),
+    (error: unknown) => !isRemoved(folder, error),
   );
 }
 
-function isAbsent(error: unknown): false {
-  if (getErrorCode(error) === 'ENOENT') return false;
-  throw error;
+/** Whether an error says that the record alone was taken away. */
+function isRemoved(folder: string, error: unknown): boolean {
+  return getErrorCode(error) === 'ENOENT' && existsSync(path.join(folder, 'oneshot'));
 }

@@ -1,4 +1,4 @@
-import { type PendingPlace, readPending, writePending } from '../adapters/pending-apply.ts';
+import { beginPending, type PendingPlace, readPending, writePending } from '../adapters/pending-apply.ts';
 
 import type { ConfigurationField } from '../model/configuration.ts';
 import { configurationFields } from '../model/configuration.ts';
@@ -39,8 +39,8 @@ export function pendingFolderOf(invocation: Invocation): string {
   throw makeFailure('state', summary, 'give --state-dir DIR (in CI nothing is kept without it)');
 }
 
-/** Writes the record without secrets; without it nothing is applied. */
-export async function savePending(folder: string, pending: PendingApply): Promise<void> {
+/** Writes the record without secrets; without it nothing is applied. `isFirst`: of this apply; one of another process is left alone. */
+export async function savePending(folder: string, pending: PendingApply, isFirst = false): Promise<void> {
   const { record, known, ...rest } = pending;
   const value = {
     format_version: 1,
@@ -49,12 +49,16 @@ export async function savePending(folder: string, pending: PendingApply): Promis
     known: [...known],
     record: encodeApplyRecord(record),
   };
+  let isOurs = true;
   try {
-    await writePending(folder, value);
+    if (isFirst) isOurs = await beginPending(folder, value);
+    else await writePending(folder, value);
   } catch (error) {
     const summary = `what must be put back if nobody confirms cannot be written in ${folder} (${getErrorCode(error)})`;
     throw makeFailure('state', summary, 'check --state-dir; nothing more is written to the server');
   }
+  if (!isOurs)
+    throw makeFailure('state', 'another apply began at the same time, and waits to be confirmed', 'wait for it');
 }
 
 /** Reads the record; null: there is none. Throws a `Failure` for one that cannot be read, or is of another server. */

@@ -72,11 +72,17 @@ class Trial implements NonNullable<PassRequest['trial']> {
   readonly onRecord = async (record: PendingApply['record'], plan: Plan, number: number | null): Promise<void> => {
     const pending = { ...this.#pending, record, number, known: liveKeysOf(plan) };
     // A file that was written once is enough to go back; a full disk must not end a run that has written.
-    const saved = savePending(this.#folder, pending);
-    if (this.#pending.record === null) await saved;
-    else await saved.catch(() => undefined);
+    if (this.#pending.record === null) await this.#begin(pending);
+    else await savePending(this.#folder, pending).catch(() => undefined);
     this.#pending = pending;
   };
+
+  /** The first record, in place of one that only waits for a secret. */
+  async #begin(pending: PendingApply): Promise<void> {
+    const earlier = await loadPending(this.#invocation, this.#folder, 'pending');
+    if (earlier !== null && earlier.waiting.length > 0) await removePending(this.#folder, 'pending');
+    await savePending(this.#folder, pending, true);
+  }
 
   readonly decide = async (applied: Answer): Promise<TrialEnd> => {
     const { record } = this.#pending;
@@ -129,7 +135,10 @@ async function settleTrial(
 ): Promise<Answer | null> {
   const word = await awaitConfirmation(invocation, folder, pending);
   if (word.isKept) {
-    await removePending(folder, 'pending');
+    await removePending(folder, 'pending').catch(() => {
+      const hint = 'remove it: the next apply with this state folder would go back';
+      throw makeFailure('state', `kept, but ${folder}/oneshot/pending.json cannot be removed`, hint);
+    });
     invocation.terminal.stderr('Kept.\n');
     return null;
   }
@@ -156,8 +165,10 @@ async function finishBack(
 ): Promise<Answer> {
   invocation.terminal.stderr(`\n${why}: going back to the state before.\n\n`);
   const taken: TakenBack = await takeBack(invocation, pending.record, { ...terms, known: pending.known });
-  if (taken.waiting.length > 0) await savePending(folder, { ...pending, until: null, waiting: taken.waiting });
-  if (taken.isDone) await removePending(folder, 'going-back');
+  // What was taken back is told, whatever became of the state folder meanwhile.
+  if (taken.waiting.length > 0)
+    await savePending(folder, { ...pending, until: null, waiting: taken.waiting }).catch(() => undefined);
+  if (taken.isDone) await removePending(folder, 'going-back').catch(() => undefined);
   return taken.answer;
 }
 
@@ -205,9 +216,10 @@ function pendingFolderIn(invocation: Invocation): string | null {
   }
 }
 
-/** When an apply goes back; one that was killed while it was written counts from its start. */
+/** When an apply goes back; one that was killed while it was written counts from its start. A clock that was set back adds nothing. */
 export function untilOf({ until, record, withinMs }: PendingApply): number {
-  return until ?? Date.parse(record.at) + withinMs;
+  const [end, now] = [until ?? Date.parse(record.at) + withinMs, systemClock.wallTime()];
+  return Number.isNaN(end) ? now : Math.min(end, now + withinMs);
 }
 
 function describeEarlier({ record, until }: PendingApply): string {

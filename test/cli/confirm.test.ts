@@ -178,6 +178,27 @@ describe('a command that confirms', () => {
     const back = await world.cli(loud, { env: given });
     expect([back.code, back.err]).toEqual([3, expect.stringContaining('it printed more than 65536 bytes')]);
   });
+
+  it('is not waited for when a daemon of it holds its output open', async () => {
+    const given = { ...env, PATH: process.env['PATH'] ?? '' };
+    world.write('probe.sh', "setsid sh -c 'echo $$ > daemon; exec sleep 600' & until [ -s daemon ]; do :; done; exit 1\n");
+    const args = ['apply', '--confirm-with', 'sh probe.sh', '--confirm-within', '2s', 'm'];
+    const back = await world.cli(args, { env: given });
+    process.kill(Number(world.read('daemon')));
+    expect([back.code, live()]).toEqual([3, before]);
+  });
+
+  it.each([
+    ['is gone', 'rm -rf state'],
+    ['became a file', 'rm -rf state; touch state'],
+    ['cannot be read', 'mv state elsewhere; ln -s state state'],
+  ])('goes back when the state folder %s meanwhile: nobody confirmed', async (_, harm) => {
+    const given = { ...env, PATH: process.env['PATH'] ?? '' };
+    world.write('probe.sh', `${harm}; exit 1\n`);
+    const args = ['apply', '--confirm-with', 'sh probe.sh', '--confirm-within', '300ms', 'm'];
+    const back = await world.cli(args, { env: given });
+    expect([back.code, live(), back.err]).toEqual([3, before, expect.stringContaining('Went back')]);
+  });
 });
 
 describe('going back', () => {
@@ -361,6 +382,27 @@ describe('an apply whose process was killed', () => {
     expireNow();
     const back = await run(command);
     expect([back.code, live(), waits(), isGoingBack()]).toEqual([3, before, false, false]);
+  });
+
+  it('a clock that was set back since does not make the wait longer', async () => {
+    await killedWaiting('60s');
+    const file = join(world.folder, 'state/reconcile/oneshot/pending.json');
+    const ahead = { withinMs: 300, until: Date.now() + 1e12 };
+    writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, 'utf8')), ...ahead }));
+    expect([(await run('m')).code, live()]).toEqual([3, before]);
+  });
+
+  it('one that began at the same time keeps its record, and the other is refused before it writes', async () => {
+    await killedWaiting('60s');
+    const file = join(world.folder, 'state/reconcile/oneshot/pending.json');
+    const theirs = readFileSync(file, 'utf8');
+    await run('confirm');
+    manifests([...after, 'accept 10.4.0.0/16']);
+    const off = world.simulator.onCall(() => writeFileSync(file, theirs));
+    const refused = await run('apply', '--confirm-with', 'true', 'm');
+    off();
+    expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('another apply began at the same time')]);
+    expect([live(), readFileSync(file, 'utf8')]).toEqual([after, theirs]);
   });
 
   it('one of another server is left alone, and said', async () => {
