@@ -46,7 +46,11 @@ export function runProcess(command: ProcessCommand): Promise<ProcessRun> {
       if (end === 'exit') end = reason;
       // First politely, so that git removes its locks and half-written packs.
       signalGroup(child.pid, 'SIGTERM');
-      last ??= setTimeout(() => signalGroup(child.pid, 'SIGKILL'), 1000);
+      last ??= setTimeout(() => {
+        signalGroup(child.pid, 'SIGKILL');
+        // What left the group (`setsid`) may hold them open for ever: no run waits for that.
+        for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
+      }, 1000);
     };
     const onAbort = (): void => kill('aborted');
     const timer = setTimeout(() => kill('timeout'), command.timeoutMs);
