@@ -181,7 +181,10 @@ describe('a command that confirms', () => {
 
   it('is not waited for when a daemon of it holds its output open', async () => {
     const given = { ...env, PATH: process.env['PATH'] ?? '' };
-    world.write('probe.sh', "setsid sh -c 'echo $$ > daemon; exec sleep 600' & until [ -s daemon ]; do :; done; exit 1\n");
+    world.write(
+      'probe.sh',
+      "setsid sh -c 'echo $$ > daemon; exec sleep 600' & until [ -s daemon ]; do :; done; exit 1\n",
+    );
     const args = ['apply', '--confirm-with', 'sh probe.sh', '--confirm-within', '2s', 'm'];
     const back = await world.cli(args, { env: given });
     process.kill(Number(world.read('daemon')));
