@@ -243,15 +243,15 @@ function textOf(outcomes: readonly Outcome[]): string {
   const details = [...said.values()].map((alike) => {
     const [first] = alike;
     const names = alike.map(({ target }) => target.name).join(', ');
-    const head = alike.length === 1 ? names : `${count(alike.length, 'target')}, the same: ${names}`;
-    const text = first === undefined ? '' : alike.length === 1 ? first.err + first.out : withoutOwn(first);
-    return `\n== ${head} ==\n${text}`;
+    const said = first === undefined ? '' : first.err + first.out;
+    if (alike.length === 1) return `\n== ${names} ==\n${said}`;
+    return `\n== ${count(alike.length, 'target')}, the same: ${names} ==\nAs ${first?.target.name} says it:\n${said}`;
   });
   const worst = outcomes.filter(({ exit }) => exit === worstOf(outcomes)).map(({ target }) => target.name);
   return `${lines.join('')}${details.join('')}\n${count(outcomes.length, 'target')}; exit ${worstOf(outcomes)}, for ${worst.join(', ')}.\n`;
 }
 
-/** What a target said without what is its own: its address, the files of its operator, ids, digests and times. */
+/** What a target said, to be compared, without what is its own: its address, the files of its operator, ids, digests and times. */
 function withoutOwn({ target, out, err }: Outcome): string {
   return `${err}${out}`
     .replaceAll(target.baseUrl, 'the server')

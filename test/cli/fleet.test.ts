@@ -48,6 +48,16 @@ describe('commands that do not write', () => {
     expect(live()).toEqual([0, 0, 0]);
   });
 
+  it('show what is the same in the words of one target: no address of a rule is cut', async () => {
+    three();
+    world.write('ops/fleet.yaml', world.read('ops/fleet.yaml').replace('../policy', '../0'));
+    world.write('0/rules.yaml', rule('closed', 'action: drop, destination: 10.0.0.0/8'));
+    const { out } = await run('plan');
+    expect(out).toMatch(/ ==\nAs t0 says it:\n/);
+    expect(out).toContain(`Plan for ${servers[0]?.url} `);
+    expect(out).toMatch(/drop +10\.0\.0\.0\/8 +rules\.yaml:/);
+  });
+
   it('tell what differs of each by itself', async () => {
     servers[1]?.seed([{ action: 'accept', destination: '203.0.113.7' }]);
     three();
