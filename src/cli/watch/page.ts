@@ -55,7 +55,7 @@ export function createPages(sources: PageSources): PageView {
     },
     document: (name, asked, isSignedIn) => {
       const seen = look(isSignedIn);
-      const value = documents[name]?.(seen, asked);
+      const value = Object.hasOwn(documents, name) ? documents[name]?.(seen, asked) : undefined;
       return value === undefined ? null : seen.safe(formatSafeJson(value));
     },
   };
