@@ -33,9 +33,13 @@ export class Sessions {
   }
 }
 
-/** One network of IPv6 counts as one address. */
+/** One network of IPv6 (its first 64 bits) counts as one address. */
 function networkOf(address: string): string {
-  return address.includes('.') ? address : address.split(':').slice(0, 4).join(':');
+  if (address.includes('.')) return address;
+  const [left = [], right = []] = address.split('::').map((half) => half.split(':'));
+  // `::` stands for zeros, so that each address of `2001:db8::/64` would otherwise count by itself.
+  const zeros = Array.from({ length: Math.max(0, 8 - left.length - right.length) }, () => '0');
+  return [...left, ...zeros, ...right].slice(0, 4).join(':');
 }
 
 /** Slows down who guesses the token: ten tries at once, then one every ten seconds, for each address that they come from. */

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import type { HttpBindings } from '@hono/node-server';
 import { type Context, Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
@@ -114,6 +115,8 @@ function addPages(
     return context.html(view.page(askedOf(context), { isSignedIn, hasSession: session !== null }));
   });
   app.get('/api/v1/events', (context) => {
+    // Nobody reads what follows a HEAD, so that its stream would never end.
+    if (context.req.method === 'HEAD') return context.body(null, 200, { 'content-type': 'text/event-stream' });
     if (streams >= mostStreams) return context.text('too many streams of events\n', 503);
     streams++;
     return streamSSE(context, async (stream) => {
@@ -203,5 +206,5 @@ function knownHost(header: string | undefined, settings: StatusAppSettings, hasT
     .replace(/^\[|\]$/g, '')
     .toLowerCase();
   if (isLoopback(name) || name === settings.host.toLowerCase() || settings.hosts.includes(name)) return true;
-  return hasToken && settings.hosts.length === 0 && /^[0-9a-f:.]+$/.test(name);
+  return hasToken && settings.hosts.length === 0 && isIP(name) !== 0;
 }

@@ -156,6 +156,23 @@ describe('the status server', () => {
       expect((await bearer('tok')).status).toBe(200);
     });
 
+    it('threat 45: takes all addresses of one IPv6 network for one, however they are written', async () => {
+      const one = open();
+      const from = async (remoteAddress: string): Promise<number> =>
+        (
+          await one.request(
+            '/status',
+            { headers: { host: 'sidecar', authorization: 'Bearer x' } },
+            { incoming: { socket: { remoteAddress } } },
+          )
+        ).status;
+      for (const network of ['2001:db8::', 'fe80::', '2001:db8:0:1:', '2001:db8:1:2:']) {
+        const answers: number[] = [];
+        for (let guess = 1; guess <= 11; guess++) answers.push(await from(`${network}${guess}:2:3:4`));
+        expect([network, answers[9], answers[10]]).toEqual([network, 401, 429]);
+      }
+    });
+
     it('threat 46: refuses what a page of another origin asks, and what comes under another name', async () => {
       const one = open();
       for (const origin of ['https://evil.example', 'null', 'https://sidecar:2']) {
@@ -167,6 +184,15 @@ describe('the status server', () => {
       }
       const rebound = { host: 'evil.example', origin: 'https://evil.example' };
       expect((await signIn(one, 'tok', rebound)).status).toBe(421);
+      // Beyond loopback an address of its own is enough; a name that looks like one is not.
+      for (const [name, status] of [
+        ['10.0.0.1', 303],
+        ['[fd00::1]', 303],
+        ['cafe.de', 421],
+      ] as const) {
+        const asked = { host: name, origin: `https://${name}` };
+        expect([name, (await signIn(open({ hosts: [] }), 'tok', asked)).status]).toEqual([name, status]);
+      }
     });
 
     it('takes no body that is larger than a token', async () => {
@@ -198,6 +224,17 @@ describe('the status server', () => {
     status = someStatus('two');
     expect(await next()).toContain('event: state');
     await reader?.cancel();
+    stop.abort();
+  });
+
+  it('threat 24: begins no stream for a HEAD, which nobody would end', async () => {
+    const [one, stop] = [app(), new AbortController()];
+    const ask = (method: string) =>
+      one.request('/api/v1/events', { method, headers: { host: '127.0.0.1' }, signal: stop.signal });
+    for (let call = 0; call < 25; call++) expect((await ask('HEAD')).status).toBe(200);
+    const stream = await ask('GET');
+    expect(stream.status).toBe(200);
+    await stream.body?.cancel();
     stop.abort();
   });
 
