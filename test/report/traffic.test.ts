@@ -254,6 +254,6 @@ it('the words, read back, are the exact region', () => {
         }
       }
     }),
-    { numRuns: runs(2000) },
+    { numRuns: runs(1000) },
   );
 });

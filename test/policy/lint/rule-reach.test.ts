@@ -27,7 +27,7 @@ describe('computeRuleReach', () => {
         const found = computeRuleReach(index, rankRules(index));
         expect(items.map((item) => found.get(item))).toEqual(expected);
       }),
-      { numRuns: runs(5000) },
+      { numRuns: runs(2500) },
     );
   });
 });
