@@ -1,5 +1,4 @@
 import { systemClock } from '../adapters/clock.ts';
-import { defaultApplyLimits } from '../apply/context.ts';
 import { readLive, readUsers } from '../apply/read.ts';
 import { didYouMean } from '../manifest/suggest.ts';
 import { hasErrors, type Problem } from '../model/problem.ts';
@@ -9,13 +8,12 @@ import type { NamedRule } from '../report/explain.ts';
 import type { Invocation } from './command.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, makeFailure } from './failure.ts';
-import { createLogger } from './logger.ts';
 import { applyStrict } from './manifests.ts';
 import { buildOffline } from './offline.ts';
 import { readPathOperand } from './path-operand.ts';
 import { explainReadFailure } from './read-failure.ts';
 import { createSnapshotApi, readSnapshot } from './snapshot-api.ts';
-import { wireApi } from './wire.ts';
+import { makeReadContext, wireApi } from './wire.ts';
 
 /** The rules that are asked about, and what users are called. */
 export interface Subject {
@@ -43,14 +41,7 @@ export async function loadSubject(invocation: Invocation): Promise<Subject> {
 async function liveSubject(invocation: Invocation, manifests: Subject | null): Promise<Subject> {
   const { api, token, close } = wireRules(invocation);
   try {
-    const { attempts } = defaultApplyLimits;
-    const context = {
-      api,
-      clock: systemClock,
-      logger: await createLogger(invocation),
-      attempts,
-      signal: invocation.terminal.stop,
-    };
+    const context = await makeReadContext(invocation, api);
     const live = await readLive(context, { ...wholeScope, configuration: false }, null);
     if (!live.ok) throw new Failure([explainReadFailure(live.error, token, systemClock.wallTime())]);
     const isAsked =

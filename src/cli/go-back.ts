@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { systemClock } from '../adapters/clock.ts';
-import { defaultApplyLimits } from '../apply/context.ts';
 import { readLive } from '../apply/read.ts';
 import type { Problem } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
@@ -12,12 +11,11 @@ import { formatStep } from '../report/text.ts';
 import type { Answer, Invocation } from './command.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure } from './failure.ts';
-import { createLogger } from './logger.ts';
 import { type PassRequest, runPass } from './pass-run.ts';
 import { readPlanScope, readProfile } from './plan-settings.ts';
 import { explainReadFailure } from './read-failure.ts';
 import type { Settings } from './settings.ts';
-import { wireApi } from './wire.ts';
+import { makeReadContext, wireApi } from './wire.ts';
 
 /** How an apply is taken back: as a pass over manifests that ask for the state before. */
 export interface WayBack {
@@ -47,17 +45,10 @@ export async function findWayBack(
 }
 
 async function readInScope(invocation: Invocation, { fields }: ApplyRecord): Promise<LiveState> {
-  const { settings, terminal } = invocation;
+  const { settings } = invocation;
   const { api, token } = wireApi(invocation);
   try {
-    const { attempts } = defaultApplyLimits;
-    const context = {
-      api,
-      clock: systemClock,
-      logger: await createLogger(invocation),
-      attempts,
-      signal: terminal.stop,
-    };
+    const context = await makeReadContext(invocation, api);
     const scope = readPlanScope(settings);
     const wanted = { ...scope, configuration: scope.configuration && fields.length > 0 };
     const read = await readLive(context, wanted, null);

@@ -5,7 +5,7 @@ import { type FileJournal, openJournal } from '../adapters/journal.ts';
 import { createDirectorySource } from '../adapters/source/directory.ts';
 import { type ApplyLimits, defaultApplyLimits } from '../apply/context.ts';
 import { findOpenGaps } from '../apply/open-gaps.ts';
-import type { ReadFailure } from '../apply/read.ts';
+import type { ReadContext, ReadFailure } from '../apply/read.ts';
 import { guardApi } from '../controller/lease.ts';
 import type { DesiredContext } from '../desired/context.ts';
 import type { Problem } from '../model/problem.ts';
@@ -13,7 +13,7 @@ import { getErrorCode, ok } from '../model/result.ts';
 import type { Secret } from '../model/secret.ts';
 import { type Approve, emptyMemory, type PassDependencies, type PassResult } from '../pass/pass.ts';
 import { endPass } from '../pass/stages.ts';
-import type { Logger, Source, SourceContent } from '../ports.ts';
+import type { LiveApi, Logger, Source, SourceContent } from '../ports.ts';
 import { reconcile } from '../reconcile.ts';
 import type { Invocation } from './command.ts';
 import { makeFailure } from './failure.ts';
@@ -200,6 +200,18 @@ export function createEnforcement(settings: Settings): Pick<PassDependencies, 'e
   }
   const waitMs = waitEnforced ?? (repair ? repairWaitMs : null);
   return { enforcement: { kernel: createNftEnforcement({ netns, timeoutMs: timeout }), repair, waitMs } };
+}
+
+/** How a command that is no pass reads the server: with retries, until the terminal says stop. */
+export async function makeReadContext(invocation: Invocation, api: LiveApi): Promise<ReadContext> {
+  const { attempts } = defaultApplyLimits;
+  return {
+    api,
+    clock: systemClock,
+    logger: await createLogger(invocation),
+    attempts,
+    signal: invocation.terminal.stop,
+  };
 }
 
 /** Limits of an apply under these settings. */

@@ -3,8 +3,7 @@ import { dirname, join, sep } from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
 import { makeFolder } from '../../adapters/make-folder.ts';
 import { replaceFile } from '../../adapters/replace-file.ts';
-import { defaultApplyLimits } from '../../apply/context.ts';
-import { type ReadContext, readLive, readUsers } from '../../apply/read.ts';
+import { readLive, readUsers } from '../../apply/read.ts';
 import {
   addEditorSchema,
   describeCopies,
@@ -26,10 +25,9 @@ import { count } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { Failure, makeFailure } from '../failure.ts';
-import { createLogger } from '../logger.ts';
 import { readPlanScope, readProfile } from '../plan-settings.ts';
 import { explainReadFailure } from '../read-failure.ts';
-import { wireApi } from '../wire.ts';
+import { makeReadContext, wireApi } from '../wire.ts';
 
 /** `reconcile export [--out DIR]`: the live state as manifests. Existing files of other content only with `--force`. */
 export async function run(invocation: Invocation): Promise<Answer> {
@@ -91,15 +89,9 @@ interface ServerState {
 }
 
 async function readServer(invocation: Invocation): Promise<ServerState> {
-  const { settings, terminal } = invocation;
+  const { settings } = invocation;
   const { api, token } = wireApi(invocation);
-  const context: ReadContext = {
-    api,
-    clock: systemClock,
-    logger: await createLogger(invocation),
-    attempts: defaultApplyLimits.attempts,
-    signal: terminal.stop,
-  };
+  const context = await makeReadContext(invocation, api);
   try {
     const scope = readPlanScope(settings);
     const read = await readLive(context, { ...scope, configuration: scope.configuration && !settings.rulesOnly }, null);

@@ -1,5 +1,4 @@
 import { systemClock } from '../../adapters/clock.ts';
-import { defaultApplyLimits } from '../../apply/context.ts';
 import { readLive, readUsers } from '../../apply/read.ts';
 import { encodeSnapshot } from '../../live/snapshot.ts';
 import { wholeScope } from '../../model/state.ts';
@@ -7,25 +6,17 @@ import { formatSafeJson } from '../../report/json.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { Failure } from '../failure.ts';
-import { createLogger } from '../logger.ts';
 import { readProfile } from '../plan-settings.ts';
 import { explainReadFailure } from '../read-failure.ts';
 import { writeNamedFile } from '../read-file.ts';
-import { wireApi } from '../wire.ts';
+import { makeReadContext, wireApi } from '../wire.ts';
 
 /** `reconcile snapshot --out FILE`: the live state without secrets, for `--plan --live FILE` where no token may be. */
 export async function run(invocation: Invocation): Promise<Answer> {
-  const { settings, terminal } = invocation;
+  const { settings } = invocation;
   const { api, token } = wireApi(invocation);
   try {
-    const { attempts } = defaultApplyLimits;
-    const context = {
-      api,
-      clock: systemClock,
-      logger: await createLogger(invocation),
-      attempts,
-      signal: terminal.stop,
-    };
+    const context = await makeReadContext(invocation, api);
     const now = systemClock.wallTime();
     const live = await readLive(context, wholeScope, null);
     if (!live.ok) throw new Failure([explainReadFailure(live.error, token.read, now)]);
