@@ -4,6 +4,7 @@ import type { SecretBinding } from '../model/configuration.ts';
 import { compareProblems, type Problem } from '../model/problem.ts';
 import type { GoingBack } from '../pass/go-back.ts';
 import type { Approve, PassDependencies, PassResult } from '../pass/pass.ts';
+import { listEnds } from '../model/state.ts';
 import type { PlanDigest } from '../plan/digest.ts';
 import type { PlanOptions } from '../plan/input.ts';
 import { holdsBack, type Plan } from '../plan/plan.ts';
@@ -115,6 +116,7 @@ async function runBound(run: Run, wired: WiredPass): Promise<PassResult> {
     const known = {
       base: base?.state ?? null,
       ...(lastApply === null || Number.isNaN(lastApply.at) ? {} : { agreedAt: lastApply.at }),
+      appliedEnds: listEnds(lastApply?.rules ?? []),
       onOutcome: screen.onOutcome,
       options: { ...options, prune, secretBindings },
     };

@@ -33,6 +33,8 @@ export interface PassDependencies {
   readonly base: DesiredState | null;
   /** Whether the base is known to have been applied completely, as the controller's record is and a Git ref is not. */
   readonly baseApplied?: boolean;
+  /** When rules of the last apply end, by `formatRuleKey`, where a record of it says so. */
+  readonly appliedEnds?: ReadonlyMap<string, number>;
   readonly options: PlanOptions;
   /** Digests of plans that were reviewed: guards refuse these no more. */
   readonly approvals?: readonly string[];

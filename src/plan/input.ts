@@ -46,6 +46,8 @@ export interface PlanInput {
   readonly base: DesiredState | null;
   /** Whether the base is known to have been applied completely (a record of it, not a Git ref): what is missing then drifted. */
   readonly baseApplied?: boolean;
+  /** When rules end that are known to have been applied, by `formatRuleKey`, in ms since 1970. */
+  readonly appliedEnds?: ReadonlyMap<string, number>;
   readonly profile: Profile;
   readonly scope: Scope;
   readonly options: PlanOptions;

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { rule, startWorld, type World } from './harness.ts';
 
 let world: World;
@@ -65,6 +65,38 @@ describe('times on the command line', () => {
     world.write('m/t.yaml', tests('2099-02-30', 'accept'));
     const bad = await world.cli(['test', 'm']);
     expect([bad.code, bad.out + bad.err]).toEqual([4, expect.stringContaining('t.yaml:7:')]);
+  });
+});
+
+describe('a scheduled one-shot apply, when rules have ended', () => {
+  const hours = (count: number): string => new Date(Date.now() + count * 3_600_000).toISOString();
+  const many = (end: string): string =>
+    Array.from({ length: 12 }, (_, n) =>
+      rule(`r${n}`, `action: accept, destination: 10.${n}.0.0/16, expires: "${end}"`),
+    ).join('');
+
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'], now: Date.now() }));
+  afterEach(() => void vi.useRealTimers());
+
+  it.each<[string, string, string, number]>([
+    ['are no deletes for the limits where the last apply held them with this end', 'state', 'state', 0],
+    ['are deletes like any other without that record', 'state', 'other', 3],
+  ])('%s', async (_, first, second, code) => {
+    world.write('m/a.yaml', many(hours(1)) + closed);
+    expect((await world.cli(['m', '--state-dir', first])).code).toBe(0);
+    vi.setSystemTime(Date.now() + 2 * 3_600_000);
+    expect((await world.cli(['--plan', 'm', '--state-dir', second])).code).toBe(code);
+    const run = await world.cli(['m', '--state-dir', second]);
+    expect([run.code, world.simulator.rules().length]).toEqual([code, code === 0 ? 1 : 13]);
+    if (code === 3) expect(run.out + run.err).toMatch(/too-many-deletes[\s\S]*too-many-changes/);
+  });
+
+  it('are deletes like any other where their end was set after it had passed', async () => {
+    world.write('m/a.yaml', many(hours(48)) + closed);
+    await world.cli(['m', '--state-dir', 'state']);
+    world.write('m/a.yaml', many(hours(-1)) + closed);
+    const run = await world.cli(['m', '--state-dir', 'state']);
+    expect([run.code, world.simulator.rules().length]).toEqual([3, 13]);
   });
 });
 

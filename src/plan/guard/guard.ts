@@ -89,13 +89,11 @@ function changeRefusals({ input, changes }: Guarded): readonly Refusal[] {
 }
 
 /** Whether the rule ends as the manifests said that are known to have been applied: nobody is surprised by that. */
-function endsAsApplied(change: Change, { base, baseApplied, desired }: PlanInput): boolean {
-  if (change.kind !== 'Rule' || change.origin !== 'expired' || change.live === null || baseApplied !== true)
-    return false;
-  const key = formatRuleKey(change.live.rule);
+function endsAsApplied(change: Change, { appliedEnds, desired }: PlanInput): boolean {
+  if (change.kind !== 'Rule' || change.origin !== 'expired' || change.live === null) return false;
   const { expires } = change;
   if (expires === undefined || expires > (desired.at ?? 0)) return false;
-  return base?.rules.some((rule) => rule.expires === expires && formatRuleKey(rule.rule) === key) === true;
+  return appliedEnds?.get(formatRuleKey(change.live.rule)) === expires;
 }
 
 /** The same of a rule that let traffic pass. Where drop rules end, what they closed is open: many at once are judged like any delete. */
