@@ -171,7 +171,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'extend',
     summary: 'write a later `expires` of a rule or set into its manifest',
     operands: 'SET/RULE [PATH] --until DATE',
-    options: ['until', 'profile', 'values'],
+    options: ['until', 'profile', 'overlay', 'values'],
     examples: [
       'reconcile extend office/web policy --until 2099-12-31',
       'reconcile extend office policy --until 2099-12-31',

@@ -137,6 +137,32 @@ spec:
     expect((await world.cli(['validate', 'm'])).code).toBe(0);
   });
 
+  it('writes to where the overlay takes the rule from, and nowhere else', async () => {
+    const overlay = 'apiVersion: firezone/v0\nkind: Overlay\nmetadata: {name: p}\nspec: {bases: [../base]}\n';
+    const own = set.replace('2099-06-30', '2099-07-31');
+    for (const [file, text] of [
+      ['base/a.yaml', set],
+      ['production/o.yaml', overlay],
+      ['staging/o.yaml', overlay],
+      ['staging/a.yaml', own],
+    ] as const)
+      world.write(`m/${file}`, text);
+    const extend = ['extend', 'lab', 'm', '--until', '2100-01-01'];
+    expect((await world.cli(extend)).out + (await world.cli(extend)).err).toContain('overlay-not-chosen');
+    const staging = await world.cli([...extend, '--overlay', 'staging/']);
+    expect([staging.code, staging.err, staging.out]).toEqual([
+      0,
+      '',
+      expect.stringMatching(/^m\/staging\/a\.yaml: lab/),
+    ]);
+    expect([world.read('m/base/a.yaml'), world.read('m/staging/a.yaml')]).toEqual([
+      set,
+      own.replace('2099-07-31', '2100-01-01'),
+    ]);
+    const production = await world.cli([...extend, '--overlay', 'production']);
+    expect([production.code, world.read('m/base/a.yaml')]).toEqual([0, set.replace('2099-06-30', '2100-01-01')]);
+  });
+
   it('gives a rule its first end, on one line too, and a file with CRLF stays one', async () => {
     world.write('m/a.yaml', closed);
     await world.cli(['extend', 'closed', 'm', '--until', '2099-01-01']);

@@ -1,3 +1,4 @@
+import { join, normalize } from 'node:path';
 import { replaceFile } from '../../adapters/replace-file.ts';
 import { decodeText } from '../../manifest/read-manifests.ts';
 import { setExpires } from '../../manifest/set-expires.ts';
@@ -26,19 +27,19 @@ export async function run(invocation: Invocation): Promise<Answer> {
     throw makeFailure('bad-setting', `--until ${until} is not a time`, hint);
   }
   const files = await readManifestFiles(invocation, written);
+  const build = (these: readonly NamedManifest[]): Promise<OfflineBuild> => buildBelow(invocation, written, these);
+  const before = await build(files);
+  const places = new Set(rulesNamed(before, name).map(({ place }) => place.file));
   const value = until.includes(':') ? `"${until}"` : until;
   const edited = files.flatMap((file): readonly NamedManifest[] => {
-    const text = decodeText(file.bytes);
+    // With an overlay, only where it takes the rule from.
+    const text = settings.overlay === null || places.has(normalize(file.shown)) ? decodeText(file.bytes) : null;
     const next = text === null ? null : setExpires(text, name, value);
     return next === null ? [] : [{ ...file, bytes: new TextEncoder().encode(next) }];
   });
   const [one] = edited;
-  const before = await build(invocation, files);
   if (one === undefined || edited.length > 1) throw explainNotFound(name, edited, before);
-  const after = await build(
-    invocation,
-    files.map((file) => (file.path === one.path ? one : file)),
-  );
+  const after = await build(files.map((file) => (file.path === one.path ? one : file)));
   const ends = rulesNamed(after, name);
   // Dates are those of the document's own time zone: what the manifests then say counts.
   const latest = ends.reduce((last, { expires = 0 }) => Math.max(last, expires), 0);
@@ -52,8 +53,14 @@ export async function run(invocation: Invocation): Promise<Answer> {
   return { exit: exitCodes.ok, text: () => text };
 }
 
-async function build(invocation: Invocation, files: readonly NamedManifest[]): Promise<OfflineBuild> {
-  const built = await buildFiles(invocation, files, invocation.terminal.cwd);
+/** Files are named with PATH here, and so is the overlay. */
+async function buildBelow(
+  { settings, ...rest }: Invocation,
+  written: string,
+  files: readonly NamedManifest[],
+): Promise<OfflineBuild> {
+  const overlay = settings.overlay === null ? null : join(written, settings.overlay).replace(/\/+$/, '');
+  const built = await buildFiles({ ...rest, settings: { ...settings, overlay } }, files, rest.terminal.cwd);
   if (built.state === null) throw new Failure(built.problems, exitCodes.invalid);
   return built;
 }
