@@ -47,13 +47,18 @@ export function findCommandProblem(
 /** How the wait ended: kept, or why the apply is taken back. */
 type Word = { readonly isKept: true } | { readonly isKept: false; readonly why: string };
 
-/** Waits until somebody or something confirms, refuses, or the time is over. A confirmation elsewhere removes the record. */
+/**
+ * Waits until somebody or something confirms, refuses, or the time is over. A confirmation elsewhere removes the record. What
+ * `failed` is not waited for.
+ */
 export async function awaitConfirmation(
   { terminal }: Invocation,
   folder: string,
   { command, until }: Pick<ConfirmTerms, 'command'> & { readonly until: number },
+  failed: string | null,
 ): Promise<Word> {
   if (terminal.stop.aborted) return { isKept: false, why: describeStop(terminal.stop.reason) };
+  if (failed !== null) return { isKept: false, why: failed };
   // By both clocks: one stands still while the machine sleeps, the other may be set back.
   const deadline = systemClock.now() + until - systemClock.wallTime();
   const left = (): number => Math.max(0, Math.min(until - systemClock.wallTime(), deadline - systemClock.now()));

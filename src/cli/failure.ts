@@ -15,7 +15,7 @@ export class Failure extends Error {
   }
 }
 
-/** A failure of one problem: usage, settings, connection, token. Exit 1. */
-export function makeFailure(code: ProblemCode, summary: string, hint?: string): Failure {
-  return new Failure([{ code, severity: 'error', summary, ...(hint === undefined ? {} : { hint }) }]);
+/** A failure of one problem: usage, settings, connection, token. Exit 1, unless another is named. */
+export function makeFailure(code: ProblemCode, summary: string, hint?: string, exit?: number): Failure {
+  return new Failure([{ code, severity: 'error', summary, ...(hint === undefined ? {} : { hint }) }], exit);
 }

@@ -48,7 +48,7 @@ async function watchLease(invocation: Invocation): Promise<() => Promise<boolean
   if (holder !== null && !holder.suspended) {
     const hint = 'suspend it first: `suspend: true` in its settings, then here --no-suspend where you share them';
     const summary = `${escapeControls(holder.name)} holds the lease ${settings.lease}, and would write at the same time`;
-    throw new Failure([{ code: 'suspended', severity: 'error', summary, hint }], exitCodes.refused);
+    throw makeFailure('suspended', summary, hint, exitCodes.refused);
   }
   return () =>
     look().then(
@@ -91,11 +91,12 @@ class Trial implements NonNullable<PassRequest['trial']> {
     if (record === null || isEmpty) return { isKept: true, answer: applied };
     showApplied(this.#invocation, applied);
     const { terminal } = this.#invocation;
-    await systemClock.sleep(filterMsOf(applied), terminal.stop);
-    const until = systemClock.wallTime() + this.#pending.withinMs;
+    const failed = findFailure(applied);
+    if (failed === null) await systemClock.sleep(filterMsOf(applied), terminal.stop);
+    const until = systemClock.wallTime() + (failed === null ? this.#pending.withinMs : 0);
     const pending = { ...this.#pending, record, until };
     await savePending(this.#folder, pending).catch(() => undefined);
-    const back = await settleTrial(this.#invocation, this.#folder, pending, {});
+    const back = await settleTrial(this.#invocation, this.#folder, pending, { failed });
     return back === null ? { isKept: true, answer: withoutScreen(applied) } : { isKept: false, answer: back };
   };
 }
@@ -120,10 +121,17 @@ function showApplied({ settings, terminal }: Invocation, { text, notes }: Answer
   terminal.stderr(notes?.(wantsColor(settings, terminal, terminal.stderrIsTerminal)) ?? '');
 }
 
+/** Why nobody is asked: what is there now is not what was reviewed, so that it must not stay. Null: it is. */
+function findFailure({ report }: Answer): string | null {
+  const { apply = null, kernel } = report?.() ?? {};
+  if (apply?.end !== 'converged') return 'Not all of it could be applied';
+  return kernel?.report.state === 'differs' ? 'The packet filter does not hold what was applied' : null;
+}
+
 /** ms until the packet filter is expected to hold what was applied; 0 where a look at it has shown that already. */
 function filterMsOf({ report }: Answer): number {
   const { apply = null, kernel } = report?.() ?? {};
-  return kernel === undefined ? (apply?.enforcedInMs ?? 0) : 0;
+  return kernel?.report.state === 'enforced' ? 0 : (apply?.enforcedInMs ?? 0);
 }
 
 /** Waits for the confirmation, and goes back without it; null: the apply is kept. */
@@ -131,9 +139,9 @@ async function settleTrial(
   invocation: Invocation,
   folder: string,
   pending: PendingApply & { readonly until: number },
-  terms: Parameters<typeof takeBack>[2],
+  { failed, ...terms }: Parameters<typeof takeBack>[2] & { readonly failed: string | null },
 ): Promise<Answer | null> {
-  const word = await awaitConfirmation(invocation, folder, pending);
+  const word = await awaitConfirmation(invocation, folder, pending, failed);
   if (word.isKept) {
     await removePending(folder, 'pending').catch(() => {
       const hint = 'remove it: the next apply with this state folder would go back';
@@ -204,7 +212,7 @@ export async function settleEarlier(invocation: Invocation): Promise<Answer | nu
   }
   await ownPending(folder);
   terminal.stderr(`${describeEarlier(pending)} Going back in ${describeLeft(left)}; to keep it: reconcile confirm\n`);
-  return await settleTrial(invocation, folder, { ...pending, until }, { withoutSecrets: true });
+  return await settleTrial(invocation, folder, { ...pending, until }, { withoutSecrets: true, failed: null });
 }
 
 /** The state folder, where there is one: without one nothing can wait. */

@@ -121,6 +121,24 @@ describe('an apply that is to be confirmed', () => {
     expect(back.err).toContain('Nobody answered: going back');
   });
 
+  it('a change that could be applied only in part is not asked about, and goes back at once: exit 3', async () => {
+    const answer = vi.fn(() => 'y');
+    for (const status of [422, 403]) {
+      const match = { method: 'POST', path: '/v0/rules', nth: 2, times: 1 };
+      world.simulator.faults.inject({ match, fault: { kind: 'status', status } });
+      const back = await onTrial(answer, '--concurrency', '1');
+      world.simulator.faults.clear();
+      expect([back.code, live()]).toEqual([3, before]);
+      expect(back.err).toContain('Not all of it could be applied: going back');
+      expect([world.simulator.configuration()['default_client_mtu'], waits(), isGoingBack()]).toEqual([
+        1300,
+        false,
+        false,
+      ]);
+    }
+    expect(answer).not.toHaveBeenCalled();
+  });
+
   it('nothing to write is not asked about', async () => {
     manifests(before, '{default_client_mtu: 1300, default_client_dns: [1.1.1.1]}');
     const same = await onTrial('n');
@@ -505,6 +523,25 @@ describe('while an apply waits in another process', () => {
     expect(refused.err).toContain('reconcile confirm');
     expect((await run('confirm')).code).toBe(0);
     expect([(await end).code, live()]).toEqual([0, after]);
+  });
+
+  it('confirm comes too late once that process goes back: exit 3, and it goes back all the same', async () => {
+    env = { ...env, PATH: process.env['PATH'] ?? '' };
+    await prepared();
+    const given = { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
+    const child = spawnReconcile(['apply', '--yes', '--confirm-with', 'false', '--confirm-within', '1ms', 'm'], {
+      cwd: world.folder,
+      env: given,
+    });
+    const end = ended(child);
+    const off = world.simulator.onCall(() => void (isGoingBack() && child.kill('SIGSTOP')));
+    await until(isGoingBack);
+    child.kill('SIGSTOP');
+    off();
+    const late = await run('confirm');
+    child.kill('SIGCONT');
+    expect([late.code, late.err]).toEqual([3, expect.stringContaining('too late')]);
+    expect([(await end).code, live()]).toEqual([3, before]);
   });
 });
 

@@ -5,7 +5,7 @@ import { makeProblemReport } from '../../report/run-report.ts';
 import { count } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
-import { makeFailure } from '../failure.ts';
+import { type Failure, makeFailure } from '../failure.ts';
 import { loadPending, type PendingApply, pendingFolderOf } from '../pending.ts';
 import { settleEarlier, untilOf, withHangUp } from '../trial.ts';
 
@@ -24,14 +24,18 @@ export async function run(given: Invocation): Promise<Answer> {
     throw makeFailure('state', 'that apply is still being written', 'confirm it once it asks');
   const isLate = back !== null || untilOf(pending) <= systemClock.wallTime();
   if (!isLate) return await keep(folder, pending);
-  if (isAlive) throw makeFailure('state', 'too late: that apply is being taken back', 'apply it again');
+  if (isAlive) throw comesTooLate('that apply is being taken back');
   const answer = await withHangUp(given, settleEarlier);
   return answer ?? { exit: exitCodes.ok, text: () => 'Kept.\n' };
 }
 
+function comesTooLate(why: string): Failure {
+  return makeFailure('state', `too late: ${why}`, 'look: reconcile history', exitCodes.refused);
+}
+
 async function keep(folder: string, { record, waiting }: PendingApply): Promise<Answer> {
   if (!(await removePending(folder, 'pending')))
-    throw makeFailure('state', 'that apply was just confirmed, or is being taken back', 'look: reconcile history');
+    throw comesTooLate('that apply was confirmed a moment ago, or is being taken back');
   const what = waiting.length > 0 ? waiting.join(', ') : count(countChanges(record), 'change');
   const text = `Kept: ${what} of the apply of ${record.at.slice(0, 19)}Z by ${record.by}.\n`;
   return {
