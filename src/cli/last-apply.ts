@@ -60,6 +60,7 @@ export async function readLastApply(invocation: Invocation): Promise<LastApply |
     const { secrets = [] } = value;
     const bindings = Array.isArray(secrets) ? secrets.flatMap(decodeBinding) : [];
     const at = Date.parse(String(value['applied_at']));
+    if (Number.isNaN(at)) return null;
     return { at, rules: new Map(value['rules'].flatMap(decodeFormerRule)), secrets: bindings };
   } catch {
     return null;

@@ -2,7 +2,6 @@ import { systemClock } from '../adapters/clock.ts';
 import type { Desired } from '../desired/context.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import { compareProblems, type Problem } from '../model/problem.ts';
-import { listEnds } from '../model/state.ts';
 import type { GoingBack } from '../pass/go-back.ts';
 import type { Approve, PassDependencies, PassResult } from '../pass/pass.ts';
 import type { PlanDigest } from '../plan/digest.ts';
@@ -115,8 +114,7 @@ async function runBound(run: Run, wired: WiredPass): Promise<PassResult> {
     const secretBindings = [...options.secretBindings, ...bound, ...granted];
     const known = {
       base: base?.state ?? null,
-      ...(lastApply === null || Number.isNaN(lastApply.at) ? {} : { agreedAt: lastApply.at }),
-      appliedEnds: listEnds(lastApply?.rules ?? []),
+      ...(lastApply === null ? {} : { appliedRules: lastApply.rules, agreedAt: lastApply.at }),
       onOutcome: screen.onOutcome,
       options: { ...options, prune, secretBindings },
     };

@@ -75,13 +75,6 @@ export function findNextBoundary(
   return Number.isFinite(next) ? next : null;
 }
 
-/** When rules end, by what names them. */
-export function listEnds(rules: Iterable<readonly [string, Pick<RuleNotes, 'expires'>]>): ReadonlyMap<string, number> {
-  const ends = new Map<string, number>();
-  for (const [key, { expires }] of rules) if (expires !== undefined) ends.set(key, expires);
-  return ends;
-}
-
 /** A note that rules in the scope must have. */
 export interface RequiredNote {
   readonly note: keyof RuleNotes;

@@ -9,7 +9,7 @@ import type { Problem } from '../model/problem.ts';
 import type { Result } from '../model/result.ts';
 import type { DesiredState, LiveState } from '../model/state.ts';
 import type { PlanDigest } from '../plan/digest.ts';
-import type { PlanOptions } from '../plan/input.ts';
+import type { PlanInput, PlanOptions } from '../plan/input.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Clock, Journal, LiveApi, Logger, SourceContent } from '../ports.ts';
 
@@ -33,8 +33,8 @@ export interface PassDependencies {
   readonly base: DesiredState | null;
   /** Whether the base is known to have been applied completely, as the controller's record is and a Git ref is not. */
   readonly baseApplied?: boolean;
-  /** When rules of the last apply end, by `formatRuleKey`, where a record of it says so. */
-  readonly appliedEnds?: ReadonlyMap<string, number>;
+  /** The rules of the last apply, where a record of it says so; absent: those of the base, where that is known to be applied. */
+  readonly appliedRules?: PlanInput['appliedRules'];
   readonly options: PlanOptions;
   /** Digests of plans that were reviewed: guards refuse these no more. */
   readonly approvals?: readonly string[];

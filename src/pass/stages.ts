@@ -10,7 +10,7 @@ import { compareProblems, hasErrors, type Problem, raiseWarnings } from '../mode
 import type { Profile } from '../model/profile.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 import { formatRuleKey } from '../model/rule.ts';
-import { type DesiredState, type LiveState, listEnds } from '../model/state.ts';
+import type { DesiredState, LiveState } from '../model/state.ts';
 import { digestPlan, type PlanDigest } from '../plan/digest.ts';
 import type { PlanInput } from '../plan/input.ts';
 import { makePlan } from '../plan/make-plan.ts';
@@ -154,9 +154,9 @@ export function makePlanInput(
 ): PlanInput {
   const { base, baseApplied = false, options } = pass;
   const { scope, profile } = pass.desired;
-  const applied = baseApplied ? (base?.rules ?? []) : [];
-  const appliedEnds = pass.appliedEnds ?? listEnds(applied.map((rule) => [formatRuleKey(rule.rule), rule]));
-  return { desired, live, base, baseApplied, appliedEnds, profile, scope, options, ...hints };
+  const ending = baseApplied ? (base?.rules ?? []).filter(({ expires }) => expires !== undefined) : [];
+  const appliedRules = pass.appliedRules ?? new Map(ending.map((rule) => [formatRuleKey(rule.rule), rule]));
+  return { desired, live, base, baseApplied, appliedRules, profile, scope, options, ...hints };
 }
 
 /** What it takes to ask the server. */

@@ -2,6 +2,7 @@ import type { Network } from '../model/address.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import type { PortRange } from '../model/port-range.ts';
 import type { Profile } from '../model/profile.ts';
+import type { RuleNotes } from '../model/rule.ts';
 import type { FingerprintKey } from '../model/secret.ts';
 import type { DesiredState, LiveState, Protocol, Scope } from '../model/state.ts';
 
@@ -46,8 +47,8 @@ export interface PlanInput {
   readonly base: DesiredState | null;
   /** Whether the base is known to have been applied completely (a record of it, not a Git ref): what is missing then drifted. */
   readonly baseApplied?: boolean;
-  /** When rules end that are known to have been applied, by `formatRuleKey`, in ms since 1970. */
-  readonly appliedEnds?: ReadonlyMap<string, number>;
+  /** Rules that are known to have been applied, and when they end (ms since 1970), by `formatRuleKey`; at least those that end. */
+  readonly appliedRules?: ReadonlyMap<string, Pick<RuleNotes, 'expires'>>;
   readonly profile: Profile;
   readonly scope: Scope;
   readonly options: PlanOptions;

@@ -4,7 +4,7 @@ import { printState } from '../../src/desired/print.ts';
 import { findProfile } from '../../src/model/profile.ts';
 import { formatRuleKey } from '../../src/model/rule.ts';
 import type { DesiredState } from '../../src/model/state.ts';
-import { listEnds, wholeScope } from '../../src/model/state.ts';
+import { wholeScope } from '../../src/model/state.ts';
 import { digestPlan } from '../../src/plan/digest.ts';
 import { defaultPlanOptions, type PlanOptions } from '../../src/plan/input.ts';
 import { makePlan } from '../../src/plan/make-plan.ts';
@@ -167,7 +167,7 @@ describe('a plan when a rule has ended', () => {
       live: { rules: live, configuration: null },
       base,
       baseApplied: base !== null,
-      appliedEnds: listEnds(base?.rules.map((rule) => [formatRuleKey(rule.rule), rule]) ?? []),
+      appliedRules: new Map(base?.rules.map((rule) => [formatRuleKey(rule.rule), rule])),
       profile: findProfile('firezone-0.7'),
       scope: wholeScope,
       options: { ...defaultPlanOptions, ...options },

@@ -153,9 +153,10 @@ const manifests: Samples = {
     code: codeOf,
   },
   overlay: {
-    prepare: (world) => {
+    prepare: (world, command) => {
       const overlay = 'apiVersion: firezone/v0\nkind: Overlay\nmetadata: {name: env}\nspec: {bases: [../base]}\n';
       world.write('policy/env/overlay.yaml', overlay);
+      if (command === 'extend') world.write('policy/env/rule.yaml', world.read('policy/metadata.yaml'));
       world.write('policy/base/rules.yaml', world.read('policy/office.yaml'));
     },
     args: () => ['--overlay', 'env'],
@@ -163,6 +164,7 @@ const manifests: Samples = {
     code: codeOf,
     shows: (run, _, command) => {
       if (command === 'build') expect(run.out).not.toContain('name: metadata');
+      if (command === 'extend') expect(run.out).toMatch(/^policy\/env\/rule\.yaml: metadata ends/);
     },
   },
   strict: {

@@ -89,11 +89,11 @@ function changeRefusals({ input, changes }: Guarded): readonly Refusal[] {
 }
 
 /** Whether the rule ends as the manifests said that are known to have been applied: nobody is surprised by that. */
-function endsAsApplied(change: Change, { appliedEnds, desired }: PlanInput): boolean {
+function endsAsApplied(change: Change, { appliedRules, desired }: PlanInput): boolean {
   if (change.kind !== 'Rule' || change.origin !== 'expired' || change.live === null) return false;
   const { expires } = change;
   if (expires === undefined || expires > (desired.at ?? 0)) return false;
-  return appliedEnds?.get(formatRuleKey(change.live.rule)) === expires;
+  return appliedRules?.get(formatRuleKey(change.live.rule))?.expires === expires;
 }
 
 /** The same of a rule that let traffic pass. Where drop rules end, what they closed is open: many at once are judged like any delete. */
