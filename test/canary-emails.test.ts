@@ -55,7 +55,7 @@ describe('docs/privacy.md: an address that only the server knows', () => {
     to,
   ]);
 
-  it('is in no output of a run without a terminal, and in no file of it', async () => {
+  it('is in no output of a run without a terminal, and in no file of it (long)', async () => {
     const lines: readonly (readonly [readonly string[], number])[] = [
       [['plan', 'm', ...everywhere, '--save', 'saved.json', '--verbose'], 0],
       [['snapshot', '--out', 'live.json'], 0],

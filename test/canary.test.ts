@@ -107,7 +107,7 @@ describe('threats 11 to 14: the built command shows no secret, of either side, i
     expect(await quietly(['--plan', '--detailed-exitcode', 'm'])).toBe(0);
   });
 
-  it('when the server refuses, echoes, tears or hangs up', async () => {
+  it('when the server refuses, echoes, tears or hangs up (long)', async () => {
     const echo = JSON.stringify({ errors: { saml_identity_providers: [{ metadata: [marks.saml] }] }, sent: marks });
     const page = `<html>${Object.values(marks).join(' ')}</html>`;
     const faults = [
@@ -124,7 +124,7 @@ describe('threats 11 to 14: the built command shows no secret, of either side, i
     }
   });
 
-  it('when the answer to a read is a page that holds one', async () => {
+  it('when the answer to a read is a page that holds one (long)', async () => {
     world.simulator.faults.inject({
       fault: {
         kind: 'status',

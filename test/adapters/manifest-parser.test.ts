@@ -11,7 +11,6 @@ import type { ParsedFiles, ParseFiles } from '../../src/desired/parse-files.ts';
 import { findProfile } from '../../src/model/profile.ts';
 import { reveal } from '../../src/model/secret.ts';
 import { buildFiles, document, sourceFile, testContext } from '../desired/helpers.ts';
-import { isLongStage } from '../property/runs.ts';
 
 let folder: string;
 let workerUrl: URL;
@@ -109,13 +108,13 @@ describe('parsing', () => {
     expect(isSame(await parse(good), first[2] ?? { files: [], manifests: [] })).toBe(false);
   });
 
-  it.runIf(isLongStage)('row 8: 5 MB of `- a: 1` end at the limit of work', async () => {
+  it('row 8: 5 MB of `- a: 1` end at the limit of work (long)', async () => {
     const parsed = await parser()([sourceFile('bomb.yaml', `spec:\n${'- a: 1\n'.repeat(750_000)}`)]);
     const { problems } = assemble(parsed, null, testContext());
     expect(problems.map(({ code }) => code)).toEqual(['too-expensive']);
   });
 
-  it('row 8: 5 MB of addresses are bounded in memory, the event loop stays free, and other files are still read', async () => {
+  it('row 8: 5 MB of addresses are bounded in memory, the event loop stays free, and other files are still read (long)', async () => {
     const bomb = sourceFile('bomb.yaml', document('Network', 'n', `{cidrs: [${'10.0.0.1,'.repeat(550_000)}]}`));
     const parse = parser({ limits: { ...defaultLimits, parseMb: 64 } });
     let longest = 0;
@@ -135,7 +134,7 @@ describe('parsing', () => {
     expect(parsed.manifests.map(({ manifests }) => manifests.length)).toEqual([0, 1]);
   });
 
-  it('row 8: what a file may cost is counted, so that every machine says the same', async () => {
+  it('row 8: what a file may cost is counted, so that every machine says the same (long)', async () => {
     const file = sourceFile('a.yaml', rules('a', 6000, 1));
     const cost = (await parser()([file])).manifests[0]?.work ?? 0;
     // In a thread, in place, and cached: the same number.
@@ -152,23 +151,20 @@ describe('parsing', () => {
     expect(await problemsOf({ fileWork: cost - 1 }, null)).toEqual(spent);
   });
 
-  it.runIf(isLongStage)(
-    'row 8: all files together may not cost more than their limit, read in any order, remembered or not',
-    async () => {
-      const files = Array.from({ length: 5 }, (_, i) => sourceFile(`${i}.yaml`, rules(`s${i}`, 2000 + i, i)));
-      const total = (await parser()(files)).manifests.reduce((sum, { work }) => sum + work, 0);
-      for (const url of [workerUrl, null]) {
-        expect((await parser({ limits: { ...defaultLimits, work: total } }, url)(files)).manifests).toHaveLength(5);
-        const parse = parser({ limits: { ...defaultLimits, work: total - 1 } }, url);
-        for (const order of [files, [...files].reverse(), files]) {
-          const { problems, state } = assemble(await parse(order), null, testContext());
-          expect(problems).toMatchObject([{ code: 'too-expensive', place: { file: '4.yaml' } }]);
-          expect(state).toBeNull();
-        }
-        expect(assemble(await parse(files.slice(1)), null, testContext()).problems).toEqual([]);
+  it('row 8: all files together may not cost more than their limit, read in any order, remembered or not (long)', async () => {
+    const files = Array.from({ length: 5 }, (_, i) => sourceFile(`${i}.yaml`, rules(`s${i}`, 2000 + i, i)));
+    const total = (await parser()(files)).manifests.reduce((sum, { work }) => sum + work, 0);
+    for (const url of [workerUrl, null]) {
+      expect((await parser({ limits: { ...defaultLimits, work: total } }, url)(files)).manifests).toHaveLength(5);
+      const parse = parser({ limits: { ...defaultLimits, work: total - 1 } }, url);
+      for (const order of [files, [...files].reverse(), files]) {
+        const { problems, state } = assemble(await parse(order), null, testContext());
+        expect(problems).toMatchObject([{ code: 'too-expensive', place: { file: '4.yaml' } }]);
+        expect(state).toBeNull();
       }
-    },
-  );
+      expect(assemble(await parse(files.slice(1)), null, testContext()).problems).toEqual([]);
+    }
+  });
 
   it('row 8: files full of what no manifest has end at the limit of work', async () => {
     const limits = { ...defaultLimits, fileWork: 50_000 };

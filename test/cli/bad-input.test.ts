@@ -256,7 +256,7 @@ describe('the connection', () => {
     expect(run.err).not.toContain('user:pw');
   });
 
-  it('an empty 500 that stays: says where to look, exit 1', async () => {
+  it('an empty 500 that stays: says where to look, exit 1 (long)', async () => {
     const url = await serve((_, response) => response.writeHead(500, { 'content-length': '0' }).end());
     const run = await plan(url);
     expect([run.code, run.err + run.out]).toEqual([
@@ -265,7 +265,7 @@ describe('the connection', () => {
     ]);
   });
 
-  it('half an answer is no answer: no plan, exit 1', async () => {
+  it('half an answer is no answer: no plan, exit 1 (long)', async () => {
     world.simulator.seed([{ action: 'drop', destination: '10.0.0.0/8' }]);
     world.simulator.faults.inject({ match: { method: 'GET', path: '/v0/rules' }, fault: { kind: 'torn' } });
     const run = await world.cli(['m']);

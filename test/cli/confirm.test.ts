@@ -188,7 +188,7 @@ describe('a command that confirms', () => {
     expect(back.err).toContain('Not confirmed: it ended with 1: going back');
   });
 
-  it('is not waited for when it hangs, and its output is bounded', async () => {
+  it('is not waited for when it hangs, and its output is bounded (long)', async () => {
     const given = { ...env, PATH: process.env['PATH'] ?? '' };
     const hanging = ['apply', '--confirm-with', 'sleep 60', '--confirm-within', '300ms', 'm'];
     expect((await world.cli(hanging, { env: given })).code).toBe(3);
@@ -197,7 +197,7 @@ describe('a command that confirms', () => {
     expect([back.code, back.err]).toEqual([3, expect.stringContaining('it printed more than 65536 bytes')]);
   });
 
-  it('is not waited for when a daemon of it holds its output open', async () => {
+  it('is not waited for when a daemon of it holds its output open (long)', async () => {
     const given = { ...env, PATH: process.env['PATH'] ?? '' };
     world.write(
       'probe.sh',
@@ -285,7 +285,7 @@ describe('going back', () => {
     expect(next.err).toContain('An earlier run was ended while it went back');
   });
 
-  it('is tried again while the server cannot be read, until its own deadline, and names what is left then', async () => {
+  it('is tried again while the server cannot be read, until its own deadline, and names what is left then (long)', async () => {
     await prepared();
     const back = await onTrial(
       () => {
@@ -440,7 +440,7 @@ describe('an apply whose process was killed', () => {
     }
   });
 
-  it('kill -9 at every step of the apply and of the way back: the next start gives the state before', async () => {
+  it('kill -9 at every step of the apply and of the way back: the next start gives the state before (long)', async () => {
     const given = { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
     const flags = ['apply', '--yes', '--confirm-with', 'false', '--confirm-within', '1ms', '--concurrency', '1', 'm'];
     const wanted = world.read('m/rules.yaml');

@@ -23,7 +23,7 @@ describe('progress', () => {
     },
   );
 
-  it('a pipe is told nothing while it waits', async () => {
+  it('a pipe is told nothing while it waits (long)', async () => {
     world.simulator.faults.inject({ fault: { kind: 'delay', milliseconds: 1300 }, match: { times: 1 } });
     const run = await ended(spawnReconcile(['plan', 'm'], { cwd: world.folder, env }));
     expect([run.code, run.err]).toEqual([0, '']);

@@ -94,7 +94,7 @@ describe('secretsFrom in the settings', () => {
 });
 
 describe('a sidecar', () => {
-  it('takes a rotated token from the command without a restart', async () => {
+  it('takes a rotated token from the command without a restart (long)', async () => {
     ensureBuilt();
     const world = await makeWorld();
     const secret = path.join(world.folder, 'secret.env');

@@ -174,7 +174,7 @@ describe.skipIf(kernelUnavailable !== null)(`the pages about the kernel’s pack
     expect(shell(list)).toContain('10.0.0.0/8');
   });
 
-  it('each command that it names does what it says', async () => {
+  it('each command that it names does what it says (long)', async () => {
     const named = documentedLines().filter(({ text, span }) => span && text.includes('--enforcement'));
     expect(named.map(({ text }) => text).sort()).toEqual([
       'reconcile --plan --enforcement nft',

@@ -109,7 +109,7 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
     expect((await run(folder, 'doctor', ...look)).stdout).toContain('drop 10.2.0.0/16 * is not in the kernel');
   }, 60_000);
 
-  it('never ends with 0 while nothing is enforced: doctor 1, plan 2, 3 or 4, apply 1 or 5', async () => {
+  it('never ends with 0 while nothing is enforced: doctor 1, plan 2, 3 or 4, apply 1 or 5 (long)', async () => {
     await run(folder, ...look, '--wait-enforced', '10s', '.');
     const plan = [...look, '--plan', '.'];
     expect((await run(folder, ...plan, '--detailed-exitcode', '--strict', '--fail-on', 'not-enforced')).code).toBe(0);

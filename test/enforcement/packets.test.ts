@@ -77,7 +77,7 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
     await server.settled();
   }
 
-  it(`get the verdict that the policy foretells, in ${policies * packetsEach} random cases`, async () => {
+  it(`get the verdict that the policy foretells, in ${policies * packetsEach} random cases (long)`, async () => {
     const seed = Number(process.env['RECONCILE_SEED'] ?? 20_261_121);
     const cases = fc.sample(
       fc.tuple(

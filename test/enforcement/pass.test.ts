@@ -85,7 +85,7 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
     expect(repaired.kernel?.report.state).toBe('enforced');
   }, 60_000);
 
-  it('finds inserts that were lost during a rebuild and repairs them all by replacing one rule', async () => {
+  it('finds inserts that were lost during a rebuild and repairs them all by replacing one rule (long)', async () => {
     server = await startKernelServer(netns, { rate: 30 });
     const destinations = Array.from({ length: 170 }, (_, i) => `10.0.${i}.0/24`);
     server.simulator.seed(destinations.map((destination) => ({ destination })));
@@ -112,7 +112,7 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
     expect(server.simulator.filter.state().crashes).toBe(2);
   }, 90_000);
 
-  it('waits for a rebuild only until the kernel holds every rule again', async () => {
+  it('waits for a rebuild only until the kernel holds every rule again (long)', async () => {
     server = await startKernelServer(netns);
     await server.settled();
     const others = Array.from({ length: 20 }, (_, i) => `10.0.${i}.0/24`);

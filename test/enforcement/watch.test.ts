@@ -56,7 +56,7 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
     expect(bad.enforcement?.findings.join()).toContain('10.2.0.0/16');
   }, 60_000);
 
-  it('repairs with --repair what the kernel lost', async () => {
+  it('repairs with --repair what the kernel lost (long)', async () => {
     await start('--repair');
     await sidecar.until((status) => status.conditions.Enforced?.status === 'True');
     runIn(netns, 'nft', 'delete element inet firezone ip_accept { 10.2.0.0/16 }');

@@ -93,7 +93,7 @@ describe('a push that stands for far more than its bytes', () => {
     expect(pathsOf(await world.source().read(signal))).toEqual(['source-too-large']);
   });
 
-  it('threat 34: one folder of millions of names ends at the memory that git may take', async () => {
+  it('threat 34: one folder of millions of names ends at the memory that git may take (long)', async () => {
     const first = world.upstream.commit({ 'web.yaml': rules('10.0.0.1') });
     const limits = { ...defaultLimits, fetchBytes: 24 * megabyte };
     const git = world.source({ limits });
@@ -110,7 +110,7 @@ describe('a push that stands for far more than its bytes', () => {
 });
 
 describe('a push of more bytes than a fetch may bring', () => {
-  it('threat 35: is stopped, leaves nothing, keeps the last good revision, and is not fetched again', async () => {
+  it('threat 35: is stopped, leaves nothing, keeps the last good revision, and is not fetched again (long)', async () => {
     const plain = makeUpstream({ filter: false, anyId: false });
     const server = await serveGit(plain);
     try {
@@ -145,7 +145,7 @@ describe('a sidecar within the memory of its deployment', () => {
   beforeAll(ensureBuilt);
 
   it.skipIf(memoryCgroups === null)(
-    'threat 34: undoes drift while a bomb is the newest commit, and ends in time',
+    'threat 34: undoes drift while a bomb is the newest commit, and ends in time (long)',
     async () => {
       const sim = await makeWorld();
       const cgroup = enterMemoryCgroup(256 * megabyte);

@@ -65,7 +65,7 @@ describe('faults of a Git remote', () => {
     expect(processesWith(host.url)).toEqual([]);
   });
 
-  it('fault 19: a remote that trickles is given up at the same deadline', async () => {
+  it('fault 19: a remote that trickles is given up at the same deadline (long)', async () => {
     upstream.commit({ 'a.yaml': 'a: 1\n' });
     host.mode = 'trickle';
     const reading = await source({ timeoutMs: 700 }).read(signal);
@@ -80,7 +80,7 @@ describe('faults of a Git remote', () => {
     expect(codes(reading)).toEqual(['git-auth']);
   });
 
-  it('fault 21: a deleted branch, an empty repository and a missing path are named, and give no content', async () => {
+  it('fault 21: a deleted branch, an empty repository and a missing path are named, and give no content (long)', async () => {
     expect(codes(await source().read(signal))).toEqual(['git-ref-missing']);
     upstream.commit({ 'a.yaml': 'a: 1\n' });
     expect(codes(await source({ at: 'gone' }).read(signal))).toEqual(['git-path-missing']);
@@ -108,7 +108,7 @@ describe('faults of a Git remote', () => {
     expect(await git.descends(base, left, signal)).toBe('yes');
   });
 
-  it('fault 18: a remote that does not answer leaves open whether a far commit descends from another', async () => {
+  it('fault 18: a remote that does not answer leaves open whether a far commit descends from another (long)', async () => {
     const first = upstream.commit({ 'a.yaml': 'a: 0\n' });
     for (let index = 1; index <= 30; index++) upstream.git('commit', '-q', '--allow-empty', '-m', `${index}`);
     const last = upstream.commit({ 'a.yaml': 'a: 1\n' });
@@ -152,7 +152,7 @@ describe('faults of a Git remote', () => {
     expect([codes(reading), reading.content?.revision]).toEqual([[], commit]);
   });
 
-  it('fault 23: whatever file of an open clone is damaged, the next commit is read at once', async () => {
+  it('fault 23: whatever file of an open clone is damaged, the next commit is read at once (long)', async () => {
     upstream.commit({ 'a.yaml': 'a: 0\n' });
     await source().read(signal);
     const clone = path.join(state, 'clone.git');
@@ -171,7 +171,7 @@ describe('faults of a Git remote', () => {
     }
   }, 120_000);
 
-  it('fault 39: a clone, a home or a whole state folder that is removed under an open source is made anew', async () => {
+  it('fault 39: a clone, a home or a whole state folder that is removed under an open source is made anew (long)', async () => {
     upstream.commit({ 'a.yaml': 'a: 0\n' });
     const git = source();
     await git.read(signal);
@@ -370,7 +370,7 @@ describe('threats by way of Git', () => {
     expect(existsSync(canary)).toBe(false);
   });
 
-  it('threat 4: configuration, hooks and attributes planted in the repository or the clone start nothing', async () => {
+  it('threat 4: configuration, hooks and attributes planted in the repository or the clone start nothing (long)', async () => {
     const canary = path.join(state, 'canary');
     const script = path.join(state, 'evil');
     writeFileSync(script, `#!/bin/sh\ntouch ${canary}\ncat\n`, { mode: 0o755 });
@@ -408,7 +408,7 @@ describe('threats by way of Git', () => {
     }
   });
 
-  it('threat 5: links, submodules and LFS pointers named like manifests are problems, never followed; filters never run', async () => {
+  it('threat 5: links, submodules and LFS pointers named like manifests are problems, never followed; filters never run (long)', async () => {
     upstream.commit({ 'a.yaml': 'a: 1\n', 'link.yaml': { link: '/etc/passwd' } });
     expect(codes(await source().read(signal))).toEqual(['not-a-regular-file']);
     upstream.commit({ 'link.yaml': null, 'dir/x.yaml': 'x: 1\n', elsewhere: { link: 'dir' } });
@@ -503,7 +503,7 @@ describe('threats by way of Git', () => {
     expect(codes(await git.read(signal))).toEqual(['git-signature']);
   });
 
-  it('threat 17: an expired key does not count for a new commit whose dates are set back, but does for one seen before', async () => {
+  it('threat 17: an expired key does not count for a new commit whose dates are set back, but does for one seen before (long)', async () => {
     const own = sshKey('own');
     const sshFile = path.join(state, 'signers');
     writeFileSync(sshFile, `a@example.org valid-before="20200101" ${readFileSync(`${own}.pub`, 'utf8')}`);

@@ -62,7 +62,7 @@ describe('faults of the process', () => {
     expect(world.live()).toEqual(['192.0.2.0/24']);
   });
 
-  it('fault 36: after SIGKILL at every step boundary the next process converges, gaps first', async () => {
+  it('fault 36: after SIGKILL at every step boundary the next process converges, gaps first (long)', async () => {
     const before = ['192.0.2.2', '198.51.100.7', '203.0.113.9'];
     const wide = ['192.0.2.0/24', '198.51.100.0/24', '203.0.113.0/24'];
     const plain = ['10.0.0.1', '10.0.0.2'];
@@ -93,7 +93,7 @@ describe('faults of the process', () => {
     }
   }, 120_000);
 
-  it('fault 37: of two replicas one writes; when it ends the other goes on', async () => {
+  it('fault 37: of two replicas one writes; when it ends the other goes on (long)', async () => {
     write(rules('10.0.0.1'));
     const lease = ['--lease', `file:${path.join(world.folder, 'lock')}`, '--lease-duration', '12s'];
     const first = await start(lease);
@@ -112,7 +112,7 @@ describe('faults of the process', () => {
     expect(posts.length).toBe(3);
   });
 
-  it('fault 37: a replica that was paused past its lease writes nothing when it wakes', async () => {
+  it('fault 37: a replica that was paused past its lease writes nothing when it wakes (long)', async () => {
     write(rules('10.0.0.1'));
     const lease = ['--lease', `file:${path.join(world.folder, 'lock')}`, '--lease-duration', '10s'];
     const first = await start(lease);
@@ -135,7 +135,7 @@ describe('faults of the process', () => {
     expect((await second.status()).role).toBe('writer');
   }, 120_000);
 
-  it('fault 39: lost or corrupt state is made anew, and nothing is deleted because of it', async () => {
+  it('fault 39: lost or corrupt state is made anew, and nothing is deleted because of it (long)', async () => {
     write(rules('10.0.0.1', '10.0.0.2'));
     const first = await start();
     await first.until(inEffect());
@@ -175,7 +175,7 @@ describe('faults of the process', () => {
     expect(sidecar.output()).toContain('failed in a way it should not');
   });
 
-  it('fault 2: a server that asks to be left alone is left alone, and then served', async () => {
+  it('fault 2: a server that asks to be left alone is left alone, and then served (long)', async () => {
     write(rules('10.0.0.1'));
     world.sim.faults.inject({
       match: { method: 'GET', times: 2 },
@@ -186,7 +186,7 @@ describe('faults of the process', () => {
     expect(readFileSync(path.join(world.state, 'reconcile/record.json'), 'utf8')).toContain('appliedRevision');
   });
 
-  it('fault 43: a thread that reads manifests and dies is no fault of the manifests: exit 1, and a sidecar tries again', async () => {
+  it('fault 43: a thread that reads manifests and dies is no fault of the manifests: exit 1, and a sidecar tries again (long)', async () => {
     write(`${rules('10.0.0.1')}${'# a long comment\n'.repeat(70_000)}`);
     const [hook, healed] = [path.join(world.folder, 'hook.mjs'), path.join(world.folder, 'healed')];
     writeFileSync(
@@ -217,7 +217,7 @@ describe('faults of the process', () => {
     expect(world.live()).toEqual(['10.0.0.1']);
   });
 
-  it('fault 30: too few files to open is a sentence, from the first module of the program on', () => {
+  it('fault 30: too few files to open is a sentence, from the first module of the program on (long)', () => {
     write(rules('10.0.0.1'));
     const limited = (files: number, ...argv: readonly string[]) =>
       spawnSync('sh', ['-c', `ulimit -n ${files} && exec "$@"`, 'sh', process.execPath, ...argv], { encoding: 'utf8' });

@@ -36,7 +36,7 @@ const forms: readonly ((i: number) => string)[] = [
 ];
 
 describe('a long document', () => {
-  it('says the same as in braces, whatever form its rules have, and every rule has its own place', () => {
+  it('says the same as in braces, whatever form its rules have, and every rule has its own place (long)', () => {
     fc.assert(
       fc.property(
         fc.array(fc.nat(forms.length - 1), { minLength: 1_200, maxLength: 2_500 }),

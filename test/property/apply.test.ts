@@ -99,12 +99,12 @@ test(
       });
     });
     await fc.assert(oneCase, {
-      numRuns: runs(500),
+      numRuns: runs(300),
       timeout: 20_000,
       endOnFailure: process.env['SHRINK'] === undefined,
     });
   },
-  limitMs(runs(500)),
+  limitMs(runs(300)),
 );
 
 /**
@@ -298,12 +298,12 @@ test(
       });
     });
     await fc.assert(oneCase, {
-      numRuns: runs(1000),
+      numRuns: runs(600),
       timeout: 20_000,
       endOnFailure: process.env['SHRINK'] === undefined,
     });
   },
-  limitMs(runs(1000)),
+  limitMs(runs(600)),
 );
 
 for (const [title, profile, overlapConstraints] of [
@@ -344,9 +344,9 @@ for (const [title, profile, overlapConstraints] of [
           expect(sortedKeys(storedRules(simulator))).toEqual(sortedKeys(desired));
         });
       });
-      await fc.assert(oneCase, { numRuns: runs(500) });
+      await fc.assert(oneCase, { numRuns: runs(300) });
     },
-    limitMs(runs(500)),
+    limitMs(runs(300)),
   );
 }
 
@@ -421,9 +421,9 @@ test(
         expect(held).toBe('enforced');
       });
     });
-    await fc.assert(oneCase, { numRuns: runs(250) });
+    await fc.assert(oneCase, { numRuns: runs(150) });
   },
-  limitMs(runs(250)),
+  limitMs(runs(150)),
 );
 
 test(
@@ -463,9 +463,9 @@ test(
         });
       },
     );
-    await fc.assert(oneCase, { numRuns: runs(500) });
+    await fc.assert(oneCase, { numRuns: runs(300) });
   },
-  limitMs(runs(500)),
+  limitMs(runs(300)),
 );
 
 /** Refuses some creates and deletes for as long as it lives: the nth rule that it sees of each kind. */
@@ -549,7 +549,7 @@ test(
         }
       },
     );
-    await fc.assert(oneCase, { numRuns: runs(250) });
+    await fc.assert(oneCase, { numRuns: runs(150) });
   },
-  limitMs(runs(250)),
+  limitMs(runs(150)),
 );

@@ -99,7 +99,7 @@ describe('an order of steps', { timeout: 300_000 }, () => {
           }
         }
       }),
-      { numRuns: runs(2_000) },
+      { numRuns: runs(1_200) },
     );
   });
 
@@ -116,7 +116,7 @@ describe('an order of steps', { timeout: 300_000 }, () => {
           for (let order = 0; order < 3; order++) check(world, plan, linearExtension(plan, pick), profile);
         },
       ),
-      { numRuns: runs(2_000) },
+      { numRuns: runs(1_200) },
     );
   });
 
@@ -136,7 +136,7 @@ describe('an order of steps', { timeout: 300_000 }, () => {
         const last = statesOf(world.before, plan.steps).at(-1) ?? [];
         expect(last.map(formatRuleKey).sort()).toEqual(world.after.map(formatRuleKey).sort());
       }),
-      { numRuns: runs(1_000) },
+      { numRuns: runs(600) },
     );
   });
 
@@ -171,7 +171,7 @@ describe('an order of steps', { timeout: 300_000 }, () => {
           for (const packet of all) expect(covers(listed?.traffic ?? [], packet)).toBe(dropped.has(packet));
         },
       ),
-      { numRuns: runs(500) },
+      { numRuns: runs(300) },
     );
   });
 
@@ -190,7 +190,7 @@ describe('an order of steps', { timeout: 300_000 }, () => {
           }
         }
       }),
-      { numRuns: runs(1_000) },
+      { numRuns: runs(600) },
     );
   });
 });

@@ -8,6 +8,3 @@ export function runs(ci: number): number {
   if (asked !== undefined && /^[1-9][0-9]*$/.test(asked)) return Number(asked);
   return Math.min(ci, Math.max(20, Math.ceil(ci / 10)));
 }
-
-/** Whether this is the stage of CI with many cases, which also runs what needs much memory or much time (`PROPERTY_RUNS` is set). */
-export const isLongStage = process.env['PROPERTY_RUNS'] !== undefined;

@@ -100,7 +100,7 @@ describe('a release', () => {
     expect(names.filter((name) => lock.packages[`node_modules/${name}`]?.hasInstallScript)).toEqual([]);
   });
 
-  it('runs every command', () => {
+  it('runs every command (long)', () => {
     const bin = path.join(consumer, 'node_modules/.bin/reconcile');
     const run = (...args: string[]) => spawnSync(bin, args, { cwd: consumer, encoding: 'utf8' });
     const commands = [...run('--help').stdout.matchAll(/^ {2}([a-z]+)(?: \S+)* {2,}\S/gm)].map(([, name = '']) => name);
@@ -128,7 +128,7 @@ describe('a release', () => {
     expect(broken).toEqual([]);
   });
 
-  it('installs from a tag of a Git repository, and runs with npx from there, without a build', () => {
+  it('installs from a tag of a Git repository, and runs with npx from there, without a build (long)', () => {
     const git = (...args: string[]) =>
       execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@b', ...args], { cwd: tree });
     git('init', '--quiet');
@@ -172,7 +172,7 @@ describe('a release', () => {
     }
   });
 
-  it('is found right by publint and by attw', async () => {
+  it('is found right by publint and by attw (long)', async () => {
     const { messages, pkg } = await publint({ pkgDir: installed, pack: false, strict: true });
     expect(messages.map((message) => formatMessage(message, pkg))).toEqual([]);
     const attw = path.join(root, 'node_modules/.bin/attw');
@@ -201,7 +201,7 @@ describe('a release', () => {
     expect(output).toContain('1 to create, 0 unchanged. 1 request.');
   }, 60_000);
 
-  it('lists its parts for those who must know them', () => {
+  it('lists its parts for those who must know them (long)', () => {
     const text = execFileSync('npm', ['run', '--silent', 'sbom'], { cwd: root, encoding: 'utf8' });
     const sbom = JSON.parse(text) as {
       spdxVersion: string;

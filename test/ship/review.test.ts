@@ -103,7 +103,7 @@ describe('the Action', () => {
     expect(summary()).toContain('10.1.0.0/16');
   });
 
-  it('applies on the default branch, whatever its name, and elsewhere when told to', async () => {
+  it('applies on the default branch, whatever its name, and elsewhere when told to (long)', async () => {
     const event = { repository: { default_branch: 'production' } };
     const onProduction = { ...environment(event), GITHUB_REF: 'refs/heads/production' };
     expect((await run('github', onProduction, folder)).code).toBe(0);
@@ -114,7 +114,7 @@ describe('the Action', () => {
     expect(world.live()).toEqual(['10.2.0.0/16']);
   });
 
-  it('tells what the pull request itself does, where the clone holds its base, whatever the name of that', async () => {
+  it('tells what the pull request itself does, where the clone holds its base, whatever the name of that (long)', async () => {
     const clone = path.join(folder, 'clone');
     const git = (...args: readonly string[]): string =>
       execFileSync('git', ['-c', 'user.name=T', '-c', 'user.email=t@example.com', ...args], {
@@ -174,7 +174,7 @@ describe('the Action', () => {
     expect(forge.comments.map((comment) => comment.body.includes('10.1.0.0/16'))).toEqual([false, false, true]);
   });
 
-  it('plans a pull request of a fork from a snapshot, and the token meets nothing of it', async () => {
+  it('plans a pull request of a fork from a snapshot, and the token meets nothing of it (long)', async () => {
     const snapshot = await takeSnapshot();
     const before = world.sim.requests().length;
     forge.readOnly = true;
@@ -193,7 +193,7 @@ describe('the Action', () => {
     expect(world.sim.requests()).toEqual([]);
   });
 
-  it("shows what a fork's pull request changes without a server, alone or beside the plan from a snapshot", async () => {
+  it("shows what a fork's pull request changes without a server, alone or beside the plan from a snapshot (long)", async () => {
     const clone = path.join(folder, 'clone');
     const git = (...args: readonly string[]): string =>
       execFileSync('git', ['-c', 'user.name=T', '-c', 'user.email=t@example.com', ...args], {
@@ -301,7 +301,7 @@ describe('the GitLab template', () => {
     expect(forge.comments[249]?.body).toContain('10.1.0.0/16');
   });
 
-  it("plans a fork's merge request from a snapshot, though a token is there", async () => {
+  it("plans a fork's merge request from a snapshot, though a token is there (long)", async () => {
     const snapshot = await takeSnapshot();
     const before = world.sim.requests().length;
     const variables = { ...request, CI_MERGE_REQUEST_SOURCE_PROJECT_ID: '99', RECONCILE_TOKEN: apiToken };

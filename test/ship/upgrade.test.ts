@@ -75,7 +75,7 @@ describe('command lines of 0.1', () => {
   const go = (args: readonly string[]) =>
     ended(spawnReconcile(args, { cwd: world.folder, env: { ...env, RECONCILE_TOKEN: token } }));
 
-  it('the Action: plans a pull request, from a snapshot too, and applies a push', async () => {
+  it('the Action: plans a pull request, from a snapshot too, and applies a push (long)', async () => {
     const tail = ['--no-color', '--output', 'github', 'm'];
     const server = ['--base-url', world.simulator.url];
     expect((await go(['--plan', '--detailed-exitcode', ...server, ...tail])).code).toBe(2);
@@ -161,7 +161,7 @@ describe('command lines of 0.1', () => {
     expect(world.simulator.rules()).toEqual([]);
   });
 
-  it('a state directory of 0.1 is taken over', async () => {
+  it('a state directory of 0.1 is taken over (long)', async () => {
     mkdirSync(join(world.folder, 'state'));
     const once = ['--watch', '--once', '--state-dir', 'state', 'm'];
     expect((await go(once)).code).toBe(0);

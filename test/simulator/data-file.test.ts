@@ -68,7 +68,7 @@ test('a last line that was cut off is left out, other damage is refused with its
   await expect(restart()).rejects.toThrow(`${dataFile}:1: not a line`);
 });
 
-test('a file in which most lines are out of date is written anew', async () => {
+test('a file in which most lines are out of date is written anew (long)', async () => {
   const { call, simulator } = await restart();
   const [id] = simulator.seed([{ destination: '10.0.0.0/8' }]);
   for (let k = 0; k < 1_100; k++)

@@ -35,7 +35,7 @@ function lease(identity: string, file = path.join(folder, 'lock'), warnings: unk
 }
 
 describe('a lock file', () => {
-  it('fault 38: left behind by a dead process and dated in the future, is taken once nobody renewed it for its duration', async () => {
+  it('fault 38: left behind by a dead process and dated in the future, is taken once nobody renewed it for its duration (long)', async () => {
     const file = path.join(folder, 'lock');
     mkdirSync(`${file}.lock`);
     writeFileSync(`${file}.owner`, 'dead');

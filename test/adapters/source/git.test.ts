@@ -84,7 +84,7 @@ describe('a Git source', () => {
     expect(texts(await git.read(signal))).toEqual({ 'a.yaml': 'a: 1\n' });
   });
 
-  it('looks anew for what manifests name once it is told that they are read in another way', async () => {
+  it('looks anew for what manifests name once it is told that they are read in another way (long)', async () => {
     upstream.commit({ 'a.yaml': 'a: 1\n', one: '1', two: '2' });
     let named = ['one'];
     const git = source({ references: () => Promise.resolve(named) });
@@ -177,7 +177,7 @@ describe('a Git source', () => {
     expect(missing.problems.length).toBe(1);
   });
 
-  it('tells whether a commit descends from another, however far apart', async () => {
+  it('tells whether a commit descends from another, however far apart (long)', async () => {
     const first = upstream.commit({ 'a.yaml': 'a: 0\n' });
     for (let index = 1; index <= 130; index++) upstream.git('commit', '-q', '--allow-empty', '-m', `${index}`);
     const last = upstream.commit({ 'a.yaml': 'a: 1\n' });
@@ -198,7 +198,7 @@ describe('a Git source', () => {
     expect(clonedKilobytes()).toBeLessThan(20);
   });
 
-  it('reads the token file for each request and keeps the token off disk and out of arguments', async () => {
+  it('reads the token file for each request and keeps the token off disk and out of arguments (long)', async () => {
     upstream.commit({ 'a.yaml': 'a: 1\n' });
     host.password = 'canary-1';
     const tokenFile = path.join(state, 'token');

@@ -61,7 +61,7 @@ describe('reconcile --watch DIRECTORY', () => {
     await until(() => sidecar.log().some((line) => line['msg'] === 'Drift is corrected'));
   });
 
-  it('corrects drift inside its scope only, and speaks of no other rule', async () => {
+  it('corrects drift inside its scope only, and speaks of no other rule (long)', async () => {
     const config = path.join(world.folder, 'scope.yaml');
     writeFileSync(config, 'scope: {networks: [10.0.0.0/16], configuration: false}\n');
     world.sim.seed([{ action: 'drop', destination: '192.0.2.0/24' }]);
@@ -114,7 +114,7 @@ describe('reconcile --watch DIRECTORY', () => {
     expect(world.sim.requests().filter((call) => call.method === 'POST').length).toBe(2);
   });
 
-  it('fault 29: a directory that is deleted, empty, or renamed over prunes nothing, and is watched again', async () => {
+  it('fault 29: a directory that is deleted, empty, or renamed over prunes nothing, and is watched again (long)', async () => {
     write('a.yaml', rules('10.0.0.1', '10.0.0.2'));
     await start();
     await sidecar.until(inEffect());
@@ -155,7 +155,7 @@ describe('reconcile --watch DIRECTORY', () => {
     expect(world.live()).toEqual(['10.0.0.1']);
   });
 
-  it('applies other values also where drift is only reported, after a hang-up and after a restart', async () => {
+  it('applies other values also where drift is only reported, after a hang-up and after a restart (long)', async () => {
     const one = `apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: v}\nspec: {action: drop, destination: "\${net}"}\n`;
     write('a.yaml', one);
     const values = path.join(world.folder, 'values.yaml');
@@ -178,7 +178,7 @@ describe('reconcile --watch DIRECTORY', () => {
     expect(world.live().length).toBe(2);
   });
 
-  it('fault 8: one rule that the server refuses holds up no other, is named in its words, and is not sent again and again', async () => {
+  it('fault 8: one rule that the server refuses holds up no other, is named in its words, and is not sent again and again (long)', async () => {
     const nobody = '00000000-0000-4000-8000-000000000000';
     const refused = `apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: refused}\nspec: {action: drop, destination: 10.2.0.0/16, user_id: ${nobody}}\n`;
     write('a.yaml', `${rules('10.0.0.1')}---\n${refused}`);
@@ -195,7 +195,7 @@ describe('reconcile --watch DIRECTORY', () => {
     await sidecar.until(inEffect());
   });
 
-  it('a hang-up names what needs a restart, and releases the refused plan whose digest is approved, and no other', async () => {
+  it('a hang-up names what needs a restart, and releases the refused plan whose digest is approved, and no other (long)', async () => {
     world.sim.seed([{ action: 'accept', destination: '10.9.9.9' }]);
     const configuration =
       'apiVersion: firezone/v0\nkind: Configuration\nmetadata: {name: c}\nspec: {default_client_mtu: 1300}\n';
@@ -242,7 +242,7 @@ describe('reconcile --watch DIRECTORY', () => {
     expect(world.live()).toEqual([]);
   });
 
-  it('threat 10: settings that cannot be used stall the loop, not the process, and are read again', async () => {
+  it('threat 10: settings that cannot be used stall the loop, not the process, and are read again (long)', async () => {
     write('a.yaml', rules('10.0.0.1'));
     const config = path.join(world.folder, 'settings.yaml');
     writeFileSync(config, 'interval: 1d x\n');
@@ -257,7 +257,7 @@ describe('reconcile --watch DIRECTORY', () => {
     await sidecar.until(inEffect());
   });
 
-  it('threat 10: settings that are wrong in a hang-up are named for what they are, and the old ones stay in force', async () => {
+  it('threat 10: settings that are wrong in a hang-up are named for what they are, and the old ones stay in force (long)', async () => {
     write('a.yaml', rules('10.0.0.1'));
     const config = path.join(world.folder, 'settings.yaml');
     writeFileSync(config, 'interval: 1h\n');
@@ -279,7 +279,7 @@ describe('reconcile --watch DIRECTORY', () => {
     await sidecar.until((status) => status.conditions.Stalled.status === 'False');
   });
 
-  it('a renewed token file ends the failure of an expired one at once', async () => {
+  it('a renewed token file ends the failure of an expired one at once (long)', async () => {
     write('a.yaml', rules('10.0.0.1'));
     writeFileSync(world.tokenFile, 'wrong-token\n');
     await start();

@@ -75,7 +75,8 @@ describe('failover never rolls the firewall back', () => {
     const leaseOf = (): string =>
       kind === 'kubernetes' ? 'kubernetes:net/reconcile' : `file:${path.join(world.folder, 'lock')}`;
 
-    it(`directory, ${kind}: a replica that led before does not write its old policy when the directory has vanished`, async () => {
+    const stage = kind === 'kubernetes' ? ' (long)' : '';
+    it(`directory, ${kind}: a replica that led before does not write its old policy when the directory has vanished${stage}`, async () => {
       const file = path.join(world.manifests, 'a.yaml');
       writeFileSync(file, rules('10.0.0.1'));
       const { first, second } = await handOver(leaseOf(), [world.manifests]);
@@ -98,7 +99,7 @@ describe('failover never rolls the firewall back', () => {
     }, 120_000);
   }
 
-  it('Git: a replica that led before enforces the last good commit, not the one that it applied itself', async () => {
+  it('Git: a replica that led before enforces the last good commit, not the one that it applied itself (long)', async () => {
     const upstream: Upstream = makeUpstream();
     const host: GitHost = await serveGit(upstream);
     closers.push(
@@ -125,7 +126,7 @@ describe('failover never rolls the firewall back', () => {
     await until(() => world.live().join() === '10.0.0.2');
   }, 120_000);
 
-  it('--on-drift report: a new leader reports the drift that the one before reported, and deletes nothing', async () => {
+  it('--on-drift report: a new leader reports the drift that the one before reported, and deletes nothing (long)', async () => {
     writeFileSync(path.join(world.manifests, 'a.yaml'), rules('10.0.0.1'));
     const source = [world.manifests, '--on-drift', 'report'];
     const first = await replica('first', 'kubernetes:net/reconcile', source);

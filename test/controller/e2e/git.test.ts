@@ -74,7 +74,7 @@ describe('reconcile --watch --git-url', () => {
     expect(car.output()).not.toContain('hook-secret-canary');
   });
 
-  it('fault 18: a black hole is named, the last good revision stays in force, and it recovers by itself', async () => {
+  it('fault 18: a black hole is named, the last good revision stays in force, and it recovers by itself (long)', async () => {
     upstream.commit({ 'rules.yaml': rules('10.0.0.1') });
     const car = await start('--git-timeout', '500ms');
     await car.until(inEffect());
@@ -87,7 +87,7 @@ describe('reconcile --watch --git-url', () => {
     await car.until(inEffect(next));
   });
 
-  it('fault 21: a deleted branch prunes nothing', async () => {
+  it('fault 21: a deleted branch prunes nothing (long)', async () => {
     upstream.commit({ 'rules.yaml': rules('10.0.0.1') });
     const car = await start();
     await car.until(inEffect());
@@ -112,7 +112,7 @@ describe('reconcile --watch --git-url', () => {
     expect(world.live()).toEqual(['10.0.0.1']);
   });
 
-  it('follows a tag that is moved on, and keeps what is in effect when it is moved back, deleted, or hidden by a branch', async () => {
+  it('follows a tag that is moved on, and keeps what is in effect when it is moved back, deleted, or hidden by a branch (long)', async () => {
     const tag = (commit: string): void => {
       upstream.git('tag', '-f', '-a', '-m', 'release', 'stable', commit);
       upstream.git('push', '-q', '--force', 'origin', 'stable');
@@ -136,7 +136,7 @@ describe('reconcile --watch --git-url', () => {
     expect(world.sim.requests().filter((call) => call.method === 'DELETE')).toEqual([]);
   });
 
-  it('corrects drift to the last good revision while the repository is gone, and is ready soon after it is back', async () => {
+  it('corrects drift to the last good revision while the repository is gone, and is ready soon after it is back (long)', async () => {
     const commit = upstream.commit({ 'rules.yaml': rules('10.0.0.1') });
     const car = await start();
     await car.until(inEffect(commit));
@@ -148,7 +148,7 @@ describe('reconcile --watch --git-url', () => {
     await car.until(inEffect(commit));
   });
 
-  it('threat 18: the applied revision outlives a restart, so that a replay during it is refused too', async () => {
+  it('threat 18: the applied revision outlives a restart, so that a replay during it is refused too (long)', async () => {
     const base = upstream.commit({ 'rules.yaml': rules('10.0.0.1') });
     const left = upstream.commit({ 'rules.yaml': rules('10.0.0.1', '10.0.0.2') });
     const car = await start();
@@ -160,7 +160,7 @@ describe('reconcile --watch --git-url', () => {
     expect(world.live()).toEqual(['10.0.0.1', '10.0.0.2']);
   });
 
-  it('fault 25: of two pushes within a second the newest is applied, once', async () => {
+  it('fault 25: of two pushes within a second the newest is applied, once (long)', async () => {
     upstream.commit({ 'rules.yaml': rules('10.0.0.1') });
     const car = await start();
     await car.until(inEffect());
@@ -171,7 +171,7 @@ describe('reconcile --watch --git-url', () => {
     expect(posts.length).toBe(1);
   });
 
-  it('fault 26: a bad commit does not hold up the one that mends it', async () => {
+  it('fault 26: a bad commit does not hold up the one that mends it (long)', async () => {
     upstream.commit({ 'rules.yaml': rules('10.0.0.1') });
     const car = await start();
     await car.until(inEffect());
@@ -199,7 +199,7 @@ describe('reconcile --watch --git-url', () => {
     expect(world.live()).toEqual(['10.0.0.1']);
   });
 
-  it('takes secrets from files of the same commit, whatever their names, and follows no link to them', async () => {
+  it('takes secrets from files of the same commit, whatever their names, and follows no link to them (long)', async () => {
     const provider = (file: string): string =>
       `apiVersion: firezone/v0\nkind: Configuration\nmetadata: {name: c}\nspec:\n  openid_connect_providers:\n    - {id: g, label: G, client_id: c, client_secret: {file: ${file}}, discovery_document_uri: "https://idp.example/d", auto_create_users: false}\n  saml_identity_providers:\n    - {id: s, label: S, metadata: {file: idp.metadata}, auto_create_users: false}\n`;
     const metadata =
@@ -231,7 +231,7 @@ describe('reconcile --watch --git-url', () => {
     expect(car.output()).not.toContain('canary-oidc');
   });
 
-  it('works over ssh, and threat 16: refuses a host key that is not known', async (context) => {
+  it('works over ssh, and threat 16: refuses a host key that is not known (long)', async (context) => {
     if (sshd === null) return context.skip('openssh-server is not installed');
     const ssh = await startSsh(path.join(world.folder, 'ssh'));
     try {
@@ -269,7 +269,7 @@ describe('reconcile --watch --git-url', () => {
     }
   });
 
-  it('threat 2: a URL that is not https or ssh stalls with a message instead of being tried', async () => {
+  it('threat 2: a URL that is not https or ssh stalls with a message instead of being tried (long)', async () => {
     for (const url of ['ext::sh -c id', 'http://127.0.0.1/x', 'https://user:canary-pass@h/x', '--upload-pack=x']) {
       sidecar = await startSidecar(world, ['--git-url', url, '--once']);
       expect(await sidecar.ended()).toBe(1);
@@ -278,7 +278,7 @@ describe('reconcile --watch --git-url', () => {
     }
   });
 
-  it('threats 1, 13 and 14: no token and no secret is in an argument, a log, the status, the metrics or on disk', async () => {
+  it('threats 1, 13 and 14: no token and no secret is in an argument, a log, the status, the metrics or on disk (long)', async () => {
     const tokenFile = path.join(world.folder, 'git-token');
     writeFileSync(tokenFile, 'canary/git+token=\n');
     host.password = 'canary/git+token=';

@@ -86,7 +86,7 @@ async function replica(name: string, calls: Call[]): Promise<Sidecar> {
 }
 
 describe('replicas with a Kubernetes lease', () => {
-  it('fault 37: the writer is killed in the middle; another takes over after the term and finishes, and never do two write', async () => {
+  it('fault 37: the writer is killed in the middle; another takes over after the term and finishes, and never do two write (long)', async () => {
     const calls: Call[] = [];
     const write = (count: number): void => {
       const destinations = Array.from({ length: count }, (_, index) => `10.0.0.${index}`);

@@ -46,7 +46,7 @@ afterEach(async () => {
 });
 
 describe('reconcile --watch with notify', () => {
-  it('tells each target once of what breaks, recovers and is in effect, beside its commit, and shows no address or key', async () => {
+  it('tells each target once of what breaks, recovers and is in effect, beside its commit, and shows no address or key (long)', async () => {
     writeFileSync(path.join(world.folder, 'slack-url'), `${url}/canary-slack\n`);
     writeFileSync(path.join(world.folder, 'hook-key'), 'canary-hook-key\n');
     writeFileSync(path.join(world.folder, 'github-token'), 'canary-github\n');

@@ -28,7 +28,7 @@ function manyUsers(file: number): string {
 }
 
 describe('the probes', () => {
-  it('threat 8: answer while very large manifests are parsed', async () => {
+  it('threat 8: answer while very large manifests are parsed (long)', async () => {
     writeFileSync(path.join(world.manifests, 'a.yaml'), rules('10.0.0.1'));
     const quick = ['--quiet', '20ms', '--rescan', '300ms', '--interval', '60s'];
     sidecar = await startSidecar(world, [world.manifests, ...quick]);
