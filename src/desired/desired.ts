@@ -4,6 +4,7 @@ import { type FileManifests, isManifestPath, type Manifest, type PolicyCaseTempl
 import type { DesiredConfiguration } from '../model/configuration.ts';
 import { getOrMake } from '../model/group-by.ts';
 import type { KnownUsers } from '../model/known-users.ts';
+import { formatCount } from '../model/printable.ts';
 import { compareProblems, compareText, hasErrors, type Problem } from '../model/problem.ts';
 import { compareRules, type DesiredRule, formatRuleKey, hasTimes } from '../model/rule.ts';
 import { type DesiredState, isInScope, type PolicyCase } from '../model/state.ts';
@@ -276,7 +277,7 @@ function tooManyRules(place: Problem['place']): Problem {
   return {
     code: 'too-many-rules',
     severity: 'error',
-    summary: `The manifests stand for more than ${mostRules.toLocaleString('en')} rules.`,
+    summary: `The manifests stand for more than ${formatCount(mostRules)} rules.`,
     hint: 'Use wider networks or fewer combinations of users, destinations and ports.',
     ...(place === undefined ? {} : { place }),
   };

@@ -1,4 +1,5 @@
 import { formatInstant } from '../model/instant.ts';
+import { formatCount } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
 import type { DesiredRule } from '../model/rule.ts';
 import type { DesiredState } from '../model/state.ts';
@@ -63,7 +64,7 @@ function tooManyTimes(count: number): Problem {
   return {
     code: 'too-many-times',
     severity: 'error',
-    summary: `The rules begin at ${count.toLocaleString('en')} different times: too many to check them all for collisions.`,
+    summary: `The rules begin at ${formatCount(count)} different times: too many to check them all for collisions.`,
     hint: 'Let rules begin on the same day, or remove `notBefore` where it has passed.',
   };
 }

@@ -1,5 +1,6 @@
 import { type FileManifests, isManifestPath, type Manifest } from '../manifest/manifest.ts';
 import { readManifests } from '../manifest/read-manifests.ts';
+import { formatCount } from '../model/printable.ts';
 import { compareText, type Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import type { SourceFile } from '../ports.ts';
@@ -35,7 +36,7 @@ export function refuseAll(files: readonly SourceFile[], { work }: Limits): reado
   const problem: Problem = {
     code: 'too-expensive',
     severity: 'error',
-    summary: `Reading all manifests together takes more than ${work.toLocaleString('en')} units of work (\`limits.work\`); this file is the largest.`,
+    summary: `Reading all manifests together takes more than ${formatCount(work)} units of work (\`limits.work\`); this file is the largest.`,
     hint: 'Remove files that are not manifests. A rule takes about 50; raise `limits.work` in the settings if you need more.',
     place: { file: largest.path, line: 1, column: 1 },
   };

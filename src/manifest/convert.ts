@@ -1,4 +1,5 @@
 import { type Document, isAlias, isMap, isScalar, isSeq, Scalar } from 'yaml';
+import { formatCount } from '../model/printable.ts';
 import type { Entry, Node, Reporter, ScalarNode, Unplaced } from './node.ts';
 import { deepest, describeSpentWork, tooDeep, Unread, type Work } from './read-tokens.ts';
 import { resolveScalar, substitute } from './scalar.ts';
@@ -210,7 +211,7 @@ function malformedReference(text: string): Unplaced {
 const valuesTooLong = {
   code: 'too-expensive',
   severity: 'error',
-  summary: `Values put more than ${mostSubstituted.toLocaleString('en')} characters into this file.`,
+  summary: `Values put more than ${formatCount(mostSubstituted)} characters into this file.`,
   hint: 'Write shorter values, or name them less often.',
 } as const;
 

@@ -1,4 +1,5 @@
 import { Composer, type Document, LineCounter, type ParsedNode } from 'yaml';
+import { formatCount } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
 import { type Begun, beginDocument, convertDocument, keepItems } from './document.ts';
 import { createExcerpts } from './excerpt.ts';
@@ -127,7 +128,7 @@ function readingOf({ text, fields }: ParseRequest, parsing: Parsing, begun: Begu
 const tooManyProblems = {
   code: 'too-many-problems',
   severity: 'error',
-  summary: `More than ${mostProblems.toLocaleString('en')} problems; the rest of the file was not read.`,
+  summary: `More than ${formatCount(mostProblems)} problems; the rest of the file was not read.`,
   hint: 'Mend the first ones, or move the file out of the directory if it is not a manifest.',
 } as const;
 

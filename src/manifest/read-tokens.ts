@@ -1,4 +1,5 @@
 import { CST, Lexer, type LineCounter, Parser } from 'yaml';
+import { formatCount } from '../model/printable.ts';
 import type { Unplaced } from './node.ts';
 import { suggest } from './suggest.ts';
 
@@ -184,7 +185,7 @@ export function describeSpentWork({ most }: Work): Unplaced {
   return {
     code: 'too-expensive',
     severity: 'error',
-    summary: `Reading this file takes more than ${most.toLocaleString('en')} units of work (\`limits.fileWork\`): it was not read further.`,
+    summary: `Reading this file takes more than ${formatCount(most)} units of work (\`limits.fileWork\`): it was not read further.`,
     hint: 'Split it into several files; 60,000 rules fit into one.',
   };
 }
