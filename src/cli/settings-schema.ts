@@ -1,6 +1,5 @@
 import * as z from 'zod';
-import { parseSchedule } from '../plan/guard/cron.ts';
-import { parseWindowDuration } from '../plan/guard/windows.ts';
+import { parseSchedule, parseWindowDuration } from '../plan/guard/windows.ts';
 import { type OptionName, type OptionSpec, options } from './options.ts';
 
 // What a value must be is described at the value itself: messages about a wrong one say it (`describeWanted`).

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { emptyRecord } from '../../src/controller/record.ts';
 import type { EnforcementReport } from '../../src/enforcement/report.ts';
 import type { Problem } from '../../src/model/problem.ts';
-import { parseSchedule } from '../../src/plan/guard/cron.ts';
+import { parseSchedule } from '../../src/plan/guard/windows.ts';
 import type { Plan } from '../../src/plan/plan.ts';
 import type { FakeLoop } from './support/fake-loop.ts';
 import { defaultSettings, fakeLoop, planOf } from './support/fake-loop.ts';

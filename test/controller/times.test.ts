@@ -10,7 +10,7 @@ import { silentObserver, type Turn } from '../../src/controller/observer.ts';
 import { emptyRecord, type LoopRecord } from '../../src/controller/record.ts';
 import { createTriggers, type Triggers } from '../../src/controller/trigger.ts';
 import { deriveFingerprintKey } from '../../src/model/secret.ts';
-import { parseSchedule } from '../../src/plan/guard/cron.ts';
+import { parseSchedule } from '../../src/plan/guard/windows.ts';
 import type { Clock, SourceContent } from '../../src/ports.ts';
 import { rule, startWorld, token, type World } from '../cli/harness.ts';
 import { defaultSettings } from './support/fake-loop.ts';

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { listStarts, parseSchedule } from '../../src/plan/guard/cron.ts';
 import type { Window } from '../../src/plan/guard/windows.ts';
-import { findClosedWindow, parseWindowDuration } from '../../src/plan/guard/windows.ts';
+import { findClosedWindow, listNextWindows, parseSchedule, parseWindowDuration } from '../../src/plan/guard/windows.ts';
 import type { Plan } from '../../src/plan/plan.ts';
+import { runs } from '../property/runs.ts';
 
 const hourMs = 3_600_000;
 const at = (text: string): number => Date.parse(text);
@@ -14,8 +14,15 @@ function schedule(text: string, timeZone = 'UTC') {
   return parsed.value;
 }
 
-const starts = (text: string, zone: string, from: string, to: string): readonly string[] =>
-  listStarts(schedule(text, zone), at(from) - 1, at(to)).map((one) => new Date(one).toISOString().slice(0, 16));
+/** When it starts from `from` on, until `to`. */
+function starts(text: string, zone: string, from: string, to: string): readonly string[] {
+  const found: string[] = [];
+  for (let time: Date | null = new Date(at(from) - 1); ; ) {
+    time = schedule(text, zone).nextRun(time);
+    if (time === null || time.getTime() > at(to)) return found;
+    found.push(time.toISOString().slice(0, 16));
+  }
+}
 
 describe('a schedule', () => {
   it.each([
@@ -57,9 +64,49 @@ describe('a schedule', () => {
     ],
     // Clocks in Berlin: 2026-03-29 02:00 becomes 03:00; 2026-10-25 03:00 becomes 02:00.
     ['the day before the gap', '30 2 28 3 *', 'Europe/Berlin', '2026-03-01', '2026-04-01', ['2026-03-28T01:30']],
-    ['a time that is skipped', '30 2 29 3 *', 'Europe/Berlin', '2026-03-01', '2026-04-01', ['2026-03-29T01:30']],
+    ['a time that is skipped', '30 2 29 3 *', 'Europe/Berlin', '2026-03-01', '2026-04-01', ['2026-03-29T01:00']],
     ['just after the gap', '0 3 29 3 *', 'Europe/Berlin', '2026-03-01', '2026-04-01', ['2026-03-29T01:00']],
     ['a time that comes twice', '30 2 25 10 *', 'Europe/Berlin', '2026-10-01', '2026-11-01', ['2026-10-25T00:30']],
+    [
+      'each hour of the overlap',
+      '0 * 25 10 *',
+      'Europe/Berlin',
+      '2026-10-24T23:00Z',
+      '2026-10-25T02:00Z',
+      ['2026-10-24T23:00', '2026-10-25T00:00', '2026-10-25T01:00', '2026-10-25T02:00'],
+    ],
+    [
+      'each hour beside the gap',
+      '0 * 29 3 *',
+      'Europe/Berlin',
+      '2026-03-29T00:00Z',
+      '2026-03-29T02:00Z',
+      ['2026-03-29T00:00', '2026-03-29T01:00', '2026-03-29T02:00'],
+    ],
+    [
+      'a midnight that is skipped',
+      '0 0 * * *',
+      'America/Sao_Paulo',
+      '2018-11-03',
+      '2018-11-06',
+      ['2018-11-03T03:00', '2018-11-04T03:00', '2018-11-05T02:00'],
+    ],
+    [
+      'a day that is skipped',
+      '0 0 * * *',
+      'Pacific/Apia',
+      '2011-12-29',
+      '2012-01-01',
+      ['2011-12-29T10:00', '2011-12-30T10:00', '2011-12-31T10:00'],
+    ],
+    [
+      'a gap of half an hour',
+      '15 2 * * *',
+      'Australia/Lord_Howe',
+      '2026-10-03',
+      '2026-10-05',
+      ['2026-10-03T15:30', '2026-10-04T15:15'],
+    ],
     ['after the overlap', '0 3 25 10 *', 'Europe/Berlin', '2026-10-01', '2026-11-01', ['2026-10-25T02:00']],
   ])('%s', (_name, text, zone, from, to, expected) => {
     expect(starts(text, zone, from, to)).toEqual(expected);
@@ -67,13 +114,17 @@ describe('a schedule', () => {
 
   it.each([
     ['* * * *', 'UTC', 'has 4 fields'],
-    ['60 * * * *', 'UTC', 'the minute cannot be "60"'],
-    ['* 24 * * *', 'UTC', 'the hour cannot be "24"'],
-    ['* * 0 * *', 'UTC', 'day of the month'],
-    ['* * * foo *', 'UTC', 'the month cannot be "foo"'],
-    ['* * * * mon-', 'UTC', 'day of the week'],
-    ['* * * * fri-mon', 'UTC', 'the day of the week cannot be "fri-mon"'],
-    ['*/0 * * * *', 'UTC', 'the minute cannot be "*/0"'],
+    ['* * * * * *', 'UTC', 'has 6 fields'],
+    ['@daily', 'UTC', 'has 1 fields'],
+    ['2026-12-01T00:00:00Z', 'UTC', 'has 1 fields'],
+    ['60 * * * *', 'UTC', 'Invalid value for minute: 60'],
+    ['* 24 * * *', 'UTC', 'Invalid value for hour: 24'],
+    ['* * 0 * *', 'UTC', 'Invalid value for day'],
+    ['* * * foo *', 'UTC', '(foo)'],
+    ['* * * * mon-', 'UTC', 'illegal upper range'],
+    ['* * * * fri-mon', 'UTC', "From value is larger than to value: '5-1'"],
+    ['*/0 * * * *', 'UTC', 'illegal stepping: 0'],
+    ['', 'UTC', 'has 1 fields'],
     ['0 0 31 2 *', 'UTC', 'names a day that no month has'],
     ['0 0 * * *', 'Europe/Berlun', 'is not a time zone'],
   ])('%s in %s is refused with what is wrong', (text, zone, words) => {
@@ -90,7 +141,9 @@ describe('a schedule', () => {
         fc.integer({ min: 0, max: 59 }),
         fc.integer({ min: at('2024-01-01'), max: at('2027-01-01') }),
         (zone, hour, minute, from) => {
-          const found = listStarts(schedule(`${minute} ${hour} * * *`, zone), from, from + 10 * 24 * hourMs);
+          const start = new Date(from).toISOString();
+          const end = new Date(from + 10 * 24 * hourMs).toISOString();
+          const found = starts(`${minute} ${hour} * * *`, zone, start, end).map((one) => at(`${one}Z`));
           expect(found.length).toBeGreaterThanOrEqual(9);
           expect(found.length).toBeLessThanOrEqual(11);
           const shown = new Intl.DateTimeFormat('en-GB', { timeZone: zone, hour: '2-digit', minute: '2-digit' });
@@ -157,6 +210,32 @@ describe('windows', () => {
     ['overlapping allows are one', [office, window('allow', '0 15 * * *', 4)], '2026-11-23T18:00Z', undefined],
     ['always denied', [window('deny', '* * * * *', 1)], '2026-11-20T12:00Z', null],
     ['a window of months away', [window('allow', '0 0 1 7 *', 24)], '2026-11-20T12:00Z', '2027-07-01T00:00'],
+    ['a window of years away', [window('allow', '0 0 29 2 *', 24)], '2026-11-20T12:00Z', '2028-02-29T00:00'],
+    ['a window longer than its period', [window('deny', '0 * * * *', 2)], '2026-11-20T12:00Z', null],
+    [
+      'two denies that take turns',
+      [friday, window('deny', '0 0 * * sat', 24)],
+      '2026-11-20T12:00Z',
+      '2026-11-22T00:00',
+    ],
+    [
+      'an allow that is denied half-way',
+      [office, window('deny', '0 7 * * *', 3)],
+      '2026-11-22T12:00Z',
+      '2026-11-23T10:00',
+    ],
+    [
+      'over the overlap of autumn: eight hours are eight hours',
+      [window('deny', '0 22 24 10 *', 8, { zone: 'Europe/Berlin' })],
+      '2026-10-25T00:30Z',
+      '2026-10-25T04:00',
+    ],
+    [
+      'the second of two hours of the same name',
+      [window('deny', '30 2 25 10 *', 1, { zone: 'Europe/Berlin' })],
+      '2026-10-25T01:30Z',
+      undefined,
+    ],
     [
       'over the gap of spring',
       [window('deny', '0 22 28 3 *', 8, { zone: 'Europe/Berlin' })],
@@ -165,6 +244,53 @@ describe('windows', () => {
     ],
   ])('%s', (_name, windows, now, expected) => {
     expect(opensAt(windows as readonly Window[], now)).toBe(expected);
+  });
+
+  it('wait no longer than they must, and not less: before the time that is named each is closed, and then it is open', () => {
+    const zones = ['UTC', 'Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe'];
+    const texts = ['0 8 * * mon-fri', '30 2 * * *', '0 0 * * fri', '*/20 6-9 * * *', '0 0 1 * *', '0 12 13 * fri'];
+    const one = fc.record({
+      kind: fc.constantFrom('allow' as const, 'deny' as const),
+      text: fc.constantFrom(...texts),
+      zone: fc.constantFrom(...zones),
+      hours: fc.constantFrom(0.25, 1, 8, 26),
+    });
+    fc.assert(
+      fc.property(
+        fc.array(one, { minLength: 1, maxLength: 4 }),
+        fc.integer({ min: at('2026-01-01'), max: at('2027-01-01') }),
+        (made, now) => {
+          const windows = made.map(({ kind, text, zone, hours }) => window(kind, text, hours, { zone }));
+          // Another way to tell than the one that is tested: a start that is not as long ago as the window lasts.
+          const isIn = ({ schedule: cron, durationMs }: Window, time: number): boolean =>
+            (cron.nextRun(new Date(time - durationMs))?.getTime() ?? time + 1) <= time;
+          const isOpen = (time: number): boolean => {
+            const allows = windows.filter(({ kind }) => kind === 'allow');
+            const isDenied = windows.some((each) => each.kind === 'deny' && isIn(each, time));
+            return !isDenied && (allows.length === 0 || allows.some((each) => isIn(each, time)));
+          };
+          const closed = findClosedWindow(windows, planOf({ opens: true }), now);
+          expect(closed === null).toBe(isOpen(now));
+          const { opensAt: opening } = closed ?? { opensAt: now };
+          if (opening === null) return;
+          expect(isOpen(opening)).toBe(true);
+          for (let n = 1; n <= 40; n++) {
+            const time = now + Math.floor(((opening - now) * n) / 41);
+            if (time < opening) expect([time, isOpen(time)]).toEqual([time, false]);
+          }
+          if (opening > now) expect(isOpen(opening - 1)).toBe(false);
+        },
+      ),
+      { numRuns: runs(60) },
+    );
+  });
+
+  it('are listed with the next time of each, the one in force too, for those within eight days', () => {
+    const found = listNextWindows([friday, office, window('allow', '0 0 1 7 *', 24)], at('2026-11-20T12:00Z'));
+    expect(found.map(({ kind, from, to }) => [kind, from, to])).toEqual([
+      ['deny', at('2026-11-20'), at('2026-11-21')],
+      ['allow', at('2026-11-20T08:00Z'), at('2026-11-20T16:00Z')],
+    ]);
   });
 
   it('a plan that opens nothing and leaves the Configuration alone is never held; one that opens on the way is', () => {

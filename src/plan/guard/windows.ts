@@ -1,28 +1,28 @@
+import { Cron } from 'croner';
+import { isTimezone } from '../../model/instant.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
 import type { Plan } from '../plan.ts';
-import type { CronSchedule } from './cron.ts';
-import { listStarts } from './cron.ts';
 
 export type WindowScope = 'rules' | 'configuration';
 
 /** When plans that open traffic or change the Configuration may be written (`allow`), or may not (`deny`). */
 export interface Window {
   readonly kind: 'allow' | 'deny';
-  readonly schedule: CronSchedule;
+  readonly schedule: Cron;
   readonly durationMs: number;
   readonly scope: readonly WindowScope[];
 }
 
-/** Why a plan waits, and until when (ms since 1970; null: no window opens within 400 days). */
+/** Why a plan waits, and until when (ms since 1970; null: no time was found at which it may be written). */
 export interface ClosedWindow {
   readonly opensAt: number | null;
   readonly message: string;
 }
 
 const dayMs = 86_400_000;
-/** Looked ahead first, since most windows open within days. */
-const horizons = [8 * dayMs, 400 * dayMs];
+/** Edges of windows that are looked at; a schedule that is always closed is not followed for ever. */
+const mostLooks = 1000;
 
 /** Whether a plan must wait for a window at `now`; null: it may be written. Only what opens traffic or configures waits, whole. */
 export function findClosedWindow(windows: readonly Window[], plan: Plan, now: number): ClosedWindow | null {
@@ -32,13 +32,14 @@ export function findClosedWindow(windows: readonly Window[], plan: Plan, now: nu
     ...(opens ? (['rules'] as const) : []),
     ...(configures ? (['configuration'] as const) : []),
   ];
-  if (needs.every((scope) => isOpen(readWindows(windows, scope, now, now), now))) return null;
-  const opensAt = findOpening(windows, needs, now);
+  const scopes = needs.map((scope) => windows.filter((one) => one.scope.includes(scope)));
+  const opensAt = findOpening(scopes, now);
+  if (opensAt === now) return null;
   const does = [opens ? 'opens traffic' : '', configures ? 'changes the Configuration' : '']
     .filter(Boolean)
     .join(' and ');
   const until =
-    opensAt === null ? 'no window opens within 400 days' : `it waits until ${new Date(opensAt).toISOString()}`;
+    opensAt === null ? 'no window was found that lets it pass' : `it waits until ${new Date(opensAt).toISOString()}`;
   const { length } = plan.effect.closes;
   const waiting =
     length === 0 ? '' : `; what it closes (${length} ${length === 1 ? 'entry' : 'entries'} of traffic) waits with it`;
@@ -53,49 +54,56 @@ export interface NextWindow extends Pick<Window, 'kind' | 'scope'> {
 
 /** The next time of each window, for those that have one within eight days. */
 export function listNextWindows(windows: readonly Window[], now: number): readonly NextWindow[] {
-  return windows.flatMap(({ kind, scope, schedule, durationMs }) => {
-    const [from] = listStarts(schedule, now - durationMs, now + 8 * dayMs);
-    return from === undefined ? [] : [{ kind, scope, from, to: from + durationMs }];
+  return windows.flatMap((window) => {
+    const { kind, scope, durationMs } = window;
+    const from = findStart(window, now - durationMs);
+    return from > now + 8 * dayMs ? [] : [{ kind, scope, from, to: from + durationMs }];
   });
 }
 
-/** The next time at which all of these scopes may be written. */
-function findOpening(windows: readonly Window[], needs: readonly WindowScope[], now: number): number | null {
-  for (const horizon of horizons) {
-    const scopes = needs.map((scope) => readWindows(windows, scope, now, now + horizon));
-    const edges = scopes.flatMap((one) => one.flatMap(({ intervals }) => intervals.flat()));
-    const sorted = edges.filter((edge) => edge > now && edge <= now + horizon).toSorted((a, b) => a - b);
-    const opening = sorted.find((edge) => scopes.every((one) => isOpen(one, edge)));
-    if (opening !== undefined) return opening;
+/** The first time from this one on at which each scope may be written; null: none was found. */
+function findOpening(scopes: readonly (readonly Window[])[], from: number): number | null {
+  let time = from;
+  for (let looks = 0; looks < mostLooks; looks++) {
+    const now = time;
+    time = scopes.reduce((latest, windows) => Math.max(latest, skipClosed(windows, now)), now);
+    if (time === now) return time;
   }
   return null;
 }
 
-interface Timed {
-  readonly kind: Window['kind'];
-  /** From (inclusive) and to (exclusive), ascending, none touching the next. */
-  readonly intervals: readonly (readonly [number, number])[];
-}
-
-function readWindows(windows: readonly Window[], scope: WindowScope, from: number, to: number): readonly Timed[] {
-  return windows
-    .filter((one) => one.scope.includes(scope))
-    .map(({ kind, schedule, durationMs }) => {
-      const intervals: [number, number][] = [];
-      for (const start of listStarts(schedule, from - durationMs, to)) {
-        const last = intervals.at(-1);
-        if (last !== undefined && start <= last[1]) last[1] = Math.max(last[1], start + durationMs);
-        else intervals.push([start, start + durationMs]);
-      }
-      return { kind, intervals };
-    });
-}
-
-/** Inside some window that allows, where there are any, and inside none that denies. */
-function isOpen(windows: readonly Timed[], at: number): boolean {
-  const isIn = ({ intervals }: Timed): boolean => intervals.some(([from, to]) => from <= at && at < to);
+/** The time itself inside some window that allows, where there are any, and inside none that denies; else until when it is surely closed. */
+function skipClosed(windows: readonly Window[], time: number): number {
+  const denied = windows.filter(({ kind }) => kind === 'deny');
+  const over = denied.reduce((latest, one) => Math.max(latest, findEnd(one, time)), time);
+  if (over > time) return over;
   const allows = windows.filter(({ kind }) => kind === 'allow');
-  return !windows.some((one) => one.kind === 'deny' && isIn(one)) && (allows.length === 0 || allows.some(isIn));
+  if (allows.length === 0 || allows.some((one) => findEnd(one, time) > time)) return time;
+  return allows.reduce((first, one) => Math.min(first, findStart(one, time)), Number.POSITIVE_INFINITY);
+}
+
+function findStart({ schedule }: Window, after: number): number {
+  return schedule.nextRun(new Date(after))?.getTime() ?? Number.POSITIVE_INFINITY;
+}
+
+/** When the window that last began at this time or before ends. */
+function findEnd({ schedule, durationMs }: Window, time: number): number {
+  const [last] = schedule.previousRuns(1, new Date(time + 1));
+  return last === undefined ? Number.NEGATIVE_INFINITY : last.getTime() + durationMs;
+}
+
+/** Reads the five fields of cron (`30 8 * * mon-fri`); the error says what is wrong. */
+export function parseSchedule(text: string, timezone: string): Result<Cron, string> {
+  if (!isTimezone(timezone)) return fail(`"${timezone}" is not a time zone; write one such as UTC or Europe/Berlin`);
+  const { length } = text.trim().split(/\s+/);
+  if (length !== 5) return fail(`"${text}" has ${length} fields; cron has five: minute hour day month weekday`);
+  try {
+    const schedule = new Cron(text, { timezone, paused: true });
+    return schedule.nextRun(new Date(0)) === null ? fail(`"${text}" names a day that no month has`) : ok(schedule);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message.replace(/^CronPattern: /, '') : 'it cannot be read';
+    return fail(`"${text}" is not a schedule of cron (minute hour day month weekday): ${reason}`);
+  }
 }
 
 /** A duration as settings write it, in ms: `90m`, `8h`, `2d`; from a minute to 31 days. */
