@@ -3,7 +3,7 @@ import type { Action } from '../model/rule.ts';
 import { compareRules } from '../model/rule.ts';
 import { compareStates, noKey } from './compare-states.ts';
 import { type Decision, decide } from './decide-packet.ts';
-import { lowerProfile, makeFlatProfile, zipProfiles } from './port-profile.ts';
+import { bestRank, eachPortRange, extendProfile, makeFlatProfile } from './port-profile.ts';
 import { getLastPort, toPortSet } from './port-set.ts';
 import { findItemsCovering, getLane, getLaneRules, type Ruled, type RuleIndex } from './rule-index.ts';
 import type { TrafficSet } from './traffic-set.ts';
@@ -42,18 +42,14 @@ export type Portless = Omit<Packet, 'port'>;
 
 /** The verdict by port, in maximal ranges that cover 0 to 65535; for `other` the one port 0. */
 export function listPortVerdicts<T extends Ruled>(index: RuleIndex<T>, packet: Portless): readonly PortVerdict[] {
-  const layers = rulesFor(index, packet).map(({ rule }) => ({ ports: rule.ports, key: getRank(rule) }));
+  const profile = extendProfile(makeFlatProfile(bestRank.nothing), rulesFor(index, packet), bestRank, packet.protocol);
   const out: { low: number; high: number; verdict: Action }[] = [];
-  zipProfiles(
-    [lowerProfile(makeFlatProfile(noRank), layers, packet.protocol)],
-    packet.protocol,
-    (low, high, [rank]) => {
-      const verdict = getVerdict((rank ?? noRank) as Rank);
-      const previous = out.at(-1);
-      if (previous?.verdict === verdict) previous.high = high;
-      else out.push({ low, high, verdict });
-    },
-  );
+  eachPortRange(profile, packet.protocol, (low, high, rank) => {
+    const verdict = getVerdict(rank);
+    const previous = out.at(-1);
+    if (previous?.verdict === verdict) previous.high = high;
+    else out.push({ low, high, verdict });
+  });
   return out;
 }
 

@@ -1,111 +1,109 @@
-import type { PortRange } from '../model/port-range.ts';
+import { findFirstPosition } from '../model/group-by.ts';
 import type { Protocol } from '../model/state.ts';
-import { cutPorts, Paint } from './port-pieces.ts';
 import { getLastPort } from './port-set.ts';
+import type { Ruled } from './rule-index.ts';
+import { getRank, noRank, type Rank } from './verdict.ts';
 
-/** A number for every port: `keys[i]` from port `starts[i]` to the one before `starts[i + 1]`. Neighbouring keys differ. */
-export interface PortProfile {
+/** A value for every port: `values[i]` from port `starts[i]` to the one before `starts[i + 1]`. Neighbouring values differ. */
+export interface PortProfile<V> {
   readonly starts: readonly number[];
-  readonly keys: readonly number[];
+  readonly values: readonly V[];
 }
 
-/** The same key for every port. */
-export function makeFlatProfile(key: number): PortProfile {
-  return { starts: [0], keys: [key] };
+/** What the rules that match a packet come to. */
+export interface Fold<T extends Ruled, V> {
+  /** The value where no rule matches. */
+  readonly nothing: V;
+  /** Rules with a lower key come first among those that are added. */
+  readonly keyOf: (item: T) => number;
+  /** The value where these rules, of one network, match too; `outer` itself where they make no difference. */
+  readonly add: (outer: V, items: readonly T[]) => V;
 }
 
-/** A key for some ports (null: all of them). */
-export interface Layer {
-  readonly ports: PortRange | null;
-  readonly key: number;
+/** The rank that decides, by port. */
+export type RankProfile = PortProfile<Rank | typeof noRank>;
+
+/** The lowest rank decides. */
+export const bestRank: Fold<Ruled, Rank | typeof noRank> = {
+  nothing: noRank,
+  keyOf: ({ rule }) => getRank(rule),
+  add: (outer, [item]) => (item === undefined ? outer : (Math.min(outer, getRank(item.rule)) as typeof outer)),
+};
+
+/** The same value for every port. */
+export function makeFlatProfile<V>(value: V): PortProfile<V> {
+  return { starts: [0], values: [value] };
 }
 
-/** The profile with each layer's key on its ports wherever it is lower than what is there: O(n log n) for n layers. */
-export function lowerProfile(profile: PortProfile, layers: readonly Layer[], protocol: Protocol): PortProfile {
-  if (layers.length > fewLayers) return lowerByMany(profile, layers, getLastPort(protocol));
-  return layers.reduce((lowered, layer) => lowerByOne(lowered, layer, getLastPort(protocol)), profile);
-}
-
-/** Up to this many layers are laid on one by one. */
-const fewLayers = 3;
-
-function lowerByOne(profile: PortProfile, { ports, key }: Layer, end: number): PortProfile {
-  const low = ports?.low ?? 0;
-  const high = ports?.high ?? end;
-  const out = new ProfileBuilder();
-  for (let i = 0; i < profile.keys.length; i++) {
-    const from = profile.starts[i] ?? 0;
-    const to = (profile.starts[i + 1] ?? end + 1) - 1;
-    const value = profile.keys[i] ?? key;
-    if (value <= key || to < low || from > high) {
-      out.put(from, value);
-      continue;
-    }
-    if (from < low) out.put(from, value);
-    out.put(Math.max(from, low), key);
-    if (to > high) out.put(high + 1, value);
-  }
-  return out;
-}
-
-/** Cuts the ports at every edge and paints the pieces, the lowest key first; a painted piece is not looked at again. */
-function lowerByMany(profile: PortProfile, layers: readonly Layer[], end: number): PortProfile {
-  const edges = cutPorts(
-    profile.starts,
-    layers.map(({ ports }) => ports),
-    end,
-  );
-  const painted = new Paint(edges);
-  const lowest = new Float64Array(edges.length).fill(Number.POSITIVE_INFINITY);
-  for (const { ports, key } of layers.toSorted((a, b) => a.key - b.key)) {
-    painted.each(ports?.low ?? 0, ports?.high ?? end, (piece) => {
-      lowest[piece] = key;
-      return true;
-    });
-  }
-  const out = new ProfileBuilder();
-  let at = 0;
-  for (let piece = 0; piece < edges.length; piece++) {
-    const start = edges[piece] as number;
-    while ((profile.starts[at + 1] ?? Number.POSITIVE_INFINITY) <= start) at++;
-    out.put(start, Math.min(profile.keys[at] as number, lowest[piece] as number));
-  }
-  return out;
-}
-
-/** Leaves out what says the same as the port before. */
-class ProfileBuilder implements PortProfile {
-  readonly starts: number[] = [];
-  readonly keys: number[] = [];
-  #latest = -1;
-
-  put(start: number, key: number): void {
-    if (this.#latest === key) return;
-    this.#latest = key;
-    this.starts.push(start);
-    this.keys.push(key);
-  }
-}
-
-/** Visits the maximal port ranges over which every profile is constant, in ascending order, with the keys there. */
-export function zipProfiles(
-  profiles: readonly PortProfile[],
+/** The profile where these rules match too, each on its ports. */
+export function extendProfile<T extends Ruled, V>(
+  profile: PortProfile<V>,
+  items: readonly T[],
+  { keyOf, add }: Fold<T, V>,
   protocol: Protocol,
-  visit: (low: number, high: number, keys: readonly number[]) => void,
-): void {
-  const at = profiles.map(() => 0);
-  const keys = profiles.map(() => 0);
-  const end = getLastPort(protocol);
-  for (let low = 0; low <= end; ) {
-    let high = end;
-    for (let p = 0; p < profiles.length; p++) {
-      const profile = profiles[p];
-      if (profile === undefined) continue;
-      while ((profile.starts[(at[p] ?? 0) + 1] ?? Infinity) <= low) at[p] = (at[p] ?? 0) + 1;
-      keys[p] = profile.keys[at[p] ?? 0] ?? 0;
-      high = Math.min(high, (profile.starts[(at[p] ?? 0) + 1] ?? Infinity) - 1);
+): PortProfile<V> {
+  const end = getLastPort(protocol) + 1;
+  const sorted = items.toSorted((a, b) => keyOf(a) - keyOf(b));
+  const edges = sorted.flatMap(({ rule: { ports } }, item) => [
+    { port: ports?.low ?? 0, item },
+    { port: (ports?.high ?? end - 1) + 1, item },
+  ]);
+  edges.sort((a, b) => a.port - b.port);
+  const low = edges[0]?.port ?? end;
+  let piece = findPiece(profile, low);
+  const [starts, values] = [profile.starts.slice(0, piece + 1), profile.values.slice(0, piece + 1)];
+  const put = (start: number, value: V): void => {
+    if (starts.at(-1) === start) {
+      starts.pop();
+      values.pop();
     }
-    visit(low, high, keys);
-    low = high + 1;
+    if (starts.length > 0 && values.at(-1) === value) return;
+    starts.push(start);
+    values.push(value);
+  };
+  const active: number[] = [];
+  for (let [port, next] = [low, 0]; next < edges.length; ) {
+    for (let edge = edges[next]; edge !== undefined && edge.port <= port; edge = edges[++next]) {
+      toggle(active, edge.item);
+    }
+    const matching = active.map((item) => sorted[item] as T);
+    const until = edges[next]?.port ?? port;
+    while (port < until) {
+      const outer = profile.values[piece] as V;
+      put(port, matching.length === 0 ? outer : add(outer, matching));
+      port = Math.min(profile.starts[piece + 1] ?? end, until);
+      if (port === profile.starts[piece + 1]) piece++;
+    }
+    if (next === edges.length && port < end) put(port, profile.values[piece] as V);
   }
+  return {
+    starts: starts.concat(profile.starts.slice(piece + 1)),
+    values: values.concat(profile.values.slice(piece + 1)),
+  };
+}
+
+/** Adds the number to the ascending ones, or takes it out. */
+function toggle(numbers: number[], one: number): void {
+  const at = findFirstPosition(numbers.length, (index) => (numbers[index] as number) >= one);
+  if (numbers[at] === one) numbers.splice(at, 1);
+  else numbers.splice(at, 0, one);
+}
+
+/** The value at a port. */
+export function getValueAt<V>(profile: PortProfile<V>, port: number): V {
+  return profile.values[findPiece(profile, port)] as V;
+}
+
+function findPiece({ starts }: PortProfile<unknown>, port: number): number {
+  return findFirstPosition(starts.length, (index) => (starts[index] as number) > port) - 1;
+}
+
+/** Visits the port ranges, ascending, with their values. */
+export function eachPortRange<V>(
+  { starts, values }: PortProfile<V>,
+  protocol: Protocol,
+  visit: (low: number, high: number, value: V) => void,
+): void {
+  const end = getLastPort(protocol) + 1;
+  for (const [index, low] of starts.entries()) visit(low, (starts[index + 1] ?? end) - 1, values[index] as V);
 }

@@ -5,13 +5,13 @@ import type { Action, DesiredRule } from '../model/rule.ts';
 import type { PolicyCase, Protocol } from '../model/state.ts';
 import { decide } from './decide-packet.ts';
 import { intersectIntervals } from './intervals.ts';
-import { type Layer, lowerProfile, makeFlatProfile, type PortProfile, zipProfiles } from './port-profile.ts';
+import { bestRank, eachPortRange, extendProfile, makeFlatProfile, type RankProfile } from './port-profile.ts';
 import { touchesPorts } from './port-set.ts';
 import { getLane, getLaneRules, indexRules, type Ruled, type RuleIndex } from './rule-index.ts';
 import { findPacketInBoth } from './selection.ts';
 import { sweep } from './sweep.ts';
 import type { Traffic } from './traffic.ts';
-import { getRank, getVerdict, noRank, type Packet } from './verdict.ts';
+import { getVerdict, type Packet } from './verdict.ts';
 
 /** Why a case fails: one packet of it that gets the other verdict, and the rule to blame. */
 export interface CaseFailure<T extends Ruled> {
@@ -116,17 +116,17 @@ interface Source<T extends Ruled> {
   /** Look only at addresses that the user's own rules name. */
   readonly ownOnly: boolean;
   /** The deciding rank by port one network further in. */
-  readonly extend: (outer: PortProfile, items: readonly T[]) => PortProfile;
+  readonly extend: (outer: RankProfile, items: readonly T[]) => RankProfile;
 }
 
-const unreached = makeFlatProfile(noRank);
+const unreached = makeFlatProfile(bestRank.nothing);
 
 /** Lays rules on, only those that bear on the case, and those of the widest networks once for all users. */
 function layersFor<T extends Ruled>(one: PolicyCase, protocol: Protocol): Source<T>['extend'] {
-  const outermost = new Map<readonly T[], PortProfile>();
-  const lower = (outer: PortProfile, items: readonly T[]): PortProfile => {
+  const outermost = new Map<readonly T[], RankProfile>();
+  const lower = (outer: RankProfile, items: readonly T[]): RankProfile => {
     const bearing = items.filter(({ rule: { ports } }) => ports === null || touchesPorts([one.ports], ports));
-    return lowerProfile(outer, bearing.map(layerOf), protocol);
+    return extendProfile(outer, bearing, bestRank, protocol);
   };
   return (outer, items) => {
     if (outer !== unreached) return lower(outer, items);
@@ -143,7 +143,7 @@ function wrongPacket<T extends Ruled>(one: PolicyCase, checked: Checked<T>, sour
   const rules = user === null ? [own] : [own, getLaneRules(index, null, lane)];
   const found: { inner: Packet | null; edge: Packet | null } = { inner: null, edge: null };
   for (const area of source.ownOnly ? intersectIntervals([one.destination], own.named) : [one.destination]) {
-    sweep<T, PortProfile>(rules, area, {
+    sweep<T, RankProfile>(rules, area, {
       empty: unreached,
       extend: source.extend,
       visit: (first, _last, profile) => {
@@ -162,10 +162,6 @@ function wrongPacket<T extends Ruled>(one: PolicyCase, checked: Checked<T>, sour
   return { packet, verdict, rule, edgePortsOnly: found.inner === null };
 }
 
-function layerOf({ rule }: Ruled): Layer {
-  return { ports: rule.ports, key: getRank(rule) };
-}
-
 interface WrongPort {
   readonly port: number;
   /** `edge`: no rule can name the port. */
@@ -175,22 +171,18 @@ interface WrongPort {
 /** The lowest port of the case with the wrong verdict, an edge port only when no other is wrong. */
 function wrongPort(
   one: PolicyCase,
-  profile: PortProfile,
+  profile: RankProfile,
   { protocol, bounds }: { readonly protocol: Protocol; readonly bounds: PortBounds },
 ): WrongPort | null {
   const asked = protocol === 'other' ? { low: 0, high: 0 } : one.ports;
   let wrong: WrongPort | null = null;
-  zipProfiles([profile], protocol, (low, high, [rank]) => {
+  eachPortRange(profile, protocol, (low, high, rank) => {
     const from = Math.max(low, asked.low);
     const to = Math.min(high, asked.high);
-    if (from > to || wrong?.kind === 'inner' || verdictOf(rank) === one.expect) return;
+    if (from > to || wrong?.kind === 'inner' || getVerdict(rank) === one.expect) return;
     const inner = protocol === 'other' ? 0 : Math.max(from, bounds.min);
     if (protocol === 'other' || inner <= Math.min(to, bounds.max)) wrong = { port: inner, kind: 'inner' };
     else wrong ??= { port: from, kind: 'edge' };
   });
   return wrong;
-}
-
-function verdictOf(rank: number | undefined): Action {
-  return getVerdict((rank ?? noRank) as Parameters<typeof getVerdict>[0]);
 }

@@ -1,8 +1,8 @@
 import { getOrMake } from '../../model/group-by.ts';
 import { compareRules } from '../../model/rule.ts';
+import { extendProfile, type Fold, getValueAt, makeFlatProfile, type PortProfile } from '../port-profile.ts';
 import { findNodesCovering, getLane, getLaneRules, type LaneNode, type Ruled, type RuleIndex } from '../rule-index.ts';
 import { getRank, type Packet } from '../verdict.ts';
-import { type PortKey, TopTwo } from './top-two-by-port.ts';
 
 /** Finds the rule that decides on a packet, and the one that would without it. */
 export interface Leaders<T extends Ruled> {
@@ -12,23 +12,40 @@ export interface Leaders<T extends Ruled> {
   at(node: LaneNode<T>, port: number): readonly [T | null, T | null];
 }
 
-/** As `decide`, but asked very often: O(log n) for each network around the address; a network is looked at when first asked. */
+/** The keys of two rules, the lower one first. */
+type Pair = readonly [number, number];
+
+/** As `decide`, but asked very often: a network is looked at when first asked, and then found by port. */
 export function findLeaders<T extends Ruled>(index: RuleIndex<T>, { items, keys }: Ranking<T>): Leaders<T> {
   const none = items.length;
-  const known = new Map<LaneNode<T>, Node>();
-  const keysOf = (node: LaneNode<T>, port: number): readonly [number, number] => {
-    const found = getOrMake(known, node, () => nodeOf(node, none, keys));
-    return firstTwo(found.flat, found.ports.at(port));
+  const keyOf = (item: T | undefined): number => (item === undefined ? none : (keys.get(item) ?? none));
+  const fold: Fold<T, Pair> = {
+    nothing: [none, none],
+    keyOf,
+    add: (outer, [first, second]) => firstTwo(outer, [keyOf(first), keyOf(second)]),
   };
-  const rulesOf = ([best, second]: readonly [number, number]) => [items[best] ?? null, items[second] ?? null] as const;
+  const known = new Map<LaneNode<T>, PortProfile<Pair>>();
+  const profileOf = ({ items: own }: LaneNode<T>): PortProfile<Pair> =>
+    extendProfile(
+      makeFlatProfile(fold.nothing),
+      own,
+      fold,
+      own.find(({ rule }) => rule.ports !== null)?.rule.ports?.type ?? 'other',
+    );
+  const keysAt = (node: LaneNode<T>, port: number): Pair =>
+    getValueAt(
+      getOrMake(known, node, () => profileOf(node)),
+      port,
+    );
+  const rulesOf = ([best, second]: Pair) => [items[best] ?? null, items[second] ?? null] as const;
   return {
-    at: (node, port) => rulesOf(keysOf(node, port)),
+    at: (node, port) => rulesOf(keysAt(node, port)),
     of({ user, address, protocol, port }) {
       const lane = getLane(address.family, protocol);
-      let leading: readonly [number, number] = [none, none];
+      let leading: Pair = fold.nothing;
       for (const scope of user === null ? [null] : [user, null]) {
         for (const node of findNodesCovering(getLaneRules(index, scope, lane), address.first)) {
-          leading = firstTwo(leading, keysOf(node, port));
+          leading = firstTwo(leading, keysAt(node, port));
         }
       }
       return rulesOf(leading);
@@ -36,25 +53,8 @@ export function findLeaders<T extends Ruled>(index: RuleIndex<T>, { items, keys 
   };
 }
 
-/** The rules of one network: the two lowest keys at each port, and of those without ports. */
-interface Node {
-  readonly ports: TopTwo;
-  readonly flat: readonly [number, number];
-}
-
-function nodeOf<T extends Ruled>(node: LaneNode<T>, none: number, keys: ReadonlyMap<T, number>): Node {
-  const withPorts: PortKey[] = [];
-  let flat: readonly [number, number] = [none, none];
-  for (const item of node.items) {
-    const key = keys.get(item) ?? none;
-    if (item.rule.ports === null) flat = firstTwo(flat, [key, none]);
-    else withPorts.push({ ports: item.rule.ports, key });
-  }
-  return { ports: new TopTwo(none, null, withPorts), flat };
-}
-
 /** The two lowest of two ascending pairs. */
-function firstTwo(a: readonly [number, number], b: readonly [number, number]): readonly [number, number] {
+function firstTwo(a: Pair, b: Pair): Pair {
   return a[0] <= b[0] ? [a[0], Math.min(a[1], b[0])] : [b[0], Math.min(b[1], a[0])];
 }
 

@@ -1,0 +1,192 @@
+import { getOrMake, groupBy } from '../model/group-by.ts';
+import type { Protocol } from '../model/state.ts';
+import { type Intervals, intersectIntervals, toIntervals, unionIntervals } from './intervals.ts';
+import { eachPortRange, extendProfile, type Fold, makeFlatProfile, type PortProfile } from './port-profile.ts';
+import { appendPorts, type OpenRange, type PortSet, touchesPorts } from './port-set.ts';
+import { cutRegion, emptyRegion, isSameRegion, joinRegions, type Region, RegionBuilder } from './region.ts';
+import { collectNamedPorts, getLaneRules, type LaneIndex, lanes, type Ruled, type RuleIndex } from './rule-index.ts';
+import { sweep } from './sweep.ts';
+import { type LaneRegions, noTraffic } from './traffic-set.ts';
+
+/** A question about all packets at once: into which classes the rules that match each of them put it. */
+export interface TrafficQuestion<T extends Ruled, V, C> extends Fold<T, V> {
+  readonly index: RuleIndex<T>;
+  /** Only addresses and ports that one of these items names are asked about. */
+  readonly within: readonly T[];
+  /** Equal for items that mean the same, where their networks and ports are equal; the user does not count. */
+  readonly describe: (item: T) => string;
+  readonly classesOf: (value: V) => readonly C[];
+}
+
+/** The traffic of each class that has some, from one source. */
+export type ClassTraffic<C> = ReadonlyMap<C, LaneRegions>;
+
+export interface CollectedTraffic<C> {
+  readonly nobody: ClassTraffic<C>;
+  /** Users who fare otherwise than nobody; those who fare alike are one entry. */
+  readonly others: readonly { readonly users: readonly string[]; readonly traffic: ClassTraffic<C> }[];
+}
+
+/**
+ * The exact traffic of each class. Users none of whose rules touch the addresses asked about fare like nobody; for the others
+ * only the addresses of their own rules are walked again, and once for all users with equal rules.
+ */
+export function collectTraffic<T extends Ruled, V, C>(question: TrafficQuestion<T, V, C>): CollectedTraffic<C> {
+  const { index, within, describe } = question;
+  const areas = areasByScope(within);
+  const areaOf = (scope: string | null, lane: number): Intervals => areas.get(scope)?.[lane] ?? [];
+  const walks = lanes.map((_, lane) => prepareWalk(question, lane));
+  const asked = new Set(within);
+  const keyOf = (item: T): string => {
+    const { destination, ports } = item.rule;
+    return `${destination.text} ${ports?.low}-${ports?.high} ${describe(item)} ${asked.has(item)}`;
+  };
+  const nobody = new Map<C, LaneRegions>();
+  for (const [lane, walk] of walks.entries()) {
+    const found = collectRegions(walk, [getLaneRules(index, null, lane)], areaOf(null, lane));
+    for (const [one, region] of found) setLane(nobody, one, lane, region);
+  }
+  const others = new Map<string, { users: string[]; readonly traffic: ClassTraffic<C> }>();
+  for (const user of index.users) {
+    const own = lanes.map((_, lane) => getLaneRules(index, user, lane));
+    const homes = own.map(({ named }, lane) =>
+      named.length === 0 ? [] : intersectIntervals(named, unionIntervals(areaOf(null, lane), areaOf(user, lane))),
+    );
+    if (homes.every(({ length }) => length === 0)) continue;
+    const key = own.map(({ items }) => items.map(keyOf).join()).join('|');
+    getOrMake(others, key, () => ({ users: [], traffic: ofUser(own, homes) })).users.push(user);
+  }
+
+  function ofUser(own: readonly LaneIndex<T>[], homes: readonly Intervals[]): ClassTraffic<C> {
+    const traffic = new Map(nobody);
+    for (const [lane, home] of homes.entries()) {
+      if (home.length === 0) continue;
+      const [walk, rules] = [walks[lane] as LaneWalk<T, V, C>, own[lane] as LaneIndex<T>];
+      const inside = collectRegions(walk, [rules, getLaneRules(index, null, lane)], home);
+      for (const one of new Set([...nobody.keys(), ...inside.keys()])) {
+        const theirs = nobody.get(one)?.[lane] ?? emptyRegion;
+        const region = joinRegions(cutRegion(theirs, home), inside.get(one) ?? emptyRegion);
+        if (!isSameRegion(region, theirs)) setLane(traffic, one, lane, region);
+      }
+    }
+    return traffic;
+  }
+
+  return { nobody, others: [...others.values()] };
+}
+
+function setLane<C>(traffic: Map<C, LaneRegions>, one: C, lane: number, region: Region): void {
+  traffic.set(one, (traffic.get(one) ?? noTraffic).with(lane, region));
+}
+
+/** Addresses by user scope and lane. */
+type Areas = ReadonlyMap<string | null, readonly Intervals[]>;
+
+function areasByScope<T extends Ruled>(within: readonly T[]): Areas {
+  const scopes = groupBy(within, ({ rule }) => rule.userId);
+  return new Map([...scopes].map(([user, items]) => [user, lanes.map((_, lane) => namedIn(items, lane))]));
+}
+
+function namedIn<T extends Ruled>(items: readonly T[], lane: number): Intervals {
+  const { family, protocol } = lanes[lane] ?? { family: 4, protocol: 'other' };
+  const rules = items.map(({ rule }) => rule).filter(({ destination }) => destination.family === family);
+  return toIntervals(
+    rules.filter(({ ports }) => ports === null || ports.type === protocol).map(({ destination }) => destination),
+  );
+}
+
+/** What is known of consecutive addresses. */
+interface Place<V, C> {
+  readonly profile: PortProfile<V>;
+  /** The ports of each class, once asked. */
+  classes: ReadonlyMap<C, PortSet> | null;
+  /** Places further in, by what their rules add: policies say the same of many networks. */
+  readonly inner: Map<string, Place<V, C>>;
+}
+
+/** No more places further in are remembered at once: where every network says something else, nothing comes again. */
+const mostInner = 256;
+
+function placeOf<V, C>(profile: PortProfile<V>): Place<V, C> {
+  return { profile, classes: null, inner: new Map() };
+}
+
+/** What the walks through one lane share. */
+interface LaneWalk<T extends Ruled, V, C> {
+  readonly question: TrafficQuestion<T, V, C>;
+  readonly protocol: Protocol;
+  /** Where no rule reaches. */
+  readonly empty: Place<V, C>;
+  /** The rules of one network that touch the ports asked about, and what they add as a text. */
+  readonly select: (items: readonly T[]) => { readonly items: readonly T[]; readonly text: string };
+}
+
+function prepareWalk<T extends Ruled, V, C>(question: TrafficQuestion<T, V, C>, lane: number): LaneWalk<T, V, C> {
+  const { within, nothing, describe } = question;
+  const ports = collectNamedPorts(within, lane);
+  const known = new Map<readonly T[], ReturnType<LaneWalk<T, V, C>['select']>>();
+  const selectFrom = (all: readonly T[]) => {
+    const items = all.filter(({ rule }) => rule.ports === null || touchesPorts(ports, rule.ports));
+    return { items, text: items.map((one) => `${formatPorts(one)} ${describe(one)}`).join() };
+  };
+  return {
+    question,
+    protocol: lanes[lane]?.protocol ?? 'other',
+    empty: placeOf(makeFlatProfile(nothing)),
+    select: (items) => getOrMake(known, items, () => selectFrom(items)),
+  };
+}
+
+function formatPorts({ rule: { ports } }: Ruled): string {
+  return ports === null ? '' : `${ports.low}-${ports.high}`;
+}
+
+function collectRegions<T extends Ruled, V, C>(
+  walk: LaneWalk<T, V, C>,
+  rules: readonly LaneIndex<T>[],
+  areas: Intervals,
+): ReadonlyMap<C, Region> {
+  const builders = new Map<C, RegionBuilder>();
+  for (const area of areas) {
+    sweep<T, Place<V, C>>(rules, area, {
+      empty: walk.empty,
+      extend: (outer, items) => extendPlace(walk, outer, items),
+      visit: (first, last, place) => {
+        place.classes ??= listClasses(walk, place.profile);
+        for (const [one, ports] of place.classes) {
+          getOrMake(builders, one, () => new RegionBuilder()).add(first, last, ports);
+        }
+        return true;
+      },
+    });
+  }
+  return new Map([...builders].map(([one, builder]) => [one, builder.build()]));
+}
+
+function extendPlace<T extends Ruled, V, C>(
+  { select, question, protocol }: LaneWalk<T, V, C>,
+  outer: Place<V, C>,
+  all: readonly T[],
+): Place<V, C> {
+  const { items, text } = select(all);
+  if (items.length === 0) return outer;
+  if (outer.inner.size >= mostInner) outer.inner.clear();
+  return getOrMake(outer.inner, text, () => placeOf(extendProfile(outer.profile, items, question, protocol)));
+}
+
+function listClasses<T extends Ruled, V, C>(
+  { question, protocol }: LaneWalk<T, V, C>,
+  profile: PortProfile<V>,
+): ReadonlyMap<C, PortSet> {
+  const classes = new Map<C, OpenRange[]>();
+  eachPortRange(profile, protocol, (low, high, value) => {
+    for (const one of question.classesOf(value)) {
+      appendPorts(
+        getOrMake(classes, one, () => []),
+        low,
+        high,
+      );
+    }
+  });
+  return classes;
+}
