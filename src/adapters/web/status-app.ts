@@ -1,7 +1,6 @@
 import { isIP } from 'node:net';
 import type { HttpBindings } from '@hono/node-server';
 import { type Context, Hono } from 'hono';
-import { bodyLimit } from 'hono/body-limit';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import { streamSSE } from 'hono/streaming';
 import type { Clock } from '../../ports.ts';
@@ -55,6 +54,7 @@ interface Reader {
 const mostStreams = 20;
 const tickMs = 300;
 const keepAliveTicks = 50;
+const largestForm = 4096;
 
 /**
  * `/healthz` and `/readyz` answer everybody with one word. Everything else needs the token beyond loopback, as Bearer or by a
@@ -83,9 +83,8 @@ export function createStatusApp(settings: StatusAppSettings): Hono<App> {
     const isForeign = origin !== undefined && (!URL.canParse(origin) || new URL(origin).host !== host);
     return isForeign ? context.text('a page of another origin asks\n', 403) : next();
   });
-  const short = bodyLimit({ maxSize: 4096, onError: (context) => context.text('too large\n', 413) });
-  app.post('/sign-in', short, (context) => door.signIn(context));
-  app.post('/sign-out', short, (context) => door.signOut(context));
+  app.post('/sign-in', (context) => door.signIn(context));
+  app.post('/sign-out', (context) => door.signOut(context));
   app.use(async (context, next) => {
     const reader = door.readerOf(context);
     if (reader instanceof Response) return reader;
@@ -180,11 +179,13 @@ function openDoor({ token, host, isSecure, view, clock }: StatusAppSettings): Do
       const expected = token();
       if (expected === null) return context.text('not found\n', 404);
       if (!guesses.mayTry(fromOf(context))) return tooMany(context);
-      const given = new URLSearchParams(await context.req.text()).get('token') ?? '';
-      if (!isSameSecret(given.trim(), expected)) {
+      const form = await readForm(context.req.raw.body);
+      if (form === null) return context.text('too large\n', 413);
+      if (!isSameSecret((form.get('token') ?? '').trim(), expected)) {
         guesses.failed(fromOf(context));
         return context.html(view.signIn('This is not the token.'), 401);
       }
+      sessions.end(getCookie(context, cookie) ?? '');
       // Behind a proxy that speaks TLS the browser may keep it for TLS too; whoever forges this header only harms themselves.
       const secure = isSecure || context.req.header('x-forwarded-proto') === 'https';
       setCookie(context, cookie, sessions.begin(expected), { httpOnly: true, sameSite: 'Strict', path: '/', secure });
@@ -197,6 +198,17 @@ function openDoor({ token, host, isSecure, view, clock }: StatusAppSettings): Do
       return context.redirect('/', 303);
     },
   };
+}
+
+/** A form, which may come in chunks; null: it is larger than one with a token. */
+async function readForm(body: ReadableStream<Uint8Array> | null): Promise<URLSearchParams | null> {
+  const decoder = new TextDecoder();
+  let text = '';
+  for await (const chunk of body ?? []) {
+    text += decoder.decode(chunk, { stream: true });
+    if (text.length > largestForm) return null;
+  }
+  return new URLSearchParams(text);
 }
 
 /** With a token a browser cannot be tricked into asking, so that an address of its own (a pod's) is enough. */

@@ -45,9 +45,10 @@ export function createPages(sources: PageSources): PageView {
     signIn: (problem) => renderSignIn(problem, script),
     version: () => JSON.stringify(sources.status()),
     page: (asked, { isSignedIn, hasSession }) => {
-      const words = asked.get('q') ?? '';
+      const typed = (name: string): string => escapeControls(asked.get(name)?.trim() ?? '');
+      const words = typed('q');
       const packet = { destination: '', protocol: '', port: '', user: '' };
-      for (const field of packetFields) packet[field] = asked.get(field)?.trim() ?? '';
+      for (const field of packetFields) packet[field] = typed(field);
       const seen = look(isSignedIn);
       const answer = packet.destination === '' ? null : seen.explain(packet).text;
       const found = searchRules(seen.lines, words);
