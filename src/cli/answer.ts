@@ -7,6 +7,7 @@ import type { Answer, Terminal } from './command.ts';
 import { replaceExitCode } from './exit-code.ts';
 import { Failure, makeFailure } from './failure.ts';
 import { type Format, isStdoutTaken, type Output, wantsColor, writeOutput } from './output.ts';
+import { readForge, readRevision } from './revision.ts';
 import type { Settings } from './settings.ts';
 
 /** What ends a run before it has an answer: the problems, in words on stderr and in every other format asked for. */
@@ -20,8 +21,10 @@ function answerOfProblems(problems: readonly Problem[]): Omit<Answer, 'exit'> {
   return { text: ({ color }) => renderProblems(problems, color), report };
 }
 
+type Env = Terminal['env'];
+
 /** How a format says an answer. A new format is one file in src/report and one line here. */
-const formats: Readonly<Record<Exclude<Format, 'text' | 'github'>, (answer: Answer) => Promise<string>>> = {
+const formats: Readonly<Record<Exclude<Format, 'text' | 'github'>, (answer: Answer, env: Env) => Promise<string>>> = {
   json: async ({ document, report }) =>
     document?.() ?? (await import('../report/json.ts')).renderJson(reportIn(report)),
   markdown: async ({ report, table }) => {
@@ -32,10 +35,15 @@ const formats: Readonly<Record<Exclude<Format, 'text' | 'github'>, (answer: Answ
     if (table === undefined) throw makeFailure('usage', '--output csv is for tables', '`reconcile reach` prints one');
     return (await import('../report/reach.ts')).renderTableCsv(table());
   },
-  html: async ({ report, table, text }) => {
+  html: async ({ report, table, text }, env) => {
+    const shown = reportIn(report);
     const plain = report === undefined && text !== undefined ? { text: text({ color: false }) } : {};
     const other = table === undefined ? plain : { table: table() };
-    return (await import('../report/html.ts')).renderHtml(reportIn(report), other);
+    const { renderHtml } = await import('../report/html.ts');
+    return renderHtml(
+      { ...shown, revision: readRevision(env) ?? shown.revision, forge: readForge(env, shown.root) },
+      other,
+    );
   },
 };
 
@@ -77,7 +85,7 @@ interface Writing {
 
 async function writeOne(answer: Answer, output: Output, { settings, terminal, stdoutTaken }: Writing): Promise<void> {
   if (output.format === 'github') await writeGithub(answer, output, terminal, stdoutTaken);
-  else if (output.format !== 'text') writeOutput(output, await formats[output.format](answer), terminal);
+  else if (output.format !== 'text') writeOutput(output, await formats[output.format](answer, terminal.env), terminal);
   else if (isScreen(output) && answer.failed === true) {
     // What went wrong belongs on stderr, so that a pipe does not hide it.
     terminal.stderr(answer.text?.({ color: wantsColor(settings, terminal, terminal.stderrIsTerminal) }) ?? '');

@@ -72,8 +72,8 @@ export const confirmOptions: readonly OptionName[] = [
 ];
 
 export const everyFormat: readonly Format[] = ['text', 'json', 'markdown', 'html', 'github'];
-export const answers: readonly Format[] = ['text', 'json'];
-export const tables: readonly Format[] = ['text', 'json', 'csv', 'markdown'];
+export const answers: readonly Format[] = ['text', 'json', 'html'];
+export const tables: readonly Format[] = ['text', 'json', 'csv', 'markdown', 'html'];
 
 export const simulateOptions: readonly OptionName[] = [
   'simulatorListen',

@@ -29,7 +29,7 @@ import { findStateFolder, type LastApply, readLastApply, recordApply } from './l
 import { createLogger } from './logger.ts';
 import { applyStrict, applyStrictToPass, isInvalid } from './manifests.ts';
 import { lookUpNames, type PlanNames } from './plan-names.ts';
-import { readForge, readRevision } from './revision.ts';
+import { readRevision } from './revision.ts';
 import { compareWithSaved, type PlanOrigin, type SavedPlan, savePlan } from './saved-plan.ts';
 import { makeScreen, type Screen } from './screen.ts';
 import { type GivenManifests, runWired, type WiredPass, wirePass, wireSnapshotPass } from './wire.ts';
@@ -255,12 +255,12 @@ function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonl
     root: request.written,
     server: findServer(settings),
     revision: readRevision(invocation.terminal.env) ?? result.content?.revision ?? null,
-    forge: readForge(invocation.terminal.env, request.written),
     plan: result.plan,
     digest: result.digest?.plan ?? null,
     approved: result.end !== 'refused' && (result.plan?.refusals.length ?? 0) > 0,
     apply: result.apply,
     groups: result.desired?.state?.groups ?? new Map(),
+    desired: result.desired?.state ?? null,
     base: settings.base,
     snapshot: wired.snapshot,
     ...(result.kernel === undefined ? {} : { kernel: result.kernel }),

@@ -11,8 +11,8 @@ export function readRevision(env: Readonly<Record<string, string | undefined>>):
  * Where a CI job's repository can be looked at, by what GitHub and GitLab say of it; null elsewhere. `written`: PATH, which such a job
  * writes from the repository's root. The URL of a GitLab job holds a token, which stays out.
  */
-export function readForge(env: Readonly<Record<string, string | undefined>>, written: string): Forge | null {
+export function readForge(env: Readonly<Record<string, string | undefined>>, written: string | null): Forge | null {
   const { GITHUB_SERVER_URL, GITHUB_REPOSITORY, CI_REPOSITORY_URL } = env;
   const remote = GITHUB_REPOSITORY === undefined ? CI_REPOSITORY_URL : `${GITHUB_SERVER_URL}/${GITHUB_REPOSITORY}`;
-  return remote === undefined || written.startsWith('/') ? null : findForge(remote, written);
+  return remote === undefined || written === null || written.startsWith('/') ? null : findForge(remote, written);
 }

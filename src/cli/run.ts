@@ -105,7 +105,7 @@ function checkOutputs({ name, formats }: CommandSpec, settings: Settings, { cwd,
   throw makeFailure(
     'usage',
     `\`reconcile ${name}\` has no output as ${wrong.format}`,
-    `its formats are ${formats.join(' and ')}; markdown and github are formats of plans and checks`,
+    `its formats are ${formats.join(', ')}; markdown and github are formats of plans and checks`,
   );
 }
 

@@ -1,6 +1,8 @@
 import { formatInstant } from '../model/instant.ts';
 import { escapeControls } from '../model/printable.ts';
+import type { Place } from '../model/problem.ts';
 import type { RuleNotes } from '../model/rule.ts';
+import type { DesiredState } from '../model/state.ts';
 import type { Change, RuleChange } from '../plan/plan.ts';
 import type { Tone } from './paint.ts';
 import { formatRule, type UserNames } from './rule-text.ts';
@@ -100,4 +102,35 @@ export function makeNotesMembers({ owner, ticket, notBefore, expires }: RuleNote
     ...(notBefore === undefined ? {} : { not_before: formatInstant(notBefore) }),
     ...(expires === undefined ? {} : { expires: formatInstant(expires) }),
   };
+}
+
+/** A rule that begins or ends. */
+export interface Boundary {
+  readonly at: number;
+  readonly what: 'begins' | 'ends';
+  readonly name: string;
+  readonly rule: string;
+  readonly place: Place;
+}
+
+const mostBoundaries = 20;
+
+/** Rules that begin or end after `now`, the next first. */
+export function listBoundaries(
+  { rules, upcoming = [] }: Pick<DesiredState, 'rules' | 'upcoming'>,
+  now: number,
+  names: UserNames,
+): readonly Boundary[] {
+  const at = ({ notBefore = 0, expires = 0 }: RuleNotes): number => (notBefore > now ? notBefore : expires);
+  return [...rules, ...upcoming]
+    .filter((one) => at(one) > now)
+    .toSorted((a, b) => at(a) - at(b))
+    .slice(0, mostBoundaries)
+    .map((one) => ({
+      at: at(one),
+      what: one.notBefore === at(one) ? 'begins' : 'ends',
+      name: one.name,
+      rule: formatRule(one.rule, names),
+      place: one.place,
+    }));
 }

@@ -69,7 +69,8 @@ function frame(
   parts: readonly string[],
 ): string {
   const [width, height] = [Math.ceil(size.width), Math.ceil(size.height)];
-  return `<svg role="img" aria-label="${label}" viewBox="0 0 ${width} ${height}" width="${width}">${parts.join('')}</svg>`;
+  // On a narrow screen it is scrolled, by keyboard too, instead of shrunk until nobody can read it.
+  return `<div class="picture" tabindex="0"><svg role="img" aria-label="${label}" viewBox="0 0 ${width} ${height}" width="${width}">${parts.join('')}</svg></div>`;
 }
 
 function escapeText(text: string): string {

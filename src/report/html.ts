@@ -1,16 +1,31 @@
 import { createHash } from 'node:crypto';
 import { html, raw } from 'hono/html';
+import { formatInstant } from '../model/instant.ts';
 import { escapeControls } from '../model/printable.ts';
 import { compareText, type Place, type Problem } from '../model/problem.ts';
+import type { PolicyCase } from '../model/state.ts';
 import type { Plan } from '../plan/plan.ts';
-import { type Forge, linkCommit, linkPlace } from './forge.ts';
+import { describeCase } from '../policy/words.ts';
+import { type Boundary, listBoundaries } from './change-words.ts';
+import { summariseEnforcement } from './enforcement.ts';
+import { addFailedSteps } from './failed-steps.ts';
+import { linkCommit, linkPlace } from './forge.ts';
 import { pageScript, pageStyle } from './html-assets.ts';
 import { drawExposure, drawTraffic } from './html-pictures.ts';
-import { formatRevision, makePlanPage, type PlanPage, type SetOfChanges, type ShownChange } from './page.ts';
-import { stripRoot } from './problems.ts';
+import {
+  formatRevision,
+  formatTraffic,
+  makePlanPage,
+  type PlanPage,
+  type SetOfChanges,
+  type ShownChange,
+} from './page.ts';
+import { formatProblemCounts, stripRoot } from './problems.ts';
 import { formatUser } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
-import { summariseApply, summarisePlan } from './summary.ts';
+import { count, summariseApply, summarisePlan } from './summary.ts';
+import { leftOpenTitle } from './text.ts';
+import { collectPeople } from './traffic/people.ts';
 
 export type Markup = ReturnType<typeof html> | string;
 
@@ -24,23 +39,41 @@ const mostTraffic = 1000;
  * server wrote is text there, never markup.
  */
 export function renderHtml(report: RunReport, other: OtherAnswer = {}): string {
-  const { plan } = report;
-  const page = plan === null ? null : makePlanPage(report, plan, { lines: mostTraffic });
-  const title = page?.title.join(' · ') ?? report.headline ?? 'reconcile';
+  return report.plan === null ? renderAnswer(report, other) : renderPlan(report, report.plan);
+}
+
+function renderPlan(report: RunReport, plan: Plan): string {
+  const page = makePlanPage(report, plan, { lines: mostTraffic });
+  return renderReport(report, page.title.join(' · '), {
+    head: html`<p class="summary">${summaryOf(report, plan)}</p>${page.notes.map((note) => html`<p class="note">${note}</p>`)}`,
+    first: html`${leftOpenSection(report)}${renderPlanSections(report, plan, page)}`,
+    last: html`${timesSection(report, plan)}${testsSection(report, plan)}`,
+  });
+}
+
+function renderAnswer(report: RunReport, other: OtherAnswer): string {
+  const [said = ''] = 'text' in other ? other.text.split('\n') : [];
+  const title = report.headline ?? (said === '' ? `reconcile: ${formatProblemCounts(report.problems)}` : said);
+  const text = 'text' in other ? html`<section><pre>${other.text}</pre></section>` : '';
+  return renderReport(report, title, {
+    head: html`<p>${escapeControls(report.server ?? '')}</p>`,
+    first: 'table' in other ? renderTable(other.table) : text,
+    last: '',
+  });
+}
+
+/** The page of a report: what is said above the problems, and below them. */
+function renderReport(
+  report: RunReport,
+  title: string,
+  { head, first, last }: { readonly head: Markup; readonly first: Markup; readonly last: Markup },
+): string {
   return renderFrame({
     title,
     head: html`<meta http-equiv="Content-Security-Policy" content="${writePolicy(pageStyle, pageScript)}; form-action 'none'">
 <meta name="referrer" content="no-referrer">`,
-    body: html`<header><h1>${escapeControls(title)}</h1>
-<p class="summary">${summaryOf(report)}</p>
-${report.forge ? revisionLine(report.forge, report.revision) : ''}
-${(page?.notes ?? []).map((note) => html`<p class="note">${note}</p>`)}</header>
-<main>
-${plan === null || page === null ? '' : renderPlanSections(report, plan, page)}
-${'table' in other ? renderTable(other.table) : ''}
-${'text' in other ? html`<section><pre>${other.text}</pre></section>` : ''}
-${renderProblemList(report)}
-</main>`,
+    body: html`<header><h1>${escapeControls(title)}</h1>${head}${revisionLine(report)}</header>
+<main>${first}${renderProblemList({ ...report, problems: addFailedSteps(report) })}${last}</main>`,
     script: pageScript,
   });
 }
@@ -82,10 +115,18 @@ export function writePolicy(style: string, script: string): string {
   return `default-src 'none'; style-src '${hash(style)}'; script-src '${hash(script)}'; img-src data:; base-uri 'none'`;
 }
 
-function summaryOf(report: RunReport): string {
-  const { plan, apply } = report;
-  if (plan === null) return '';
-  return apply === null ? summarisePlan(report, plan) : summariseApply(apply, plan);
+function summaryOf(report: RunReport, plan: Plan): string {
+  const { apply, kernel } = report;
+  const held = kernel === undefined ? '' : ` ${summariseEnforcement(kernel)}`;
+  return `${apply === null ? summarisePlan(report, plan) : summariseApply(apply, plan)}${held}`;
+}
+
+/** Of an apply whose gaps could not be closed this is read first. */
+function leftOpenSection(report: RunReport): Markup {
+  const { apply, plan } = report;
+  if (apply === null || apply.leftOpen.length === 0) return '';
+  const lines = formatTraffic(apply.leftOpen, collectPeople(plan, report)).map((text) => html`<li>${text}</li>`);
+  return html`<section class="refused"><h2>${leftOpenTitle}</h2><ul>${lines}</ul></section>`;
 }
 
 /** What a plan opens and closes, on the way too, and its changes. */
@@ -93,8 +134,8 @@ export function renderPlanSections(report: RunReport, plan: Plan, page: PlanPage
   return html`${refusalsSection(report, plan)}${trafficSection(page)}${wayMarkup(plan, page)}${changesSection(report, page)}`;
 }
 
-function revisionLine(forge: Forge, revision: string | null): Markup {
-  const link = linkCommit(forge, revision);
+function revisionLine({ forge, revision }: RunReport): Markup {
+  const link = forge ? linkCommit(forge, revision) : null;
   return link === null || revision === null ? '' : html`<p>${linkText(formatRevision(revision), link)}</p>`;
 }
 
@@ -105,7 +146,7 @@ export function linkText(text: string, link: string | null): Markup {
 
 /** A table whose first row is its head. */
 export function renderTable([head = [], ...rows]: readonly (readonly string[])[]): Markup {
-  return html`<section><table><thead><tr>${head.map((cell) => html`<th scope="col">${escapeControls(cell)}</th>`)}</tr></thead>
+  return html`<section><table class="plain"><thead><tr>${head.map((cell) => html`<th scope="col">${escapeControls(cell)}</th>`)}</tr></thead>
 <tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td>${escapeControls(cell)}</td>`)}</tr>`)}</tbody></table></section>`;
 }
 
@@ -170,7 +211,7 @@ function whoseText({ userNames }: RunReport, { change }: ShownChange): string {
 function setMarkup(report: RunReport, { title, changed, total, changes }: SetOfChanges): Markup {
   return html`<details data-set="${title}"${changes.length <= unfolded ? raw(' open') : ''}>
 <summary>${title} <small>${changed} of ${total}</small></summary>
-<table><tbody>${changes.map((change) => rowMarkup(report, change))}</tbody></table></details>`;
+<table class="marked"><tbody>${changes.map((change) => rowMarkup(report, change))}</tbody></table></details>`;
 }
 
 function rowMarkup(report: RunReport, shown: ShownChange): Markup {
@@ -185,6 +226,45 @@ function rowMarkup(report: RunReport, shown: ShownChange): Markup {
 
 function placeMarkup({ forge, revision }: RunReport, place: Place | null | undefined, text: string): Markup {
   return linkText(text, forge && place ? linkPlace(forge, revision, place) : null);
+}
+
+function timesSection(report: RunReport, { at }: Plan): Markup {
+  const { desired, userNames } = report;
+  return at === undefined || !desired ? '' : renderBoundaries(report, listBoundaries(desired, at, userNames));
+}
+
+/** When rules begin and end next. */
+export function renderBoundaries(report: RunReport, boundaries: readonly Boundary[]): Markup {
+  const lines = boundaries.map(
+    ({ at, what, name, rule, place }) => html`<li>${timeMarkup(at)}: <b>${escapeControls(name)}</b> ${what}, ${rule}
+${placeMarkup(report, place, escapeControls(`${stripRoot(place.file, report.root)}:${place.line}`))}</li>`,
+  );
+  return lines.length === 0 ? '' : html`<section><h2>Rules that begin or end</h2><ul>${lines}</ul></section>`;
+}
+
+/** A moment, which a browser may show in its own way. */
+export function timeMarkup(ms: number): Markup {
+  const text = formatInstant(Math.floor(ms / 1000) * 1000);
+  return html`<time datetime="${text}">${text.replace('T', ' ').replace('Z', ' UTC')}</time>`;
+}
+
+/** Every policy test, those that the plan does not pass first; the refusals say why. */
+function testsSection(report: RunReport, { refusals }: Plan): Markup {
+  const { desired, userNames } = report;
+  if (!desired || desired.tests.length === 0) return '';
+  const failed = new Set(
+    refusals.flatMap(({ code, related }) => (code.startsWith('policy-test') ? (related?.[0]?.place ?? []) : [])),
+  );
+  const row = (one: PolicyCase): Markup => {
+    const where = escapeControls(`${stripRoot(one.place.file, report.root)}:${one.place.line}`);
+    return html`<tr><td class="${failed.has(one.place) ? 'risk' : ''}">${failed.has(one.place) ? '✗' : '✓'}</td>
+<th scope="row">${escapeControls(one.name)}</th><td>${one.expect} ${escapeControls(describeCase(one, userNames))}</td>
+<td class="place">${placeMarkup(report, one.place, where)}</td></tr>`;
+  };
+  const tests = desired.tests.toSorted((a, b) => Number(failed.has(b.place)) - Number(failed.has(a.place)));
+  return html`<section><h2>Policy tests</h2><details${failed.size > 0 ? raw(' open') : ''}>
+<summary>${count(tests.length - failed.size, 'case')} passed, ${failed.size} failed</summary>
+<table class="marked"><tbody>${tests.slice(0, mostTraffic).map(row)}</tbody></table></details></section>`;
 }
 
 /** Problems with the lines that they are about. */

@@ -1,6 +1,7 @@
 import type { ApplyReport } from '../apply/outcome.ts';
 import type { EnforcementReport } from '../enforcement/report.ts';
 import type { Problem } from '../model/problem.ts';
+import type { DesiredState } from '../model/state.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Forge } from './forge.ts';
 
@@ -23,6 +24,8 @@ export interface RunReport {
   readonly userNames: ReadonlyMap<string, string>;
   /** Members (UUIDs) of the manifests' groups, for display. */
   readonly groups?: ReadonlyMap<string, ReadonlySet<string>>;
+  /** What the manifests ask for, where an output tells of their times and policy tests; absent: it tells of the plan alone. */
+  readonly desired?: Pick<DesiredState, 'rules' | 'upcoming' | 'tests'> | null;
   /** The plan was refused and this run was told to go on with it (`--approve`). */
   readonly approved: boolean;
   /** The snapshot that was planned against; null: the server itself. */

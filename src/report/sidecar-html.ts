@@ -1,10 +1,17 @@
 import { html } from 'hono/html';
 import type { Condition } from '../controller/conditions.ts';
 import type { PassView, Status } from '../controller/status.ts';
-import { formatInstant } from '../model/instant.ts';
 import { escapeControls } from '../model/printable.ts';
 import { linkCommit, linkPlace } from './forge.ts';
-import { linkText, type Markup, renderFrame, renderPlanSections, renderProblemList } from './html.ts';
+import {
+  linkText,
+  type Markup,
+  renderBoundaries,
+  renderFrame,
+  renderPlanSections,
+  renderProblemList,
+  timeMarkup,
+} from './html.ts';
 import { formatAgo, formatRevision, makePlanPage, type SetOfChanges } from './page.ts';
 import { formatLine } from './problems.ts';
 import { makeProblemReport } from './run-report.ts';
@@ -99,11 +106,6 @@ ${status.tokenExpiresAt === null ? '' : html`<dt>API token</dt><dd>ends ${timeMa
 <dt>Seen</dt><dd>${timeMarkup(now)} by reconcile ${status.version}</dd></dl>`;
 }
 
-function timeMarkup(ms: number): Markup {
-  const text = formatInstant(Math.floor(ms / 1000) * 1000);
-  return html`<time datetime="${text}">${text.replace('T', ' ').replace('Z', ' UTC')}</time>`;
-}
-
 function conditionsMarkup({ conditions }: Status): Markup {
   const row = ({ type, status, reason, message, since }: Condition): Markup =>
     html`<tr><th scope="row">${type}</th><td>${status}</td><td>${reason}</td><td>${message}</td><td>${timeMarkup(since)}</td></tr>`;
@@ -141,18 +143,13 @@ function newestProblems({ problems, status, forge }: SidecarState): Markup {
 }
 
 function timesMarkup({ boundaries, windows, forge, status }: SidecarState): Markup {
-  if (boundaries.length + windows.length === 0) return '';
-  const ends = boundaries.map(
-    ({ at, what, name, rule, place }) => html`<li>${timeMarkup(at)}: <b>${escapeControls(name)}</b> ${what}, ${rule}
-${linkText(escapeControls(formatLine(place)), forge && linkPlace(forge, status.revisions.applied, place))}</li>`,
-  );
   const next = windows.map(
     ({ kind, scope, from, to }) => html`<li>${kind === 'allow' ? 'open' : 'closed'} for ${scope.join(' and ')}:
 ${timeMarkup(from)} to ${timeMarkup(to)}</li>`,
   );
-  const list = (title: string, items: readonly Markup[]): Markup =>
-    items.length === 0 ? '' : html`<h3>${title}</h3><ul>${items}</ul>`;
-  return html`<section><h2>Next</h2>${list('Rules that begin or end', ends)}${list('Windows', next)}</section>`;
+  const report = { ...makeProblemReport([]), revision: status.revisions.applied, forge };
+  return html`${renderBoundaries(report, boundaries)}
+${next.length === 0 ? '' : html`<section><h2>Windows</h2><ul>${next}</ul></section>`}`;
 }
 
 function packetForm({ packet, answer }: PageQuestion): Markup {

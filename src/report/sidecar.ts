@@ -1,7 +1,8 @@
 import type { ConditionReason } from '../controller/conditions.ts';
 import type { Status } from '../controller/status.ts';
-import type { Place, Problem } from '../model/problem.ts';
+import type { Problem } from '../model/problem.ts';
 import type { NextWindow } from '../plan/guard/windows.ts';
+import type { Boundary } from './change-words.ts';
 import type { NamedRule } from './explain.ts';
 import { type Forge, linkCommit } from './forge.ts';
 import { formatVersion, makeProblemDocument } from './json.ts';
@@ -23,15 +24,6 @@ export interface SidecarState {
   readonly forge: Forge | null;
   readonly boundaries: readonly Boundary[];
   readonly windows: readonly NextWindow[];
-}
-
-/** A rule that begins or ends. */
-export interface Boundary {
-  readonly at: number;
-  readonly what: 'begins' | 'ends';
-  readonly name: string;
-  readonly rule: string;
-  readonly place: Place;
 }
 
 /** The state in one line, and what to do about it. */

@@ -241,3 +241,34 @@ describe('reconcile explain', () => {
     }
   });
 });
+
+describe('answers as a page', () => {
+  it.each([
+    [['validate', 'company'], 'reconcile validate: company: 27 rules and the Configuration; no problems'],
+    [['test', 'company'], 'reconcile test: 16 cases passed, 0 failed'],
+    [['expiring', 'company'], '0 rules of company end within 30d'],
+    [['reach', 'company'], 'Who can reach what'],
+    [['reach', 'company', '--user', 'alice'], 'What alice can reach'],
+    [['explain', 'company', '--rule', 'baseline/resolver'], 'baseline/resolver'],
+    [['explain', 'company', '--destination', '10.10.0.53', '--protocol', 'icmp'], 'from nobody&#39;s device: drop'],
+    [['diff', 'company', './company'], 'Changes from company to ./company'],
+    [['validate', 'nowhere'], 'reconcile: 1 error'],
+  ])('%j has a headline', async (args, headline) => {
+    const { out } = await cli([...args, '--output', 'html']);
+    expect(/<h1>(.*)<\/h1>/.exec(out)?.[1]).toContain(headline);
+  });
+
+  it('link problems to the lines of a commit where a CI job names one, and never with its token', async () => {
+    addManifest(
+      'apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: a}\nspec: {action: acept, destination: 10.0.0.1}\n',
+    );
+    const env = {
+      RECONCILE_REVISION: 'a'.repeat(40),
+      CI_REPOSITORY_URL: 'https://gitlab-ci-token:CANARY@gitlab.example.com/net/policy.git',
+    };
+    const { code, out } = await cli(['validate', 'company', '--output', 'html'], env);
+    expect([code, out.includes('CANARY')]).toEqual([4, false]);
+    expect(out).toContain(`href="https://gitlab.example.com/net/policy/-/blob/${'a'.repeat(40)}/company/more.yaml#L4"`);
+    expect(out).toContain('spec: {action: acept, destination: 10.0.0.1}');
+  });
+});

@@ -631,7 +631,7 @@ describe('several outputs at once', () => {
 
   it.each(['explain', 'doctor'])('%s refuses formats of plans, and says its own', async (command) => {
     const run = await world.cli([command, '--output', 'markdown']);
-    expect([run.code, run.err]).toEqual([1, expect.stringContaining('its formats are text and json')]);
+    expect([run.code, run.err]).toEqual([1, expect.stringContaining('its formats are text, json, html')]);
   });
 
   it('validate, test and drift say in Markdown and to a runner what they found', async () => {

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
+import type { ApplyReport } from '../../src/apply/outcome.ts';
 import { renderHtml } from '../../src/report/html.ts';
-import { alice, hostile, planOf, reportOf } from './support.ts';
+import { alice, hostile, planOf, reportOf, ruleOf } from './support.ts';
 
 const plan = planOf(['drop 192.0.2.2', 'accept 203.0.113.0/24', 'drop 10.0.0.0/8'], {
   'office/closed': 'drop 10.0.0.0/8',
@@ -49,6 +50,64 @@ describe('a plan as a page', () => {
   });
 });
 
+describe('the page of a plan with times, policy tests and an apply', () => {
+  const place = { file: 'tests/access.yaml', line: 7, column: 5 };
+  const [at, day] = [Date.parse('2026-11-22'), 86_400_000];
+  const rule = ruleOf('accept 10.7.0.0/24');
+  const desired = {
+    rules: [
+      { name: 'office/ends', rule, place: { file: 'a.yaml', line: 3, column: 1 }, expires: at + day },
+      { name: 'office/ended', rule, place, expires: at - day },
+    ],
+    upcoming: [{ name: 'office/begins', rule, place, notBefore: at + 2 * day, expires: at + 3 * day }],
+    tests: ['holds', 'fails'].map((name, index) => ({
+      ...{ name, place: { ...place, line: 7 + index }, user: 'any' as const, destination: rule.destination },
+      ...{ protocols: ['tcp' as const], ports: { low: 443, high: 443 }, expect: 'drop' as const, always: false },
+    })),
+  };
+  const related = desired.tests.slice(1).map((one) => ({ place: one.place, note: 'the case' }));
+  const refusals = [{ code: 'policy-test-failed', summary: 'no', hint: 'mend', related }];
+  const { steps } = plan;
+  const apply: ApplyReport = {
+    ...{ end: 'failed', problems: [], notConverged: [], wrote: true, durationMs: 1, enforcedInMs: null },
+    outcomes: steps.map((step, index) => ({
+      step,
+      ...(index === 0
+        ? { outcome: 'failed', status: 422, message: 'the server said no' }
+        : { outcome: 'dropped', status: null }),
+    })),
+    leftOpen: [{ user: null, destinations: ['198.51.100.7'], protocol: 'other', ports: null }],
+  };
+  const page = renderHtml(reportOf({ ...plan, at, refusals }, { desired, apply }));
+
+  it('lists what begins and ends next, in order', () => {
+    const [, part = ''] = page.split('<h2>Rules that begin or end</h2>');
+    expect([...part.matchAll(/<b>([^<]*)<\/b> (begins|ends)/g)].map(([, name, what]) => [name, what])).toEqual([
+      ['office/ends', 'ends'],
+      ['office/begins', 'begins'],
+    ]);
+    expect(part).toContain('policy/a.yaml:3');
+  });
+
+  it('lists the policy tests, the failing one first', () => {
+    const [, part = ''] = page.split('<h2>Policy tests</h2>');
+    expect(part).toContain('1 case passed, 1 failed');
+    expect([...part.matchAll(/>([✓✗])<\/td>\s*<th scope="row">(\w+)</g)].map(([, mark, name]) => [mark, name])).toEqual(
+      [
+        ['✗', 'fails'],
+        ['✓', 'holds'],
+      ],
+    );
+    expect(part).toContain('drop 10.7.0.0/24 tcp 443 from any user');
+  });
+
+  it('says first what an apply left open, and what failed at its place', () => {
+    expect(page.indexOf('198.51.100.7')).toBeGreaterThan(page.indexOf('LEFT OPEN'));
+    expect(page.indexOf('LEFT OPEN')).toBeLessThan(page.indexOf('<h2>Traffic</h2>'));
+    expect(page).toContain('the server said no');
+  });
+});
+
 it.each([
   '</script><script>alert(1)</script>',
   '"><img src=x onerror=alert(1)>',
@@ -69,6 +128,7 @@ it.each([
         root: text,
         userNames: new Map([[alice, text]]),
         groups: new Map([[text, new Set([alice])]]),
+        headline: text,
         problems: [{ ...hostile, summary: text, hint: text, place, excerpt: text }],
       },
     ),

@@ -1,5 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../../ports.ts';
+import { readOperatorFile } from '../source/regular-file.ts';
 
 /** Whether two texts are equal, in a time that tells nothing about where they differ, nor about their lengths. */
 export function isSameSecret(given: string, expected: string): boolean {
@@ -41,4 +42,13 @@ export function createBucket({
       return allowed;
     },
   };
+}
+
+/** A secret's file, read anew each time; empty when it cannot be read, which lets nobody in. */
+export function readSecret(file: string): string {
+  try {
+    return readOperatorFile(file, 65_536).toString('utf8').trim();
+  } catch {
+    return '';
+  }
 }

@@ -1,8 +1,10 @@
 import { decideAmong, findVerdictChange, selectRulesAt, type VerdictChange } from '../../policy/timeline.ts';
 import type { Packet } from '../../policy/verdict.ts';
+import { describePacket } from '../../policy/words.ts';
 import { type Blame, makeBlameMembers, makeBlameTable, renderBlame } from '../../report/commits.ts';
 import { renderDocument } from '../../report/json.ts';
 import { renderProblems } from '../../report/problems.ts';
+import { makeProblemReport } from '../../report/run-report.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { followCommits } from '../commits.ts';
 import { exitCodes } from '../exit-code.ts';
@@ -27,6 +29,10 @@ export async function run(invocation: Invocation): Promise<Answer> {
     exit: exitCodes.ok,
     text: () => renderBlame(blame),
     table: () => makeBlameTable(blame),
+    report: () => ({
+      ...makeProblemReport(skipped),
+      headline: `Commits that changed: ${describePacket(packet, names)}`,
+    }),
     document: () => renderDocument(makeBlameMembers(blame), skipped),
     notes: (color) => renderProblems(skipped, color),
   };

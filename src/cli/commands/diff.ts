@@ -62,6 +62,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
     base: before.revision,
     userNames: new Map([...from.userNames, ...(to?.userNames ?? [])]),
     groups: to?.groups ?? new Map(),
+    desired: to,
     comparison: { from: sides.before.written, to: sides.after.written },
   };
   const changes = report.plan?.changes.filter(({ action }) => action !== 'keep') ?? [];

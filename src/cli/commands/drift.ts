@@ -3,7 +3,8 @@ import type { PassResult } from '../../pass/pass.ts';
 import { hasDrift, listDriftProblems, makeDriftDocument, renderDrift, summariseDrift } from '../../report/drift.ts';
 import { renderDocument } from '../../report/json.ts';
 import { renderProblems } from '../../report/problems.ts';
-import { makeProblemReport } from '../../report/run-report.ts';
+import { makeProblemReport, type RunReport } from '../../report/run-report.ts';
+import { findServer } from '../approval.ts';
 import { readAtBase } from '../base.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { chooseExitCode } from '../exit-code.ts';
@@ -25,6 +26,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
       invalid: isInvalid(result.desired?.problems ?? [], settings),
       root: written,
       hasBase: settings.base !== null,
+      server: findServer(settings),
     });
   } finally {
     await wired.close();
@@ -34,7 +36,11 @@ export async function run(invocation: Invocation): Promise<Answer> {
 function answerOf(
   result: PassResult,
   problems: readonly Problem[],
-  { invalid, root, hasBase }: { readonly invalid: boolean; readonly root: string; readonly hasBase: boolean },
+  {
+    invalid,
+    hasBase,
+    ...where
+  }: Pick<RunReport, 'root' | 'server'> & { readonly invalid: boolean; readonly hasBase: boolean },
 ): Answer {
   const { plan, desired, content, end } = result;
   const context = { names: desired?.state?.userNames ?? new Map<string, string>(), hasBase };
@@ -54,7 +60,8 @@ function answerOf(
     },
     report: () => ({
       ...makeProblemReport([...problems, ...(plan === null ? [] : listDriftProblems(plan, context))]),
-      root,
+      ...where,
+      revision: content?.revision ?? null,
       headline: plan === null ? 'reconcile drift: not known' : summariseDrift(plan, hasBase),
     }),
   };

@@ -5,6 +5,7 @@ import type { Moment } from '../../policy/timeline.ts';
 import { makeLogMembers, makeLogTable, renderLog, type TrafficChange } from '../../report/commits.ts';
 import { renderDocument } from '../../report/json.ts';
 import { renderProblems } from '../../report/problems.ts';
+import { makeProblemReport } from '../../report/run-report.ts';
 import { nameAll } from '../../report/traffic/people.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { followCommits, type NamedVersion } from '../commits.ts';
@@ -23,6 +24,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
     exit: exitCodes.ok,
     text: () => renderLog(changes),
     table: () => makeLogTable(changes),
+    report: () => ({ ...makeProblemReport(skipped), headline: 'What each commit opened and closed' }),
     document: () => renderDocument(makeLogMembers(changes), skipped),
     notes: (color) => renderProblems(skipped, color),
   };

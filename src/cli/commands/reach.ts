@@ -11,6 +11,7 @@ import {
   tellReachOf,
   tellWhoReaches,
 } from '../../report/reach.ts';
+import { makeProblemReport } from '../../report/run-report.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { parseProtocol } from '../explain-question.ts';
@@ -43,8 +44,14 @@ export async function run(invocation: Invocation): Promise<Answer> {
     exit: exitCodes.ok,
     text: () => renderTableText(table),
     table: () => table,
+    report: () => ({ ...makeProblemReport(problems), headline: titleOf(settings) }),
     document: () => renderDocument(members, problems),
   };
+}
+
+function titleOf({ user, destination }: Invocation['settings']): string {
+  if (user.length > 0) return `What ${user.join(', ')} can reach`;
+  return destination === null ? 'Who can reach what' : `Who can reach ${destination}`;
 }
 
 interface Told {

@@ -11,7 +11,7 @@ import { createLogger } from '../logger.ts';
 import type { Settings } from '../settings.ts';
 import type { WatchInvocation } from '../watch/invocation.ts';
 import { type Running, startWatching } from '../watch/start.ts';
-import { type StatusServerView, serveStatus } from '../watch/status-server.ts';
+import type { StatusServerView } from '../watch/status-server.ts';
 
 /** How long bad settings are believed before they are read again. */
 const rereadMs = 10_000;
@@ -112,6 +112,7 @@ function keepStatusServer(
         settings?.listenTokenFile ?? rawText(invocation, 'listenTokenFile', 'RECONCILE_LISTEN_TOKEN_FILE');
       const tlsCert = settings?.listenTlsCert ?? rawText(invocation, 'listenTlsCert', 'RECONCILE_LISTEN_TLS_CERT');
       const tlsKey = settings?.listenTlsKey ?? rawText(invocation, 'listenTlsKey', 'RECONCILE_LISTEN_TLS_KEY');
+      const { serveStatus } = await import('../watch/status-server.ts');
       serving = await serveStatus({ listen, hosts: settings?.listenHost ?? [], tokenFile, tlsCert, tlsKey }, view);
       const logger =
         settings === null ? await earlyLogger(invocation) : await createLogger({ ...invocation, settings }, 'info');

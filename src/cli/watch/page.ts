@@ -3,9 +3,10 @@ import { liveScript } from '../../adapters/web/live-script.ts';
 import type { PageView } from '../../adapters/web/status-app.ts';
 import type { Status } from '../../controller/status.ts';
 import { escapeControls } from '../../model/printable.ts';
-import { type RuleNotes, toWire } from '../../model/rule.ts';
+import { toWire } from '../../model/rule.ts';
 import { listNextWindows } from '../../plan/guard/windows.ts';
 import { indexRules } from '../../policy/rule-index.ts';
+import { listBoundaries } from '../../report/change-words.ts';
 import { makePacketMembers, type NamedRule, renderPacketReport } from '../../report/explain.ts';
 import { findForge } from '../../report/forge.ts';
 import { writePolicy } from '../../report/html.ts';
@@ -13,13 +14,7 @@ import { pageScript, pageStyle } from '../../report/html-assets.ts';
 import { formatSafeJson, formatVersion, makeDocument } from '../../report/json.ts';
 import { formatRule } from '../../report/rule-text.ts';
 import { makeProblemReport, type RunReport } from '../../report/run-report.ts';
-import {
-  type Boundary,
-  makeSidecarDocument,
-  type RuleLine,
-  type SidecarState,
-  searchRules,
-} from '../../report/sidecar.ts';
+import { makeSidecarDocument, type RuleLine, type SidecarState, searchRules } from '../../report/sidecar.ts';
 import { packetFields, renderSidecar, renderSignIn } from '../../report/sidecar-html.ts';
 import { explainPacketFor } from '../commands/explain.ts';
 import { readQuestion } from '../explain-question.ts';
@@ -99,7 +94,7 @@ class Look {
       ...{ status, now, forge, userNames },
       plan: atHand === null ? null : { ...this.#report(atHand), server: status.server ?? null, forge },
       rules: seen === null ? [] : rulesOf(seen),
-      boundaries: seen === null ? [] : boundariesOf(seen, now, userNames),
+      boundaries: seen?.desired ? listBoundaries(seen.desired, now, userNames) : [],
       windows: this.#settings === null ? [] : listNextWindows(readWindows(this.#settings), now),
       ...revisionsOf(sight, status.revisions.observed),
     };
@@ -187,23 +182,4 @@ function rulesOf({ plan, isDone }: SeenPlan): readonly NamedRule[] {
     const rule = isDone && action !== 'skip' ? desired : (live ?? (action === 'keep' ? desired : null));
     return rule === null ? [] : [{ rule: rule.rule, name, id, place }];
   });
-}
-
-const mostBoundaries = 20;
-
-/** Rules that begin or end, the next first. */
-function boundariesOf({ desired }: SeenPlan, now: number, names: ReadonlyMap<string, string>): readonly Boundary[] {
-  const rules = [...(desired?.rules ?? []), ...(desired?.upcoming ?? [])];
-  const at = ({ notBefore = 0, expires = 0 }: RuleNotes): number => (notBefore > now ? notBefore : expires);
-  return rules
-    .filter((one) => at(one) > now)
-    .toSorted((a, b) => at(a) - at(b))
-    .slice(0, mostBoundaries)
-    .map((one) => ({
-      at: at(one),
-      what: one.notBefore === at(one) ? 'begins' : 'ends',
-      name: one.name,
-      rule: formatRule(one.rule, names),
-      place: one.place,
-    }));
 }

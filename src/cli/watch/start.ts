@@ -34,7 +34,6 @@ import { waitForRestart } from './restart-only.ts';
 import { Sight } from './sight.ts';
 import { openSource } from './source.ts';
 import { watchToken } from './token.ts';
-import { serveWebhooks } from './webhooks.ts';
 
 /** A controller that was wired and has not run yet. */
 export interface Running {
@@ -135,8 +134,11 @@ async function openParts(
   const notifier = createNotifier({ targets, clock: systemClock, logger, onResult: metrics.notified });
   closers.push(() => notifier.flush(3000));
   const wakeUp = (trigger: Trigger) => (): void => triggers.wake(trigger);
-  const webhooks = await serveWebhooks({ settings, logger, wake: wakeUp('webhook'), onResult: metrics.webhook });
-  closers.push(() => webhooks?.close());
+  if (settings.webhookListen !== null) {
+    const { serveWebhooks } = await import('./webhooks.ts');
+    const webhooks = { settings, logger, wake: wakeUp('webhook'), onResult: metrics.webhook };
+    closers.push((await serveWebhooks(settings.webhookListen, webhooks)).close);
+  }
   const lease = await createLease({
     settings,
     env: terminal.env,

@@ -1,6 +1,5 @@
 import { systemClock } from '../../adapters/clock.ts';
 import type { ControllerMetrics } from '../../adapters/metrics/metrics.ts';
-import { readOperatorFile } from '../../adapters/source/regular-file.ts';
 import {
   isLoopback,
   type Listening,
@@ -9,8 +8,10 @@ import {
   readTlsFiles,
   type TlsFiles,
 } from '../../adapters/web/listen.ts';
+import { readSecret } from '../../adapters/web/secret.ts';
+import { createStatusApp } from '../../adapters/web/status-app.ts';
 import { makeFailure } from '../failure.ts';
-import type { PageSources } from './page.ts';
+import { createPages, type PageSources } from './page.ts';
 
 export interface StatusServerSettings {
   readonly listen: string;
@@ -43,8 +44,6 @@ export async function serveStatus(settings: StatusServerSettings, view: StatusSe
   if (tokenFile !== null && token() === '')
     throw makeFailure('bad-setting', `the file ${tokenFile} (--listen-token-file) is empty or cannot be read`);
   const tls = tlsFilesOf(settings);
-  const { createStatusApp } = await import('../../adapters/web/status-app.ts');
-  const { createPages } = await import('./page.ts');
   const app = createStatusApp({
     view: createPages(view),
     alive: view.alive,
@@ -68,13 +67,4 @@ function tlsFilesOf({ tlsCert: cert, tlsKey: key }: StatusServerSettings): TlsFi
   const read = readTlsFiles({ cert, key });
   if (!read.ok) throw makeFailure('bad-setting', read.error, 'check --listen-tls-cert and --listen-tls-key');
   return { cert, key };
-}
-
-/** A secret's file, read anew each time; empty when it cannot be read, which lets nobody in. */
-export function readSecret(file: string): string {
-  try {
-    return readOperatorFile(file, 65_536).toString('utf8').trim();
-  } catch {
-    return '';
-  }
 }

@@ -1,9 +1,10 @@
 import { systemClock } from '../../adapters/clock.ts';
 import { type Listening, listen, parseListen } from '../../adapters/web/listen.ts';
+import { readSecret } from '../../adapters/web/secret.ts';
+import { createWebhookApp, defaultWebhook } from '../../adapters/web/webhook-app.ts';
 import type { Logger } from '../../ports.ts';
 import { makeFailure } from '../failure.ts';
 import type { Settings } from '../settings.ts';
-import { readSecret } from './status-server.ts';
 
 /** What the webhook server is told to do. */
 export interface WebhookContext {
@@ -13,10 +14,12 @@ export interface WebhookContext {
   readonly onResult: (result: string) => void;
 }
 
-/** Serves webhooks on their own address when one is set; throws a `Failure` when it cannot, or when there is no secret. */
-export async function serveWebhooks({ settings, logger, wake, onResult }: WebhookContext): Promise<Listening | null> {
-  const { webhookListen, webhookSecretFile } = settings;
-  if (webhookListen === null) return null;
+/** Serves webhooks on an address of their own; throws a `Failure` when it cannot, or when there is no secret. */
+export async function serveWebhooks(
+  webhookListen: string,
+  { settings, logger, wake, onResult }: WebhookContext,
+): Promise<Listening> {
+  const { webhookSecretFile } = settings;
   const where = parseListen(webhookListen);
   if (!where.ok) throw makeFailure('bad-setting', where.error);
   if (webhookSecretFile === null)
@@ -27,7 +30,6 @@ export async function serveWebhooks({ settings, logger, wake, onResult }: Webhoo
       `the file ${webhookSecretFile} (--webhook-secret-file) is empty or cannot be read`,
     );
   }
-  const { defaultWebhook, createWebhookApp } = await import('../../adapters/web/webhook-app.ts');
   const app = createWebhookApp({
     ...defaultWebhook,
     secret: () => readSecret(webhookSecretFile),

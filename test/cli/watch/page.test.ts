@@ -1,10 +1,20 @@
-import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
 import path from 'node:path';
 import { connect } from 'node:tls';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Sidecar, World } from '../../controller/support/sidecar.ts';
-import { apiToken, ensureBuilt, makeWorld, rules, startSidecar, until } from '../../controller/support/sidecar.ts';
+import {
+  apiToken,
+  binary,
+  ensureBuilt,
+  makeWorld,
+  rules,
+  startSidecar,
+  until,
+} from '../../controller/support/sidecar.ts';
 
 const certificates = path.join(import.meta.dirname, '../../adapters/api/certificates');
 const webToken = 'CANARY-web-token';
@@ -115,5 +125,36 @@ describe('the page of a running sidecar', () => {
     }
     for (const mark of marks) expect(sidecar.output()).not.toContain(mark);
     expect(readFileSync(file('web-token'), 'utf8')).toBe(webToken);
+  });
+});
+
+/** The sources of all modules that a command line loaded, by what V8 says that it ran and the maps of the bundle. */
+async function sourcesLoadedBy(...args: readonly string[]): Promise<readonly string[]> {
+  const coverage = mkdtempSync(path.join(world.folder, 'coverage-'));
+  const env = { ...process.env, NODE_V8_COVERAGE: coverage, RECONCILE_TOKEN_FILE: world.tokenFile };
+  await promisify(execFile)(process.execPath, [binary, ...args, '--base-url', world.sim.url], { env });
+  const urls = readdirSync(coverage).flatMap((name): readonly string[] =>
+    JSON.parse(readFileSync(path.join(coverage, name), 'utf8')).result.map(({ url }: { url: string }) => url),
+  );
+  const own = [...new Set(urls)].filter((url) => url.includes('/dist/'));
+  return own.flatMap((url) => JSON.parse(readFileSync(`${new URL(url).pathname}.map`, 'utf8')).sources);
+}
+
+describe('the modules of the pages', () => {
+  const isOfPage = (source: string): boolean => /report\/(?:html|sidecar-html)|adapters\/web\/|\/hono\//.test(source);
+
+  it('are loaded by no command without a page: neither by a plan nor by a sidecar that listens nowhere', async () => {
+    mkdirSync(file('in-sync'));
+    writeFileSync(file('in-sync/live.yaml'), rules('10.77.0.0/16'));
+    const plan = ['plan', file('in-sync')];
+    const once = ['watch', '--once', file('in-sync')];
+    const [planned, watched, shown] = await Promise.all([
+      sourcesLoadedBy(...plan),
+      sourcesLoadedBy(...once),
+      sourcesLoadedBy(...plan, '--output', `html=${file('plan.html')}`),
+    ]);
+    expect([planned, watched].map((loaded) => loaded.filter(isOfPage))).toEqual([[], []]);
+    expect(watched.some((source) => source.endsWith('src/reconcile.ts'))).toBe(true);
+    expect(shown.some(isOfPage)).toBe(true);
   });
 });

@@ -256,6 +256,16 @@ describe('reconcile --watch --git-url', () => {
       await sidecar.until(inEffect(commit));
       const next = upstream.commit({ 'rules.yaml': rules('10.0.0.1', '10.0.0.2') });
       await sidecar.until(inEffect(next));
+      // The port of ssh is no port of a page, and the user's name stays out.
+      const forge = `https://127.0.0.1${upstream.bare.replace(/\.git$/, '')}`;
+      const told = await (await fetch(`${sidecar.url}/api/v1/status`)).json();
+      expect(told).toMatchObject({ links: { applied: `${forge}/commit/${next}` }, authors: { applied: 'a' } });
+      const page = await (await fetch(sidecar.url)).text();
+      expect(page).toContain(
+        `<a href="${forge}/commit/${next}" rel="noopener noreferrer">${next.slice(0, 7)}</a> by a`,
+      );
+      expect(page).toMatch(new RegExp(`<a href="${forge}/blob/${next}/rules.yaml#L(\\d+)" [^>]+>rules.yaml:\\1</a>`));
+      expect(page).not.toContain(`${ssh.user}@`);
       await sidecar.stop();
       const stranger = readFileSync(path.join(world.folder, 'ssh/other.pub'), 'utf8');
       const wrong = path.join(world.folder, 'wrong_hosts');
