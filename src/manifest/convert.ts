@@ -57,7 +57,7 @@ export class Converter {
   }
 
   node(source: YamlNode, depth: number, secret: boolean): Node {
-    const [start, end] = source.range;
+    const [start] = source.range;
     const before = this.#values;
     this.#count(1, start);
     if (depth > deepest) {
@@ -72,14 +72,12 @@ export class Converter {
             type: 'map',
             entries: this.#entries(source.items as never, depth, this.#kept.get(start)),
             start,
-            end,
           } as const)
         : isSeq(source)
           ? ({
               type: 'seq',
               items: this.#items(source.items as YamlNode[], depth, this.#kept.get(start)),
               start,
-              end,
             } as const)
           : absent(start);
     if (source.anchor !== undefined) this.#anchors.set(source.anchor, { node, values: this.#values - before });
@@ -146,7 +144,7 @@ export class Converter {
   }
 
   #scalar(source: Scalar.Parsed, secret: boolean): ScalarNode {
-    const [start, end] = source.range;
+    const [start] = source.range;
     const plain = source.type === Scalar.PLAIN;
     // Of a plain text over several lines the source has the line breaks, the value has them folded.
     let text = plain && typeof source.value !== 'string' ? source.source : String(source.value);
@@ -166,7 +164,7 @@ export class Converter {
       }
     }
     if (typeof value === 'number' && Math.abs(value) > Number.MAX_SAFE_INTEGER) this.#error(unsafeInteger, start);
-    return { type: 'scalar', value, text, plain, start, end };
+    return { type: 'scalar', value, text, plain, start };
   }
 
   #undefinedValue(name: string, offset: number, values: ReadonlyMap<string, string>): void {
@@ -244,5 +242,5 @@ const unsafeInteger = {
 } as const;
 
 function absent(offset: number): ScalarNode {
-  return { type: 'scalar', value: null, text: '', plain: true, start: offset, end: offset };
+  return { type: 'scalar', value: null, text: '', plain: true, start: offset };
 }

@@ -10,7 +10,6 @@ export interface ScalarNode {
   readonly text: string;
   readonly plain: boolean;
   readonly start: number;
-  readonly end: number;
 }
 
 export interface Entry {
@@ -23,14 +22,12 @@ export interface MapNode {
   readonly type: 'map';
   readonly entries: readonly Entry[];
   readonly start: number;
-  readonly end: number;
 }
 
 export interface SeqNode {
   readonly type: 'seq';
   readonly items: readonly Node[];
   readonly start: number;
-  readonly end: number;
 }
 
 /** A YAML value with its place, independent of the parser's own, much larger nodes. Aliases share their anchor's node. */

@@ -4,6 +4,7 @@ import type { Problem } from '../model/problem.ts';
 import { type Begun, beginDocument, convertDocument, keepItems } from './document.ts';
 import { createExcerpts } from './excerpt.ts';
 import { createLocator, type Node, type Reporter, type Unplaced } from './node.ts';
+import { readPlain } from './read-plain.ts';
 import { defaultFileWork, mostProblems, type Reading, readTokens, tooDeep, Unread, type Work } from './read-tokens.ts';
 
 /** One YAML document of a file. */
@@ -33,7 +34,7 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
   const { reporter } = parsing;
   const { problems } = reporter;
   try {
-    readDocuments(request, parsing);
+    if (!readPlainDocuments(request, parsing)) readDocuments(request, parsing);
   } catch (error) {
     // The parser recurses; nesting that exhausts the stack ends here.
     if (error instanceof RangeError) reporter.add(tooDeep, 0);
@@ -78,6 +79,24 @@ function startParsing(request: ParseRequest): Parsing {
   const begin = (): Begun => beginDocument({ reporter, values, substituted, work });
   const parsing: Parsing = { reporter, lines, work, begin, yamlIsBroken: false };
   return parsing;
+}
+
+/** Reads a file in the plain form, which has no values to put in; false for any other. */
+function readPlainDocuments({ text, values, fields, documents, onDocument }: ParseRequest, parsing: Parsing): boolean {
+  const { reporter, lines, work } = parsing;
+  if (values !== null && text.includes('${')) return false;
+  const read = readPlain({
+    text,
+    fields,
+    documents: documents ?? Number.POSITIVE_INFINITY,
+    work,
+    lineStarts: lines.lineStarts,
+  });
+  for (const { root, end } of read ?? []) {
+    onDocument({ root }, reporter);
+    if (reporter.problems.length > mostProblems) throw new Unread(tooManyProblems, end);
+  }
+  return read !== null;
 }
 
 function readDocuments(request: ParseRequest, parsing: Parsing): void {

@@ -2,6 +2,7 @@ import type { ScalarValue } from './node.ts';
 
 /** Types a plain scalar as the YAML 1.2 core schema does; needed again after a value was substituted into it. */
 export function resolveScalar(text: string): ScalarValue {
+  if (!/^[-+.0-9~nNtTfF]|^$/.test(text)) return text;
   if (/^(?:~|null|Null|NULL)?$/.test(text)) return null;
   if (/^(?:true|True|TRUE)$/.test(text)) return true;
   if (/^(?:false|False|FALSE)$/.test(text)) return false;
