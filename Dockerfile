@@ -48,7 +48,7 @@ LABEL org.opencontainers.image.title="firezone-reconcile" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 
-# Looks at the kernel's packet filter (docs/enforcement.md): uid 0, and every capability dropped but NET_ADMIN by whoever runs it.
+# Looks at the kernel's packet filter (docs/how-to/enforcement.md): uid 0, and every capability dropped but NET_ADMIN by whoever runs it.
 FROM common AS enforcement
 USER 0
 RUN apt-get update \

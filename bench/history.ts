@@ -111,7 +111,7 @@ function cpuOf(work: () => unknown): number {
 
 const packet = ['--destination', '10.0.7.1', '--protocol', 'tcp', '--port', '443'];
 
-/** Questions to a policy and to its history. The limits are those that docs/policy.md promises. */
+/** Questions to a policy and to its history. The limits are those that docs/explanation/policy.md promises. */
 export const benches: readonly (Omit<CliBench, 'unit'> & { readonly unit: 'ms' | 'MB' | 'ratio' })[] = [
   {
     name: 'CPU of blame, 1,000 commits, 1,000 rules in 50 files',

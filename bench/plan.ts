@@ -82,7 +82,7 @@ function unchanged(count: number): World {
   return { before, after: before };
 }
 
-/** The planner's figures. The limits are those that docs/planning.md promises. */
+/** The planner's figures. The limits are those that docs/explanation/planning.md promises. */
 export const benches: readonly Bench[] = [
   {
     name: 'engine, 10,000 rules, none changed',

@@ -78,7 +78,7 @@ function lintTime(before: readonly Rule[]): number {
   return median(() => void lint(desired), 3);
 }
 
-/** The figures of 1,000 and 10,000 rules. The limits at 10,000 are those that docs/policy.md promises. */
+/** The figures of 1,000 and 10,000 rules. The limits at 10,000 are those that docs/explanation/policy.md promises. */
 const bySize: readonly Bench[] = [1_000, 10_000].flatMap((count): readonly Bench[] => {
   const rules = `${count.toLocaleString('en')} rules`;
   const plain = fivePercent(count);

@@ -213,7 +213,7 @@ function once<T>(measure: () => Promise<T>): () => Promise<T> {
 const idle = once(idlePass);
 const resident = once(memory);
 
-/** The sidecar's figures; the limits are promises of docs/operations.md. */
+/** The sidecar's figures; the limits are promises of docs/how-to/operations.md. */
 export const benches: readonly WatchBench[] = [
   {
     name: 'save to applied beyond the quiet period, 1,000 rules (median)',

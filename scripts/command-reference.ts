@@ -2,7 +2,7 @@ import type { CommandSpec } from '../src/cli/command-spec.ts';
 import { commands, rootCommand } from '../src/cli/commands.ts';
 import { formatFlag, nameVariable, type OptionName, type OptionSpec, options } from '../src/cli/options.ts';
 
-/** The tables of docs/reference.md, made from the tables that the command line itself is made from. */
+/** The tables of docs/reference/commands.md, made from the tables that the command line itself is made from. */
 export function referenceTables(): ReadonlyMap<string, string> {
   return new Map([
     ['commands', commandTable()],

@@ -61,7 +61,7 @@ try {
   say('And a mistake is said at its place, before anything is sent.');
   edit('policy/rules.yaml', 'destination: 10.1.0.53,', 'destinaton: 010.1.0.53,');
   run(context, ['--plan', 'policy'], { expect: 4 });
-  process.stdout.write(`\n${strong('That is all.')} Next: README.md, docs/getting-started.md, examples/.\n`);
+  process.stdout.write(`\n${strong('That is all.')} Next: README.md, docs/start/getting-started.md, examples/.\n`);
 } finally {
   server.kill('SIGTERM');
   rmSync(folder, { recursive: true, force: true });

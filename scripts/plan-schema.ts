@@ -105,7 +105,7 @@ const finding = object({
   effect: object({ opens: list(traffic), closes: list(traffic) }),
 });
 
-/** What the kernel's packet filter holds of the live rules (docs/enforcement.md). */
+/** What the kernel's packet filter holds of the live rules (docs/how-to/enforcement.md). */
 const enforcement = object({
   state: enumeration('enforced', 'differs', 'unreadable'),
   message: textOrNull,

@@ -1,4 +1,4 @@
-// Writes schemas/ and the field tables in docs/manifests.md from the sources' own schemas. A test fails when this was forgotten.
+// Writes schemas/ and the field tables in docs/reference/manifests.md from the sources' own schemas. A test fails when this was forgotten.
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { build } from 'esbuild';
 
@@ -23,12 +23,12 @@ for (const [name, text] of allSchemaFiles()) {
   writeFileSync(`${root}schemas/${name}`, text);
   console.log(`schemas/${name}`);
 }
-const reference = `${root}docs/manifests.md`;
+const reference = `${root}docs/reference/manifests.md`;
 writeFileSync(reference, withFieldTables(readFileSync(reference, 'utf8')));
-console.log('docs/manifests.md');
-const commands = `${root}docs/reference.md`;
+console.log('docs/reference/manifests.md');
+const commands = `${root}docs/reference/commands.md`;
 writeFileSync(commands, withReferenceTables(readFileSync(commands, 'utf8')));
-console.log('docs/reference.md');
+console.log('docs/reference/commands.md');
 const rule = 'deploy/kubernetes/monitoring/prometheus-rule.yaml';
 writeFileSync(`${root}${rule}`, prometheusRule(readFileSync(`${root}deploy/alerts.yaml`, 'utf8')));
 console.log(rule);

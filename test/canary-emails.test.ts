@@ -28,7 +28,7 @@ const filesIn = (folder: string): readonly string[] =>
     .filter((file) => statSync(file).isFile())
     .map((file) => readFileSync(file, 'utf8'));
 
-describe('docs/privacy.md: an address that only the server knows', () => {
+describe('docs/explanation/privacy.md: an address that only the server knows', () => {
   let world: World;
   beforeEach(async () => {
     world = await startWorld({ users });

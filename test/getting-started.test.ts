@@ -7,7 +7,7 @@ import { type Simulator, startSimulator } from '../src/simulator/server.ts';
 import { cutLike, makeSteady, readSession } from './docs/session.ts';
 
 const root = new URL('../', import.meta.url).pathname;
-const text = readFileSync(`${root}docs/getting-started.md`, 'utf8');
+const text = readFileSync(`${root}docs/start/getting-started.md`, 'utf8');
 const command = `${root}dist/reconcile.js`;
 const metadata =
   '<md:EntityDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata" entityID="https://idp.example/x"/>';
@@ -100,7 +100,7 @@ async function shell(line: string): Promise<string> {
   return output.join('');
 }
 
-const session = readSession('docs/getting-started.md');
+const session = readSession('docs/start/getting-started.md');
 
 /** Runs the commands of the page from one to another, and compares what they print with what the page shows. */
 async function follow(first: RegExp, last: RegExp): Promise<string> {
@@ -121,7 +121,7 @@ async function follow(first: RegExp, last: RegExp): Promise<string> {
   return all.join('');
 }
 
-describe('docs/getting-started.md, followed to the letter with the built command', () => {
+describe('docs/start/getting-started.md, followed to the letter with the built command', () => {
   it('has a built command to run', () => {
     if (!existsSync(command)) execFileSync(process.execPath, [`${root}scripts/build.mjs`]);
     expect(existsSync(command)).toBe(true);

@@ -162,7 +162,7 @@ async function listRules(session: Session, priority: Priority): Promise<Result<r
   return read.ok ? ok(read.value.rules) : fail(read.error.message);
 }
 
-/** The server is back and fills its packet filter again; what is created meanwhile may be lost (docs/server.md). */
+/** The server is back and fills its packet filter again; what is created meanwhile may be lost (docs/reference/server.md). */
 export function noteOutage(session: Session, rules: number): void {
   const ms = session.throttle.rebuild(rules, 'now');
   if (ms === 0) return;

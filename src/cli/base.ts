@@ -78,7 +78,8 @@ export async function readBaseContent(
     throw new Failure(problems);
   }
   if (readRevision(terminal.env) !== null) {
-    const hint = 'where RECONCILE_REVISION is set no git is run: write the base into a folder first (docs/ci.md)';
+    const hint =
+      'where RECONCILE_REVISION is set no git is run: write the base into a folder first (docs/how-to/ci.md)';
     throw makeFailure('usage', `--base ${base} is not a folder`, hint);
   }
   return await readRevisionContent({ settings, terminal }, { directory: path, ref: base, parse });

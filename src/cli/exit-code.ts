@@ -1,6 +1,6 @@
 import type { Verdict } from '../controller/failure.ts';
 
-/** The exit codes; docs/reference.md explains each. */
+/** The exit codes; docs/reference/commands.md explains each. */
 export const exitCodes = {
   ok: 0,
   failed: 1,

@@ -19,7 +19,7 @@ export function describeProgram(): string {
     ...programExamples.map((line) => `  ${line}`),
     '',
     'The server: --base-url URL and --token-file FILE, or RECONCILE_BASE_URL and RECONCILE_TOKEN_FILE.',
-    'A PATH that has the name of a command is written ./NAME. Every flag: docs/reference.md',
+    'A PATH that has the name of a command is written ./NAME. Every flag: docs/reference/commands.md',
     '',
   ].join('\n');
 }
@@ -69,7 +69,7 @@ function describeSettings(): string {
     '  maxDeletes: 10%',
     '',
     'It is never looked for among the manifests: anyone who can edit a manifest could send your token to another server.',
-    'Only the file can hold protect, scope, secrets, limits, notify and kubernetes: docs/reference.md',
+    'Only the file can hold protect, scope, secrets, limits, notify and kubernetes: docs/reference/commands.md',
     '',
     'Names in the file, and the variable of each:',
     '',

@@ -107,7 +107,7 @@ function problemsOf(issue: z.core.$ZodIssue, name: string, schema: z.ZodType): r
   if (issue.code === 'custom') return [{ path: issue.path, summary: `${where}: ${issue.message}` }];
   const wanted = describeWanted(issue.path, schema);
   const summary = wanted === null ? `${where} has a value that is not allowed` : `${where} must be ${wanted}`;
-  return [{ path: issue.path, summary, hint: 'docs/reference.md lists every setting' }];
+  return [{ path: issue.path, summary, hint: 'docs/reference/commands.md lists every setting' }];
 }
 
 function unknownKey(key: string, parent: readonly PropertyKey[]): Found {
@@ -121,7 +121,7 @@ function unknownKey(key: string, parent: readonly PropertyKey[]): Found {
   }
   const known = parent.length === 0 ? Object.keys(settingsSchema.shape) : [];
   const near = suggest(key, known);
-  const hint = near === null ? 'docs/reference.md lists every setting' : `did you mean \`${near}\`?`;
+  const hint = near === null ? 'docs/reference/commands.md lists every setting' : `did you mean \`${near}\`?`;
   return { path, summary: `unknown setting \`${path.join('.')}\``, hint };
 }
 

@@ -1,4 +1,4 @@
-/** What is known of the kernel's packet filter (docs/enforcement.md). Times are ms since 1970, durations ms. */
+/** What is known of the kernel's packet filter (docs/how-to/enforcement.md). Times are ms since 1970, durations ms. */
 export interface EnforcementView {
   readonly missing: number;
   readonly stale: number;

@@ -3,7 +3,7 @@ import type { ConfigurationFields, LiveConfiguration } from '../model/configurat
 import type { Problem } from '../model/problem.ts';
 import { isModifiedInPlace, type LiveRule } from '../model/rule.ts';
 
-/** What a stored state tells about the server's health: one problem for each finding, with its fix. Facts: docs/server.md. */
+/** What a stored state tells about the server's health: one problem for each finding, with its fix. Facts: docs/reference/server.md. */
 export function diagnoseRules(rules: readonly LiveRule[]): readonly Problem[] {
   const modified = rules.filter(isModifiedInPlace).map(
     (live): Problem => ({

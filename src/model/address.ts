@@ -11,7 +11,7 @@ export interface Network {
   readonly text: string;
 }
 
-/** Why a text is not an address or network. The server accepts or mangles most of these silently (docs/server.md). */
+/** Why a text is not an address or network. The server accepts or mangles most of these silently (docs/reference/server.md). */
 export type AddressFault =
   | 'empty'
   | 'not-an-address'

@@ -3,7 +3,7 @@ import type { PortBounds } from './port-range.ts';
 export type ProfileName = 'firezone-0.7' | 'generic';
 export type RuleUpdates = 'replace' | 'patch';
 
-/** All that is assumed of a server beyond the documented API. Facts and their sources: docs/server.md. */
+/** All that is assumed of a server beyond the documented API. Facts and their sources: docs/reference/server.md. */
 export interface Profile {
   readonly name: ProfileName;
   /** How a changed rule reaches the server: DELETE and POST, or PATCH of the changed fields. */

@@ -58,7 +58,7 @@ export interface LiveRule {
   readonly updatedAt: string;
 }
 
-/** Whether the rule was changed in place: the packet filter may hold something else than the API shows (docs/server.md). */
+/** Whether the rule was changed in place: the packet filter may hold something else than the API shows (docs/reference/server.md). */
 export function isModifiedInPlace(live: LiveRule): boolean {
   return live.insertedAt !== live.updatedAt;
 }

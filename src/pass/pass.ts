@@ -50,7 +50,7 @@ export interface PassDependencies {
   readonly enforcement?: PassEnforcement;
 }
 
-/** How a pass looks at the kernel's packet filter (docs/enforcement.md). */
+/** How a pass looks at the kernel's packet filter (docs/how-to/enforcement.md). */
 export interface PassEnforcement {
   readonly kernel: Enforcement;
   /** Replace a rule that the kernel does not hold. */

@@ -52,7 +52,7 @@ export interface PlanInput {
   readonly profile: Profile;
   readonly scope: Scope;
   readonly options: PlanOptions;
-  /** Ids of live rules to be replaced because the kernel's packet filter does not hold them (docs/enforcement.md). */
+  /** Ids of live rules to be replaced because the kernel's packet filter does not hold them (docs/how-to/enforcement.md). */
   readonly notEnforced?: ReadonlySet<string>;
   /** What a look at the kernel found, as a sentence, where it does not hold exactly the live rules and this plan does not mend that. */
   readonly kernelDiffers?: string;

@@ -39,7 +39,7 @@ function meaningOf(outcome: Outcome['outcome'], status: number | null): readonly
   if (status === 422)
     return [
       'step-rejected',
-      'the server looked at it and said no: mend the manifest, or see docs/server.md for what it takes',
+      'the server looked at it and said no: mend the manifest, or see docs/reference/server.md for what it takes',
     ];
   return ['step-failed', 'what needs it was not attempted; see the message, and run again when it is mended'];
 }

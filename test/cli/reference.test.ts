@@ -8,7 +8,7 @@ import { exitCodes } from '../../src/cli/exit-code.ts';
 import { formatFlag, type OptionName, type OptionSpec, options } from '../../src/cli/options.ts';
 import { settle } from '../../src/cli/settings.ts';
 
-const reference = readFileSync(new URL('../../docs/reference.md', import.meta.url), 'utf8');
+const reference = readFileSync(new URL('../../docs/reference/commands.md', import.meta.url), 'utf8');
 const names = Object.keys(options) as OptionName[];
 
 /** A value that the option takes. */
@@ -27,7 +27,7 @@ function example(spec: OptionSpec): readonly string[] {
   }
 }
 
-describe('docs/reference.md', () => {
+describe('docs/reference/commands.md', () => {
   it('has current tables (else: npm run schemas)', () => {
     expect(withReferenceTables(reference)).toBe(reference);
   });

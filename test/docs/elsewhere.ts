@@ -202,25 +202,25 @@ export const elsewhere: readonly Elsewhere[] = [
     line: 'cp -r dist /opt/reconcile && ln -s /opt/reconcile/reconcile.js /usr/local/bin/reconcile',
     reason: programs,
     test: 'test/docs/programs.test.ts',
-    evidence: "linesOf('docs/deploy.md')",
+    evidence: "linesOf('docs/how-to/deploy.md')",
   },
   {
     line: 'install -m 0644 deploy/systemd/firezone-reconcile.service /etc/systemd/system/',
     reason: programs,
     test: 'test/docs/programs.test.ts',
-    evidence: "linesOf('docs/deploy.md')",
+    evidence: "linesOf('docs/how-to/deploy.md')",
   },
   {
     line: 'install -d -m 0755 /etc/firezone-reconcile',
     reason: programs,
     test: 'test/docs/programs.test.ts',
-    evidence: "linesOf('docs/deploy.md')",
+    evidence: "linesOf('docs/how-to/deploy.md')",
   },
   {
     line: 'install -m 0600 token /etc/firezone-reconcile/token',
     reason: programs,
     test: 'test/docs/programs.test.ts',
-    evidence: "linesOf('docs/deploy.md')",
+    evidence: "linesOf('docs/how-to/deploy.md')",
   },
   {
     line: 'npm ci && npm run build',
@@ -246,12 +246,17 @@ export const elsewhere: readonly Elsewhere[] = [
     `curl -d '{"match":{"probability":0.1},"fault":{"kind":"status","status":429,"headers":{"retry-after":"1"}}}' "$url/admin/faults"`,
     'curl "$url/admin/faults"',
     'curl -X DELETE "$url/admin/faults/1"',
-  ].map((line) => ({ line, reason: programs, test: 'test/docs/programs.test.ts', evidence: "'docs/simulator.md'" })),
+  ].map((line) => ({
+    line,
+    reason: programs,
+    test: 'test/docs/programs.test.ts',
+    evidence: "'docs/how-to/simulator.md'",
+  })),
   ...['ip netns add firezone', 'nsenter --net=/run/netns/firezone nft list table inet firezone'].map((line) => ({
     line,
     reason: programs,
     test: 'test/docs/programs.test.ts',
-    evidence: "'docs/enforcement.md'",
+    evidence: "'docs/how-to/enforcement.md'",
   })),
 ];
 

@@ -100,10 +100,10 @@ const codes: ReadonlyMap<string, { readonly code: number; readonly page: string;
   ['reconcile plan policy --detailed-exitcode', pending('only with `--detailed-exitcode`')],
 ]);
 function refused(words: string) {
-  return { code: 3, page: 'docs/reference.md', words };
+  return { code: 3, page: 'docs/reference/commands.md', words };
 }
 function pending(words: string) {
-  return { code: 2, page: 'docs/reference.md', words };
+  return { code: 2, page: 'docs/reference/commands.md', words };
 }
 
 describe('every command line of the README and the docs, executed', () => {

@@ -96,7 +96,7 @@ describe('installing from a clone', () => {
 
 describe.skipIf(!has('curl'))(`the admin pages of the simulator${has('curl') ? '' : ' (skipped: no curl)'}`, () => {
   it('answer each curl of the page as the page says', async () => {
-    const lines = linesOf('docs/simulator.md');
+    const lines = linesOf('docs/how-to/simulator.md');
     const [simulate = '', ...curls] = lines;
     expect(curls.length).toBeGreaterThanOrEqual(9);
     const url = await start(simulate);
@@ -114,7 +114,7 @@ describe.skipIf(!has('curl'))(`the admin pages of the simulator${has('curl') ? '
 
 describe('the systemd unit', () => {
   it('is installed by the lines of the page, so that its user can read the settings and only root the token', () => {
-    const lines = linesOf('docs/deploy.md').filter((line) => /^(install|cp) /.test(line));
+    const lines = linesOf('docs/how-to/deploy.md').filter((line) => /^(install|cp) /.test(line));
     expect(lines).toHaveLength(4);
     for (const name of ['etc/systemd/system', 'opt', 'usr/local/bin'])
       mkdirSync(join(folder, name), { recursive: true });
@@ -159,7 +159,7 @@ describe.skipIf(kernelUnavailable !== null)(`the pages about the kernel’s pack
   afterEach(() => deleteNamespaces(netns));
 
   it('“Try it” works from its first line to its last', async () => {
-    const lines = linesOf('docs/enforcement.md').map((line) =>
+    const lines = linesOf('docs/how-to/enforcement.md').map((line) =>
       line.replaceAll('/run/netns/firezone', `/run/netns/${netns}`),
     );
     const [add = '', simulate = '', apply = '', list = ''] = lines;

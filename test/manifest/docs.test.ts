@@ -7,8 +7,8 @@ import { build, codes } from '../desired/helpers.ts';
 const root = new URL('../../', import.meta.url);
 const read = (path: string): string => readFileSync(new URL(path, root), 'utf8');
 
-describe('docs/manifests.md', () => {
-  const text = read('docs/manifests.md');
+describe('docs/reference/manifests.md', () => {
+  const text = read('docs/reference/manifests.md');
 
   it('has the fields of every kind as the schemas have them (run `npm run schemas`)', () => {
     expect(withFieldTables(text)).toBe(text);
@@ -29,7 +29,7 @@ describe('docs/manifests.md', () => {
   });
 });
 
-describe('docs/problems.md', () => {
+describe('docs/reference/problems.md', () => {
   it('explains every code of the manifest stages, and nothing that is no code', () => {
     const folders = ['src/manifest/', 'src/desired/'];
     const sources = folders.flatMap((folder) => readdirSync(new URL(folder, root)).map((file) => read(folder + file)));
@@ -43,7 +43,9 @@ describe('docs/problems.md', () => {
     const ports = /type PortFault =([^;]*);/.exec(read('src/model/port-range.ts'))?.[1] ?? '';
     for (const [, fault] of ports.matchAll(/'([a-z-]+)'/g)) used.add(`port-${fault}`);
     used.delete(undefined);
-    const explained = [...read('docs/problems.md').matchAll(/^\| `([a-z0-9-]+)` \|/gm)].map(([, code]) => code);
+    const explained = [...read('docs/reference/problems.md').matchAll(/^\| `([a-z0-9-]+)` \|/gm)].map(
+      ([, code]) => code,
+    );
     // How the server could not be read is explained beside them, where it needs more than its hint.
     const hints = /const hints[^=]*= \{([\s\S]*?)\n\};/.exec(read('src/cli/read-failure.ts'))?.[1] ?? '';
     const reading = new Set(

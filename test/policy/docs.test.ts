@@ -21,7 +21,7 @@ const rules = [
   rule('accept', '10.20.0.5', 443, alice),
 ];
 
-describe('the example of docs/policy.md', () => {
+describe('the example of docs/explanation/policy.md', () => {
   it.each<[string | null, string, Protocol, number, number | null, Rule['action']]>([
     [null, '10.20.0.9', 'tcp', 443, 4, 'accept'],
     [null, '10.20.0.9', 'tcp', 22, 7, 'drop'],

@@ -73,7 +73,7 @@ describe('a release', () => {
         'LICENSE',
         'THIRD-PARTY.md',
         'sbom.spdx.json',
-        'docs/getting-started.md',
+        'docs/start/getting-started.md',
         'dist/reconcile.js',
         'dist/index.js',
         'dist/types/index.d.ts',

@@ -8,7 +8,7 @@ import { settingsOf } from './command-line.ts';
 
 /** The files as 0.1 shipped them: what people have installed must go on working with this build. */
 const shipped = (name: string): string => readFileSync(new URL(`./shipped-0.1/${name}`, import.meta.url), 'utf8');
-const page = readFileSync(new URL('../../docs/upgrade-0.2.md', import.meta.url), 'utf8').replace(/\s+/g, ' ');
+const page = readFileSync(new URL('../../docs/start/upgrade-0.2.md', import.meta.url), 'utf8').replace(/\s+/g, ' ');
 
 const compose = (name: string): readonly string[] => parse(shipped(name)).services.reconcile.command as string[];
 const kubernetes = (name: string): readonly string[] =>

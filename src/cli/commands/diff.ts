@@ -134,7 +134,8 @@ async function readSide(invocation: Invocation, side: Side, parse: ParseFiles): 
 /** Git, unless the run is told to leave it alone. */
 async function git({ terminal }: Invocation) {
   if (readRevision(terminal.env) !== null) {
-    const hint = 'where RECONCILE_REVISION is set no git is run: write the revisions into folders first (docs/ci.md)';
+    const hint =
+      'where RECONCILE_REVISION is set no git is run: write the revisions into folders first (docs/how-to/ci.md)';
     throw makeFailure('usage', 'diff of a revision needs git', hint);
   }
   return await import('../../adapters/source/git-ref.ts');

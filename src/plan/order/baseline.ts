@@ -5,7 +5,7 @@ import type { Operation } from '../operations.ts';
 /**
  * Rank order with each needed operation just before the one that needs it: creates from the highest rank to the lowest, then
  * updates likewise, then the remaining deletes from the lowest rank to the highest. Where nothing collides this moves each
- * packet's verdict at most once, from the one before to the one after (docs/planning.md). Returns positions in `operations`.
+ * packet's verdict at most once, from the one before to the one after (docs/explanation/planning.md). Returns positions in `operations`.
  */
 export function orderByRank(
   operations: readonly Operation[],

@@ -69,7 +69,7 @@ const filterCallMs = 13;
 /** How long a write takes where the answer is the enforcement. */
 const answerMs = 10;
 
-/** The backlog, at most, behind which a gap is opened; docs/applying.md. */
+/** The backlog, at most, behind which a gap is opened; docs/explanation/applying.md. */
 const gapBacklogMs = 1000;
 
 /**

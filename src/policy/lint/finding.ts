@@ -6,7 +6,7 @@ import type { DesiredState } from '../../model/state.ts';
 import type { RuleIndex } from '../rule-index.ts';
 import type { Leaders, Ranking } from './leaders.ts';
 
-/** Every code of the lint with its severity; docs/lint.md has a section for each. */
+/** Every code of the lint with its severity; docs/reference/lint.md has a section for each. */
 export const lintSeverities = {
   'never-decides': 'warning',
   'drop-under-accept': 'warning',

@@ -9,7 +9,7 @@ import { lintProtocols } from './protocol-findings.ts';
 import { lintRuleReach } from './rule-reach-findings.ts';
 import { lintUsers } from './user-findings.ts';
 
-/** Findings about manifests without errors that mean something else than they seem to, sorted (docs/lint.md). */
+/** Findings about manifests without errors that mean something else than they seem to, sorted (docs/reference/lint.md). */
 export function lint(desired: DesiredState): readonly Problem[] {
   const { rules } = desired;
   const index = indexRules(rules);

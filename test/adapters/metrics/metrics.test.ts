@@ -6,11 +6,11 @@ import { conditionReasons } from '../../../src/controller/conditions.ts';
 import { someStatus } from '../../controller/support/some-status.ts';
 
 const root = path.resolve(import.meta.dirname, '../../..');
-const operations = readFileSync(path.join(root, 'docs/operations.md'), 'utf8');
+const operations = readFileSync(path.join(root, 'docs/how-to/operations.md'), 'utf8');
 const alerts = readFileSync(path.join(root, 'deploy/alerts.yaml'), 'utf8');
 
 describe('the metrics', () => {
-  it('are the ones in the table of docs/operations.md, with type, labels and meaning', async () => {
+  it('are the ones in the table of docs/how-to/operations.md, with type, labels and meaning', async () => {
     const metrics = createMetrics('1.2.3', () => someStatus());
     const rows = (await metrics.describe()).map(
       ({ name, type, labels, help }) =>
@@ -25,7 +25,7 @@ describe('the metrics', () => {
     expect(table).toEqual(rows);
   });
 
-  it('every reason of a condition stands in docs/operations.md, and no other', () => {
+  it('every reason of a condition stands in docs/how-to/operations.md, and no other', () => {
     const section = operations.split('## Conditions')[1]?.split('## HTTP')[0] ?? '';
     const reasons = section.split('| reason |')[1] ?? '';
     const documented = [...reasons.matchAll(/^\| `([A-Za-z]+)` \|/gm)].map((found) => found[1]);

@@ -71,7 +71,7 @@ describe('a gap', () => {
     ]);
   });
 
-  it('opens after a delete that rank order would leave for last: the worked example of docs/planning.md', () => {
+  it('opens after a delete that rank order would leave for last: the worked example of docs/explanation/planning.md', () => {
     const made = plan({
       desired: desiredRules('drop 10.0.0.0/16 tcp/22', 'drop 10.0.0.0/8'),
       live: liveRules('drop 10.0.0.0/24 tcp/22', 'accept 10.0.0.0/24', 'drop 10.0.0.0/8'),

@@ -233,8 +233,8 @@ describe('lint', () => {
   });
 });
 
-describe('docs/lint.md', () => {
-  const page = readFileSync(new URL('../../../docs/lint.md', import.meta.url), 'utf8');
+describe('docs/reference/lint.md', () => {
+  const page = readFileSync(new URL('../../../docs/reference/lint.md', import.meta.url), 'utf8');
 
   it.each(Object.entries(lintSeverities))('has a section for %s with its severity', (code, severity) => {
     expect(page).toContain(`\n### \`${code}\` (${severity}`);
