@@ -1,4 +1,4 @@
-import { type Document, isAlias, isMap, isScalar, isSeq, Scalar } from 'yaml';
+import { type Alias, type Document, isAlias, isMap, isScalar, Scalar } from 'yaml';
 import { formatCount } from '../model/printable.ts';
 import type { Entry, Node, Reporter, ScalarNode, Unplaced } from './node.ts';
 import { deepest, describeSpentWork, tooDeep, Unread, type Work } from './read-tokens.ts';
@@ -20,40 +20,16 @@ export interface Conversion {
   readonly work: Work;
 }
 
-interface Kept {
-  readonly entries: Entry[];
-  readonly seen: Map<string, number>;
-  readonly items: Node[];
-}
-
 type YamlNode = NonNullable<Document.Parsed['contents']>;
 
 /** Turns the parser's nodes of one document into ours; stateful because of anchors and the count of values. */
 export class Converter {
   readonly #conversion: Conversion;
   readonly #anchors = new Map<string, { readonly node: Node; readonly values: number }>();
-  /** What was kept of collections before their end, by where they start. */
-  readonly #kept = new Map<number, Kept>();
   #values = 0;
 
   constructor(conversion: Conversion) {
     this.#conversion = conversion;
-  }
-
-  /** Keeps the first items of a collection, which `node` gives with the others when it comes to its end. */
-  keep(source: YamlNode, depth: number): void {
-    const [start] = source.range;
-    if (isMap(source)) this.#entries(source.items as never, depth, this.#keptAt(start));
-    else if (isSeq(source)) {
-      const { items } = this.#keptAt(start);
-      for (const item of source.items as YamlNode[]) items.push(this.node(item, depth + 1, false));
-    }
-  }
-
-  #keptAt(start: number): Kept {
-    const kept = this.#kept.get(start) ?? { entries: [], seen: new Map(), items: [] };
-    this.#kept.set(start, kept);
-    return kept;
   }
 
   node(source: YamlNode, depth: number, secret: boolean): Node {
@@ -65,35 +41,25 @@ export class Converter {
       return absent(start);
     }
     if (isAlias(source)) return this.#alias(source.source, start);
-    const node = isScalar(source)
-      ? this.#scalar(source, secret)
-      : isMap(source)
-        ? ({
-            type: 'map',
-            entries: this.#entries(source.items as never, depth, this.#kept.get(start)),
-            start,
-          } as const)
-        : isSeq(source)
-          ? ({
-              type: 'seq',
-              items: this.#items(source.items as YamlNode[], depth, this.#kept.get(start)),
-              start,
-            } as const)
-          : absent(start);
+    const node = this.#convert(source, depth, secret);
     if (source.anchor !== undefined) this.#anchors.set(source.anchor, { node, values: this.#values - before });
     return node;
   }
 
-  #items(items: readonly YamlNode[], depth: number, kept: Kept | undefined): readonly Node[] {
-    const nodes = items.map((item) => this.node(item, depth + 1, false));
-    return kept === undefined ? nodes : kept.items.concat(nodes);
+  #convert(source: Exclude<YamlNode, Alias.Parsed>, depth: number, secret: boolean): Node {
+    const [start] = source.range;
+    if (isScalar(source)) return this.#scalar(source, secret);
+    if (isMap(source)) return { type: 'map', entries: this.#entries(source.items as never, depth), start };
+    const items = (source.items as YamlNode[]).map((item) => this.node(item, depth + 1, false));
+    return { type: 'seq', items, start };
   }
 
   #entries(
     pairs: readonly { readonly key: Scalar.Parsed; readonly value: YamlNode | null }[],
     depth: number,
-    { entries, seen }: Kept = { entries: [], seen: new Map(), items: [] },
   ): readonly Entry[] {
+    const entries: Entry[] = [];
+    const seen = new Map<string, number>();
     for (const { key: keyNode, value } of pairs) {
       const key = String(keyNode.value);
       const keyStart = keyNode.range[0];

@@ -7,39 +7,11 @@ import { describeYamlFault, explainSyntaxError } from './yaml-faults.ts';
 /** Syntax errors reported for one file; what follows the first few is mostly their echo. */
 const mostSyntaxErrors = 5;
 
-/** A document that is being read. */
-export interface Begun {
-  readonly reporter: Reporter;
-  readonly converter: Converter;
-  /** Whether a problem was reported in it. */
-  readonly isFaulty: () => boolean;
-}
-
-/** Begins a document. */
-export function beginDocument(conversion: Conversion): Begun {
-  let isFaulty = false;
-  const reporter: Reporter = {
-    ...conversion.reporter,
-    add(problem, offset) {
-      isFaulty = true;
-      conversion.reporter.add(problem, offset);
-    },
-  };
-  return { reporter, converter: new Converter({ ...conversion, reporter }), isFaulty: () => isFaulty };
-}
-
-/** Keeps items of a document that is still being read; `part` is a document of nothing but them, `depth` how deep they lie. */
-export function keepItems(part: Document.Parsed, text: string, { reporter, converter }: Begun, depth: number): void {
-  reportWarnings(part, text, reporter);
-  if (part.errors.length === 0 && part.contents !== null) converter.keep(part.contents, depth);
-}
-
 /** A parsed document's content as our nodes; null when it has none, or errors, which are reported. `text`: the file's. */
-export function convertDocument(
-  document: Document.Parsed,
-  text: string,
-  { reporter, converter, isFaulty }: Begun,
-): Node | null {
+export function convertDocument(document: Document.Parsed, text: string, conversion: Conversion): Node | null {
+  const { reporter } = conversion;
+  const known = reporter.problems.length;
+  const isFaulty = (): boolean => reporter.problems.length > known;
   reportWarnings(document, text, reporter);
   const { yaml } = document.directives;
   if (yaml.version !== '1.2') {
@@ -57,7 +29,7 @@ export function convertDocument(
   if (isFaulty() || document.contents === null) return null;
   const contents = document.contents;
   if (isScalar(contents) && contents.value === null && contents.source === '') return null;
-  const root = converter.node(contents, 0, false);
+  const root = new Converter(conversion).node(contents, 0, false);
   return isFaulty() ? null : root;
 }
 

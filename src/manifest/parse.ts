@@ -1,7 +1,7 @@
-import { Composer, type Document, LineCounter, type ParsedNode } from 'yaml';
+import { Composer, type Document, LineCounter } from 'yaml';
 import { formatCount } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
-import { type Begun, beginDocument, convertDocument, keepItems } from './document.ts';
+import { convertDocument } from './document.ts';
 import { createExcerpts } from './excerpt.ts';
 import { createLocator, type Node, type Reporter, type Unplaced } from './node.ts';
 import { readPlain } from './read-plain.ts';
@@ -34,7 +34,10 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
   const { reporter } = parsing;
   const { problems } = reporter;
   try {
-    if (!readPlainDocuments(request, parsing)) readDocuments(request, parsing);
+    for (const { root, end } of readDocuments(request, parsing)) {
+      if (root !== null) request.onDocument({ root }, reporter);
+      if (problems.length > mostProblems) throw new Unread(tooManyProblems, end);
+    }
   } catch (error) {
     // The parser recurses; nesting that exhausts the stack ends here.
     if (error instanceof RangeError) reporter.add(tooDeep, 0);
@@ -52,14 +55,11 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
 interface Parsing {
   readonly reporter: Reporter;
   readonly lines: LineCounter;
-  readonly work: Work;
-  readonly begin: () => Begun;
   /** The line of a problem may hold a secret, and is not shown. */
   yamlIsBroken: boolean;
 }
 
-function startParsing(request: ParseRequest): Parsing {
-  const { path, text, values, work = { spent: 0, most: defaultFileWork } } = request;
+function startParsing({ path, text }: ParseRequest): Parsing {
   const lines = new LineCounter();
   const locator = createLocator(path, text, lines.lineStarts);
   const excerpt = createExcerpts(text, (line) => locator.line(line));
@@ -75,73 +75,31 @@ function startParsing(request: ParseRequest): Parsing {
       problems.push({ ...problem, place, ...(line === undefined ? {} : { excerpt: line }) });
     },
   };
-  const substituted = { characters: 0 };
-  const begin = (): Begun => beginDocument({ reporter, values, substituted, work });
-  const parsing: Parsing = { reporter, lines, work, begin, yamlIsBroken: false };
+  const parsing: Parsing = { reporter, lines, yamlIsBroken: false };
   return parsing;
 }
 
-/** Reads a file in the plain form, which has no values to put in; false for any other. */
-function readPlainDocuments({ text, values, fields, documents, onDocument }: ParseRequest, parsing: Parsing): boolean {
-  const { reporter, lines, work } = parsing;
-  if (values !== null && text.includes('${')) return false;
-  const read = readPlain({
-    text,
-    fields,
-    documents: documents ?? Number.POSITIVE_INFINITY,
-    work,
-    lineStarts: lines.lineStarts,
-  });
-  for (const { root, end } of read ?? []) {
-    onDocument({ root }, reporter);
-    if (reporter.problems.length > mostProblems) throw new Unread(tooManyProblems, end);
-  }
-  return read !== null;
-}
-
-function readDocuments(request: ParseRequest, parsing: Parsing): void {
-  const { text, documents = Number.POSITIVE_INFINITY, onDocument } = request;
-  const { reporter, begin } = parsing;
+function* readDocuments(
+  request: ParseRequest,
+  parsing: Parsing,
+): Iterable<{ readonly root: Node | null; readonly end: number }> {
+  const { text, fields, values, documents = Number.POSITIVE_INFINITY } = request;
+  const { reporter, lines } = parsing;
+  const work = request.work ?? { spent: 0, most: defaultFileWork };
+  const hasNames = values !== null && text.includes('${');
+  const plain = hasNames ? null : readPlain({ text, fields, documents, work, lineStarts: lines.lineStarts });
+  if (plain !== null) return yield* plain;
+  const conversion = { reporter, values, substituted: { characters: 0 }, work };
   const count = { withContent: 0, empty: 0 };
-  // A document is composed when the next one is read: the items of that one may come first.
-  const begun: BegunDocument[] = [];
-  for (const document of composed(readingOf(request, parsing, begun))) {
+  for (const document of composed({ text, fields, lines, work })) {
     if (++count[document.contents === null ? 'empty' : 'withContent'] > documents) {
       throw new Unread(tooManyDocuments(documents), document.contents?.range[0] ?? document.range[0]);
     }
     parsing.yamlIsBroken = document.errors.length > 0;
-    const isBegun = (begun[0]?.start ?? Number.POSITIVE_INFINITY) < document.range[2];
-    const root = convertDocument(document, text, (isBegun ? begun.shift()?.document : undefined) ?? begin());
+    const root = convertDocument(document, text, conversion);
     parsing.yamlIsBroken = false;
-    if (root !== null) onDocument({ root }, reporter);
-    if (reporter.problems.length > mostProblems) throw new Unread(tooManyProblems, document.range[2]);
+    yield { root, end: document.range[2] };
   }
-}
-
-interface BegunDocument {
-  /** Where its first items are. */
-  readonly start: number;
-  readonly document: Begun;
-}
-
-function readingOf({ text, fields }: ParseRequest, parsing: Parsing, begun: BegunDocument[]): Reading {
-  const { lines, work, begin } = parsing;
-  return {
-    text,
-    fields,
-    lines,
-    work,
-    onItems(collection, depth, isFirst) {
-      const start = collection.offset;
-      if (isFirst) begun.push({ start, document: begin() });
-      const [part] = createComposer().compose([{ type: 'document', offset: start, start: [], value: collection }]);
-      const document = begun.at(-1)?.document;
-      if (part === undefined || document === undefined) return;
-      parsing.yamlIsBroken = part.errors.length > 0;
-      keepItems(part, text, document, depth);
-      parsing.yamlIsBroken = false;
-    },
-  };
 }
 
 const tooManyProblems = {
@@ -162,11 +120,7 @@ function tooManyDocuments(limit: number): Unplaced {
 
 /** The documents of a text, with line starts collected in `lines`. */
 function composed(reading: Reading): Iterable<Document.Parsed> {
-  return createComposer().compose(readTokens(reading), false, reading.text.length);
-}
-
-function createComposer(): Composer<ParsedNode> {
-  return new Composer({
+  const composer = new Composer({
     version: '1.2',
     schema: 'core',
     merge: false,
@@ -177,4 +131,5 @@ function createComposer(): Composer<ParsedNode> {
     // Pretty errors quote the source.
     prettyErrors: false,
   });
+  return composer.compose(readTokens(reading), false, reading.text.length);
 }

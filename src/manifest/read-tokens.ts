@@ -34,8 +34,6 @@ export interface Reading {
   readonly fields: readonly string[] | undefined;
   readonly lines: LineCounter;
   readonly work: Work;
-  /** Takes finished items of an open block collection, whose tokens are not kept. `isFirst`: none of this document were taken before. */
-  readonly onItems: (collection: CST.BlockMap | CST.BlockSequence, depth: number, isFirst: boolean) => void;
 }
 
 /** What the parser makes of a text, until a long document turns out to be no manifest, or too long for one. */
@@ -44,29 +42,17 @@ export function* readTokens(reading: Reading): Generator<CST.Token> {
   lines.addNewLine(0);
   const parser = new Parser(lines.addNewLine);
   let lexemes = 0;
-  let isFirst = true;
-  // What an alias stands for may be outside of the items: once there is an anchor, all are kept.
-  let hasAnchor = false;
   let directives = 0;
   for (const lexeme of new Lexer().lex(text)) {
     work.spent += lexeme === ',' ? workOfComma : 1;
     if (work.spent > work.most) throw new Unread(describeSpentWork(work), parser.offset);
     for (const token of parser.next(lexeme)) {
       lexemes = 0;
-      isFirst = true;
-      hasAnchor = false;
       if (token.type === 'directive' && ++directives > mostDirectives)
         throw new Unread(tooManyDirectives, token.offset);
       yield token;
     }
-    lexemes++;
-    hasAnchor ||= lexeme.startsWith('&');
-    if (lexemes % lexemesToLook !== 0) continue;
-    lookAt(parser.stack, fields);
-    for (const [collection, depth] of hasAnchor ? [] : takeItems(parser.stack)) {
-      reading.onItems(collection, depth, isFirst);
-      isFirst = false;
-    }
+    if (++lexemes % lexemesToLook === 0) lookAt(parser.stack, fields);
   }
   yield* parser.end();
 }
@@ -102,21 +88,6 @@ function refuseMarks(stack: readonly CST.Token[], document: CST.Token | undefine
   const hasMany =
     (document?.type === 'document' && hasManyMarks(document)) || (item !== undefined && hasManyMarks(item));
   if (hasMany) throw new Unread(tooManyMarks, innermost?.offset ?? document?.offset ?? 0);
-}
-
-/** Items of a collection from which those that are finished are taken. */
-const mostOpenItems = 500;
-
-/** Takes the finished items of the lists and mappings right below the root and below that: rules, users, cases. */
-function* takeItems(stack: readonly CST.Token[]): Generator<readonly [CST.BlockMap | CST.BlockSequence, number]> {
-  for (const depth of [1, 2]) {
-    const open = stack[depth + 1];
-    if (stack[depth]?.type !== 'block-map' || (open?.type !== 'block-map' && open?.type !== 'block-seq')) return;
-    if (open.items.length < mostOpenItems) continue;
-    // A comment may still be added to the last but one.
-    const taken: unknown[] = open.items.splice(0, open.items.length - 2);
-    yield [{ ...open, items: taken } as typeof open, depth];
-  }
 }
 
 /** Colons, tags and anchors one after the other: the parser keeps them all for one item, and looks at all for each. */

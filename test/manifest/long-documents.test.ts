@@ -4,7 +4,7 @@ import { readManifests } from '../../src/manifest/read-manifests.ts';
 import { findProfile } from '../../src/model/profile.ts';
 import { runs } from '../property/runs.ts';
 
-// A long block list or mapping is read in parts: nothing but the memory that it takes may show that.
+// A long document says the same as a short one, and names the right places.
 
 function read(text: string) {
   const bytes = new TextEncoder().encode(text);
