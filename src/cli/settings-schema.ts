@@ -26,6 +26,10 @@ const notifyTargets = [
   }),
 ] as const;
 
+const age = z
+  .string()
+  .regex(/^\d{1,5}[hdw]$/)
+  .describe('hours, days or weeks, such as 12h, 90d or 4w');
 const note = z.enum(['owner', 'ticket', 'expires']);
 
 const windowShape = z
@@ -100,12 +104,7 @@ const nested = {
     .describe(
       'notes that every rule must have: owner, ticket, or {note: owner, networks: […], users: […]} for some rules',
     ),
-  maxExpiry: z
-    .string()
-    .regex(/^\d{1,5}[hdw]$/)
-    .describe('hours, days or weeks, such as 12h, 90d or 4w')
-    .optional()
-    .describe('how far ahead the `expires` of an accept rule may lie: 12h, 90d, 4w'),
+  maxExpiry: age.optional().describe('how far ahead the `expires` of an accept rule may lie: 12h, 90d, 4w'),
   windows: z
     .array(windowShape)
     .optional()
@@ -154,6 +153,9 @@ const nested = {
     .array(z.discriminatedUnion('type', notifyTargets))
     .optional()
     .describe('whom --watch tells when it breaks, recovers or has applied'),
+  notifyBefore: age
+    .optional()
+    .describe('how long before a rule begins or ends `notify` tells that: 12h, 2d; default 24h, 0h: not'),
   kubernetes: z
     .strictObject({
       server: z

@@ -1,5 +1,5 @@
 import type { Verdict } from './failure.ts';
-import type { LoopObserver } from './observer.ts';
+import type { LoopObserver, TurningRule } from './observer.ts';
 import type { Status } from './status.ts';
 
 /** Neither good nor broken: waiting for content to stand still, for the process to end, for another replica. */
@@ -12,19 +12,30 @@ export interface JudgedPass {
   readonly pass: Verdict;
   /** Another revision than the one before is in effect now, though perhaps nothing had to be written for it. */
   readonly isNew: boolean;
+  /** Rules that began or ended by themselves. */
+  readonly turned: readonly TurningRule[];
+  /** Rules that begin or end within the time for which people are told beforehand, and until when that reaches (ms since 1970). */
+  readonly soon: readonly TurningRule[];
+  readonly soonUntil: number;
 }
 
 /** Tells people about a change, not about a state: once broken, once recovered, and what was applied. */
 export class Announcer {
   readonly #observer: LoopObserver;
   #told: string | null = null;
+  /** Up to here people were told of what begins and ends. */
+  #toldUntil = 0;
 
   constructor(observer: LoopObserver) {
     this.#observer = observer;
   }
 
-  tell({ verdict, pass, isNew }: JudgedPass, status: Status): void {
+  tell({ verdict, pass, isNew, turned, soon, soonUntil }: JudgedPass, status: Status): void {
     const turn = { condition: status.conditions.Ready, status };
+    const unheard = soon.filter(({ at }) => at > this.#toldUntil);
+    if (turned.length > 0) this.#observer.turned({ what: 'boundary-passed', rules: turned, ...turn });
+    if (unheard.length > 0) this.#observer.turned({ what: 'boundary-soon', rules: unheard, ...turn });
+    this.#toldUntil = Math.max(this.#toldUntil, soonUntil);
     if (!passing.has(verdict.reason)) {
       const before = this.#told;
       this.#told = verdict.kind === 'good' ? 'good' : verdict.reason;

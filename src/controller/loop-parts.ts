@@ -36,6 +36,8 @@ export interface LoopSettings {
   readonly allowRewind: boolean;
   readonly suspended: boolean;
   readonly windows: readonly Window[];
+  /** So long before a rule begins or ends people are told. */
+  readonly noticeMs: number;
   readonly fight: FightSettings;
   /** Passes with the same plan that may end without convergence before the loop is stalled. */
   readonly convergenceAttempts: number;

@@ -14,7 +14,7 @@ import { pickInterval } from './schedule.ts';
 import { explainSourceError } from './source-verdict.ts';
 import { createStatus, type Status } from './status.ts';
 import { StatusBoard } from './status-board.ts';
-import { runWithTimes, viewTimes } from './times.ts';
+import { lookAhead, runWithTimes, viewTimes } from './times.ts';
 import type { Trigger } from './trigger.ts';
 
 export type { Loop, LoopParts, LoopPassRequest, LoopSettings } from './loop-parts.ts';
@@ -24,6 +24,8 @@ interface Turned {
   readonly waitMs: number;
   readonly judged: Verdict | null;
   readonly unsettled?: boolean;
+  /** The time on the wall at which it looks again in any case (ms since 1970). */
+  readonly at?: number;
 }
 
 // A pass that shows no progress for this long hangs: no request, gap, wait for the filter or Git call takes so long.
@@ -96,12 +98,12 @@ class ControlLoop implements Loop {
     let triggers: ReadonlySet<Trigger> = new Set<Trigger>(['start']);
     let verdict: Verdict = { kind: 'held', reason: 'Stopped', message: 'stopped before a pass' };
     while (!this.#stop.signal.aborted) {
-      const { waitMs, judged, unsettled } = await this.#turn(triggers);
+      const { waitMs, judged, unsettled, at } = await this.#turn(triggers);
       if (judged !== null) verdict = judged;
       this.#touch();
       if (once && judged !== null && judged.reason !== 'Settling') break;
       const isRetry = this.#lead?.leadership.backoff.pending === true;
-      const next = await this.#parts.triggers.next(waitMs, isRetry ? 'retry' : 'interval');
+      const next = await this.#parts.triggers.next(waitMs, isRetry ? 'retry' : 'interval', at);
       triggers = unsettled ? new Set([...triggers, ...next].filter((one) => one !== 'interval')) : next;
     }
     await this.#parts.lease.release();
@@ -220,7 +222,16 @@ class ControlLoop implements Loop {
     if (lastGood === null) return this.#conclude(lead, { ...ended, content, verdict: run.verdict, holdMs: null });
     backoff.begin({ revision: lastGood.revision, complained: true });
     const fallback = await this.#run(lead, lastGood);
-    return this.#conclude(lead, { ...ended, ...fallback, content: lastGood, complaint: run.verdict });
+    const outcomes = [...run.outcomes, ...fallback.outcomes];
+    const turned = [...(run.turned ?? []), ...(fallback.turned ?? [])];
+    return this.#conclude(lead, {
+      ...ended,
+      ...fallback,
+      outcomes,
+      turned,
+      content: lastGood,
+      complaint: run.verdict,
+    });
   }
 
   #run(lead: Lead, content: SourceContent): Promise<PublishableRun> {
@@ -251,7 +262,8 @@ class ControlLoop implements Loop {
     end.publish?.();
     if (inEffect !== null) this.#board.revisions({ applied: inEffect.revision, appliedAt });
     if (verdict.kind === 'good') this.#board.update({ lastSuccessAt: clock.wallTime() });
-    const times = viewTimes(end, leadership.base, clock.wallTime());
+    const now = clock.wallTime();
+    const times = viewTimes(end, leadership.base, now);
     this.#board.update(times);
     backoff.ended(end.verdict.kind === 'transient' ? end.verdict : verdict, schedule);
     const view = viewPass(end, verdict, clock, this.#board.status.revisions.observed);
@@ -262,12 +274,14 @@ class ControlLoop implements Loop {
     logPass(logger, view);
     observer.passEnded(view, this.status());
     const isNew = before !== null && before !== appliedRevision;
-    this.#announcer.tell({ verdict, pass: end.verdict, isNew }, this.status());
+    const { soon, soonUntil, next } = lookAhead(leadership.base, now, settings().noticeMs);
+    const turned = end.turned ?? [];
+    this.#announcer.tell({ verdict, pass: end.verdict, isNew, turned, soon, soonUntil }, this.status());
     const interval = pickInterval(schedule, clock.random());
     const retryMs = backoff.pending ? backoff.leftMs() : interval;
-    // A rule that begins or ends is not left for the next look.
-    const boundaryMs = Math.max(0, (times.nextBoundaryAt ?? Number.POSITIVE_INFINITY) - clock.wallTime());
-    return { waitMs: Math.min(interval, retryMs, end.holdMs ?? interval, boundaryMs), judged: verdict };
+    // A rule that begins or ends is not left for the next look, nor is the time at which that is told.
+    const at = Math.min(times.nextBoundaryAt ?? Number.POSITIVE_INFINITY, next);
+    return { waitMs: Math.min(interval, retryMs, end.holdMs ?? interval), judged: verdict, at };
   }
 
   #reconciling(reason: 'Settling' | 'Progressing', message: string): void {

@@ -10,15 +10,27 @@ export interface LoopObserver {
   passEnded(pass: PassView, status: Status): void;
   /** A gap was open for that long. */
   gapClosed(ms: number): void;
-  /** Ready changed its status or reason, or something was applied. */
+  /** Ready changed its status or reason, something was applied, or rules begin or end. */
   turned(turn: Turn): void;
 }
 
-/** What people are told: broken, recovered, or applied; never the same twice in a row. */
+/**
+ * What people are told: broken, recovered, or applied, never the same twice in a row; and that rules begin or end soon, or have just
+ * begun or ended by themselves.
+ */
 export interface Turn {
-  readonly what: 'broken' | 'recovered' | 'applied';
+  readonly what: 'broken' | 'recovered' | 'applied' | 'boundary-soon' | 'boundary-passed';
   readonly condition: Condition;
   readonly status: Status;
+  /** Of boundaries; no others have any. */
+  readonly rules?: readonly TurningRule[];
+}
+
+/** A rule that begins or ends at a time (ms since 1970). */
+export interface TurningRule {
+  readonly name: string;
+  readonly what: 'begins' | 'ends';
+  readonly at: number;
 }
 
 /** Hears nothing. */

@@ -2,6 +2,7 @@ import type { Outcome, OutcomeKind } from '../apply/outcome.ts';
 import type { PassResult } from '../pass/pass.ts';
 import type { Clock, SourceContent } from '../ports.ts';
 import type { Verdict } from './failure.ts';
+import type { TurningRule } from './observer.ts';
 import type { PassView } from './status.ts';
 import type { Trigger } from './trigger.ts';
 
@@ -15,6 +16,8 @@ export interface PassRun {
 
 /** The same, not yet on the status board; `publish` puts it there. */
 export interface PublishableRun extends PassRun {
+  /** Rules that it let begin and end by themselves. */
+  readonly turned?: readonly TurningRule[];
   readonly publish: () => void;
 }
 
@@ -29,6 +32,7 @@ export interface PassEnding {
   readonly holdMs: number | null;
   readonly result?: PassResult | null;
   readonly outcomes?: readonly Outcome[];
+  readonly turned?: readonly TurningRule[];
   /** Puts what was seen on the status board; absent: nothing was. */
   readonly publish?: () => void;
 }

@@ -1,9 +1,11 @@
+import { type DesiredRule, formatRuleKey } from '../model/rule.ts';
 import { type DesiredState, findNextBoundary } from '../model/state.ts';
 import type { SourceContent } from '../ports.ts';
 import type { ConditionReason } from './conditions.ts';
 import { isInForce } from './failure.ts';
 import type { Leadership } from './leadership.ts';
 import type { LoopParts } from './loop-parts.ts';
+import type { TurningRule } from './observer.ts';
 import type { PassEnding, PublishableRun } from './pass-ending.ts';
 import type { PassOrder, PassRunner } from './pass-runner.ts';
 import type { Status } from './status.ts';
@@ -35,8 +37,19 @@ interface TimesContext extends Pick<LoopParts, 'build'> {
  * | refused, waiting or stalled, over the revision in force   | what began or ended, after it                 |
  * | the same over a newer revision                            | what ended by the revision in force, after it |
  */
-export async function runWithTimes(
-  { leadership, runner }: { readonly leadership: Leadership; readonly runner: PassRunner },
+export async function runWithTimes(lead: Lead, content: SourceContent, context: TimesContext): Promise<PublishableRun> {
+  const { base } = lead.leadership;
+  const run = await runBoth(lead, content, context);
+  return { ...run, turned: base === null ? [] : listTurned(base, run, context.now) };
+}
+
+interface Lead {
+  readonly leadership: Leadership;
+  readonly runner: PassRunner;
+}
+
+async function runBoth(
+  { leadership, runner }: Lead,
   content: SourceContent,
   context: TimesContext,
 ): Promise<PublishableRun> {
@@ -65,6 +78,45 @@ function hasTurned({ rules, upcoming = [] }: DesiredState, now: number): boolean
     rules.some(({ expires = Number.POSITIVE_INFINITY }) => expires <= now) ||
     upcoming.some(({ notBefore = Number.POSITIVE_INFINITY }) => notBefore <= now)
   );
+}
+
+/** Rules of the state before that began or ended since, and were created or deleted for it. */
+function listTurned(before: DesiredState, { outcomes, result }: PublishableRun, now: number): readonly TurningRule[] {
+  const done = outcomes.filter(({ outcome }) => outcome === 'done').map(({ step }) => step);
+  const gone = new Set(done.flatMap((step) => ('live' in step ? [formatRuleKey(step.live.rule)] : [])));
+  const made = new Set(done.flatMap((step) => ('rule' in step ? [formatRuleKey(step.rule)] : [])));
+  return listTurning(before, 0, Math.max(now, result?.desired?.state?.at ?? 0), ({ rule }, what) =>
+    (what === 'ends' ? gone : made).has(formatRuleKey(rule)),
+  );
+}
+
+/** Rules that begin or end after a time, up to another one. */
+function listTurning(
+  { rules, upcoming = [] }: DesiredState,
+  after: number,
+  until: number,
+  counts: (rule: DesiredRule, what: TurningRule['what']) => boolean = () => true,
+): readonly TurningRule[] {
+  const isIn = (at: number | undefined): at is number => at !== undefined && at > after && at <= until;
+  return [...rules, ...upcoming].flatMap((rule): readonly TurningRule[] => {
+    const { name, notBefore, expires } = rule;
+    return [
+      ...(isIn(notBefore) && counts(rule, 'begins') ? [{ name, what: 'begins' as const, at: notBefore }] : []),
+      ...(isIn(expires) && counts(rule, 'ends') ? [{ name, what: 'ends' as const, at: expires }] : []),
+    ];
+  });
+}
+
+/** Rules that begin or end within so many ms, until when that reaches, and when it reaches the next one (ms since 1970). */
+export function lookAhead(
+  base: DesiredState | null,
+  now: number,
+  noticeMs: number,
+): { readonly soon: readonly TurningRule[]; readonly soonUntil: number; readonly next: number } {
+  const soonUntil = now + noticeMs;
+  if (base === null || noticeMs === 0) return { soon: [], soonUntil, next: Number.POSITIVE_INFINITY };
+  const next = (findNextBoundary(base, soonUntil) ?? Number.POSITIVE_INFINITY) - noticeMs;
+  return { soon: listTurning(base, now, soonUntil), soonUntil, next };
 }
 
 /** What the status says of times after a pass. `base`: what is in force. */

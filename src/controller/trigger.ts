@@ -16,9 +16,12 @@ export type Trigger =
 /** Wakes the loop. Any number of calls while a pass runs collapse into one next pass. */
 export interface Triggers {
   wake(trigger: Trigger): void;
-  /** Waits until something woke the loop or `ms` have passed (then: `otherwise`); takes all that came together. */
-  next(ms: number, otherwise: Trigger): Promise<ReadonlySet<Trigger>>;
+  /** Waits until something woke the loop, `ms` have passed or the wall clock shows `at` (then: `otherwise`); takes all that came together. */
+  next(ms: number, otherwise: Trigger, at?: number): Promise<ReadonlySet<Trigger>>;
 }
+
+/** So often the wall clock is looked at: no timer knows that the machine slept, or that its clock was set. */
+const lookMs = 1000;
 
 /** Triggers that wait by the given clock. */
 export function createTriggers(clock: Clock): Triggers {
@@ -29,10 +32,13 @@ export function createTriggers(clock: Clock): Triggers {
       pending.add(trigger);
       waiting?.abort();
     },
-    async next(ms, otherwise) {
-      if (pending.size === 0) {
+    async next(ms, otherwise, at = Number.POSITIVE_INFINITY) {
+      const end = clock.now() + ms;
+      for (let left = ms; pending.size === 0 && left > 0; left = end - clock.now()) {
+        const untilAt = at - clock.wallTime();
+        if (untilAt <= 0) break;
         waiting = new AbortController();
-        await clock.sleep(ms, waiting.signal);
+        await clock.sleep(Math.min(left, untilAt, Number.isFinite(at) ? lookMs : left), waiting.signal);
         waiting = null;
       }
       const taken = pending.size === 0 ? new Set<Trigger>([otherwise]) : pending;

@@ -17,6 +17,7 @@ import { defaultSettings } from './support/fake-loop.ts';
 import { until } from './support/sidecar.ts';
 
 const hour = 3_600_000;
+const byName = (a: { readonly name: string }, b: { readonly name: string }): number => (a.name < b.name ? -1 : 1);
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 // The real loop, passes and server, with the wall clock set by the test: nothing waits for hours.
@@ -155,6 +156,51 @@ describe('rules that begin and end, in a sidecar', () => {
     expect([await passAt(now + 24 * hour - 1), live()]).toEqual(['InSync', before]);
     expect([await passAt(now + 24 * hour), live()]).toEqual(['Applied', after]);
     expect(loop.status()).toMatchObject({ nextBoundaryAt: null, heldEnds: 0 });
+  });
+
+  it('are told a settable time before, and when they have happened, each once', async () => {
+    settings = { ...settings, noticeMs: 2 * hour };
+    await start();
+    const both = [
+      { name: 'guest', what: 'ends', at: now + 24 * hour },
+      { name: 'later', what: 'begins', at: now + 24 * hour },
+    ];
+    const told = (): readonly unknown[] =>
+      turns.flatMap(({ what, rules = [] }) => (rules.length === 0 ? [] : [[what, [...rules].sort(byName)]]));
+    await passAt(now + 22 * hour - 1);
+    expect(told()).toEqual([]);
+    await passAt(now + 22 * hour);
+    await passAt(now + 23 * hour);
+    expect(told()).toEqual([['boundary-soon', both]]);
+    settings = { ...settings, suspended: true };
+    expect(await passAt(now + 24 * hour)).toBe('Suspended');
+    expect(told()).toHaveLength(1);
+    settings = { ...settings, suspended: false };
+    await passAt(now + 25 * hour);
+    await passAt(now + 26 * hour);
+    expect(told()).toEqual([
+      ['boundary-soon', both],
+      ['boundary-passed', both],
+    ]);
+  });
+
+  const invalidate = async (): Promise<void> => {
+    newest = await Promise.resolve(contentOf('nonsense: ['));
+  };
+  const deleteGuest = async (): Promise<void> => {
+    const id = world.simulator.rules().find(({ destination }) => destination === '10.1.0.0/16')?.id;
+    const headers = { authorization: `Bearer ${token}` };
+    expect((await fetch(`${world.simulator.url}/v0/rules/${id}`, { method: 'DELETE', headers })).ok).toBe(true);
+  };
+  it.each([
+    ['both, while the newest revision is invalid', invalidate, ['guest', 'later']],
+    ['nothing of a rule that somebody deleted before', deleteGuest, ['later']],
+  ])('are told when they have happened: %s', async (_, change, names) => {
+    settings = { ...settings, noticeMs: 0 };
+    await start();
+    await change();
+    await passAt(now + 25 * hour);
+    expect(turns.flatMap(({ rules = [] }) => rules.map(({ name }) => name))).toEqual(names);
   });
 
   it.each<[string, string, () => void]>([

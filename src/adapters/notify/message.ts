@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto';
 import type { Turn } from '../../controller/observer.ts';
+import { formatInstant } from '../../model/instant.ts';
 
 /** Whom to tell, from the operator's settings. Addresses and secrets are read when they are used, so that files can be renewed. */
 export type NotifyTarget =
@@ -45,7 +46,8 @@ export function buildDelivery(target: NotifyTarget, turn: Turn): Delivery | null
   }
 }
 
-function genericBody({ what, condition, status }: Turn): unknown {
+function genericBody({ what, condition, status, rules }: Turn): unknown {
+  const { windowOpensAt } = status;
   return {
     format_version: 1,
     event: what,
@@ -53,21 +55,38 @@ function genericBody({ what, condition, status }: Turn): unknown {
     ...(status.server === undefined ? {} : { server: status.server }),
     condition: { ...condition, message: plain(condition.message), since: new Date(condition.since).toISOString() },
     revisions: status.revisions,
+    ...(windowOpensAt === null ? {} : { windowOpensAt: formatInstant(windowOpensAt) }),
+    ...(rules === undefined ? {} : { rules: rules.map((one) => ({ ...one, at: formatInstant(one.at) })) }),
   };
 }
 
-function slackText({ what, condition, status }: Turn): string {
+const heads = {
+  broken: 'Broken',
+  recovered: 'Recovered',
+  applied: 'Applied',
+  'boundary-soon': 'Soon',
+  'boundary-passed': 'Done',
+} as const;
+
+const mostRules = 20;
+
+function slackText({ what, condition, status, rules = [] }: Turn): string {
   const { observed, applied } = status.revisions;
-  const head = { broken: 'Broken', recovered: 'Recovered', applied: 'Applied' }[what];
+  const head = heads[what];
   const revision = short(what === 'broken' ? observed : applied);
   const where = status.server === undefined ? '' : ` on ${escapeSlack(status.server)}`;
   const lines = [`*${head}*: ${escapeSlack(status.source)} at ${revision}${where}`];
   if (what === 'broken') lines.push(`${condition.reason}: ${escapeSlack(condition.message)}`);
+  const verbs = what === 'boundary-soon' ? { begins: 'begins', ends: 'ends' } : { begins: 'began', ends: 'ended' };
+  for (const rule of rules.slice(0, mostRules))
+    lines.push(`${escapeSlack(rule.name)} ${verbs[rule.what]} at ${formatInstant(rule.at)}`);
+  if (rules.length > mostRules) lines.push(`and ${rules.length - mostRules} more`);
   return lines.join('\n').slice(0, 3000);
 }
 
 /** GitHub shows it beside the commit: success once it is in effect, failure when it cannot be. */
 function githubStatus(target: Extract<NotifyTarget, { type: 'github-status' }>, turn: Turn): Delivery | null {
+  if (turn.rules !== undefined) return null;
   const { observed, applied } = turn.status.revisions;
   const { server } = turn.status;
   const host = server === undefined ? '' : ` on ${new URL(server).host}`;

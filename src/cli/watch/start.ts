@@ -21,7 +21,7 @@ import { chooseVerdictExitCode, exitCodes } from '../exit-code.ts';
 import { Failure, makeFailure } from '../failure.ts';
 import { createLogger } from '../logger.ts';
 import { warnOfLittleMemory } from '../manifests.ts';
-import { readWindows } from '../plan-settings.ts';
+import { parseWithin, readWindows } from '../plan-settings.ts';
 import type { Settings } from '../settings.ts';
 import { type TokenSource, warnOfOpenToken } from '../token.ts';
 import { logProxy, openJournalAt, wireApi } from '../wire.ts';
@@ -293,6 +293,7 @@ function loopSettingsOf(settings: Settings, isGit: boolean): LoopSettings {
     allowRewind: settings.allowRewind,
     suspended: settings.suspend,
     windows: readWindows(settings),
+    noticeMs: parseWithin(settings.file?.nested.notifyBefore ?? '24h'),
     fight: defaultFight,
     convergenceAttempts: 3,
   };

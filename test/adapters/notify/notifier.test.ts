@@ -133,6 +133,45 @@ describe('notifications', () => {
     ]);
   });
 
+  it('says which rules begin and end, and when a window opens; a commit has nothing to do with it', async () => {
+    const status = { ...someStatus('hello'), windowOpensAt: Date.parse('2026-12-01T08:00:00Z') };
+    const rules = [
+      { name: 'a`*<b>', what: 'ends', at: Date.parse('2026-12-01T00:00:00Z') },
+      { name: 'c', what: 'begins', at: Date.parse('2026-12-01T01:00:00Z') },
+    ] as const;
+    const soon: Turn = { what: 'boundary-soon', rules, status, condition: status.conditions.Ready };
+    const many = Array.from({ length: 25 }, () => rules[1]);
+    const common = { name: 'x', url: () => url };
+    await send({ type: 'generic', ...common, secret: null }, [soon]);
+    await send({ type: 'slack', ...common }, [soon, { ...soon, what: 'boundary-passed', rules: many }]);
+    const gh = {
+      type: 'github-status',
+      name: 'gh',
+      api: url,
+      repository: 'o/r',
+      token: () => 't',
+      context: 'c',
+    } as const;
+    await send(gh, [soon]);
+    expect(seen).toHaveLength(3);
+    const [generic, slack, passed] = seen.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
+    expect(generic).toMatchObject({
+      event: 'boundary-soon',
+      windowOpensAt: '2026-12-01T08:00:00Z',
+      rules: [
+        { name: 'a`*<b>', what: 'ends', at: '2026-12-01T00:00:00Z' },
+        { name: 'c', what: 'begins', at: '2026-12-01T01:00:00Z' },
+      ],
+    });
+    const lines = String(slack?.['text']).split('\n');
+    expect(lines[0]).toMatch(/^\*Soon\*: /);
+    expect(lines.slice(1)).toEqual([
+      'a\u02bc\u02bc&lt;b&gt; ends at 2026-12-01T00:00:00Z',
+      'c begins at 2026-12-01T01:00:00Z',
+    ]);
+    expect(String(passed?.['text'])).toMatch(/^\*Done\*: [\s\S]*c began at 2026-12-01T01:00:00Z\nand 5 more$/);
+  });
+
   it('is tried again after 429 and 5xx, in order, and given up after five attempts', async () => {
     answers = [500, 429, 200, 200];
     const target: NotifyTarget = { type: 'generic', name: 'hook', url: () => url, secret: null };

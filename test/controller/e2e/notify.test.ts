@@ -96,4 +96,23 @@ describe('reconcile --watch with notify', () => {
     expect(told.length).toBe(12);
     expect(sidecar.output()).not.toMatch(/canary-(slack|hook|github)/);
   });
+
+  it('wakes for a rule that ends, long before its interval is over, and tells it before and afterwards (long)', async () => {
+    const settings = path.join(world.folder, 'settings.yaml');
+    writeFileSync(settings, `notify:\n  - {type: generic, url: "${url}/generic"}\nnotifyBefore: 12h\n`);
+    const end = `${new Date(Date.now() + 12_000).toISOString().slice(0, 19)}Z`;
+    const guest = `---\napiVersion: firezone/v0\nkind: Rule\nmetadata: {name: guest}\nspec: {action: accept, destination: 10.7.0.0/16, expires: "${end}"}\n`;
+    const first = upstream.commit({ 'rules.yaml': rules('10.0.0.1') + guest });
+    sidecar = await startSidecar(world, [
+      ...['--git-url', `${host.url}/repo.git`, '--git-ref', 'main', '--git-allow', 'http', '--interval', '1h'],
+      ...['--state-dir', world.state, '--config', settings],
+    ]);
+    await sidecar.until(inEffect(first));
+    await until(() => told.length >= 3);
+    const events = told.map(({ body }) => JSON.parse(body) as { event: string; rules?: unknown });
+    expect(events.flatMap(({ event, rules: which }) => (which === undefined ? [] : [[event, which]]))).toEqual([
+      ['boundary-soon', [{ name: 'guest', what: 'ends', at: end }]],
+      ['boundary-passed', [{ name: 'guest', what: 'ends', at: end }]],
+    ]);
+  });
 });

@@ -72,6 +72,7 @@ export const defaultSettings: LoopSettings = {
   allowRewind: false,
   suspended: false,
   windows: [],
+  noticeMs: 86_400_000,
   fight: defaultFight,
   convergenceAttempts: 3,
 };
