@@ -16,7 +16,7 @@ export type Trigger =
 /** Wakes the loop. Any number of calls while a pass runs collapse into one next pass. */
 export interface Triggers {
   wake(trigger: Trigger): void;
-  /** Waits until something woke the loop, `ms` have passed or the wall clock shows `at` (then: `otherwise`); takes all that came together. */
+  /** Waits until something woke the loop, or `ms` have passed or it is `at` (then: `otherwise`); takes all that came together. */
   next(ms: number, otherwise: Trigger, at?: number): Promise<ReadonlySet<Trigger>>;
 }
 

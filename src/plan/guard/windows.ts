@@ -72,7 +72,7 @@ function findOpening(scopes: readonly (readonly Window[])[], from: number): numb
   return null;
 }
 
-/** The time itself inside some window that allows, where there are any, and inside none that denies; else until when it is surely closed. */
+/** The time itself where it is open: in a window that allows, if there are any, and in none that denies. Else until when it is surely closed. */
 function skipClosed(windows: readonly Window[], time: number): number {
   const denied = windows.filter(({ kind }) => kind === 'deny');
   const over = denied.reduce((latest, one) => Math.max(latest, findEnd(one, time)), time);
