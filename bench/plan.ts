@@ -66,7 +66,7 @@ function exposure(input: PlanInput): void {
     changes.flatMap((change) => (change[side] === null ? [] : [change[side].rule]));
   const kept = changes.flatMap(({ action, live }) => (action === 'keep' && live !== null ? [live.rule] : []));
   const order = orderOperations({ operations: listOperations(changes, input.profile), kept, profile: input.profile });
-  findExposure({ order, kept, before: rulesOf('live'), after: rulesOf('desired'), profile: input.profile });
+  findExposure({ order, before: rulesOf('live'), after: rulesOf('desired'), profile: input.profile });
 }
 
 /** CPU time of the work, ms. */

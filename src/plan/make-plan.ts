@@ -25,7 +25,7 @@ export function makePlan(input: PlanInput): Plan {
   const order = orderOperations({ operations, kept, profile: input.profile });
   const steps = makeSteps(order.steps, configuration, rules.length);
   const effect = operations.length === 0 ? { opens: [], closes: [] } : computeEffect(before, after);
-  const exposure = findExposure({ order, kept, before, after, profile: input.profile });
+  const exposure = findExposure({ order, before, after, profile: input.profile });
   const unbound = warnOfUnbound(input, configuration);
   const found = [...(configuration?.problems ?? []), ...unbound, ...modifiedInPlace(rules, input)];
   const problems = found.sort(compareProblems);

@@ -4,29 +4,52 @@ import type { Rule } from '../model/rule.ts';
 import { eachLevel, type Level } from './nesting.ts';
 import { PortOverlaps } from './port-overlaps.ts';
 
-/** Visits every pair of items whose rules share a packet, the wider network first. Costs about what is found. */
+/**
+ * Visits every pair of items whose rules share a packet, the wider network first; with `isAsked` only pairs of which one at least is
+ * asked about. Costs about what is found.
+ */
 export function eachMeeting<T>(
   items: readonly T[],
   ruleOf: (item: T) => Rule,
   visit: (outer: T, inner: T) => void,
+  isAsked: (item: T) => boolean = () => true,
 ): void {
-  const known = new Map<Level<T>, Finder>();
-  const found = (level: Level<T>): Finder => getOrMake(known, level, () => finderOf(level.items, ruleOf));
+  const known = new Map<Level<T>, Finders>();
+  const finders = (level: Level<T>): Finders => getOrMake(known, level, () => findersOf(level.items, ruleOf, isAsked));
   eachLevel(
     items,
     (item) => ruleOf(item).destination,
     (level, enclosing) => {
       for (const inner of level.items) {
-        for (const outer of enclosing) found(outer)(ruleOf(inner), (other) => visit(outer.items[other] as T, inner));
+        const asked = isAsked(inner);
+        for (const outer of enclosing) {
+          const { all, ofAsked } = finders(outer);
+          (asked ? all : ofAsked)?.(ruleOf(inner), (other) => visit(outer.items[other] as T, inner));
+        }
       }
       if (level.items.length < 2) return;
       for (const [position, inner] of level.items.entries()) {
-        found(level)(ruleOf(inner), (other) => {
+        const { all, ofAsked } = finders(level);
+        (isAsked(inner) ? all : ofAsked)?.(ruleOf(inner), (other) => {
           if (other < position) visit(level.items[other] as T, inner);
         });
       }
     },
   );
+}
+
+/** Finders among all items of a level, and among those that are asked about; null where there are none. */
+interface Finders {
+  readonly all: Finder;
+  readonly ofAsked: Finder | null;
+}
+
+function findersOf<T>(items: readonly T[], ruleOf: (item: T) => Rule, isAsked: (item: T) => boolean): Finders {
+  const positions = [...items.keys()];
+  const rules = items.map(ruleOf);
+  const asked = positions.filter((position) => isAsked(items[position] as T));
+  const all = finderOf(rules, positions);
+  return { all, ofAsked: asked.length === 0 ? null : asked.length === items.length ? all : finderOf(rules, asked) };
 }
 
 /** Calls back with the position of each item of a level that shares a source, a protocol and a port with the rule. */
@@ -35,15 +58,14 @@ type Finder = (rule: Rule, visit: (position: number) => void) => void;
 /** Levels of more items than this get an index. */
 const fewItems = 16;
 
-function finderOf<T>(items: readonly T[], ruleOf: (item: T) => Rule): Finder {
-  const rules = items.map(ruleOf);
-  if (rules.length <= fewItems) {
+function finderOf(rules: readonly Rule[], among: readonly number[]): Finder {
+  if (among.length <= fewItems) {
     return (rule, visit) => {
-      for (const [position, other] of rules.entries()) if (meets(rule, other)) visit(position);
+      for (const position of among) if (meets(rule, rules[position] as Rule)) visit(position);
     };
   }
-  const everybody = sourceIndex([...rules.keys()], rules);
-  const bySource = groupBy(rules.keys(), (position) => (rules[position] as Rule).userId);
+  const everybody = sourceIndex(among, rules);
+  const bySource = groupBy(among, (position) => (rules[position] as Rule).userId);
   const sources = new Map<string | null, SourceIndex>();
   const source = (userId: string | null): SourceIndex =>
     getOrMake(sources, userId, () => sourceIndex(bySource.get(userId) ?? [], rules));

@@ -1,35 +1,40 @@
 import type { Rule } from '../../model/rule.ts';
 import type { Operation } from '../operations.ts';
 import type { Gaps } from './gaps.ts';
-import { collectAreas, countNetworks, makeViews, type Neighbourhood, survey } from './neighbourhood.ts';
 import type { GapGroup, Ordering } from './ordering.ts';
-import { classifyRegions } from './region-classes.ts';
+import { countRegions } from './regions.ts';
 import { alwaysExact, findOrder, searchEffort } from './search.ts';
 import { measureCost } from './walk.ts';
 
-export interface ComponentContext {
+interface ComponentContext {
   readonly operations: readonly Operation[];
   readonly needs: readonly (readonly number[])[];
   readonly gaps: Gaps;
-  /** The rules that are there before, all the way, and after. */
+  /** How many users any rule names. */
+  readonly users: number;
+}
+
+/** A component to be ordered: positions in `operations`, and the rules around it that stay. */
+interface BoundComponent {
+  readonly members: readonly number[];
   readonly kept: readonly Rule[];
 }
 
 /** A component's operations in their order, and whether that order may expose something. */
-export interface OrderedComponent {
+interface OrderedComponent {
   readonly order: readonly number[];
+  readonly kept: readonly Rule[];
   readonly suspect: boolean;
 }
 
-/** Orders each component (positions in `operations`); components that are the same question get one answer. */
+/** Orders each component, given in canonical order; components that are the same question get one answer. */
 export function orderComponents(
-  components: readonly (readonly number[])[],
+  components: readonly BoundComponent[],
   context: ComponentContext,
 ): readonly OrderedComponent[] {
-  const neighbourhood = survey(context.operations, components.flat(), context.kept);
   const questions = new Map<string, Ordering>();
   const keys = components.map((component) => {
-    const ordering = orderingOf(component, context, neighbourhood);
+    const ordering = orderingOf(component, context);
     const key = ordering === null ? '' : JSON.stringify(ordering);
     if (ordering !== null) questions.set(key, ordering);
     return key;
@@ -41,37 +46,40 @@ export function orderComponents(
       return [key, { order, suspect: opened > 0 || cutOff > 0 }] as const;
     }),
   );
-  return components.map((component, index) => {
+  return components.map(({ members, kept }, index) => {
     const answer = answers.get(keys[index] ?? '');
-    if (answer === undefined) return { order: component, suspect: true };
-    return { order: answer.order.map((number) => component[number] as number), suspect: answer.suspect };
+    if (answer === undefined) return { order: members, kept, suspect: true };
+    return { order: answer.order.map((number) => members[number] as number), kept, suspect: answer.suspect };
   });
 }
 
-/** Where a component's operations and the networks among them make more pairs than this, its regions are not counted. */
+/** Where a component's operations and the rules around it make more pairs than this, its regions are not counted. */
 const mostPairs = 500_000;
 
-/** The component with its regions counted; null where they are too many to count, and canonical order stays. */
+/** The component with its regions counted; null where there is no choice or they are too many: canonical order stays. */
 function orderingOf(
-  component: readonly number[],
-  { operations, needs, gaps }: ComponentContext,
-  neighbourhood: Neighbourhood,
+  { members, kept }: BoundComponent,
+  { operations, needs, gaps, users }: ComponentContext,
 ): Ordering | null {
-  const numberOf = new Map(component.map((operation, number) => [operation, number]));
+  if (members.length > alwaysExact && members.length * (members.length + kept.length) > mostPairs) return null;
+  if (isForced(members, needs)) return null;
+  const numberOf = new Map(members.map((operation, number) => [operation, number]));
   const numbers = (list: readonly number[]): readonly number[] => list.map((other) => numberOf.get(other) as number);
-  const mine = new Set(component.map((operation) => gaps.groupOf[operation] as number).filter((group) => group >= 0));
-  const own = component.map((operation) => operations[operation] as Operation);
-  const looked = { areas: collectAreas(own), views: makeViews(neighbourhood, own, true) };
-  if (component.length > alwaysExact && component.length * countNetworks(neighbourhood, looked.areas) > mostPairs) {
-    return null;
-  }
+  const mine = new Set(members.map((operation) => gaps.groupOf[operation] as number).filter((group) => group >= 0));
   return {
-    size: component.length,
-    needs: component.map((operation) => numbers(needs[operation] ?? [])),
+    size: members.length,
+    needs: members.map((operation) => numbers(needs[operation] ?? [])),
     gaps: [...mine].map((group) => {
       const { openers, closers, ...rest } = gaps.groups[group] as GapGroup;
       return { ...rest, openers: numbers(openers), closers: numbers(closers) };
     }),
-    regions: classifyRegions(neighbourhood, looked, numberOf),
+    regions: countRegions({ operations: members.map((member) => operations[member] as Operation), kept }, users),
   };
+}
+
+/** Whether the needs leave one order only, the canonical one: two operations of which one waits for the other. */
+function isForced(members: readonly number[], needs: readonly (readonly number[])[]): boolean {
+  const [first, second] = members;
+  if (members.length !== 2 || first === undefined || second === undefined) return false;
+  return needs[second]?.includes(first) === true;
 }

@@ -3,9 +3,10 @@ import type { Rule } from '../../model/rule.ts';
 import type { Operation } from '../operations.ts';
 import { createUnionFind, listGroups } from '../union-find.ts';
 import { orderByRank } from './baseline.ts';
-import { type OrderedComponent, orderComponents } from './component.ts';
+import { orderComponents } from './component.ts';
 import { findDependencies } from './dependencies.ts';
 import { groupGaps, numberGaps, rebuildsLast } from './gaps.ts';
+import { findKeptRules } from './regions.ts';
 import { relate } from './sharing.ts';
 
 /** One operation in the order, with the positions of those that must be done first and the gap it belongs to. */
@@ -18,8 +19,14 @@ export interface Ordered {
 /** Every operation in its place. */
 export interface Order {
   readonly steps: readonly Ordered[];
-  /** Components that may expose traffic, as positions in `steps`; all others expose nothing. */
-  readonly suspects: readonly (readonly number[])[];
+  /** Components that may expose traffic; all others expose nothing. */
+  readonly suspects: readonly Suspect[];
+}
+
+/** A component as positions in `steps`, ascending, and the rules around it that stay. */
+export interface Suspect {
+  readonly positions: readonly number[];
+  readonly kept: readonly Rule[];
 }
 
 export interface OrderInput {
@@ -51,11 +58,11 @@ export function orderOperations({ operations, kept, profile }: OrderInput): Orde
     .filter((component) => isBound(component, operations, needs))
     .map((component) => component.toSorted((a, b) => (place[a] as number) - (place[b] as number)))
     .sort((a, b) => (place[a[0] as number] as number) - (place[b[0] as number] as number));
-  const open = bound.filter((component) => !isForced(component, needs));
-  const ordered = open.length === 0 ? [] : orderComponents(open, { operations, needs, gaps, kept });
-  const answers = new Map(open.map((component, index) => [component, ordered[index]]));
-  const found = bound.map(
-    (component): OrderedComponent => answers.get(component) ?? { order: component, suspect: true },
+  const around = findKeptRules(operations, bound, kept);
+  const context = { operations, needs, gaps, users: countUsers(operations, kept) };
+  const found = orderComponents(
+    bound.map((members, index) => ({ members, kept: around[index] ?? [] })),
+    context,
   );
   const order = listed(operations, { baseline, found: found.flatMap(({ order: own }) => own) }, late);
   const componentOf = Int32Array.from({ length: operations.length }, (_, operation) => sets.find(operation));
@@ -70,7 +77,10 @@ export function orderOperations({ operations, kept, profile }: OrderInput): Orde
     })),
     suspects: found
       .filter(({ suspect }) => suspect)
-      .map(({ order: own }) => own.map((operation) => place[operation] as number).sort((a, b) => a - b)),
+      .map(({ order: own, kept: near }) => ({
+        positions: own.map((operation) => place[operation] as number).sort((a, b) => a - b),
+        kept: near,
+      })),
   };
 }
 
@@ -84,11 +94,13 @@ function isBound(
   return component.some((operation) => (needs[operation] ?? []).length > 0 || operations[operation]?.type === 'update');
 }
 
-/** Whether the needs leave one order only, the canonical one: two operations of which one waits for the other. */
-function isForced(component: readonly number[], needs: readonly (readonly number[])[]): boolean {
-  const [first, second] = component;
-  if (component.length !== 2 || first === undefined || second === undefined) return false;
-  return needs[second]?.includes(first) === true;
+function countUsers(operations: readonly Operation[], kept: readonly Rule[]): number {
+  const users = new Set(kept.map(({ userId }) => userId));
+  for (const { removed, added } of operations) {
+    for (const rule of [removed, added]) if (rule !== null) users.add(rule.userId);
+  }
+  users.delete(null);
+  return users.size;
 }
 
 /** The one listed order: free creates and updates, components as found, free deletes; what is to be late at the end. */

@@ -66,6 +66,11 @@ export function getVerdictIn(region: RegionClass, done: (operation: number) => b
   return region.kept % 2 === 0;
 }
 
+/** Equal for regions whose verdict is the same function of what is done. */
+export function formatClassKey(kept: number, entries: readonly Entry[]): string {
+  return `${kept} ${entries.map(({ operation, rank, added }) => `${rank}${added ? '+' : '-'}${operation}`).join(' ')}`;
+}
+
 /** By operation: the indices of the region classes that it takes part in. */
 export function indexRegions({ size, regions }: Ordering): readonly (readonly number[])[] {
   const lists = Array.from({ length: size }, (): number[] => []);

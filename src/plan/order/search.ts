@@ -1,6 +1,5 @@
 import { solveExactly } from './exact.ts';
-import { type Cost, compareCosts, type GapGroup, type Ordering, type RegionClass } from './ordering.ts';
-import { formatClassKey } from './region-classes.ts';
+import { type Cost, compareCosts, formatClassKey, type GapGroup, type Ordering, type RegionClass } from './ordering.ts';
 import {
   countDone,
   type GapCounts,
@@ -198,7 +197,7 @@ function mergeRegions(regions: readonly RegionClass[]): readonly RegionClass[] {
   const merged = new Map<string, RegionClass>();
   for (const region of regions) {
     if (region.entries.length === 0) continue;
-    const key = `${region.before} ${region.after} ${formatClassKey(region, region.entries)}`;
+    const key = `${region.before} ${region.after} ${formatClassKey(region.kept, region.entries)}`;
     const known = merged.get(key);
     merged.set(key, known === undefined ? region : { ...known, weight: known.weight + region.weight });
   }

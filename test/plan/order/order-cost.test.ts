@@ -4,13 +4,12 @@ import type { Rule } from '../../../src/model/rule.ts';
 import type { Operation } from '../../../src/plan/operations.ts';
 import { orderByRank } from '../../../src/plan/order/baseline.ts';
 import { solveExactly } from '../../../src/plan/order/exact.ts';
-import { collectAreas, makeViews, survey } from '../../../src/plan/order/neighbourhood.ts';
 import { compareCosts, type GapGroup, getVerdictIn, type Ordering } from '../../../src/plan/order/ordering.ts';
-import { classifyRegions } from '../../../src/plan/order/region-classes.ts';
+import { countRegions } from '../../../src/plan/order/regions.ts';
 import { findOrder, searchEffort, searchOrder } from '../../../src/plan/order/search.ts';
 import { relate } from '../../../src/plan/order/sharing.ts';
 import { measureCost } from '../../../src/plan/order/walk.ts';
-import { accepted, liveOf, regionsOf, type World, worldArbitrary } from '../../property/order-world.ts';
+import { accepted, liveOf, regionsOf, sourcesOf, type World, worldArbitrary } from '../../property/order-world.ts';
 import { runs } from '../../property/runs.ts';
 import { rule, user } from '../support.ts';
 
@@ -43,19 +42,9 @@ function orderingOf(world: World): { readonly ordering: Ordering; readonly opera
   const first = relate(unsorted, true);
   const operations = orderByRank(unsorted, first.blockers).map((operation) => unsorted[operation] as Operation);
   const { blockers } = relate(operations, true);
-  const all = operations.map((_, operation) => operation);
-  const neighbourhood = survey(
-    operations,
-    all,
-    world.before.filter((rule) => isIn(world.after, rule)),
-  );
-  const numbering = new Map(all.map((operation) => [operation, operation]));
-  const regions = classifyRegions(
-    neighbourhood,
-    { areas: collectAreas(operations), views: makeViews(neighbourhood, operations, true) },
-    numbering,
-  );
-  return { ordering: { size: all.length, needs: blockers, gaps: gapsOf(blockers), regions }, operations };
+  const kept = world.before.filter((rule) => isIn(world.after, rule));
+  const regions = countRegions({ operations, kept }, sourcesOf(world).length - 1);
+  return { ordering: { size: operations.length, needs: blockers, gaps: gapsOf(blockers), regions }, operations };
 }
 
 /** Groups of operations that collide, found by spreading from one to the next. */

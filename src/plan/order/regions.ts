@@ -1,0 +1,181 @@
+import { findFirstPosition, getOrMake } from '../../model/group-by.ts';
+import type { Rule } from '../../model/rule.ts';
+import { type CollectedTraffic, collectTraffic } from '../../policy/collect-traffic.ts';
+import { type Intervals, toIntervals } from '../../policy/intervals.ts';
+import { indexRules } from '../../policy/rule-index.ts';
+import { getRank, noRank } from '../../policy/verdict.ts';
+import { eachMeeting } from '../meeting.ts';
+import type { Operation } from '../operations.ts';
+import { type Entry, formatClassKey, getVerdictIn, type RegionClass } from './ordering.ts';
+
+/** For each component (positions in `operations`): the rules that stay and share a packet with a rule of its own. */
+export function findKeptRules(
+  operations: readonly Operation[],
+  components: readonly (readonly number[])[],
+  kept: readonly Rule[],
+): readonly (readonly Rule[])[] {
+  const found = components.map(() => new Set<Rule>());
+  const changed = components.flatMap((component, number) =>
+    component.flatMap((operation) => rulesOf(operations[operation]).map((rule) => ({ rule, component: number }))),
+  );
+  const near = selectTouching(
+    kept,
+    changed.map(({ rule }) => rule),
+  );
+  eachMeeting(
+    [...changed, ...near.map((rule) => ({ rule, component: -1 }))],
+    ({ rule }) => rule,
+    (outer, inner) => {
+      if (outer.component < 0) found[inner.component]?.add(outer.rule);
+      else if (inner.component < 0) found[outer.component]?.add(inner.rule);
+    },
+    ({ component }) => component >= 0,
+  );
+  return found.map((rules) => [...rules]);
+}
+
+function rulesOf(operation: Operation | undefined): readonly Rule[] {
+  return [operation?.removed, operation?.added].filter((rule) => rule !== null && rule !== undefined);
+}
+
+/** The rules whose network shares an address with one of the others. */
+function selectTouching(rules: readonly Rule[], others: readonly Rule[]): readonly Rule[] {
+  const areas = { 4: familyArea(others, 4), 6: familyArea(others, 6) };
+  return rules.filter(({ destination: { family, first, last } }) => {
+    const intervals = areas[family];
+    const next = intervals[findFirstPosition(intervals.length, (index) => (intervals[index]?.last ?? 0n) >= first)];
+    return next !== undefined && next.first <= last;
+  });
+}
+
+function familyArea(rules: readonly Rule[], family: 4 | 6): Intervals {
+  return toIntervals(rules.map(({ destination }) => destination).filter((network) => network.family === family));
+}
+
+/** A rule of before ∪ after around one component. */
+interface Item {
+  readonly rule: Rule;
+  readonly rank: number;
+  /** The operation that adds or removes the rule; -1 for a rule that stays. */
+  readonly operation: number;
+  readonly added: boolean;
+  /** A scattered number of 52 bits: the sum over a set of items tells match sets apart. Equal for rules equal but for their user. */
+  readonly mark: number;
+}
+
+/** A component's rules and those that stay around it, with the operations numbered from 0. */
+export interface Surroundings {
+  readonly operations: readonly Operation[];
+  readonly kept: readonly Rule[];
+}
+
+/** Packets that the same rules match. */
+interface Region {
+  readonly matchSet: number;
+  /** The best rank among the rules that stay. */
+  readonly kept: number;
+  /** The rules that operations add or remove, by rank; none ranks behind `kept`. */
+  readonly changing: readonly Item[];
+}
+
+/**
+ * The traffic of a component's packets on whose verdict at least two operations bear, by what `classesOf` makes of their
+ * rules. `byMatchSet`: packets that other rules match are told apart too.
+ */
+export function collectRegions<C>(
+  { operations, kept }: Surroundings,
+  byMatchSet: boolean,
+  classesOf: (region: {
+    readonly kept: number;
+    readonly entries: readonly Entry[];
+    readonly matchSet: number;
+  }) => readonly C[],
+): CollectedTraffic<C> {
+  const marks = new Map<string, number>();
+  const itemOf = (rule: Rule, operation: number, added: boolean): Item => {
+    const { destination, ports } = rule;
+    const rank = getRank(rule);
+    const text = `${destination.text} ${ports?.type} ${ports?.low}-${ports?.high} ${rank} ${operation} ${added}`;
+    const mark = byMatchSet ? getOrMake(marks, text, () => makeMark(marks.size)) : 0;
+    return { rule, rank, operation, added, mark };
+  };
+  const changed = operations.flatMap(({ removed, added }, operation) => [
+    ...(removed === null ? [] : [itemOf(removed, operation, false)]),
+    ...(added === null ? [] : [itemOf(added, operation, true)]),
+  ]);
+  return collectTraffic<Item, Region, C>({
+    index: indexRules([...kept.map((rule) => itemOf(rule, -1, false)), ...changed]),
+    within: changed,
+    nothing: { matchSet: 0, kept: noRank, changing: [] },
+    keyOf: ({ rank }) => rank,
+    add: addItems,
+    describe: ({ rank, operation, added, mark }) => `${rank} ${operation} ${added} ${mark}`,
+    classesOf: ({ matchSet, kept: rank, changing }) =>
+      areSeveral(changing) ? classesOf({ matchSet, kept: rank, entries: changing }) : [],
+  });
+}
+
+/** Marks stay below it, so that the sum of two is exact. */
+const modulus = 2 ** 52;
+
+function addItems(outer: Region, items: readonly Item[]): Region {
+  let { matchSet, kept } = outer;
+  const changing = [...outer.changing];
+  for (const item of items) {
+    matchSet = (matchSet + item.mark) % modulus;
+    if (item.operation >= 0) changing.push(item);
+    else kept = Math.min(kept, item.rank);
+  }
+  const relevant = changing.filter(({ rank }) => rank <= kept);
+  relevant.sort((a, b) => a.rank - b.rank || a.operation - b.operation || Number(a.added) - Number(b.added));
+  return { matchSet, kept, changing: relevant };
+}
+
+/** Whether items of more than one operation are among them: else their order cannot matter. */
+function areSeveral([first, ...rest]: readonly Item[]): boolean {
+  return rest.some(({ operation }) => operation !== first?.operation);
+}
+
+/**
+ * Counts the regions of a component: for each source, family and protocol, every distinct set of rules that some packet
+ * matches, when at least two operations bear on its verdict; merged by what decides it. `users`: how many users any rule names.
+ */
+export function countRegions(surroundings: Surroundings, users: number): readonly RegionClass[] {
+  const classes = new Map<string, { weight: number; readonly kept: number; readonly entries: readonly Entry[] }>();
+  const seen = new Map<string, { readonly key: string }>();
+  const { nobody, others } = collectRegions(surroundings, true, ({ matchSet, kept, entries }) => {
+    const key = formatClassKey(kept, entries);
+    getOrMake(classes, key, () => ({ weight: 0, kept, entries }));
+    return [getOrMake(seen, `${matchSet} ${key}`, () => ({ key }))];
+  });
+  const told = others.reduce((sum, { users: alike }) => sum + alike.length, 0);
+  const fares = [
+    { sources: 1 + users - told, traffic: nobody },
+    ...others.map(({ users: alike, traffic }) => ({ sources: alike.length, traffic })),
+  ];
+  for (const { sources, traffic } of fares) {
+    for (const [{ key }, regions] of traffic) {
+      const found = classes.get(key);
+      if (found !== undefined) found.weight += sources * regions.filter(({ length }) => length > 0).length;
+    }
+  }
+  return [...classes]
+    .filter(([, { weight }]) => weight > 0)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([, { weight, kept, entries: items }]) => {
+      const entries = items.map(({ operation, rank, added }) => ({ operation, rank, added }));
+      const region = { weight, kept, entries, before: true, after: true };
+      return { ...region, before: getVerdictIn(region, () => false), after: getVerdictIn(region, () => true) };
+    });
+}
+
+/** A scattered number below 2^52 for the n-th item (a multiplicative hash, finalised twice). */
+function makeMark(n: number): number {
+  return scatter(n * 2 + 1) * 0x100000 + (scatter(n * 2 + 2) >>> 12);
+}
+
+function scatter(n: number): number {
+  let x = Math.imul(n ^ (n >>> 16), 0x45d9f3b);
+  x = Math.imul(x ^ (x >>> 15), 0x2c1b3c6d);
+  return (x ^ (x >>> 16)) >>> 0;
+}
