@@ -19,6 +19,8 @@ const visit = (file) => {
   writeFileSync(file, text.replace(/((?:from|import\()\s*'\.[^']*)\.ts'/g, "$1.js'"));
 };
 visit(join(out, 'index.d.ts'));
+// They declare an ES module; what lies beside them is CommonJS.
+writeFileSync(join(out, 'package.json'), '{ "type": "module" }\n');
 for (const name of readdirSync(out, { recursive: true })) {
   const file = join(out, name);
   if (name.endsWith('.d.ts') && !reached.has(file)) rmSync(file);

@@ -25,7 +25,9 @@ const { values: given } = parseArgs({
     'config-ref': { type: 'string', default: '' },
   },
 });
-process.exitCode = await main();
+void main().then((code) => {
+  process.exitCode = code;
+});
 
 async function main(): Promise<number> {
   if (given.out === undefined) return say('--out is missing', 1);

@@ -75,7 +75,7 @@ describe('a release', () => {
         'sbom.spdx.json',
         'docs/start/getting-started.md',
         'dist/reconcile.js',
-        'dist/index.js',
+        'dist/index.mjs',
         'dist/types/index.d.ts',
         'schemas/Rule.json',
       ]),
