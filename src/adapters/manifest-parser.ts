@@ -9,6 +9,7 @@ import {
   refuseAll,
   selectManifestFiles,
 } from '../desired/parse-files.ts';
+import { makeSimilarParser } from '../desired/parse-similar.ts';
 import type { FileManifests } from '../manifest/manifest.ts';
 import type { ReadRequest } from '../manifest/read-manifests.ts';
 import type { Problem } from '../model/problem.ts';
@@ -49,8 +50,18 @@ export function findManifestWorker(): URL | null {
  */
 export function createManifestParser(
   options: ParseOptions,
-  { workerUrl, measure }: { readonly workerUrl: URL | null; readonly measure: keyof typeof worthAThread },
+  {
+    workerUrl,
+    measure,
+    areSimilar = false,
+  }: {
+    readonly workerUrl: URL | null;
+    readonly measure: keyof typeof worthAThread;
+    /** Whether it is given version after version of the same files. */
+    readonly areSimilar?: boolean;
+  },
 ): ParseFiles {
+  const parseHere = areSimilar ? makeSimilarParser(options) : (file: SourceFile) => parseFile(file, options);
   let latest: ReadonlyMap<string, FileManifests> = new Map();
   let before: ReadonlyMap<string, FileManifests> = new Map();
   const remembered = (file: SourceFile): FileManifests | undefined =>
@@ -67,7 +78,7 @@ export function createManifestParser(
       const known = remembered(file) ?? parsed.get(file);
       // Once all together cost too much, nothing more is read.
       if (known === undefined && spent.work > options.limits.work) continue;
-      const manifests = known ?? parseFile(file, options);
+      const manifests = known ?? parseHere(file);
       if (known === undefined) spent.work += manifests.work;
       used.set(keyOf(file), manifests);
     }

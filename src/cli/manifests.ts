@@ -27,12 +27,13 @@ export function readTimeAsked({ at }: Settings): number | null {
   throw makeFailure('bad-setting', `--at ${at} is not a time`, hint);
 }
 
-/** The parser of these settings; it remembers what it parsed. */
-export function makeParser(settings: Settings): ParseFiles {
+/** The parser of these settings; it remembers what it parsed. `areSimilar`: it is given version after version of the same files. */
+export function makeParser(settings: Settings, areSimilar = false): ParseFiles {
   const options = { profile: readProfile(settings), values: readGivenValues(settings), limits: readLimits(settings) };
   return createManifestParser(options, {
     workerUrl: findManifestWorker(),
     measure: settings.watch ? 'together' : 'alone',
+    areSimilar,
   });
 }
 

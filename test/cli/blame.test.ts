@@ -3,10 +3,13 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { systemClock } from '../../src/adapters/clock.ts';
 import type { Terminal } from '../../src/cli/command.ts';
 import { runCli } from '../../src/cli/run.ts';
-import { explain } from '../../src/index.ts';
+import { effectBetween, explain, verdicts } from '../../src/index.ts';
+import { contains, type Network, parseNetwork } from '../../src/model/address.ts';
+import { makeTrafficDocument } from '../../src/report/traffic-json.ts';
 import { runs } from '../property/runs.ts';
 
 let folder = '';
@@ -122,20 +125,30 @@ function historyOf(edits: readonly Edit[]): readonly Made[] {
   return made;
 }
 
-/** The commits whose verdict is that of none of the commits before them which can be read; `broken` are those that cannot. */
-function expected(made: readonly Made[]): { readonly changed: readonly number[]; readonly broken: readonly number[] } {
+type Manifests = Parameters<typeof explain>[0]['manifests'];
+
+const noRules = 'apiVersion: firezone/v0\nkind: Network\nmetadata: {name: none}\nspec: {cidrs: [10.0.0.0/8]}\n';
+const before: Manifests = [{ path: 'none.yaml', text: noRules }];
+
+/** The policy of a commit; null for one that cannot be read. */
+function policyOf({ files }: Made): Manifests | null {
+  const manifests = Object.entries(files).flatMap(([path, text]) =>
+    path.endsWith('.yaml') ? [{ path: path.slice('net/'.length), text }] : [],
+  );
+  if (manifests.length === 0) return before;
+  try {
+    explain({ manifests, packet });
+    return manifests;
+  } catch {
+    return null;
+  }
+}
+
+/** What a history is, told by the library: of each commit of HEAD's its policy, and those of what it follows that can be read. */
+function toldOf(made: readonly Made[]) {
+  const policies = made.map(policyOf);
   const readable = (n: number): readonly number[] =>
-    verdicts[n] === null ? (made[n]?.parents ?? []).flatMap(readable) : [n];
-  const verdicts = made.map(({ files }) => {
-    const manifests = Object.entries(files).flatMap(([path, text]) =>
-      path.endsWith('.yaml') ? [{ path: path.slice('net/'.length), text }] : [],
-    );
-    try {
-      return manifests.length === 0 ? 'accept' : explain({ manifests, packet }).verdict;
-    } catch {
-      return null;
-    }
-  });
+    policies[n] === null ? (made[n]?.parents ?? []).flatMap(readable) : [n];
   const reached = new Set<number>();
   const reach = (n: number): void => {
     if (reached.has(n)) return;
@@ -143,12 +156,56 @@ function expected(made: readonly Made[]): { readonly changed: readonly number[];
     made[n]?.parents.forEach(reach);
   };
   reach(made.length - 1);
-  const numbers = made.map((_, n) => n).filter((n) => reached.has(n));
-  const changed = numbers.filter((n) => {
-    const before = (made[n]?.parents ?? []).flatMap(readable).map((parent) => verdicts[parent]);
-    return verdicts[n] !== null && (before.length === 0 ? ['accept'] : before).every((one) => one !== verdicts[n]);
+  return [...reached].map((n) => {
+    const parents = [...new Set((made[n]?.parents ?? []).flatMap(readable))];
+    return {
+      n,
+      policy: policies[n] ?? null,
+      from: parents.length === 0 ? [before] : parents.map((k) => policies[k] ?? before),
+    };
   });
-  return { changed, broken: numbers.filter((n) => verdicts[n] === null) };
+}
+
+/** The commits whose verdict is that of none of the commits before them which can be read. */
+function blamable(told: ReturnType<typeof toldOf>): readonly number[] {
+  const verdictOf = (manifests: Manifests): string => explain({ manifests, packet }).verdict;
+  return told.flatMap(({ n, policy, from }) =>
+    policy !== null && from.every((one) => verdictOf(one) !== verdictOf(policy)) ? [n] : [],
+  );
+}
+
+const packets = ['10.1.2.3', '10.1.2.4', '10.1.3.1', '10.2.0.1', '11.0.0.1'].flatMap((destination) =>
+  [443, 80].map((port) => ({ destination, protocol: 'tcp' as const, port })),
+);
+
+/** The packets that a policy lets through, or does not, where all of those before it did otherwise. */
+function turned(to: 'accept' | 'drop', policy: Manifests, from: readonly Manifests[]): readonly string[] {
+  const now = verdicts({ manifests: policy, packets });
+  const then = from.map((manifests) => verdicts({ manifests, packets }));
+  const isTurned = (_: unknown, k: number): boolean => now[k] === to && then.every((one) => one[k] !== to);
+  return packets.filter(isTurned).map(({ destination, port }) => `${destination} ${port}`);
+}
+
+function packetsIn(traffic: Logged['changes'][number]['opens']): readonly string[] {
+  const holds = ({ destination, port }: (typeof packets)[number]): boolean =>
+    traffic.some(
+      ({ destinations, protocol, ports }) =>
+        protocol === 'tcp' &&
+        (ports === null || ports.some((text) => isBetween(port, text))) &&
+        destinations.some((network) => contains(networkOf(network), networkOf(destination))),
+    );
+  return packets.filter(holds).map(({ destination, port }) => `${destination} ${port}`);
+}
+
+function isBetween(port: number, range: string): boolean {
+  const [low = 0, high = low] = range.split('-').map(Number);
+  return low <= port && port <= high;
+}
+
+function networkOf(text: string): Network {
+  const parsed = parseNetwork(text);
+  if (!parsed.ok) throw new Error(text);
+  return parsed.value.network;
 }
 
 interface Answered {
@@ -157,35 +214,57 @@ interface Answered {
   readonly problems: readonly { summary: string }[];
 }
 
+interface LoggedTraffic {
+  readonly destinations: readonly string[];
+  readonly protocol: string;
+  readonly ports: readonly string[] | null;
+}
+
 interface Logged {
   readonly changes: readonly {
-    commits: { id: string }[];
-    opens: { destinations: string[] }[];
-    closes: { destinations: string[] }[];
+    readonly commits: readonly { readonly id: string }[];
+    readonly opens: readonly LoggedTraffic[];
+    readonly closes: readonly LoggedTraffic[];
   }[];
 }
 
 const byText = (texts: Iterable<string>): readonly string[] => [...texts].sort();
 
-it('blame names the commits whose verdict differs from their parents’, and log says the same of all traffic', async () => {
+it('blame names the commits whose verdict differs from their parents’, and log says of each what it opened and closed', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(anyEdit, { minLength: 1, maxLength: 12 }), async (edits) => {
       const where = mkdtempSync(join(folder, 'r'));
       const made = historyOf(edits);
       const ids = commit(made, where);
       mkdirSync(join(where, 'net'));
-      const { changed, broken } = expected(made);
+      const told = toldOf(made);
       const answer = await cli(['blame', ...question, '--output', 'json'], { cwd: where });
       expect(answer.code).toBe(0);
       const { changes, problems } = JSON.parse(answer.out) as Answered;
       const blamed = changes.map(({ commits }) => commits[0]?.id ?? '');
-      expect(byText(blamed)).toEqual(byText(changed.map((n) => ids[n] ?? '')));
+      expect(byText(blamed)).toEqual(byText(blamable(told).map((n) => ids[n] ?? '')));
+      const broken = told.flatMap(({ n, policy }) => (policy === null ? [ids[n]?.slice(0, 12) ?? ''] : []));
       expect(byText(problems.map(({ summary }) => /commit ([0-9a-f]{12})/.exec(summary)?.[1] ?? summary))).toEqual(
-        byText(broken.map((n) => ids[n]?.slice(0, 12) ?? '')),
+        byText(broken),
       );
       const log = JSON.parse((await cli(['log', 'net', '--output', 'json'], { cwd: where })).out) as Logged;
-      const logged = new Set(log.changes.map(({ commits }) => commits[0]?.id ?? ''));
-      expect(blamed.filter((id) => !logged.has(id))).toEqual([]);
+      const logged = new Map(log.changes.map((change) => [change.commits[0]?.id ?? '', change]));
+      expect(logged.size).toBe(log.changes.length);
+      for (const { n, policy, from } of told) {
+        const { opens = [], closes = [] } = logged.get(ids[n] ?? '') ?? {};
+        const [only] = from;
+        if (policy === null || only === undefined) expect([opens, closes]).toEqual([[], []]);
+        else if (from.length === 1) {
+          const effect = effectBetween({ manifests: only }, { manifests: policy });
+          expect([opens, closes]).toEqual([
+            effect.opens.map(makeTrafficDocument),
+            effect.closes.map(makeTrafficDocument),
+          ]);
+        } else {
+          expect(packetsIn(opens)).toEqual(turned('accept', policy, from));
+          expect(packetsIn(closes)).toEqual(turned('drop', policy, from));
+        }
+      }
     }),
     { numRuns: runs(200) },
   );
@@ -222,6 +301,22 @@ describe('a history', () => {
     expect(out).toBe("tcp 10.1.2.3 port 443 from nobody's device: drop, no commit changed it\n");
     expect((await cli(['log', 'net', '--since', '2026-02-02'])).out).toBe('No traffic was opened or closed.\n');
     expect((await cli(['log', 'net', '--since', 'yesterday'])).err).toContain('--since yesterday is not a time');
+  });
+
+  it('is read with a line on the terminal that changes, from a second on and until the answer', async () => {
+    expiring();
+    let now = 0;
+    const clock = vi.spyOn(systemClock, 'now').mockImplementation(() => (now += 450));
+    try {
+      const { err } = await cli(['log', 'net'], { stderrIsTerminal: true });
+      expect(err).toBe('\r\u001b[Kreading commits: 3 of 4\r\u001b[Kreading commits: 4 of 4\r\u001b[K');
+      now = 0;
+      expect((await cli(['log', 'net'])).err).toBe('');
+      clock.mockImplementation(() => 0);
+      expect((await cli(['log', 'net'], { stderrIsTerminal: true })).err).toBe('');
+    } finally {
+      clock.mockRestore();
+    }
   });
 
   it('is a table for a spreadsheet and for a page', async () => {

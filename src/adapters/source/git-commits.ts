@@ -22,7 +22,7 @@ export interface CommitContent {
 }
 
 /** Commits that are read together, and bytes of their files. */
-const batch = { commits: 200, bytes: 32_000_000 };
+const batch = { commits: 1_000, bytes: 32_000_000 };
 
 /**
  * The history of the manifests in `directory`, from HEAD back to its beginning. Only objects are read, as in `readAtRef`. A shallow
