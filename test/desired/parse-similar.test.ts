@@ -91,3 +91,14 @@ it('a rule that the version before had at its line is not parsed again', () => {
   const after = rulesOf(headWith('') + many.with(50, plainRule(1, 50)).join(''));
   expect(after.flatMap((rule, n) => (rule === before[n] ? [] : [n]))).toEqual([0, 50]);
 });
+
+it('a rule that depends on another is parsed with it', () => {
+  const parse = makeSimilarParser(options);
+  const texts = ['*a', '*a # closed'].map((last) => {
+    const items = ['&a 10.1.0.0/16', '&a 10.2.0.0/16', '10.3.0.0/16', last];
+    return (
+      headWith('') + items.map((to, n) => `    - {name: r${n}, action: drop, destination: ${to}\n      }\n`).join('')
+    );
+  });
+  for (const text of texts) expect(parse(fileOf(text))).toEqual(parseFile(fileOf(text), options));
+});
