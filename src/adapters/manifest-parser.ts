@@ -9,7 +9,6 @@ import {
   refuseAll,
   selectManifestFiles,
 } from '../desired/parse-files.ts';
-import { makeSimilarParser } from '../desired/parse-similar.ts';
 import type { FileManifests } from '../manifest/manifest.ts';
 import type { ReadRequest } from '../manifest/read-manifests.ts';
 import type { Problem } from '../model/problem.ts';
@@ -42,6 +41,14 @@ export function findManifestWorker(): URL | null {
   return places.find((place) => existsSync(place)) ?? null;
 }
 
+/** Where and how files are parsed. */
+interface Parsing {
+  readonly workerUrl: URL | null;
+  readonly measure: keyof typeof worthAThread;
+  /** What parses a file that is not worth a thread. */
+  readonly parseHere?: (file: SourceFile) => FileManifests;
+}
+
 /**
  * A parser that remembers, by their content, the files of the last two sets of files that it was given: the manifests last
  * applied take turns with the present ones. What is new and large it parses in threads, one file at a time each, so that no
@@ -50,18 +57,8 @@ export function findManifestWorker(): URL | null {
  */
 export function createManifestParser(
   options: ParseOptions,
-  {
-    workerUrl,
-    measure,
-    areSimilar = false,
-  }: {
-    readonly workerUrl: URL | null;
-    readonly measure: keyof typeof worthAThread;
-    /** Whether it is given version after version of the same files. */
-    readonly areSimilar?: boolean;
-  },
+  { workerUrl, measure, parseHere = (file) => parseFile(file, options) }: Parsing,
 ): ParseFiles {
-  const parseHere = areSimilar ? makeSimilarParser(options) : (file: SourceFile) => parseFile(file, options);
   let latest: ReadonlyMap<string, FileManifests> = new Map();
   let before: ReadonlyMap<string, FileManifests> = new Map();
   const remembered = (file: SourceFile): FileManifests | undefined =>

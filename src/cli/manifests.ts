@@ -4,6 +4,7 @@ import { createManifestParser, findManifestWorker } from '../adapters/manifest-p
 import { createSecretResolver } from '../adapters/secrets.ts';
 import type { DesiredContext } from '../desired/context.ts';
 import type { ParseFiles } from '../desired/parse-files.ts';
+import { makeSimilarParser } from '../desired/parse-similar.ts';
 import { decodeText } from '../manifest/read-manifests.ts';
 import { readValues } from '../manifest/values-file.ts';
 import { parseInstant } from '../model/instant.ts';
@@ -33,7 +34,7 @@ export function makeParser(settings: Settings, areSimilar = false): ParseFiles {
   return createManifestParser(options, {
     workerUrl: findManifestWorker(),
     measure: settings.watch ? 'together' : 'alone',
-    areSimilar,
+    ...(areSimilar ? { parseHere: makeSimilarParser(options) } : {}),
   });
 }
 

@@ -38,7 +38,7 @@ function byKey({ items }: Cut, rules: readonly WrittenRule[]): Known['rules'] {
   return new Map(rules.map((rule, index) => [items[index]?.key ?? '', rule]));
 }
 
-/** Parses the text without the rules that are known, each of the others at its line; null where that does not show what the whole text means. */
+/** Parses the text without the rules that are known, the others at their lines; null where that does not show what all of it means. */
 function parseChanged(
   { head, items }: Cut,
   { before, file, options }: { readonly before: Known; readonly file: SourceFile; readonly options: ParseOptions },
