@@ -22,9 +22,14 @@ import {
 
 const lines = documentedLines();
 const own = lines.filter(({ text }) => text.startsWith('reconcile '));
-/** What another test executes: a packet filter in programs.test.ts, and what status, confirm and fleet.test.ts are named for. */
+/**
+ * What another test executes: a packet filter in programs.test.ts, what status, confirm and fleet.test.ts are named for, and lines
+ * about files that the page itself shows in outputs.test.ts.
+ */
 const kernel = (text: string): boolean =>
-  /--enforcement|--nft-netns|^reconcile (?:status|confirm)\b|--confirm-with|--fleet/.test(text);
+  /--enforcement|--nft-netns|^reconcile (?:status|confirm)\b|--confirm-with|--fleet|fridays\.yaml|contractors\/audit/.test(
+    text,
+  );
 const stays = (text: string): boolean => /^reconcile (?:--watch|watch|simulate)\b/.test(text);
 
 const template = sharedTemplate();

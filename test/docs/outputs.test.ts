@@ -1,33 +1,75 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { root } from './lines.ts';
 import { cutLike, makeSteady, readSession } from './session.ts';
 import { drifted, inWorld, sharedTemplate } from './world.ts';
 
 const template = sharedTemplate();
 
-/** Pages whose sessions show outputs. */
-const pages = ['docs/how-to/two-environments.md', 'docs/how-to/find-out-why.md'];
+/** Pages whose sessions show outputs, how many each has, and whether the policy of the README was applied before. */
+const pages = [
+  ['docs/how-to/two-environments.md', 4, 'drifted'],
+  ['docs/how-to/find-out-why.md', 3, 'drifted'],
+  ['docs/how-to/nothing-on-fridays.md', 2, 'drifted'],
+  ['docs/how-to/give-access-for-a-week.md', 3, 'applied'],
+  ['docs/how-to/put-it-back.md', 3, 'applied'],
+] as const;
 
-describe.each(pages)('%s prints what it shows', (page) => {
-  const session = readSession(page).filter(({ output }) => output !== '');
+const textOf = (page: string): string => readFileSync(join(root, page), 'utf8');
 
-  it('has outputs to compare', () => expect(session.length).toBeGreaterThan(1));
+describe('pages print what they show, one command after the other', () => {
+  // A Friday.
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'], now: Date.parse('2026-11-27T10:00:00Z') }));
+  afterEach(() => void vi.useRealTimers());
 
-  it.each(session.map(({ command, output }) => [command, output] as const))('%s', (command, output) =>
+  it.each(pages)('%s', (page, count, state) =>
     inWorld(template(), drifted, async (world) => {
-      const run = await world.cli(command.split(' ').slice(1));
-      const given = [
-        [world.simulator.url, 'https://vpn.example.com'],
-        [`${world.folder}/`, ''],
-      ] as const;
-      const shown = makeSteady(output, given);
-      expect(`$ ${command}\n${cutLike(shown, makeSteady(run.out + run.err, given))}`).toBe(`$ ${command}\n${shown}`);
+      const env = { RECONCILE_STATE_DIR: join(world.folder, 'state'), USER: 'carol' };
+      if (state === 'applied') expect((await world.cli(['apply', 'policy', '--yes'], { env })).code).toBe(0);
+      // A block that begins with the name of a file is that file.
+      for (const [, indent = '', file = '', text = ''] of textOf(page).matchAll(
+        /^( *)```yaml\n *# (\S+\.yaml)\n([\s\S]*?)^ *```$/gm,
+      ))
+        world.write(file, text.replaceAll(`\n${indent}`, '\n').slice(indent.length));
+      const session = readSession(page).filter(({ output }) => output !== '');
+      expect(session).toHaveLength(count);
+      for (const { command, output } of session) {
+        const run = await world.cli(command.split(' ').slice(1), { env });
+        const given = [
+          [world.simulator.url, 'https://vpn.example.com'],
+          [`${world.folder}/`, ''],
+        ] as const;
+        const shown = makeSteady(output, given);
+        expect(`$ ${command}\n${cutLike(shown, makeSteady(run.out + run.err, given))}`).toBe(`$ ${command}\n${shown}`);
+      }
     }),
   );
 });
+
+it('docs/how-to/change-the-firewall-you-are-connected-through.md: what is asked, and what is said when nobody answers', () =>
+  inWorld(template(), drifted, async (world) => {
+    const shown = [
+      ...textOf('docs/how-to/change-the-firewall-you-are-connected-through.md').matchAll(
+        /^( *)```text\n([\s\S]*?)^ *```$/gm,
+      ),
+    ];
+    const lines = shown.flatMap(([, , text = '']) => text.split('\n').map((line) => line.trim()));
+    expect(lines.length).toBeGreaterThan(8);
+    const run = await world.cli(['apply', 'policy', '--confirm-within', '1s'], {
+      env: { RECONCILE_STATE_DIR: join(world.folder, 'state') },
+      answer: (question) => (question.startsWith('Still there?') ? new Promise<string>(() => undefined) : 'y'),
+    });
+    expect(run.code).toBe(3);
+    const steady = (text: string): string =>
+      makeSteady(text, [[world.simulator.url, 'https://vpn.example.com']]).replace(
+        /going back in \d:\d\d/g,
+        'going back',
+      );
+    const said = steady(run.out.concat('\n', run.err));
+    for (const line of lines.filter((one) => one !== '…')) expect(said).toContain(steady(line));
+  }));
 
 it('docs/how-to/rotate-the-token.md: the token from the terminal replaces the old one in one step, for its owner alone', () =>
   inWorld(template(), drifted, async ({ folder, read }) => {

@@ -311,7 +311,7 @@ describe('windows', () => {
   it('says what waits, until when, and which revocations wait with it', () => {
     const closed = findClosedWindow([friday], planOf({ opens: true, closes: true }), at('2026-11-20T12:00Z'));
     expect(closed?.message).toBe(
-      'outside the window: this plan opens traffic, and it waits until 2026-11-21T00:00:00.000Z; what it closes (1 entry of traffic) waits with it',
+      'outside the window: this plan opens traffic, and it waits until 2026-11-21T00:00:00Z; what it closes (1 entry of traffic) waits with it',
     );
   });
 

@@ -1,5 +1,5 @@
 import { Cron } from 'croner';
-import { isTimezone } from '../../model/instant.ts';
+import { formatInstant, isTimezone } from '../../model/instant.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
 import type { Plan } from '../plan.ts';
@@ -38,8 +38,7 @@ export function findClosedWindow(windows: readonly Window[], plan: Plan, now: nu
   const does = [opens ? 'opens traffic' : '', configures ? 'changes the Configuration' : '']
     .filter(Boolean)
     .join(' and ');
-  const until =
-    opensAt === null ? 'no window was found that lets it pass' : `it waits until ${new Date(opensAt).toISOString()}`;
+  const until = opensAt === null ? 'no window was found that lets it pass' : `it waits until ${formatInstant(opensAt)}`;
   const { length } = plan.effect.closes;
   const waiting =
     length === 0 ? '' : `; what it closes (${length} ${length === 1 ? 'entry' : 'entries'} of traffic) waits with it`;
@@ -72,7 +71,7 @@ function findOpening(scopes: readonly (readonly Window[])[], from: number): numb
   return null;
 }
 
-/** The time itself where it is open: in a window that allows, if there are any, and in none that denies. Else until when it is surely closed. */
+/** The time itself where it is open: in a window that allows, if there are any, and in none that denies; else until when it is closed. */
 function skipClosed(windows: readonly Window[], time: number): number {
   const denied = windows.filter(({ kind }) => kind === 'deny');
   const over = denied.reduce((latest, one) => Math.max(latest, findEnd(one, time)), time);
