@@ -1,6 +1,7 @@
 import { appendFileSync } from 'node:fs';
 import type { Problem } from '../model/problem.ts';
 import { getErrorCode } from '../model/result.ts';
+import { wrapText } from '../report/paint.ts';
 import { renderProblems } from '../report/problems.ts';
 import { makeProblemReport, type RunReport } from '../report/run-report.ts';
 import type { Answer, Terminal } from './command.ts';
@@ -58,42 +59,59 @@ export async function writeAnswer(
   settings: Settings | null,
   terminal: Terminal,
 ): Promise<number> {
-  const stderrColor = wantsColor(settings, terminal, terminal.stderrIsTerminal);
+  const screens = openScreens(answer, settings, terminal);
   const said = new Set(answer.failed === true ? reportIn(answer.report).problems.map(({ summary }) => summary) : []);
   let exit = answer.exit;
-  if (answer.failed === true && !outputs.some(isScreen)) terminal.stderr(answer.text?.({ color: stderrColor }) ?? '');
+  if (answer.failed === true && !outputs.some(isScreen)) screens.stderr((color) => answer.text?.({ color }));
   for (const output of outputs) {
     try {
-      await writeOne(answer, output, { settings, terminal, stdoutTaken: isStdoutTaken(outputs) });
+      await writeOne(answer, output, { screens, terminal, stdoutTaken: isStdoutTaken(outputs) });
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
       exit = replaceExitCode(exit);
       const problems = error.problems.filter(({ summary }) => !said.has(summary));
-      terminal.stderr(renderProblems(problems, stderrColor));
+      screens.stderr((color) => renderProblems(problems, color));
       for (const { summary } of problems) said.add(summary);
     }
   }
-  terminal.stderr(answer.notes?.(stderrColor) ?? '');
+  screens.stderr((color) => answer.notes?.(color));
   return exit;
 }
 
+type WriteText = (text: (color: boolean) => string | undefined) => void;
+
+/** Where a person reads an answer: coloured where that is wanted, and wrapped unless it is data such as a manifest. */
+export function openScreens(
+  { document, report }: Answer,
+  settings: Settings | null,
+  terminal: Terminal,
+): Readonly<Record<'stdout' | 'stderr', WriteText>> {
+  const isData = document === undefined && report === undefined;
+  const writeTo =
+    (write: (text: string) => void, isTerminal: boolean): WriteText =>
+    (text) => {
+      const lines = text(wantsColor(settings, terminal, isTerminal)) ?? '';
+      write(isTerminal && !isData ? wrapText(lines, terminal.columns) : lines);
+    };
+  return {
+    stdout: writeTo(terminal.stdout, terminal.stdoutIsTerminal),
+    stderr: writeTo(terminal.stderr, terminal.stderrIsTerminal),
+  };
+}
+
 interface Writing {
-  readonly settings: Settings | null;
+  readonly screens: ReturnType<typeof openScreens>;
   readonly terminal: Terminal;
   readonly stdoutTaken: boolean;
 }
 
-async function writeOne(answer: Answer, output: Output, { settings, terminal, stdoutTaken }: Writing): Promise<void> {
+async function writeOne(answer: Answer, output: Output, { screens, terminal, stdoutTaken }: Writing): Promise<void> {
   if (output.format === 'github') await writeGithub(answer, output, terminal, stdoutTaken);
   else if (output.format !== 'text') writeOutput(output, await formats[output.format](answer, terminal.env), terminal);
-  else if (isScreen(output) && answer.failed === true) {
-    // What went wrong belongs on stderr, so that a pipe does not hide it.
-    terminal.stderr(answer.text?.({ color: wantsColor(settings, terminal, terminal.stderrIsTerminal) }) ?? '');
-  } else {
-    const onScreen = isScreen(output);
-    const color = onScreen && wantsColor(settings, terminal, terminal.stdoutIsTerminal);
-    writeOutput(output, answer.text?.({ color, onScreen }) ?? '', terminal);
-  }
+  else if (!isScreen(output)) writeOutput(output, answer.text?.({ color: false, onScreen: false }) ?? '', terminal);
+  // What went wrong belongs on stderr, so that a pipe does not hide it.
+  else if (answer.failed === true) screens.stderr((color) => answer.text?.({ color }));
+  else screens.stdout((color) => answer.text?.({ color, onScreen: true }));
 }
 
 function isScreen({ format, file }: Output): boolean {

@@ -44,7 +44,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'apply',
-    summary: 'plan, show, ask, apply, and verify; with PLAN only what was reviewed in it',
+    summary: 'plan, ask, apply, verify; with PLAN exactly that plan',
     operands: '[PLAN] PATH',
     options: ['dryRun', ...planningOptions, ...applyOptions, ...deciding, ...fleetOptionNames],
     examples: ['reconcile apply policy', 'reconcile apply --yes plan.json policy'],
@@ -54,7 +54,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'confirm',
-    summary: 'keep the apply that waits to be confirmed (apply --confirm-within)',
+    summary: 'keep the apply that waits to be confirmed',
     operands: '',
     options: confirmOptions,
     examples: ['reconcile confirm', 'reconcile confirm --state-dir /var/lib/reconcile'],
@@ -63,13 +63,13 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'watch',
-    summary: 'stay, and keep the server in line with a directory or a Git branch',
+    summary: 'keep the server in line with a directory or Git branch',
     operands: '[PATH]',
     options: [...planningOptions, ...applyOptions, ...watchOptionNames],
     implies: { watch: true },
     examples: [
       'reconcile watch policy --listen 127.0.0.1:8080',
-      'reconcile watch --git-url https://git.example.com/net/policy.git --git-path prod',
+      'reconcile watch --git-url https://git.example.com/policy.git --git-path prod',
     ],
     formats: everyFormat,
     load: rootCommand.load,
@@ -85,7 +85,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'validate',
-    summary: 'check manifests, a directory or files; needs no server and no token',
+    summary: 'check manifests, a directory or files',
     operands: 'PATH...',
     options: ['within', ...offlineOptions],
     completes: 'files',
@@ -104,7 +104,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'init',
-    summary: 'make a repository for a server: manifests, settings, workflow, hooks',
+    summary: 'make a repository for a server, with workflow and hooks',
     operands: '[DIR]',
     options: [...connectionOptions, 'profile', 'forge', 'example'],
     examples: ['reconcile init firewall --forge github', 'reconcile init firewall --example'],
@@ -113,7 +113,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'build',
-    summary: 'print the final rules: sets, names, values and overlays resolved',
+    summary: 'print the final rules, with names and overlays resolved',
     operands: 'PATH',
     options: offlineOptions,
     examples: ['reconcile build policy', 'reconcile build --overlay production policy'],
@@ -142,7 +142,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'test',
-    summary: 'run the policy tests below PATH; needs no server and no token',
+    summary: 'run the policy tests below PATH',
     operands: 'PATH',
     options: [...offlineOptions, ...fleetOptionNames],
     examples: ['reconcile test policy', 'reconcile test --output json policy'],
@@ -151,7 +151,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'diff',
-    summary: 'show what changes between two revisions or folders; needs no server and no token',
+    summary: 'show what changes between two revisions or folders',
     operands: 'A..B|A|DIR [PATH|DIR]',
     options: ['mergeBase', 'failOn', 'detailedExitcode', 'full', ...offlineOptions],
     examples: ['reconcile diff main..HEAD policy', 'reconcile diff HEAD policy --fail-on opens'],
@@ -160,7 +160,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'expiring',
-    summary: 'list the rules that end soon, and those that have ended; needs no server and no token',
+    summary: 'list the rules that end soon, and those that have ended',
     operands: 'PATH',
     options: ['within', ...offlineOptions],
     examples: ['reconcile expiring policy', 'reconcile expiring policy --within 4w'],
@@ -169,7 +169,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'extend',
-    summary: 'write a later `expires` of a rule or set into its manifest',
+    summary: 'write a later `expires` into the manifest',
     operands: 'SET/RULE [PATH] --until DATE',
     options: ['until', 'profile', 'overlay', 'values'],
     examples: [
@@ -193,7 +193,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'reach',
-    summary: 'say who can reach what; needs no server and no token',
+    summary: 'say who can reach what',
     operands: 'PATH',
     options: explainOptions,
     examples: ['reconcile reach policy --user alice', 'reconcile reach policy --output csv=access.csv'],
@@ -202,19 +202,19 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'blame',
-    summary: "name the commits in which a packet's verdict changed; needs no server and no token",
+    summary: "name the commits in which a packet's verdict changed",
     operands: 'PATH',
     options: ['destination', 'protocol', 'port', 'user', ...historyOptions],
     examples: [
       'reconcile blame policy --destination 10.1.2.3 --protocol tcp --port 443',
-      'reconcile blame policy --destination 10.1.2.3 --protocol icmp --since 2026-10-01',
+      'reconcile blame policy --destination 10.1.2.3 --protocol icmp',
     ],
     formats: tables,
     load: () => import('./commands/blame.ts'),
   },
   {
     name: 'log',
-    summary: 'say what each commit opened and closed; needs no server and no token',
+    summary: 'say what each commit opened and closed',
     operands: 'PATH',
     options: historyOptions,
     examples: ['reconcile log policy --since 2026-10-01', 'reconcile log policy --output csv=changes.csv'],
@@ -223,7 +223,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'history',
-    summary: 'list earlier applies from this machine, or show one of them',
+    summary: 'list earlier applies from this machine, or show one',
     operands: '[show N]',
     options: ['baseUrl', 'stateDir', 'forget'],
     examples: ['reconcile history', 'reconcile history show 7'],
@@ -241,7 +241,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'snapshot',
-    summary: 'write the live state without secrets, for plans without a token',
+    summary: 'write the live state without secrets, to plan offline',
     operands: '',
     options: [...connectionOptions, 'profile', 'out'],
     examples: ['reconcile snapshot --out live.json', 'reconcile plan --snapshot live.json policy'],
@@ -250,7 +250,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'drift',
-    summary: 'compare the server with what was applied; exit 2 when it drifted',
+    summary: 'compare the server with what was applied; exit 2: drift',
     operands: 'PATH',
     options: [...connectionOptions, ...manifestOptions, 'base', ...fleetOptionNames],
     examples: ['reconcile drift policy', 'reconcile drift --base HEAD policy'],
@@ -259,7 +259,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'doctor',
-    summary: 'check connection, clock, token and stored state; never write',
+    summary: 'check connection, clock, token and stored state',
     operands: '',
     options: [...connectionOptions, 'enforcement', 'netns', 'profile', 'checkDiscovery', ...fleetOptionNames],
     examples: ['reconcile doctor', 'reconcile doctor --check-discovery'],
@@ -269,7 +269,7 @@ export const commands: readonly CommandSpec[] = [
   {
     name: 'completion',
     completes: ['bash', 'zsh', 'fish'],
-    summary: 'print the completion script of a shell: bash, zsh or fish',
+    summary: 'print the completion script for bash, zsh or fish',
     operands: 'SHELL',
     options: [],
     examples: ['source <(reconcile completion bash)', 'reconcile completion fish | source'],
@@ -278,7 +278,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'simulate',
-    summary: 'serve the simulated API on loopback, for trying and for tests',
+    summary: 'serve a simulated API on loopback, to try and to test',
     operands: '',
     options: simulateOptions,
     examples: [

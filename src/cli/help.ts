@@ -6,20 +6,23 @@ import { nameVariable, optionNames, options } from './options.ts';
 /** `reconcile --help`: the commands first, five examples, and where more is. */
 export function describeProgram(): string {
   const rows = [
-    ...commands.map(({ name, operands, summary }): [string, string] => [`${name} ${operands}`.trim(), summary]),
+    ...commands.map(({ name, operands, summary }): [string, string] => [
+      `${name} ${operands.length > 12 ? '…' : operands}`.trim(),
+      summary,
+    ]),
     ['help COMMAND|TOPIC', `a command's options; topics: ${Object.keys(topics).join(', ')}`] as [string, string],
   ];
   const width = widest(rows.map(([usage]) => usage));
   return [
-    `reconcile ${version}: your Firezone 0.7 rules and configuration, as reviewed YAML in Git.`,
-    'Usage: reconcile COMMAND [options] …; reconcile PATH is the same as reconcile apply PATH.',
+    `reconcile ${version}: your Firezone 0.7 firewall, as reviewed YAML in Git`,
+    'Usage: reconcile COMMAND [options] …; reconcile PATH means reconcile apply PATH',
     'Commands:',
     ...rows.map(([usage, summary]) => `  ${usage.padEnd(width)}  ${summary}`),
     'Examples:',
     ...programExamples.map((line) => `  ${line}`),
-    '',
-    'The server: --base-url URL and --token-file FILE, or RECONCILE_BASE_URL and RECONCILE_TOKEN_FILE.',
-    'A PATH that has the name of a command is written ./NAME. Every flag: docs/reference/commands.md',
+    'Server: --base-url, --token-file, or RECONCILE_BASE_URL, RECONCILE_TOKEN_FILE',
+    'Need no server: validate, fmt, build, test, diff, expiring, extend, reach, log …',
+    'A PATH named like a command: ./NAME. Every flag: docs/reference/commands.md',
     '',
   ].join('\n');
 }
@@ -28,7 +31,7 @@ const programExamples: readonly string[] = [
   'reconcile export --out policy     # the rules that are there, as manifests',
   'reconcile validate policy         # checks them; needs no server',
   'reconcile plan policy             # shows the changes; never writes',
-  'reconcile apply policy            # shows, asks, applies, verifies; in scripts add --yes',
+  'reconcile apply policy            # shows, asks, applies; in scripts: --yes',
   'reconcile explain policy --destination 10.1.2.3 --protocol tcp --port 443',
 ];
 
@@ -61,15 +64,17 @@ function describeSettings(): string {
   const names = optionNames.filter((name) => !('only' in options[name]));
   const width = widest(names);
   return [
-    'An option is looked for as a flag, then as a variable, then in the settings file, then it has its default.',
-    `The settings file is YAML, named with --config FILE or RECONCILE_CONFIG, such as:`,
+    'An option is looked for as a flag, then as a variable, then in the settings',
+    'file, then it has its default.',
+    'The settings file is YAML, named by --config FILE or RECONCILE_CONFIG, such as:',
     '',
     '  baseUrl: https://vpn.example.com',
     '  tokenFile: /run/secrets/token',
     '  maxDeletes: 10%',
     '',
-    'It is never looked for among the manifests: anyone who can edit a manifest could send your token to another server.',
-    'Only the file can hold protect, scope, secrets, limits, notify and kubernetes: docs/reference/commands.md',
+    'It is never looked for among the manifests: anyone who can edit a manifest',
+    'could send your token to another server. Only the file can hold protect, scope,',
+    'secrets, limits, notify and kubernetes: docs/reference/commands.md',
     '',
     'Names in the file, and the variable of each:',
     '',

@@ -61,7 +61,7 @@ export function makeScreen(invocation: Invocation): Screen {
         text: ({ color, onScreen }) =>
           runText(
             nameFor(report, onScreen === true && terminal.stdoutIsTerminal),
-            { ...displayOn(onScreen === true && terminal.stdoutIsTerminal), color },
+            { color, full: settings.full },
             shown && onScreen === true,
           ),
         report: () => report,

@@ -4,13 +4,14 @@ import { escapeControls } from '../model/printable.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { countChanges } from '../pass/history.ts';
 import type { Plan } from '../plan/plan.ts';
+import { openScreens } from './answer.ts';
 import { awaitConfirmation, confirmTermsOf, describeLeft } from './await-confirmation.ts';
 import type { Answer, Invocation } from './command.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, makeFailure } from './failure.ts';
 import { type TakenBack, takeBack } from './go-back.ts';
 import { createLogger } from './logger.ts';
-import { readOutputs, wantsColor } from './output.ts';
+import { readOutputs } from './output.ts';
 import { type PassRequest, runPass, type TrialEnd } from './pass-run.ts';
 import { type ConfirmTerms, loadPending, type PendingApply, pendingFolderOf, savePending } from './pending.ts';
 import { lookAtLease } from './watch/lease-settings.ts';
@@ -113,12 +114,12 @@ function liveKeysOf({ changes }: Plan): ReadonlySet<string> {
 }
 
 /** What the apply came to, before anybody is asked. */
-function showApplied({ settings, terminal }: Invocation, { text, notes }: Answer): void {
+function showApplied({ settings, terminal }: Invocation, applied: Answer): void {
   const outputs = readOutputs(settings.output, terminal.cwd);
-  const color = wantsColor(settings, terminal, terminal.stdoutIsTerminal);
+  const screens = openScreens(applied, settings, terminal);
   if (outputs.some(({ format, file }) => format === 'text' && file === null))
-    terminal.stdout(text?.({ color, onScreen: true }) ?? '');
-  terminal.stderr(notes?.(wantsColor(settings, terminal, terminal.stderrIsTerminal)) ?? '');
+    screens.stdout((color) => applied.text?.({ color, onScreen: true }));
+  screens.stderr((color) => applied.notes?.(color));
 }
 
 /** Why nobody is asked: what is there now is not what was reviewed, so that it must not stay. Null: it is. */

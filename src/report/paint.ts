@@ -1,4 +1,4 @@
-import { styleText } from 'node:util';
+import { stripVTControlCharacters, styleText } from 'node:util';
 
 /** What a piece of text is; its colour follows. */
 export type Tone = 'risk' | 'plain' | 'error' | 'warning' | 'note' | 'strong' | 'faint' | 'good';
@@ -11,8 +11,9 @@ const styles = {
   risk: ['bold', 'red'],
   plain: [],
   error: ['red'],
-  warning: ['yellow'],
-  note: ['cyan'],
+  // Yellow and cyan can hardly be read on white: 1.7:1 and 2:1 in the colours of xterm.
+  warning: ['magenta'],
+  note: [],
   strong: ['bold'],
   faint: ['dim'],
   good: ['green'],
@@ -21,5 +22,33 @@ const styles = {
 /** A painter; without colour it returns its text. Whether to colour is decided where the terminal is known. */
 export function createPaint(color: boolean): Paint {
   if (!color) return (_tone, text) => text;
-  return (tone, text) => (tone === 'plain' ? text : styleText([...styles[tone]], text, { validateStream: false }));
+  return (tone, text) =>
+    styles[tone].length === 0 ? text : styleText([...styles[tone]], text, { validateStream: false });
+}
+
+/** Lines of at most `width` columns; what goes on stands under the words of its line. */
+export function wrapText(text: string, width: number | undefined): string {
+  if (width === undefined) return text;
+  return text
+    .split('\n')
+    .map((line) => wrapLine(line, Math.max(40, width)))
+    .join('\n');
+}
+
+function wrapLine(line: string, width: number): string {
+  const visible = (part: string): number => stripVTControlCharacters(part).length;
+  const plain = stripVTControlCharacters(line);
+  // A line of a manifest keeps its caret below the right column.
+  if (plain.length <= width || /^ *\d* \| /.test(plain)) return line;
+  const [, indent = '', column = ''] = /^(\s*(?:[-+±~·=✗] )?)(\S+\s{2,})?/.exec(plain) ?? [];
+  const hang = ' '.repeat(Math.min(indent.length + (column.length || 2), 20));
+  const lines: string[] = [];
+  let current = '';
+  for (const word of line.split(/(?<=\S)(?=\s)/)) {
+    if (current !== '' && visible(current) + visible(word) > width) {
+      lines.push(current);
+      current = `${hang}${word.trimStart()}`;
+    } else current += word;
+  }
+  return [...lines, current].join('\n');
 }

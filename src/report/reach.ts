@@ -80,7 +80,7 @@ function cellText(accepted: readonly Traffic[], networks: readonly Network[], pe
 }
 
 /** A table for people: columns under each other. */
-export function renderTableText(table: Table): string {
+export function renderTableText(table: Table, columns = Number.POSITIVE_INFINITY): string {
   const widths = (table[0] ?? []).map((_, column) =>
     Math.min(
       60,
@@ -93,7 +93,16 @@ export function renderTableText(table: Table): string {
       .join('  ')
       .trimEnd(),
   );
-  return `${lines.join('\n')}\n`;
+  return lines.some((line) => line.length > columns) ? renderRecords(table) : `${lines.join('\n')}\n`;
+}
+
+/** Each row below its first cell, for a terminal that the table does not fit. */
+function renderRecords([head = [], ...rows]: Table): string {
+  const width = head.reduce((most, cell) => Math.max(most, cell.length), 0);
+  const records = rows.map(([first, ...cells]) =>
+    [first, ...cells.map((cell, index) => `  ${(head[index + 1] ?? '').padEnd(width)}  ${cell}`)].join('\n'),
+  );
+  return `${records.join('\n')}\n`;
 }
 
 /** A table for a comment or a page in Git. */

@@ -1,4 +1,3 @@
-import { stripVTControlCharacters } from 'node:util';
 import type { ApplyReport } from '../apply/outcome.ts';
 import { escapeControls } from '../model/printable.ts';
 import type { Refusal, Step } from '../plan/plan.ts';
@@ -11,7 +10,7 @@ import {
   shortPage,
   wholePage,
 } from './page.ts';
-import { createPaint, type Paint } from './paint.ts';
+import { createPaint, type Paint, wrapText } from './paint.ts';
 import { formatLine, formatPlace, renderProblems } from './problems.ts';
 import { formatRule } from './rule-text.ts';
 import type { Display, RunReport } from './run-report.ts';
@@ -165,31 +164,6 @@ function refusalsText(refusals: readonly Refusal[], report: RunReport, paint: Pa
       ? []
       : [`  To apply exactly this plan anyway: --approve ${report.digest}`];
   return [title, ...lines, ...approve].join('\n');
-}
-
-/** Lines of at most `width` columns; what goes on stands under the words of its line. */
-function wrapText(text: string, width: number | undefined): string {
-  if (width === undefined) return text;
-  return text
-    .split('\n')
-    .map((line) => wrapLine(line, Math.max(40, width)))
-    .join('\n');
-}
-
-function wrapLine(line: string, width: number): string {
-  const visible = (part: string): number => stripVTControlCharacters(part).length;
-  if (visible(line) <= width) return line;
-  const plain = stripVTControlCharacters(line);
-  const hang = ' '.repeat(Math.min(/^\s*(?:[-+±~·=] )?(?:\S+\s{2,})?/.exec(plain)?.[0].length ?? 0, 20) || 2);
-  const lines: string[] = [];
-  let current = '';
-  for (const word of line.split(/(?<=\S)(?=\s)/)) {
-    if (current !== '' && visible(current) + visible(word) > width) {
-      lines.push(current);
-      current = `${hang}${word.trimStart()}`;
-    } else current += word;
-  }
-  return [...lines, current].join('\n');
 }
 
 /** What stands above the traffic that a gap left open. */

@@ -56,7 +56,7 @@ describe('history', () => {
       { number: 1, created: 1 },
     ]);
     expect((await run('history')).out).toMatch(/^ +2 .* 1 created, by carol, from \S+: converged$/m);
-    expect((await run('history', 'show', '2')).out).toContain('+ accept 10.2.0.0/16 *  (web/r1)');
+    expect((await run('history', 'show', '2')).out).toContain('+ accept 10.2.0.0/16  (web/r1)');
     const folder = join(world.folder, 'state', 'reconcile', 'history');
     for (const name of readdirSync(folder)) expect(statSync(join(folder, name)).mode & 0o777).toBe(0o600);
     expect(statSync(folder).mode & 0o777).toBe(0o700);

@@ -18,14 +18,15 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Runs a command line in the temporary folder. */
-async function cli(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+async function cli(args: readonly string[], env: Readonly<Record<string, string>> = {}, columns?: number) {
   const written = { out: '', err: '' };
   const terminal: Terminal = {
     env,
     cwd: folder,
     stdinIsTerminal: false,
-    stdoutIsTerminal: false,
-    stderrIsTerminal: false,
+    stdoutIsTerminal: columns !== undefined,
+    stderrIsTerminal: columns !== undefined,
+    ...(columns === undefined ? {} : { columns }),
     stdout: (text) => {
       written.out += text;
     },
@@ -270,5 +271,31 @@ describe('answers as a page', () => {
     expect([code, out.includes('CANARY')]).toEqual([4, false]);
     expect(out).toContain(`href="https://gitlab.example.com/net/policy/-/blob/${'a'.repeat(40)}/company/more.yaml#L4"`);
     expect(out).toContain('spec: {action: acept, destination: 10.0.0.1}');
+  });
+});
+
+describe('answers on a narrow terminal', () => {
+  const plain = { NO_COLOR: '1' };
+  const tooLong = (text: string): readonly string[] => text.split('\n').filter((line) => line.length > 60);
+
+  it.each([
+    [['expiring', 'company', '--within', '90000d']],
+    [['reach', 'company']],
+    [['explain', 'company', '--destination', '10.10.4.2', '--protocol', 'tcp', '--port', '22', '--user', 'alice']],
+    [['validate', 'company', 'more']],
+  ])('%j are wrapped between words, and lose none', async (args) => {
+    const ends = '{action: accept, destination: 10.7.0.0/24, expires: 2090-01-01}';
+    addManifest(
+      `apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: ends, owner: the network team}\nspec: ${ends}\n`,
+    );
+    const [wide, narrow] = [await cli(args, plain), await cli(args, plain, 60)];
+    const words = ({ out, err }: typeof wide): readonly string[] => `${out} ${err}`.split(/\s+/).sort();
+    expect(tooLong(`${narrow.out}${narrow.err}`)).toEqual([]);
+    if (args[0] !== 'reach') expect(words(narrow)).toEqual(words(wide));
+  });
+
+  it('manifests are not: they are data', async () => {
+    const [wide, narrow] = [await cli(['build', 'company'], plain), await cli(['build', 'company'], plain, 60)];
+    expect([narrow.out === wide.out, tooLong(narrow.out).length > 0]).toEqual([true, true]);
   });
 });

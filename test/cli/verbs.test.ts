@@ -105,6 +105,7 @@ describe('help', () => {
   it('is at most 40 lines, with five examples', async () => {
     const { out } = await world.cli(['--help']);
     expect(out.split('\n').length).toBeLessThanOrEqual(41);
+    expect(out.split('\n').filter((line) => line.length > 80)).toEqual([]);
     expect(out.split('Examples:')[1]?.match(/^ {2}reconcile /gm)).toHaveLength(5);
     for (const { name } of commands) expect(out).toMatch(new RegExp(`^  ${name}\\b`, 'm'));
   });

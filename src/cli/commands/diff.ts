@@ -37,7 +37,7 @@ interface Sides {
  * `--fail-on`, `protect` or a policy test of the later side says no, 4 for manifests with errors.
  */
 export async function run(invocation: Invocation): Promise<Answer> {
-  const { settings, terminal } = invocation;
+  const { settings } = invocation;
   for (const word of settings.failOn) {
     if (!['opens', 'closes', 'any'].includes(word)) {
       throw makeFailure('usage', `--fail-on ${word} needs a server`, 'diff knows opens, closes and any');
@@ -74,10 +74,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
       detailed: settings.detailedExitcode,
     }),
     failed: plan === null,
-    text: ({ color, onScreen }) => {
-      const width = onScreen === true && terminal.stdoutIsTerminal ? terminal.columns : undefined;
-      return renderPlan(report, { color, full: settings.full, ...(width === undefined ? {} : { width }) });
-    },
+    text: ({ color }) => renderPlan(report, { color, full: settings.full }),
     report: () => report,
   };
 }

@@ -3,6 +3,7 @@ import { escapeControls } from '../../model/printable.ts';
 import { formatRuleKey } from '../../model/rule.ts';
 import type { ApplyRecord } from '../../pass/history.ts';
 import { renderDocument } from '../../report/json.ts';
+import { formatRule } from '../../report/rule-text.ts';
 import { count } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
@@ -81,7 +82,7 @@ async function show(folder: string, number: number): Promise<Answer> {
     rules
       .map(({ rule }) => {
         const name = record.names.get(formatRuleKey(rule));
-        return `  ${sign} ${formatRuleKey(rule)}${name === undefined ? '' : `  (${escapeControls(name)})`}\n`;
+        return `  ${sign} ${formatRule(rule, new Map())}${name === undefined ? '' : `  (${escapeControls(name)})`}\n`;
       })
       .join('');
   const fields = record.fields.map((field) => `  ~ ${field}\n`).join('');

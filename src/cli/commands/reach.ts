@@ -26,7 +26,7 @@ import { readPathOperand } from '../path-operand.ts';
  * neither: each user against each network that the manifests name. Of the manifests' rules, or with `--live` of the server's.
  */
 export async function run(invocation: Invocation): Promise<Answer> {
-  const { settings } = invocation;
+  const { settings, terminal } = invocation;
   const { path } = readPathOperand(invocation, 'reach');
   const built = await buildOffline(invocation, path);
   const problems = applyStrict(built.problems, settings);
@@ -42,7 +42,8 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { table, members } = answerTo(invocation, question, { subject, built });
   return {
     exit: exitCodes.ok,
-    text: () => renderTableText(table),
+    text: ({ onScreen }) =>
+      renderTableText(table, onScreen === true && terminal.stdoutIsTerminal ? terminal.columns : undefined),
     table: () => table,
     report: () => ({ ...makeProblemReport(problems), headline: titleOf(settings) }),
     document: () => renderDocument(members, problems),
