@@ -41,14 +41,6 @@ export function findManifestWorker(): URL | null {
   return places.find((place) => existsSync(place)) ?? null;
 }
 
-/** Where and how files are parsed. */
-interface Parsing {
-  readonly workerUrl: URL | null;
-  readonly measure: keyof typeof worthAThread;
-  /** What parses a file that is not worth a thread. */
-  readonly parseHere?: (file: SourceFile) => FileManifests;
-}
-
 /**
  * A parser that remembers, by their content, the files of the last two sets of files that it was given: the manifests last
  * applied take turns with the present ones. What is new and large it parses in threads, one file at a time each, so that no
@@ -57,7 +49,7 @@ interface Parsing {
  */
 export function createManifestParser(
   options: ParseOptions,
-  { workerUrl, measure, parseHere = (file) => parseFile(file, options) }: Parsing,
+  { workerUrl, measure }: { readonly workerUrl: URL | null; readonly measure: keyof typeof worthAThread },
 ): ParseFiles {
   let latest: ReadonlyMap<string, FileManifests> = new Map();
   let before: ReadonlyMap<string, FileManifests> = new Map();
@@ -75,7 +67,7 @@ export function createManifestParser(
       const known = remembered(file) ?? parsed.get(file);
       // Once all together cost too much, nothing more is read.
       if (known === undefined && spent.work > options.limits.work) continue;
-      const manifests = known ?? parseHere(file);
+      const manifests = known ?? parseFile(file, options);
       if (known === undefined) spent.work += manifests.work;
       used.set(keyOf(file), manifests);
     }

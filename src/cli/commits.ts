@@ -70,7 +70,7 @@ type ReadVersion = (commit: Commit, content: CommitContent['content']) => Promis
 
 /** Reads versions one after another; most commits of a repository leave its manifests alone. */
 function versionReader(invocation: Invocation, directory: string, now: number): ReadVersion {
-  const parse = makeParser(invocation.settings, true);
+  const parse = makeParser(invocation.settings);
   const context = makeDesiredContext(invocation, directory);
   let last: { readonly tree: string; readonly rules: WrittenRules } | null = null;
   return async (commit, content) => {

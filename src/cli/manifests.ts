@@ -4,7 +4,6 @@ import { createManifestParser, findManifestWorker } from '../adapters/manifest-p
 import { createSecretResolver } from '../adapters/secrets.ts';
 import type { DesiredContext } from '../desired/context.ts';
 import type { ParseFiles } from '../desired/parse-files.ts';
-import { makeSimilarParser } from '../desired/parse-similar.ts';
 import { decodeText } from '../manifest/read-manifests.ts';
 import { readValues } from '../manifest/values-file.ts';
 import { parseInstant } from '../model/instant.ts';
@@ -28,13 +27,12 @@ export function readTimeAsked({ at }: Settings): number | null {
   throw makeFailure('bad-setting', `--at ${at} is not a time`, hint);
 }
 
-/** The parser of these settings; it remembers what it parsed. `areSimilar`: it is given version after version of the same files. */
-export function makeParser(settings: Settings, areSimilar = false): ParseFiles {
+/** The parser of these settings; it remembers what it parsed. */
+export function makeParser(settings: Settings): ParseFiles {
   const options = { profile: readProfile(settings), values: readGivenValues(settings), limits: readLimits(settings) };
   return createManifestParser(options, {
     workerUrl: findManifestWorker(),
     measure: settings.watch ? 'together' : 'alone',
-    ...(areSimilar ? { parseHere: makeSimilarParser(options) } : {}),
   });
 }
 

@@ -230,45 +230,51 @@ interface Logged {
 
 const byText = (texts: Iterable<string>): readonly string[] => [...texts].sort();
 
-it('blame names the commits whose verdict differs from their parents’, and log says of each what it opened and closed', async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.array(anyEdit, { minLength: 1, maxLength: 12 }), async (edits) => {
-      const where = mkdtempSync(join(folder, 'r'));
-      const made = historyOf(edits);
-      const ids = commit(made, where);
-      mkdirSync(join(where, 'net'));
-      const told = toldOf(made);
-      const answer = await cli(['blame', ...question, '--output', 'json'], { cwd: where });
-      expect(answer.code).toBe(0);
-      const { changes, problems } = JSON.parse(answer.out) as Answered;
-      const blamed = changes.map(({ commits }) => commits[0]?.id ?? '');
-      expect(byText(blamed)).toEqual(byText(blamable(told).map((n) => ids[n] ?? '')));
-      const broken = told.flatMap(({ n, policy }) => (policy === null ? [ids[n]?.slice(0, 12) ?? ''] : []));
-      expect(byText(problems.map(({ summary }) => /commit ([0-9a-f]{12})/.exec(summary)?.[1] ?? summary))).toEqual(
-        byText(broken),
-      );
-      const log = JSON.parse((await cli(['log', 'net', '--output', 'json'], { cwd: where })).out) as Logged;
-      const logged = new Map(log.changes.map((change) => [change.commits[0]?.id ?? '', change]));
-      expect(logged.size).toBe(log.changes.length);
-      for (const { n, policy, from } of told) {
-        const { opens = [], closes = [] } = logged.get(ids[n] ?? '') ?? {};
-        const [only] = from;
-        if (policy === null || only === undefined) expect([opens, closes]).toEqual([[], []]);
-        else if (from.length === 1) {
-          const effect = effectBetween({ manifests: only }, { manifests: policy });
-          expect([opens, closes]).toEqual([
-            effect.opens.map(makeTrafficDocument),
-            effect.closes.map(makeTrafficDocument),
-          ]);
-        } else {
-          expect(packetsIn(opens)).toEqual(turned('accept', policy, from));
-          expect(packetsIn(closes)).toEqual(turned('drop', policy, from));
+it.each([
+  ['', 5],
+  [' (long)', runs(200)],
+])(
+  'blame names the commits whose verdict differs from their parents’, and log what each opened and closed%s',
+  async (_, numRuns) => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(anyEdit, { minLength: 1, maxLength: 12 }), async (edits) => {
+        const where = mkdtempSync(join(folder, 'r'));
+        const made = historyOf(edits);
+        const ids = commit(made, where);
+        mkdirSync(join(where, 'net'));
+        const told = toldOf(made);
+        const answer = await cli(['blame', ...question, '--output', 'json'], { cwd: where });
+        expect(answer.code).toBe(0);
+        const { changes, problems } = JSON.parse(answer.out) as Answered;
+        const blamed = changes.map(({ commits }) => commits[0]?.id ?? '');
+        expect(byText(blamed)).toEqual(byText(blamable(told).map((n) => ids[n] ?? '')));
+        const broken = told.flatMap(({ n, policy }) => (policy === null ? [ids[n]?.slice(0, 12) ?? ''] : []));
+        expect(byText(problems.map(({ summary }) => /commit ([0-9a-f]{12})/.exec(summary)?.[1] ?? summary))).toEqual(
+          byText(broken),
+        );
+        const log = JSON.parse((await cli(['log', 'net', '--output', 'json'], { cwd: where })).out) as Logged;
+        const logged = new Map(log.changes.map((change) => [change.commits[0]?.id ?? '', change]));
+        expect(logged.size).toBe(log.changes.length);
+        for (const { n, policy, from } of told) {
+          const { opens = [], closes = [] } = logged.get(ids[n] ?? '') ?? {};
+          const [only] = from;
+          if (policy === null || only === undefined) expect([opens, closes]).toEqual([[], []]);
+          else if (from.length === 1) {
+            const effect = effectBetween({ manifests: only }, { manifests: policy });
+            expect([opens, closes]).toEqual([
+              effect.opens.map(makeTrafficDocument),
+              effect.closes.map(makeTrafficDocument),
+            ]);
+          } else {
+            expect(packetsIn(opens)).toEqual(turned('accept', policy, from));
+            expect(packetsIn(closes)).toEqual(turned('drop', policy, from));
+          }
         }
-      }
-    }),
-    { numRuns: runs(200) },
-  );
-});
+      }),
+      { numRuns },
+    );
+  },
+);
 
 describe('a history', () => {
   const times = 'expires: 2026-02-01T00:00:00Z, ticket: NET-12';

@@ -44,7 +44,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
     }
   }
   const sides = await sidesOf(invocation);
-  const parse = makeParser(settings, true);
+  const parse = makeParser(settings);
   const before = await build(invocation, sides.before, parse);
   const after = await build(invocation, sides.after, parse);
   const from = stateBefore(before, sides.before);
