@@ -1,3 +1,4 @@
+import type { ParseFiles } from '../desired/parse-files.ts';
 import type { RunReport } from '../report/run-report.ts';
 import type { Settings } from './settings.ts';
 
@@ -26,11 +27,19 @@ export interface Terminal {
   readonly onSignal?: (listener: () => void) => () => void;
 }
 
+/** What runs that belong together have in common. */
+export interface SharedParts {
+  /** The parser of these settings for what lies in `root`, or where Git has it. */
+  readonly parser: (settings: Settings, root: string | null) => ParseFiles;
+}
+
 /** A parsed command line with its settings. */
 export interface Invocation {
   readonly operands: readonly string[];
   readonly settings: Settings;
   readonly terminal: Terminal;
+  /** Absent: it runs by itself. */
+  readonly shared?: SharedParts;
   /** Asked before each write leaves; absent: it may. */
   readonly mayWrite?: () => Promise<boolean>;
 }

@@ -65,7 +65,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'watch',
     summary: 'keep the server in line with a directory or Git branch',
     operands: '[PATH]',
-    options: [...planningOptions, ...applyOptions, ...watchOptionNames],
+    options: [...planningOptions, ...applyOptions, ...watchOptionNames, ...fleetOptionNames],
     implies: { watch: true },
     examples: [
       'reconcile watch policy --listen 127.0.0.1:8080',
@@ -243,7 +243,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'snapshot',
     summary: 'write the live state without secrets, to plan offline',
     operands: '',
-    options: [...connectionOptions, 'profile', 'out'],
+    options: [...connectionOptions, 'profile', 'out', ...fleetOptionNames],
     examples: ['reconcile snapshot --out live.json', 'reconcile plan --snapshot live.json policy'],
     formats: [],
     load: () => import('./commands/snapshot.ts'),

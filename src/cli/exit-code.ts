@@ -72,6 +72,7 @@ const pendingOnce: RunFacts = { pending: true, detailed: true };
 const factsByReason: Partial<Readonly<Record<Verdict['reason'], RunFacts>>> = {
   Suspended: pendingOnce,
   DriftReported: pendingOnce,
+  Waiting: pendingOnce,
   SecretMissing: pendingOnce,
   OutsideWindow: { refused: true },
   ClockDiffers: { refused: true },

@@ -1,60 +1,77 @@
-import { relative, resolve, sep } from 'node:path';
-import { formatSafeJson } from '../report/json.ts';
-import { count } from '../report/summary.ts';
+import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { systemClock } from '../adapters/clock.ts';
 import type { Terminal } from './command.ts';
 import type { CommandSpec } from './command-spec.ts';
 import { exitCodes } from './exit-code.ts';
 import { makeFailure } from './failure.ts';
+import { type Outcome, pickWorstExit, renderFleetJson, renderFleetMarkdown, renderFleetText } from './fleet/report.ts';
+import { createPool, shareParsers } from './fleet/share.ts';
+import {
+  adjustSettings,
+  type ChosenFleet,
+  listArguments,
+  type Rollout,
+  readFleet,
+  type Target,
+  withoutFleet,
+} from './fleet/targets.ts';
 import { formatFlag } from './options.ts';
+import { type Format, isStdoutTaken, type Output, readOutputs, writeOutput } from './output.ts';
+import type { Companions } from './run.ts';
 import type { RawValues } from './settings.ts';
-import { readFleetFile } from './settings-file.ts';
-import type { Fleet } from './settings-schema.ts';
-
-type Target = Fleet['targets'][number];
 
 /** One command line on one terminal: what each target gets. */
-type RunOne = (argv: readonly string[], terminal: Terminal) => Promise<number>;
+type RunOne = (argv: readonly string[], terminal: Terminal, among: Companions) => Promise<number>;
 
-/** What a target's run said. */
-interface Outcome {
-  readonly target: Target;
-  /** null: not begun. */
-  readonly exit: number | null;
-  readonly out: string;
-  readonly err: string;
+/** A parsed command line, and the words that it was parsed from. */
+export interface ParsedLine {
+  readonly argv: readonly string[];
+  readonly flags: RawValues;
+  readonly operands: readonly string[];
+  readonly command: CommandSpec;
 }
 
-/** How many targets are looked at together by commands that do not write. */
+/** Targets that are looked at together by commands that do not write; one that is slow counts no more. */
 const together = 8;
-
-const meanings: Readonly<Record<number, string>> = {
-  [exitCodes.ok]: 'well',
-  [exitCodes.failed]: 'failed',
-  [exitCodes.pending]: 'changes pending',
-  [exitCodes.refused]: 'refused',
-  [exitCodes.invalid]: 'manifests invalid',
-  [exitCodes.partial]: 'partly written',
-};
-
-/** The worst first. */
-const severity = [
-  exitCodes.partial,
-  exitCodes.invalid,
-  exitCodes.refused,
-  exitCodes.failed,
-  exitCodes.pending,
-  exitCodes.ok,
-];
+const slowMs = 2000;
 
 /** Runs a command line on each target of `--fleet`: as often as there are targets, each as if it were alone. Gives the worst exit code. */
-export async function runFleet(
-  { argv, flags, operands, command }: ParsedLine,
-  terminal: Terminal,
-  runOne: RunOne,
-): Promise<number> {
-  const format = formatOf(flags);
-  const single = (['save', 'journal', 'stateDir', 'snapshot', 'live'] as const).find(
-    (name) => flags[name] !== undefined,
+export async function runFleet(line: ParsedLine, terminal: Terminal, runOne: RunOne): Promise<number> {
+  const { flags, command } = line;
+  if (flags['watch'] === true) {
+    refuseOneServer(line);
+    return await (await import('./fleet/watch.ts')).watchFleet(line, terminal);
+  }
+  const outputs = readFleetOutputs(flags, terminal);
+  refuseOneServer(line);
+  const writes = command.name === 'apply' || (command.name === '' && flags['plan'] !== true);
+  const isWriting = writes && flags['dryRun'] !== true;
+  if (isWriting && flags.yes !== true)
+    throw makeFailure(
+      'usage',
+      'an apply of a fleet asks nobody',
+      'review `reconcile plan --fleet FILE`, then add --yes',
+    );
+  const fleet = readFleet(flags, terminal.cwd);
+  if (isWriting) refuseHeld(fleet);
+  const folder = mkdtempSync(join(tmpdir(), 'reconcile-fleet-'));
+  try {
+    const visit = makeVisit({ line, terminal, runOne, fleet, folder, outputs });
+    const outcomes = isWriting
+      ? await visitInWaves(fleet, visit, terminal.stop)
+      : await visitTogether(fleet.targets, visit);
+    writeOutcomes(outcomes, outputs, terminal);
+    return pickWorstExit(outcomes.map(({ exit }) => exit));
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function refuseOneServer({ flags, operands }: ParsedLine): void {
+  const single = (['save', 'journal', 'snapshot', 'live', 'lease'] as const).find(
+    (name) => flags[name] !== undefined && !(name === 'lease' && flags['watch'] === true),
   );
   if (single !== undefined)
     throw makeFailure(
@@ -62,22 +79,48 @@ export async function runFleet(
       `${formatFlag(single)} is about one server`,
       'leave it out, or give --base-url and PATH instead of --fleet',
     );
-  const writes = command.name === 'apply' || (command.name === '' && flags['plan'] !== true);
   if (operands.length > 0)
     throw makeFailure('usage', '--fleet and PATH exclude each other', 'the fleet file names the path of each target');
-  if (writes && flags.yes !== true && flags['dryRun'] !== true)
-    throw makeFailure(
-      'usage',
-      'an apply of a fleet asks nobody',
-      'review `reconcile plan --fleet FILE`, then add --yes',
-    );
-  const file = resolve(terminal.cwd, String(flags.fleet));
-  const targets = selectTargets(readTargets(file, terminal.cwd), flags);
-  const words = withoutFleet(argv);
-  const visit = async (target: Target): Promise<Outcome> => {
+}
+
+/** An operator who pauses a roll-out pauses it for those at a terminal too. */
+function refuseHeld({ file, rollout: { isPaused, abort } }: ChosenFleet): void {
+  if (!isPaused && abort === null) return;
+  const what = isPaused ? 'paused' : 'abort';
+  throw makeFailure('usage', `the fleet file has \`${what}\``, `nothing is applied until it is taken out of ${file}`);
+}
+
+/** The outputs of a fleet; throws a `Failure` for one that it does not have. */
+function readFleetOutputs({ output }: RawValues, { cwd, env }: Terminal): readonly Output[] {
+  const asked = Array.isArray(output) ? output.map(String) : [env['RECONCILE_OUTPUT'] ?? ''].filter(Boolean);
+  const outputs = readOutputs(asked, cwd);
+  const wrong = outputs.find(({ format }) => format === 'html' || format === 'csv');
+  if (wrong === undefined) return outputs;
+  const hint = 'a fleet has text, json, markdown and github';
+  throw makeFailure('usage', `a fleet has no output as ${wrong.format}`, hint);
+}
+
+interface Visit {
+  readonly line: ParsedLine;
+  readonly terminal: Terminal;
+  readonly runOne: RunOne;
+  readonly fleet: ChosenFleet;
+  /** For what targets write beside their text. */
+  readonly folder: string;
+  readonly outputs: readonly Output[];
+}
+
+/** Runs the command line on one target. */
+function makeVisit({ line, terminal, runOne, fleet, folder, outputs }: Visit): (target: Target) => Promise<Outcome> {
+  const { argv, command, flags } = line;
+  const parser = shareParsers();
+  const has = (...formats: readonly Format[]): boolean => outputs.some(({ format }) => formats.includes(format));
+  return async (target) => {
+    const own = { json: join(folder, `${target.name}.json`), markdown: join(folder, `${target.name}.md`) };
     const said = { out: '', err: '' };
     const quiet: Terminal = {
       ...terminal,
+      env: { ...terminal.env, GITHUB_STEP_SUMMARY: '' },
       stop: AbortSignal.any([terminal.stop]),
       stdoutIsTerminal: false,
       stderrIsTerminal: false,
@@ -89,186 +132,93 @@ export async function runFleet(
         said.err += text;
       },
     };
-    const exit = await runOne([...words, ...argumentsOf(target, command)], quiet);
-    return { target, exit, ...said };
+    const words = [
+      ...withoutFleet(argv),
+      ...(command.formats.length === 0 ? [] : ['--output=text']),
+      ...(has('json') ? [`--output=json=${own.json}`] : []),
+      ...(has('markdown', 'github') ? [`--output=markdown=${own.markdown}`] : []),
+      ...(has('github') ? ['--output=github'] : []),
+      ...outArguments(line, target),
+      ...listArguments(target, command, flags),
+    ];
+    const adjust: Companions['adjust'] = (settings) => adjustSettings(settings, target, fleet.file);
+    const exit = await runOne(words, quiet, { shared: { parser }, adjust });
+    const read = (file: string): string => (existsSync(file) ? readFileSync(file, 'utf8') : '');
+    return { target, exit, ...said, json: read(own.json), markdown: read(own.markdown) };
   };
-  const outcomes = writes ? await visitInWaves(targets, visit, terminal.stop) : await visitTogether(targets, visit);
-  terminal.stdout(format === 'json' ? jsonOf(outcomes) : textOf(outcomes));
-  return worstOf(outcomes);
 }
 
-/** A parsed command line, and the words that it was parsed from. */
-export interface ParsedLine {
-  readonly argv: readonly string[];
-  readonly flags: RawValues;
-  readonly operands: readonly string[];
-  readonly command: CommandSpec;
+/** `--out` of a fleet is a folder with one file a target. */
+function outArguments({ command, flags }: ParsedLine, { name }: Target): readonly string[] {
+  if (!command.options.includes('out')) return [];
+  if (typeof flags['out'] === 'string') return [`--out=${join(flags['out'], `${name}.json`)}`];
+  throw makeFailure('usage', 'one file a target is written', 'name the folder for them: --out FOLDER');
 }
 
-function formatOf({ output = [] }: RawValues): 'text' | 'json' {
-  const [format = 'text', ...more] = Array.isArray(output) ? output.map(String) : [];
-  if (more.length === 0 && (format === 'text' || format === 'json')) return format;
-  throw makeFailure('usage', 'a fleet has one output, as text or as json', 'use one of: --output text, --output json');
-}
-
-/** The targets with the defaults, their paths absolute. */
-function readTargets(file: string, cwd: string): readonly Target[] {
-  const { targets, defaults = {} } = readFleetFile(file);
-  const at = (path: string): string => resolve(file, '..', path);
-  return targets.map((own) => {
-    const { caFile, config, path, tokenFile, values, ...rest } = { ...defaults, ...own };
-    const manifests = path === undefined ? undefined : at(path);
-    if (manifests !== undefined && `${file}${sep}`.startsWith(`${manifests}${sep}`)) {
-      const hint = 'anyone who edits manifests could name another server: keep it in another folder';
-      throw makeFailure('bad-setting', `the fleet file lies among the manifests of ${own.name}`, hint);
+function writeOutcomes(outcomes: readonly Outcome[], outputs: readonly Output[], terminal: Terminal): void {
+  const [plain, annotations] = splitAnnotations(outcomes);
+  for (const output of outputs) {
+    if (output.format === 'json') writeOutput(output, renderFleetJson(outcomes), terminal);
+    else if (output.format === 'markdown') writeOutput(output, renderFleetMarkdown(outcomes), terminal);
+    else if (output.format === 'text') writeOutput(output, renderFleetText(plain), terminal);
+    else {
+      const summary = output.file ?? terminal.env['GITHUB_STEP_SUMMARY'] ?? '';
+      if (summary !== '') appendFileSync(summary, renderFleetMarkdown(outcomes));
+      (isStdoutTaken(outputs) ? terminal.stderr : terminal.stdout)(annotations);
     }
-    return {
-      ...rest,
-      labels: { ...defaults.labels, ...own.labels },
-      ...(caFile === undefined ? {} : { caFile: at(caFile) }),
-      ...(config === undefined ? {} : { config: at(config) }),
-      ...(tokenFile === undefined ? {} : { tokenFile: at(tokenFile) }),
-      ...(values === undefined ? {} : { values: values.map(at) }),
-      ...(manifests === undefined ? {} : { path: relative(cwd, manifests) || '.' }),
-    };
-  });
-}
-
-function selectTargets(targets: readonly Target[], { target = [], label = [] }: RawValues): readonly Target[] {
-  const [names, labels] = [target, label].map((list) => (Array.isArray(list) ? list.map(String) : []));
-  const missing = names?.find((name) => targets.every((one) => one.name !== name));
-  if (missing !== undefined) {
-    const hint = `its targets are ${targets.map(({ name }) => name).join(', ')}`;
-    throw makeFailure('usage', `the fleet has no target ${missing}`, hint);
   }
-  const wanted = targets.filter(
-    (one) =>
-      (names?.length === 0 || names?.includes(one.name)) &&
-      labels?.every((text) => `${one.labels?.[text.split('=')[0] ?? '']}` === text.slice(text.indexOf('=') + 1)),
-  );
-  if (wanted.length > 0) return wanted;
-  throw makeFailure('usage', 'no target of the fleet has these labels', 'labels are written --label KEY=VALUE');
 }
 
-const fleetFlags = ['--fleet', '--target', '--label'];
-
-/** The words of the command line without those that choose targets. */
-function withoutFleet(argv: readonly string[]): readonly string[] {
-  return argv.filter(
-    (word, index) => !fleetFlags.includes(word.split('=')[0] ?? '') && !fleetFlags.includes(argv[index - 1] ?? ''),
-  );
-}
-
-/** What a person would type for this target. Each must name its token's file: a variable would send one token to all servers. */
-function argumentsOf(target: Target, command: CommandSpec): readonly string[] {
-  const { name, baseUrl, tokenFile, caFile, config, overlay, values = [], path } = target;
-  const asksServer = command.options.includes('tokenFile');
-  if (asksServer && tokenFile === undefined)
-    throw makeFailure('bad-setting', `the target ${name} has no tokenFile`, 'name it there, or under `defaults`');
-  if (command.operands !== '' && path === undefined)
-    throw makeFailure('bad-setting', `the target ${name} has no path`, 'name its manifests there, or under `defaults`');
-  const pairs = [
-    ...(asksServer
-      ? [
-          ['baseUrl', '--base-url', baseUrl],
-          ['tokenFile', '--token-file', tokenFile],
-        ]
-      : []),
-    ['caFile', '--ca-file', caFile],
-    ['config', '--config', config],
-    ['overlay', '--overlay', overlay],
-    ...values.map((file) => ['values', '--values', file]),
-  ];
-  const flags = pairs.flatMap(([option, flag, value]) =>
-    value === undefined || !isTaken(command, option) ? [] : [`${flag}=${value}`],
-  );
-  return [...flags, ...(command.operands === '' || path === undefined ? [] : [path])];
-}
-
-function isTaken({ options }: CommandSpec, option: string | undefined): boolean {
-  return option === 'config' || options.some((name) => name === option);
+/** The commands for GitHub that targets wrote among their text: each once. */
+function splitAnnotations(outcomes: readonly Outcome[]): readonly [readonly Outcome[], string] {
+  const commands = new Set<string>();
+  const plain = outcomes.map((one) => {
+    const lines = one.out.split('\n');
+    for (const line of lines) if (line.startsWith('::')) commands.add(line);
+    return { ...one, out: lines.filter((line) => !line.startsWith('::')).join('\n') };
+  });
+  return [plain, [...commands].map((line) => `${line}\n`).join('')];
 }
 
 /** Commands that do not write visit every target. */
 async function visitTogether(targets: readonly Target[], visit: (target: Target) => Promise<Outcome>) {
-  const outcomes: Outcome[] = [];
-  const left = [...targets.entries()];
-  const work = async (): Promise<void> => {
-    for (let next = left.shift(); next !== undefined; next = left.shift()) outcomes[next[0]] = await visit(next[1]);
-  };
-  await Promise.all(Array.from({ length: Math.min(together, targets.length) }, work));
-  return outcomes;
+  const inTurn = createPool(together, slowMs);
+  return await Promise.all(targets.map((target) => inTurn(() => visit(target))));
 }
 
 /**
- * One target after another, wave by wave. A target that was refused, or that something was written to and that is not as it should be,
- * stops all that have not begun. One that could not be read or planned lets its wave go on, and no later wave.
+ * Wave by wave, `maxParallel` targets at once, and the soak between two waves. A target that was refused, or that something was
+ * written to and that is not as it should be, stops all that have not begun. One that could not be read or planned lets its wave
+ * go on, and no later wave.
  */
 async function visitInWaves(
-  targets: readonly Target[],
+  { targets, rollout }: ChosenFleet,
   visit: (target: Target) => Promise<Outcome>,
   stop: AbortSignal,
 ) {
-  const outcomes: Outcome[] = [];
-  const waves = [...targets.entries()].sort(([a, one], [b, other]) => (one.wave ?? 1) - (other.wave ?? 1) || a - b);
+  const done = new Map<Target, Outcome>();
+  const waves = [...new Set(targets.map(({ wave }) => wave))].sort((a, b) => a - b);
   let lastWave = Number.POSITIVE_INFINITY;
-  for (const [index, target] of waves) {
-    const wave = target.wave ?? 1;
-    const outcome = wave > lastWave || stop.aborted ? { target, exit: null, out: '', err: '' } : await visit(target);
-    outcomes[index] = outcome;
-    if (outcome.exit === exitCodes.refused || outcome.exit === exitCodes.partial) lastWave = 0;
-    else if (outcome.exit !== exitCodes.ok && outcome.exit !== null) lastWave = Math.min(lastWave, wave);
+  for (const [index, wave] of waves.entries()) {
+    if (index > 0 && lastWave >= wave) await systemClock.sleep(rollout.soakMs, stop);
+    const left = targets.filter((target) => target.wave === wave);
+    const work = async (): Promise<void> => {
+      while (lastWave >= wave && !stop.aborted) {
+        const target = left.shift();
+        if (target === undefined) return;
+        const outcome = await visit(target);
+        done.set(target, outcome);
+        if (outcome.exit === exitCodes.refused || outcome.exit === exitCodes.partial) lastWave = 0;
+        else if (outcome.exit !== exitCodes.ok) lastWave = Math.min(lastWave, wave);
+      }
+    };
+    await Promise.all(Array.from({ length: widthOf(rollout) }, work));
   }
-  return outcomes;
+  const notBegun = { exit: null, out: '', err: '', json: '', markdown: '' };
+  return targets.map((target): Outcome => done.get(target) ?? { target, ...notBegun });
 }
 
-function worstOf(outcomes: readonly Outcome[]): number {
-  return severity.find((code) => outcomes.some(({ exit }) => exit === code)) ?? exitCodes.failed;
-}
-
-function verdictOf({ exit }: Outcome): string {
-  return exit === null ? 'not begun' : `${meanings[exit] ?? 'failed'} (exit ${exit})`;
-}
-
-/** One line a target; then what they said, told once where several said the same. */
-function textOf(outcomes: readonly Outcome[]): string {
-  const width = outcomes.reduce((most, { target }) => Math.max(most, target.name.length), 0);
-  const lines = outcomes.map((one) => `${one.target.name.padEnd(width)}  ${verdictOf(one)}\n`);
-  const said = new Map<string, Outcome[]>();
-  for (const outcome of outcomes) {
-    if (outcome.exit === null) continue;
-    const key = `${outcome.exit} ${withoutOwn(outcome)}`;
-    said.set(key, [...(said.get(key) ?? []), outcome]);
-  }
-  const details = [...said.values()].map((alike) => {
-    const [first] = alike;
-    const names = alike.map(({ target }) => target.name).join(', ');
-    const said = first === undefined ? '' : first.err + first.out;
-    if (alike.length === 1) return `\n== ${names} ==\n${said}`;
-    return `\n== ${count(alike.length, 'target')}, the same: ${names} ==\nAs ${first?.target.name} says it:\n${said}`;
-  });
-  const worst = outcomes.filter(({ exit }) => exit === worstOf(outcomes)).map(({ target }) => target.name);
-  return `${lines.join('')}${details.join('')}\n${count(outcomes.length, 'target')}; exit ${worstOf(outcomes)}, for ${worst.join(', ')}.\n`;
-}
-
-/** What a target said, to be compared, without what is its own: its address, the files of its operator, ids, digests and times. */
-function withoutOwn({ target, out, err }: Outcome): string {
-  return `${err}${out}`
-    .replaceAll(target.baseUrl, 'the server')
-    .replaceAll(target.path ?? '\0', 'PATH')
-    .replace(/\b[0-9a-f]{32,}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g, '…')
-    .replace(/\b[0-9.]+ (?:ms|s)\b/g, '…');
-}
-
-function jsonOf(outcomes: readonly Outcome[]): string {
-  return formatSafeJson({
-    format_version: '1.0',
-    exit: worstOf(outcomes),
-    targets: outcomes.map(({ target, exit, out }) => ({
-      name: target.name,
-      labels: target.labels ?? {},
-      exit,
-      document: exit === null || out === '' ? null : JSON.parse(out),
-    })),
-  });
+/** One target after the other, unless the fleet file says more. */
+function widthOf({ maxParallel }: Rollout): number {
+  return maxParallel ?? 1;
 }

@@ -3,7 +3,7 @@ import { systemClock } from '../adapters/clock.ts';
 import { createManifestParser, findManifestWorker } from '../adapters/manifest-parser.ts';
 import { createSecretResolver } from '../adapters/secrets.ts';
 import type { DesiredContext } from '../desired/context.ts';
-import type { ParseFiles } from '../desired/parse-files.ts';
+import type { ParseFiles, ParseOptions } from '../desired/parse-files.ts';
 import { decodeText } from '../manifest/read-manifests.ts';
 import { readValues } from '../manifest/values-file.ts';
 import { parseInstant } from '../model/instant.ts';
@@ -27,9 +27,14 @@ export function readTimeAsked({ at }: Settings): number | null {
   throw makeFailure('bad-setting', `--at ${at} is not a time`, hint);
 }
 
+/** What parsing depends on under these settings. */
+export function readParseOptions(settings: Settings): ParseOptions {
+  return { profile: readProfile(settings), values: readGivenValues(settings), limits: readLimits(settings) };
+}
+
 /** The parser of these settings; it remembers what it parsed. */
 export function makeParser(settings: Settings): ParseFiles {
-  const options = { profile: readProfile(settings), values: readGivenValues(settings), limits: readLimits(settings) };
+  const options = readParseOptions(settings);
   return createManifestParser(options, {
     workerUrl: findManifestWorker(),
     measure: settings.watch ? 'together' : 'alone',

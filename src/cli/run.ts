@@ -2,7 +2,7 @@ import type { Problem } from '../model/problem.ts';
 import { getErrorCode } from '../model/result.ts';
 import { answerFailure, writeAnswer } from './answer.ts';
 import { parseArguments } from './arguments.ts';
-import type { Terminal } from './command.ts';
+import type { SharedParts, Terminal } from './command.ts';
 import { type CommandSpec, listOptions } from './command-spec.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, makeFailure } from './failure.ts';
@@ -11,8 +11,15 @@ import { checkWritable, readOutputs, readRequestedOutputs, textOnStdout } from '
 import { keepSecrets, type PrintedSecrets } from './secrets-from.ts';
 import { findSettingsFile, type RawValues, type Settings, settle } from './settings.ts';
 
+/** What a caller brings that runs one command line for each of several servers. */
+export interface Companions {
+  readonly shared: SharedParts;
+  /** The settings as they count for this one. */
+  readonly adjust: (settings: Settings) => Settings;
+}
+
 /** Runs one command line and gives its exit code. Whatever goes wrong is reported in the outputs asked for. */
-export async function runCli(argv: readonly string[], started: Terminal): Promise<number> {
+export async function runCli(argv: readonly string[], started: Terminal, among?: Companions): Promise<number> {
   const { terminal, renew } = keepSecrets(started);
   let flags: RawValues = {};
   let settings: Settings | null = null;
@@ -25,7 +32,6 @@ export async function runCli(argv: readonly string[], started: Terminal): Promis
     flags = parsed.flags;
     refuseOpenTls(terminal.env);
     if (flags.fleet !== undefined) {
-      if (flags['watch'] === true) throw makeFailure('usage', '--fleet has no watch', 'run one watch for each server');
       const { runFleet } = await import('./fleet.ts');
       return await runFleet({ ...parsed, argv }, terminal, runCli);
     }
@@ -44,10 +50,12 @@ export async function runCli(argv: readonly string[], started: Terminal): Promis
     if (parsed.command.name === '') refuseWatchOptions(flags);
     const asksServer = listOptions(parsed.command).includes('tokenFile');
     settings = await loadSettings(flags, terminal, asksServer ? renew : null);
+    settings = among?.adjust(settings) ?? settings;
     if (flags['plan'] === true && settings.snapshot !== null) refuseToLookAtKernel(flags);
     checkOutputs(parsed.command, settings, terminal);
     const command = await parsed.command.load();
-    const answer = await command.run({ operands: parsed.operands, settings, terminal });
+    const shared = among === undefined ? {} : { shared: among.shared };
+    const answer = await command.run({ operands: parsed.operands, settings, terminal, ...shared });
     const outputs = parsed.command.formats.length === 0 ? [textOnStdout] : readOutputs(settings.output, terminal.cwd);
     return await writeAnswer(answer, outputs, settings, terminal);
   } catch (error) {

@@ -200,8 +200,9 @@ const targetShape = {
   config: file.optional(),
   overlay: name.optional(),
   values: z.array(file).optional(),
-  labels: z.record(name, name).optional(),
-  wave: positive.optional(),
+  scope: nested.scope,
+  labels: z.record(name, name).optional().describe('what --label chooses by'),
+  wave: positive.optional().describe('from 1; the lowest is written first'),
 };
 
 /** The operator's list of servers; `defaults` holds what targets leave out. */
@@ -213,18 +214,37 @@ export const fleetSchema = z
         z.strictObject({
           name: z
             .string()
-            .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/)
+            .regex(/^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/)
             .describe('letters, digits, dots and hyphens'),
           baseUrl: z.string().min(1).describe('a URL'),
           ...targetShape,
         }),
       )
       .min(1),
+    soak: schemaOf(options.interval).optional().describe('how long a revision stays in a wave before the next begins'),
+    maxParallel: positive.optional().describe('how many targets of a wave begin a revision at once'),
+    paused: z.boolean().optional().describe('no target begins a revision'),
+    abort: z
+      .string()
+      .regex(/^(?:sha256:)?[0-9a-f]{7,64}$/)
+      .describe('the id of a revision, at least 7 digits of it')
+      .optional()
+      .describe('no further target begins this revision'),
   })
-  .superRefine(({ targets }, context) => {
-    for (const [index, target] of targets.entries()) {
-      if (targets.findIndex((other) => other.name === target.name) === index) continue;
-      context.addIssue({ code: 'custom', path: ['targets', index, 'name'], message: 'two targets have this name' });
+  .superRefine(({ targets, defaults }, context) => {
+    const names = new Set<string>();
+    const servers = new Map<string, boolean>();
+    for (const [index, { name: given, baseUrl, scope = defaults?.scope }] of targets.entries()) {
+      const key = given.toLowerCase().replaceAll('_', '-');
+      const wrong = (member: string, message: string): void =>
+        context.addIssue({ code: 'custom', path: ['targets', index, member], message });
+      if (names.has(key)) wrong('name', 'two targets have this name (case, - and _ count alike)');
+      names.add(key);
+      const server = (URL.canParse(baseUrl) ? new URL(baseUrl).href : baseUrl).replace(/\/+$/, '');
+      const scoped = servers.get(server);
+      if (scoped !== undefined && !(scoped && scope !== undefined))
+        wrong('baseUrl', 'two targets have this server and would undo each other; give each of them a `scope`');
+      servers.set(server, scope !== undefined);
     }
   });
 

@@ -51,7 +51,7 @@ export interface SettingsSources {
   readonly file: SettingsFile | null;
 }
 
-type Parsed = { readonly value: unknown } | { readonly wrong: string };
+export type Parsed = { readonly value: unknown } | { readonly wrong: string };
 
 /** Settles every option; throws a `Failure` with all problems. */
 export function settle(sources: SettingsSources): Settings {
@@ -195,7 +195,7 @@ function parseCount(spec: { readonly min: number; readonly max: number }, raw: u
 const units = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 } as const;
 
 /** `500ms`, `15s`, `10m`, `1h`; at most 24 days, the longest that a timer can hold. */
-function parseDuration(raw: unknown): Parsed {
+export function parseDuration(raw: unknown): Parsed {
   const match = /^([0-9]{1,9})(ms|s|m|h)$/.exec(String(raw));
   const wrong = { wrong: 'must be a time with a unit, such as 500ms, 15s, 10m or 1h' };
   if (match === null) return wrong;

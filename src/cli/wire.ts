@@ -96,7 +96,7 @@ export function wireShared(
   }
   return {
     clock: systemClock,
-    parse: makeParser(settings),
+    parse: invocation.shared?.parser(settings, root) ?? makeParser(settings),
     desired: makeDesiredContext(invocation, root),
     ...(at === null ? {} : { at }),
     approvals: settings.approve,

@@ -13,6 +13,7 @@ export const conditionReasons = [
   'RecordFailed', // the record beside the lease cannot be written, so nothing is applied
   'Suspended', // asked not to write, and there is something to write
   'ClockDiffers', // our clock and the server's differ, so that no rule begins or ends
+  'Waiting', // the newest revision waits for its turn among other servers; the last good one stays in force
   'OutsideWindow', // the plan opens traffic or changes the Configuration, and no window is open
   'Settling', // the content is new and not yet stable
   'SourceFailed', // the source cannot be read; the last good revision stays in force

@@ -52,6 +52,8 @@ export interface LoopParts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly lease: Lease;
+  /** Why this revision must not be begun yet, for people; null: it may be. Absent: any may. */
+  readonly hold?: (revision: string) => string | null;
   readonly observer: LoopObserver;
   readonly store: RecordStore;
   readonly triggers: Triggers;

@@ -182,6 +182,7 @@ class ControlLoop implements Loop {
       settings: this.#parts.settings(),
       appliedRevision: leadership.record.appliedRevision,
       stop: this.#stop.signal,
+      hold: this.#parts.hold ?? (() => null),
     });
     this.#touch();
     if (selection.settlingMs !== null) this.#reconciling('Settling', 'waiting until the content is stable');

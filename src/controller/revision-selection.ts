@@ -17,6 +17,7 @@ export interface SelectionContext {
   readonly settings: LoopSettings;
   readonly appliedRevision: string | null;
   readonly stop: AbortSignal;
+  readonly hold: (revision: string) => string | null;
 }
 
 /** Since when the source has shown the same content (monotonic, ms). */
@@ -64,7 +65,7 @@ export class SourceHistory {
   }
 
   /**
-   * What is to be in effect: the newest revision when it is readable, stable, not rejected and no step back; otherwise the last
+   * What is to be in effect: the newest revision when it is readable, stable, not rejected, no step back and not held; otherwise the last
    * good one, with the complaint. A source that is gone is never "everything was deleted".
    */
   async choose({ content, ...reading }: SourceReading, context: SelectionContext): Promise<RevisionSelection> {
@@ -73,7 +74,10 @@ export class SourceHistory {
     if (settling !== null) return settling;
     if (this.#rejected?.revision === content.revision) return this.#keep(this.#rejected.verdict);
     const rewind = await this.#rewindOf(content.revision, context);
-    return rewind === null ? { content, complaint: null, settlingMs: null } : this.#keep(rewind);
+    if (rewind !== null) return this.#keep(rewind);
+    const message = context.hold(content.revision);
+    if (message !== null) return this.#keep({ kind: 'held', reason: 'Waiting', message });
+    return { content, complaint: null, settlingMs: null };
   }
 
   #keep(complaint: Verdict): RevisionSelection {

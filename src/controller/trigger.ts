@@ -11,6 +11,7 @@ export type Trigger =
   | 'token'
   | 'settings'
   | 'lease'
+  | 'released'
   | 'stop';
 
 /** Wakes the loop. Any number of calls while a pass runs collapse into one next pass. */

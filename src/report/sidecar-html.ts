@@ -54,14 +54,14 @@ What you see is old; it is asked again every few seconds.</p>
 <div id="times" data-live>${timesMarkup(state)}</div>
 <section><h2>Would a packet pass?</h2>${packetForm(question)}</section>
 <section><h2>Live rules</h2>
-<form action="/" role="search" aria-label="Live rules"><label>Name, network or person
+<form role="search" aria-label="Live rules"><label>Name, network or person
 <input type="search" name="q" id="q" value="${question.words}" autocomplete="off"></label> <button>Search</button></form>
 <div id="rules" data-live>${rulesMarkup(state, question)}</div></section>
 <div id="conditions" data-live>${conditionsMarkup(status)}</div>
 <div id="kernel" data-live>${kernelMarkup(status)}</div>
 <div id="passes" data-live>${passesMarkup(status.passes)}</div>
-<p class="note">The same for programs: <a href="/api/v1/status">status</a>, <a href="/api/v1/plan">plan</a>,
-<a href="/api/v1/rules">rules</a>, <a href="/metrics">metrics</a>.</p>
+<p class="note">The same for programs: <a href="api/v1/status">status</a>, <a href="api/v1/plan">plan</a>,
+<a href="api/v1/rules">rules</a>, <a href="/metrics">metrics</a>.</p>
 ${question.isSignedIn ? html`<form method="post" action="/sign-out"><button>Sign out</button></form>` : ''}
 </main>`,
     script: question.script,
@@ -123,7 +123,7 @@ function planMarkup({ plan: report }: SidecarState): Markup {
   if (report === null || plan === null) return html`<section><h2>Plan</h2><p>Nothing to change.</p></section>`;
   const page = makePlanPage(report, plan, { lines: mostRows });
   const isLong = plan.changes.length - plan.summary.keep > mostRows;
-  const more = html`<p class="note">Only ${mostRows} changes are shown here. All of them: <a href="/api/v1/plan">as JSON</a>.</p>`;
+  const more = html`<p class="note">Only ${mostRows} changes are shown here. All of them: <a href="api/v1/plan">as JSON</a>.</p>`;
   return html`<section><h2>Plan</h2><p class="summary">${summarisePlan(report, plan)}</p>${isLong ? more : ''}</section>
 ${renderPlanSections(report, plan, isLong ? { ...page, sets: firstRows(page.sets) } : page)}`;
 }
@@ -155,7 +155,7 @@ ${next.length === 0 ? '' : html`<section><h2>Windows</h2><ul>${next}</ul></secti
 function packetForm({ packet, answer }: PageQuestion): Markup {
   const field = (name: (typeof packetFields)[number], label: string, hint: string): Markup =>
     html`<label>${label} <input name="${name}" id="${name}" value="${packet[name]}" placeholder="${hint}" autocomplete="off"></label> `;
-  return html`<form action="/" class="packet">${field('destination', 'To', '10.1.2.3')}${field('protocol', 'Protocol', 'tcp')}
+  return html`<form class="packet">${field('destination', 'To', '10.1.2.3')}${field('protocol', 'Protocol', 'tcp')}
 ${field('port', 'Port', '443')}${field('user', 'Person', 'nobody')}<button>Explain</button></form>
 <div id="answer" data-live>${answer === null ? '' : html`<pre role="status">${answer}</pre>`}</div>`;
 }

@@ -41,6 +41,7 @@ const waiting: Partial<Readonly<Record<ConditionReason, string>>> = {
   Standby: 'Standing by',
   Suspended: 'Suspended',
   OutsideWindow: 'Waiting for a window',
+  Waiting: 'Waiting for its turn',
   Settling: 'Waiting until the content stands still',
   Stopped: 'Stopping',
 };

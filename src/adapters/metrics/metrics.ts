@@ -27,11 +27,26 @@ export interface ControllerMetrics {
 
 const prefix = 'reconcile_';
 
+/** The states of loops, each with the labels that say whose it is. */
+type States = () => readonly (readonly [labels: Readonly<Record<string, string>>, status: Status])[];
+
 /** Builds the registry. `status` is asked at each scrape, so that gauges never lag behind it. */
 export function createMetrics(version: string, status: () => Status): ControllerMetrics {
+  return createMetricsOfMany(version, () => [[{}, status()]], []);
+}
+
+/** The same of several loops: gauges have these labels beside their own, and counters count for all. */
+export function createMetricsOfMany(version: string, states: States, own: readonly string[]): ControllerMetrics {
   const registry = new Registry();
-  registerGauges(registry, status);
-  registerLabels(registry, version, status);
+  registerGauges(registry, states, own);
+  registerLabels(registry, states, own);
+  const build = new Gauge({
+    name: `${prefix}build_info`,
+    help: 'Version of reconcile and of Node, as labels; always 1',
+    labelNames: ['version', 'node'],
+    registers: [registry],
+  });
+  build.set({ version, node: process.versions.node }, 1);
   const { passes, steps, calls, sent, hooks, overlaps } = registerCounters([registry]);
   const { phases, gaps, times } = registerHistograms([registry]);
   const names = new Set<string>();
@@ -113,18 +128,22 @@ function describeMetric(metric: object): { name: string; type: string; labels: r
   return { name, type, labels: labelNames ?? [], help };
 }
 
-function registerGauges(registry: Registry, status: () => Status): void {
+function registerGauges(registry: Registry, states: States, labelNames: readonly string[]): void {
   const registers = [registry];
   const simple = (name: string, help: string, value: (status: Status) => number | null): void => {
     new Gauge({
       name: prefix + name,
       help,
       registers,
+      labelNames,
       collect() {
-        const now = value(status());
-        // Absent, and not 0 as `reset` would have it: a token of unknown expiry has not expired in 1970.
-        if (now === null) this.remove();
-        else this.set(now);
+        if (labelNames.length > 0) this.reset();
+        for (const [labels, status] of states()) {
+          const now = value(status);
+          // Absent, and not 0 as `reset` would have it: a token of unknown expiry has not expired in 1970.
+          if (now === null) this.remove(labels);
+          else this.set(labels, now);
+        }
       },
     });
   };
@@ -172,16 +191,17 @@ function registerGauges(registry: Registry, status: () => Status): void {
 type Labelled = readonly [labels: Readonly<Record<string, string>>, value: number];
 
 /** Gauges whose labels say what is so. */
-function registerLabels(registry: Registry, version: string, status: () => Status): void {
-  const labelled = (name: string, help: string, labelNames: string[], rows: (now: Status) => readonly Labelled[]) => {
+function registerLabels(registry: Registry, states: States, own: readonly string[]): void {
+  const labelled = (name: string, help: string, labels: string[], rows: (now: Status) => readonly Labelled[]) => {
     const gauge = new Gauge({
       name: prefix + name,
       help,
-      labelNames,
+      labelNames: [...own, ...labels],
       registers: [registry],
       collect() {
         gauge.reset();
-        for (const [labels, value] of rows(status())) gauge.set(labels, value);
+        for (const [of, status] of states())
+          for (const [labels, value] of rows(status)) gauge.set({ ...of, ...labels }, value);
       },
     });
   };
@@ -207,9 +227,6 @@ function registerLabels(registry: Registry, version: string, status: () => Statu
         revision === null ? [] : [[{ kind, revision }, 1]],
       ),
   );
-  labelled('build_info', 'Version of reconcile and of Node, as labels; always 1', ['version', 'node'], () => [
-    [{ version, node: process.versions.node }, 1],
-  ]);
 }
 
 /** Adds the process's own metrics (CPU, memory, event loop). Their timers end with the process. */

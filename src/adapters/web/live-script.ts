@@ -40,7 +40,7 @@ function putInPlace(page) {
   if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus();
 }
 if (note) {
-  const source = new EventSource('/api/v1/events');
+  const source = new EventSource('api/v1/events');
   source.addEventListener('state', refresh);
   source.addEventListener('error', refresh);
   setInterval(() => source.readyState !== EventSource.OPEN && refresh(), 5000);

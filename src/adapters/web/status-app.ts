@@ -11,6 +11,8 @@ import { Guesses, Sessions } from './sign-in.ts';
 /** What the status server shows and whom it answers. */
 export interface StatusAppSettings {
   readonly view: PageView;
+  /** What stands below /targets/NAME/; null: nothing does. */
+  readonly below?: (name: string) => PageView | null;
   /** Liveness: the loop made progress lately. */
   readonly alive: () => boolean;
   /** Readiness: settings are good, and a first pass was judged or another replica writes. */
@@ -99,7 +101,7 @@ export function createStatusApp(settings: StatusAppSettings): Hono<App> {
 
 function addPages(
   app: Hono<App>,
-  { view, metrics, clock }: StatusAppSettings,
+  { view, below, metrics, clock }: StatusAppSettings,
   mayGoOn: (context: Context<App>) => boolean,
 ): void {
   const askedOf = (context: Context<App>): URLSearchParams => new URL(context.req.url).searchParams;
@@ -109,11 +111,20 @@ function addPages(
     const { type, text } = await metrics();
     return context.body(text, 200, { 'content-type': type });
   });
-  app.get('/', (context) => {
+  const answer = (context: Context<App>, make: (shown: PageView) => Response): Response => {
+    const name = context.req.param('target');
+    const shown = name === undefined ? view : (below?.(name) ?? null);
+    return shown === null ? context.text('not found\n', 404) : make(shown);
+  };
+  const get = (path: string, make: (context: Context<App>, shown: PageView) => Response): void => {
+    for (const place of [path, `/targets/:target${path}`])
+      app.get(place, (context) => answer(context, (shown) => make(context, shown)));
+  };
+  get('/', (context, shown) => {
     const { isSignedIn, session } = context.get('reader');
-    return context.html(view.page(askedOf(context), { isSignedIn, hasSession: session !== null }));
+    return context.html(shown.page(askedOf(context), { isSignedIn, hasSession: session !== null }));
   });
-  app.get('/api/v1/events', (context) => {
+  get('/api/v1/events', (context, shown) => {
     // Nobody reads what follows a HEAD, so that its stream would never end.
     if (context.req.method === 'HEAD') return context.body(null, 200, { 'content-type': 'text/event-stream' });
     if (streams >= mostStreams) return context.text('too many streams of events\n', 503);
@@ -122,7 +133,7 @@ function addPages(
       let told = '';
       try {
         for (let tick = 0; !stream.aborted && mayGoOn(context); tick++) {
-          const now = view.version();
+          const now = shown.version();
           if (now !== told || tick % keepAliveTicks === 0)
             await stream.writeSSE({ event: now === told ? 'alive' : 'state', data: '' });
           told = now;
@@ -133,12 +144,12 @@ function addPages(
       }
     });
   });
-  const makeDocument = (context: Context<App>, name: string): Response => {
-    const text = view.document(name, askedOf(context), context.get('reader').isSignedIn);
+  const makeDocument = (context: Context<App>, shown: PageView, name: string): Response => {
+    const text = shown.document(name, askedOf(context), context.get('reader').isSignedIn);
     return text === null ? context.text('not found\n', 404) : context.body(text, 200, json);
   };
-  app.get('/api/v1/:name', (context) => makeDocument(context, context.req.param('name')));
-  app.get('/status', (context) => makeDocument(context, 'status'));
+  get('/api/v1/:name', (context, shown) => makeDocument(context, shown, context.req.param('name') ?? ''));
+  get('/status', (context, shown) => makeDocument(context, shown, 'status'));
 }
 
 interface Door {

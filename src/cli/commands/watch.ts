@@ -1,6 +1,6 @@
 import { setFlagsFromString } from 'node:v8';
 import { systemClock } from '../../adapters/clock.ts';
-import { addProcessMetrics, createMetrics } from '../../adapters/metrics/metrics.ts';
+import { addProcessMetrics, type ControllerMetrics, createMetrics } from '../../adapters/metrics/metrics.ts';
 import type { Listening } from '../../adapters/web/listen.ts';
 import { createStalledStatus, createStatus, type Status } from '../../controller/status.ts';
 import type { Logger } from '../../ports.ts';
@@ -10,6 +10,7 @@ import { Failure } from '../failure.ts';
 import { createLogger } from '../logger.ts';
 import type { Settings } from '../settings.ts';
 import type { WatchInvocation } from '../watch/invocation.ts';
+import type { PageSources } from '../watch/page.ts';
 import { type Running, startWatching } from '../watch/start.ts';
 import type { StatusServerView } from '../watch/status-server.ts';
 
@@ -24,35 +25,51 @@ export async function watch(invocation: WatchInvocation): Promise<number> {
   const { terminal } = invocation;
   const view = createView();
   const metrics = addProcessMetrics(createMetrics(version, view.status));
-  const front = keepStatusServer(invocation, { ...view, metrics });
+  const pages = async () => ({ view: (await import('../watch/page.ts')).createPages(view) });
+  const front = keepStatusServer(invocation, { ...view, pages, metrics });
   const hup = hangUps();
   endInTime(terminal.stop);
   try {
-    for (;;) {
-      const running = await attempt(invocation, async (settings) => {
-        await front.serve(settings);
-        return startWatching({ ...invocation, settings, metrics });
-      });
-      if (running.ok) {
-        view.show(running.value);
-        return await running.value.run(hup.next);
-      }
-      const failure = running.error;
-      if (invocation.flags['once'] === true || terminal.stop.aborted) throw failure;
-      await front.serve(null).catch(() => undefined); // without an address there is nothing to serve
-      view.stall(failure);
-      await report(invocation, failure);
-      await Promise.race([systemClock.sleep(rereadMs, terminal.stop), hup.next()]);
-      if (terminal.stop.aborted) return exitCodes.ok;
-    }
+    return await keepWatching(invocation, { view, metrics, hangUp: hup.next, serve: front.serve });
   } finally {
     hup.close();
     await front.close();
   }
 }
 
+/** What a controller is kept with. */
+export interface Keeping {
+  readonly view: View;
+  readonly metrics: ControllerMetrics;
+  readonly hangUp: () => Promise<void>;
+  /** Called with the settings before they are used, and with null where they cannot be. */
+  readonly serve: (settings: Settings | null) => Promise<void>;
+}
+
+/** Runs one controller until it is told to stop; while its settings cannot be used it waits for better ones. */
+export async function keepWatching(invocation: WatchInvocation, { view, metrics, hangUp, serve }: Keeping) {
+  const { terminal } = invocation;
+  for (;;) {
+    const running = await attempt(invocation, async (settings) => {
+      await serve(settings);
+      return startWatching({ ...invocation, settings, metrics });
+    });
+    if (running.ok) {
+      view.show(running.value);
+      return await running.value.run(hangUp);
+    }
+    const failure = running.error;
+    if (invocation.flags['once'] === true || terminal.stop.aborted) throw failure;
+    await serve(null).catch(() => undefined); // without an address there is nothing to serve
+    view.stall(failure);
+    await report(invocation, failure);
+    await Promise.race([systemClock.sleep(rereadMs, terminal.stop), hangUp()]);
+    if (terminal.stop.aborted) return exitCodes.ok;
+  }
+}
+
 /** A small heap, collected often. At 1,000 rules 101 MB resident instead of 145; at 10,000 an idle pass takes 125 ms, not 71. */
-function keepSmall(): void {
+export function keepSmall(): void {
   setFlagsFromString('--heap-growing-percent=20');
   setFlagsFromString('--semi-space-growth-factor=1');
 }
@@ -68,13 +85,16 @@ async function attempt(invocation: WatchInvocation, start: (settings: Settings) 
   }
 }
 
-interface View extends Omit<StatusServerView, 'metrics'> {
+/** What is known of one controller, also while there is none. */
+export interface View extends PageSources, Pick<StatusServerView, 'alive' | 'ready'> {
+  /** The controller that runs; null: there is none. */
+  running(): Running | null;
   show(running: Running): void;
   stall(failure: Failure): void;
 }
 
 /** What the status server shows: the loop's status, or why there is no loop yet. */
-function createView(): View {
+export function createView(): View {
   const startedAt = systemClock.wallTime();
   let status: () => Status = () => createStatus(version, '', startedAt);
   let running: Running | null = null;
@@ -84,6 +104,7 @@ function createView(): View {
     sight: () => running?.sight ?? null,
     alive: () => running === null || running.alive(),
     ready: () => running?.ready() ?? false,
+    running: () => running,
     show(now) {
       running = now;
       status = now.status;
@@ -96,7 +117,7 @@ function createView(): View {
 }
 
 /** Serves the status at the first address that works; it stays there for the life of the process. */
-function keepStatusServer(
+export function keepStatusServer(
   invocation: WatchInvocation,
   view: StatusServerView,
 ): {
@@ -145,17 +166,23 @@ async function report(invocation: WatchInvocation, failure: Failure): Promise<vo
   }
 }
 
-/** SIGHUP as something to wait for; one that comes while nobody waits is kept. */
-function hangUps(): { next(): Promise<void>; close(): void } {
+/** SIGHUP as something to wait for. */
+export function hangUps(): { next(): Promise<void>; close(): void } {
+  const bell = createBell();
+  process.on('SIGHUP', bell.ring);
+  return { next: bell.next, close: () => void process.off('SIGHUP', bell.ring) };
+}
+
+/** Something to wait for; a ring that comes while nobody waits is kept. */
+export function createBell(): { ring(): void; next(): Promise<void> } {
   let pending = false;
   let waiting: (() => void) | null = null;
-  const onHangUp = (): void => {
-    if (waiting === null) pending = true;
-    waiting?.();
-    waiting = null;
-  };
-  process.on('SIGHUP', onHangUp);
   return {
+    ring() {
+      if (waiting === null) pending = true;
+      waiting?.();
+      waiting = null;
+    },
     next: () =>
       new Promise((resolve) => {
         if (pending) {
@@ -163,11 +190,11 @@ function hangUps(): { next(): Promise<void>; close(): void } {
           resolve();
         } else waiting = resolve;
       }),
-    close: () => void process.off('SIGHUP', onHangUp),
   };
 }
 
-function endInTime(stop: AbortSignal): void {
+/** Ends the process some time after it was asked to, whatever hangs. */
+export function endInTime(stop: AbortSignal): void {
   const onStop = (): void => {
     setTimeout(() => process.exit(exitCodes.partial), lastMs).unref();
   };

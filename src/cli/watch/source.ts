@@ -5,6 +5,7 @@ import type { Source } from '../../ports.ts';
 import { makeFailure } from '../failure.ts';
 import { readPathOperand } from '../path-operand.ts';
 import { readLimits } from '../plan-settings.ts';
+import { type DirectoryWake, type WakeSettings, wakeOnChange } from './directory.ts';
 import { readGitSettings } from './git-settings.ts';
 import type { WatchContext } from './invocation.ts';
 
@@ -13,6 +14,8 @@ export interface WatchedSource {
   readonly source: Source;
   /** The directory of the manifests; null when they come from Git. */
   readonly root: string | null;
+  /** Wakes when the directory may have changed; null: it comes from Git. */
+  readonly follow: (settings: WakeSettings) => DirectoryWake | null;
   /** Settings that the source's content may depend on have changed. */
   readonly forget: () => void;
 }
@@ -26,7 +29,8 @@ export async function openSource(
   const { settings, terminal, operands } = context;
   if (settings.gitUrl === null) {
     const { path: root } = readPathOperand({ ...context, settings }, '');
-    return { source: createDirectorySource(root, readLimits(settings)), root, forget: () => undefined };
+    const source = createDirectorySource(root, readLimits(settings));
+    return { source, root, follow: (wake) => wakeOnChange(root, source, wake), forget: () => undefined };
   }
   if (operands.length > 0)
     throw makeFailure(
@@ -37,5 +41,5 @@ export async function openSource(
   const { openGitSource } = await import('../../adapters/source/git.ts');
   const own = { stateFolder: path.join(stateFolder, 'git'), environment: terminal.env, references };
   const source = openGitSource(readGitSettings(settings, settings.gitUrl, own));
-  return { source, root: null, forget: () => source.forget() };
+  return { source, root: null, follow: () => null, forget: () => source.forget() };
 }

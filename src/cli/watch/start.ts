@@ -25,7 +25,7 @@ import { parseWithin, readWindows } from '../plan-settings.ts';
 import type { Settings } from '../settings.ts';
 import { type TokenSource, warnOfOpenToken } from '../token.ts';
 import { logProxy, openJournalAt, wireApi } from '../wire.ts';
-import { type DirectoryWake, wakeOnChange } from './directory.ts';
+import type { DirectoryWake } from './directory.ts';
 import type { WatchContext } from './invocation.ts';
 import { createLease } from './lease-settings.ts';
 import { readNotifyTargets } from './notify-settings.ts';
@@ -46,6 +46,8 @@ export interface Running {
   readonly sight: Sight | null;
   alive(): boolean;
   ready(): boolean;
+  /** Begins a pass, for this reason. */
+  wake(trigger: Trigger): void;
 }
 
 export interface StartContext extends WatchContext {
@@ -81,6 +83,7 @@ export async function startWatching(context: StartContext): Promise<Running> {
       logger,
       current,
       reload: () => reload(context, wiring, { current, loop }),
+      wake: (trigger) => wiring.triggers.wake(trigger),
       close,
     });
   } catch (error) {
@@ -119,8 +122,9 @@ async function openParts(
   references: GitSettings['references'],
   closers: Closer[],
 ): Promise<Wiring> {
-  const { settings, terminal, metrics } = context;
-  const logger = await createLogger({ ...context, settings }, 'info');
+  const { settings, terminal, metrics, shared } = context;
+  const own = await createLogger({ ...context, settings }, 'info');
+  const logger = shared?.label(own) ?? own;
   const state = await openStateOf(settings);
   closers.push(() => state.release());
   const triggers = createTriggers(systemClock);
@@ -129,7 +133,8 @@ async function openParts(
   warnOfLittleMemory(settings, process.constrainedMemory(), logger);
   logProxy({ ...context, settings }, logger);
   closers.push(() => api.close());
-  const { source, root, forget } = await openSource(context, state.path, references);
+  const open = shared?.openSource ?? openSource;
+  const { source, root, forget, follow } = await open(context, state.path, references);
   const targets = readNotifyTargets(settings.file);
   const notifier = createNotifier({ targets, clock: systemClock, logger, onResult: metrics.notified });
   closers.push(() => notifier.flush(3000));
@@ -151,8 +156,7 @@ async function openParts(
   // The journal is always kept.
   const journal = await openJournalAt(settings.journal ?? path.join(state.path, 'journal.jsonl'));
   closers.push(() => journal.journal.close());
-  const rescan = { rescanMs: settings.rescan, logger, wake: wakeUp('file') };
-  const wake = root === null ? null : wakeOnChange(root, source, rescan);
+  const wake = follow({ rescanMs: settings.rescan, logger, wake: wakeUp('file') });
   closers.push(() => wake?.close());
   return { logger, state, triggers, api, token, source, root, forget, notifier, lease, journal, wake };
 }
@@ -160,7 +164,7 @@ async function openParts(
 function wirePasses(context: StartContext, wiring: Wiring, settings: Settings): WatchPasses {
   const { api, token, journal, logger, lease, root } = wiring;
   return createWatchPasses({
-    invocation: { operands: context.operands, settings, terminal: context.terminal },
+    invocation: { ...context, settings },
     api: context.metrics.meter(guardApi(api, lease), systemClock),
     fingerprintKey: token.fingerprintKey,
     ...journal,
@@ -173,6 +177,7 @@ function wirePasses(context: StartContext, wiring: Wiring, settings: Settings): 
 function wireLoop(context: StartContext, wiring: Wiring, current: Current, closers: Closer[]): Loop {
   const { source, logger, lease, triggers, state, wake, root, notifier } = wiring;
   const server = findServer(context.settings);
+  const { shared } = context;
   const expiry = watchToken(wiring.token, triggers, logger, {
     everyMs: () => current.settings.interval,
     renew: async () => {
@@ -185,10 +190,12 @@ function wireLoop(context: StartContext, wiring: Wiring, current: Current, close
     source,
     pass: (request) => {
       const { sight, passes } = current;
-      return sight === null ? passes.run(request) : sight.watch(request, (one) => passes.run(one));
+      const run: typeof passes.run = (one) => shared?.inTurn(() => passes.run(one)) ?? passes.run(one);
+      return sight === null ? run(request) : sight.watch(request, run);
     },
     build: (content, at) => current.passes.build(content, at),
     settings: () => loopSettingsOf(current.settings, root === null),
+    ...(shared === undefined ? {} : { hold: shared.hold }),
     clock: systemClock,
     logger,
     lease,
@@ -235,10 +242,11 @@ interface RunningParts {
   readonly logger: Logger;
   readonly current: Current;
   readonly reload: () => Promise<void>;
+  readonly wake: Running['wake'];
   readonly close: () => Promise<void>;
 }
 
-function runningOf({ context, loop, logger, current, reload, close }: RunningParts): Running {
+function runningOf({ context, loop, logger, current, reload, wake, close }: RunningParts): Running {
   const { terminal } = context;
   return {
     status: () => loop.status(),
@@ -246,6 +254,7 @@ function runningOf({ context, loop, logger, current, reload, close }: RunningPar
     sight: current.sight,
     alive: () => loop.isAlive(),
     ready: () => loop.isReady(),
+    wake,
     async run(hangUp) {
       const onStop = (): void => loop.stop();
       if (terminal.stop.aborted) loop.stop();

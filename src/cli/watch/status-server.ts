@@ -9,9 +9,8 @@ import {
   type TlsFiles,
 } from '../../adapters/web/listen.ts';
 import { readSecret } from '../../adapters/web/secret.ts';
-import { createStatusApp } from '../../adapters/web/status-app.ts';
+import { createStatusApp, type StatusAppSettings } from '../../adapters/web/status-app.ts';
 import { makeFailure } from '../failure.ts';
-import { createPages, type PageSources } from './page.ts';
 
 export interface StatusServerSettings {
   readonly listen: string;
@@ -22,7 +21,9 @@ export interface StatusServerSettings {
 }
 
 /** What it shows; may change while it serves. */
-export interface StatusServerView extends PageSources {
+export interface StatusServerView {
+  /** Loaded on demand. */
+  readonly pages: () => Promise<Pick<StatusAppSettings, 'view' | 'below'>>;
   readonly alive: () => boolean;
   readonly ready: () => boolean;
   readonly metrics: ControllerMetrics;
@@ -45,7 +46,7 @@ export async function serveStatus(settings: StatusServerSettings, view: StatusSe
     throw makeFailure('bad-setting', `the file ${tokenFile} (--listen-token-file) is empty or cannot be read`);
   const tls = tlsFilesOf(settings);
   const app = createStatusApp({
-    view: createPages(view),
+    ...(await view.pages()),
     alive: view.alive,
     ready: view.ready,
     metrics: () => view.metrics.text(),

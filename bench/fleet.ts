@@ -1,0 +1,195 @@
+import { type ChildProcess, fork, spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { startSimulator } from '../src/simulator/server.ts';
+import { apiToken, binary, ensureBuilt, rules } from '../test/controller/support/sidecar.ts';
+import type { WatchBench } from './watch.ts';
+
+const rulesOfEach = 100;
+const destinations = Array.from({ length: rulesOfEach }, (_, index) => `10.0.0.${index}`);
+const patienceMs = 600_000;
+
+/** Looks now and then: a look at a thousand targets costs what would be measured. */
+async function until(condition: () => boolean | Promise<boolean>, everyMs = 1000): Promise<void> {
+  const limit = performance.now() + patienceMs;
+  while (!(await condition())) {
+    if (performance.now() > limit) throw new Error('it did not get there');
+    await new Promise((resolve) => setTimeout(resolve, everyMs));
+  }
+}
+
+/** In a process of its own: so many simulated servers, and a message for each rule that a client creates. */
+async function serveMany(count: number): Promise<void> {
+  let created = 0;
+  const urls: string[] = [];
+  for (let server = 0; server < count; server++) {
+    const simulator = await startSimulator({ token: apiToken });
+    simulator.seed(destinations.map((destination) => ({ action: 'accept' as const, destination })));
+    simulator.onCall(({ method }) => {
+      if (method === 'POST') process.send?.({ created: ++created });
+    });
+    urls.push(simulator.url);
+  }
+  process.send?.({ urls });
+}
+
+if (process.argv[2] === '--serve') await serveMany(Number(process.argv[3]));
+
+interface Fleet {
+  readonly manifests: string;
+  readonly child: ChildProcess;
+  readonly output: () => string;
+  readonly created: () => number;
+  readonly passes: () => Promise<number>;
+  readonly inSync: () => Promise<number>;
+}
+
+/** A watch of a fleet, `hanging` of whose servers accept connections and never answer. */
+async function withFleet<T>(
+  { servers, hanging, more }: { readonly servers: number; readonly hanging: number; readonly more: readonly string[] },
+  work: (fleet: Fleet) => Promise<T>,
+): Promise<T> {
+  ensureBuilt();
+  const folder = mkdtempSync(path.join(tmpdir(), 'fleet-'));
+  const manifests = path.join(folder, 'policy');
+  mkdirSync(manifests);
+  writeFileSync(path.join(manifests, 'all.yaml'), rules(...destinations));
+  writeFileSync(path.join(folder, 'token'), `${apiToken}\n`, { mode: 0o600 });
+  const silent = createServer(() => undefined);
+  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+  const simulators = fork(fileURLToPath(import.meta.url), ['--serve', String(servers)]);
+  let created = 0;
+  const urls = await new Promise<readonly string[]>((resolve) => {
+    simulators.on('message', (told: { readonly urls?: readonly string[]; readonly created?: number }) => {
+      created = told.created ?? created;
+      if (told.urls !== undefined) resolve(told.urls);
+    });
+  });
+  const address = silent.address();
+  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  const all = [...urls, ...Array.from({ length: hanging }, (_, index) => `http://127.0.0.1:${port}/${index}`)];
+  const targets = all.map((url, index) => `  - {name: t${index}, baseUrl: "${url}"}\n`).join('');
+  writeFileSync(path.join(folder, 'fleet.yaml'), `defaults: {path: policy, tokenFile: token}\ntargets:\n${targets}`);
+  const child = spawn(
+    process.execPath,
+    [binary, 'watch', '--fleet', 'fleet.yaml', '--listen', '127.0.0.1:0', '--log-format', 'json', ...more],
+    { cwd: folder, env: { PATH: process.env['PATH'] ?? '', HOME: folder }, stdio: ['ignore', 'ignore', 'pipe'] },
+  );
+  let output = '';
+  let url = '';
+  child.stderr?.on('data', (chunk) => {
+    if (url === '') output += String(chunk);
+    url ||=
+      /Serving the status","address":"([^"]+)|"address":"([^"]+)","msg":"Serving the status/.exec(output)?.[1] ?? '';
+    url ||= /"address":"(http[^"]+)"/.exec(output)?.[1] ?? '';
+  });
+  const get = async (place: string): Promise<string> =>
+    await (await fetch(`${url}${place}`, { signal: AbortSignal.timeout(30_000) })).text();
+  try {
+    await until(() => url !== '', 20);
+    return await work({
+      manifests,
+      child,
+      output: () => output,
+      created: () => created,
+      passes: async () =>
+        [...(await get('/metrics')).matchAll(/^reconcile_passes_total\{.*\} (\d+)$/gm)].reduce(
+          (sum, found) => sum + Number(found[1]),
+          0,
+        ),
+      inSync: async () => Number(/(\d+) of \d+ targets in sync/.exec(await get('/'))?.[1]),
+    });
+  } finally {
+    child.kill('SIGKILL');
+    simulators.kill('SIGKILL');
+    silent.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** User and system time of a process, ms; the kernel counts in ticks of 10 ms. */
+function cpuMs(pid: number | undefined): number {
+  const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * 10;
+}
+
+function residentMb(pid: number | undefined): number {
+  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
+}
+
+interface Figures {
+  readonly cpuMs: number;
+  readonly memoryMb: number;
+  readonly changeMs: number;
+}
+
+/** CPU of one idle pass of all, memory then, and the time until a change has reached all that answer. */
+function measureFleet(servers: number, hanging: number): Promise<Figures> {
+  const interval = Math.max(5, servers / 33);
+  return withFleet({ servers, hanging, more: ['--interval', `${Math.round(interval)}s`] }, async (fleet) => {
+    const { child, manifests } = fleet;
+    await until(async () => (await fleet.inSync()) >= servers);
+    const [passes, cpu] = [await fleet.passes(), cpuMs(child.pid)];
+    await until(async () => (await fleet.passes()) >= passes + 2 * servers);
+    const spent = ((cpuMs(child.pid) - cpu) / ((await fleet.passes()) - passes)) * servers;
+    const memoryMb = residentMb(child.pid);
+    const from = performance.now();
+    writeFileSync(path.join(manifests, 'new.yaml'), rules('172.16.0.1'));
+    await until(() => fleet.created() >= servers, 20);
+    return { cpuMs: spent, memoryMb, changeMs: performance.now() - from };
+  });
+}
+
+const measured = new Map<string, Promise<Figures>>();
+
+function figuresOf(servers: number, hanging = 0): Promise<Figures> {
+  const key = `${servers} ${hanging}`;
+  const figures = measured.get(key) ?? measureFleet(servers, hanging);
+  measured.set(key, figures);
+  return figures;
+}
+
+/** 1,000 servers with 100 rules each. */
+export const fleetBenches: readonly WatchBench[] = [
+  {
+    name: 'fleet: CPU of one idle pass of 1,000 servers x 100 rules',
+    unit: 'ms',
+    limit: 15_000,
+    measure: async () => (await figuresOf(1000)).cpuMs,
+  },
+  {
+    name: 'fleet: memory with 1,000 servers x 100 rules',
+    unit: 'MB',
+    limit: 500,
+    measure: async () => (await figuresOf(1000)).memoryMb,
+  },
+  {
+    name: 'fleet: change in a shared file to applied on 1,000 servers',
+    unit: 'ms',
+    limit: 60_000,
+    measure: async () => (await figuresOf(1000)).changeMs,
+  },
+  {
+    name: 'fleet: CPU a server of 1,000, beside a server of 100',
+    unit: 'ratio',
+    limit: 1.5,
+    measure: async () => (await figuresOf(1000)).cpuMs / 10 / (await figuresOf(100)).cpuMs,
+  },
+  {
+    name: 'fleet: change to applied on 900 while 100 more hang, beside 900 alone',
+    unit: 'ratio',
+    limit: 1.2,
+    measure: async () => (await figuresOf(900, 100)).changeMs / (await figuresOf(900)).changeMs,
+  },
+];
+
+/** One size by itself, for looking closer: `FLEET=100,0`. */
+if (process.env['FLEET'] !== undefined && process.argv[2] !== '--serve') {
+  const [servers = 10, hanging = 0] = process.env['FLEET'].split(',').map(Number);
+  console.log(await figuresOf(servers, hanging));
+  process.exit(0);
+}

@@ -1,0 +1,108 @@
+import { html } from 'hono/html';
+import { systemClock } from '../../adapters/clock.ts';
+import { liveScript } from '../../adapters/web/live-script.ts';
+import type { PageView, StatusAppSettings } from '../../adapters/web/status-app.ts';
+import type { Conditions } from '../../controller/conditions.ts';
+import type { Status } from '../../controller/status.ts';
+import { escapeControls } from '../../model/printable.ts';
+import { renderFrame, writePolicy } from '../../report/html.ts';
+import { pageScript, pageStyle } from '../../report/html-assets.ts';
+import { formatSafeJson, formatVersion } from '../../report/json.ts';
+import { formatRevision } from '../../report/page.ts';
+import { chooseHeadline } from '../../report/sidecar.ts';
+import { renderSignIn } from '../../report/sidecar-html.ts';
+import { createPages, type PageSources } from '../watch/page.ts';
+import type { Target } from './targets.ts';
+
+/** What the page of a fleet is made from. */
+export interface FleetView {
+  /** In the order of the file. */
+  readonly targets: () => readonly { readonly target: Target; readonly sources: PageSources }[];
+  /** What the roll-out waits for; null: nothing waits. */
+  readonly rollout: () => string | null;
+}
+
+const script = pageScript + liveScript;
+
+/** One line a target, each with the page of its own below /targets/NAME/. */
+export function createFleetPages({ targets, rollout }: FleetView): Pick<StatusAppSettings, 'view' | 'below'> {
+  const lines = () => targets().map(({ target, sources }) => lineOf(target, sources.status()));
+  const pages = new Map<PageSources, PageView>();
+  return {
+    view: {
+      policy: `${writePolicy(pageStyle, script)}; connect-src 'self'; form-action 'self'; frame-ancestors 'none'`,
+      signIn: (problem) => renderSignIn(problem, script),
+      version: () => JSON.stringify([rollout(), lines()]),
+      page: (_asked, { hasSession }) => renderFleet(lines(), rollout(), hasSession),
+      document: (name) => (name === 'status' ? formatSafeJson(documentOf(lines(), rollout())) : null),
+    },
+    below(name) {
+      const found = targets().find(({ target }) => target.name === name);
+      if (found === undefined) return null;
+      const page = pages.get(found.sources) ?? createPages(found.sources);
+      pages.set(found.sources, page);
+      return page;
+    },
+  };
+}
+
+type Line = ReturnType<typeof lineOf>;
+
+function lineOf({ name, wave, labels }: Target, status: Status) {
+  const { text, tone, detail } = chooseHeadline(status);
+  const { conditions, revisions, server = null, drift } = status;
+  return {
+    ...{ name, wave, labels, server, drift },
+    headline: { text, tone, detail: escapeControls(detail) },
+    applied: revisions.applied,
+    observed: revisions.observed,
+    conditions,
+  };
+}
+
+/** The state of the fleet: the conditions are those of the target that is worst off. */
+function documentOf(lines: readonly Line[], rollout: string | null): Readonly<Record<string, unknown>> {
+  return {
+    format_version: formatVersion,
+    at: systemClock.wallTime(),
+    rollout,
+    conditions: pickWorst(lines),
+    targets: lines,
+  };
+}
+
+const severity = { True: 0, Unknown: 1, False: 2 } as const;
+
+function pickWorst(lines: readonly Line[]): Conditions | null {
+  const rank = ({ conditions: { Ready, Stalled } }: Line): number =>
+    severity[Ready.status] * 2 + (Stalled.status === 'True' ? 1 : 0);
+  const [worst] = lines.toSorted((a, b) => rank(b) - rank(a));
+  if (worst === undefined) return null;
+  const { Ready } = worst.conditions;
+  return { ...worst.conditions, Ready: { ...Ready, message: `${worst.name}: ${escapeControls(Ready.message)}` } };
+}
+
+function renderFleet(lines: readonly Line[], rollout: string | null, hasSession: boolean): string {
+  const good = lines.filter(({ headline }) => headline.tone === 'good').length;
+  const title = `${good} of ${lines.length} targets in sync`;
+  const rows = lines.map(({ name, wave, labels, server, headline, applied }) => {
+    const words = Object.entries(labels).map(([key, value]) => `${key}=${value}`);
+    return html`<tr><th scope="row"><a href="targets/${name}/">${name}</a></th><td>${wave}</td><td>${words.join(', ')}</td>
+<td>${server ?? ''}</td><td>${headline.text}</td><td>${applied === null ? '' : formatRevision(applied)}</td>
+<td>${headline.tone === 'good' ? '' : headline.detail}</td></tr>`;
+  });
+  return renderFrame({
+    title,
+    head: '',
+    body: html`<p id="connection" role="alert" hidden>The sidecar does not answer.
+What you see is old; it is asked again every few seconds.</p>
+<header id="state" data-live><div class="state ${good === lines.length ? 'good' : 'waiting'}" role="status"><h1>${title}</h1>
+${rollout === null ? '' : html`<p class="summary">${rollout}</p>`}</div></header>
+<main><section id="targets" data-live><h2>Targets</h2><table class="plain"><thead><tr><th scope="col">Name</th>
+<th scope="col">Wave</th><th scope="col">Labels</th><th scope="col">Server</th><th scope="col">State</th>
+<th scope="col">In effect</th><th scope="col">Detail</th></tr></thead><tbody>${rows}</tbody></table></section>
+<p class="note">The same for programs: <a href="api/v1/status">status</a>, <a href="/metrics">metrics</a>.</p>
+${hasSession ? html`<form method="post" action="/sign-out"><button>Sign out</button></form>` : ''}</main>`,
+    script,
+  });
+}
