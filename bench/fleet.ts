@@ -134,7 +134,7 @@ function measureFleet(servers: number, hanging: number): Promise<Figures> {
     const { child, manifests } = fleet;
     await until(async () => (await fleet.inSync()) >= servers);
     const [passes, cpu] = [await fleet.passes(), cpuMs(child.pid)];
-    await until(async () => (await fleet.passes()) >= passes + 2 * servers);
+    await until(async () => (await fleet.passes()) >= passes + 2 * servers, 10_000);
     const spent = ((cpuMs(child.pid) - cpu) / ((await fleet.passes()) - passes)) * servers;
     const memoryMb = residentMb(child.pid);
     const from = performance.now();

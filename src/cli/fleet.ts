@@ -11,13 +11,14 @@ import { createPool, shareParsers } from './fleet/share.ts';
 import {
   adjustSettings,
   type ChosenFleet,
-  listArguments,
+  describeTarget,
   type Rollout,
   readFleet,
   type Target,
+  type TargetLine,
   withoutFleet,
 } from './fleet/targets.ts';
-import { formatFlag } from './options.ts';
+import { formatFlag, optionNames } from './options.ts';
 import { type Format, isStdoutTaken, type Output, readOutputs, writeOutput } from './output.ts';
 import type { Companions } from './run.ts';
 import type { RawValues } from './settings.ts';
@@ -139,13 +140,22 @@ function makeVisit({ line, terminal, runOne, fleet, folder, outputs }: Visit): (
       ...(has('markdown', 'github') ? [`--output=markdown=${own.markdown}`] : []),
       ...(has('github') ? ['--output=github'] : []),
       ...outArguments(line, target),
-      ...listArguments(target, command, flags),
+      ...argumentsOf(describeTarget(target, command, flags)),
     ];
     const adjust: Companions['adjust'] = (settings) => adjustSettings(settings, target, fleet.file);
     const exit = await runOne(words, quiet, { shared: { parser }, adjust });
     const read = (file: string): string => (existsSync(file) ? readFileSync(file, 'utf8') : '');
     return { target, exit, ...said, json: read(own.json), markdown: read(own.markdown) };
   };
+}
+
+/** The words that somebody would type. */
+function argumentsOf({ flags, operands }: TargetLine): readonly string[] {
+  const words = optionNames.flatMap((name) => {
+    const value = flags[name];
+    return value === undefined ? [] : [value].flat().map((one) => `${formatFlag(name)}=${String(one)}`);
+  });
+  return [...words, ...operands];
 }
 
 /** `--out` of a fleet is a folder with one file a target. */

@@ -157,7 +157,7 @@ describe('a fleet file', () => {
     three();
     expect((await run('plan', 'policy')).err).toContain('--fleet and PATH exclude each other');
     expect((await run('plan', '--save', 'plan.json')).err).toContain('--save is about one server');
-    expect((await run('plan', '--output', 'html=a.html')).err).toContain('as text or as json');
+    expect((await run('plan', '--output', 'html=a.html')).err).toContain('a fleet has no output as html');
     expect((await world.cli(['plan', '--target', 'a', 'policy'])).err).toContain('add --fleet FILE');
   });
 });

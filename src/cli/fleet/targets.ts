@@ -108,29 +108,27 @@ export function withoutFleet(argv: readonly string[]): readonly string[] {
   );
 }
 
-/** What a person would type for this target. Each must name its token's file: a variable would send one token to all servers. */
-export function listArguments(target: Target, command: CommandSpec, { gitUrl }: RawValues): readonly string[] {
-  const { name, baseUrl, tokenFile, caFile, config, overlay, values = [], path } = target;
-  const isTaken = (option: string): boolean => option === 'config' || command.options.some((known) => known === option);
-  const asksServer = isTaken('tokenFile');
+/** What a person would give for this target. */
+export interface TargetLine {
+  readonly flags: RawValues;
+  readonly operands: readonly string[];
+}
+
+/** The options and the PATH of a target. Each must name its token's file: a variable would send one token to all servers. */
+export function describeTarget(target: Target, { options, operands }: CommandSpec, { gitUrl }: RawValues): TargetLine {
+  const { name, baseUrl, tokenFile, caFile, config, overlay, values, path } = target;
+  const isGit = gitUrl !== undefined;
+  const asksServer = options.includes('tokenFile');
   if (asksServer && tokenFile === undefined)
     throw makeFailure('bad-setting', `the target ${name} has no tokenFile`, 'name it there, or under `defaults`');
-  const isGit = gitUrl !== undefined;
-  if (command.operands !== '' && path === undefined && !isGit)
+  if (operands !== '' && path === undefined && !isGit)
     throw makeFailure('bad-setting', `the target ${name} has no path`, 'name its manifests there, or under `defaults`');
-  const pairs: readonly (readonly [string, string, string | undefined])[] = [
-    ['baseUrl', '--base-url', asksServer ? baseUrl : undefined],
-    ['tokenFile', '--token-file', tokenFile],
-    ['caFile', '--ca-file', caFile],
-    ['config', '--config', config],
-    ['overlay', '--overlay', overlay],
-    ['gitPath', '--git-path', isGit ? path : undefined],
-    ...values.map((file) => ['values', '--values', file] as const),
-  ];
-  const flags = pairs.flatMap(([option, flag, value]) =>
-    value === undefined || !isTaken(option) ? [] : [`${flag}=${value}`],
+  const own: RawValues = { baseUrl, tokenFile, caFile, config, overlay, values, ...(isGit ? { gitPath: path } : {}) };
+  const taken = Object.entries(own).filter(
+    ([option, value]) => value !== undefined && (option === 'config' || options.some((known) => known === option)),
   );
-  return [...flags, ...(command.operands === '' || path === undefined || isGit ? [] : [path])];
+  const isNamed = operands !== '' && path !== undefined && !isGit;
+  return { flags: Object.fromEntries(taken), operands: isNamed ? [path] : [] };
 }
 
 /** The settings as they count for one target: its own scope, state, journal and lease. */

@@ -9,14 +9,13 @@ import type { Trigger } from '../../controller/trigger.ts';
 import { isObject } from '../../model/result.ts';
 import type { Logger } from '../../ports.ts';
 import { version } from '../../version.ts';
-import { parseArguments } from '../arguments.ts';
 import type { Terminal } from '../command.ts';
 import {
   createBell,
   createView,
   endInTime,
   hangUps,
-  keepSmall,
+  keepModest,
   keepStatusServer,
   keepWatching,
   type View,
@@ -33,7 +32,7 @@ import { serveWebhooks } from '../watch/webhooks.ts';
 import { createFleetPages } from './page.ts';
 import { type FailedRevision, RolloutGate } from './rollout.ts';
 import { createPool, type SharedSources, shareParsers, shareSources } from './share.ts';
-import { adjustSettings, type ChosenFleet, listArguments, readFleet, type Target, withoutFleet } from './targets.ts';
+import { adjustSettings, type ChosenFleet, describeTarget, readFleet, type Target } from './targets.ts';
 
 /** Passes at once that do not wait for their server. */
 const width = 64;
@@ -48,7 +47,7 @@ interface Keeper {
 
 /** Watches every target of a fleet in one process, each by a controller of its own. */
 export async function watchFleet(line: ParsedLine, terminal: Terminal): Promise<number> {
-  keepSmall();
+  keepModest();
   endInTime(terminal.stop);
   const fleet = readFleet(line.flags, terminal.cwd);
   const settings = await loadSettings(line.flags, terminal);
@@ -175,15 +174,13 @@ class FleetWatch {
     const { name } = target;
     const { terminal, renew } = keepSecrets(this.#terminal);
     try {
-      const argv = [...withoutFleet(this.#line.argv), ...listArguments(target, this.#line.command, this.#line.flags)];
-      const parsed = parseArguments(argv);
-      if (parsed.kind === 'text') return exitCodes.ok;
-      const { flags, operands } = parsed;
+      const own = describeTarget(target, this.#line.command, this.#line.flags);
+      const flags = { ...this.#line.flags, ...own.flags };
       const load = async (): Promise<Settings> => {
-        const own = adjustSettings(await loadSettings(flags, terminal, renew), target, this.#parts.fleet.file);
-        return { ...own, webhookListen: null };
+        const settings = adjustSettings(await loadSettings(flags, terminal, renew), target, this.#parts.fleet.file);
+        return { ...settings, webhookListen: null };
       };
-      const invocation = { operands, flags, load, renewSecrets: renew, terminal, shared: this.#shareWith(name) };
+      const invocation = { ...own, flags, load, renewSecrets: renew, terminal, shared: this.#shareWith(name) };
       const hears = { ...silentObserver, passEnded: this.#onPassEnded(name) };
       const metrics = { ...this.metrics, observer: joinObservers([this.metrics.observer, hears]) };
       return await keepWatching(invocation, { view, metrics, hangUp: bell.next, serve: async () => undefined });

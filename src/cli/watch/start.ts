@@ -77,15 +77,7 @@ export async function startWatching(context: StartContext): Promise<Running> {
       interval: settings.interval,
       ...(wake === null ? {} : { rescan: settings.rescan }),
     });
-    return runningOf({
-      context,
-      loop,
-      logger,
-      current,
-      reload: () => reload(context, wiring, { current, loop }),
-      wake: (trigger) => wiring.triggers.wake(trigger),
-      close,
-    });
+    return runningOf({ context, loop, wiring, current, close });
   } catch (error) {
     await close();
     throw error;
@@ -239,22 +231,21 @@ async function reload(
 interface RunningParts {
   readonly context: StartContext;
   readonly loop: Loop;
-  readonly logger: Logger;
+  readonly wiring: Wiring;
   readonly current: Current;
-  readonly reload: () => Promise<void>;
-  readonly wake: Running['wake'];
   readonly close: () => Promise<void>;
 }
 
-function runningOf({ context, loop, logger, current, reload, wake, close }: RunningParts): Running {
+function runningOf({ context, loop, wiring, current, close }: RunningParts): Running {
   const { terminal } = context;
+  const { logger, triggers } = wiring;
   return {
     status: () => loop.status(),
     settings: () => current.settings,
     sight: current.sight,
     alive: () => loop.isAlive(),
     ready: () => loop.isReady(),
-    wake,
+    wake: (trigger) => triggers.wake(trigger),
     async run(hangUp) {
       const onStop = (): void => loop.stop();
       if (terminal.stop.aborted) loop.stop();
@@ -264,7 +255,7 @@ function runningOf({ context, loop, logger, current, reload, wake, close }: Runn
         for (;;) {
           await hangUp();
           if (over) return;
-          await reload();
+          await reload(context, wiring, { current, loop });
         }
       })();
       const verdict = await loop.run(context.settings.once);

@@ -93,25 +93,31 @@ export async function startSidecar(
   args: readonly string[],
   env: Record<string, string> = {},
 ): Promise<Sidecar> {
-  const child = spawn(
-    process.execPath,
+  return await spawnSidecar(
     [
-      binary,
       '--watch',
       ...args,
       '--base-url',
       world.sim.url,
       ...(world.tokenFile === '' ? [] : ['--token-file', world.tokenFile]),
-      '--log-format',
-      'json',
-      ...(args.includes('--listen') ? [] : ['--listen', '127.0.0.1:0']),
     ],
-    {
-      env: { PATH: process.env['PATH'] ?? '', HOME: world.folder, ...env },
-      stdio: ['ignore', 'pipe', 'pipe'],
-      cwd: world.folder,
-    },
+    world.folder,
+    env,
   );
+}
+
+/** The same by its whole command line. */
+export async function spawnSidecar(
+  args: readonly string[],
+  folder: string,
+  env: Record<string, string> = {},
+): Promise<Sidecar> {
+  const served = args.includes('--listen') ? [] : ['--listen', '127.0.0.1:0'];
+  const child = spawn(process.execPath, [binary, ...args, '--log-format', 'json', ...served], {
+    env: { PATH: process.env['PATH'] ?? '', HOME: folder, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    cwd: folder,
+  });
   let output = '';
   const log = (): readonly Record<string, unknown>[] => jsonLines(output);
   const end = new Promise<number | string>((resolve) =>

@@ -1,0 +1,167 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type Simulator, startSimulator } from '../../../src/simulator/server.ts';
+import { apiToken, ensureBuilt, rules, type Sidecar, spawnSidecar, until } from '../../controller/support/sidecar.ts';
+
+let folder: string;
+let servers: readonly Simulator[];
+let sidecars: Sidecar[];
+
+beforeAll(ensureBuilt);
+beforeEach(async () => {
+  folder = mkdtempSync(path.join(tmpdir(), 'fleet-'));
+  servers = await Promise.all([0, 1, 2].map(() => startSimulator({ token: apiToken })));
+  sidecars = [];
+  mkdirSync(path.join(folder, 'policy'));
+  write('token', `${apiToken}\n`);
+  write('policy/all.yaml', rules('10.0.0.1'));
+});
+afterEach(async () => {
+  await Promise.all(sidecars.map((one) => one.stop()));
+  await Promise.all(servers.map((one) => one.close()));
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function write(name: string, text: string): void {
+  writeFileSync(path.join(folder, name), text, { mode: 0o600 });
+}
+
+/** Writes the fleet file: one target for each wave, t0, t1 and so on; more of the file, and of its targets. */
+function fleet(waves: readonly number[], more = '', others = ''): void {
+  const targets = waves.map((wave, n) => `  - {name: t${n}, baseUrl: "${servers[n]?.url}", wave: ${wave}}\n`);
+  write('fleet.yaml', `${more}defaults: {path: policy, tokenFile: token}\ntargets:\n${targets.join('')}${others}`);
+}
+
+async function watch(...more: readonly string[]): Promise<Sidecar> {
+  const quick = ['--interval', '1s', '--quiet', '50ms', '--delete-quiet', '50ms', '--state-dir', 'state'];
+  const sidecar = await spawnSidecar(['watch', '--fleet', 'fleet.yaml', ...quick, ...more], folder);
+  sidecars.push(sidecar);
+  return sidecar;
+}
+
+interface FleetStatus {
+  readonly rollout: string | null;
+  readonly conditions: { readonly Ready: { readonly status: string; readonly message: string } };
+  readonly targets: readonly {
+    readonly name: string;
+    readonly applied: string | null;
+    readonly headline: { readonly text: string; readonly detail: string };
+    readonly conditions: { readonly Ready: { readonly status: string; readonly reason: string } };
+  }[];
+}
+
+const get = async (sidecar: Sidecar, place: string): Promise<string> => (await fetch(`${sidecar.url}${place}`)).text();
+const statusOf = async (sidecar: Sidecar): Promise<FleetStatus> => JSON.parse(await get(sidecar, '/status'));
+const live = (): readonly string[][] =>
+  servers.map((one) =>
+    one
+      .rules()
+      .map(({ destination }) => destination)
+      .sort(),
+  );
+const posts = (server: Simulator | undefined): number =>
+  server?.requests().filter(({ method }) => method === 'POST').length ?? 0;
+
+describe('a watch of a fleet', () => {
+  it('keeps each server in line by a controller of its own, and a dead one takes nothing from the others', async () => {
+    fleet([1, 1, 1], '', '  - {name: dead, baseUrl: "http://127.0.0.1:9"}\n  - {name: wrong, baseUrl: "nonsense"}\n');
+    const sidecar = await watch();
+    await until(() => live().every(([one]) => one === '10.0.0.1'));
+    await until(async () => (await statusOf(sidecar)).targets.slice(0, 3).every(({ applied }) => applied !== null));
+    const { conditions, targets } = await statusOf(sidecar);
+    expect(conditions.Ready).toMatchObject({ status: 'False', message: expect.stringMatching(/^(dead|wrong): /) });
+    await until(async () => (await statusOf(sidecar)).targets[3]?.conditions.Ready.reason === 'ApiUnreachable');
+    expect(targets[4]?.conditions.Ready.reason).toBe('BadSettings');
+
+    const [id = ''] = servers[1]?.seed([{ action: 'accept', destination: '203.0.113.7' }]) ?? [];
+    await until(() => servers[1]?.rules().every((rule) => rule.id !== id) === true);
+    expect(await get(sidecar, '/metrics')).toMatch(/^reconcile_condition\{target="t2",type="Ready",reason="\w+"\} 1$/m);
+    await until(async () => (await get(sidecar, '/')).includes('3 of 5 targets in sync'));
+    expect(await get(sidecar, '/targets/t1/')).toContain(servers[1]?.url);
+    expect(JSON.parse(await get(sidecar, '/targets/t1/api/v1/status'))).toMatchObject({ server: servers[1]?.url });
+    expect((await fetch(`${sidecar.url}/targets/none/`)).status).toBe(404);
+    expect(await get(sidecar, '/healthz')).toBe('ok\n');
+    expect(await sidecar.stop()).toBe(0);
+  });
+
+  it('never takes a revision that failed in wave 1 to wave 2, after a restart neither', async () => {
+    servers[0]?.faults.inject({ match: { method: 'POST' }, fault: { kind: 'status', status: 422 } });
+    fleet([1, 2, 2]);
+    const before = await watch();
+    await until(
+      async () => (await statusOf(before)).rollout?.includes('failed at t0 and begins nowhere else') === true,
+    );
+    expect([posts(servers[1]), posts(servers[2])]).toEqual([0, 0]);
+    await before.stop();
+    servers[0]?.faults.clear();
+    const after = await watch();
+    await until(() => live()[0]?.length === 1);
+    await until(async () => (await statusOf(after)).targets[0]?.conditions.Ready.status === 'True');
+    await until(async () => (await statusOf(after)).targets[1]?.conditions.Ready.reason === 'Waiting');
+    expect((await statusOf(after)).targets[1]?.headline.detail).toContain('failed at t0');
+    expect([posts(servers[1]), posts(servers[2])]).toEqual([0, 0]);
+
+    write('policy/all.yaml', rules('10.0.0.2'));
+    await until(() => live().every(([one, ...more]) => one === '10.0.0.2' && more.length === 0));
+  });
+
+  it('pauses, is told so by SIGHUP, and stays paused after a restart', async () => {
+    fleet([1, 2, 2], 'paused: true\n');
+    const before = await watch();
+    await until(async () => (await statusOf(before)).rollout?.includes('the fleet is paused') === true);
+    fleet([1, 2, 2]);
+    before.child.kill('SIGHUP');
+    await until(() => live().every(([one]) => one === '10.0.0.1'));
+    await until(async () => (await statusOf(before)).targets.every(({ applied }) => applied !== null));
+    fleet([1, 2, 2], 'paused: true\n');
+    before.child.kill('SIGHUP');
+    await until(() =>
+      before.log().some(({ msg, paused }) => msg === 'The fleet file was read again' && paused === true),
+    );
+    await before.stop();
+
+    const after = await watch();
+    write('policy/all.yaml', rules('10.0.0.2'));
+    await until(async () => (await statusOf(after)).rollout?.includes('the fleet is paused') === true);
+    expect(await get(after, '/')).toContain('the fleet is paused');
+    expect(live().map(([one]) => one)).toEqual(['10.0.0.1', '10.0.0.1', '10.0.0.1']);
+    fleet([1, 2, 2]);
+    after.child.kill('SIGHUP');
+    await until(() => live().every(([one]) => one === '10.0.0.2'));
+  });
+
+  it('asks a fleet of one the same as a single server: the same bytes', async () => {
+    const asked = (server: Simulator | undefined) =>
+      server?.requests().map(({ method, path: place, body }) => [method, place, body].map(String).join(' '));
+    const seeded = [{ action: 'accept' as const, destination: '203.0.113.7' }];
+    write('policy/all.yaml', rules('10.0.0.1', '10.0.0.2', '2001:db8::1'));
+    for (const server of servers.slice(0, 2)) server.seed(seeded);
+    fleet([1]);
+    const url = servers[1]?.url ?? '';
+    const guards = ['--max-deletes', '100%', '--max-changes', '100%', '--once'];
+    const many = await watch(...guards);
+    expect(await many.ended()).toBe(0);
+    const own = ['--base-url', url, '--token-file', 'token', '--quiet', '50ms', '--delete-quiet', '50ms'];
+    const alone = await spawnSidecar(['watch', 'policy', ...own, ...guards, '--state-dir', 'alone'], folder);
+    expect(await alone.ended()).toBe(0);
+    const withoutIds = (lines: readonly string[] | undefined) =>
+      lines?.map((one) => one.replace(/[0-9a-f-]{36}/g, 'ID')).sort();
+    expect(withoutIds(asked(servers[0]))).toEqual(withoutIds(asked(servers[1])));
+    expect(asked(servers[0])?.length).toBeGreaterThan(4);
+    expect(live()[0]).toEqual(live()[1]);
+  });
+
+  it('needs a state folder for waves, and refuses a second process on the same state', async () => {
+    fleet([1, 2]);
+    const bare = await spawnSidecar(['watch', '--fleet', 'fleet.yaml'], folder);
+    expect([await bare.ended(), bare.output()]).toEqual([1, expect.stringContaining('waves need --state-dir')]);
+    fleet([1, 1]);
+    const first = await watch();
+    await until(() => live()[1]?.length === 1);
+    const second = await watch();
+    await until(async () => (await statusOf(second)).conditions.Ready.message.includes('is in use by process'));
+    expect((await statusOf(first)).targets[0]?.conditions.Ready.status).toBe('True');
+  });
+});
