@@ -33,6 +33,13 @@ export interface SharedParts {
   readonly parser: (settings: Settings, root: string | null) => ParseFiles;
 }
 
+/** What a caller brings that runs one command line for each of several servers. */
+export interface Companions {
+  readonly shared: SharedParts;
+  /** The settings as they count for this one. */
+  readonly adjust: (settings: Settings) => Settings;
+}
+
 /** A parsed command line with its settings. */
 export interface Invocation {
   readonly operands: readonly string[];

@@ -2,17 +2,24 @@ import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
-import type { Terminal } from './command.ts';
-import type { CommandSpec } from './command-spec.ts';
+import type { Companions, Terminal } from './command.ts';
 import { exitCodes } from './exit-code.ts';
 import { makeFailure } from './failure.ts';
-import { type Outcome, pickWorstExit, renderFleetJson, renderFleetMarkdown, renderFleetText } from './fleet/report.ts';
+import {
+  pickWorstExit,
+  renderFleetJson,
+  renderFleetMarkdown,
+  renderFleetText,
+  type TargetOutcome,
+} from './fleet/report.ts';
 import { createPool, shareParsers } from './fleet/share.ts';
 import {
   adjustSettings,
   type ChosenFleet,
   describeTarget,
+  type ParsedLine,
   type Rollout,
+  type Runner,
   readFleet,
   type Target,
   type TargetLine,
@@ -20,30 +27,18 @@ import {
 } from './fleet/targets.ts';
 import { formatFlag, optionNames } from './options.ts';
 import { type Format, isStdoutTaken, type Output, readOutputs, writeOutput } from './output.ts';
-import type { Companions } from './run.ts';
 import type { RawValues } from './settings.ts';
-
-/** One command line on one terminal: what each target gets. */
-type RunOne = (argv: readonly string[], terminal: Terminal, among: Companions) => Promise<number>;
-
-/** A parsed command line, and the words that it was parsed from. */
-export interface ParsedLine {
-  readonly argv: readonly string[];
-  readonly flags: RawValues;
-  readonly operands: readonly string[];
-  readonly command: CommandSpec;
-}
 
 /** Targets that are looked at together by commands that do not write; one that is slow counts no more. */
 const together = 8;
 const slowMs = 2000;
 
 /** Runs a command line on each target of `--fleet`: as often as there are targets, each as if it were alone. Gives the worst exit code. */
-export async function runFleet(line: ParsedLine, terminal: Terminal, runOne: RunOne): Promise<number> {
+export async function runFleet(line: ParsedLine, terminal: Terminal, runner: Runner): Promise<number> {
   const { flags, command } = line;
   if (flags['watch'] === true) {
     refuseOneServer(line);
-    return await (await import('./fleet/watch.ts')).watchFleet(line, terminal);
+    return await (await import('./fleet/watch.ts')).watchFleet(line, terminal, runner.loadSettings);
   }
   const outputs = readFleetOutputs(flags, terminal);
   refuseOneServer(line);
@@ -59,7 +54,7 @@ export async function runFleet(line: ParsedLine, terminal: Terminal, runOne: Run
   if (isWriting) refuseHeld(fleet);
   const folder = mkdtempSync(join(tmpdir(), 'reconcile-fleet-'));
   try {
-    const visit = makeVisit({ line, terminal, runOne, fleet, folder, outputs });
+    const visit = makeVisit({ line, terminal, runOne: runner.runOne, fleet, folder, outputs });
     const outcomes = isWriting
       ? await visitInWaves(fleet, visit, terminal.stop)
       : await visitTogether(fleet.targets, visit);
@@ -104,7 +99,7 @@ function readFleetOutputs({ output }: RawValues, { cwd, env }: Terminal): readon
 interface Visit {
   readonly line: ParsedLine;
   readonly terminal: Terminal;
-  readonly runOne: RunOne;
+  readonly runOne: Runner['runOne'];
   readonly fleet: ChosenFleet;
   /** For what targets write beside their text. */
   readonly folder: string;
@@ -112,7 +107,14 @@ interface Visit {
 }
 
 /** Runs the command line on one target. */
-function makeVisit({ line, terminal, runOne, fleet, folder, outputs }: Visit): (target: Target) => Promise<Outcome> {
+function makeVisit({
+  line,
+  terminal,
+  runOne,
+  fleet,
+  folder,
+  outputs,
+}: Visit): (target: Target) => Promise<TargetOutcome> {
   const { argv, command, flags } = line;
   const parser = shareParsers();
   const has = (...formats: readonly Format[]): boolean => outputs.some(({ format }) => formats.includes(format));
@@ -165,7 +167,7 @@ function outArguments({ command, flags }: ParsedLine, { name }: Target): readonl
   throw makeFailure('usage', 'one file a target is written', 'name the folder for them: --out FOLDER');
 }
 
-function writeOutcomes(outcomes: readonly Outcome[], outputs: readonly Output[], terminal: Terminal): void {
+function writeOutcomes(outcomes: readonly TargetOutcome[], outputs: readonly Output[], terminal: Terminal): void {
   const [plain, annotations] = splitAnnotations(outcomes);
   for (const output of outputs) {
     if (output.format === 'json') writeOutput(output, renderFleetJson(outcomes), terminal);
@@ -180,7 +182,7 @@ function writeOutcomes(outcomes: readonly Outcome[], outputs: readonly Output[],
 }
 
 /** The commands for GitHub that targets wrote among their text: each once. */
-function splitAnnotations(outcomes: readonly Outcome[]): readonly [readonly Outcome[], string] {
+function splitAnnotations(outcomes: readonly TargetOutcome[]): readonly [readonly TargetOutcome[], string] {
   const commands = new Set<string>();
   const plain = outcomes.map((one) => {
     const lines = one.out.split('\n');
@@ -191,7 +193,7 @@ function splitAnnotations(outcomes: readonly Outcome[]): readonly [readonly Outc
 }
 
 /** Commands that do not write visit every target. */
-async function visitTogether(targets: readonly Target[], visit: (target: Target) => Promise<Outcome>) {
+async function visitTogether(targets: readonly Target[], visit: (target: Target) => Promise<TargetOutcome>) {
   const inTurn = createPool(together, slowMs);
   return await Promise.all(targets.map((target) => inTurn(() => visit(target))));
 }
@@ -203,10 +205,10 @@ async function visitTogether(targets: readonly Target[], visit: (target: Target)
  */
 async function visitInWaves(
   { targets, rollout }: ChosenFleet,
-  visit: (target: Target) => Promise<Outcome>,
+  visit: (target: Target) => Promise<TargetOutcome>,
   stop: AbortSignal,
 ) {
-  const done = new Map<Target, Outcome>();
+  const done = new Map<Target, TargetOutcome>();
   const waves = [...new Set(targets.map(({ wave }) => wave))].sort((a, b) => a - b);
   let lastWave = Number.POSITIVE_INFINITY;
   for (const [index, wave] of waves.entries()) {
@@ -225,7 +227,7 @@ async function visitInWaves(
     await Promise.all(Array.from({ length: widthOf(rollout) }, work));
   }
   const notBegun = { exit: null, out: '', err: '', json: '', markdown: '' };
-  return targets.map((target): Outcome => done.get(target) ?? { target, ...notBegun });
+  return targets.map((target): TargetOutcome => done.get(target) ?? { target, ...notBegun });
 }
 
 /** One target after the other, unless the fleet file says more. */

@@ -2,7 +2,7 @@ import type { Problem } from '../model/problem.ts';
 import { getErrorCode } from '../model/result.ts';
 import { answerFailure, writeAnswer } from './answer.ts';
 import { parseArguments } from './arguments.ts';
-import type { SharedParts, Terminal } from './command.ts';
+import type { Companions, Terminal } from './command.ts';
 import { type CommandSpec, listOptions } from './command-spec.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, makeFailure } from './failure.ts';
@@ -10,13 +10,6 @@ import { enforcementOptions, formatFlag, watchOptionNames } from './options.ts';
 import { checkWritable, readOutputs, readRequestedOutputs, textOnStdout } from './output.ts';
 import { keepSecrets, type PrintedSecrets } from './secrets-from.ts';
 import { findSettingsFile, type RawValues, type Settings, settle } from './settings.ts';
-
-/** What a caller brings that runs one command line for each of several servers. */
-export interface Companions {
-  readonly shared: SharedParts;
-  /** The settings as they count for this one. */
-  readonly adjust: (settings: Settings) => Settings;
-}
 
 /** Runs one command line and gives its exit code. Whatever goes wrong is reported in the outputs asked for. */
 export async function runCli(argv: readonly string[], started: Terminal, among?: Companions): Promise<number> {
@@ -33,7 +26,7 @@ export async function runCli(argv: readonly string[], started: Terminal, among?:
     refuseOpenTls(terminal.env);
     if (flags.fleet !== undefined) {
       const { runFleet } = await import('./fleet.ts');
-      return await runFleet({ ...parsed, argv }, terminal, runCli);
+      return await runFleet({ ...parsed, argv }, terminal, { runOne: runCli, loadSettings });
     }
     refuseTargets(flags);
     if (flags['watch'] === true) {

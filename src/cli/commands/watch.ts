@@ -39,7 +39,7 @@ export async function watch(invocation: WatchInvocation): Promise<number> {
 
 /** What a controller is kept with. */
 export interface Keeping {
-  readonly view: View;
+  readonly view: WatchView;
   readonly metrics: ControllerMetrics;
   readonly hangUp: () => Promise<void>;
   /** Called with the settings before they are used, and with null where they cannot be. */
@@ -91,7 +91,7 @@ async function attempt(invocation: WatchInvocation, start: (settings: Settings) 
 }
 
 /** What is known of one controller, also while there is none. */
-export interface View extends PageSources, Pick<StatusServerView, 'alive' | 'ready'> {
+export interface WatchView extends PageSources, Pick<StatusServerView, 'alive' | 'ready'> {
   /** The controller that runs; null: there is none. */
   running(): Running | null;
   show(running: Running): void;
@@ -99,7 +99,7 @@ export interface View extends PageSources, Pick<StatusServerView, 'alive' | 'rea
 }
 
 /** What the status server shows: the loop's status, or why there is no loop yet. */
-export function createView(): View {
+export function createView(): WatchView {
   const startedAt = systemClock.wallTime();
   let status: () => Status = () => createStatus(version, '', startedAt);
   let running: Running | null = null;

@@ -5,7 +5,7 @@ import { exitCodes } from '../exit-code.ts';
 import type { Target } from './targets.ts';
 
 /** What a target's run said. */
-export interface Outcome {
+export interface TargetOutcome {
   readonly target: Target;
   /** null: not begun. */
   readonly exit: number | null;
@@ -40,23 +40,26 @@ export function pickWorstExit(exits: readonly (number | null)[]): number {
   return severity.find((code) => exits.includes(code)) ?? exitCodes.failed;
 }
 
-function worstOf(outcomes: readonly Outcome[]): number {
+function worstOf(outcomes: readonly TargetOutcome[]): number {
   return pickWorstExit(outcomes.map(({ exit }) => exit));
 }
 
-function describeOutcome({ exit }: Outcome): string {
+function describeOutcome({ exit }: TargetOutcome): string {
   return exit === null ? 'not begun' : `${meanings[exit] ?? 'failed'} (exit ${exit})`;
 }
 
-function summarise(outcomes: readonly Outcome[]): string {
+function summarise(outcomes: readonly TargetOutcome[]): string {
   const worst = worstOf(outcomes);
   const names = outcomes.filter(({ exit }) => exit === worst).map(({ target }) => target.name);
   return `${count(outcomes.length, 'target')}; exit ${worst}, for ${names.join(', ')}.`;
 }
 
 /** The targets that said the same, in the order of the first of each. */
-function foldAlike(outcomes: readonly Outcome[], text: (one: Outcome) => string): readonly (readonly Outcome[])[] {
-  const said = new Map<string, Outcome[]>();
+function foldAlike(
+  outcomes: readonly TargetOutcome[],
+  text: (one: TargetOutcome) => string,
+): readonly (readonly TargetOutcome[])[] {
+  const said = new Map<string, TargetOutcome[]>();
   for (const outcome of outcomes) {
     if (outcome.exit === null) continue;
     const key = `${outcome.exit} ${withoutOwn(outcome.target, text(outcome))}`;
@@ -68,7 +71,7 @@ function foldAlike(outcomes: readonly Outcome[], text: (one: Outcome) => string)
 }
 
 /** One line a target; then what they said, told once where several said the same. */
-export function renderFleetText(outcomes: readonly Outcome[]): string {
+export function renderFleetText(outcomes: readonly TargetOutcome[]): string {
   const width = outcomes.reduce((most, { target }) => Math.max(most, target.name.length), 0);
   const lines = outcomes.map((one) => `${one.target.name.padEnd(width)}  ${describeOutcome(one)}\n`);
   const details = foldAlike(outcomes, ({ err, out }) => err + out).map((alike) => {
@@ -85,7 +88,7 @@ export function renderFleetText(outcomes: readonly Outcome[]): string {
 const largest = 60_000;
 
 /** For a comment on a pull request: the targets, and what they said, told once where several said the same. */
-export function renderFleetMarkdown(outcomes: readonly Outcome[]): string {
+export function renderFleetMarkdown(outcomes: readonly TargetOutcome[]): string {
   const rows = outcomes.map((one) => `| ${one.target.name} | ${describeOutcome(one)} |\n`).join('');
   const details = foldAlike(outcomes, ({ markdown }) => markdown).map((alike) => {
     const [first] = alike;
@@ -111,7 +114,7 @@ function withoutOwn({ baseUrl, path }: Target, text: string): string {
 }
 
 /** A document for each target. */
-export function renderFleetJson(outcomes: readonly Outcome[]): string {
+export function renderFleetJson(outcomes: readonly TargetOutcome[]): string {
   return formatSafeJson({
     format_version: '1.0',
     exit: worstOf(outcomes),

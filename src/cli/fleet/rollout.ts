@@ -3,7 +3,7 @@ import type { PassView, Status } from '../../controller/status.ts';
 import type { Rollout } from './targets.ts';
 
 /** A target as a roll-out sees it. */
-export interface Member {
+export interface Participant {
   readonly name: string;
   readonly wave: number;
   readonly status: () => Status;
@@ -45,7 +45,7 @@ const mostFailed = 20;
  *   maxParallel targets are in their first pass  | waits
  */
 export class RolloutGate {
-  readonly #members: ReadonlyMap<string, Member>;
+  readonly #members: ReadonlyMap<string, Participant>;
   #settings: Rollout;
   #failed: readonly FailedRevision[];
   readonly #seen = new Map<string, Seen>();
@@ -54,7 +54,7 @@ export class RolloutGate {
   /** Those that were told to wait, and for which revision. */
   readonly #waiting = new Map<string, string>();
 
-  constructor(members: readonly Member[], settings: Rollout, failed: readonly FailedRevision[]) {
+  constructor(members: readonly Participant[], settings: Rollout, failed: readonly FailedRevision[]) {
     this.#members = new Map(members.map((one) => [one.name, one]));
     this.#settings = settings;
     this.#failed = failed;

@@ -5,7 +5,8 @@ import type { ParseFiles } from '../../desired/parse-files.ts';
 import type { Source, SourceReading } from '../../ports.ts';
 import { makeParser, readParseOptions } from '../manifests.ts';
 import type { Settings } from '../settings.ts';
-import { openSource, type WatchedSource } from '../watch/source.ts';
+import type { OpenSource, WatchedSource } from '../watch/invocation.ts';
+import { openSource } from '../watch/source.ts';
 
 /** Runs work one after another. */
 function createLine(): <T>(work: () => Promise<T>) => Promise<T> {
@@ -91,7 +92,7 @@ const renewMs = 1000;
 
 /** One source for all targets that read the same: one look, one fetch, one watch of the directory. */
 export interface SharedSources {
-  readonly open: typeof openSource;
+  readonly open: OpenSource;
   /** What was read counts no more. */
   readonly renew: () => Promise<void>;
 }
@@ -99,7 +100,7 @@ export interface SharedSources {
 /** Opens each source once; clones lie in `folder`. */
 export function shareSources(folder: string, stop: AbortSignal): SharedSources {
   const opened = createMemory<Promise<WatchedSource>>(mostShared);
-  const open: typeof openSource = (context, _state, references) => {
+  const open: OpenSource = (context, _state, references) => {
     const { settings, operands } = context;
     const { gitUrl, gitRef, gitPath, values, profile, interval } = settings;
     const git = gitUrl === null ? null : [gitUrl, gitRef, gitPath, values, profile];
@@ -126,8 +127,6 @@ function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSignal): W
   let last: { readonly at: number; readonly reading: Promise<SourceReading> } | null = null;
   let same: SourceReading['content'] = null;
   let renewedAt = Number.NEGATIVE_INFINITY;
-  const followers = new Set<() => void>();
-  let wake: ReturnType<WatchedSource['follow']> = null;
   const forget = (): void => {
     last = null;
   };
@@ -144,41 +143,41 @@ function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSignal): W
     }
     return untilStopped(last.reading, signal);
   };
-  const past = sharePast(source, stop, inLine);
   return {
     root,
-    source: {
-      description: source.description,
-      read,
-      ...past,
-    },
-    follow(settings) {
-      followers.add(settings.wake);
-      wake ??= one.follow({
-        ...settings,
-        wake: () => {
-          forget();
-          for (const follower of followers) follower();
-        },
-      });
-      if (wake === null) return null;
-      const running = wake;
-      return {
-        degraded: () => running.degraded(),
-        close: async () => {
-          followers.delete(settings.wake);
-          if (followers.size > 0) return;
-          wake = null;
-          await running.close();
-        },
-      };
-    },
+    source: { description: source.description, read, ...sharePast(source, stop, inLine) },
+    follow: shareWake(one, forget),
     forget() {
       if (systemClock.now() - renewedAt < renewMs) return;
       renewedAt = systemClock.now();
       forget();
       one.forget();
     },
+  };
+}
+
+/** One watch of a directory for all that follow it, as long as one does. */
+function shareWake(one: WatchedSource, forget: () => void): WatchedSource['follow'] {
+  const followers = new Set<() => void>();
+  let wake: ReturnType<WatchedSource['follow']> = null;
+  const wakeAll = (): void => {
+    forget();
+    for (const follower of followers) follower();
+  };
+  return (settings) => {
+    followers.add(settings.wake);
+    wake ??= one.follow({ ...settings, wake: wakeAll });
+    if (wake === null) return null;
+    const { degraded, close } = wake;
+    return {
+      degraded,
+      close: async () => {
+        followers.delete(settings.wake);
+        if (followers.size > 0) return;
+        wake = null;
+        await close();
+      },
+    };
   };
 }
 

@@ -1,10 +1,26 @@
 import { realpathSync } from 'node:fs';
 import { join, relative, resolve, sep } from 'node:path';
+import type { Companions, Terminal } from '../command.ts';
 import type { CommandSpec } from '../command-spec.ts';
 import { makeFailure } from '../failure.ts';
+import type { PrintedSecrets } from '../secrets-from.ts';
 import { parseDuration, type RawValues, type Settings } from '../settings.ts';
 import { readFleetFile } from '../settings-file.ts';
 import type { Fleet } from '../settings-schema.ts';
+
+/** A parsed command line, and the words that it was parsed from. */
+export interface ParsedLine {
+  readonly argv: readonly string[];
+  readonly flags: RawValues;
+  readonly operands: readonly string[];
+  readonly command: CommandSpec;
+}
+
+/** How a command line is run for each target. */
+export interface Runner {
+  readonly runOne: (argv: readonly string[], terminal: Terminal, among: Companions) => Promise<number>;
+  readonly loadSettings: (flags: RawValues, terminal: Terminal, renew?: PrintedSecrets['renew']) => Promise<Settings>;
+}
 
 /** One server of a fleet, with the defaults; paths are absolute, but for `path`, which is as somebody would type it. */
 export type Target = Omit<Fleet['targets'][number], 'labels' | 'wave'> & {

@@ -4,6 +4,7 @@ import { systemClock } from '../../adapters/clock.ts';
 import { addProcessMetrics, type ControllerMetrics, createMetricsOfMany } from '../../adapters/metrics/metrics.ts';
 import { replaceFile } from '../../adapters/replace-file.ts';
 import { claimFolder, findOwnFolder, makeTemporaryState } from '../../adapters/state-folder.ts';
+import type { Listening } from '../../adapters/web/listen.ts';
 import { joinObservers, silentObserver } from '../../controller/observer.ts';
 import type { Trigger } from '../../controller/trigger.ts';
 import { isObject } from '../../model/result.ts';
@@ -18,21 +19,26 @@ import {
   keepModest,
   keepStatusServer,
   keepWatching,
-  type View,
+  type WatchView,
 } from '../commands/watch.ts';
 import { exitCodes } from '../exit-code.ts';
 import { Failure, makeFailure } from '../failure.ts';
-import type { ParsedLine } from '../fleet.ts';
 import { createLogger } from '../logger.ts';
-import { loadSettings } from '../run.ts';
 import { keepSecrets } from '../secrets-from.ts';
 import type { Settings } from '../settings.ts';
 import type { WatchInvocation } from '../watch/invocation.ts';
-import { serveWebhooks } from '../watch/webhooks.ts';
 import { createFleetPages } from './page.ts';
 import { type FailedRevision, RolloutGate } from './rollout.ts';
 import { createPool, type SharedSources, shareParsers, shareSources } from './share.ts';
-import { adjustSettings, type ChosenFleet, describeTarget, readFleet, type Target } from './targets.ts';
+import {
+  adjustSettings,
+  type ChosenFleet,
+  describeTarget,
+  type ParsedLine,
+  type Runner,
+  readFleet,
+  type Target,
+} from './targets.ts';
 
 /** Passes at once that do not wait for their server. */
 const width = 64;
@@ -41,12 +47,16 @@ const slowMs = 500;
 /** One target and its controller. */
 interface Keeper {
   readonly target: Target;
-  readonly view: View;
+  readonly view: WatchView;
   readonly bell: ReturnType<typeof createBell>;
 }
 
 /** Watches every target of a fleet in one process, each by a controller of its own. */
-export async function watchFleet(line: ParsedLine, terminal: Terminal): Promise<number> {
+export async function watchFleet(
+  line: ParsedLine,
+  terminal: Terminal,
+  loadSettings: Runner['loadSettings'],
+): Promise<number> {
   keepModest();
   endInTime(terminal.stop);
   const fleet = readFleet(line.flags, terminal.cwd);
@@ -55,17 +65,20 @@ export async function watchFleet(line: ParsedLine, terminal: Terminal): Promise<
   const logger = await createLogger({ settings, terminal }, 'info');
   const state = await openFleetState(settings);
   const keepers = fleet.targets.map((target): Keeper => ({ target, view: createView(), bell: createBell() }));
-  const watch = new FleetWatch(line, terminal, { fleet, keepers, logger, folder: state.folder });
-  const front = keepStatusServer({ ...invocationOf(line, terminal, settings) }, watch.serverView());
+  const watch = new FleetWatch(line, terminal, { fleet, keepers, logger, folder: state.folder, loadSettings });
+  const front = keepStatusServer(invocationOf(line, terminal, settings), watch.serverView());
   const hup = hangUps();
-  const webhooks = await serveWebhooks({
-    settings,
-    logger,
-    wake: () => void watch.wakeAll('webhook'),
-    onResult: watch.metrics.webhook,
-  });
+  let webhooks: Listening | null = null;
   try {
     await front.serve(settings);
+    if (settings.webhookListen !== null) {
+      const heard = { wake: () => void watch.wakeAll('webhook'), onResult: watch.metrics.webhook };
+      webhooks = await (await import('../watch/webhooks.ts')).serveWebhooks(settings.webhookListen, {
+        settings,
+        logger,
+        ...heard,
+      });
+    }
     logger.info('Watching a fleet', { file: fleet.file, targets: fleet.targets.length, version });
     return await watch.run(hup.next);
   } finally {
@@ -110,6 +123,7 @@ interface FleetParts {
   readonly keepers: readonly Keeper[];
   readonly logger: Logger;
   readonly folder: string;
+  readonly loadSettings: Runner['loadSettings'];
 }
 
 class FleetWatch {
@@ -122,6 +136,7 @@ class FleetWatch {
   readonly #gate: RolloutGate;
   readonly metrics: ControllerMetrics;
   #timer: NodeJS.Timeout | undefined;
+  #saved: Promise<void> = Promise.resolve();
 
   constructor(line: ParsedLine, terminal: Terminal, parts: FleetParts) {
     const { fleet, keepers, folder } = parts;
@@ -162,6 +177,7 @@ class FleetWatch {
     const ends = await Promise.all(keepers.map((keeper) => this.#keep(keeper)));
     over = true;
     clearTimeout(this.#timer);
+    await this.#saved;
     return ends.find((code) => code !== exitCodes.ok) ?? exitCodes.ok;
   }
 
@@ -177,7 +193,11 @@ class FleetWatch {
       const own = describeTarget(target, this.#line.command, this.#line.flags);
       const flags = { ...this.#line.flags, ...own.flags };
       const load = async (): Promise<Settings> => {
-        const settings = adjustSettings(await loadSettings(flags, terminal, renew), target, this.#parts.fleet.file);
+        const settings = adjustSettings(
+          await this.#parts.loadSettings(flags, terminal, renew),
+          target,
+          this.#parts.fleet.file,
+        );
         return { ...settings, webhookListen: null };
       };
       const invocation = { ...own, flags, load, renewSecrets: renew, terminal, shared: this.#shareWith(name) };
@@ -208,9 +228,10 @@ class FleetWatch {
       const failed = this.#gate.ended(name, pass, status, systemClock.wallTime());
       if (failed !== null) {
         logger.error('A revision failed and begins nowhere else', { target: name, revision: pass.revision });
-        void replaceFile(failedFile(folder), `${JSON.stringify(failed)}\n`, 0o600).catch(() =>
-          logger.error('It cannot be remembered that a revision failed', { folder }),
-        );
+        const text = `${JSON.stringify(failed)}\n`;
+        this.#saved = this.#saved
+          .then(() => replaceFile(failedFile(folder), text, 0o600))
+          .catch(() => logger.error('It cannot be remembered that a revision failed', { folder }));
       }
       this.#release();
     };

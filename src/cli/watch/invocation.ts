@@ -1,12 +1,31 @@
-import type { Logger } from '../../ports.ts';
+import type { GitSettings } from '../../adapters/source/git.ts';
+import type { Logger, Source } from '../../ports.ts';
 import type { SharedParts, Terminal } from '../command.ts';
 import type { PrintedSecrets } from '../secrets-from.ts';
 import type { RawValues, Settings } from '../settings.ts';
-import type { openSource } from './source.ts';
+import type { DirectoryWake, WakeSettings } from './directory.ts';
+
+/** Where the manifests come from. */
+export interface WatchedSource {
+  readonly source: Source;
+  /** The directory of the manifests; null when they come from Git. */
+  readonly root: string | null;
+  /** Wakes when the directory may have changed; null: it comes from Git. */
+  readonly follow: (settings: WakeSettings) => DirectoryWake | null;
+  /** Settings that the source's content may depend on have changed. */
+  readonly forget: () => void;
+}
+
+/** Opens the source that the settings name; clones lie in `stateFolder`. */
+export type OpenSource = (
+  context: WatchContext,
+  stateFolder: string,
+  references: GitSettings['references'],
+) => Promise<WatchedSource>;
 
 /** What several controllers of one process have in common. */
 export interface SharedWatch extends SharedParts {
-  readonly openSource: typeof openSource;
+  readonly openSource: OpenSource;
   /** Why a revision must not be begun yet; null: it may be. */
   readonly hold: (revision: string) => string | null;
   /** Runs a pass when there is room for it. */

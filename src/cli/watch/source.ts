@@ -1,24 +1,12 @@
 import path from 'node:path';
 import { createDirectorySource } from '../../adapters/source/directory.ts';
 import type { GitSettings } from '../../adapters/source/git.ts';
-import type { Source } from '../../ports.ts';
 import { makeFailure } from '../failure.ts';
 import { readPathOperand } from '../path-operand.ts';
 import { readLimits } from '../plan-settings.ts';
-import { type DirectoryWake, type WakeSettings, wakeOnChange } from './directory.ts';
+import { wakeOnChange } from './directory.ts';
 import { readGitSettings } from './git-settings.ts';
-import type { WatchContext } from './invocation.ts';
-
-/** Where the manifests come from. */
-export interface WatchedSource {
-  readonly source: Source;
-  /** The directory of the manifests; null when they come from Git. */
-  readonly root: string | null;
-  /** Wakes when the directory may have changed; null: it comes from Git. */
-  readonly follow: (settings: WakeSettings) => DirectoryWake | null;
-  /** Settings that the source's content may depend on have changed. */
-  readonly forget: () => void;
-}
+import type { WatchContext, WatchedSource } from './invocation.ts';
 
 /** The source that the settings name; throws a `Failure` when it cannot work. */
 export async function openSource(
