@@ -100,7 +100,7 @@ const ruleFields = {
   },
   userId: {
     sorts: 0,
-    compare: (a, b) => compareText(a.userId ?? '', b.userId ?? ''),
+    compare: (a, b) => (a.userId === b.userId ? 0 : compareText(a.userId ?? '', b.userId ?? '')),
     key: ({ userId }) => userId ?? '*',
     wire: { user_id: ({ userId }) => userId },
   },

@@ -10,7 +10,8 @@ export function makeSteps(
   configuration: ConfigurationDecision | null,
   change: number,
 ): readonly Step[] {
-  const steps = ordered.map((entry, index) => ruleStep(entry, formatStepId(index)));
+  const ids = ordered.map((_, index) => formatStepId(index));
+  const steps = ordered.map((entry, index) => ruleStep(entry, index, ids));
   if (configuration === null || configuration.sent.length === 0) return steps;
   const { change: decided, sent } = configuration;
   const id = formatStepId(steps.length);
@@ -22,11 +23,11 @@ export function formatStepId(index: number): string {
   return `s${index + 1}`;
 }
 
-function ruleStep({ operation, after, gap }: Ordered, id: string): Step {
+function ruleStep({ operation, after, gap }: Ordered, index: number, ids: readonly string[]): Step {
   const base = {
-    id,
+    id: ids[index] as string,
     change: operation.change,
-    after: after.map(formatStepId),
+    after: after.map((position) => ids[position] as string),
     gap: gap === null ? null : `g${gap + 1}`,
   };
   switch (operation.type) {

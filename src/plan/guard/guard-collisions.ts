@@ -1,5 +1,5 @@
 import { groupBy } from '../../model/group-by.ts';
-import { collides, formatRuleKey, type LiveRule, type Rule } from '../../model/rule.ts';
+import { collides, formatRuleKey, type Rule } from '../../model/rule.ts';
 import type { PlanInput } from '../input.ts';
 import { eachMeeting } from '../meeting.ts';
 import type { Change, Refusal, RuleChange } from '../plan.ts';
@@ -11,24 +11,35 @@ import type { Change, Refusal, RuleChange } from '../plan.ts';
  */
 export function refuseCollisions(input: PlanInput, changes: readonly Change[]): readonly Refusal[] {
   if (!input.profile.refusesCollisions) return [];
-  const rules = changes.filter((change): change is RuleChange => change.kind === 'Rule');
-  const arriving = rules.filter(({ action }) => action === 'create' || action === 'update');
-  if (arriving.length === 0) return [];
-  const staying = rules.filter(({ action, live }) => action !== 'delete' && (action !== 'skip' || live !== null));
-  const order = new Map(rules.map((change, index) => [change, index]));
+  const staying = changes.filter(
+    (change): change is RuleChange =>
+      change.kind === 'Rule' && change.action !== 'delete' && (change.action !== 'skip' || change.live !== null),
+  );
   const pairs: (readonly [RuleChange, RuleChange])[] = [];
-  const ruleOf = ({ desired, live }: RuleChange) => (desired ?? live)?.rule as LiveRule['rule'];
-  eachCollision(arriving.map(ruleOf), staying.map(ruleOf), (left, right) => {
-    const [mine, other] = [arriving[left] as RuleChange, staying[right] as RuleChange];
-    if (mine === other) return;
-    const both = other.action === 'create' || other.action === 'update';
-    if (both && (order.get(other) as number) < (order.get(mine) as number)) return; // found from the other side too
-    pairs.push([mine, other]);
-  });
+  for (const group of groupBy(staying, (change) => collisionClass(ruleOf(change))).values()) {
+    if (!group.some(isArriving)) continue;
+    const collect = (a: RuleChange, b: RuleChange): void => {
+      if (collides(ruleOf(a), ruleOf(b))) pairs.push(isArriving(a) ? [a, b] : [b, a]);
+    };
+    eachMeeting(group, ruleOf, collect, isArriving);
+  }
+  if (pairs.length === 0) return [];
+  const order = new Map(staying.map((change, index) => [change, index]));
   const position = (change: RuleChange) => order.get(change) as number;
   return pairs
+    .map(([a, b]) => (isArriving(b) && position(b) < position(a) ? ([b, a] as const) : ([a, b] as const)))
     .sort(([a, b], [c, d]) => position(a) - position(c) || position(b) - position(d))
     .map(([mine, other]) => refuse(mine, other));
+}
+
+function isArriving({ action }: RuleChange): boolean {
+  return action === 'create' || action === 'update';
+}
+
+function ruleOf({ desired, live }: RuleChange): Rule {
+  const rule = (desired ?? live)?.rule;
+  if (rule === undefined) throw new Error('a rule change names a desired or a live rule');
+  return rule;
 }
 
 function refuse({ desired, source }: RuleChange, other: RuleChange): Refusal {
@@ -60,30 +71,6 @@ function refuse({ desired, source }: RuleChange, other: RuleChange): Refusal {
     hint: 'Add the live rule to the manifests, remove it by hand, or run with `--prune all`.',
     related: here,
   };
-}
-
-/** Calls `visit` with the index of every pair, one of each list, that the server refuses to hold at once. */
-function eachCollision(
-  left: readonly Rule[],
-  right: readonly Rule[],
-  visit: (left: number, right: number) => void,
-): void {
-  const classes = new Set(left.map(collisionClass));
-  const entries = [...left.entries()].map(([index, rule]) => ({ index, rule, isLeft: true }));
-  for (const [index, rule] of right.entries()) {
-    if (classes.has(collisionClass(rule))) entries.push({ index, rule, isLeft: false });
-  }
-  for (const group of groupBy(entries, ({ rule }) => collisionClass(rule)).values()) {
-    eachMeeting(
-      group,
-      ({ rule }) => rule,
-      (outer, inner) => {
-        if (outer.isLeft === inner.isLeft || !collides(outer.rule, inner.rule)) return;
-        if (outer.isLeft) visit(outer.index, inner.index);
-        else visit(inner.index, outer.index);
-      },
-    );
-  }
 }
 
 /** Rules of different classes never collide: same action, user scope and port presence; with ports, same type. */

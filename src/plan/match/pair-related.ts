@@ -1,4 +1,4 @@
-import { getOrMake } from '../../model/group-by.ts';
+import { getOrMake, groupBy } from '../../model/group-by.ts';
 import { type DesiredRule, type LiveRule, type Rule, toWire, type WireRule, wireFields } from '../../model/rule.ts';
 import { eachLevel, type Level } from '../nesting.ts';
 
@@ -13,6 +13,13 @@ export interface RelatedPair {
  * would have made a pair with fewer changed fields than each of them has now.
  */
 export function pairRelated(desired: readonly DesiredRule[], live: readonly LiveRule[]): readonly RelatedPair[] {
+  const wanted = groupBy(desired, ({ rule }) => rule.userId);
+  const found = groupBy(live, ({ rule }) => rule.userId);
+  return [...wanted].flatMap(([user, rules]) => pairOfUser(rules, found.get(user) ?? []));
+}
+
+function pairOfUser(desired: readonly DesiredRule[], live: readonly LiveRule[]): readonly RelatedPair[] {
+  if (live.length === 0) return [];
   const pairs: RelatedPair[] = [];
   let wanted = desired.map(({ rule }, index) => itemOf('desired', index, rule));
   let found = live.map(({ rule }, index) => itemOf('live', index, rule));
@@ -71,9 +78,9 @@ interface Group {
   readonly live: Item[];
 }
 
-/** Rules of both sides with the same values in all fields but those of the round. */
+/** Rules of both sides with the same values in all fields but those of the round; all are of one user. */
 function groupsOf(desired: readonly Item[], live: readonly Item[], round: Round): readonly Group[] {
-  const same = wireFields.filter((name) => !round.has(name));
+  const same = wireFields.filter((name) => name !== 'user_id' && !round.has(name));
   const keyOf = ({ wire }: Item): string => same.map((name) => wire[name] ?? '').join(' ');
   const groups = new Map<string, Group>();
   for (const item of desired) getOrMake(groups, keyOf(item), () => ({ desired: [], live: [] })).desired.push(item);

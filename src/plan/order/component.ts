@@ -1,8 +1,11 @@
+import { getOrMake } from '../../model/group-by.ts';
 import type { Rule } from '../../model/rule.ts';
+import { pickLower } from '../../policy/intervals.ts';
+import { getRank } from '../../policy/verdict.ts';
 import type { Operation } from '../operations.ts';
 import type { Gaps } from './gaps.ts';
 import type { GapGroup, Ordering } from './ordering.ts';
-import { countRegions } from './regions.ts';
+import { countRegions, type Surroundings } from './regions.ts';
 import { alwaysExact, findOrder, searchEffort } from './search.ts';
 import { measureCost } from './walk.ts';
 
@@ -32,12 +35,18 @@ export function orderComponents(
   components: readonly BoundComponent[],
   context: ComponentContext,
 ): readonly OrderedComponent[] {
+  const shapes = new Map<string, string>();
   const questions = new Map<string, Ordering>();
   const keys = components.map((component) => {
-    const ordering = orderingOf(component, context);
-    const key = ordering === null ? '' : JSON.stringify(ordering);
-    if (ordering !== null) questions.set(key, ordering);
-    return key;
+    if (isSettled(component, context)) return '';
+    const question = questionOf(component, context);
+    const surroundings = surroundingsOf(component, context);
+    return getOrMake(shapes, `${JSON.stringify(question)} ${describeShape(surroundings)}`, () => {
+      const ordering = { ...question, regions: countRegions(surroundings, context.users) };
+      const key = JSON.stringify(ordering);
+      questions.set(key, ordering);
+      return key;
+    });
   });
   const answers = new Map(
     [...questions].map(([key, ordering]) => {
@@ -53,16 +62,42 @@ export function orderComponents(
   });
 }
 
+function surroundingsOf({ members, kept }: BoundComponent, { operations }: ComponentContext): Surroundings {
+  return { operations: members.map((member) => operations[member] as Operation), kept };
+}
+
+/** Equal for components that differ in nothing but where their addresses begin and who their users are: an order fits them all. */
+function describeShape({ operations, kept }: Surroundings): string {
+  const rules = [...operations.flatMap(({ removed, added }) => [removed, added]), ...kept];
+  const users = new Map<string | null, number>([[null, 0]]);
+  const bases = new Map<number, bigint>();
+  for (const { destination } of rules.filter((rule) => rule !== null)) {
+    const base = bases.get(destination.family) ?? destination.first;
+    bases.set(destination.family, pickLower(base, destination.first));
+  }
+  const texts = rules.map((rule) => {
+    if (rule === null) return '';
+    const { destination, ports, userId } = rule;
+    const user = getOrMake(users, userId, () => users.size);
+    const offset = destination.first - (bases.get(destination.family) ?? 0n);
+    return `${getRank(rule)} ${user} ${destination.family} ${offset}/${destination.prefix} ${ports?.type} ${ports?.low}-${ports?.high}`;
+  });
+  return texts.join();
+}
+
 /** Where a component's operations and the rules around it make more pairs than this, its regions are not counted. */
 const mostPairs = 500_000;
 
-/** The component with its regions counted; null where there is no choice or they are too many: canonical order stays. */
-function orderingOf(
-  { members, kept }: BoundComponent,
-  { operations, needs, gaps, users }: ComponentContext,
-): Ordering | null {
-  if (members.length > alwaysExact && members.length * (members.length + kept.length) > mostPairs) return null;
-  if (isForced(members, needs)) return null;
+/** Whether canonical order stays: there is no choice, or too much of it. */
+function isSettled({ members, kept }: BoundComponent, { needs }: ComponentContext): boolean {
+  if (members.length > alwaysExact && members.length * (members.length + kept.length) > mostPairs) return true;
+  const [first, second] = members;
+  if (members.length !== 2 || first === undefined || second === undefined) return false;
+  return needs[second]?.includes(first) === true;
+}
+
+/** The component as a question of order alone, but for its regions. */
+function questionOf({ members }: BoundComponent, { needs, gaps }: ComponentContext): Omit<Ordering, 'regions'> {
   const numberOf = new Map(members.map((operation, number) => [operation, number]));
   const numbers = (list: readonly number[]): readonly number[] => list.map((other) => numberOf.get(other) as number);
   const mine = new Set(members.map((operation) => gaps.groupOf[operation] as number).filter((group) => group >= 0));
@@ -73,13 +108,5 @@ function orderingOf(
       const { openers, closers, ...rest } = gaps.groups[group] as GapGroup;
       return { ...rest, openers: numbers(openers), closers: numbers(closers) };
     }),
-    regions: countRegions({ operations: members.map((member) => operations[member] as Operation), kept }, users),
   };
-}
-
-/** Whether the needs leave one order only, the canonical one: two operations of which one waits for the other. */
-function isForced(members: readonly number[], needs: readonly (readonly number[])[]): boolean {
-  const [first, second] = members;
-  if (members.length !== 2 || first === undefined || second === undefined) return false;
-  return needs[second]?.includes(first) === true;
 }
