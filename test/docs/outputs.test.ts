@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process';
-import { readFileSync, statSync } from 'node:fs';
+import { readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { root } from './lines.ts';
 import { cutLike, makeSteady, readSession } from './session.ts';
-import { drifted, inWorld, sharedTemplate } from './world.ts';
+import { type DocsWorld, drifted, inWorld, sharedTemplate } from './world.ts';
 
 const template = sharedTemplate();
 
@@ -15,9 +15,41 @@ const pages = [
   ['docs/how-to/nothing-on-fridays.md', 2, 'drifted'],
   ['docs/how-to/give-access-for-a-week.md', 3, 'applied'],
   ['docs/how-to/put-it-back.md', 3, 'applied'],
+  ['docs/how-to/review-access.md', 3, 'drifted'],
 ] as const;
 
 const textOf = (page: string): string => readFileSync(join(root, page), 'utf8');
+
+/** Writes the files of a page (blocks that begin with the name of a file) and runs its commands. */
+async function printsWhatItShows(
+  world: DocsWorld,
+  {
+    page,
+    count,
+    env,
+  }: { readonly page: string; readonly count: number; readonly env: Readonly<Record<string, string>> },
+): Promise<void> {
+  for (const [file, text] of filesOf(page)) world.write(file, text);
+  const session = readSession(page).filter(({ output }) => output !== '');
+  expect(session).toHaveLength(count);
+  for (const { command, output } of session) {
+    const run = await world.cli(command.split(' ').slice(1), { env });
+    const given = [
+      [world.simulator.url, 'https://vpn.example.com'],
+      [`${world.folder}/`, ''],
+    ] as const;
+    const shown = makeSteady(output, given);
+    expect(`$ ${command}\n${cutLike(shown, makeSteady(run.out + run.err, given))}`).toBe(`$ ${command}\n${shown}`);
+  }
+}
+
+function filesOf(page: string): readonly (readonly [string, string])[] {
+  const blocks = textOf(page).matchAll(/^( *)```yaml\n *# (\S+\.yaml)\n([\s\S]*?)^ *```$/gm);
+  return [...blocks].map(([, indent = '', file = '', text = '']) => [
+    file,
+    text.replaceAll(`\n${indent}`, '\n').slice(indent.length),
+  ]);
+}
 
 describe('pages print what they show, one command after the other', () => {
   // A Friday.
@@ -28,24 +60,31 @@ describe('pages print what they show, one command after the other', () => {
     inWorld(template(), drifted, async (world) => {
       const env = { RECONCILE_STATE_DIR: join(world.folder, 'state'), USER: 'carol' };
       if (state === 'applied') expect((await world.cli(['apply', 'policy', '--yes'], { env })).code).toBe(0);
-      // A block that begins with the name of a file is that file.
-      for (const [, indent = '', file = '', text = ''] of textOf(page).matchAll(
-        /^( *)```yaml\n *# (\S+\.yaml)\n([\s\S]*?)^ *```$/gm,
-      ))
-        world.write(file, text.replaceAll(`\n${indent}`, '\n').slice(indent.length));
-      const session = readSession(page).filter(({ output }) => output !== '');
-      expect(session).toHaveLength(count);
-      for (const { command, output } of session) {
-        const run = await world.cli(command.split(' ').slice(1), { env });
-        const given = [
-          [world.simulator.url, 'https://vpn.example.com'],
-          [`${world.folder}/`, ''],
-        ] as const;
-        const shown = makeSteady(output, given);
-        expect(`$ ${command}\n${cutLike(shown, makeSteady(run.out + run.err, given))}`).toBe(`$ ${command}\n${shown}`);
-      }
+      await printsWhatItShows(world, { page, count, env });
     }),
   );
+
+  it('docs/how-to/who-opened-this-port.md', () =>
+    inWorld(template(), drifted, async (world) => {
+      const page = 'docs/how-to/who-opened-this-port.md';
+      rmSync(join(world.folder, '.git'), { recursive: true });
+      const git = (args: readonly string[], [name, date] = ['Alice Example', '2026-09-01T08:00:00Z']): void =>
+        void execFileSync('git', ['-c', `user.name=${name}`, '-c', 'user.email=t@example.com', ...args], {
+          cwd: world.folder,
+          env: { ...process.env, GIT_AUTHOR_DATE: date, GIT_COMMITTER_DATE: date },
+        });
+      const [[file, text] = ['', '']] = filesOf(page);
+      world.write(file, text.replace(/.*name: web.*\n/, ''));
+      for (const args of [
+        ['init', '-q', '--template='],
+        ['add', 'policy'],
+        ['commit', '-qm', 'As it was applied'],
+      ])
+        git(args);
+      world.write(file, text);
+      git(['commit', '-qam', 'Open the web servers'], ['Carol Example', '2026-10-02T14:11:00Z']);
+      await printsWhatItShows(world, { page, count: 2, env: {} });
+    }));
 });
 
 it('docs/how-to/change-the-firewall-you-are-connected-through.md: what is asked, and what is said when nobody answers', () =>
