@@ -99,7 +99,7 @@ describe('an apply that is to be confirmed', () => {
     },
   );
 
-  it('what others created or changed meanwhile stays, and is named', async () => {
+  it('going back × a change that others made meanwhile: that stays, and is named', async () => {
     const back = await onTrial(async () => {
       world.simulator.seed([{ action: 'accept', destination: '172.16.0.0/12' }]);
       await call('PATCH', '/v0/configuration', { configuration: { default_client_dns: ['8.8.8.8'] } });
@@ -121,7 +121,7 @@ describe('an apply that is to be confirmed', () => {
     expect(back.err).toContain('Nobody answered: going back');
   });
 
-  it('a change that could be applied only in part is not asked about, and goes back at once: exit 3', async () => {
+  it('an apply to be confirmed × a step that fails: nobody is asked, and it goes back at once, exit 3', async () => {
     const answer = vi.fn(() => 'y');
     for (const status of [422, 403]) {
       const match = { method: 'POST', path: '/v0/rules', nth: 2, times: 1 };
@@ -254,7 +254,7 @@ describe('going back', () => {
     expect([back.code, live()]).toEqual([3, ['drop 192.0.2.0/24']]);
   });
 
-  it('never makes a rule again that expired meanwhile, and names it', async () => {
+  it('going back × expires: a rule that expired meanwhile is not made again, and is named', async () => {
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
     const spec = (destination: string, hours: number): string =>
       `apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: to-${destination}}\nspec: {action: accept, destination: ${destination}, expires: "${new Date(Date.now() + hours * 3_600_000).toISOString()}"}\n`;
@@ -333,7 +333,7 @@ describe('secrets of the Configuration before', () => {
     expect(seen + back.out + back.err).not.toMatch(/canary-secret|another-secret/);
   });
 
-  it('lost with a killed process: that field stays, is named, and alone waits for undo or confirm', async () => {
+  it('going back × kill -9, and a secret that was in memory: that field stays, is named, and waits for undo or confirm', async () => {
     await killedWaiting('20s', ...bound);
     expireNow();
     const resumed = await run('m', ...bound);
@@ -387,7 +387,7 @@ describe('an apply whose process was killed', () => {
     expect((await run('confirm')).err).toContain('no apply waits to be confirmed');
   });
 
-  it('the next apply goes on with the wait, and then with its own work', async () => {
+  it('waiting × kill -9: the next apply goes on with the wait, and then with its own work', async () => {
     await killedWaiting('60s');
     world.write('probe', '');
     const file = join(world.folder, 'state/reconcile/oneshot/pending.json');
@@ -398,7 +398,7 @@ describe('an apply whose process was killed', () => {
     expect(next.err).toMatch(/never confirmed, and its process is gone\. Going back in \d:\d\d[\s\S]*Kept\./);
   });
 
-  it.each([['m'], ['confirm']])('after its time %s goes back: exit 3', async (command) => {
+  it.each([['m'], ['confirm']])('waiting × kill -9: after its time %s goes back, exit 3', async (command) => {
     await killedWaiting('60s');
     expireNow();
     const back = await run(command);
@@ -440,7 +440,7 @@ describe('an apply whose process was killed', () => {
     }
   });
 
-  it('kill -9 at every step of the apply and of the way back: the next start gives the state before (long)', async () => {
+  it('going back × kill -9 at any step: the next start gives the state before (long)', async () => {
     const given = { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
     const flags = ['apply', '--yes', '--confirm-with', 'false', '--confirm-within', '1ms', '--concurrency', '1', 'm'];
     const wanted = world.read('m/rules.yaml');
@@ -510,7 +510,7 @@ describe('command lines', () => {
 });
 
 describe('while an apply waits in another process', () => {
-  it('another apply is refused and says how to confirm; confirm ends the wait, exit 0', async () => {
+  it('waiting × another apply: that one is refused and names confirm, which ends the wait, exit 0', async () => {
     env = { ...env, PATH: process.env['PATH'] ?? '' };
     await prepared();
     const given = { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
@@ -558,13 +558,16 @@ describe('signals', () => {
     until(() => waits() && JSON.parse(world.read('state/reconcile/oneshot/pending.json')).until !== null);
   beforeEach(prepared);
 
-  it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('%s while it waits goes back: exit 3', async (signal) => {
-    const { child, end } = start();
-    await waiting();
-    child.kill(signal);
-    const { code, err } = await end;
-    expect([code, live(), err]).toEqual([3, before, expect.stringContaining(`Stopped (${signal}): going back`)]);
-  });
+  it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
+    'going back × SIGTERM, Ctrl-C, SIGHUP: %s while it waits starts it, exit 3',
+    async (signal) => {
+      const { child, end } = start();
+      await waiting();
+      child.kill(signal);
+      const { code, err } = await end;
+      expect([code, live(), err]).toEqual([3, before, expect.stringContaining(`Stopped (${signal}): going back`)]);
+    },
+  );
 
   it.each(['SIGTERM', 'SIGHUP'] as const)('%s while it writes ends the apply and goes back', async (signal) => {
     const { child, end } = start();
@@ -575,7 +578,7 @@ describe('signals', () => {
     expect(world.simulator.configuration()).toMatchObject({ default_client_mtu: 1300 });
   });
 
-  it('a second Ctrl-C while it goes back is answered with what is under way, and the third ends it', async () => {
+  it('going back × SIGTERM, Ctrl-C, SIGHUP: a second Ctrl-C is answered, and the third ends the process', async () => {
     const { child, end } = start();
     await waiting();
     world.simulator.faults.inject({ match: { method: 'POST' }, fault: { kind: 'delay', milliseconds: 20_000 } });
@@ -675,17 +678,20 @@ describe('while another process holds the lease that the settings name', () => {
   it.each([
     ['a record that says nothing', suspended(false)],
     ['a record that cannot be read', '{'],
-  ])('%s: refused, exit 3, and nothing is written', async (_, text) => {
-    record(text);
-    const refused = await onTrial('y');
-    expect([refused.code, refused.err]).toEqual([3, expect.stringContaining('sidecar-7 holds the lease')]);
-    expect([live(), waits()]).toEqual([before, false]);
-  });
+  ])(
+    'an apply to be confirmed × a sidecar that holds the lease: %s: refused, exit 3, and nothing is written',
+    async (_, text) => {
+      record(text);
+      const refused = await onTrial('y');
+      expect([refused.code, refused.err]).toEqual([3, expect.stringContaining('sidecar-7 holds the lease')]);
+      expect([live(), waits()]).toEqual([before, false]);
+    },
+  );
 
   it.each([
     [false, 'sidecar-7 holds the lease and is not suspended, so it brings it back at its next pass'],
     [true, 'sidecar-7 holds the lease and is suspended; once it is not, it brings it back'],
-  ])('an undo says who brings it back: suspended %s', async (value, words) => {
+  ])('undo × a sidecar that holds the lease: it says who brings it back, suspended %s', async (value, words) => {
     record(suspended(true));
     await onTrial('y');
     record(suspended(value));
@@ -704,7 +710,7 @@ describe('while another process holds the lease that the settings name', () => {
     expect([live(), holder.mayWrite()]).toEqual([after, true]);
   });
 
-  it('is looked at again before each write', async () => {
+  it('waiting, going back × the sidecar is not suspended any more: no further write is sent, exit 5', async () => {
     record(suspended(true));
     let writes = 0;
     world.simulator.onCall(({ method }) => {
@@ -716,7 +722,7 @@ describe('while another process holds the lease that the settings name', () => {
 });
 
 describe('pairs of the table in docs/how-to/put-it-back.md', () => {
-  it('a confirmation just as the time is over: exactly one of the two wins', async () => {
+  it('waiting × reconcile confirm just as the time is over: exactly one of the two wins', async () => {
     const folder = join(world.folder, 'race');
     for (let round = 0; round < 20; round++) {
       await writePending(folder, {});
@@ -725,20 +731,5 @@ describe('pairs of the table in docs/how-to/put-it-back.md', () => {
       expect(Number(kept) + Number(back)).toBe(1);
       await removePending(folder, 'going-back');
     }
-  });
-
-  it('undo outside of a window, and while suspended, is refused', async () => {
-    manifests(['drop 10.1.0.0/16']);
-    await run('m');
-    manifests(['drop 10.1.0.0/16', 'drop 10.9.0.0/16']);
-    await run('m');
-    world.write('closed.yaml', 'windows:\n  - {kind: deny, schedule: "* * * * *", duration: 1h}\n');
-    const closed = ['--config', join(world.folder, 'closed.yaml')];
-    const refused = await run('undo', ...closed);
-    expect([refused.code, refused.err]).toEqual([3, expect.stringContaining('--override-window')]);
-    expect((await run('undo', '--suspend')).code).toBe(3);
-    expect(live()).toEqual(['drop 10.1.0.0/16', 'drop 10.9.0.0/16']);
-    expect((await run('undo', ...closed, '--override-window', 'incident 7')).code).toBe(0);
-    expect(live()).toEqual(['drop 10.1.0.0/16']);
   });
 });

@@ -89,7 +89,7 @@ describe('history', () => {
 });
 
 describe('undo', () => {
-  it('puts back what the last apply changed, and leaves what others changed since', async () => {
+  it('undo × a change that others made since: that stays, and what the apply changed is put back', async () => {
     manifests(['drop 10.1.0.0/16', 'accept 10.2.0.0/16'], '{default_client_mtu: 1300, default_client_dns: [1.1.1.1]}');
     await run('m');
     manifests(['drop 10.0.0.0/8', 'accept 10.3.0.0/16'], '{default_client_mtu: 1400, default_client_dns: [9.9.9.9]}');
@@ -170,7 +170,33 @@ describe('undo', () => {
     expect(world.simulator.configuration()).toMatchObject({ openid_connect_providers: [{ label: 'Okta' }] });
   });
 
-  it('never opens again what has expired since, and names it; what has not comes back with its end', async () => {
+  it('leaves SAML providers, whose metadata is in no record, as they are, and names them', async () => {
+    const idp = (label: string): string =>
+      `{default_client_mtu: ${label.length + 1300}, saml_identity_providers: [{id: okta, label: ${label}, metadata: {file: idp.xml}, auto_create_users: true}]}`;
+    world.write(
+      'm/idp.xml',
+      '<md:EntityDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata" entityID="https://canary.example/x"/>',
+    );
+    manifests(['drop 10.1.0.0/16'], idp('Okta'));
+    expect((await run('m')).code).toBe(0);
+    manifests(['drop 10.1.0.0/16'], idp('Renamed'));
+    expect((await run('m')).code).toBe(0);
+    const undone = await run('undo');
+    expect([undone.code, undone.err]).toEqual([
+      0,
+      expect.stringContaining(
+        '[changed-since] Not undone: `saml_identity_providers` needs SAML metadata, which no record holds: put it back from Git',
+      ),
+    ]);
+    expect(world.simulator.configuration()).toMatchObject({
+      default_client_mtu: 1304,
+      saml_identity_providers: [{ label: 'Renamed' }],
+    });
+    const folder = join(world.folder, 'state', 'reconcile', 'history');
+    for (const name of readdirSync(folder)) expect(readFileSync(join(folder, name), 'utf8')).not.toContain('canary');
+  });
+
+  it('undo × expires: what has expired since is not opened again, and is named; what has not comes back with its end', async () => {
     const spec = (destination: string, expires: string): string =>
       `apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: to-${destination}}\nspec: {action: accept, destination: ${destination}, expires: "${expires}"}\n`;
     const ends = `${new Date(Date.now() + 3_600_000).toISOString().slice(0, 19)}Z`;

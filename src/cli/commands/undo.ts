@@ -9,6 +9,7 @@ import { findWayBack } from '../go-back.ts';
 import { isWorthShowing, listHistory, loadRecord } from '../history.ts';
 import { createLogger } from '../logger.ts';
 import { runPass } from '../pass-run.ts';
+import { settleEarlier, withHangUp } from '../trial.ts';
 import { lookAtLease } from '../watch/lease-settings.ts';
 import { findHistoryFolder, parseNumber } from './history.ts';
 
@@ -17,6 +18,8 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings } = invocation;
   if (operands.length > 1) throw makeFailure('usage', 'undo takes the number of one apply', 'reconcile undo 3');
   const { number, record } = await findRecord(findHistoryFolder(invocation), operands[0]);
+  const earlier = await withHangUp(invocation, settleEarlier);
+  if (earlier !== null) return earlier;
   const server = findServer(settings);
   if (record.server !== server) {
     const summary = `apply ${number} was made to ${escapeControls(String(record.server))}, and this is ${server}`;
