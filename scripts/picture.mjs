@@ -1,16 +1,40 @@
-// Writes docs/images/plan.svg: the second plan of the demo as the program printed it, in a frame. A test fails when it is not current.
+// Writes the pictures in docs/images: plan.svg, the second plan of the demo as the program printed it, in a frame; and, where Chromium is
+// there, the pages of a rich example (scripts/pages.mjs), with checksums of their HTML. A test makes plan.svg and the checksums in a
+// folder of its own (`node scripts/picture.mjs FOLDER`) and fails when those in docs/images are others.
 import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
+import { makePages } from './pages.mjs';
 
 const root = new URL('..', import.meta.url).pathname;
-const target = process.argv[2] ?? `${root}docs/images/plan.svg`;
+const target = process.argv[2] ?? `${root}docs/images`;
 const demo = spawnSync(process.execPath, [`${root}scripts/demo.mjs`], {
   encoding: 'utf8',
   // As for a person: a job of CI keeps no record of what was applied, by which deleted rules have names.
   env: { ...process.env, CI: '', NO_COLOR: '1' },
 });
 if (demo.status !== 0) throw new Error(demo.stderr);
-writeFileSync(target, pictureOf(planIn(demo.stdout)));
+writeFileSync(`${target}/plan.svg`, pictureOf(planIn(demo.stdout)));
+const pages = Object.entries(await makePages());
+if (process.argv[2] === undefined) await takePictures();
+const checksums = pages.map(([name, html]) => [`${name}-page.png`, createHash('sha256').update(html).digest('hex')]);
+writeFileSync(`${target}/pages.json`, `${JSON.stringify(Object.fromEntries(checksums), null, 2)}\n`);
+
+/** What a person sees who opens them; without scripts, since nobody is there to answer them. */
+async function takePictures() {
+  const { chromium } = await import('playwright-core');
+  const browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--no-sandbox', '--disable-gpu'],
+  });
+  for (const [name, html] of pages) {
+    const viewport = { width: 860, height: 1000 };
+    const page = await browser.newPage({ viewport, javaScriptEnabled: false, colorScheme: 'light' });
+    await page.setContent(html);
+    await page.screenshot({ path: `${target}/${name}-page.png` });
+  }
+  await browser.close();
+}
 
 /** The plan of the edited policy, with the server, the revision and the ids of a day like any other. */
 function planIn(output) {

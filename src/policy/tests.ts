@@ -49,16 +49,12 @@ export interface AlwaysFailure {
   readonly case: PolicyCase;
   readonly packet: Packet;
   readonly verdict: Action;
-  readonly fromStep: string;
-  readonly toStep: string;
 }
 
 /** What a plan exposes on the way, as far as it matters here. */
 interface Exposed {
   readonly direction: 'opened' | 'cut_off';
   readonly traffic: readonly Traffic[];
-  readonly fromStep: string;
-  readonly toStep: string;
 }
 
 /**
@@ -76,9 +72,9 @@ export function findAlwaysFailures(
   return cases.flatMap((one) => {
     if (!one.always || one.at !== undefined) return [];
     const direction = one.expect === 'drop' ? 'opened' : 'cut_off';
-    for (const { fromStep, toStep, traffic } of exposure.filter((item) => item.direction === direction)) {
+    for (const { traffic } of exposure.filter((item) => item.direction === direction)) {
       const packet = findPacketInBoth({ traffic, users }, one);
-      if (packet !== null) return [{ case: one, packet, verdict: opposite(one.expect), fromStep, toStep }];
+      if (packet !== null) return [{ case: one, packet, verdict: opposite(one.expect) }];
     }
     return [];
   });

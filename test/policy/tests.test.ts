@@ -82,15 +82,13 @@ describe('runPolicyTests', () => {
 describe('findAlwaysFailures', () => {
   const opened = {
     direction: 'opened',
-    fromStep: 's1',
-    toStep: 's2',
     traffic: [{ user: null, destinations: ['10.1.0.0/16'], protocol: 'tcp', ports: [{ low: 80, high: 90 }] }],
   } as const;
   const drop = policyCase({ always: true });
 
   it('finds the packet that a state in between lets through', () => {
     const [failure] = findAlwaysFailures([{ ...drop, ports: { low: 85, high: 100 } }], [opened], new Set(users));
-    expect(failure).toMatchObject({ verdict: 'accept', fromStep: 's1', toStep: 's2', packet: { port: 85 } });
+    expect(failure).toMatchObject({ verdict: 'accept', packet: { port: 85 } });
     expect(failure?.packet.address.text).toBe('10.1.0.0');
   });
 

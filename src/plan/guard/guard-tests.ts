@@ -29,10 +29,10 @@ export function refuseFailedTests(
     ];
   });
   const between = findAlwaysFailures(tests, exposure, collectNamedUsers(changes)).map((failure): Refusal => {
-    const { case: one, packet, verdict, fromStep, toStep } = failure;
+    const { case: one, packet, verdict } = failure;
     return {
       code: 'policy-test-failed-on-the-way',
-      summary: `Policy test: \`${one.name}\` must always hold (${one.expect} for ${describeCase(one, names)}); between steps ${fromStep} and ${toStep} ${describePacket(packet, names)} gets ${verdict}.`,
+      summary: `Policy test: \`${one.name}\` must always hold (${one.expect} for ${describeCase(one, names)}); while this plan is applied, ${describePacket(packet, names)} gets ${verdict} for a moment.`,
       hint: 'Make the change in two steps that never expose this traffic, or take `always: true` off the case.',
       related: [{ place: one.place, note: `the case \`${one.name}\`` }],
     };
