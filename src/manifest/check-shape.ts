@@ -2,7 +2,7 @@ import type * as z from 'zod';
 import { hintAtText, otherNames, otherValues, sameAs, wanted } from './hints.ts';
 import type { Kind } from './manifest.ts';
 import { type Finding, findEntry, findNode, type Node, type Plain } from './node.ts';
-import { listFields, schemas } from './schema.ts';
+import { findSchema, listFields } from './schema.ts';
 import { didYouMean, suggest } from './suggest.ts';
 import { findStrangeSpace, strangeSpace } from './yaml-faults.ts';
 
@@ -10,7 +10,7 @@ const mostFindings = 50;
 
 /** Checks the shape of a document against its kind's schema. No finding quotes a value, only names of fields. */
 export function checkShape(kind: Kind, root: Node, plain: Plain): readonly Finding[] {
-  const parsed = schemas[kind].safeParse(plain);
+  const parsed = findSchema(kind).safeParse(plain);
   if (parsed.success) return [];
   const findings = parsed.error.issues.slice(0, mostFindings).flatMap((issue) => describe(kind, root, issue));
   // A field that is only misspelt, or in the wrong place, is not missing as well.

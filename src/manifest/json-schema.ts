@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { isObject } from '../model/result.ts';
 import { type Kind, kinds } from './manifest.ts';
-import { schemas } from './schema.ts';
+import { findSchema } from './schema.ts';
 import { addRuleConstraints, annotate } from './schema-details.ts';
 
 /** A JSON Schema (draft 2020-12) as a plain value. */
@@ -15,7 +15,7 @@ export function makeJsonSchema(kind: Kind): JsonSchema {
 const draft = 'https://json-schema.org/draft/2020-12/schema';
 
 function makeKindSchema(kind: Kind): JsonSchema {
-  const { $schema: _, ...schema } = z.toJSONSchema(schemas[kind], { io: 'input', target: 'draft-2020-12' });
+  const { $schema: _, ...schema } = z.toJSONSchema(findSchema(kind), { io: 'input', target: 'draft-2020-12' });
   const split = splitTypes(schema);
   annotate(split);
   addRuleConstraints(kind, split);

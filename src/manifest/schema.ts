@@ -1,5 +1,6 @@
 import * as z from 'zod';
-import type { Kind } from './manifest.ts';
+import { getOrMake } from '../model/group-by.ts';
+import { type Kind, kinds } from './manifest.ts';
 
 /** Names of manifests, sets, users and networks: letters, digits, and `. _ @ + -` inside. */
 export const namePattern = /^[A-Za-z0-9](?:[A-Za-z0-9._@+-]{0,125}[A-Za-z0-9_])?$/;
@@ -47,12 +48,12 @@ const metadataWith = (namePattern: RegExp, more: Partial<typeof notes> = {}) =>
       ...more,
     })
     .meta({ description: 'The name, and what people want to note.' });
-const metadata = metadataWith(namePattern);
-const ruleMetadata = metadataWith(ruleNamePattern, notes);
-const setMetadata = metadataWith(namePattern, notes);
 
-function metadataOf(kind: Kind): ReturnType<typeof metadataWith> {
-  return kind === 'Rule' ? ruleMetadata : kind === 'RuleSet' ? setMetadata : metadata;
+function makeMetadata(kind: Kind): ReturnType<typeof metadataWith> {
+  return metadataWith(
+    kind === 'Rule' ? ruleNamePattern : namePattern,
+    kind === 'Rule' || kind === 'RuleSet' ? notes : {},
+  );
 }
 
 const address = z.union([z.string(), z.number()]);
@@ -72,20 +73,21 @@ const userId = z
 const userName = z.string().meta({ description: 'A name from a `kind: Users`, an e-mail address, or a UUID.' });
 const groupName = name.meta({ description: 'The name of a `kind: Group`: one rule for each member.' });
 
-const ruleSpec = z.strictObject({
-  action,
-  destination,
-  port_type: z.union([portType, z.null()]).optional().meta({ description: 'The protocol of the ports.' }),
-  port_range: z
-    .union([portRange, z.null()])
-    .optional()
-    .meta({ description: 'A port or a range; without it, all traffic.' }),
-  user_id: userId.optional(),
-  user: userName.optional(),
-  group: groupName.optional(),
-  ...times,
-  timezone,
-});
+const makeRuleSpec = () =>
+  z.strictObject({
+    action,
+    destination,
+    port_type: z.union([portType, z.null()]).optional().meta({ description: 'The protocol of the ports.' }),
+    port_range: z
+      .union([portRange, z.null()])
+      .optional()
+      .meta({ description: 'A port or a range; without it, all traffic.' }),
+    user_id: userId.optional(),
+    user: userName.optional(),
+    group: groupName.optional(),
+    ...times,
+    timezone,
+  });
 
 const networkReference = z.strictObject({ network: name }).meta({ description: 'The name of a `kind: Network`.' });
 const groupReference = z.strictObject({ group: groupName });
@@ -109,161 +111,170 @@ const setFields = {
     .meta({ description: 'Several users and groups: one rule for each user.' }),
 };
 
-const ruleSetSpec = z.strictObject({
-  ...times,
-  timezone,
-  defaults: z.strictObject(setFields).optional().meta({
-    description: 'What every rule of the set has unless it says otherwise: any field of a rule but its name.',
-  }),
-  rules: z
-    .array(z.strictObject({ name: name.meta({ description: 'Unique in the set.' }), ...notes, ...times, ...setFields }))
-    .meta({ description: 'The rules; `[]` says that there are none.' }),
-});
-
-const usersSpec = z.record(name, z.string().regex(uuid)).meta({ description: 'Name to UUID.' });
-const groupSpec = z.strictObject({
-  members: z.array(userName).meta({ description: 'Names from a `kind: Users`, e-mail addresses, or UUIDs.' }),
-});
-const networkSpec = z.strictObject({
-  cidrs: z.array(address).meta({ description: 'IP addresses and networks in CIDR notation.' }),
-});
-
-const policyTestSpec = z.strictObject({
-  timezone,
-  cases: z.array(
-    z.strictObject({
-      name: z.string().optional().meta({ description: 'For the report.' }),
-      user: userName
-        .optional()
-        .meta({ description: '`any`: nobody and every user named in a rule; without it, a device of nobody.' }),
-      destination: address.meta({ description: 'All of this network must get the verdict.' }),
-      protocol: z
-        .enum(['tcp', 'udp', 'other'])
-        .optional()
-        .meta({ description: 'Without it, all three. ICMP is `other`.' }),
-      port: portRange.optional().meta({ description: 'A port or a range, with tcp or udp; without it, 0–65535.' }),
-      expect: action.meta({ description: 'The verdict that all of this traffic must get.' }),
-      always: z.boolean().optional().meta({ description: 'Must hold in every intermediate state of a plan too.' }),
-      at: time.optional().meta({ description: 'Tests the rules of that time; a date: its first moment.' }),
+const makeRuleSetSpec = () =>
+  z.strictObject({
+    ...times,
+    timezone,
+    defaults: z.strictObject(setFields).optional().meta({
+      description: 'What every rule of the set has unless it says otherwise: any field of a rule but its name.',
     }),
-  ),
-});
+    rules: z
+      .array(
+        z.strictObject({ name: name.meta({ description: 'Unique in the set.' }), ...notes, ...times, ...setFields }),
+      )
+      .meta({ description: 'The rules; `[]` says that there are none.' }),
+  });
 
-const overlaySpec = z.strictObject({
-  bases: z
-    .array(z.string())
-    .meta({ description: 'Directories below the manifest root, relative to this file; later ones win.' }),
-  remove: z
-    .array(z.string())
-    .optional()
-    .meta({ description: '`Kind/name` of manifests of the bases that do not count here.' }),
-});
+const makeUsersSpec = () => z.record(name, z.string().regex(uuid)).meta({ description: 'Name to UUID.' });
+const makeGroupSpec = () =>
+  z.strictObject({
+    members: z.array(userName).meta({ description: 'Names from a `kind: Users`, e-mail addresses, or UUIDs.' }),
+  });
+const makeNetworkSpec = () =>
+  z.strictObject({
+    cidrs: z.array(address).meta({ description: 'IP addresses and networks in CIDR notation.' }),
+  });
+
+const makePolicyTestSpec = () =>
+  z.strictObject({
+    timezone,
+    cases: z.array(
+      z.strictObject({
+        name: z.string().optional().meta({ description: 'For the report.' }),
+        user: userName
+          .optional()
+          .meta({ description: '`any`: nobody and every user named in a rule; without it, a device of nobody.' }),
+        destination: address.meta({ description: 'All of this network must get the verdict.' }),
+        protocol: z
+          .enum(['tcp', 'udp', 'other'])
+          .optional()
+          .meta({ description: 'Without it, all three. ICMP is `other`.' }),
+        port: portRange.optional().meta({ description: 'A port or a range, with tcp or udp; without it, 0–65535.' }),
+        expect: action.meta({ description: 'The verdict that all of this traffic must get.' }),
+        always: z.boolean().optional().meta({ description: 'Must hold in every intermediate state of a plan too.' }),
+        at: time.optional().meta({ description: 'Tests the rules of that time; a date: its first moment.' }),
+      }),
+    ),
+  });
+
+const makeOverlaySpec = () =>
+  z.strictObject({
+    bases: z
+      .array(z.string())
+      .meta({ description: 'Directories below the manifest root, relative to this file; later ones win.' }),
+    remove: z
+      .array(z.string())
+      .optional()
+      .meta({ description: '`Kind/name` of manifests of the bases that do not count here.' }),
+  });
 
 const secretReference = z.union([z.strictObject({ env: z.string() }), z.strictObject({ file: z.string() })]);
 const secret = z.union([z.string(), secretReference]).meta({
   description: 'A reference, `{env: NAME}` or `{file: path}`, or (not advised) the text itself.',
 });
 
-const oidcProvider = z.strictObject({
-  id: z.string().meta({ description: 'The key of the provider, chosen by you.' }),
-  label: z.string().meta({ description: 'Shown on the sign-in page.' }),
-  scope: z.string().default('openid email profile').meta({ description: 'Must contain openid and email.' }),
-  response_type: z.string().default('code').meta({ description: 'Only code.' }),
-  client_id: z.string(),
-  client_secret: secret,
-  discovery_document_uri: z.string().meta({ description: 'The server fetches it; https (or http).' }),
-  redirect_uri: z.union([z.string(), z.null()]).default(null).meta({ description: 'An absolute http or https URL.' }),
-  auto_create_users: z.boolean(),
-});
+const makeOidcProvider = () =>
+  z.strictObject({
+    id: z.string().meta({ description: 'The key of the provider, chosen by you.' }),
+    label: z.string().meta({ description: 'Shown on the sign-in page.' }),
+    scope: z.string().default('openid email profile').meta({ description: 'Must contain openid and email.' }),
+    response_type: z.string().default('code').meta({ description: 'Only code.' }),
+    client_id: z.string(),
+    client_secret: secret,
+    discovery_document_uri: z.string().meta({ description: 'The server fetches it; https (or http).' }),
+    redirect_uri: z.union([z.string(), z.null()]).default(null).meta({ description: 'An absolute http or https URL.' }),
+    auto_create_users: z.boolean(),
+  });
 
 const flag = z.union([z.boolean(), z.null()]).default(true);
-const samlProvider = z.strictObject({
-  id: z.string().meta({ description: 'The key of the provider, chosen by you.' }),
-  label: z.string().meta({ description: 'Shown on the sign-in page.' }),
-  base_url: z.union([z.string(), z.null()]).default(null).meta({ description: "Without it, the server's own." }),
-  metadata: secret.meta({ description: 'The SAML 2.0 metadata document (XML), by reference or as text.' }),
-  sign_requests: flag,
-  sign_metadata: flag,
-  signed_assertion_in_resp: flag,
-  signed_envelopes_in_resp: flag,
-  auto_create_users: z.boolean(),
-});
+const makeSamlProvider = () =>
+  z.strictObject({
+    id: z.string().meta({ description: 'The key of the provider, chosen by you.' }),
+    label: z.string().meta({ description: 'Shown on the sign-in page.' }),
+    base_url: z.union([z.string(), z.null()]).default(null).meta({ description: "Without it, the server's own." }),
+    metadata: secret.meta({ description: 'The SAML 2.0 metadata document (XML), by reference or as text.' }),
+    sign_requests: flag,
+    sign_metadata: flag,
+    signed_assertion_in_resp: flag,
+    signed_envelopes_in_resp: flag,
+    auto_create_users: z.boolean(),
+  });
 
 const switched = z.union([z.boolean(), z.null()]).optional();
 const bounded = z.union([z.int(), z.null()]).optional();
 
-const configurationSpec = z.strictObject({
-  local_auth_enabled: switched.meta({ description: 'Whether people may sign in with e-mail and password.' }),
-  openid_connect_providers: z.array(oidcProvider).optional().meta({ description: 'Managed as a whole when written.' }),
-  saml_identity_providers: z.array(samlProvider).optional().meta({ description: 'Managed as a whole when written.' }),
-  disable_vpn_on_oidc_error: switched,
-  vpn_session_duration: z.int().optional().meta({ description: '0 to 2147483647.' }),
-  allow_unprivileged_device_management: switched,
-  allow_unprivileged_device_configuration: switched,
-  default_client_allowed_ips: z
-    .union([z.array(address), z.null()])
-    .optional()
-    .meta({ description: 'IP addresses and networks that clients route through the VPN.' }),
-  default_client_dns: z
-    .union([z.array(address), z.null()])
-    .optional()
-    .meta({ description: 'IP addresses or host names.' }),
-  default_client_endpoint: z
-    .union([z.string(), z.number(), z.null()])
-    .optional()
-    .meta({ description: 'A host name or IP address, with or without :port.' }),
-  default_client_mtu: bounded.meta({ description: '576 to 1500.' }),
-  default_client_persistent_keepalive: bounded.meta({ description: '0 to 120.' }),
-  logo: z
-    .union([
-      z.strictObject({
-        url: z.union([z.string(), z.null()]).optional(),
-        data: z.union([z.string(), z.null()]).optional(),
-        type: z.union([z.string(), z.null()]).optional(),
-      }),
-      z.null(),
-    ])
-    .optional()
-    .meta({ description: 'null: no logo.' }),
-});
+const makeConfigurationSpec = () =>
+  z.strictObject({
+    local_auth_enabled: switched.meta({ description: 'Whether people may sign in with e-mail and password.' }),
+    openid_connect_providers: z
+      .array(makeOidcProvider())
+      .optional()
+      .meta({ description: 'Managed as a whole when written.' }),
+    saml_identity_providers: z
+      .array(makeSamlProvider())
+      .optional()
+      .meta({ description: 'Managed as a whole when written.' }),
+    disable_vpn_on_oidc_error: switched,
+    vpn_session_duration: z.int().optional().meta({ description: '0 to 2147483647.' }),
+    allow_unprivileged_device_management: switched,
+    allow_unprivileged_device_configuration: switched,
+    default_client_allowed_ips: z
+      .union([z.array(address), z.null()])
+      .optional()
+      .meta({ description: 'IP addresses and networks that clients route through the VPN.' }),
+    default_client_dns: z
+      .union([z.array(address), z.null()])
+      .optional()
+      .meta({ description: 'IP addresses or host names.' }),
+    default_client_endpoint: z
+      .union([z.string(), z.number(), z.null()])
+      .optional()
+      .meta({ description: 'A host name or IP address, with or without :port.' }),
+    default_client_mtu: bounded.meta({ description: '576 to 1500.' }),
+    default_client_persistent_keepalive: bounded.meta({ description: '0 to 120.' }),
+    logo: z
+      .union([
+        z.strictObject({
+          url: z.union([z.string(), z.null()]).optional(),
+          data: z.union([z.string(), z.null()]).optional(),
+          type: z.union([z.string(), z.null()]).optional(),
+        }),
+        z.null(),
+      ])
+      .optional()
+      .meta({ description: 'null: no logo.' }),
+  });
 
-const specs = {
-  Rule: ruleSpec,
-  RuleSet: ruleSetSpec,
-  Users: usersSpec,
-  Group: groupSpec,
-  Network: networkSpec,
-  PolicyTest: policyTestSpec,
-  Overlay: overlaySpec,
-  Configuration: configurationSpec,
-} as const satisfies Record<Kind, z.ZodType>;
+const makeSpec: Readonly<Record<Kind, () => z.ZodType>> = {
+  Rule: makeRuleSpec,
+  RuleSet: makeRuleSetSpec,
+  Users: makeUsersSpec,
+  Group: makeGroupSpec,
+  Network: makeNetworkSpec,
+  PolicyTest: makePolicyTestSpec,
+  Overlay: makeOverlaySpec,
+  Configuration: makeConfigurationSpec,
+};
 
-function manifest<K extends Kind>(kind: K): z.ZodType {
+const made = new Map<Kind, ReturnType<typeof makeManifest>>();
+
+/** The schema of a kind, made when it is first needed: all of them would take 5 ms of each start. */
+export function findSchema(kind: Kind): ReturnType<typeof makeManifest> {
+  return getOrMake(made, kind, () => makeManifest(kind));
+}
+
+function makeManifest(kind: Kind) {
   return z.strictObject({
     apiVersion: z.literal('firezone/v0'),
     kind: z.literal(kind),
-    metadata: metadataOf(kind),
-    spec: specs[kind],
+    metadata: makeMetadata(kind),
+    spec: makeSpec[kind](),
   });
 }
 
-export const schemas: Readonly<Record<Kind, z.ZodType>> = {
-  Rule: manifest('Rule'),
-  RuleSet: manifest('RuleSet'),
-  Users: manifest('Users'),
-  Group: manifest('Group'),
-  Network: manifest('Network'),
-  PolicyTest: manifest('PolicyTest'),
-  Overlay: manifest('Overlay'),
-  Configuration: manifest('Configuration'),
-};
-
 /** The field names that a mapping at this path may have, for "did you mean". */
 export function listFields(kind: Kind, path: readonly PropertyKey[]): readonly string[] {
-  const top = path[0];
-  if (top === undefined) return ['apiVersion', 'kind', 'metadata', 'spec'];
-  if (top === 'metadata') return path.length === 1 ? Object.keys(metadataOf(kind).shape) : [];
-  return fieldsOf(specs[kind], path.slice(1));
+  return fieldsOf(findSchema(kind), path);
 }
 
 function fieldsOf(schema: z.core.$ZodType, path: readonly PropertyKey[]): readonly string[] {
@@ -279,7 +290,7 @@ function fieldsOf(schema: z.core.$ZodType, path: readonly PropertyKey[]): readon
 
 /** Every field name of any kind. */
 export function listAllFields(): ReadonlySet<string> {
-  known ??= new Set(Object.values(schemas).flatMap((schema) => [...fieldsWithin(schema)]));
+  known ??= new Set(kinds.flatMap((kind) => fieldsWithin(findSchema(kind))));
   return known;
 }
 
