@@ -1,17 +1,11 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import module from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { createInterface } from 'node:readline';
-
-/** One figure of the built command with its limit, beside a floor measured in the same run. */
-export interface CliBench {
-  readonly name: string;
-  readonly unit: 'ms' | 'ratio' | 'MB';
-  readonly limit: number;
-  readonly measure: () => number | Promise<number>;
-}
+import { type Figure, type FigureBench, medianOf, once } from './figure.ts';
 
 const root = new URL('..', import.meta.url).pathname.replace(/dist\/$/, '');
 const command = join(root, 'dist/reconcile.js');
@@ -20,44 +14,48 @@ const command = join(root, 'dist/reconcile.js');
 interface Cost {
   readonly wall: number;
   readonly cpu: number;
-  readonly peak: number;
+  readonly memory: number;
 }
 
-/** Median cost of two runs of node, in turns so that both see the same machine. */
-function inTurns(runs: number, a: () => Cost, b: () => Cost): readonly [Cost, Cost] {
-  const costs: readonly [Cost[], Cost[]] = [[], []];
-  for (let run = 0; run <= runs; run++) {
-    for (const [index, work] of [a, b].entries()) {
-      const cost = work();
-      if (run > 0) costs[index]?.push(cost);
+type Run = () => Cost;
+
+/** Median cost of each run of node, in turns so that all see the same machine. The first round warms up. */
+function inTurns<const R extends readonly Run[]>(rounds: number, ...runs: R): { readonly [I in keyof R]: Cost } {
+  const costs = runs.map((): Cost[] => []);
+  for (let round = 0; round <= rounds; round++) {
+    for (const [index, run] of runs.entries()) {
+      const cost = run();
+      if (round > 0) costs[index]?.push(cost);
     }
   }
-  const medianOf = (list: readonly Cost[]): Cost => ({
-    wall: median(list.map(({ wall }) => wall)),
-    cpu: median(list.map(({ cpu }) => cpu)),
-    peak: median(list.map(({ peak }) => peak)),
-  });
-  return [medianOf(costs[0]), medianOf(costs[1])];
+  return costs.map((list) => ({
+    wall: medianOf(list.map(({ wall }) => wall)),
+    cpu: medianOf(list.map(({ cpu }) => cpu)),
+    memory: medianOf(list.map(({ memory }) => memory)),
+  })) as { readonly [I in keyof R]: Cost };
 }
 
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
-}
+const scratch = mkdtempSync(join(tmpdir(), 'reconcile-bench-'));
+process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
 
-const atExit =
-  "process.on('exit', () => { const { user, system } = process.cpuUsage(); process.stderr.write('cpu ' + (user + system) + ' ' + process.resourceUsage().maxRSS); })";
+/** Loaded first by each run: says at its end what it took. */
+const meter = join(scratch, 'meter.cjs');
+writeFileSync(
+  meter,
+  "process.on('exit', () => { const { user, system } = process.cpuUsage(); process.stderr.write('cpu ' + (user + system) + ' ' + process.resourceUsage().maxRSS); })",
+);
 
 function node(args: readonly string[], env: Readonly<Record<string, string>> = {}): Cost {
   const started = performance.now();
-  const run = spawnSync(process.execPath, ['--import', `data:text/javascript,${atExit}`, ...args], {
+  const run = spawnSync(process.execPath, ['--require', meter, ...args], {
     env: { PATH: process.env['PATH'] ?? '', ...env },
     encoding: 'utf8',
     maxBuffer: 1e9,
   });
   const wall = performance.now() - started;
-  const [, cpu, peak] = /cpu ([0-9]+) ([0-9]+)$/.exec(run.stderr) ?? [];
+  const [, cpu, memory] = /cpu ([0-9]+) ([0-9]+)$/.exec(run.stderr) ?? [];
   if (run.status !== 0) throw new Error(`${args.join(' ')}: ${run.status}\n${run.stderr}`);
-  return { wall, cpu: Number(cpu) / 1000, peak: Number(peak) / 1024 };
+  return { wall, cpu: Number(cpu) / 1000, memory: Number(memory) / 1024 };
 }
 
 /** What any tool has to do at least: both GETs, JSON.parse, and the YAML with places. */
@@ -71,40 +69,54 @@ for (const file of readdirSync(folder)) parseAllDocuments(readFileSync(folder + 
 process.exit(0);
 `;
 
-const rules = 10_000;
-
-/** A plan of 10,000 rules in 10 RuleSets without changes, over the cost of the floor. */
-async function planRatio(of: keyof Cost): Promise<number> {
+/** A plan of so many rules in RuleSets of 1,000 without changes, and the floor of that. */
+async function planInSync(count: number, rounds: number): Promise<readonly [Cost, Cost]> {
   // Beside node_modules, so that it finds the parser.
   const floorFile = join(root, 'dist', 'bench-floor.mjs');
   return onServer(({ url, token, folder, env }) => {
     const manifests = join(folder, 'manifests');
     mkdirSync(manifests);
-    for (let file = 0; file < 10; file++) writeFileSync(join(manifests, `f${file}.yaml`), manifest(file));
+    for (let from = 0; from < count; from += 1000)
+      writeFileSync(join(manifests, `f${from}.yaml`), manifest(from, Math.min(1000, count - from)));
     writeFileSync(floorFile, floor);
     node([command, '--yes', '--concurrency', '16', manifests], env);
-    const [ours, least] = inTurns(
-      5,
-      () => node([command, '--plan', manifests], env),
-      () => node([floorFile, url, token, manifests]),
-    );
+    const plan: Run = () => node([command, '--plan', manifests], env);
+    const costs = inTurns(rounds, plan, () => node([floorFile, url, token, manifests]));
     rmSync(floorFile, { force: true });
-    return ours[of] / least[of];
+    return costs;
   });
 }
 
-/** What every start costs: a plan of two rules, beside `node -e 0`. */
-async function smallPlan(read: (plan: Cost, bare: Cost) => number): Promise<number> {
+/** Whether this Node keeps what it compiled for the next start. */
+const keepsCompiled = 'enableCompileCache' in module;
+
+interface Start {
+  readonly bare: Cost;
+  readonly cold: Cost;
+  /** With what an earlier start compiled. */
+  readonly warm: Cost;
+}
+
+/** What a start of the command takes beside `node -e 0`, on an empty server and a folder with a set of two rules, or of none. */
+function startOf(args: readonly string[]): Promise<Start> {
   return onServer(({ folder, env }) => {
     const manifests = join(folder, 'two');
     mkdirSync(manifests);
-    writeFileSync(join(manifests, 'two.yaml'), manifest(0, 2));
-    const [plan, bare] = inTurns(
-      11,
-      () => node([command, '--plan', manifests], env),
-      () => node(['-e', '0']),
+    writeFileSync(join(manifests, 'two.yaml'), manifest(0, args.includes('EMPTY') ? 0 : 2));
+    const words = args.map((word) => (word === 'TWO' || word === 'EMPTY' ? manifests : word));
+    const bare: Run = () => node(['-e', '0']);
+    const cold: Run = () => node([command, ...words], { ...env, CI: 'true' });
+    if (!keepsCompiled) {
+      const [first, second] = inTurns(15, bare, cold);
+      return { bare: first, cold: second, warm: second };
+    }
+    // Where nobody else can write.
+    const cache = mkdtempSync(join(root, 'build', 'cache-'));
+    const [first, second, third] = inTurns(15, bare, cold, () =>
+      node([command, ...words], { ...env, XDG_CACHE_HOME: cache }),
     );
-    return read(plan, bare);
+    rmSync(cache, { recursive: true });
+    return { bare: first, cold: second, warm: third };
   });
 }
 
@@ -115,7 +127,7 @@ interface BenchServer {
   readonly env: Readonly<Record<string, string>>;
 }
 
-async function onServer(work: (server: BenchServer) => number): Promise<number> {
+async function onServer<T>(work: (server: BenchServer) => T): Promise<T> {
   const folder = mkdtempSync(join(tmpdir(), 'reconcile-bench-'));
   const server = spawn(process.execPath, [command, 'simulate', '--port', '0', '--token-file', join(folder, 'token')], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -132,12 +144,13 @@ async function onServer(work: (server: BenchServer) => number): Promise<number> 
   }
 }
 
-function manifest(file: number, count = rules / 10): string {
+function manifest(from: number, count: number): string {
   const items = Array.from({ length: count }, (_, index) => {
-    const n = file * count + index;
-    return `    - name: r${n}\n      action: ${n % 3 === 0 ? 'drop' : 'accept'}\n      destination: 10.${n >> 8}.${n & 255}.0/24\n`;
+    const n = from + index;
+    return `    - name: r${n}\n      action: ${n % 3 === 0 ? 'drop' : 'accept'}\n      destination: ${10 + (n >> 16)}.${(n >> 8) & 255}.${n & 255}.0/24\n`;
   });
-  return `apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: s${file}}\nspec:\n  rules:\n${items.join('')}`;
+  const rules = count === 0 ? ' []\n' : `\n${items.join('')}`;
+  return `apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: s${from}}\nspec:\n  rules:${rules}`;
 }
 
 let built: string | null = null;
@@ -151,7 +164,7 @@ function executable(): string {
 function timed(program: string, args: readonly string[]): Cost {
   const started = performance.now();
   execFileSync(program, args);
-  return { wall: performance.now() - started, cpu: 0, peak: 0 };
+  return { wall: performance.now() - started, cpu: 0, memory: 0 };
 }
 
 /** The size of what npm would publish, packed. */
@@ -167,21 +180,66 @@ function packedMb(): number {
   }
 }
 
-/** The figures of the command itself. */
-export const benches: readonly CliBench[] = [
-  {
-    name: 'reconcile --version over `node -e 0`',
-    unit: 'ms',
-    limit: 40,
-    measure: () => {
-      const [version, bare] = inTurns(
-        15,
-        () => node([command, '--version']),
-        () => node(['-e', '0']),
-      );
-      return version.wall - bare.wall;
+/** What of a cost over another is looked at. */
+function compare(of: keyof Cost, ours: Cost, least: Cost): Figure {
+  return { ours: ours[of], floor: least[of] };
+}
+
+/** A start of this command: CPU and wall time over `node -e 0`, with nothing kept from earlier starts and, where Node keeps it, with it. */
+function startLines(words: string, most: { readonly cold: number; readonly warm: number }): readonly FigureBench[] {
+  const start = once(() => startOf(words.split(' ')));
+  const name = `\`reconcile ${words.replace('TWO', 'PATH').replace('EMPTY', 'PATH')}\``;
+  const what = words.includes('TWO') ? ', two rules' : words.includes('EMPTY') ? ', no rules' : '';
+  return (keepsCompiled ? (['cold', 'warm'] as const) : (['cold'] as const)).flatMap((kept) =>
+    (['cpu', 'wall'] as const).map((of) => ({
+      name: `start-up: ${name}${what}, over \`node -e 0\`: ${of === 'cpu' ? 'CPU' : 'wall time'}${kept === 'warm' ? ', compiled before' : ''}`,
+      unit: 'ms',
+      limit: most[kept],
+      measure: async () => {
+        const costs = await start();
+        return compare(of, costs[kept], costs.bare);
+      },
+    })),
+  );
+}
+
+const offline = { cold: 90, warm: 60 };
+const online = { cold: 150, warm: 100 };
+
+const twoRules = once(() => startOf(['plan', 'TWO']));
+
+/** How a plan without changes grows: of so many rules, CPU, wall time and memory. */
+const growth: readonly FigureBench[] = [100, 1_000, 10_000, 100_000].flatMap((count) => {
+  const costs = once(() => planInSync(count, count > 10_000 ? 1 : 5));
+  return (['cpu', 'wall', 'memory'] as const).map((of) => ({
+    name: `a plan in sync, ${count.toLocaleString('en')} rules in RuleSets, over its floor: ${{ cpu: 'CPU', wall: 'wall time', memory: 'memory' }[of]}`,
+    unit: 'ratio',
+    limit: count < 10_000 ? null : { cpu: 1.25, wall: 1.3, memory: null }[of],
+    measure: async () => {
+      const [ours, least] = await costs();
+      return compare(of, ours, least);
     },
-  },
+  }));
+});
+
+/** The figures of the command itself. */
+export const benches: readonly FigureBench[] = [
+  ...startLines('--version', { cold: 40, warm: 40 }),
+  ...startLines('--help', { cold: 60, warm: 40 }),
+  ...startLines('completion bash', { cold: 60, warm: 40 }),
+  ...startLines('schema RuleSet', offline),
+  ...startLines('validate EMPTY', offline),
+  ...startLines('build TWO', offline),
+  ...startLines('fmt --check TWO', offline),
+  ...startLines('test TWO', offline),
+  ...startLines('expiring TWO', offline),
+  ...startLines('reach TWO', online),
+  ...startLines('plan TWO', online),
+  ...startLines('snapshot', online),
+  // These ask more of the server.
+  ...startLines('export', { cold: 200, warm: 150 }),
+  ...startLines('doctor', { cold: 200, warm: 150 }),
+  { name: 'a plan of two rules: memory', unit: 'MB', limit: 90, measure: async () => (await twoRules()).cold.memory },
   {
     name: 'the executable: --version over `node dist/reconcile.js --version`',
     unit: 'ms',
@@ -192,30 +250,10 @@ export const benches: readonly CliBench[] = [
         () => timed(executable(), ['--version']),
         () => timed(process.execPath, [command, '--version']),
       );
-      return one.wall - other.wall;
+      return compare('wall', one, other);
     },
   },
   { name: 'the executable: size', unit: 'MB', limit: 110, measure: () => statSync(executable()).size / 1e6 },
   { name: 'the package, packed: size', unit: 'MB', limit: 2, measure: packedMb },
-  {
-    name: 'a plan of two rules over `node -e 0`: wall time',
-    unit: 'ms',
-    limit: 150,
-    measure: () => smallPlan((plan, bare) => plan.wall - bare.wall),
-  },
-  {
-    name: 'a plan of two rules over `node -e 0`: CPU',
-    unit: 'ratio',
-    limit: 4.5,
-    measure: () => smallPlan((plan, bare) => plan.cpu / bare.cpu),
-  },
-  { name: 'a plan of two rules: memory', unit: 'MB', limit: 90, measure: () => smallPlan(({ peak }) => peak) },
-  ...(['cpu', 'wall'] as const).map(
-    (of): CliBench => ({
-      name: `a plan of 10,000 rules in 10 RuleSets, in sync, over its floor: ${of === 'cpu' ? 'CPU' : 'wall time'}`,
-      unit: 'ratio',
-      limit: of === 'cpu' ? 1.25 : 1.3,
-      measure: () => planRatio(of),
-    }),
-  ),
+  ...growth,
 ];

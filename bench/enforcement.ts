@@ -99,9 +99,3 @@ export const enforcementBenches: readonly EnforcementBench[] =
         { name: 'the same, 50 of them missing', unit: 'ms', limit: 300, measure: () => checkTime(1000, 50) },
       ]
     : [];
-
-if (process.argv.includes('--print')) {
-  for (const { name, unit, limit, measure } of enforcementBenches) {
-    console.log(`${name}: ${(await measure()).toFixed(1)} ${unit} (limit ${limit})`);
-  }
-}

@@ -6,7 +6,7 @@ import { parseAllDocuments } from 'yaml';
 import { makeNetwork } from '../src/model/address.ts';
 import type { Rule } from '../src/model/rule.ts';
 import { computeReach } from '../src/policy/reach.ts';
-import type { CliBench } from './cli.ts';
+import type { FigureBench } from './figure.ts';
 
 const command = join(new URL('..', import.meta.url).pathname.replace(/dist\/$/, ''), 'dist/reconcile.js');
 
@@ -107,7 +107,7 @@ function cpuOf(work: () => unknown): number {
 const packet = ['--destination', '10.0.7.1', '--protocol', 'tcp', '--port', '443'];
 
 /** Questions to a policy and to its history. The limits are those that docs/explanation/policy.md promises. */
-export const benches: readonly (Omit<CliBench, 'unit'> & { readonly unit: 'ms' | 'MB' | 'ratio' })[] = [
+export const benches: readonly FigureBench[] = [
   {
     name: 'CPU of blame, 1,000 commits, 1,000 rules in 50 files',
     unit: 'ms',

@@ -159,9 +159,3 @@ export const benches: readonly Bench[] = [
     measure: () => process.resourceUsage().maxRSS / 1024,
   },
 ];
-
-if (process.argv.includes('--print')) {
-  for (const { name, unit, limit, measure } of benches) {
-    console.log(`${name}: ${measure().toFixed(1)} ${unit} (limit ${limit})`);
-  }
-}

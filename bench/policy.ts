@@ -117,9 +117,3 @@ export const benches: readonly Bench[] = [
     measure: () => lintTime(oneAddress(30_000).before),
   },
 ];
-
-if (process.argv.includes('--print')) {
-  for (const { name, unit, limit, measure } of benches) {
-    console.log(`${name}: ${measure().toFixed(1)} ${unit} (limit ${limit})`);
-  }
-}

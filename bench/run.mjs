@@ -1,15 +1,18 @@
-// Every figure of the benchmarks beside its limit: `npm run bench`, or `npm run bench -- WORD` for the names that hold WORD.
-// Each file runs in a process of its own: its figures of memory are of nothing else.
+// Every figure of the benchmarks beside its floor and its limit: `npm run bench`, or `npm run bench -- WORD` for the names that hold WORD.
+// Each file runs in a process of its own: its figures of memory are of nothing else. `node scripts/speed-page.mjs` makes a page of the last run.
 import { spawnSync } from 'node:child_process';
-import { readdirSync, rmSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
 const root = new URL('..', import.meta.url).pathname;
+const results = `${root}build/bench.jsonl`;
 const [, , wanted = '', only] = process.argv;
 
 if (only === undefined) {
-  const files = readdirSync(`${root}bench`).filter((file) => file.endsWith('.ts') && !file.includes('world'));
+  mkdirSync(`${root}build`, { recursive: true });
+  rmSync(results, { force: true });
+  const files = readdirSync(`${root}bench`).filter((file) => file.endsWith('.ts') && !/world|figure/.test(file));
   const ends = files.map((file) =>
     spawnSync(process.execPath, [fileURLToPath(import.meta.url), wanted, file], { stdio: 'inherit' }),
   );
@@ -36,13 +39,31 @@ async function measure(file) {
   let missed = 0;
   for (const bench of Object.values(module).filter(Array.isArray).flat()) {
     if (!bench.name.includes(wanted)) continue;
-    const figure = await bench.measure();
-    const limit = bench.limit === null ? '' : `  at most ${bench.limit} ${bench.unit}`;
-    const late = bench.limit !== null && figure > bench.limit;
-    if (late) missed++;
-    const shown = bench.unit === 'ratio' || bench.unit === '×' ? figure.toFixed(2) : figure.toFixed(1);
-    console.log(`${late ? 'MISSED' : 'ok    '}  ${bench.name}: ${shown} ${bench.unit}${limit}`);
+    const line = describe(bench, await bench.measure());
+    if (line.late) missed++;
+    console.log(`${line.late ? 'MISSED' : 'ok    '}  ${bench.name}: ${line.text}`);
+    appendFileSync(results, `${JSON.stringify({ name: bench.name, ...line })}\n`);
   }
   rmSync(bundle, { force: true });
   return missed;
+}
+
+/** A figure is one number, or ours and the floor: a ratio is of the two, a time is what is over the floor. */
+function describe({ unit, limit }, figure) {
+  const isRatio = unit === 'ratio' || unit === '×';
+  const counted =
+    typeof figure === 'number' ? figure : isRatio ? figure.ours / figure.floor : figure.ours - figure.floor;
+  const late = limit !== null && !(counted <= limit);
+  const show = (value) => (isRatio ? `${value.toFixed(2)} ×` : `${value.toFixed(1)} ${unit}`);
+  const parts = typeof figure === 'number' ? {} : { ours: figure.ours.toFixed(1), floor: figure.floor.toFixed(1) };
+  const sides = typeof figure === 'number' ? '' : `ours ${parts.ours}, floor ${parts.floor}: `;
+  const over = typeof figure === 'number' || isRatio ? '' : ' over it';
+  const most = limit === null ? '' : `, at most ${show(limit)}`;
+  return {
+    late,
+    text: `${sides}${show(counted)}${over}${most}`,
+    ...parts,
+    counted: show(counted),
+    limit: limit === null ? '' : show(limit),
+  };
 }

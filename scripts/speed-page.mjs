@@ -1,0 +1,59 @@
+// Writes docs/explanation/speed.md from the last `npm run bench` (build/bench.jsonl): `node scripts/speed-page.mjs`.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const lines = readFileSync(`${root}build/bench.jsonl`, 'utf8')
+  .trim()
+  .split('\n')
+  .map((line) => JSON.parse(line));
+const grown = /^a plan in sync, (.+) rules in RuleSets, over its floor: (CPU|wall time|memory)$/;
+
+const sizes = [...new Set(lines.map(({ name }) => grown.exec(name)?.[1]).filter((size) => size !== undefined))];
+const cell = (size, of) => {
+  const line = lines.find(({ name }) => name === `a plan in sync, ${size} rules in RuleSets, over its floor: ${of}`);
+  const unit = of === 'memory' ? 'MB' : 'ms';
+  return line === undefined ? '' : `${Math.round(line.ours)} ${unit} (${Math.round(line.floor)})`;
+};
+const row = (cells) => `| ${cells.join(' | ')} |`;
+const table = (heads, rows) => [row(heads), row(heads.map(() => '---')), ...rows.map(row)].join('\n');
+
+writeFileSync(
+  `${root}docs/explanation/speed.md`,
+  `# How fast it is
+
+\`npm run bench\` measures each line beside its floor: what any tool needs at least for the same, in the same minute on the same
+machine. It ends with 1 when a line is over its limit. These figures are of one run with Node ${process.versions.node} on a machine with ${cpus().length}
+cores, which did other work as well. Wall time suffers from that, CPU time hardly does.
+
+\`node scripts/speed-page.mjs\` writes this page from the last run.
+
+## How a plan grows
+
+A plan in sync: read the manifests (RuleSets of up to 1,000 rules), read the server, compare. In parentheses: the floor, which fetches the same and
+parses the same files with the YAML library, and does nothing with them.
+
+${table(
+  ['rules', 'CPU', 'wall time', 'memory'],
+  sizes.map((size) => [size, cell(size, 'CPU'), cell(size, 'wall time'), cell(size, 'memory')]),
+)}
+
+## Every line
+
+A ratio is ours to the floor. A time with a floor is what is over it. \`node -e 0\` is Node alone.
+
+${table(
+  ['what', 'ours', 'floor', 'figure', 'limit'],
+  lines
+    .filter(({ name }) => !grown.test(name))
+    .map(({ name, ours = '', floor = '', counted, limit }) => [
+      name.replaceAll('|', '\\|'),
+      ours,
+      floor,
+      counted,
+      limit,
+    ]),
+)}
+`,
+);
