@@ -125,16 +125,6 @@ const makeRuleSetSpec = () =>
       .meta({ description: 'The rules; `[]` says that there are none.' }),
   });
 
-const makeUsersSpec = () => z.record(name, z.string().regex(uuid)).meta({ description: 'Name to UUID.' });
-const makeGroupSpec = () =>
-  z.strictObject({
-    members: z.array(userName).meta({ description: 'Names from a `kind: Users`, e-mail addresses, or UUIDs.' }),
-  });
-const makeNetworkSpec = () =>
-  z.strictObject({
-    cidrs: z.array(address).meta({ description: 'IP addresses and networks in CIDR notation.' }),
-  });
-
 const makePolicyTestSpec = () =>
   z.strictObject({
     timezone,
@@ -155,17 +145,6 @@ const makePolicyTestSpec = () =>
         at: time.optional().meta({ description: 'Tests the rules of that time; a date: its first moment.' }),
       }),
     ),
-  });
-
-const makeOverlaySpec = () =>
-  z.strictObject({
-    bases: z
-      .array(z.string())
-      .meta({ description: 'Directories below the manifest root, relative to this file; later ones win.' }),
-    remove: z
-      .array(z.string())
-      .optional()
-      .meta({ description: '`Kind/name` of manifests of the bases that do not count here.' }),
   });
 
 const secretReference = z.union([z.strictObject({ env: z.string() }), z.strictObject({ file: z.string() })]);
@@ -248,11 +227,26 @@ const makeConfigurationSpec = () =>
 const makeSpec: Readonly<Record<Kind, () => z.ZodType>> = {
   Rule: makeRuleSpec,
   RuleSet: makeRuleSetSpec,
-  Users: makeUsersSpec,
-  Group: makeGroupSpec,
-  Network: makeNetworkSpec,
+  Users: () => z.record(name, z.string().regex(uuid)).meta({ description: 'Name to UUID.' }),
+  Group: () =>
+    z.strictObject({
+      members: z.array(userName).meta({ description: 'Names from a `kind: Users`, e-mail addresses, or UUIDs.' }),
+    }),
+  Network: () =>
+    z.strictObject({
+      cidrs: z.array(address).meta({ description: 'IP addresses and networks in CIDR notation.' }),
+    }),
   PolicyTest: makePolicyTestSpec,
-  Overlay: makeOverlaySpec,
+  Overlay: () =>
+    z.strictObject({
+      bases: z
+        .array(z.string())
+        .meta({ description: 'Directories below the manifest root, relative to this file; later ones win.' }),
+      remove: z
+        .array(z.string())
+        .optional()
+        .meta({ description: '`Kind/name` of manifests of the bases that do not count here.' }),
+    }),
   Configuration: makeConfigurationSpec,
 };
 
