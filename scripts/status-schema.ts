@@ -96,6 +96,7 @@ export const statusSchema = {
       serverAheadMs: { type: ['number', 'null'] },
       suspended: flag,
       windowOpensAt: timeOrNull,
+      confirmBy: timeOrNull,
       degraded: flag,
       tokenExpiresAt: timeOrNull,
       boundaries: list(

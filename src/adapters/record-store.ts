@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import * as z from 'zod';
 import type { LoopRecord, RecordStore, RecordText } from '../controller/record.ts';
-import { emptyRecord, noDrift } from '../controller/record.ts';
+import { emptyRecord, listRevisions, noDrift } from '../controller/record.ts';
 import { getErrorCode } from '../model/result.ts';
 import type { Logger } from '../ports.ts';
 import { replaceFile } from './replace-file.ts';
@@ -22,11 +22,13 @@ const shape = z.object({
   appliedDesired: z
     .string()
     .regex(/^[0-9a-f]{64}$/)
-    .nullish(),
-  agreedAt: time.nullish(),
-  confirmedRevision: revision.nullish(),
-  pendingRevision: revision.nullish(),
-  suspended: z.boolean().optional(),
+    .nullable()
+    .default(null),
+  agreedAt: time.nullable().default(null),
+  confirmedRevision: revision.nullable().default(null),
+  pendingRevision: revision.nullable().default(null),
+  notConfirmed: revision.nullable().default(null),
+  suspended: z.boolean().default(false),
   drift: z.object({ steps: z.array(text).max(100), more: count }).optional(),
   firstSeen: z.record(revision, time).optional(),
   sentSecrets: z.array(z.object({ name: text, provider: text, host: text })).optional(),
@@ -87,9 +89,10 @@ export function openRecordText(file: string): RecordText {
   };
 }
 
-/** Whether this text is a record that says that its holder is suspended. */
+/** Whether this text is a record that says that its holder is suspended. One whose revision waits may go back all the same. */
 export function saysSuspended(text: string | null): boolean {
-  return text !== null && decodeRecord(text, null)?.suspended === true;
+  const record = text === null ? null : decodeRecord(text, null);
+  return record?.suspended === true && record.pendingRevision === null;
 }
 
 function encodeRecord(record: LoopRecord, seal: Seal | null): string {
@@ -103,15 +106,10 @@ function encodeRecord(record: LoopRecord, seal: Seal | null): string {
     : encode({ ...written, drift: { steps: [], more: more + steps.length } });
 }
 
-type Sealed = Pick<
-  LoopRecord,
-  'appliedRevision' | 'inForceRevision' | 'confirmedRevision' | 'pendingRevision' | 'agreedAt' | 'sentSecrets'
->;
-
 /** Undefined without a token. */
-function sealOf(record: Sealed, seal: Seal | null): string | undefined {
-  const { appliedRevision, inForceRevision, confirmedRevision, pendingRevision, agreedAt, sentSecrets } = record;
-  const revisions = [appliedRevision, inForceRevision, confirmedRevision, pendingRevision];
+function sealOf(record: Omit<LoopRecord, 'isSealed'>, seal: Seal | null): string | undefined {
+  const { agreedAt, sentSecrets } = record;
+  const revisions = [...listRevisions(record), record.notConfirmed];
   try {
     return seal?.(`record ${JSON.stringify([...revisions, agreedAt, sentSecrets])}`);
   } catch {
@@ -127,11 +125,6 @@ function decodeRecord(text: string, seal: Seal | null): LoopRecord | null {
       ...emptyRecord,
       ...read,
       inForceRevision: read.inForceRevision === undefined ? read.appliedRevision : read.inForceRevision,
-      confirmedRevision: read.confirmedRevision ?? null,
-      pendingRevision: read.pendingRevision ?? null,
-      appliedDesired: read.appliedDesired ?? null,
-      agreedAt: read.agreedAt ?? null,
-      suspended: read.suspended ?? false,
       drift: read.drift ?? noDrift,
       firstSeen: read.firstSeen ?? {},
       sentSecrets: read.sentSecrets ?? [],

@@ -76,6 +76,7 @@ const factsByReason: Partial<Readonly<Record<Verdict['reason'], RunFacts>>> = {
   SecretMissing: pendingOnce,
   OutsideWindow: { refused: true },
   ClockDiffers: { refused: true },
+  NotConfirmed: { refused: true },
   ManifestsInvalid: { invalid: true },
   Refused: { refused: true },
   ApplyFailed: { wrote: true, missing: true },

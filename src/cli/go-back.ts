@@ -1,11 +1,13 @@
 import { createHash } from 'node:crypto';
 import { systemClock } from '../adapters/clock.ts';
-import { readLive } from '../apply/read.ts';
+import { type ReadContext, type ReadFailure, readLive } from '../apply/read.ts';
 import type { Problem } from '../model/problem.ts';
+import { ok, type Result } from '../model/result.ts';
 import { formatRuleKey } from '../model/rule.ts';
-import { isInScope, type LiveState } from '../model/state.ts';
+import { isInScope } from '../model/state.ts';
 import { type BackTerms, type GoingBack, goBack } from '../pass/go-back.ts';
 import type { ApplyRecord } from '../pass/history.ts';
+import type { SourceFile } from '../ports.ts';
 import { renderProblems } from '../report/problems.ts';
 import { formatStep } from '../report/text.ts';
 import type { Answer, Invocation } from './command.ts';
@@ -20,7 +22,7 @@ import { makeReadContext, wireApi } from './wire.ts';
 /** How an apply is taken back: as a pass over manifests that ask for the state before. */
 export interface WayBack {
   readonly back: GoingBack;
-  readonly request: PassRequest;
+  readonly request: PassRequest & { readonly given: NonNullable<PassRequest['given']> };
 }
 
 /** Reads what is live, and makes of it and a record the pass that takes that apply back. `revision`: what it is called. */
@@ -31,33 +33,46 @@ export async function findWayBack(
   terms: Omit<BackTerms, 'now'> = {},
 ): Promise<WayBack> {
   const { settings, terminal } = invocation;
-  const live = await readInScope(invocation, record);
-  const back = goBack(record, live, readProfile(settings), { ...terms, now: systemClock.wallTime() });
+  const { api, token } = wireApi(invocation);
+  try {
+    const found = await findStateBefore(settings, await makeReadContext(invocation, api), record, terms);
+    if (!found.ok) throw new Failure([explainReadFailure(found.error, token.read, systemClock.wallTime())]);
+    const { back, files } = found.value;
+    const source = { description: revision, read: async () => ({ content: { revision, files }, problems: [] }) };
+    const { deletable: prune, secrets, bindings } = back;
+    const given = { source, prune, secrets, bindings };
+    return { back, request: { written: revision, path: terminal.cwd, planOnly: settings.dryRun, saved: null, given } };
+  } finally {
+    await api.close();
+  }
+}
+
+/** What takes an apply back: how, and the files of manifests that ask for the state before. */
+interface StateBefore {
+  readonly back: GoingBack;
+  readonly files: readonly SourceFile[];
+}
+
+/** Reads what is live, and makes of it and a record the state before that apply. */
+export async function findStateBefore(
+  settings: Settings,
+  context: ReadContext,
+  record: ApplyRecord,
+  terms: Omit<BackTerms, 'now'>,
+): Promise<Result<StateBefore, ReadFailure>> {
+  const scope = readPlanScope(settings);
+  const wanted = { ...scope, configuration: scope.configuration && record.fields.length > 0 };
+  const read = await readLive(context, wanted, null);
+  if (!read.ok) return read;
+  const { live } = read.value;
+  const inScope = { ...live, rules: live.rules.filter(({ rule }) => isInScope(rule, scope)) };
+  const back = goBack(record, inScope, readProfile(settings), { ...terms, now: systemClock.wallTime() });
   const files = back.files.flatMap(({ path, text }) => {
     const bytes = new TextEncoder().encode(text);
     const file = { path, bytes, hash: createHash('sha256').update(bytes).digest('hex') };
     return path.endsWith('.yaml') ? [file] : []; // metadata is looked up among the secrets
   });
-  const source = { description: revision, read: async () => ({ content: { revision, files }, problems: [] }) };
-  const { deletable: prune, secrets, bindings } = back;
-  const given = { source, prune, secrets, bindings };
-  return { back, request: { written: revision, path: terminal.cwd, planOnly: settings.dryRun, saved: null, given } };
-}
-
-async function readInScope(invocation: Invocation, { fields }: ApplyRecord): Promise<LiveState> {
-  const { settings } = invocation;
-  const { api, token } = wireApi(invocation);
-  try {
-    const context = await makeReadContext(invocation, api);
-    const scope = readPlanScope(settings);
-    const wanted = { ...scope, configuration: scope.configuration && fields.length > 0 };
-    const read = await readLive(context, wanted, null);
-    if (!read.ok) throw new Failure([explainReadFailure(read.error, token.read, systemClock.wallTime())]);
-    const { live } = read.value;
-    return { ...live, rules: live.rules.filter(({ rule }) => isInScope(rule, scope)) };
-  } finally {
-    await api.close();
-  }
+  return ok({ back, files });
 }
 
 /** How an apply was taken back, and the fields that could not be, for want of a secret. */
@@ -84,7 +99,7 @@ export async function takeBack(
   for (;;) {
     try {
       const { back, request } = await findWayBack(forced, record, 'the state before the apply', terms);
-      const answer = await runPass(forced, request);
+      const answer = await runPass(forced, { ...request, given: { ...request.given, goesBack: true } });
       if (answer.report?.().plan !== null || systemClock.now() >= until) return settleBack(answer, record, back);
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
@@ -110,10 +125,9 @@ function forceBack(invocation: Invocation): Invocation {
   const { settings, terminal } = invocation;
   const { file } = settings;
   const own: Partial<Settings> = {
-    ...{ yes: true, dryRun: false, suspend: false, strict: false, detailedExitcode: false, allowEmpty: true },
-    ...{ allowLockout: true, maxDeletes: '100%', maxChanges: '100%', maxExposure: 'any', failOn: [], approve: [] },
+    ...{ yes: true, dryRun: false, suspend: false, strict: false, detailedExitcode: false, approve: [] },
     ...{ base: null, overlay: null, values: [], overrideWindow: null },
-    file: file && { ...file, nested: { ...file.nested, protect: [], windows: [], require: [] } },
+    file: file && { ...file, nested: { ...file.nested, windows: [], require: [] } },
   };
   const never = new AbortController().signal;
   return {

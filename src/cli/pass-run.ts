@@ -44,7 +44,7 @@ export interface PassRequest {
   /** The plan that was reviewed: any other is refused. */
   readonly saved: SavedPlan | null;
   /** Manifests that stand in for those below PATH, which live rules may be deleted for them, and secrets that are known for them. */
-  readonly given?: GivenManifests & Pick<PlanOptions, 'prune'> & Pick<GoingBack, 'bindings'>;
+  readonly given?: GivenManifests & Pick<PlanOptions, 'prune' | 'goesBack'> & Pick<GoingBack, 'bindings'>;
   /** Is told what is changed, and decides whether that is kept. */
   readonly trial?: { readonly onRecord: OnRecord; readonly decide: (applied: Answer) => Promise<TrialEnd> };
 }
@@ -109,14 +109,14 @@ async function runBound(run: Run, wired: WiredPass): Promise<PassResult> {
   const approve = request.planOnly ? null : (content: SourceContent) => recordedApproval(run, wired.pass, content);
   const attempt = (granted: readonly SecretBinding[]): Promise<PassResult> => {
     const { options } = wired.pass;
-    const prune = request.given?.prune ?? options.prune;
+    const { prune = options.prune, goesBack } = request.given ?? {};
     const bound = [...(lastApply?.secrets ?? []), ...(request.given?.bindings ?? [])];
     const secretBindings = [...options.secretBindings, ...bound, ...granted];
     const known = {
       base: base?.state ?? null,
       ...(lastApply === null ? {} : { appliedRules: lastApply.rules, agreedAt: lastApply.at }),
       onOutcome: screen.onOutcome,
-      options: { ...options, prune, secretBindings },
+      options: { ...options, prune, secretBindings, ...(goesBack ? { goesBack } : {}) },
     };
     return runWired({ ...wired, pass: { ...wired.pass, ...known } }, approve);
   };

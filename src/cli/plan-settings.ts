@@ -61,6 +61,14 @@ export function readWindows(settings: Settings): readonly Window[] {
   });
 }
 
+/** How long a revision may wait until the command of `confirmWith` confirms it, ms; null: no revision has to be confirmed. */
+export function readConfirmWithin({ file }: Settings): number | null {
+  const confirmWith = file?.nested.confirmWith;
+  if (confirmWith === undefined) return null;
+  const { within = '5m' } = confirmWith;
+  return Number.parseInt(within, 10) * (within.endsWith('m') ? 60_000 : 1000);
+}
+
 /** The part of the server that this repository is responsible for. */
 export function readPlanScope(settings: Settings): Scope {
   const { scope, problems } = readScope(settings.file?.nested.scope ?? {});

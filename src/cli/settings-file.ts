@@ -34,6 +34,7 @@ export function readSettingsFile(path: string): SettingsFile {
     notifyBefore,
     kubernetes,
     windows,
+    confirmWith,
     maxExpiry,
     ...rest
   } = checkDocument(document, settingsSchema, 'the settings file') as NestedSettings & RawValues;
@@ -48,6 +49,7 @@ export function readSettingsFile(path: string): SettingsFile {
     notifyBefore,
     kubernetes,
     windows,
+    confirmWith,
     maxExpiry,
   };
   const entries = root.type === 'map' ? root.entries : [];

@@ -8,6 +8,7 @@ const cidr = z.string().min(1).describe('an IP address or a network in CIDR nota
 
 const file = z.string().min(1).describe('a path');
 const name = z.string().min(1).describe('a text');
+const program = z.array(z.string().min(1).describe('a text')).min(1).describe('a program and its arguments, as a list');
 const positive = z.int().min(1).describe('a whole number from 1');
 const address = { name: name.optional(), url: z.string().optional(), urlFile: file.optional() };
 const notifyTargets = [
@@ -105,6 +106,17 @@ const nested = {
       'notes that every rule must have: owner, ticket, or {note: owner, networks: […], users: […]} for some rules',
     ),
   maxExpiry: age.optional().describe('how far ahead the `expires` of an accept rule may lie: 12h, 90d, 4w'),
+  confirmWith: z
+    .strictObject({
+      command: program,
+      within: z
+        .string()
+        .regex(/^[1-9][0-9]{0,5}[sm]$/)
+        .describe('a time, such as 90s or 5m')
+        .optional(),
+    })
+    .optional()
+    .describe('a command that ends with 0 while all is well: --watch takes back what it does not confirm in time'),
   windows: z
     .array(windowShape)
     .optional()
@@ -129,10 +141,7 @@ const nested = {
         ),
     })
     .optional(),
-  secretsFrom: z
-    .array(z.string().min(1).describe('a text'))
-    .min(1)
-    .describe('a program and its arguments, as a list')
+  secretsFrom: program
     .optional()
     .describe('a command that prints secrets as JSON or NAME=VALUE lines; a sidecar runs it again once an interval'),
   limits: z

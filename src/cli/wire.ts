@@ -110,14 +110,22 @@ export interface GivenManifests {
   readonly secrets?: ReadonlyMap<string, Secret>;
 }
 
+/** Secrets that are known by their reference, and any other as `resolve` finds it. */
+export function resolveKnown(
+  known: GivenManifests['secrets'],
+  resolve: DesiredContext['resolveSecret'],
+): DesiredContext['resolveSecret'] {
+  return (reference, place) => {
+    const secret = known?.get('env' in reference ? reference.env : reference.file);
+    return secret === undefined ? resolve(reference, place) : ok(secret);
+  };
+}
+
 /** Wires one pass over a source, which is the directory `root` unless it is given. */
 export async function wirePass(invocation: Invocation, root: string, given?: GivenManifests): Promise<WiredPass> {
   const { settings, terminal } = invocation;
   const shared = wireShared(invocation, root);
-  const resolveSecret: DesiredContext['resolveSecret'] = (reference, place) => {
-    const secret = given?.secrets?.get('env' in reference ? reference.env : reference.file);
-    return secret === undefined ? shared.desired.resolveSecret(reference, place) : ok(secret);
-  };
+  const resolveSecret = resolveKnown(given?.secrets, shared.desired.resolveSecret);
   const { api, token } = wireApi(invocation);
   const logger = await createLogger(invocation);
   warnOfOpenToken(token, logger);

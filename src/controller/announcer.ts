@@ -2,8 +2,8 @@ import type { Verdict } from './failure.ts';
 import type { LoopObserver, TurningRule } from './observer.ts';
 import type { Status } from './status.ts';
 
-/** Neither good nor broken: waiting for content to stand still, for the process to end, for another replica. */
-const passing: ReadonlySet<Verdict['reason']> = new Set(['Settling', 'Stopped', 'Standby']);
+/** Neither good nor broken: waiting for content to stand still, to be confirmed, for the process to end, for another replica. */
+const passing: ReadonlySet<Verdict['reason']> = new Set(['Settling', 'AwaitingConfirmation', 'Stopped', 'Standby']);
 
 export interface JudgedPass {
   /** On the whole. */

@@ -7,7 +7,15 @@ import type { Trigger } from './trigger.ts';
 /** A server that asks for more than this is asked again all the same. */
 const longestAskedMs = 3_600_000;
 
-const preempting: ReadonlySet<Trigger> = new Set(['webhook', 'signal', 'token', 'settings', 'lease', 'start']);
+const preempting: ReadonlySet<Trigger> = new Set([
+  'webhook',
+  'signal',
+  'token',
+  'settings',
+  'lease',
+  'confirmation',
+  'start',
+]);
 
 /** What the loop is about to work on. */
 export interface Attempt {

@@ -15,6 +15,8 @@ export const conditionReasons = [
   'ClockDiffers', // our clock and the server's differ, so that no rule begins or ends
   'Waiting', // the newest revision waits for its turn among other servers; the last good one stays in force
   'OutsideWindow', // the plan opens traffic or changes the Configuration, and no window is open
+  'AwaitingConfirmation', // the newest revision is applied, and `confirmWith` has not confirmed it yet
+  'NotConfirmed', // the newest revision was not confirmed in time, and is taken back
   'Settling', // the content is new and not yet stable
   'SourceFailed', // the source cannot be read; the last good revision stays in force
   'ManifestsInvalid', // the newest revision has errors; the last good revision stays in force

@@ -12,6 +12,8 @@ export interface GateInput {
   readonly now: number;
   readonly suspended: boolean;
   readonly writer: boolean;
+  /** What nobody confirmed is taken back. */
+  readonly isBack: boolean;
   readonly onDrift: 'correct' | 'report';
   /** The plan is for the revision that is applied already: what it corrects is drift. */
   readonly isDrift: boolean;
@@ -34,6 +36,7 @@ export interface Held extends Hold {
  * Decides whether a plan may be written now. The first row that applies counts:
  *
  *   another replica writes        | Standby
+ *   going back                    | null
  *   suspended                     | Suspended
  *   all of it failed for good     | Stalled, with the old reason
  *   drift, and drift is reported  | DriftReported
@@ -47,6 +50,7 @@ export function checkGate(input: GateInput): Held | null {
   const { plan } = input;
   const steps = plan.steps.length;
   if (!input.writer) return held('Standby', 'another replica holds the lease', null);
+  if (input.isBack) return null;
   if (input.suspended) return held('Suspended', `suspended; ${steps} writes are pending`, null);
   if (input.stalled !== null && isMadeOf(plan, input.stalled.steps)) return { ...input.stalled.hold, waitMs: null };
   if (input.isDrift && input.onDrift === 'report') {

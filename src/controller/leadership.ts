@@ -3,15 +3,17 @@ import type { PassResult } from '../pass/pass.ts';
 import { listSentReferences } from '../plan/guard/guard-secrets.ts';
 import type { SourceContent, SourceReading } from '../ports.ts';
 import { Backoff } from './backoff.ts';
-import type { Verdict } from './failure.ts';
+import { shortenRevision } from './conditions.ts';
+import { isInForce, type Verdict } from './failure.ts';
 import type { Held } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
-import { countLiveRules } from './pass-ending.ts';
+import { countLiveRules, type PassEnding } from './pass-ending.ts';
 import { logInternalError } from './pass-log.ts';
-import { emptyRecord, type LoopRecord, noDrift, recordDrift, recordSecrets } from './record.ts';
-import { SourceHistory } from './revision-selection.ts';
+import { emptyRecord, type LoopRecord, listRevisions, noDrift, recordDrift, recordSecrets } from './record.ts';
+import { type RevisionSelection, SourceHistory } from './revision-selection.ts';
 import type { InEffect } from './same-desired.ts';
 import { formatStepKey } from './step-key.ts';
+import { Trial } from './trial.ts';
 
 const notRecorded: Held = {
   reason: 'RecordFailed',
@@ -20,6 +22,8 @@ const notRecorded: Held = {
   waitMs: 5000,
 };
 
+const nothingConfirmed = { confirmedRevision: null, pendingRevision: null, notConfirmed: null };
+
 /** What decisions rest on while this replica holds the lease: made anew with each lease, from the record that lies with it. */
 export class Leadership {
   readonly #parts: LoopParts;
@@ -27,19 +31,26 @@ export class Leadership {
   readonly signal: AbortSignal;
   readonly history: SourceHistory;
   readonly backoff: Backoff;
+  readonly #trial: Trial;
   #record: LoopRecord;
   /** The last save did not work. */
   #unsaved = false;
   /** The desired state last applied, for attribution. */
   #base: DesiredState | null = null;
   #triedBase = false;
+  /** The content that was confirmed, as long as it is at hand. */
+  #confirmed: SourceContent | null = null;
+  /** Going back has failed for good. */
+  #mayLeave = false;
 
-  constructor(parts: LoopParts, signal: AbortSignal, record: LoopRecord) {
+  /** `stop` aborts with the process too. */
+  constructor(parts: LoopParts, signal: AbortSignal, record: LoopRecord, stop: AbortSignal) {
     this.#parts = parts;
     this.signal = signal;
     this.#record = record;
     this.history = new SourceHistory(parts.source, parts.clock);
     this.backoff = new Backoff(parts.clock);
+    this.#trial = new Trial(parts, stop);
   }
 
   get record(): LoopRecord {
@@ -48,6 +59,18 @@ export class Leadership {
 
   get base(): DesiredState | null {
     return this.#base;
+  }
+
+  /** The revision that nobody confirmed, while what it changed is taken back. */
+  get takenBack(): string | null {
+    const { pendingRevision, notConfirmed } = this.#record;
+    return pendingRevision === notConfirmed ? notConfirmed : null;
+  }
+
+  /** When what waits to be confirmed is taken back (ms since 1970); null: nothing waits. */
+  get confirmBy(): number | null {
+    const { pendingRevision } = this.#record;
+    return this.#trial.wordOn(pendingRevision) === 'waiting' ? (this.#trial.describe()?.until ?? null) : null;
   }
 
   /** What the applied revision asked for, when this is that one. */
@@ -90,9 +113,8 @@ export class Leadership {
    */
   async #checkOrigin(newest: string, stop: AbortSignal): Promise<void> {
     const { source, logger } = this.#parts;
-    const { isSealed, appliedRevision, inForceRevision } = this.#record;
-    if (isSealed || source.descends === undefined) return;
-    for (const revision of [appliedRevision, inForceRevision]) {
+    if (this.#record.isSealed || source.descends === undefined) return;
+    for (const revision of new Set(listRevisions(this.#record))) {
       if (revision === null || revision === newest) continue;
       const descent = await source.descends(revision, newest, stop);
       if (descent === 'yes') continue;
@@ -110,13 +132,77 @@ export class Leadership {
   /** Notes when the newest commit was first seen, and whether the operator asks not to write. */
   async observe(revision: string | null): Promise<void> {
     const { settings, clock, source } = this.#parts;
-    const { firstSeen, appliedRevision, inForceRevision, confirmedRevision, pendingRevision } = this.#record;
-    const named = [appliedRevision, inForceRevision, confirmedRevision, pendingRevision, revision];
+    const { firstSeen, inForceRevision, confirmedRevision, pendingRevision } = this.#record;
     const now = clock.wallTime();
-    const seen = named.filter((one) => one !== null).map((one) => [one, firstSeen[one] ?? now] as const);
+    const seen = [...listRevisions(this.#record), revision]
+      .filter((one) => one !== null)
+      .map((one) => [one, firstSeen[one] ?? now] as const);
     // What is not signed, a directory, has no use for it.
     const kept = source.readAt === undefined ? {} : { firstSeen: Object.fromEntries(seen) };
-    await this.#update({ ...kept, suspended: settings().suspended });
+    const begins = pendingRevision === null && confirmedRevision === null;
+    const confirms = settings().confirmWithinMs !== null;
+    const confirming = confirms ? (begins ? { confirmedRevision: inForceRevision } : {}) : nothingConfirmed;
+    await this.#update({ ...kept, ...confirming, suspended: settings().suspended });
+  }
+
+  /** Gives up a revision whose time to be confirmed is over. It is taken back once that is recorded: then nobody applies it again. */
+  async giveUp(): Promise<void> {
+    const { confirmedRevision: to, pendingRevision: revision } = this.#record;
+    if (this.takenBack !== null || this.#trial.wordOn(revision) !== 'lost') return;
+    if (!(await this.#update({ notConfirmed: revision, inForceRevision: to }))) return;
+    this.history.accept(this.#confirmed?.revision === to ? this.#confirmed : null);
+    const detail = this.#trial.describe()?.said ?? '';
+    this.#parts.logger.error('A revision was not confirmed in time: it is taken back', { revision, to, detail });
+  }
+
+  /** Chooses what is to be in effect: a revision that waits to be confirmed stays, and one that nobody confirmed is not tried again. */
+  async choose(reading: SourceReading, stop: AbortSignal): Promise<RevisionSelection> {
+    const { appliedRevision, pendingRevision: pending, notConfirmed } = this.#record;
+    const { lastGood } = this.history;
+    const newest = reading.content?.revision;
+    const back = this.takenBack;
+    const isRefused = newest === notConfirmed || (back !== null && (newest === undefined || !this.#mayLeave));
+    if (notConfirmed !== null && isRefused) {
+      const refused = { content: lastGood, complaint: this.#refuse(notConfirmed), settlingMs: null };
+      return back === null ? refused : { ...refused, back };
+    }
+    const waits = pending !== null && lastGood?.revision === pending && this.#trial.wordOn(pending) !== 'released';
+    if (waits) return { content: lastGood, complaint: null, settlingMs: null };
+    const { settings, hold = () => null } = this.#parts;
+    return await this.history.choose(reading, { settings: settings(), appliedRevision, stop, hold });
+  }
+
+  /** `open`: what keeps it from being taken back. */
+  #refuse(revision: string, open = ''): Verdict {
+    const said = this.#trial.wordOn(revision) === null ? '' : (this.#trial.describe()?.said ?? '');
+    const why = said === '' ? '' : ` (${said})`;
+    const back = open === '' ? 'was taken back' : `is not taken back yet: ${open}`;
+    const message = `${shortenRevision(revision)} was not confirmed in time${why}, and is not tried again; what it changed ${back}`;
+    return { kind: 'terminal', reason: 'NotConfirmed', message };
+  }
+
+  /** A pass over what waits to be confirmed: however well it went, it is not in effect before. */
+  onTrial(end: PassEnding): PassEnding {
+    const { confirmedRevision, pendingRevision: pending } = this.#record;
+    const { confirmWithinMs } = this.#parts.settings();
+    const { content, verdict } = end;
+    if (confirmWithinMs === null || pending === null || this.takenBack !== null) return end;
+    if (content === null || content.revision === confirmedRevision) return end;
+    const word = this.#trial.passEnded(pending, end, confirmWithinMs);
+    const { reason, message, waitMs } = notRecorded;
+    if (word === 'lost') return { ...end, verdict: { kind: 'held', reason, message }, holdMs: waitMs };
+    if (!isInForce(verdict)) this.#trial.release();
+    if (!isInForce(verdict) || word !== 'waiting') return end;
+    const waits = `${shortenRevision(pending)} is applied, and waits until the command of \`confirmWith\` ends with 0`;
+    return { ...end, verdict: { kind: 'held', reason: 'AwaitingConfirmation', message: waits } };
+  }
+
+  /** A try to take back a revision has ended. Where it cannot be done, the next revision need not wait for it. */
+  async triedBack(revision: string, verdict: Verdict): Promise<Verdict> {
+    this.#mayLeave = verdict.kind === 'terminal';
+    if (!isInForce(verdict)) return this.#refuse(revision, verdict.message);
+    await this.#update({ pendingRevision: null });
+    return this.#refuse(revision);
   }
 
   /**
@@ -124,7 +210,12 @@ export class Leadership {
    * of it: to go back to the one before would undo what has been carried out, because of an outage. Null: it may be written.
    */
   async begin(content: SourceContent, desired: DesiredState | null): Promise<Held | null> {
-    if (!(await this.#update({ inForceRevision: content.revision, ...agreedAtOf(desired) }))) return notRecorded;
+    const { revision } = content;
+    const { confirmedRevision } = this.#record;
+    const isTried = this.#parts.settings().confirmWithinMs !== null && revision !== confirmedRevision;
+    const pending = isTried ? { pendingRevision: revision } : {};
+    if (!(await this.#update({ inForceRevision: revision, ...pending, ...agreedAtOf(desired) }))) return notRecorded;
+    if (this.history.lastGood?.revision === confirmedRevision) this.#confirmed = this.history.lastGood;
     this.history.accept(content);
     return null;
   }
@@ -136,6 +227,7 @@ export class Leadership {
     this.#base = result?.desired?.state ?? this.#base;
     const { appliedRevision, appliedAt, knownRules, appliedDesired, sentSecrets } = this.#record;
     await this.#update({
+      ...this.#confirm(revision),
       appliedRevision: revision,
       appliedAt: revision === appliedRevision ? appliedAt : this.#parts.clock.wallTime(),
       inForceRevision: revision,
@@ -144,6 +236,15 @@ export class Leadership {
       ...agreedAtOf(this.#base),
       knownRules: countLiveRules(result) ?? knownRules,
     });
+  }
+
+  /** What is in effect is confirmed, but for the confirmed revision while another one is taken back. */
+  #confirm(revision: string): Partial<LoopRecord> {
+    const { confirmedRevision, notConfirmed } = this.#record;
+    if (this.#parts.settings().confirmWithinMs === null) return {};
+    if (revision !== confirmedRevision)
+      return { confirmedRevision: revision, pendingRevision: null, notConfirmed: null };
+    return this.takenBack === null ? { pendingRevision: null, notConfirmed } : {};
   }
 
   /** The times of this content are those of this state now; what it asks for beside them is as it was. */

@@ -10,6 +10,7 @@ import type { LoopObserver } from './observer.ts';
 import type { LoopRecord, RecordStore } from './record.ts';
 import type { ScheduleSettings } from './schedule.ts';
 import type { Status } from './status.ts';
+import type { TrialParts } from './trial.ts';
 import type { Triggers } from './trigger.ts';
 
 /** What one pass of the loop asks of the pipeline. `part`: only that part; undefined: everything in scope. */
@@ -17,6 +18,11 @@ export interface LoopPassRequest {
   readonly content: SourceContent;
   readonly part?: PassPart;
   readonly base: DesiredState | null;
+  /**
+   * It takes back what nobody confirmed, so that no guard holds it: by the content of the confirmed revision, or (`before`) by what
+   * is recorded of the applies of the revision that the content names.
+   */
+  readonly back?: 'confirmed' | 'before' | undefined;
   readonly sentSecrets: LoopRecord['sentSecrets'];
   /** When the clocks last agreed; absent: not known. */
   readonly agreedAt?: number;
@@ -35,6 +41,8 @@ export interface LoopSettings {
   readonly onDrift: 'correct' | 'report';
   readonly allowRewind: boolean;
   readonly suspended: boolean;
+  /** How long a revision may wait to be confirmed; null: none has to be. */
+  readonly confirmWithinMs: number | null;
   readonly windows: readonly Window[];
   /** So long before a rule begins or ends people are told. */
   readonly noticeMs: number;
@@ -48,6 +56,8 @@ export interface LoopParts {
   readonly pass: (request: LoopPassRequest) => Promise<PassResult>;
   /** The desired state of an earlier content, as of then (null: now), for attribution; null when it has errors. */
   readonly build: (content: SourceContent, at: number | null) => Promise<DesiredState | null>;
+  /** Runs the command of `confirmWith` once; see `Trial`. */
+  readonly confirm: TrialParts['confirm'];
   readonly settings: () => LoopSettings;
   readonly clock: Clock;
   readonly logger: Logger;

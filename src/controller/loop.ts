@@ -14,6 +14,7 @@ import { pickInterval } from './schedule.ts';
 import { explainSourceError } from './source-verdict.ts';
 import { createStatus, type Status } from './status.ts';
 import { StatusBoard } from './status-board.ts';
+import { runBack } from './take-back.ts';
 import { lookAhead, runWithTimes, viewTimes } from './times.ts';
 import type { Trigger } from './trigger.ts';
 
@@ -30,6 +31,9 @@ interface Turned {
 
 // A pass that shows no progress for this long hangs: no request, gap, wait for the filter or Git call takes so long.
 const stuckMs = 600_000;
+
+/** When a turn began to work, and why. */
+type Started = Pick<PassEnding, 'triggers' | 'started' | 'from'>;
 
 /** The leadership of this replica, and who runs its passes. */
 interface Lead {
@@ -101,7 +105,8 @@ class ControlLoop implements Loop {
       const { waitMs, judged, unsettled, at } = await this.#turn(triggers);
       if (judged !== null) verdict = judged;
       this.#touch();
-      if (once && judged !== null && judged.reason !== 'Settling') break;
+      const isSettled = judged !== null && judged.reason !== 'Settling' && this.#board.status.confirmBy === null;
+      if (once && isSettled) break;
       const isRetry = this.#lead?.leadership.backoff.pending === true;
       const next = await this.#parts.triggers.next(waitMs, isRetry ? 'retry' : 'interval', at);
       triggers = unsettled ? new Set([...triggers, ...next].filter((one) => one !== 'interval')) : next;
@@ -120,8 +125,8 @@ class ControlLoop implements Loop {
       return null;
     }
     if (this.#lead?.leadership.signal === signal) return this.#lead;
-    const leadership = new Leadership(this.#parts, signal, await store.load());
     const stop = AbortSignal.any([this.#stop.signal, signal]);
+    const leadership = new Leadership(this.#parts, signal, await store.load(), stop);
     this.#lead = { leadership, runner: new PassRunner(this.#parts, this.#board, stop, () => this.#touch()) };
     const { appliedRevision: applied, appliedAt, inForceRevision, drift } = leadership.record;
     this.#board.revisions({ applied, appliedAt });
@@ -145,17 +150,19 @@ class ControlLoop implements Loop {
     if (lead === null) return { waitMs: interval, judged: null };
     const { leadership } = lead;
     await leadership.observe(this.#board.status.revisions.observed);
+    await leadership.giveUp();
     await leadership.recall(reading, AbortSignal.any([this.#stop.signal, leadership.signal]));
     const selection = await this.#select(leadership, reading);
-    const waitMs = selection.settlingMs ?? interval;
-    const { content, complaint } = selection;
-    if (content === null) return this.#withoutContent(lead, complaint, triggers, waitMs);
-    const attempt = { revision: content.revision, complained: complaint !== null };
-    if (leadership.backoff.holds({ ...attempt, triggers })) {
-      return { waitMs: Math.min(waitMs, leadership.backoff.leftMs()), judged: null };
+    const revision = selection.back ?? selection.content?.revision;
+    if (revision !== undefined) {
+      const attempt = { revision, complained: selection.complaint !== null };
+      const { backoff } = leadership;
+      if (backoff.holds({ ...attempt, triggers }))
+        return { waitMs: Math.min(selection.settlingMs ?? interval, backoff.leftMs()), judged: null };
+      backoff.begin(attempt);
     }
-    leadership.backoff.begin(attempt);
-    const done = await this.#converge(lead, content, complaint, triggers);
+    const started = { triggers, started: clock.wallTime(), from: clock.now() };
+    const done = await this.#converge(lead, selection, started);
     return { ...done, waitMs: Math.min(done.waitMs, selection.settlingMs ?? done.waitMs) };
   }
 
@@ -178,80 +185,72 @@ class ControlLoop implements Loop {
   }
 
   async #select(leadership: Leadership, reading: SourceReading): Promise<RevisionSelection> {
-    const selection = await leadership.history.choose(reading, {
-      settings: this.#parts.settings(),
-      appliedRevision: leadership.record.appliedRevision,
-      stop: this.#stop.signal,
-      hold: this.#parts.hold ?? (() => null),
-    });
+    const selection = await leadership.choose(reading, this.#stop.signal);
     this.#touch();
     if (selection.settlingMs !== null) this.#reconciling('Settling', 'waiting until the content is stable');
     return selection;
   }
 
-  /** No revision was ever good, or the first one is not stable yet. */
-  async #withoutContent(
-    lead: Lead,
-    complaint: Verdict | null,
-    triggers: ReadonlySet<Trigger>,
-    waitMs: number,
-  ): Promise<Turned> {
-    if (complaint === null) return { waitMs, judged: null, unsettled: true };
-    const { clock } = this.#parts;
-    const ending = { triggers, started: clock.wallTime(), from: clock.now(), content: null, holdMs: null };
-    return this.#conclude(lead, { ...ending, verdict: complaint, complaint });
-  }
-
   /** Runs the pass, and again with the last good revision when the new one has errors. */
   async #converge(
     lead: Lead,
-    content: SourceContent,
-    complaint: Verdict | null,
-    triggers: ReadonlySet<Trigger>,
-  ): Promise<Turned & { readonly judged: Verdict }> {
-    const { clock } = this.#parts;
+    { content, complaint, settlingMs, back }: RevisionSelection,
+    started: Started,
+  ): Promise<Turned> {
     const { history, backoff } = lead.leadership;
     const { lastGood } = history;
-    const ended = { triggers, started: clock.wallTime(), from: clock.now() };
+    if (back !== undefined) return this.#conclude(lead, { ...started, ...(await this.#takeBack(lead, back)) });
+    if (content === null) {
+      // No revision was ever good, or the first one is not stable yet.
+      if (complaint === null) return { waitMs: settlingMs ?? 0, judged: null, unsettled: true };
+      return this.#conclude(lead, { ...started, content, verdict: complaint, complaint, holdMs: null });
+    }
     this.#reconciling('Progressing', `working on ${shortenRevision(content.revision)}`);
     if (complaint === null) this.#board.revisions({ attempted: content.revision });
     const run = await this.#run(lead, content);
     if (run.verdict.reason !== 'ManifestsInvalid' || content.revision === lastGood?.revision) {
-      return this.#conclude(lead, { ...ended, ...run, content, ...(complaint === null ? {} : { complaint }) });
+      return this.#conclude(lead, { ...started, ...run, content, ...(complaint === null ? {} : { complaint }) });
     }
     if (!mayMend(run.result)) history.reject(content.revision, run.verdict);
-    if (lastGood === null) return this.#conclude(lead, { ...ended, content, verdict: run.verdict, holdMs: null });
+    if (lastGood === null) return this.#conclude(lead, { ...started, content, verdict: run.verdict, holdMs: null });
     backoff.begin({ revision: lastGood.revision, complained: true });
     const fallback = await this.#run(lead, lastGood);
     const outcomes = [...run.outcomes, ...fallback.outcomes];
     const turned = [...(run.turned ?? []), ...(fallback.turned ?? [])];
-    return this.#conclude(lead, {
-      ...ended,
-      ...fallback,
-      outcomes,
-      turned,
-      content: lastGood,
-      complaint: run.verdict,
-    });
+    const both = { ...fallback, outcomes, turned, complaint: run.verdict };
+    return this.#conclude(lead, { ...started, ...both, content: lastGood });
   }
 
-  #run(lead: Lead, content: SourceContent): Promise<PublishableRun> {
-    const { leadership } = lead;
-    const order = (of: SourceContent): PassOrder => ({
+  /** Takes back what nobody confirmed, and looks again at once: a newer revision may wait. */
+  async #takeBack(lead: Lead, revision: string): Promise<Omit<PassEnding, keyof Started>> {
+    const { leadership, runner } = lead;
+    const order = (of: SourceContent): PassOrder => this.#order(lead, of);
+    const run = await runBack(runner, revision, { confirmed: leadership.history.lastGood, order });
+    const complaint = await leadership.triedBack(revision, run.verdict);
+    return { ...run, complaint, holdMs: isInForce(run.verdict) ? 0 : run.holdMs };
+  }
+
+  #order({ leadership }: Lead, of: SourceContent): PassOrder {
+    return {
       content: of,
       base: leadership.base,
       record: leadership.record,
       begin: (desired) => leadership.begin(of, desired),
       inEffect: leadership.inEffect(of),
       deleteWaitMs: () => leadership.history.quietLeft(this.#parts.settings().deleteQuietMs),
-    });
+    };
+  }
+
+  #run(lead: Lead, content: SourceContent): Promise<PublishableRun> {
+    const order = (of: SourceContent): PassOrder => this.#order(lead, of);
     const reports = this.#parts.settings().onDrift === 'report';
     return runWithTimes(lead, content, { order, build: this.#parts.build, reports, now: this.#parts.clock.wallTime() });
   }
 
-  async #conclude({ leadership }: Lead, end: PassEnding): Promise<Turned & { readonly judged: Verdict }> {
+  async #conclude({ leadership }: Lead, ended: PassEnding): Promise<Turned> {
     const { clock, settings, observer, logger } = this.#parts;
     const { backoff, record } = leadership;
+    const end = leadership.onTrial(ended);
     const verdict = end.complaint ?? end.verdict;
     const { schedule } = settings();
     const before = record.appliedRevision;
@@ -265,7 +264,7 @@ class ControlLoop implements Loop {
     if (verdict.kind === 'good') this.#board.update({ lastSuccessAt: clock.wallTime() });
     const now = clock.wallTime();
     const times = viewTimes(end, leadership.base, now);
-    this.#board.update(times);
+    this.#board.update({ ...times, confirmBy: leadership.confirmBy });
     backoff.ended(end.verdict.kind === 'transient' ? end.verdict : verdict, schedule);
     const view = viewPass(end, verdict, clock, this.#board.status.revisions.observed);
     this.#board.ended(view);

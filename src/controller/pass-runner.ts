@@ -10,7 +10,7 @@ import { rememberCorrections } from './fight.ts';
 import { createGapClock } from './gap-clock.ts';
 import type { Held } from './gate.ts';
 import { checkGate } from './gate.ts';
-import type { LoopParts } from './loop-parts.ts';
+import type { LoopParts, LoopPassRequest } from './loop-parts.ts';
 import { joinRuns, mayBeOnePart, viewParts } from './part-runs.ts';
 import type { PassRun, PublishableRun } from './pass-ending.ts';
 import { isOutage } from './pass-ending.ts';
@@ -26,6 +26,7 @@ import { formatStepKey } from './step-key.ts';
 /** What is to be brought into effect, and what is known about it. */
 export interface PassOrder {
   readonly content: SourceContent;
+  readonly back?: LoopPassRequest['back'];
   readonly base: DesiredState | null;
   readonly record: Pick<LoopRecord, 'agreedAt' | 'knownRules' | 'sentSecrets'>;
   /** What this revision asked for when it came into effect, when it is in effect already: what differs from that is drift. */
@@ -91,6 +92,7 @@ export class PassRunner {
       .pass({
         content: order.content,
         ...(part === undefined ? {} : { part }),
+        back: order.back,
         base: order.base,
         ...(order.record.agreedAt === null ? {} : { agreedAt: order.record.agreedAt }),
         sentSecrets: order.record.sentSecrets,
@@ -129,7 +131,7 @@ export class PassRunner {
     return { result, verdict, holdMs: waitOf(hold), outcomes: result.apply?.outcomes ?? outcomes };
   }
 
-  #checkGate(plan: Plan, { deleteWaitMs }: PassOrder, isDrift: boolean): Held | null {
+  #checkGate(plan: Plan, { deleteWaitMs, back }: PassOrder, isDrift: boolean): Held | null {
     const { clock, lease, settings } = this.#parts;
     const { suspended, onDrift, fight, windows } = settings();
     return checkGate({
@@ -138,6 +140,7 @@ export class PassRunner {
       wallTime: clock.wallTime(),
       now: clock.now(),
       suspended,
+      isBack: back !== undefined,
       writer: lease.mayStart(),
       onDrift,
       isDrift,

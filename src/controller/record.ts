@@ -12,9 +12,10 @@ export interface LoopRecord {
   readonly appliedAt: number | null;
   /** The last good revision, last begun to be written; in force while a newer one is invalid or the source is gone. */
   readonly inForceRevision: string | null;
-  /** The revision that was confirmed, and the one that waits for it. */
+  /** The revision that was confirmed last, the one that waits for it, and the one that nobody confirmed; both the same: it is taken back. */
   readonly confirmedRevision: string | null;
   readonly pendingRevision: string | null;
+  readonly notConfirmed: string | null;
   /** Digest of what the applied revision asked for then; with other values or settings it asks for something else. */
   readonly appliedDesired: string | null;
   /** What it says of revisions was written by a process with our token, and not by somebody who may only write the Lease. */
@@ -48,6 +49,7 @@ export const emptyRecord: LoopRecord = {
   inForceRevision: null,
   confirmedRevision: null,
   pendingRevision: null,
+  notConfirmed: null,
   appliedDesired: null,
   sentSecrets: [],
   agreedAt: null,
@@ -56,6 +58,12 @@ export const emptyRecord: LoopRecord = {
   drift: noDrift,
   firstSeen: {},
 };
+
+/** The revisions whose content may be applied because the record names them. */
+export function listRevisions(record: Omit<LoopRecord, 'isSealed'>): readonly (string | null)[] {
+  const { appliedRevision, inForceRevision, confirmedRevision, pendingRevision } = record;
+  return [appliedRevision, inForceRevision, confirmedRevision, pendingRevision];
+}
 
 /** The drift that a plan would undo, as much of it as a record holds. */
 export function recordDrift(steps: readonly string[]): DriftVerdicts {

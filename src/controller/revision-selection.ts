@@ -10,6 +10,8 @@ export interface RevisionSelection {
   readonly complaint: Verdict | null;
   /** Until the newest content is stable; null: it is, or there is none. */
   readonly settlingMs: number | null;
+  /** The revision that nobody confirmed, where what it changed is to be taken back now. */
+  readonly back?: string;
 }
 
 /** What a choice depends on beside the source's own history. */
@@ -44,8 +46,8 @@ export class SourceHistory {
     return this.#lastGood;
   }
 
-  /** This content is in effect. */
-  accept(content: SourceContent): void {
+  /** This content is in effect; null: none is known to be. */
+  accept(content: SourceContent | null): void {
     this.#lastGood = content;
   }
 

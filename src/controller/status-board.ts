@@ -57,7 +57,7 @@ export class StatusBoard {
       { type: 'Stalled', status: badSettings === null ? 'False' : 'True', ...stalled },
     );
     this.revisions({ applied: null, appliedAt: null });
-    this.update({ windowOpensAt: null, nextBoundaryAt: null, heldEnds: 0 });
+    this.update({ windowOpensAt: null, confirmBy: null, nextBoundaryAt: null, heldEnds: 0 });
     this.update({ drift: 0, fights: 0, blockedDeletes: 0, liveRules: null, plan: null });
   }
 

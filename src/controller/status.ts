@@ -78,6 +78,8 @@ export interface Status {
   readonly suspended: boolean;
   /** When the window opens for which the plan at hand waits (ms since 1970); null: it waits for none. */
   readonly windowOpensAt: number | null;
+  /** When the revision that waits to be confirmed is taken back (ms since 1970); null: none waits. */
+  readonly confirmBy: number | null;
   /** When the next rule begins or ends (ms since 1970); null: none does. */
   readonly nextBoundaryAt: number | null;
   /** Rules that have ended, and are live all the same. */
@@ -142,6 +144,7 @@ export function createStatus(version: string, source: string, wallTime: number, 
     holder: null,
     suspended: false,
     windowOpensAt: null,
+    confirmBy: null,
     nextBoundaryAt: null,
     heldEnds: 0,
     serverAheadMs: null,

@@ -12,6 +12,7 @@ export type Trigger =
   | 'settings'
   | 'lease'
   | 'released'
+  | 'confirmation'
   | 'stop';
 
 /** Wakes the loop. Any number of calls while a pass runs collapse into one next pass. */

@@ -115,6 +115,32 @@ function madeRule(rule: Rule, liveId: string | undefined, index: number): LiveRu
   return { id, rule, destinationText: toWire(rule).destination, insertedAt: '', updatedAt: '' };
 }
 
+/** What several applies changed together, given in their order; null: there are none. */
+export function joinApplyRecords([first, ...others]: readonly ApplyRecord[]): ApplyRecord | null {
+  return first === undefined ? null : others.reduce(joinTwo, first);
+}
+
+function joinTwo(first: ApplyRecord, second: ApplyRecord): ApplyRecord {
+  const mapOf = (rules: readonly LiveRule[]): Map<string, LiveRule> =>
+    new Map(rules.map((one) => [formatRuleKey(one.rule), one]));
+  const [deleted, created] = [mapOf(first.deleted), mapOf(first.created)];
+  for (const one of second.deleted) note(one, deleted, created);
+  for (const one of second.created) note(one, created, deleted);
+  // What the first one wrote was before it as it was; what only the second one wrote, before the second.
+  const { before = null, after = null } = second.before === null ? first : second;
+  const former = Object.fromEntries(first.fields.map((field) => [field, first.before?.fields[field]]));
+  return {
+    ...second,
+    deleted: [...deleted.values()],
+    created: [...created.values()],
+    names: new Map([...first.names, ...second.names]),
+    expires: new Map([...first.expires, ...second.expires]),
+    fields: [...new Set([...first.fields, ...second.fields])],
+    before: before && { ...before, fields: { ...before.fields, ...former } },
+    after,
+  };
+}
+
 /** How many rules and fields an apply changed; nothing at all needs no record. */
 export function countChanges({ deleted, created, fields }: ApplyRecord): number {
   return deleted.length + created.length + fields.length;

@@ -187,7 +187,7 @@ export function makeApplyContext(
     profile,
     limits,
     stop,
-    allowLockout: pass.options.allowLockout,
+    allowLockout: pass.options.allowLockout || pass.options.goesBack === true,
     afterOutage: reading.afterOutage || memory.serverWasDown,
     closeFirst: memory.openGaps,
     replan: async ({ signal, refusesCollisions, knownRules }) => {

@@ -35,6 +35,8 @@ export interface PlanOptions {
   readonly protect: readonly Protected[];
   /** Where the operator's secrets may be sent. */
   readonly secretBindings: readonly SecretBinding[];
+  /** The plan takes back what nobody confirmed: only scope and ownership hold it. */
+  readonly goesBack?: true;
   /** Keys the fingerprints of secrets in field changes; null shows none. */
   readonly fingerprintKey: FingerprintKey | null;
 }

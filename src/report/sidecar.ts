@@ -42,6 +42,7 @@ const waiting: Partial<Readonly<Record<ConditionReason, string>>> = {
   Suspended: 'Suspended',
   OutsideWindow: 'Waiting for a window',
   Waiting: 'Waiting for its turn',
+  AwaitingConfirmation: 'Waiting to be confirmed',
   Settling: 'Waiting until the content stands still',
   Stopped: 'Stopping',
 };
@@ -53,6 +54,7 @@ const broken: Partial<Readonly<Record<ConditionReason, string>>> = {
   ManifestsInvalid: 'Newest revision invalid',
   RewindRefused: 'Rewind refused',
   SignatureRefused: 'Signature refused',
+  NotConfirmed: 'Not confirmed, and taken back',
 };
 
 /** One place for the words, so that the page, the JSON and the terminal agree. */
@@ -91,6 +93,11 @@ function adviceFor({ conditions, plan }: Status): Pick<Headline, 'advice' | 'com
       return { advice: 'To undo it from now on, start with:', command: '--on-drift correct' };
     case 'OutsideWindow':
       return { advice: 'In an emergency:', command: 'reconcile apply --yes --override-window REASON PATH' };
+    case 'NotConfirmed':
+      return {
+        advice: 'Correct the manifests and push; to try the same content again, push an empty commit:',
+        command: 'git commit --allow-empty',
+      };
     case 'Suspended':
       return { advice: 'To go on, start without:', command: '--suspend' };
     default:

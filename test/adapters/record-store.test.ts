@@ -49,6 +49,7 @@ describe('the record', () => {
       inForceRevision: 'c'.repeat(40),
       confirmedRevision: 'd'.repeat(40),
       pendingRevision: 'c'.repeat(40),
+      notConfirmed: 'e'.repeat(40),
       appliedDesired: 'b'.repeat(64),
       agreedAt: 6,
       knownRules: 7,

@@ -290,3 +290,85 @@ describe('a failover', () => {
     expect(second.fake.loop.isReady()).toBe(true);
   });
 });
+
+describe('a revision that has to be confirmed (docs/how-to/put-it-back.md)', () => {
+  /** Both replicas have confirmed r1; r2 is applied by the first, and nothing there confirms it. */
+  async function pushUnconfirmed(options: { readonly git?: boolean } = { git: true }): Promise<[Replica, Replica]> {
+    const [first, second] = [start('one', r1, options), start('two', r1, options)];
+    for (const { fake } of replicas) fake.settings = { ...defaultSettings, confirmWithinMs: 300_000 };
+    await until(() => inSync(first, r1)() || inSync(second, r1)());
+    const [holder, other] = isWriter(first) ? [first, second] : [second, first];
+    for (const { fake } of replicas) {
+      const { answer } = fake;
+      fake.answer = (request) =>
+        request.back === 'before' ? { kind: 'unreadable', code: 'no-record' } : answer(request);
+      fake.confirms = () => 'it ended with 7';
+    }
+    publish(r2);
+    await until(() => ready(holder).reason === 'AwaitingConfirmation');
+    return [holder, other];
+  }
+
+  it("a sidecar's wait x takeover of the lease: nothing goes back, and the next holder runs the command itself", async () => {
+    const [first, second] = await pushUnconfirmed();
+    let asked = 0;
+    second.fake.confirms = () => (++asked < 3 ? 'it ended with 1' : null);
+    await handOver(first, second);
+    expect(written).toEqual([r1, r2]);
+    expect(second.fake.loop.status().revisions.applied).toBe(r1);
+    await until(inSync(second, r2));
+    expect([asked, written]).toEqual([3, [r1, r2]]);
+  });
+
+  it("a sidecar's wait x takeover of the lease: the next holder goes back, as the first would have", async () => {
+    const [first, second] = await pushUnconfirmed();
+    await handOver(first, second);
+    await until(() => ready(second).reason === 'NotConfirmed');
+    expect(written).toEqual([r1, r2, r1]);
+    // The first comes back, and does not try it again.
+    await handOver(second, first);
+    await until(() => ready(first).reason === 'NotConfirmed');
+    await step(100_000);
+    expect(written).toEqual([r1, r2, r1]);
+    for (const { fake } of replicas) fake.confirms = () => null;
+    publish(r3);
+    await until(inSync(first, r3));
+  });
+
+  it("a sidecar's going back x takeover of the lease: the next holder goes on, and ends in the same state", async () => {
+    const [first, second] = await pushUnconfirmed();
+    const { answer } = first.fake;
+    first.fake.answer = (request) =>
+      request.back === undefined ? answer(request) : { kind: 'unreadable', code: 'refused' };
+    await until(() => ready(first).reason === 'NotConfirmed');
+    expect(written).toEqual([r1, r2]);
+    second.fake.confirms = () => null; // asked too late: what failed stays failed
+    await handOver(first, second);
+    await until(() => ready(second).reason === 'NotConfirmed' && written.length === 3);
+    await step(100_000);
+    expect(written).toEqual([r1, r2, r1]);
+  });
+
+  it("a sidecar's wait x SIGTERM of a holder: the lease goes over at once, and nothing goes back", async () => {
+    const [first, second] = await pushUnconfirmed();
+    second.fake.confirms = () => null;
+    first.fake.loop.stop();
+    await until(inSync(second, r2));
+    expect(written).toEqual([r1, r2]);
+  });
+
+  it('somebody who may only write the Lease cannot have another commit applied by it', async () => {
+    const [first, second] = await pushUnconfirmed();
+    for (const { fake } of replicas) fake.foreign = old;
+    const { annotations = {} } = (server.lease()?.metadata ?? {}) as { annotations?: Record<string, string> };
+    const text = String(annotations['firezone-reconcile/record']);
+    server.label(
+      'firezone-reconcile/record',
+      text.replace(`"confirmedRevision":"${r1}`, `"confirmedRevision":"${old}`),
+      'annotations',
+    );
+    await handOver(first, second);
+    await step(400_000);
+    expect(written).not.toContain(old);
+  });
+});

@@ -4,6 +4,7 @@ import { createApiClient } from '../../src/adapters/api/client.ts';
 import { parseArguments } from '../../src/cli/arguments.ts';
 import { loadSettings } from '../../src/cli/run.ts';
 import { createWatchPasses } from '../../src/cli/watch/pass.ts';
+import { RecentApplies } from '../../src/cli/watch/recent-applies.ts';
 import { createSoleWriter } from '../../src/controller/lease.ts';
 import { createLoop, type Loop, type LoopSettings } from '../../src/controller/loop.ts';
 import { silentObserver, type Turn } from '../../src/controller/observer.ts';
@@ -57,6 +58,7 @@ async function start(...flags: string[]): Promise<void> {
     logger: silent,
     lease,
     root: world.folder,
+    recent: new RecentApplies(null),
     openGaps: new Set(),
   });
   const clock: Clock = {
@@ -77,6 +79,7 @@ async function start(...flags: string[]): Promise<void> {
       readAt: (revision) => Promise.resolve({ content: contents.get(revision) ?? null, problems: [] }),
     },
     pass: passes.run,
+    confirm: passes.confirm,
     build: passes.build,
     settings: () => settings,
     clock,

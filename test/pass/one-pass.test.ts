@@ -7,6 +7,7 @@ import { parseArguments } from '../../src/cli/arguments.ts';
 import type { Terminal } from '../../src/cli/command.ts';
 import { loadSettings } from '../../src/cli/run.ts';
 import { createWatchPasses } from '../../src/cli/watch/pass.ts';
+import { RecentApplies } from '../../src/cli/watch/recent-applies.ts';
 import { createSoleWriter } from '../../src/controller/lease.ts';
 import { defaultLimits } from '../../src/desired/context.ts';
 import { type PlanRequest, plan, toJson } from '../../src/index.ts';
@@ -334,6 +335,7 @@ describe.each(cases)('$name', (given) => {
       logger: silent,
       lease: createSoleWriter(),
       root,
+      recent: new RecentApplies(null),
       openGaps: new Set(),
     });
     const { content } = await createDirectorySource(root, defaultLimits).read(terminal.stop);

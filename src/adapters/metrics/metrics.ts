@@ -166,6 +166,7 @@ function registerGauges(registry: Registry, states: States, labelNames: readonly
   simple('window_opens_timestamp_seconds', 'When the window opens for which the plan at hand waits', (one) =>
     seconds(one.windowOpensAt),
   );
+  simple('confirm_by_timestamp_seconds', 'When what is not confirmed is taken back', (one) => seconds(one.confirmBy));
   simple('next_boundary_timestamp_seconds', 'When the next rule begins or ends', (one) => seconds(one.nextBoundaryAt));
   simple('held_ends', 'Rules that have ended and are live all the same', (one) => one.heldEnds);
   simple('server_clock_ahead_seconds', 'How far the clock of the server is ahead of the clock here', (one) =>

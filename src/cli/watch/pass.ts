@@ -1,4 +1,4 @@
-import { findOwnFolder } from '../../adapters/state-folder.ts';
+import { runConfirmCommand } from '../../adapters/confirm-command.ts';
 import type { Lease } from '../../controller/lease.ts';
 import type { LoopPassRequest } from '../../controller/loop.ts';
 import { listReferencedFiles } from '../../desired/parse-files.ts';
@@ -6,26 +6,23 @@ import type { FingerprintKey } from '../../model/secret.ts';
 import type { DesiredState } from '../../model/state.ts';
 import type { PassDependencies, PassResult } from '../../pass/pass.ts';
 import { endPass, readDesired } from '../../pass/stages.ts';
-import type { Journal, LiveApi, Logger, SourceContent, SourceFile } from '../../ports.ts';
+import type { Journal, SourceContent, SourceFile } from '../../ports.ts';
 import { reconcile } from '../../reconcile.ts';
 import { findServer } from '../approval.ts';
+import { findCommandProblem } from '../await-confirmation.ts';
 import type { Invocation } from '../command.ts';
-import { Failure } from '../failure.ts';
+import { Failure, makeFailure } from '../failure.ts';
 import { createHistoryWriter } from '../history.ts';
 import { readPlanOptions } from '../plan-settings.ts';
 import type { Settings } from '../settings.ts';
 import { wireEnforcement, wireShared } from '../wire.ts';
+import { type BackWiring, preparePass } from './prepare-pass.ts';
 
 /** What the controller's passes share. */
-export interface PassWiring {
-  readonly invocation: Invocation;
-  readonly api: LiveApi;
+export interface PassWiring extends BackWiring {
   readonly fingerprintKey: () => FingerprintKey;
   readonly journal: Journal;
-  readonly logger: Logger;
   readonly lease: Lease;
-  /** The directory of the manifests; null when they come from Git. */
-  readonly root: string | null;
   /** Rules whose gap an earlier process left open. */
   readonly openGaps: ReadonlySet<string>;
 }
@@ -35,19 +32,26 @@ export interface WatchPasses {
   run(request: LoopPassRequest): Promise<PassResult>;
   /** The state that content asked for; null when it cannot be known. */
   build(content: SourceContent, at: number | null): Promise<DesiredState | null>;
+  /** Runs the command of `confirmWith` once; see `Trial`. */
+  confirm(timeoutMs: number, signal: AbortSignal): Promise<string | null>;
   /** Other files that these manifests name, by path from the root. */
   references(manifests: readonly SourceFile[]): Promise<readonly string[]>;
 }
 
 /** Builds the runner, which remembers parsed files; throws a `Failure` when the settings cannot work. */
 export function createWatchPasses(wiring: PassWiring): WatchPasses {
-  const { invocation, api, journal, logger, root } = wiring;
+  const { invocation, api, journal, logger, root, recent } = wiring;
   const { settings } = invocation;
   readPlanOptions(settings, null);
+  checkConfirmWith(invocation);
   const shared = { ...wireShared(invocation, root), api, logger, journal, ...watchedEnforcement(settings) };
   let openGaps = wiring.openGaps;
   return {
-    async run({ content, approve, sentSecrets, ...request }) {
+    async run(request) {
+      const { approve, sentSecrets } = request;
+      const prepared = await preparePass(wiring, request);
+      if (!prepared.ok) return endPass('unreadable', { content: request.content, failure: prepared.error });
+      const { content, own, options: ownOptions, bindings, by } = prepared.value;
       let key: FingerprintKey;
       try {
         key = wiring.fingerprintKey();
@@ -56,21 +60,28 @@ export function createWatchPasses(wiring: PassWiring): WatchPasses {
         return endPass('unreadable', { content, failure: { code: 'token', status: null, message: error.message } });
       }
       const options = readPlanOptions(settings, key);
+      const secretBindings = [...options.secretBindings, ...sentSecrets, ...bindings];
       const pass: PassDependencies = {
         ...shared,
         ...request,
-        part: request.part ?? 'managed',
-        options: { ...options, secretBindings: [...options.secretBindings, ...sentSecrets] },
         strict: settings.strict,
+        ...own,
+        part: request.part ?? 'managed',
+        options: { ...options, ...ownOptions, secretBindings },
         baseApplied: true,
         memory: { ...request.memory, openGaps },
       };
-      const history = createHistoryWriter(settings.stateDir === null ? null : findOwnFolder(settings.stateDir), logger);
-      const origin = { by: 'sidecar', server: findServer(settings), revision: content.revision };
+      const history = createHistoryWriter(recent.stateFolder, logger, undefined, recent.note);
+      const origin = { by, server: findServer(settings), revision: content.revision };
       const result = await reconcile(content, pass, approve === null ? null : history.recordApproved(approve, origin));
       await history.end(result);
       if (result.end === 'in-sync' || result.apply?.end === 'converged') openGaps = new Set();
       return result;
+    },
+    async confirm(timeoutMs, signal) {
+      const { cwd, env: environment } = invocation.terminal;
+      const command = settings.file?.nested.confirmWith?.command ?? [];
+      return await runConfirmCommand({ command, environment, cwd, timeoutMs, signal });
     },
     async references(manifests) {
       return listReferencedFiles(await shared.parse(manifests));
@@ -86,6 +97,12 @@ export function createWatchPasses(wiring: PassWiring): WatchPasses {
       return built.ok ? built.value.desired.state : null;
     },
   };
+}
+
+function checkConfirmWith({ settings, terminal }: Invocation): void {
+  const { confirmWith } = settings.file?.nested ?? {};
+  const problem = confirmWith === undefined ? null : findCommandProblem(confirmWith.command, terminal);
+  if (problem !== null) throw makeFailure('bad-setting', `confirmWith: ${problem}`, 'there is no shell');
 }
 
 /** The kernel follows 1,000 rules in about ten seconds; a pass that wrote waits so long to see it, any other not at all. */

@@ -5,7 +5,7 @@ import type { ControllerMetrics } from '../../adapters/metrics/metrics.ts';
 import { createNotifier, type Notifier } from '../../adapters/notify/notifier.ts';
 import { storeRecord, storeRecordIn } from '../../adapters/record-store.ts';
 import type { GitSettings } from '../../adapters/source/git.ts';
-import { makeTemporaryState, openState, type StateFolder } from '../../adapters/state-folder.ts';
+import { findOwnFolder, makeTemporaryState, openState, type StateFolder } from '../../adapters/state-folder.ts';
 import { defaultFight } from '../../controller/fight.ts';
 import { guardApi } from '../../controller/lease.ts';
 import type { Loop, LoopSettings } from '../../controller/loop.ts';
@@ -21,7 +21,7 @@ import { chooseVerdictExitCode, exitCodes } from '../exit-code.ts';
 import { Failure, makeFailure } from '../failure.ts';
 import { createLogger } from '../logger.ts';
 import { warnOfLittleMemory } from '../manifests.ts';
-import { parseWithin, readWindows } from '../plan-settings.ts';
+import { parseWithin, readConfirmWithin, readWindows } from '../plan-settings.ts';
 import type { Settings } from '../settings.ts';
 import { type TokenSource, warnOfOpenToken } from '../token.ts';
 import { logProxy, openJournalAt, wireApi } from '../wire.ts';
@@ -30,6 +30,7 @@ import type { WatchContext } from './invocation.ts';
 import { createLease } from './lease-settings.ts';
 import { readNotifyTargets } from './notify-settings.ts';
 import { createWatchPasses, type WatchPasses } from './pass.ts';
+import { RecentApplies } from './recent-applies.ts';
 import { waitForRestart } from './restart-only.ts';
 import { Sight } from './sight.ts';
 import { openSource } from './source.ts';
@@ -77,7 +78,7 @@ export async function startWatching(context: StartContext): Promise<Running> {
       interval: settings.interval,
       ...(wake === null ? {} : { rescan: settings.rescan }),
     });
-    return runningOf({ context, loop, wiring, current, close });
+    return runningOf(context, wiring, { current, loop }, close);
   } catch (error) {
     await close();
     throw error;
@@ -100,6 +101,7 @@ interface Wiring {
   readonly lease: Awaited<ReturnType<typeof createLease>>;
   readonly journal: Awaited<ReturnType<typeof openJournalAt>>;
   readonly wake: DirectoryWake | null;
+  readonly recent: RecentApplies;
 }
 
 /** The settings in force, and what runs passes under them. */
@@ -150,19 +152,18 @@ async function openParts(
   closers.push(() => journal.journal.close());
   const wake = follow({ rescanMs: settings.rescan, logger, wake: wakeUp('file') });
   closers.push(() => wake?.close());
-  return { logger, state, triggers, api, token, source, root, forget, notifier, lease, journal, wake };
+  const recent = new RecentApplies(settings.stateDir === null ? null : findOwnFolder(settings.stateDir));
+  return { logger, state, triggers, api, token, source, root, forget, notifier, lease, journal, wake, recent };
 }
 
 function wirePasses(context: StartContext, wiring: Wiring, settings: Settings): WatchPasses {
-  const { api, token, journal, logger, lease, root } = wiring;
+  const { api, token, journal, lease } = wiring;
   return createWatchPasses({
+    ...wiring,
+    ...journal,
     invocation: { ...context, settings },
     api: context.metrics.meter(guardApi(api, lease), systemClock),
     fingerprintKey: token.fingerprintKey,
-    ...journal,
-    logger,
-    lease,
-    root,
   });
 }
 
@@ -185,6 +186,7 @@ function wireLoop(context: StartContext, wiring: Wiring, current: Current, close
       const run: typeof passes.run = (one) => shared?.inTurn(() => passes.run(one)) ?? passes.run(one);
       return sight === null ? run(request) : sight.watch(request, run);
     },
+    confirm: (timeoutMs, signal) => current.passes.confirm(timeoutMs, signal),
     build: (content, at) => current.passes.build(content, at),
     settings: () => loopSettingsOf(current.settings, root === null),
     ...(shared === undefined ? {} : { hold: shared.hold }),
@@ -202,12 +204,13 @@ function wireLoop(context: StartContext, wiring: Wiring, current: Current, close
   });
 }
 
+interface RunningLoop {
+  readonly current: Current;
+  readonly loop: Loop;
+}
+
 /** Reads the settings again; those that cannot be used leave the old ones in force. */
-async function reload(
-  context: StartContext,
-  wiring: Wiring,
-  { current, loop }: { readonly current: Current; readonly loop: Loop },
-): Promise<void> {
+async function reload(context: StartContext, wiring: Wiring, { current, loop }: RunningLoop): Promise<void> {
   const { logger, token, triggers, forget } = wiring;
   try {
     const next = await context.load();
@@ -228,15 +231,8 @@ async function reload(
   triggers.wake('settings');
 }
 
-interface RunningParts {
-  readonly context: StartContext;
-  readonly loop: Loop;
-  readonly wiring: Wiring;
-  readonly current: Current;
-  readonly close: () => Promise<void>;
-}
-
-function runningOf({ context, loop, wiring, current, close }: RunningParts): Running {
+function runningOf(context: StartContext, wiring: Wiring, running: RunningLoop, close: Closer): Running {
+  const { current, loop } = running;
   const { terminal } = context;
   const { logger, triggers } = wiring;
   return {
@@ -255,7 +251,7 @@ function runningOf({ context, loop, wiring, current, close }: RunningParts): Run
         for (;;) {
           await hangUp();
           if (over) return;
-          await reload(context, wiring, { current, loop });
+          await reload(context, wiring, running);
         }
       })();
       const verdict = await loop.run(context.settings.once);
@@ -292,6 +288,7 @@ function loopSettingsOf(settings: Settings, isGit: boolean): LoopSettings {
     onDrift: settings.onDrift,
     allowRewind: settings.allowRewind,
     suspended: settings.suspend,
+    confirmWithinMs: readConfirmWithin(settings),
     windows: readWindows(settings),
     noticeMs: parseWithin(settings.file?.nested.notifyBefore ?? '24h'),
     fight: defaultFight,

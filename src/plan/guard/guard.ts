@@ -21,17 +21,19 @@ export interface Guarded {
 
 /** Every guard's refusals, in a fixed order; empty when the plan may be applied. */
 export function guardPlan(guarded: Guarded): readonly Refusal[] {
+  const { goesBack = false } = guarded.input.options;
+  const unless = (refuse: (of: Guarded) => readonly Refusal[]): readonly Refusal[] => (goesBack ? [] : refuse(guarded));
   return [
     ...refuseClocks(guarded.input),
     ...refuseCollisions(guarded.input, guarded.changes),
-    ...deleteRefusals(guarded),
-    ...changeRefusals(guarded),
-    ...lockoutRefusals(guarded),
+    ...unless(deleteRefusals),
+    ...unless(changeRefusals),
+    ...unless(lockoutRefusals),
     ...refuseSecrets(guarded.input, guarded.configuration),
-    ...protectRefusals(guarded),
-    ...refuseFailedTests(guarded.input, guarded.changes, guarded.exposure),
-    ...exposureRefusals(guarded),
-    ...failOnRefusals(guarded),
+    ...unless(protectRefusals),
+    ...unless(({ input, changes, exposure }) => refuseFailedTests(input, changes, exposure)),
+    ...unless(exposureRefusals),
+    ...unless(failOnRefusals),
   ];
 }
 

@@ -39,6 +39,8 @@ export interface FakeLoop {
   /** How a pass goes from now on. */
   answer: (request: LoopPassRequest) => Answer;
   descends: Descent;
+  /** A commit from which the branch does not descend. */
+  foreign: string | null;
   /** The manifests hold a Configuration. */
   configuration: boolean;
   /** What the manifests ask for, in a word. */
@@ -47,6 +49,12 @@ export interface FakeLoop {
   kernel: KernelState | undefined;
   /** Called while the record is being saved. */
   whileSaving: () => void;
+  /** Whether a record that is saved is kept. */
+  keepsRecord: boolean;
+  /** What the command that confirms comes to; null: it ends with 0. */
+  confirms: () => string | null;
+  /** When the packet filter is expected to hold what is applied. */
+  enforcedInMs: number | null;
   reads: number;
   /** What the source was last told of first sight. */
   firstSeen: FirstSeen;
@@ -71,6 +79,7 @@ export const defaultSettings: LoopSettings = {
   onDrift: 'correct',
   allowRewind: false,
   suspended: false,
+  confirmWithinMs: null,
   windows: [],
   noticeMs: 86_400_000,
   fight: defaultFight,
@@ -101,10 +110,14 @@ export function fakeLoop(
     source: 'r1',
     answer: () => ({ kind: 'in-sync' }),
     descends: 'yes',
+    foreign: null,
     configuration: false,
     asksFor: 'this',
     kernel: undefined,
     whileSaving: () => undefined,
+    keepsRecord: true,
+    confirms: () => null,
+    enforcedInMs: null,
     reads: 0,
     firstSeen: {},
   };
@@ -120,7 +133,10 @@ export function fakeLoop(
       void fake.log.push({ level, message, fields });
   const logger: Logger = { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
   const lease = options.replica?.lease(() => triggers.wake('lease')) ?? options.lease ?? createSoleWriter();
-  const kept = lease.record === null ? null : storeRecord(lease.record, logger, (text) => `seal of ${text.length}`);
+  const kept =
+    lease.record === null
+      ? null
+      : storeRecord(lease.record, logger, (text) => createHash('sha256').update(text).digest('hex'));
   const loop = createLoop({
     source: {
       description: 'test',
@@ -134,7 +150,7 @@ export function fakeLoop(
               options.broken
                 ? Promise.reject(new Error('canary'))
                 : Promise.resolve({ content: contentOf(revision), problems: [] }),
-            descends: () => Promise.resolve(fake.descends),
+            descends: (from: string) => Promise.resolve(from === fake.foreign ? ('no' as const) : fake.descends),
           }
         : {}),
     },
@@ -142,6 +158,7 @@ export function fakeLoop(
       fake.requests.push(request);
       return play(fake, request);
     },
+    confirm: () => Promise.resolve(fake.confirms()),
     build: () => Promise.resolve(null),
     settings: () => fake.settings,
     clock,
@@ -160,7 +177,7 @@ export function fakeLoop(
         if (kept !== null) return kept.save(record);
         await Promise.resolve();
         fake.whileSaving();
-        return true;
+        return fake.keepsRecord;
       },
     },
     triggers,
@@ -172,7 +189,7 @@ export function fakeLoop(
 }
 
 async function play(
-  fake: Pick<FakeLoop, 'answer' | 'applied' | 'configuration' | 'asksFor' | 'kernel'>,
+  fake: Pick<FakeLoop, 'answer' | 'applied' | 'configuration' | 'asksFor' | 'kernel' | 'enforcedInMs'>,
   request: LoopPassRequest,
 ): Promise<PassResult> {
   const answer = fake.answer(request);
@@ -243,7 +260,7 @@ async function play(
         notConverged: [],
         wrote: true,
         durationMs: 1,
-        enforcedInMs: null,
+        enforcedInMs: fake.enforcedInMs,
       };
       return { ...base, end: 'applied', plan: answer.plan, apply };
     }

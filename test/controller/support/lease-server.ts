@@ -23,7 +23,7 @@ export interface LeaseServer {
   /** Names another holder, as somebody who edits it does. */
   steal(holder: string): void;
   /** Changes its metadata alone, as a person or a tool does. */
-  label(name: string, value: string): void;
+  label(name: string, value: string, kind?: 'labels' | 'annotations'): void;
   /** Who wrote it, and when (monotonic, ms). */
   readonly written: readonly { readonly holder: string; readonly at: number }[];
   /** Holds answers back until this many reads are waiting, so that writers race. */
@@ -133,12 +133,12 @@ export async function startLeaseServer(tls?: { readonly cert: string; readonly k
         spec: { ...spec, holderIdentity: holder },
       };
     },
-    label: (name, value) => {
+    label: (name, value, kind = 'labels') => {
       if (stored === null) return;
       version += 1;
       const { metadata } = stored;
-      const labels = { ...(metadata['labels'] as Record<string, string> | undefined), [name]: value };
-      stored = { ...stored, metadata: { ...metadata, labels, resourceVersion: String(version) } };
+      const changed = { ...(metadata[kind] as Record<string, string> | undefined), [name]: value };
+      stored = { ...stored, metadata: { ...metadata, [kind]: changed, resourceVersion: String(version) } };
     },
     written,
     hold: (reads) => {

@@ -1,0 +1,249 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { makeUpstream, type Upstream } from '../../controller/support/git-host.ts';
+import { type CliRun, ended, rule, spawnReconcile, startWorld, token, type World } from '../harness.ts';
+
+let world: World;
+let upstream: Upstream;
+
+beforeEach(async () => {
+  world = await startWorld();
+  upstream = makeUpstream();
+});
+
+afterEach(async () => {
+  vi.useRealTimers();
+  upstream.remove();
+  await world.close();
+});
+
+const live = (): readonly string[] =>
+  world.simulator
+    .rules()
+    .map(({ action, destination }) => `${action} ${destination}`)
+    .sort();
+
+function rulesOf(...lines: readonly string[]): string {
+  return lines
+    .map((line, index) => {
+      const [action, destination] = line.split(' ');
+      return rule(`r${index}`, `action: ${action}, destination: ${destination}`);
+    })
+    .join('');
+}
+
+const configuration = (spec: string): string =>
+  `---\napiVersion: firezone/v0\nkind: Configuration\nmetadata: {name: main}\nspec: ${spec}\n`;
+
+/** The arguments and the environment of a sidecar that ends once its newest revision is judged. */
+function once(command: string, more: string, source: readonly string[]) {
+  const confirm = command === '' ? '' : `confirmWith: {command: [sh, -c, '${command}'], within: 1s}\n`;
+  world.write('settings.yaml', `${confirm}${more}`);
+  const args = [
+    'watch',
+    '--once',
+    '--config',
+    join(world.folder, 'settings.yaml'),
+    '--quiet',
+    '1ms',
+    '--delete-quiet',
+    '1ms',
+  ];
+  const env = { RECONCILE_STATE_DIR: join(world.folder, 'state'), PATH: process.env['PATH'] ?? '' };
+  return { args: [...args, ...source], env };
+}
+
+function watch(command: string, more = '', ...flags: readonly string[]): Promise<CliRun> {
+  const { args, env } = once(command, more, [...flags, 'm']);
+  return world.cli(args, { env });
+}
+
+function watchGit(command: string, more = '', ...flags: readonly string[]): Promise<CliRun> {
+  const { args, env } = once(command, more, ['--git-url', `file://${upstream.bare}`, '--git-allow', 'file', ...flags]);
+  return world.cli(args, { env });
+}
+
+const before = ['accept 10.2.0.0/16', 'drop 10.1.0.0/16'];
+const after = ['accept 10.3.0.0/16', 'drop 10.0.0.0/8'];
+const writes = () => world.simulator.requests().filter(({ method }) => method !== 'GET').length;
+
+describe('confirmWith over a directory', () => {
+  it('keeps what its command confirms, and gives it no token', async () => {
+    world.write('m/rules.yaml', rulesOf(...before));
+    const kept = await watch(`env > ${join(world.folder, 'seen')}`);
+    expect([kept.code, live()], kept.err).toEqual([0, before]);
+    expect(world.read('seen')).not.toContain('test-token');
+    expect(kept.err).toContain('A revision waits to be confirmed');
+  });
+
+  it('without a confirmed revision it puts back what others had made, with their Configuration', async () => {
+    world.simulator.seed([{ action: 'accept', destination: '172.16.0.0/12' }]);
+    const mtu = world.simulator.configuration()['default_client_mtu'];
+    world.write('m/rules.yaml', rulesOf(...after) + configuration('{default_client_mtu: 1400}'));
+    const back = await watch('exit 7', '', '--allow-empty', '--max-deletes', '100%');
+    expect([back.code, live()], back.err).toEqual([3, ['accept 172.16.0.0/12']]);
+    expect(world.simulator.configuration()).toMatchObject({ default_client_mtu: mtu });
+    expect(back.err).toContain('was not confirmed in time (it ended with 7)');
+  });
+
+  it('after a restart it puts back what is recorded, and does not try the same content again', async () => {
+    world.write('m/rules.yaml', rulesOf(...before) + configuration('{default_client_mtu: 1300}'));
+    expect((await watch('exit 0')).code).toBe(0);
+    world.write('m/rules.yaml', rulesOf(...after) + configuration('{default_client_mtu: 1400}'));
+    const back = await watch('exit 1');
+    expect([back.code, live()], back.err).toEqual([3, before]);
+    expect(world.simulator.configuration()).toMatchObject({ default_client_mtu: 1300 });
+    const sent = writes();
+    expect([(await watch('exit 0')).code, writes()]).toEqual([3, sent]);
+    world.write('m/rules.yaml', rulesOf('drop 10.7.0.0/16', ...before));
+    expect([(await watch('exit 0')).code, live()]).toEqual([
+      0,
+      ['accept 10.2.0.0/16', 'drop 10.1.0.0/16', 'drop 10.7.0.0/16'],
+    ]);
+    const history = await world.cli(['history'], { env: { RECONCILE_STATE_DIR: join(world.folder, 'state') } });
+    expect(history.out).toContain('sidecar, going back');
+  });
+
+  it('never makes a rule again that expired while it waited', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const until = new Date(Date.now() + 3_600_000).toISOString();
+    const guest = rule('guest', `action: accept, destination: 10.9.0.1, expires: "${until}"`);
+    world.write('m/rules.yaml', rulesOf(...before) + guest);
+    expect((await watch('exit 0')).code).toBe(0);
+    expect(live()).toContain('accept 10.9.0.1');
+    world.write('m/rules.yaml', rulesOf('accept 10.3.0.0/16', ...before));
+    world.simulator.onCall(({ method }) => {
+      if (method === 'POST') vi.setSystemTime(Date.now() + 2 * 3_600_000);
+    });
+    const back = await watch('exit 1');
+    expect([back.code, live()], back.err).toEqual([3, before]);
+  });
+
+  it('a program that is not there is said before anything is written', async () => {
+    world.write('m/rules.yaml', rulesOf(...before));
+    const { args, env } = once('', 'confirmWith: {command: [no-such-program]}\n', ['m']);
+    const refused = await world.cli(args, { env });
+    expect([refused.code, refused.err, live()]).toEqual([
+      1,
+      expect.stringContaining('confirmWith: there is no program'),
+      [],
+    ]);
+  });
+
+  it('wrong settings are said with their place', async () => {
+    const { args, env } = once('', 'confirmWith: {command: curl, within: soon}\n', ['m']);
+    const refused = await world.cli(args, { env });
+    expect(refused.err).toMatch(/settings\.yaml:1:\d+.*`confirmWith\.command` must be/);
+    expect(refused.err).toContain('`confirmWith.within` must be a time, such as 90s or 5m');
+  });
+});
+
+describe('confirmWith over Git', () => {
+  it('goes back to the confirmed commit, and puts back what that one leaves alone', async () => {
+    upstream.commit({ 'rules.yaml': rulesOf(...before) });
+    expect((await watchGit('exit 0')).code).toBe(0);
+    const mtu = world.simulator.configuration()['default_client_mtu'];
+    upstream.commit({ 'rules.yaml': rulesOf(...after) + configuration('{default_client_mtu: 1400}') });
+    const back = await watchGit('exit 1');
+    expect([back.code, live()], back.err).toEqual([3, before]);
+    expect(world.simulator.configuration()).toMatchObject({ default_client_mtu: mtu });
+    const sent = writes();
+    expect([(await watchGit('exit 0')).code, writes()]).toEqual([3, sent]);
+    upstream.commit({ 'rules.yaml': rulesOf('drop 10.7.0.0/16') });
+    expect([(await watchGit('exit 0')).code, live()]).toEqual([0, ['drop 10.7.0.0/16']]);
+  });
+
+  it('no guard, window, policy test or required note holds it (long)', async () => {
+    const guarded = `---\napiVersion: firezone/v0\nkind: PolicyTest\nmetadata: {name: t}\nspec:\n  cases:\n    - {name: c, destination: 10.0.0.1, expect: drop, always: true}\n`;
+    upstream.commit({ 'rules.yaml': rulesOf(...before) + guarded.replace('expect: drop', 'expect: accept') });
+    expect((await watchGit('exit 0')).code).toBe(0);
+    upstream.commit({ 'rules.yaml': rulesOf(...after) + guarded });
+    // What the guards ask for from now on comes with the change.
+    const strict =
+      'windows:\n  - {kind: allow, schedule: "0 0 1 1 *", duration: 1m}\nprotect:\n  - {destination: 10.2.0.0/16}\nrequire: [owner]\n';
+    const reached = join(world.folder, 'closed');
+    const written = await watchGit(`touch ${reached}; exit 1`);
+    expect([written.code, live(), existsSync(reached)], written.err).toEqual([3, before, true]);
+    upstream.commit({ 'rules.yaml': rulesOf(...after, 'drop 192.0.2.0/24') });
+    // It is killed as it waits; the next start has other settings.
+    const { args, env } = once(`kill -9 $PPID`, '', ['--git-url', `file://${upstream.bare}`, '--git-allow', 'file']);
+    const child = spawnReconcile(args, {
+      cwd: world.folder,
+      env: { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token },
+    });
+    await ended(child);
+    expect(live()).toContain('drop 192.0.2.0/24');
+    const limits = [
+      '--max-changes',
+      '0',
+      '--max-deletes',
+      '0',
+      '--fail-on',
+      'any',
+      '--max-exposure',
+      'none',
+      '--strict',
+    ];
+    const back = await watchGit('exit 1', strict, ...limits);
+    expect([back.code, live()], back.err).toEqual([3, before]);
+  });
+
+  it('the scope holds it: what others make there meanwhile stays (long)', async () => {
+    upstream.commit({ 'rules.yaml': rulesOf(...before) });
+    const scope = 'scope: {networks: [10.0.0.0/8]}\n';
+    expect((await watchGit('exit 0', scope)).code).toBe(0);
+    world.simulator.seed([{ action: 'drop', destination: '192.0.2.0/24' }]);
+    upstream.commit({ 'rules.yaml': rulesOf(...after) });
+    expect([(await watchGit('exit 1', scope)).code, live()]).toEqual([3, [...before, 'drop 192.0.2.0/24']]);
+  });
+
+  it('with --prune none it takes away what the revision made (long)', async () => {
+    upstream.commit({ 'rules.yaml': rulesOf(...before) });
+    expect((await watchGit('exit 0')).code).toBe(0);
+    upstream.commit({ 'rules.yaml': rulesOf('accept 10.3.0.0/16', ...before) });
+    const back = await watchGit('exit 1', '', '--prune', 'none');
+    expect([back.code, live()], back.err).toEqual([3, before]);
+  });
+});
+
+describe('kill -9 at every step of the apply and of the way back: the next start gives the state before', () => {
+  it.each([
+    ['a directory, in the middle of the way back', false, 8],
+    ['a directory (long)', false, 1],
+    ['git (long)', true, 1],
+  ])(
+    '%s',
+    async (_, isGit, from) => {
+      const publish = (text: string): void => {
+        if (isGit) upstream.commit({ 'rules.yaml': text });
+        else world.write('m/rules.yaml', text);
+      };
+      const source = isGit ? ['--git-url', `file://${upstream.bare}`, '--git-allow', 'file'] : ['m'];
+      const run = (command: string): Promise<CliRun> =>
+        world.cli(once(command, '', source).args, { env: once(command, '', source).env });
+      publish(rulesOf(...before) + configuration('{default_client_mtu: 1300}'));
+      expect((await run('exit 0')).code).toBe(0);
+      for (let boundary = from; ; boundary++) {
+        publish(rulesOf(...after) + configuration(`{default_client_mtu: ${1400 + boundary}}`));
+        let sent = 0;
+        const { args, env } = once('exit 1', '', source);
+        const child = spawnReconcile([...args, '--concurrency', '1'], {
+          cwd: world.folder,
+          env: { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token },
+        });
+        const off = world.simulator.onCall(({ method }) => {
+          if (method !== 'GET' && ++sent === boundary) child.kill('SIGKILL');
+        });
+        const { code } = await ended(child);
+        off();
+        const next = code === null ? await run('exit 1') : null;
+        expect([boundary, next?.code ?? code, live()], next?.err).toEqual([boundary, 3, before]);
+        expect(world.simulator.configuration()).toMatchObject({ default_client_mtu: 1300 });
+        if (code !== null) expect(boundary).toBeGreaterThan(8);
+        if (code !== null || from > 1) break;
+      }
+    },
+    400_000,
+  );
+});

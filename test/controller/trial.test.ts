@@ -1,0 +1,328 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { emptyRecord, type LoopRecord } from '../../src/controller/record.ts';
+import { parseSchedule } from '../../src/plan/guard/windows.ts';
+import type { Plan } from '../../src/plan/plan.ts';
+import { defaultSettings, type FakeLoop, fakeLoop, planOf } from './support/fake-loop.ts';
+
+let fake: FakeLoop;
+/** What each plan brings about, in the order in which they were made. */
+let aims: Map<Plan, string>;
+
+const confirming = { ...defaultSettings, confirmWithinMs: 300_000 };
+const ready = () => fake.loop.status().conditions.Ready;
+const saved = () => fake.saved.at(-1) ?? emptyRecord;
+/** What was written, in order. */
+const written = () => fake.applied.map((plan) => aims.get(plan));
+const live = () => written().at(-1) ?? 'r1';
+const inEffect = (revision: string) => () =>
+  ready().status === 'True' && fake.loop.status().revisions.applied === revision;
+
+/** A loop whose server holds r1, which was applied before anything had to be confirmed. */
+function begin(record: Partial<LoopRecord> = {}, options: Parameters<typeof fakeLoop>[0] = { git: true }): void {
+  const inForce = { appliedRevision: 'r1', inForceRevision: 'r1', knownRules: 1 };
+  fake = fakeLoop({ ...options, record: { ...emptyRecord, ...inForce, ...record } });
+  fake.settings = confirming;
+  aims = new Map();
+  fake.answer = ({ content, back }) => {
+    if (back === 'before') return { kind: 'unreadable', code: 'no-record' };
+    if (content.revision === live()) return { kind: 'in-sync' };
+    const plan = planOf(['+10.0.0.1', '-10.0.0.2']);
+    aims.set(plan, content.revision);
+    return { kind: 'apply', plan };
+  };
+  fake.running = fake.loop.run(false);
+}
+
+/** Somebody changes what is live. */
+function holds(what: string): void {
+  const plan = planOf([]);
+  aims.set(plan, what);
+  fake.applied.push(plan);
+}
+
+async function end(): Promise<void> {
+  fake.loop.stop();
+  await fake.clock.pass(0);
+  await fake.running;
+}
+
+/** The process ends, and another one begins with what it left. */
+async function restart(): Promise<void> {
+  const [before, held] = [fake, live()];
+  await end();
+  begin(before.saved.at(-1));
+  fake.source = before.source;
+  holds(held);
+}
+
+async function push(revision: string): Promise<void> {
+  fake.source = revision;
+  fake.triggers.wake('webhook');
+  await fake.clock.pass(0);
+}
+
+/** r2 is applied, and nothing confirms it. */
+async function pushUnconfirmed(): Promise<void> {
+  await fake.clock.until(inEffect('r1'));
+  fake.confirms = () => 'it ended with 7: no route';
+  await push('r2');
+  await fake.clock.until(() => ready().reason === 'AwaitingConfirmation');
+}
+
+beforeEach(() => begin());
+afterEach(end);
+
+describe('a revision that has to be confirmed', () => {
+  it('counts as applied only once the command ends with 0; the one in force when confirming began counts as confirmed', async () => {
+    await fake.clock.until(inEffect('r1'));
+    expect(saved()).toMatchObject({ confirmedRevision: 'r1', pendingRevision: null });
+    let answer: string | null = 'it ended with 1';
+    fake.confirms = () => answer;
+    await push('r2');
+    await fake.clock.until(() => ready().reason === 'AwaitingConfirmation');
+    expect(written()).toEqual(['r2']);
+    expect(fake.loop.status()).toMatchObject({
+      revisions: { applied: 'r1' },
+      confirmBy: fake.clock.wallTime() + 300_000,
+    });
+    expect(saved()).toMatchObject({ confirmedRevision: 'r1', pendingRevision: 'r2', appliedRevision: 'r1' });
+    await fake.clock.pass(60_000);
+    expect(ready()).toMatchObject({ status: 'False', reason: 'AwaitingConfirmation' });
+    answer = null;
+    await fake.clock.until(inEffect('r2'), 5000);
+    expect(saved()).toMatchObject({ confirmedRevision: 'r2', pendingRevision: null, appliedRevision: 'r2' });
+    expect(fake.loop.status().confirmBy).toBeNull();
+    expect(fake.turns.map(({ what }) => what)).toEqual(['applied']);
+    // Drift of what is confirmed is corrected, and not tried out.
+    holds('something else');
+    await fake.clock.until(() => written().at(-1) === 'r2' && written().length === 3);
+    expect(ready()).toMatchObject({ status: 'True', reason: 'Applied' });
+  });
+
+  it('goes back to the confirmed one when its time is over, says why, and is not tried again; the next commit is', async () => {
+    await pushUnconfirmed();
+    const from = fake.clock.now();
+    await fake.clock.until(() => ready().reason === 'NotConfirmed');
+    expect(fake.clock.now() - from).toBe(300_000);
+    expect(written()).toEqual(['r2', 'r1']);
+    expect(fake.loop.status().conditions.Stalled).toMatchObject({ status: 'True', reason: 'NotConfirmed' });
+    expect(ready().message).toContain('r2 was not confirmed in time (it ended with 7: no route)');
+    await fake.clock.pass(6 * 3_600_000);
+    expect(written()).toEqual(['r2', 'r1']);
+    expect(ready().message).toContain('and is not tried again; what it changed was taken back');
+    expect(fake.turns.map(({ what }) => what)).toEqual(['broken', 'applied']);
+    expect(saved()).toMatchObject({ notConfirmed: 'r2', confirmedRevision: 'r1', pendingRevision: null });
+    fake.confirms = () => null;
+    await push('r3');
+    await fake.clock.until(inEffect('r3'));
+    expect(saved()).toMatchObject({ notConfirmed: null, confirmedRevision: 'r3' });
+  });
+
+  it('says who is to be in force and what failed in one and the same save', async () => {
+    await pushUnconfirmed();
+    await fake.clock.until(() => ready().reason === 'NotConfirmed');
+    const first = fake.saved.find(({ notConfirmed }) => notConfirmed === 'r2');
+    expect(first).toMatchObject({ notConfirmed: 'r2', inForceRevision: 'r1', pendingRevision: 'r2' });
+  });
+
+  it('is not taken back before that is recorded: nobody may apply it again', async () => {
+    await pushUnconfirmed();
+    fake.keepsRecord = false;
+    await fake.clock.until(() => ready().reason === 'RecordFailed');
+    await fake.clock.pass(20_000);
+    expect(written()).toEqual(['r2']);
+    fake.keepsRecord = true;
+    await fake.clock.until(() => ready().reason === 'NotConfirmed', 10_000);
+    expect(written()).toEqual(['r2', 'r1']);
+  });
+
+  it('waits until the packet filter is expected to hold it before it is asked for', async () => {
+    await fake.clock.until(inEffect('r1'));
+    let asked = 0;
+    fake.confirms = () => {
+      asked += 1;
+      return null;
+    };
+    fake.enforcedInMs = 8000;
+    await push('r2');
+    await fake.clock.until(() => ready().reason === 'AwaitingConfirmation');
+    await fake.clock.pass(7999);
+    expect(asked).toBe(0);
+    await fake.clock.pass(1);
+    expect([asked, inEffect('r2')()]).toEqual([1, true]);
+  });
+
+  it('goes on meanwhile: drift is corrected, and confirmed within the same time; a newer commit waits', async () => {
+    await pushUnconfirmed();
+    const { confirmBy } = fake.loop.status();
+    holds('something else');
+    await push('r3');
+    await fake.clock.pass(120_000);
+    expect(written()).toEqual(['r2', 'something else', 'r2']);
+    expect(fake.loop.status().confirmBy).toBe(confirmBy);
+    await fake.clock.until(() => written().includes('r3'));
+    expect(written()).toEqual(['r2', 'something else', 'r2', 'r1', 'r3']);
+    expect(saved()).toMatchObject({ confirmedRevision: 'r1', pendingRevision: 'r3' });
+  });
+
+  it('that the server carries out in part is tried out too, and the commit that mends it comes once it is confirmed', async () => {
+    await fake.clock.until(inEffect('r1'));
+    const { answer } = fake;
+    fake.answer = (request) => {
+      const given = answer(request);
+      return given.kind === 'apply' && request.content.revision === 'r2'
+        ? { ...given, end: 'failed', status: 422 }
+        : given;
+    };
+    fake.confirms = () => 'it ended with 1';
+    await push('r2');
+    await fake.clock.until(() => ready().reason === 'ApplyFailed');
+    await push('r3');
+    await fake.clock.pass(30_000);
+    expect(written()).not.toContain('r3');
+    fake.confirms = () => null;
+    await fake.clock.until(inEffect('r3'));
+    expect(saved()).toMatchObject({ confirmedRevision: 'r3', pendingRevision: null });
+  });
+
+  it('needs nothing once confirmWith is gone from the settings', async () => {
+    await pushUnconfirmed();
+    fake.settings = defaultSettings;
+    fake.triggers.wake('settings');
+    await fake.clock.until(inEffect('r2'));
+    expect(saved()).toMatchObject({ confirmedRevision: null, pendingRevision: null, notConfirmed: null });
+    await fake.clock.pass(600_000);
+    expect(written()).toEqual(['r2']);
+  });
+});
+
+describe('going back', () => {
+  const nothingOpen = [
+    { kind: 'deny' as const, schedule: scheduleOf('* * * * *'), durationMs: 3_600_000, scope: ['rules'] as const },
+  ];
+
+  it.each([
+    ['windows: it goes back though none is open', { windows: nothingOpen }],
+    ['suspend: it goes back though it is suspended', { suspended: true }],
+    ['drift that is only reported', { onDrift: 'report' as const }],
+    ['deletes that wait until the content is stable', { deleteQuietMs: 3_600_000 }],
+  ])('%s', async (_, change) => {
+    await pushUnconfirmed();
+    fake.settings = { ...confirming, ...change };
+    await fake.clock.until(() => ready().reason === 'NotConfirmed');
+    expect(written()).toEqual(['r2', 'r1']);
+    expect(fake.requests.filter(({ back }) => back === 'confirmed').length).toBeGreaterThan(0);
+  });
+
+  it('expires: what the confirmed revision does not ask for any more is left out, since its times are those of now', async () => {
+    await pushUnconfirmed();
+    await fake.clock.until(() => ready().reason === 'NotConfirmed');
+    const back = fake.requests.filter((one) => one.back === 'confirmed');
+    expect(back.map((one) => [one.content.revision, one.part])).toEqual([['r1', undefined]]);
+  });
+
+  it('SIGTERM: ends the wait and leaves the record; the next start goes on waiting, and goes back', async () => {
+    await pushUnconfirmed();
+    await end();
+    expect(written()).toEqual(['r2']);
+    expect(saved()).toMatchObject({ pendingRevision: 'r2', notConfirmed: null });
+    await restart();
+    fake.confirms = () => 'it ended with 7';
+    await fake.clock.until(() => ready().reason === 'NotConfirmed');
+    expect(written()).toEqual(['r2', 'r1']);
+  });
+
+  it('a start confirms by itself what waits, and does not take back what is confirmed then', async () => {
+    await pushUnconfirmed();
+    await restart();
+    await fake.clock.until(inEffect('r2'));
+    expect(written()).toEqual(['r2']);
+    expect(saved()).toMatchObject({ confirmedRevision: 'r2' });
+  });
+
+  it('a start does not try again what was not confirmed', async () => {
+    await pushUnconfirmed();
+    await fake.clock.until(() => ready().reason === 'NotConfirmed');
+    await restart();
+    await fake.clock.until(() => ready().reason === 'NotConfirmed');
+    await fake.clock.pass(3_600_000);
+    expect(written()).toEqual(['r1']);
+  });
+
+  it('is tried again as long as it fails, says what is open, and does not hold up the next commit for good', async () => {
+    await pushUnconfirmed();
+    const { answer } = fake;
+    fake.answer = (request) =>
+      request.back === 'confirmed'
+        ? { kind: 'apply', plan: planOf(['+10.0.0.9']), end: 'failed', status: 403 }
+        : answer(request);
+    await fake.clock.until(() => ready().reason === 'NotConfirmed');
+    expect(ready().message).toContain('what it changed is not taken back yet: POST /v0/rules: 403');
+    const tries = () => fake.requests.filter(({ back }) => back === 'confirmed').length;
+    const before = tries();
+    await fake.clock.until(() => tries() > before + 2);
+    fake.confirms = () => null;
+    await push('r3');
+    await fake.clock.until(inEffect('r3'));
+    expect(saved()).toMatchObject({ confirmedRevision: 'r3', pendingRevision: null });
+  });
+
+  it('an outage: it is tried again until the server answers', async () => {
+    await pushUnconfirmed();
+    const { answer } = fake;
+    fake.answer = ({ back }) => ({ kind: 'unreadable', code: back === 'before' ? 'no-record' : 'refused' });
+    await fake.clock.until(() => ready().reason === 'NotConfirmed');
+    expect(ready().message).toContain('what it changed is not taken back yet: no: refused');
+    await fake.clock.pass(600_000);
+    fake.answer = answer;
+    await fake.clock.until(() => written().at(-1) === 'r1');
+  });
+
+  it('without a confirmed revision takes back what is recorded of its applies', async () => {
+    await end();
+    begin({ appliedRevision: null, inForceRevision: null });
+    const { answer } = fake;
+    fake.answer = (request) => {
+      if (request.back !== 'before') return answer(request);
+      const plan = planOf(['-10.0.0.1']);
+      aims.set(plan, `before ${request.content.revision}`);
+      return { kind: 'apply', plan };
+    };
+    fake.confirms = () => 'it ended with 7';
+    await push('r2');
+    await fake.clock.until(() => ready().reason === 'NotConfirmed');
+    expect(written()).toEqual(['r2', 'before r2']);
+    await fake.clock.pass(3_600_000);
+    expect(written()).toEqual(['r2', 'before r2']);
+    expect(saved()).toMatchObject({ pendingRevision: null, inForceRevision: null, confirmedRevision: null });
+  });
+
+  it('where nothing is recorded says so, and the next commit comes', async () => {
+    await end();
+    begin({ appliedRevision: null, inForceRevision: null });
+    fake.confirms = () => 'it ended with 7';
+    await push('r2');
+    await fake.clock.until(() => ready().reason === 'NotConfirmed');
+    expect(ready().message).toContain('what it changed is not taken back yet: no: no-record');
+    fake.confirms = () => null;
+    await push('r3');
+    await fake.clock.until(inEffect('r3'));
+  });
+
+  it('a directory: the content that was confirmed is applied from memory, and kept up', async () => {
+    await end();
+    begin({}, {});
+    await pushUnconfirmed();
+    await fake.clock.until(() => ready().reason === 'NotConfirmed');
+    expect(written()).toEqual(['r2', 'r1']);
+    await fake.clock.pass(600_000);
+    holds('something else');
+    await fake.clock.until(() => written().at(-1) === 'r1');
+  });
+});
+
+function scheduleOf(text: string) {
+  const parsed = parseSchedule(text, 'UTC');
+  if (!parsed.ok) throw new Error(parsed.error);
+  return parsed.value;
+}
