@@ -8,6 +8,7 @@ import type { Problem } from '../model/problem.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 import { type Moment, makeTimeline, type Version } from '../policy/timeline.ts';
 import { formatPlace } from '../report/problems.ts';
+import { isDirectory } from './base.ts';
 import type { Invocation } from './command.ts';
 import { Failure, makeFailure } from './failure.ts';
 import { makeDesiredContext, makeParser } from './manifests.ts';
@@ -37,6 +38,8 @@ export async function followCommits(
   if (readRevision(terminal.env) !== null) {
     throw makeFailure('usage', 'a history needs git', 'where RECONCILE_REVISION is set no git is run; unset it');
   }
+  if (!isDirectory(directory))
+    throw makeFailure('no-source', `${directory} is not a folder that is there`, 'name a folder of the work tree');
   const limits = readLimits(settings);
   const request = { directory, environment: terminal.env, signal: terminal.stop, limits };
   const history = await openHistory(request);

@@ -9,7 +9,7 @@ import type { Invocation } from './command.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, makeFailure } from './failure.ts';
 import { applyStrict } from './manifests.ts';
-import { buildOffline } from './offline.ts';
+import { buildOffline, type OfflineBuild } from './offline.ts';
 import { readPathOperand } from './path-operand.ts';
 import { explainReadFailure } from './read-failure.ts';
 import { createSnapshotApi, readSnapshot } from './snapshot-api.ts';
@@ -20,6 +20,8 @@ export interface Subject {
   readonly rules: readonly NamedRule[];
   readonly userNames: ReadonlyMap<string, string>;
   readonly problems: readonly Problem[];
+  /** The manifests, where some are named. */
+  readonly built?: OfflineBuild | undefined;
 }
 
 /** The rules and names of the manifests, or of the server; throws a `Failure` when the manifests are invalid. */
@@ -33,7 +35,7 @@ export async function loadSubject(invocation: Invocation): Promise<Subject> {
   if (built.state === null || hasErrors(problems)) throw new Failure(problems, exitCodes.invalid);
   const { rules, userNames } = built.state;
   const named = rules.map((one): NamedRule => ({ ...one, id: null }));
-  const subject: Subject = { rules: named, userNames, problems };
+  const subject: Subject = { rules: named, userNames, problems, built };
   return isLive ? await liveSubject(invocation, subject) : subject;
 }
 
@@ -55,7 +57,7 @@ async function liveSubject(invocation: Invocation, manifests: Subject | null): P
       return { ...pickNotes(named ?? {}), rule, id, name: named?.name ?? null, place: named?.place ?? null };
     });
     const userNames = new Map([...emails, ...(manifests?.userNames ?? [])]);
-    return { rules, userNames, problems: manifests?.problems ?? [] };
+    return { rules, userNames, problems: manifests?.problems ?? [], built: manifests?.built };
   } finally {
     await close();
   }
@@ -81,7 +83,7 @@ export function findNamedUser(text: string, { userNames }: Subject): string {
   const hint = didYouMean(
     wanted,
     userNames.values(),
-    'write a name from a `kind: Users`, or the UUID; an e-mail address needs --live',
+    'write a name from a `kind: Users`, an e-mail address that a rule names, or the UUID; others need the server (--live)',
   );
   throw makeFailure('unknown-user', `there is no user ${text}`, hint);
 }

@@ -358,6 +358,7 @@ describe('a history', () => {
   it('needs a packet, a work tree, a commit and all of the history', async () => {
     mkdirSync(join(folder, 'net'));
     expect((await cli(['blame', ...question])).err).toContain('is not in a Git work tree');
+    expect((await cli(['log', 'gone'])).err).toContain('gone is not a folder that is there');
     execFileSync('git', ['init', '-q', '--template=', folder]);
     expect((await cli(['log', 'net'])).err).toContain('the repository has no commit');
     rmSync(join(folder, '.git'), { recursive: true });

@@ -1,11 +1,10 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Terminal } from '../../src/cli/command.ts';
-import { runCli } from '../../src/cli/run.ts';
+import { runIn } from './harness.ts';
 
 let folder = '';
 beforeEach(() => {
@@ -13,26 +12,8 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-async function diff(args: readonly string[], more: { cwd?: string; env?: Readonly<Record<string, string>> } = {}) {
-  const written = { out: '', err: '' };
-  const terminal: Terminal = {
-    env: { PATH: process.env['PATH'], HOME: folder, ...more.env },
-    cwd: more.cwd ?? folder,
-    stdinIsTerminal: false,
-    stdoutIsTerminal: false,
-    stderrIsTerminal: false,
-    stdout: (text) => {
-      written.out += text;
-    },
-    stderr: (text) => {
-      written.err += text;
-    },
-    ask: async () => null,
-    stop: new AbortController().signal,
-  };
-  const code = await runCli(['diff', ...args], terminal);
-  return { code, ...written };
-}
+const diff = (args: readonly string[], more: { cwd?: string; env?: Readonly<Record<string, string>> } = {}) =>
+  runIn(more.cwd ?? folder, ['diff', ...args], { env: { PATH: process.env['PATH'] ?? '', HOME: folder, ...more.env } });
 
 function rulesText(...rules: readonly string[]): string {
   return `apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: lab}\nspec:\n  rules:\n${rules.map((rule) => `    - {${rule}}\n`).join('')}`;
@@ -184,7 +165,7 @@ describe('revisions', () => {
     expect((await diff(['gone..main', 'net'])).err).toContain('gone is not in the repository');
     expect((await diff(['--merge-base', 'gone..main', 'net'])).err).toContain('gone is not in the repository');
     expect((await diff(['main:x..main', 'net'])).err).toContain('is not the name of a commit');
-    expect((await diff(['main...feature', 'net'])).code).toBe(1);
+    expect((await diff(['main...feature', 'net'])).err).toContain('with --merge-base it means what A...B does to git');
     expect((await diff([])).err).toContain('diff needs what to compare');
     expect((await diff(['main', 'nowhere'])).err).toContain('nowhere is not a folder that is there');
     expect((await diff(['old', 'new'])).err).toContain('new is not a folder that is there');
@@ -212,6 +193,18 @@ describe('revisions', () => {
       const { code, err } = await diff(['main..feature', '.'], { cwd: join(outside, 'repo') });
       expect([code, err]).toEqual([1, expect.stringContaining('is not in a Git work tree')]);
       expect(err).toContain('name a work tree');
+      const packet = ['--destination', '10.1.2.3', '--protocol', 'tcp', '--port', '443'];
+      for (const question of [
+        ['log', '.'],
+        ['blame', '.', ...packet],
+      ]) {
+        const asked = await runIn(join(outside, 'repo'), question, { env: { PATH: process.env['PATH'] ?? '' } });
+        expect([asked.code, asked.err]).toEqual([
+          1,
+          expect.stringMatching(/is not in a Git work tree[\s\S]*name a work tree/),
+        ]);
+      }
+      expect(existsSync(join(outside, 'harm'))).toBe(false);
     } finally {
       rmSync(outside, { recursive: true, force: true });
     }

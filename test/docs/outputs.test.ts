@@ -78,7 +78,7 @@ describe('pages print what they show, one command after the other', () => {
       for (const args of [
         ['init', '-q', '--template='],
         ['add', 'policy'],
-        ['commit', '-qm', 'As it was applied'],
+        ['commit', '-qm', 'Close the office'],
       ])
         git(args);
       world.write(file, text);

@@ -152,6 +152,13 @@ async function sidesOf(invocation: Invocation): Promise<Sides> {
   const path = second ?? '.';
   const root = resolve(terminal.cwd, path);
   if (range !== null && !isDirectory(resolve(terminal.cwd, first))) {
+    if (first.includes('...')) {
+      throw makeFailure(
+        'usage',
+        `${first} has three dots`,
+        'write A..B; with --merge-base it means what A...B does to git',
+      );
+    }
     const [, from = '', to = ''] = range;
     return await revisions(invocation, [from, to === '' ? 'HEAD' : to], { written: path, folder: root });
   }

@@ -1,5 +1,4 @@
 import { type Network, parseNetwork } from '../../model/address.ts';
-import { hasErrors } from '../../model/problem.ts';
 import { computeReach, restrictTraffic, selectTraffic, type TrafficSelector } from '../../policy/reach.ts';
 import { renderDocument } from '../../report/json.ts';
 import {
@@ -16,9 +15,7 @@ import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { parseProtocol } from '../explain-question.ts';
 import { findNamedUser, loadSubject, type Subject } from '../explain-subject.ts';
-import { Failure, makeFailure } from '../failure.ts';
-import { applyStrict } from '../manifests.ts';
-import { buildOffline, type OfflineBuild } from '../offline.ts';
+import { makeFailure } from '../failure.ts';
 import { readPathOperand } from '../path-operand.ts';
 
 /**
@@ -27,26 +24,23 @@ import { readPathOperand } from '../path-operand.ts';
  */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings, terminal } = invocation;
-  const { path } = readPathOperand(invocation, 'reach');
-  const built = await buildOffline(invocation, path);
-  const problems = applyStrict(built.problems, settings);
-  if (built.state === null || hasErrors(problems)) throw new Failure(problems, exitCodes.invalid);
+  readPathOperand(invocation, 'reach');
   const subject = await loadSubject(invocation);
   const rules = subject.rules.map(({ rule }) => rule);
   const question: ReachQuestion = {
     reach: computeReach(rules),
     names: subject.userNames,
-    groups: built.state.groups ?? new Map(),
+    groups: subject.built?.state?.groups ?? new Map(),
     withRules: new Set(rules.flatMap(({ userId }) => userId ?? [])),
   };
-  const { table, members } = answerTo(invocation, question, { subject, built });
+  const { table, members } = answerTo(invocation, question, subject);
   return {
     exit: exitCodes.ok,
     text: ({ onScreen }) =>
       renderTableText(table, onScreen === true && terminal.stdoutIsTerminal ? terminal.columns : undefined),
     table: () => table,
-    report: () => ({ ...makeProblemReport(problems), headline: titleOf(settings) }),
-    document: () => renderDocument(members, problems),
+    report: () => ({ ...makeProblemReport(subject.problems), headline: titleOf(settings) }),
+    document: () => renderDocument(members, subject.problems),
   };
 }
 
@@ -60,11 +54,7 @@ interface Told {
   readonly members: Readonly<Record<string, unknown>>;
 }
 
-function answerTo(
-  { settings }: Invocation,
-  question: ReachQuestion,
-  { subject, built }: { readonly subject: Subject; readonly built: OfflineBuild },
-): Told {
+function answerTo({ settings }: Invocation, question: ReachQuestion, subject: Subject): Told {
   const { user, destination } = settings;
   if (user.length > 0 && destination !== null)
     throw makeFailure(
@@ -87,7 +77,10 @@ function answerTo(
       members: makeReachMembers(question, (traffic) => restrictTraffic(traffic, part)),
     };
   }
-  return { table: tellMatrix(question, networksIn(built)), members: makeReachMembers(question, (traffic) => traffic) };
+  return {
+    table: tellMatrix(question, networksIn(subject)),
+    members: makeReachMembers(question, (traffic) => traffic),
+  };
 }
 
 function partOf({ destination, protocol, port }: Invocation['settings']): TrafficSelector {
@@ -100,9 +93,9 @@ function partOf({ destination, protocol, port }: Invocation['settings']): Traffi
   return { network: parsed.value.network, protocol: kind, ports: port === null ? null : { low: port, high: port } };
 }
 
-function networksIn({ manifests }: OfflineBuild): ReadonlyMap<string, readonly Network[]> {
+function networksIn({ built }: Subject): ReadonlyMap<string, readonly Network[]> {
   return new Map(
-    manifests.flatMap((manifest) =>
+    (built?.manifests ?? []).flatMap((manifest) =>
       manifest.kind === 'Network' ? [[manifest.name, manifest.networks.map(({ value }) => value)] as const] : [],
     ),
   );
