@@ -15,6 +15,7 @@ import {
 } from '../../src/pass/history.ts';
 import { startSimulator } from '../../src/simulator/server.ts';
 import { desiredState, rule, testRun, token } from '../apply/support.ts';
+import { runs } from '../property/runs.ts';
 
 const profile = findProfile('firezone-0.7');
 
@@ -55,13 +56,13 @@ function recordOf(before: readonly Rule[], after: readonly Rule[]): ApplyRecord 
 }
 
 /** The rules that manifests ask for, none of which may be refused. */
-function rulesIn(files: GoingBack['files']): readonly Rule[] {
+function rulesIn(files: GoingBack['files'], now = 0): readonly Rule[] {
   const sources = files.map(({ path, text }) => ({ path, bytes: new TextEncoder().encode(text), hash: path }));
   const parsed = parseFiles(sources, { profile, values: null, limits: defaultLimits });
   const desired = assemble(parsed, null, {
     profile,
     scope: wholeScope,
-    now: 0,
+    now,
     resolveSecret: () => ({ ok: false, error: 'none' }),
   });
   expect(desired.problems.filter(({ severity }) => severity === 'error')).toEqual([]);
@@ -132,45 +133,84 @@ describe('going back', () => {
     );
   });
 
-  it('gives the state before plus what others made, whatever step of the apply failed', async () => {
-    const failures = ['reset-after', 'reset-before', 'status'] as const;
-    const plans = fc.record({
+  it('gives the state before, filtered by time, plus what others changed meanwhile, whatever step of the apply or of the way back failed', async () => {
+    const fault = fc.record({
+      method: fc.constantFrom('POST', 'DELETE'),
+      nth: fc.integer({ min: 1, max: 5 }),
+      times: fc.integer({ min: 1, max: 9 }),
+      kind: fc.constantFrom('reset-after' as const, 'reset-before' as const, 'status' as const),
+    });
+    const worlds = fc.record({
       before: anyRules,
       after: anyRules,
-      fault: fc.record({
-        method: fc.constantFrom('POST', 'DELETE'),
-        nth: fc.integer({ min: 1, max: 5 }),
-        times: fc.integer({ min: 1, max: 9 }),
-        kind: fc.constantFrom(...failures),
+      // Rules of which of the universe end, and at what hour; going back takes place at hour 12.
+      ends: fc.array(fc.option(fc.integer({ min: 1, max: 24 })), {
+        minLength: universe.length,
+        maxLength: universe.length,
       }),
+      faults: fc.tuple(fault, fault),
+      removed: fc.nat(),
     });
     await fc.assert(
-      fc.asyncProperty(plans, async ({ before, after, fault: { kind, ...match } }) => {
+      fc.asyncProperty(worlds, async ({ before, after, ends, faults, removed }) => {
         const simulator = await startSimulator({ token, users: [] });
+        const inject = ({ kind, ...match }: (typeof faults)[0]): number =>
+          simulator.faults.inject({ match, fault: kind === 'status' ? { kind, status: 403 } : { kind } });
+        const hasEnded = (one: Rule): boolean => (ends[universe.indexOf(one)] ?? 24) <= 12;
+        const former = new Map(
+          before.map((one) => {
+            const end = ends[universe.indexOf(one)];
+            return [formatRuleKey(one), { name: 'r', ...(end == null ? {} : { expires: end * hour }) }];
+          }),
+        );
+        const open: TestRun[] = [];
         try {
           simulator.seed(before.map((one) => ({ ...toWire(one), port_type: one.ports?.type ?? null })));
           const run = testRun(simulator.url, desiredState(after));
+          open.push(run);
           const plan = await run.plan();
-          simulator.faults.inject({ match, fault: kind === 'status' ? { kind, status: 403 } : { kind } });
-          const origin = { at: '2026-11-22T00:00:00.000Z', by: 'test', server: null, revision: null, digest: null };
-          const record = makeRecord(origin, plan, plan.steps.length === 0 ? null : await run.apply(plan));
+          inject(faults[0]);
+          const record = makeRecord(origin, plan, plan.steps.length === 0 ? null : await run.apply(plan), former);
           simulator.faults.clear();
-          const others = { action: 'accept', destination: '172.16.0.0/12' } as const;
-          simulator.seed([others]);
-          const back = goBack(record, await run.live(), profile, { now: 0 });
-          const undo = testRun(simulator.url, desiredState(rulesIn(back.files)), {
-            planOptions: { prune: back.deletable },
-          });
-          await undo.apply(await undo.plan());
-          const result = (await undo.live()).rules.map((one) => formatRuleKey(one.rule));
-          expect(result.sort()).toEqual([...before.map(formatRuleKey), 'accept 172.16.0.0/12 *'].sort());
-          await run.close();
-          await undo.close();
+          simulator.seed([{ action: 'accept', destination: '172.16.0.0/12' }]);
+          const deleted = new Set(record.deleted.map(({ rule: one }) => formatRuleKey(one)));
+          // What the apply is not known to have left alone is its own to put back.
+          const left = (await run.live()).rules.filter((one) => !deleted.has(formatRuleKey(one.rule)));
+          const gone = left[removed % left.length];
+          if (gone !== undefined) await deleteRule(simulator.url, gone.id);
+          for (const isLast of [false, true]) {
+            const back = goBack(record, await run.live(), profile, { now: 12 * hour });
+            const wanted = desiredState(rulesIn(back.files, 12 * hour));
+            const undo = testRun(simulator.url, wanted, { planOptions: { prune: back.deletable } });
+            open.push(undo);
+            const undoing = await undo.plan();
+            if (!isLast) inject(faults[1]);
+            await undo.apply(undoing);
+            simulator.faults.clear();
+          }
+          const expected = before
+            .filter((one) => !(deleted.has(formatRuleKey(one)) && hasEnded(one)))
+            .map(formatRuleKey)
+            .concat('accept 172.16.0.0/12 *')
+            .filter((key) => gone === undefined || key !== formatRuleKey(gone.rule));
+          const result = (await run.live()).rules.map((one) => formatRuleKey(one.rule));
+          expect(result.sort()).toEqual(expected.sort());
         } finally {
+          for (const each of open) await each.close();
           await simulator.close();
         }
       }),
-      { numRuns: 60 },
+      { numRuns: runs(300) },
     );
-  }, 60_000);
+  }, 300_000);
 });
+
+const hour = 3_600_000;
+const origin = { at: '2026-11-22T00:00:00.000Z', by: 'test', server: null, revision: null, digest: null };
+
+type TestRun = ReturnType<typeof testRun>;
+
+async function deleteRule(url: string, id: string): Promise<void> {
+  const headers = { authorization: `Bearer ${token}` };
+  expect((await fetch(`${url}/v0/rules/${id}`, { method: 'DELETE', headers })).ok).toBe(true);
+}
