@@ -68,6 +68,71 @@ describe('times on the command line', () => {
   });
 });
 
+describe('wrong dates, zones, schedules and durations are problems at their place', () => {
+  const inRule = (fields: string): string =>
+    `apiVersion: firezone/v0\nkind: Rule\nmetadata: {name: r}\nspec:\n  action: accept\n  destination: 10.0.0.0/8\n${fields}\n`;
+  const inSet = (spec: string, fields: string): string =>
+    `apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: s}\nspec:\n  ${spec}\n  rules:\n    - {name: a, action: accept, destination: 10.0.0.0/8${fields}}\n`;
+  const inTest = (spec: string, at: string): string =>
+    `apiVersion: firezone/v0\nkind: PolicyTest\nmetadata: {name: t}\nspec:\n  ${spec}\n  cases:\n    - {destination: 10.1.2.3, expect: accept, at: ${at}}\n`;
+
+  it.each([
+    ['a month that is none', inRule('  expires: 2026-13-01'), 'a.yaml:7:12', 'There is no such day'],
+    ['a day that is none', inRule('  expires: 2026-02-30'), 'a.yaml:7:12', 'There is no such day'],
+    ['a leap day of another year', inRule('  notBefore: 2027-02-29'), 'a.yaml:7:14', 'There is no such day'],
+    ['a time of day that is none', inRule('  expires: "2026-12-01T25:00:00Z"'), 'a.yaml:7:12', 'There is no such day'],
+    ['a local time', inRule('  expires: "2026-12-01T18:00:00"'), 'a.yaml:7:12', 'zone'],
+    ['a word', inRule('  expires: tomorrow'), 'a.yaml:7:12', 'is not a time'],
+    ['a number', inRule('  expires: 20261201'), 'a.yaml:7:12', 'expires'],
+    ['an offset that is none', inRule('  expires: "2026-12-01T18:00:00+25:00"'), 'a.yaml:7:12', 'is not a time'],
+    ['an end before the beginning', inRule('  notBefore: 2026-12-02\n  expires: 2026-12-01'), 'a.yaml:8:', 'notBefore'],
+    ['in a set', inSet('expires: 2026-02-30', ''), 'a.yaml:5:12', 'There is no such day'],
+    ['in a rule of a set', inSet('timezone: UTC', ', expires: soon'), 'a.yaml:7:', 'is not a time'],
+    ['a zone that is none', inSet('timezone: Europe/Berlun', ''), 'a.yaml:5:13', 'Berlun'],
+    ['a zone in a case', inTest('timezone: Mars', '2026-12-01'), 'a.yaml:5:13', 'Mars'],
+    ['a time in a case', inTest('timezone: UTC', 'noon'), 'a.yaml:7:', 'is not a time'],
+  ])('in a manifest: %s', async (_, text, place, words) => {
+    world.write('m/a.yaml', text);
+    const run = await world.cli(['validate', 'm']);
+    expect([run.code, run.out + run.err]).toEqual([4, expect.stringContaining(place)]);
+    expect(run.out + run.err).toContain(words);
+  });
+
+  const always = '{kind: deny, schedule: "* * * * *", duration: 1h';
+  it.each([
+    ['windows:\n  - {kind: deny, schedule: "61 * * * *", duration: 1h}', 's.yaml:2:18', 'Invalid value for minute'],
+    ['windows:\n  - {kind: deny, schedule: "* * *", duration: 1h}', 's.yaml:2:18', 'has 3 fields'],
+    ['windows:\n  - {kind: deny, schedule: "0 0 30 2 *", duration: 1h}', 's.yaml:2:18', 'no month has'],
+    ['windows:\n  - {kind: deny, schedule: "* * * * *", duration: 1w}', 's.yaml:2:41', 'from 1m to 31d'],
+    ['windows:\n  - {kind: deny, schedule: "* * * * *", duration: 0m}', 's.yaml:2:41', 'from 1m to 31d'],
+    [`windows:\n  - ${always}, timezone: Europe/Berlun}`, 's.yaml:2:55', 'is not a time zone'],
+    ['maxExpiry: 3 months', 's.yaml:1:1', 'hours, days or weeks'],
+    ['\nnotifyBefore: 24', 's.yaml:2:1', 'string'],
+    ['notifyBefore: 24m', 's.yaml:1:1', 'hours, days or weeks'],
+    ['interval: 5x', 's.yaml:1:1', 'a time with a unit'],
+    ['quiet: soon', 's.yaml:1:1', 'a time with a unit'],
+    ['yes: true\ntotalTimeout: -1s', 's.yaml:2:1', 'a time with a unit'],
+  ])('in the settings: %s', async (text, place, words) => {
+    world.write('m/a.yaml', closed);
+    world.write('s.yaml', `${text}\n`);
+    const run = await world.cli(['plan', 'm', '--config', 's.yaml']);
+    expect([run.code, run.err]).toEqual([1, expect.stringContaining(place)]);
+    expect(run.err).toContain(words);
+  });
+
+  it.each([
+    ['--at', 'noon', ['plan', 'm']],
+    ['--within', '3 months', ['expiring', 'm']],
+    ['--until', '2026-02-30', ['extend', 'closed', 'm']],
+    ['--confirm-within', 'soon', ['apply', 'm']],
+  ])('on the command line: %s %s', async (flag, value, command) => {
+    world.write('m/a.yaml', closed);
+    const run = await world.cli([...command, flag, value]);
+    expect([run.code, run.err]).toEqual([1, expect.stringContaining(`${flag}`)]);
+    expect(world.simulator.requests().filter(({ method }) => method !== 'GET')).toEqual([]);
+  });
+});
+
 describe('a scheduled one-shot apply, when rules have ended', () => {
   const hours = (count: number): string => new Date(Date.now() + count * 3_600_000).toISOString();
   const many = (end: string): string =>
