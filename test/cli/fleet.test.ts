@@ -1,4 +1,4 @@
-import { rmSync } from 'node:fs';
+import { rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startSimulator } from '../../src/simulator/server.ts';
@@ -127,12 +127,100 @@ describe('an apply', () => {
   });
 });
 
+describe('outputs of a plan', () => {
+  it('are one comment for all targets, and one annotation of each finding', async () => {
+    servers[1]?.seed([{ action: 'accept', destination: '203.0.113.7' }]);
+    three();
+    const summary = join(world.folder, 'summary.md');
+    const env = { GITHUB_STEP_SUMMARY: summary };
+    const args = ['plan', '--fleet', 'ops/fleet.yaml', '--output', 'markdown=plan.md', '--output', 'json=plan.json'];
+    world.write('policy/more.yaml', rule('open', 'action: accept, destination: 10.1.2.3'));
+    const { out, code } = await world.cli([...args, '--output', 'github'], { env });
+    const text = world.read('plan.md');
+    expect(code).toBe(0);
+    expect(text.match(/<!-- reconcile-plan -->/g)).toHaveLength(1);
+    expect(text).toContain('| t1 | well (exit 0) |');
+    expect(text).toMatch(/## 2 targets, the same: t0, t2\n[\s\S]*## t1\n/);
+    expect(world.read('summary.md')).toBe(text);
+    expect(JSON.parse(world.read('plan.json'))).toMatchObject({ exit: 0, targets: [{ name: 't0' }, {}, {}] });
+    const annotations = out.split('\n').filter((line) => line.startsWith('::'));
+    expect(annotations).toEqual([...new Set(annotations)]);
+    expect(out).toContain('== 2 targets, the same: t0, t2 ==');
+  });
+
+  it('are a file a target of snapshots, in a folder', async () => {
+    three();
+    world.write('shots/.keep', '');
+    expect((await run('snapshot')).err).toContain('name the folder for them: --out FOLDER');
+    expect((await run('snapshot', '--out', 'shots')).code).toBe(0);
+    expect(JSON.parse(world.read('shots/t2.json'))).toMatchObject({ rules: [] });
+  });
+});
+
+describe('a roll-out by hand', () => {
+  it('waits for the soak between two waves, and starts maxParallel targets of a wave at once', async () => {
+    three([', wave: 1', ', wave: 2', ', wave: 2']);
+    world.write('ops/fleet.yaml', `soak: 300ms\nmaxParallel: 2\n${world.read('ops/fleet.yaml')}`);
+    const at: number[] = [];
+    let [open, most] = [0, 0];
+    for (const server of servers) {
+      server.onCall(({ method }) => {
+        if (method === 'POST') at.push(performance.now());
+        open++;
+        most = Math.max(most, open);
+        setTimeout(() => open--, 0);
+      });
+    }
+    expect((await run('apply', '--yes')).code).toBe(0);
+    const [first = 0, second = 0, third = 0] = at;
+    expect([second - first >= 300, third >= second, live()]).toEqual([true, true, [1, 1, 1]]);
+  });
+
+  it.each(['paused: true', 'abort: 3f2a91c'])('does not begin with %s', async (member) => {
+    three();
+    world.write('ops/fleet.yaml', `${member}\n${world.read('ops/fleet.yaml')}`);
+    const { code, err } = await run('apply', '--yes');
+    expect([code, err, live()]).toEqual([1, expect.stringContaining('nothing is applied until'), [0, 0, 0]]);
+    expect((await run('plan')).code).toBe(0);
+  });
+
+  it('runs the command that confirms for each target, and stops after one that it does not confirm', async () => {
+    three();
+    const state = ['--state-dir', 'state'];
+    const kept = await run('apply', '--yes', '--confirm-with', '/bin/true', '--target', 't0', ...state);
+    expect([kept.code, live()]).toEqual([0, [1, 0, 0]]);
+    const lost = await run('apply', '--yes', '--confirm-with', '/bin/false', '--confirm-within', '200ms', ...state);
+    expect([lost.code, live(), lineOf(lost.out, 't2')]).toEqual([3, [1, 0, 0], 't2  not begun']);
+  });
+
+  it('keeps the state of each target apart, and takes its scope from the fleet file', async () => {
+    servers[0]?.seed([{ action: 'accept', destination: '203.0.113.7' }]);
+    three([', scope: {networks: [10.0.0.0/8]}']);
+    expect((await run('apply', '--yes', '--state-dir', 'state')).code).toBe(0);
+    expect(live()).toEqual([2, 1, 1]);
+    for (const name of ['t0', 't1', 't2']) {
+      expect(world.read(`state/targets/${name}/reconcile/oneshot/record.json`)).toContain(
+        servers[Number(name[1])]?.url,
+      );
+    }
+  });
+});
+
 describe('a fleet file', () => {
   it.each([
     ['targets: []', 'fleet.yaml:1:'],
     ['targets: [{name: a}]', 'targets.0.baseUrl'],
     ['targets: [{name: a, baseUrl: x, token: y}]', 'must not hold the token'],
     ['targets: [{name: a, baseUrl: x}, {name: a, baseUrl: y}]', 'two targets have this name'],
+    ['targets: [{name: a_b, baseUrl: x}, {name: A-b, baseUrl: y}]', 'two targets have this name'],
+    ['targets: [{name: ../a, baseUrl: x}]', 'must be letters, digits, dots and hyphens'],
+    ['targets: [{name: a., baseUrl: x}]', 'must be letters, digits, dots and hyphens'],
+    [
+      'targets: [{name: a, baseUrl: "https://X.example"}, {name: b, baseUrl: "https://x.example/"}]',
+      'two targets have this server',
+    ],
+    ['{soak: soon, targets: [{name: a, baseUrl: x}]}', '`soak` must be a time with a unit'],
+    ['{abort: x, targets: [{name: a, baseUrl: x}]}', '`abort` must be the id of a revision'],
     ['targets: [{name: "a b", baseUrl: x}]', 'must be letters, digits, dots and hyphens'],
     ['targets: [{name: a, baseUrl: "http://127.0.0.1:9"}]', 'the target a has no tokenFile'],
     ['targets: [{name: a, baseUrl: "http://127.0.0.1:9", tokenFile: token}]', 'the target a has no path'],
@@ -151,6 +239,28 @@ describe('a fleet file', () => {
     world.write('ops/token', 'another\n');
     const { out } = await world.cli(['plan', '--fleet', 'ops/fleet.yaml'], { env: { RECONCILE_TOKEN: token } });
     expect(out).toContain('[unauthorized]');
+  });
+
+  it('is found among the manifests through links too', async () => {
+    fleet([['a', servers[0]?.url ?? '']]);
+    const text = world.read('ops/fleet.yaml');
+    rmSync(join(world.folder, 'ops/fleet.yaml'));
+    world.write('policy/inside/fleet.yaml', text);
+    symlinkSync('../policy/inside/fleet.yaml', join(world.folder, 'ops/fleet.yaml'));
+    expect((await run('plan')).err).toContain('lies among the manifests of a');
+    symlinkSync('policy', join(world.folder, 'alias'));
+    world.write('policy/inside/fleet.yaml', text.replace('../policy', '../../alias'));
+    const through = await world.cli(['plan', '--fleet', 'policy/inside/fleet.yaml']);
+    expect(through.err).toContain('lies among the manifests of a');
+  });
+
+  it('has labels of any text, and none of the members of an object', async () => {
+    three([', labels: {"a=b c": "x=y, z"}']);
+    expect((await run('test', '--label', 'a=b c=x=y, z')).err).toContain('no target of the fleet');
+    three([', labels: {"ö ,": "x=y, z"}']);
+    expect((await run('test', '--label', 'ö ,=x=y, z')).out).toMatch(/1 target; exit 0, for t0\./);
+    expect((await run('test', '--label', 'constructor=')).err).toContain('no target of the fleet');
+    expect((await run('test', '--label', 'env')).err).toContain('a label is KEY=VALUE');
   });
 
   it('goes without PATH, watch, and what is about one server', async () => {

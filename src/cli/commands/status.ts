@@ -143,10 +143,19 @@ function describe(status: Members, color: boolean): string {
     ['version', status['version']],
   ];
   const known = facts.filter(([, value]) => value !== null && value !== undefined && value !== '');
+  // Of a fleet: one line a target, and what the roll-out waits for.
+  const targets = Array.isArray(status['targets']) ? status['targets'].map(membersOf) : [];
+  const width = targets.reduce((most, { name }) => Math.max(most, String(name).length), 0);
+  const lines = targets.map(({ name, headline: line }) => {
+    const { text: state, detail, tone } = membersOf(line);
+    return `${String(name).padEnd(width)}  ${String(state)}${tone === 'good' ? '' : `: ${String(detail)}`}`;
+  });
+  if (typeof status['rollout'] === 'string') lines.unshift(`roll-out: ${status['rollout']}`);
   return [
     ...headline.map((line) => paint('strong', escapeControls(line))),
     ...conditions,
     '',
+    ...lines.map((line) => escapeControls(line)),
     ...known.map(([name, value]) => `${name.padEnd(12)} ${escapeControls(String(value))}`),
     '',
   ].join('\n');

@@ -92,7 +92,9 @@ export class RolloutGate {
     this.#busy.delete(name);
     const { Ready, Enforced } = conditions;
     const isSettled = Ready.status === 'True' && (Enforced?.status ?? 'True') === 'True';
-    const revision = pass.failedRevision ?? pass.revision;
+    // While it is taken back, a newer one may have been seen.
+    const tried = pass.reason === 'NotConfirmed' ? revisions.attempted : null;
+    const revision = tried ?? pass.failedRevision ?? pass.revision;
     const isBroken = broken.has(pass.reason) && revision !== revisions.applied;
     this.#seen.set(name, {
       settled: isSettled ? revisions.applied : null,

@@ -65,7 +65,7 @@ const posts = (server: Simulator | undefined): number =>
   server?.requests().filter(({ method }) => method === 'POST').length ?? 0;
 
 describe('a watch of a fleet', () => {
-  it('keeps each server in line by a controller of its own, and a dead one takes nothing from the others', async () => {
+  it('keeps each server in line by a controller of its own, and a dead one takes nothing from the others (long)', async () => {
     fleet([1, 1, 1], '', '  - {name: dead, baseUrl: "http://127.0.0.1:9"}\n  - {name: wrong, baseUrl: "nonsense"}\n');
     const sidecar = await watch();
     await until(() => live().every(([one]) => one === '10.0.0.1'));
@@ -86,7 +86,7 @@ describe('a watch of a fleet', () => {
     expect(await sidecar.stop()).toBe(0);
   });
 
-  it('never takes a revision that failed in wave 1 to wave 2, after a restart neither', async () => {
+  it('never takes a revision that failed in wave 1 to wave 2, after a restart neither (long)', async () => {
     servers[0]?.faults.inject({ match: { method: 'POST' }, fault: { kind: 'status', status: 422 } });
     fleet([1, 2, 2]);
     const before = await watch();
@@ -107,7 +107,7 @@ describe('a watch of a fleet', () => {
     await until(() => live().every(([one, ...more]) => one === '10.0.0.2' && more.length === 0));
   });
 
-  it('pauses, is told so by SIGHUP, and stays paused after a restart', async () => {
+  it('pauses, is told so by SIGHUP, and stays paused after a restart (long)', async () => {
     fleet([1, 2, 2], 'paused: true\n');
     const before = await watch();
     await until(async () => (await statusOf(before)).rollout?.includes('the fleet is paused') === true);
@@ -153,7 +153,7 @@ describe('a watch of a fleet', () => {
     expect(live()[0]).toEqual(live()[1]);
   });
 
-  it('needs a state folder for waves, and refuses a second process on the same state', async () => {
+  it('needs a state folder for waves, and refuses a second process on the same state (long)', async () => {
     fleet([1, 2]);
     const bare = await spawnSidecar(['watch', '--fleet', 'fleet.yaml'], folder);
     expect([await bare.ended(), bare.output()]).toEqual([1, expect.stringContaining('waves need --state-dir')]);
