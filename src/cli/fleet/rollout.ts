@@ -83,29 +83,14 @@ export class RolloutGate {
   }
 
   /** A pass ended. Gives the revisions that are to be remembered as failed, when there is a new one. */
-  ended(
-    name: string,
-    pass: PassView,
-    { revisions, conditions }: Status,
-    now: number,
-  ): readonly FailedRevision[] | null {
+  ended(name: string, pass: PassView, status: Status, now: number): readonly FailedRevision[] | null {
     this.#busy.delete(name);
-    const { Ready, Enforced } = conditions;
-    const isSettled = Ready.status === 'True' && (Enforced?.status ?? 'True') === 'True';
-    // While it is taken back, a newer one may have been seen.
-    const tried = pass.reason === 'NotConfirmed' ? revisions.attempted : null;
-    const revision = tried ?? pass.failedRevision ?? pass.revision;
-    const isBroken = broken.has(pass.reason) && revision !== revisions.applied;
-    this.#seen.set(name, {
-      settled: isSettled ? revisions.applied : null,
-      appliedAt: revisions.appliedAt ?? now,
-      broken: isBroken ? revision : null,
-      message: pass.message,
-    });
-    const isLost = isBroken && pass.result === 'terminal' && pass.reason !== 'Refused';
+    const seen = viewEnding(pass, status, now);
+    this.#seen.set(name, seen);
+    const { broken: revision, message } = seen;
+    const isLost = pass.result === 'terminal' && pass.reason !== 'Refused';
     if (!isLost || revision === null || this.#failed.some((one) => one.revision === revision)) return null;
-    const failed = { revision, target: name, message: pass.message, at: now };
-    this.#failed = [...this.#failed, failed].slice(-mostFailed);
+    this.#failed = [...this.#failed, { revision, target: name, message, at: now }].slice(-mostFailed);
     return this.#failed;
   }
 
@@ -167,6 +152,20 @@ export class RolloutGate {
     }
     return left;
   }
+}
+
+function viewEnding(pass: PassView, { revisions, conditions }: Status, now: number): Seen {
+  const { Ready, Enforced } = conditions;
+  const isSettled = Ready.status === 'True' && (Enforced === undefined || Enforced.status === 'True');
+  // While it is taken back, a newer one may have been seen.
+  const tried = pass.reason === 'NotConfirmed' ? revisions.attempted : null;
+  const revision = tried ?? pass.failedRevision ?? pass.revision;
+  return {
+    settled: isSettled ? revisions.applied : null,
+    appliedAt: revisions.appliedAt ?? now,
+    broken: broken.has(pass.reason) && revision !== revisions.applied ? revision : null,
+    message: pass.message,
+  };
 }
 
 /** What is begun is brought to its end. */
