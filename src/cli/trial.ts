@@ -200,20 +200,20 @@ export async function settleEarlier(invocation: Invocation): Promise<Answer | nu
     throw makeFailure('state', summary, 'to keep it: reconcile confirm');
   }
   const { terminal } = invocation;
-  if (back !== null) {
-    await ownPending(folder);
-    const why = 'An earlier run was ended while it went back';
-    return await finishBack(invocation, folder, back, { withoutSecrets: true, why });
-  }
-  if (pending.waiting.length > 0) {
+  if (back === null && pending.waiting.length > 0) {
     terminal.stderr(
       `note: ${pending.waiting.join(', ')}: still as an apply left it that was taken back. Keep it: reconcile confirm\n`,
     );
     return null;
   }
+  const alone = { ...invocation, mayWrite: await watchLease(invocation) };
   await ownPending(folder);
+  if (back !== null) {
+    const why = 'An earlier run was ended while it went back';
+    return await finishBack(alone, folder, back, { withoutSecrets: true, why });
+  }
   terminal.stderr(`${describeEarlier(pending)} Going back in ${describeLeft(left)}; to keep it: reconcile confirm\n`);
-  return await settleTrial(invocation, folder, { ...pending, until }, { withoutSecrets: true, failed: null });
+  return await settleTrial(alone, folder, { ...pending, until }, { withoutSecrets: true, failed: null });
 }
 
 /** The state folder, where there is one: without one nothing can wait. */

@@ -171,9 +171,10 @@ describe('the table of pairs in docs/how-to/put-it-back.md', () => {
       .map(([, what = '', meets = '']) => `${what} × ${meets}`.replaceAll('`', ''))
       .filter((row) => row !== 'what × meets' && !row.startsWith('---'));
     expect(rows.length).toBeGreaterThan(15);
-    const folder = join(root, 'test/cli');
-    const texts = readdirSync(folder).flatMap((name) =>
-      name.endsWith('.test.ts') ? [readFileSync(join(folder, name), 'utf8')] : [],
+    const texts = ['test/cli', 'test/cli/watch', 'test/controller'].flatMap((folder) =>
+      readdirSync(join(root, folder)).flatMap((name) =>
+        name.endsWith('.test.ts') ? [readFileSync(join(root, folder, name), 'utf8')] : [],
+      ),
     );
     const named = (row: string): boolean => {
       const [what = '', meets = ''] = row.split(' × ');

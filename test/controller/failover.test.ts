@@ -309,7 +309,7 @@ describe('a revision that has to be confirmed (docs/how-to/put-it-back.md)', () 
     return [holder, other];
   }
 
-  it("a sidecar's wait x takeover of the lease: nothing goes back, and the next holder runs the command itself", async () => {
+  it('confirmWith waiting × takeover of the lease: nothing goes back, and the next holder runs the command itself', async () => {
     const [first, second] = await pushUnconfirmed();
     let asked = 0;
     second.fake.confirms = () => (++asked < 3 ? 'it ended with 1' : null);
@@ -320,7 +320,7 @@ describe('a revision that has to be confirmed (docs/how-to/put-it-back.md)', () 
     expect([asked, written]).toEqual([3, [r1, r2]]);
   });
 
-  it("a sidecar's wait x takeover of the lease: the next holder goes back, as the first would have", async () => {
+  it('confirmWith waiting × takeover of the lease: the next holder goes back, as the first would have', async () => {
     const [first, second] = await pushUnconfirmed();
     await handOver(first, second);
     await until(() => ready(second).reason === 'NotConfirmed');
@@ -335,7 +335,7 @@ describe('a revision that has to be confirmed (docs/how-to/put-it-back.md)', () 
     await until(inSync(first, r3));
   });
 
-  it("a sidecar's going back x takeover of the lease: the next holder goes on, and ends in the same state", async () => {
+  it('confirmWith going back × takeover of the lease: the next holder goes on, and ends in the same state', async () => {
     const [first, second] = await pushUnconfirmed();
     const { answer } = first.fake;
     first.fake.answer = (request) =>
@@ -349,7 +349,7 @@ describe('a revision that has to be confirmed (docs/how-to/put-it-back.md)', () 
     expect(written).toEqual([r1, r2, r1]);
   });
 
-  it("a sidecar's wait x SIGTERM of a holder: the lease goes over at once, and nothing goes back", async () => {
+  it('confirmWith waiting × SIGTERM: the lease goes over at once, and nothing goes back', async () => {
     const [first, second] = await pushUnconfirmed();
     second.fake.confirms = () => null;
     first.fake.loop.stop();

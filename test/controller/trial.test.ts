@@ -125,7 +125,7 @@ describe('a revision that has to be confirmed', () => {
     expect(first).toMatchObject({ notConfirmed: 'r2', inForceRevision: 'r1', pendingRevision: 'r2' });
   });
 
-  it('is not taken back before that is recorded: nobody may apply it again', async () => {
+  it('confirmWith going back × the record cannot be written: it waits, since nobody may apply it again', async () => {
     await pushUnconfirmed();
     fake.keepsRecord = false;
     await fake.clock.until(() => ready().reason === 'RecordFailed');
@@ -152,7 +152,7 @@ describe('a revision that has to be confirmed', () => {
     expect([asked, inEffect('r2')()]).toEqual([1, true]);
   });
 
-  it('goes on meanwhile: drift is corrected, and confirmed within the same time; a newer commit waits', async () => {
+  it('confirmWith waiting × a newer commit: that one waits; drift is corrected, and confirmed within the same time', async () => {
     await pushUnconfirmed();
     const { confirmBy } = fake.loop.status();
     holds('something else');
@@ -202,11 +202,11 @@ describe('going back', () => {
   ];
 
   it.each([
-    ['windows: it goes back though none is open', { windows: nothingOpen }],
-    ['suspend: it goes back though it is suspended', { suspended: true }],
+    ['a window that is closed', { windows: nothingOpen }],
+    ['suspend', { suspended: true }],
     ['drift that is only reported', { onDrift: 'report' as const }],
     ['deletes that wait until the content is stable', { deleteQuietMs: 3_600_000 }],
-  ])('%s', async (_, change) => {
+  ])('confirmWith going back × %s: it goes back', async (_, change) => {
     await pushUnconfirmed();
     fake.settings = { ...confirming, ...change };
     await fake.clock.until(() => ready().reason === 'NotConfirmed');
@@ -214,14 +214,7 @@ describe('going back', () => {
     expect(fake.requests.filter(({ back }) => back === 'confirmed').length).toBeGreaterThan(0);
   });
 
-  it('expires: what the confirmed revision does not ask for any more is left out, since its times are those of now', async () => {
-    await pushUnconfirmed();
-    await fake.clock.until(() => ready().reason === 'NotConfirmed');
-    const back = fake.requests.filter((one) => one.back === 'confirmed');
-    expect(back.map((one) => [one.content.revision, one.part])).toEqual([['r1', undefined]]);
-  });
-
-  it('SIGTERM: ends the wait and leaves the record; the next start goes on waiting, and goes back', async () => {
+  it('confirmWith waiting × SIGTERM: the wait ends and nothing goes back; the next start goes on waiting', async () => {
     await pushUnconfirmed();
     await end();
     expect(written()).toEqual(['r2']);

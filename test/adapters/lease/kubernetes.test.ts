@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { KubernetesLeaseSettings } from '../../../src/adapters/lease/kubernetes.ts';
-import { holdKubernetesLease } from '../../../src/adapters/lease/kubernetes.ts';
+import { holdKubernetesLease, lookAtKubernetesLease } from '../../../src/adapters/lease/kubernetes.ts';
 import type { Lease } from '../../../src/controller/lease.ts';
 import { guardApi } from '../../../src/controller/lease.ts';
 import type { ApiResult, LiveApi } from '../../../src/ports.ts';
@@ -38,7 +38,11 @@ afterEach(async () => {
 
 function lease(identity: string, clock: VirtualClock, settings: Partial<KubernetesLeaseSettings> = {}): Lease {
   current = clock;
-  return holdKubernetesLease({
+  return holdKubernetesLease({ ...settingsOf(identity, clock), ...settings });
+}
+
+function settingsOf(identity: string, clock: VirtualClock): KubernetesLeaseSettings {
+  return {
     server: server.url,
     namespace: 'net',
     name: 'reconcile',
@@ -60,8 +64,7 @@ function lease(identity: string, clock: VirtualClock, settings: Partial<Kubernet
     onOverlap: () => {
       overlaps += 1;
     },
-    ...settings,
-  });
+  };
 }
 
 /** Real requests answer in real time: lets them finish, then lets virtual time go on. */
@@ -369,4 +372,51 @@ describe('a Kubernetes lease', () => {
     await only.release();
     await tls.close();
   });
+});
+
+describe('a look at the lease, by somebody who takes no part', () => {
+  const look = (clock: VirtualClock) => lookAtKubernetesLease(settingsOf('nobody', clock));
+  const record = (fields: Record<string, unknown>): void => {
+    const empty = { format_version: 1, appliedRevision: null, appliedAt: null, knownRules: null };
+    server.label('firezone-reconcile/record', JSON.stringify({ ...empty, ...fields }), 'annotations');
+  };
+
+  it('tells who holds it, and whether its record says that the holder writes nothing', async () => {
+    const clock = virtualClock();
+    expect(await look(clock)).toBeNull();
+    const holder = lease('one', clock);
+    await until(() => holder.mayStart());
+    expect(await look(clock)).toEqual({ name: 'one', suspended: false });
+    record({ suspended: true });
+    expect(await look(clock)).toEqual({ name: 'one', suspended: true });
+    // What waits to be confirmed may be taken back, though the holder is suspended.
+    record({ suspended: true, pendingRevision: 'a'.repeat(40) });
+    expect(await look(clock)).toEqual({ name: 'one', suspended: false });
+    record({ suspended: 'yes' });
+    expect(await look(clock)).toEqual({ name: 'one', suspended: false });
+    await holder.release();
+    expect(await look(clock)).toBeNull();
+  });
+
+  it('counts a holder that renews no more for twice its time, and takes no lease itself', async () => {
+    const clock = virtualClock();
+    const holder = lease('one', clock);
+    await until(() => holder.mayStart());
+    server.refuse.add('one');
+    const writes = server.written.length;
+    await turn(clock, 110_000);
+    expect(await look(clock)).toMatchObject({ name: 'one' });
+    await turn(clock, 20_000);
+    expect(await look(clock)).toBeNull();
+    expect(server.written.length).toBe(writes);
+    await holder.release();
+  });
+
+  it.each([401, 403, 500, 503])(
+    'rejects where the API server answers %d: nobody knows then who writes',
+    async (status) => {
+      server.fault = status;
+      await expect(look(virtualClock())).rejects.toMatchObject({ code: String(status) });
+    },
+  );
 });

@@ -105,7 +105,7 @@ describe('confirmWith over a directory', () => {
     expect(history.out).toContain('sidecar, going back');
   });
 
-  it('never makes a rule again that expired while it waited', async () => {
+  it('confirmWith going back × expires: a rule that expired meanwhile is not made again', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const until = new Date(Date.now() + 3_600_000).toISOString();
     const guest = rule('guest', `action: accept, destination: 10.9.0.1, expires: "${until}"`);
@@ -207,13 +207,13 @@ describe('confirmWith over Git', () => {
   });
 });
 
-describe('kill -9 at every step of the apply and of the way back: the next start gives the state before', () => {
+describe('kill -9 at every step of the apply and of the way back', () => {
   it.each([
     ['a directory, in the middle of the way back', false, 8],
     ['a directory (long)', false, 1],
     ['git (long)', true, 1],
   ])(
-    '%s',
+    'confirmWith going back × kill -9 at any step: %s',
     async (_, isGit, from) => {
       const publish = (text: string): void => {
         if (isGit) upstream.commit({ 'rules.yaml': text });
