@@ -1,7 +1,9 @@
 // Bundles the command into dist/: one entry and chunks loaded on demand, runnable without node_modules.
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import * as croner from 'croner';
 import { build } from 'esbuild';
+import * as yaml from 'yaml';
 import { slimUndici } from './slim-undici.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -21,6 +23,20 @@ const common = {
   minifyWhitespace: true,
   minifySyntax: true,
   define: { __RECONCILE_VERSION__: JSON.stringify(version) },
+};
+/** Packages in files of their own, loaded when they are first asked for: manifests in the usual form need no YAML library. */
+const late = { yaml, croner };
+const loadLate = {
+  name: 'load-late',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^(?:yaml|croner)$/ }, ({ path }) => ({ path, namespace: 'late' }));
+    onResolve({ filter: /^\.\.\/(?:yaml|croner)\.js$/ }, ({ path }) => ({ path, external: true }));
+    onLoad({ filter: /.*/, namespace: 'late' }, ({ path }) => ({
+      contents: `let loaded;
+        for (const name of ${JSON.stringify(Object.keys(late[path]))})
+          Object.defineProperty(exports, name, { enumerable: true, get: () => (loaded ??= require('../${path}.js'))[name] });`,
+    }));
+  },
 };
 /** Node loads CommonJS 10 to 20 ms sooner than ES modules: their loader, and what each import of a module of Node's costs. */
 const commonJs = {
@@ -42,7 +58,12 @@ const library = await build({
 const alone = await build({
   ...common,
   ...commonJs,
-  entryPoints: { 'manifest-worker': 'src/adapters/manifest-worker.ts', 'ci/base': 'src/cli/write-base.ts' },
+  entryPoints: {
+    'manifest-worker': 'src/adapters/manifest-worker.ts',
+    'ci/base': 'src/cli/write-base.ts',
+    yaml: 'yaml',
+    croner: 'croner',
+  },
   banner: { js: moduleUrl },
 });
 writeFileSync(`${root}dist/package.json`, '{ "type": "commonjs" }\n');
@@ -54,6 +75,7 @@ writeFileSync(`${root}build/meta.json`, JSON.stringify({ ...metafile, inputs }))
 
 /** The command in chunks. Only ES modules can be split, so that they are made first, and CommonJS of each. */
 async function bundleCommand() {
+  const plugins = [slimUndici, loadLate];
   const split = {
     ...common,
     entryPoints: { reconcile: 'src/main.ts' },
@@ -62,8 +84,8 @@ async function bundleCommand() {
     chunkNames: 'chunks/[name]-[hash]',
   };
   rmSync(`${root}build/command`, { recursive: true, force: true });
-  const first = await build({ ...split, write: false });
-  const second = await build({ ...split, plugins: [slimUndici, loadTogether(first.metafile)] });
+  const first = await build({ ...split, plugins, write: false });
+  const second = await build({ ...split, plugins: [...plugins, loadTogether(first.metafile)] });
   const { metafile: last } = await build({
     ...common,
     ...commonJs,

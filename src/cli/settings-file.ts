@@ -6,12 +6,11 @@ import { suggest } from '../manifest/suggest.ts';
 import type { Problem } from '../model/problem.ts';
 import { Failure, makeFailure } from './failure.ts';
 import { readNamedFile } from './read-file.ts';
-import type { RawValues } from './settings.ts';
 import {
   describeWanted,
   type Fleet,
   fleetSchema,
-  type NestedSettings,
+  nestedSchema,
   type SettingsFile,
   settingsSchema,
 } from './settings-schema.ts';
@@ -23,38 +22,12 @@ export function readSettingsFile(path: string): SettingsFile {
   const document = readDocument(path, 'settings file', 'check --config or RECONCILE_CONFIG');
   if (document === null) return { path, folder: dirname(path), options: {}, nested: {} };
   const { root, locator } = document;
-  const {
-    protect,
-    scope,
-    require: required,
-    secrets,
-    secretsFrom,
-    limits,
-    notify,
-    notifyBefore,
-    kubernetes,
-    windows,
-    confirmWith,
-    maxExpiry,
-    ...rest
-  } = checkDocument(document, settingsSchema, 'the settings file') as NestedSettings & RawValues;
-  const own = {
-    protect,
-    scope,
-    require: required,
-    secrets,
-    secretsFrom,
-    limits,
-    notify,
-    notifyBefore,
-    kubernetes,
-    windows,
-    confirmWith,
-    maxExpiry,
-  };
+  const given = checkDocument(document, settingsSchema, 'the settings file');
+  const nested = nestedSchema.parse(given); // leaves the flags out
+  const options = Object.fromEntries(Object.entries(given).filter(([key]) => !(key in nestedSchema.shape)));
   const entries = root.type === 'map' ? root.entries : [];
   const lines = new Map(entries.map(({ key, keyStart }) => [key, locator.place(keyStart).line]));
-  return { path, folder: dirname(path), options: rest, nested: own, lines };
+  return { path, folder: dirname(path), options, nested, lines };
 }
 
 /** Reads the operator's list of targets (YAML); throws as `readSettingsFile` does. */

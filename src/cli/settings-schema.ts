@@ -187,9 +187,8 @@ const flags = Object.fromEntries(
 /** The operator's settings file: every flag in camel case, and what no flag can hold. */
 export const settingsSchema = z.strictObject({ ...flags, ...nested });
 
-const nestedSchema = z.object(nested);
-
 /** The members of the settings file that are not flags. */
+export const nestedSchema = z.object(nested);
 export type NestedSettings = z.infer<typeof nestedSchema>;
 
 export interface SettingsFile {

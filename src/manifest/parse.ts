@@ -1,4 +1,4 @@
-import { Composer, type Document, LineCounter } from 'yaml';
+import { Composer, type Document } from 'yaml';
 import { formatCount } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
 import { convertDocument } from './document.ts';
@@ -54,14 +54,15 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
 /** A file that is being parsed. */
 interface Parsing {
   readonly reporter: Reporter;
-  readonly lines: LineCounter;
+  /** Where each line begins, as far as the text was read. */
+  readonly lineStarts: number[];
   /** The line of a problem may hold a secret, and is not shown. */
   yamlIsBroken: boolean;
 }
 
 function startParsing({ path, text }: ParseRequest): Parsing {
-  const lines = new LineCounter();
-  const locator = createLocator(path, text, lines.lineStarts);
+  const lineStarts: number[] = [];
+  const locator = createLocator(path, text, lineStarts);
   const excerpt = createExcerpts(text, (line) => locator.line(line));
   const problems: Problem[] = [];
   const reporter: Reporter = {
@@ -75,7 +76,7 @@ function startParsing({ path, text }: ParseRequest): Parsing {
       problems.push({ ...problem, place, ...(line === undefined ? {} : { excerpt: line }) });
     },
   };
-  const parsing: Parsing = { reporter, lines, yamlIsBroken: false };
+  const parsing: Parsing = { reporter, lineStarts, yamlIsBroken: false };
   return parsing;
 }
 
@@ -84,14 +85,14 @@ function* readDocuments(
   parsing: Parsing,
 ): Iterable<{ readonly root: Node | null; readonly end: number }> {
   const { text, fields, values, documents = Number.POSITIVE_INFINITY } = request;
-  const { reporter, lines } = parsing;
+  const { reporter, lineStarts } = parsing;
   const work = request.work ?? { spent: 0, most: defaultFileWork };
   const hasNames = values !== null && text.includes('${');
-  const plain = hasNames ? null : readPlain({ text, fields, documents, work, lineStarts: lines.lineStarts });
+  const plain = hasNames ? null : readPlain({ text, fields, documents, work, lineStarts });
   if (plain !== null) return yield* plain;
   const conversion = { reporter, values, substituted: { characters: 0 }, work };
   const count = { withContent: 0, empty: 0 };
-  for (const document of composed({ text, fields, lines, work })) {
+  for (const document of composed({ text, fields, lineStarts, work })) {
     if (++count[document.contents === null ? 'empty' : 'withContent'] > documents) {
       throw new Unread(tooManyDocuments(documents), document.contents?.range[0] ?? document.range[0]);
     }
@@ -118,7 +119,7 @@ function tooManyDocuments(limit: number): Unplaced {
   };
 }
 
-/** The documents of a text, with line starts collected in `lines`. */
+/** The documents of a text, with line starts collected in `lineStarts`. */
 function composed(reading: Reading): Iterable<Document.Parsed> {
   const composer = new Composer({
     version: '1.2',

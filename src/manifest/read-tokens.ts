@@ -1,4 +1,4 @@
-import { CST, Lexer, type LineCounter, Parser } from 'yaml';
+import { CST, Lexer, Parser } from 'yaml';
 import { formatCount } from '../model/printable.ts';
 import type { Unplaced } from './node.ts';
 import { suggest } from './suggest.ts';
@@ -32,15 +32,15 @@ export interface Reading {
   readonly text: string;
   /** The fields that a manifest has at its top; undefined when the text is none. */
   readonly fields: readonly string[] | undefined;
-  readonly lines: LineCounter;
+  readonly lineStarts: number[];
   readonly work: Work;
 }
 
 /** What the parser makes of a text, until a long document turns out to be no manifest, or too long for one. */
 export function* readTokens(reading: Reading): Generator<CST.Token> {
-  const { text, fields, lines, work } = reading;
-  lines.addNewLine(0);
-  const parser = new Parser(lines.addNewLine);
+  const { text, fields, lineStarts, work } = reading;
+  lineStarts.push(0);
+  const parser = new Parser((offset) => void lineStarts.push(offset));
   let lexemes = 0;
   let directives = 0;
   for (const lexeme of new Lexer().lex(text)) {

@@ -35,8 +35,8 @@ describe('what a start loads', () => {
 
   it.each([
     ['--help', 8, 150],
-    ['validate', 30, 800],
-    ['--plan', 50, 1_500],
+    ['validate', 30, 650],
+    ['--plan', 45, 1_350],
   ])('of %s is at most %i files and %i kB', (word, files, kb) => {
     // Nothing listens there: all that a plan needs is loaded before it asks.
     const server = ['--base-url', 'http://127.0.0.1:9', '--token-file', path.join(folder, 'report.cjs')];
