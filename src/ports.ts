@@ -71,6 +71,8 @@ export interface SourceContent {
   /** The name of the commit's author, where there is a commit. */
   readonly author?: string;
   readonly files: readonly SourceFile[];
+  /** On files beside the manifests that are not read. */
+  readonly notes?: readonly Problem[];
 }
 
 /** What reading a source gave. Without content the problems say why. */

@@ -3,7 +3,7 @@ import type { Limits } from '../../desired/context.ts';
 import { digestFiles } from '../../model/digest-files.ts';
 import { compareText, type Problem } from '../../model/problem.ts';
 import type { Source, SourceFile, SourceReading } from '../../ports.ts';
-import { findTooMuch } from './limits.ts';
+import { findTooMuch, largestJson, noteJson } from './limits.ts';
 import { readRegularFile } from './regular-file.ts';
 import { type FoundFile, listManifests } from './walk.ts';
 
@@ -26,7 +26,7 @@ export function createDirectorySource(root: string, limits: Limits): Source {
           const after = await listManifests(root, limits);
           if (sameListing(before.files, after.files)) {
             const content = { revision: digestFiles(read.files), files: read.files };
-            return { content, problems: await noteJson(before.json) };
+            return { content, problems: await noteUnread(before.json) };
           }
         }
         if (attempt === attempts)
@@ -66,24 +66,10 @@ async function readAll(
   return { files, problems: problems.sort((a, b) => compareText(a.place?.file ?? '', b.place?.file ?? '')) };
 }
 
-/** Largest JSON file that is looked at, in bytes. */
-const largestJson = 1_000_000;
-
-/** A note for each JSON file that seems to hold rules: its writer may think that it is read. */
-async function noteJson(found: readonly FoundFile[]): Promise<readonly Problem[]> {
-  const notes = found.map(async ({ path, real }): Promise<readonly Problem[]> => {
+async function noteUnread(found: readonly FoundFile[]): Promise<readonly Problem[]> {
+  const notes = found.map(async ({ path, real }) => {
     const bytes = await readRegularFile(real, largestJson);
-    const text = bytes.ok ? Buffer.from(bytes.value).toString('latin1') : '';
-    if (!/"firezone\/v0"|"destination"\s*:/.test(text)) return [];
-    return [
-      {
-        code: 'json-not-read',
-        severity: 'note',
-        summary: 'This file is not read: manifests are YAML files (*.yaml, *.yml).',
-        hint: 'Give it the ending `.yaml` (JSON is YAML), or leave it as it is.',
-        place: { file: path, line: 1, column: 1 },
-      },
-    ];
+    return bytes.ok ? noteJson(path, bytes.value) : [];
   });
   return (await Promise.all(notes)).flat();
 }

@@ -97,8 +97,8 @@ async function readBatch(reader: Reader, commits: readonly Commit[]): Promise<re
     const folders = await findFolders(reader, commits);
     const trees = [...new Set(folders)].filter((id) => id !== null);
     const listed = await listEntriesOfTrees(repository, trees, limits);
-    const entries = new Map(trees.map((id, index) => [id, listed[index] ?? ok([])]));
-    const found = [...entries.values()].flatMap((one) => (one.ok ? one.value : []));
+    const entries = new Map(trees.map((id, index) => [id, listed[index] ?? ok({ manifests: [], json: [] })]));
+    const found = [...entries.values()].flatMap((one) => (one.ok ? one.value.manifests : []));
     const ids = [...new Set(found.flatMap(({ id, type }) => (type === 'file' ? [id] : [])))];
     const heads = await repository.headsOf(ids);
     const bytes = heads.reduce((sum, head) => sum + (head?.bytes ?? Number.POSITIVE_INFINITY), 0);
@@ -106,7 +106,8 @@ async function readBatch(reader: Reader, commits: readonly Commit[]): Promise<re
     const blobs = await repository.readBlobs(ids, bytes);
     const byId = new Map(ids.map((id, index) => [id, blobs[index] ?? Buffer.alloc(0)]));
     const contents = new Map<string, CommitContent['content']>();
-    for (const [tree, list] of entries) contents.set(tree, list.ok ? contentOf(tree, list.value, byId) : list);
+    for (const [tree, list] of entries)
+      contents.set(tree, list.ok ? contentOf(tree, list.value.manifests, byId) : list);
     const none = ok({ revision: '', files: [] });
     return commits.map((commit, index) => ({ commit, content: contents.get(folders[index] ?? '') ?? none }));
   } catch (error) {

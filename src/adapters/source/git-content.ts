@@ -9,7 +9,7 @@ import type { SourceContent, SourceFile } from '../../ports.ts';
 import { hasControl } from './git-address.ts';
 import type { GitRepository, TreeEntry } from './git-repository.ts';
 import { listManifestEntries, maxTreeBytes } from './git-tree.ts';
-import { findTooLong, findTooMuch, refuseTooLarge } from './limits.ts';
+import { describeJson, findTooLong, findTooMuch, largestJson, mostJson, noteJson, refuseTooLarge } from './limits.ts';
 
 /** Which manifests of a commit to read, and how much of them. */
 export interface ContentSettings {
@@ -47,11 +47,13 @@ async function loadEntries(request: ContentRequest): Promise<Result<SourceConten
   if (!root.ok) return root;
   const entries = await listManifestEntries(repository, root.value, settings.limits);
   if (!entries.ok) return entries;
-  const chosen = entries.value.filter(({ type }) => type !== 'link' || !request.skipsLinks);
+  const chosen = entries.value.manifests.filter(({ type }) => type !== 'link' || !request.skipsLinks);
   const bad = findBadEntry(chosen);
   if (bad !== null) return fail(bad);
   if (chosen.length === 0)
-    return fail(problem('no-manifests', 'there are no *.yaml or *.yml files at the path (JSON files are not read)'));
+    return fail(
+      problem('no-manifests', `there are no *.yaml or *.yml files at the path${describeJson(entries.value.json)}`),
+    );
   const manifests = await readFiles(request, chosen);
   if (!manifests.ok) return manifests;
   const others: TreeEntry[] = [];
@@ -62,7 +64,27 @@ async function loadEntries(request: ContentRequest): Promise<Result<SourceConten
     if (entry?.type === 'file') others.push({ ...entry, path });
   }
   const named = await readFiles(request, others);
-  return named.ok ? ok({ revision: commit, files: [...manifests.value, ...named.value] }) : named;
+  if (!named.ok) return named;
+  const notes = await noteUnread(request, entries.value.json);
+  return ok({
+    revision: commit,
+    files: [...manifests.value, ...named.value],
+    ...(notes.length === 0 ? {} : { notes }),
+  });
+}
+
+/** Notes on JSON files that seem to hold rules, by their content where it is here: nothing is fetched for a note. */
+async function noteUnread({ repository }: ContentRequest, json: readonly TreeEntry[]): Promise<readonly Problem[]> {
+  if (json.length === 0) return [];
+  const heads = await repository.headsOf(json.map(({ id }) => id));
+  const small = json.filter((_, index) => (heads[index]?.bytes ?? Number.POSITIVE_INFINITY) <= largestJson);
+  const blobs = await repository.readBlobs(
+    small.map(({ id }) => id),
+    mostJson * largestJson,
+  );
+  const read = small.flatMap(({ path }, index) => noteJson(path, blobs[index] ?? null));
+  const unread = json.filter((_, index) => heads[index] === null).flatMap(({ path }) => noteJson(path, null));
+  return [...read, ...unread];
 }
 
 /** The bytes of one regular file of a commit, by its path from the root; null when there is none of at most `maxBytes`. */

@@ -3,7 +3,7 @@ import { isManifestPath } from '../../manifest/manifest.ts';
 import { compareText, type Problem } from '../../model/problem.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
 import type { GitRepository, TreeEntry } from './git-repository.ts';
-import { findTooDeep, findTooMany, refuseTooLarge } from './limits.ts';
+import { findTooDeep, findTooMany, isJsonPath, mostJson, refuseTooLarge } from './limits.ts';
 
 /** Bytes of all distinct trees together: about 700,000 entries. */
 export const maxTreeBytes = 32 * 1024 * 1024;
@@ -13,6 +13,13 @@ const maxTrees = 100_000;
 interface Folder {
   readonly folders: readonly TreeEntry[];
   readonly manifests: readonly TreeEntry[];
+  readonly json: readonly TreeEntry[];
+}
+
+/** What lies below a tree, sorted by path: entries that have a manifest's name, and JSON files beside them. */
+export interface TreeListing {
+  readonly manifests: readonly TreeEntry[];
+  readonly json: readonly TreeEntry[];
 }
 
 /**
@@ -24,9 +31,9 @@ export async function listManifestEntries(
   repository: GitRepository,
   tree: string,
   limits: Limits,
-): Promise<Result<readonly TreeEntry[], Problem>> {
-  const [entries] = await listEntriesOfTrees(repository, [tree], limits);
-  return entries ?? ok([]);
+): Promise<Result<TreeListing, Problem>> {
+  const [listing] = await listEntriesOfTrees(repository, [tree], limits);
+  return listing ?? ok({ manifests: [], json: [] });
 }
 
 /** The same of several trees, in their order, with as few runs of git as for the one that goes deepest. */
@@ -34,28 +41,31 @@ export async function listEntriesOfTrees(
   repository: GitRepository,
   trees: readonly string[],
   limits: Limits,
-): Promise<readonly Result<readonly TreeEntry[], Problem>[]> {
+): Promise<readonly Result<TreeListing, Problem>[]> {
   const folders = await readFolders(repository, trees, limits);
   if (!folders.ok) return trees.map(() => folders);
   const sums = new Map<string, Sum>();
   return trees.map((tree) => listTree({ folders: folders.value, sums, maxDepth: limits.depth }, tree, limits));
 }
 
-function listTree(summing: Summing, tree: string, limits: Limits): Result<readonly TreeEntry[], Problem> {
+function listTree(summing: Summing, tree: string, limits: Limits): Result<TreeListing, Problem> {
   const { folders, sums } = summing;
   const all = sumUp(summing, tree, 0);
   if (all === null) return fail(findTooDeep('a folder', limits));
   if (all.manifests > limits.files) return fail(findTooMany(limits));
-  const found: TreeEntry[] = [];
+  const [found, json]: [TreeEntry[], TreeEntry[]] = [[], []];
   const collect = (id: string, prefix: string): void => {
     const folder = folders.get(id);
     for (const entry of folder?.manifests ?? []) found.push({ ...entry, path: `${prefix}${entry.path}` });
+    for (const entry of folder?.json ?? [])
+      if (json.length < mostJson) json.push({ ...entry, path: `${prefix}${entry.path}` });
     for (const inner of folder?.folders ?? []) {
       if (sums.get(inner.id)?.manifests !== 0) collect(inner.id, `${prefix}${inner.path}/`);
     }
   };
   collect(tree, '');
-  return ok(found.sort((a, b) => compareText(a.path, b.path)));
+  const sorted = (list: TreeEntry[]): readonly TreeEntry[] => list.sort((a, b) => compareText(a.path, b.path));
+  return ok({ manifests: sorted(found), json: sorted(json) });
 }
 
 /** Reads the trees that may hold manifests, level by level. Throws a `RangeError` when they have too many bytes. */
@@ -73,12 +83,13 @@ async function readFolders(
     const read = await repository.readTrees(level, left);
     const below = new Set<string>();
     for (const [index, { entries, bytes }] of read.entries()) {
-      const folder: { folders: TreeEntry[]; manifests: TreeEntry[] } = { folders: [], manifests: [] };
+      const folder: Record<keyof Folder, TreeEntry[]> = { folders: [], manifests: [], json: [] };
       for (const entry of entries) {
         if (entry.type === 'tree' && !entry.path.startsWith('.')) folder.folders.push(entry);
         // A submodule may hold manifests that this commit does not: left out in silence, their rules would be deleted.
         const isWanted = isManifestPath(entry.path) || (entry.type === 'submodule' && !entry.path.startsWith('.'));
         if (entry.type !== 'tree' && isWanted) folder.manifests.push(entry);
+        if (entry.type === 'file' && isJsonPath(entry.path)) folder.json.push(entry);
       }
       folders.set(level[index] ?? '', folder);
       for (const { id } of folder.folders) below.add(id);

@@ -217,7 +217,9 @@ function nameOf(commit: string): string {
 }
 
 function readingOf(result: Result<SourceContent, Problem>): SourceReading {
-  return result.ok ? { content: result.value, problems: [] } : { content: null, problems: [result.error] };
+  return result.ok
+    ? { content: result.value, problems: result.value.notes ?? [] }
+    : { content: null, problems: [result.error] };
 }
 
 const hints: Readonly<Record<GitError['code'], string>> = {

@@ -23,3 +23,29 @@ export function findTooDeep(path: string, limits: Limits): Problem {
 export function findTooLong(path: string, limits: Limits): Problem {
   return refuseTooLarge(`${path} is larger than ${limits.fileBytes} bytes`, 'limits.fileBytes');
 }
+
+/** JSON files that are looked at beside the manifests, and the largest of them in bytes. */
+export const mostJson = 10;
+export const largestJson = 1_000_000;
+
+export function isJsonPath(path: string): boolean {
+  return /^[^.].*\.json$/i.test(path);
+}
+
+/** A note on a JSON file that seems to hold rules, by its content or, without it, its name: its writer may think that it is read. */
+export function noteJson(path: string, bytes: Uint8Array | null): readonly Problem[] {
+  const isLikely =
+    bytes === null
+      ? /(?:^|[/_.-])(?:rules?|rulesets?|polic(?:y|ies)|firezone|firewall)[_.-]/i.test(path)
+      : /"firezone\/v0"|"destination"\s*:/.test(Buffer.from(bytes).toString('latin1'));
+  if (!isLikely) return [];
+  const summary = 'This file is not read: manifests are YAML files (*.yaml, *.yml).';
+  const hint = 'Give it the ending `.yaml` (JSON is YAML), or leave it as it is.';
+  return [{ code: 'json-not-read', severity: 'note', summary, hint, place: { file: path, line: 1, column: 1 } }];
+}
+
+/** For a folder without manifests: `; manifests are YAML, so JSON is not read (rules.json)`. */
+export function describeJson(json: readonly { readonly path: string }[]): string {
+  const names = json.map(({ path }) => path).slice(0, 3);
+  return names.length === 0 ? '' : `; manifests are YAML, so JSON is not read (${names.join(', ')})`;
+}

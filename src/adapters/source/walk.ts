@@ -4,7 +4,7 @@ import { join, sep } from 'node:path';
 import type { Limits } from '../../desired/context.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
 import { compareText, type Problem } from '../../model/problem.ts';
-import { findTooDeep, findTooMany } from './limits.ts';
+import { describeJson, findTooDeep, findTooMany, isJsonPath, mostJson } from './limits.ts';
 import { explainReason, getFileKind } from './regular-file.ts';
 
 /** A manifest to read. `identity` changes when the file is written, replaced or led elsewhere. */
@@ -80,9 +80,6 @@ async function walkDirectory(walk: Walk, directory: Directory): Promise<void> {
   for (const entry of sorted) if (!entry.name.startsWith('.')) await visit(walk, directory, entry);
 }
 
-/** JSON files that are looked at. */
-const mostJson = 10;
-
 async function visit(walk: Walk, directory: Directory, found: Dirent): Promise<void> {
   const { name } = found;
   const path = directory.path === '' ? name : `${directory.path}/${name}`;
@@ -104,7 +101,7 @@ async function visit(walk: Walk, directory: Directory, found: Dirent): Promise<v
     identity: `${real} ${stats.dev} ${stats.ino} ${stats.size} ${stats.mtimeNs} ${stats.ctimeNs}`,
   });
   if (!isManifest && !stats.isDirectory()) {
-    if (inside && stats.isFile() && /\.json$/i.test(name) && walk.json.length < mostJson) walk.json.push(file());
+    if (inside && stats.isFile() && isJsonPath(name) && walk.json.length < mostJson) walk.json.push(file());
     return;
   }
   if (!inside) {
@@ -148,12 +145,10 @@ function noSource(root: string, because: string, hint: string): Problem {
 }
 
 function nothingThere(root: string, json: readonly FoundFile[]): Problem {
-  const names = json.map(({ path }) => path).slice(0, 3);
-  const unread = names.length === 0 ? '' : `; manifests are YAML, so JSON is not read (${names.join(', ')})`;
   return {
     code: 'no-manifests',
     severity: 'error',
-    summary: `${root} holds no manifest (*.yaml, *.yml)${unread}`,
+    summary: `${root} holds no manifest (*.yaml, *.yml)${describeJson(json)}`,
     hint: 'an empty directory is not taken for "delete everything": check PATH; to want no rules, write a RuleSet with `rules: []`',
   };
 }

@@ -3,6 +3,9 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { GitSource } from '../../../src/adapters/source/git.ts';
 import { parseRemote } from '../../../src/adapters/source/git-address.ts';
+import { readAtRef } from '../../../src/adapters/source/git-ref.ts';
+import { defaultLimits } from '../../../src/desired/context.ts';
+import type { Problem } from '../../../src/model/problem.ts';
 import { makeUpstream, serveGit } from '../../controller/support/git-host.ts';
 import type { GitWorld } from '../../controller/support/git-world.ts';
 import { makeGitWorld } from '../../controller/support/git-world.ts';
@@ -48,6 +51,29 @@ describe('a Git source', () => {
     expect(reading.content?.revision).toBe(commit);
     expect(texts(reading)).toEqual({ 'rules/b.yml': 'b: 1\n', 'rules/web.yaml': rule });
     expect(existsSync(path.join(state, 'clone.git', 'rules'))).toBe(false);
+  });
+
+  it('names JSON files beside manifests that seem to hold rules: by their content, or by their names where that is not here', async () => {
+    const rules = '{"data": [{"action": "accept", "destination": "10.0.0.0/8"}]}';
+    upstream.commit({ 'rules.json': rules, 'net/dump.json': rules, 'package.json': '{}' });
+    const [none] = (await source().read(signal)).problems;
+    expect(none).toMatchObject({
+      code: 'no-manifests',
+      summary: expect.stringContaining('(package.json, rules.json)'),
+    });
+    upstream.commit({ 'net/a.yaml': rule });
+    const reading = await source().read(signal);
+    const places = (found: readonly Problem[] = []) => found.map(({ code, place }) => [code, place?.file]);
+    expect(places(reading.problems)).toEqual([['json-not-read', 'rules.json']]);
+    expect(Object.keys(texts(reading))).toEqual(['net/a.yaml']);
+    const local = await readAtRef({
+      ...{ directory: upstream.work, ref: 'HEAD', limits: defaultLimits, environment: process.env, signal },
+      references: () => Promise.resolve([]),
+    });
+    expect(local.ok && places(local.value.notes)).toEqual([
+      ['json-not-read', 'net/dump.json'],
+      ['json-not-read', 'rules.json'],
+    ]);
   });
 
   it('reads the files that manifests name, whatever their names, and fetches no other', async () => {
