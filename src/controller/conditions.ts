@@ -1,7 +1,7 @@
 /** What a condition is about. `Ready`: the live state is what the applied revision asks for. `Enforced`: the kernel holds it. */
 export type ConditionType = 'Ready' | 'Reconciling' | 'Stalled' | 'Enforced';
 
-/** Why a condition has its status. Stable: alerts name them, and a test compares this list with docs/how-to/operations.md. */
+/** Why a condition has its status. Stable: alerts name them, and a test compares this list with docs/reference/sidecar.md. */
 export const conditionReasons = [
   'Starting', // no pass has ended yet
   'InSync', // the live state is the applied revision

@@ -4,7 +4,7 @@ import type { LoopObserver } from '../../controller/observer.ts';
 import type { Status } from '../../controller/status.ts';
 import type { ApiResult, Clock, LiveApi } from '../../ports.ts';
 
-/** The controller's metrics; docs/how-to/operations.md explains each, and a test compares that table with this registry. */
+/** The controller's metrics; docs/reference/sidecar.md explains each, and a test compares that table with this registry. */
 export interface ControllerMetrics {
   readonly observer: LoopObserver;
   /** Counts and times the calls of an API. */

@@ -83,14 +83,7 @@ async function readFolders(
     const read = await repository.readTrees(level, left);
     const below = new Set<string>();
     for (const [index, { entries, bytes }] of read.entries()) {
-      const folder: Record<keyof Folder, TreeEntry[]> = { folders: [], manifests: [], json: [] };
-      for (const entry of entries) {
-        if (entry.type === 'tree' && !entry.path.startsWith('.')) folder.folders.push(entry);
-        // A submodule may hold manifests that this commit does not: left out in silence, their rules would be deleted.
-        const isWanted = isManifestPath(entry.path) || (entry.type === 'submodule' && !entry.path.startsWith('.'));
-        if (entry.type !== 'tree' && isWanted) folder.manifests.push(entry);
-        if (entry.type === 'file' && isJsonPath(entry.path)) folder.json.push(entry);
-      }
+      const folder = sortEntries(entries);
       folders.set(level[index] ?? '', folder);
       for (const { id } of folder.folders) below.add(id);
       left -= bytes;
@@ -98,6 +91,18 @@ async function readFolders(
     level = [...below].filter((id) => !folders.has(id));
   }
   return ok(folders);
+}
+
+function sortEntries(entries: readonly TreeEntry[]): Folder {
+  const folder: Record<keyof Folder, TreeEntry[]> = { folders: [], manifests: [], json: [] };
+  for (const entry of entries) {
+    if (entry.type === 'tree' && !entry.path.startsWith('.')) folder.folders.push(entry);
+    // A submodule may hold manifests that this commit does not: left out in silence, their rules would be deleted.
+    const isWanted = isManifestPath(entry.path) || (entry.type === 'submodule' && !entry.path.startsWith('.'));
+    if (entry.type !== 'tree' && isWanted) folder.manifests.push(entry);
+    if (entry.type === 'file' && isJsonPath(entry.path)) folder.json.push(entry);
+  }
+  return folder;
 }
 
 /** What lies below a tree: how many manifests, and how many levels of folders. */

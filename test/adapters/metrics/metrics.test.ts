@@ -6,11 +6,11 @@ import { conditionReasons } from '../../../src/controller/conditions.ts';
 import { someStatus } from '../../controller/support/some-status.ts';
 
 const root = path.resolve(import.meta.dirname, '../../..');
-const operations = readFileSync(path.join(root, 'docs/how-to/operations.md'), 'utf8');
+const reference = readFileSync(path.join(root, 'docs/reference/sidecar.md'), 'utf8');
 const alerts = readFileSync(path.join(root, 'deploy/alerts.yaml'), 'utf8');
 
 describe('the metrics', () => {
-  it('are the ones in the table of docs/how-to/operations.md, with type, labels and meaning', async () => {
+  it('are the ones in the table of docs/reference/sidecar.md, with type, labels and meaning', async () => {
     const metrics = createMetrics('1.2.3', () => someStatus());
     const rows = (await metrics.describe()).map(
       ({ name, type, labels, help }) =>
@@ -18,18 +18,17 @@ describe('the metrics', () => {
     );
     expect(rows.length).toBeGreaterThan(15);
     const table =
-      operations
+      reference
         .split('<!-- metrics')[1]
         ?.split('\n')
         .filter((line) => line.startsWith('| `reconcile_')) ?? [];
-    expect(table).toEqual(rows);
+    expect(table.toSorted()).toEqual(rows.toSorted());
   });
 
-  it('every reason of a condition stands in docs/how-to/operations.md, and no other', () => {
-    const section = operations.split('## Conditions')[1]?.split('## HTTP')[0] ?? '';
-    const reasons = section.split('| reason |')[1] ?? '';
+  it('every reason of a condition stands in docs/reference/sidecar.md, and no other', () => {
+    const reasons = reference.split('## Reasons')[1]?.split('## Metrics')[0] ?? '';
     const documented = [...reasons.matchAll(/^\| `([A-Za-z]+)` \|/gm)].map((found) => found[1]);
-    expect(documented).toEqual([...conditionReasons]);
+    expect(documented.toSorted()).toEqual(conditionReasons.toSorted());
   });
 
   it('alert rules name only metrics that exist', async () => {
