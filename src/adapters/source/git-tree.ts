@@ -93,7 +93,7 @@ async function readFolders(
   return ok(folders);
 }
 
-function sortEntries(entries: readonly TreeEntry[]): Folder {
+function sortEntries(entries: Iterable<TreeEntry>): Folder {
   const folder: Record<keyof Folder, TreeEntry[]> = { folders: [], manifests: [], json: [] };
   for (const entry of entries) {
     if (entry.type === 'tree' && !entry.path.startsWith('.')) folder.folders.push(entry);
