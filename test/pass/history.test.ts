@@ -11,6 +11,7 @@ import {
   type ApplyRecord,
   decodeApplyRecord,
   encodeApplyRecord,
+  joinApplyRecords,
   makeApplyRecord as makeRecord,
 } from '../../src/pass/history.ts';
 import { startSimulator } from '../../src/simulator/server.ts';
@@ -214,3 +215,42 @@ async function deleteRule(url: string, id: string): Promise<void> {
   const headers = { authorization: `Bearer ${token}` };
   expect((await fetch(`${url}/v0/rules/${id}`, { method: 'DELETE', headers })).ok).toBe(true);
 }
+
+describe('several applies, taken back together', () => {
+  const keys = (rules: readonly Rule[]): readonly string[] => rules.map(formatRuleKey).sort();
+
+  it('come to the state before the first, whatever lay between', () => {
+    fc.assert(
+      fc.property(fc.array(anyRules, { minLength: 2, maxLength: 5 }), (states) => {
+        const records = states.slice(1).map((after, index) => recordOf(states[index] ?? [], after));
+        const joined = joinApplyRecords(records);
+        expect(joined).not.toBeNull();
+        if (joined !== null) expect(planned(joined, states.at(-1) ?? [])).toEqual(keys(states[0] ?? []));
+      }),
+      { numRuns: runs(300) },
+    );
+    expect(joinApplyRecords([])).toBeNull();
+  });
+
+  it('put a field back to what it was before the first apply that wrote it', () => {
+    const configuration = (mtu: number, dns: string) =>
+      ({ fields: { default_client_mtu: mtu, default_client_dns: [dns] } }) as unknown as ApplyRecord['before'];
+    const joined = joinApplyRecords([
+      {
+        ...recordOf([], []),
+        fields: ['default_client_mtu'],
+        before: configuration(1300, 'a'),
+        after: configuration(1400, 'a'),
+      },
+      {
+        ...recordOf([], []),
+        fields: ['default_client_dns', 'default_client_mtu'],
+        before: configuration(1400, 'b'),
+        after: configuration(1420, 'c'),
+      },
+      recordOf([], []),
+    ]);
+    expect(joined?.fields).toEqual(['default_client_mtu', 'default_client_dns']);
+    expect([joined?.before, joined?.after]).toEqual([configuration(1300, 'b'), configuration(1420, 'c')]);
+  });
+});

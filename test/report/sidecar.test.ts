@@ -85,6 +85,8 @@ describe('the headline', () => {
     [withReady('Refused'), 'bad', 'Refused'],
     [withReady('ManifestsInvalid'), 'bad', 'Newest revision invalid'],
     [withReady('OutsideWindow'), 'waiting', 'Waiting for a window'],
+    [withReady('AwaitingConfirmation'), 'waiting', 'Waiting to be confirmed'],
+    [withReady('NotConfirmed'), 'bad', 'Not confirmed, and taken back'],
     [withReady('ApiUnreachable'), 'bad', 'Failing, and tried again'],
     [createStatus('1', 'x', 0), 'waiting', 'Starting'],
   ])('%#: says %s: %s', (status, tone, text) => {
