@@ -25,7 +25,7 @@ writeFileSync(
 
 \`npm run bench\` measures each line beside its floor: what any tool needs at least for the same, in the same minute on the same
 machine. It ends with 1 when a line is over its limit. These figures are of one run with Node ${process.versions.node} on a machine with ${cpus().length}
-cores, which did other work as well. Wall time suffers from that, CPU time hardly does.
+cores that did much other work as well: wall time suffers from that, CPU time less.
 
 \`node scripts/speed-page.mjs\` writes this page from the last run.
 
