@@ -98,9 +98,19 @@ export async function loadRecord(folder: string, number: number): Promise<Result
   return record.ok ? record : { ok: false, error: `apply ${number} in ${folder} cannot be used: ${record.error}` };
 }
 
-/** Whether a record is worth showing: one whose apply changed something, or of which nobody knows. */
-export function isWorthShowing(record: ApplyRecord): boolean {
-  return countChanges(record) > 0;
+/** A record and its number. */
+export interface NumberedRecord {
+  readonly number: number;
+  readonly record: ApplyRecord;
+}
+
+/** The applies that changed something, or of which nobody knows, the newest first. What cannot be read is left out. */
+export async function readHistory(folder: string): Promise<readonly NumberedRecord[]> {
+  const numbers = await listHistory(folder);
+  const records = await Promise.all(numbers.map((number) => loadRecord(folder, number)));
+  return records.flatMap((loaded, index) =>
+    loaded.ok && countChanges(loaded.value) > 0 ? [{ number: numbers[index] ?? 0, record: loaded.value }] : [],
+  );
 }
 
 /** Who runs this: a job of CI, or the user. */

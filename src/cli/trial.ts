@@ -10,9 +10,10 @@ import type { Answer, Invocation } from './command.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, makeFailure } from './failure.ts';
 import { type TakenBack, takeBack } from './go-back.ts';
+import { findStateFolder } from './last-apply.ts';
 import { createLogger } from './logger.ts';
 import { readOutputs } from './output.ts';
-import { type PassRequest, runPass, type TrialEnd } from './pass-run.ts';
+import { type PassRequest, runPass } from './pass-run.ts';
 import { type ConfirmTerms, loadPending, type PendingApply, pendingFolderOf, savePending } from './pending.ts';
 import { lookAtLease } from './watch/lease-settings.ts';
 
@@ -25,8 +26,7 @@ export async function applyOnTrial(given: Invocation, request: PassRequest): Pro
     if (earlier !== null) return earlier;
     if (terms === null) return runPass(given, request);
     const alone = { ...invocation, mayWrite: await watchLease(invocation) };
-    const trial = new Trial(alone, pendingFolderOf(invocation), terms);
-    return await runPass(alone, { ...request, trial });
+    return await runPass(alone, { ...request, trial: makeTrial(alone, pendingFolderOf(invocation), terms) });
   });
 }
 
@@ -59,46 +59,35 @@ async function watchLease(invocation: Invocation): Promise<() => Promise<boolean
 }
 
 /** One apply and the wait for its confirmation. What was before, with its secrets, is held here in memory alone. */
-class Trial implements NonNullable<PassRequest['trial']> {
-  readonly #invocation: Invocation;
-  readonly #folder: string;
-  #pending: Omit<PendingApply, 'record'> & { readonly record: PendingApply['record'] | null };
-
-  constructor(invocation: Invocation, folder: string, terms: ConfirmTerms) {
-    this.#invocation = invocation;
-    this.#folder = folder;
-    this.#pending = { ...terms, record: null, number: null, known: new Set(), until: null, waiting: [] };
-  }
-
-  readonly onRecord = async (record: PendingApply['record'], plan: Plan, number: number | null): Promise<void> => {
-    const pending = { ...this.#pending, record, number, known: liveKeysOf(plan) };
-    // A file that was written once is enough to go back; a full disk must not end a run that has written.
-    if (this.#pending.record === null) await this.#begin(pending);
-    else await savePending(this.#folder, pending).catch(() => undefined);
-    this.#pending = pending;
-  };
-
-  /** The first record, in place of one that only waits for a secret. */
-  async #begin(pending: PendingApply): Promise<void> {
-    const earlier = await loadPending(this.#invocation, this.#folder, 'pending');
-    if (earlier !== null && earlier.waiting.length > 0) await removePending(this.#folder, 'pending');
-    await savePending(this.#folder, pending, true);
-  }
-
-  readonly decide = async (applied: Answer): Promise<TrialEnd> => {
-    const { record } = this.#pending;
-    const isEmpty = record !== null && countChanges(record) === 0;
-    if (isEmpty) await removePending(this.#folder, 'pending');
-    if (record === null || isEmpty) return { isKept: true, answer: applied };
-    showApplied(this.#invocation, applied);
-    const { terminal } = this.#invocation;
-    const failed = findFailure(applied);
-    if (failed === null) await systemClock.sleep(filterMsOf(applied), terminal.stop);
-    const until = systemClock.wallTime() + (failed === null ? this.#pending.withinMs : 0);
-    const pending = { ...this.#pending, record, until };
-    await savePending(this.#folder, pending).catch(() => undefined);
-    const back = await settleTrial(this.#invocation, this.#folder, pending, { failed });
-    return back === null ? { isKept: true, answer: withoutScreen(applied) } : { isKept: false, answer: back };
+function makeTrial(invocation: Invocation, folder: string, terms: ConfirmTerms): NonNullable<PassRequest['trial']> {
+  let pending: PendingApply | null = null;
+  return {
+    async onRecord(record, plan, number) {
+      const next = { ...terms, record, number, known: liveKeysOf(plan), until: null, waiting: [] };
+      // A file that was written once is enough to go back; a full disk must not end a run that has written.
+      if (pending !== null) await savePending(folder, next).catch(() => undefined);
+      else {
+        // One that only waits for a secret makes room.
+        const earlier = await loadPending(invocation, folder, 'pending');
+        if (earlier !== null && earlier.waiting.length > 0) await removePending(folder, 'pending');
+        await savePending(folder, next, true);
+      }
+      pending = next;
+    },
+    async decide(applied) {
+      if (pending === null) return { isKept: true, answer: applied };
+      if (countChanges(pending.record) === 0) {
+        await removePending(folder, 'pending');
+        return { isKept: true, answer: applied };
+      }
+      showApplied(invocation, applied);
+      const failed = findFailure(applied);
+      if (failed === null) await systemClock.sleep(filterMsOf(applied), invocation.terminal.stop);
+      const waiting = { ...pending, until: systemClock.wallTime() + (failed === null ? terms.withinMs : 0) };
+      await savePending(folder, waiting).catch(() => undefined);
+      const back = await settleTrial(invocation, folder, waiting, { failed });
+      return back === null ? { isKept: true, answer: withoutScreen(applied) } : { isKept: false, answer: back };
+    },
   };
 }
 
@@ -152,13 +141,9 @@ async function settleTrial(
     return null;
   }
   if (await claimGoingBack(folder)) return await finishBack(invocation, folder, pending, { ...terms, why: word.why });
-  if (await isAnotherGoingBack(invocation, folder)) throw goingBackElsewhere();
+  if ((await loadPending(invocation, folder, 'going-back')) !== null) throw goingBackElsewhere();
   invocation.terminal.stderr('Kept: it was confirmed meanwhile.\n');
   return null;
-}
-
-async function isAnotherGoingBack(invocation: Invocation, folder: string): Promise<boolean> {
-  return (await loadPending(invocation, folder, 'going-back')) !== null;
 }
 
 function goingBackElsewhere(): Error {
@@ -186,7 +171,7 @@ async function finishBack(
  * is none, or it was kept. Throws a `Failure` while another process sees to it.
  */
 export async function settleEarlier(invocation: Invocation): Promise<Answer | null> {
-  const folder = pendingFolderIn(invocation);
+  const folder = findStateFolder(invocation);
   if (folder === null) return null;
   const back = await loadPending(invocation, folder, 'going-back');
   const pending = back ?? (await loadPending(invocation, folder, 'pending'));
@@ -214,15 +199,6 @@ export async function settleEarlier(invocation: Invocation): Promise<Answer | nu
   }
   terminal.stderr(`${describeEarlier(pending)} Going back in ${describeLeft(left)}; to keep it: reconcile confirm\n`);
   return await settleTrial(alone, folder, { ...pending, until }, { withoutSecrets: true, failed: null });
-}
-
-/** The state folder, where there is one: without one nothing can wait. */
-function pendingFolderIn(invocation: Invocation): string | null {
-  try {
-    return pendingFolderOf(invocation);
-  } catch {
-    return null;
-  }
 }
 
 /** When an apply goes back; one that was killed while it was written counts from its start. A clock that was set back adds nothing. */

@@ -71,31 +71,29 @@ function tooManyTimes(count: number): Problem {
 
 /** What is worth knowing of the times: rules that have expired, and drop rules whose end opens something. */
 export function findEndings(rules: readonly DesiredRule[], now: number): readonly Problem[] {
-  const findings = new Map<string, Problem>();
-  for (const { name, place, expires, rule } of rules) {
-    if (expires === undefined) continue;
-    const add = (problem: Omit<Problem, 'place'>): void => {
-      const key = `${problem.code} ${place.file}:${place.line}`;
-      if (!findings.has(key)) findings.set(key, { ...problem, place });
-    };
+  const found = rules.flatMap(({ name, place, expires, rule }): readonly Problem[] => {
+    if (expires === undefined) return [];
     const when = formatInstant(expires);
     if (expires <= now) {
-      add({
-        code: 'expired',
-        severity: 'note',
-        summary: `\`${name}\` expired at ${when}: it is not asked for any more.`,
-        hint: 'Remove it from the manifests, or give it a later `expires`.',
-      });
-    } else if (rule.action === 'drop') {
-      add({
-        code: 'expiry-opens',
-        severity: 'warning',
-        summary: `\`${name}\` drops traffic until ${when}; when it ends, what it closed may be open.`,
-        hint: 'Leave `expires` out, or write `# reconcile-ignore: expiry-opens REASON` above it if that is meant.',
-      });
+      const summary = `\`${name}\` expired at ${when}: it is not asked for any more.`;
+      const hint = 'Remove it from the manifests, or give it a later `expires`.';
+      return [{ code: 'expired', severity: 'note', summary, hint, place }];
     }
-  }
-  return [...findings.values()];
+    if (rule.action !== 'drop') return [];
+    const summary = `\`${name}\` drops traffic until ${when}; when it ends, what it closed may be open.`;
+    const hint = 'Leave `expires` out, or write `# reconcile-ignore: expiry-opens REASON` above it if that is meant.';
+    return [{ code: 'expiry-opens', severity: 'warning', summary, hint, place }];
+  });
+  return keepFirst(found);
+}
+
+/** Of rules that stand on one line, such as those of a set for several users, the first. */
+function keepFirst(problems: readonly Problem[]): readonly Problem[] {
+  const seen = new Set<string>();
+  return problems.filter(({ code, place }) => {
+    const key = `${code} ${place?.file}:${place?.line}`;
+    return !seen.has(key) && seen.add(key);
+  });
 }
 
 /** Rules that end within so many ms from now. */
@@ -110,17 +108,14 @@ export function findEndingSoon({ rules, upcoming = [], at }: DesiredState, withi
 }
 
 /** Accept rules that end later than the operator lets access be given for. */
-export function findFarEnds(
-  rules: readonly DesiredRule[],
-  { now, maxExpiryMs = Number.POSITIVE_INFINITY }: DesiredContext,
-): readonly Problem[] {
+export function findFarEnds(rules: readonly DesiredRule[], { now, maxExpiryMs }: DesiredContext): readonly Problem[] {
+  if (maxExpiryMs === undefined) return [];
   const last = now + maxExpiryMs;
-  const found = new Map<string, Problem>();
-  for (const { name, place, expires = 0, rule } of rules) {
-    if (expires <= last || rule.action !== 'accept') continue;
+  const hint = `Write an \`expires\` of ${formatInstant(Math.floor(last / 1000) * 1000)} at the latest.`;
+  const found = rules.flatMap(({ name, place, expires = 0, rule }): readonly Problem[] => {
+    if (expires <= last || rule.action !== 'accept') return [];
     const summary = `\`${name}\` ends at ${formatInstant(expires)}, later than \`maxExpiry\` in the settings allows.`;
-    const hint = `Write an \`expires\` of ${formatInstant(last)} at the latest.`;
-    found.set(`${place.file}:${place.line}`, { code: 'expires-too-late', severity: 'error', summary, hint, place });
-  }
-  return [...found.values()];
+    return [{ code: 'expires-too-late', severity: 'error', summary, hint, place }];
+  });
+  return keepFirst(found);
 }

@@ -10,36 +10,25 @@ export interface DateMeaning {
   readonly timezone: string;
 }
 
-const datePattern = /^(\d{4})-(\d\d)-(\d\d)$/;
-const timePattern = /^(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.\d{1,9})?)?([Zz]|[+-]\d\d:\d\d)?$/;
+const pattern = /^((\d{4})-(\d\d)-(\d\d))(?:[Tt ]((\d\d):\d\d(?::\d\d)?)(?:\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)?)?$/;
 
 /** The instant, in ms since 1970, of a date (`2026-12-01`) or an RFC 3339 time with its zone (`2026-12-01T18:00:00+01:00`). */
 export function parseInstant(text: string, { edge, timezone }: DateMeaning): Result<number, TimeFault> {
-  const date = datePattern.exec(text);
-  if (date !== null) {
-    const [year, month, day] = date.slice(1).map(Number) as [number, number, number];
-    if (!isDay(year, month, day)) return fail('no-such-day');
-    return ok(startOfDay(Date.UTC(year, month - 1, day + (edge === 'until' ? 1 : 0)), timezone));
-  }
-  const time = timePattern.exec(text);
-  if (time === null) return fail('not-a-time');
-  const [year, month, day, hour, minute, second = 0] = time
-    .slice(1, 7)
-    .map((part) => (part === undefined ? undefined : Number(part))) as [
-    number,
-    number,
-    number,
-    number,
-    number,
-    number?,
-  ];
-  if (!isDay(year, month, day) || hour > 23 || minute > 59 || second > 59) return fail('no-such-day');
-  const zone = time[7];
+  const found = pattern.exec(text);
+  if (found === null) return fail('not-a-time');
+  const [, date, year, month, day, time, hour, zone] = found;
+  const midnight = Date.parse(`${date}T00:00Z`);
+  // A day that no month has is read as one of the next month.
+  const isDay =
+    Number(year) >= 1970 &&
+    !Number.isNaN(midnight) &&
+    new Date(midnight).toISOString().startsWith(`${year}-${month}-${day}`);
+  if (!isDay) return fail('no-such-day');
+  if (time === undefined) return ok(startOfDay(midnight + (edge === 'until' ? 86_400_000 : 0), timezone));
+  if (hour === '24' || Number.isNaN(Date.parse(`${date}T${time}Z`))) return fail('no-such-day');
   if (zone === undefined) return fail('no-zone');
-  const [hours, minutes] = /\d/.test(zone) ? [Number(zone.slice(1, 3)), Number(zone.slice(4))] : [0, 0];
-  if (hours > 23 || minutes > 59) return fail('not-a-time');
-  const offset = (hours * 60 + minutes) * 60_000 * (zone.startsWith('-') ? -1 : 1);
-  return ok(Date.UTC(year, month - 1, day, hour, minute, second) - offset);
+  const instant = Date.parse(`${date}T${time}${zone.toUpperCase()}`);
+  return Number.isNaN(instant) ? fail('not-a-time') : ok(instant);
 }
 
 /** Whether this is the name of a time zone. */
@@ -54,11 +43,6 @@ export function isTimezone(name: string): boolean {
 /** `2026-12-01T00:00:00Z`, without milliseconds that are none. */
 export function formatInstant(ms: number): string {
   return new Date(ms).toISOString().replace('.000Z', 'Z');
-}
-
-function isDay(year: number, month: number, day: number): boolean {
-  const date = new Date(Date.UTC(year, month - 1, day));
-  return year >= 1970 && date.getUTCMonth() === month - 1 && date.getUTCDate() === day;
 }
 
 /** The first instant of a day (its midnight as if in UTC) in the zone; where clocks skip midnight, the moment after the gap. */

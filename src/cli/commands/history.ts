@@ -8,7 +8,7 @@ import { count } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { makeFailure } from '../failure.ts';
-import { isWorthShowing, listHistory, loadRecord, locateHistory } from '../history.ts';
+import { listHistory, loadRecord, locateHistory, type NumberedRecord, readHistory } from '../history.ts';
 import { findStateFolder } from '../last-apply.ts';
 
 /** `reconcile history [show N]`: the applies of the state folder, the newest first. Needs no server and no token. */
@@ -18,15 +18,12 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const [word, number, ...more] = operands;
   if (word === 'show' && number !== undefined && more.length === 0) return await show(folder, parseNumber(number));
   if (word !== undefined) throw makeFailure('usage', 'history takes nothing, or `show N`', 'reconcile history show 3');
-  const numbers = await listHistory(folder);
   if (settings.forget) {
+    const numbers = await listHistory(folder);
     await removeRecords(folder, numbers);
     return { exit: exitCodes.ok, text: () => `${count(numbers.length, 'record')} removed from ${folder}.\n` };
   }
-  const records = await Promise.all(numbers.map(async (each) => [each, await loadRecord(folder, each)] as const));
-  const shown = records.flatMap(([each, record]) =>
-    record.ok && isWorthShowing(record.value) ? [{ number: each, record: record.value }] : [],
-  );
+  const shown = await readHistory(folder);
   return {
     exit: exitCodes.ok,
     text: () => (shown.length === 0 ? `No applies are recorded in ${folder}.\n` : shown.map(lineOf).join('')),
@@ -52,12 +49,7 @@ export function parseNumber(text: string): number {
   );
 }
 
-interface Shown {
-  readonly number: number;
-  readonly record: ApplyRecord;
-}
-
-function lineOf({ number, record }: Shown): string {
+function lineOf({ number, record }: NumberedRecord): string {
   const { at, by, revision, end } = record;
   const from = revision === null ? '' : `, from ${revision.replace(/([0-9a-f]{12})[0-9a-f]{28,}$/, '$1')}`;
   return escapeControls(

@@ -1,12 +1,11 @@
 import { escapeControls } from '../../model/printable.ts';
 import type { Problem } from '../../model/problem.ts';
-import type { ApplyRecord } from '../../pass/history.ts';
 import { renderProblems } from '../../report/problems.ts';
 import { findServer } from '../approval.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { makeFailure } from '../failure.ts';
 import { findWayBack } from '../go-back.ts';
-import { isWorthShowing, listHistory, loadRecord } from '../history.ts';
+import { loadRecord, type NumberedRecord, readHistory } from '../history.ts';
 import { createLogger } from '../logger.ts';
 import { runPass } from '../pass-run.ts';
 import { settleEarlier, withHangUp } from '../trial.ts';
@@ -31,17 +30,17 @@ export async function run(invocation: Invocation): Promise<Answer> {
   return { ...answer, notes: (color) => (answer.notes?.(color) ?? '') + renderProblems(notes, color) };
 }
 
-async function findRecord(
-  folder: string,
-  operand: string | undefined,
-): Promise<{ readonly number: number; readonly record: ApplyRecord }> {
-  const numbers = operand === undefined ? await listHistory(folder) : [parseNumber(operand)];
-  for (const number of numbers) {
-    const loaded = await loadRecord(folder, number);
-    if (loaded.ok && (operand !== undefined || isWorthShowing(loaded.value))) return { number, record: loaded.value };
-    if (!loaded.ok && operand !== undefined) throw makeFailure('state', loaded.error, '`reconcile history` lists them');
+async function findRecord(folder: string, operand: string | undefined): Promise<NumberedRecord> {
+  const hint = '`reconcile history` lists them';
+  if (operand === undefined) {
+    const [last] = await readHistory(folder);
+    if (last !== undefined) return last;
+    throw makeFailure('state', `no apply is recorded in ${folder}`, hint);
   }
-  throw makeFailure('state', `no apply is recorded in ${folder}`, '`reconcile history` lists them');
+  const number = parseNumber(operand);
+  const loaded = await loadRecord(folder, number);
+  if (loaded.ok) return { number, record: loaded.value };
+  throw makeFailure('state', loaded.error, hint);
 }
 
 /** Who brings back what was undone. */
