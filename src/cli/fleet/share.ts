@@ -46,34 +46,21 @@ export function createPool(width: number, slowMs: number): <T>(work: () => Promi
   };
 }
 
-/** Values by a key; the oldest are forgotten. */
-function createMemory<T>(most: number) {
-  const known = new Map<string, T>();
-  return {
-    recall(key: string, make: () => T): T {
-      const found = known.get(key);
-      if (found !== undefined) return found;
-      const made = make();
-      known.set(key, made);
-      if (known.size > most) known.delete([...known.keys()][0] ?? '');
-      return made;
-    },
-    forget: (key: string): boolean => known.delete(key),
-    values: () => known.values(),
-  };
+/** What is known by this key, made where it is not. */
+function recall<T>(known: Map<string, T>, key: string, make: () => T): T {
+  const value = known.get(key) ?? make();
+  known.set(key, value);
+  return value;
 }
-
-/** More than targets have. */
-const mostShared = 10_000;
 
 /** One parser for all that read the same manifests in the same way: what one of them parsed the others are given. */
 export function shareParsers(): (settings: Settings, root: string | null) => ParseFiles {
-  const parsers = createMemory<ParseFiles>(mostShared);
+  const parsers = new Map<string, ParseFiles>();
   return (settings, root) => {
     const { profile, values, limits } = readParseOptions(settings);
     const where = root ?? [settings.gitUrl, settings.gitRef, settings.gitPath];
     const key = JSON.stringify([where, profile, values === null ? null : [...values], limits]);
-    return parsers.recall(key, () => {
+    return recall(parsers, key, () => {
       const [parse, inLine] = [makeParser(settings), createLine()];
       return (files) => inLine(() => parse(files));
     });
@@ -87,47 +74,46 @@ const freshShare = 0.5;
 /** Revisions whose content is kept: the one in force in each wave. */
 const mostRevisions = 4;
 
-/** How often sources are looked at anew because settings were read again: once for all targets. */
+/** Sources are looked at anew once for all targets in this time, when settings are read again. */
 const renewMs = 1000;
 
-/** One source for all targets that read the same: one look, one fetch, one watch of the directory. */
-export interface SharedSources {
-  readonly open: OpenSource;
-  /** What was read counts no more. */
-  readonly renew: () => Promise<void>;
-}
-
-/** Opens each source once; clones lie in `folder`. */
-export function shareSources(folder: string, stop: AbortSignal): SharedSources {
-  const opened = createMemory<Promise<WatchedSource>>(mostShared);
+/** One source for all targets that read the same: one look, one fetch, one watch of the directory; clones lie in `folder`. */
+export function shareSources(folder: string, stop: AbortSignal) {
+  const opened = new Map<string, Promise<RenewedSource>>();
   const open: OpenSource = (context, _state, references) => {
     const { settings, operands } = context;
     const { gitUrl, gitRef, gitPath, values, profile, interval } = settings;
     const git = gitUrl === null ? null : [gitUrl, gitRef, gitPath, values, profile];
     const key = JSON.stringify([operands, git, settings.file?.nested.limits]);
-    const sharing = opened.recall(key, async () => {
+    const sharing = recall(opened, key, async () => {
       const own = path.join(folder, createHash('sha256').update(key).digest('hex').slice(0, 12));
       const source = await openSource(context, own, references);
       return shareSource(source, gitUrl === null ? freshMs : interval * freshShare, stop);
     });
-    sharing.catch(() => opened.forget(key));
+    sharing.catch(() => opened.delete(key));
     return sharing;
   };
   return {
     open,
-    renew: async () => {
-      for (const one of opened.values()) (await one).forget();
+    /** What was read counts no more. */
+    renew: async (): Promise<void> => {
+      for (const one of opened.values()) (await one).renew();
     },
   };
 }
 
-function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSignal): WatchedSource {
+interface RenewedSource extends WatchedSource {
+  /** What was read counts no more. */
+  readonly renew: () => void;
+}
+
+function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSignal): RenewedSource {
   const { source, root } = one;
   const inLine = createLine();
   let last: { readonly at: number; readonly reading: Promise<SourceReading> } | null = null;
   let same: SourceReading['content'] = null;
   let renewedAt = Number.NEGATIVE_INFINITY;
-  const forget = (): void => {
+  const renew = (): void => {
     last = null;
   };
   /** The same revision is the same content: many hold it. */
@@ -138,7 +124,7 @@ function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSignal): W
   const read: Source['read'] = (signal, firstSeen) => {
     if (last === null || systemClock.now() - last.at > maxAgeMs) {
       const reading = inLine(() => source.read(stop, firstSeen)).then(keepOne);
-      reading.catch(forget);
+      reading.catch(renew);
       last = { at: systemClock.now(), reading };
     }
     return untilStopped(last.reading, signal);
@@ -146,22 +132,24 @@ function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSignal): W
   return {
     root,
     source: { description: source.description, read, ...sharePast(source, stop, inLine) },
-    follow: shareWake(one, forget),
+    renew,
+    follow: shareWake(one, renew),
     forget() {
+      // All targets read their settings again at once.
       if (systemClock.now() - renewedAt < renewMs) return;
       renewedAt = systemClock.now();
-      forget();
+      renew();
       one.forget();
     },
   };
 }
 
 /** One watch of a directory for all that follow it, as long as one does. */
-function shareWake(one: WatchedSource, forget: () => void): WatchedSource['follow'] {
+function shareWake(one: WatchedSource, renew: () => void): WatchedSource['follow'] {
   const followers = new Set<() => void>();
   let wake: ReturnType<WatchedSource['follow']> = null;
   const wakeAll = (): void => {
-    forget();
+    renew();
     for (const follower of followers) follower();
   };
   return (settings) => {
@@ -182,24 +170,28 @@ function shareWake(one: WatchedSource, forget: () => void): WatchedSource['follo
 }
 
 /** What a source says of revisions that are known; an answer that could not be had is asked for again. */
-function sharePast({ readAt, descends }: Source, stop: AbortSignal, inLine: ReturnType<typeof createLine>) {
+function sharePast(source: Source, stop: AbortSignal, inLine: ReturnType<typeof createLine>) {
+  const readAt = source.readAt?.bind(source);
+  const descends = source.descends?.bind(source);
   if (readAt === undefined || descends === undefined) return {};
-  const contents = createMemory<Promise<SourceReading>>(mostRevisions);
-  const descents = createMemory<ReturnType<typeof descends>>(mostRevisions);
+  const contents = new Map<string, Promise<SourceReading>>();
+  const descents = new Map<string, ReturnType<typeof descends>>();
   const past: Required<Pick<Source, 'readAt' | 'descends'>> = {
     async readAt(revision, signal, firstSeen) {
-      const work = contents.recall(revision, () => inLine(() => readAt(revision, stop, firstSeen)));
+      if (contents.size > mostRevisions) contents.clear();
+      const work = recall(contents, revision, () => inLine(() => readAt(revision, stop, firstSeen)));
       const reading = await untilStopped(work, signal);
-      if (reading.content === null) contents.forget(revision);
+      if (reading.content === null) contents.delete(revision);
       return reading;
     },
     async descends(from, to, signal) {
+      if (descents.size > mostRevisions) descents.clear();
       const key = `${from} ${to}`;
       const descent = await untilStopped(
-        descents.recall(key, () => inLine(() => descends(from, to, stop))),
+        recall(descents, key, () => inLine(() => descends(from, to, stop))),
         signal,
       );
-      if (descent === 'unasked') descents.forget(key);
+      if (descent === 'unasked') descents.delete(key);
       return descent;
     },
   };

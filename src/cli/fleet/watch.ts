@@ -1,13 +1,9 @@
-import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
 import { addProcessMetrics, type ControllerMetrics, createMetricsOfMany } from '../../adapters/metrics/metrics.ts';
-import { replaceFile } from '../../adapters/replace-file.ts';
-import { claimFolder, findOwnFolder, makeTemporaryState } from '../../adapters/state-folder.ts';
 import type { Listening } from '../../adapters/web/listen.ts';
 import { joinObservers, silentObserver } from '../../controller/observer.ts';
 import type { Trigger } from '../../controller/trigger.ts';
-import { isObject } from '../../model/result.ts';
 import type { Logger } from '../../ports.ts';
 import { version } from '../../version.ts';
 import type { Terminal } from '../command.ts';
@@ -28,8 +24,9 @@ import { keepSecrets } from '../secrets-from.ts';
 import type { Settings } from '../settings.ts';
 import type { WatchInvocation } from '../watch/invocation.ts';
 import { createFleetPages } from './page.ts';
-import { type FailedRevision, RolloutGate } from './rollout.ts';
-import { createPool, type SharedSources, shareParsers, shareSources } from './share.ts';
+import { RolloutGate } from './rollout.ts';
+import { createPool, shareParsers, shareSources } from './share.ts';
+import { type FleetState, openFleetState } from './state.ts';
 import {
   adjustSettings,
   type ChosenFleet,
@@ -65,7 +62,7 @@ export async function watchFleet(
   const logger = await createLogger({ settings, terminal }, 'info');
   const state = await openFleetState(settings);
   const keepers = fleet.targets.map((target): Keeper => ({ target, view: createView(), bell: createBell() }));
-  const watch = new FleetWatch(line, terminal, { fleet, keepers, logger, folder: state.folder, loadSettings });
+  const watch = new FleetWatch(line, terminal, { fleet, keepers, logger, state, loadSettings });
   const front = keepStatusServer(invocationOf(line, terminal, settings), watch.serverView());
   const hup = hangUps();
   let webhooks: Listening | null = null;
@@ -84,7 +81,7 @@ export async function watchFleet(
   } finally {
     hup.close();
     await Promise.all([front.close(), webhooks?.close()]);
-    state.release();
+    await state.release();
   }
 }
 
@@ -100,20 +97,6 @@ function checkFleet({ targets, rollout }: ChosenFleet, { stateDir, lease }: Sett
   );
 }
 
-/** Where clones and failed revisions lie. */
-async function openFleetState({ stateDir }: Settings): Promise<{ readonly folder: string; release(): void }> {
-  if (stateDir !== null) {
-    const folder = path.join(findOwnFolder(stateDir), 'fleet');
-    await claimFolder(folder).catch(() => {
-      throw makeFailure('state', `the state directory ${folder} cannot be used`, 'check --state-dir');
-    });
-    return { folder, release: () => undefined };
-  }
-  const made = makeTemporaryState();
-  if (!made.ok) throw makeFailure('state', made.error, 'give --state-dir');
-  return { folder: made.value.path, release: () => void made.value.release() };
-}
-
 function invocationOf({ flags, operands }: ParsedLine, terminal: Terminal, settings: Settings): WatchInvocation {
   return { operands, flags, load: () => Promise.resolve(settings), renewSecrets: async () => undefined, terminal };
 }
@@ -122,7 +105,7 @@ interface FleetParts {
   readonly fleet: ChosenFleet;
   readonly keepers: readonly Keeper[];
   readonly logger: Logger;
-  readonly folder: string;
+  readonly state: FleetState;
   readonly loadSettings: Runner['loadSettings'];
 }
 
@@ -130,22 +113,21 @@ class FleetWatch {
   readonly #line: ParsedLine;
   readonly #terminal: Terminal;
   readonly #parts: FleetParts;
-  readonly #sources: SharedSources;
+  readonly #sources: ReturnType<typeof shareSources>;
   readonly #parser = shareParsers();
   readonly #inTurn = createPool(width, slowMs);
   readonly #gate: RolloutGate;
   readonly metrics: ControllerMetrics;
   #timer: NodeJS.Timeout | undefined;
-  #saved: Promise<void> = Promise.resolve();
 
   constructor(line: ParsedLine, terminal: Terminal, parts: FleetParts) {
-    const { fleet, keepers, folder } = parts;
+    const { fleet, keepers, state } = parts;
     this.#line = line;
     this.#terminal = terminal;
     this.#parts = parts;
-    this.#sources = shareSources(path.join(folder, 'sources'), terminal.stop);
+    this.#sources = shareSources(path.join(state.folder, 'sources'), terminal.stop);
     const members = keepers.map(({ target: { name, wave }, view: { status } }) => ({ name, wave, status }));
-    this.#gate = new RolloutGate(members, fleet.rollout, readFailed(folder));
+    this.#gate = new RolloutGate(members, fleet.rollout, state.failed);
     const states = () => keepers.map(({ target, view }) => [{ target: target.name }, view.status()] as const);
     this.metrics = addProcessMetrics(createMetricsOfMany(version, states, ['target']));
   }
@@ -177,7 +159,6 @@ class FleetWatch {
     const ends = await Promise.all(keepers.map((keeper) => this.#keep(keeper)));
     over = true;
     clearTimeout(this.#timer);
-    await this.#saved;
     return ends.find((code) => code !== exitCodes.ok) ?? exitCodes.ok;
   }
 
@@ -205,10 +186,15 @@ class FleetWatch {
       const metrics = { ...this.metrics, observer: joinObservers([this.metrics.observer, hears]) };
       return await keepWatching(invocation, { view, metrics, hangUp: bell.next, serve: async () => undefined });
     } catch (error) {
-      if (!(error instanceof Failure)) throw error;
-      this.#parts.logger.error('A target cannot be watched', { target: name, summary: error.message });
-      view.stall(error);
-      return error.exitCode;
+      // A mistake of ours at one target must not end the others.
+      const kind = error instanceof Error ? error.name : typeof error;
+      const failure =
+        error instanceof Failure
+          ? error
+          : makeFailure('internal-error', `reconcile failed in a way it should not (${kind})`);
+      this.#parts.logger.error('A target is watched no more', { target: name, summary: failure.message });
+      view.stall(failure);
+      return failure.exitCode;
     }
   }
 
@@ -224,14 +210,11 @@ class FleetWatch {
 
   #onPassEnded(name: string): (typeof silentObserver)['passEnded'] {
     return (pass, status) => {
-      const { logger, folder } = this.#parts;
+      const { logger, state } = this.#parts;
       const failed = this.#gate.ended(name, pass, status, systemClock.wallTime());
       if (failed !== null) {
         logger.error('A revision failed and begins nowhere else', { target: name, revision: pass.revision });
-        const text = `${JSON.stringify(failed)}\n`;
-        this.#saved = this.#saved
-          .then(() => replaceFile(failedFile(folder), text, 0o600))
-          .catch(() => logger.error('It cannot be remembered that a revision failed', { folder }));
+        state.remember(failed, logger);
       }
       this.#release();
     };
@@ -241,7 +224,8 @@ class FleetWatch {
   #release(): void {
     const { names, inMs } = this.#gate.release(systemClock.wallTime());
     const woken = new Set(names);
-    for (const { target, view } of this.#parts.keepers) if (woken.has(target.name)) view.running()?.wake('released');
+    for (const { target, view } of names.length === 0 ? [] : this.#parts.keepers)
+      if (woken.has(target.name)) view.running()?.wake('released');
     clearTimeout(this.#timer);
     if (inMs !== null) this.#timer = setTimeout(() => this.#release(), Math.min(inMs, 2 ** 31 - 1));
   }
@@ -272,25 +256,4 @@ function labelLog(logger: Logger, target: string): Logger {
     warn: (message, fields) => logger.warn(message, { target, ...fields }),
     error: (message, fields) => logger.error(message, { target, ...fields }),
   };
-}
-
-function failedFile(folder: string): string {
-  return path.join(folder, 'failed.json');
-}
-
-/** What an earlier process remembered. */
-function readFailed(folder: string): readonly FailedRevision[] {
-  try {
-    const value: unknown = JSON.parse(readFileSync(failedFile(folder), 'utf8'));
-    return Array.isArray(value) ? value.flatMap(decodeFailed) : [];
-  } catch {
-    return [];
-  }
-}
-
-function decodeFailed(value: unknown): readonly FailedRevision[] {
-  if (!isObject(value)) return [];
-  const { revision, target, message, at } = value;
-  const isOurs = typeof revision === 'string' && typeof target === 'string' && typeof message === 'string';
-  return isOurs && typeof at === 'number' ? [{ revision, target, message, at }] : [];
 }

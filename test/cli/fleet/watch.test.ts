@@ -1,8 +1,9 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Simulator, startSimulator } from '../../../src/simulator/server.ts';
+import { makeUpstream, serveGit } from '../../controller/support/git-host.ts';
 import { apiToken, ensureBuilt, rules, type Sidecar, spawnSidecar, until } from '../../controller/support/sidecar.ts';
 
 let folder: string;
@@ -105,6 +106,59 @@ describe('a watch of a fleet', () => {
 
     write('policy/all.yaml', rules('10.0.0.2'));
     await until(() => live().every(([one, ...more]) => one === '10.0.0.2' && more.length === 0));
+  });
+
+  it('waits until a wave is confirmed, and takes nothing further that nobody confirmed (long)', async () => {
+    fleet([1, 2, 2], '', '');
+    write('settings.yaml', 'confirmWith: {command: [/bin/sh, -c, "test -e confirmed"], within: 2s}\n');
+    write(
+      'fleet.yaml',
+      readFileSync(path.join(folder, 'fleet.yaml'), 'utf8').replace('{path', '{config: settings.yaml, path'),
+    );
+    const sidecar = await watch('--max-deletes', '100%', '--allow-empty');
+    await until(() => live()[0]?.length === 1);
+    await until(async () => (await statusOf(sidecar)).rollout?.includes('failed at t0') === true);
+    await until(() => live()[0]?.length === 0);
+    expect([posts(servers[1]), posts(servers[2])]).toEqual([0, 0]);
+    write('confirmed', '');
+    write('policy/all.yaml', rules('10.0.0.2'));
+    await until(() => live().every(([one, ...more]) => one === '10.0.0.2' && more.length === 0));
+  });
+
+  it('fetches a branch once for all, and a target that waits keeps its revision over a restart (long)', async () => {
+    const upstream = makeUpstream();
+    const host = await serveGit(upstream);
+    const targets = servers
+      .map(({ url }, n) => `  - {name: t${n}, baseUrl: "${url}", wave: ${n === 0 ? 1 : 2}}\n`)
+      .join('');
+    const write3 = (more: string): void =>
+      write('fleet.yaml', `${more}defaults: {tokenFile: token}\ntargets:\n${targets}`);
+    const git = ['--git-url', `${host.url}/repo.git`, '--git-ref', 'main', '--git-allow', 'http'];
+    try {
+      const old = upstream.commit({ 'all.yaml': rules('10.0.0.1') });
+      write3('');
+      const before = await watch(...git);
+      await until(async () => (await statusOf(before)).targets.every(({ applied }) => applied === old));
+      expect(readdirSync(path.join(folder, 'state/reconcile/fleet/sources'))).toHaveLength(1);
+      write3('soak: 1h\n');
+      before.child.kill('SIGHUP');
+      const next = upstream.commit({ 'all.yaml': rules('10.0.0.2') });
+      await until(async () => (await statusOf(before)).rollout?.includes('soaks in earlier waves until') === true);
+      await before.stop();
+
+      const after = await watch(...git);
+      await until(async () => (await statusOf(after)).targets[0]?.applied === next);
+      servers[1]?.seed([{ action: 'accept', destination: '203.0.113.7' }]);
+      await until(() => live()[1]?.join() === '10.0.0.1');
+      expect(live().map((one) => one.join())).toEqual(['10.0.0.2', '10.0.0.1', '10.0.0.1']);
+      expect((await statusOf(after)).rollout).toContain('soaks in earlier waves until');
+      write3('');
+      after.child.kill('SIGHUP');
+      await until(() => live().every(([one, ...more]) => one === '10.0.0.2' && more.length === 0));
+    } finally {
+      await host.close();
+      upstream.remove();
+    }
   });
 
   it('pauses, is told so by SIGHUP, and stays paused after a restart (long)', async () => {
