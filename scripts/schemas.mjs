@@ -1,5 +1,5 @@
 // Writes schemas/ and the field tables in docs/reference/manifests.md from the sources' own schemas. A test fails when this was forgotten.
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { build } from 'esbuild';
 
 const root = new URL('..', import.meta.url).pathname;
@@ -32,3 +32,9 @@ console.log('docs/reference/commands.md');
 const rule = 'deploy/kubernetes/monitoring/prometheus-rule.yaml';
 writeFileSync(`${root}${rule}`, prometheusRule(readFileSync(`${root}deploy/alerts.yaml`, 'utf8')));
 console.log(rule);
+// A chart reads only files of its own.
+for (const from of ['alerts.yaml', 'grafana/dashboard.json']) {
+  const copy = `deploy/helm/firezone-reconcile/files/${from.split('/').at(-1)}`;
+  copyFileSync(`${root}deploy/${from}`, `${root}${copy}`);
+  console.log(copy);
+}

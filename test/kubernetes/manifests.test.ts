@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -71,6 +72,29 @@ describe.skipIf(!isAsked)(
       const files = { 'firezone.yaml': JSON.stringify(firezone) };
       const sidecar = overlay('sidecar', { resources: ['firezone.yaml'], components: [below('enforcement')] }, files);
       expect(apply(sidecar)).toEqual(['deployment.apps/vpn created']);
+    });
+
+    it('the Helm chart applies, by the server’s side: one server, and a fleet in shards with all that can be switched on', () => {
+      const helm = execFileSync(path.resolve(folder, '../../scripts/helm.sh'), { encoding: 'utf8' }).trim();
+      const chart = path.resolve(folder, '../helm/firezone-reconcile');
+      for (const example of ['one-server', 'fleet'] as const) {
+        const namespace = `helm-${example}`;
+        cluster.kubectl(['create', 'namespace', namespace]);
+        const values = path.join(chart, `examples/${example}.yaml`);
+        const flags = ['-n', namespace, '--kube-version', '1.32.0', '--values', values];
+        const made = execFileSync(helm, ['template', 'firezone-reconcile', chart, ...flags]);
+        const strict = ['apply', '--server-side', '--validate=strict', '-n', namespace, '-f', '-'];
+        const lines = cluster.kubectl(strict, made.toString()).trim().split('\n');
+        expect(lines.filter((line) => !line.endsWith(' serverside-applied'))).toEqual([]);
+        expect(lines.filter((line) => line.startsWith('deployment.apps/'))).toHaveLength(example === 'fleet' ? 2 : 1);
+        const install = ['install', 'vpn', chart, '-n', namespace, '--values', values];
+        const env = { ...process.env, KUBECONFIG: path.join(cluster.folder, 'kubeconfig'), HOME: scratch };
+        const said = execFileSync(helm, install, { encoding: 'utf8', env });
+        expect(said).toContain('STATUS: deployed');
+        const notes = { 'one-server': 'looks after https://vpn.example.com', fleet: 'looks after 2 of 3 targets' };
+        expect(said).toContain(notes[example]);
+        expect(said).toMatch(/deployment\/vpn-firezone-reconcile/);
+      }
     });
 
     it('a field that Kubernetes does not know is refused, so that the checks above can fail', () => {
