@@ -45,7 +45,7 @@ writeFileSync(
   "process.on('exit', () => { const { user, system } = process.cpuUsage(); process.stderr.write('cpu ' + (user + system) + ' ' + process.resourceUsage().maxRSS); })",
 );
 
-function node(args: readonly string[], env: Readonly<Record<string, string>> = {}): Cost {
+function node(args: readonly string[], env: Readonly<Record<string, string>> = {}, exit = 0): Cost {
   const started = performance.now();
   const run = spawnSync(process.execPath, ['--require', meter, ...args], {
     env: { PATH: process.env['PATH'] ?? '', ...env },
@@ -54,7 +54,7 @@ function node(args: readonly string[], env: Readonly<Record<string, string>> = {
   });
   const wall = performance.now() - started;
   const [, cpu, memory] = /cpu ([0-9]+) ([0-9]+)$/.exec(run.stderr) ?? [];
-  if (run.status !== 0) throw new Error(`${args.join(' ')}: ${run.status}\n${run.stderr}`);
+  if (run.status !== exit) throw new Error(`${args.join(' ')}: ${run.status}\n${run.stderr}`);
   return { wall, cpu: Number(cpu) / 1000, memory: Number(memory) / 1024 };
 }
 
@@ -85,6 +85,35 @@ async function planInSync(count: number, rounds: number): Promise<readonly [Cost
     rmSync(floorFile, { force: true });
     return costs;
   });
+}
+
+/** Bringing 10,000 rules in 10 RuleSets into form, all of them to be changed, and a plan of them. */
+const formatAndPlan = once(() =>
+  onServer(({ folder, env }) => {
+    const manifests = join(folder, 'manifests');
+    mkdirSync(manifests);
+    for (let from = 0; from < 10_000; from += 1000)
+      writeFileSync(join(manifests, `f${from}.yaml`), untidy(manifest(from, 1000)));
+    node([command, '--yes', '--concurrency', '16', manifests], env);
+    const format: Run = () => node([command, 'fmt', '--check', manifests], env, 1);
+    return inTurns(5, format, () => node([command, '--plan', manifests], env));
+  }),
+);
+
+/** The most memory that `fmt` holds for one document of 60,000 rules, all of them to be changed. */
+function formatPeak(): number {
+  const folder = mkdtempSync(join(tmpdir(), 'reconcile-bench-'));
+  try {
+    writeFileSync(join(folder, 'all.yaml'), untidy(manifest(0, 60_000)));
+    return node([command, 'fmt', '--check', folder], {}, 1).memory;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** The fields of each rule in another order. */
+function untidy(text: string): string {
+  return text.replaceAll(/- (name: .*)\n {6}(action: .*)\n/g, '- $2\n      $1\n');
 }
 
 /** Whether this Node keeps what it compiled for the next start. */
@@ -255,5 +284,15 @@ export const benches: readonly FigureBench[] = [
   },
   { name: 'the executable: size', unit: 'MB', limit: 110, measure: () => statSync(executable()).size / 1e6 },
   { name: 'the package, packed: size', unit: 'MB', limit: 2, measure: packedMb },
+  ...(['cpu', 'wall'] as const).map((of) => ({
+    name: `fmt of 10,000 rules, over a plan of them: ${of === 'cpu' ? 'CPU' : 'wall time'}`,
+    unit: 'ratio' as const,
+    limit: 1.3,
+    measure: async () => {
+      const [format, plan] = await formatAndPlan();
+      return compare(of, format, plan);
+    },
+  })),
+  { name: 'fmt of one document of 60,000 rules: memory', unit: 'MB', limit: 350, measure: formatPeak },
   ...growth,
 ];

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import {
   CST,
   type Document,
@@ -11,15 +12,16 @@ import {
   visit,
   type YAMLMap,
 } from 'yaml';
-import { parseNetwork } from '../model/address.ts';
 import { formatPortRange, parsePortRange } from '../model/port-range.ts';
 import { compareText, type Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
+import { formatPlain } from './format-plain.ts';
 import { type Kind, kinds } from './manifest.ts';
 import type { Node } from './node.ts';
 import { parseFile } from './parse.ts';
 import { decodeText, describeNotUtf8, fields, readManifests } from './read-manifests.ts';
-import { isUuid, listFields } from './schema.ts';
+import { anyPort, canonicalAddress, orderFields, type Path, respell } from './respell.ts';
+import { isUuid } from './schema.ts';
 import { escapeUnseen, unseen } from './write.ts';
 
 /** A file after formatting; `text` is null when it was left alone because of the problems. */
@@ -43,9 +45,9 @@ export function formatFile(path: string, text: string, profile: Profile): Format
   const formatted = formatFully(text);
   // What is as it was means what it did: nothing is read again.
   if (formatted === text) return { text, problems: [], left: before.left };
-  const after = read(path, formatted, profile);
-  const same = after.content() === before.content() && (hasNames(text) || after.meaning() === before.meaning());
-  return same
+  const said = before.say();
+  const isSame = read(path, formatted, profile).say() === said;
+  return isSame
     ? { text: formatted, problems: [], left: before.left }
     : { text: null, problems: [notFormatted(path)], left: [] };
 }
@@ -69,24 +71,28 @@ interface Reading {
   readonly errors: readonly Problem[];
   readonly yamlErrors: readonly Problem[];
   readonly left: readonly Problem[];
-  /** All that the manifests say, without places and secrets. */
-  readonly meaning: () => string;
-  /** All scalars by path, in canonical spelling. Never shown. */
-  readonly content: () => string;
+  /** All that the manifests say, and all scalars by path, in canonical spelling, without places; once. Never shown. */
+  readonly say: () => string;
 }
 
 function read(path: string, text: string, profile: Profile): Reading {
   const bytes = new TextEncoder().encode(text);
   const roots: Node[] = [];
   const onRoot = (root: Node): void => void roots.push(root);
-  const { manifests, problems } = readManifests({ path, bytes, profile, values: null, documents: 1_000_000, onRoot });
+  let { manifests, problems } = readManifests({ path, bytes, profile, values: null, documents: 1_000_000, onRoot });
   const onDocument = (): void => {};
   return {
     errors: problems.filter(({ severity }) => severity === 'error'),
     yamlErrors: hasNames(text) ? parseFile({ path, text, values: null, fields, onDocument }) : [],
     left: problems.filter(({ code }) => code === 'host-bits'),
-    meaning: () => JSON.stringify(manifests, withoutPlaces),
-    content: () => JSON.stringify(roots.map((root) => contentOf(root))),
+    say() {
+      const hash = createHash('sha256');
+      for (const manifest of hasNames(text) ? [] : manifests) hash.update(JSON.stringify(manifest, withoutPlaces));
+      for (const root of roots.splice(0)) for (const piece of piecesOf(root, 0)) hash.update(piece);
+      // Both readings are not held at once.
+      manifests = [];
+      return hash.digest('hex');
+    },
   };
 }
 
@@ -95,6 +101,18 @@ function withoutPlaces(this: Record<string, unknown>, key: string, value: unknow
   if (key === 'place' || key === 'places') return undefined;
   if (typeof original === 'bigint') return original.toString();
   return value;
+}
+
+/** Mappings and lists that are told piece by piece: the rules of a set are in the third. */
+const toldInPieces = 3;
+
+function* piecesOf(node: Node, depth: number): Iterable<string> {
+  if (node.type === 'scalar' || depth >= toldInPieces) return yield JSON.stringify(contentOf(node));
+  const sorted = node.type === 'seq' ? [] : node.entries.toSorted((a, b) => compareText(a.key, b.key));
+  yield `${node.type} ${sorted.map(({ key }) => JSON.stringify(key)).join()}\n`;
+  for (const child of node.type === 'seq' ? node.items : sorted.map(({ value }) => value))
+    yield* piecesOf(child, depth + 1);
+  yield '.\n';
 }
 
 /** A node without the order of its fields, and with addresses, ports and UUIDs in one spelling. */
@@ -108,8 +126,6 @@ function contentOf(node: Node): unknown {
   if (ports.ok) return formatPortRange(ports.value);
   return isUuid(node.text) ? node.text.toLowerCase() : canonicalAddress(node.text);
 }
-
-const anyPort = { min: 0, max: 65535 };
 
 function notFormatted(file: string): Problem {
   return {
@@ -138,6 +154,11 @@ function formatFully(text: string): string {
 }
 
 function formatText(text: string): string {
+  return formatPlain(text) ?? formatByLibrary(text);
+}
+
+/** Formats by the YAML library, which knows every form. */
+export function formatByLibrary(text: string): string {
   const documents = parseAllDocuments(text.replace(/^\uFEFF/, '').replaceAll('\r\n', '\n'), {
     compat: 'yaml-1.1',
     uniqueKeys: false,
@@ -181,8 +202,6 @@ function commentLines(comment: string | null | undefined): string {
   return comment === null || comment === undefined ? '' : `${comment.replace(/^/gm, '#')}\n`;
 }
 
-type Path = readonly (string | number)[];
-
 function hasAliases(document: Document.Parsed): boolean {
   let found = false;
   visit(document, {
@@ -204,66 +223,33 @@ function respellAll(node: ParsedNode | null, style: Style, path: Path): void {
   if (isSeq(node)) {
     for (const [index, item] of node.items.entries()) respellAll(item as ParsedNode, style, [...path, index]);
   } else if (isMap(node)) {
-    if (style.ordered) order(node as YAMLMap.Parsed, listFields(style.kind, path));
+    if (style.ordered) order(node as YAMLMap.Parsed, style.kind, path);
     for (const pair of node.items) {
       const key = isScalar(pair.key) ? String(pair.key.value) : '';
       respellAll(pair.value as ParsedNode | null, style, [...path, key]);
     }
-  } else if (isScalar(node)) respell(node, style.kind, path);
+  } else if (isScalar(node)) respellScalar(node, style.kind, path);
 }
 
-function order(map: YAMLMap.Parsed, fields: readonly string[]): void {
-  // The parser gives a comment above the first field to the whole mapping; it goes where its field goes.
+function order(map: YAMLMap.Parsed, kind: Kind, path: Path): void {
+  // The parser gives a comment above the first field to the whole mapping; it goes where its field goes. Above an item it stays.
   const [first] = map.items;
-  if (map.commentBefore && isScalar(first?.key) && fields[0] !== 'apiVersion') {
+  if (map.commentBefore && isScalar(first?.key) && typeof path.at(-1) === 'string') {
     first.key.commentBefore = map.commentBefore;
     delete map.commentBefore;
   }
-  const rank = (pair: YAMLMap.Parsed['items'][number]): number => {
-    const index = isScalar(pair.key) ? fields.indexOf(String(pair.key.value)) : -1;
-    return index < 0 ? fields.length : index;
-  };
-  map.items.sort((a, b) => rank(a) - rank(b));
+  map.items = [...orderFields(kind, path, map.items, ({ key }) => (isScalar(key) ? String(key.value) : ''))];
   // An empty line above what is the first field now would part it from the dash of its item.
   const [top] = map.items;
   if (isScalar(top?.key)) delete top.key.spaceBefore;
 }
 
-const addressFields: ReadonlySet<string> = new Set(['destination', 'destinations', 'cidrs']);
-
-/** Canonical spelling of one scalar, where its field has one; a value that a name is put into later is left alone. */
-function respell(node: Scalar, kind: Kind, path: Path): void {
-  const field = path.findLast((step) => typeof step === 'string');
-  const text = String(node.source ?? node.value);
-  if (path[0] !== 'spec' || field === undefined || hasNames(text)) return;
-  if (addressFields.has(String(field))) setText(node, canonicalAddress(text));
-  else if (field === 'port_range' || (field === 'port' && kind === 'PolicyTest')) respellPorts(node, text);
-  else if (field === 'user_id' || field === 'user' || field === 'users' || field === 'members' || kind === 'Users') {
-    if (isUuid(text)) setText(node, text.toLowerCase());
-  }
-}
-
-/** A network with host bits stays as written: it is likely a slip, and its warning must not be erased. */
-function canonicalAddress(text: string): string {
-  const parsed = parseNetwork(text);
-  return parsed.ok && !parsed.value.hostBits ? parsed.value.network.text : text;
-}
-
-function respellPorts(node: Scalar, text: string): void {
-  const parsed = node.value === null ? null : parsePortRange(text, anyPort);
-  if (parsed?.ok !== true) return;
-  const { low, high } = parsed.value;
-  if (low !== high) setText(node, formatPortRange(parsed.value).replaceAll(' ', ''));
-  else {
-    node.value = low;
-    node.type = Scalar.PLAIN;
-    delete node.source;
-  }
-}
-
-function setText(node: Scalar, text: string): void {
-  if (node.value === text) return;
-  node.value = text;
-  // What ends in a colon or begins with one is quoted by the writer; quotes written by hand go where they are not needed.
+/** Canonical spelling of one scalar; quotes written by hand go where they are not needed. */
+function respellScalar(node: Scalar, kind: Kind, path: Path): void {
+  const canonical = respell(kind, path, String(node.source ?? node.value), node.value);
+  if (canonical === null || (typeof canonical === 'string' && node.value === canonical)) return;
+  node.value = canonical;
+  // What ends in a colon or begins with one is quoted by the writer.
   node.type = Scalar.PLAIN;
+  if (typeof canonical === 'number') delete node.source;
 }

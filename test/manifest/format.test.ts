@@ -2,7 +2,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { formatFile } from '../../src/manifest/format.ts';
+import { formatByLibrary, formatFile } from '../../src/manifest/format.ts';
+import { formatPlain } from '../../src/manifest/format-plain.ts';
 import { findProfile } from '../../src/model/profile.ts';
 import { formatRuleKey } from '../../src/model/rule.ts';
 import { build } from '../desired/helpers.ts';
@@ -39,6 +40,14 @@ describe('formatting', () => {
     expect(format(formatted)).toBe(formatted);
     expect(formatted).not.toMatch(/[ \uFEFF]$/m);
     expect(formatted.match(/# \w/g)?.sort()).toEqual(text.match(/# \w/g)?.sort());
+  });
+
+  it.each(['', ' # beside'])('leaves a comment above a rule of a set above it%s', (beside) => {
+    const rules = ['one', 'two', 'three'].map(
+      (name) => `    # ${name}\n    - name: ${name}\n      action: drop${beside}\n      destination: 10.0.0.1\n`,
+    );
+    const text = `apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: s}\nspec:\n  rules:\n${rules.join('')}`;
+    expect(format(text)).toBe(text);
   });
 
   it('leaves what nobody can see as escapes', () => {
@@ -179,5 +188,196 @@ spec: {action: *n, destination: 10.0.0.1}
       const text = readFileSync(new URL(file, examples), 'utf8');
       expect(format(text, file), file).toBe(text);
     }
+  });
+});
+
+describe('formatting without the library', () => {
+  const lines = `# head
+
+apiVersion: firezone/v0
+kind: RuleSet
+metadata: {name: web, labels: {tier: 1, owner: x y}}
+
+# what it is for
+spec:
+  # the defaults
+  defaults: {port_type: tcp, action: accept}
+
+  expires: "2026-12-01"
+  rules:
+    # one
+    - destination: 010.0.0.1
+      name: r1
+      port_range: 80 - 90
+
+    # two
+    - name: "r2"
+      port_range: [0443, 80, "8000 - 8010", 12]
+      # where to
+      destinations:
+        - 2001:DB8::/32
+        - '10.0.0.0/8'
+        # a network
+        - {network: staging}
+      users: [A1520C4B-ADC3-4574-932A-94461CF85C07, alice, "on"]
+
+    -   action: drop
+        user_id: null
+        name: nothing
+
+        destination: ::/0
+---
+kind: Users
+apiVersion: firezone/v0
+spec:
+    alice: A1520C4B-ADC3-4574-932A-94461CF85C07
+metadata:
+    name: people
+---
+kind: Network
+
+spec:
+  cidrs:
+  - 10.0.0.1/32
+  - ::ffff:1.2.3.4
+metadata: {}
+`.split('\n');
+  const more = [
+    '',
+    '# c',
+    '  # c',
+    '    # c',
+    '      # c',
+    '---',
+    '      x: True',
+    '    - name: no',
+    '  a: 1.50',
+    '  - 1:2:3:4:5:6:7:8',
+  ];
+  const isPlain = (text: string): boolean => formatPlain(text) !== null;
+
+  it('says what the library says, for any lines of a file', () => {
+    let plain = 0;
+    fc.assert(
+      fc.property(
+        fc.subarray([...lines.keys()], { minLength: lines.length - 6 }),
+        fc.array(fc.tuple(fc.nat(), fc.constantFrom(...more)), { maxLength: 3 }),
+        (kept, added) => {
+          const chosen = kept.map((index) => lines[index] ?? '');
+          for (const [at, line] of added) chosen.splice(at % (chosen.length + 1), 0, line);
+          const text = chosen.join('\n');
+          if (!isPlain(text)) return;
+          plain++;
+          expect(formatPlain(text), text).toBe(formatByLibrary(text));
+        },
+      ),
+      { numRuns: runs(5_000) },
+    );
+    expect(plain).toBeGreaterThan(20);
+  });
+
+  const values = [
+    ...[
+      'a',
+      'a b',
+      'yes',
+      'No',
+      'y',
+      'null',
+      '~',
+      'Null',
+      'true',
+      'True',
+      '1',
+      '01',
+      '-1',
+      '+1',
+      '1.0',
+      '1e3',
+      '1_0',
+      '0x1',
+      '0o7',
+      '1:30',
+    ],
+    ...[
+      '10.0.0.1',
+      '010.0.0.1',
+      '10.0.0.1/32',
+      '10.1.0.0/8',
+      '2001:DB8::',
+      '::1',
+      '1:2:3:4:5:6:7:8',
+      'a:b',
+      'a#b',
+      '443',
+      '0443',
+      '80-90',
+      '80 - 90',
+    ],
+    ...[
+      '2026-12-01',
+      'A1520C4B-ADC3-4574-932A-94461CF85C07',
+      'a1520c4b-adc3-4574-932a-94461cf85c07',
+      '<<',
+      '/',
+      'a/',
+      'a.b',
+      'a-',
+      'x'.repeat(300),
+    ],
+    ...[
+      '"a"',
+      "'a'",
+      '"443"',
+      "'80 - 90'",
+      '"10.0.0.1/32"',
+      '"on"',
+      "'A1520C4B-ADC3-4574-932A-94461CF85C07'",
+      '""',
+      "'\"'",
+      '"\u00e9"',
+      '"\u200b"',
+    ],
+    ...[
+      '[]',
+      '{}',
+      '[ a , b ]',
+      '{ b: 1, a: 2 }',
+      '[{network: n}]',
+      '[[a]]',
+      '\n        - a\n        - 010.0.0.1',
+      '\n        b: 1\n        a: 2',
+    ],
+  ];
+  const fields = [
+    'name',
+    'action',
+    'destination',
+    'destinations',
+    'port_range',
+    'user_id',
+    'users',
+    'labels',
+    'what',
+    'yes',
+  ];
+
+  it.each(fields)('says what the library says of any value under `%s`', (field) => {
+    let plain = 0;
+    for (const value of values) {
+      const item = `${field}: ${value}`;
+      const rule = `    - z: 1\n      ${item}\n      name: r\n`;
+      for (const text of [
+        `kind: RuleSet\nmetadata:\n    ${item.replaceAll('        ', '      ')}\nspec:\n  rules:\n${rule}`,
+        `spec: {${item}, a: b}\nkind: Rule\n`,
+        `kind: Users\n\nspec:\n      ${item}\n`,
+        `# a\n\n# b\nkind: RuleSet\nspec:\n  rules:\n\n    # c\n${rule}\n\n    # d\n${rule}`,
+      ]) {
+        if (!isPlain(text)) continue;
+        plain++;
+        expect(formatPlain(text), text).toBe(formatByLibrary(text));
+      }
+    }
+    expect(plain > 0).toBe(field !== 'yes');
   });
 });

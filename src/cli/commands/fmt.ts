@@ -1,3 +1,4 @@
+import { growHeapSlowly } from '../../adapters/manifest-parser.ts';
 import { replaceFile } from '../../adapters/replace-file.ts';
 import { formatBytes } from '../../manifest/format.ts';
 import type { Problem } from '../../model/problem.ts';
@@ -20,6 +21,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const files = (
     await Promise.all(invocation.operands.map((written) => readManifestFiles(invocation, written)))
   ).flat();
+  growHeapSlowly(files);
   const problems: Problem[] = [];
   const left: Problem[] = [];
   const changed: string[] = [];

@@ -1,0 +1,58 @@
+import { parseNetwork } from '../model/address.ts';
+import { formatPortRange, parsePortRange } from '../model/port-range.ts';
+import type { Kind } from './manifest.ts';
+import { isUuid, listFields } from './schema.ts';
+
+/** Where a value stands in its document. */
+export type Path = readonly (string | number)[];
+
+/** Ports as they may be written, whatever the server takes. */
+export const anyPort = { min: 0, max: 65535 };
+
+const addressFields: ReadonlySet<string> = new Set(['destination', 'destinations', 'cidrs']);
+const userFields: ReadonlySet<string> = new Set(['user_id', 'user', 'users', 'members']);
+
+/** The canonical spelling of a scalar whose field has one; null for any other, and where a name is put in later. */
+export function respell(kind: Kind, path: Path, text: string, value: unknown): string | number | null {
+  const field = String(path.findLast((step) => typeof step === 'string'));
+  if (path[0] !== 'spec' || text.includes('${')) return null;
+  if (addressFields.has(field)) return canonicalAddress(text);
+  if (field === 'port_range' || (field === 'port' && kind === 'PolicyTest')) {
+    const ports = value === null ? null : parsePortRange(text, anyPort);
+    if (ports?.ok !== true) return null;
+    const { low, high } = ports.value;
+    return low === high ? low : formatPortRange(ports.value).replaceAll(' ', '');
+  }
+  return (userFields.has(field) || kind === 'Users') && isUuid(text) ? text.toLowerCase() : null;
+}
+
+/** A network with host bits stays as written: it is likely a slip, and its warning must not be erased. */
+export function canonicalAddress(text: string): string {
+  const parsed = parseNetwork(text);
+  return parsed.ok && !parsed.value.hostBits ? parsed.value.network.text : text;
+}
+
+/** The members of a mapping in the order of the reference; those that it does not know go last. */
+export function orderFields<T>(
+  kind: Kind,
+  path: Path,
+  members: readonly T[],
+  keyOf: (member: T) => string,
+): readonly T[] {
+  const fields = fieldsAt(kind, path);
+  const rank = (member: T): number => {
+    const index = fields.indexOf(keyOf(member));
+    return index < 0 ? fields.length : index;
+  };
+  return members.toSorted((a, b) => rank(a) - rank(b));
+}
+
+const known = new Map<string, readonly string[]>();
+
+/** The fields of the schema, looked up once for all items of a list. */
+function fieldsAt(kind: Kind, path: Path): readonly string[] {
+  const place = `${kind} ${path.map((step) => (typeof step === 'number' ? 0 : step)).join(' ')}`;
+  const fields = known.get(place) ?? listFields(kind, path);
+  if (path.length < 5) known.set(place, fields);
+  return fields;
+}
