@@ -1,6 +1,5 @@
 import type { Clock } from '../ports.ts';
 import type { Verdict } from './failure.ts';
-import type { ScheduleSettings } from './schedule.ts';
 import { pickBackoff } from './schedule.ts';
 import type { Trigger } from './trigger.ts';
 
@@ -64,7 +63,7 @@ export class Backoff {
     this.#tried = { revision: tried.revision, complained: tried.complained };
   }
 
-  ended(verdict: Verdict, settings: ScheduleSettings): void {
+  ended(verdict: Verdict): void {
     if (verdict.kind !== 'transient') {
       this.#failures = 0;
       this.#retryAt = 0;
@@ -73,7 +72,6 @@ export class Backoff {
     this.#failures += 1;
     const { askedMs = 0 } = verdict;
     this.#retryAt =
-      this.#clock.now() +
-      pickBackoff(settings, this.#failures, this.#clock.random(), Math.min(askedMs, longestAskedMs));
+      this.#clock.now() + pickBackoff(this.#failures, this.#clock.random(), Math.min(askedMs, longestAskedMs));
   }
 }

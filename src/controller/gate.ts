@@ -1,30 +1,26 @@
-import type { Window } from '../plan/guard/windows.ts';
 import { findClosedWindow } from '../plan/guard/windows.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Hold } from './failure.ts';
-import type { FightMemory, FightSettings } from './fight.ts';
-import { findFights } from './fight.ts';
+import type { FightMemory } from './fight.ts';
+import type { LoopSettings } from './loop-parts.ts';
 import { formatStepKey } from './step-key.ts';
 
 /** What the controller's own gate knows when a plan that no guard refused is about to be written. */
 export interface GateInput {
   readonly plan: Plan;
   readonly now: number;
-  readonly suspended: boolean;
+  readonly settings: Pick<LoopSettings, 'suspended' | 'onDrift' | 'windows'>;
   readonly writer: boolean;
   /** What nobody confirmed is taken back. */
   readonly isBack: boolean;
-  readonly onDrift: 'correct' | 'report';
   /** The plan is for the revision that is applied already: what it corrects is drift. */
   readonly isDrift: boolean;
   /** ms until the content has been stable long enough to delete; 0: it has. */
   readonly deleteWaitMs: number;
   /** Steps that failed for good, and why: a plan of these alone is not written again. */
   readonly stalled: { readonly steps: ReadonlySet<string>; readonly hold: Hold } | null;
-  readonly windows: readonly Window[];
   readonly wallTime: number;
   readonly fights: FightMemory;
-  readonly fightSettings: FightSettings;
 }
 
 /** The gate's word: null lets the plan through. `waitMs`: look again after that. */
@@ -48,16 +44,17 @@ export interface Held extends Hold {
  */
 export function checkGate(input: GateInput): Held | null {
   const { plan } = input;
+  const { suspended, onDrift, windows } = input.settings;
   const steps = plan.steps.length;
   if (!input.writer) return held('Standby', 'another replica holds the lease', null);
   if (input.isBack) return null;
-  if (input.suspended) return held('Suspended', `suspended; ${steps} writes are pending`, null);
+  if (suspended) return held('Suspended', `suspended; ${steps} writes are pending`, null);
   if (input.stalled !== null && isMadeOf(plan, input.stalled.steps)) return { ...input.stalled.hold, waitMs: null };
-  if (input.isDrift && input.onDrift === 'report') {
+  if (input.isDrift && onDrift === 'report') {
     return held('DriftReported', `the live state was changed by others: ${steps} writes would undo it`, null);
   }
   if (input.isDrift) {
-    const { fought, waitMs } = findFights(input.fights, plan.steps.map(formatStepKey), input.now, input.fightSettings);
+    const { fought, waitMs } = input.fights.find(plan.steps.map(formatStepKey), input.now);
     if (waitMs > 0) {
       const message = `another writer keeps undoing ${fought.length} corrections (${fought[0] ?? ''}); the next one waits`;
       return held('Fighting', message, waitMs);
@@ -70,7 +67,7 @@ export function checkGate(input: GateInput): Held | null {
       input.deleteWaitMs,
     );
   }
-  const closed = findClosedWindow(input.windows, plan, input.wallTime);
+  const closed = findClosedWindow(windows, plan, input.wallTime);
   if (closed === null) return null;
   return held('OutsideWindow', closed.message, closed.opensAt === null ? null : closed.opensAt - input.wallTime);
 }

@@ -4,11 +4,9 @@ import type { Approve, PassMemory, PassPart, PassResult } from '../pass/pass.ts'
 import type { Window } from '../plan/guard/windows.ts';
 import type { Clock, Logger, Source, SourceContent } from '../ports.ts';
 import type { Verdict } from './failure.ts';
-import type { FightSettings } from './fight.ts';
 import type { Lease } from './lease.ts';
 import type { LoopObserver } from './observer.ts';
 import type { LoopRecord, RecordStore } from './record.ts';
-import type { ScheduleSettings } from './schedule.ts';
 import type { Status } from './status.ts';
 import type { TrialParts } from './trial.ts';
 import type { Triggers } from './trigger.ts';
@@ -34,7 +32,8 @@ export interface LoopPassRequest {
 
 /** What the operator set; re-read on SIGHUP. Times in ms. */
 export interface LoopSettings {
-  readonly schedule: ScheduleSettings;
+  /** Between passes while all is well. */
+  readonly intervalMs: number;
   /** Content must have been the same for this long before it counts; longer when rules would vanish. 0 for Git. */
   readonly quietMs: number;
   readonly deleteQuietMs: number;
@@ -46,9 +45,6 @@ export interface LoopSettings {
   readonly windows: readonly Window[];
   /** So long before a rule begins or ends people are told. */
   readonly noticeMs: number;
-  readonly fight: FightSettings;
-  /** Passes with the same plan that may end without convergence before the loop is stalled. */
-  readonly convergenceAttempts: number;
 }
 
 export interface LoopParts {

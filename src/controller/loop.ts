@@ -80,7 +80,7 @@ class ControlLoop implements Loop {
 
   isAlive(): boolean {
     const { clock, settings } = this.#parts;
-    return clock.now() - this.#progressAt < stuckMs + settings().schedule.intervalMs;
+    return clock.now() - this.#progressAt < stuckMs + settings().intervalMs;
   }
 
   complain(message: string | null): void {
@@ -138,7 +138,7 @@ class ControlLoop implements Loop {
   /** Looks at the source, chooses what is to be in effect, converges, judges. */
   async #turn(triggers: ReadonlySet<Trigger>): Promise<Turned> {
     const { clock, settings } = this.#parts;
-    const interval = pickInterval(settings().schedule, clock.random());
+    const interval = pickInterval(settings().intervalMs, clock.random());
     await this.#takeLead(); // said before the source is asked, which may take long
     if (askedAnew.some((trigger) => triggers.has(trigger))) {
       this.#lead?.runner.forgetStall();
@@ -152,7 +152,9 @@ class ControlLoop implements Loop {
     await leadership.observe(this.#board.status.revisions.observed);
     await leadership.giveUp();
     await leadership.recall(reading, AbortSignal.any([this.#stop.signal, leadership.signal]));
-    const selection = await this.#select(leadership, reading);
+    const selection = await leadership.choose(reading, this.#stop.signal);
+    this.#touch();
+    if (selection.settlingMs !== null) this.#reconciling('Settling', 'waiting until the content is stable');
     const revision = selection.back ?? selection.content?.revision;
     if (revision !== undefined) {
       const attempt = { revision, complained: selection.complaint !== null };
@@ -182,13 +184,6 @@ class ControlLoop implements Loop {
     }
     this.#board.revisions({ observed });
     return reading;
-  }
-
-  async #select(leadership: Leadership, reading: SourceReading): Promise<RevisionSelection> {
-    const selection = await leadership.choose(reading, this.#stop.signal);
-    this.#touch();
-    if (selection.settlingMs !== null) this.#reconciling('Settling', 'waiting until the content is stable');
-    return selection;
   }
 
   /** Runs the pass, and again with the last good revision when the new one has errors. */
@@ -252,7 +247,6 @@ class ControlLoop implements Loop {
     const { backoff, record } = leadership;
     const end = leadership.onTrial(ended);
     const verdict = end.complaint ?? end.verdict;
-    const { schedule } = settings();
     const before = record.appliedRevision;
     const inEffect = isInForce(end.verdict) ? end.content : null;
     if (inEffect !== null) await leadership.applied(inEffect, end.result ?? null);
@@ -265,7 +259,7 @@ class ControlLoop implements Loop {
     const now = clock.wallTime();
     const times = viewTimes(end, leadership.base, now);
     this.#board.update({ ...times, confirmBy: leadership.confirmBy });
-    backoff.ended(end.verdict.kind === 'transient' ? end.verdict : verdict, schedule);
+    backoff.ended(end.verdict.kind === 'transient' ? end.verdict : verdict);
     const view = viewPass(end, verdict, clock, this.#board.status.revisions.observed);
     this.#board.ended(view);
     const revision = end.content?.revision ?? null;
@@ -277,7 +271,7 @@ class ControlLoop implements Loop {
     const { soon, soonUntil, next } = lookAhead(leadership.base, now, settings().noticeMs);
     const turned = end.turned ?? [];
     this.#announcer.tell({ verdict, pass: end.verdict, isNew, turned, soon, soonUntil }, this.status());
-    const interval = pickInterval(schedule, clock.random());
+    const interval = pickInterval(settings().intervalMs, clock.random());
     const retryMs = backoff.pending ? backoff.leftMs() : interval;
     // A rule that begins or ends is not left for the next look, nor is the time at which that is told.
     const at = Math.min(times.nextBoundaryAt ?? Number.POSITIVE_INFINITY, next);

@@ -21,20 +21,16 @@ export interface PublishableRun extends PassRun {
   readonly publish: () => void;
 }
 
-export interface PassEnding {
+type Known = 'verdict' | 'holdMs';
+
+/** What a turn came to; of what was run, as much as there is. */
+export interface PassEnding extends Pick<PassRun, Known>, Partial<Omit<PublishableRun, Known>> {
   readonly triggers: ReadonlySet<Trigger>;
   readonly started: number;
   readonly from: number;
   readonly content: SourceContent | null;
-  readonly verdict: Verdict;
   /** What is wrong with the newest revision, while an older one is in effect. */
   readonly complaint?: Verdict;
-  readonly holdMs: number | null;
-  readonly result?: PassResult | null;
-  readonly outcomes?: readonly Outcome[];
-  readonly turned?: readonly TurningRule[];
-  /** Puts what was seen on the status board; absent: nothing was. */
-  readonly publish?: () => void;
 }
 
 /** The pass as the status shows it; `observed`: the newest revision of the source. */

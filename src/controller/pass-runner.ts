@@ -5,8 +5,7 @@ import type { Plan } from '../plan/plan.ts';
 import type { SourceContent } from '../ports.ts';
 import type { Verdict } from './failure.ts';
 import { findUnfinished, judge } from './failure.ts';
-import type { FightMemory } from './fight.ts';
-import { rememberCorrections } from './fight.ts';
+import { FightMemory } from './fight.ts';
 import { createGapClock } from './gap-clock.ts';
 import type { Held } from './gate.ts';
 import { checkGate } from './gate.ts';
@@ -44,7 +43,7 @@ export class PassRunner {
   readonly #stop: AbortSignal;
   readonly #touch: () => void;
   readonly #stall = new StallMemory();
-  #fights: FightMemory = new Map();
+  readonly #fights = new FightMemory();
   #serverWasDown = false;
 
   constructor(parts: LoopParts, board: StatusBoard, stop: AbortSignal, touch: () => void) {
@@ -82,7 +81,7 @@ export class PassRunner {
   }
 
   async #runOne(order: PassOrder, part?: PassPart): Promise<PassRun> {
-    const { clock, observer, logger, settings } = this.#parts;
+    const { clock, observer, logger } = this.#parts;
     const gaps = createGapClock(clock, observer);
     const outcomes: Outcome[] = [];
     const from = clock.now();
@@ -122,7 +121,7 @@ export class PassRunner {
     this.#board.update({ progress: null });
     observer.phaseEnded(approvedAt === null ? 'plan' : 'apply', clock.now() - (approvedAt ?? from));
     if (!result) return { result: null, verdict: internalError, holdMs: null, outcomes };
-    const verdict = this.#stall.judged(judge(result, hold), result, settings().convergenceAttempts);
+    const verdict = this.#stall.judged(judge(result, hold), result);
     logFailures(logger, findUnfinished(result.apply?.outcomes ?? []));
     this.#serverWasDown = result.end === 'unreadable' && isOutage(result.failure?.code ?? '');
     for (const one of result.problems) {
@@ -133,34 +132,29 @@ export class PassRunner {
 
   #checkGate(plan: Plan, { deleteWaitMs, back }: PassOrder, isDrift: boolean): Held | null {
     const { clock, lease, settings } = this.#parts;
-    const { suspended, onDrift, fight, windows } = settings();
     return checkGate({
       plan,
-      windows,
+      settings: settings(),
       wallTime: clock.wallTime(),
       now: clock.now(),
-      suspended,
       isBack: back !== undefined,
       writer: lease.mayStart(),
-      onDrift,
       isDrift,
       deleteWaitMs: isDrift ? 0 : deleteWaitMs(),
       stalled: this.#stall.stalled,
       fights: this.#fights,
-      fightSettings: fight,
     });
   }
 
   #correcting(plan: Plan): void {
-    const { clock, logger, settings } = this.#parts;
-    this.#fights = rememberCorrections(this.#fights, plan.steps.map(formatStepKey), clock.now(), settings().fight);
+    const { clock, logger } = this.#parts;
+    this.#fights.remember(plan.steps.map(formatStepKey), clock.now());
     logDrift(logger, plan);
   }
 
   /** Puts what was seen on the board; called with everything else that the pass changes there, so that no reader sees half. */
   #publisher(runs: Readonly<Record<keyof Seen, PassRun | null>>, parts: Status['parts'], order: PassOrder): () => void {
-    const { threshold } = this.#parts.settings().fight;
-    const fights = [...this.#fights.values()].filter((times) => times.length >= threshold).length;
+    const fights = this.#fights.size;
     const { rules, configuration, shown } = runs;
     return () => {
       this.#board.update({ parts });

@@ -87,7 +87,7 @@ export class SourceHistory {
   }
 
   /** Null once the content is stable. A source that never stands still must not keep the last good revision from being enforced. */
-  #untilSettled(content: SourceContent, { quietMs, schedule }: LoopSettings): RevisionSelection | null {
+  #untilSettled(content: SourceContent, { quietMs, intervalMs }: LoopSettings): RevisionSelection | null {
     const now = this.#clock.now();
     const { revision } = content;
     if (this.#settling?.revision !== revision) this.#settling = { revision, since: now };
@@ -97,7 +97,7 @@ export class SourceHistory {
       return null;
     }
     this.#unstableSince ??= now;
-    if (now - this.#unstableSince <= schedule.intervalMs) return { content: null, complaint: null, settlingMs };
+    if (now - this.#unstableSince <= intervalMs) return { content: null, complaint: null, settlingMs };
     this.#unstableSince = now; // once an interval, not with each of the changes
     const message = 'the content does not stand still: what was last good stays in effect, and something keeps writing';
     return { content: this.#lastGood, complaint: { kind: 'held', reason: 'Settling', message }, settlingMs };

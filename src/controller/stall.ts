@@ -10,6 +10,9 @@ export interface Stalled {
   readonly hold: Held;
 }
 
+// Passes with the same plan that may end without convergence.
+const mostAttempts = 3;
+
 /** Remembers what the server refuses for good, or what never converges. */
 export class StallMemory {
   #stalled: Stalled | null = null;
@@ -25,7 +28,7 @@ export class StallMemory {
   }
 
   /** The verdict on a pass that wrote; terminal when the same plan will not be written again. */
-  judged(verdict: Verdict, result: PassResult, attempts: number): Verdict {
+  judged(verdict: Verdict, result: PassResult): Verdict {
     if (result.plan === null || result.end !== 'applied') return verdict;
     const { reason, message } = verdict;
     const hold: Held = { reason, message, terminal: true, waitMs: null };
@@ -36,7 +39,7 @@ export class StallMemory {
     if (reason !== 'NotConverging') return verdict;
     const key = formatPlanKey(result.plan);
     this.#unconverged = { key, times: this.#unconverged.key === key ? this.#unconverged.times + 1 : 1 };
-    if (this.#unconverged.times < attempts) return verdict;
+    if (this.#unconverged.times < mostAttempts) return verdict;
     this.#stalled = { steps: new Set(result.plan.steps.map(formatStepKey)), hold };
     return { ...verdict, kind: 'terminal' };
   }

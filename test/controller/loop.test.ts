@@ -180,7 +180,7 @@ describe('the loop', () => {
 
   it('fault 2: leaves a server alone for as long as it asks, however short the backoff would be', async () => {
     const fake = fakeLoop();
-    fake.settings = { ...defaultSettings, schedule: { ...defaultSettings.schedule, intervalMs: 600_000 } };
+    fake.settings = { ...defaultSettings, intervalMs: 600_000 };
     fake.answer = () => ({ kind: 'unreadable', code: 'server-error', retryAfterMs: 120_000 });
     start(fake);
     await fake.clock.until(() => fake.requests.length === 1);
@@ -762,7 +762,7 @@ describe('the loop', () => {
     expect(fake.loop.isAlive()).toBe(true);
     fake.clock.skip(2000);
     expect(fake.loop.isAlive()).toBe(false);
-    fake.settings = { ...defaultSettings, schedule: { ...defaultSettings.schedule, intervalMs: 120_000 } };
+    fake.settings = { ...defaultSettings, intervalMs: 120_000 };
     expect(fake.loop.isAlive()).toBe(true);
     await fake.clock.until(() => fake.requests.length === 2);
     expect(fake.clock.now()).toBeGreaterThan(660_000);
@@ -784,7 +784,7 @@ describe('windows', () => {
     fake.settings = {
       ...defaultSettings,
       windows,
-      schedule: { ...defaultSettings.schedule, intervalMs: 7 * 86_400_000 },
+      intervalMs: 7 * 86_400_000,
     };
     await fake.clock.pass(Date.parse('2023-11-17T12:00:00Z') - fake.clock.wallTime());
     fake.answer = () => (fake.applied.length === 0 ? { kind: 'apply', plan: opening } : { kind: 'in-sync' });

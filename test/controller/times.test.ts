@@ -56,7 +56,6 @@ async function start(...flags: string[]): Promise<void> {
     fingerprintKey: () => deriveFingerprintKey(token),
     journal: { write: () => Promise.resolve() },
     logger: silent,
-    lease,
     root: world.folder,
     recent: new RecentApplies(null),
     openGaps: new Set(),

@@ -8,7 +8,6 @@ import type { Terminal } from '../../src/cli/command.ts';
 import { loadSettings } from '../../src/cli/run.ts';
 import { createWatchPasses } from '../../src/cli/watch/pass.ts';
 import { RecentApplies } from '../../src/cli/watch/recent-applies.ts';
-import { createSoleWriter } from '../../src/controller/lease.ts';
 import { defaultLimits } from '../../src/desired/context.ts';
 import { type PlanRequest, plan, toJson } from '../../src/index.ts';
 import { deriveFingerprintKey } from '../../src/model/secret.ts';
@@ -333,7 +332,6 @@ describe.each(cases)('$name', (given) => {
       fingerprintKey: () => deriveFingerprintKey(token),
       journal: { write: () => Promise.resolve() },
       logger: silent,
-      lease: createSoleWriter(),
       root,
       recent: new RecentApplies(null),
       openGaps: new Set(),

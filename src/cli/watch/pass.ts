@@ -1,5 +1,4 @@
 import { runConfirmCommand } from '../../adapters/confirm-command.ts';
-import type { Lease } from '../../controller/lease.ts';
 import type { LoopPassRequest } from '../../controller/loop.ts';
 import { listReferencedFiles } from '../../desired/parse-files.ts';
 import type { FingerprintKey } from '../../model/secret.ts';
@@ -22,7 +21,6 @@ import { type BackWiring, preparePass } from './prepare-pass.ts';
 export interface PassWiring extends BackWiring {
   readonly fingerprintKey: () => FingerprintKey;
   readonly journal: Journal;
-  readonly lease: Lease;
   /** Rules whose gap an earlier process left open. */
   readonly openGaps: ReadonlySet<string>;
 }

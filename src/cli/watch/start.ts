@@ -6,12 +6,10 @@ import { createNotifier, type Notifier } from '../../adapters/notify/notifier.ts
 import { storeRecord, storeRecordIn } from '../../adapters/record-store.ts';
 import type { GitSettings } from '../../adapters/source/git.ts';
 import { findOwnFolder, makeTemporaryState, openState, type StateFolder } from '../../adapters/state-folder.ts';
-import { defaultFight } from '../../controller/fight.ts';
 import { guardApi } from '../../controller/lease.ts';
 import type { Loop, LoopSettings } from '../../controller/loop.ts';
 import { createLoop } from '../../controller/loop.ts';
 import { joinObservers, silentObserver } from '../../controller/observer.ts';
-import { defaultSchedule } from '../../controller/schedule.ts';
 import type { Status } from '../../controller/status.ts';
 import { createTriggers, type Trigger, type Triggers } from '../../controller/trigger.ts';
 import type { Logger, Source } from '../../ports.ts';
@@ -282,7 +280,7 @@ async function openStateOf(settings: Settings): Promise<StateFolder> {
 
 function loopSettingsOf(settings: Settings, isGit: boolean): LoopSettings {
   return {
-    schedule: { ...defaultSchedule, intervalMs: settings.interval },
+    intervalMs: settings.interval,
     quietMs: isGit ? 0 : settings.quiet,
     deleteQuietMs: isGit ? 0 : Math.max(settings.quiet, settings.deleteQuiet),
     onDrift: settings.onDrift,
@@ -291,7 +289,5 @@ function loopSettingsOf(settings: Settings, isGit: boolean): LoopSettings {
     confirmWithinMs: readConfirmWithin(settings),
     windows: readWindows(settings),
     noticeMs: parseWithin(settings.file?.nested.notifyBefore ?? '24h'),
-    fight: defaultFight,
-    convergenceAttempts: 3,
   };
 }

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { storeRecord } from '../../../src/adapters/record-store.ts';
 import type { ApplyReport, Outcome } from '../../../src/apply/outcome.ts';
-import { defaultFight } from '../../../src/controller/fight.ts';
 import type { Lease } from '../../../src/controller/lease.ts';
 import { createSoleWriter } from '../../../src/controller/lease.ts';
 import type { Loop, LoopPassRequest, LoopSettings } from '../../../src/controller/loop.ts';
@@ -73,7 +72,7 @@ export type Answer =
   | { readonly kind: 'apply'; readonly plan: Plan; readonly end?: ApplyReport['end']; readonly status?: number };
 
 export const defaultSettings: LoopSettings = {
-  schedule: { intervalMs: 60_000, backoffMs: 1000, maxBackoffMs: 300_000 },
+  intervalMs: 60_000,
   quietMs: 0,
   deleteQuietMs: 0,
   onDrift: 'correct',
@@ -82,8 +81,6 @@ export const defaultSettings: LoopSettings = {
   confirmWithinMs: null,
   windows: [],
   noticeMs: 86_400_000,
-  fight: defaultFight,
-  convergenceAttempts: 3,
 };
 
 export function fakeLoop(
