@@ -10,7 +10,6 @@ export const complexFunctions: Readonly<Record<string, string>> = {
   'adapters/source/walk.ts visit': 'each kind of entry of a folder ends in another problem',
   'apply/restore.ts restore': 'one step back, with each of its outcomes',
   'apply/schedule.ts next': 'the order in which waiting steps are looked at',
-  'cli/commands/diff.ts sidesOf': 'the forms in which two sides can be named',
   'cli/pass-run.ts exitCode': 'the table of exit codes',
   'cli/pass-run.ts reportOf': 'fields of a report that are there or not',
   'controller/loop.ts conclude': 'the endings of a pass',

@@ -21,9 +21,11 @@ import { readLimits, readPlanOptions } from '../plan-settings.ts';
 import { readRevision } from '../revision.ts';
 
 /** One side of the comparison: a folder as it is now, or the manifests below a folder as a revision has them. */
-type Side =
-  | { readonly kind: 'folder'; readonly written: string; readonly folder: string }
-  | { readonly kind: 'revision'; readonly written: string; readonly folder: string; readonly revision: string };
+interface Side {
+  readonly written: string;
+  readonly folder: string;
+  readonly revision?: string;
+}
 
 interface Sides {
   readonly before: Side;
@@ -119,7 +121,7 @@ function stateBefore({ desired: { state, problems } }: Built, { written }: Side)
 async function readSide(invocation: Invocation, side: Side, parse: ParseFiles): Promise<SourceContent> {
   const { settings, terminal } = invocation;
   const limits = readLimits(settings);
-  if (side.kind === 'folder') {
+  if (side.revision === undefined) {
     const { content, problems } = await createDirectorySource(side.folder, limits).read(terminal.stop);
     if (content === null) throw new Failure(problems, exitCodes.invalid);
     return content;
@@ -173,16 +175,10 @@ async function sidesOf(invocation: Invocation): Promise<Sides> {
       );
     }
     if (settings.mergeBase) throw makeFailure('usage', '--merge-base needs two revisions', 'such as main..HEAD');
-    const side = (written: string, at: string): Side => ({ kind: 'folder', written, folder: at });
-    return { before: side(first, folder), after: side(second, root), root: null };
+    return { before: { written: first, folder }, after: { written: second, folder: root }, root: null };
   }
-  if (!isDirectory(root)) throw noFolder(path);
-  if (settings.mergeBase) {
-    const { before } = await revisions(invocation, [first, 'HEAD'], { written: path, folder: root });
-    return { before, after: { kind: 'folder', written: 'the work tree', folder: root }, root: path };
-  }
-  const before: Side = { kind: 'revision', written: first, folder: root, revision: first };
-  return { before, after: { kind: 'folder', written: 'the work tree', folder: root }, root: path };
+  const { before } = await revisions(invocation, [first, 'HEAD'], { written: path, folder: root });
+  return { before, after: { written: 'the work tree', folder: root }, root: path };
 }
 
 async function revisions(
@@ -191,7 +187,7 @@ async function revisions(
   { written, folder }: { readonly written: string; readonly folder: string },
 ): Promise<Sides> {
   const { settings, terminal } = invocation;
-  const side = (name: string, revision = name): Side => ({ kind: 'revision', written: name, folder, revision });
+  const side = (name: string, revision = name): Side => ({ written: name, folder, revision });
   if (!isDirectory(folder)) throw noFolder(written);
   if (!settings.mergeBase) return { before: side(from), after: side(to), root: written };
   const { findMergeBase } = await git(invocation);
