@@ -133,8 +133,23 @@ interface Elsewhere {
   readonly meant: string | null;
 }
 
+/** A field of a whole set that stands further inside. */
+function fieldOutside({ kind, path, key }: UnknownField): Elsewhere | null {
+  if (path[0] === 'spec' && (key === 'owner' || key === 'ticket') && listFields(kind, ['metadata']).includes(key)) {
+    return {
+      hint: `It belongs below \`metadata:\`, such as \`metadata: {name: NAME, ${key}: …}\`.`,
+      meant: 'metadata',
+    };
+  }
+  if (path[1] === 'defaults' && listFields(kind, ['spec']).includes(key)) {
+    return { hint: 'It belongs below `spec:`, beside `defaults:`.', meant: 'spec' };
+  }
+  return null;
+}
+
 /** Where such a field belongs, or what another tool's field is here; null when neither is known. */
-function fieldElsewhere({ kind, path, key }: UnknownField): Elsewhere | null {
+function fieldElsewhere(field: UnknownField): Elsewhere | null {
+  const { kind, path, key } = field;
   if (path.length < 2 && path[0] !== 'metadata' && key === 'name') {
     return { hint: 'Write `metadata: {name: NAME}`.', meant: 'metadata' };
   }
@@ -142,6 +157,8 @@ function fieldElsewhere({ kind, path, key }: UnknownField): Elsewhere | null {
     const parent = ['spec', 'metadata'].find((field) => listFields(kind, [field]).includes(key));
     return parent === undefined ? null : { hint: `It belongs below \`${parent}:\`: indent it there.`, meant: parent };
   }
+  const outside = fieldOutside(field);
+  if (outside !== null) return outside;
   if (path[0] !== 'spec' || !listFields(kind, path).includes('action')) return null;
   if (kind === 'Rule' && listFields('RuleSet', ['spec', 'rules', 0]).includes(key)) {
     const single = key.replace(/s$/, '');

@@ -128,17 +128,12 @@ function kindOf(root: Node, reporter: Reporter): Kind | null {
   const hasKind = findEntry(root, 'kind') !== undefined || findEntry(root, 'apiVersion') !== undefined;
   if (root.type !== 'map' || !hasKind) return error({ code: 'not-a-manifest', ...explainNoManifest(root) }, undefined);
   const version = findChild(root, 'apiVersion');
-  if (version?.type !== 'scalar' || version.value !== apiVersion) {
-    return error(
-      {
-        code: version === undefined ? 'missing-field' : 'unknown-version',
-        summary:
-          version === undefined ? 'The field `apiVersion` is missing.' : 'This version of manifests is not known.',
-        hint: `Write \`apiVersion: ${apiVersion}\`.`,
-      },
-      version,
-    );
-  }
+  const hint = `Write \`apiVersion: ${apiVersion}\`.`;
+  // What else is wrong is said with it.
+  if (version === undefined)
+    error({ code: 'missing-field', summary: 'The field `apiVersion` is missing.', hint }, root);
+  else if (version.type !== 'scalar' || version.value !== apiVersion)
+    return error({ code: 'unknown-version', summary: 'This version of manifests is not known.', hint }, version);
   const kind = findChild(root, 'kind');
   const text = kind?.type === 'scalar' ? kind.text : '';
   const known = kinds.find((candidate) => candidate === text);

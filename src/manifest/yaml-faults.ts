@@ -82,6 +82,8 @@ export function explainSyntaxError(
     }) as const;
   const start = text.lastIndexOf('\n', offset - 1) + 1;
   const line = /^.*/.exec(text.slice(start, start + mostOfLine))?.[0] ?? '';
+  const tab = document.errors.find((one) => one.code === 'TAB_AS_INDENT')?.pos[0] ?? -1;
+  if (tab >= start && !text.slice(offset, tab).replace('\n', '').includes('\n')) return invalid(tab, describeTab, true);
   const strange = findStrangeSpace(line);
   if (strange !== null) return invalid(start + strange.at, strange, true);
   const unclosed = unclosedCodes.has(code) ? findUnclosed(text, document.range[0], offset) : null;
@@ -93,6 +95,8 @@ export function explainSyntaxError(
   const { summary, hint } = describeYamlFault(code);
   return { problem: { code: 'invalid-yaml', severity: 'error', summary, hint }, offset, isLast: false };
 }
+
+const describeTab = { summary: 'This line is indented with a tab.', hint: 'Indent with spaces.' };
 
 /** Characters of a line that are looked at. */
 const mostOfLine = 1_000;
