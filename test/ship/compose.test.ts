@@ -39,10 +39,13 @@ describe('the compose files', () => {
   ) as object;
   const validate = new Ajv2019({ strict: false, validateFormats: false }).compile(schema);
 
-  it.each(['sidecar.yaml', 'alone.yaml', 'enforcement.yaml'])('%s follows the schema of Compose', (name) => {
-    expect(validate(composeFile(name)), JSON.stringify(validate.errors)).toBe(true);
-    expect(validate({ services: { reconcile: { comand: 1 } } })).toBe(false);
-  });
+  it.each(['sidecar.yaml', 'alone.yaml', 'enforcement.yaml', 'grafana.yaml'])(
+    '%s follows the schema of Compose',
+    (name) => {
+      expect(validate(composeFile(name)), JSON.stringify(validate.errors)).toBe(true);
+      expect(validate({ services: { reconcile: { comand: 1 } } })).toBe(false);
+    },
+  );
 
   it.each(['sidecar.yaml', 'alone.yaml', 'enforcement.yaml'])(
     '%s runs a command line that exists, on a read-only root',

@@ -115,6 +115,9 @@ function exitCodeOfStatus({ conditions }: Members): number {
   return ready === 'Unknown' || membersOf(Reconciling)['status'] === 'True' ? exitCodes.pending : exitCodes.failed;
 }
 
+/** A commit or a digest, of which twelve characters tell enough. */
+const longId = /\b([0-9a-f]{12})[0-9a-f]{28,}\b/;
+
 const tones = { True: 'strong', False: 'error', Unknown: 'warning' } as const;
 
 function describe(status: Members, color: boolean): string {
@@ -129,7 +132,10 @@ function describe(status: Members, color: boolean): string {
     const { type, status: state, reason, message } = membersOf(value);
     const shown = String(state).padEnd(7);
     const isKey = type === 'Ready' && (state === 'True' || state === 'False' || state === 'Unknown');
-    return `${String(type).padEnd(12)} ${isKey ? paint(tones[state], shown) : shown} ${String(reason)}: ${escapeControls(String(message))}`;
+    return `${String(type).padEnd(12)} ${isKey ? paint(tones[state], shown) : shown} ${[reason, message]
+      .filter(Boolean)
+      .map((word) => escapeControls(String(word)))
+      .join(': ')}`;
   });
   const facts: readonly (readonly [string, unknown])[] = [
     ['server', status['server']],
@@ -156,7 +162,7 @@ function describe(status: Members, color: boolean): string {
     ...conditions,
     '',
     ...lines.map((line) => escapeControls(line)),
-    ...known.map(([name, value]) => `${name.padEnd(12)} ${escapeControls(String(value))}`),
+    ...known.map(([name, value]) => `${name.padEnd(12)} ${escapeControls(String(value)).replace(longId, '$1')}`),
     '',
   ].join('\n');
 }
