@@ -1,4 +1,5 @@
 import { compareNetworks, intersects, type Network } from './address.ts';
+import { groupBy } from './group-by.ts';
 import { formatPortRange, type Ports, portsIntersect } from './port-range.ts';
 import { compareText, type Place } from './problem.ts';
 
@@ -145,6 +146,12 @@ export function compareRules(a: Rule, b: Rule): number {
     if (order !== 0) return order;
   }
   return 0;
+}
+
+/** In the canonical order of their rules, then by `tie`. Users come first in it, so each user's rules are sorted alone: much faster. */
+export function sortByRule<T>(items: readonly T[], ruleOf: (item: T) => Rule, tie: (a: T, b: T) => number): T[] {
+  const users = [...groupBy(items, (item) => ruleOf(item).userId ?? '')].sort(([a], [b]) => compareText(a, b));
+  return users.flatMap(([, mine]) => mine.toSorted((a, b) => compareRules(ruleOf(a), ruleOf(b)) || tie(a, b)));
 }
 
 function comparePorts(a: Ports | null, b: Ports | null): number {

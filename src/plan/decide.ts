@@ -1,12 +1,12 @@
 import { compareText } from '../model/problem.ts';
 import {
-  compareRules,
   type DesiredRule,
   formatRuleKey,
   isModifiedInPlace,
   type LiveRule,
   pickNotes,
   type Rule,
+  sortByRule,
   toWire,
   wireFields,
 } from '../model/rule.ts';
@@ -41,12 +41,13 @@ export function decideRules(input: PlanInput): readonly RuleChange[] {
     base: input.base,
     pairByRelation: input.options.prune === 'all',
   });
-  return [
+  const changes = [
     ...matching.pairs.map((pair) => decidePair(pair, input, base)),
     ...matching.desiredOnly.map((rule) => decideCreate(rule, input, base)),
     ...matching.liveOnly.map((live) => decideSurplus(live, matching.duplicates.has(live), input, base)),
     ...outOfScope(input),
-  ].sort(compareChanges);
+  ];
+  return sortByRule(changes, ruleOf, compareChanges);
 }
 
 function decidePair(pair: Pair, input: PlanInput, base: BaseRules | null): RuleChange {
@@ -163,13 +164,10 @@ function outOfScope({ live, desired, scope }: PlanInput): readonly RuleChange[] 
   ];
 }
 
-/** Canonical order of rule changes: what it is about, then the action, then the name, then (exact duplicates) the id. */
+/** Changes of equal rules: by action, then by name, then (exact duplicates) by id. */
 function compareChanges(a: RuleChange, b: RuleChange): number {
   return (
-    compareRules(ruleOf(a), ruleOf(b)) ||
-    compareText(a.action, b.action) ||
-    compareText(a.name ?? '', b.name ?? '') ||
-    compareText(a.id ?? '', b.id ?? '')
+    compareText(a.action, b.action) || compareText(a.name ?? '', b.name ?? '') || compareText(a.id ?? '', b.id ?? '')
   );
 }
 

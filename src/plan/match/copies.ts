@@ -1,6 +1,13 @@
 import { groupBy } from '../../model/group-by.ts';
 import { compareText } from '../../model/problem.ts';
-import { compareRules, formatRuleKey, isModifiedInPlace, type LiveRule, type Rule } from '../../model/rule.ts';
+import {
+  compareRules,
+  formatRuleKey,
+  isModifiedInPlace,
+  type LiveRule,
+  type Rule,
+  sortByRule,
+} from '../../model/rule.ts';
 
 /** Live rules that are not paired yet, to be taken by canonical form. */
 export interface Copies {
@@ -29,10 +36,11 @@ export function findCopies(live: readonly LiveRule[]): Copies {
       return takeFirst(near, rule) ?? (byKey.size === 0 ? null : takeFirst(byKey.get(formatRuleKey(rule)) ?? [], rule));
     },
     left: () =>
-      [...byText.values(), ...byKey.values()]
-        .filter(({ length }) => length > 0)
-        .flat()
-        .sort(compareLive),
+      sortByRule(
+        [...byText.values(), ...byKey.values()].filter(({ length }) => length > 0).flat(),
+        ({ rule }) => rule,
+        compareCopies,
+      ),
   };
 }
 
@@ -41,7 +49,7 @@ function takeFirst(rules: LiveRule[], rule: Rule): LiveRule | null {
   for (let i = 0; i < rules.length; i++) {
     const candidate = rules[i] as LiveRule;
     if (compareRules(candidate.rule, rule) !== 0) continue;
-    if (first < 0 || compareLive(candidate, rules[first] as LiveRule) < 0) first = i;
+    if (first < 0 || compareCopies(candidate, rules[first] as LiveRule) < 0) first = i;
   }
   const taken = rules[first] ?? null;
   if (taken !== null) {
@@ -51,10 +59,9 @@ function takeFirst(rules: LiveRule[], rule: Rule): LiveRule | null {
   return taken;
 }
 
-/** Canonical order; of copies, those whose filter entry is sure come first, then by spelling, then by id. */
-function compareLive(a: LiveRule, b: LiveRule): number {
+/** Of copies, those whose filter entry is sure come first, then by spelling, then by id. */
+function compareCopies(a: LiveRule, b: LiveRule): number {
   return (
-    compareRules(a.rule, b.rule) ||
     Number(isModifiedInPlace(a)) - Number(isModifiedInPlace(b)) ||
     compareText(a.destinationText, b.destinationText) ||
     compareText(a.id, b.id)

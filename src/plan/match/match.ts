@@ -1,6 +1,6 @@
 import { getOrMake } from '../../model/group-by.ts';
 import { compareText } from '../../model/problem.ts';
-import { compareRules, type DesiredRule, formatRuleKey, type LiveRule } from '../../model/rule.ts';
+import { type DesiredRule, formatRuleKey, type LiveRule, sortByRule } from '../../model/rule.ts';
 import type { DesiredState } from '../../model/state.ts';
 import { type BaseRules, indexBase } from '../origin.ts';
 import { findCopies } from './copies.ts';
@@ -38,7 +38,10 @@ export interface MatchInput {
  * decide only between exact duplicates.
  */
 export function matchRules(input: MatchInput): Matching {
-  const equal = matchEqual(input.desired.toSorted(compareDesired), input.live);
+  const equal = matchEqual(
+    sortByRule(input.desired, ({ rule }) => rule, compareNames),
+    input.live,
+  );
   const base = indexBase(input.base);
   const named = matchNamed(equal, base);
   const related = input.pairByRelation ? pairRelated(named.desiredOnly, named.liveOnly) : [];
@@ -102,6 +105,6 @@ function matchNamed(equal: EqualMatch, base: BaseRules | null): Omit<EqualMatch,
   return { pairs, desiredOnly, liveOnly: equal.liveOnly.filter((rule) => !claimed.has(rule)) };
 }
 
-function compareDesired(a: DesiredRule, b: DesiredRule): number {
-  return compareRules(a.rule, b.rule) || compareText(a.name, b.name);
+function compareNames(a: DesiredRule, b: DesiredRule): number {
+  return compareText(a.name, b.name);
 }
