@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline';
 import { Pool } from 'undici';
 import { createApiClient } from '../src/adapters/api/client.ts';
 import { systemClock } from '../src/adapters/clock.ts';
+import { openJournal } from '../src/adapters/journal.ts';
 import { applyPlan } from '../src/apply/apply.ts';
 import { defaultApplyLimits } from '../src/apply/context.ts';
 import { readLive } from '../src/apply/read.ts';
@@ -101,7 +102,7 @@ async function bareLoop(url: string): Promise<Cost> {
 
 const silent: Logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
-/** An apply of the same rules, which reads the server again at its end; the time as its report says. */
+/** An apply of the same rules, with a journal, up to the read that verifies it; the time as its report says. */
 async function applied(url: string): Promise<Cost> {
   const client = createApiClient({ baseUrl: url, token: () => token, connections: concurrency + 2 });
   if (!client.ok) throw new Error(client.error);
@@ -111,12 +112,15 @@ async function applied(url: string): Promise<Cost> {
   const planOf = (live: LiveState) =>
     makePlan({ desired, live, base: null, profile, scope, options: defaultPlanOptions });
   const plan = planOf({ rules: [], configuration: null });
+  const folder = mkdtempSync(path.join(tmpdir(), 'bench-journal-'));
+  const journal = await openJournal(path.join(folder, 'journal'), () => systemClock.wallTime());
   const spent = process.cpuUsage();
+  let cpu = 0;
   const report = await applyPlan(plan, {
     api,
     clock: systemClock,
     logger: silent,
-    journal: null,
+    journal,
     profile,
     limits: defaultApplyLimits,
     stop: new AbortController().signal,
@@ -124,6 +128,7 @@ async function applied(url: string): Promise<Cost> {
     afterOutage: false,
     closeFirst: new Set(),
     replan: async ({ signal, knownRules }) => {
+      cpu ||= cpuMs(spent);
       const reading = await readLive(
         { api, clock: systemClock, logger: silent, attempts: 1, signal },
         scope,
@@ -132,8 +137,9 @@ async function applied(url: string): Promise<Cost> {
       return reading.ok ? ok(planOf(reading.value.live)) : reading;
     },
   });
-  const cpu = cpuMs(spent);
   await api.close();
+  await journal.close();
+  rmSync(folder, { recursive: true });
   if (report.end !== 'converged') throw new Error(`the apply ended ${report.end}`);
   return { wall: report.durationMs, cpu };
 }

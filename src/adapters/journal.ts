@@ -1,6 +1,7 @@
 import { constants } from 'node:fs';
 import { open, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { getErrorCode } from '../model/result.ts';
 import type { Journal, JournalEntry } from '../ports.ts';
 import { makeFolder } from './make-folder.ts';
@@ -76,6 +77,8 @@ export async function openJournal(path: string, wallTime: () => number): Promise
   };
   const flush = async (): Promise<void> => {
     while (waiting.length > 0) {
+      // The end of one step and the start of the next come in the same turn: they share a sync.
+      await nextTurn();
       const batch = waiting;
       waiting = [];
       try {

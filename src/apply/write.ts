@@ -70,9 +70,11 @@ export async function sendWrite(write: Write, session: Session, { priority, note
   const { method, path, rule } = write;
   const { owes, ...where } = note;
   const entry = { ...where, method, path, ...(rule === undefined ? {} : { rule }) };
-  await session.record({ event: 'step-started', ...entry, ...(owes === undefined ? {} : { owes }) });
+  const recorded = session.record({ event: 'step-started', ...entry, ...(owes === undefined ? {} : { owes }) });
+  // A killed apply must find which gap it left open; of any other write the server itself tells what became of it.
+  if (note.gap !== undefined) await recorded;
   const settled = await settle(write, session, priority);
-  await session.record({ event: 'step-ended', ...entry, outcome: settled.outcome, status: settled.status });
+  void session.record({ event: 'step-ended', ...entry, outcome: settled.outcome, status: settled.status });
   return settled;
 }
 

@@ -140,3 +140,21 @@ describe('the journal of a gap that is undone', () => {
     expect(findOpenGaps(untilThere.join('\n'))).toEqual(new Set(wanted.map(formatRuleKey)));
   });
 });
+
+describe('the journal of a write outside gaps', () => {
+  test('does not hold the write back', async () => {
+    simulator = await startSimulator({ token, users: [] });
+    let arrive = (): void => undefined;
+    const arrived = new Promise<void>((resolve) => {
+      arrive = resolve;
+    });
+    simulator.onCall(({ method }) => {
+      if (method === 'POST') arrive();
+    });
+    const journal = { write: ({ event }: JournalEntry) => (event === 'step-started' ? arrived : Promise.resolve()) };
+    const one = testRun(simulator.url, desiredState([rule('drop 10.0.0.0/8')]), { journal });
+    const report = await one.apply(await one.plan());
+    await one.close();
+    expect(report.end).toBe('converged');
+  });
+});

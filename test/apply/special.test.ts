@@ -256,7 +256,7 @@ test('a rule that another writer made in the meantime is skipped, not failed', a
 });
 
 describe('the journal', () => {
-  test('is on disk before each request and after it, private, and says what a kill leaves owed', async () => {
+  test('is on disk before each request of a gap and after it, private, and says what a kill leaves owed', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'journal-'));
     closers.push(() => rm(folder, { recursive: true }));
     const path = join(folder, 'deep', 'journal.jsonl');
