@@ -185,7 +185,10 @@ function conclude({ report }: Answer, record: ApplyRecord, isDone: boolean): Pro
   return {
     code: 'not-gone-back',
     severity: 'error',
-    summary: `Not all that the apply changed was taken back. Left as the apply made it: ${open.slice(0, 12).join(', ')}${more}.`,
+    summary:
+      open.length === 0
+        ? 'The server has what was before; that it is in force there could not be seen.'
+        : `Not all that the apply changed was taken back. Left as the apply made it: ${open.slice(0, 12).join(', ')}${more}.`,
     hint: 'The next `reconcile apply` or `reconcile confirm` with this state folder tries again; `reconcile undo` does too.',
   };
 }

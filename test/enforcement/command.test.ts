@@ -182,6 +182,17 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
     expect(ran.stdout).toContain('Not enforced: of 2 live rules the kernel has');
     expect(ran.code).toBe(5);
   });
+
+  it('asks nobody to keep what the kernel does not hold: that goes back', async () => {
+    await server.simulator.close();
+    server = await startKernelServer(netns, { rate: 1 });
+    const slow = [...look.toSpliced(1, 1, server.simulator.url), '--wait-enforced', '200ms'];
+    const ran = await run(folder, ...slow, '--state-dir', join(folder, 'state'), '--confirm-with', '/bin/true', '.');
+    expect(ran.stderr).toMatch(
+      /The packet filter does not hold what was applied: going back[\s\S]*The server has what was before;/,
+    );
+    expect([ran.code, await server.live()]).toEqual([5, []]);
+  });
 });
 
 describe('flags that look at the kernel', () => {
