@@ -1,6 +1,6 @@
 import { intersects } from '../model/address.ts';
 import type { Problem } from '../model/problem.ts';
-import { type DesiredRule, hasTimes } from '../model/rule.ts';
+import { type DesiredRule, formatRuleKey, hasTimes } from '../model/rule.ts';
 import type { DesiredContext } from './context.ts';
 import { expandManifests, findOutside } from './desired.ts';
 import { findCollisionsFrom } from './in-force.ts';
@@ -30,11 +30,14 @@ export function assembleRules(
   return { rules, userNames: names.userNames, groups: names.groups, fault };
 }
 
-/** The rules that may collide where those before did not: new ones, and those that they touch. */
+/** The rules that may collide where those before did not: those written anew, and those that touch one with another content. */
 function suspectsAmong(rules: readonly DesiredRule[], before: WrittenRules | null): readonly DesiredRule[] {
   if (before === null || rules.some(hasTimes)) return rules;
-  const known = new Set(before.rules);
-  const fresh = rules.filter((one) => !known.has(one));
-  if (fresh.length * 10 > rules.length) return rules;
-  return rules.filter(({ rule }) => fresh.some((one) => intersects(one.rule.destination, rule.destination)));
+  const [known, present] = [new Set(before.rules), new Set(rules)];
+  const anew = rules.filter((one) => !known.has(one));
+  if (anew.length * 4 > rules.length) return rules;
+  const gone = new Set(before.rules.flatMap((one) => (present.has(one) ? [] : [formatRuleKey(one.rule)])));
+  const other = anew.filter(({ rule }) => !gone.has(formatRuleKey(rule)));
+  const touches = ({ rule }: DesiredRule) => other.some((one) => intersects(one.rule.destination, rule.destination));
+  return rules.filter((one) => !known.has(one) || touches(one));
 }
