@@ -1,4 +1,3 @@
-import { systemClock } from '../adapters/clock.ts';
 import { readLive, readUsers } from '../apply/read.ts';
 import { didYouMean } from '../manifest/suggest.ts';
 import { hasErrors, type Problem } from '../model/problem.ts';
@@ -11,9 +10,8 @@ import { Failure, makeFailure } from './failure.ts';
 import { applyStrict } from './manifests.ts';
 import { buildOffline, type OfflineBuild } from './offline.ts';
 import { readPathOperand } from './path-operand.ts';
-import { explainReadFailure } from './read-failure.ts';
 import { createSnapshotApi, readSnapshot } from './snapshot-api.ts';
-import { makeReadContext, wireApi } from './wire.ts';
+import { askServer } from './wire.ts';
 
 /** The rules that are asked about, and what users are called. */
 export interface Subject {
@@ -39,39 +37,26 @@ export async function loadSubject(invocation: Invocation): Promise<Subject> {
   return isLive ? await liveSubject(invocation, subject) : subject;
 }
 
-/** The server's rules, with the names that manifests have for equal ones. */
-async function liveSubject(invocation: Invocation, manifests: Subject | null): Promise<Subject> {
-  const { api, token, close } = wireRules(invocation);
-  try {
-    const context = await makeReadContext(invocation, api);
-    const live = await readLive(context, { ...wholeScope, configuration: false }, null);
-    if (!live.ok) throw new Failure([explainReadFailure(live.error, token, systemClock.wallTime())]);
-    const isAsked =
-      invocation.settings.snapshot === null && invocation.settings.user.some((user) => user.includes('@'));
-    const users = isAsked ? await readUsers(context) : null;
-    if (users?.ok === false) throw new Failure([explainReadFailure(users.error, token, systemClock.wallTime())]);
-    const emails = (users?.value ?? []).map(({ id, email }): [string, string] => [id, email]);
+/** The server's rules, or those of the snapshot that stands in for it, with the names that manifests have for equal ones. */
+function liveSubject(invocation: Invocation, manifests: Subject | null): Promise<Subject> {
+  const { snapshot, liveRules, user } = invocation.settings;
+  if (snapshot !== null && liveRules)
+    throw makeFailure('usage', '--live and --snapshot exclude each other', 'ask the server, or the file');
+  const standIn = snapshot === null ? null : createSnapshotApi(readSnapshot(snapshot));
+  const ask: Parameters<typeof askServer<Subject>>[1] = async (context, must) => {
+    const { live } = must(await readLive(context, { ...wholeScope, configuration: false }, null));
+    const isAsked = snapshot === null && user.some((one) => one.includes('@'));
+    const users = isAsked ? must(await readUsers(context)) : [];
+    const emails = users.map(({ id, email }): [string, string] => [id, email]);
     const known = new Map(manifests?.rules.map((item) => [formatRuleKey(item.rule), item]));
-    const rules = live.value.live.rules.map(({ id, rule }): NamedRule => {
+    const rules = live.rules.map(({ id, rule }): NamedRule => {
       const named = known.get(formatRuleKey(rule));
       return { ...pickNotes(named ?? {}), rule, id, name: named?.name ?? null, place: named?.place ?? null };
     });
     const userNames = new Map([...emails, ...(manifests?.userNames ?? [])]);
     return { rules, userNames, problems: manifests?.problems ?? [], built: manifests?.built };
-  } finally {
-    await close();
-  }
-}
-
-/** The server, or the snapshot that stands in for it. */
-function wireRules(invocation: Invocation) {
-  const { snapshot, liveRules } = invocation.settings;
-  if (snapshot === null) {
-    const { api, token } = wireApi(invocation);
-    return { api, token: token.read, close: () => api.close() };
-  }
-  if (liveRules) throw makeFailure('usage', '--live and --snapshot exclude each other', 'ask the server, or the file');
-  return { api: createSnapshotApi(readSnapshot(snapshot)), token: () => '', close: () => Promise.resolve() };
+  };
+  return askServer(invocation, ask, standIn);
 }
 
 /** The id of the user that a name, an e-mail address or a UUID stands for; throws a `Failure` for an unknown one. */

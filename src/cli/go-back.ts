@@ -15,9 +15,8 @@ import { exitCodes } from './exit-code.ts';
 import { Failure } from './failure.ts';
 import { type PassRequest, runPass } from './pass-run.ts';
 import { readPlanScope, readProfile } from './plan-settings.ts';
-import { explainReadFailure } from './read-failure.ts';
 import type { Settings } from './settings.ts';
-import { makeReadContext, wireApi } from './wire.ts';
+import { askServer } from './wire.ts';
 
 /** How an apply is taken back: as a pass over manifests that ask for the state before. */
 export interface WayBack {
@@ -33,18 +32,13 @@ export async function findWayBack(
   terms: Omit<BackTerms, 'now'> = {},
 ): Promise<WayBack> {
   const { settings, terminal } = invocation;
-  const { api, token } = wireApi(invocation);
-  try {
-    const found = await findStateBefore(settings, await makeReadContext(invocation, api), record, terms);
-    if (!found.ok) throw new Failure([explainReadFailure(found.error, token.read, systemClock.wallTime())]);
-    const { back, files } = found.value;
-    const source = { description: revision, read: async () => ({ content: { revision, files }, problems: [] }) };
-    const { deletable: prune, secrets, bindings } = back;
-    const given = { source, prune, secrets, bindings };
-    return { back, request: { written: revision, path: terminal.cwd, planOnly: settings.dryRun, saved: null, given } };
-  } finally {
-    await api.close();
-  }
+  const { back, files } = await askServer(invocation, async (context, must) =>
+    must(await findStateBefore(settings, context, record, terms)),
+  );
+  const source = { description: revision, read: async () => ({ content: { revision, files }, problems: [] }) };
+  const { deletable: prune, secrets, bindings } = back;
+  const given = { source, prune, secrets, bindings };
+  return { back, request: { written: revision, path: terminal.cwd, planOnly: settings.dryRun, saved: null, given } };
 }
 
 /** What takes an apply back: how, and the files of manifests that ask for the state before. */

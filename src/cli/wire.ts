@@ -9,14 +9,14 @@ import type { ReadContext, ReadFailure } from '../apply/read.ts';
 import { guardApi } from '../controller/lease.ts';
 import type { DesiredContext } from '../desired/context.ts';
 import type { Problem } from '../model/problem.ts';
-import { getErrorCode, ok } from '../model/result.ts';
+import { getErrorCode, ok, type Result } from '../model/result.ts';
 import type { Secret } from '../model/secret.ts';
 import { type Approve, emptyMemory, type PassDependencies, type PassResult } from '../pass/pass.ts';
 import { endPass } from '../pass/stages.ts';
 import type { LiveApi, Logger, Source, SourceContent } from '../ports.ts';
 import { reconcile } from '../reconcile.ts';
 import type { Invocation } from './command.ts';
-import { makeFailure } from './failure.ts';
+import { Failure, makeFailure } from './failure.ts';
 import { createLogger } from './logger.ts';
 import { makeDesiredContext, makeParser, readTimeAsked } from './manifests.ts';
 import { readLimits, readPlanOptions } from './plan-settings.ts';
@@ -210,16 +210,33 @@ export function createEnforcement(settings: Settings): Pick<PassDependencies, 'e
   return { enforcement: { kernel: createNftEnforcement({ netns, timeoutMs: timeout }), repair, waitMs } };
 }
 
-/** How a command that is no pass reads the server: with retries, until the terminal says stop. */
-export async function makeReadContext(invocation: Invocation, api: LiveApi): Promise<ReadContext> {
-  const { attempts } = defaultApplyLimits;
-  return {
-    api,
-    clock: systemClock,
-    logger: await createLogger(invocation),
-    attempts,
-    signal: invocation.terminal.stop,
+/** Gives the value of a reading; throws a `Failure` that says what to do where the server could not be read. */
+export type Must = <T>(read: Result<T, ReadFailure>) => T;
+
+/** Lets a command that is no pass read the server, or what stands in for it: with retries, until the terminal says stop. */
+export async function askServer<T>(
+  invocation: Invocation,
+  ask: (context: ReadContext, must: Must) => Promise<T>,
+  standIn: LiveApi | null = null,
+): Promise<T> {
+  const { api, token, close } =
+    standIn === null ? wireServer(invocation) : { api: standIn, token: () => '', close: null };
+  const must: Must = (read) => {
+    if (read.ok) return read.value;
+    throw new Failure([explainReadFailure(read.error, token, systemClock.wallTime())]);
   };
+  try {
+    const { attempts } = defaultApplyLimits;
+    const logger = await createLogger(invocation);
+    return await ask({ api, clock: systemClock, logger, attempts, signal: invocation.terminal.stop }, must);
+  } finally {
+    await close?.();
+  }
+}
+
+function wireServer(invocation: Invocation) {
+  const { api, token } = wireApi(invocation);
+  return { api, token: token.read, close: () => api.close() };
 }
 
 /** Limits of an apply under these settings. */

@@ -1,6 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
-import { systemClock } from '../../adapters/clock.ts';
 import { makeFolder } from '../../adapters/make-folder.ts';
 import { replaceFile } from '../../adapters/replace-file.ts';
 import { readLive, readUsers } from '../../apply/read.ts';
@@ -24,10 +23,9 @@ import { renderProblems } from '../../report/problems.ts';
 import { count } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
-import { Failure, makeFailure } from '../failure.ts';
+import { type Failure, makeFailure } from '../failure.ts';
 import { readPlanScope, readProfile } from '../plan-settings.ts';
-import { explainReadFailure } from '../read-failure.ts';
-import { makeReadContext, wireApi } from '../wire.ts';
+import { askServer } from '../wire.ts';
 
 /** `reconcile export [--out DIR]`: the live state as manifests. Existing files of other content only with `--force`. */
 export async function run(invocation: Invocation): Promise<Answer> {
@@ -88,22 +86,18 @@ interface ServerState {
   readonly users: readonly LiveUser[];
 }
 
-async function readServer(invocation: Invocation): Promise<ServerState> {
+function readServer(invocation: Invocation): Promise<ServerState> {
   const { settings } = invocation;
-  const { api, token } = wireApi(invocation);
-  const context = await makeReadContext(invocation, api);
-  try {
+  return askServer(invocation, async (context, must) => {
     const scope = readPlanScope(settings);
-    const read = await readLive(context, { ...scope, configuration: scope.configuration && !settings.rulesOnly }, null);
-    if (!read.ok) throw new Failure([explainReadFailure(read.error, token.read, systemClock.wallTime())]);
-    const live = { ...read.value.live, rules: read.value.live.rules.filter(({ rule }) => isInScope(rule, scope)) };
-    const namesUsers = readProfile(settings).listsUsers && live.rules.some(({ rule }) => rule.userId !== null);
+    const wanted = { ...scope, configuration: scope.configuration && !settings.rulesOnly };
+    const { live } = must(await readLive(context, wanted, null));
+    const rules = live.rules.filter(({ rule }) => isInScope(rule, scope));
+    const namesUsers = readProfile(settings).listsUsers && rules.some(({ rule }) => rule.userId !== null);
     const users = namesUsers ? await readUsers(context) : null;
     // Without the list of users rules name them by UUID, which means the same.
-    return { live, users: users?.ok === true ? users.value : [] };
-  } finally {
-    await api.close();
-  }
+    return { live: { ...live, rules }, users: users?.ok === true ? users.value : [] };
+  });
 }
 
 /** The rules of the users asked for (an e-mail address, a UUID, or `nobody` for global rules); all without a wish. */
