@@ -1,17 +1,113 @@
 import type { Answer, Invocation } from '../command.ts';
-import { writeCompletion } from '../completion.ts';
+import { type CommandSpec, listOptions } from '../command-spec.ts';
+import { commands, rootCommand } from '../commands.ts';
 import { exitCodes } from '../exit-code.ts';
 import { makeFailure } from '../failure.ts';
+import { formatFlag, type OptionName, type OptionSpec, optionNames, options } from '../options.ts';
 
-/** `reconcile completion bash|zsh|fish`: the script that the shell reads. */
+/** `reconcile completion bash|zsh|fish`: a script made from the tables of commands and options; no key starts a process. */
 export async function run({ operands }: Invocation): Promise<Answer> {
   const [shell = ''] = operands;
-  const script = writeCompletion(shell);
-  if (script === null)
+  const write = writers.get(shell);
+  if (write === undefined)
     throw makeFailure(
       'usage',
       `there is no completion for the shell ${JSON.stringify(shell)}`,
       'the shells are bash, zsh and fish: source <(reconcile completion bash)',
     );
-  return { exit: exitCodes.ok, text: () => script };
+  return { exit: exitCodes.ok, text: write };
+}
+
+const writers: ReadonlyMap<string, () => string> = new Map([
+  ['bash', bash],
+  ['zsh', zsh],
+  ['fish', fish],
+]);
+
+const flagsOf = (spec: CommandSpec): readonly string[] => ['--help', ...listOptions(spec).map(formatFlag)];
+
+function choicesOf(name: OptionName): readonly string[] {
+  const spec: OptionSpec = options[name];
+  return spec.kind === 'choice' ? spec.choices : (spec.words ?? []);
+}
+
+const withChoices = optionNames.filter((name) => choicesOf(name).length > 0);
+const takesValue = optionNames.filter((name) => options[name].kind !== 'switch');
+
+const commandNames = commands.map(({ name }) => name).join(' ');
+
+function bash(): string {
+  const values = withChoices.map(
+    (name) => `    ${formatFlag(name)}) COMPREPLY=($(compgen -W '${choicesOf(name).join(' ')}' -- "$cur")); return ;;`,
+  );
+  const operands = commands.flatMap(({ name, completes }) => {
+    if (completes === undefined) return [];
+    if (completes === 'files') return [`    ${name}) COMPREPLY=($(compgen -f -- "$cur")) ;;`];
+    return [`    ${name}) COMPREPLY=($(compgen -W '${completes.join(' ')}' -- "$cur")); return ;;`];
+  });
+  const cases = commands.map((spec) => `    ${spec.name}) flags='${flagsOf(spec).join(' ')}' ;;`);
+  return `# reconcile completion for bash: source <(reconcile completion bash)
+_reconcile() {
+  local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]} command='' word flags
+  # bash takes --flag=value for three words
+  if [[ $cur == = ]]; then cur=''; elif [[ $prev == = ]]; then prev=\${COMP_WORDS[COMP_CWORD-2]}; fi
+  case $prev in
+${values.join('\n')}
+    ${takesValue
+      .filter((name) => !withChoices.includes(name))
+      .map(formatFlag)
+      .join('|')}) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+  esac
+  for word in "\${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do
+    case $word in help|${commands.map(({ name }) => name).join('|')}) command=$word; break ;; esac
+  done
+  case $command in
+    help) COMPREPLY=($(compgen -W '${commandNames}' -- "$cur")); return ;;
+${cases.join('\n')}
+    *) flags='${flagsOf(rootCommand).join(' ')} --version' ;;
+  esac
+  if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "$flags" -- "$cur")); return; fi
+  case $command in
+${operands.join('\n')}
+    *) COMPREPLY=($(compgen -d -- "$cur")) ;;
+  esac
+  if [[ -z $command ]]; then COMPREPLY+=($(compgen -W 'help ${commandNames}' -- "$cur")); fi
+}
+complete -o filenames -F _reconcile reconcile
+`;
+}
+
+function zsh(): string {
+  return `#compdef reconcile
+# reconcile completion for zsh: source <(reconcile completion zsh)
+autoload -U +X bashcompinit && bashcompinit
+${bash()}`;
+}
+
+function fish(): string {
+  const names = `help ${commandNames}`;
+  const lines = [...commands, { name: 'help', summary: 'show the options of a command' }].map(
+    ({ name, summary }) =>
+      `complete -c reconcile -n "not __fish_seen_subcommand_from ${names}" -a ${name} -d '${quoted(summary)}'`,
+  );
+  lines.push(`complete -c reconcile -n '__fish_seen_subcommand_from help' -a '${commandNames}'`);
+  for (const { name, completes } of commands) {
+    if (completes === undefined || completes === 'files') continue;
+    lines.push(`complete -c reconcile -x -n '__fish_seen_subcommand_from ${name}' -a '${completes.join(' ')}'`);
+  }
+  const flags = [rootCommand, ...commands].flatMap((spec) => {
+    const when =
+      spec.name === '' ? `not __fish_seen_subcommand_from ${names}` : `__fish_seen_subcommand_from ${spec.name}`;
+    return listOptions(spec).map((name) => {
+      const { kind, help } = options[name] as OptionSpec;
+      const value =
+        choicesOf(name).length > 0 ? ` -x -a '${choicesOf(name).join(' ')}'` : kind === 'switch' ? '' : ' -r';
+      return `complete -c reconcile -n "${when}" -l ${formatFlag(name).slice(2)}${value} -d '${quoted(help)}'`;
+    });
+  });
+  return `# reconcile completion for fish: reconcile completion fish | source\n${[...lines, ...flags].join('\n')}\n`;
+}
+
+function quoted(text: string): string {
+  return text.replace(/[\\']/g, '\\$&');
 }
