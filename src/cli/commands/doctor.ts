@@ -32,7 +32,7 @@ const day = 86_400_000;
 /** `reconcile doctor`: connection, certificate, clock, token, stored state; each finding with its fix. Never writes. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const examination = await examineServer(invocation);
-  const problems = listProblems(examination);
+  const problems = listExaminedProblems(examination);
   const well = examination.filter((one) => typeof one === 'string');
   return {
     exit: chooseExitCode({ failed: hasErrors(problems) }),
@@ -42,7 +42,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
 }
 
 /** What is not well. */
-export function listProblems(examination: Examination): readonly Problem[] {
+export function listExaminedProblems(examination: Examination): readonly Problem[] {
   return examination.filter((one) => typeof one !== 'string');
 }
 
@@ -70,7 +70,7 @@ export async function examineServer(invocation: Invocation): Promise<Examination
     }
     const problem = explainReadFailure(live.error, token.read, systemClock.wallTime());
     // A TLS failure was found when the connection was looked at, and is not told twice.
-    const isKnown = listProblems(connection).some(({ code }) => code === 'api-tls' && problem.code === code);
+    const isKnown = listExaminedProblems(connection).some(({ code }) => code === 'api-tls' && problem.code === code);
     return isKnown ? found : [...found, problem];
   } finally {
     await api.close();
@@ -187,7 +187,7 @@ const storedCodes: ReadonlySet<string> = new Set(['poisoned-configuration', 'sto
 export function renderExamination(examination: Examination, color: boolean): string {
   const paint = createPaint(color);
   const well = examination.filter((one) => typeof one === 'string');
-  const problems = listProblems(examination);
+  const problems = listExaminedProblems(examination);
   const lines = well.map((text) => `${paint('good', 'ok')} ${text}\n`).join('');
   return `${lines}${renderProblems(problems, color)}\n${formatProblemCounts(problems)}.\n`;
 }

@@ -10,7 +10,7 @@ import { findServer } from '../approval.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { runPass } from '../pass-run.ts';
-import { examineServer, listProblems, renderExamination } from './doctor.ts';
+import { examineServer, listExaminedProblems, renderExamination } from './doctor.ts';
 import { addSchemas, describeSecrets, exportServer, listOtherManifests, writeExported } from './export.ts';
 import { run as runValidate } from './validate.ts';
 
@@ -42,7 +42,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
 
 async function initFromServer(invocation: Invocation, place: Place): Promise<Answer> {
   const examination = await examineServer(invocation);
-  if (hasErrors(listProblems(examination))) {
+  if (hasErrors(listExaminedProblems(examination))) {
     const text = (color: boolean): string => `${renderExamination(examination, color)}\nNothing was written.\n`;
     return { exit: exitCodes.failed, text: ({ color }) => text(color) };
   }
