@@ -33,20 +33,12 @@ export interface TurningRule {
   readonly at: number;
 }
 
-/** Hears nothing. */
-export const silentObserver: LoopObserver = {
-  phaseEnded: () => undefined,
-  passEnded: () => undefined,
-  gapClosed: () => undefined,
-  turned: () => undefined,
-};
-
-/** Several observers as one. */
-export function joinObservers(observers: readonly LoopObserver[]): LoopObserver {
+/** Several observers as one, each of which hears as much as it wants to. */
+export function joinObservers(observers: readonly Partial<LoopObserver>[]): LoopObserver {
   return {
-    phaseEnded: (phase, ms) => observers.forEach((one) => void one.phaseEnded(phase, ms)),
-    passEnded: (pass, status) => observers.forEach((one) => void one.passEnded(pass, status)),
-    gapClosed: (ms) => observers.forEach((one) => void one.gapClosed(ms)),
-    turned: (turn) => observers.forEach((one) => void one.turned(turn)),
+    phaseEnded: (phase, ms) => observers.forEach((one) => void one.phaseEnded?.(phase, ms)),
+    passEnded: (pass, status) => observers.forEach((one) => void one.passEnded?.(pass, status)),
+    gapClosed: (ms) => observers.forEach((one) => void one.gapClosed?.(ms)),
+    turned: (turn) => observers.forEach((one) => void one.turned?.(turn)),
   };
 }

@@ -102,11 +102,12 @@ export class PassRunner {
           this.#touch();
           approvedAt = clock.now();
           const isDrift = isDriftOf(order, desired.state);
+          const isFirst = order.record.knownRules === null && !isDrift && order.back === undefined;
           hold = this.#checkGate(plan, order, isDrift);
           hold ??= await order.begin(desired.state);
           if (hold === null && isDrift) this.#correcting(plan);
           // Nothing is known of an earlier pass: this is the first apply to this server from here.
-          if (hold === null && order.record.knownRules === null && !isDrift) logUnknownRules(logger, plan);
+          if (hold === null && isFirst) logUnknownRules(logger, plan);
           if (hold === null) this.#board.update({ progress: { done: 0, total: plan.steps.length } });
           return hold === null;
         },

@@ -7,7 +7,7 @@ import { createWatchPasses } from '../../src/cli/watch/pass.ts';
 import { RecentApplies } from '../../src/cli/watch/recent-applies.ts';
 import { createSoleWriter } from '../../src/controller/lease.ts';
 import { createLoop, type Loop, type LoopSettings } from '../../src/controller/loop.ts';
-import { silentObserver, type Turn } from '../../src/controller/observer.ts';
+import { joinObservers, type Turn } from '../../src/controller/observer.ts';
 import { emptyRecord, type LoopRecord } from '../../src/controller/record.ts';
 import { createTriggers, type Triggers } from '../../src/controller/trigger.ts';
 import { deriveFingerprintKey } from '../../src/model/secret.ts';
@@ -84,7 +84,7 @@ async function start(...flags: string[]): Promise<void> {
     clock,
     logger: silent,
     lease,
-    observer: { ...silentObserver, turned: (turn) => void turns.push(turn) },
+    observer: joinObservers([{ turned: (turn) => void turns.push(turn) }]),
     store: {
       load: () => Promise.resolve(record),
       save: (next) => {

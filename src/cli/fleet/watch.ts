@@ -2,7 +2,7 @@ import path from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
 import { addProcessMetrics, type ControllerMetrics, createMetricsOfMany } from '../../adapters/metrics/metrics.ts';
 import type { Listening } from '../../adapters/web/listen.ts';
-import { joinObservers, silentObserver } from '../../controller/observer.ts';
+import { joinObservers, type LoopObserver } from '../../controller/observer.ts';
 import type { Trigger } from '../../controller/trigger.ts';
 import type { Logger } from '../../ports.ts';
 import { version } from '../../version.ts';
@@ -182,7 +182,7 @@ class FleetWatch {
         return { ...settings, webhookListen: null };
       };
       const invocation = { ...own, flags, load, renewSecrets: renew, terminal, shared: this.#shareWith(name) };
-      const hears = { ...silentObserver, passEnded: this.#onPassEnded(name) };
+      const hears = { passEnded: this.#onPassEnded(name) };
       const metrics = { ...this.metrics, observer: joinObservers([this.metrics.observer, hears]) };
       return await keepWatching(invocation, { view, metrics, hangUp: bell.next, serve: async () => undefined });
     } catch (error) {
@@ -208,7 +208,7 @@ class FleetWatch {
     };
   }
 
-  #onPassEnded(name: string): (typeof silentObserver)['passEnded'] {
+  #onPassEnded(name: string): LoopObserver['passEnded'] {
     return (pass, status) => {
       const { logger, state } = this.#parts;
       const failed = this.#gate.ended(name, pass, status, systemClock.wallTime());

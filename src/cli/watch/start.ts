@@ -9,7 +9,7 @@ import { findOwnFolder, makeTemporaryState, openState, type StateFolder } from '
 import { guardApi } from '../../controller/lease.ts';
 import type { Loop, LoopSettings } from '../../controller/loop.ts';
 import { createLoop } from '../../controller/loop.ts';
-import { joinObservers, silentObserver } from '../../controller/observer.ts';
+import { joinObservers } from '../../controller/observer.ts';
 import type { Status } from '../../controller/status.ts';
 import { createTriggers, type Trigger, type Triggers } from '../../controller/trigger.ts';
 import type { Logger, Source } from '../../ports.ts';
@@ -191,7 +191,7 @@ function wireLoop(context: StartContext, wiring: Wiring, current: Current, close
     clock: systemClock,
     logger,
     lease,
-    observer: joinObservers([context.metrics.observer, { ...silentObserver, ...notifier.observer }]),
+    observer: joinObservers([context.metrics.observer, notifier.observer]),
     store:
       lease.record === null ? storeRecordIn(state.path, logger) : storeRecord(lease.record, logger, wiring.token.seal),
     triggers,
