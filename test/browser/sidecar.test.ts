@@ -238,4 +238,27 @@ describe.skipIf(!hasBrowser)(`the page of a plan in a browser${why}`, () => {
     await page.context().close();
     rmSync(folder, { recursive: true });
   });
+
+  it('of 10,000 changes begins folded, and finds one of them (long)', async () => {
+    const names = Array.from({ length: 10_000 }, (_, i) => [
+      `set-${i % 20}/rule-${i}`,
+      `accept 10.${i >> 8}.${i & 255}.0/24`,
+    ]);
+    const folder = mkdtempSync(path.join(tmpdir(), 'plan-'));
+    const file = path.join(folder, 'plan.html');
+    writeFileSync(
+      file,
+      renderHtml(reportOf(planOf([], Object.fromEntries(names)), { server: 'https://vpn.example.com' })),
+    );
+    const one = await openPage(browser, `file://${file}`);
+    const shown = (): Promise<number> => one.page.locator('tr[data-kind]:visible').count();
+    expect(await shown()).toBe(0);
+    await one.page.getByLabel('Network or rule').fill('10.3.77.0/24');
+    await one.page.getByText('1 of 10000 changes').waitFor();
+    expect(await shown()).toBe(1);
+    await one.page.getByRole('rowheader', { name: 'rule-845', exact: true }).waitFor();
+    one.expectQuiet();
+    await one.page.context().close();
+    rmSync(folder, { recursive: true });
+  });
 });

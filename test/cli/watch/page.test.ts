@@ -143,7 +143,7 @@ async function sourcesLoadedBy(...args: readonly string[]): Promise<readonly str
 describe('the modules of the pages', () => {
   const isOfPage = (source: string): boolean => /report\/(?:html|sidecar-html)|adapters\/web\/|\/hono\//.test(source);
 
-  it('are loaded by no command without a page: neither by a plan nor by a sidecar that listens nowhere', async () => {
+  it('are loaded by no command without a page: neither by a plan nor by a sidecar that listens nowhere (long)', async () => {
     mkdirSync(file('in-sync'));
     writeFileSync(file('in-sync/live.yaml'), rules('10.77.0.0/16'));
     const plan = ['plan', file('in-sync')];
