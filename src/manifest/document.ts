@@ -42,25 +42,28 @@ function reportWarnings(document: Document.Parsed, text: string, reporter: Repor
 }
 
 function reportErrors(document: Document.Parsed, text: string, reporter: Reporter): void {
+  let found: ReturnType<typeof explainError>[] = [];
   for (const error of document.errors.slice(0, mostSyntaxErrors)) {
-    const [offset] = error.pos;
-    if (text.startsWith('${', offset - 1)) {
-      // The rest of the document's errors follow from this one.
-      reporter.add(bareReference, offset - 1);
-      break;
-    }
-    if (text.startsWith('{{', offset - 1)) {
-      reporter.add(template, offset - 1);
-      break;
-    }
-    if (error.code === 'RESOURCE_EXHAUSTION') {
-      reporter.add(tooDeep, offset);
-      break;
-    }
-    const { problem, offset: cause, isLast } = explainSyntaxError(error, document, text);
-    reporter.add(problem, cause);
-    if (isLast) break;
+    const one = explainError(error, document, text);
+    // What stands below its cause follows from it, too.
+    if (one.isLast) found = found.filter(({ offset }) => offset < one.offset);
+    found.push(one);
+    if (one.isLast) break;
   }
+  for (const { problem, offset } of found) reporter.add(problem, offset);
+}
+
+/** `isLast`: the rest of the document's errors follow from this one. */
+function explainError(
+  error: Document.Parsed['errors'][number],
+  document: Document.Parsed,
+  text: string,
+): ReturnType<typeof explainSyntaxError> | { problem: Unplaced; offset: number; isLast: true } {
+  const [offset] = error.pos;
+  if (text.startsWith('${', offset - 1)) return { problem: bareReference, offset: offset - 1, isLast: true };
+  if (text.startsWith('{{', offset - 1)) return { problem: template, offset: offset - 1, isLast: true };
+  if (error.code === 'RESOURCE_EXHAUSTION') return { problem: tooDeep, offset, isLast: true };
+  return explainSyntaxError(error, document, text);
 }
 
 function invalidYaml(sentence: { readonly summary: string; readonly hint: string }): Unplaced {
