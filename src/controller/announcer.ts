@@ -2,8 +2,10 @@ import type { Verdict } from './failure.ts';
 import type { LoopObserver, TurningRule } from './observer.ts';
 import type { Status } from './status.ts';
 
-/** Neither good nor broken: waiting for content to stand still, to be confirmed, for the process to end, for another replica. */
-const passing: ReadonlySet<Verdict['reason']> = new Set(['Settling', 'AwaitingConfirmation', 'Stopped', 'Standby']);
+/** Neither good nor broken: waiting for stable content, to be confirmed, for its turn, for the process to end, for another replica. */
+const passing: ReadonlySet<Verdict['reason']> = new Set([
+  ...(['Settling', 'AwaitingConfirmation', 'Waiting', 'Stopped', 'Standby'] as const),
+]);
 
 export interface JudgedPass {
   /** On the whole. */

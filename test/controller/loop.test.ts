@@ -326,6 +326,24 @@ describe('the loop', () => {
     await end(fake);
   });
 
+  it('begins no revision that has to wait, keeps the last good one in force, says so, and tells nobody', async () => {
+    const fake = fakeLoop();
+    start(fake);
+    await fake.clock.until(() => fake.requests.length === 1);
+    fake.holds = (revision) => (revision === 'r2' ? 'r2 waits for eu' : null);
+    fake.source = 'r2';
+    await fake.clock.until(() => ready(fake).reason === 'Waiting');
+    await fake.clock.until(() => fake.requests.length === 3);
+    expect(fake.requests.map(({ content }) => content.revision)).toEqual(['r1', 'r1', 'r1']);
+    expect(ready(fake)).toMatchObject({ status: 'False', message: 'r2 waits for eu' });
+    expect(fake.loop.status().revisions).toMatchObject({ observed: 'r2', applied: 'r1', attempted: 'r1' });
+    expect(fake.turns).toEqual([]);
+    fake.holds = () => null;
+    fake.triggers.wake('released');
+    await fake.clock.until(() => fake.loop.status().revisions.applied === 'r2');
+    await end(fake);
+  });
+
   it('fault 29: a source that is gone prunes nothing: the last good revision stays in force', async () => {
     const fake = fakeLoop();
     start(fake);

@@ -79,7 +79,9 @@ function pickWorst(lines: readonly Line[]): Conditions | null {
   const [worst] = lines.toSorted((a, b) => rank(b) - rank(a));
   if (worst === undefined) return null;
   const { Ready } = worst.conditions;
-  return { ...worst.conditions, Ready: { ...Ready, message: `${worst.name}: ${escapeControls(Ready.message)}` } };
+  const isWell = Ready.status === 'True';
+  const message = isWell ? `all ${lines.length} targets` : `${worst.name}: ${escapeControls(Ready.message)}`;
+  return { ...worst.conditions, Ready: { ...Ready, message } };
 }
 
 function renderFleet(lines: readonly Line[], rollout: string | null, hasSession: boolean): string {

@@ -46,6 +46,8 @@ export interface FakeLoop {
   asksFor: string;
   /** What the kernel's filter is seen to hold; undefined: nobody looks. */
   kernel: KernelState | undefined;
+  /** Why a revision must wait. */
+  holds: (revision: string) => string | null;
   /** Called while the record is being saved. */
   whileSaving: () => void;
   /** Whether a record that is saved is kept. */
@@ -111,6 +113,7 @@ export function fakeLoop(
     configuration: false,
     asksFor: 'this',
     kernel: undefined,
+    holds: () => null,
     whileSaving: () => undefined,
     keepsRecord: true,
     confirms: () => null,
@@ -135,6 +138,7 @@ export function fakeLoop(
       ? null
       : storeRecord(lease.record, logger, (text) => createHash('sha256').update(text).digest('hex'));
   const loop = createLoop({
+    hold: (revision) => fake.holds(revision),
     source: {
       description: 'test',
       read: (_signal, firstSeen = {}) => {

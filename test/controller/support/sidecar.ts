@@ -202,5 +202,8 @@ export async function until(condition: () => boolean | Promise<boolean>, ms = pa
 
 /** The folder of package.json: this file may have been bundled elsewhere. */
 function repositoryRoot(from: string): string {
-  return existsSync(path.join(from, 'package.json')) ? from : repositoryRoot(path.dirname(from));
+  // dist/ has a package.json too, and benchmarks are bundled there.
+  return existsSync(path.join(from, 'package.json')) && existsSync(path.join(from, 'src'))
+    ? from
+    : repositoryRoot(path.dirname(from));
 }

@@ -1,0 +1,56 @@
+import { describe, expect, it } from 'vitest';
+import { createPool } from '../../../src/cli/fleet/share.ts';
+
+/** Work that a test ends. */
+function makeWork() {
+  const state = { begun: false, end: (): void => undefined };
+  const work = () =>
+    new Promise<void>((resolve) => {
+      state.begun = true;
+      state.end = resolve;
+    });
+  return { state, work };
+}
+
+const turns = async (): Promise<void> => {
+  for (let turn = 0; turn < 5; turn++) await Promise.resolve();
+};
+
+describe('a pool', () => {
+  it('lets so many go on at once, in order', async () => {
+    const inTurn = createPool(2, 60_000);
+    const all = [makeWork(), makeWork(), makeWork()];
+    const ends = all.map(({ work }) => inTurn(work));
+    await turns();
+    expect(all.map(({ state }) => state.begun)).toEqual([true, true, false]);
+    all[0]?.state.end();
+    await turns();
+    expect(all[2]?.state.begun).toBe(true);
+    for (const { state } of all) state.end();
+    await Promise.all(ends);
+  });
+
+  it('goes on without one that hangs, and has no more room for it afterwards', async () => {
+    const inTurn = createPool(1, 5);
+    const [slow, next, last] = [makeWork(), makeWork(), makeWork()];
+    const hanging = inTurn(slow.work);
+    await inTurn(() => Promise.resolve());
+    const running = inTurn(next.work);
+    slow.state.end();
+    await hanging;
+    const waiting = inTurn(last.work);
+    await turns();
+    expect([next.state.begun, last.state.begun]).toEqual([true, false]);
+    next.state.end();
+    await running;
+    await turns();
+    last.state.end();
+    await waiting;
+  });
+
+  it('gives its place back after work that failed', async () => {
+    const inTurn = createPool(1, 60_000);
+    await expect(inTurn(() => Promise.reject(new Error('x')))).rejects.toThrow('x');
+    expect(await inTurn(() => Promise.resolve(7))).toBe(7);
+  });
+});
