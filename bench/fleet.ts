@@ -81,28 +81,35 @@ async function withFleet<T>(
   let output = '';
   let url = '';
   child.stderr?.on('data', (chunk) => {
-    if (url === '') output += String(chunk);
+    output = (output + String(chunk)).slice(-5000);
     url ||=
       /Serving the status","address":"([^"]+)|"address":"([^"]+)","msg":"Serving the status/.exec(output)?.[1] ?? '';
     url ||= /"address":"(http[^"]+)"/.exec(output)?.[1] ?? '';
   });
+  const ended = new Promise<never>((_resolve, reject) =>
+    child.once('exit', (code) => reject(new Error(`the sidecar ended with ${code}: ${output.slice(-500)}`))),
+  );
   const get = async (place: string): Promise<string> =>
     await (await fetch(`${url}${place}`, { signal: AbortSignal.timeout(30_000) })).text();
   try {
     await until(() => url !== '', 20);
-    return await work({
-      manifests,
-      child,
-      output: () => output,
-      created: () => created,
-      passes: async () =>
-        [...(await get('/metrics')).matchAll(/^reconcile_passes_total\{.*\} (\d+)$/gm)].reduce(
-          (sum, found) => sum + Number(found[1]),
-          0,
-        ),
-      inSync: async () => Number(/(\d+) of \d+ targets in sync/.exec(await get('/'))?.[1]),
-    });
+    return await Promise.race([
+      ended,
+      work({
+        manifests,
+        child,
+        output: () => output,
+        created: () => created,
+        passes: async () =>
+          [...(await get('/metrics')).matchAll(/^reconcile_passes_total\{.*\} (\d+)$/gm)].reduce(
+            (sum, found) => sum + Number(found[1]),
+            0,
+          ),
+        inSync: async () => Number(/(\d+) of \d+ targets in sync/.exec(await get('/'))?.[1]),
+      }),
+    ]);
   } finally {
+    ended.catch(() => undefined);
     child.kill('SIGKILL');
     simulators.kill('SIGKILL');
     silent.close();

@@ -97,7 +97,8 @@ export function shareSources(folder: string, stop: AbortSignal) {
     open,
     /** What was read counts no more. */
     renew: async (): Promise<void> => {
-      for (const one of opened.values()) (await one).renew();
+      // One that cannot be opened is said where it is opened.
+      for (const one of opened.values()) await one.then(({ renew }) => renew()).catch(() => undefined);
     },
   };
 }
