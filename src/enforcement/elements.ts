@@ -1,4 +1,4 @@
-import { type Family, getWidth, makeNetwork, parseNetwork } from '../model/address.ts';
+import { coverRange, type Family, parseNetwork } from '../model/address.ts';
 import type { Ports } from '../model/port-range.ts';
 import type { Rule } from '../model/rule.ts';
 import type { FilterElement, SetKind } from './table.ts';
@@ -20,25 +20,8 @@ export function decodeElement(value: unknown, kind: SetKind): FilterElement | nu
 }
 
 /** The rules that mean exactly what an element of such a set does: one for each CIDR of its interval. */
-export function toRules(element: FilterElement, kind: SetKind): readonly Rule[] {
-  const rules: Rule[] = [];
-  for (let first = element.first; first <= element.last; ) {
-    const prefix = widestPrefix(kind.family, first, element.last);
-    const destination = makeNetwork(kind.family, first, prefix);
-    rules.push({ action: kind.action, destination, ports: element.ports, userId: kind.userId });
-    first = destination.last + 1n;
-  }
-  return rules;
-}
-
-function widestPrefix(family: Family, first: bigint, last: bigint): number {
-  let host = 0;
-  while (host < getWidth(family)) {
-    const size = 1n << BigInt(host + 1);
-    if (first % size !== 0n || first + size - 1n > last) break;
-    host++;
-  }
-  return getWidth(family) - host;
+export function toRules({ first, last, ports }: FilterElement, { family, action, userId }: SetKind): readonly Rule[] {
+  return coverRange(family, first, last).map((destination) => ({ action, destination, ports, userId }));
 }
 
 function addressInterval(value: unknown, family: Family): Interval | null {

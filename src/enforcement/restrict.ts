@@ -1,6 +1,6 @@
-import { compareNetworks, contains, type Family, type Network, parseNetwork } from '../model/address.ts';
-import type { Ports } from '../model/port-range.ts';
+import { compareNetworks, type Family, type Network, parseNetwork } from '../model/address.ts';
 import type { Rule } from '../model/rule.ts';
+import { restrictTraffic } from '../policy/reach.ts';
 import type { Effect, Traffic } from '../policy/traffic.ts';
 
 /** Traffic that a finding can concern: that which a rule matches, or all of a user in a family (null: both). */
@@ -16,7 +16,7 @@ export function restrictEffect(effect: Effect, reaches: readonly Reach[]): Effec
 function restrictAll(traffic: readonly Traffic[], reaches: readonly Reach[]): readonly Traffic[] {
   const merged = new Map<string, Traffic>();
   for (const item of traffic) {
-    for (const part of reaches.map((reach) => restrict(item, reach)).filter((found) => found !== null)) {
+    for (const part of reaches.flatMap((reach) => restrict(item, reach))) {
       const key = JSON.stringify([part.user, part.protocol, part.ports]);
       const before = merged.get(key)?.destinations ?? [];
       merged.set(key, { ...part, destinations: sortTexts([...before, ...part.destinations]) });
@@ -25,32 +25,17 @@ function restrictAll(traffic: readonly Traffic[], reaches: readonly Reach[]): re
   return [...merged.values()];
 }
 
-function restrict(traffic: Traffic, reach: Reach): Traffic | null {
+function restrict(traffic: Traffic, reach: Reach): readonly Traffic[] {
   const userId = reach.type === 'rule' ? reach.rule.userId : reach.userId;
-  if (userId !== null && traffic.user !== userId) return null;
-  const networks = traffic.destinations.map(networkOf);
-  if (reach.type === 'scope') {
-    const inside = networks.filter((network) => reach.family === null || network.family === reach.family);
-    return inside.length === 0 ? null : { ...traffic, destinations: inside.map((network) => network.text) };
+  if (userId !== null && traffic.user !== userId) return [];
+  if (reach.type === 'rule') {
+    const { destination, ports } = reach.rule;
+    return restrictTraffic([traffic], { network: destination, protocol: ports?.type ?? null, ports });
   }
-  const { destination, ports } = reach.rule;
-  const destinations = networks.flatMap((network) => common(network, destination));
-  if (destinations.length === 0) return null;
-  if (ports === null) return { ...traffic, destinations: destinations.map((network) => network.text) };
-  const shared = sharedPorts(traffic, ports);
-  if (shared.length === 0) return null;
-  return { ...traffic, destinations: destinations.map((network) => network.text), ports: shared };
-}
-
-function common(a: Network, b: Network): readonly Network[] {
-  return contains(a, b) ? [b] : contains(b, a) ? [a] : [];
-}
-
-function sharedPorts(traffic: Traffic, ports: Ports): { readonly low: number; readonly high: number }[] {
-  if (traffic.protocol !== ports.type || traffic.ports === null) return [];
-  return traffic.ports
-    .map(({ low, high }) => ({ low: Math.max(low, ports.low), high: Math.min(high, ports.high) }))
-    .filter(({ low, high }) => low <= high);
+  const inside = traffic.destinations.filter(
+    (text) => reach.family === null || networkOf(text).family === reach.family,
+  );
+  return inside.length === 0 ? [] : [{ ...traffic, destinations: inside }];
 }
 
 function sortTexts(texts: readonly string[]): readonly string[] {

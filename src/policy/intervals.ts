@@ -51,24 +51,6 @@ export function intersectIntervals(a: Intervals, b: Intervals): Intervals {
   return out;
 }
 
-/** Addresses in `a` and not in `b`. */
-export function subtractIntervals(a: Intervals, b: Intervals): Intervals {
-  if (b.length === 0) return a;
-  const out: Interval[] = [];
-  let j = 0;
-  for (const { first, last } of a) {
-    let from = first;
-    for (let cut = b[j]; cut !== undefined && cut.first <= last; cut = b[j]) {
-      if (cut.first > from) out.push({ first: from, last: cut.first - 1n });
-      if (cut.last >= from) from = cut.last + 1n;
-      if (cut.last > last) break;
-      j++;
-    }
-    if (from <= last) out.push({ first: from, last });
-  }
-  return out;
-}
-
 /** The lower of two addresses. */
 export function pickLower(a: bigint, b: bigint): bigint {
   if (a < b) return a;

@@ -41,12 +41,6 @@ export function touchesPorts(set: PortSet, { low, high }: PortRange): boolean {
   return (firstReaching(set, low)?.low ?? Number.POSITIVE_INFINITY) <= high;
 }
 
-/** Whether the set holds every port of the range. */
-export function holdsPorts(set: PortSet, { low, high }: PortRange): boolean {
-  const range = firstReaching(set, low);
-  return range !== undefined && range.low <= low && high <= range.high;
-}
-
 function firstReaching(set: PortSet, port: number): PortRange | undefined {
   return set[indexReaching(set, port)];
 }
@@ -64,21 +58,6 @@ export function isSamePorts(a: PortSet, b: PortSet): boolean {
 /** How many ports. */
 export function countPorts(set: PortSet): number {
   return set.reduce((sum, { low, high }) => sum + high - low + 1, 0);
-}
-
-/** The ports of `a` that are not in `b`. */
-export function subtractPorts(a: PortSet, b: PortSet): PortSet {
-  const out: PortRange[] = [];
-  for (const { low, high } of a) {
-    let from = low;
-    for (let i = indexReaching(b, low); i < b.length && (b[i] as PortRange).low <= high; i++) {
-      const cut = b[i] as PortRange;
-      if (cut.low > from) out.push({ low: from, high: cut.low - 1 });
-      from = cut.high + 1;
-    }
-    if (from <= high) out.push({ low: from, high });
-  }
-  return out;
 }
 
 /** Ports for which `keep(in a, in b)` holds; `keep(false, false)` must be false. */
