@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { ensureBuilt, until } from '../controller/support/sidecar.ts';
@@ -131,7 +131,7 @@ describe('undo', () => {
     }
   });
 
-  it('undo × an apply that waits to be confirmed: it is refused, and names confirm', async () => {
+  it('undo × an apply that waits to be confirmed: it is refused, names confirm, and a dry run of it takes nothing back', async () => {
     const number = await prepare();
     write([...after, 'drop 172.16.0.0/12'], 1400);
     const { child, end } = start('apply', '--yes', '--confirm-with', 'false', 'm');
@@ -139,8 +139,13 @@ describe('undo', () => {
     await until(() => existsSync(pending) && JSON.parse(readFileSync(pending, 'utf8')).until !== null);
     const refused = await run('undo', number);
     expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('reconcile confirm')]);
-    child.kill('SIGTERM');
-    expect([(await end).code, live()]).toEqual([3, after]);
+    child.kill('SIGKILL');
+    await end;
+    const waiting = live();
+    const pendingText = readFileSync(pending, 'utf8');
+    writeFileSync(pending, pendingText.replace(/"until":\d+/, '"until":1'));
+    expect([(await run('undo', number, '--dry-run')).code, live()]).toEqual([0, waiting]);
+    expect([(await run('undo', number)).code, live()]).toEqual([3, after]);
     expect((await run('undo', number)).code).toBe(0);
     isBefore();
   });

@@ -17,7 +17,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings } = invocation;
   if (operands.length > 1) throw makeFailure('usage', 'undo takes the number of one apply', 'reconcile undo 3');
   const { number, record } = await findRecord(findHistoryFolder(invocation), operands[0]);
-  const earlier = await withHangUp(invocation, settleEarlier);
+  const earlier = settings.dryRun ? null : await withHangUp(invocation, settleEarlier);
   if (earlier !== null) return earlier;
   const server = findServer(settings);
   if (record.server !== server) {
