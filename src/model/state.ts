@@ -87,7 +87,7 @@ export const wholeScope: Scope = { rules: true, configuration: true };
 /** Whether this repository is responsible for the rule; of a user who was not looked up yet, as far as can be told. */
 export function isInScope(rule: Rule, scope: Scope): boolean {
   if (!scope.rules) return false;
-  const isUnresolved = rule.userId?.includes('@') === true;
-  if (scope.users !== undefined && !isUnresolved && !scope.users.has(rule.userId)) return false;
+  const isOther = scope.users !== undefined && rule.userId?.includes('@') !== true && !scope.users.has(rule.userId);
+  if (isOther) return false;
   return scope.networks === undefined || scope.networks.some((network) => contains(network, rule.destination));
 }

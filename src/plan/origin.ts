@@ -52,8 +52,17 @@ export interface BaseRules {
   readonly byKey: ReadonlyMap<string, DesiredRule>;
 }
 
+/** A base is asked for again and again: by each pass until another one is applied. */
+const indexed = new WeakMap<DesiredState, BaseRules>();
+
 export function indexBase(base: DesiredState | null): BaseRules | null {
   if (base === null) return null;
+  const known = indexed.get(base) ?? indexRules(base);
+  indexed.set(base, known);
+  return known;
+}
+
+function indexRules(base: DesiredState): BaseRules {
   const byName = new Map<string, DesiredRule>();
   const byKey = new Map<string, DesiredRule>();
   for (const rule of base.rules) {

@@ -82,6 +82,7 @@ function matchEqual(desired: readonly DesiredRule[], live: readonly LiveRule[]):
 
 /** The keys of pairs that a rule left over may be a copy of. */
 function pairedKeys(pairs: readonly Pair[], left: readonly LiveRule[]): ReadonlySet<string> {
+  if (left.length === 0) return new Set();
   const destinations = new Set(left.map(({ rule }) => rule.destination.text));
   const near = pairs.filter(({ desired }) => destinations.has(desired.rule.destination.text));
   return new Set(near.map(({ desired }) => formatRuleKey(desired.rule)));
