@@ -8,6 +8,7 @@ export interface AnswerContext {
   readonly path: string;
   readonly base: BaseUrl;
   readonly maxBodyBytes: number;
+  readonly parse: (text: string) => unknown;
 }
 
 /** Objects and lists in one answer; a rule is one, and the server does not start with 100,000 of them. */
@@ -53,7 +54,7 @@ export async function readAnswer(response: Dispatcher.ResponseData, context: Ans
     );
   }
   try {
-    return { kind: 'answer', status, body: JSON.parse(text) as unknown, ...heard };
+    return { kind: 'answer', status, body: context.parse(text), ...heard };
   } catch {
     if (!bodyCounts) return { kind: 'answer', status, body: undefined, ...heard };
     return lost(context, status, 'torn-body', `the answer (${status}) is not complete JSON`);

@@ -62,6 +62,20 @@ test('an error that quotes the token comes back without it', async () => {
   });
 });
 
+test('a list that is as it was is the same value, and another one is another', async () => {
+  const ids = ['a', 'a', 'b', 'a'];
+  const url = await serve((_, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ data: [ids.shift()] }));
+  });
+  const api = client(url);
+  const bodies: unknown[] = [];
+  for (const _ of [...ids])
+    bodies.push(await api.listRules(signal).then((answer) => answer.kind === 'answer' && answer.body));
+  expect(bodies).toEqual([{ data: ['a'] }, { data: ['a'] }, { data: ['b'] }, { data: ['a'] }]);
+  expect(bodies[1]).toBe(bodies[0]);
+  expect(bodies[3]).not.toBe(bodies[0]);
+});
+
 describe('the base URL', () => {
   for (const [baseUrl, because] of [
     ['vpn.example.com', 'not a URL'],
