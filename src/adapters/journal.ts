@@ -1,7 +1,6 @@
-import { constants } from 'node:fs';
+import { appendFileSync, constants } from 'node:fs';
 import { open, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { getErrorCode } from '../model/result.ts';
 import type { Journal, JournalEntry } from '../ports.ts';
 import { makeFolder } from './make-folder.ts';
@@ -49,21 +48,28 @@ async function isPipe(path: string): Promise<boolean> {
   return true;
 }
 
-/** Appends JSON lines (mode 0600), each with the time. A write is over when it is on disk; entries of one sync share it. */
+/**
+ * Appends JSON lines (mode 0600), each with the time. A line is in the file once `write` returns, so that no kill of this process
+ * takes it away, and on disk once its promise resolves; lines share a sync. A pipe gets its lines as fast as somebody reads them.
+ */
 export async function openJournal(path: string, wallTime: () => number): Promise<FileJournal> {
   await makeFolder(dirname(path));
-  const earlier = (await isPipe(path)) ? '' : await readEnd(path);
+  const pipe = await isPipe(path);
+  const earlier = pipe ? '' : await readEnd(path);
   let file = await open(path, 'a', 0o600);
   // What a kill or a full disk cut must not take the next line with it.
   let isCut = earlier !== '' && !earlier.endsWith('\n');
   let waiting: Waiting[] = [];
   let flushing: Promise<void> | null = null;
-  const append = async (batch: readonly Waiting[]): Promise<void> => {
-    const text = `${isCut ? '\n' : ''}${batch.map(({ line }) => line).join('')}`;
+  const append = (line: string): void => {
+    const text = isCut ? `\n${line}` : line;
     isCut = true;
-    await file.appendFile(text);
+    appendFileSync(file.fd, text);
     isCut = false;
-    await file.datasync();
+  };
+  const sync = async (batch: readonly Waiting[]): Promise<void> => {
+    if (pipe) await file.appendFile(batch.map(({ line }) => line).join(''));
+    else await file.datasync();
     // Within a pass a gap may be open, and the next start looks for it in this file.
     if (batch.at(-1)?.event === 'pass-ended') await setAside();
   };
@@ -77,12 +83,10 @@ export async function openJournal(path: string, wallTime: () => number): Promise
   };
   const flush = async (): Promise<void> => {
     while (waiting.length > 0) {
-      // The end of one step and the start of the next come in the same turn: they share a sync.
-      await nextTurn();
       const batch = waiting;
       waiting = [];
       try {
-        await append(batch);
+        await sync(batch);
         for (const { resolve } of batch) resolve();
       } catch (error) {
         for (const { reject } of batch) reject(error);
@@ -95,6 +99,7 @@ export async function openJournal(path: string, wallTime: () => number): Promise
     write: (entry) =>
       new Promise<void>((resolve, reject) => {
         const line = `${JSON.stringify({ at: new Date(wallTime()).toISOString(), ...entry })}\n`;
+        if (!pipe) append(line);
         waiting.push({ event: entry.event, line, resolve, reject });
         flushing ??= flush();
       }),
