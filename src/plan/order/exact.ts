@@ -22,7 +22,7 @@ interface Lattice {
   /** Every set that respects the needs, by size. */
   readonly sets: Int32Array;
   /** By set: its index in `sets`, for those that are. */
-  readonly indexOf: Indices;
+  readonly indexOf: ReadonlyMap<number, number>;
   readonly needs: Int32Array;
 }
 
@@ -30,41 +30,20 @@ function reachable({ size, needs }: Ordering, limit: number): Lattice | null {
   const masks = Int32Array.from({ length: size }, (_, i) =>
     (needs[i] ?? []).reduce((mask, need) => mask | (1 << need), 0),
   );
-  const indexOf = indices(size);
-  indexOf.set(0, 0);
+  const indexOf = new Map([[0, 0]]);
   const sets = [0];
   for (let at = 0; at < sets.length; at++) {
     const set = sets[at] as number;
     for (let i = 0; i < size; i++) {
       if ((set >>> i) & 1 || ((masks[i] as number) & ~set) !== 0) continue;
       const next = set | (1 << i);
-      if (indexOf.get(next) !== undefined) continue;
+      if (indexOf.has(next)) continue;
       if (sets.length >= limit) return null;
       indexOf.set(next, sets.length);
       sets.push(next);
     }
   }
   return { sets: Int32Array.from(sets), indexOf, needs: masks };
-}
-
-interface Indices {
-  get(set: number): number | undefined;
-  set(set: number, index: number): void;
-}
-
-/** A table for few operations, a map for more. */
-function indices(size: number): Indices {
-  if (size > 16) {
-    const map = new Map<number, number>();
-    return { get: (set) => map.get(set), set: (set, index) => void map.set(set, index) };
-  }
-  const table = new Int32Array(2 ** size).fill(-1);
-  return {
-    get: (set) => (table[set] === -1 ? undefined : table[set]),
-    set(set, index) {
-      table[set] = index;
-    },
-  };
 }
 
 interface StateCosts {
