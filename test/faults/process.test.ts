@@ -221,12 +221,13 @@ describe('faults of the process', () => {
     write(rules('10.0.0.1'));
     const limited = (files: number, ...argv: readonly string[]) =>
       spawnSync('sh', ['-c', `ulimit -n ${files} && exec "$@"`, 'sh', process.execPath, ...argv], { encoding: 'utf8' });
-    const empty = path.join(world.folder, 'empty.mjs');
-    writeFileSync(empty, 'await import("node:fs");');
+    const empty = path.join(world.folder, 'empty.cjs');
+    writeFileSync(empty, 'require("node:fs");');
     let said = 0;
-    for (const files of [19, 21, 23, 25, 27, 29, 32]) {
+    for (let files = 16; files <= 32; files++) {
       if (limited(files, empty).status !== 0) continue; // Node itself cannot start
       const run = limited(files, binary, 'validate', world.manifests);
+      if (run.status === 0) continue; // these were enough
       expect([run.status, run.stderr]).toEqual([
         1,
         expect.stringMatching(/^error \[open-files\] [^\n]*\n {4}hint: [^\n]*\n$/),
