@@ -23,7 +23,7 @@ export function appendPorts(ranges: OpenRange[], low: number, high: number): voi
   else ranges.push({ low, high });
 }
 
-export const noPorts: PortSet = [];
+const noPorts: PortSet = [];
 
 /** The ports of all the ranges. */
 export function toPortSet(ranges: readonly PortRange[]): PortSet {

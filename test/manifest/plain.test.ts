@@ -121,7 +121,7 @@ describe('the plain form', () => {
       }),
       { numRuns: runs(20_000) },
     );
-    expect(plain).toBeGreaterThan(100);
+    expect(plain).toBeGreaterThan(runs(20_000) / 40);
   });
 
   const values =
