@@ -23,8 +23,6 @@ export function appendPorts(ranges: OpenRange[], low: number, high: number): voi
   else ranges.push({ low, high });
 }
 
-const noPorts: PortSet = [];
-
 /** The ports of all the ranges. */
 export function toPortSet(ranges: readonly PortRange[]): PortSet {
   const out: OpenRange[] = [];
