@@ -137,10 +137,14 @@ function usage(error: CommanderError, argv: readonly string[]): Failure {
     .replace(/^error: /, '')
     .trim()
     .split('\n');
-  const instead = translateFlag(/unknown option '([^'=]+)/.exec(first)?.[1] ?? '');
+  const flag = /unknown option '([^'=]+)/.exec(first)?.[1] ?? '';
+  const instead = translateFlag(flag);
   if (instead !== null) return makeFailure('usage', first, `Use ${instead}.`);
+  if (nearestCommand(word) !== null) return makeFailure('usage', `there is no command \`${word}\``, helpHint(word));
+  const owner = commands.find((spec) => listOptions(spec).some((name) => formatFlag(name) === flag));
+  if (owner !== undefined) return makeFailure('usage', first, `${flag} goes with \`reconcile ${owner.name}\`.`);
   const hint = more.join(' ').replace(/[()]/g, '').trim();
-  return makeFailure('usage', first, nearestCommand(word) === null && hint !== '' ? hint : helpHint(word));
+  return makeFailure('usage', first, hint !== '' ? hint : helpHint(word));
 }
 
 function helpHint(word: string): string {

@@ -283,7 +283,7 @@ export const commands: readonly CommandSpec[] = [
     options: simulateOptions,
     examples: [
       'reconcile simulate --token-file token --listen 8080',
-      'reconcile simulate --token-file token --user alice@example.com=5a1d4e9c-0000-4000-8000-00000000a11c',
+      'reconcile simulate --user bob=5a1d4e9c-0000-4000-8000-000000000b0b',
     ],
     formats: [],
     load: () => import('./commands/simulate.ts'),

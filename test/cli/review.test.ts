@@ -755,6 +755,8 @@ describe('what was meant', () => {
     [['help', 'doctr'], 'Did you mean `reconcile doctor`?'],
     [['help', 'nonsense'], 'reconcile --help shows the commands'],
     [['--pln', 'm'], 'Did you mean --plan?'],
+    [['sync', 'm'], 'there is no command `sync`'],
+    [['plan', '--interval', '5m', 'm'], '--interval goes with `reconcile watch`'],
     [['validate', '--stric', 'm'], 'Did you mean --strict?'],
   ])('%j: %s', async (args, words) => {
     const run = await world.cli(args);
