@@ -106,7 +106,7 @@ function isMembers(value: FieldValue): value is Members {
 }
 
 function isObjectList(value: FieldValue): value is readonly Members[] {
-  return Array.isArray(value) && value.every(isMembers) && value.length > 0;
+  return Array.isArray(value) && value.every(isMembers);
 }
 
 function keyOf(item: Members, index: number): string {
