@@ -88,14 +88,14 @@ export function openScreens(
 ): Readonly<Record<'stdout' | 'stderr', WriteText>> {
   const isData = document === undefined && report === undefined;
   const writeTo =
-    (write: (text: string) => void, isTerminal: boolean): WriteText =>
+    (write: (text: string) => void, isTerminal: boolean, wraps: boolean): WriteText =>
     (text) => {
       const lines = text(wantsColor(settings, terminal, isTerminal)) ?? '';
-      write(isTerminal && !isData ? wrapText(lines, terminal.columns) : lines);
+      write(isTerminal && wraps ? wrapText(lines, terminal.columns) : lines);
     };
   return {
-    stdout: writeTo(terminal.stdout, terminal.stdoutIsTerminal),
-    stderr: writeTo(terminal.stderr, terminal.stderrIsTerminal),
+    stdout: writeTo(terminal.stdout, terminal.stdoutIsTerminal, !isData),
+    stderr: writeTo(terminal.stderr, terminal.stderrIsTerminal, true),
   };
 }
 

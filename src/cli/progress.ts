@@ -1,4 +1,5 @@
 import { systemClock } from '../adapters/clock.ts';
+import { wrapText } from '../report/paint.ts';
 import { findServer } from './approval.ts';
 import type { Invocation, Terminal } from './command.ts';
 
@@ -34,8 +35,8 @@ export function startProgress({ settings, terminal }: Invocation): Progress {
   };
   const onStop = (): void => {
     clear();
-    if (phase === 'reading') terminal.stderr('Stopping: the server is only being read, and nothing was written.\n');
-    if (phase === 'applying') terminal.stderr(describeStop(done, Math.max(total, done)));
+    if (phase === 'reading') tell(terminal, 'Stopping: the server is only being read, and nothing was written.\n');
+    if (phase === 'applying') tell(terminal, describeStop(done, Math.max(total, done)));
   };
   const server = findServer(settings);
   const where = server === null ? 'the server' : new URL(server).host;
@@ -78,6 +79,10 @@ export function startProgress({ settings, terminal }: Invocation): Progress {
   };
 }
 
+function tell({ stderr, stderrIsTerminal, columns }: Terminal, text: string): void {
+  stderr(wrapText(text, stderrIsTerminal ? columns : undefined));
+}
+
 function describeStop(done: number, total: number): string {
   return [
     `Stopping after ${done} of ${total} requests: those under way end first, and rules that wait for their replacement get it.`,
@@ -110,7 +115,8 @@ export function tellAfterASecond({ stderr, stderrIsTerminal }: Terminal): {
 function answerMore(terminal: Invocation['terminal'], getPhase: () => string): () => void {
   const listener = (): void => {
     if (terminal.unstoppable !== true && !terminal.stop.aborted) return; // the first one stops, and is answered elsewhere
-    terminal.stderr(
+    tell(
+      terminal,
       `\nStill under way (${getPhase()}), and not stopped. A third Ctrl-C ends at once, and rules may be missing then.\n`,
     );
   };

@@ -58,12 +58,10 @@ export function makeScreen(invocation: Invocation): Screen {
       return {
         exit,
         failed: report.plan === null,
-        text: ({ color, onScreen }) =>
-          runText(
-            nameFor(report, onScreen === true && terminal.stdoutIsTerminal),
-            { color, full: settings.full },
-            shown && onScreen === true,
-          ),
+        text({ color, onScreen = false }) {
+          const isTerminal = onScreen && terminal.stdoutIsTerminal;
+          return runText(nameFor(report, isTerminal), { ...displayOn(isTerminal), color }, shown && onScreen);
+        },
         report: () => report,
         notes: (color) =>
           obstacle === null

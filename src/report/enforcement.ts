@@ -11,7 +11,7 @@ export function renderEnforcement(run: RunReport, { color }: Display): string {
   if (run.kernel === undefined) return '';
   const { report } = run.kernel;
   const problems = run.apply === null ? '' : renderProblems(listEnforcementProblems(report), color);
-  const line = createPaint(color)(report.state === 'enforced' ? 'good' : 'error', summariseEnforcement(run.kernel));
+  const line = createPaint(color)(report.state === 'enforced' ? 'strong' : 'error', summariseEnforcement(run.kernel));
   return `${problems}${problems === '' ? '' : '\n'}${line}\n`;
 }
 

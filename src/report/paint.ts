@@ -1,7 +1,7 @@
 import { stripVTControlCharacters, styleText } from 'node:util';
 
 /** What a piece of text is; its colour follows. */
-export type Tone = 'risk' | 'plain' | 'error' | 'warning' | 'note' | 'strong' | 'faint' | 'good';
+export type Tone = 'risk' | 'plain' | 'error' | 'warning' | 'note' | 'strong' | 'faint';
 
 /** Colours a piece of text, or leaves it as it is. */
 export type Paint = (tone: Tone, text: string) => string;
@@ -11,12 +11,11 @@ const styles = {
   risk: ['bold', 'red'],
   plain: [],
   error: ['red'],
-  // Yellow and cyan can hardly be read on white: 1.7:1 and 2:1 in the colours of xterm.
+  // Yellow, cyan and green can hardly be read on white: 1.7:1, 2:1 and 2.1:1 in the colours of xterm.
   warning: ['magenta'],
   note: [],
   strong: ['bold'],
   faint: ['dim'],
-  good: ['green'],
 } as const satisfies Readonly<Record<Tone, readonly string[]>>;
 
 /** A painter; without colour it returns its text. Whether to colour is decided where the terminal is known. */
@@ -44,7 +43,8 @@ function wrapLine(line: string, width: number): string {
   const hang = ' '.repeat(Math.min(indent.length + (column.length || 2), 20));
   const lines: string[] = [];
   let current = '';
-  for (const word of line.split(/(?<=\S)(?=\s)/)) {
+  // `was rules.yaml:9` stays in one piece.
+  for (const word of line.split(/(?<=\S)(?<!was)(?=\s)/)) {
     if (current !== '' && visible(current) + visible(word) > width) {
       lines.push(current);
       current = `${hang}${word.trimStart()}`;

@@ -31,7 +31,7 @@ export function renderPlan(report: RunReport, display: Display): string {
     problems.trimEnd(),
     [paint('strong', page.title.join('    ')), ...page.notes.map((note) => paint('faint', note))].join('\n'),
     countsText(page.sets),
-    ...page.sets.map((set) => setText(set, paint)),
+    ...page.sets.map((set) => setText(set, display.width, paint)),
     trafficText(page, paint),
     onTheWayText(page, paint),
     refusalsText(plan.refusals, report, paint),
@@ -49,7 +49,7 @@ export function renderApply(report: RunReport, { color, width }: Display): strin
     leftOpenText(report, apply, paint),
     renderProblems(apply.problems, color).trimEnd(),
     outcomesText(apply, paint),
-    paint(apply.end === 'converged' ? 'good' : 'error', summariseApply(apply, report.plan)),
+    paint(apply.end === 'converged' ? 'strong' : 'error', summariseApply(apply, report.plan)),
   ];
   return wrapText(joinSections(sections), width);
 }
@@ -77,7 +77,11 @@ function marksText(changes: readonly ShownChange[]): string {
 /** Columns of names and of contents: places stand under each other where most contents end before them. */
 const columns = { name: 28, what: 52, title: 54 };
 
-function setText({ title, changed, total, changes }: SetOfChanges, paint: Paint): string {
+function setText(
+  { title, changed, total, changes }: SetOfChanges,
+  width: number | undefined,
+  paint: Paint,
+): string {
   const [first] = changes;
   if (first?.change.kind === 'Configuration') {
     const { change, symbol, tone, why, fields } = first;
@@ -91,10 +95,10 @@ function setText({ title, changed, total, changes }: SetOfChanges, paint: Paint)
       most,
       changes.reduce((width, one) => Math.max(width, text(one).length), 0),
     );
-  const widths = {
-    name: longest(({ name }) => name, columns.name),
-    what: longest(({ what }) => what, columns.what),
-  };
+  const name = longest(({ name }) => name, columns.name);
+  // A long content takes a line of its own, and leaves the places of the others beside them on a narrow terminal.
+  const room = width === undefined ? columns.what : width - name - longest(placeText, columns.name) - 8;
+  const widths = { name, what: longest(({ what }) => what, Math.min(columns.what, room)) };
   return [
     `${paint('strong', title.padEnd(columns.title))}  ${paint('faint', rules)}`,
     ...changes.map((change) => changeText(change, widths, paint)),
@@ -106,15 +110,20 @@ function changeText(
   widths: { readonly name: number; readonly what: number },
   paint: Paint,
 ): string {
-  const { symbol, tone, name, what, why, place, wasThere, change } = shown;
-  const where = place === null ? '' : `${wasThere ? 'was ' : ''}${formatLine(place)}`;
-  const id = name === '' && change.id !== null ? change.id.slice(0, 8) : '';
+  const { symbol, tone, name, what, why } = shown;
+  const where = placeText(shown);
   return joinWords([
     `  ${paint(tone, symbol)}${widths.name === 0 ? '' : ` ${name.padEnd(widths.name)}`}`,
     ` ${what.padEnd(widths.what)}`,
     why === '' ? '' : ` ${paint('note', why)}`,
-    where === '' && id === '' ? '' : ` ${paint('faint', where === '' ? id : where)}`,
+    where === '' ? '' : ` ${paint('faint', where)}`,
   ]);
+}
+
+/** Where a change comes from; the short id of a rule that has neither place nor name. */
+function placeText({ name, place, wasThere, change }: ShownChange): string {
+  if (place !== null) return `${wasThere ? 'was ' : ''}${formatLine(place)}`;
+  return name === '' && change.id !== null ? change.id.slice(0, 8) : '';
 }
 
 function joinWords(parts: readonly string[]): string {

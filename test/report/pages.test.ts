@@ -119,3 +119,35 @@ it('what opens is louder than what closes', () => {
   expect(text).toContain('\u001b[1m\u001b[31m10.128.0.0/9 for everyone');
   expect(text).toContain('  closes   192.0.2.0/24 for everyone');
 });
+
+it('on 80 columns a long content has its place below it, in one piece, and the others keep theirs beside them', () => {
+  const user = people[1] ?? '';
+  const report = reportOf(
+    planOf([], {
+      'office/closed': 'drop 10.0.0.0/8',
+      'office/replica/bob@example.com': `accept 10.2.0.5 tcp 5432 for ${user}`,
+    }),
+    given,
+  );
+  const lines = renderPlan(report, { color: false, width: 80 }).split('\n');
+  expect(lines.find((line) => line.includes('drop 10.0.0.0/8'))).toMatch(/\.yaml:\d+$/);
+  const long = lines.findIndex((line) => line.endsWith('for bob@example.com'));
+  expect(lines[long + 1]).toMatch(/^ +\S+\.yaml:\d+$/);
+});
+
+it('the first and the last provider of sign-in are lines by id too', () => {
+  const textOf = (before: readonly object[], after: readonly object[]): string =>
+    renderPlan(
+      reportOf(
+        makePlan(
+          planInput({
+            liveFields: { openid_connect_providers: before },
+            fields: { openid_connect_providers: after, local_auth_enabled: true },
+          } as Parameters<typeof planInput>[0]),
+        ),
+      ),
+      { color: false },
+    );
+  expect(textOf([], [google])).toMatch(/openid_connect_providers\[google\] +added\n.*\[google\]\.label +Google\n/);
+  expect(textOf([google], [])).toMatch(/openid_connect_providers\[google\] +removed\n/);
+});

@@ -188,6 +188,6 @@ export function renderExamination(examination: Examination, color: boolean): str
   const paint = createPaint(color);
   const well = examination.filter((one) => typeof one === 'string');
   const problems = listExaminedProblems(examination);
-  const lines = well.map((text) => `${paint('good', 'ok')} ${text}\n`).join('');
+  const lines = well.map((text) => `${paint('strong', 'ok')} ${text}\n`).join('');
   return `${lines}${renderProblems(problems, color)}\n${formatProblemCounts(problems)}.\n`;
 }
