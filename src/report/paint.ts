@@ -10,7 +10,8 @@ const styles = {
   // Traffic that opens is what must not be missed, on light and on dark terminals; what closes is calm.
   risk: ['bold', 'red'],
   plain: [],
-  error: ['red'],
+  // Red alone is 3.6:1 on black.
+  error: ['bold', 'red'],
   // Yellow, cyan and green can hardly be read on white: 1.7:1, 2:1 and 2.1:1 in the colours of xterm.
   warning: ['magenta'],
   note: [],

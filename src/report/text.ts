@@ -77,11 +77,7 @@ function marksText(changes: readonly ShownChange[]): string {
 /** Columns of names and of contents: places stand under each other where most contents end before them. */
 const columns = { name: 28, what: 52, title: 54 };
 
-function setText(
-  { title, changed, total, changes }: SetOfChanges,
-  width: number | undefined,
-  paint: Paint,
-): string {
+function setText({ title, changed, total, changes }: SetOfChanges, width: number | undefined, paint: Paint): string {
   const [first] = changes;
   if (first?.change.kind === 'Configuration') {
     const { change, symbol, tone, why, fields } = first;
