@@ -1,5 +1,7 @@
+import { stripVTControlCharacters } from 'node:util';
 import { expect, it } from 'vitest';
 import type { Problem } from '../../src/model/problem.ts';
+import { wrapText } from '../../src/report/paint.ts';
 import { renderProblems } from '../../src/report/problems.ts';
 
 const note = (line: number): Problem => ({
@@ -22,3 +24,20 @@ it('keeps the order of places where all problems are shown', () => {
   const error: Problem = { ...note(2), code: 'collision', severity: 'error' };
   expect(renderProblems([note(1), error], false)).toMatch(/host-bits[\s\S]*collision/);
 });
+
+it.each([1, 60, 104, 150])(
+  'on a narrow terminal a long line of a manifest keeps its caret below column %i',
+  (column) => {
+    const excerpt = `${'abcdefghij'.repeat(15)}`;
+    const problem: Problem = { ...note(12), place: { file: 'a.yaml', line: 12, column }, excerpt };
+    const pointedAt = (text: string): string | undefined => {
+      const [, shown = '', caret = ''] = text.split('\n');
+      return shown.replace('…', ' ')[caret.indexOf('^')];
+    };
+    for (const color of [false, true]) {
+      const text = stripVTControlCharacters(wrapText(renderProblems([problem], color), 80));
+      expect(pointedAt(text)).toBe(excerpt[column - 1]);
+      expect(Math.max(...text.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80);
+    }
+  },
+);
