@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { fleetSchema, settingsSchema } from '../src/cli/settings-schema.ts';
+import { makeFleetSchema } from '../src/cli/settings-file.ts';
+import { settingsSchema } from '../src/cli/settings-schema.ts';
 import { makeSchemaFiles, splitTypes } from '../src/manifest/json-schema.ts';
 import { planSchema } from './plan-schema.ts';
 import { statusSchema } from './status-schema.ts';
@@ -9,7 +10,7 @@ export function allSchemaFiles(): ReadonlyMap<string, string> {
   return new Map([
     ...makeSchemaFiles(),
     ['settings.schema.json', text(splitTypes(z.toJSONSchema(settingsSchema, { io: 'input' })))],
-    ['fleet.schema.json', text(splitTypes(z.toJSONSchema(fleetSchema, { io: 'input' })))],
+    ['fleet.schema.json', text(splitTypes(makeFleetSchema()))],
     ['plan.schema.json', text(planSchema)],
     ['status.schema.json', text(statusSchema)],
   ]);

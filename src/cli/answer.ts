@@ -52,6 +52,11 @@ function reportIn(report: Answer['report']): RunReport {
   return report?.() ?? makeProblemReport([]);
 }
 
+/** An answer as one document. */
+export async function renderAnswer(format: keyof typeof formats, answer: Answer, env: Env): Promise<string> {
+  return await formats[format](answer, env);
+}
+
 /** Writes an answer in every output and gives the exit code; an output that cannot be written makes a success a failure. */
 export async function writeAnswer(
   answer: Answer,
@@ -107,7 +112,8 @@ interface Writing {
 
 async function writeOne(answer: Answer, output: Output, { screens, terminal, stdoutTaken }: Writing): Promise<void> {
   if (output.format === 'github') await writeGithub(answer, output, terminal, stdoutTaken);
-  else if (output.format !== 'text') writeOutput(output, await formats[output.format](answer, terminal.env), terminal);
+  else if (output.format !== 'text')
+    writeOutput(output, await renderAnswer(output.format, answer, terminal.env), terminal);
   else if (!isScreen(output)) writeOutput(output, answer.text?.({ color: false, onScreen: false }) ?? '', terminal);
   // What went wrong belongs on stderr, so that a pipe does not hide it.
   else if (answer.failed === true) screens.stderr((color) => answer.text?.({ color }));

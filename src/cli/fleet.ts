@@ -1,33 +1,42 @@
-import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
-import type { Companions, Terminal } from './command.ts';
+import { renderAnswer } from './answer.ts';
+import type { Answer, Companions, Terminal } from './command.ts';
 import { exitCodes } from './exit-code.ts';
 import { makeFailure } from './failure.ts';
 import {
+  notBegun,
   pickWorstExit,
   renderFleetJson,
   renderFleetMarkdown,
   renderFleetText,
+  summariseRun,
   type TargetOutcome,
 } from './fleet/report.ts';
 import { createPool, shareParsers } from './fleet/share.ts';
 import {
   adjustSettings,
   type ChosenFleet,
+  choosingFlags,
   describeTarget,
   type ParsedLine,
-  type Rollout,
   type Runner,
   readFleet,
   type Target,
   type TargetLine,
-  withoutFleet,
+  withoutFlags,
 } from './fleet/targets.ts';
 import { formatFlag, optionNames } from './options.ts';
-import { type Format, isStdoutTaken, type Output, readOutputs, writeOutput } from './output.ts';
-import type { RawValues } from './settings.ts';
+import {
+  checkWritable,
+  type Format,
+  isStdoutTaken,
+  type Output,
+  readOutputs,
+  textOnStdout,
+  writeOutput,
+} from './output.ts';
 
 /** Targets that are looked at together by commands that do not write; one that is slow counts no more. */
 const together = 8;
@@ -40,7 +49,8 @@ export async function runFleet(line: ParsedLine, terminal: Terminal, runner: Run
     refuseOneServer(line);
     return await (await import('./fleet/watch.ts')).watchFleet(line, terminal, runner.loadSettings);
   }
-  const outputs = readFleetOutputs(flags, terminal);
+  if (command.name === 'status') return await showStatus(line, terminal, runner);
+  const outputs = readFleetOutputs(line, terminal);
   refuseOneServer(line);
   const writes = command.name === 'apply' || (command.name === '' && flags['plan'] !== true);
   const isWriting = writes && flags['dryRun'] !== true;
@@ -52,17 +62,23 @@ export async function runFleet(line: ParsedLine, terminal: Terminal, runner: Run
     );
   const fleet = readFleet(flags, terminal.cwd);
   if (isWriting) refuseHeld(fleet);
-  const folder = mkdtempSync(join(tmpdir(), 'reconcile-fleet-'));
-  try {
-    const visit = makeVisit({ line, terminal, runOne: runner.runOne, fleet, folder, outputs });
-    const outcomes = isWriting
-      ? await visitInWaves(fleet, visit, terminal.stop)
-      : await visitTogether(fleet.targets, visit);
-    writeOutcomes(outcomes, outputs, terminal);
-    return pickWorstExit(outcomes.map(({ exit }) => exit));
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+  const visit = makeVisit({ line, terminal, runOne: runner.runOne, fleet, outputs });
+  const outcomes = isWriting
+    ? await visitInWaves(fleet, visit, terminal.stop)
+    : await visitTogether(fleet.targets, visit);
+  writeOutcomes(outcomes, outputs, terminal);
+  return pickWorstExit(outcomes.map(({ exit }) => exit));
+}
+
+/** One sidecar is asked, which knows of all. */
+async function showStatus({ argv, flags }: ParsedLine, terminal: Terminal, { runOne }: Runner): Promise<number> {
+  const targets = readFleet(flags, terminal.cwd).targets.map(({ name }) => name);
+  const shared = { parser: shareParsers(), targets };
+  return await runOne(withoutFlags(argv, choosingFlags), terminal, {
+    shared,
+    adjust: (settings) => settings,
+    hear: () => undefined,
+  });
 }
 
 function refuseOneServer({ flags, operands }: ParsedLine): void {
@@ -87,13 +103,18 @@ function refuseHeld({ file, rollout: { isPaused, abort } }: ChosenFleet): void {
 }
 
 /** The outputs of a fleet; throws a `Failure` for one that it does not have. */
-function readFleetOutputs({ output }: RawValues, { cwd, env }: Terminal): readonly Output[] {
+function readFleetOutputs({ flags: { output }, command }: ParsedLine, { cwd, env }: Terminal): readonly Output[] {
+  if (command.formats.length === 0) return [textOnStdout];
   const asked = Array.isArray(output) ? output.map(String) : [env['RECONCILE_OUTPUT'] ?? ''].filter(Boolean);
   const outputs = readOutputs(asked, cwd);
-  const wrong = outputs.find(({ format }) => format === 'html' || format === 'csv');
-  if (wrong === undefined) return outputs;
-  const hint = 'a fleet has text, json, markdown and github';
-  throw makeFailure('usage', `a fleet has no output as ${wrong.format}`, hint);
+  const known: readonly Format[] = command.formats.filter((format) => format !== 'html' && format !== 'csv');
+  const wrong = outputs.find(({ format }) => format !== 'text' && !known.includes(format));
+  if (wrong === undefined) {
+    checkWritable(outputs, env['GITHUB_STEP_SUMMARY'] ?? '');
+    return outputs;
+  }
+  const hint = `its formats are ${known.join(', ')}`;
+  throw makeFailure('usage', `\`reconcile ${command.name}\` of a fleet has no output as ${wrong.format}`, hint);
 }
 
 interface Visit {
@@ -101,26 +122,17 @@ interface Visit {
   readonly terminal: Terminal;
   readonly runOne: Runner['runOne'];
   readonly fleet: ChosenFleet;
-  /** For what targets write beside their text. */
-  readonly folder: string;
   readonly outputs: readonly Output[];
 }
 
 /** Runs the command line on one target. */
-function makeVisit({
-  line,
-  terminal,
-  runOne,
-  fleet,
-  folder,
-  outputs,
-}: Visit): (target: Target) => Promise<TargetOutcome> {
+function makeVisit({ line, terminal, runOne, fleet, outputs }: Visit): (target: Target) => Promise<TargetOutcome> {
   const { argv, command, flags } = line;
-  const parser = shareParsers();
+  const shared = { parser: shareParsers() };
   const has = (...formats: readonly Format[]): boolean => outputs.some(({ format }) => formats.includes(format));
   return async (target) => {
-    const own = { json: join(folder, `${target.name}.json`), markdown: join(folder, `${target.name}.md`) };
     const said = { out: '', err: '' };
+    let answer: Answer | null = null;
     const quiet: Terminal = {
       ...terminal,
       env: { ...terminal.env, GITHUB_STEP_SUMMARY: '' },
@@ -136,18 +148,40 @@ function makeVisit({
       },
     };
     const words = [
-      ...withoutFleet(argv),
+      ...withoutFlags(argv, [...choosingFlags, '--output', '--out']),
       ...(command.formats.length === 0 ? [] : ['--output=text']),
-      ...(has('json') ? [`--output=json=${own.json}`] : []),
-      ...(has('markdown', 'github') ? [`--output=markdown=${own.markdown}`] : []),
-      ...(has('github') ? ['--output=github'] : []),
       ...outArguments(line, target),
       ...argumentsOf(describeTarget(target, command, flags)),
     ];
     const adjust: Companions['adjust'] = (settings) => adjustSettings(settings, target, fleet.file);
-    const exit = await runOne(words, quiet, { shared: { parser }, adjust });
-    const read = (file: string): string => (existsSync(file) ? readFileSync(file, 'utf8') : '');
-    return { target, exit, ...said, json: read(own.json), markdown: read(own.markdown) };
+    const hear = (one: Answer): void => {
+      answer = one;
+    };
+    const exit = await runOne(words, quiet, { shared, adjust, hear });
+    const kept = await keepAnswer(answer, command.name, exit, has);
+    // A warning that belongs to no answer is told too.
+    return { target, exit, text: said.err + said.out, ...kept, isPlain: kept.isPlain && said.err === '' };
+  };
+}
+
+/** What a target's answer is needed for: no more of it is kept, since targets are many. */
+async function keepAnswer(
+  answer: Answer | null,
+  command: string,
+  exit: number,
+  has: (...formats: readonly Format[]) => boolean,
+): Promise<Omit<TargetOutcome, 'target' | 'exit' | 'text'>> {
+  const report = answer?.report?.();
+  const asked = async (format: 'json' | 'markdown', isAsked: boolean): Promise<string> =>
+    answer !== null && isAsked ? await renderAnswer(format, answer, {}) : '';
+  return {
+    ...(report === undefined
+      ? { result: answer?.result ?? 'failed', changes: 0, isPlain: false }
+      : summariseRun(report, command, exit)),
+    json: await asked('json', has('json')),
+    markdown: await asked('markdown', has('markdown', 'github')),
+    annotations:
+      report !== undefined && has('github') ? (await import('../report/github.ts')).renderGithub(report) : '',
   };
 }
 
@@ -168,28 +202,18 @@ function outArguments({ command, flags }: ParsedLine, { name }: Target): readonl
 }
 
 function writeOutcomes(outcomes: readonly TargetOutcome[], outputs: readonly Output[], terminal: Terminal): void {
-  const [plain, annotations] = splitAnnotations(outcomes);
   for (const output of outputs) {
     if (output.format === 'json') writeOutput(output, renderFleetJson(outcomes), terminal);
     else if (output.format === 'markdown') writeOutput(output, renderFleetMarkdown(outcomes), terminal);
-    else if (output.format === 'text') writeOutput(output, renderFleetText(plain), terminal);
+    else if (output.format === 'text') writeOutput(output, renderFleetText(outcomes), terminal);
     else {
       const summary = output.file ?? terminal.env['GITHUB_STEP_SUMMARY'] ?? '';
       if (summary !== '') appendFileSync(summary, renderFleetMarkdown(outcomes));
-      (isStdoutTaken(outputs) ? terminal.stderr : terminal.stdout)(annotations);
+      // Each once.
+      const lines = new Set(outcomes.flatMap(({ annotations }) => annotations.split(/(?<=\n)/)));
+      (isStdoutTaken(outputs) ? terminal.stderr : terminal.stdout)([...lines].join(''));
     }
   }
-}
-
-/** The commands for GitHub that targets wrote among their text: each once. */
-function splitAnnotations(outcomes: readonly TargetOutcome[]): readonly [readonly TargetOutcome[], string] {
-  const commands = new Set<string>();
-  const plain = outcomes.map((one) => {
-    const lines = one.out.split('\n');
-    for (const line of lines) if (line.startsWith('::')) commands.add(line);
-    return { ...one, out: lines.filter((line) => !line.startsWith('::')).join('\n') };
-  });
-  return [plain, [...commands].map((line) => `${line}\n`).join('')];
 }
 
 /** Commands that do not write visit every target. */
@@ -224,13 +248,8 @@ async function visitInWaves(
         else if (outcome.exit !== exitCodes.ok) lastWave = Math.min(lastWave, wave);
       }
     };
-    await Promise.all(Array.from({ length: widthOf(rollout) }, work));
+    // One target after the other, unless the fleet file says more.
+    await Promise.all(Array.from({ length: rollout.maxParallel ?? 1 }, work));
   }
-  const notBegun = { exit: null, out: '', err: '', json: '', markdown: '' };
   return targets.map((target): TargetOutcome => done.get(target) ?? { target, ...notBegun });
-}
-
-/** One target after the other, unless the fleet file says more. */
-function widthOf({ maxParallel }: Rollout): number {
-  return maxParallel ?? 1;
 }

@@ -2,7 +2,7 @@ import type { Problem } from '../model/problem.ts';
 import { getErrorCode } from '../model/result.ts';
 import { answerFailure, writeAnswer } from './answer.ts';
 import { parseArguments } from './arguments.ts';
-import type { Companions, Terminal } from './command.ts';
+import type { Answer, Companions, Terminal } from './command.ts';
 import { type CommandSpec, listOptions } from './command-spec.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, makeFailure } from './failure.ts';
@@ -48,15 +48,20 @@ export async function runCli(argv: readonly string[], started: Terminal, among?:
     checkOutputs(parsed.command, settings, terminal);
     const command = await parsed.command.load();
     const shared = among === undefined ? {} : { shared: among.shared };
-    const answer = await command.run({ operands: parsed.operands, settings, terminal, ...shared });
+    const answer = passOn(await command.run({ operands: parsed.operands, settings, terminal, ...shared }), among);
     const outputs = parsed.command.formats.length === 0 ? [textOnStdout] : readOutputs(settings.output, terminal.cwd);
     return await writeAnswer(answer, outputs, settings, terminal);
   } catch (error) {
     const failure = error instanceof Failure ? error : new Failure([await internalError(error)]);
     const outputs = readRequestedOutputs(settings, { argv, flags, env: terminal.env }, terminal.cwd);
-    await writeAnswer(answerFailure(failure), outputs, settings, terminal);
+    await writeAnswer(passOn(answerFailure(failure), among), outputs, settings, terminal);
     return failure.exitCode;
   }
+}
+
+function passOn(answer: Answer, among: Companions | undefined): Answer {
+  among?.hear(answer);
+  return answer;
 }
 
 /** With this variable every TLS connection of the process takes any certificate: the token would go to anybody. */

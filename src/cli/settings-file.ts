@@ -1,5 +1,5 @@
 import { dirname } from 'node:path';
-import type * as z from 'zod';
+import * as z from 'zod';
 import { findEntry, findNode, type Locator, type Node, toPlain } from '../manifest/node.ts';
 import { parseFile } from '../manifest/parse.ts';
 import { suggest } from '../manifest/suggest.ts';
@@ -28,6 +28,11 @@ export function readSettingsFile(path: string): SettingsFile {
   const entries = root.type === 'map' ? root.entries : [];
   const lines = new Map(entries.map(({ key, keyStart }) => [key, locator.place(keyStart).line]));
   return { path, folder: dirname(path), options, nested, lines };
+}
+
+/** The JSON Schema of a fleet file. */
+export function makeFleetSchema(): object {
+  return z.toJSONSchema(fleetSchema, { io: 'input' });
 }
 
 /** Reads the operator's list of targets (YAML); throws as `readSettingsFile` does. */

@@ -19,30 +19,39 @@ export function summarisePlan(report: RunReport, plan: Plan): string {
     const state = holdsBack(plan) ? 'Not in sync, for want of a secret' : 'In sync';
     return `${state}: ${count(keep, 'object')} unchanged${skipped}; nothing to do.${refused}`;
   }
-  const replaced = plan.changes.filter(({ action, via }) => action === 'update' && via === 'replace').length;
-  const parts = [
-    create > 0 ? `${create} to create` : '',
-    replaced > 0 ? `${replaced} to replace` : '',
-    update > replaced ? `${update - replaced} to update` : '',
-    deleted > 0 ? `${deleted} to delete` : '',
-    `${keep} unchanged`,
-  ];
-  const head = parts.filter((part) => part !== '').join(', ');
+  const head = [listChangeCounts(plan), `${keep} unchanged`].filter((part) => part !== '').join(', ');
   return isComparison
     ? `${head}${skipped}.${refused}`
     : `${head}${skipped}. ${count(steps, 'request')}.${refused}${digest}`;
 }
 
+/** `2 to create, 1 to replace, 1 to delete`; empty where nothing changes. */
+export function listChangeCounts({ summary, changes }: Plan): string {
+  const { create, update, delete: deleted } = summary;
+  const replaced = changes.filter(({ action, via }) => action === 'update' && via === 'replace').length;
+  const parts = [
+    create > 0 ? `${create} to create` : '',
+    replaced > 0 ? `${replaced} to replace` : '',
+    update > replaced ? `${update - replaced} to update` : '',
+    deleted > 0 ? `${deleted} to delete` : '',
+  ];
+  return parts.filter((part) => part !== '').join(', ');
+}
+
 /** `Applied: 12 done in 0.1 s; a fresh read agrees.` or what is missing. */
 export function summariseApply(apply: ApplyReport, plan: Plan | null): string {
+  const took = ` in ${(apply.durationMs / 1000).toFixed(1)} s`;
+  return `${countOutcomes(apply)}${took}${endText(apply, plan !== null && holdsBack(plan))}`;
+}
+
+/** `Applied: 12 done` */
+export function countOutcomes({ end, outcomes }: ApplyReport): string {
   const kinds: readonly OutcomeKind[] = ['done', 'skipped', 'failed', 'dropped', 'unknown'];
   const counts = kinds
-    .map((kind) => [kind, apply.outcomes.filter(({ outcome }) => outcome === kind).length] as const)
+    .map((kind) => [kind, outcomes.filter(({ outcome }) => outcome === kind).length] as const)
     .filter(([kind, number]) => number > 0 || kind === 'done')
-    .map(([kind, number]) => `${number} ${kind}`)
-    .join(', ');
-  const took = `${counts} in ${(apply.durationMs / 1000).toFixed(1)} s`;
-  return `${heads[apply.end]}: ${took}${endText(apply, plan !== null && holdsBack(plan))}`;
+    .map(([kind, number]) => `${number} ${kind}`);
+  return `${heads[end]}: ${counts.join(', ')}`;
 }
 
 const heads = { converged: 'Applied', 'not-converged': 'Not converged', stopped: 'Stopped', failed: 'Failed' } as const;

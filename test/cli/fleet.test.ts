@@ -1,4 +1,7 @@
-import { rmSync, symlinkSync } from 'node:fs';
+import { once } from 'node:events';
+import { chmodSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startSimulator } from '../../src/simulator/server.ts';
@@ -12,7 +15,7 @@ beforeEach(async () => {
   world = await startWorld();
   servers = await Promise.all([1, 2, 3].map(() => startSimulator({ token })));
   world.write('policy/rules.yaml', rule('closed', 'action: drop, destination: 10.0.0.0/8'));
-  world.write('ops/token', `${token}\n`);
+  chmodSync(world.write('ops/token', `${token}\n`), 0o600);
 });
 afterEach(async () => {
   await Promise.all([world.close(), ...servers.map((server) => server.close())]);
@@ -40,10 +43,10 @@ describe('commands that do not write', () => {
     fleet([...servers.map(({ url }, n) => [`t${n}`, url] as const), ['dead', dead]]);
     const { code, out } = await run('plan', '--detailed-exitcode');
     expect(code).toBe(1);
-    expect(out).toContain('== 3 targets, the same: t0, t1, t2 ==');
+    expect(out).toContain('== 3 targets: the same change: t0, t1, t2 ==');
     expect(out.match(/1 to create, 0 unchanged/g)).toHaveLength(1);
-    expect(lineOf(out, 't0')).toMatch(/changes pending \(exit 2\)$/);
-    expect(lineOf(out, 'dead')).toMatch(/failed \(exit 1\)$/);
+    expect(lineOf(out, 't0')).toMatch(/^t0 +1 to create \(exit 2\)$/);
+    expect(lineOf(out, 'dead')).toMatch(/^dead +GET .* the connection was refused.* \(exit 1\)$/);
     expect(out).toMatch(/4 targets; exit 1, for dead\.\n$/);
     expect(live()).toEqual([0, 0, 0]);
   });
@@ -62,8 +65,20 @@ describe('commands that do not write', () => {
     servers[1]?.seed([{ action: 'accept', destination: '203.0.113.7' }]);
     three();
     const { out } = await run('plan');
-    expect(out).toContain('== 2 targets, the same: t0, t2 ==');
+    expect(out).toContain('== 2 targets: the same change: t0, t2 ==');
     expect(out).toMatch(/== t1 ==\n[\s\S]*1 to delete/);
+    expect(out).toMatch(/^t0 {2}1 to create\nt1 {2}1 to create, 1 to delete\nt2 {2}1 to create\n\n/);
+  });
+
+  it('name ten targets that said the same, and count the others', async () => {
+    const [server] = servers;
+    const scope = (n: number): string => `, scope: {networks: [10.${n}.0.0/16]}`;
+    fleet(Array.from({ length: 12 }, (_, n) => [`n${n}`, server?.url ?? '', scope(n)] as const));
+    world.write('policy/rules.yaml', 'tests: [\n');
+    const { out, code } = await run('test');
+    expect(code).toBe(4);
+    expect(out).toContain('== 12 targets: the same: n0, n1, n2, n3, n4, n5, n6, n7, n8, n9 and 2 more ==');
+    expect(out).toMatch(/12 targets; exit 4, for n0, n1, n2, n3, n4, n5, n6, n7, n8, n9 and 2 more\.\n$/);
   });
 
   it('a fleet of one says the same bytes as one target', async () => {
@@ -88,13 +103,52 @@ describe('commands that do not write', () => {
   });
 });
 
+describe('the state at a sidecar', () => {
+  const state = (name: string, ready: string) => ({
+    name,
+    headline: { text: `headline of ${name}`, detail: 'why', tone: ready === 'True' ? 'good' : 'bad' },
+    conditions: { Ready: { type: 'Ready', status: ready, reason: 'Refused', message: `message of ${name}` } },
+  });
+  let sidecar: Server;
+  let url = '';
+  beforeEach(async () => {
+    const targets = [state('t0', 'True'), state('t1', 'Unknown'), state('t2', 'False')];
+    const body = JSON.stringify({ conditions: targets[2]?.conditions, rollout: null, targets });
+    sidecar = createServer((_, response) => response.end(body)).listen(0, '127.0.0.1');
+    await once(sidecar, 'listening');
+    url = `http://127.0.0.1:${(sidecar.address() as AddressInfo).port}`;
+    three([', labels: {env: prod}', ', labels: {env: prod}']);
+  });
+  afterEach(() => sidecar.close());
+
+  it.each([
+    [[], 1, 't2: message of t2', ['t0', 't1', 't2']],
+    [['--label', 'env=prod'], 2, 't1: message of t1', ['t0', 't1']],
+    [['--target=t0'], 0, 'all 1 targets', ['t0']],
+  ])('with %j gives exit %i for the worst of them', async (chosen, exit, message, names) => {
+    const { code, out } = await run('status', url, ...chosen);
+    expect([code, out]).toEqual([exit, expect.stringContaining(message)]);
+    expect(out.match(/(?<=headline of )\w+/g)).toEqual(names);
+    const json = JSON.parse((await run('status', url, '--output', 'json', ...chosen)).out);
+    expect(json).toMatchObject({ targets: names.map((name) => ({ name })) });
+  });
+
+  it('says which target the sidecar does not watch', async () => {
+    fleet([['other', dead]]);
+    const { code, err } = await run('status', url);
+    expect([code, err]).toEqual([1, expect.stringContaining('the sidecar does not watch other')]);
+  });
+});
+
 describe('an apply', () => {
   it('writes to every target, and once more to none', async () => {
     three();
-    expect((await run('apply', '--yes')).code).toBe(0);
+    const first = await run('apply', '--yes');
+    expect([first.code, lineOf(first.out, 't0')]).toEqual([0, 't0  applied: 1 done']);
     expect(live()).toEqual([1, 1, 1]);
     const again = await run('apply', '--yes');
-    expect([again.code, again.out]).toEqual([0, expect.stringContaining('== 3 targets, the same')]);
+    const plain = 't0  in sync\nt1  in sync\nt2  in sync\n\n3 targets; exit 0, for t0, t1, t2.\n';
+    expect([again.code, again.out]).toEqual([0, plain]);
   });
 
   it('stops every target that has not begun after one that was refused', async () => {
@@ -102,7 +156,7 @@ describe('an apply', () => {
     three();
     const { code, out } = await run('apply', '--yes', '--max-deletes', '0');
     expect([code, live()]).toEqual([3, [1, 0, 0]]);
-    expect(lineOf(out, 't0')).toMatch(/refused \(exit 3\)$/);
+    expect(lineOf(out, 't0')).toMatch(/^t0 {2}refused: 1 of 1 live rules .* \(exit 3\)$/);
     expect([lineOf(out, 't1'), lineOf(out, 't2')]).toEqual(['t1  not begun', 't2  not begun']);
     expect(servers[1]?.requests()).toEqual([]);
   });
@@ -139,13 +193,13 @@ describe('outputs of a plan', () => {
     const text = world.read('plan.md');
     expect(code).toBe(0);
     expect(text.match(/<!-- reconcile-plan -->/g)).toHaveLength(1);
-    expect(text).toContain('| t1 | well (exit 0) |');
-    expect(text).toMatch(/## 2 targets, the same: t0, t2\n[\s\S]*## t1\n/);
+    expect(text).toContain('| t1 | 2 to create, 1 to delete |');
+    expect(text).toMatch(/## 2 targets: the same 2 changes: t0, t2\n[\s\S]*## t1\n/);
     expect(world.read('summary.md')).toBe(text);
     expect(JSON.parse(world.read('plan.json'))).toMatchObject({ exit: 0, targets: [{ name: 't0' }, {}, {}] });
     const annotations = out.split('\n').filter((line) => line.startsWith('::'));
     expect(annotations).toEqual([...new Set(annotations)]);
-    expect(out).toContain('== 2 targets, the same: t0, t2 ==');
+    expect(out).toContain('== 2 targets: the same 2 changes: t0, t2 ==');
   });
 
   it('are a file a target of snapshots, in a folder', async () => {
@@ -207,6 +261,12 @@ describe('a roll-out by hand', () => {
 });
 
 describe('a fleet file', () => {
+  it('has a schema that is printed', async () => {
+    const { code, out } = await world.cli(['schema', 'fleet']);
+    const file = join(import.meta.dirname, '../../schemas/fleet.schema.json');
+    expect([code, out]).toEqual([0, readFileSync(file, 'utf8')]);
+  });
+
   it.each([
     ['targets: []', 'fleet.yaml:1:'],
     ['targets: [{name: a}]', 'targets.0.baseUrl'],
@@ -267,7 +327,7 @@ describe('a fleet file', () => {
     three();
     expect((await run('plan', 'policy')).err).toContain('--fleet and PATH exclude each other');
     expect((await run('plan', '--save', 'plan.json')).err).toContain('--save is about one server');
-    expect((await run('plan', '--output', 'html=a.html')).err).toContain('a fleet has no output as html');
+    expect((await run('plan', '--output', 'html=a.html')).err).toContain('of a fleet has no output as html');
     expect((await world.cli(['plan', '--target', 'a', 'policy'])).err).toContain('add --fleet FILE');
   });
 });

@@ -208,7 +208,7 @@ function says(name: string): RegExp {
     export: /kind: Rule|files? written to/,
     build: /^metadata: \{name: /m,
     fmt: /files?, 0 changed|0 would change/,
-    schema: /"title": "Firezone/,
+    schema: /"title": "Firezone|"targets": \{/,
     test: /2 cases passed, 0 failed/,
     reach: /^who/m,
     blame: /^tcp 10\.1\.2\.3 port 443 .*: (accept|drop), (since \d{4}-|no commit changed it)/m,

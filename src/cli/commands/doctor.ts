@@ -36,6 +36,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const well = examination.filter((one) => typeof one === 'string');
   return {
     exit: chooseExitCode({ failed: hasErrors(problems) }),
+    result: problems.find(({ severity }) => severity === 'error')?.summary ?? 'well',
     text: ({ color }) => renderExamination(examination, color),
     document: () => renderDocument({ healthy: !hasErrors(problems), well }, problems),
   };

@@ -1,16 +1,21 @@
-import { makeJsonSchema, makeManifestSchema, printSchema } from '../../manifest/json-schema.ts';
+import { makeJsonSchema, makeManifestSchema, printSchema, splitTypes } from '../../manifest/json-schema.ts';
 import { kinds } from '../../manifest/manifest.ts';
 import { didYouMean } from '../../manifest/suggest.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { makeFailure } from '../failure.ts';
 
-/** `reconcile schema [KIND]`: the JSON Schema of a kind of manifest; without KIND the one that chooses by `kind`. */
+/** `reconcile schema [KIND]`: the JSON Schema of a kind of manifest, or of `fleet`; without KIND the one that chooses by `kind`. */
 export async function run({ operands }: Invocation): Promise<Answer> {
   const [written] = operands;
+  if (written?.toLowerCase() === 'fleet') {
+    const { makeFleetSchema } = await import('../settings-file.ts');
+    const fleet = splitTypes(makeFleetSchema());
+    return { exit: exitCodes.ok, text: () => printSchema(fleet) };
+  }
   const kind = kinds.find((one) => one.toLowerCase() === written?.toLowerCase());
   if (written !== undefined && kind === undefined) {
-    const hint = didYouMean(written, kinds, `the kinds are ${kinds.join(', ')}`);
+    const hint = didYouMean(written, kinds, `the kinds are ${kinds.join(', ')}, and fleet`);
     throw makeFailure('usage', `there is no kind ${written}`, hint);
   }
   const schema = kind === undefined ? makeManifestSchema() : makeJsonSchema(kind);

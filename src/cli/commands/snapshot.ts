@@ -20,5 +20,5 @@ export async function run(invocation: Invocation): Promise<Answer> {
   });
   if (settings.out === null) return { exit: exitCodes.ok, text: () => text };
   writeNamedFile(settings.out, text, '--out');
-  return { exit: exitCodes.ok, notes: () => `${settings.out}: written, without secrets\n` };
+  return { exit: exitCodes.ok, result: 'written', notes: () => `${settings.out}: written, without secrets\n` };
 }

@@ -11,7 +11,7 @@ const timeoutMs = 5000;
 const largest = 20_000_000;
 
 /** `reconcile status [URL]`: exit 0 when the sidecar is ready, 2 while unknown, 1 when not. `--probe` asks `/healthz` alone. */
-export async function run({ operands, settings, terminal }: Invocation): Promise<Answer> {
+export async function run({ operands, settings, terminal, shared }: Invocation): Promise<Answer> {
   const base = baseOf(operands[0] ?? 'http://127.0.0.1:8080');
   if (settings.probe) {
     const { ok } = await ask(new URL('healthz', base), null, terminal.stop);
@@ -20,13 +20,14 @@ export async function run({ operands, settings, terminal }: Invocation): Promise
   const answer = await ask(new URL('status', base), tokenIn(settings.listenTokenFile), terminal.stop);
   if (answer.status === 401 || answer.status === 403)
     throw makeFailure('usage', `${base.href} wants its token`, 'name the file that holds it: --listen-token-file FILE');
-  const status = answer.ok ? parseStatus(answer.text) : null;
-  if (status === null)
+  const all = answer.ok ? parseStatus(answer.text) : null;
+  if (all === null)
     throw makeFailure(
       'usage',
       `${base.href}status is no page of a sidecar (status ${answer.status})`,
       'check the URL: reconcile watch serves it at --listen',
     );
+  const status = shared?.targets === undefined ? all : chooseTargets(all, shared.targets);
   return {
     exit: exitCodeOfStatus(status),
     text: ({ color }) => describe(status, color),
@@ -115,6 +116,35 @@ function exitCodeOfStatus({ conditions }: Members): number {
   return ready === 'Unknown' || membersOf(Reconciling)['status'] === 'True' ? exitCodes.pending : exitCodes.failed;
 }
 
+function listTargets({ targets }: Members): readonly Members[] {
+  return Array.isArray(targets) ? targets.map(membersOf) : [];
+}
+
+/** From the worst to the best. */
+const byExit: readonly number[] = [exitCodes.failed, exitCodes.pending, exitCodes.ok];
+
+/** The state of these targets of a fleet; the conditions are those of the one that is worst off. */
+function chooseTargets(status: Members, names: readonly string[]): Members {
+  const known = new Map(listTargets(status).map((one) => [one['name'], one]));
+  const missing = names.find((name) => !known.has(name));
+  if (missing !== undefined)
+    throw makeFailure(
+      'usage',
+      `the sidecar does not watch ${missing}`,
+      'choose targets that it watches with --target or --label, or restart it with this fleet file',
+    );
+  const targets = names.map((name) => membersOf(known.get(name)));
+  const rank = (one: Members): number => byExit.indexOf(exitCodeOfStatus(one));
+  const [worst = {}] = targets.toSorted((a, b) => rank(a) - rank(b));
+  const conditions = membersOf(worst['conditions']);
+  const Ready = membersOf(conditions['Ready']);
+  const message =
+    Ready['status'] === 'True'
+      ? `all ${targets.length} targets`
+      : `${String(worst['name'])}: ${String(Ready['message'])}`;
+  return { ...status, conditions: { ...conditions, Ready: { ...Ready, message } }, targets };
+}
+
 /** A commit or a digest, of which twelve characters tell enough. */
 const longId = /\b([0-9a-f]{12})[0-9a-f]{28,}\b/;
 
@@ -150,7 +180,7 @@ function describe(status: Members, color: boolean): string {
   ];
   const known = facts.filter(([, value]) => value !== null && value !== undefined && value !== '');
   // Of a fleet: one line a target, and what the roll-out waits for.
-  const targets = Array.isArray(status['targets']) ? status['targets'].map(membersOf) : [];
+  const targets = listTargets(status);
   const width = targets.reduce((most, { name }) => Math.max(most, String(name).length), 0);
   const lines = targets.map(({ name, headline: line }) => {
     const { text: state, detail, tone } = membersOf(line);

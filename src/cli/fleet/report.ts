@@ -1,29 +1,66 @@
+import { escapeControls } from '../../model/printable.ts';
+import { holdsBack } from '../../plan/plan.ts';
 import { formatSafeJson } from '../../report/json.ts';
-import { marker } from '../../report/markdown.ts';
-import { count } from '../../report/summary.ts';
+import { escapeProse, marker } from '../../report/markdown.ts';
+import type { RunReport } from '../../report/run-report.ts';
+import { count, countOutcomes, listChangeCounts } from '../../report/summary.ts';
 import { exitCodes } from '../exit-code.ts';
 import type { Target } from './targets.ts';
 
-/** What a target's run said. */
+/** What a target's run came to, and what it said. */
 export interface TargetOutcome {
   readonly target: Target;
   /** null: not begun. */
   readonly exit: number | null;
-  readonly out: string;
-  readonly err: string;
-  /** Its JSON document and its Markdown, where those are asked for. */
+  /** In a line: `2 to create, 1 to delete`, `in sync`, `applied: 2 done`, or what went wrong. */
+  readonly result: string;
+  /** Objects that the plan creates, changes or deletes. */
+  readonly changes: number;
+  /** There is nothing to tell but the result. */
+  readonly isPlain: boolean;
+  readonly text: string;
+  /** What outputs ask for; empty otherwise. */
   readonly json: string;
   readonly markdown: string;
+  readonly annotations: string;
 }
 
-const meanings: Readonly<Record<number, string>> = {
-  [exitCodes.ok]: 'well',
-  [exitCodes.failed]: 'failed',
-  [exitCodes.pending]: 'changes pending',
-  [exitCodes.refused]: 'refused',
-  [exitCodes.invalid]: 'manifests invalid',
-  [exitCodes.partial]: 'partly written',
+/** Of a target that was kept from its turn. */
+export const notBegun: Omit<TargetOutcome, 'target'> = {
+  ...{ exit: null, result: 'not begun', changes: 0, isPlain: true },
+  ...{ text: '', json: '', markdown: '', annotations: '' },
 };
+
+/** What a run of a command came to. */
+export function summariseRun(
+  report: RunReport,
+  command: string,
+  exit: number,
+): Pick<TargetOutcome, 'result' | 'changes' | 'isPlain'> {
+  const { plan, problems } = report;
+  const { create, update, delete: deleted } = plan?.summary ?? { create: 0, update: 0, delete: 0 };
+  const changes = create + update + deleted;
+  const isPlain = exit === exitCodes.ok && changes === 0 && problems.length === 0;
+  return { result: describeResult(report, `reconcile ${command}: `), changes, isPlain };
+}
+
+function describeResult({ apply, approved, headline, plan, problems }: RunReport, title: string): string {
+  if (apply !== null) return lowerFirst(countOutcomes(apply));
+  const [refusal] = approved ? [] : (plan?.refusals ?? []);
+  if (refusal !== undefined) return `refused: ${refusal.summary}`;
+  const error = problems.find(({ severity }) => severity === 'error');
+  if (error !== undefined) return error.summary;
+  if (headline !== undefined) return headline.replace(title, '');
+  if (plan === null) return 'no plan';
+  const { steps } = plan.summary;
+  const changes = listChangeCounts(plan) || (steps > 0 ? count(steps, 'request') : '');
+  if (changes !== '') return changes;
+  return holdsBack(plan) ? 'not in sync, for want of a secret' : 'in sync';
+}
+
+function lowerFirst(text: string): string {
+  return text.slice(0, 1).toLowerCase() + text.slice(1);
+}
 
 /** The worst first. */
 const severity = [
@@ -44,43 +81,56 @@ function worstOf(outcomes: readonly TargetOutcome[]): number {
   return pickWorstExit(outcomes.map(({ exit }) => exit));
 }
 
-function describeOutcome({ exit }: TargetOutcome): string {
-  return exit === null ? 'not begun' : `${meanings[exit] ?? 'failed'} (exit ${exit})`;
+function describeOutcome({ exit, result }: TargetOutcome): string {
+  const line = escapeControls(result);
+  return exit === null || exit === exitCodes.ok ? line : `${line} (exit ${exit})`;
+}
+
+const mostNames = 10;
+
+function listNames(outcomes: readonly TargetOutcome[]): string {
+  const names = outcomes.map(({ target }) => target.name);
+  const left = names.length - mostNames;
+  return `${names.slice(0, mostNames).join(', ')}${left > 0 ? ` and ${left} more` : ''}`;
 }
 
 function summarise(outcomes: readonly TargetOutcome[]): string {
   const worst = worstOf(outcomes);
-  const names = outcomes.filter(({ exit }) => exit === worst).map(({ target }) => target.name);
-  return `${count(outcomes.length, 'target')}; exit ${worst}, for ${names.join(', ')}.`;
+  const names = listNames(outcomes.filter(({ exit }) => exit === worst));
+  return `${count(outcomes.length, 'target')}; exit ${worst}, for ${names}.`;
 }
 
-/** The targets that said the same, in the order of the first of each. */
-function foldAlike(
-  outcomes: readonly TargetOutcome[],
-  text: (one: TargetOutcome) => string,
-): readonly (readonly TargetOutcome[])[] {
-  const said = new Map<string, TargetOutcome[]>();
+interface Fold {
+  readonly title: string;
+  readonly first: TargetOutcome;
+  readonly isOne: boolean;
+}
+
+/** The targets that have more to tell than their line; those that said the same together, in the order of the first of each. */
+function foldAlike(outcomes: readonly TargetOutcome[], text: (one: TargetOutcome) => string): readonly Fold[] {
+  const said = new Map<string, [TargetOutcome, ...TargetOutcome[]]>();
   for (const outcome of outcomes) {
-    if (outcome.exit === null) continue;
+    if (outcome.isPlain) continue;
     const key = `${outcome.exit} ${withoutOwn(outcome.target, text(outcome))}`;
     const alike = said.get(key);
     if (alike === undefined) said.set(key, [outcome]);
     else alike.push(outcome);
   }
-  return [...said.values()];
+  return [...said.values()].map((alike) => {
+    const [first] = alike;
+    const same = ['the same', 'the same change'][first.changes] ?? `the same ${first.changes} changes`;
+    const isOne = alike.length === 1;
+    return { title: isOne ? first.target.name : `${alike.length} targets: ${same}: ${listNames(alike)}`, first, isOne };
+  });
 }
 
-/** One line a target; then what they said, told once where several said the same. */
+/** One line a target; then details of what differs, told once where several said the same. */
 export function renderFleetText(outcomes: readonly TargetOutcome[]): string {
   const width = outcomes.reduce((most, { target }) => Math.max(most, target.name.length), 0);
   const lines = outcomes.map((one) => `${one.target.name.padEnd(width)}  ${describeOutcome(one)}\n`);
-  const details = foldAlike(outcomes, ({ err, out }) => err + out).map((alike) => {
-    const [first] = alike;
-    const names = alike.map(({ target }) => target.name).join(', ');
-    const said = first === undefined ? '' : first.err + first.out;
-    if (alike.length === 1) return `\n== ${names} ==\n${said}`;
-    return `\n== ${count(alike.length, 'target')}, the same: ${names} ==\nAs ${first?.target.name} says it:\n${said}`;
-  });
+  const details = foldAlike(outcomes, ({ text }) => text).map(
+    ({ title, first, isOne }) => `\n== ${title} ==\n${isOne ? '' : `As ${first.target.name} says it:\n`}${first.text}`,
+  );
   return `${lines.join('')}${details.join('')}\n${summarise(outcomes)}\n`;
 }
 
@@ -89,13 +139,10 @@ const largest = 60_000;
 
 /** For a comment on a pull request: the targets, and what they said, told once where several said the same. */
 export function renderFleetMarkdown(outcomes: readonly TargetOutcome[]): string {
-  const rows = outcomes.map((one) => `| ${one.target.name} | ${describeOutcome(one)} |\n`).join('');
-  const details = foldAlike(outcomes, ({ markdown }) => markdown).map((alike) => {
-    const [first] = alike;
-    const names = alike.map(({ target }) => target.name).join(', ');
-    const title = alike.length === 1 ? names : `${count(alike.length, 'target')}, the same: ${names}`;
-    return `\n## ${title}\n\n${first?.markdown.replace(marker, '').trim() ?? ''}\n`;
-  });
+  const rows = outcomes.map((one) => `| ${one.target.name} | ${escapeProse(describeOutcome(one))} |\n`).join('');
+  const details = foldAlike(outcomes, ({ markdown }) => markdown).map(
+    ({ title, first }) => `\n## ${title}\n\n${first.markdown.replace(marker, '').trim()}\n`,
+  );
   const text = `${marker}\n# ${summarise(outcomes)}\n\n| target | result |\n|---|---|\n${rows}${details.join('')}`;
   if (text.length <= largest) return text;
   const cut = text.slice(0, largest - 200);

@@ -8,21 +8,11 @@ import type { Settings } from '../settings.ts';
 import type { OpenSource, WatchedSource } from '../watch/invocation.ts';
 import { openSource } from '../watch/source.ts';
 
-/** Runs work one after another. */
-function createLine(): <T>(work: () => Promise<T>) => Promise<T> {
-  let last: Promise<unknown> = Promise.resolve();
-  return (work) => {
-    const turn = last.then(work);
-    last = turn.catch(() => undefined);
-    return turn;
-  };
-}
-
 /**
  * Lets so many go on at once. Who takes longer than `slowMs` counts no more: it waits for a server, and must not keep
  * others from theirs.
  */
-export function createPool(width: number, slowMs: number): <T>(work: () => Promise<T>) => Promise<T> {
+export function createPool(width: number, slowMs: number | null): <T>(work: () => Promise<T>) => Promise<T> {
   let free = width;
   const waiting: (() => void)[] = [];
   return async (work) => {
@@ -36,7 +26,7 @@ export function createPool(width: number, slowMs: number): <T>(work: () => Promi
       if (next === undefined) free++;
       else next();
     };
-    const slow = setTimeout(leave, slowMs);
+    const slow = slowMs === null ? undefined : setTimeout(leave, slowMs);
     try {
       return await work();
     } finally {
@@ -45,6 +35,9 @@ export function createPool(width: number, slowMs: number): <T>(work: () => Promi
     }
   };
 }
+
+/** Runs work one after another, however long each takes. */
+const createLine = () => createPool(1, null);
 
 /** What is known by this key, made where it is not. */
 function recall<T>(known: Map<string, T>, key: string, make: () => T): T {

@@ -115,12 +115,13 @@ function selectTargets(targets: readonly Target[], { target = [], label = [] }: 
   throw makeFailure('usage', 'no target of the fleet has these labels', 'labels are written --label KEY=VALUE');
 }
 
-const fleetFlags = ['--fleet', '--target', '--label', '--output', '--out'];
+/** The flags that choose targets. */
+export const choosingFlags = ['--fleet', '--target', '--label'];
 
-/** The words of the command line without those that choose targets and outputs. */
-export function withoutFleet(argv: readonly string[]): readonly string[] {
+/** The words of the command line without these flags and their values. */
+export function withoutFlags(argv: readonly string[], names: readonly string[]): readonly string[] {
   return argv.filter(
-    (word, index) => !fleetFlags.includes(word.split('=')[0] ?? '') && !fleetFlags.includes(argv[index - 1] ?? ''),
+    (word, index) => !names.includes(word.split('=')[0] ?? '') && !names.includes(argv[index - 1] ?? ''),
   );
 }
 

@@ -5,6 +5,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Simulator, startSimulator } from '../../../src/simulator/server.ts';
 import { makeUpstream, serveGit } from '../../controller/support/git-host.ts';
 import { apiToken, ensureBuilt, rules, type Sidecar, spawnSidecar, until } from '../../controller/support/sidecar.ts';
+import { runIn } from '../harness.ts';
 
 let folder: string;
 let servers: readonly Simulator[];
@@ -83,6 +84,10 @@ describe('a watch of a fleet', () => {
     expect(await get(sidecar, '/targets/t1/')).toContain(servers[1]?.url);
     expect(JSON.parse(await get(sidecar, '/targets/t1/api/v1/status'))).toMatchObject({ server: servers[1]?.url });
     expect((await fetch(`${sidecar.url}/targets/none/`)).status).toBe(404);
+    const some = await runIn(folder, ['status', sidecar.url, '--fleet', 'fleet.yaml', '--target', 't1']);
+    expect([some.code, some.out]).toEqual([0, expect.stringMatching(/all 1 targets[\s\S]*^t1 {2}In sync$/m)]);
+    const all = await runIn(folder, ['status', sidecar.url, '--fleet', 'fleet.yaml']);
+    expect([all.code, all.out]).toEqual([1, expect.stringMatching(/^dead {3}\S/m)]);
     expect(await get(sidecar, '/healthz')).toBe('ok\n');
     expect(await sidecar.stop()).toBe(0);
   });
