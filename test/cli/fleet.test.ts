@@ -124,7 +124,7 @@ describe('the state at a sidecar', () => {
   it.each([
     [[], 1, 't2: message of t2', ['t0', 't1', 't2']],
     [['--label', 'env=prod'], 2, 't1: message of t1', ['t0', 't1']],
-    [['--target=t0'], 0, 'all 1 targets', ['t0']],
+    [['--target=t0'], 0, '1 target\n', ['t0']],
   ])('with %j gives exit %i for the worst of them', async (chosen, exit, message, names) => {
     const { code, out } = await run('status', url, ...chosen);
     expect([code, out]).toEqual([exit, expect.stringContaining(message)]);

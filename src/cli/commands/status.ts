@@ -3,6 +3,7 @@ import { escapeControls } from '../../model/printable.ts';
 import { getErrorCode, isObject } from '../../model/result.ts';
 import { formatSafeJson } from '../../report/json.ts';
 import { createPaint } from '../../report/paint.ts';
+import { count } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { makeFailure } from '../failure.ts';
@@ -138,10 +139,8 @@ function chooseTargets(status: Members, names: readonly string[]): Members {
   const [worst = {}] = targets.toSorted((a, b) => rank(a) - rank(b));
   const conditions = membersOf(worst['conditions']);
   const Ready = membersOf(conditions['Ready']);
-  const message =
-    Ready['status'] === 'True'
-      ? `all ${targets.length} targets`
-      : `${String(worst['name'])}: ${String(Ready['message'])}`;
+  const isWell = Ready['status'] === 'True';
+  const message = isWell ? count(targets.length, 'target') : `${String(worst['name'])}: ${String(Ready['message'])}`;
   return { ...status, conditions: { ...conditions, Ready: { ...Ready, message } }, targets };
 }
 
