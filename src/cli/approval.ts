@@ -29,7 +29,7 @@ export function findObstacle({ settings, terminal }: Invocation, plan: Plan | nu
     code: 'no-terminal',
     severity: 'error',
     summary: 'There is no terminal to ask on; give --yes to apply: nothing was written',
-    hint: 'In scripts, cron and CI: reconcile --yes PATH. To see the changes only: reconcile --plan PATH.',
+    hint: 'In scripts, cron and CI: reconcile apply --yes PATH. To see the changes only: reconcile plan PATH.',
   };
 }
 

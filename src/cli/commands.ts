@@ -36,7 +36,7 @@ export const commands: readonly CommandSpec[] = [
     name: 'plan',
     summary: 'show the changes that an apply would make; never write',
     operands: 'PATH',
-    options: ['at', 'snapshot', 'save', ...planningOptions, ...fleetOptionNames],
+    options: ['at', 'snapshot', 'save', 'stateDir', ...planningOptions, ...fleetOptionNames],
     implies: { plan: true },
     examples: ['reconcile plan policy', 'reconcile plan policy --base main --output markdown=plan.md'],
     formats: everyFormat,

@@ -49,7 +49,7 @@ export function readSavedPlan(file: string): SavedPlan {
   const { seal, ...saved } = isObject(value) ? value : {};
   const { kind, format_version: version, digest, saved_at: savedAt, server } = saved;
   if (kind !== 'saved-plan')
-    throw makeFailure('saved-plan', `${file} is not a saved plan`, 'make one with: reconcile --plan PATH --save FILE');
+    throw makeFailure('saved-plan', `${file} is not a saved plan`, 'make one with: reconcile plan PATH --save FILE');
   if (version !== formatVersion)
     throw makeFailure('saved-plan', `${file} was made by another version of reconcile`, 'plan and save again');
   if (!isDigest(digest) || typeof savedAt !== 'string')

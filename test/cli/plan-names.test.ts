@@ -77,7 +77,7 @@ describe('deleted rules', () => {
     world.write('m/b.yaml', rule('b', 'action: drop, destination: 192.0.2.0/24'));
     await world.cli(['--state-dir', 'state', 'm']);
     world.write('m/b.yaml', '# gone\n');
-    const run = await world.cli(['--plan', '--state-dir', 'state', '--output', 'text', '--output', 'github', 'm']);
+    const run = await world.cli(['plan', '--state-dir', 'state', '--output', 'text', '--output', 'github', 'm']);
     expect(run.out).toContain('was b.yaml:4');
     expect(run.out + run.err).not.toMatch(/^::notice file=m\/b\.yaml/m);
   });
