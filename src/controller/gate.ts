@@ -48,7 +48,7 @@ export function checkGate(input: GateInput): Held | null {
   const steps = plan.steps.length;
   if (!input.writer) return held('Standby', 'another replica holds the lease', null);
   if (input.isBack) return null;
-  if (suspended) return held('Suspended', `suspended; ${steps} writes are pending`, null);
+  if (suspended) return held('Suspended', `suspended; pending writes: ${steps}`, null);
   if (input.stalled !== null && isMadeOf(plan, input.stalled.steps)) return { ...input.stalled.hold, waitMs: null };
   if (input.isDrift && onDrift === 'report') {
     return held('DriftReported', `the live state was changed by others: ${steps} writes would undo it`, null);
