@@ -27,7 +27,7 @@ writeFileSync(
 machine. It ends with 1 when a line is over its limit. These figures are of one run with Node ${process.versions.node} on a machine with ${cpus().length}
 cores that did much other work as well: wall time suffers from that, CPU time less.
 
-\`node scripts/speed-page.mjs\` writes this page from the last run.
+The script \`scripts/speed-page.mjs\` writes this page from the last run.
 
 ## How a plan grows
 
@@ -41,14 +41,14 @@ ${table(
 
 ## Every line
 
-A ratio is ours to the floor. A time with a floor is what is over it. \`node -e 0\` is Node alone.
+A ratio is ours to the floor. A time with a floor is what is over it. The floor of a start-up, node -e 0, is Node alone.
 
 ${table(
   ['what', 'ours', 'floor', 'figure', 'limit'],
   lines
     .filter(({ name }) => !grown.test(name))
     .map(({ name, ours = '', floor = '', counted, limit }) => [
-      name.replaceAll('|', '\\|'),
+      name.replaceAll('|', '\\|').replaceAll('`', ''),
       ours,
       floor,
       counted,
