@@ -70,14 +70,21 @@ const mostRevisions = 4;
 /** Sources are looked at anew once for all targets in this time, when settings are read again. */
 const renewMs = 1000;
 
+/** What a source from Git depends on. Whom a target believes, and as whom it asks, are its own: no other's answer counts for it. */
+function listGit(settings: Settings): readonly unknown[] {
+  const { gitUrl, gitRef, gitPath, gitAllow, gitVerifyOpenpgp, gitVerifySsh, values, profile } = settings;
+  const { gitUsername, gitTokenFile, gitSshKey, gitKnownHosts, gitCaFile } = settings;
+  const access = [gitUsername, gitTokenFile, gitSshKey, gitKnownHosts, gitCaFile];
+  return [gitUrl, gitRef, gitPath, gitAllow, gitVerifyOpenpgp, gitVerifySsh, access, values, profile];
+}
+
 /** One source for all targets that read the same: one look, one fetch, one watch of the directory; clones lie in `folder`. */
 export function shareSources(folder: string, stop: AbortSignal) {
   const opened = new Map<string, Promise<RenewedSource>>();
   const open: OpenSource = (context, _state, references) => {
     const { settings, operands } = context;
-    const { gitUrl, gitRef, gitPath, values, profile, interval } = settings;
-    const git = gitUrl === null ? null : [gitUrl, gitRef, gitPath, values, profile];
-    const key = JSON.stringify([operands, git, settings.file?.nested.limits]);
+    const { gitUrl, interval } = settings;
+    const key = JSON.stringify([operands, gitUrl === null ? null : listGit(settings), settings.file?.nested.limits]);
     const sharing = recall(opened, key, async () => {
       const own = path.join(folder, createHash('sha256').update(key).digest('hex').slice(0, 12));
       const source = await openSource(context, own, references);

@@ -166,6 +166,27 @@ describe('a watch of a fleet', () => {
     }
   });
 
+  it('asks for signatures at each target whose settings do, though another that asks for none reads the same (long)', async () => {
+    const upstream = makeUpstream();
+    const host = await serveGit(upstream);
+    write('signers', `a@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA${'A'.repeat(44)}\n`);
+    write('strict.yaml', `gitVerifySsh: ${path.join(folder, 'signers')}\n`);
+    const targets = servers.map(
+      ({ url }, n) => `  - {name: t${n}, baseUrl: "${url}"${n === 1 ? ', config: strict.yaml' : ''}}\n`,
+    );
+    write('fleet.yaml', `defaults: {tokenFile: token}\ntargets:\n${targets.join('')}`);
+    try {
+      upstream.commit({ 'all.yaml': rules('10.0.0.1') });
+      const sidecar = await watch('--git-url', `${host.url}/repo.git`, '--git-ref', 'main', '--git-allow', 'http');
+      await until(async () => (await statusOf(sidecar)).targets.filter(({ applied }) => applied !== null).length >= 2);
+      await until(async () => (await statusOf(sidecar)).targets[1]?.conditions.Ready.reason === 'SignatureRefused');
+      expect([posts(servers[0]), posts(servers[1]), posts(servers[2])]).toEqual([1, 0, 1]);
+    } finally {
+      await host.close();
+      upstream.remove();
+    }
+  });
+
   it('pauses, is told so by SIGHUP, and stays paused after a restart (long)', async () => {
     fleet([1, 2, 2], 'paused: true\n');
     const before = await watch();
