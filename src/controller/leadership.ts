@@ -211,10 +211,11 @@ export class Leadership {
    */
   async begin(content: SourceContent, desired: DesiredState | null): Promise<Held | null> {
     const { revision } = content;
-    const { confirmedRevision } = this.#record;
+    const { confirmedRevision, pendingRevision } = this.#record;
     const isTried = this.#parts.settings().confirmWithinMs !== null && revision !== confirmedRevision;
     const pending = isTried ? { pendingRevision: revision } : {};
     if (!(await this.#update({ inForceRevision: revision, ...pending, ...agreedAtOf(desired) }))) return notRecorded;
+    if (isTried && revision !== pendingRevision) this.#trial.begin(revision);
     if (this.history.lastGood?.revision === confirmedRevision) this.#confirmed = this.history.lastGood;
     this.history.accept(content);
     return null;

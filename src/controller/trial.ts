@@ -53,6 +53,11 @@ export class Trial {
     return current === null ? null : { until: clock.wallTime() + current.until - clock.now(), said: current.said };
   }
 
+  /** This revision is tried out from its beginning, though it once failed. */
+  begin(revision: string): void {
+    if (this.wordOn(revision) === 'lost') this.#current = null;
+  }
+
   /** A newer revision may take its place. */
   release(): void {
     if (this.#current?.word === 'kept') this.#current.word = 'released';
@@ -63,7 +68,7 @@ export class Trial {
     const { clock, logger } = this.#parts;
     const word = this.wordOn(revision);
     const wrote = outcomes.some(({ outcome }) => outcome === 'done' || outcome === 'unknown');
-    if (word !== null && !wrote) return word;
+    if (isOver(word, wrote)) return word;
     const expectedMs = result?.apply?.enforcedInMs ?? (wrote ? 0 : unknownFilterMs);
     const filterMs = result?.kernel === undefined ? expectedMs : 0;
     const until = (word === 'waiting' ? this.#current?.until : undefined) ?? clock.now() + filterMs + withinMs;
@@ -95,4 +100,9 @@ export class Trial {
     current.word = wrong === null ? 'kept' : 'lost';
     triggers.wake('confirmation');
   }
+}
+
+/** Nothing is to be confirmed anew: nothing was written, or its time was over before. */
+function isOver(word: TrialWord | null, wrote: boolean): boolean {
+  return word === 'lost' || (word !== null && !wrote);
 }

@@ -1,10 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { PassEnding } from '../../src/controller/pass-ending.ts';
 import { emptyRecord, type LoopRecord } from '../../src/controller/record.ts';
+import { Trial } from '../../src/controller/trial.ts';
 import { parseSchedule } from '../../src/plan/guard/windows.ts';
 import type { Plan } from '../../src/plan/plan.ts';
 import { defaultSettings, type FakeLoop, fakeLoop, planOf } from './support/fake-loop.ts';
 
 let fake: FakeLoop;
+const say = (): void => undefined;
+const quiet = { debug: say, info: say, warn: say, error: say };
 /** What each plan brings about, in the order in which they were made. */
 let aims: Map<Plan, string>;
 
@@ -183,6 +187,40 @@ describe('a revision that has to be confirmed', () => {
     fake.confirms = () => null;
     await fake.clock.until(inEffect('r3'));
     expect(saved()).toMatchObject({ confirmedRevision: 'r3', pendingRevision: null });
+  });
+
+  it('whose time is over while a pass corrects drift gets no more time for what that pass wrote', async () => {
+    const { clock } = fake;
+    const trial = new Trial(
+      { clock, logger: quiet, triggers: { wake: () => undefined }, confirm: () => Promise.resolve('it ended with 7') },
+      new AbortController().signal,
+    );
+    const pass = (outcomes: PassEnding['outcomes']): PassEnding => ({
+      ...{ content: { revision: 'r2', files: [] }, verdict: { kind: 'good', reason: 'Applied', message: '' } },
+      ...{ triggers: new Set(), started: 0, from: 0, holdMs: null, outcomes: outcomes ?? [] },
+    });
+    const wrote = [{ step: planOf(['+10.0.0.1']).steps[0], outcome: 'done' }] as unknown as PassEnding['outcomes'];
+    expect(trial.passEnded('r2', pass(wrote), 10_000)).toBe('waiting');
+    await clock.pass(11_000);
+    expect(trial.wordOn('r2')).toBe('lost');
+    expect(trial.passEnded('r2', pass(wrote), 10_000)).toBe('lost');
+    trial.begin('r2');
+    expect(trial.passEnded('r2', pass(wrote), 10_000)).toBe('waiting');
+  });
+
+  it('and failed once is tried out anew when it comes again after one that was confirmed', async () => {
+    await end();
+    begin({}, {});
+    await pushUnconfirmed();
+    await fake.clock.until(() => ready().reason === 'NotConfirmed');
+    const { answer } = fake;
+    fake.answer = (request) => (request.content.revision === 'r3' ? { kind: 'in-sync' } : answer(request));
+    await push('r3');
+    await fake.clock.until(inEffect('r3'));
+    fake.answer = answer;
+    fake.confirms = () => null;
+    await push('r2');
+    await fake.clock.until(inEffect('r2'));
   });
 
   it('needs nothing once confirmWith is gone from the settings', async () => {
