@@ -156,7 +156,8 @@ class PlainWriter {
 
   /** A text without quotes, which readers of YAML 1.1 must not take for something else. */
   #plain(text: string): string {
-    const isAddress = /[:/].*[a-f/]|::/.test(text) && parseNetwork(text).ok;
+    // A colon at the end would make it a key.
+    const isAddress = /[:/].*[a-f/]|::/.test(text) && !text.endsWith(':') && parseNetwork(text).ok;
     if (!isAddress && quoteYaml(text) !== text) throw new Undecided();
     return text;
   }

@@ -50,6 +50,15 @@ describe('formatting', () => {
     expect(format(text)).toBe(text);
   });
 
+  it.each(['["::0", 10.0.0.1]', '[10.0.0.1, "2001:DB8::"]', '\n        - "::0"\n        - 2001:db8:0::0'])(
+    'quotes an address that ends in a colon: %j',
+    (written) => {
+      const text = `apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: guests}\nspec:\n  rules:\n    - name: printer\n      action: drop\n      destinations: ${written}\n`;
+      expect(formatPlain(text) ?? formatByLibrary(text)).toBe(formatByLibrary(text));
+      expect(format(text)).toMatch(/"(?:2001:db8)?::"/);
+    },
+  );
+
   it('leaves what nobody can see as escapes', () => {
     const text = `apiVersion: firezone/v0
 kind: Group
