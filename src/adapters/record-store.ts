@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import * as z from 'zod';
 import type { LoopRecord, RecordStore, RecordText } from '../controller/record.ts';
-import { emptyRecord, listRevisions, noDrift } from '../controller/record.ts';
+import { emptyRecord, listRevisions, mostGivenUp, noDrift } from '../controller/record.ts';
 import { getErrorCode } from '../model/result.ts';
 import type { Logger } from '../ports.ts';
 import { replaceFile } from './replace-file.ts';
@@ -28,6 +28,7 @@ const shape = z.object({
   confirmedRevision: revision.nullable().default(null),
   pendingRevision: revision.nullable().default(null),
   notConfirmed: revision.nullable().default(null),
+  givenUp: z.array(revision).max(mostGivenUp).default([]),
   suspended: z.boolean().default(false),
   drift: z.object({ steps: z.array(text).max(100), more: count }).optional(),
   firstSeen: z.record(revision, time).optional(),
@@ -108,8 +109,8 @@ function encodeRecord(record: LoopRecord, seal: Seal | null): string {
 
 /** Undefined without a token. */
 function sealOf(record: Omit<LoopRecord, 'isSealed'>, seal: Seal | null): string | undefined {
-  const { agreedAt, sentSecrets } = record;
-  const revisions = [...listRevisions(record), record.notConfirmed];
+  const { agreedAt, sentSecrets, givenUp } = record;
+  const revisions = [...listRevisions(record), record.notConfirmed, ...givenUp];
   try {
     return seal?.(`record ${JSON.stringify([...revisions, agreedAt, sentSecrets])}`);
   } catch {

@@ -9,7 +9,15 @@ import type { Held } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import { countLiveRules, type PassEnding } from './pass-ending.ts';
 import { logInternalError } from './pass-log.ts';
-import { emptyRecord, type LoopRecord, listRevisions, noDrift, recordDrift, recordSecrets } from './record.ts';
+import {
+  emptyRecord,
+  type LoopRecord,
+  listRevisions,
+  noDrift,
+  recordDrift,
+  recordGivenUp,
+  recordSecrets,
+} from './record.ts';
 import { type RevisionSelection, SourceHistory } from './revision-selection.ts';
 import type { InEffect } from './same-desired.ts';
 import { formatStepKey } from './step-key.ts';
@@ -22,7 +30,7 @@ const notRecorded: Held = {
   waitMs: 5000,
 };
 
-const nothingConfirmed = { confirmedRevision: null, pendingRevision: null, notConfirmed: null };
+const nothingConfirmed = { confirmedRevision: null, pendingRevision: null, notConfirmed: null, givenUp: [] };
 
 /** What decisions rest on while this replica holds the lease: made anew with each lease, from the record that lies with it. */
 export class Leadership {
@@ -147,9 +155,10 @@ export class Leadership {
 
   /** Gives up a revision whose time to be confirmed is over. It is taken back once that is recorded: then nobody applies it again. */
   async giveUp(): Promise<void> {
-    const { confirmedRevision: to, pendingRevision: revision } = this.#record;
-    if (this.takenBack !== null || this.#trial.wordOn(revision) !== 'lost') return;
-    if (!(await this.#update({ notConfirmed: revision, inForceRevision: to }))) return;
+    const { confirmedRevision: to, pendingRevision: revision, givenUp: earlier } = this.#record;
+    if (revision === null || this.takenBack !== null || this.#trial.wordOn(revision) !== 'lost') return;
+    const lost = { notConfirmed: revision, givenUp: recordGivenUp(earlier, revision) };
+    if (!(await this.#update({ ...lost, inForceRevision: to }))) return;
     this.history.accept(this.#confirmed?.revision === to ? this.#confirmed : null);
     const detail = this.#trial.describe()?.said ?? '';
     this.#parts.logger.error('A revision was not confirmed in time: it is taken back', { revision, to, detail });
@@ -157,13 +166,14 @@ export class Leadership {
 
   /** Chooses what is to be in effect: a revision that waits to be confirmed stays, and one that nobody confirmed is not tried again. */
   async choose(reading: SourceReading, stop: AbortSignal): Promise<RevisionSelection> {
-    const { appliedRevision, pendingRevision: pending, notConfirmed } = this.#record;
+    const { appliedRevision, pendingRevision: pending, notConfirmed, givenUp } = this.#record;
     const { lastGood } = this.history;
     const newest = reading.content?.revision;
     const back = this.takenBack;
-    const isRefused = newest === notConfirmed || (back !== null && (newest === undefined || !this.#mayLeave));
-    if (notConfirmed !== null && isRefused) {
-      const refused = { content: lastGood, complaint: this.#refuse(notConfirmed), settlingMs: null };
+    const failed = back ?? givenUp.find((one) => one === newest) ?? notConfirmed;
+    const isRefused = newest === failed || (back !== null && (newest === undefined || !this.#mayLeave));
+    if (failed !== null && isRefused) {
+      const refused = { content: lastGood, complaint: this.#refuse(failed), settlingMs: null };
       return back === null ? refused : { ...refused, back };
     }
     const waits = pending !== null && lastGood?.revision === pending && this.#trial.wordOn(pending) !== 'released';
@@ -244,7 +254,7 @@ export class Leadership {
     const { confirmedRevision, notConfirmed } = this.#record;
     if (this.#parts.settings().confirmWithinMs === null) return {};
     if (revision !== confirmedRevision)
-      return { confirmedRevision: revision, pendingRevision: null, notConfirmed: null };
+      return { confirmedRevision: revision, pendingRevision: null, notConfirmed: null, givenUp: [] };
     return this.takenBack === null ? { pendingRevision: null, notConfirmed } : {};
   }
 

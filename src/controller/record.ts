@@ -16,6 +16,8 @@ export interface LoopRecord {
   readonly confirmedRevision: string | null;
   readonly pendingRevision: string | null;
   readonly notConfirmed: string | null;
+  /** Those that nobody confirmed since another one was confirmed; a branch may be set back to each of them. */
+  readonly givenUp: readonly string[];
   /** Digest of what the applied revision asked for then; with other values or settings it asks for something else. */
   readonly appliedDesired: string | null;
   /** What it says of revisions was written by a process with our token, and not by somebody who may only write the Lease. */
@@ -40,6 +42,14 @@ export interface DriftVerdicts {
   readonly more: number;
 }
 
+/** Failed revisions in a row that a record names. */
+export const mostGivenUp = 20;
+
+/** The failed revisions with another one, as many of them as a record holds. */
+export function recordGivenUp(earlier: readonly string[], revision: string): readonly string[] {
+  return [...earlier, revision].slice(-mostGivenUp);
+}
+
 export const noDrift: DriftVerdicts = { steps: [], more: 0 };
 
 export const emptyRecord: LoopRecord = {
@@ -50,6 +60,7 @@ export const emptyRecord: LoopRecord = {
   confirmedRevision: null,
   pendingRevision: null,
   notConfirmed: null,
+  givenUp: [],
   appliedDesired: null,
   sentSecrets: [],
   agreedAt: null,

@@ -50,6 +50,7 @@ describe('the record', () => {
       confirmedRevision: 'd'.repeat(40),
       pendingRevision: 'c'.repeat(40),
       notConfirmed: 'e'.repeat(40),
+      givenUp: ['f'.repeat(40), 'e'.repeat(40)],
       appliedDesired: 'b'.repeat(64),
       agreedAt: 6,
       knownRules: 7,

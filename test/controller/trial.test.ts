@@ -122,6 +122,26 @@ describe('a revision that has to be confirmed', () => {
     expect(saved()).toMatchObject({ notConfirmed: null, confirmedRevision: 'r3' });
   });
 
+  it('is not tried again either when the branch is set back to it after the next one failed too, or after a restart', async () => {
+    await pushUnconfirmed();
+    await fake.clock.until(() => ready().reason === 'NotConfirmed');
+    await push('r3');
+    await fake.clock.until(() => written().includes('r3'));
+    await fake.clock.until(() => ready().reason === 'NotConfirmed');
+    expect(written()).toEqual(['r2', 'r1', 'r3', 'r1']);
+    await push('r2');
+    await fake.clock.pass(600_000);
+    expect(ready().message).toContain('r2 was not confirmed in time');
+    expect(written()).toEqual(['r2', 'r1', 'r3', 'r1']);
+    await restart();
+    await fake.clock.pass(600_000);
+    expect(written()).toEqual(['r1']);
+    fake.confirms = () => null;
+    await push('r4');
+    await fake.clock.until(inEffect('r4'));
+    expect(saved()).toMatchObject({ notConfirmed: null, givenUp: [] });
+  });
+
   it('says who is to be in force and what failed in one and the same save', async () => {
     await pushUnconfirmed();
     await fake.clock.until(() => ready().reason === 'NotConfirmed');
