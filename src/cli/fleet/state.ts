@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { replaceFile } from '../../adapters/replace-file.ts';
-import { claimFolder, findOwnFolder, makeTemporaryState } from '../../adapters/state-folder.ts';
+import { claimFolder, makeTemporaryState, openState } from '../../adapters/state-folder.ts';
 import { isObject } from '../../model/result.ts';
 import type { Logger } from '../../ports.ts';
 import { makeFailure } from '../failure.ts';
@@ -19,9 +19,10 @@ export interface FleetState {
 
 /** Opens the state of a fleet; throws a `Failure` where it cannot be used. */
 export async function openFleetState({ stateDir }: Settings): Promise<FleetState> {
-  const made = stateDir === null ? makeTemporaryState() : null;
-  if (made !== null && !made.ok) throw makeFailure('state', made.error, 'give --state-dir');
-  const folder = made === null ? path.join(findOwnFolder(stateDir ?? ''), 'fleet') : made.value.path;
+  // What failed, and the clones, are one process's: another would forget what this one remembers.
+  const made = stateDir === null ? makeTemporaryState() : await openState(stateDir);
+  if (!made.ok) throw makeFailure('state', made.error, stateDir === null ? 'give --state-dir' : 'check --state-dir');
+  const folder = stateDir === null ? made.value.path : path.join(made.value.path, 'fleet');
   await claimFolder(folder).catch(() => {
     throw makeFailure('state', `the state directory ${folder} cannot be used`, 'check --state-dir');
   });
@@ -37,7 +38,7 @@ export async function openFleetState({ stateDir }: Settings): Promise<FleetState
     },
     async release() {
       await saved;
-      await made?.value.release();
+      await made.value.release();
     },
   };
 }

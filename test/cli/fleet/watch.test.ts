@@ -1,3 +1,4 @@
+import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -52,6 +53,16 @@ interface FleetStatus {
     readonly headline: { readonly text: string; readonly detail: string };
     readonly conditions: { readonly Ready: { readonly status: string; readonly reason: string } };
   }[];
+}
+
+/** Runs a command that ends by itself. */
+function runHere(args: readonly string[]): Promise<{ readonly code: number | null; readonly err: string }> {
+  return new Promise((resolve) => {
+    const command = path.resolve('dist/reconcile.js');
+    execFile(process.execPath, [command, ...args], { cwd: folder, timeout: 20_000 }, (error, _out, err) =>
+      resolve({ code: error === null ? 0 : Number(error.code ?? -1), err }),
+    );
+  });
 }
 
 const get = async (sidecar: Sidecar, place: string): Promise<string> => (await fetch(`${sidecar.url}${place}`)).text();
@@ -185,6 +196,19 @@ describe('a watch of a fleet', () => {
       await host.close();
       upstream.remove();
     }
+  });
+
+  it('shares its state directory with no other process, whatever targets that one watches', async () => {
+    fleet([1, 1]);
+    const first = await watch('--target', 't0');
+    await until(() => live()[0]?.length === 1);
+    const second = await runHere(['watch', '--fleet', 'fleet.yaml', '--target', 't1', '--state-dir', 'state']);
+    expect(second).toMatchObject({ code: 1, err: expect.stringContaining('is in use by process') });
+    expect(posts(servers[1])).toBe(0);
+    expect(await first.stop()).toBe(0);
+    const next = await watch('--target', 't1');
+    await until(() => live()[1]?.length === 1);
+    expect(await next.stop()).toBe(0);
   });
 
   it('pauses, is told so by SIGHUP, and stays paused after a restart (long)', async () => {
