@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 
 /** One run of a program in a process group of its own. */
 export interface ProcessCommand {
@@ -36,7 +36,13 @@ export function runProcess(command: ProcessCommand): Promise<ProcessRun> {
     if (command.signal.aborted) return resolve(endRun('aborted'));
     const { cwd, env } = command;
     const [program, ...args] = capped(command);
-    const child = spawn(program, args, { cwd, env, detached: true, stdio: ['pipe', 'pipe', 'pipe'] });
+    let child: ChildProcessWithoutNullStreams;
+    try {
+      child = spawn(program, args, { cwd, env, detached: true, stdio: ['pipe', 'pipe', 'pipe'] });
+    } catch (error) {
+      // Most of what keeps a program from starting is an event; a file that is none, or no name at all, is thrown.
+      return resolve(endRun('not-started', error instanceof Error ? error.message : ''));
+    }
     const output: Buffer[] = [];
     const errors: Buffer[] = [];
     let size = 0;
