@@ -50,7 +50,8 @@ async function isPipe(path: string): Promise<boolean> {
 
 /**
  * Appends JSON lines (mode 0600), each with the time. A line is in the file once `write` returns, so that no kill of this process
- * takes it away, and on disk once its promise resolves; lines share a sync. A pipe gets its lines as fast as somebody reads them.
+ * takes it away; one of a gap is on disk once its promise resolves, any other at the end of its pass. A pipe gets its lines as
+ * fast as somebody reads them.
  */
 export async function openJournal(path: string, wallTime: () => number): Promise<FileJournal> {
   await makeFolder(dirname(path));
@@ -100,6 +101,8 @@ export async function openJournal(path: string, wallTime: () => number): Promise
       new Promise<void>((resolve, reject) => {
         const line = `${JSON.stringify({ at: new Date(wallTime()).toISOString(), ...entry })}\n`;
         if (!pipe) append(line);
+        // The sync of a later line holds this one too, at the latest that of the end of the pass.
+        if (!pipe && entry.event.startsWith('step-') && entry.gap === undefined) return resolve();
         waiting.push({ event: entry.event, line, resolve, reject });
         flushing ??= flush();
       }),
