@@ -109,21 +109,16 @@ describe('notifications', () => {
     expect(JSON.parse(seen[1]?.body ?? '')).toMatchObject({ state: 'success', context: 'reconcile' });
   });
 
+  const gitHub = () =>
+    ({ type: 'github-status', name: 'gh', api: url, repository: 'o/r', token: () => 't', context: 'c' }) as const;
+
   it('each names the server: a team may have several', async () => {
     const status = someStatus('hello', { server: 'https://vpn.example.com' });
     const one: Turn = { what: 'applied', status, condition: status.conditions.Ready };
     const common = { name: 'x', url: () => url };
     await send({ type: 'generic', ...common, secret: null }, [one]);
     await send({ type: 'slack', ...common }, [one]);
-    const gh = {
-      type: 'github-status',
-      name: 'gh',
-      api: url,
-      repository: 'o/r',
-      token: () => 't',
-      context: 'c',
-    } as const;
-    await send(gh, [one, { ...one, what: 'broken' }]);
+    await send(gitHub(), [one, { ...one, what: 'broken' }]);
     const [generic, slack, good, bad] = seen.map(({ body }) => JSON.parse(body) as Record<string, string>);
     expect(generic?.['server']).toBe('https://vpn.example.com');
     expect(slack?.['text']).toBe('*Applied*: https://git.example.org/hello at bbbbbbbbbbbb on https://vpn.example.com');
@@ -144,15 +139,7 @@ describe('notifications', () => {
     const common = { name: 'x', url: () => url };
     await send({ type: 'generic', ...common, secret: null }, [soon]);
     await send({ type: 'slack', ...common }, [soon, { ...soon, what: 'boundary-passed', rules: many }]);
-    const gh = {
-      type: 'github-status',
-      name: 'gh',
-      api: url,
-      repository: 'o/r',
-      token: () => 't',
-      context: 'c',
-    } as const;
-    await send(gh, [soon]);
+    await send(gitHub(), [soon]);
     expect(seen).toHaveLength(3);
     const [generic, slack, passed] = seen.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
     expect(generic).toMatchObject({
