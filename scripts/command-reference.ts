@@ -1,6 +1,14 @@
 import type { CommandSpec } from '../src/cli/command-spec.ts';
 import { commands, rootCommand } from '../src/cli/commands.ts';
-import { formatFlag, nameVariable, type OptionName, type OptionSpec, options } from '../src/cli/options.ts';
+import {
+  findPlaceholder,
+  formatFlag,
+  isSetting,
+  nameVariable,
+  type OptionName,
+  type OptionSpec,
+  options,
+} from '../src/cli/options.ts';
 
 /** The tables of docs/reference/commands.md, made from the tables that the command line itself is made from. */
 export function referenceTables(): ReadonlyMap<string, string> {
@@ -36,7 +44,7 @@ function optionTable(): string {
   const names = Object.keys(options) as OptionName[];
   const rows = names.map((name) => {
     const spec: OptionSpec = options[name];
-    const setting = spec.only === 'flag' ? '' : `\`${nameVariable(name)}\`<br>\`${name}\``;
+    const setting = !isSetting(name) ? '' : `\`${nameVariable(name)}\`<br>\`${name}\``;
     return `| \`${formatFlag(name)}${placeholderOf(spec)}\` | ${spec.help.replaceAll('|', '\\|')} | ${defaultOf(spec)} | ${setting} |`;
   });
   return ['| flag | what it does | default | variable, setting |', '|---|---|---|---|', ...rows, ''].join('\n');
@@ -44,8 +52,7 @@ function optionTable(): string {
 
 function placeholderOf(spec: OptionSpec): string {
   if (spec.kind === 'switch') return '';
-  const value = spec.kind === 'choice' ? spec.choices.join('\\|') : spec.value.replaceAll('|', '\\|');
-  return ` ${value}${spec.kind === 'list' || spec.kind === 'paths' ? ' …' : ''}`;
+  return ` ${findPlaceholder(spec).replaceAll('|', '\\|')}${spec.kind === 'list' || spec.kind === 'paths' ? ' …' : ''}`;
 }
 
 function defaultOf(spec: OptionSpec): string {

@@ -5,7 +5,15 @@ import { type CommandSpec, listOptions } from './command-spec.ts';
 import { commands, rootCommand } from './commands.ts';
 import { type Failure, makeFailure } from './failure.ts';
 import { describeProgram, describeTopic, translateFlag, translateVerb } from './help.ts';
-import { findGroup, formatFlag, type OptionName, type OptionSpec, optionNames, options } from './options.ts';
+import {
+  findGroup,
+  findPlaceholder,
+  formatFlag,
+  type OptionName,
+  type OptionSpec,
+  optionNames,
+  options,
+} from './options.ts';
 import type { RawValues } from './settings.ts';
 
 /** A command line, taken apart. */
@@ -93,7 +101,7 @@ function optionOf(name: OptionName): Option {
     option.attributeName = () => name;
     return option;
   }
-  const value = spec.kind === 'choice' ? spec.choices.join('|') : spec.value;
+  const value = findPlaceholder(spec);
   const shown = spec.kind === 'duration' && spec.bare !== undefined ? `[${value}]` : `<${value}>`;
   const option = new Option(`${flag} ${shown}`, helpOf(spec));
   option.attributeName = () => name;

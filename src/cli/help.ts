@@ -1,7 +1,7 @@
 import { version } from '../version.ts';
 import { commands } from './commands.ts';
 import { exitTable } from './exit-code.ts';
-import { nameVariable, optionNames, options } from './options.ts';
+import { isSetting, nameVariable, optionNames } from './options.ts';
 
 /** `reconcile --help`: the commands first, five examples, and where more is. */
 export function describeProgram(): string {
@@ -61,7 +61,7 @@ function describeExitCodes(): string {
 }
 
 function describeSettings(): string {
-  const names = optionNames.filter((name) => !('only' in options[name]));
+  const names = optionNames.filter(isSetting);
   const width = widest(names);
   return [
     'An option is looked for as a flag, then as a variable, then in the settings',

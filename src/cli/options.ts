@@ -4,49 +4,37 @@ import { fleetOptions, watchOptions } from './watch-options.ts';
 export type OptionSpec = OptionWords &
   (
     | { readonly kind: 'switch'; readonly default?: true }
-    | { readonly kind: 'text' | 'path'; readonly value: string; readonly default?: string }
-    | { readonly kind: 'list' | 'paths'; readonly value: string }
+    | { readonly kind: 'text'; readonly value: string; readonly default?: string }
+    | { readonly kind: 'list'; readonly value: string }
+    | { readonly kind: 'path' | 'paths' }
     | { readonly kind: 'choice'; readonly choices: readonly string[]; readonly default?: string }
-    | {
-        readonly kind: 'count';
-        readonly value: string;
-        readonly min: number;
-        readonly max: number;
-        readonly default?: number;
-      }
-    | {
-        readonly kind: 'duration';
-        readonly value: string;
-        /** The value of the flag without one. */
-        readonly bare?: string;
-        readonly default?: number; // ms
-      }
+    | { readonly kind: 'count'; readonly min: number; readonly max: number; readonly default?: number }
+    // `bare`: the value of the flag without one; `default` in ms
+    | { readonly kind: 'duration'; readonly bare?: string; readonly default?: number }
   );
 
 interface OptionWords {
   readonly help: string;
-  /** What one run does, never a setting: not read from the environment or the settings file. */
-  readonly only?: 'flag';
+  /** What stands for its value in `--help`, where that is not what its kind says (`findPlaceholder`). */
+  readonly value?: string;
   /** One letter that stands for the flag. */
   readonly short?: string;
   /** The flag, where another command's option has the one that its name would give. */
   readonly flag?: string;
   /** Words that a shell completes its value with, where it may hold others too. */
   readonly words?: readonly string[];
-  /** A watch opens it once: another value counts from its next start. */
-  readonly restart?: true;
 }
 
 type OptionTable = Readonly<Record<string, OptionSpec>>;
 
 /** Of every command that talks to the API. */
 const connection = {
-  baseUrl: { kind: 'text', value: 'URL', help: 'where the API is, without /v0', restart: true },
-  tokenFile: { kind: 'path', value: 'FILE', help: 'file with the API token (or RECONCILE_TOKEN)', restart: true },
-  caFile: { kind: 'path', value: 'FILE', help: 'PEM file with the authorities to trust', restart: true },
-  allowHttp: { kind: 'switch', help: 'allow plain http beyond loopback', restart: true },
-  proxy: { kind: 'choice', choices: ['env'], help: 'reach the API as HTTPS_PROXY and NO_PROXY say', restart: true },
-  timeout: { kind: 'duration', value: 'TIME', default: 15_000, help: 'deadline of one request', restart: true },
+  baseUrl: { kind: 'text', value: 'URL', help: 'where the API is, without /v0' },
+  tokenFile: { kind: 'path', help: 'file with the API token (or RECONCILE_TOKEN)' },
+  caFile: { kind: 'path', help: 'PEM file with the authorities to trust' },
+  allowHttp: { kind: 'switch', help: 'allow plain http beyond loopback' },
+  proxy: { kind: 'choice', choices: ['env'], help: 'reach the API as HTTPS_PROXY and NO_PROXY say' },
+  timeout: { kind: 'duration', default: 15_000, help: 'deadline of one request' },
 } as const satisfies OptionTable;
 
 /** Of every command that reads manifests. */
@@ -57,7 +45,7 @@ const manifests = {
     default: 'firezone-0.7',
     help: 'which kind of server it is',
   },
-  values: { kind: 'paths', value: 'FILE', help: 'values for names in manifests; later files win' },
+  values: { kind: 'paths', help: 'values for names in manifests; later files win' },
   overlay: { kind: 'text', value: 'DIR', help: 'the environment to build: a directory with an Overlay' },
   strict: { kind: 'switch', help: 'make warnings errors' },
 } as const satisfies OptionTable;
@@ -125,105 +113,86 @@ const enforcement = {
 /** Of every command that writes. */
 const apply = {
   yes: { kind: 'switch', short: 'y', help: 'apply without asking; needed where there is no terminal' },
-  totalTimeout: { kind: 'duration', value: 'TIME', default: 600_000, help: 'deadline of reading, and of the apply' },
-  concurrency: { kind: 'count', value: 'N', min: 1, max: 64, default: 8, help: 'requests at once' },
-  pace: { kind: 'count', value: 'N', min: 1, max: 100_000, help: 'writes a second at most (default: not paced)' },
-  journal: { kind: 'path', value: 'FILE', help: 'append each step before and after it is sent', restart: true },
+  totalTimeout: { kind: 'duration', default: 600_000, help: 'deadline of reading, and of the apply' },
+  concurrency: { kind: 'count', min: 1, max: 64, default: 8, help: 'requests at once' },
+  pace: { kind: 'count', min: 1, max: 100_000, help: 'writes a second at most (default: not paced)' },
+  journal: { kind: 'path', help: 'append each step before and after it is sent' },
   suspend: { kind: 'switch', help: 'write nothing, whatever else is asked for' },
   stateDir: {
     kind: 'path',
     value: 'DIR',
     help: "where state is kept between runs (default: the user's state folder; a sidecar: temporary)",
-    restart: true,
   },
 } as const satisfies OptionTable;
 
 /** Of single commands. */
 const own = {
-  overrideWindow: { kind: 'text', value: 'REASON', help: 'apply though no window is open; recorded', only: 'flag' },
-  noSuspend: { kind: 'switch', flag: '--no-suspend', help: 'apply once though the settings suspend', only: 'flag' },
-  confirmWithin: { kind: 'duration', value: 'TIME', help: 'go back unless it is confirmed in time', only: 'flag' },
-  confirmWith: { kind: 'text', value: 'COMMAND', help: 'confirm it when this ends with 0; no shell', only: 'flag' },
-  watch: { kind: 'switch', help: 'stay, watch the manifests, and keep the server in line with them', only: 'flag' },
-  plan: { kind: 'switch', help: 'show the changes; never write', only: 'flag' },
-  out: { kind: 'path', value: 'PATH', help: 'write there (default: stdout)', only: 'flag' },
-  forge: { kind: 'choice', choices: ['github', 'gitlab'], help: "whose workflow; default: origin's", only: 'flag' },
-  example: { kind: 'switch', help: 'example manifests, without a server', only: 'flag' },
-  force: { kind: 'switch', help: 'overwrite files that say something else', only: 'flag' },
-  rulesOnly: { kind: 'switch', help: 'rules only, without the Configuration', only: 'flag' },
-  check: { kind: 'switch', help: 'write nothing; exit 1 when something would change', only: 'flag' },
-  at: { kind: 'text', value: 'TIME', help: 'look ahead: as if it were that time', only: 'flag' },
-  since: { kind: 'text', value: 'TIME', help: 'only what changed from then on: 2026-10-01', only: 'flag' },
-  until: { kind: 'text', value: 'DATE', help: 'the new end: 2026-12-31, or a time with its zone', only: 'flag' },
-  within: { kind: 'text', value: 'TIME', help: 'how far ahead: 12h, 14d, 4w', only: 'flag' },
-  mergeBase: { kind: 'switch', help: 'compare from where the two branches parted', only: 'flag' },
-  snapshot: { kind: 'path', value: 'FILE', help: 'a snapshot instead of the server: no request, no token' },
-  live: { kind: 'path', value: 'FILE', help: 'the same as --snapshot, as 0.1 had it' },
-  dryRun: { kind: 'switch', help: 'only the plan: the same as reconcile plan', only: 'flag' },
-  forget: { kind: 'switch', flag: '--prune', help: 'remove all records', only: 'flag' },
-  probe: { kind: 'switch', help: 'ask only whether it makes progress (/healthz)', only: 'flag' },
-  checkDiscovery: { kind: 'switch', help: 'fetch the discovery documents of the providers', only: 'flag' },
-  save: { kind: 'path', value: 'FILE', help: 'save the plan for `reconcile apply FILE`', only: 'flag' },
-  port: { kind: 'count', value: 'N', min: 0, max: 65_535, help: "the packet's port", only: 'flag' },
+  overrideWindow: { kind: 'text', value: 'REASON', help: 'apply though no window is open; recorded' },
+  noSuspend: { kind: 'switch', flag: '--no-suspend', help: 'apply once though the settings suspend' },
+  confirmWithin: { kind: 'duration', help: 'go back unless it is confirmed in time' },
+  confirmWith: { kind: 'text', value: 'COMMAND', help: 'confirm it when this ends with 0; no shell' },
+  watch: { kind: 'switch', help: 'stay, watch the manifests, and keep the server in line with them' },
+  plan: { kind: 'switch', help: 'show the changes; never write' },
+  out: { kind: 'path', value: 'PATH', help: 'write there (default: stdout)' },
+  forge: { kind: 'choice', choices: ['github', 'gitlab'], help: "whose workflow; default: origin's" },
+  example: { kind: 'switch', help: 'example manifests, without a server' },
+  force: { kind: 'switch', help: 'overwrite files that say something else' },
+  rulesOnly: { kind: 'switch', help: 'rules only, without the Configuration' },
+  check: { kind: 'switch', help: 'write nothing; exit 1 when something would change' },
+  at: { kind: 'text', value: 'TIME', help: 'look ahead: as if it were that time' },
+  since: { kind: 'text', value: 'TIME', help: 'only what changed from then on: 2026-10-01' },
+  until: { kind: 'text', value: 'DATE', help: 'the new end: 2026-12-31, or a time with its zone' },
+  within: { kind: 'text', value: 'TIME', help: 'how far ahead: 12h, 14d, 4w' },
+  mergeBase: { kind: 'switch', help: 'compare from where the two branches parted' },
+  snapshot: { kind: 'path', help: 'a snapshot instead of the server: no request, no token' },
+  live: { kind: 'path', help: 'the same as --snapshot, as 0.1 had it' },
+  dryRun: { kind: 'switch', help: 'only the plan: the same as reconcile plan' },
+  forget: { kind: 'switch', flag: '--prune', help: 'remove all records' },
+  probe: { kind: 'switch', help: 'ask only whether it makes progress (/healthz)' },
+  checkDiscovery: { kind: 'switch', help: 'fetch the discovery documents of the providers' },
+  save: { kind: 'path', help: 'save the plan for `reconcile apply FILE`' },
+  port: { kind: 'count', min: 0, max: 65_535, help: "the packet's port" },
   simulatorListen: {
     kind: 'text',
     flag: '--listen',
     value: '[HOST:]PORT',
     help: 'listen on this loopback address (default: any free port)',
-    only: 'flag',
   },
-  simulatorPort: {
-    kind: 'count',
-    flag: '--port',
-    value: 'N',
-    min: 0,
-    max: 65_535,
-    help: 'the same as --listen 127.0.0.1:N',
-    only: 'flag',
-  },
-  latency: { kind: 'duration', value: 'TIME', help: 'answer each request this much later', only: 'flag' },
-  data: { kind: 'path', value: 'FILE', help: 'keep the data in this file', only: 'flag' },
-  user: { kind: 'list', value: 'NAME', help: 'a user, by name or UUID (simulate: NAME=UUID, repeat)', only: 'flag' },
+  simulatorPort: { kind: 'count', flag: '--port', min: 0, max: 65_535, help: 'the same as --listen 127.0.0.1:N' },
+  latency: { kind: 'duration', help: 'answer each request this much later' },
+  data: { kind: 'path', help: 'keep the data in this file' },
+  user: { kind: 'list', value: 'NAME', help: 'a user, by name or UUID (simulate: NAME=UUID, repeat)' },
   discovery: {
     kind: 'choice',
     choices: ['accept', 'fetch'],
     default: 'accept',
     help: 'discovery documents of providers: believe, or fetch as the real server does',
-    only: 'flag',
   },
   filterRate: {
     kind: 'count',
-    value: 'N',
     min: 1,
     max: 1_000_000,
     help: 'the packet filter follows at N rules a second (default: at once)',
-    only: 'flag',
   },
-  admin: { kind: 'switch', help: 'serve the admin pages: verdicts, filter, faults', only: 'flag' },
-  nftNetns: { kind: 'path', value: 'PATH', help: 'keep a real packet filter in this network namespace', only: 'flag' },
-  destination: { kind: 'text', value: 'ADDRESS', help: 'the address that is asked about', only: 'flag' },
-  protocol: {
-    kind: 'text',
-    value: 'NAME',
-    words: ['tcp', 'udp', 'icmp'],
-    help: 'tcp, udp, icmp or any other',
-    only: 'flag',
-  },
-  rule: { kind: 'text', value: 'NAME', help: 'a rule, by its name (with --live: or its id)', only: 'flag' },
-  liveRules: { kind: 'switch', flag: '--live', help: 'ask about the rules on the server', only: 'flag' },
+  admin: { kind: 'switch', help: 'serve the admin pages: verdicts, filter, faults' },
+  nftNetns: { kind: 'path', value: 'PATH', help: 'keep a real packet filter in this network namespace' },
+  destination: { kind: 'text', value: 'ADDRESS', help: 'the address that is asked about' },
+  protocol: { kind: 'text', value: 'NAME', words: ['tcp', 'udp', 'icmp'], help: 'tcp, udp, icmp or any other' },
+  rule: { kind: 'text', value: 'NAME', help: 'a rule, by its name (with --live: or its id)' },
+  liveRules: { kind: 'switch', flag: '--live', help: 'ask about the rules on the server' },
 } as const satisfies OptionTable;
 
 /** Of every command. */
 const common = {
-  config: { kind: 'path', value: 'FILE', help: "the operator's settings (YAML)", only: 'flag' },
+  config: { kind: 'path', help: "the operator's settings (YAML)" },
   output: {
     kind: 'list',
     value: 'FORMAT[=FILE]',
     help: 'text, json, markdown, html, csv or github; to a file; repeat for several (default: text)',
     words: ['text', 'json', 'markdown', 'html', 'csv', 'github'],
   },
-  logFormat: { kind: 'choice', choices: ['text', 'json'], default: 'text', help: 'format of the log', restart: true },
-  verbose: { kind: 'switch', short: 'v', help: 'log more detail', restart: true },
+  logFormat: { kind: 'choice', choices: ['text', 'json'], default: 'text', help: 'format of the log' },
+  verbose: { kind: 'switch', short: 'v', help: 'log more detail' },
   color: { kind: 'switch', default: true, help: 'colour on terminals' },
 } as const satisfies OptionTable;
 
@@ -273,6 +242,40 @@ export const applyOptions = namesIn(apply);
 export const watchOptionNames = namesIn(watchOptions);
 export const fleetOptionNames = namesIn(fleetOptions);
 export const commonOptions = namesIn(common);
+
+const settable: readonly OptionName[] = ['snapshot', 'live'];
+const flagsOnly: ReadonlySet<OptionName> = new Set([
+  ...namesIn(own).filter((name) => !settable.includes(name)),
+  ...fleetOptionNames,
+  'config',
+  'once',
+]);
+
+/** Whether it may stand in the environment or the settings file; else it is what one run does, and a flag alone. */
+export function isSetting(name: OptionName): boolean {
+  return !flagsOnly.has(name);
+}
+
+const readAgain: readonly OptionName[] = ['once', 'allowRewind', 'interval', 'quiet', 'deleteQuiet', 'onDrift'];
+
+/** What a watch opens once: another value counts from its next start. */
+export const startOptions: readonly OptionName[] = [
+  ...connectionOptions,
+  ...watchOptionNames.filter((name) => !readAgain.includes(name)),
+  ...(['journal', 'stateDir', 'logFormat', 'verbose'] as const),
+];
+
+const placeholders: Partial<Readonly<Record<OptionSpec['kind'], string>>> = {
+  path: 'FILE',
+  paths: 'FILE',
+  count: 'N',
+  duration: 'TIME',
+};
+
+/** What stands for its value in `--help`: `FILE`, `text|json`; empty for a switch. */
+export function findPlaceholder(spec: OptionSpec): string {
+  return spec.kind === 'choice' ? spec.choices.join('|') : (spec.value ?? placeholders[spec.kind] ?? '');
+}
 
 /** The heading of `--help` that an option stands under. */
 export function findGroup(name: OptionName): string {

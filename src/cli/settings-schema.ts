@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { parseSchedule, parseWindowDuration } from '../plan/guard/windows.ts';
-import { type OptionName, type OptionSpec, options } from './options.ts';
+import { isSetting, type OptionName, type OptionSpec, optionNames, options } from './options.ts';
 
 // What a value must be is described at the value itself: messages about a wrong one say it (`describeWanted`).
 const uuid = z.string().regex(/^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/);
@@ -179,9 +179,7 @@ const nested = {
 };
 
 const flags = Object.fromEntries(
-  Object.entries<OptionSpec>(options)
-    .filter(([, spec]) => spec.only !== 'flag')
-    .map(([name, spec]) => [name, schemaOf(spec).optional().describe(spec.help)]),
+  optionNames.filter(isSetting).map((name) => [name, schemaOf(options[name]).optional().describe(options[name].help)]),
 );
 
 /** The operator's settings file: every flag in camel case, and what no flag can hold. */

@@ -3,6 +3,7 @@ import { compareText, type Problem } from '../model/problem.ts';
 import { Failure } from './failure.ts';
 import {
   formatFlag,
+  isSetting,
   nameVariable,
   type OptionName,
   type OptionSpec,
@@ -106,8 +107,7 @@ interface Found {
 function lookUp(name: OptionName, sources: SettingsSources): Found | null {
   const { flags, env, cwd, file } = sources;
   if (flags[name] !== undefined) return { raw: flags[name], origin: formatFlag(name), folder: cwd };
-  const spec: OptionSpec = options[name];
-  if (spec.only === 'flag') return null;
+  if (!isSetting(name)) return null;
   const variable = nameVariable(name);
   const text = nonEmpty(env[variable]);
   if (text !== undefined) return { raw: text, origin: variable, folder: cwd };
@@ -135,6 +135,8 @@ function defaultOf(spec: OptionSpec): unknown {
     case 'list':
     case 'paths':
       return [];
+    case 'path':
+      return null;
     default:
       return spec.default ?? null;
   }

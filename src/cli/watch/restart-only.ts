@@ -1,5 +1,5 @@
 import { compareText } from '../../model/problem.ts';
-import { optionNames, options } from '../options.ts';
+import { startOptions } from '../options.ts';
 import type { Settings } from '../settings.ts';
 
 /** Sections of the settings file that are read once, when the process starts. */
@@ -9,7 +9,7 @@ const startSections = ['notify', 'kubernetes', 'limits'] as const;
 export function waitForRestart(running: Settings, read: Settings): readonly string[] {
   const differ = (a: unknown, b: unknown): boolean => JSON.stringify(a) !== JSON.stringify(b);
   return [
-    ...optionNames.filter((name) => 'restart' in options[name] && differ(running[name], read[name])),
+    ...startOptions.filter((name) => differ(running[name], read[name])),
     ...startSections.filter((name) => differ(running.file?.nested[name], read.file?.nested[name])),
   ].sort(compareText);
 }
