@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import * as croner from 'croner';
 import { build } from 'esbuild';
 import * as yaml from 'yaml';
-import { slimUndici } from './slim-undici.mjs';
+import { patientUndici, slimUndici } from './slim-undici.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const { version } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));
@@ -75,7 +75,7 @@ writeFileSync(`${root}build/meta.json`, JSON.stringify({ ...metafile, inputs }))
 
 /** The command in chunks. Only ES modules can be split, so that they are made first, and CommonJS of each. */
 async function bundleCommand() {
-  const plugins = [slimUndici, loadLate];
+  const plugins = [slimUndici, patientUndici, loadLate];
   const split = {
     ...common,
     entryPoints: { reconcile: 'src/main.ts' },

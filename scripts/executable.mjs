@@ -6,7 +6,7 @@ import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { inject } from 'postject';
-import { slimUndici } from './slim-undici.mjs';
+import { patientUndici, slimUndici } from './slim-undici.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const out = `${root}build/executable`;
@@ -59,7 +59,7 @@ async function bundle(entry, format, define) {
     target: 'node20.19',
     // A lazy import becomes a require inside the file.
     supported: { 'dynamic-import': format === 'esm' },
-    plugins: [slimUndici],
+    plugins: [slimUndici, patientUndici],
     legalComments: 'none',
     minifyWhitespace: true,
     minifySyntax: true,
