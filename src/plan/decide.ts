@@ -17,7 +17,8 @@ import { type BaseRules, findOrigin, indexBase } from './origin.ts';
 import type { FieldChange, FieldValue, Reason, RuleChange } from './plan.ts';
 
 /**
- * Decides one action for each object: every desired rule and every live rule, in canonical order.
+ * Decides one action for each object: every desired rule and every live rule, in canonical order. `kept`: pairs that the input leaves
+ * out, since nothing about them differs.
  *
  * | desired | live | condition                                            | action | reason            |
  * |---------|------|------------------------------------------------------|--------|-------------------|
@@ -32,7 +33,7 @@ import type { FieldChange, FieldValue, Reason, RuleChange } from './plan.ts';
  * | no      | yes  | second copy of a desired rule                        | delete | duplicate         |
  * | no      | yes  | otherwise                                            | delete | not-desired       |
  */
-export function decideRules(input: PlanInput): readonly RuleChange[] {
+export function decideRules(input: PlanInput, kept: readonly Omit<Pair, 'equal'>[] = []): readonly RuleChange[] {
   const base = indexBase(input.base);
   const mine = input.live.rules.filter(({ rule }) => isInScope(rule, input.scope));
   const matching = matchRules({
@@ -42,6 +43,7 @@ export function decideRules(input: PlanInput): readonly RuleChange[] {
     pairByRelation: input.options.prune === 'all',
   });
   const changes = [
+    ...kept.map((pair) => paired(pair, 'keep', 'in-sync')),
     ...matching.pairs.map((pair) => decidePair(pair, input, base)),
     ...matching.desiredOnly.map((rule) => decideCreate(rule, input, base)),
     ...matching.liveOnly.map((live) => decideSurplus(live, matching.duplicates.has(live), input, base)),
@@ -69,7 +71,7 @@ function decidePair(pair: Pair, input: PlanInput, base: BaseRules | null): RuleC
   return paired(pair, 'keep', adopted ? 'adopted' : 'in-sync');
 }
 
-function paired({ desired, live }: Pair, action: 'update' | 'keep', reason: Reason, fields = noFields): RuleChange {
+function paired({ desired, live }: Omit<Pair, 'equal'>, action: 'update' | 'keep', reason: Reason, fields = noFields): RuleChange {
   return {
     kind: 'Rule',
     action,

@@ -1,6 +1,7 @@
 import { type ConfigurationFields, configurationFields, type DesiredConfiguration } from '../model/configuration.ts';
+import { groupBy } from '../model/group-by.ts';
 import type { Profile } from '../model/profile.ts';
-import type { DesiredRule, LiveRule } from '../model/rule.ts';
+import { compareRules, type DesiredRule, type LiveRule } from '../model/rule.ts';
 import type { DesiredState, Scope } from '../model/state.ts';
 import { computeEffect } from '../policy/effect.ts';
 import { decideRules } from './decide.ts';
@@ -20,11 +21,17 @@ export interface DesiredComparison {
 
 /** The changes, effect and refusals of going from one desired state to another, without steps and guards of a server. */
 export function diffDesired({ before, after, profile, scope, options }: DesiredComparison): Plan {
+  const rulesBefore = new Map(before.rules.map((one) => [one.name, one]));
+  const sorted = groupBy(after.rules, (one) => isSame(one, rulesBefore.get(one.name)));
+  const [kept, changed] = [sorted.get(true) ?? [], sorted.get(false) ?? []];
+  for (const { name } of kept) rulesBefore.delete(name);
+  const former = [...rulesBefore.values()];
   const input: PlanInput = {
-    desired: after,
-    live: { rules: before.rules.map(asLive), configuration: configurationOf(before.configuration) },
-    base: before,
-    profile: { ...profile, ruleUpdates: 'patch' },
+    desired: { ...after, rules: changed },
+    live: { rules: former.map(asLive), configuration: configurationOf(before.configuration) },
+    base: { ...before, rules: former },
+    // Neither side holds rules that collide.
+    profile: { ...profile, ruleUpdates: 'patch', refusesCollisions: false },
     scope,
     options: {
       ...options,
@@ -35,7 +42,10 @@ export function diffDesired({ before, after, profile, scope, options }: DesiredC
       allowLockout: true,
     },
   };
-  const rules = decideRules(input);
+  const rules = decideRules(
+    input,
+    kept.map((one) => ({ desired: one, live: asLive(one) })),
+  );
   const configuration = decideConfiguration(input);
   const changes: readonly Change[] = configuration === null ? rules : [...rules, configuration.change];
   const effect = computeEffect(listRulesBefore(rules), listRulesAfter(rules));
@@ -50,6 +60,11 @@ export function diffDesired({ before, after, profile, scope, options }: DesiredC
     exposure: [],
     summary: summarise(changes, []),
   };
+}
+
+/** Whether a rule is what the other side has under its name. */
+function isSame(one: DesiredRule, before: DesiredRule | undefined): boolean {
+  return before !== undefined && (before === one || compareRules(before.rule, one.rule) === 0);
 }
 
 function asLive({ name, rule }: DesiredRule): LiveRule {

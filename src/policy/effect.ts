@@ -1,6 +1,7 @@
 import { getOrMake } from '../model/group-by.ts';
 import { formatRuleKey, type Rule } from '../model/rule.ts';
 import { classifyByVerdict, compareStates } from './compare-states.ts';
+import { touchesIntervals, toIntervals } from './intervals.ts';
 import { renderTraffic } from './render-traffic.ts';
 import { indexRules } from './rule-index.ts';
 import type { Effect } from './traffic.ts';
@@ -16,11 +17,13 @@ export function computeOwnEffect(before: readonly (readonly Rule[])[], after: re
   const inAll = 2 ** states.length - 1;
   const onlyAfter = 1 << (states.length - 1);
   const items = memberships(states);
+  const within = items.filter((item) => item.states !== inAll);
+  const users = [...new Set(items.flatMap(({ rule }) => rule.userId ?? []))].sort();
   const [opens, closes] = compareStates({
-    index: indexRules(items),
+    index: { ...indexRules(selectNear(items, within)), users },
     states: states.length,
     statesOf: (item) => item.states,
-    within: items.filter((item) => item.states !== inAll),
+    within,
     classes: 2,
     classify: classifyByVerdict((accepts) => (accepts === onlyAfter ? 0b01 : accepts === inAll - onlyAfter ? 0b10 : 0)),
   });
@@ -30,12 +33,34 @@ export function computeOwnEffect(before: readonly (readonly Rule[])[], after: re
 /** A merge of more branches is compared with the first of them. */
 const mostStates = 20;
 
-function memberships(states: readonly (readonly Rule[])[]): { readonly rule: Rule; states: number }[] {
-  const items = new Map<string, { readonly rule: Rule; states: number }>();
+interface Member {
+  readonly rule: Rule;
+  /** Bit i is set when the rule is in state i. */
+  states: number;
+}
+
+/** Each distinct rule once. Rules that are one object in every state, as those of unchanged files are, need no key. */
+function memberships(states: readonly (readonly Rule[])[]): readonly Member[] {
+  const byObject = new Map<Rule, Member>();
   for (const [bit, rules] of states.entries()) {
-    for (const rule of rules) {
-      getOrMake(items, formatRuleKey(rule), () => ({ rule, states: 0 })).states |= 1 << bit;
-    }
+    for (const rule of rules) getOrMake(byObject, rule, () => ({ rule, states: 0 })).states |= 1 << bit;
   }
-  return [...items.values()];
+  const inAll = 2 ** states.length - 1;
+  const members: Member[] = [];
+  const byKey = new Map<string, Member>();
+  for (const one of byObject.values()) {
+    if (one.states === inAll) members.push(one);
+    else getOrMake(byKey, formatRuleKey(one.rule), () => ({ rule: one.rule, states: 0 })).states |= one.states;
+  }
+  return [...members, ...byKey.values()];
+}
+
+/** The members whose networks touch those of `within`, which include their own: no other matters to what these change. */
+function selectNear(members: readonly Member[], within: readonly Member[]): readonly Member[] {
+  const networks = within.map(({ rule }) => rule.destination);
+  const areas = {
+    4: toIntervals(networks.filter(({ family }) => family === 4)),
+    6: toIntervals(networks.filter(({ family }) => family === 6)),
+  };
+  return members.filter(({ rule }) => touchesIntervals(areas[rule.destination.family], rule.destination));
 }

@@ -1,4 +1,5 @@
 import type { Network } from '../model/address.ts';
+import { findFirstPosition } from '../model/group-by.ts';
 
 /** Addresses of one family from `first` to `last`, both included. */
 export interface Interval {
@@ -34,6 +35,12 @@ export function unionIntervals(a: Intervals, b: Intervals): Intervals {
       j++;
     }
   }
+}
+
+/** Whether one of the addresses lies between these two. */
+export function touchesIntervals(intervals: Intervals, { first, last }: Interval): boolean {
+  const next = intervals[findFirstPosition(intervals.length, (index) => (intervals[index] as Interval).last >= first)];
+  return next !== undefined && next.first <= last;
 }
 
 /** Addresses in both. */

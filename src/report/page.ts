@@ -1,3 +1,4 @@
+import { getOrMake } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { escapeControls } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
@@ -164,14 +165,13 @@ function setsOf(changes: readonly Change[], shown: Shown): readonly SetOfChanges
   const sets = new Map<string, { total: number; changes: ShownChange[] }>();
   for (const change of changes) {
     const [title, name] = setAndName(change);
-    const set = sets.get(title) ?? { total: 0, changes: [] };
-    sets.set(title, set);
+    const set = getOrMake(sets, title, () => ({ total: 0, changes: [] }));
     set.total++;
-    if (change.action !== 'keep') set.changes.push(showChange(change, name, shown));
+    if (change.action !== 'keep') set.changes.push(showChange(change, escapeControls(name), shown));
   }
   return [...sets]
     .filter(([, { changes }]) => changes.length > 0)
-    .map(([title, { total, changes }]) => ({ title, changed: changes.length, total, changes }));
+    .map(([title, { total, changes }]) => ({ title: escapeControls(title), changed: changes.length, total, changes }));
 }
 
 /** Deleted rules that the plan itself cannot name go by what they were called when they were last applied. */
@@ -189,13 +189,11 @@ function nameDeleted({ changes }: Plan, lastApply: RunReport['lastApply']): read
 
 function setAndName(change: Change): readonly [set: string, name: string] {
   if (change.kind === 'Configuration') {
-    return [change.name === null ? 'Configuration' : `Configuration ${escapeControls(change.name)}`, ''];
+    return [change.name === null ? 'Configuration' : `Configuration ${change.name}`, ''];
   }
   if (change.name === null) return [noName, ''];
   const slash = change.name.indexOf('/');
-  return slash < 0
-    ? [noSet, escapeControls(change.name)]
-    : [escapeControls(change.name.slice(0, slash)), escapeControls(change.name.slice(slash + 1))];
+  return slash < 0 ? [noSet, change.name] : [change.name.slice(0, slash), change.name.slice(slash + 1)];
 }
 
 /** For whom changes are shown, and as of when. */
