@@ -71,7 +71,12 @@ function decidePair(pair: Pair, input: PlanInput, base: BaseRules | null): RuleC
   return paired(pair, 'keep', adopted ? 'adopted' : 'in-sync');
 }
 
-function paired({ desired, live }: Omit<Pair, 'equal'>, action: 'update' | 'keep', reason: Reason, fields = noFields): RuleChange {
+function paired(
+  { desired, live }: Omit<Pair, 'equal'>,
+  action: 'update' | 'keep',
+  reason: Reason,
+  fields = noFields,
+): RuleChange {
   return {
     kind: 'Rule',
     action,
