@@ -21,7 +21,8 @@ import { summarisePlan } from './summary.ts';
 /** What somebody asked in the forms of the page. */
 export interface PageQuestion {
   readonly words: string;
-  /** The rules that hold these words. */
+  /** How many rules are live, and those that hold these words. */
+  readonly total: number;
   readonly found: readonly RuleLine[];
   readonly packet: Readonly<Record<(typeof packetFields)[number], string>>;
   /** What is known about that packet; null: nothing was asked. */
@@ -160,7 +161,7 @@ ${field('port', 'Port', '443')}${field('user', 'Person', 'nobody')}<button>Expla
 <div id="answer" data-live>${answer === null ? '' : html`<pre role="status">${answer}</pre>`}</div>`;
 }
 
-function rulesMarkup({ rules, forge, status }: SidecarState, { found }: PageQuestion): Markup {
+function rulesMarkup({ forge, status }: SidecarState, { found, total }: PageQuestion): Markup {
   const rows = found.slice(0, mostRows).map(({ rule, name, what }) => {
     const { place } = rule;
     const link = forge !== null && place !== null ? linkPlace(forge, status.revisions.applied, place) : null;
@@ -168,7 +169,7 @@ function rulesMarkup({ rules, forge, status }: SidecarState, { found }: PageQues
 <td class="place">${place === null ? '' : linkText(escapeControls(formatLine(place)), link)}</td></tr>`;
   });
   const shown = rows.length < found.length ? `, the first ${rows.length} of them here` : '';
-  return html`<p>${found.length} of ${rules.length} rules${shown}.</p><table class="plain"><thead>${heads('Name', 'Rule', 'Place')}</thead>
+  return html`<p>${found.length} of ${total} rules${shown}.</p><table class="plain"><thead>${heads('Name', 'Rule', 'Place')}</thead>
 <tbody>${rows}</tbody></table>`;
 }
 

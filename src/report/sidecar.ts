@@ -14,8 +14,6 @@ export interface SidecarState {
   readonly now: number;
   /** The plan at hand, or the one that is being written; null: there is nothing to change. */
   readonly plan: RunReport | null;
-  /** The live rules, with the names that manifests have for them. */
-  readonly rules: readonly NamedRule[];
   readonly userNames: ReadonlyMap<string, string>;
   /** Of the newest revision. */
   readonly problems: readonly Problem[];

@@ -122,7 +122,6 @@ function pageWith(text: string): string {
     status: { ...someStatus(text), server: text, holder: text },
     now: 0,
     plan: { ...reportOf({ ...plan, refusals, changes }, {}), userNames: new Map([[alice, text]]), root: text },
-    rules: [named],
     userNames: new Map(),
     problems: [problem],
     authors: new Map([['a'.repeat(40), text]]),
@@ -132,7 +131,7 @@ function pageWith(text: string): string {
   };
   const packet = { destination: text, protocol: text, port: text, user: text };
   const found = [{ rule: named, name: text, what: text, text }];
-  return renderSidecar(state, { words: text, found, packet, answer: text, isSignedIn: true, script: '' });
+  return renderSidecar(state, { words: text, total: 1, found, packet, answer: text, isSignedIn: true, script: '' });
 }
 
 /** Tags without the values of their attributes, as a browser reads them. */

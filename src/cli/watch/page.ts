@@ -46,8 +46,10 @@ export function createPages(sources: PageSources): PageView {
       for (const field of packetFields) packet[field] = typed(field);
       const seen = look(isSignedIn);
       const answer = packet.destination === '' ? null : seen.explain(packet).text;
-      const found = searchRules(seen.lines, words);
-      return seen.safe(renderSidecar(seen.state, { words, found, packet, answer, script, isSignedIn: hasSession }));
+      const { lines } = seen;
+      const found = searchRules(lines, words);
+      const question = { words, total: lines.length, found, packet, answer, script, isSignedIn: hasSession };
+      return seen.safe(renderSidecar(seen.state, question));
     },
     document: (name, asked, isSignedIn) => {
       const seen = look(isSignedIn);
@@ -78,6 +80,7 @@ const documents: Readonly<Record<string, (seen: Look, asked: URLSearchParams) =>
 class Look {
   readonly #isSignedIn: boolean;
   readonly #settings: Settings | null;
+  readonly #seen: SeenPlan | null;
   readonly state: SidecarState;
 
   constructor(sources: PageSources, isSignedIn: boolean) {
@@ -86,6 +89,7 @@ class Look {
     const status = cleaned(sources.status());
     const sight = sources.sight();
     const seen = sight?.rules ?? null;
+    this.#seen = seen;
     const forge = this.#settings?.gitUrl ? findForge(this.#settings.gitUrl, this.#settings.gitPath) : null;
     const now = systemClock.wallTime();
     const atHand = sight?.planAtHand(status.plan?.digest ?? null) ?? null;
@@ -93,7 +97,6 @@ class Look {
     this.state = {
       ...{ status, now, forge, userNames },
       plan: atHand === null ? null : { ...this.#report(atHand), server: status.server ?? null, forge },
-      rules: seen === null ? [] : rulesOf(seen),
       boundaries: seen?.desired ? listBoundaries(seen.desired, now, userNames) : [],
       windows: this.#settings === null ? [] : listNextWindows(readWindows(this.#settings), now),
       ...revisionsOf(sight, status.revisions.observed),
@@ -101,8 +104,8 @@ class Look {
   }
 
   get lines(): readonly RuleLine[] {
-    const { rules, userNames } = this.state;
-    return rules.map((rule) => {
+    const { userNames } = this.state;
+    return this.#rules().map((rule) => {
       const name = escapeControls(rule.name ?? rule.id ?? 'rule');
       const what = formatRule(rule.rule, userNames);
       return { rule, name, what, text: `${name} ${what}`.toLowerCase() };
@@ -114,7 +117,8 @@ class Look {
     readonly text: string;
     readonly members: Readonly<Record<string, unknown>>;
   } {
-    const { rules, userNames } = this.state;
+    const { userNames } = this.state;
+    const rules = this.#rules();
     try {
       if (this.#settings === null) throw makeFailure('usage', 'nothing is known yet');
       if (!/^\d{0,5}$/.test(port) || Number(port) > 65535) throw makeFailure('usage', `${port} is no port`);
@@ -146,6 +150,18 @@ class Look {
       : text.replace(/[\w.+-]+@(?=[\w-]+(?:\.[\w-]+)+)/g, (name) => (name === 'git@' ? name : '…@'));
   }
 
+  /** The live rules, by the names that manifests have for them; the status, which is asked for often, does without. */
+  #rules(): readonly NamedRule[] {
+    if (this.#seen === null) return [];
+    const { plan, isDone } = this.#seen;
+    return plan.changes.flatMap((change): readonly NamedRule[] => {
+      if (change.kind !== 'Rule') return [];
+      const { name, id, source: place, desired, live, action } = change;
+      const rule = isDone && action !== 'skip' ? desired : (live ?? (action === 'keep' ? desired : null));
+      return rule === null ? [] : [{ rule: rule.rule, name, id, place }];
+    });
+  }
+
   #names(seen: SeenPlan | null): ReadonlyMap<string, string> {
     const names = [...(seen?.desired?.userNames ?? [])];
     return new Map(this.#isSignedIn ? names : names.filter(([, name]) => !name.includes('@')));
@@ -172,14 +188,4 @@ function cleaned(status: Status): Status {
   return JSON.parse(
     JSON.stringify(status, (_key, value: unknown) => (typeof value === 'string' ? escapeControls(value) : value)),
   );
-}
-
-/** The live rules after a pass, by the names that manifests have for them. */
-function rulesOf({ plan, isDone }: SeenPlan): readonly NamedRule[] {
-  return plan.changes.flatMap((change): readonly NamedRule[] => {
-    if (change.kind !== 'Rule') return [];
-    const { name, id, source: place, desired, live, action } = change;
-    const rule = isDone && action !== 'skip' ? desired : (live ?? (action === 'keep' ? desired : null));
-    return rule === null ? [] : [{ rule: rule.rule, name, id, place }];
-  });
 }
