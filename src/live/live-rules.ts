@@ -1,5 +1,5 @@
 import { formatAddress, parseNetwork } from '../model/address.ts';
-import { type Ports, parsePortRange } from '../model/port-range.ts';
+import { formatPortRange, type Ports, parsePortRange } from '../model/port-range.ts';
 import { fail, isObject, ok, type Result } from '../model/result.ts';
 import type { LiveRule } from '../model/rule.ts';
 
@@ -19,27 +19,20 @@ const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 /**
  * Reads the answer of GET /v0/rules. Strict for every field that a plan relies on, blind to fields it does not know; one
  * rule that cannot be read fails the whole, for a plan from half an answer could delete the other half. Checked by hand
- * rather than by a schema: 100,000 rules are decoded in each pass.
+ * rather than by a schema: 100,000 rules are decoded in each pass. A rule that is listed as it was in `before` is the same object.
  */
-export function decodeLiveRules(body: unknown): Result<readonly LiveRule[], string> {
-  if (!isObject(body)) return decodeList(body);
-  const rules = decoded.get(body) ?? decodeList(body);
-  decoded.set(body, rules);
-  return rules;
-}
-
-/** The same answer once more is the same object (adapters/api): an idle sidecar reads it in each pass. */
-const decoded = new WeakMap<object, Result<readonly LiveRule[], string>>();
-
-function decodeList(body: unknown): Result<readonly LiveRule[], string> {
+export function decodeLiveRules(body: unknown, before: readonly LiveRule[] = []): Result<readonly LiveRule[], string> {
   const data = unwrapData(body);
   if (!Array.isArray(data)) return fail('the list of rules is not {"data": [...]}');
   if (tellsOfMore(body, data.length))
     return fail('the list is only a part of the rules: this server pages its answers');
   const rules: LiveRule[] = [];
   const ids = new Set<string>();
+  const known = new Map<string, LiveRule>();
+  for (const rule of before) known.set(rule.id, rule);
   for (const [index, item] of data.entries()) {
-    const rule = decodeOne(item);
+    const same = findSame(item, known);
+    const rule = same === null ? decodeOne(item) : ok(same);
     if (!rule.ok) return fail(`live rule ${nameOf(item, index)}: ${rule.error}`);
     if (ids.has(rule.value.id)) return fail(`live rule ${rule.value.id} is listed twice`);
     ids.add(rule.value.id);
@@ -103,6 +96,24 @@ export function unwrapData(body: unknown): unknown {
 function nameOf(item: unknown, index: number): string {
   const id = isObject(item) ? item['id'] : undefined;
   return typeof id === 'string' && uuid.test(id) ? id : `number ${index + 1} of the list`;
+}
+
+/** The rule with the item's id, if every field that is decoded has the text that it had; null: it is decoded. */
+function findSame(item: unknown, known: ReadonlyMap<string, LiveRule>): LiveRule | null {
+  if (known.size === 0 || !isObject(item)) return null;
+  const live = known.get(String(item['id']));
+  if (live === undefined) return null;
+  const { action, ports, userId } = live.rule;
+  const isSame =
+    item['id'] === live.id &&
+    item['action'] === action &&
+    item['destination'] === live.destinationText &&
+    item['port_type'] === (ports === null ? null : ports.type) &&
+    item['port_range'] === (ports === null ? null : formatPortRange(ports)) &&
+    item['user_id'] === userId &&
+    item['inserted_at'] === live.insertedAt &&
+    item['updated_at'] === live.updatedAt;
+  return isSame ? live : null;
 }
 
 const nullable = ['port_range', 'port_type', 'user_id'] as const;

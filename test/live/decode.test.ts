@@ -92,6 +92,39 @@ describe('rules', () => {
     );
   });
 
+  test('a rule that is listed as before is the same object, and no other is taken for it', () => {
+    const read = (body: unknown, before?: Parameters<typeof decodeLiveRules>[1]) => {
+      const decoded = decodeLiveRules(body, before);
+      if (!decoded.ok) throw new Error(decoded.error);
+      return decoded.value;
+    };
+    const zoned = { ...wire, id: '22222222-2222-4222-8222-222222222222', destination: 'fe80::1%1' };
+    const before = read({ data: [wire, zoned] });
+    const [first] = before;
+    expect(read({ data: [zoned, { ...wire, priority: 1 }] }, before)[1]).toBe(first);
+    for (const change of [
+      { id: '33333333-3333-4333-8333-333333333333' },
+      { action: 'accept' },
+      { destination: '10.1.2.3/8' },
+      { port_range: '80 - 91' },
+      { port_range: '81 - 90' },
+      { port_type: 'udp' },
+      { port_type: null, port_range: null },
+      { user_id: '44444444-4444-4444-8444-444444444444' },
+      { inserted_at: '2026-01-01T00:00:00.000001Z' },
+      { updated_at: '2026-01-01T00:00:00.000001Z' },
+    ]) {
+      const body = { data: [{ ...wire, ...change }, zoned] };
+      expect(read(body, before)).toEqual(read(body));
+      expect(read(body, before)[0]).not.toBe(first);
+    }
+    for (const name of ['user_id', 'inserted_at'] as const) {
+      const { [name]: _, ...rest } = wire;
+      expect(decodeLiveRules({ data: [rest] }, before)).toMatchObject({ ok: false });
+    }
+    expect(decodeLiveRules({ data: [wire, wire] }, before)).toMatchObject({ ok: false });
+  });
+
   test('unknown fields are passed over', () => {
     expect(decodeLiveRules({ data: [{ ...wire, priority: 1 }], page: 2 }).ok).toBe(true);
   });
