@@ -25,6 +25,7 @@ export interface RuleNotes {
 
 /** The notes alone; none where none is written. */
 export function pickNotes({ owner, ticket, notBefore, expires }: RuleNotes): RuleNotes {
+  if ((owner ?? ticket ?? notBefore ?? expires) === undefined) return {};
   return {
     ...(owner === undefined ? {} : { owner }),
     ...(ticket === undefined ? {} : { ticket }),

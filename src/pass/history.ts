@@ -87,6 +87,8 @@ function describeRules(
   const names = new Map<string, string>();
   const expires = new Map<string, number>();
   const keys = new Set(rules.map(({ rule }) => formatRuleKey(rule)));
+  // Keys cost more than destinations, and most rules of a plan are none of these.
+  const near = new Set(rules.map(({ rule }) => rule.destination.text));
   const learn = (key: string, name: string | null, until: number | undefined): void => {
     if (!keys.has(key)) return;
     if (name !== null) names.set(key, name);
@@ -97,8 +99,10 @@ function describeRules(
     if (change.kind !== 'Rule') continue;
     const { live, desired, name } = change;
     // The notes of a pair are those of its new rule.
-    if (live !== null) learn(formatRuleKey(live.rule), name, desired === null ? change.expires : undefined);
-    if (desired !== null) learn(formatRuleKey(desired.rule), name, desired.expires);
+    if (live !== null && near.has(live.rule.destination.text))
+      learn(formatRuleKey(live.rule), name, desired === null ? change.expires : undefined);
+    if (desired !== null && near.has(desired.rule.destination.text))
+      learn(formatRuleKey(desired.rule), name, desired.expires);
   }
   return { names, expires };
 }

@@ -8,7 +8,7 @@ import { decideRules } from './decide.ts';
 import { decideConfiguration } from './decide-configuration.ts';
 import { guardPlan } from './guard/guard.ts';
 import type { PlanInput, PlanOptions } from './input.ts';
-import { listRulesAfter, listRulesBefore, summarise } from './make-plan.ts';
+import { listStates, summarise } from './make-plan.ts';
 import type { Change, Plan } from './plan.ts';
 
 export interface DesiredComparison {
@@ -48,7 +48,8 @@ export function diffDesired({ before, after, profile, scope, options }: DesiredC
   );
   const configuration = decideConfiguration(input);
   const changes: readonly Change[] = configuration === null ? rules : [...rules, configuration.change];
-  const effect = computeEffect(listRulesBefore(rules), listRulesAfter(rules));
+  const states = listStates(rules);
+  const effect = computeEffect(states.before, states.after);
   return {
     profile: profile.name,
     ruleUpdates: 'patch',

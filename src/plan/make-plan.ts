@@ -19,9 +19,8 @@ export function makePlan(input: PlanInput): Plan {
   const rules = breakCircles(decideRules(input), input.profile);
   const configuration = decideConfiguration(input);
   const changes: readonly Change[] = configuration === null ? rules : [...rules, configuration.change];
-  const [before, after] = [listRulesBefore(rules), listRulesAfter(rules)];
   const operations = listOperations(rules, input.profile);
-  const kept = rulesKept(rules);
+  const { kept, before, after } = listStates(rules);
   const order = orderOperations({ operations, kept, profile: input.profile });
   const steps = makeSteps(order.steps, configuration, rules.length);
   const effect = operations.length === 0 ? { opens: [], closes: [] } : computeEffect(before, after);
@@ -43,23 +42,18 @@ export function makePlan(input: PlanInput): Plan {
   };
 }
 
-/** The rules of the server before the changes. */
-export function listRulesBefore(changes: readonly RuleChange[]): readonly Rule[] {
-  return changes.flatMap(({ live }) => (live === null ? [] : [live.rule]));
-}
-
-/** The rules of the server after the changes. */
-export function listRulesAfter(changes: readonly RuleChange[]): readonly Rule[] {
-  return changes.flatMap(({ action, desired, live }) => {
-    const rule = action === 'delete' ? null : action === 'skip' ? live : (desired ?? live);
-    return rule === null ? [] : [rule.rule];
-  });
-}
-
-function rulesKept(changes: readonly RuleChange[]): readonly Rule[] {
-  return changes.flatMap(({ action, live }) =>
-    live !== null && (action === 'keep' || action === 'skip') ? [live.rule] : [],
-  );
+/** The rules of the server that stay, and all of them before and after; one that stays is the same object in each. */
+export function listStates(
+  changes: readonly RuleChange[],
+): Readonly<Record<'kept' | 'before' | 'after', readonly Rule[]>> {
+  const kept: Rule[] = [];
+  const [removed, added]: [Rule[], Rule[]] = [[], []];
+  for (const { action, desired, live } of changes) {
+    const stays = action === 'keep' || action === 'skip';
+    if (live !== null) (stays ? kept : removed).push(live.rule);
+    if (desired !== null && !stays) added.push(desired.rule);
+  }
+  return { kept, before: kept.concat(removed), after: kept.concat(added) };
 }
 
 function timesOf({ desired: { at, ...state } }: PlanInput): Pick<Plan, 'at' | 'nextBoundary'> {

@@ -1,7 +1,7 @@
 import { getOrMake } from '../model/group-by.ts';
 import { formatRuleKey, type Rule } from '../model/rule.ts';
 import { classifyByVerdict, compareStates } from './compare-states.ts';
-import { toIntervals, touchesIntervals } from './intervals.ts';
+import { createTouches } from './intervals.ts';
 import { renderTraffic } from './render-traffic.ts';
 import { indexRules } from './rule-index.ts';
 import type { Effect } from './traffic.ts';
@@ -57,10 +57,6 @@ function memberships(states: readonly (readonly Rule[])[]): readonly Member[] {
 
 /** The members whose networks touch those of `within`, which include their own: no other matters to what these change. */
 function selectNear(members: readonly Member[], within: readonly Member[]): readonly Member[] {
-  const networks = within.map(({ rule }) => rule.destination);
-  const areas = {
-    4: toIntervals(networks.filter(({ family }) => family === 4)),
-    6: toIntervals(networks.filter(({ family }) => family === 6)),
-  };
-  return members.filter(({ rule }) => touchesIntervals(areas[rule.destination.family], rule.destination));
+  const touches = createTouches(within.map(({ rule }) => rule.destination));
+  return members.filter(({ rule }) => touches(rule.destination));
 }

@@ -1,4 +1,4 @@
-import type { Network } from '../model/address.ts';
+import type { Family, Network } from '../model/address.ts';
 import { findFirstPosition } from '../model/group-by.ts';
 
 /** Addresses of one family from `first` to `last`, both included. */
@@ -37,10 +37,15 @@ export function unionIntervals(a: Intervals, b: Intervals): Intervals {
   }
 }
 
-/** Whether one of the addresses lies between these two. */
-export function touchesIntervals(intervals: Intervals, { first, last }: Interval): boolean {
-  const next = intervals[findFirstPosition(intervals.length, (index) => (intervals[index] as Interval).last >= first)];
-  return next !== undefined && next.first <= last;
+/** Tells whether a network shares an address with one of these. */
+export function createTouches(networks: readonly Network[]): (network: Network) => boolean {
+  const areaOf = (family: Family): Intervals => toIntervals(networks.filter((one) => one.family === family));
+  const areas = { 4: areaOf(4), 6: areaOf(6) };
+  return ({ family, first, last }) => {
+    const area = areas[family];
+    const next = area[findFirstPosition(area.length, (index) => (area[index] as Interval).last >= first)];
+    return next !== undefined && next.first <= last;
+  };
 }
 
 /** Addresses in both. */

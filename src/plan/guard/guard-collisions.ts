@@ -1,5 +1,6 @@
 import { groupBy } from '../../model/group-by.ts';
 import { collides, formatRuleKey, type Rule } from '../../model/rule.ts';
+import { createTouches } from '../../policy/intervals.ts';
 import type { PlanInput } from '../input.ts';
 import { eachMeeting } from '../meeting.ts';
 import type { Change, Refusal, RuleChange } from '../plan.ts';
@@ -11,9 +12,14 @@ import type { Change, Refusal, RuleChange } from '../plan.ts';
  */
 export function refuseCollisions(input: PlanInput, changes: readonly Change[]): readonly Refusal[] {
   if (!input.profile.refusesCollisions) return [];
+  const arriving = changes.filter((change): change is RuleChange => change.kind === 'Rule' && isArriving(change));
+  const touches = createTouches(arriving.map((change) => ruleOf(change).destination));
   const staying = changes.filter(
     (change): change is RuleChange =>
-      change.kind === 'Rule' && change.action !== 'delete' && (change.action !== 'skip' || change.live !== null),
+      change.kind === 'Rule' &&
+      change.action !== 'delete' &&
+      (change.action !== 'skip' || change.live !== null) &&
+      touches(ruleOf(change).destination),
   );
   const pairs: (readonly [RuleChange, RuleChange])[] = [];
   for (const group of groupBy(staying, (change) => collisionClass(ruleOf(change))).values()) {

@@ -25,6 +25,7 @@ export interface ExposureInput {
 /** Exactly the traffic that the plan exposes on the way, in the order of the steps that start it. */
 export function findExposure(input: ExposureInput): readonly Exposure[] {
   const { order, before, after } = input;
+  if (order.steps.length === 0) return [];
   const users = new Set([...before, ...after].map(({ userId }) => userId));
   const operations = order.steps.map(({ operation }) => operation);
   const listed = order.suspects
