@@ -2,10 +2,9 @@ import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
 import { runConfirmCommand } from '../adapters/confirm-command.ts';
-import { isPending } from '../adapters/pending-apply.ts';
 import type { Invocation, Terminal } from './command.ts';
 import { makeFailure } from './failure.ts';
-import type { ConfirmTerms } from './pending.ts';
+import { type ConfirmTerms, isPending } from './pending.ts';
 
 const defaultWithinMs = 300_000;
 

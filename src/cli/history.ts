@@ -1,8 +1,6 @@
-import { dirname, join } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
-import { addRecord, listRecords, readRecord, replaceRecord } from '../adapters/history-folder.ts';
-import { claimFolder } from '../adapters/state-folder.ts';
-import { getErrorCode, type Result } from '../model/result.ts';
+import { StateFiles } from '../adapters/state-files.ts';
+import { fail, getErrorCode, type Result } from '../model/result.ts';
 import {
   type ApplyOrigin,
   type ApplyRecord,
@@ -19,7 +17,7 @@ import type { Terminal } from './command.ts';
 import { makeFailure } from './failure.ts';
 
 /** Is told what an apply is about to change, and what it did, with the secrets that the records leave out. */
-export type OnRecord = (record: ApplyRecord, plan: Plan, number: number | null) => Promise<void>;
+export type OnRecord = (record: ApplyRecord, plan: Plan) => Promise<void>;
 
 /** Writes the history of applies: before the first write of each what is about to change, and at its end what did. */
 export interface HistoryWriter {
@@ -28,9 +26,12 @@ export interface HistoryWriter {
   end(result: PassResult): Promise<void>;
 }
 
-/** The folder of the history below a state folder. */
-export function locateHistory(stateFolder: string): string {
-  return join(stateFolder, 'history');
+/** Records that are kept; older ones are removed as new ones are written. */
+const mostRecords = 50;
+
+/** The history below a state folder. */
+export function openHistory(stateFolder: string): StateFiles {
+  return new StateFiles(stateFolder, 'history');
 }
 
 /**
@@ -43,59 +44,64 @@ export function createHistoryWriter(
   former?: FormerRules,
   onRecord: OnRecord = () => Promise.resolve(),
 ): HistoryWriter {
-  let begun: { readonly origin: ApplyOrigin; readonly number: number | null } | null = null;
-  const attempt = async (write: (folder: string) => Promise<void>): Promise<void> => {
-    if (stateFolder === null) return;
-    try {
-      await write(locateHistory(stateFolder));
-    } catch (error) {
+  let begun: { readonly origin: ApplyOrigin; readonly number: number } | null = null;
+  const attempt = async <T>(otherwise: T, write: (files: StateFiles) => Promise<T>): Promise<T> => {
+    if (stateFolder === null) return otherwise;
+    return await write(openHistory(stateFolder)).catch((error: unknown) => {
       logger.warn('the history of applies cannot be written; this apply cannot be undone from it', {
         code: getErrorCode(error),
       });
-    }
+      return otherwise;
+    });
   };
   return {
     recordApproved: (approve, source) => async (plan, desired, digest) => {
-      const agreed = await approve(plan, desired, digest);
+      if (!(await approve(plan, desired, digest))) return false;
       const origin = { at: new Date(systemClock.wallTime()).toISOString(), ...source, digest: digest.plan };
       const record = makeApplyRecord(origin, plan, null, former);
-      let number: number | null = null;
-      const begin = async (folder: string): Promise<void> => {
-        for (const one of [dirname(folder), folder]) await claimFolder(one);
-        number = await addRecord(folder, encodeApplyRecord(record));
-      };
-      if (agreed) {
-        await attempt(begin);
-        begun = { origin, number };
-        await onRecord(record, plan, number);
-      }
-      return agreed;
+      const number = await attempt(0, (files) => addRecord(files, encodeApplyRecord(record)));
+      begun = { origin, number };
+      await onRecord(record, plan);
+      return true;
     },
     async end({ plan, apply }) {
       if (begun === null || plan === null || apply === null) return;
       const { origin, number } = begun;
       begun = null;
       const record = makeApplyRecord(origin, plan, apply, former);
-      await onRecord(record, plan, number);
-      if (number !== null) await attempt((folder) => replaceRecord(folder, number, encodeApplyRecord(record)));
+      await onRecord(record, plan);
+      if (number > 0) await attempt(undefined, (files) => files.write(`${number}.json`, encodeApplyRecord(record)));
     },
   };
 }
 
+/** Adds a record with the next number, and removes what is older than the last 50. Returns its number. */
+async function addRecord(files: StateFiles, value: unknown): Promise<number> {
+  const known = await listRecords(files);
+  let number = (known[0] ?? 0) + 1;
+  // Another process may take the same number at this moment.
+  while (!(await files.add(`${number}.json`, value))) number++;
+  for (const old of known.slice(mostRecords - 1)) await files.remove(`${old}.json`);
+  return number;
+}
+
+async function listRecords(files: StateFiles): Promise<readonly number[]> {
+  const numbers = (await files.list()).flatMap((name) => /^(\d{1,9})\.json$/.exec(name)?.[1] ?? []).map(Number);
+  return numbers.sort((a, b) => b - a);
+}
+
 /** Numbers of the records, the newest first; throws a `Failure` where the folder cannot be read. */
-export async function listHistory(folder: string): Promise<readonly number[]> {
-  try {
-    return await listRecords(folder);
-  } catch (error) {
-    throw makeFailure('state', `the history in ${folder} cannot be read (${getErrorCode(error)})`, 'check --state-dir');
-  }
+export async function listHistory(files: StateFiles): Promise<readonly number[]> {
+  return await listRecords(files).catch((error: unknown) => {
+    const summary = `the history in ${files.folder} cannot be read (${getErrorCode(error)})`;
+    throw makeFailure('state', summary, 'check --state-dir');
+  });
 }
 
 /** One record; fails with a sentence. */
-export async function loadRecord(folder: string, number: number): Promise<Result<ApplyRecord, string>> {
-  const value = await readRecord(folder, number);
-  const record = decodeApplyRecord(value);
-  return record.ok ? record : { ok: false, error: `apply ${number} in ${folder} cannot be used: ${record.error}` };
+export async function loadRecord(files: StateFiles, number: number): Promise<Result<ApplyRecord, string>> {
+  const record = decodeApplyRecord(await files.read(`${number}.json`));
+  return record.ok ? record : fail(`apply ${number} in ${files.folder} cannot be used: ${record.error}`);
 }
 
 /** A record and its number. */
@@ -105,11 +111,13 @@ export interface NumberedRecord {
 }
 
 /** The applies that changed something, or of which nobody knows, the newest first. What cannot be read is left out. */
-export async function readHistory(folder: string): Promise<readonly NumberedRecord[]> {
-  const numbers = await listHistory(folder);
-  const records = await Promise.all(numbers.map((number) => loadRecord(folder, number)));
-  return records.flatMap((loaded, index) =>
-    loaded.ok && countChanges(loaded.value) > 0 ? [{ number: numbers[index] ?? 0, record: loaded.value }] : [],
+export async function readHistory(files: StateFiles): Promise<readonly NumberedRecord[]> {
+  const numbers = await listHistory(files);
+  const loaded = await Promise.all(
+    numbers.map(async (number) => ({ number, record: await loadRecord(files, number) })),
+  );
+  return loaded.flatMap(({ number, record }) =>
+    record.ok && countChanges(record.value) > 0 ? [{ number, record: record.value }] : [],
   );
 }
 

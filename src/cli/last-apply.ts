@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { replaceFile } from '../adapters/replace-file.ts';
-import { claimFolder, closeToOthers, findOwnFolder } from '../adapters/state-folder.ts';
+import { join } from 'node:path';
+import { StateFiles } from '../adapters/state-files.ts';
+import { findOwnFolder } from '../adapters/state-folder.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import { getErrorCode, isObject } from '../model/result.ts';
 import { formatRuleKey } from '../model/rule.ts';
@@ -24,17 +23,10 @@ export interface LastApply {
 }
 
 const formatVersion = 1;
-const largest = 100_000_000;
+/** Where one-shot runs keep their record: `oneshot` beside a sidecar's own files. */
+const recordFile = 'record.json';
 
-/**
- * Where one-shot runs keep their record: `oneshot` beside a sidecar's own files. None in CI, where nothing survives a job.
- */
-function recordFileOf(invocation: Invocation): string | null {
-  const folder = findStateFolder(invocation);
-  return folder === null ? null : join(folder, 'oneshot', 'record.json');
-}
-
-/** The folder with the state of this server: ours in `--state-dir`, or by default one below the user's state folder; null: none. */
+/** The folder with the state of this server: ours in `--state-dir`, or by default one below the user's state folder; null: none, as in CI. */
 export function findStateFolder({ settings, terminal: { env } }: Invocation): string | null {
   const server = findServer(settings);
   if (server === null) return null;
@@ -48,23 +40,15 @@ export function findStateFolder({ settings, terminal: { env } }: Invocation): st
 
 /** Reads the record; null without one for this server. One that cannot be read counts as absent: nothing is decided by it. */
 export async function readLastApply(invocation: Invocation): Promise<LastApply | null> {
-  const file = recordFileOf(invocation);
-  if (file === null) return null;
-  try {
-    // What it says of secrets counts: it must not be another user's.
-    for (const folder of [dirname(dirname(file)), dirname(file)]) await closeToOthers(folder);
-    const bytes = readFileSync(file);
-    const value: unknown = bytes.length > largest ? null : JSON.parse(bytes.toString('utf8'));
-    if (!isObject(value) || value['version'] !== formatVersion) return null;
-    if (value['server'] !== findServer(invocation.settings) || !Array.isArray(value['rules'])) return null;
-    const { secrets = [] } = value;
-    const bindings = Array.isArray(secrets) ? secrets.flatMap(decodeBinding) : [];
-    const at = Date.parse(String(value['applied_at']));
-    if (Number.isNaN(at)) return null;
-    return { at, rules: new Map(value['rules'].flatMap(decodeFormerRule)), secrets: bindings };
-  } catch {
-    return null;
-  }
+  const folder = findStateFolder(invocation);
+  // What it says of secrets counts: it must not be another user's.
+  const value = folder === null ? null : await new StateFiles(folder, 'oneshot').readOwn(recordFile);
+  if (!isObject(value) || value['version'] !== formatVersion) return null;
+  if (value['server'] !== findServer(invocation.settings) || !Array.isArray(value['rules'])) return null;
+  const { secrets = [] } = value;
+  const bindings = Array.isArray(secrets) ? secrets.flatMap(decodeBinding) : [];
+  const at = Date.parse(String(value['applied_at']));
+  return Number.isNaN(at) ? null : { at, rules: new Map(value['rules'].flatMap(decodeFormerRule)), secrets: bindings };
 }
 
 function decodeFormerRule(value: unknown): readonly (readonly [string, FormerRule])[] {
@@ -93,8 +77,8 @@ export async function recordApply(
     readonly now: number;
   },
 ): Promise<string | null> {
-  const file = recordFileOf(invocation);
-  if (file === null) return null;
+  const folder = findStateFolder(invocation);
+  if (folder === null) return null;
   const record = {
     version: formatVersion,
     server: findServer(invocation.settings),
@@ -109,11 +93,10 @@ export async function recordApply(
     })),
     secrets: listSentReferences(applied.state, applied.plan, applied.former),
   };
-  try {
-    for (const folder of [dirname(dirname(file)), dirname(file)]) await claimFolder(folder);
-    await replaceFile(file, `${JSON.stringify(record)}\n`, 0o600);
-    return null;
-  } catch (error) {
-    return `what was applied cannot be recorded in ${file} (${getErrorCode(error)}): the next plan cannot name deleted rules`;
-  }
+  const files = new StateFiles(folder, 'oneshot');
+  return await files.write(recordFile, record).then(
+    () => null,
+    (error: unknown) =>
+      `what was applied cannot be recorded in ${files.locate(recordFile)} (${getErrorCode(error)}): the next plan cannot name deleted rules`,
+  );
 }

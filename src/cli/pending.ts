@@ -1,7 +1,8 @@
-import { beginPending, type PendingPlace, readPending, writePending } from '../adapters/pending-apply.ts';
-
-import type { ConfigurationField } from '../model/configuration.ts';
-import { configurationFields } from '../model/configuration.ts';
+import { existsSync, statSync } from 'node:fs';
+import { readFile, rename } from 'node:fs/promises';
+import { StateFiles } from '../adapters/state-files.ts';
+import { isAlive, markProcess } from '../adapters/state-folder.ts';
+import { type ConfigurationField, configurationFields } from '../model/configuration.ts';
 import { escapeControls } from '../model/printable.ts';
 import { getErrorCode, isObject } from '../model/result.ts';
 import { type ApplyRecord, decodeApplyRecord, encodeApplyRecord } from '../pass/history.ts';
@@ -20,14 +21,24 @@ export interface ConfirmTerms {
 /** An apply that nobody has confirmed yet. */
 export interface PendingApply extends ConfirmTerms {
   readonly record: ApplyRecord;
-  /** Its number in the history. */
-  readonly number: number | null;
   /** The rules that were live before it, by `formatRuleKey`. */
   readonly known: ReadonlySet<string>;
   /** When it is taken back (ms since 1970); null: it is still being written. */
   readonly until: number | null;
   /** What is left of it once all else was taken back: fields that wait for a secret. */
   readonly waiting: readonly ConfigurationField[];
+}
+
+/**
+ * Where the record of such an apply lies says what becomes of it: removing `pending` keeps the apply, renaming it to `going-back`
+ * takes it back. Both are one step of the file system, and only one of the two can succeed.
+ */
+export type PendingPlace = 'pending' | 'going-back';
+
+const ownerFile = 'pending.owner';
+
+function filesOf(folder: string): StateFiles {
+  return new StateFiles(folder, 'oneshot');
 }
 
 /** The state folder that pending applies lie in; throws a `Failure` without one. */
@@ -42,17 +53,14 @@ export function pendingFolderOf(invocation: Invocation): string {
 /** Writes the record without secrets; without it nothing is applied. `isFirst`: of this apply; one of another process is left alone. */
 export async function savePending(folder: string, pending: PendingApply, isFirst = false): Promise<void> {
   const { record, known, ...rest } = pending;
-  const value = {
-    format_version: 1,
-    kind: 'pending-apply',
-    ...rest,
-    known: [...known],
-    record: encodeApplyRecord(record),
-  };
+  const kept = { ...rest, known: [...known], record: encodeApplyRecord(record) };
+  const value = { format_version: 1, kind: 'pending-apply', ...kept };
+  const files = filesOf(folder);
   let isOurs = true;
   try {
-    if (isFirst) isOurs = await beginPending(folder, value);
-    else await writePending(folder, value);
+    if (isFirst) isOurs = !existsSync(files.locate('going-back.json')) && (await files.add('pending.json', value));
+    if (isOurs) await ownPending(folder);
+    if (!isFirst) await files.write('pending.json', value);
   } catch (error) {
     const summary = `what must be put back if nobody confirms cannot be written in ${folder} (${getErrorCode(error)})`;
     throw makeFailure('state', summary, 'check --state-dir; nothing more is written to the server');
@@ -67,10 +75,11 @@ export async function loadPending(
   folder: string,
   place: PendingPlace,
 ): Promise<PendingApply | null> {
-  const value = await readPending(folder, place);
+  const files = filesOf(folder);
+  const value = await files.readOwn(`${place}.json`);
   if (value === undefined) return null;
   const pending = decodePending(value);
-  const where = `${folder}/oneshot/${place}.json`;
+  const where = files.locate(`${place}.json`);
   if (pending === null)
     throw makeFailure('state', `the record of an apply in ${where} cannot be read`, `check the server, then remove it`);
   const server = findServer(invocation.settings);
@@ -81,7 +90,7 @@ export async function loadPending(
 
 function decodePending(value: unknown): PendingApply | null {
   if (!isObject(value) || value['format_version'] !== 1 || value['kind'] !== 'pending-apply') return null;
-  const { withinMs, command, number, until, waiting, known } = value;
+  const { withinMs, command, until, waiting, known } = value;
   const record = decodeApplyRecord(value['record']);
   if (!record.ok || typeof withinMs !== 'number') return null;
   const texts = (list: unknown): readonly string[] | null =>
@@ -90,9 +99,48 @@ function decodePending(value: unknown): PendingApply | null {
     withinMs,
     record: record.value,
     command: texts(command),
-    number: typeof number === 'number' ? number : null,
     until: typeof until === 'number' ? until : null,
     known: new Set(texts(known) ?? []),
     waiting: configurationFields.filter((field) => texts(waiting)?.includes(field)),
   };
+}
+
+/** Says that this process sees to the record. */
+export async function ownPending(folder: string): Promise<void> {
+  await filesOf(folder).writeText(ownerFile, markProcess());
+}
+
+/** The number of the process that sees to the record, where that one is alive and not this one. */
+export async function findPendingOwner(folder: string): Promise<number | null> {
+  const mark = await readFile(filesOf(folder).locate(ownerFile), 'utf8').catch(() => '');
+  return mark !== markProcess() && isAlive(mark) ? Number(mark.split(' ')[0]) : null;
+}
+
+/** Whether the apply still waits. A state folder that is gone, or cannot be read, confirms nothing. */
+export function isPending(folder: string): boolean {
+  try {
+    statSync(filesOf(folder).locate('pending.json'));
+    return true;
+  } catch (error) {
+    return !isRemoved(folder, error);
+  }
+}
+
+/** Removes the record; false: it was gone already. */
+export async function removePending(folder: string, place: PendingPlace): Promise<boolean> {
+  return await filesOf(folder).remove(`${place}.json`);
+}
+
+/** Decides that the apply is taken back; false: it was kept already. */
+export async function claimGoingBack(folder: string): Promise<boolean> {
+  const files = filesOf(folder);
+  return await rename(files.locate('pending.json'), files.locate('going-back.json')).then(
+    () => true,
+    (error: unknown) => !isRemoved(folder, error),
+  );
+}
+
+/** Whether an error says that the record alone was taken away. */
+function isRemoved(folder: string, error: unknown): boolean {
+  return getErrorCode(error) === 'ENOENT' && existsSync(filesOf(folder).folder);
 }

@@ -1,5 +1,4 @@
 import { systemClock } from '../adapters/clock.ts';
-import { claimGoingBack, findPendingOwner, ownPending, removePending } from '../adapters/pending-apply.ts';
 import { escapeControls } from '../model/printable.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { countChanges } from '../pass/history.ts';
@@ -14,7 +13,17 @@ import { findStateFolder } from './last-apply.ts';
 import { createLogger } from './logger.ts';
 import { readOutputs } from './output.ts';
 import { type PassRequest, runPass } from './pass-run.ts';
-import { type ConfirmTerms, loadPending, type PendingApply, pendingFolderOf, savePending } from './pending.ts';
+import {
+  type ConfirmTerms,
+  claimGoingBack,
+  findPendingOwner,
+  loadPending,
+  ownPending,
+  type PendingApply,
+  pendingFolderOf,
+  removePending,
+  savePending,
+} from './pending.ts';
 import { lookAtLease } from './watch/lease-settings.ts';
 
 /** An apply that is taken back unless it is confirmed, where the command line says so; any other is run as it is. */
@@ -62,8 +71,8 @@ async function watchLease(invocation: Invocation): Promise<() => Promise<boolean
 function makeTrial(invocation: Invocation, folder: string, terms: ConfirmTerms): NonNullable<PassRequest['trial']> {
   let pending: PendingApply | null = null;
   return {
-    async onRecord(record, plan, number) {
-      const next = { ...terms, record, number, known: liveKeysOf(plan), until: null, waiting: [] };
+    async onRecord(record, plan) {
+      const next = { ...terms, record, known: liveKeysOf(plan), until: null, waiting: [] };
       // A file that was written once is enough to go back; a full disk must not end a run that has written.
       if (pending !== null) await savePending(folder, next).catch(() => undefined);
       else {

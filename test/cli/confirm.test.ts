@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../src/adapters/clock.ts';
 import { holdLockFile } from '../../src/adapters/lease/lock-file.ts';
-import { claimGoingBack, removePending, writePending } from '../../src/adapters/pending-apply.ts';
+import { StateFiles } from '../../src/adapters/state-files.ts';
+import { claimGoingBack, removePending } from '../../src/cli/pending.ts';
 import type { Lease } from '../../src/controller/lease.ts';
 import { until } from '../controller/support/sidecar.ts';
 import { documentedLines } from '../docs/lines.ts';
@@ -725,7 +726,7 @@ describe('pairs of the table in docs/how-to/put-it-back.md', () => {
   it('waiting × reconcile confirm just as the time is over: exactly one of the two wins', async () => {
     const folder = join(world.folder, 'race');
     for (let round = 0; round < 20; round++) {
-      await writePending(folder, {});
+      await new StateFiles(folder, 'oneshot').write('pending.json', {});
       const ends = [removePending(folder, 'pending'), claimGoingBack(folder)];
       const [kept, back] = await Promise.all(round % 2 === 0 ? ends : ends.toReversed());
       expect(Number(kept) + Number(back)).toBe(1);

@@ -1,12 +1,11 @@
 import { systemClock } from '../../adapters/clock.ts';
-import { findPendingOwner, removePending } from '../../adapters/pending-apply.ts';
 import { countChanges } from '../../pass/history.ts';
 import { makeProblemReport } from '../../report/run-report.ts';
 import { count } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { type Failure, makeFailure } from '../failure.ts';
-import { loadPending, type PendingApply, pendingFolderOf } from '../pending.ts';
+import { findPendingOwner, loadPending, type PendingApply, pendingFolderOf, removePending } from '../pending.ts';
 import { settleEarlier, untilOf, withHangUp } from '../trial.ts';
 
 /** `reconcile confirm`: keeps the apply that waits; too late, and with nobody who does it, this goes back. */

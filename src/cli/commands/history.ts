@@ -1,4 +1,4 @@
-import { removeRecords } from '../../adapters/history-folder.ts';
+import type { StateFiles } from '../../adapters/state-files.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { formatRuleKey } from '../../model/rule.ts';
 import type { ApplyRecord } from '../../pass/history.ts';
@@ -8,22 +8,23 @@ import { count } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { makeFailure } from '../failure.ts';
-import { listHistory, loadRecord, locateHistory, type NumberedRecord, readHistory } from '../history.ts';
+import { listHistory, loadRecord, type NumberedRecord, openHistory, readHistory } from '../history.ts';
 import { findStateFolder } from '../last-apply.ts';
 
 /** `reconcile history [show N]`: the applies of the state folder, the newest first. Needs no server and no token. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings } = invocation;
-  const folder = findHistoryFolder(invocation);
+  const files = findHistory(invocation);
+  const { folder } = files;
   const [word, number, ...more] = operands;
-  if (word === 'show' && number !== undefined && more.length === 0) return await show(folder, parseNumber(number));
+  if (word === 'show' && number !== undefined && more.length === 0) return await show(files, parseNumber(number));
   if (word !== undefined) throw makeFailure('usage', 'history takes nothing, or `show N`', 'reconcile history show 3');
   if (settings.forget) {
-    const numbers = await listHistory(folder);
-    await removeRecords(folder, numbers);
+    const numbers = await listHistory(files);
+    for (const old of numbers) await files.remove(`${old}.json`);
     return { exit: exitCodes.ok, text: () => `${count(numbers.length, 'record')} removed from ${folder}.\n` };
   }
-  const shown = await readHistory(folder);
+  const shown = await readHistory(files);
   return {
     exit: exitCodes.ok,
     text: () => (shown.length === 0 ? `No applies are recorded in ${folder}.\n` : shown.map(lineOf).join('')),
@@ -32,9 +33,9 @@ export async function run(invocation: Invocation): Promise<Answer> {
 }
 
 /** Where the history lies; throws a `Failure` that says how to name it. */
-export function findHistoryFolder(invocation: Invocation): string {
+export function findHistory(invocation: Invocation): StateFiles {
   const folder = findStateFolder(invocation);
-  if (folder !== null) return locateHistory(folder);
+  if (folder !== null) return openHistory(folder);
   const hint = 'give --base-url, or the --state-dir of the applies (in CI nothing is kept without it)';
   throw makeFailure('state', 'there is no state folder to read the history from', hint);
 }
@@ -66,8 +67,8 @@ function changesText({ created, deleted, fields }: ApplyRecord): string {
   return parts.join(', ');
 }
 
-async function show(folder: string, number: number): Promise<Answer> {
-  const loaded = await loadRecord(folder, number);
+async function show(files: StateFiles, number: number): Promise<Answer> {
+  const loaded = await loadRecord(files, number);
   if (!loaded.ok) throw makeFailure('state', loaded.error, '`reconcile history` lists what is there');
   const record = loaded.value;
   const named = (sign: string, rules: ApplyRecord['created']): string =>

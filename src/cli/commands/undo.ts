@@ -1,3 +1,4 @@
+import type { StateFiles } from '../../adapters/state-files.ts';
 import { escapeControls } from '../../model/printable.ts';
 import type { Problem } from '../../model/problem.ts';
 import { renderProblems } from '../../report/problems.ts';
@@ -10,13 +11,13 @@ import { createLogger } from '../logger.ts';
 import { runPass } from '../pass-run.ts';
 import { settleEarlier, withHangUp } from '../trial.ts';
 import { lookAtLease } from '../watch/lease-settings.ts';
-import { findHistoryFolder, parseNumber } from './history.ts';
+import { findHistory, parseNumber } from './history.ts';
 
 /** `reconcile undo [N]`: an apply of the state before apply N (or the last), restricted to what that apply changed. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings } = invocation;
   if (operands.length > 1) throw makeFailure('usage', 'undo takes the number of one apply', 'reconcile undo 3');
-  const { number, record } = await findRecord(findHistoryFolder(invocation), operands[0]);
+  const { number, record } = await findRecord(findHistory(invocation), operands[0]);
   const earlier = settings.dryRun ? null : await withHangUp(invocation, settleEarlier);
   if (earlier !== null) return earlier;
   const server = findServer(settings);
@@ -30,15 +31,15 @@ export async function run(invocation: Invocation): Promise<Answer> {
   return { ...answer, notes: (color) => (answer.notes?.(color) ?? '') + renderProblems(notes, color) };
 }
 
-async function findRecord(folder: string, operand: string | undefined): Promise<NumberedRecord> {
+async function findRecord(files: StateFiles, operand: string | undefined): Promise<NumberedRecord> {
   const hint = '`reconcile history` lists them';
   if (operand === undefined) {
-    const [last] = await readHistory(folder);
+    const [last] = await readHistory(files);
     if (last !== undefined) return last;
-    throw makeFailure('state', `no apply is recorded in ${folder}`, hint);
+    throw makeFailure('state', `no apply is recorded in ${files.folder}`, hint);
   }
   const number = parseNumber(operand);
-  const loaded = await loadRecord(folder, number);
+  const loaded = await loadRecord(files, number);
   if (loaded.ok) return { number, record: loaded.value };
   throw makeFailure('state', loaded.error, hint);
 }

@@ -1,5 +1,5 @@
 import { type ApplyRecord, joinApplyRecords } from '../../pass/history.ts';
-import { listHistory, loadRecord, locateHistory } from '../history.ts';
+import { listHistory, loadRecord, openHistory } from '../history.ts';
 
 /** Who made an apply, in the history: the sidecar, or the sidecar as it takes back what nobody confirmed. */
 export const sidecarNames = { apply: 'sidecar', back: 'sidecar, going back' } as const;
@@ -32,9 +32,10 @@ export class RecentApplies {
   /** The last applies, the oldest first, if they are of this revision; and when rules end that earlier ones made. */
   async #readHistory(revision: string): Promise<{ applies: ApplyRecord[]; expires: ApplyRecord['expires'] }> {
     const [applies, earlier]: [ApplyRecord[], ApplyRecord[]] = [[], []];
-    const folder = this.stateFolder === null ? null : locateHistory(this.stateFolder);
-    for (const number of folder === null ? [] : await listHistory(folder)) {
-      const record = await loadRecord(folder ?? '', number);
+    if (this.stateFolder === null) return { applies, expires: new Map() };
+    const files = openHistory(this.stateFolder);
+    for (const number of await listHistory(files)) {
+      const record = await loadRecord(files, number);
       if (!record.ok || record.value.by === sidecarNames.back) continue;
       const isOurs = record.value.revision === revision && record.value.by === sidecarNames.apply;
       (isOurs && earlier.length === 0 ? applies : earlier).unshift(record.value);

@@ -1,0 +1,89 @@
+import { existsSync } from 'node:fs';
+import { link, readdir, readFile, stat, unlink } from 'node:fs/promises';
+import path from 'node:path';
+import { getErrorCode } from '../model/result.ts';
+import { replaceFile } from './replace-file.ts';
+import { claimFolder, closeToOthers } from './state-folder.ts';
+
+const largestBytes = 100_000_000;
+
+/** JSON files in one folder of the state, for their owner alone; each is written in one step that readers see whole. */
+export class StateFiles {
+  readonly folder: string;
+  readonly #folders: readonly string[];
+
+  constructor(stateFolder: string, name: 'history' | 'oneshot') {
+    this.folder = path.join(stateFolder, name);
+    this.#folders = [stateFolder, this.folder];
+  }
+
+  locate(name: string): string {
+    return path.join(this.folder, name);
+  }
+
+  /** Names of all files, ours or not; none where there is no folder. */
+  async list(): Promise<readonly string[]> {
+    return await readdir(this.folder).catch((error: unknown) => {
+      if (getErrorCode(error) === 'ENOENT') return [];
+      throw error;
+    });
+  }
+
+  /** The JSON value of a file; undefined: there is none; null: it cannot be read. */
+  async read(name: string): Promise<unknown> {
+    const file = this.locate(name);
+    try {
+      return (await stat(file)).size > largestBytes ? null : JSON.parse(await readFile(file, 'utf8'));
+    } catch (error) {
+      return getErrorCode(error) === 'ENOENT' ? undefined : null;
+    }
+  }
+
+  /** The same of a file that decides something: in a folder of another user it cannot be read. */
+  async readOwn(name: string): Promise<unknown> {
+    if (!existsSync(this.locate(name))) return undefined;
+    try {
+      for (const one of this.#folders) await closeToOthers(one);
+    } catch {
+      return null;
+    }
+    return await this.read(name);
+  }
+
+  async write(name: string, value: unknown): Promise<void> {
+    await this.writeText(name, `${JSON.stringify(value)}\n`);
+  }
+
+  async writeText(name: string, text: string): Promise<void> {
+    for (const one of this.#folders) await claimFolder(one);
+    await replaceFile(this.locate(name), text, 0o600);
+  }
+
+  /** Writes a file that must not be there yet; false: it is. */
+  async add(name: string, value: unknown): Promise<boolean> {
+    const draft = `.${name}.${process.pid}`;
+    await this.write(draft, value);
+    try {
+      // Unlike a rename, this never takes the place of what is there.
+      await link(this.locate(draft), this.locate(name));
+      return true;
+    } catch (error) {
+      if (getErrorCode(error) === 'EEXIST') return false;
+      throw error;
+    } finally {
+      await unlink(this.locate(draft));
+    }
+  }
+
+  /** Removes a file; false: it was gone already. */
+  async remove(name: string): Promise<boolean> {
+    try {
+      // Not `rm`, which takes a file that was renamed at the same moment for one that it removed.
+      await unlink(this.locate(name));
+      return true;
+    } catch (error) {
+      if (getErrorCode(error) === 'ENOENT') return false;
+      throw error;
+    }
+  }
+}
