@@ -25,6 +25,7 @@ const shape = z.object({
     .nullable()
     .default(null),
   agreedAt: time.nullable().default(null),
+  toldUntil: time.default(0),
   confirmedRevision: revision.nullable().default(null),
   pendingRevision: revision.nullable().default(null),
   notConfirmed: revision.nullable().default(null),

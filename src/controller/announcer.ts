@@ -16,28 +16,23 @@ export interface JudgedPass {
   readonly isNew: boolean;
   /** Rules that began or ended by themselves. */
   readonly turned: readonly TurningRule[];
-  /** Rules that begin or end within the time for which people are told beforehand, and until when that reaches (ms since 1970). */
+  /** Rules of which people are told now that they begin or end soon. */
   readonly soon: readonly TurningRule[];
-  readonly soonUntil: number;
 }
 
 /** Tells people about a change, not about a state: once broken, once recovered, and what was applied. */
 export class Announcer {
   readonly #observer: LoopObserver;
   #told: string | null = null;
-  /** Up to here people were told of what begins and ends. */
-  #toldUntil = 0;
 
   constructor(observer: LoopObserver) {
     this.#observer = observer;
   }
 
-  tell({ verdict, pass, isNew, turned, soon, soonUntil }: JudgedPass, status: Status): void {
+  tell({ verdict, pass, isNew, turned, soon }: JudgedPass, status: Status): void {
     const turn = { condition: status.conditions.Ready, status };
-    const unheard = soon.filter(({ at }) => at > this.#toldUntil);
     if (turned.length > 0) this.#observer.turned({ what: 'boundary-passed', rules: turned, ...turn });
-    if (unheard.length > 0) this.#observer.turned({ what: 'boundary-soon', rules: unheard, ...turn });
-    this.#toldUntil = Math.max(this.#toldUntil, soonUntil);
+    if (soon.length > 0) this.#observer.turned({ what: 'boundary-soon', rules: soon, ...turn });
     if (!passing.has(verdict.reason)) {
       const before = this.#told;
       this.#told = verdict.kind === 'good' ? 'good' : verdict.reason;

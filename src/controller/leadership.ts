@@ -7,6 +7,7 @@ import { shortenRevision } from './conditions.ts';
 import { isInForce, type Verdict } from './failure.ts';
 import type { Held } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
+import type { TurningRule } from './observer.ts';
 import { countLiveRules, type PassEnding } from './pass-ending.ts';
 import { logInternalError } from './pass-log.ts';
 import {
@@ -270,6 +271,14 @@ export class Leadership {
     if (reason === 'DriftReported')
       await this.#update({ drift: recordDrift((result?.plan?.steps ?? []).map(formatStepKey)) });
     else if (kind === 'good') await this.#update({ drift: noDrift });
+  }
+
+  /** Of these rules, which begin or end soon, those of which nobody was told yet; now they are. */
+  async announce(soon: readonly TurningRule[]): Promise<readonly TurningRule[]> {
+    const { toldUntil } = this.#record;
+    const unheard = soon.filter(({ at }) => at > toldUntil);
+    await this.#update({ toldUntil: unheard.reduce((last, { at }) => Math.max(last, at), toldUntil) });
+    return unheard;
   }
 
   /** Whether the record is kept with this change, and the lease is still ours. */

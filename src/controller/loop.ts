@@ -268,9 +268,10 @@ class ControlLoop implements Loop {
     logPass(logger, view);
     observer.passEnded(view, this.status());
     const isNew = before !== null && before !== appliedRevision;
-    const { soon, soonUntil, next } = lookAhead(leadership.base, now, settings().noticeMs);
+    const { soon: within, next } = lookAhead(leadership.base, now, settings().noticeMs);
+    const soon = await leadership.announce(within);
     const turned = end.turned ?? [];
-    this.#announcer.tell({ verdict, pass: end.verdict, isNew, turned, soon, soonUntil }, this.status());
+    this.#announcer.tell({ verdict, pass: end.verdict, isNew, turned, soon }, this.status());
     const interval = pickInterval(settings().intervalMs, clock.random());
     const retryMs = backoff.pending ? backoff.leftMs() : interval;
     // A rule that begins or ends is not left for the next look, nor is the time at which that is told.

@@ -26,6 +26,8 @@ export interface LoopRecord {
   readonly sentSecrets: readonly SecretBinding[];
   /** The time for which its rules were last sorted, by a clock that agreed with the server's (ms since 1970). */
   readonly agreedAt: number | null;
+  /** People were told beforehand of what begins or ends up to here (ms since 1970). */
+  readonly toldUntil: number;
   /** Number of live rules after the last good pass. */
   readonly knownRules: number | null;
   /** The holder is asked not to write. */
@@ -64,6 +66,7 @@ export const emptyRecord: LoopRecord = {
   appliedDesired: null,
   sentSecrets: [],
   agreedAt: null,
+  toldUntil: 0,
   knownRules: null,
   suspended: false,
   drift: noDrift,

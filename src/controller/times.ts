@@ -1,5 +1,5 @@
-import { type DesiredRule, formatRuleKey } from '../model/rule.ts';
-import { type DesiredState, findNextBoundary } from '../model/state.ts';
+import { formatRuleKey } from '../model/rule.ts';
+import { type Boundary, type DesiredState, findNextBoundary, listBoundaries } from '../model/state.ts';
 import type { SourceContent } from '../ports.ts';
 import type { ConditionReason } from './conditions.ts';
 import { isInForce } from './failure.ts';
@@ -73,11 +73,8 @@ async function runBoth(
   return { ...run, outcomes: [...run.outcomes, ...after] };
 }
 
-function hasTurned({ rules, upcoming = [] }: DesiredState, now: number): boolean {
-  return (
-    rules.some(({ expires = Number.POSITIVE_INFINITY }) => expires <= now) ||
-    upcoming.some(({ notBefore = Number.POSITIVE_INFINITY }) => notBefore <= now)
-  );
+function hasTurned(base: DesiredState, now: number): boolean {
+  return listBoundaries(base, base.at ?? now, now).length > 0;
 }
 
 /** Rules of the state before that began or ended since, and were created or deleted for it. */
@@ -85,38 +82,24 @@ function listTurned(before: DesiredState, { outcomes, result }: PublishableRun, 
   const done = outcomes.filter(({ outcome }) => outcome === 'done').map(({ step }) => step);
   const gone = new Set(done.flatMap((step) => ('live' in step ? [formatRuleKey(step.live.rule)] : [])));
   const made = new Set(done.flatMap((step) => ('rule' in step ? [formatRuleKey(step.rule)] : [])));
-  return listTurning(before, 0, Math.max(now, result?.desired?.state?.at ?? 0), ({ rule }, what) =>
-    (what === 'ends' ? gone : made).has(formatRuleKey(rule)),
-  );
+  return listBoundaries(before, 0, Math.max(now, result?.desired?.state?.at ?? 0))
+    .filter(({ rule, what }) => (what === 'ends' ? gone : made).has(formatRuleKey(rule.rule)))
+    .map(viewBoundary);
 }
 
-/** Rules that begin or end after a time, up to another one. */
-function listTurning(
-  { rules, upcoming = [] }: DesiredState,
-  after: number,
-  until: number,
-  counts: (rule: DesiredRule, what: TurningRule['what']) => boolean = () => true,
-): readonly TurningRule[] {
-  const isIn = (at: number | undefined): at is number => at !== undefined && at > after && at <= until;
-  return [...rules, ...upcoming].flatMap((rule): readonly TurningRule[] => {
-    const { name, notBefore, expires } = rule;
-    return [
-      ...(isIn(notBefore) && counts(rule, 'begins') ? [{ name, what: 'begins' as const, at: notBefore }] : []),
-      ...(isIn(expires) && counts(rule, 'ends') ? [{ name, what: 'ends' as const, at: expires }] : []),
-    ];
-  });
+function viewBoundary({ rule: { name }, what, at }: Boundary): TurningRule {
+  return { name, what, at };
 }
 
-/** Rules that begin or end within so many ms, until when that reaches, and when it reaches the next one (ms since 1970). */
+/** Rules that begin or end within so many ms, and when that reaches the next one (ms since 1970). */
 export function lookAhead(
   base: DesiredState | null,
   now: number,
   noticeMs: number,
-): { readonly soon: readonly TurningRule[]; readonly soonUntil: number; readonly next: number } {
-  const soonUntil = now + noticeMs;
-  if (base === null || noticeMs === 0) return { soon: [], soonUntil, next: Number.POSITIVE_INFINITY };
-  const next = (findNextBoundary(base, soonUntil) ?? Number.POSITIVE_INFINITY) - noticeMs;
-  return { soon: listTurning(base, now, soonUntil), soonUntil, next };
+): { readonly soon: readonly TurningRule[]; readonly next: number } {
+  if (base === null || noticeMs === 0) return { soon: [], next: Number.POSITIVE_INFINITY };
+  const until = now + noticeMs;
+  return { soon: listBoundaries(base, now, until).map(viewBoundary), next: findNextBoundary(base, until) - noticeMs };
 }
 
 /** What the status says of times after a pass. `base`: what is in force. */
@@ -125,8 +108,8 @@ export function viewTimes(
   base: DesiredState | null,
   now: number,
 ): Pick<Status, 'windowOpensAt' | 'nextBoundaryAt' | 'heldEnds'> {
-  const [planned, inForce] = [result?.plan?.nextBoundary, base === null ? null : findNextBoundary(base, now)];
-  const next = Math.min(planned ?? Number.POSITIVE_INFINITY, inForce ?? Number.POSITIVE_INFINITY);
+  const never = Number.POSITIVE_INFINITY;
+  const next = Math.min(result?.plan?.nextBoundary ?? never, base === null ? never : findNextBoundary(base, now));
   const deleted = new Set(
     outcomes.flatMap(({ step, outcome }) => (step.type === 'delete' && outcome === 'done' ? [step.live.id] : [])),
   );

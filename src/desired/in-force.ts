@@ -2,7 +2,7 @@ import { formatInstant } from '../model/instant.ts';
 import { formatCount } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
 import type { DesiredRule } from '../model/rule.ts';
-import type { DesiredState } from '../model/state.ts';
+import { type DesiredState, listBoundaries } from '../model/state.ts';
 import type { DesiredContext } from './context.ts';
 import { findCollisions } from './find-collisions.ts';
 
@@ -97,13 +97,13 @@ function keepFirst(problems: readonly Problem[]): readonly Problem[] {
 }
 
 /** Rules that end within so many ms from now. */
-export function findEndingSoon({ rules, upcoming = [], at }: DesiredState, withinMs: number): readonly Problem[] {
-  const now = at ?? Number.POSITIVE_INFINITY;
-  return [...rules, ...upcoming].flatMap(({ name, place, expires }): Problem[] => {
-    if (expires === undefined || expires <= now || expires > now + withinMs) return [];
-    const summary = `\`${name}\` ends at ${formatInstant(expires)}.`;
+export function findEndingSoon(state: DesiredState, withinMs: number): readonly Problem[] {
+  const now = state.at ?? Number.POSITIVE_INFINITY;
+  const ending = listBoundaries(state, now, now + withinMs).filter(({ what }) => what === 'ends');
+  return ending.map(({ rule: { name, place }, at }) => {
+    const summary = `\`${name}\` ends at ${formatInstant(at)}.`;
     const hint = 'Let it end, or prolong it: `reconcile extend NAME --until DATE`.';
-    return [{ code: 'expires-soon', severity: 'note', summary, hint, place }];
+    return { code: 'expires-soon', severity: 'note', summary, hint, place };
   });
 }
 

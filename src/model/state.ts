@@ -2,7 +2,7 @@ import { contains, type Network } from './address.ts';
 import type { DesiredConfiguration, LiveConfiguration } from './configuration.ts';
 import type { PortRange } from './port-range.ts';
 import type { Place } from './problem.ts';
-import type { Action, DesiredRule, LiveRule, Rule, RuleNotes } from './rule.ts';
+import { type Action, type DesiredRule, hasTimes, type LiveRule, type Rule, type RuleNotes } from './rule.ts';
 
 /** What the manifests ask for, canonical and complete. Rules are sorted with `compareRules`, then by name. */
 export interface DesiredState {
@@ -62,17 +62,33 @@ export interface Scope {
   readonly networks?: readonly Network[];
 }
 
-/** The next time after `now` at which a rule begins or ends; null: none does. */
-export function findNextBoundary(
+/** A time (ms since 1970) at which a rule begins or ends. */
+export interface Boundary {
+  readonly rule: DesiredRule;
+  readonly what: 'begins' | 'ends';
+  readonly at: number;
+}
+
+/** The times after one, up to another, at which rules begin or end; no order. */
+export function listBoundaries(
   { rules, upcoming = [] }: Pick<DesiredState, 'rules' | 'upcoming'>,
-  now: number,
-): number | null {
-  let next = Number.POSITIVE_INFINITY;
-  for (const { notBefore = 0, expires = 0 } of [...rules, ...upcoming]) {
-    if (notBefore > now) next = Math.min(next, notBefore);
-    if (expires > now) next = Math.min(next, expires);
-  }
-  return Number.isFinite(next) ? next : null;
+  after: number,
+  until = Number.POSITIVE_INFINITY,
+): readonly Boundary[] {
+  const timed = [...rules, ...upcoming].filter(hasTimes);
+  return timed.flatMap((rule): readonly Boundary[] => [
+    ...(isWithin(rule.notBefore, after, until) ? [{ rule, what: 'begins' as const, at: rule.notBefore }] : []),
+    ...(isWithin(rule.expires, after, until) ? [{ rule, what: 'ends' as const, at: rule.expires }] : []),
+  ]);
+}
+
+function isWithin(at: number | undefined, after: number, until: number): at is number {
+  return at !== undefined && at > after && at <= until;
+}
+
+/** The next time after `now` at which a rule begins or ends; infinite: none does. */
+export function findNextBoundary(state: Pick<DesiredState, 'rules' | 'upcoming'>, now: number): number {
+  return listBoundaries(state, now).reduce((next, { at }) => Math.min(next, at), Number.POSITIVE_INFINITY);
 }
 
 /** A note that rules in the scope must have. */

@@ -59,7 +59,7 @@ export function listStates(
 function timesOf({ desired: { at, ...state } }: PlanInput): Pick<Plan, 'at' | 'nextBoundary'> {
   if (at === undefined) return {};
   const next = findNextBoundary(state, at);
-  return { at, ...(next === null ? {} : { nextBoundary: next }) };
+  return { at, ...(Number.isFinite(next) ? { nextBoundary: next } : {}) };
 }
 
 /** Rules whose filter entry may differ from what the API shows; one problem each. */

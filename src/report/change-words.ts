@@ -105,7 +105,7 @@ export function makeNotesMembers({ owner, ticket, notBefore, expires }: RuleNote
 }
 
 /** A rule that begins or ends. */
-export interface Boundary {
+export interface ShownBoundary {
   readonly at: number;
   readonly what: 'begins' | 'ends';
   readonly name: string;
@@ -116,11 +116,11 @@ export interface Boundary {
 const mostBoundaries = 20;
 
 /** Rules that begin or end after `now`, the next first. */
-export function listBoundaries(
+export function showBoundaries(
   { rules, upcoming = [] }: Pick<DesiredState, 'rules' | 'upcoming'>,
   now: number,
   names: UserNames,
-): readonly Boundary[] {
+): readonly ShownBoundary[] {
   const at = ({ notBefore = 0, expires = 0 }: RuleNotes): number => (notBefore > now ? notBefore : expires);
   return [...rules, ...upcoming]
     .filter((one) => at(one) > now)

@@ -6,7 +6,7 @@ import { compareText, type Place, type Problem } from '../model/problem.ts';
 import type { PolicyCase } from '../model/state.ts';
 import type { Plan } from '../plan/plan.ts';
 import { describeCase } from '../policy/words.ts';
-import { type Boundary, listBoundaries } from './change-words.ts';
+import { type ShownBoundary, showBoundaries } from './change-words.ts';
 import { summariseEnforcement } from './enforcement.ts';
 import { addFailedSteps } from './failed-steps.ts';
 import { linkCommit, linkPlace } from './forge.ts';
@@ -230,11 +230,11 @@ function placeMarkup({ forge, revision }: RunReport, place: Place | null | undef
 
 function timesSection(report: RunReport, { at }: Plan): Markup {
   const { desired, userNames } = report;
-  return at === undefined || !desired ? '' : renderBoundaries(report, listBoundaries(desired, at, userNames));
+  return at === undefined || !desired ? '' : renderBoundaries(report, showBoundaries(desired, at, userNames));
 }
 
 /** When rules begin and end next. */
-export function renderBoundaries(report: RunReport, boundaries: readonly Boundary[]): Markup {
+export function renderBoundaries(report: RunReport, boundaries: readonly ShownBoundary[]): Markup {
   const lines = boundaries.map(
     ({ at, what, name, rule, place }) => html`<li>${timeMarkup(at)}: <b>${escapeControls(name)}</b> ${what}, ${rule}
 ${placeMarkup(report, place, escapeControls(`${stripRoot(place.file, report.root)}:${place.line}`))}</li>`,

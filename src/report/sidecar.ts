@@ -2,7 +2,7 @@ import type { ConditionReason } from '../controller/conditions.ts';
 import type { Status } from '../controller/status.ts';
 import type { Problem } from '../model/problem.ts';
 import type { NextWindow } from '../plan/guard/windows.ts';
-import type { Boundary } from './change-words.ts';
+import type { ShownBoundary } from './change-words.ts';
 import type { NamedRule } from './explain.ts';
 import { type Forge, linkCommit } from './forge.ts';
 import { formatVersion, makeProblemDocument } from './json.ts';
@@ -20,7 +20,7 @@ export interface SidecarState {
   /** Names by revision. */
   readonly authors: ReadonlyMap<string, string>;
   readonly forge: Forge | null;
-  readonly boundaries: readonly Boundary[];
+  readonly boundaries: readonly ShownBoundary[];
   readonly windows: readonly NextWindow[];
 }
 

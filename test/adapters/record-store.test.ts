@@ -53,6 +53,7 @@ describe('the record', () => {
       givenUp: ['f'.repeat(40), 'e'.repeat(40)],
       appliedDesired: 'b'.repeat(64),
       agreedAt: 6,
+      toldUntil: 8,
       knownRules: 7,
       suspended: true,
       drift: { steps: ['create accept 10.0.0.1'], more: 3 },

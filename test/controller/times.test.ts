@@ -174,6 +174,10 @@ describe('rules that begin and end, in a sidecar', () => {
     await passAt(now + 22 * hour);
     await passAt(now + 23 * hour);
     expect(told()).toEqual([['boundary-soon', both]]);
+    loop.stop();
+    await running;
+    await start();
+    expect(told()).toHaveLength(1);
     settings = { ...settings, suspended: true };
     expect(await passAt(now + 24 * hour)).toBe('Suspended');
     expect(told()).toHaveLength(1);

@@ -6,7 +6,7 @@ import { escapeControls } from '../../model/printable.ts';
 import { toWire } from '../../model/rule.ts';
 import { listNextWindows } from '../../plan/guard/windows.ts';
 import { indexRules } from '../../policy/rule-index.ts';
-import { listBoundaries } from '../../report/change-words.ts';
+import { showBoundaries } from '../../report/change-words.ts';
 import { makePacketMembers, type NamedRule, renderPacketReport } from '../../report/explain.ts';
 import { findForge } from '../../report/forge.ts';
 import { writePolicy } from '../../report/html.ts';
@@ -97,7 +97,7 @@ class Look {
     this.state = {
       ...{ status, now, forge, userNames },
       plan: atHand === null ? null : { ...this.#report(atHand), server: status.server ?? null, forge },
-      boundaries: seen?.desired ? listBoundaries(seen.desired, now, userNames) : [],
+      boundaries: seen?.desired ? showBoundaries(seen.desired, now, userNames) : [],
       windows: this.#settings === null ? [] : listNextWindows(readWindows(this.#settings), now),
       ...revisionsOf(sight, status.revisions.observed),
     };
