@@ -28,7 +28,6 @@ const shape = z.object({
   toldUntil: time.default(0),
   confirmedRevision: revision.nullable().default(null),
   pendingRevision: revision.nullable().default(null),
-  notConfirmed: revision.nullable().default(null),
   givenUp: z.array(revision).max(mostGivenUp).default([]),
   suspended: z.boolean().default(false),
   drift: z.object({ steps: z.array(text).max(100), more: count }).optional(),
@@ -111,7 +110,7 @@ function encodeRecord(record: LoopRecord, seal: Seal | null): string {
 /** Undefined without a token. */
 function sealOf(record: Omit<LoopRecord, 'isSealed'>, seal: Seal | null): string | undefined {
   const { agreedAt, sentSecrets, givenUp } = record;
-  const revisions = [...listRevisions(record), record.notConfirmed, ...givenUp];
+  const revisions = [...listRevisions(record), ...givenUp];
   try {
     return seal?.(`record ${JSON.stringify([...revisions, agreedAt, sentSecrets])}`);
   } catch {

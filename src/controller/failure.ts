@@ -19,17 +19,10 @@ export interface Verdict {
   readonly askedMs?: number;
 }
 
-/** Why the controller's own gate declined a plan. */
-export interface Hold {
-  readonly reason: ConditionReason;
-  readonly message: string;
-  readonly terminal: boolean;
-}
-
 const terminalReads: ReadonlySet<string> = new Set(['unauthorized', 'forbidden', 'not-found', 'token']);
 
 /** Judges one pass. `hold` is what the gate said, when it declined. */
-export function judge(result: PassResult, hold: Hold | null): Verdict {
+export function judge(result: PassResult, hold: Verdict | null): Verdict {
   switch (result.end) {
     case 'in-sync':
       return goodBut(result, { reason: 'InSync', message: 'the live state is what the revision asks for' });
@@ -49,8 +42,7 @@ export function judge(result: PassResult, hold: Hold | null): Verdict {
     }
     case 'planned':
     case 'declined':
-      if (hold === null) return { kind: 'held', reason: 'Suspended', message: 'the plan was not applied' };
-      return { kind: hold.terminal ? 'terminal' : 'held', reason: hold.reason, message: hold.message };
+      return hold ?? { kind: 'held', reason: 'Suspended', message: 'the plan was not applied' };
     case 'applied':
       return judgeApply(result);
     default:

@@ -1,8 +1,9 @@
 import { findClosedWindow } from '../plan/guard/windows.ts';
 import type { Plan } from '../plan/plan.ts';
-import type { Hold } from './failure.ts';
+import type { Verdict } from './failure.ts';
 import type { FightMemory } from './fight.ts';
 import type { LoopSettings } from './loop-parts.ts';
+import type { Stalled } from './stall.ts';
 import { formatStepKey } from './step-key.ts';
 
 /** What the controller's own gate knows when a plan that no guard refused is about to be written. */
@@ -17,14 +18,14 @@ export interface GateInput {
   readonly isDrift: boolean;
   /** ms until the content has been stable long enough to delete; 0: it has. */
   readonly deleteWaitMs: number;
-  /** Steps that failed for good, and why: a plan of these alone is not written again. */
-  readonly stalled: { readonly steps: ReadonlySet<string>; readonly hold: Hold } | null;
+  /** A plan of these steps alone is not written again. */
+  readonly stalled: Stalled | null;
   readonly wallTime: number;
   readonly fights: FightMemory;
 }
 
 /** The gate's word: null lets the plan through. `waitMs`: look again after that. */
-export interface Held extends Hold {
+export interface Held extends Verdict {
   readonly waitMs: number | null;
 }
 
@@ -49,7 +50,7 @@ export function checkGate(input: GateInput): Held | null {
   if (!input.writer) return held('Standby', 'another replica holds the lease', null);
   if (input.isBack) return null;
   if (suspended) return held('Suspended', `suspended; pending writes: ${steps}`, null);
-  if (input.stalled !== null && isMadeOf(plan, input.stalled.steps)) return { ...input.stalled.hold, waitMs: null };
+  if (input.stalled !== null && isMadeOf(plan, input.stalled.steps)) return { ...input.stalled.verdict, waitMs: null };
   if (input.isDrift && onDrift === 'report') {
     return held('DriftReported', `the live state was changed by others: ${steps} writes would undo it`, null);
   }
@@ -76,8 +77,9 @@ function isMadeOf(plan: Plan, steps: ReadonlySet<string>): boolean {
   return plan.steps.every((step) => steps.has(formatStepKey(step)));
 }
 
-function held(reason: Hold['reason'], message: string, waitMs: number | null): Held {
-  return { reason, message, terminal: false, waitMs };
+/** Something is to be written, and waits. */
+export function held(reason: Verdict['reason'], message: string, waitMs: number | null): Held {
+  return { kind: 'held', reason, message, waitMs };
 }
 
 /** Rules that the plan deletes because nothing desires them. */

@@ -5,11 +5,12 @@ import type { SourceContent, SourceReading } from '../ports.ts';
 import { Backoff } from './backoff.ts';
 import { shortenRevision } from './conditions.ts';
 import { isInForce, type Verdict } from './failure.ts';
-import type { Held } from './gate.ts';
+import { type Held, held } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import type { TurningRule } from './observer.ts';
 import { countLiveRules, type PassEnding } from './pass-ending.ts';
 import { logInternalError } from './pass-log.ts';
+import type { PassOrder, PassRunner } from './pass-runner.ts';
 import {
   emptyRecord,
   type LoopRecord,
@@ -20,27 +21,27 @@ import {
   recordSecrets,
 } from './record.ts';
 import { type RevisionSelection, SourceHistory } from './revision-selection.ts';
-import type { InEffect } from './same-desired.ts';
 import { formatStepKey } from './step-key.ts';
 import { Trial } from './trial.ts';
 
-const notRecorded: Held = {
-  reason: 'RecordFailed',
-  message: 'the record beside the lease cannot be written, so nothing is applied: a new leader would not know of it',
-  terminal: false,
-  waitMs: 5000,
-};
+const notRecorded = held(
+  'RecordFailed',
+  'the record beside the lease cannot be written, so nothing is applied: a new leader would not know of it',
+  5000,
+);
 
-const nothingConfirmed = { confirmedRevision: null, pendingRevision: null, notConfirmed: null, givenUp: [] };
+const nothingConfirmed = { confirmedRevision: null, pendingRevision: null, givenUp: [] };
 
 /** What decisions rest on while this replica holds the lease: made anew with each lease, from the record that lies with it. */
 export class Leadership {
   readonly #parts: LoopParts;
   /** Aborts when the lease is lost. */
   readonly signal: AbortSignal;
+  readonly runner: PassRunner;
   readonly history: SourceHistory;
   readonly backoff: Backoff;
   readonly #trial: Trial;
+  readonly #stop: AbortSignal;
   #record: LoopRecord;
   /** The last save did not work. */
   #unsaved = false;
@@ -53,9 +54,11 @@ export class Leadership {
   #mayLeave = false;
 
   /** `stop` aborts with the process too. */
-  constructor(parts: LoopParts, signal: AbortSignal, record: LoopRecord, stop: AbortSignal) {
+  constructor(parts: LoopParts, record: LoopRecord, runner: PassRunner, signal: AbortSignal, stop: AbortSignal) {
     this.#parts = parts;
     this.signal = signal;
+    this.runner = runner;
+    this.#stop = stop;
     this.#record = record;
     this.history = new SourceHistory(parts.source, parts.clock);
     this.backoff = new Backoff(parts.clock);
@@ -72,8 +75,8 @@ export class Leadership {
 
   /** The revision that nobody confirmed, while what it changed is taken back. */
   get takenBack(): string | null {
-    const { pendingRevision, notConfirmed } = this.#record;
-    return pendingRevision === notConfirmed ? notConfirmed : null;
+    const { pendingRevision, givenUp } = this.#record;
+    return givenUp.at(-1) === pendingRevision ? pendingRevision : null;
   }
 
   /** When what waits to be confirmed is taken back (ms since 1970); null: nothing waits. */
@@ -82,22 +85,30 @@ export class Leadership {
     return this.#trial.wordOn(pendingRevision) === 'waiting' ? (this.#trial.describe()?.until ?? null) : null;
   }
 
-  /** What the applied revision asked for, when this is that one. */
-  inEffect({ revision }: SourceContent): InEffect | null {
+  /** What it takes to bring this content into effect. */
+  order(content: SourceContent): PassOrder {
+    const { revision } = content;
     const { appliedRevision, appliedDesired } = this.#record;
-    return revision === appliedRevision ? { digest: appliedDesired, state: this.#base } : null;
+    return {
+      content,
+      base: this.#base,
+      record: this.#record,
+      begin: (desired) => this.#begin(content, desired),
+      inEffect: revision === appliedRevision ? { digest: appliedDesired, state: this.#base } : null,
+      deleteWaitMs: () => this.history.quietLeft(this.#parts.settings().deleteQuietMs),
+    };
   }
 
   /** Finds the content of the record's revisions, now read or by commit. What cannot be had is absent, and looked for again. */
-  async recall({ content: newest }: SourceReading, stop: AbortSignal): Promise<void> {
+  async recall({ content: newest }: SourceReading): Promise<void> {
     const { source, build, logger } = this.#parts;
-    if (newest !== null) await this.#checkOrigin(newest.revision, stop);
+    if (newest !== null) await this.#checkOrigin(newest.revision);
     const { appliedRevision, inForceRevision, appliedDesired, agreedAt, isSealed } = this.#record;
     if (!isSealed && source.readAt !== undefined) return;
     const find = async (revision: string | null): Promise<SourceContent | null> => {
       const near = [newest, this.history.lastGood].find((one) => one?.revision === revision);
       if (near || revision === null || source.readAt === undefined) return near ?? null;
-      return (await source.readAt(revision, stop, this.#record.firstSeen)).content;
+      return (await source.readAt(revision, this.#stop, this.#record.firstSeen)).content;
     };
     try {
       if (this.history.lastGood === null) {
@@ -120,12 +131,12 @@ export class Leadership {
    * A record without our seal (a new token, or somebody who may write the Lease) counts where the branch descends from the
    * revisions that it names: a Git server gives out any commit of any fork by its id.
    */
-  async #checkOrigin(newest: string, stop: AbortSignal): Promise<void> {
+  async #checkOrigin(newest: string): Promise<void> {
     const { source, logger } = this.#parts;
     if (this.#record.isSealed || source.descends === undefined) return;
     for (const revision of new Set(listRevisions(this.#record))) {
       if (revision === null || revision === newest) continue;
-      const descent = await source.descends(revision, newest, stop);
+      const descent = await source.descends(revision, newest, this.#stop);
       if (descent === 'yes') continue;
       if (descent === 'unasked') return;
       logger.warn(
@@ -158,29 +169,27 @@ export class Leadership {
   async giveUp(): Promise<void> {
     const { confirmedRevision: to, pendingRevision: revision, givenUp: earlier } = this.#record;
     if (revision === null || this.takenBack !== null || this.#trial.wordOn(revision) !== 'lost') return;
-    const lost = { notConfirmed: revision, givenUp: recordGivenUp(earlier, revision) };
-    if (!(await this.#update({ ...lost, inForceRevision: to }))) return;
+    if (!(await this.#update({ givenUp: recordGivenUp(earlier, revision), inForceRevision: to }))) return;
     this.history.accept(this.#confirmed?.revision === to ? this.#confirmed : null);
     const detail = this.#trial.describe()?.said ?? '';
     this.#parts.logger.error('A revision was not confirmed in time: it is taken back', { revision, to, detail });
   }
 
   /** Chooses what is to be in effect: a revision that waits to be confirmed stays, and one that nobody confirmed is not tried again. */
-  async choose(reading: SourceReading, stop: AbortSignal): Promise<RevisionSelection> {
-    const { appliedRevision, pendingRevision: pending, notConfirmed, givenUp } = this.#record;
+  async choose(reading: SourceReading): Promise<RevisionSelection> {
+    const { appliedRevision, pendingRevision: pending, givenUp } = this.#record;
     const { lastGood } = this.history;
     const newest = reading.content?.revision;
     const back = this.takenBack;
-    const failed = back ?? givenUp.find((one) => one === newest) ?? notConfirmed;
-    const isRefused = newest === failed || (back !== null && (newest === undefined || !this.#mayLeave));
-    if (failed !== null && isRefused) {
-      const refused = { content: lastGood, complaint: this.#refuse(failed), settlingMs: null };
+    const isFailed = newest !== undefined && givenUp.includes(newest);
+    if (isFailed || (back !== null && (newest === undefined || !this.#mayLeave))) {
+      const refused = { content: lastGood, complaint: this.#refuse(back ?? newest ?? ''), settlingMs: null };
       return back === null ? refused : { ...refused, back };
     }
     const waits = pending !== null && lastGood?.revision === pending && this.#trial.wordOn(pending) !== 'released';
     if (waits) return { content: lastGood, complaint: null, settlingMs: null };
     const { settings, hold = () => null } = this.#parts;
-    return await this.history.choose(reading, { settings: settings(), appliedRevision, stop, hold });
+    return await this.history.choose(reading, { settings: settings(), appliedRevision, stop: this.#stop, hold });
   }
 
   /** `open`: what keeps it from being taken back. */
@@ -200,8 +209,7 @@ export class Leadership {
     if (confirmWithinMs === null || pending === null || this.takenBack !== null) return end;
     if (content === null || content.revision === confirmedRevision) return end;
     const word = this.#trial.passEnded(pending, end, confirmWithinMs);
-    const { reason, message, waitMs } = notRecorded;
-    if (word === 'lost') return { ...end, verdict: { kind: 'held', reason, message }, holdMs: waitMs };
+    if (word === 'lost') return { ...end, verdict: notRecorded, holdMs: notRecorded.waitMs };
     if (!isInForce(verdict)) this.#trial.release();
     if (!isInForce(verdict) || word !== 'waiting') return end;
     const waits = `${shortenRevision(pending)} is applied, and waits until the command of \`confirmWith\` ends with 0`;
@@ -220,7 +228,7 @@ export class Leadership {
    * From its first write on this revision is in force, and stays so while the source is gone, though the server may refuse some
    * of it: to go back to the one before would undo what has been carried out, because of an outage. Null: it may be written.
    */
-  async begin(content: SourceContent, desired: DesiredState | null): Promise<Held | null> {
+  async #begin(content: SourceContent, desired: DesiredState | null): Promise<Held | null> {
     const { revision } = content;
     const { confirmedRevision, pendingRevision } = this.#record;
     const isTried = this.#parts.settings().confirmWithinMs !== null && revision !== confirmedRevision;
@@ -252,11 +260,9 @@ export class Leadership {
 
   /** What is in effect is confirmed, but for the confirmed revision while another one is taken back. */
   #confirm(revision: string): Partial<LoopRecord> {
-    const { confirmedRevision, notConfirmed } = this.#record;
     if (this.#parts.settings().confirmWithinMs === null) return {};
-    if (revision !== confirmedRevision)
-      return { confirmedRevision: revision, pendingRevision: null, notConfirmed: null, givenUp: [] };
-    return this.takenBack === null ? { pendingRevision: null, notConfirmed } : {};
+    if (revision !== this.#record.confirmedRevision) return { ...nothingConfirmed, confirmedRevision: revision };
+    return this.takenBack === null ? { pendingRevision: null } : {};
   }
 
   /** The times of this content are those of this state now; what it asks for beside them is as it was. */

@@ -3,11 +3,9 @@ import type { DesiredState } from '../model/state.ts';
 import type { Approve, PassMemory, PassPart, PassResult } from '../pass/pass.ts';
 import type { Window } from '../plan/guard/windows.ts';
 import type { Clock, Logger, Source, SourceContent } from '../ports.ts';
-import type { Verdict } from './failure.ts';
 import type { Lease } from './lease.ts';
 import type { LoopObserver } from './observer.ts';
 import type { LoopRecord, RecordStore } from './record.ts';
-import type { Status } from './status.ts';
 import type { TrialParts } from './trial.ts';
 import type { Triggers } from './trigger.ts';
 
@@ -68,19 +66,4 @@ export interface LoopParts {
   readonly server?: string;
   readonly degraded: () => boolean;
   readonly tokenExpiresAt: () => number | null;
-}
-
-/** A running loop: one target, one pass at a time. */
-export interface Loop {
-  /** Runs until stopped; with `once` until the first pass has been judged. */
-  run(once: boolean): Promise<Verdict>;
-  /** Ends after the step in flight and the gaps that are open; `run` then resolves. */
-  stop(): void;
-  status(): Status;
-  /** Shows that the operator's newest settings cannot be used; null: they can. The old ones stay in force. */
-  complain(message: string | null): void;
-  /** Liveness: the loop did something lately. It looks once an interval, and a reload may change that. */
-  isAlive(): boolean;
-  /** Readiness: this replica takes part in the election, and either stands by or has judged a pass. */
-  isReady(): boolean;
 }

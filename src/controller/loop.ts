@@ -1,13 +1,12 @@
-import type { SourceContent, SourceReading } from '../ports.ts';
+import type { SourceReading } from '../ports.ts';
 import { Announcer } from './announcer.ts';
 import { shortenRevision } from './conditions.ts';
 import { describeConditions, isInForce, mayMend, type Verdict } from './failure.ts';
 import { Leadership } from './leadership.ts';
 import { describeStandby } from './lease.ts';
-import type { Loop, LoopParts } from './loop-parts.ts';
-import { type PassEnding, type PublishableRun, viewPass } from './pass-ending.ts';
+import type { LoopParts } from './loop-parts.ts';
+import { type PassEnding, viewPass } from './pass-ending.ts';
 import { logPass } from './pass-log.ts';
-import type { PassOrder } from './pass-runner.ts';
 import { PassRunner } from './pass-runner.ts';
 import type { RevisionSelection } from './revision-selection.ts';
 import { pickInterval } from './schedule.ts';
@@ -18,7 +17,7 @@ import { runBack } from './take-back.ts';
 import { lookAhead, runWithTimes, viewTimes } from './times.ts';
 import type { Trigger } from './trigger.ts';
 
-export type { Loop, LoopParts, LoopPassRequest, LoopSettings } from './loop-parts.ts';
+export type { LoopParts, LoopPassRequest, LoopSettings } from './loop-parts.ts';
 
 /** How one turn went. `unsettled`: it will be judged when the content has stood still, for the same triggers. */
 interface Turned {
@@ -35,26 +34,16 @@ const stuckMs = 600_000;
 /** When a turn began to work, and why. */
 type Started = Pick<PassEnding, 'triggers' | 'started' | 'from'>;
 
-/** The leadership of this replica, and who runs its passes. */
-interface Lead {
-  readonly leadership: Leadership;
-  readonly runner: PassRunner;
-}
-
 const askedAnew: readonly Trigger[] = ['settings', 'signal', 'token'];
 
-/** Builds the loop; nothing happens before `run`. */
-export function createLoop(parts: LoopParts): Loop {
-  return new ControlLoop(parts);
-}
-
-class ControlLoop implements Loop {
+/** A running loop: one target, one pass at a time. Nothing happens before `run`. */
+export class Loop {
   readonly #parts: LoopParts;
   readonly #stop = new AbortController();
   readonly #board: StatusBoard;
   readonly #announcer: Announcer;
   /** Null while another replica holds the lease. */
-  #lead: Lead | null = null;
+  #lead: Leadership | null = null;
   #progressAt: number;
   #badSettings: string | null = null;
 
@@ -78,26 +67,31 @@ class ControlLoop implements Loop {
     };
   }
 
+  /** Liveness: the loop did something lately. It looks once an interval, and a reload may change that. */
   isAlive(): boolean {
     const { clock, settings } = this.#parts;
     return clock.now() - this.#progressAt < stuckMs + settings().intervalMs;
   }
 
+  /** Shows that the operator's newest settings cannot be used; null: they can. The old ones stay in force. */
   complain(message: string | null): void {
     this.#badSettings = message;
   }
 
+  /** Readiness: this replica takes part in the election, and either stands by or has judged a pass. */
   isReady(): boolean {
     const { passes } = this.#board.status;
     const { lease } = this.#parts;
     return lease.election().problem === null && (passes.length > 0 || !lease.mayStart());
   }
 
+  /** Ends after the step in flight and the gaps that are open; `run` then resolves. */
   stop(): void {
     this.#stop.abort();
     this.#parts.triggers.wake('stop');
   }
 
+  /** Runs until stopped; with `once` until the first pass has been judged. */
   async run(once: boolean): Promise<Verdict> {
     let triggers: ReadonlySet<Trigger> = new Set<Trigger>(['start']);
     let verdict: Verdict = { kind: 'held', reason: 'Stopped', message: 'stopped before a pass' };
@@ -107,7 +101,7 @@ class ControlLoop implements Loop {
       this.#touch();
       const isSettled = judged !== null && judged.reason !== 'Settling' && this.#board.status.confirmBy === null;
       if (once && isSettled) break;
-      const isRetry = this.#lead?.leadership.backoff.pending === true;
+      const isRetry = this.#lead?.backoff.pending === true;
       const next = await this.#parts.triggers.next(waitMs, isRetry ? 'retry' : 'interval', at);
       triggers = unsettled ? new Set([...triggers, ...next].filter((one) => one !== 'interval')) : next;
     }
@@ -116,7 +110,7 @@ class ControlLoop implements Loop {
   }
 
   /** Who leads: null while another replica does. With each lease leading begins anew, from the lease's record. */
-  async #takeLead(): Promise<Lead | null> {
+  async #takeLead(): Promise<Leadership | null> {
     const { lease, store, logger } = this.#parts;
     const signal = lease.signal();
     if (!lease.mayStart() || signal.aborted) {
@@ -124,11 +118,11 @@ class ControlLoop implements Loop {
       this.#board.standBy(describeStandby(lease), this.#badSettings);
       return null;
     }
-    if (this.#lead?.leadership.signal === signal) return this.#lead;
+    if (this.#lead?.signal === signal) return this.#lead;
     const stop = AbortSignal.any([this.#stop.signal, signal]);
-    const leadership = new Leadership(this.#parts, signal, await store.load(), stop);
-    this.#lead = { leadership, runner: new PassRunner(this.#parts, this.#board, stop, () => this.#touch()) };
-    const { appliedRevision: applied, appliedAt, inForceRevision, drift } = leadership.record;
+    const runner = new PassRunner(this.#parts, this.#board, stop, () => this.#touch());
+    this.#lead = new Leadership(this.#parts, await store.load(), runner, signal, stop);
+    const { appliedRevision: applied, appliedAt, inForceRevision, drift } = this.#lead.record;
     this.#board.revisions({ applied, appliedAt });
     this.#board.update({ drift: drift.steps.length + drift.more });
     if (inForceRevision !== null) logger.info('The record was taken up', { applied, inForce: inForceRevision });
@@ -142,23 +136,22 @@ class ControlLoop implements Loop {
     await this.#takeLead(); // said before the source is asked, which may take long
     if (askedAnew.some((trigger) => triggers.has(trigger))) {
       this.#lead?.runner.forgetStall();
-      this.#lead?.leadership.history.reconsider();
+      this.#lead?.history.reconsider();
     }
     const reading = await this.#observe();
     if (this.#stop.signal.aborted) return { waitMs: 0, judged: null };
     const lead = await this.#takeLead();
     if (lead === null) return { waitMs: interval, judged: null };
-    const { leadership } = lead;
-    await leadership.observe(this.#board.status.revisions.observed);
-    await leadership.giveUp();
-    await leadership.recall(reading, AbortSignal.any([this.#stop.signal, leadership.signal]));
-    const selection = await leadership.choose(reading, this.#stop.signal);
+    await lead.observe(this.#board.status.revisions.observed);
+    await lead.giveUp();
+    await lead.recall(reading);
+    const selection = await lead.choose(reading);
     this.#touch();
     if (selection.settlingMs !== null) this.#reconciling('Settling', 'waiting until the content is stable');
     const revision = selection.back ?? selection.content?.revision;
     if (revision !== undefined) {
       const attempt = { revision, complained: selection.complaint !== null };
-      const { backoff } = leadership;
+      const { backoff } = lead;
       if (backoff.holds({ ...attempt, triggers }))
         return { waitMs: Math.min(selection.settlingMs ?? interval, backoff.leftMs()), judged: null };
       backoff.begin(attempt);
@@ -172,7 +165,7 @@ class ControlLoop implements Loop {
     const { source, clock, observer, logger } = this.#parts;
     const from = clock.now();
     const { signal } = this.#stop;
-    const firstSeen = this.#lead?.leadership.record.firstSeen ?? {};
+    const firstSeen = this.#lead?.record.firstSeen ?? {};
     const reading = await source.read(signal, firstSeen).catch((error: unknown) => explainSourceError(error, signal));
     observer.phaseEnded('source', clock.now() - from);
     this.#touch();
@@ -188,12 +181,11 @@ class ControlLoop implements Loop {
 
   /** Runs the pass, and again with the last good revision when the new one has errors. */
   async #converge(
-    lead: Lead,
+    lead: Leadership,
     { content, complaint, settlingMs, back }: RevisionSelection,
     started: Started,
   ): Promise<Turned> {
-    const { history, backoff } = lead.leadership;
-    const { lastGood } = history;
+    const { lastGood } = lead.history;
     if (back !== undefined) return this.#conclude(lead, { ...started, ...(await this.#takeBack(lead, back)) });
     if (content === null) {
       // No revision was ever good, or the first one is not stable yet.
@@ -202,14 +194,14 @@ class ControlLoop implements Loop {
     }
     this.#reconciling('Progressing', `working on ${shortenRevision(content.revision)}`);
     if (complaint === null) this.#board.revisions({ attempted: content.revision });
-    const run = await this.#run(lead, content);
+    const run = await runWithTimes(lead, content, this.#parts);
     if (run.verdict.reason !== 'ManifestsInvalid' || content.revision === lastGood?.revision) {
       return this.#conclude(lead, { ...started, ...run, content, ...(complaint === null ? {} : { complaint }) });
     }
-    if (!mayMend(run.result)) history.reject(content.revision, run.verdict);
+    if (!mayMend(run.result)) lead.history.reject(content.revision, run.verdict);
     if (lastGood === null) return this.#conclude(lead, { ...started, content, verdict: run.verdict, holdMs: null });
-    backoff.begin({ revision: lastGood.revision, complained: true });
-    const fallback = await this.#run(lead, lastGood);
+    lead.backoff.begin({ revision: lastGood.revision, complained: true });
+    const fallback = await runWithTimes(lead, lastGood, this.#parts);
     const outcomes = [...run.outcomes, ...fallback.outcomes];
     const turned = [...(run.turned ?? []), ...(fallback.turned ?? [])];
     const both = { ...fallback, outcomes, turned, complaint: run.verdict };
@@ -217,32 +209,13 @@ class ControlLoop implements Loop {
   }
 
   /** Takes back what nobody confirmed, and looks again at once: a newer revision may wait. */
-  async #takeBack(lead: Lead, revision: string): Promise<Omit<PassEnding, keyof Started>> {
-    const { leadership, runner } = lead;
-    const order = (of: SourceContent): PassOrder => this.#order(lead, of);
-    const run = await runBack(runner, revision, { confirmed: leadership.history.lastGood, order });
-    const complaint = await leadership.triedBack(revision, run.verdict);
+  async #takeBack(lead: Leadership, revision: string): Promise<Omit<PassEnding, keyof Started>> {
+    const run = await runBack(lead, revision);
+    const complaint = await lead.triedBack(revision, run.verdict);
     return { ...run, complaint, holdMs: isInForce(run.verdict) ? 0 : run.holdMs };
   }
 
-  #order({ leadership }: Lead, of: SourceContent): PassOrder {
-    return {
-      content: of,
-      base: leadership.base,
-      record: leadership.record,
-      begin: (desired) => leadership.begin(of, desired),
-      inEffect: leadership.inEffect(of),
-      deleteWaitMs: () => leadership.history.quietLeft(this.#parts.settings().deleteQuietMs),
-    };
-  }
-
-  #run(lead: Lead, content: SourceContent): Promise<PublishableRun> {
-    const order = (of: SourceContent): PassOrder => this.#order(lead, of);
-    const reports = this.#parts.settings().onDrift === 'report';
-    return runWithTimes(lead, content, { order, build: this.#parts.build, reports, now: this.#parts.clock.wallTime() });
-  }
-
-  async #conclude({ leadership }: Lead, ended: PassEnding): Promise<Turned> {
+  async #conclude(leadership: Leadership, ended: PassEnding): Promise<Turned> {
     const { clock, settings, observer, logger } = this.#parts;
     const { backoff, record } = leadership;
     const end = leadership.onTrial(ended);

@@ -12,11 +12,13 @@ export interface LoopRecord {
   readonly appliedAt: number | null;
   /** The last good revision, last begun to be written; in force while a newer one is invalid or the source is gone. */
   readonly inForceRevision: string | null;
-  /** The revision that was confirmed last, the one that waits for it, and the one that nobody confirmed; both the same: it is taken back. */
+  /** The revision that was confirmed last, and the one that waits for it. */
   readonly confirmedRevision: string | null;
   readonly pendingRevision: string | null;
-  readonly notConfirmed: string | null;
-  /** Those that nobody confirmed since another one was confirmed; a branch may be set back to each of them. */
+  /**
+   * Those that nobody confirmed since another one was confirmed; a branch may be set back to each of them. The last one is taken
+   * back while it is the pending one too.
+   */
   readonly givenUp: readonly string[];
   /** Digest of what the applied revision asked for then; with other values or settings it asks for something else. */
   readonly appliedDesired: string | null;
@@ -61,7 +63,6 @@ export const emptyRecord: LoopRecord = {
   inForceRevision: null,
   confirmedRevision: null,
   pendingRevision: null,
-  notConfirmed: null,
   givenUp: [],
   appliedDesired: null,
   sentSecrets: [],

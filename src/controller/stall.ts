@@ -1,13 +1,12 @@
 import type { PassResult } from '../pass/pass.ts';
 import type { Verdict } from './failure.ts';
 import { findUnfinished } from './failure.ts';
-import type { Held } from './gate.ts';
 import { formatPlanKey, formatStepKey } from './step-key.ts';
 
 /** Steps, by what they do, that are not to be written again while nothing changes, and why. */
 export interface Stalled {
   readonly steps: ReadonlySet<string>;
-  readonly hold: Held;
+  readonly verdict: Verdict;
 }
 
 // Passes with the same plan that may end without convergence.
@@ -30,17 +29,16 @@ export class StallMemory {
   /** The verdict on a pass that wrote; terminal when the same plan will not be written again. */
   judged(verdict: Verdict, result: PassResult): Verdict {
     if (result.plan === null || result.end !== 'applied') return verdict;
-    const { reason, message } = verdict;
-    const hold: Held = { reason, message, terminal: true, waitMs: null };
+    const final: Verdict = { ...verdict, kind: 'terminal' };
     if (verdict.kind === 'terminal') {
       const failed = findUnfinished(result.apply?.outcomes ?? []).map(({ step }) => formatStepKey(step));
-      if (failed.length > 0) this.#stalled = { steps: new Set(failed), hold };
+      if (failed.length > 0) this.#stalled = { steps: new Set(failed), verdict };
     }
-    if (reason !== 'NotConverging') return verdict;
+    if (verdict.reason !== 'NotConverging') return verdict;
     const key = formatPlanKey(result.plan);
     this.#unconverged = { key, times: this.#unconverged.key === key ? this.#unconverged.times + 1 : 1 };
     if (this.#unconverged.times < mostAttempts) return verdict;
-    this.#stalled = { steps: new Set(result.plan.steps.map(formatStepKey)), hold };
-    return { ...verdict, kind: 'terminal' };
+    this.#stalled = { steps: new Set(result.plan.steps.map(formatStepKey)), verdict: final };
+    return final;
   }
 }

@@ -1,22 +1,21 @@
-import type { SourceContent } from '../ports.ts';
 import { pickWorst, type Verdict } from './failure.ts';
+import type { Leadership } from './leadership.ts';
 import type { PassEnding, PublishableRun } from './pass-ending.ts';
-import type { PassOrder, PassRunner } from './pass-runner.ts';
 
 /**
  * Takes back what nobody confirmed, whatever guards, windows and `--suspend` say: the confirmed revision is applied where its
  * content can be had, and then what it leaves is put back from the record of the applies, where there is one here.
  */
 export async function runBack(
-  runner: PassRunner,
+  lead: Leadership,
   revision: string,
-  from: { readonly confirmed: SourceContent | null; readonly order: (of: SourceContent) => PassOrder },
 ): Promise<PublishableRun & Pick<PassEnding, 'content'>> {
-  const { confirmed: content, order } = from;
-  const first = content === null ? null : await runner.run({ ...order(content), back: 'confirmed', inEffect: null });
+  const { history, runner } = lead;
+  const content = history.lastGood;
+  const first =
+    content === null ? null : await runner.run({ ...lead.order(content), back: 'confirmed', inEffect: null });
   const begin = (): Promise<null> => Promise.resolve(null);
-  const before = { ...order({ revision, files: [] }), back: 'before', inEffect: null, begin } as const;
-  const rest = await runner.run(before);
+  const rest = await runner.run({ ...lead.order({ revision, files: [] }), back: 'before', inEffect: null, begin });
   const isRecorded = rest.result?.failure?.code !== 'no-record';
   if (first === null) return { ...rest, ...(isRecorded ? {} : { verdict: notRecorded(rest.verdict) }), content };
   if (!isRecorded) return { ...first, content };

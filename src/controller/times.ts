@@ -7,7 +7,6 @@ import type { Leadership } from './leadership.ts';
 import type { LoopParts } from './loop-parts.ts';
 import type { TurningRule } from './observer.ts';
 import type { PassEnding, PublishableRun } from './pass-ending.ts';
-import type { PassOrder, PassRunner } from './pass-runner.ts';
 import type { Status } from './status.ts';
 
 /** Nothing may be written, or nothing can be told. */
@@ -20,14 +19,6 @@ const heldForAll: ReadonlySet<ConditionReason> = new Set([
   'ClockDiffers',
 ]);
 
-/** What running times takes beside who leads. */
-interface TimesContext extends Pick<LoopParts, 'build'> {
-  readonly order: (content: SourceContent) => PassOrder;
-  /** Drift is only reported. */
-  readonly reports: boolean;
-  readonly now: number;
-}
-
 /**
  * One pass over a content, and the times of the revision in force as a plan of their own where they would wait with it:
  *
@@ -37,33 +28,33 @@ interface TimesContext extends Pick<LoopParts, 'build'> {
  * | refused, waiting or stalled, over the revision in force   | what began or ended, after it                 |
  * | the same over a newer revision                            | what ended by the revision in force, after it |
  */
-export async function runWithTimes(lead: Lead, content: SourceContent, context: TimesContext): Promise<PublishableRun> {
-  const { base } = lead.leadership;
-  const run = await runBoth(lead, content, context);
-  return { ...run, turned: base === null ? [] : listTurned(base, run, context.now) };
-}
-
-interface Lead {
-  readonly leadership: Leadership;
-  readonly runner: PassRunner;
+export async function runWithTimes(
+  lead: Leadership,
+  content: SourceContent,
+  parts: Pick<LoopParts, 'build' | 'settings' | 'clock'>,
+): Promise<PublishableRun> {
+  const { base } = lead;
+  const now = parts.clock.wallTime();
+  const run = await runBoth(lead, content, parts, now);
+  return { ...run, turned: base === null ? [] : listTurned(base, run, now) };
 }
 
 async function runBoth(
-  { leadership, runner }: Lead,
+  lead: Leadership,
   content: SourceContent,
-  context: TimesContext,
+  { build, settings }: Pick<LoopParts, 'build' | 'settings'>,
+  now: number,
 ): Promise<PublishableRun> {
-  const { order, build, reports, now } = context;
-  const { base, history, record } = leadership;
+  const { base, runner, record } = lead;
   const runTimes = async (of: SourceContent, part: 'ends' | 'boundaries'): Promise<PublishableRun['outcomes']> => {
-    const run = await runner.runTimes({ ...order(of), inEffect: null, deleteWaitMs: () => 0 }, part);
-    if (run.verdict.kind === 'good') await leadership.turned(of, run.result?.desired?.state ?? null);
+    const run = await runner.runTimes({ ...lead.order(of), inEffect: null, deleteWaitMs: () => 0 }, part);
+    if (run.verdict.kind === 'good') await lead.turned(of, run.result?.desired?.state ?? null);
     return run.outcomes;
   };
-  const isApplied = content.revision === record.appliedRevision && base !== null;
-  const before = reports && isApplied && hasTurned(base, now) ? await runTimes(content, 'boundaries') : [];
-  const run = await runner.run(order(content));
-  const { lastGood } = history;
+  const isReported = settings().onDrift === 'report' && content.revision === record.appliedRevision;
+  const before = isReported && base !== null && hasTurned(base, now) ? await runTimes(content, 'boundaries') : [];
+  const run = await runner.run(lead.order(content));
+  const { lastGood } = lead.history;
   const waits = !isInForce(run.verdict) && run.verdict.kind !== 'transient' && !heldForAll.has(run.verdict.reason);
   if (!waits || lastGood === null || before.length > 0) return { ...run, outcomes: [...before, ...run.outcomes] };
   // Of a record under other settings no base is known.

@@ -75,15 +75,11 @@ export function listBoundaries(
   after: number,
   until = Number.POSITIVE_INFINITY,
 ): readonly Boundary[] {
-  const timed = [...rules, ...upcoming].filter(hasTimes);
-  return timed.flatMap((rule): readonly Boundary[] => [
-    ...(isWithin(rule.notBefore, after, until) ? [{ rule, what: 'begins' as const, at: rule.notBefore }] : []),
-    ...(isWithin(rule.expires, after, until) ? [{ rule, what: 'ends' as const, at: rule.expires }] : []),
-  ]);
-}
-
-function isWithin(at: number | undefined, after: number, until: number): at is number {
-  return at !== undefined && at > after && at <= until;
+  return [...rules, ...upcoming].filter(hasTimes).flatMap((rule): readonly Boundary[] => {
+    const { notBefore = Number.NaN, expires = Number.NaN } = rule;
+    const both = [{ rule, what: 'begins', at: notBefore } as const, { rule, what: 'ends', at: expires } as const];
+    return both.filter(({ at }) => at > after && at <= until);
+  });
 }
 
 /** The next time after `now` at which a rule begins or ends; infinite: none does. */

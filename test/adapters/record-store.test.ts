@@ -49,7 +49,6 @@ describe('the record', () => {
       inForceRevision: 'c'.repeat(40),
       confirmedRevision: 'd'.repeat(40),
       pendingRevision: 'c'.repeat(40),
-      notConfirmed: 'e'.repeat(40),
       givenUp: ['f'.repeat(40), 'e'.repeat(40)],
       appliedDesired: 'b'.repeat(64),
       agreedAt: 6,

@@ -6,7 +6,7 @@ import { loadSettings } from '../../src/cli/run.ts';
 import { createWatchPasses } from '../../src/cli/watch/pass.ts';
 import { RecentApplies } from '../../src/cli/watch/recent-applies.ts';
 import { createSoleWriter } from '../../src/controller/lease.ts';
-import { createLoop, type Loop, type LoopSettings } from '../../src/controller/loop.ts';
+import { Loop, type LoopSettings } from '../../src/controller/loop.ts';
 import { joinObservers, type Turn } from '../../src/controller/observer.ts';
 import { emptyRecord, type LoopRecord } from '../../src/controller/record.ts';
 import { createTriggers, type Triggers } from '../../src/controller/trigger.ts';
@@ -68,7 +68,7 @@ async function start(...flags: string[]): Promise<void> {
   };
   triggers = createTriggers(clock);
   const contents = new Map<string, SourceContent>();
-  loop = createLoop({
+  loop = new Loop({
     source: {
       description: 'test',
       read: () => {

@@ -115,11 +115,11 @@ describe('a revision that has to be confirmed', () => {
     expect(written()).toEqual(['r2', 'r1']);
     expect(ready().message).toContain('and is not tried again; what it changed was taken back');
     expect(fake.turns.map(({ what }) => what)).toEqual(['broken', 'applied']);
-    expect(saved()).toMatchObject({ notConfirmed: 'r2', confirmedRevision: 'r1', pendingRevision: null });
+    expect(saved()).toMatchObject({ givenUp: ['r2'], confirmedRevision: 'r1', pendingRevision: null });
     fake.confirms = () => null;
     await push('r3');
     await fake.clock.until(inEffect('r3'));
-    expect(saved()).toMatchObject({ notConfirmed: null, confirmedRevision: 'r3' });
+    expect(saved()).toMatchObject({ givenUp: [], confirmedRevision: 'r3' });
   });
 
   it('is not tried again either when the branch is set back to it after the next one failed too, or after a restart', async () => {
@@ -139,14 +139,14 @@ describe('a revision that has to be confirmed', () => {
     fake.confirms = () => null;
     await push('r4');
     await fake.clock.until(inEffect('r4'));
-    expect(saved()).toMatchObject({ notConfirmed: null, givenUp: [] });
+    expect(saved()).toMatchObject({ givenUp: [] });
   });
 
   it('says who is to be in force and what failed in one and the same save', async () => {
     await pushUnconfirmed();
     await fake.clock.until(() => ready().reason === 'NotConfirmed');
-    const first = fake.saved.find(({ notConfirmed }) => notConfirmed === 'r2');
-    expect(first).toMatchObject({ notConfirmed: 'r2', inForceRevision: 'r1', pendingRevision: 'r2' });
+    const first = fake.saved.find(({ givenUp }) => givenUp.includes('r2'));
+    expect(first).toMatchObject({ givenUp: ['r2'], inForceRevision: 'r1', pendingRevision: 'r2' });
   });
 
   it('confirmWith going back × the record cannot be written: it waits, since nobody may apply it again', async () => {
@@ -248,7 +248,7 @@ describe('a revision that has to be confirmed', () => {
     fake.settings = defaultSettings;
     fake.triggers.wake('settings');
     await fake.clock.until(inEffect('r2'));
-    expect(saved()).toMatchObject({ confirmedRevision: null, pendingRevision: null, notConfirmed: null });
+    expect(saved()).toMatchObject({ confirmedRevision: null, pendingRevision: null, givenUp: [] });
     await fake.clock.pass(600_000);
     expect(written()).toEqual(['r2']);
   });
@@ -276,7 +276,7 @@ describe('going back', () => {
     await pushUnconfirmed();
     await end();
     expect(written()).toEqual(['r2']);
-    expect(saved()).toMatchObject({ pendingRevision: 'r2', notConfirmed: null });
+    expect(saved()).toMatchObject({ pendingRevision: 'r2', givenUp: [] });
     await restart();
     fake.confirms = () => 'it ended with 7';
     await fake.clock.until(() => ready().reason === 'NotConfirmed');

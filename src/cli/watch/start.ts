@@ -7,8 +7,7 @@ import { storeRecord, storeRecordIn } from '../../adapters/record-store.ts';
 import type { GitSettings } from '../../adapters/source/git.ts';
 import { findOwnFolder, makeTemporaryState, openState, type StateFolder } from '../../adapters/state-folder.ts';
 import { guardApi } from '../../controller/lease.ts';
-import type { Loop, LoopSettings } from '../../controller/loop.ts';
-import { createLoop } from '../../controller/loop.ts';
+import { Loop, type LoopSettings } from '../../controller/loop.ts';
 import { joinObservers } from '../../controller/observer.ts';
 import type { Status } from '../../controller/status.ts';
 import { createTriggers, type Trigger, type Triggers } from '../../controller/trigger.ts';
@@ -177,7 +176,7 @@ function wireLoop(context: StartContext, wiring: Wiring, current: Current, close
     },
   });
   closers.push(() => expiry.close());
-  return createLoop({
+  return new Loop({
     source,
     pass: (request) => {
       const { sight, passes } = current;

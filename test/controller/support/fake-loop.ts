@@ -3,8 +3,7 @@ import { storeRecord } from '../../../src/adapters/record-store.ts';
 import type { ApplyReport, Outcome } from '../../../src/apply/outcome.ts';
 import type { Lease } from '../../../src/controller/lease.ts';
 import { createSoleWriter } from '../../../src/controller/lease.ts';
-import type { Loop, LoopPassRequest, LoopSettings } from '../../../src/controller/loop.ts';
-import { createLoop } from '../../../src/controller/loop.ts';
+import { Loop, type LoopPassRequest, type LoopSettings } from '../../../src/controller/loop.ts';
 import type { Turn } from '../../../src/controller/observer.ts';
 import type { LoopRecord } from '../../../src/controller/record.ts';
 import { emptyRecord } from '../../../src/controller/record.ts';
@@ -137,7 +136,7 @@ export function fakeLoop(
     lease.record === null
       ? null
       : storeRecord(lease.record, logger, (text) => createHash('sha256').update(text).digest('hex'));
-  const loop = createLoop({
+  const loop = new Loop({
     hold: (revision) => fake.holds(revision),
     source: {
       description: 'test',
