@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
 import { runConfirmCommand } from '../adapters/confirm-command.ts';
+import { askUntilConfirmed } from '../controller/trial.ts';
 import type { Invocation, Terminal } from './command.ts';
 import { makeFailure } from './failure.ts';
 import { type ConfirmTerms, isPending } from './pending.ts';
@@ -103,21 +104,18 @@ async function askPerson({ terminal, left, signal }: Probe): Promise<Word> {
   return /^y(es)?$/i.test(answer.trim()) ? { isKept: true } : { isKept: false, why: 'You did not say yes' };
 }
 
-const probeAgainMs = 2000;
-
 async function askCommand(command: readonly string[], probe: Probe, watching: Promise<Word>): Promise<Word> {
   const { terminal, left, signal } = probe;
-  const environment = terminal.env;
-  while (!signal.aborted && left() > 0) {
-    const wrong = await runConfirmCommand({ command, environment, cwd: terminal.cwd, timeoutMs: left(), signal });
-    if (wrong === null) return { isKept: true };
-    if (signal.aborted) break;
-    if (wrong !== probe.lastSaid)
-      terminal.stderr(`Not confirmed yet, going back in ${describeLeft(left())}: ${wrong}\n`);
-    probe.lastSaid = wrong;
-    await systemClock.sleep(Math.min(probeAgainMs, left()), signal);
-  }
-  return await watching;
+  const wrong = await askUntilConfirmed(systemClock, {
+    ask: (timeoutMs) => runConfirmCommand({ command, environment: terminal.env, cwd: terminal.cwd, timeoutMs, signal }),
+    leftMs: left,
+    signal,
+    tell(said) {
+      terminal.stderr(`Not confirmed yet, going back in ${describeLeft(left())}: ${said}\n`);
+      probe.lastSaid = said;
+    },
+  });
+  return wrong === null && !signal.aborted ? { isKept: true } : await watching;
 }
 
 /** `4:59` */

@@ -30,7 +30,7 @@ export interface HistoryWriter {
 const mostRecords = 50;
 
 /** The history below a state folder. */
-export function openHistory(stateFolder: string): StateFiles {
+export function openApplyHistory(stateFolder: string): StateFiles {
   return new StateFiles(stateFolder, 'history');
 }
 
@@ -47,7 +47,7 @@ export function createHistoryWriter(
   let begun: { readonly origin: ApplyOrigin; readonly number: number } | null = null;
   const attempt = async <T>(otherwise: T, write: (files: StateFiles) => Promise<T>): Promise<T> => {
     if (stateFolder === null) return otherwise;
-    return await write(openHistory(stateFolder)).catch((error: unknown) => {
+    return await write(openApplyHistory(stateFolder)).catch((error: unknown) => {
       logger.warn('the history of applies cannot be written; this apply cannot be undone from it', {
         code: getErrorCode(error),
       });

@@ -26,7 +26,7 @@ const formatVersion = 1;
 /** Where one-shot runs keep their record: `oneshot` beside a sidecar's own files. */
 const recordFile = 'record.json';
 
-/** The folder with the state of this server: ours in `--state-dir`, or by default one below the user's state folder; null: none, as in CI. */
+/** The folder with the state of this server: ours in `--state-dir`, else one below the user's state folder; null: none, as in CI. */
 export function findStateFolder({ settings, terminal: { env } }: Invocation): string | null {
   const server = findServer(settings);
   if (server === null) return null;
@@ -94,9 +94,10 @@ export async function recordApply(
     secrets: listSentReferences(applied.state, applied.plan, applied.former),
   };
   const files = new StateFiles(folder, 'oneshot');
-  return await files.write(recordFile, record).then(
-    () => null,
-    (error: unknown) =>
-      `what was applied cannot be recorded in ${files.locate(recordFile)} (${getErrorCode(error)}): the next plan cannot name deleted rules`,
-  );
+  try {
+    await files.write(recordFile, record);
+    return null;
+  } catch (error) {
+    return `what was applied cannot be recorded in ${files.locate(recordFile)} (${getErrorCode(error)}): the next plan cannot name deleted rules`;
+  }
 }

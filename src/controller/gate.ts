@@ -29,6 +29,13 @@ export interface Held extends Verdict {
   readonly waitMs: number | null;
 }
 
+/** Asked beside the gate, since only who leads can tell. */
+export const notRecorded = held(
+  'RecordFailed',
+  'the record beside the lease cannot be written, so nothing is applied: a new leader would not know of it',
+  5000,
+);
+
 /**
  * Decides whether a plan may be written now. The first row that applies counts:
  *
@@ -77,8 +84,7 @@ function isMadeOf(plan: Plan, steps: ReadonlySet<string>): boolean {
   return plan.steps.every((step) => steps.has(formatStepKey(step)));
 }
 
-/** Something is to be written, and waits. */
-export function held(reason: Verdict['reason'], message: string, waitMs: number | null): Held {
+function held(reason: Verdict['reason'], message: string, waitMs: number | null): Held {
   return { kind: 'held', reason, message, waitMs };
 }
 

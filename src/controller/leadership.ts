@@ -5,7 +5,7 @@ import type { SourceContent, SourceReading } from '../ports.ts';
 import { Backoff } from './backoff.ts';
 import { shortenRevision } from './conditions.ts';
 import { isInForce, type Verdict } from './failure.ts';
-import { type Held, held } from './gate.ts';
+import { type Held, notRecorded } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import type { TurningRule } from './observer.ts';
 import { countLiveRules, type PassEnding } from './pass-ending.ts';
@@ -23,12 +23,6 @@ import {
 import { type RevisionSelection, SourceHistory } from './revision-selection.ts';
 import { formatStepKey } from './step-key.ts';
 import { Trial } from './trial.ts';
-
-const notRecorded = held(
-  'RecordFailed',
-  'the record beside the lease cannot be written, so nothing is applied: a new leader would not know of it',
-  5000,
-);
 
 const nothingConfirmed = { confirmedRevision: null, pendingRevision: null, givenUp: [] };
 
@@ -81,8 +75,7 @@ export class Leadership {
 
   /** When what waits to be confirmed is taken back (ms since 1970); null: nothing waits. */
   get confirmBy(): number | null {
-    const { pendingRevision } = this.#record;
-    return this.#trial.wordOn(pendingRevision) === 'waiting' ? (this.#trial.describe()?.until ?? null) : null;
+    return this.#trial.wordOn(this.#record.pendingRevision) === null ? null : this.#trial.confirmBy;
   }
 
   /** What it takes to bring this content into effect. */
@@ -171,8 +164,8 @@ export class Leadership {
     if (revision === null || this.takenBack !== null || this.#trial.wordOn(revision) !== 'lost') return;
     if (!(await this.#update({ givenUp: recordGivenUp(earlier, revision), inForceRevision: to }))) return;
     this.history.accept(this.#confirmed?.revision === to ? this.#confirmed : null);
-    const detail = this.#trial.describe()?.said ?? '';
-    this.#parts.logger.error('A revision was not confirmed in time: it is taken back', { revision, to, detail });
+    const message = 'A revision was not confirmed in time: it is taken back';
+    this.#parts.logger.error(message, { revision, to, detail: this.#trial.said });
   }
 
   /** Chooses what is to be in effect: a revision that waits to be confirmed stays, and one that nobody confirmed is not tried again. */
@@ -194,7 +187,7 @@ export class Leadership {
 
   /** `open`: what keeps it from being taken back. */
   #refuse(revision: string, open = ''): Verdict {
-    const said = this.#trial.wordOn(revision) === null ? '' : (this.#trial.describe()?.said ?? '');
+    const said = this.#trial.wordOn(revision) === null ? '' : this.#trial.said;
     const why = said === '' ? '' : ` (${said})`;
     const back = open === '' ? 'was taken back' : `is not taken back yet: ${open}`;
     const message = `${shortenRevision(revision)} was not confirmed in time${why}, and is not tried again; what it changed ${back}`;
@@ -290,13 +283,8 @@ export class Leadership {
   /** Whether the record is kept with this change, and the lease is still ours. */
   async #update(change: Partial<LoopRecord>): Promise<boolean> {
     if (this.signal.aborted) return false;
-    const before = this.#record;
-    const next = { ...before, ...change };
-    const isSame = Object.keys(change).every((key) => {
-      const name = key as keyof LoopRecord;
-      return JSON.stringify(before[name]) === JSON.stringify(next[name]);
-    });
-    if (isSame && !this.#unsaved) return true;
+    const next = { ...this.#record, ...change };
+    if (JSON.stringify(next) === JSON.stringify(this.#record) && !this.#unsaved) return true;
     const isKept = await this.#parts.store.save(next);
     this.#unsaved = !isKept;
     if (this.signal.aborted) return false;

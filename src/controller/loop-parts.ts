@@ -6,7 +6,6 @@ import type { Clock, Logger, Source, SourceContent } from '../ports.ts';
 import type { Lease } from './lease.ts';
 import type { LoopObserver } from './observer.ts';
 import type { LoopRecord, RecordStore } from './record.ts';
-import type { TrialParts } from './trial.ts';
 import type { Triggers } from './trigger.ts';
 
 /** What one pass of the loop asks of the pipeline. `part`: only that part; undefined: everything in scope. */
@@ -50,8 +49,8 @@ export interface LoopParts {
   readonly pass: (request: LoopPassRequest) => Promise<PassResult>;
   /** The desired state of an earlier content, as of then (null: now), for attribution; null when it has errors. */
   readonly build: (content: SourceContent, at: number | null) => Promise<DesiredState | null>;
-  /** Runs the command of `confirmWith` once; see `Trial`. */
-  readonly confirm: TrialParts['confirm'];
+  /** Runs the command that confirms, once. Null: it ended with 0; otherwise what happened, for a person. Never rejects. */
+  readonly confirm: (timeoutMs: number, signal: AbortSignal) => Promise<string | null>;
   readonly settings: () => LoopSettings;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -1,15 +1,6 @@
-import type { Clock, Logger } from '../ports.ts';
+import type { Clock } from '../ports.ts';
+import type { LoopParts } from './loop-parts.ts';
 import type { PassEnding } from './pass-ending.ts';
-import type { Triggers } from './trigger.ts';
-
-/** What a trial needs of the loop. */
-export interface TrialParts {
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly triggers: Pick<Triggers, 'wake'>;
-  /** Runs the command that confirms, once. Null: it ended with 0; otherwise what happened, for a person. Never rejects. */
-  readonly confirm: (timeoutMs: number, signal: AbortSignal) => Promise<string | null>;
-}
 
 /**
  * How a revision stands. `kept`: the command ended with 0 after all that was written. `released`: it did, and the revision is not in
@@ -26,17 +17,19 @@ interface Current {
   said: string;
 }
 
+type Parts = Pick<LoopParts, 'clock' | 'logger' | 'triggers' | 'confirm'>;
+
 const againMs = 2000;
 // What was written before this process began: the filter follows 1,000 rules in about ten seconds.
 const unknownFilterMs = 10_000;
 
 /** The wait of a revision for the command that confirms it. The loop goes on meanwhile, and is woken at its end. */
 export class Trial {
-  readonly #parts: TrialParts;
+  readonly #parts: Parts;
   readonly #stop: AbortSignal;
   #current: Current | null = null;
 
-  constructor(parts: TrialParts, stop: AbortSignal) {
+  constructor(parts: Parts, stop: AbortSignal) {
     this.#parts = parts;
     this.#stop = stop;
   }
@@ -46,11 +39,15 @@ export class Trial {
     return this.#current?.revision === revision ? (this.#current?.word ?? null) : null;
   }
 
-  /** When its time is over (ms since 1970), and what the command last came to. */
-  describe(): { readonly until: number; readonly said: string } | null {
+  /** What the command last came to. */
+  get said(): string {
+    return this.#current?.said ?? '';
+  }
+
+  /** When the time of the revision that waits is over (ms since 1970); null: none waits. */
+  get confirmBy(): number | null {
     const { clock } = this.#parts;
-    const current = this.#current;
-    return current === null ? null : { until: clock.wallTime() + current.until - clock.now(), said: current.said };
+    return this.#current?.word === 'waiting' ? clock.wallTime() + this.#current.until - clock.now() : null;
   }
 
   /** This revision is tried out from its beginning, though it once failed. */
@@ -83,23 +80,42 @@ export class Trial {
     const { clock, logger, triggers, confirm } = this.#parts;
     const { revision, until, over } = current;
     const signal = AbortSignal.any([this.#stop, over.signal]);
-    const left = (): number => Math.max(0, until - clock.now());
-    let wrong: string | null = null;
-    let leftMs = 0;
     await clock.sleep(filterMs, signal);
-    do {
-      wrong = await confirm(Math.max(1, left()), signal);
-      if (signal.aborted) return;
-      if (wrong === null) break;
-      if (wrong !== current.said) logger.warn('A revision is not confirmed yet', { revision, detail: wrong });
-      current.said = wrong;
-      leftMs = left();
-      await clock.sleep(Math.min(againMs, leftMs), signal);
-    } while (leftMs > againMs && !signal.aborted);
+    const wrong = await askUntilConfirmed(clock, {
+      ask: (leftMs) => confirm(leftMs, signal),
+      leftMs: () => until - clock.now(),
+      signal,
+      tell: (detail) => {
+        logger.warn('A revision is not confirmed yet', { revision, detail });
+        current.said = detail;
+      },
+    });
     if (signal.aborted) return;
     current.word = wrong === null ? 'kept' : 'lost';
     triggers.wake('confirmation');
   }
+}
+
+/** A command that confirms, by what it comes to (null: it ended with 0), and how long there is to ask it. */
+interface Asking {
+  readonly ask: (leftMs: number) => Promise<string | null>;
+  readonly leftMs: () => number;
+  readonly signal: AbortSignal;
+  /** Told what is wrong, when that is another thing than before. */
+  readonly tell: (wrong: string) => void;
+}
+
+/** Asks again and again until the answer is null, the time is over or the signal aborts; gives the last answer. */
+export async function askUntilConfirmed(clock: Clock, { ask, leftMs, signal, tell }: Asking): Promise<string | null> {
+  let said = '';
+  while (leftMs() > 0 && !signal.aborted) {
+    const wrong = await ask(leftMs());
+    if (wrong === null || signal.aborted) return wrong;
+    if (wrong !== said) tell(wrong);
+    said = wrong;
+    await clock.sleep(Math.min(againMs, Math.max(0, leftMs())), signal);
+  }
+  return said;
 }
 
 /** Nothing is to be confirmed anew: nothing was written, or its time was over before. */

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { PassEnding } from '../../src/controller/pass-ending.ts';
 import { emptyRecord, type LoopRecord } from '../../src/controller/record.ts';
 import { Trial } from '../../src/controller/trial.ts';
+import { createTriggers } from '../../src/controller/trigger.ts';
 import { parseSchedule } from '../../src/plan/guard/windows.ts';
 import type { Plan } from '../../src/plan/plan.ts';
 import { defaultSettings, type FakeLoop, fakeLoop, planOf } from './support/fake-loop.ts';
@@ -212,7 +213,7 @@ describe('a revision that has to be confirmed', () => {
   it('whose time is over while a pass corrects drift gets no more time for what that pass wrote', async () => {
     const { clock } = fake;
     const trial = new Trial(
-      { clock, logger: quiet, triggers: { wake: () => undefined }, confirm: () => Promise.resolve('it ended with 7') },
+      { clock, logger: quiet, triggers: createTriggers(clock), confirm: () => Promise.resolve('it ended with 7') },
       new AbortController().signal,
     );
     const pass = (outcomes: PassEnding['outcomes']): PassEnding => ({

@@ -8,7 +8,7 @@ import { count } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { makeFailure } from '../failure.ts';
-import { listHistory, loadRecord, type NumberedRecord, openHistory, readHistory } from '../history.ts';
+import { listHistory, loadRecord, type NumberedRecord, openApplyHistory, readHistory } from '../history.ts';
 import { findStateFolder } from '../last-apply.ts';
 
 /** `reconcile history [show N]`: the applies of the state folder, the newest first. Needs no server and no token. */
@@ -35,7 +35,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
 /** Where the history lies; throws a `Failure` that says how to name it. */
 export function findHistory(invocation: Invocation): StateFiles {
   const folder = findStateFolder(invocation);
-  if (folder !== null) return openHistory(folder);
+  if (folder !== null) return openApplyHistory(folder);
   const hint = 'give --base-url, or the --state-dir of the applies (in CI nothing is kept without it)';
   throw makeFailure('state', 'there is no state folder to read the history from', hint);
 }

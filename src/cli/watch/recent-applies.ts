@@ -1,5 +1,5 @@
 import { type ApplyRecord, joinApplyRecords } from '../../pass/history.ts';
-import { listHistory, loadRecord, openHistory } from '../history.ts';
+import { listHistory, loadRecord, openApplyHistory } from '../history.ts';
 
 /** Who made an apply, in the history: the sidecar, or the sidecar as it takes back what nobody confirmed. */
 export const sidecarNames = { apply: 'sidecar', back: 'sidecar, going back' } as const;
@@ -33,7 +33,7 @@ export class RecentApplies {
   async #readHistory(revision: string): Promise<{ applies: ApplyRecord[]; expires: ApplyRecord['expires'] }> {
     const [applies, earlier]: [ApplyRecord[], ApplyRecord[]] = [[], []];
     if (this.stateFolder === null) return { applies, expires: new Map() };
-    const files = openHistory(this.stateFolder);
+    const files = openApplyHistory(this.stateFolder);
     for (const number of await listHistory(files)) {
       const record = await loadRecord(files, number);
       if (!record.ok || record.value.by === sidecarNames.back) continue;
