@@ -157,6 +157,10 @@ export const planSchema = {
     },
     {
       base: text,
+      later: {
+        description: 'Of a comparison: what differs in traffic from later times on, since rules begin and end.',
+        ...(list(object({ from: text, opens: list(traffic), closes: list(traffic) })) as object),
+      },
       snapshot: object({ taken_at: text, age_ms: { type: 'number' } }),
       enforcement,
       end: enumeration('converged', 'not-converged', 'stopped', 'failed'),

@@ -15,6 +15,7 @@ await build({
   bundle: true,
   format: 'esm',
   platform: 'node',
+  packages: 'external',
 });
 const { allSchemaFiles, prometheusRule, withFieldTables, withReferenceTables } = await import(bundle);
 rmSync(bundle);

@@ -135,6 +135,12 @@ export interface Exposure {
   readonly expectedMs: number;
 }
 
+/** The difference in traffic from a time (ms since 1970) on. */
+export interface LaterEffect {
+  readonly from: number;
+  readonly effect: Effect;
+}
+
 export interface PlanSummary {
   readonly create: number;
   readonly update: number;
@@ -154,6 +160,8 @@ export interface Plan {
   readonly refusals: readonly Refusal[];
   readonly effect: Effect;
   readonly exposure: readonly Exposure[];
+  /** A comparison of two policies: the differences in traffic from later times on. */
+  readonly later?: readonly LaterEffect[];
   readonly summary: PlanSummary;
   /** The time (ms since 1970) that it is made for; absent: no rule has a time. */
   readonly at?: number;

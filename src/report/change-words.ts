@@ -1,7 +1,7 @@
 import { formatInstant } from '../model/instant.ts';
 import { escapeControls } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
-import type { RuleNotes } from '../model/rule.ts';
+import { pickNotes, type RuleNotes } from '../model/rule.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { Change, RuleChange } from '../plan/plan.ts';
 import type { Tone } from './paint.ts';
@@ -74,10 +74,29 @@ export function formatWhy(change: Change, at?: number): string {
   const parts = [
     reason[change.reason] ?? '',
     change.origin === undefined ? '' : origin[change.origin],
-    change.kind === 'Rule' ? formatNotes(change, change.origin === 'expired', at) : '',
+    ...(change.kind === 'Rule' ? timesAndNotes(change, at) : []),
   ];
   const text = parts.filter((part) => part !== '').join(', ');
   return text === '' ? '' : `(${text})`;
+}
+
+/** Times that the change moves are told before and after. */
+function timesAndNotes(change: RuleChange, at: number | undefined): readonly string[] {
+  const { not_before: begins, expires: ends } = change.action === 'update' ? change.fields : {};
+  const { notBefore, expires, ...others } = pickNotes(change);
+  return [
+    begins === undefined ? '' : `from ${begins.before ?? 'at once'} → ${begins.after ?? 'at once'}`,
+    ends === undefined ? '' : `expires ${ends.before ?? 'never'} → ${ends.after ?? 'never'}`,
+    formatNotes(
+      {
+        ...others,
+        ...(begins === undefined && notBefore !== undefined ? { notBefore } : {}),
+        ...(ends === undefined && expires !== undefined ? { expires } : {}),
+      },
+      change.origin === 'expired',
+      at,
+    ),
+  ];
 }
 
 /** `expires in 9 days (2026-12-01T00:00:00Z), owner web-team`: a rule's times, and who answers for it. */

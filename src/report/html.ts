@@ -19,6 +19,7 @@ import {
   type PlanPage,
   type SetOfChanges,
   type ShownChange,
+  type TrafficPart,
 } from './page.ts';
 import { formatProblemCounts, stripRoot } from './problems.ts';
 import { formatUser } from './rule-text.ts';
@@ -131,7 +132,7 @@ function leftOpenSection(report: RunReport): Markup {
 
 /** What a plan opens and closes, on the way too, and its changes. */
 export function renderPlanSections(report: RunReport, plan: Plan, page: PlanPage): Markup {
-  return html`${refusalsSection(report, plan)}${trafficSection(page)}${wayMarkup(plan, page)}${changesSection(report, page)}`;
+  return html`${refusalsSection(report, plan)}${page.traffic.map(trafficSection)}${wayMarkup(plan, page)}${changesSection(report, page)}`;
 }
 
 function revisionLine({ forge, revision }: RunReport): Markup {
@@ -162,8 +163,7 @@ function refusalsSection({ approved, digest }: RunReport, { refusals }: Plan): M
 <ul>${lines}</ul>${approve}</section>`;
 }
 
-function trafficSection({ traffic }: PlanPage): Markup {
-  if (traffic === null) return '';
+function trafficSection(traffic: TrafficPart): Markup {
   const listOf = (label: 'opens' | 'closes'): Markup => {
     const own = traffic.lines.filter((line) => line.label === label);
     if (own.length === 0) return '';

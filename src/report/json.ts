@@ -1,4 +1,5 @@
 import type { ApplyReport, Outcome } from '../apply/outcome.ts';
+import { formatInstant } from '../model/instant.ts';
 import type { Problem } from '../model/problem.ts';
 import { type Change, type Exposure, makeRequest, type Plan, type Refusal, type Step } from '../plan/plan.ts';
 import type { Effect } from '../policy/traffic.ts';
@@ -46,7 +47,10 @@ export function makeDocument(report: RunReport): Readonly<Record<string, unknown
     problems: addFailedSteps(report).map(makeProblemDocument),
     refusals: plan?.refusals.map(refusalOf) ?? [],
     approved: report.approved,
-    effect: computeEffect(plan),
+    effect: effectOf(plan?.effect ?? { opens: [], closes: [] }),
+    ...(plan?.later === undefined
+      ? {}
+      : { later: plan.later.map(({ from, effect }) => ({ from: formatInstant(from), ...effectOf(effect) })) }),
     exposure: plan?.exposure.map(exposureOf) ?? [],
     ...(apply === null ? {} : applyOf(apply, plan)),
     ...(report.kernel === undefined ? {} : { enforcement: makeEnforcementDocument(report.kernel) }),
@@ -96,9 +100,8 @@ function refusalOf({ code, summary, hint, related }: Refusal): unknown {
   return { code, summary, hint, related: (related ?? []).map((other) => ({ ...other.place, note: other.note })) };
 }
 
-function computeEffect(plan: Plan | null): unknown {
-  const effect: Effect = plan?.effect ?? { opens: [], closes: [] };
-  return { opens: effect.opens.map(makeTrafficDocument), closes: effect.closes.map(makeTrafficDocument) };
+function effectOf({ opens, closes }: Effect): object {
+  return { opens: opens.map(makeTrafficDocument), closes: closes.map(makeTrafficDocument) };
 }
 
 function exposureOf({ direction, traffic, fromStep, toStep, expectedMs }: Exposure): unknown {

@@ -1,6 +1,6 @@
 import { escapeControls, shortenText } from '../model/printable.ts';
 import type { Plan } from '../plan/plan.ts';
-import { formatTraffic, makePlanPage, type PlanPage, type ShownChange } from './page.ts';
+import { formatTraffic, makePlanPage, type PlanPage, type ShownChange, type TrafficPart } from './page.ts';
 import { formatPlace, stripRoot } from './problems.ts';
 import type { RunReport } from './run-report.ts';
 import { count, summariseApply, summarisePlan } from './summary.ts';
@@ -42,7 +42,7 @@ function render(report: RunReport, limit: number): string {
           escapeProse(page.title.join(', ')),
           page.notes.map(escapeProse).join('  \n'),
           refusalText(report, plan),
-          trafficSection(page),
+          ...page.traffic.map(trafficSection),
         ]),
     applySection(report, limit),
     problemSection(report, limit),
@@ -83,8 +83,7 @@ function refusalText(report: RunReport, { refusals }: Plan): string {
   ].join('\n');
 }
 
-function trafficSection({ traffic }: PlanPage): string {
-  if (traffic === null) return '';
+function trafficSection(traffic: TrafficPart): string {
   if (traffic.lines.length === 0) return `**${traffic.headline}**`;
   return [
     `**Traffic** ${escapeProse(traffic.headline)}`,

@@ -4,7 +4,7 @@ import { escapeControls } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import type { Change, Plan } from '../plan/plan.ts';
-import type { Traffic } from '../policy/traffic.ts';
+import type { Effect, Traffic } from '../policy/traffic.ts';
 import { chooseSymbol, describeChange, formatWhy } from './change-words.ts';
 import { type FieldLine, listFieldLines } from './field-lines.ts';
 import { describeExposures, type OnTheWay } from './on-the-way.ts';
@@ -22,8 +22,8 @@ export interface PlanPage {
   /** Sentences that somebody has to know before the changes. */
   readonly notes: readonly string[];
   readonly sets: readonly SetOfChanges[];
-  /** Null where nothing is written. */
-  readonly traffic: TrafficPart | null;
+  /** What is opened and closed at once, then from later times on; empty where nothing is written. */
+  readonly traffic: readonly TrafficPart[];
   readonly onTheWay: OnTheWay | null;
 }
 
@@ -85,7 +85,15 @@ export function makePlanPage(report: RunReport, plan: Plan, limits: PageLimits):
     title: titleOf(report),
     notes: notesOf(report, plan),
     sets: setsOf(nameDeleted(plan, report.lastApply), { names: people.names, at: plan.at }),
-    traffic: plan.steps.length === 0 && !isComparison ? null : trafficPart(plan, people, limits),
+    traffic:
+      plan.steps.length === 0 && !isComparison
+        ? []
+        : [
+            trafficPart(plan.later === undefined ? '' : 'Now: ', plan.effect, people, limits),
+            ...(plan.later ?? []).map(({ from, effect }) =>
+              trafficPart(`From ${formatInstant(from)}: `, effect, people, limits),
+            ),
+          ],
     onTheWay: plan.exposure.length === 0 ? null : describeExposures(plan, people, limits.lines),
   };
 }
@@ -218,12 +226,13 @@ function showChange(change: Change, name: string, { names, at }: Shown): ShownCh
   };
 }
 
-function trafficPart({ effect }: Plan, people: People, { lines }: PageLimits): TrafficPart {
+function trafficPart(when: string, effect: Effect, people: People, { lines }: PageLimits): TrafficPart {
   const brevity = lines === Number.POSITIVE_INFINITY ? full : brief;
   const opens = describeTraffic(effect.opens, people, brevity);
   const closes = describeTraffic(effect.closes, people, brevity);
   const all = [...opens.map((line) => entryOf('opens', line)), ...closes.map((line) => entryOf('closes', line))];
-  const headline = all.length === 0 ? 'No traffic changes.' : `opens ${whomText(opens)}; closes ${whomText(closes)}`;
+  const nothing = when === '' ? 'No traffic changes.' : 'no traffic changes.';
+  const headline = `${when}${all.length === 0 ? nothing : `opens ${whomText(opens)}; closes ${whomText(closes)}`}`;
   return { headline, lines: all.slice(0, lines), left: Math.max(0, all.length - lines) };
 }
 

@@ -8,6 +8,7 @@ import {
   type SetOfChanges,
   type ShownChange,
   shortPage,
+  type TrafficPart,
   wholePage,
 } from './page.ts';
 import { createPaint, type Paint, wrapText } from './paint.ts';
@@ -32,7 +33,7 @@ export function renderPlan(report: RunReport, display: Display): string {
     [paint('strong', page.title.join('    ')), ...page.notes.map((note) => paint('faint', note))].join('\n'),
     countsText(page.sets),
     ...page.sets.map((set) => setText(set, display.width, paint)),
-    trafficText(page, paint),
+    ...page.traffic.map((part) => trafficText(part, paint)),
     onTheWayText(page, paint),
     refusalsText(plan.refusals, report, paint),
     paint('strong', summarisePlan(report, plan)),
@@ -137,8 +138,7 @@ function fieldTexts(fields: ShownChange['fields']): readonly string[] {
   return fields.map(({ path, text }) => `${path.padEnd(width)}  ${text}`);
 }
 
-function trafficText({ traffic }: PlanPage, paint: Paint): string {
-  if (traffic === null) return '';
+function trafficText(traffic: TrafficPart, paint: Paint): string {
   if (traffic.lines.length === 0) return traffic.headline;
   const lines = traffic.lines.map(({ label, text }) =>
     label === 'opens' ? `  ${paint('risk', 'opens')}    ${paint('risk', text)}` : `  closes   ${text}`,

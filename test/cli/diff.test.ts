@@ -19,6 +19,8 @@ function rulesText(...rules: readonly string[]): string {
   return `apiVersion: firezone/v0\nkind: RuleSet\nmetadata: {name: lab}\nspec:\n  rules:\n${rules.map((rule) => `    - {${rule}}\n`).join('')}`;
 }
 
+const planSchema = JSON.parse(readFileSync(join(import.meta.dirname, '../../schemas/plan.schema.json'), 'utf8'));
+
 const wall = 'name: wall, action: drop, destination: 10.0.0.0/8';
 const web = 'name: web, action: accept, destination: 10.1.0.0/16, port_type: tcp, port_range: 443';
 const wide = web.replace('10.1.0.0/16', '10.1.0.0/15').replace('10.1.0.0/15', '10.0.0.0/15');
@@ -88,13 +90,35 @@ describe('two folders', () => {
 
   it('give JSON of the schema of plans, and Markdown that is no comment of a plan', async () => {
     const { out } = await diff(['old', 'new', '--output', 'json']);
-    const schema = JSON.parse(readFileSync(join(import.meta.dirname, '../../schemas/plan.schema.json'), 'utf8'));
     const document = JSON.parse(out);
-    expect(new Ajv2020({ strict: false }).validate(schema, document)).toBe(true);
+    expect(new Ajv2020({ strict: false }).validate(planSchema, document)).toBe(true);
     expect(document).toMatchObject({ steps: [], exposure: [], summary: { update: 1, steps: 0 } });
     const markdown = (await diff(['old', 'new', '--output', 'markdown'])).out;
     expect(markdown).toContain('### reconcile diff: 1 to update, 1 unchanged.');
     expect(markdown).not.toContain('<!-- reconcile-plan -->');
+  });
+
+  it.each([
+    ['does not end any more', `${web}, expires: 2999-01-01`, web, 'expires 2999-01-02T00:00:00Z → never', 'opens'],
+    ['ends earlier', web, `${web}, expires: 2999-01-01`, 'expires never → 2999-01-02T00:00:00Z', 'closes'],
+    ['begins later', '', `${web}, notBefore: 2999-01-01`, '(2999-01-01T00:00:00Z)', 'opens'],
+  ])('tell that a rule %s, and what that opens or closes then', async (_, before, after, told, verb) => {
+    put('old/rules.yaml', rulesText(...[wall, before].filter((rule) => rule !== '')));
+    put('new/rules.yaml', rulesText(wall, after));
+    const { code, out } = await diff(['old', 'new', '--fail-on', verb]);
+    expect(code).toBe(3);
+    expect(out).toContain(told);
+    expect(out).toContain('Now: no traffic changes.');
+    expect(out).toMatch(
+      /From 2999-01-0[12]T00:00:00Z: (opens for everyone; closes nothing|opens nothing; closes for everyone)/,
+    );
+    expect(out).toContain(`The plan ${verb} traffic.`);
+    const document = JSON.parse((await diff(['old', 'new', '--output', 'json'])).out);
+    expect(new Ajv2020({ strict: false }).validate(planSchema, document)).toBe(true);
+    expect(document.later).toMatchObject([{ [verb]: [{ destinations: ['10.1.0.0/16'], ports: ['443'] }] }]);
+    for (const output of ['markdown', 'html']) {
+      expect((await diff(['old', 'new', '--output', output])).out).toMatch(/From 2999-01-0/);
+    }
   });
 
   it('run the policy tests of the later one', async () => {

@@ -1,13 +1,18 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { sortByTime } from '../../src/desired/in-force.ts';
 import { findProfile } from '../../src/model/profile.ts';
+import type { DesiredRule, Rule } from '../../src/model/rule.ts';
 import { wholeScope } from '../../src/model/state.ts';
 import { diffDesired } from '../../src/plan/diff-desired.ts';
 import { defaultPlanOptions } from '../../src/plan/input.ts';
 import { makePlan } from '../../src/plan/make-plan.ts';
+import { computeEffect } from '../../src/policy/effect.ts';
 import { worldArbitrary } from '../property/order-world.ts';
 import { runs } from '../property/runs.ts';
 import { desiredRules, planInput } from './support.ts';
+
+const options = { profile: findProfile('firezone-0.7'), scope: wholeScope, options: defaultPlanOptions };
 
 it('the difference of two states has the changes and the effect of the plan for a server that holds the first', () => {
   fc.assert(
@@ -27,14 +32,44 @@ it('the difference of two states has the changes and the effect of the plan for 
       const diff = diffDesired({
         before: { ...input.desired, rules: named(before) },
         after: input.desired,
-        profile: findProfile('firezone-0.7'),
-        scope: wholeScope,
-        options: defaultPlanOptions,
+        ...options,
       });
       expect(diff.effect).toEqual(plan.effect);
       expect(diff.changes.map(({ action, name }) => [action, name])).toEqual(
         plan.changes.map(({ action, name }) => [action, name]),
       );
+    }),
+    { numRuns: runs(300) },
+  );
+});
+
+/** Rules with or without times, on a clock that says 3. */
+function stateOf(rules: readonly DesiredRule[]) {
+  const { inForce, expired, upcoming } = sortByTime(rules, 3);
+  return { ...planInput({ desired: inForce }).desired, at: 3, expired, upcoming };
+}
+
+it('what differs at a later time is what the rules of that time differ in, and equal policies differ in nothing', () => {
+  const anyTimes = fc.tuple(fc.constantFrom(undefined, 1, 4, 5), fc.constantFrom(undefined, 2, 6, 7));
+  const giveTimes = (rules: readonly Rule[], times: readonly (readonly [number | undefined, number | undefined])[]) =>
+    rules.map((one, n): DesiredRule => {
+      const [notBefore, expires] = times[n] ?? [];
+      const place = { file: 'rules.yaml', line: n + 1, column: 1 };
+      return { name: `r${n}`, rule: one, place, ...(notBefore && { notBefore }), ...(expires && { expires }) };
+    });
+  const anyManyTimes = fc.array(anyTimes, { minLength: 20, maxLength: 20 });
+  fc.assert(
+    fc.property(worldArbitrary(8), anyManyTimes, anyManyTimes, (world, timesBefore, timesAfter) => {
+      const [before, after] = [giveTimes(world.before, timesBefore), giveTimes(world.after, timesAfter)];
+      const plan = diffDesired({ before: stateOf(before), after: stateOf(after), ...options });
+      const rulesAt = (rules: readonly DesiredRule[], time: number) =>
+        sortByTime(rules, time).inForce.map((one) => one.rule);
+      for (const time of [3, 4, 5, 6, 7]) {
+        const told = (plan.later ?? []).findLast(({ from }) => from <= time)?.effect ?? plan.effect;
+        expect(told).toEqual(computeEffect(rulesAt(before, time), rulesAt(after, time)));
+      }
+      const same = diffDesired({ before: stateOf(before), after: stateOf(before), ...options });
+      expect([same.later, same.changes.filter(({ action }) => action !== 'keep')]).toEqual([undefined, []]);
     }),
     { numRuns: runs(300) },
   );
