@@ -3,6 +3,7 @@ import { formatInstant } from '../model/instant.ts';
 import { escapeControls } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
 import { formatRuleKey } from '../model/rule.ts';
+import { listBoundaries } from '../model/state.ts';
 import type { Change, Plan } from '../plan/plan.ts';
 import type { Effect, Traffic } from '../policy/traffic.ts';
 import { chooseSymbol, describeChange, formatWhy } from './change-words.ts';
@@ -134,15 +135,22 @@ function notesOf(report: RunReport, plan: Plan): readonly string[] {
       ? ['Profile generic: the server may hold a rule to more than this plan knows.']
       : []),
     ...originNotes(plan),
-    ...(plan.nextBoundary === undefined
-      ? []
-      : [
-          `The next rule begins or ends at ${formatInstant(plan.nextBoundary)}. Nothing runs at that time unless a sidecar or a scheduled apply does.`,
-        ]),
+    ...boundaryNotes(report, plan),
     ...(changed && plan.ruleUpdates === 'patch' ? ['A changed rule is sent as a PATCH.'] : []),
     ...(changed && plan.ruleUpdates === 'replace' && plan.profile === 'firezone-0.7'
       ? ['A changed rule is replaced (DELETE, then POST): the packet filter of Firezone 0.7 does not follow a PATCH.']
       : []),
+  ];
+}
+
+function boundaryNotes({ desired }: RunReport, { at = 0, nextBoundary }: Plan): readonly string[] {
+  if (nextBoundary === undefined) return [];
+  const next = desired ? listBoundaries(desired, at, nextBoundary) : [];
+  const names = next.slice(0, 3).map(({ rule, what }) => `${escapeControls(rule.name)} ${what}`);
+  const who =
+    next.length > 3 ? [...names, `${next.length - 3} more`] : next.length > 0 ? names : ['a rule begins or ends'];
+  return [
+    `Next, at ${formatInstant(nextBoundary)}: ${joinWords(who)}. Nothing runs at that time unless a sidecar or a scheduled apply does.`,
   ];
 }
 

@@ -20,6 +20,7 @@ describe('times on the command line', () => {
     const { code, out } = await world.cli(['--plan', 'm']);
     expect(code).toBe(0);
     expect(out).toMatch(/guest.*\(expires in 9 days \(\d{4}-/);
+    expect(out).toMatch(/Next, at [-0-9T:]+Z: guest ends\. Nothing/);
     expect(out).toContain('Nothing runs at that time unless a sidecar or a scheduled apply does.');
   });
 
