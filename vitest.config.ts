@@ -1,8 +1,5 @@
 import { defineConfig } from 'vitest/config';
 
-/** Rooms whose tests leave nothing behind in their process: their files share it, and load the code once. */
-const pure = 'test/{contract,desired,live,manifest,model,pass,plan,policy,report,simulator}/**/*.test.ts';
-
 /** Whether tests run that play with many real processes, wait for their time or search long: CI and `npm run soak` say so. */
 const isLongStage = process.env['PROPERTY_RUNS'] !== undefined;
 
@@ -18,12 +15,9 @@ export default defineConfig({
     // On two cores: many tests wait for processes and timers of theirs.
     maxWorkers: 3,
     reporters: ['default'],
-    projects: [
-      { extends: true, test: { name: 'pure', include: [pure], isolate: false, setupFiles: ['test/setup/seed.ts'] } },
-      {
-        extends: true,
-        test: { name: 'whole', include: ['test/**/*.test.ts'], exclude: [pure], setupFiles: ['test/setup/seed.ts'] },
-      },
-    ],
+    setupFiles: ['test/setup/seed.ts'],
+    include: ['test/**/*.test.ts'],
+    // The files of a worker share its process, and load the code once: no test leaves anything behind there.
+    isolate: false,
   },
 });

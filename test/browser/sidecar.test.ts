@@ -126,7 +126,7 @@ describe.skipIf(!hasBrowser)(`the page of a sidecar in a browser${why}`, () => {
     expect(await violationsOf(view.page)).toEqual([]);
   });
 
-  it('shows drift with what would undo it', async () => {
+  it('shows drift with what would undo it (long)', async () => {
     const [id] = world.sim.seed([{ action: 'accept', destination: '10.77.0.0/16' }]);
     await headline('Drift');
     await view.page.getByText('10.77.0.0/16').first().waitFor();
@@ -182,7 +182,7 @@ describe.skipIf(!hasBrowser)(`the page of a sidecar in a browser${why}`, () => {
     await plain.page.context().close();
   });
 
-  it('says that the sidecar is gone, and goes on when it is back', async () => {
+  it('says that the sidecar is gone, and goes on when it is back (long)', async () => {
     view.expectQuiet();
     const { port, host } = new URL(sidecar.url);
     await sidecar.stop();

@@ -388,7 +388,7 @@ describe('an apply whose process was killed', () => {
     expect((await run('confirm')).err).toContain('no apply waits to be confirmed');
   });
 
-  it('waiting × kill -9: the next apply goes on with the wait, and then with its own work', async () => {
+  it('waiting × kill -9: the next apply goes on with the wait, and then with its own work (long)', async () => {
     await killedWaiting('60s');
     world.write('probe', '');
     const file = join(world.folder, 'state/reconcile/oneshot/pending.json');
@@ -406,7 +406,7 @@ describe('an apply whose process was killed', () => {
     expect([back.code, live(), waits(), isGoingBack()]).toEqual([3, before, false, false]);
   });
 
-  it('a clock that was set back since does not make the wait longer', async () => {
+  it('a clock that was set back since does not make the wait longer (long)', async () => {
     await killedWaiting('60s');
     const file = join(world.folder, 'state/reconcile/oneshot/pending.json');
     const ahead = { withinMs: 300, until: Date.now() + 1e12 };
@@ -526,7 +526,7 @@ describe('while an apply waits in another process', () => {
     expect([(await end).code, live()]).toEqual([0, after]);
   });
 
-  it('confirm comes too late once that process goes back: exit 3, and it goes back all the same', async () => {
+  it('confirm comes too late once that process goes back: exit 3, and it goes back all the same (long)', async () => {
     env = { ...env, PATH: process.env['PATH'] ?? '' };
     await prepared();
     const given = { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token };
@@ -559,18 +559,22 @@ describe('signals', () => {
     until(() => waits() && JSON.parse(world.read('state/reconcile/oneshot/pending.json')).until !== null);
   beforeEach(prepared);
 
-  it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
-    'going back × SIGTERM, Ctrl-C, SIGHUP: %s while it waits starts it, exit 3',
-    async (signal) => {
-      const { child, end } = start();
-      await waiting();
-      child.kill(signal);
-      const { code, err } = await end;
-      expect([code, live(), err]).toEqual([3, before, expect.stringContaining(`Stopped (${signal}): going back`)]);
-    },
-  );
+  it.each([
+    ['SIGTERM', ''],
+    ['SIGINT', ' (long)'],
+    ['SIGHUP', ' (long)'],
+  ] as const)('going back × SIGTERM, Ctrl-C, SIGHUP: %s while it waits starts it, exit 3%s', async (signal, _long) => {
+    const { child, end } = start();
+    await waiting();
+    child.kill(signal);
+    const { code, err } = await end;
+    expect([code, live(), err]).toEqual([3, before, expect.stringContaining(`Stopped (${signal}): going back`)]);
+  });
 
-  it.each(['SIGTERM', 'SIGHUP'] as const)('%s while it writes ends the apply and goes back', async (signal) => {
+  it.each([
+    ['SIGTERM', ' (long)'],
+    ['SIGHUP', ''],
+  ] as const)('%s while it writes ends the apply and goes back%s', async (signal, _long) => {
     const { child, end } = start();
     world.simulator.onCall(({ method }) => {
       if (method === 'POST' && waits()) child.kill(signal);
@@ -579,7 +583,7 @@ describe('signals', () => {
     expect(world.simulator.configuration()).toMatchObject({ default_client_mtu: 1300 });
   });
 
-  it('going back × SIGTERM, Ctrl-C, SIGHUP: a second Ctrl-C is answered, and the third ends the process', async () => {
+  it('going back × SIGTERM, Ctrl-C, SIGHUP: a second Ctrl-C is answered, and the third ends the process (long)', async () => {
     const { child, end } = start();
     await waiting();
     world.simulator.faults.inject({ match: { method: 'POST' }, fault: { kind: 'delay', milliseconds: 20_000 } });
@@ -619,8 +623,8 @@ describe.skipIf(!hasPty)(`a person at a terminal${hasPty ? '' : ' (skipped: no s
   it.each([
     ['y', 'y\r', 0, after],
     ['n', 'n\r', 3, before],
-    ['Ctrl-C', '\u0003', 3, before],
-    ['the end of input', '\u0004', 3, before],
+    ['Ctrl-C (long)', '\u0003', 3, before],
+    ['the end of input (long)', '\u0004', 3, before],
   ])('%s', async (_, keys, code, rules) => {
     const seen = await onTerminal(keys);
     expect([seen.code, live(), seen.screen]).toEqual([
@@ -630,13 +634,13 @@ describe.skipIf(!hasPty)(`a person at a terminal${hasPty ? '' : ' (skipped: no s
     ]);
   });
 
-  it('no answer: the time is counted down before their eyes, and it goes back', async () => {
+  it('no answer: the time is counted down before their eyes, and it goes back (long)', async () => {
     const seen = await onTerminal('', '2s');
     expect([seen.code, live()]).toEqual([3, before]);
     expect(seen.screen).toMatch(/going back in 0:02[\s\S]*going back in 0:01[\s\S]*Nobody answered/);
   });
 
-  it('what was typed before the question does not answer it', async () => {
+  it('what was typed before the question does not answer it (long)', async () => {
     const { code, screen } = await runOnTerminal(['apply', '--yes', '--confirm-within', '3s', 'm'], {
       cwd: world.folder,
       env: { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token },
@@ -646,7 +650,7 @@ describe.skipIf(!hasPty)(`a person at a terminal${hasPty ? '' : ' (skipped: no s
     expect([code, live()], screen).toEqual([3, before]);
   });
 
-  it('a terminal that is gone, as when the change cut the ssh session off, goes back', async () => {
+  it('a terminal that is gone, as when the change cut the ssh session off, goes back (long)', async () => {
     await runOnTerminal(['apply', '--confirm-within', '5m', 'm'], {
       cwd: world.folder,
       env: { ...env, RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token },

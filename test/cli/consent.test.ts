@@ -63,19 +63,28 @@ describe.skipIf(!hasPty)(`a person at a terminal${hasPty ? '' : ' (skipped: no s
   const ask = (answer: string) =>
     runOnTerminal(['m'], { cwd: world.folder, env, type: [[/\[y\/N\] /, `${answer}\r`]] });
 
-  it.each(['y', 'yes', 'Y'])('%s applies, and the question names the changes and the server', async (answer) => {
+  it.each([
+    ['y', ''],
+    ['yes', ' (long)'],
+    ['Y', ' (long)'],
+  ])('%s applies, and the question names the changes and the server%s', async (answer) => {
     const { code, screen } = await ask(answer);
     expect(screen).toContain(`Apply 1 create to ${world.simulator.url}? [y/N] `);
     expect([code, world.simulator.rules().length]).toEqual([0, 1]);
   });
 
-  it.each(['n', '', 'yy', 'sure'])('%j writes nothing, exit 1', async (answer) => {
+  it.each([
+    ['n', ''],
+    ['', ''],
+    ['yy', ' (long)'],
+    ['sure', ' (long)'],
+  ])('%j writes nothing, exit 1%s', async (answer) => {
     const { code, screen } = await ask(answer);
     expect(screen).toContain('Nothing was written.');
     expect([code, world.simulator.rules().length]).toEqual([1, 0]);
   });
 
-  it('the end of input writes nothing, exit 1', async () => {
+  it('the end of input writes nothing, exit 1 (long)', async () => {
     const run = await runOnTerminal(['m'], { cwd: world.folder, env, type: [[/\[y\/N\] /, '\u0004']] });
     expect([run.code, world.simulator.rules().length]).toEqual([1, 0]);
   });

@@ -710,7 +710,8 @@ describe('completion', () => {
 
   for (const { shell, args } of shells) {
     const missing = spawnSync(shell, ['--version']).error !== undefined;
-    it.skipIf(missing)(`${shell} completes for real${missing ? ' (skipped: not installed)' : ''}`, async () => {
+    const why = missing ? ' (skipped: not installed)' : shell === 'bash' ? '' : ' (long)';
+    it.skipIf(missing)(`${shell} completes for real${why}`, async () => {
       world.write('completion.txt', (await world.cli(['completion', shell])).out);
       world.write('policy/a.yaml', closed);
       world.write('plan.json', '{}');

@@ -56,7 +56,10 @@ const noTls = hasOpenssl ? '' : ' (skipped: no openssl)';
 describe('every flag of every command, executed', () => {
   const possible = sampled.filter(({ name }) => hasOpenssl || name !== 'caFile');
   if (!hasOpenssl) it.skip(`--ca-file${noTls}`, () => undefined);
-  it.each(possible.map((one) => [one.pair, one] as const))('%s', (_, { command, name, sample }) =>
+  const isFirst = ({ name }: (typeof possible)[number], index: number): boolean =>
+    typeof samples[name] === 'function' || possible.findIndex((one) => one.name === name) === index;
+  const titled = possible.map((one, index) => [`${one.pair}${isFirst(one, index) ? '' : ' (long)'}`, one] as const);
+  it.each(titled)('%s', (_, { command, name, sample }) =>
     inWorld(template(), drifted, async (world) => {
       const env = ((await sample.prepare?.(world, command)) ?? {}) as Readonly<Record<string, string>>;
       const args = sample.args?.(world, command) ?? [formatFlag(name)];
@@ -192,19 +195,21 @@ describe('flags of commands that stay, executed', () => {
     }),
   );
 
-  it.skipIf(sshd === null)(`reconcile --watch --git-url over ssh${sshd === null ? ' (skipped: no sshd)' : ''}`, () =>
-    inWorld(template(), untouched, async (world) => {
-      const upstream = await withUpstream(world);
-      const host = await startSsh(join(world.folder, 'ssh'));
-      world.onClose(() => host.close());
-      const SSH = `ssh://${host.user}@127.0.0.1:${host.port}${upstream.bare}`;
-      const run = await start(world, words(lines.ssh, { SSH, KEY: host.keyFile, HOSTS: host.knownHosts })).end;
-      expect([run.code, run.err]).toEqual([0, expect.not.stringMatching(mistakes)]);
-      expect(liveDestinations(world)).toEqual(wanted.slice(0, 2));
-    }),
+  it.skipIf(sshd === null)(
+    `reconcile --watch --git-url over ssh${sshd === null ? ' (skipped: no sshd)' : ' (long)'}`,
+    () =>
+      inWorld(template(), untouched, async (world) => {
+        const upstream = await withUpstream(world);
+        const host = await startSsh(join(world.folder, 'ssh'));
+        world.onClose(() => host.close());
+        const SSH = `ssh://${host.user}@127.0.0.1:${host.port}${upstream.bare}`;
+        const run = await start(world, words(lines.ssh, { SSH, KEY: host.keyFile, HOSTS: host.knownHosts })).end;
+        expect([run.code, run.err]).toEqual([0, expect.not.stringMatching(mistakes)]);
+        expect(liveDestinations(world)).toEqual(wanted.slice(0, 2));
+      }),
   );
 
-  it('reconcile --watch --git-url of a file, where that is allowed', () =>
+  it('reconcile --watch --git-url of a file, where that is allowed (long)', () =>
     inWorld(template(), untouched, async (world) => {
       const { bare } = await withUpstream(world);
       execFileSync('git', ['-C', bare, 'config', 'uploadpack.allowFilter', 'true']);
@@ -244,7 +249,7 @@ describe('flags of commands that stay, executed', () => {
 
   const gpgMissing = !has('gpg');
   it.skipIf(gpgMissing)(
-    `reconcile --watch --git-url with commits signed by OpenPGP keys${gpgMissing ? ' (skipped: no gpg)' : ''}`,
+    `reconcile --watch --git-url with commits signed by OpenPGP keys${gpgMissing ? ' (skipped: no gpg)' : ' (long)'}`,
     () =>
       inWorld(template(), untouched, (world) =>
         onlySigned(world, lines.openpgpSigned, (folder) => {

@@ -141,7 +141,7 @@ describe('faults of a Git remote', () => {
     expect([codes(reading), reading.content?.revision]).toEqual([[], commit]);
   });
 
-  it('fault 23: a clone that breaks while it is open heals within one read', async () => {
+  it('fault 23: a clone that breaks while it is open heals within one read (long)', async () => {
     upstream.commit({ 'a.yaml': 'a: 1\n' });
     const git = source();
     await git.read(signal);
@@ -216,7 +216,7 @@ describe('faults of a Git remote', () => {
     }
   });
 
-  it('fault 25: of two pushes within a second the newest is read, once', async () => {
+  it('fault 25: of two pushes within a second the newest is read, once (long)', async () => {
     const git = source();
     upstream.commit({ 'a.yaml': 'a: 1\n' });
     await git.read(signal);
@@ -397,7 +397,7 @@ describe('threats by way of Git', () => {
     expect(existsSync(canary)).toBe(false);
   });
 
-  it('threat 4: a state directory inside somebody’s repository believes nothing of it', async () => {
+  it('threat 4: a state directory inside somebody’s repository believes nothing of it (long)', async () => {
     const around = path.join(state, 'around');
     execFileSync('git', ['init', '-q', around]);
     execFileSync('git', ['-C', around, 'config', 'url.http://127.0.0.1:1/.insteadOf', `${host.url}/`]);
@@ -488,7 +488,7 @@ describe('threats by way of Git', () => {
     }
   });
 
-  it('threat 17: with OpenPGP keys given, commits that are unsigned or signed by another key are refused', async () => {
+  it('threat 17: with OpenPGP keys given, commits that are unsigned or signed by another key are refused (long)', async () => {
     const keys = openpgpKeys();
     const git = source({ verify: { openpgpFile: keys.file } });
     upstream.commit({ 'a.yaml': 'a: 1\n' });

@@ -151,7 +151,7 @@ describe('faults of the process', () => {
     expect(world.live()).toEqual(['10.0.0.1', '10.0.0.2']);
   });
 
-  it('fault 40: a log pipe that closes ends nothing', async () => {
+  it('fault 40: a log pipe that closes ends nothing (long)', async () => {
     write(rules('10.0.0.1'));
     const sidecar = await start();
     await sidecar.until(inEffect());

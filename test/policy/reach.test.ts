@@ -72,7 +72,7 @@ function addressOf(rules: readonly Rule[], { near, step, end, far }: Packet): Ne
   return makeNetwork(family, value, width);
 }
 
-// 100 packets in each of at least 100 policies: `runs` gives a tenth of its number.
+// 100 packets in each of at least 100 policies: `runs` gives a twentieth of its number.
 it('what people reach is what each of 10,000 packets gets, both ways round, and a part of it is that part', () => {
   fc.assert(
     fc.property(

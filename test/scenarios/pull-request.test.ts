@@ -181,7 +181,7 @@ describe('the process', () => {
     expect(world.simulator.rules().length).toBeLessThan(40);
   });
 
-  it('a reader that goes away ends nothing: the apply is finished', async () => {
+  it('a reader that goes away ends nothing: the apply is finished (long)', async () => {
     const child = spawnReconcile(['m'], {
       cwd: world.folder,
       env: { RECONCILE_BASE_URL: world.simulator.url, RECONCILE_TOKEN: token, RECONCILE_YES: 'true' },
@@ -197,7 +197,7 @@ describe('the process', () => {
     expect([run.code, run.out, run.err]).toEqual([0, expect.stringMatching(/^\d+\.\d+\.\d+\n$/), '']);
   });
 
-  it('threat 13: the token is in no argument and in no file that the command writes', async () => {
+  it('threat 13: the token is in no argument and in no file that the command writes (long)', async () => {
     const file = world.write('token', token);
     const run = await reconcile(
       world.folder,

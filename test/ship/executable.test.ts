@@ -42,13 +42,13 @@ describe.skipIf(!canRun)(
       return { status, output: stdout + stderr };
     }
 
-    it('says its version and validates manifests', () => {
+    it('says its version and validates manifests (long)', () => {
       const { version } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as { version: string };
       expect(run('--version')).toEqual({ status: 0, output: `${version}\n` });
       expect(run('validate', '/minimal')).toEqual({ status: 0, output: expect.stringContaining('no problems') });
     });
 
-    it('reads a large manifest, which takes a thread whose code it carries', () => {
+    it('reads a large manifest, which takes a thread whose code it carries (long)', () => {
       const destinations = Array.from({ length: 12_000 }, (_, index) => `10.${index >> 8}.${index & 255}.0/24`);
       mkdirSync(path.join(jail, 'large'));
       const file = path.join(jail, 'large/rules.yaml');
@@ -57,7 +57,7 @@ describe.skipIf(!canRun)(
       expect(run('validate', '/large')).toEqual({ status: 0, output: expect.stringContaining('12000 rules') });
     });
 
-    it('applies to a server, and the next plan is empty', async () => {
+    it('applies to a server, and the next plan is empty (long)', async () => {
       const world = await makeWorld();
       try {
         mkdirSync(path.join(jail, 'live'));

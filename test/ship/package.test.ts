@@ -180,7 +180,7 @@ describe('a release', () => {
     expect([status, stdout]).toEqual([0, expect.stringContaining('firezone-reconcile')]);
   }, 60_000);
 
-  it('plans for a TypeScript program that imports it, alone, without any dependency', () => {
+  it('plans for a TypeScript program that imports it, alone, without any dependency (long)', () => {
     symlinkSync(path.join(root, 'node_modules/typescript'), path.join(consumer, 'node_modules/typescript'));
     writeFileSync(path.join(consumer, 'main.ts'), exampleOf('docs/library.md'));
     const strict = [

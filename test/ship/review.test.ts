@@ -92,9 +92,9 @@ describe('the Action', () => {
 
   it.each([
     ['another branch', { GITHUB_REF: 'refs/heads/feature/x' }],
-    ['a tag', { GITHUB_REF: 'refs/tags/v1' }],
-    ['the trial of a merge queue', { GITHUB_REF: 'refs/heads/gh-readonly-queue/main/pr-7-abc' }],
-    ['main, where that is not the default branch', { GITHUB_REF: 'refs/heads/main' }],
+    ['a tag (long)', { GITHUB_REF: 'refs/tags/v1' }],
+    ['the trial of a merge queue (long)', { GITHUB_REF: 'refs/heads/gh-readonly-queue/main/pr-7-abc' }],
+    ['main, where that is not the default branch (long)', { GITHUB_REF: 'refs/heads/main' }],
   ])('plans only, and says so, on %s', async (_, variables) => {
     const event = { repository: { default_branch: 'production' } };
     const ran = await run('github', { ...environment(event), ...variables }, folder);
@@ -133,7 +133,7 @@ describe('the Action', () => {
     expect(forge.comments[1]?.body).not.toContain('This revision');
   });
 
-  it('threat 39: reads the settings file from the default branch, not from the pull request', async () => {
+  it('threat 39: reads the settings file from the default branch, not from the pull request (long)', async () => {
     const clone = path.join(folder, 'clone');
     mkdirSync(path.join(clone, 'p'), { recursive: true });
     const git = (...args: readonly string[]): string =>
@@ -163,10 +163,11 @@ describe('the Action', () => {
   });
 
   const stranger = { id: 9, login: 'stranger', type: 'User' };
+  const person = { id: 2, login: 'ci', type: 'User' };
   it.each([
-    ['the token of a job', 'ghs_job', null, { id: 1, login: 'github-actions[bot]', type: 'Bot' }],
-    ['the token of a person', 'ghp_person', { id: 2, login: 'ci', type: 'User' }, { id: 2, login: 'ci', type: 'User' }],
-  ])('with %s it leaves a comment alone that a stranger gave its mark', async (_, token, me, user) => {
+    ['the token of a job', '', 'ghs_job', null, { id: 1, login: 'github-actions[bot]', type: 'Bot' }],
+    ['the token of a person', ' (long)', 'ghp_person', person, person],
+  ])('with %s it leaves a comment alone that a stranger gave its mark%s', async (_, _long, token, me, user) => {
     forge.me = me;
     const body = '<!-- reconcile-plan -->\nnothing to see here';
     forge.comments.push({ id: 2, body, user: stranger }, { id: 3, body, user });
@@ -336,9 +337,9 @@ describe('the pre-commit hooks', () => {
     args: readonly string[];
   }[];
 
-  it.each(hooks.map(({ id, entry }) => [id, entry] as const))(
-    '%s passes for good manifests and fails for bad ones',
-    async (_id, entry) => {
+  it.each(hooks.map(({ id, entry }, index) => [id, index === 0 ? '' : ' (long)', entry] as const))(
+    '%s passes for good manifests and fails for bad ones%s',
+    async (_id, _long, entry) => {
       const [, ...argv] = entry.split(' ');
       const hook = async (): Promise<unknown> => {
         const child = spawn(process.execPath, [binary, ...argv, '.'], { cwd: world.manifests, stdio: 'ignore' });

@@ -55,9 +55,9 @@ describe('the files that 0.1 shipped', () => {
   ];
 
   it.each([
-    ['compose beside the API', compose('compose-sidecar.yaml')],
-    ['the systemd unit', [...systemd, '/manifests']],
-  ])('%s: runs, applies without a terminal and without --yes, and ends with 0', async (_, argv) => {
+    ['compose beside the API', ' (long)', compose('compose-sidecar.yaml')],
+    ['the systemd unit', '', [...systemd, '/manifests']],
+  ])('%s: runs, applies without a terminal and without --yes, and ends with 0%s', async (_, _long, argv) => {
     writeFileSync(join(world.folder, 'settings.yaml'), `baseUrl: ${world.simulator.url}\n`);
     const run = await ended(spawnReconcile(here(argv), { cwd: world.folder, env: {} }));
     expect([run.code, run.err]).toEqual([0, expect.stringContaining('Watching')]);
@@ -121,7 +121,7 @@ describe('command lines of 0.1', () => {
       expect(world.simulator.rules()).toHaveLength(1);
     });
 
-    it('plans from a snapshot where the token is not', async () => {
+    it('plans from a snapshot where the token is not (long)', async () => {
       await go(['snapshot', '--out', 'live.json']);
       const stranger = { head: { repo: { full_name: 'c/d' } }, number: 1 };
       const before = world.simulator.requests().length;
@@ -141,7 +141,7 @@ describe('command lines of 0.1', () => {
     expect([run.code, run.out]).toEqual([0, expect.stringContaining('snapshot')]);
   });
 
-  it('a cron line without --yes writes nothing, and the page has its message and its cure', async () => {
+  it('a cron line without --yes writes nothing, and the page has its message and its cure (long)', async () => {
     const run = await go(['m']);
     const message = 'There is no terminal to ask on; give --yes to apply';
     expect([run.code, run.err]).toEqual([1, expect.stringContaining(message)]);
@@ -155,7 +155,7 @@ describe('command lines of 0.1', () => {
     [['--suspend', '--yes', 'm'], 3, 'Writing is suspended by'],
     [['--interval', '5s', '--yes', 'm'], 1, 'goes with watch only'],
   ])('%j ends with %d, and the page has the message', async (args, code, message) => {
-    const run = await go(args);
+    const run = await world.cli(args, { env });
     expect([run.code, run.err]).toEqual([code, expect.stringContaining(message)]);
     expect(page).toContain(message);
     expect(world.simulator.rules()).toEqual([]);

@@ -148,7 +148,7 @@ describe('a Git source', () => {
     expect(texts(await source({ at: 'net/prod' }).read(signal))).toEqual({ 'a.yaml': 'a: 1\n' });
   });
 
-  it('follows tags, full names, HEAD and commit ids', async () => {
+  it('follows tags, full names, HEAD and commit ids (long)', async () => {
     const first = upstream.commit({ 'a.yaml': 'a: 1\n' });
     upstream.git('tag', '-a', 'v1', '-m', 'v1');
     upstream.git('push', '-q', 'origin', 'v1');
@@ -192,7 +192,7 @@ describe('a Git source', () => {
     expect(texts(await source().readAt(first, signal))).toEqual({ 'a.yaml': 'a: 1\n' });
   });
 
-  it('reads a revision that another replica applied, though this clone never saw it', async () => {
+  it('reads a revision that another replica applied, though this clone never saw it (long)', async () => {
     const applied = upstream.commit({ 'a.yaml': 'a: 1\n' });
     upstream.commit({ 'a.yaml': 'a: 2\n' });
     const git = source();

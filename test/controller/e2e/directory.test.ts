@@ -79,7 +79,7 @@ describe('reconcile --watch DIRECTORY', () => {
     );
   });
 
-  it('keeps the last good revision while the newest has errors, and goes on when it is mended', async () => {
+  it('keeps the last good revision while the newest has errors, and goes on when it is mended (long)', async () => {
     write('a.yaml', rules('10.0.0.1'));
     await start('--interval', '1s');
     await sidecar.until(inEffect());
@@ -235,7 +235,7 @@ describe('reconcile --watch DIRECTORY', () => {
     }
   });
 
-  it('with --once ends with 2 when it may not write what is to be written', async () => {
+  it('with --once ends with 2 when it may not write what is to be written (long)', async () => {
     write('a.yaml', rules('10.0.0.1'));
     await start('--once', '--suspend');
     expect(await sidecar.ended()).toBe(2);

@@ -50,7 +50,7 @@ describe('reconcile --watch --git-url', () => {
     expect(status.revisions).toMatchObject({ observed: second, attempted: second, applied: second });
   });
 
-  it('a signed webhook wakes it long before the interval, an unsigned one does not', async () => {
+  it('a signed webhook wakes it long before the interval, an unsigned one does not (long)', async () => {
     const secretFile = path.join(world.folder, 'hook-secret');
     writeFileSync(secretFile, 'hook-secret-canary\n');
     upstream.commit({ 'rules.yaml': rules('10.0.0.1') });
@@ -181,7 +181,7 @@ describe('reconcile --watch --git-url', () => {
     await car.until(inEffect(mended));
   });
 
-  it('threat 17: an unsigned commit is refused, and the last good revision stays in force', async () => {
+  it('threat 17: an unsigned commit is refused, and the last good revision stays in force (long)', async () => {
     const key = path.join(world.folder, 'signer');
     execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', key]);
     const signers = path.join(world.folder, 'signers');
