@@ -1,4 +1,5 @@
 import { formatRuleKey } from '../model/rule.ts';
+import { mayRebuild } from '../plan/operations.ts';
 import type { Plan, Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
 import { noPortsMessage } from './check-answer.ts';
@@ -134,7 +135,7 @@ class Round {
   #start(step: Step): void {
     const priority: Priority = this.#schedule.gapOpen() ? 'gap' : 'normal';
     this.#inFlight++;
-    if (step.type === 'delete' && step.mayRebuild) this.#alone = true;
+    if (mayRebuild(step)) this.#alone = true;
     const ended = (settle: () => void): void => {
       this.#inFlight--;
       this.#alone = false;

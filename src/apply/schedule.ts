@@ -1,6 +1,7 @@
 import { formatRuleKey } from '../model/rule.ts';
+import { mayRebuild } from '../plan/operations.ts';
 import type { Step } from '../plan/plan.ts';
-import { addAncestors, buildGraph, findFirstReady, type Gap, isUntaken, mayRebuild, type Node } from './step-graph.ts';
+import { addAncestors, buildGraph, findFirstReady, type Gap, isUntaken, type Node } from './step-graph.ts';
 
 /** What the caller allows at this moment. */
 interface TakeOptions {

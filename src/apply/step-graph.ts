@@ -1,3 +1,4 @@
+import { mayRebuild } from '../plan/operations.ts';
 import type { Step } from '../plan/plan.ts';
 
 /** A step among those that it waits for and those that wait for it. */
@@ -122,11 +123,6 @@ export function addAncestors(node: Node, into: Set<Node>): void {
     for (const one of next.before) open.push(one);
     if (next.gap !== null) for (const one of next.gap.members) open.push(one);
   }
-}
-
-/** Whether the step may make the server rebuild its packet filter. */
-export function mayRebuild(step: Step): boolean {
-  return step.type === 'delete' && step.mayRebuild;
 }
 
 /** Whether the step has neither been given out nor dropped. */

@@ -6,6 +6,7 @@ import { collectRuleNames, type RuleNames, reportUnreadable } from '../enforceme
 import type { LiveRule } from '../model/rule.ts';
 import type { DesiredState, LiveState } from '../model/state.ts';
 import type { PlanInput } from '../plan/input.ts';
+import { mayRebuild } from '../plan/operations.ts';
 import type { KernelState, PassDependencies, PassEnforcement } from './pass.ts';
 import { readContext } from './stages.ts';
 
@@ -73,7 +74,7 @@ const measurableMs = 2000;
 function learnSlowness({ learnt }: PassEnforcement, applied: ApplyReport | null, waitedMs: number): void {
   if (learnt === undefined || applied === null) return;
   const { durationMs, enforcedInMs, outcomes } = applied;
-  const rebuilt = outcomes.some(({ step }) => step.type === 'delete' && step.mayRebuild);
+  const rebuilt = outcomes.some(({ step }) => mayRebuild(step));
   if (rebuilt || enforcedInMs === null || enforcedInMs < measurableMs) return;
   learnt.slowness *= (durationMs + waitedMs) / (durationMs + enforcedInMs);
 }

@@ -3,7 +3,7 @@ import { isModifiedInPlace, type Rule } from '../model/rule.ts';
 import { findNextBoundary } from '../model/state.ts';
 import { computeEffect } from '../policy/effect.ts';
 import { decideRules } from './decide.ts';
-import { decideConfiguration } from './decide-configuration.ts';
+import { type ConfigurationDecision, decideConfiguration } from './decide-configuration.ts';
 import { guardPlan } from './guard/guard.ts';
 import { warnOfUnbound } from './guard/guard-secrets.ts';
 import type { PlanInput } from './input.ts';
@@ -11,8 +11,16 @@ import { listOperations } from './operations.ts';
 import { breakCircles } from './order/cycles.ts';
 import { findExposure } from './order/exposure.ts';
 import { orderOperations } from './order/order.ts';
-import type { Change, ChangeAction, Plan, PlanSummary, RuleChange, Step } from './plan.ts';
-import { makeSteps } from './steps.ts';
+import {
+  type Change,
+  type ChangeAction,
+  type ConfigureStep,
+  formatStepId,
+  type Plan,
+  type PlanSummary,
+  type RuleChange,
+  type Step,
+} from './plan.ts';
 
 /** The plan from live to desired: changes, ordered writes, traffic, refusals. A function of its input alone, in any order. */
 export function makePlan(input: PlanInput): Plan {
@@ -22,7 +30,7 @@ export function makePlan(input: PlanInput): Plan {
   const operations = listOperations(rules, input.profile);
   const { kept, before, after } = listStates(rules);
   const order = orderOperations({ operations, kept, profile: input.profile });
-  const steps = makeSteps(order.steps, configuration, rules.length);
+  const steps = [...order.steps, ...configureSteps(configuration, order.steps.length, rules.length)];
   const effect = operations.length === 0 ? { opens: [], closes: [] } : computeEffect(before, after);
   const exposure = findExposure({ order, before, after, profile: input.profile });
   const unbound = warnOfUnbound(input, configuration);
@@ -54,6 +62,20 @@ export function listStates(
     if (desired !== null && !stays) added.push(desired.rule);
   }
   return { kept, before: kept.concat(removed), after: kept.concat(added) };
+}
+
+/** The Configuration is written last. */
+function configureSteps(
+  configuration: ConfigurationDecision | null,
+  position: number,
+  change: number,
+): readonly ConfigureStep[] {
+  if (configuration === null || configuration.sent.length === 0) return [];
+  const {
+    change: { desired },
+    sent: fields,
+  } = configuration;
+  return [{ type: 'configure', id: formatStepId(position), change, after: [], gap: null, desired, fields }];
 }
 
 function timesOf({ desired: { at, ...state } }: PlanInput): Pick<Plan, 'at' | 'nextBoundary'> {

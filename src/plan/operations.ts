@@ -1,52 +1,43 @@
 import type { Profile } from '../model/profile.ts';
 import { isModifiedInPlace, type LiveRule, type Rule } from '../model/rule.ts';
-import type { Change, RuleChange } from './plan.ts';
+import type { Change, CreateStep, DeleteStep, RuleChange, StepPlace, UpdateStep } from './plan.ts';
 
 /** One write to the rules, before it has a place in the order. */
-export interface Operation {
-  readonly type: 'create' | 'delete' | 'update';
-  /** Index into the plan's changes. */
-  readonly change: number;
-  readonly live: LiveRule | null;
-  /** The rule that is no longer there afterwards; null for a create. */
-  readonly removed: Rule | null;
-  /** The rule that is there afterwards; null for a delete. */
-  readonly added: Rule | null;
-  /** Removing it may make the server rebuild its packet filter. */
-  readonly mayRebuild: boolean;
-}
+export type Operation =
+  | Omit<CreateStep, keyof StepPlace>
+  | Omit<DeleteStep, keyof StepPlace>
+  | Omit<UpdateStep, keyof StepPlace>;
 
 /** The writes that the changes need, in the order of the changes; a replaced rule is a delete and a create. */
 export function listOperations(changes: readonly Change[], profile: Profile): readonly Operation[] {
   return changes.flatMap((change, index) => (change.kind === 'Rule' ? operationsOfRule(change, index, profile) : []));
 }
 
-function operationsOfRule(change: RuleChange, index: number, profile: Profile): readonly Operation[] {
-  const { desired, live } = change;
-  switch (change.action) {
-    case 'create':
-      return desired === null ? [] : [createOf(desired.rule, index)];
-    case 'delete':
-      return live === null ? [] : [deleteOf(live, index, profile)];
-    case 'update':
-      if (desired === null || live === null) return [];
-      if (change.reason === 'not-enforced') {
-        const deleted = { ...deleteOf(live, index, profile), mayRebuild: profile.filter !== null };
-        return [deleted, createOf(desired.rule, index)];
-      }
-      if (change.via === 'replace') return [deleteOf(live, index, profile), createOf(desired.rule, index)];
-      return [{ type: 'update', change: index, live, removed: live.rule, added: desired.rule, mayRebuild: false }];
-    case 'keep':
-    case 'skip':
-      return [];
-  }
+function operationsOfRule(
+  { action, via, reason, desired, live }: RuleChange,
+  change: number,
+  profile: Profile,
+): readonly Operation[] {
+  if (action === 'keep' || action === 'skip') return [];
+  if (action === 'update' && via !== 'replace' && desired !== null && live !== null)
+    return [{ type: 'update', change, live, rule: desired.rule }];
+  return [
+    ...(live === null ? [] : [deleteOf(live, change, reason === 'not-enforced', profile)]),
+    ...(desired === null ? [] : [{ type: 'create' as const, change, rule: desired.rule }]),
+  ];
 }
 
-function createOf(rule: Rule, change: number): Operation {
-  return { type: 'create', change, live: null, removed: null, added: rule, mayRebuild: false };
+function deleteOf(live: LiveRule, change: number, differs: boolean, { filter }: Profile): Operation {
+  return { type: 'delete', change, live, mayRebuild: filter !== null && (differs || isModifiedInPlace(live)) };
 }
 
-function deleteOf(live: LiveRule, change: number, profile: Profile): Operation {
-  const mayRebuild = profile.filter !== null && isModifiedInPlace(live);
-  return { type: 'delete', change, live, removed: live.rule, added: null, mayRebuild };
+/** The rules that an operation removes or adds, the removed one first. */
+export function listRules(operation: Operation): readonly { readonly rule: Rule; readonly added: boolean }[] {
+  const removed = operation.type === 'create' ? [] : [{ rule: operation.live.rule, added: false }];
+  return operation.type === 'delete' ? removed : [...removed, { rule: operation.rule, added: true }];
+}
+
+/** Whether the write may make the server rebuild its packet filter. */
+export function mayRebuild(operation: Operation | { readonly type: 'configure' } | undefined): boolean {
+  return operation?.type === 'delete' && operation.mayRebuild;
 }

@@ -76,15 +76,19 @@ export interface ConfigurationChange extends ChangeBase {
 /** One object's action, reason and field changes. */
 export type Change = RuleChange | ConfigurationChange;
 
-interface StepBase {
+/** Where a step stands in the listed order. */
+export interface StepPlace {
   /** `s1`, `s2`, … in the listed order. */
   readonly id: string;
-  /** Index into `Plan.changes`. */
-  readonly change: number;
   /** Ids of steps that must be done first; always earlier in the list. */
   readonly after: readonly string[];
   /** The gap this step opens (delete) or closes (create); null outside gaps. */
   readonly gap: string | null;
+}
+
+interface StepBase extends StepPlace {
+  /** Index into `Plan.changes`. */
+  readonly change: number;
 }
 
 export interface CreateStep extends StepBase {
@@ -112,8 +116,15 @@ export interface ConfigureStep extends StepBase {
   readonly fields: readonly ConfigurationField[];
 }
 
+export type RuleStep = CreateStep | DeleteStep | UpdateStep;
+
 /** One API write. */
-export type Step = CreateStep | DeleteStep | UpdateStep | ConfigureStep;
+export type Step = RuleStep | ConfigureStep;
+
+/** The id of the step at a position of the listed order. */
+export function formatStepId(position: number): string {
+  return `s${position + 1}`;
+}
 
 /** A guard's refusal: its numbers in `summary`, the override in `hint`. */
 export interface Refusal {

@@ -47,8 +47,6 @@ function compareOperations(a: Operation, b: Operation): number {
   return (a.type === 'delete' ? -byRank : byRank) || compareRules(x, y);
 }
 
-function ruleOf({ type, added, removed }: Operation): Rule {
-  const rule = type === 'delete' ? removed : added;
-  if (rule === null) throw new Error('a create or update adds a rule, a delete removes one');
-  return rule;
+function ruleOf(operation: Operation): Rule {
+  return operation.type === 'delete' ? operation.live.rule : operation.rule;
 }

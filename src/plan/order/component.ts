@@ -2,7 +2,7 @@ import { getOrMake } from '../../model/group-by.ts';
 import type { Rule } from '../../model/rule.ts';
 import { pickLower } from '../../policy/intervals.ts';
 import { getRank } from '../../policy/verdict.ts';
-import type { Operation } from '../operations.ts';
+import { listRules, type Operation } from '../operations.ts';
 import type { Gaps } from './gaps.ts';
 import type { GapGroup, Ordering } from './ordering.ts';
 import { countRegions, type Surroundings } from './regions.ts';
@@ -68,21 +68,20 @@ function surroundingsOf({ members, kept }: BoundComponent, { operations }: Compo
 
 /** Equal for components that differ in nothing but where their addresses begin and who their users are: an order fits them all. */
 function describeShape({ operations, kept }: Surroundings): string {
-  const rules = [...operations.flatMap(({ removed, added }) => [removed, added]), ...kept];
+  const rules = [...operations.flatMap(listRules).map(({ rule }) => rule), ...kept];
   const users = new Map<string | null, number>([[null, 0]]);
   const bases = new Map<number, bigint>();
-  for (const { destination } of rules.filter((rule) => rule !== null)) {
+  for (const { destination } of rules) {
     const base = bases.get(destination.family) ?? destination.first;
     bases.set(destination.family, pickLower(base, destination.first));
   }
   const texts = rules.map((rule) => {
-    if (rule === null) return '';
     const { destination, ports, userId } = rule;
     const user = getOrMake(users, userId, () => users.size);
     const offset = destination.first - (bases.get(destination.family) ?? 0n);
     return `${getRank(rule)} ${user} ${destination.family} ${offset}/${destination.prefix} ${ports?.type} ${ports?.low}-${ports?.high}`;
   });
-  return texts.join();
+  return `${operations.map(({ type }) => type).join()} ${texts.join()}`;
 }
 
 /** Where a component's operations and the rules around it make more pairs than this, its regions are not counted. */

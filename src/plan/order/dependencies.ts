@@ -1,5 +1,5 @@
 import { groupBy } from '../../model/group-by.ts';
-import type { Operation } from '../operations.ts';
+import { listRules, mayRebuild, type Operation } from '../operations.ts';
 
 export interface DependencyInput {
   readonly operations: readonly Operation[];
@@ -65,10 +65,10 @@ const opens = 1;
 const closes = 2;
 
 /** Bits `opens` and `closes`: which way the operation can turn verdicts. */
-function directionsOf({ removed, added }: Operation): number {
-  const adding = added === null ? 0 : added.action === 'accept' ? opens : closes;
-  const removing = removed === null ? 0 : removed.action === 'drop' ? opens : closes;
-  return adding | removing;
+function directionsOf(operation: Operation): number {
+  return listRules(operation).reduce((bits, { rule, added }) => {
+    return bits | ((rule.action === 'accept') === added ? opens : closes);
+  }, 0);
 }
 
 function opposed(a: number, b: number): boolean {
@@ -135,7 +135,7 @@ function oneRebuildAtATime(
   const result = [...after];
   const ends = new Set<number>();
   for (const [position, operation] of order.entries()) {
-    if (operations[operation]?.mayRebuild === true) result[position] = [...ends].sort((a, b) => a - b);
+    if (mayRebuild(operations[operation])) result[position] = [...ends].sort((a, b) => a - b);
     for (const earlier of result[position] ?? []) ends.delete(earlier);
     ends.add(position);
   }

@@ -6,9 +6,8 @@ import { renderTraffic } from '../../policy/render-traffic.ts';
 import { indexRules } from '../../policy/rule-index.ts';
 import type { Traffic } from '../../policy/traffic.ts';
 import { isEmptyTraffic, type LaneRegions, type TrafficSet } from '../../policy/traffic-set.ts';
-import type { Operation } from '../operations.ts';
-import type { Exposure } from '../plan.ts';
-import { formatStepId } from '../steps.ts';
+import { mayRebuild, type Operation } from '../operations.ts';
+import { type Exposure, formatStepId } from '../plan.ts';
 import type { Order, Suspect } from './order.ts';
 import { type Entry, formatClassKey, getVerdictIn } from './ordering.ts';
 import { collectRegions } from './regions.ts';
@@ -27,9 +26,8 @@ export function findExposure(input: ExposureInput): readonly Exposure[] {
   const { order, before, after } = input;
   if (order.steps.length === 0) return [];
   const users = new Set([...before, ...after].map(({ userId }) => userId));
-  const operations = order.steps.map(({ operation }) => operation);
   const listed = order.suspects
-    .flatMap((suspect) => findExposed(suspect, operations, users))
+    .flatMap((suspect) => findExposed(suspect, order.steps, users))
     .map(({ direction, from, to, traffic }) => ({ direction, from, to, traffic: renderTraffic(traffic) }))
     .map((item) => ({ ...item, expectedMs: expectedMs(item.from, item.to, input) }));
   return [...unfilteredOf(input), ...listed]
@@ -46,7 +44,7 @@ export function findExposure(input: ExposureInput): readonly Exposure[] {
 /** One rebuild mends what every rule modified in place left behind, so it is listed once: with the first of their deletes. */
 function unfilteredOf(input: ExposureInput): readonly Listed[] {
   const { filter } = input.profile;
-  const from = input.order.steps.findIndex(({ operation }) => operation.mayRebuild);
+  const from = input.order.steps.findIndex(mayRebuild);
   const traffic = from < 0 || filter === null ? [] : droppedThroughout(input);
   if (filter === null || traffic.length === 0) return [];
   return [{ direction: 'opened', from, to: from, traffic, expectedMs: estimateRebuildMs(filter, input.before.length) }];
@@ -70,7 +68,7 @@ function expectedMs(from: number, to: number, { order, profile, before }: Exposu
   const { filter } = profile;
   const perStep = filter === null ? answerMs : Math.max(filterCallMs, Math.ceil(1000 / filter.rate));
   const between = order.steps.slice(from, to + 1);
-  const rebuilds = between.filter(({ operation }) => operation.mayRebuild).length;
+  const rebuilds = between.filter(mayRebuild).length;
   if (filter === null || rebuilds === 0) return between.length * perStep;
   const backlogMs = Math.min(gapBacklogMs, Math.ceil((from * 1000) / filter.rate));
   const waits = isLossless(filter, before.length) ? 1 : rebuilds;

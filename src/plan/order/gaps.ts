@@ -1,4 +1,4 @@
-import type { Operation } from '../operations.ts';
+import { mayRebuild, type Operation } from '../operations.ts';
 import { createUnionFind, listGroups, type UnionFind } from '../union-find.ts';
 import type { GapGroup } from './ordering.ts';
 
@@ -12,12 +12,12 @@ export function rebuildsLast(
   const needs = [...blockers];
   const late = new Set<number>();
   for (const component of components) {
-    const rebuilds = component.filter((operation) => operations[operation]?.mayRebuild === true);
+    const rebuilds = component.filter((operation) => mayRebuild(operations[operation]));
     if (rebuilds.length === 0) continue;
     const groups = new Set(rebuilds.map((rebuild) => groupOf[rebuild] as number));
     groups.delete(-1);
     const isLate = (operation: number): boolean =>
-      operations[operation]?.mayRebuild === true || groups.has(groupOf[operation] as number);
+      mayRebuild(operations[operation]) || groups.has(groupOf[operation] as number);
     const early = component.filter((operation) => !isLate(operation));
     for (const operation of component.filter(isLate)) {
       late.add(operation);
@@ -61,16 +61,16 @@ export function groupGaps(operations: readonly Operation[], blockers: readonly (
   };
 }
 
-/** Gaps are numbered in the order in which they open. */
-export function numberGaps(order: readonly number[], { groupOf, isGap }: Gaps): ReadonlyMap<number, number> {
+/** By operation: the name of its gap, numbered in the order in which they open. */
+export function nameGaps(order: readonly number[], { groupOf, isGap }: Gaps): ReadonlyMap<number, string> {
   const numbers = new Map<number, number>();
-  const gaps = new Map<number, number>();
+  const gaps = new Map<number, string>();
   for (const operation of order) {
     const group = groupOf[operation] as number;
     if (group < 0 || isGap[group] !== true) continue;
     const number = numbers.get(group) ?? numbers.size;
     numbers.set(group, number);
-    gaps.set(operation, number);
+    gaps.set(operation, `g${number + 1}`);
   }
   return gaps;
 }

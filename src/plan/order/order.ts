@@ -1,24 +1,18 @@
 import type { Profile } from '../../model/profile.ts';
 import type { Rule } from '../../model/rule.ts';
-import type { Operation } from '../operations.ts';
+import { listRules, type Operation } from '../operations.ts';
+import { formatStepId, type RuleStep } from '../plan.ts';
 import { createUnionFind, listGroups } from '../union-find.ts';
 import { orderByRank } from './baseline.ts';
 import { orderComponents } from './component.ts';
 import { findDependencies } from './dependencies.ts';
-import { groupGaps, numberGaps, rebuildsLast } from './gaps.ts';
+import { groupGaps, nameGaps, rebuildsLast } from './gaps.ts';
 import { findKeptRules } from './regions.ts';
 import { relate } from './sharing.ts';
 
-/** One operation in the order, with the positions of those that must be done first and the gap it belongs to. */
-export interface Ordered {
-  readonly operation: Operation;
-  readonly after: readonly number[];
-  readonly gap: number | null;
-}
-
 /** Every operation in its place. */
 export interface Order {
-  readonly steps: readonly Ordered[];
+  readonly steps: readonly RuleStep[];
   /** Components that may expose traffic; all others expose nothing. */
   readonly suspects: readonly Suspect[];
 }
@@ -67,12 +61,14 @@ export function orderOperations({ operations, kept, profile }: OrderInput): Orde
   const order = listed(operations, { baseline, found: found.flatMap(({ order: own }) => own) }, late);
   const componentOf = Int32Array.from({ length: operations.length }, (_, operation) => sets.find(operation));
   const after = findDependencies({ operations, order, sharing, needs, componentOf });
-  const gapOf = numberGaps(order, gaps);
+  const gapOf = nameGaps(order, gaps);
   for (const [position, operation] of order.entries()) place[operation] = position;
+  const ids = order.map((_, position) => formatStepId(position));
   return {
     steps: order.map((operation, position) => ({
-      operation: operations[operation] as Operation,
-      after: after[position] ?? [],
+      ...(operations[operation] as Operation),
+      id: ids[position] as string,
+      after: (after[position] ?? []).map((earlier) => ids[earlier] as string),
       gap: gapOf.get(operation) ?? null,
     })),
     suspects: found
@@ -96,9 +92,7 @@ function isBound(
 
 function countUsers(operations: readonly Operation[], kept: readonly Rule[]): number {
   const users = new Set(kept.map(({ userId }) => userId));
-  for (const { removed, added } of operations) {
-    for (const rule of [removed, added]) if (rule !== null) users.add(rule.userId);
-  }
+  for (const operation of operations) for (const { rule } of listRules(operation)) users.add(rule.userId);
   users.delete(null);
   return users.size;
 }

@@ -5,7 +5,7 @@ import { type Intervals, toIntervals } from '../../policy/intervals.ts';
 import { indexRules } from '../../policy/rule-index.ts';
 import { getRank, noRank } from '../../policy/verdict.ts';
 import { eachMeeting } from '../meeting.ts';
-import type { Operation } from '../operations.ts';
+import { listRules, type Operation } from '../operations.ts';
 import { type Entry, formatClassKey, getVerdictIn, type RegionClass } from './ordering.ts';
 
 /** For each component (positions in `operations`): the rules that stay and share a packet with a rule of its own. */
@@ -16,7 +16,9 @@ export function findKeptRules(
 ): readonly (readonly Rule[])[] {
   const found = components.map(() => new Set<Rule>());
   const changed = components.flatMap((component, number) =>
-    component.flatMap((operation) => rulesOf(operations[operation]).map((rule) => ({ rule, component: number }))),
+    component.flatMap((operation) =>
+      listRules(operations[operation] as Operation).map(({ rule }) => ({ rule, component: number })),
+    ),
   );
   const near = selectTouching(
     kept,
@@ -32,10 +34,6 @@ export function findKeptRules(
     ({ component }) => component >= 0,
   );
   return found.map((rules) => [...rules]);
-}
-
-function rulesOf(operation: Operation | undefined): readonly Rule[] {
-  return [operation?.removed, operation?.added].filter((rule) => rule !== null && rule !== undefined);
 }
 
 /** The rules whose network shares an address with one of the others. */
@@ -99,10 +97,9 @@ export function collectRegions<C>(
     const mark = byMatchSet ? getOrMake(marks, text, () => makeMark(marks.size)) : 0;
     return { rule, rank, operation, added, mark };
   };
-  const changed = operations.flatMap(({ removed, added }, operation) => [
-    ...(removed === null ? [] : [itemOf(removed, operation, false)]),
-    ...(added === null ? [] : [itemOf(added, operation, true)]),
-  ]);
+  const changed = operations.flatMap((one, operation) =>
+    listRules(one).map(({ rule, added }) => itemOf(rule, operation, added)),
+  );
   return collectTraffic<Item, Region, C>({
     index: indexRules([...kept.map((rule) => itemOf(rule, -1, false)), ...changed]),
     within: changed,

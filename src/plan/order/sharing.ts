@@ -1,6 +1,6 @@
 import { collides, type Rule } from '../../model/rule.ts';
 import { eachMeeting } from '../meeting.ts';
-import type { Operation } from '../operations.ts';
+import { listRules, type Operation } from '../operations.ts';
 
 interface Placed {
   readonly operation: number;
@@ -18,10 +18,7 @@ export interface Relations {
 
 /** Finds which operations share a packet and, where the server refuses collisions, which must come before which. */
 export function relate(operations: readonly Operation[], refusesCollisions: boolean): Relations {
-  const placed = operations.flatMap(({ removed, added }, operation) => [
-    ...(removed === null ? [] : [{ operation, rule: removed, added: false }]),
-    ...(added === null ? [] : [{ operation, rule: added, added: true }]),
-  ]);
+  const placed = operations.flatMap((one, operation) => listRules(one).map((item) => ({ operation, ...item })));
   const pairs = new PairList();
   const blockers = operations.map((): number[] => []);
   const block = (removing: Placed, adding: Placed): void => {

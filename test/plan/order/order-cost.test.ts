@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Rule } from '../../../src/model/rule.ts';
-import type { Operation } from '../../../src/plan/operations.ts';
+import { listRules, type Operation } from '../../../src/plan/operations.ts';
 import { orderByRank } from '../../../src/plan/order/baseline.ts';
 import { solveExactly } from '../../../src/plan/order/exact.ts';
 import { compareCosts, type GapGroup, getVerdictIn, type Ordering } from '../../../src/plan/order/ordering.ts';
@@ -24,20 +24,11 @@ function orderingOf(world: World): { readonly ordering: Ordering; readonly opera
         type: 'delete' as const,
         change,
         live: item,
-        removed: item.rule,
-        added: null,
         mayRebuild: false,
       })),
     ...world.after
       .filter((rule) => !isIn(world.before, rule))
-      .map((rule, change) => ({
-        type: 'create' as const,
-        change,
-        live: null,
-        removed: null,
-        added: rule,
-        mayRebuild: false,
-      })),
+      .map((rule, change) => ({ type: 'create' as const, change, rule })),
   ];
   const first = relate(unsorted, true);
   const operations = orderByRank(unsorted, first.blockers).map((operation) => unsorted[operation] as Operation);
@@ -160,9 +151,10 @@ describe('the cost of an order', { timeout: 300_000 }, () => {
         const state = [...world.before];
         const packets = regionsOf(world);
         for (const number of order) {
-          const { removed, added } = operations[number] as Operation;
-          if (removed !== null) state.splice(state.indexOf(removed), 1);
-          if (added !== null) state.push(added);
+          for (const { rule: one, added } of listRules(operations[number] as Operation)) {
+            if (added) state.push(one);
+            else state.splice(state.indexOf(one), 1);
+          }
           for (const packet of packets) {
             const verdict = accepted(state, packet);
             if (verdict === accepted(world.before, packet) || verdict === accepted(world.after, packet)) continue;
