@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { systemClock } from '../adapters/clock.ts';
 import { type ReadContext, type ReadFailure, readLive } from '../apply/read.ts';
 import type { Problem } from '../model/problem.ts';
@@ -7,7 +6,6 @@ import { formatRuleKey } from '../model/rule.ts';
 import { isInScope } from '../model/state.ts';
 import { type BackTerms, type GoingBack, goBack } from '../pass/go-back.ts';
 import type { ApplyRecord } from '../pass/history.ts';
-import type { SourceFile } from '../ports.ts';
 import { renderProblems } from '../report/problems.ts';
 import { formatStep } from '../report/text.ts';
 import type { Answer, Invocation } from './command.ts';
@@ -32,19 +30,13 @@ export async function findWayBack(
   terms: Omit<BackTerms, 'now'> = {},
 ): Promise<WayBack> {
   const { settings, terminal } = invocation;
-  const { back, files } = await askServer(invocation, async (context, must) =>
+  const back = await askServer(invocation, async (context, must) =>
     must(await findStateBefore(settings, context, record, terms)),
   );
+  const { files } = back;
   const source = { description: revision, read: async () => ({ content: { revision, files }, problems: [] }) };
-  const { deletable: prune, secrets, bindings } = back;
-  const given = { source, prune, secrets, bindings };
+  const given = { source, ...back };
   return { back, request: { written: revision, path: terminal.cwd, planOnly: settings.dryRun, saved: null, given } };
-}
-
-/** What takes an apply back: how, and the files of manifests that ask for the state before. */
-interface StateBefore {
-  readonly back: GoingBack;
-  readonly files: readonly SourceFile[];
 }
 
 /** Reads what is live, and makes of it and a record the state before that apply. */
@@ -53,20 +45,14 @@ export async function findStateBefore(
   context: ReadContext,
   record: ApplyRecord,
   terms: Omit<BackTerms, 'now'>,
-): Promise<Result<StateBefore, ReadFailure>> {
+): Promise<Result<GoingBack, ReadFailure>> {
   const scope = readPlanScope(settings);
   const wanted = { ...scope, configuration: scope.configuration && record.fields.length > 0 };
   const read = await readLive(context, wanted, null);
   if (!read.ok) return read;
   const { live } = read.value;
   const inScope = { ...live, rules: live.rules.filter(({ rule }) => isInScope(rule, scope)) };
-  const back = goBack(record, inScope, readProfile(settings), { ...terms, now: systemClock.wallTime() });
-  const files = back.files.flatMap(({ path, text }) => {
-    const bytes = new TextEncoder().encode(text);
-    const file = { path, bytes, hash: createHash('sha256').update(bytes).digest('hex') };
-    return path.endsWith('.yaml') ? [file] : []; // metadata is looked up among the secrets
-  });
-  return ok({ back, files });
+  return ok(goBack(record, inScope, readProfile(settings), { ...terms, now: systemClock.wallTime() }));
 }
 
 /** How an apply was taken back, and the fields that could not be, for want of a secret. */
@@ -114,19 +100,25 @@ const hopeless: ReadonlySet<string> = new Set([
   'bad-setting',
 ]);
 
-/** The same run with nothing that could keep it from going back: only scope and ownership hold. */
-function forceBack(invocation: Invocation): Invocation {
-  const { settings, terminal } = invocation;
-  const { file } = settings;
-  const own: Partial<Settings> = {
-    ...{ yes: true, dryRun: false, suspend: false, strict: false, detailedExitcode: false, approve: [] },
-    ...{ base: null, overlay: null, values: [], overrideWindow: null },
-    file: file && { ...file, nested: { ...file.nested, windows: [], require: [] } },
-  };
+/** Settings that let a state of before come back: only scope and ownership hold. */
+export function liftDemands(settings: Settings): Settings {
+  if (settings.file === null) return { ...settings, strict: false };
+  const { maxExpiry: _, ...nested } = settings.file.nested;
+  return { ...settings, strict: false, file: { ...settings.file, nested: { ...nested, windows: [], require: [] } } };
+}
+
+/** The same for manifests that were made from a record, which have no overlay and no values. */
+export function liftForRecord(settings: Settings): Settings {
+  return { ...liftDemands(settings), overlay: null, values: [] };
+}
+
+/** The same run, which nothing stops. */
+function forceBack({ settings, terminal, ...invocation }: Invocation): Invocation {
+  const own = { yes: true, dryRun: false, suspend: false, detailedExitcode: false, approve: [], base: null };
   const never = new AbortController().signal;
   return {
     ...invocation,
-    settings: { ...settings, ...own },
+    settings: { ...liftForRecord(settings), ...own, overrideWindow: null },
     terminal: { ...terminal, stop: never, unstoppable: true },
   };
 }

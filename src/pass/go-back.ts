@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { type ExportedFile, exportRules, makeUnique, removeCopies, slugify } from '../desired/export.ts';
 import { exportConfiguration } from '../desired/export-configuration.ts';
 import { apiVersion } from '../manifest/manifest.ts';
@@ -14,12 +15,13 @@ import { collides, formatRuleKey, type LiveRule, type Rule, toWire } from '../mo
 import type { Secret } from '../model/secret.ts';
 import type { LiveState } from '../model/state.ts';
 import { compareField } from '../plan/diff-configuration.ts';
+import type { SourceFile } from '../ports.ts';
 import type { ApplyRecord } from './history.ts';
 
 /** The manifests of the state to go back to, the only rules that may be deleted for it, and what stays as it is. */
 export interface GoingBack {
-  readonly files: readonly ExportedFile[];
-  readonly deletable: ReadonlySet<string>;
+  readonly files: readonly SourceFile[];
+  readonly prune: ReadonlySet<string>;
   readonly stays: readonly Problem[];
   /** The secrets that the files refer to, by variable or file, as far as the record knows them, and where they were before. */
   readonly secrets: ReadonlyMap<string, Secret>;
@@ -71,18 +73,21 @@ export function goBack(record: ApplyRecord, live: LiveState, profile: Profile, t
     if (known?.has(formatRuleKey(rule)) === false)
       stays.push(changedSince(`the rule ${formatRuleKey(rule)} was made by others since`));
   const configuration = configurationBefore(record, live.configuration, { profile, stays, terms });
+  const rules = exportRules(removeCopies(kept), { emails: new Map(), mayCollide });
   return {
-    files: [
-      ...exportRules(removeCopies(kept), { emails: new Map(), mayCollide }),
-      ...formerRules(back, record),
-      ...configuration.files,
-    ],
-    deletable: created,
+    files: [...rules, ...formerRules(back, record), ...configuration.files].flatMap(readManifest),
+    prune: created,
     stays,
     secrets: configuration.secrets,
     bindings: bindingsOf(record, configuration.secrets),
     waiting: configuration.waiting,
   };
+}
+
+/** A file as a source gives it; metadata is no manifest, and is looked up among the secrets. */
+function readManifest({ path, text }: ExportedFile): readonly SourceFile[] {
+  const bytes = new TextEncoder().encode(text);
+  return path.endsWith('.yaml') ? [{ path, bytes, hash: createHash('sha256').update(bytes).digest('hex') }] : [];
 }
 
 function nameOf(rule: Rule, { names }: ApplyRecord): string {
@@ -110,7 +115,7 @@ function formerRules(rules: readonly LiveRule[], { names, expires }: ApplyRecord
   return [{ path: 'former-rules.yaml', text: writeDocuments(documents) }];
 }
 
-type FormerConfiguration = Pick<GoingBack, 'files' | 'secrets' | 'waiting'>;
+type FormerConfiguration = Pick<GoingBack, 'secrets' | 'waiting'> & { readonly files: readonly ExportedFile[] };
 
 function configurationBefore(
   { fields, before, after }: ApplyRecord,

@@ -263,10 +263,13 @@ describe('going back', () => {
     manifests(['drop 10.9.0.0/16']);
     await run('m');
     world.write('m/soon.yaml', '');
-    const back = await onTrial(() => {
+    world.write('short.yaml', 'maxExpiry: 1h\n');
+    const answer = (): string => {
       vi.setSystemTime(Date.now() + 2 * 3_600_000);
       return 'n';
-    });
+    };
+    const back = await onTrial(answer, '--config', join(world.folder, 'short.yaml'));
+    // The longer end of before comes back, though nobody may give one now.
     expect([back.code, live()]).toEqual([3, ['accept 10.1.0.2', 'drop 10.9.0.0/16']]);
     expect(back.err).toMatch(/Not undone: the rule to-10\.1\.0\.1 .* expired at /);
   });

@@ -58,8 +58,7 @@ function recordOf(before: readonly Rule[], after: readonly Rule[]): ApplyRecord 
 
 /** The rules that manifests ask for, none of which may be refused. */
 function rulesIn(files: GoingBack['files'], now = 0): readonly Rule[] {
-  const sources = files.map(({ path, text }) => ({ path, bytes: new TextEncoder().encode(text), hash: path }));
-  const parsed = parseFiles(sources, { profile, values: null, limits: defaultLimits });
+  const parsed = parseFiles(files, { profile, values: null, limits: defaultLimits });
   const desired = assemble(parsed, null, {
     profile,
     scope: wholeScope,
@@ -72,9 +71,9 @@ function rulesIn(files: GoingBack['files'], now = 0): readonly Rule[] {
 
 /** What a plan of these manifests makes of the live rules when only some of them may be deleted. */
 function planned(record: ApplyRecord, now: readonly Rule[]): readonly string[] {
-  const { files, deletable } = goBack(record, { rules: live(now), configuration: null }, profile, { now: 0 });
+  const { files, prune } = goBack(record, { rules: live(now), configuration: null }, profile, { now: 0 });
   const wanted = new Set(rulesIn(files).map(formatRuleKey));
-  const kept = now.map(formatRuleKey).filter((key) => wanted.has(key) || !deletable.has(key));
+  const kept = now.map(formatRuleKey).filter((key) => wanted.has(key) || !prune.has(key));
   return [...new Set([...kept, ...wanted])].sort();
 }
 
@@ -182,7 +181,7 @@ describe('going back', () => {
           for (const isLast of [false, true]) {
             const back = goBack(record, await run.live(), profile, { now: 12 * hour });
             const wanted = desiredState(rulesIn(back.files, 12 * hour));
-            const undo = testRun(simulator.url, wanted, { planOptions: { prune: back.deletable } });
+            const undo = testRun(simulator.url, wanted, { planOptions: { prune: back.prune } });
             open.push(undo);
             const undoing = await undo.plan();
             if (!isLast) inject(faults[1]);

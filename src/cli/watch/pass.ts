@@ -1,24 +1,36 @@
+import { systemClock } from '../../adapters/clock.ts';
 import { runConfirmCommand } from '../../adapters/confirm-command.ts';
+import { defaultApplyLimits } from '../../apply/context.ts';
+import type { ReadFailure } from '../../apply/read.ts';
 import type { LoopPassRequest } from '../../controller/loop.ts';
 import { listReferencedFiles } from '../../desired/parse-files.ts';
+import type { SecretBinding } from '../../model/configuration.ts';
+import { fail, ok, type Result } from '../../model/result.ts';
 import type { FingerprintKey } from '../../model/secret.ts';
 import type { DesiredState } from '../../model/state.ts';
 import type { PassDependencies, PassResult } from '../../pass/pass.ts';
 import { endPass, readDesired } from '../../pass/stages.ts';
-import type { Journal, SourceContent, SourceFile } from '../../ports.ts';
+import type { Journal, LiveApi, Logger, SourceContent, SourceFile } from '../../ports.ts';
 import { reconcile } from '../../reconcile.ts';
 import { findServer } from '../approval.ts';
 import { findCommandProblem } from '../await-confirmation.ts';
 import type { Invocation } from '../command.ts';
 import { Failure, makeFailure } from '../failure.ts';
+import { findStateBefore, liftDemands, liftForRecord } from '../go-back.ts';
 import { createHistoryWriter } from '../history.ts';
 import { readPlanOptions } from '../plan-settings.ts';
 import type { Settings } from '../settings.ts';
-import { wireEnforcement, wireShared } from '../wire.ts';
-import { type BackWiring, preparePass } from './prepare-pass.ts';
+import { resolveKnown, wireEnforcement, wireShared } from '../wire.ts';
+import { type RecentApplies, sidecarNames } from './recent-applies.ts';
 
 /** What the controller's passes share. */
-export interface PassWiring extends BackWiring {
+export interface PassWiring {
+  readonly invocation: Invocation;
+  readonly api: LiveApi;
+  readonly logger: Logger;
+  readonly recent: RecentApplies;
+  /** The directory of the manifests; null when they come from Git. */
+  readonly root: string | null;
   readonly fingerprintKey: () => FingerprintKey;
   readonly journal: Journal;
   /** Rules whose gap an earlier process left open. */
@@ -49,7 +61,7 @@ export function createWatchPasses(wiring: PassWiring): WatchPasses {
       const { approve, sentSecrets } = request;
       const prepared = await preparePass(wiring, request);
       if (!prepared.ok) return endPass('unreadable', { content: request.content, failure: prepared.error });
-      const { content, own, options: ownOptions, bindings, by } = prepared.value;
+      const { content, own, options: ownOptions, bindings = [] } = prepared.value;
       let key: FingerprintKey;
       try {
         key = wiring.fingerprintKey();
@@ -70,6 +82,7 @@ export function createWatchPasses(wiring: PassWiring): WatchPasses {
         memory: { ...request.memory, openGaps },
       };
       const history = createHistoryWriter(recent.stateFolder, logger, undefined, recent.note);
+      const by = request.back === undefined ? sidecarNames.apply : sidecarNames.back;
       const origin = { by, server: findServer(settings), revision: content.revision };
       const result = await reconcile(content, pass, approve === null ? null : history.recordApproved(approve, origin));
       await history.end(result);
@@ -95,6 +108,50 @@ export function createWatchPasses(wiring: PassWiring): WatchPasses {
       return built.ok ? built.value.desired.state : null;
     },
   };
+}
+
+/** A pass over a content, and how it differs from any other where it takes something back. */
+interface PreparedPass {
+  readonly content: SourceContent;
+  readonly own?: Partial<PassDependencies>;
+  readonly options?: Partial<PassDependencies['options']>;
+  readonly bindings?: readonly SecretBinding[];
+}
+
+/** Makes of a request the pass that it asks for. Manifests of before, or made from a record, are taken as they are. */
+async function preparePass(
+  wiring: PassWiring,
+  { content, back, stop }: LoopPassRequest,
+): Promise<Result<PreparedPass, ReadFailure>> {
+  const { invocation, root } = wiring;
+  if (back === undefined) return ok({ content });
+  const lift = (settings: Settings): Pick<PassDependencies, 'parse' | 'desired' | 'strict'> => {
+    const { parse, desired } = wireShared({ ...invocation, settings }, root);
+    return { parse, desired, strict: false };
+  };
+  const options = { goesBack: true } as const;
+  if (back === 'confirmed') return ok({ content, own: lift(liftDemands(invocation.settings)), options });
+  const found = await readBefore(wiring, content.revision, stop);
+  if (!found.ok) return found;
+  const { files, prune, bindings, secrets } = found.value;
+  const { desired, ...own } = lift(liftForRecord(invocation.settings));
+  const resolveSecret = resolveKnown(secrets, desired.resolveSecret);
+  const known = { ...own, desired: { ...desired, resolveSecret } };
+  return ok({ content: { ...content, files }, own: known, options: { ...options, prune }, bindings });
+}
+
+/** What takes back all that this revision changed. */
+async function readBefore({ recent, invocation, api, logger }: PassWiring, revision: string, signal: AbortSignal) {
+  const record = await recent.join(revision);
+  const message = `what ${revision} changed is not recorded here`;
+  if (record === null) return fail({ code: 'no-record', status: null, message });
+  const context = { api, logger, clock: systemClock, attempts: defaultApplyLimits.attempts, signal };
+  const found = await findStateBefore(invocation.settings, context, record, { withoutSecrets: true });
+  const { waiting = [], stays = [] } = found.ok ? found.value : {};
+  for (const field of waiting)
+    logger.error('A field is not taken back: its former secret is not known here', { field });
+  for (const { summary } of stays.slice(0, 50)) logger.warn('Something is not taken back', { detail: summary });
+  return found;
 }
 
 function checkConfirmWith({ settings, terminal }: Invocation): void {
