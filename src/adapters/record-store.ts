@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import * as z from 'zod';
 import type { LoopRecord, RecordStore, RecordText } from '../controller/record.ts';
-import { emptyRecord, listRevisions, mostGivenUp, noDrift } from '../controller/record.ts';
+import { emptyRecord, listRevisions, mostGivenUp } from '../controller/record.ts';
 import { getErrorCode } from '../model/result.ts';
 import type { Logger } from '../ports.ts';
 import { replaceFile } from './replace-file.ts';
@@ -30,9 +30,9 @@ const shape = z.object({
   pendingRevision: revision.nullable().default(null),
   givenUp: z.array(revision).max(mostGivenUp).default([]),
   suspended: z.boolean().default(false),
-  drift: z.object({ steps: z.array(text).max(100), more: count }).optional(),
-  firstSeen: z.record(revision, time).optional(),
-  sentSecrets: z.array(z.object({ name: text, provider: text, host: text })).optional(),
+  drift: count.default(0),
+  firstSeen: z.record(revision, time).default({}),
+  sentSecrets: z.array(z.object({ name: text, provider: text, host: text })).default([]),
   seal: text.optional(),
 });
 
@@ -99,12 +99,7 @@ export function saysSuspended(text: string | null): boolean {
 function encodeRecord(record: LoopRecord, seal: Seal | null): string {
   const { isSealed, ...written } = record;
   const mark = isSealed ? sealOf(written, seal) : undefined;
-  const encode = (one: typeof written): string => `${JSON.stringify({ format_version: 1, ...one, seal: mark })}\n`;
-  const text = encode(written);
-  const { steps, more } = record.drift;
-  return Buffer.byteLength(text) <= largest
-    ? text
-    : encode({ ...written, drift: { steps: [], more: more + steps.length } });
+  return `${JSON.stringify({ format_version: 1, ...written, seal: mark })}\n`;
 }
 
 /** Undefined without a token. */
@@ -122,14 +117,8 @@ function decodeRecord(text: string, seal: Seal | null): LoopRecord | null {
   if (Buffer.byteLength(text) > largest) return null;
   try {
     const { format_version: _version, seal: mark, ...read } = shape.parse(JSON.parse(text));
-    const record = {
-      ...emptyRecord,
-      ...read,
-      inForceRevision: read.inForceRevision === undefined ? read.appliedRevision : read.inForceRevision,
-      drift: read.drift ?? noDrift,
-      firstSeen: read.firstSeen ?? {},
-      sentSecrets: read.sentSecrets ?? [],
-    };
+    const { inForceRevision = read.appliedRevision } = read;
+    const record = { ...emptyRecord, ...read, inForceRevision };
     const isSealed = seal === null || (mark !== undefined && mark === sealOf(record, seal));
     return isSealed ? record : { ...record, isSealed, agreedAt: null, sentSecrets: [] };
   } catch {

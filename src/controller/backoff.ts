@@ -1,8 +1,9 @@
 import type { Clock } from '../ports.ts';
 import type { Verdict } from './failure.ts';
-import { pickBackoff } from './schedule.ts';
 import type { Trigger } from './trigger.ts';
 
+/** First and longest wait after a transient failure, ms. */
+const [backoffMs, maxBackoffMs] = [1000, 300_000];
 /** A server that asks for more than this is asked again all the same. */
 const longestAskedMs = 3_600_000;
 
@@ -74,4 +75,15 @@ export class Backoff {
     this.#retryAt =
       this.#clock.now() + pickBackoff(this.#failures, this.#clock.random(), Math.min(askedMs, longestAskedMs));
   }
+}
+
+/** A tenth of jitter to either side, so that many sidecars do not ask one server in step. `chance` in [0, 1). */
+export function pickInterval(intervalMs: number, chance: number): number {
+  return Math.round(intervalMs * (0.9 + 0.2 * chance));
+}
+
+/** The wait after the `failures`-th transient failure in a row: doubled each time, randomised, at least what the server asked. */
+function pickBackoff(failures: number, chance: number, askedMs = 0): number {
+  const ceiling = Math.min(maxBackoffMs, backoffMs * 2 ** Math.min(failures - 1, 30));
+  return Math.max(askedMs, Math.round(ceiling * (0.5 + 0.5 * chance)));
 }

@@ -1,7 +1,6 @@
 import type { KernelState, PassResult } from '../pass/pass.ts';
 import { type ConditionUpdate, setCondition } from './conditions.ts';
-import type { EnforcementView } from './enforcement-view.ts';
-import type { Status } from './status.ts';
+import type { EnforcementView, Status } from './status.ts';
 
 const shown = 20;
 

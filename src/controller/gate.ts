@@ -2,25 +2,18 @@ import { findClosedWindow } from '../plan/guard/windows.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Verdict } from './failure.ts';
 import type { FightMemory } from './fight.ts';
-import type { LoopSettings } from './loop-parts.ts';
+import type { LoopParts, LoopPassRequest } from './loop-parts.ts';
 import type { Stalled } from './stall.ts';
 import { formatStepKey } from './step-key.ts';
 
 /** What the controller's own gate knows when a plan that no guard refused is about to be written. */
-export interface GateInput {
-  readonly plan: Plan;
-  readonly now: number;
-  readonly settings: Pick<LoopSettings, 'suspended' | 'onDrift' | 'windows'>;
-  readonly writer: boolean;
-  /** What nobody confirmed is taken back. */
-  readonly isBack: boolean;
+export interface GateInput extends Pick<LoopParts, 'clock' | 'lease' | 'settings'>, Pick<LoopPassRequest, 'back'> {
+  /** ms until the content has been stable long enough to delete; 0: it has. */
+  readonly deleteWaitMs: () => number;
   /** The plan is for the revision that is applied already: what it corrects is drift. */
   readonly isDrift: boolean;
-  /** ms until the content has been stable long enough to delete; 0: it has. */
-  readonly deleteWaitMs: number;
   /** A plan of these steps alone is not written again. */
   readonly stalled: Stalled | null;
-  readonly wallTime: number;
   readonly fights: FightMemory;
 }
 
@@ -50,38 +43,31 @@ export const notRecorded = held(
  *   no window is open, and the    |
  *     plan opens or configures    | OutsideWindow, until one is
  */
-export function checkGate(input: GateInput): Held | null {
-  const { plan } = input;
-  const { suspended, onDrift, windows } = input.settings;
-  const steps = plan.steps.length;
-  if (!input.writer) return held('Standby', 'another replica holds the lease', null);
-  if (input.isBack) return null;
-  if (suspended) return held('Suspended', `suspended; pending writes: ${steps}`, null);
-  if (input.stalled !== null && isMadeOf(plan, input.stalled.steps)) return { ...input.stalled.verdict, waitMs: null };
-  if (input.isDrift && onDrift === 'report') {
-    return held('DriftReported', `the live state was changed by others: ${steps} writes would undo it`, null);
-  }
-  if (input.isDrift) {
-    const { fought, waitMs } = input.fights.find(plan.steps.map(formatStepKey), input.now);
+export function checkGate(plan: Plan, { clock, lease, isDrift, stalled, ...input }: GateInput): Held | null {
+  const { suspended, onDrift, windows } = input.settings();
+  const wallTime = clock.wallTime();
+  const steps = plan.steps.map(formatStepKey);
+  if (!lease.mayStart()) return held('Standby', 'another replica holds the lease', null);
+  if (input.back !== undefined) return null;
+  if (suspended) return held('Suspended', `suspended; pending writes: ${steps.length}`, null);
+  if (stalled !== null && steps.every((step) => stalled.steps.has(step))) return { ...stalled.verdict, waitMs: null };
+  if (isDrift) {
+    const changed = `the live state was changed by others: ${steps.length} writes would undo it`;
+    if (onDrift === 'report') return held('DriftReported', changed, null);
+    const { fought, waitMs } = input.fights.find(steps, clock.now());
     if (waitMs > 0) {
       const message = `another writer keeps undoing ${fought.length} corrections (${fought[0] ?? ''}); the next one waits`;
       return held('Fighting', message, waitMs);
     }
   }
-  if (input.deleteWaitMs > 0 && countDeletes(plan) > 0) {
-    return held(
-      'Settling',
-      'rules would be deleted: waiting until the content has been stable for longer',
-      input.deleteWaitMs,
-    );
+  const deleteWaitMs = isDrift || countDeletes(plan) === 0 ? 0 : input.deleteWaitMs();
+  if (deleteWaitMs > 0) {
+    const message = 'rules would be deleted: waiting until the content has been stable for longer';
+    return held('Settling', message, deleteWaitMs);
   }
-  const closed = findClosedWindow(windows, plan, input.wallTime);
+  const closed = findClosedWindow(windows, plan, wallTime);
   if (closed === null) return null;
-  return held('OutsideWindow', closed.message, closed.opensAt === null ? null : closed.opensAt - input.wallTime);
-}
-
-function isMadeOf(plan: Plan, steps: ReadonlySet<string>): boolean {
-  return plan.steps.every((step) => steps.has(formatStepKey(step)));
+  return held('OutsideWindow', closed.message, closed.opensAt === null ? null : closed.opensAt - wallTime);
 }
 
 function held(reason: Verdict['reason'], message: string, waitMs: number | null): Held {

@@ -11,17 +11,8 @@ import type { TurningRule } from './observer.ts';
 import { countLiveRules, type PassEnding } from './pass-ending.ts';
 import { logInternalError } from './pass-log.ts';
 import type { PassOrder, PassRunner } from './pass-runner.ts';
-import {
-  emptyRecord,
-  type LoopRecord,
-  listRevisions,
-  noDrift,
-  recordDrift,
-  recordGivenUp,
-  recordSecrets,
-} from './record.ts';
+import { emptyRecord, type LoopRecord, listRevisions, recordGivenUp, recordSecrets } from './record.ts';
 import { type RevisionSelection, SourceHistory } from './revision-selection.ts';
-import { formatStepKey } from './step-key.ts';
 import { Trial } from './trial.ts';
 
 const nothingConfirmed = { confirmedRevision: null, pendingRevision: null, givenUp: [] };
@@ -267,9 +258,8 @@ export class Leadership {
 
   /** Remembers the drift that is left alone, or that there is none any more. */
   async judged({ kind, reason }: Verdict, result: PassResult | null): Promise<void> {
-    if (reason === 'DriftReported')
-      await this.#update({ drift: recordDrift((result?.plan?.steps ?? []).map(formatStepKey)) });
-    else if (kind === 'good') await this.#update({ drift: noDrift });
+    if (reason === 'DriftReported') await this.#update({ drift: result?.plan?.steps.length ?? 0 });
+    else if (kind === 'good') await this.#update({ drift: 0 });
   }
 
   /** Of these rules, which begin or end soon, those of which nobody was told yet; now they are. */

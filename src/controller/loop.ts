@@ -1,20 +1,18 @@
 import type { SourceReading } from '../ports.ts';
-import { Announcer } from './announcer.ts';
+import { pickInterval } from './backoff.ts';
 import { shortenRevision } from './conditions.ts';
 import { describeConditions, isInForce, mayMend, type Verdict } from './failure.ts';
 import { Leadership } from './leadership.ts';
 import { describeStandby } from './lease.ts';
 import type { LoopParts } from './loop-parts.ts';
+import { Announcer } from './observer.ts';
 import { type PassEnding, viewPass } from './pass-ending.ts';
 import { logPass } from './pass-log.ts';
 import { PassRunner } from './pass-runner.ts';
-import type { RevisionSelection } from './revision-selection.ts';
-import { pickInterval } from './schedule.ts';
-import { explainSourceError } from './source-verdict.ts';
+import { explainSourceError, type RevisionSelection } from './revision-selection.ts';
 import { createStatus, type Status } from './status.ts';
 import { StatusBoard } from './status-board.ts';
-import { runBack } from './take-back.ts';
-import { lookAhead, runWithTimes, viewTimes } from './times.ts';
+import { lookAhead, runBack, runWithTimes, viewTimes } from './times.ts';
 import type { Trigger } from './trigger.ts';
 
 export type { LoopParts, LoopPassRequest, LoopSettings } from './loop-parts.ts';
@@ -124,7 +122,7 @@ export class Loop {
     this.#lead = new Leadership(this.#parts, await store.load(), runner, signal, stop);
     const { appliedRevision: applied, appliedAt, inForceRevision, drift } = this.#lead.record;
     this.#board.revisions({ applied, appliedAt });
-    this.#board.update({ drift: drift.steps.length + drift.more });
+    this.#board.update({ drift });
     if (inForceRevision !== null) logger.info('The record was taken up', { applied, inForce: inForceRevision });
     return this.#lead;
   }

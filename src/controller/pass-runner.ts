@@ -6,10 +6,10 @@ import type { SourceContent } from '../ports.ts';
 import type { Verdict } from './failure.ts';
 import { findUnfinished, judge } from './failure.ts';
 import { FightMemory } from './fight.ts';
-import { createGapClock } from './gap-clock.ts';
 import type { Held } from './gate.ts';
 import { checkGate } from './gate.ts';
 import type { LoopParts, LoopPassRequest } from './loop-parts.ts';
+import { createGapClock } from './observer.ts';
 import { joinRuns, mayBeOnePart, viewParts } from './part-runs.ts';
 import type { PassRun, PublishableRun } from './pass-ending.ts';
 import { isOutage } from './pass-ending.ts';
@@ -103,7 +103,8 @@ export class PassRunner {
           approvedAt = clock.now();
           const isDrift = isDriftOf(order, desired.state);
           const isFirst = order.record.knownRules === null && !isDrift && order.back === undefined;
-          hold = this.#checkGate(plan, order, isDrift);
+          const [stalled, fights] = [this.#stall.stalled, this.#fights];
+          hold = checkGate(plan, { ...this.#parts, ...order, isDrift, stalled, fights });
           hold ??= await order.begin(desired.state);
           if (hold === null && isDrift) this.#correcting(plan);
           // Nothing is known of an earlier pass: this is the first apply to this server from here.
@@ -129,22 +130,6 @@ export class PassRunner {
       if (one.severity === 'warning') logger.debug('A problem was found', { code: one.code, summary: one.summary });
     }
     return { result, verdict, holdMs: waitOf(hold), outcomes: result.apply?.outcomes ?? outcomes };
-  }
-
-  #checkGate(plan: Plan, { deleteWaitMs, back }: PassOrder, isDrift: boolean): Held | null {
-    const { clock, lease, settings } = this.#parts;
-    return checkGate({
-      plan,
-      settings: settings(),
-      wallTime: clock.wallTime(),
-      now: clock.now(),
-      isBack: back !== undefined,
-      writer: lease.mayStart(),
-      isDrift,
-      deleteWaitMs: isDrift ? 0 : deleteWaitMs(),
-      stalled: this.#stall.stalled,
-      fights: this.#fights,
-    });
   }
 
   #correcting(plan: Plan): void {

@@ -34,16 +34,10 @@ export interface LoopRecord {
   readonly knownRules: number | null;
   /** The holder is asked not to write. */
   readonly suspended: boolean;
-  /** What was found to be drift and left alone: at most 100 steps that would undo it, and how many more there are. */
-  readonly drift: DriftVerdicts;
+  /** How many steps would undo the drift that was found and left alone. */
+  readonly drift: number;
   /** When the commits named here, and the newest, were first seen (ms since 1970): the time at which signatures are checked. */
   readonly firstSeen: FirstSeen;
-}
-
-/** See `LoopRecord.drift`. */
-export interface DriftVerdicts {
-  readonly steps: readonly string[];
-  readonly more: number;
 }
 
 /** Failed revisions in a row that a record names. */
@@ -53,8 +47,6 @@ export const mostGivenUp = 20;
 export function recordGivenUp(earlier: readonly string[], revision: string): readonly string[] {
   return [...earlier, revision].slice(-mostGivenUp);
 }
-
-export const noDrift: DriftVerdicts = { steps: [], more: 0 };
 
 export const emptyRecord: LoopRecord = {
   isSealed: true,
@@ -70,7 +62,7 @@ export const emptyRecord: LoopRecord = {
   toldUntil: 0,
   knownRules: null,
   suspended: false,
-  drift: noDrift,
+  drift: 0,
   firstSeen: {},
 };
 
@@ -78,13 +70,6 @@ export const emptyRecord: LoopRecord = {
 export function listRevisions(record: Omit<LoopRecord, 'isSealed'>): readonly (string | null)[] {
   const { appliedRevision, inForceRevision, confirmedRevision, pendingRevision } = record;
   return [appliedRevision, inForceRevision, confirmedRevision, pendingRevision];
-}
-
-/** The drift that a plan would undo, as much of it as a record holds. */
-export function recordDrift(steps: readonly string[]): DriftVerdicts {
-  const most = 100;
-  const longest = 200;
-  return { steps: steps.slice(0, most).map((one) => one.slice(0, longest)), more: Math.max(0, steps.length - most) };
 }
 
 /** Where secrets were sent, as far as a record holds it. */

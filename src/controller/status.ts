@@ -4,7 +4,6 @@ import type { PlanSummary } from '../plan/plan.ts';
 import { makeRequest } from '../plan/plan.ts';
 import type { Conditions } from './conditions.ts';
 import { createConditions, setCondition } from './conditions.ts';
-import type { EnforcementView } from './enforcement-view.ts';
 import type { Verdict } from './failure.ts';
 
 /** The parts that fail independently. */
@@ -42,6 +41,23 @@ export interface PlanView {
   }[];
   readonly steps: readonly { readonly method: string; readonly path: string }[];
   readonly refusals: readonly { readonly code: string; readonly summary: string; readonly hint: string }[];
+}
+
+/** What is known of the kernel's packet filter (docs/how-to/enforcement.md). Times are ms since 1970, durations ms. */
+export interface EnforcementView {
+  readonly missing: number;
+  readonly stale: number;
+  readonly extra: number;
+  /** Chains, jumps and verdict rules that are missing, and unknown things. */
+  readonly structure: number;
+  readonly elements: number;
+  /** The last revision that the kernel was seen to hold, and when it last was. */
+  readonly enforcedRevision: string | null;
+  readonly enforcedAt: number | null;
+  /** From the last write of the last apply until the kernel held it. */
+  readonly lagMs: number | null;
+  /** At most 20. */
+  readonly findings: readonly string[];
 }
 
 /** Everything that `/status` shows. Holds no secret by construction: no field values, no token, no URL with credentials. */

@@ -1,7 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { EnforcementView } from '../../controller/enforcement-view.ts';
 import type { LoopObserver } from '../../controller/observer.ts';
-import type { Status } from '../../controller/status.ts';
+import type { EnforcementView, Status } from '../../controller/status.ts';
 import type { ApiResult, Clock, LiveApi } from '../../ports.ts';
 
 /** The controller's metrics; docs/reference/sidecar.md explains each, and a test compares that table with this registry. */
