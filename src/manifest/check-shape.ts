@@ -1,35 +1,34 @@
-import type * as z from 'zod';
 import { hintAtText, otherNames, otherValues, sameAs, wanted } from './hints.ts';
 import type { Kind } from './manifest.ts';
-import { type Finding, findEntry, findNode, type Node, type Plain } from './node.ts';
+import { type Finding, findEntry, findNode, type Node } from './node.ts';
 import { findSchema, listFields } from './schema.ts';
 import { didYouMean, suggest } from './suggest.ts';
+import { findViolations, type Violation } from './violations.ts';
 import { findStrangeSpace, strangeSpace } from './yaml-faults.ts';
 
 const mostFindings = 50;
 
 /** Checks the shape of a document against its kind's schema. No finding quotes a value, only names of fields. */
-export function checkShape(kind: Kind, root: Node, plain: Plain): readonly Finding[] {
-  const parsed = findSchema(kind).safeParse(plain);
-  if (parsed.success) return [];
-  const findings = parsed.error.issues.slice(0, mostFindings).flatMap((issue) => describe(kind, root, issue));
+export function checkShape(kind: Kind, root: Node): readonly Finding[] {
+  const violations = findViolations(findSchema(kind), root).slice(0, mostFindings);
+  const findings = violations.flatMap((violation) => describe(kind, root, violation));
   // A field that is only misspelt, or in the wrong place, is not missing as well.
   const meant = new Set(findings.flatMap((finding) => finding.meant ?? []));
   return findings.filter(({ missing }) => missing === undefined || !meant.has(missing));
 }
 
-function describe(kind: Kind, root: Node, issue: z.core.$ZodIssue): readonly Finding[] {
-  if (issue.code === 'unrecognized_keys') {
-    return issue.keys.slice(0, mostFindings).map((key) => unknownField({ kind, root, path: issue.path, key }));
+function describe(kind: Kind, root: Node, violation: Violation): readonly Finding[] {
+  const { path, unknown, types, values, inside } = violation;
+  if (unknown !== undefined) {
+    return unknown.slice(0, mostFindings).map((key) => unknownField({ kind, root, path, key }));
   }
-  const { node, depth } = findNode(root, issue.path);
-  if (depth < issue.path.length) return [missingField(root, issue.path, node)];
-  if (issue.code === 'invalid_key') return [badName(root, issue.path)];
-  const ofKind = wantedOfKind(kind, issue.path, node);
-  if (ofKind !== null) return [{ problem: wrongForm(fieldOf(issue.path), ofKind, node), offset: node.start }];
-  if (issue.code === 'invalid_union') return union(kind, root, issue);
-  const values = issue.code === 'invalid_value' ? issue.values : null;
-  return [wrongValue({ path: issue.path, node, values, types: typesOf(issue) })];
+  const { node, depth } = findNode(root, path);
+  if (depth < path.length) return [missingField(root, path, node)];
+  if (violation.isBadName) return [badName(root, path)];
+  const ofKind = wantedOfKind(kind, path, node);
+  if (ofKind !== null) return [{ problem: wrongForm(fieldOf(path), ofKind, node), offset: node.start }];
+  if (inside === undefined) return [wrongValue({ path, node, values, types })];
+  return inside.flatMap((one) => describe(kind, root, { ...one, path: [...path, ...one.path] }));
 }
 
 /** Where a kind wants something else than others in a field of that name, or in a field that people name. */
@@ -45,28 +44,6 @@ function wantedOfKind(kind: Kind, path: readonly PropertyKey[], node: Node): str
     : 'A Rule has one range of ports. Write a Rule for each, or a `kind: RuleSet`, which takes a list.';
 }
 
-/** What zod's types are to a person. */
-const typeWords: Readonly<Record<string, string>> = {
-  string: 'a text',
-  number: 'a whole number',
-  int: 'a whole number',
-  boolean: '`true` or `false`',
-  null: '`null`',
-  array: 'a list',
-  object: 'a mapping',
-  record: 'a mapping',
-};
-
-/** The types that a value may have, in words; empty when its type is right and something else is wrong with it. */
-function typesOf(issue: z.core.$ZodIssue): readonly string[] {
-  if (issue.code === 'invalid_union') {
-    return issue.errors.flatMap((branch) => branch.filter(({ path }) => path.length === 0).flatMap(typesOf));
-  }
-  if (issue.code !== 'invalid_type') return [];
-  const words = typeWords[issue.expected];
-  return words === undefined ? [] : [words];
-}
-
 /** A key of a mapping of names that is no name. */
 function badName(root: Node, path: readonly PropertyKey[]): Finding {
   return {
@@ -78,22 +55,6 @@ function badName(root: Node, path: readonly PropertyKey[]): Finding {
     },
     offset: keyStart(root, path),
   };
-}
-
-/** Among a union's branches, an issue deeper than the value itself says more than "none fits". */
-function union(kind: Kind, root: Node, issue: z.core.$ZodIssueInvalidUnion): readonly Finding[] {
-  const value = findNode(root, issue.path).node;
-  const deeper = issue.errors
-    .map((branch) => branch.filter((inner) => inner.path.length > 0 || inner.code === 'unrecognized_keys'))
-    .filter((branch) => branch.length > 0)
-    .sort((a, b) => a.length - b.length)[0];
-  const values = issue.errors.flat().flatMap((inner) => (inner.code === 'invalid_value' ? inner.values : []));
-  if (deeper === undefined || value.type === 'scalar') {
-    return [
-      wrongValue({ path: issue.path, node: value, values: values.length > 0 ? values : null, types: typesOf(issue) }),
-    ];
-  }
-  return deeper.flatMap((inner) => describe(kind, root, { ...inner, path: [...issue.path, ...inner.path] }));
 }
 
 interface UnknownField {
@@ -196,8 +157,8 @@ function missingField(root: Node, path: readonly PropertyKey[], parent: Node): F
 interface WrongValue {
   readonly path: readonly PropertyKey[];
   readonly node: Node;
-  /** The values that a choice has; null where there is no choice. */
-  readonly values: readonly unknown[] | null;
+  /** The values that a choice has; none where there is no choice. */
+  readonly values: readonly string[];
   /** The types that fit, in words. */
   readonly types: readonly string[];
 }
@@ -205,7 +166,7 @@ interface WrongValue {
 function wrongValue({ path, node, values, types }: WrongValue): Finding {
   const name = fieldOf(path);
   const offset = node.start;
-  if (values === null || node.type !== 'scalar' || isSecretField(name)) {
+  if (values.length === 0 || node.type !== 'scalar' || isSecretField(name)) {
     const forText = isSecretField(name)
       ? null
       : node.type === 'scalar'
@@ -213,10 +174,9 @@ function wrongValue({ path, node, values, types }: WrongValue): Finding {
         : otherValues[name]?.['both'];
     return { problem: wrongForm(name, forText ?? wanted[name] ?? typeHint(node, types), node), offset };
   }
-  const allowed = values.map(String);
   const strange = findStrangeSpace(node.text);
   const other = otherValues[name]?.[node.text.toLowerCase()];
-  const hint = didYouMean(node.text, allowed, wanted[name] ?? `Write one of: ${allowed.join(', ')}.`);
+  const hint = didYouMean(node.text, values, wanted[name] ?? `Write one of: ${values.join(', ')}.`);
   const summary = `\`${node.text.slice(0, 80)}\` is not a value of \`${name}\`.`;
   const { summary: said, hint: toType } = strange ?? { summary, hint: other ?? hint };
   return { problem: { code: 'invalid-value', severity: 'error', summary: said, hint: toType }, offset };

@@ -1,8 +1,6 @@
-import * as z from 'zod';
 import { isObject } from '../model/result.ts';
 import { type Kind, kinds } from './manifest.ts';
 import { findSchema } from './schema.ts';
-import { addRuleConstraints, annotate } from './schema-details.ts';
 
 /** A JSON Schema (draft 2020-12) as a plain value. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
@@ -15,11 +13,7 @@ export function makeJsonSchema(kind: Kind): JsonSchema {
 const draft = 'https://json-schema.org/draft/2020-12/schema';
 
 function makeKindSchema(kind: Kind): JsonSchema {
-  const { $schema: _, ...schema } = z.toJSONSchema(findSchema(kind), { io: 'input', target: 'draft-2020-12' });
-  const split = splitTypes(schema);
-  annotate(split);
-  addRuleConstraints(kind, split);
-  return { title: `Firezone ${kind}`, ...split };
+  return { title: `Firezone ${kind}`, ...findSchema(kind) };
 }
 
 /** The JSON Schema of any manifest, in one piece: editors choose the kind's own by its `kind`. */

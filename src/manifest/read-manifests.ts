@@ -6,7 +6,7 @@ import { decodeGroup, decodeNetwork, decodeOverlay, decodePolicyTest, decodeUser
 import { decodeRule, decodeRuleSet } from './decode-rule.ts';
 import type { Decoding } from './decoding.ts';
 import { apiVersion, type FileManifests, type Kind, kinds, type Manifest, type Written } from './manifest.ts';
-import { findChild, findEntry, type Node, type Reporter, toPlain } from './node.ts';
+import { findChild, findEntry, type Node, type Reporter } from './node.ts';
 import { parseFile } from './parse.ts';
 import { defaultFileWork, type Work } from './read-tokens.ts';
 import { didYouMean } from './suggest.ts';
@@ -92,7 +92,7 @@ export function describeNotUtf8(file: string, bytes: Uint8Array): Problem {
 function readDocument(root: Node, decoding: Decoding): Manifest | null {
   const kind = kindOf(root, decoding.reporter);
   if (kind === null) return null;
-  const misshapen = checkShape(kind, root, toPlain(root));
+  const misshapen = checkShape(kind, root);
   for (const { problem, offset } of misshapen) decoding.reporter.add(problem, offset);
   if (misshapen.length === 0) return decoders[kind](decoding, root);
   if (kind === 'Rule' || kind === 'RuleSet' || kind === 'Configuration' || kind === 'Network') {
