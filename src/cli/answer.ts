@@ -1,25 +1,23 @@
 import { appendFileSync } from 'node:fs';
-import type { Problem } from '../model/problem.ts';
 import { getErrorCode } from '../model/result.ts';
 import { wrapText } from '../report/paint.ts';
 import { renderProblems } from '../report/problems.ts';
 import { makeProblemReport, type RunReport } from '../report/run-report.ts';
-import type { Answer, Terminal } from './command.ts';
+import type { Answer, Terminal, TextDisplay } from './command.ts';
 import { replaceExitCode } from './exit-code.ts';
 import { Failure, makeFailure } from './failure.ts';
-import { type Format, isStdoutTaken, type Output, wantsColor, writeOutput } from './output.ts';
+import { type Format, isScreen, isStdoutTaken, type Output, wantsColor, writeOutput } from './output.ts';
 import { readForge, readRevision } from './revision.ts';
 import type { Settings } from './settings.ts';
 
 /** What ends a run before it has an answer: the problems, in words on stderr and in every other format asked for. */
 export function answerFailure({ problems, exitCode }: Failure): Answer {
-  return { exit: exitCode, ...answerOfProblems(problems), failed: true };
-}
-
-/** The problems alone, in every format. */
-function answerOfProblems(problems: readonly Problem[]): Omit<Answer, 'exit'> {
-  const report = (): RunReport => makeProblemReport(problems);
-  return { text: ({ color }) => renderProblems(problems, color), report };
+  return {
+    exit: exitCode,
+    failed: true,
+    text: ({ color }) => renderProblems(problems, color),
+    report: () => makeProblemReport(problems),
+  };
 }
 
 type Env = Terminal['env'];
@@ -64,10 +62,12 @@ export async function writeAnswer(
   settings: Settings | null,
   terminal: Terminal,
 ): Promise<number> {
-  const screens = openScreens(answer, settings, terminal);
+  // Data such as a manifest is not wrapped.
+  const isText = answer.document !== undefined || answer.report !== undefined;
+  const screens = openScreens(settings, terminal, isText);
   const said = new Set(answer.failed === true ? reportIn(answer.report).problems.map(({ summary }) => summary) : []);
   let exit = answer.exit;
-  if (answer.failed === true && !outputs.some(isScreen)) screens.stderr((color) => answer.text?.({ color }));
+  if (answer.failed === true && !outputs.some(isScreen)) screens.stderr((display) => answer.text?.(display));
   for (const output of outputs) {
     try {
       await writeOne(answer, output, { screens, terminal, stdoutTaken: isStdoutTaken(outputs) });
@@ -75,32 +75,33 @@ export async function writeAnswer(
       if (!(error instanceof Failure)) throw error;
       exit = replaceExitCode(exit);
       const problems = error.problems.filter(({ summary }) => !said.has(summary));
-      screens.stderr((color) => renderProblems(problems, color));
+      screens.stderr(({ color }) => renderProblems(problems, color));
       for (const { summary } of problems) said.add(summary);
     }
   }
-  screens.stderr((color) => answer.notes?.(color));
+  screens.stderr(({ color }) => answer.notes?.(color));
   return exit;
 }
 
-type WriteText = (text: (color: boolean) => string | undefined) => void;
+type WriteText = (text: (display: TextDisplay) => string | undefined) => void;
 
-/** Where a person reads an answer: coloured where that is wanted, and wrapped unless it is data such as a manifest. */
+/** Where a person reads: coloured where that is wanted, and wrapped. */
 export function openScreens(
-  { document, report }: Answer,
   settings: Settings | null,
   terminal: Terminal,
+  wrapsStdout = true,
 ): Readonly<Record<'stdout' | 'stderr', WriteText>> {
-  const isData = document === undefined && report === undefined;
-  const writeTo =
-    (write: (text: string) => void, isTerminal: boolean, wraps: boolean): WriteText =>
+  const open =
+    (name: 'stdout' | 'stderr', isTerminal: boolean, wraps: boolean): WriteText =>
     (text) => {
-      const lines = text(wantsColor(settings, terminal, isTerminal)) ?? '';
-      write(isTerminal && wraps ? wrapText(lines, terminal.columns) : lines);
+      const width = isTerminal ? terminal.columns : undefined;
+      const color = wantsColor(settings, terminal, isTerminal);
+      const lines = text({ color, onScreen: name === 'stdout', ...(width === undefined ? {} : { width }) }) ?? '';
+      terminal[name](wraps ? wrapText(lines, width) : lines);
     };
   return {
-    stdout: writeTo(terminal.stdout, terminal.stdoutIsTerminal, !isData),
-    stderr: writeTo(terminal.stderr, terminal.stderrIsTerminal, true),
+    stdout: open('stdout', terminal.stdoutIsTerminal, wrapsStdout),
+    stderr: open('stderr', terminal.stderrIsTerminal, true),
   };
 }
 
@@ -114,14 +115,9 @@ async function writeOne(answer: Answer, output: Output, { screens, terminal, std
   if (output.format === 'github') await writeGithub(answer, output, terminal, stdoutTaken);
   else if (output.format !== 'text')
     writeOutput(output, await renderAnswer(output.format, answer, terminal.env), terminal);
-  else if (!isScreen(output)) writeOutput(output, answer.text?.({ color: false, onScreen: false }) ?? '', terminal);
+  else if (!isScreen(output)) writeOutput(output, answer.text?.({ color: false }) ?? '', terminal);
   // What went wrong belongs on stderr, so that a pipe does not hide it.
-  else if (answer.failed === true) screens.stderr((color) => answer.text?.({ color }));
-  else screens.stdout((color) => answer.text?.({ color, onScreen: true }));
-}
-
-function isScreen({ format, file }: Output): boolean {
-  return format === 'text' && file === null;
+  else screens[answer.failed === true ? 'stderr' : 'stdout']((display) => answer.text?.(display));
 }
 
 /** GitHub's commands; where a document has stdout to itself they go to stderr, which it reads too. */

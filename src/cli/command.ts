@@ -57,6 +57,8 @@ export interface Invocation {
 
 export interface TextDisplay {
   readonly color: boolean;
+  /** Columns of the terminal that it is for. */
+  readonly width?: number;
   /** On stdout, where what the command showed before already stands; false in a file. */
   readonly onScreen?: boolean;
 }

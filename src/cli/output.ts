@@ -31,6 +31,11 @@ export function readOutputs(list: readonly string[], cwd: string): readonly Outp
   return onStdout.length === 1 ? outputs : [...outputs, textOnStdout];
 }
 
+/** Whether it is what a person reads where the command runs. */
+export function isScreen({ format, file }: Output): boolean {
+  return format === 'text' && file === null;
+}
+
 /** Whether a document has stdout to itself, so that the commands of GitHub must go elsewhere. */
 export function isStdoutTaken(outputs: readonly Output[]): boolean {
   return outputs.some(({ format, file }) => file === null && ['json', 'markdown', 'html', 'csv'].includes(format));

@@ -4,8 +4,9 @@ import { renderEnforcement } from '../report/enforcement.ts';
 import { renderProblems } from '../report/problems.ts';
 import type { Display, RunReport } from '../report/run-report.ts';
 import { renderApply, renderPlan } from '../report/text.ts';
+import { openScreens } from './answer.ts';
 import type { Answer, Invocation } from './command.ts';
-import { readOutputs, wantsColor } from './output.ts';
+import { isScreen, readOutputs } from './output.ts';
 import { startProgress } from './progress.ts';
 
 /** How a run ended that did not apply its plan. */
@@ -32,45 +33,34 @@ export interface Screen {
 /** The screen of one run; wrong outputs are a usage failure now, not after an apply. */
 export function makeScreen(invocation: Invocation): Screen {
   const { settings, terminal } = invocation;
-  const outputs = readOutputs(settings.output, terminal.cwd);
-  const textOnStdout = outputs.some((output) => output.format === 'text' && output.file === null);
-  const displayOn = (isTerminal: boolean): Display => ({
-    color: wantsColor(settings, terminal, isTerminal),
-    full: settings.full,
-    ...(isTerminal && terminal.columns !== undefined ? { width: terminal.columns } : {}),
-  });
+  const showsText = readOutputs(settings.output, terminal.cwd).some(isScreen);
+  const screens = openScreens(settings, terminal);
+  const { full } = settings;
   let shown = false;
   const progress = startProgress(invocation);
   return {
     showPlan(report, aboutToAsk) {
       progress.onPlan(report.plan?.steps.length ?? 0);
-      if (textOnStdout) {
-        terminal.stdout(renderPlan(nameFor(report, terminal.stdoutIsTerminal), displayOn(terminal.stdoutIsTerminal)));
-        shown = true;
-      } else if (aboutToAsk)
-        terminal.stderr(renderPlan(nameFor(report, terminal.stderrIsTerminal), displayOn(terminal.stderrIsTerminal)));
+      const name = showsText ? 'stdout' : 'stderr';
+      if (showsText || aboutToAsk)
+        screens[name]((display) => renderPlan(nameFor(report, terminal[`${name}IsTerminal`]), { ...display, full }));
+      shown = showsText;
     },
     onApply: progress.onApply,
     onOutcome: progress.onOutcome,
     end: progress.end,
     answerWith(report, exit, { obstacle = null, declined = false } = {}) {
       progress.end();
+      const said = obstacle === null && declined ? 'Nothing was written.\n' : '';
       return {
         exit,
         failed: report.plan === null,
-        text({ color, onScreen = false }) {
-          const isTerminal = onScreen && terminal.stdoutIsTerminal;
-          return runText(nameFor(report, isTerminal), { ...displayOn(isTerminal), color }, shown && onScreen);
+        text({ onScreen = false, ...display }) {
+          const named = nameFor(report, onScreen && terminal.stdoutIsTerminal);
+          return runText(named, { ...display, full }, shown && onScreen);
         },
         report: () => report,
-        notes: (color) =>
-          obstacle === null
-            ? declined
-              ? 'Nothing was written.\n'
-              : ''
-            : shown
-              ? renderProblems([obstacle], color)
-              : '',
+        notes: (color) => (obstacle !== null && shown ? renderProblems([obstacle], color) : said),
       };
     },
   };

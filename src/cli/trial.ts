@@ -114,10 +114,10 @@ function liveKeysOf({ changes }: Plan): ReadonlySet<string> {
 /** What the apply came to, before anybody is asked. */
 function showApplied({ settings, terminal }: Invocation, applied: Answer): void {
   const outputs = readOutputs(settings.output, terminal.cwd);
-  const screens = openScreens(applied, settings, terminal);
+  const screens = openScreens(settings, terminal);
   if (outputs.some(({ format, file }) => format === 'text' && file === null))
-    screens.stdout((color) => applied.text?.({ color, onScreen: true }));
-  screens.stderr((color) => applied.notes?.(color));
+    screens.stdout((display) => applied.text?.(display));
+  screens.stderr(({ color }) => applied.notes?.(color));
 }
 
 /** Why nobody is asked: what is there now is not what was reviewed, so that it must not stay. Null: it is. */

@@ -23,7 +23,7 @@ import { readPathOperand } from '../path-operand.ts';
  * neither: each user against each network that the manifests name. Of the manifests' rules, or with `--live` of the server's.
  */
 export async function run(invocation: Invocation): Promise<Answer> {
-  const { settings, terminal } = invocation;
+  const { settings } = invocation;
   readPathOperand(invocation, 'reach');
   const subject = await loadSubject(invocation);
   const rules = subject.rules.map(({ rule }) => rule);
@@ -36,8 +36,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { table, members } = answerTo(invocation, question, subject);
   return {
     exit: exitCodes.ok,
-    text: ({ onScreen }) =>
-      renderTableText(table, onScreen === true && terminal.stdoutIsTerminal ? terminal.columns : undefined),
+    text: ({ width }) => renderTableText(table, width),
     table: () => table,
     report: () => ({ ...makeProblemReport(subject.problems), headline: titleOf(settings) }),
     document: () => renderDocument(members, subject.problems),
