@@ -50,7 +50,7 @@ export const commands: readonly CommandSpec[] = [
     examples: ['reconcile apply policy', 'reconcile apply --yes plan.json policy'],
     completes: 'files',
     formats: everyFormat,
-    load: () => import('./commands/apply.ts'),
+    load: async () => ({ run: (await import('./commands/reconcile.ts')).runApply }),
   },
   {
     name: 'confirm',
