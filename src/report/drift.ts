@@ -19,10 +19,7 @@ export interface DriftContext {
 /** What stands on the server instead of what was applied, for people. */
 export function renderDrift(plan: Plan, { names, hasBase }: DriftContext, color: boolean): string {
   const paint = createPaint(color);
-  const drifted = plan.changes.flatMap((change) => {
-    const kind = kindOf(change);
-    return kind === null ? [] : [{ change, kind }];
-  });
+  const drifted = listDrifted(plan);
   const words = hasBase ? driftWords : differenceWords;
   if (drifted.length === 0) return `${words.none}\n`;
   const lines = drifted.map(({ change, kind }) => {
@@ -56,7 +53,7 @@ const tones = { 'only-live': 'risk', 'missing-live': 'warning', 'changed-live': 
 
 /** One line that counts. */
 export function summariseDrift(plan: Plan, hasBase: boolean): string {
-  const number = plan.changes.filter((change) => kindOf(change) !== null).length;
+  const number = listDrifted(plan).length;
   if (number === 0) return `reconcile drift: ${hasBase ? 'none' : 'no difference'}`;
   const verb = hasBase ? 'drifted' : `${differenceWords.verb(number)} from these manifests`;
   return `reconcile drift: ${count(number, 'object')} ${verb}`;
@@ -65,57 +62,44 @@ export function summariseDrift(plan: Plan, hasBase: boolean): string {
 /** Each object that differs as a warning at the line that asks for it, for annotations and summaries. */
 export function listDriftProblems(plan: Plan, { names, hasBase }: DriftContext): readonly Problem[] {
   const words = hasBase ? driftWords : differenceWords;
-  return plan.changes.flatMap((change): readonly Problem[] => {
-    const kind = kindOf(change);
-    if (kind === null) return [];
+  return listDrifted(plan).map(({ change, kind }): Problem => {
     const place = change.source === null ? {} : { place: change.source };
     const fields = kind === 'changed-live' ? listFieldLines(reversed(change.fields)) : [];
     const what = [ruleWords(change, names), ...fields.map(({ path, text }) => `${path}: ${text}`)];
     const summary = `${words[kind]}: ${formatLabel(change)} ${what.filter((part) => part !== '').join('; ')}`;
-    return [{ code: 'drift', severity: 'warning', summary: summary.trim(), ...place }];
+    return { code: 'drift', severity: 'warning', summary: summary.trim(), ...place };
   });
 }
 
 /** Drift for machines; `applied` and `live` are the values on the two sides. */
 export function makeDriftDocument(plan: Plan): readonly unknown[] {
-  return plan.changes.flatMap((change) => {
-    const drift = kindOf(change);
-    if (drift === null) return [];
-    const fields = Object.entries(change.fields).map(([name, { before, after }]) => [
-      name,
-      { applied: after, live: before },
-    ]);
-    const source = change.source === null ? null : { file: change.source.file, line: change.source.line };
-    return [{ kind: change.kind, name: change.name, id: change.id, drift, fields: Object.fromEntries(fields), source }];
+  return listDrifted(plan).map(({ change: { kind, name, id, fields, source }, kind: drift }) => {
+    const sides = Object.entries(fields).map(([field, { before, after }]) => [field, { applied: after, live: before }]);
+    const place = source === null ? null : { file: source.file, line: source.line };
+    return { kind, name, id, drift, fields: Object.fromEntries(sides), source: place };
   });
 }
 
 /** Whether anything stands on the server instead of what was applied. */
 export function hasDrift(plan: Plan): boolean {
-  return plan.changes.some((change) => kindOf(change) !== null);
+  return listDrifted(plan).length > 0;
 }
 
-function kindOf(change: Change): DriftKind | null {
-  switch (change.action) {
-    case 'create':
-      return 'missing-live';
-    case 'delete':
-      return 'only-live';
-    case 'update':
-      return 'changed-live';
-    case 'keep':
-      return null;
-    case 'skip':
-      // What is not written for want of a secret differs none the less: a provider may be gone, or another.
-      return change.reason === 'unsent' ? 'changed-live' : null;
-  }
+const kindOf = { create: 'missing-live', delete: 'only-live', update: 'changed-live', keep: null } as const;
+
+function listDrifted({ changes }: Plan): readonly { readonly change: Change; readonly kind: DriftKind }[] {
+  return changes.flatMap((change) => {
+    // What is not written for want of a secret differs none the less: a provider may be gone, or another.
+    const skipped = change.reason === 'unsent' ? 'changed-live' : null;
+    const kind = change.action === 'skip' ? skipped : kindOf[change.action];
+    return kind === null ? [] : [{ change, kind }];
+  });
 }
 
 function ruleWords(change: Change, names: UserNames): string {
   if (change.kind === 'Configuration') return '';
-  const applied = change.desired === null ? null : formatRule(change.desired.rule, names);
-  const live = change.live === null ? null : formatRule(change.live.rule, names);
-  return applied !== null && live !== null ? `${applied} → ${live}` : (applied ?? live ?? '');
+  const sides = [change.desired, change.live].flatMap((side) => (side === null ? [] : [formatRule(side.rule, names)]));
+  return sides.join(' → ');
 }
 
 function reversed(fields: Readonly<Record<string, FieldChange>>): Readonly<Record<string, FieldChange>> {

@@ -1,5 +1,6 @@
 import { escapeControls, shortenText } from '../model/printable.ts';
 import type { Plan } from '../plan/plan.ts';
+import type { Listing } from './on-the-way.ts';
 import { formatTraffic, makePlanPage, type PlanPage, type ShownChange, type TrafficPart } from './page.ts';
 import { formatPlace, stripRoot } from './problems.ts';
 import type { RunReport } from './run-report.ts';
@@ -85,16 +86,14 @@ function refusalText(report: RunReport, { refusals }: Plan): string {
 
 function trafficSection(traffic: TrafficPart): string {
   if (traffic.lines.length === 0) return `**${traffic.headline}**`;
-  return [
-    `**Traffic** ${escapeProse(traffic.headline)}`,
-    '',
-    ...traffic.lines.map(({ label, text }) => `- **${label}** ${quoteCode(text)}`),
-    ...leftLine(traffic.left),
-  ].join('\n');
+  return [`**Traffic** ${escapeProse(traffic.headline)}`, '', ...listingLines(traffic)].join('\n');
 }
 
-function leftLine(left: number): readonly string[] {
-  return left === 0 ? [] : [`- and ${left} more (\`--output json=FILE\` has all)`];
+function listingLines({ lines, left }: TrafficPart | Listing): readonly string[] {
+  return withLeft(
+    lines.map(({ label, text }) => `- **${label}** ${quoteCode(text)}`),
+    left,
+  );
 }
 
 function applySection({ apply }: RunReport, limit: number): string {
@@ -124,9 +123,7 @@ function problemSection({ problems, root }: RunReport, limit: number): string {
 
 function onTheWaySection({ onTheWay }: PlanPage): string {
   if (onTheWay === null) return '';
-  const lines = onTheWay.lines.map(({ label, text }) => `- **${label}** ${quoteCode(text)}`);
-  const head = [escapeProse(onTheWay.headline), ''];
-  return folded('On the way', [...head, ...lines, ...leftLine(onTheWay.left)], true);
+  return folded('On the way', [escapeProse(onTheWay.headline), '', ...listingLines(onTheWay)], true);
 }
 
 function changesSection(report: RunReport, { sets }: PlanPage, limit: number): string {
@@ -163,8 +160,11 @@ function footer(report: RunReport, plan: Plan): string {
 
 /** The first `limit` lines, and how many are left out. */
 function list(lines: readonly string[], limit: number): readonly string[] {
-  const left = lines.length - limit;
-  return left <= 0 ? lines : [...lines.slice(0, limit), `- and ${left} more (\`--output json=FILE\` has all)`];
+  return withLeft(lines.slice(0, limit), lines.length - limit);
+}
+
+function withLeft(lines: readonly string[], left: number): readonly string[] {
+  return left <= 0 ? lines : [...lines, `- and ${left} more (\`--output json=FILE\` has all)`];
 }
 
 function folded(summary: string, lines: readonly string[], open: boolean): string {

@@ -3,10 +3,10 @@ import { formatLabel } from './change-words.ts';
 import { describeTraffic, formatTrafficLine, type TrafficLine } from './traffic/describe.ts';
 import type { People } from './traffic/people.ts';
 
-/** What is open or cut off while the plan is carried out. */
-export interface OnTheWay {
+/** A headline that is true if nothing else is read, lines that each begin with a word, and how many were left out. */
+export interface Listing<L = { readonly label: 'open' | 'cut off'; readonly text: string }> {
   readonly headline: string;
-  readonly lines: readonly { readonly label: 'open' | 'cut off'; readonly text: string }[];
+  readonly lines: readonly L[];
   readonly left: number;
 }
 
@@ -21,8 +21,8 @@ interface Alike {
   expectedMs: number;
 }
 
-/** The exposures of a plan that has some, at most `lines` of them. */
-export function describeExposures(plan: Plan, people: People, lines: number): OnTheWay {
+/** What is open or cut off while a plan with exposures is carried out: at most `lines` of them. */
+export function describeExposures(plan: Plan, people: People, lines: number): Listing {
   const moments = new Set(plan.exposure.map(({ fromStep, toStep }) => `${fromStep} ${toStep}`)).size;
   const longest = plan.exposure.reduce((most, { expectedMs }) => Math.max(most, expectedMs), 0);
   const all = alikeExposures(plan, people).map(({ label, line, networks, during, expectedMs }) => {

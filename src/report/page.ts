@@ -8,7 +8,7 @@ import type { Change, Plan } from '../plan/plan.ts';
 import type { Effect, Traffic } from '../policy/traffic.ts';
 import { chooseSymbol, describeChange, formatWhy } from './change-words.ts';
 import { type FieldLine, listFieldLines } from './field-lines.ts';
-import { describeExposures, type OnTheWay } from './on-the-way.ts';
+import { describeExposures, type Listing } from './on-the-way.ts';
 import type { Tone } from './paint.ts';
 import type { UserNames } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
@@ -25,7 +25,7 @@ export interface PlanPage {
   readonly sets: readonly SetOfChanges[];
   /** What is opened and closed at once, then from later times on; empty where nothing is written. */
   readonly traffic: readonly TrafficPart[];
-  readonly onTheWay: OnTheWay | null;
+  readonly onTheWay: Listing | null;
 }
 
 /** The changes of one RuleSet, of the rules outside of sets, of unnamed live rules, or of the Configuration. */
@@ -52,7 +52,7 @@ export interface ShownChange {
   readonly fields: readonly FieldLine[];
 }
 
-/** One line of traffic: `text` says `what` and `who` as one. */
+/** One line of traffic that the plan opens or closes: `text` says `what` and `who` as one. */
 export interface TrafficEntry {
   readonly label: 'opens' | 'closes';
   readonly text: string;
@@ -60,14 +60,7 @@ export interface TrafficEntry {
   readonly what: string;
 }
 
-/** Traffic that the plan opens and closes. */
-export interface TrafficPart {
-  /** True if nothing else is read. */
-  readonly headline: string;
-  readonly lines: readonly TrafficEntry[];
-  /** Lines left out. */
-  readonly left: number;
-}
+export type TrafficPart = Listing<TrafficEntry>;
 
 export interface PageLimits {
   /** Lines of traffic, and lines on the way. */

@@ -13,14 +13,9 @@ type Results = readonly CaseResult<DesiredRule>[];
 /** The failing cases with a counterexample each, and one line that counts. */
 export function renderTests(results: Results, names: UserNames, color: boolean): string {
   const paint = createPaint(color);
-  const failing = results.filter(({ failure }) => failure !== null);
-  const lines = failing.flatMap(({ case: one, failure }) => {
-    if (failure === null) return [];
-    const rule = failure.rule === null ? null : `\`${failure.rule.name}\``;
-    const text = escapeControls(describeFailure(one, failure, { names, rule }));
-    const decides =
-      failure.rule === null ? [] : [`    ${formatPlace(failure.rule.place)} ${formatRule(failure.rule.rule, names)}`];
-    return [`${paint('error', '✗')} ${paint('strong', formatPlace(one.place))} ${text}`, ...decides];
+  const lines = listFailures(results, names).flatMap(({ place, summary, rule }) => {
+    const decides = rule === null ? [] : [`    ${formatPlace(rule.place)} ${formatRule(rule.rule, names)}`];
+    return [`${paint('error', '✗')} ${paint('strong', formatPlace(place))} ${escapeControls(summary)}`, ...decides];
   });
   return [...lines, `${summariseTests(results)}.`, ''].join('\n');
 }
@@ -33,13 +28,19 @@ export function summariseTests(results: Results): string {
 
 /** The failing cases as problems, for annotations and comments. */
 export function listTestProblems(results: Results, names: UserNames): readonly Problem[] {
-  return results.flatMap(({ case: one, failure }): Problem[] => {
+  return listFailures(results, names).map(({ place, summary, rule }): Problem => {
+    const hint = 'Change the rules, or the test if the policy has changed.';
+    const related = rule === null ? [] : [{ place: rule.place, note: `\`${rule.name}\` decides` }];
+    return { code: 'policy-test-failed', severity: 'error', summary, hint, place, related };
+  });
+}
+
+function listFailures(results: Results, names: UserNames) {
+  return results.flatMap(({ case: one, failure }) => {
     if (failure === null) return [];
     const { rule } = failure;
     const summary = describeFailure(one, failure, { names, rule: rule === null ? null : `\`${rule.name}\`` });
-    const hint = 'Change the rules, or the test if the policy has changed.';
-    const related = rule === null ? [] : [{ place: rule.place, note: `\`${rule.name}\` decides` }];
-    return [{ code: 'policy-test-failed', severity: 'error', summary, hint, place: one.place, related }];
+    return [{ place: one.place, summary, rule }];
   });
 }
 

@@ -1,10 +1,10 @@
 import type { ApplyReport } from '../apply/outcome.ts';
 import { escapeControls } from '../model/printable.ts';
 import type { Refusal, Step } from '../plan/plan.ts';
+import type { Listing } from './on-the-way.ts';
 import {
   formatTraffic,
   makePlanPage,
-  type PlanPage,
   type SetOfChanges,
   type ShownChange,
   shortPage,
@@ -33,8 +33,8 @@ export function renderPlan(report: RunReport, display: Display): string {
     [paint('strong', page.title.join('    ')), ...page.notes.map((note) => paint('faint', note))].join('\n'),
     countsText(page.sets),
     ...page.sets.map((set) => setText(set, display.width, paint)),
-    ...page.traffic.map((part) => trafficText(part, paint)),
-    onTheWayText(page, paint),
+    ...page.traffic.map((part) => listingText('Traffic', part, paint)),
+    page.onTheWay === null ? '' : listingText('On the way', page.onTheWay, paint),
     refusalsText(plan.refusals, report, paint),
     paint('strong', summarisePlan(report, plan)),
   ];
@@ -138,22 +138,15 @@ function fieldTexts(fields: ShownChange['fields']): readonly string[] {
   return fields.map(({ path, text }) => `${path.padEnd(width)}  ${text}`);
 }
 
-function trafficText(traffic: TrafficPart, paint: Paint): string {
-  if (traffic.lines.length === 0) return traffic.headline;
-  const lines = traffic.lines.map(({ label, text }) =>
-    label === 'opens' ? `  ${paint('risk', 'opens')}    ${paint('risk', text)}` : `  closes   ${text}`,
-  );
-  return [`${paint('strong', 'Traffic')}      ${traffic.headline}`, ...lines, ...leftText(traffic.left)].join('\n');
-}
-
-function onTheWayText({ onTheWay }: PlanPage, paint: Paint): string {
-  if (onTheWay === null) return '';
-  const lines = onTheWay.lines.map(({ label, text }) => `  ${paint('warning', label.padEnd(7))}  ${text}`);
-  return [`${paint('strong', 'On the way')}   ${onTheWay.headline}`, ...lines, ...leftText(onTheWay.left)].join('\n');
-}
-
-function leftText(left: number): readonly string[] {
-  return left === 0 ? [] : [`  and ${left} more: --full shows all of them`];
+function listingText(title: string, listing: TrafficPart | Listing, paint: Paint): string {
+  const { headline, left } = listing;
+  if (listing.lines.length === 0) return headline;
+  const lines = listing.lines.map(({ label, text }) => {
+    const tone = { opens: 'risk', closes: 'plain', open: 'warning', 'cut off': 'warning' } as const;
+    return `  ${paint(tone[label], label.padEnd(7))}  ${label === 'opens' ? paint('risk', text) : text}`;
+  });
+  const more = left === 0 ? [] : [`  and ${left} more: --full shows all of them`];
+  return [`${paint('strong', title)}${' '.repeat(13 - title.length)}${headline}`, ...lines, ...more].join('\n');
 }
 
 function refusalsText(refusals: readonly Refusal[], report: RunReport, paint: Paint): string {
