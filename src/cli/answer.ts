@@ -95,7 +95,7 @@ export function openScreens(
     (name: 'stdout' | 'stderr', isTerminal: boolean, wraps: boolean): WriteText =>
     (text) => {
       const width = isTerminal ? terminal.columns : undefined;
-      const color = wantsColor(settings, terminal, isTerminal);
+      const color = wantsColor(settings?.color !== false, terminal, isTerminal);
       const lines = text({ color, onScreen: name === 'stdout', ...(width === undefined ? {} : { width }) }) ?? '';
       terminal[name](wraps ? wrapText(lines, width) : lines);
     };

@@ -1,9 +1,9 @@
-import { accessSync, constants, statSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { getErrorCode } from '../model/result.ts';
 import type { Terminal } from './command.ts';
-import { type Failure, makeFailure } from './failure.ts';
-import type { RawValues, Settings } from './settings.ts';
+import { makeFailure } from './failure.ts';
+import { explainUnwritable, writeNamedFile } from './read-file.ts';
 
 export type Format = 'text' | 'json' | 'markdown' | 'html' | 'csv' | 'github';
 
@@ -53,13 +53,8 @@ function parseOutput(text: string, cwd: string): Output {
 }
 
 /** Whether text on stdout may be coloured: a terminal, no NO_COLOR, no `--no-color`. FORCE_COLOR turns it on. */
-export function wantsColor(
-  settings: { readonly color: boolean } | null,
-  terminal: Terminal,
-  isTerminal: boolean,
-): boolean {
-  const { env } = terminal;
-  if (settings?.color === false || (env['NO_COLOR'] ?? '') !== '') return false;
+export function wantsColor(color: boolean, { env }: Terminal, isTerminal: boolean): boolean {
+  if (!color || (env['NO_COLOR'] ?? '') !== '') return false;
   if ((env['FORCE_COLOR'] ?? '') !== '') return env['FORCE_COLOR'] !== '0';
   return isTerminal && env['TERM'] !== 'dumb';
 }
@@ -83,40 +78,22 @@ function checkFile(file: string): void {
   } catch (error) {
     code = getErrorCode(error);
   }
-  throw unwritable(file, code);
-}
-
-function unwritable(file: string, code: string): Failure {
-  const why: Readonly<Record<string, string>> = {
-    ENOENT: ': its directory is not there',
-    EISDIR: ': it is a directory',
-  };
-  return makeFailure('output', `${file} cannot be written (${code})`, `check --output${why[code] ?? ''}`);
+  throw explainUnwritable(file, code, '--output');
 }
 
 /** Writes one output; a file that cannot be written is a failure. */
 export function writeOutput(output: Output, text: string, terminal: Terminal): void {
-  if (output.file === null) {
-    terminal.stdout(text);
-    return;
-  }
-  try {
-    writeFileSync(output.file, text);
-  } catch (error) {
-    throw unwritable(output.file, getErrorCode(error));
-  }
-}
-
-/** What is known of a run that may have failed before its settings were settled. */
-export interface EarlyRun {
-  readonly argv: readonly string[];
-  readonly flags: RawValues;
-  readonly env: Readonly<Record<string, string | undefined>>;
+  if (output.file === null) terminal.stdout(text);
+  else writeNamedFile(output.file, text, '--output');
 }
 
 /** The outputs that were asked for, as far as can be told when arguments or settings are wrong. */
-export function readRequestedOutputs(settings: Settings | null, early: EarlyRun, cwd: string): readonly Output[] {
-  const asked = settings?.output ?? askedEarly(early);
+export function readRequestedOutputs(
+  argv: readonly string[],
+  output: unknown,
+  { env, cwd }: Terminal,
+): readonly Output[] {
+  const asked = Array.isArray(output) ? output.map(String) : askedEarly(argv, env);
   try {
     return readOutputs(asked, cwd);
   } catch {
@@ -125,8 +102,7 @@ export function readRequestedOutputs(settings: Settings | null, early: EarlyRun,
   }
 }
 
-function askedEarly({ argv, flags, env }: EarlyRun): readonly string[] {
-  if (Array.isArray(flags.output)) return flags.output.map(String);
+function askedEarly(argv: readonly string[], env: Terminal['env']): readonly string[] {
   const given = argv.flatMap((text, index) => {
     if (text === '--output') return [argv[index + 1] ?? ''];
     return text.startsWith('--output=') ? [text.slice('--output='.length)] : [];

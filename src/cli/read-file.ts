@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { readOperatorFile } from '../adapters/source/regular-file.ts';
 import type { ProblemCode } from '../model/problem-code.ts';
 import { getErrorCode } from '../model/result.ts';
-import { makeFailure } from './failure.ts';
+import { type Failure, makeFailure } from './failure.ts';
 
 /** A file that an option or operand names, and how messages speak of it. */
 export interface NamedFile {
@@ -32,6 +32,16 @@ export function writeNamedFile(path: string, text: string, option: string): void
   try {
     writeFileSync(path, text);
   } catch (error) {
-    throw makeFailure('output', `${path} cannot be written (${getErrorCode(error)})`, `check ${option}`);
+    throw explainUnwritable(path, getErrorCode(error), option);
   }
+}
+
+const whyUnwritable: Readonly<Record<string, string>> = {
+  ENOENT: ': its directory is not there',
+  EISDIR: ': it is a directory',
+};
+
+/** What to do about a file that `option` names and that cannot be written. */
+export function explainUnwritable(path: string, code: string, option: string): Failure {
+  return makeFailure('output', `${path} cannot be written (${code})`, `check ${option}${whyUnwritable[code] ?? ''}`);
 }

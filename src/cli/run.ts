@@ -2,7 +2,7 @@ import type { Problem } from '../model/problem.ts';
 import { getErrorCode } from '../model/result.ts';
 import { answerFailure, writeAnswer } from './answer.ts';
 import { parseArguments } from './arguments.ts';
-import type { Answer, Companions, Terminal } from './command.ts';
+import type { Companions, Terminal } from './command.ts';
 import { type CommandSpec, listOptions } from './command-spec.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, makeFailure } from './failure.ts';
@@ -48,20 +48,18 @@ export async function runCli(argv: readonly string[], started: Terminal, among?:
     checkOutputs(parsed.command, settings, terminal);
     const command = await parsed.command.load();
     const shared = among === undefined ? {} : { shared: among.shared };
-    const answer = passOn(await command.run({ operands: parsed.operands, settings, terminal, ...shared }), among);
+    const answer = await command.run({ operands: parsed.operands, settings, terminal, ...shared });
+    among?.hear(answer);
     const outputs = parsed.command.formats.length === 0 ? [textOnStdout] : readOutputs(settings.output, terminal.cwd);
     return await writeAnswer(answer, outputs, settings, terminal);
   } catch (error) {
     const failure = error instanceof Failure ? error : new Failure([await internalError(error)]);
-    const outputs = readRequestedOutputs(settings, { argv, flags, env: terminal.env }, terminal.cwd);
-    await writeAnswer(passOn(answerFailure(failure), among), outputs, settings, terminal);
+    const outputs = readRequestedOutputs(argv, settings?.output ?? flags.output, terminal);
+    const answer = answerFailure(failure);
+    among?.hear(answer);
+    await writeAnswer(answer, outputs, settings, terminal);
     return failure.exitCode;
   }
-}
-
-function passOn(answer: Answer, among: Companions | undefined): Answer {
-  among?.hear(answer);
-  return answer;
 }
 
 /** With this variable every TLS connection of the process takes any certificate: the token would go to anybody. */
@@ -108,11 +106,8 @@ function checkOutputs({ name, formats }: CommandSpec, settings: Settings, { cwd,
     checkWritable(outputs, env['GITHUB_STEP_SUMMARY'] ?? '');
     return;
   }
-  throw makeFailure(
-    'usage',
-    `\`reconcile ${name}\` has no output as ${wrong.format}`,
-    `its formats are ${formats.join(', ')}; markdown and github are formats of plans and checks`,
-  );
+  const hint = `its formats are ${formats.join(', ')}; markdown and github are formats of plans and checks`;
+  throw makeFailure('usage', `\`reconcile ${name}\` has no output as ${wrong.format}`, hint);
 }
 
 /** The settings of one run, read again when it is told to (SIGHUP); `renew` gets the secrets that they name a command for. */
@@ -135,29 +130,18 @@ export async function loadSettings(
 async function internalError(error: unknown): Promise<Problem> {
   const code = getErrorCode(error, '');
   if (code === 'EMFILE' || code === 'ENFILE') {
-    const summary = `this process may open no more files (${code})`;
-    return {
-      code: 'open-files',
-      severity: 'error',
-      summary,
-      hint: 'raise the limit: ulimit -n, LimitNOFILE in a unit',
-    };
+    const hint = 'raise the limit: ulimit -n, LimitNOFILE in a unit';
+    return { code: 'open-files', severity: 'error', summary: `this process may open no more files (${code})`, hint };
   }
-  if (error instanceof Error && code === 'reader-died')
-    return (await import('./read-failure.ts')).explainReadFailure(
-      { code, status: null, message: error.message },
-      () => '',
-      0,
-    );
-  const name = error instanceof Error ? error.name : typeof error;
-  const frame =
-    error instanceof Error
-      ? /\(?(?:file:\/\/)?([^()\s]+:\d+:\d+)\)?/.exec(error.stack?.split('\n    at ')[1] ?? '')
-      : null;
-  return {
-    code: 'internal-error',
-    severity: 'error',
-    summary: `reconcile failed in a way it should not (${name}${frame === null ? '' : ` at ${frame[1]}`})`,
-    hint: 'this is a mistake in reconcile: please report it with this line; what was sent before is in the journal, if one is kept',
-  };
+  const { name, stack, message } = error instanceof Error ? error : { name: typeof error, stack: '', message: '' };
+  if (code === 'reader-died') {
+    const { explainReadFailure } = await import('./read-failure.ts');
+    return explainReadFailure({ code, status: null, message }, () => '', 0);
+  }
+  const [, frame] = /\(?(?:file:\/\/)?([^()\s]+:\d+:\d+)\)?/.exec(stack?.split('\n    at ')[1] ?? '') ?? [];
+  const where = frame === undefined ? name : `${name} at ${frame}`;
+  const hint =
+    'this is a mistake in reconcile: please report it with this line; what was sent before is in the journal, if one is kept';
+  const summary = `reconcile failed in a way it should not (${where})`;
+  return { code: 'internal-error', severity: 'error', summary, hint };
 }
