@@ -3,9 +3,10 @@ import type { SecretBinding } from '../model/configuration.ts';
 import { escapeControls } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
 import { findClosedWindow } from '../plan/guard/windows.ts';
-import type { Change, Plan, Refusal } from '../plan/plan.ts';
+import type { Plan, Refusal } from '../plan/plan.ts';
 import type { Journal } from '../ports.ts';
-import { count } from '../report/summary.ts';
+import { count, countActions } from '../report/summary.ts';
+import { joinWords } from '../report/traffic/people.ts';
 import type { Invocation } from './command.ts';
 import { createLogger } from './logger.ts';
 import { readWindows } from './plan-settings.ts';
@@ -15,11 +16,12 @@ import type { Settings } from './settings.ts';
 export function findObstacle({ settings, terminal }: Invocation, plan: Plan | null): Problem | null {
   if (settings.suspend) {
     const by = settings.origins.get('suspend') ?? '--suspend';
+    const hint = 'To apply once all the same: --no-suspend. --plan shows the changes.';
     return {
       code: 'suspended',
       severity: 'error',
       summary: `Writing is suspended by ${by}: nothing was written`,
-      hint: 'To apply once all the same: --no-suspend. --plan shows the changes.',
+      hint,
     };
   }
   const closed = settings.overrideWindow !== null || plan === null ? null : explainWindow(settings, plan);
@@ -84,18 +86,11 @@ export async function askToBind(
 }
 
 /** `58 creates, 1 replacement and 1 delete` */
-function describeChanges({ changes }: Plan): string {
-  const number = (word: string, matches: (change: Change) => boolean): readonly string[] => {
-    const found = changes.filter(matches).length;
-    return found === 0 ? [] : [count(found, word)];
-  };
-  const words = [
-    ...number('create', ({ action }) => action === 'create'),
-    ...number('replacement', ({ action, via }) => action === 'update' && via === 'replace'),
-    ...number('update', ({ action, via }) => action === 'update' && via !== 'replace'),
-    ...number('delete', ({ action }) => action === 'delete'),
-  ];
-  return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`;
+function describeChanges(plan: Plan): string {
+  const nouns = countActions(plan).map(([action, number]) =>
+    count(number, action === 'replace' ? 'replacement' : action),
+  );
+  return joinWords(nouns);
 }
 
 /** The server's address as outputs show it: without credentials. Null without one that is an address. */
@@ -119,24 +114,11 @@ export const approvesAnother: Problem = {
 };
 
 /** On the first apply to a server, rules that are in no manifest may be somebody's only copy. */
-export function announceDeletes(
-  {
-    invocation,
-    lastApply,
-    request,
-  }: { readonly invocation: Invocation; readonly lastApply: unknown; readonly request: { readonly given?: unknown } },
-  plan: Plan | null,
-): readonly Problem[] {
-  if (lastApply !== null || request.given !== undefined || invocation.settings.base !== null) return [];
+export function announceDeletes(plan: Plan | null): readonly Problem[] {
   const unknown = plan?.changes.filter(({ action, reason }) => action === 'delete' && reason === 'not-desired') ?? [];
   if (unknown.length === 0) return [];
   const verb = unknown.length === 1 ? 'is in no manifest and will' : 'are in no manifest and will';
-  return [
-    {
-      code: 'unknown-live-rules',
-      severity: 'note',
-      summary: `${count(unknown.length, 'live rule')} ${verb} be deleted`,
-      hint: 'To keep them, take them over first: reconcile export --out DIR writes them as manifests.',
-    },
-  ];
+  const summary = `${count(unknown.length, 'live rule')} ${verb} be deleted`;
+  const hint = 'To keep them, take them over first: reconcile export --out DIR writes them as manifests.';
+  return [{ code: 'unknown-live-rules', severity: 'note', summary, hint }];
 }

@@ -106,7 +106,7 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
 /** Runs the pass, and once more when a person lets secrets go where nothing else binds them to. */
 async function runBound(run: Run, wired: WiredPass): Promise<PassResult> {
   const { request, base, screen, lastApply, invocation } = run;
-  const approve = request.planOnly ? null : (content: SourceContent) => recordedApproval(run, wired.pass, content);
+  const approve = request.planOnly ? null : (content: SourceContent) => approveOf(run, wired.pass, content);
   const attempt = (granted: readonly SecretBinding[]): Promise<PassResult> => {
     const { options } = wired.pass;
     const { prune = options.prune, goesBack } = request.given ?? {};
@@ -166,16 +166,10 @@ function staleness(run: Run, plan: Plan | null, digest: PlanDigest | undefined):
   return compareWithSaved(saved, { digest, plan }, { ...originOf(run), approvals });
 }
 
-function recordedApproval(run: Run, pass: PassDependencies, content: SourceContent): Approve {
-  const { settings, terminal } = run.invocation;
-  const origin = { by: describeUser(terminal), server: findServer(settings), revision: content.revision };
-  return run.history.recordApproved(approveOf(run, pass, content), origin);
-}
-
-/** Shows the plan, and asks where `--yes` does not answer already. */
+/** Shows the plan, and asks where `--yes` does not answer already; records what is approved. */
 function approveOf(run: Run, pass: PassDependencies, { revision }: SourceContent): Approve {
-  return async (plan, desired, digest) => {
-    const { settings } = run.invocation;
+  const { settings, terminal } = run.invocation;
+  const approve: Approve = async (plan, desired, digest) => {
     if (isInvalid(knownProblems(run, desired, plan), settings)) return false;
     if (staleness(run, plan, digest).length > 0) return false;
     run.obstacle = findObstacle(run.invocation, plan);
@@ -187,24 +181,23 @@ function approveOf(run: Run, pass: PassDependencies, { revision }: SourceContent
     if (isApproved) run.screen.onApply();
     return isApproved;
   };
+  return run.history.recordApproved(approve, { by: describeUser(terminal), server: findServer(settings), revision });
 }
 
 /** Looks names up that the plan's display needs; once, since a plan is shown before an apply and after it. */
 async function nameAll(run: Run, pass: PassDependencies, plan: Plan, desired: Desired | null): Promise<void> {
-  const userNames = desired?.state?.userNames ?? new Map<string, string>();
-  const { lastApply, request } = run;
-  run.names ??= await lookUpNames(run.invocation, {
-    path: request.path,
-    pass,
-    plan,
-    userNames,
-    lastApply: lastApply?.rules ?? null,
-  });
+  const { path } = run.request;
+  const lastApply = run.lastApply?.rules ?? null;
+  run.names ??= await lookUpNames(run.invocation, { path, pass, plan, userNames: findUserNames(desired), lastApply });
+}
+
+function findUserNames(desired: Desired | null): ReadonlyMap<string, string> {
+  return desired?.state?.userNames ?? new Map();
 }
 
 /** The names that outputs show; addresses that only the server knows stay on the terminal unless `--show-emails` is given. */
 function shownNames({ names, invocation }: Run, desired: Desired | null): PlanNames & Pick<RunReport, 'userNames'> {
-  const userNames = desired?.state?.userNames ?? new Map<string, string>();
+  const userNames = findUserNames(desired);
   if (!invocation.settings.showEmails) return { ...names, userNames };
   return { ...names, userNames: new Map([...(names?.serverNames ?? []), ...userNames]) };
 }
@@ -214,22 +207,36 @@ function knownProblems({ base }: Run, desired: Desired | null, plan: Plan | null
   return [...(base?.problems ?? []), ...(desired?.problems ?? []), ...(plan?.problems ?? [])];
 }
 
-function beforeApply(run: Run, plan: Plan, desired: Desired, digest: PlanDigest): RunReport {
-  const { invocation } = run;
+/** Live rules that this plan, as the first one from here, would delete. */
+function announceFirst({ lastApply, request, invocation }: Run, plan: Plan | null): readonly Problem[] {
+  const isFirst = lastApply === null && request.given === undefined && invocation.settings.base === null;
+  return isFirst ? announceDeletes(plan) : [];
+}
+
+/** What is known of a plan, before it is applied and after. */
+function describePlan(run: Run, { plan, desired, digest }: Pick<PassResult, 'plan' | 'desired' | 'digest'>) {
+  const { settings } = run.invocation;
   return {
-    ...makeProblemReport([
-      ...announceDeletes(run, plan),
-      ...(invocation.settings.overrideWindow === null ? [] : noteWindow(invocation.settings, plan)),
-      ...knownProblems(run, desired, plan).toSorted(compareProblems),
-    ]),
     ...shownNames(run, desired),
     root: run.request.written,
+    server: findServer(settings),
     plan,
-    digest: digest.plan,
-    approved: plan.refusals.length > 0,
-    groups: desired.state?.groups ?? new Map(),
-    base: invocation.settings.base,
-    server: findServer(invocation.settings),
+    digest: digest?.plan ?? null,
+    approved: (plan?.refusals.length ?? 0) > 0,
+    groups: desired?.state?.groups ?? new Map(),
+    base: settings.base,
+  };
+}
+
+function beforeApply(run: Run, plan: Plan, desired: Desired, digest: PlanDigest): RunReport {
+  const { settings } = run.invocation;
+  return {
+    ...makeProblemReport([
+      ...announceFirst(run, plan),
+      ...(settings.overrideWindow === null ? [] : noteWindow(settings, plan)),
+      ...knownProblems(run, desired, plan).toSorted(compareProblems),
+    ]),
+    ...describePlan(run, { plan, desired, digest }),
   };
 }
 
@@ -240,7 +247,7 @@ function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonl
   const other = result.end === 'refused' && settings.approve.length > 0 ? [approvesAnother] : [];
   return {
     ...makeProblemReport([
-      ...announceDeletes(run, result.plan),
+      ...announceFirst(run, result.plan),
       ...applyStrict(base?.problems ?? [], settings),
       // What the kernel lacks keeps no apply from writing, so that only a plan is strict about it.
       ...(request.planOnly
@@ -251,17 +258,11 @@ function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonl
       ...other,
       ...(obstacle === null ? noteWindow(run.invocation.settings, result.plan) : [obstacle]),
     ]),
-    ...shownNames(run, result.desired),
-    root: request.written,
-    server: findServer(settings),
+    ...describePlan(run, result),
+    ...(result.end === 'refused' ? { approved: false } : {}),
     revision: readRevision(invocation.terminal.env) ?? result.content?.revision ?? null,
-    plan: result.plan,
-    digest: result.digest?.plan ?? null,
-    approved: result.end !== 'refused' && (result.plan?.refusals.length ?? 0) > 0,
     apply: result.apply,
-    groups: result.desired?.state?.groups ?? new Map(),
     desired: result.desired?.state ?? null,
-    base: settings.base,
     snapshot: wired.snapshot,
     ...(result.kernel === undefined ? {} : { kernel: result.kernel }),
   };
@@ -269,8 +270,8 @@ function reportOf(result: PassResult, run: Run, wired: WiredPass, stale: readonl
 
 /** The exit code of a pass, the same in every output mode. */
 function exitCode(result: PassResult, run: Run, stale: boolean): number {
-  const { invocation, request } = run;
-  const { settings } = invocation;
+  const { request, obstacle } = run;
+  const { settings } = run.invocation;
   const { end, apply, desired, plan } = result;
   const unenforced = lacksEnforcement(result, settings);
   const unsent = plan !== null && holdsBack(plan);
@@ -279,18 +280,13 @@ function exitCode(result: PassResult, run: Run, stale: boolean): number {
       end === 'invalid' ||
       isInvalid(knownProblems(run, desired, plan), settings) ||
       (settings.strict && request.planOnly && unenforced),
-    refused: end === 'refused' || stale || isHeld(run),
+    refused: end === 'refused' || stale || obstacle?.code === 'suspended' || obstacle?.code === 'outside-window',
     wrote: apply?.wrote ?? false,
     missing: (apply !== null && apply.end !== 'converged') || ((unsent || unenforced) && !request.planOnly),
     failed: end === 'unreadable' || end === 'declined',
     pending: end === 'planned' || unsent || unenforced,
     detailed: settings.detailedExitcode,
   });
-}
-
-/** Whether the operator's settings keep this run from writing. */
-function isHeld({ obstacle }: Run): boolean {
-  return obstacle?.code === 'suspended' || obstacle?.code === 'outside-window';
 }
 
 /** Whether this run looks at the kernel, and its last look did not see it hold the live rules. */

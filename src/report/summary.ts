@@ -26,16 +26,17 @@ export function summarisePlan(report: RunReport, plan: Plan): string {
 }
 
 /** `2 to create, 1 to replace, 1 to delete`; empty where nothing changes. */
-export function listChangeCounts({ summary, changes }: Plan): string {
+export function listChangeCounts(plan: Plan): string {
+  const counts = countActions(plan).map(([action, number]) => `${number} to ${action}`);
+  return counts.join(', ');
+}
+
+/** How many changes create, replace, update and delete, without those that are none. */
+export function countActions({ summary, changes }: Plan): readonly (readonly [action: string, number: number])[] {
   const { create, update, delete: deleted } = summary;
-  const replaced = changes.filter(({ action, via }) => action === 'update' && via === 'replace').length;
-  const parts = [
-    create > 0 ? `${create} to create` : '',
-    replaced > 0 ? `${replaced} to replace` : '',
-    update > replaced ? `${update - replaced} to update` : '',
-    deleted > 0 ? `${deleted} to delete` : '',
-  ];
-  return parts.filter((part) => part !== '').join(', ');
+  const replace = changes.filter(({ action, via }) => action === 'update' && via === 'replace').length;
+  const counts = { create, replace, update: update - replace, delete: deleted };
+  return Object.entries(counts).filter(([, number]) => number > 0);
 }
 
 /** `Applied: 12 done in 0.1 s; a fresh read agrees.` or what is missing. */
