@@ -129,11 +129,8 @@ function flagsOf(command: Command): RawValues {
 function onlyAllowed(flags: RawValues, spec: CommandSpec): RawValues {
   for (const name of Object.keys(flags) as OptionName[]) {
     if (listOptions(spec).includes(name)) continue;
-    throw makeFailure(
-      'usage',
-      `${formatFlag(name)} does not go with the command \`${spec.name}\``,
-      `if \`${spec.name}\` is a directory, write ./${spec.name}; options of the command: reconcile ${spec.name} --help`,
-    );
+    const hint = `if \`${spec.name}\` is a directory, write ./${spec.name}; options of the command: reconcile ${spec.name} --help`;
+    throw makeFailure('usage', `${formatFlag(name)} does not go with the command \`${spec.name}\``, hint);
   }
   return flags;
 }

@@ -13,15 +13,12 @@ export interface PathOperand {
 
 /** The PATH operand. Throws a `Failure` that says what to do when there is none. */
 export function readPathOperand({ operands, terminal }: Invocation, command: string): PathOperand {
-  const [written] = operands;
-  if (written === undefined || written === '') {
-    const example = command === '' ? 'reconcile plan .' : `reconcile ${command} .`;
+  const [written = ''] = operands;
+  if (written === '') {
     const named = command === '' ? '' : `; if \`${command}\` is the directory, write ./${command}`;
-    throw makeFailure(
-      'no-path',
-      'PATH is missing',
-      `name the directory that holds the manifests, such as \`${example}\`${named}`,
-    );
+    const example = `\`reconcile ${command === '' ? 'plan' : command} .\``;
+    const hint = `name the directory that holds the manifests, such as ${example}${named}`;
+    throw makeFailure('no-path', 'PATH is missing', hint);
   }
   return { written, path: resolve(terminal.cwd, written) };
 }

@@ -10,6 +10,7 @@ import { readScope } from '../model/written-scope.ts';
 import { parseSchedule, parseWindowDuration, type Window } from '../plan/guard/windows.ts';
 import type { DeleteLimit, PlanOptions, Protected } from '../plan/input.ts';
 import { Failure, makeFailure } from './failure.ts';
+import { options as optionTable } from './options.ts';
 import type { Settings } from './settings.ts';
 import type { NestedSettings } from './settings-schema.ts';
 
@@ -105,19 +106,13 @@ function bindingOf(text: string, problems: Problem[]): readonly SecretBinding[] 
   return [];
 }
 
-const failOnWords: readonly string[] = [
-  'opens',
-  'closes',
-  'any',
-  'drift',
-  'not-enforced',
-] satisfies PlanOptions['failOn'][number][];
+const failOnWords: readonly string[] = optionTable.failOn.words satisfies PlanOptions['failOn'];
 
 function failOnOf(words: readonly string[], problems: Problem[]): PlanOptions['failOn'] {
-  for (const word of words) {
+  return words.filter((word): word is PlanOptions['failOn'][number] => {
     if (!failOnWords.includes(word)) problems.push(wrong('--fail-on', word, `one of ${failOnWords.join(', ')}`));
-  }
-  return words.filter((word): word is PlanOptions['failOn'][number] => failOnWords.includes(word));
+    return failOnWords.includes(word);
+  });
 }
 
 type ProtectedSetting = NonNullable<NestedSettings['protect']>[number];

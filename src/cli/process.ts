@@ -12,18 +12,10 @@ export async function runMain(): Promise<void> {
   process.on('unhandledRejection', dieQuietly);
   process.on('uncaughtException', dieQuietly);
   const stop = new AbortController();
-  const listeners = new Set<() => void>();
-  onSignals(stop, listeners);
+  const onSignal = handleSignals(stop);
+  const terminal = { ...terminalOf(stop.signal, stdout.write), onSignal };
   const cwd = currentDirectory();
-  if (cwd === null)
-    process.stderr.write('error [usage] the current directory is not there any more\n    hint: cd to one that is\n');
-  const code =
-    cwd === null
-      ? exitCodes.failed
-      : await runCli(process.argv.slice(2), {
-          ...terminalOf(cwd, stop.signal, stdout.write),
-          onSignal: addTo(listeners),
-        });
+  const code = cwd === null ? exitCodes.failed : await runCli(process.argv.slice(2), { ...terminal, cwd });
   await Promise.all([flushed(process.stdout), flushed(process.stderr)]);
   letGoOfTerminal();
   process.exit(stdout.failure() === null ? code : await withoutStdout(stdout.failure(), code));
@@ -34,23 +26,24 @@ function letGoOfTerminal(): void {
   for (const { fd, isTTY } of [process.stdin, process.stdout, process.stderr]) if (isTTY && !isatty(fd)) closeSync(fd);
 }
 
-/** Null when it was removed. */
+/** Null, and that is said, when it was removed. */
 function currentDirectory(): string | null {
   try {
     return process.cwd();
   } catch {
+    process.stderr.write('error [usage] the current directory is not there any more\n    hint: cd to one that is\n');
     return null;
   }
 }
 
-function terminalOf(cwd: string, stop: AbortSignal, stdout: Terminal['stdout']): Terminal {
+function terminalOf(stop: AbortSignal, stdout: Terminal['stdout']): Omit<Terminal, 'cwd'> {
+  const columns = process.stdout.columns ?? process.stderr.columns;
   return {
     env: process.env,
-    cwd,
     stdinIsTerminal: process.stdin.isTTY === true,
     stdoutIsTerminal: process.stdout.isTTY === true,
     stderrIsTerminal: process.stderr.isTTY === true,
-    ...columnsOf(process.stdout.columns ?? process.stderr.columns),
+    ...(columns === undefined ? {} : { columns }),
     stdout,
     stdoutTaken: () => flushed(process.stdout),
     stderr: (text) => void process.stderr.write(text),
@@ -60,8 +53,9 @@ function terminalOf(cwd: string, stop: AbortSignal, stdout: Terminal['stdout']):
   };
 }
 
-/** The first signal asks for an orderly end; the third ends the process at once. */
-function onSignals(stop: AbortController, listeners: ReadonlySet<() => void>): void {
+/** The first signal asks for an orderly end; the third ends the process at once. Gives what lets others hear each of them. */
+function handleSignals(stop: AbortController): NonNullable<Terminal['onSignal']> {
+  const listeners = new Set<() => void>();
   let count = 0;
   const onSignal = (signal: NodeJS.Signals): void => {
     count++;
@@ -71,9 +65,6 @@ function onSignals(stop: AbortController, listeners: ReadonlySet<() => void>): v
   };
   process.on('SIGINT', onSignal);
   process.on('SIGTERM', onSignal);
-}
-
-function addTo(listeners: Set<() => void>): NonNullable<Terminal['onSignal']> {
   return (listener) => {
     listeners.add(listener);
     return () => void listeners.delete(listener);
@@ -133,14 +124,11 @@ async function readStdin(largest: number): Promise<Uint8Array | null> {
   return Buffer.concat(chunks);
 }
 
-interface LastingStdout {
-  readonly write: (text: string) => void;
-  /** Why some of it could not be written; null: nothing is wrong. */
-  readonly failure: () => string | null;
-}
-
-/** A reader that goes away or a full disk ends nothing. A file is written here: Node's stream takes a part for the whole. */
-function lastingStdout(): LastingStdout {
+/**
+ * A reader that goes away or a full disk ends nothing; `failure` says why some could not be written. A file is written here: Node's stream
+ * takes a part for the whole.
+ */
+function lastingStdout() {
   let failed: string | null = null;
   const fail = ({ code }: NodeJS.ErrnoException): void => {
     if (code !== 'EPIPE' && code !== 'EIO') failed ??= code ?? 'unknown error';
@@ -154,7 +142,7 @@ function lastingStdout(): LastingStdout {
     }
   };
   const isFile = fstatSync(process.stdout.fd).isFile();
-  return { write: isFile ? toFile : (text) => void process.stdout.write(text), failure: () => failed };
+  return { write: isFile ? toFile : (text: string) => void process.stdout.write(text), failure: () => failed };
 }
 
 /** Says that not all of stdout was written; whoever reads it must not take what is there for the whole. */
@@ -178,8 +166,4 @@ function dieQuietly(error: unknown): void {
   const frame = error instanceof Error ? (error.stack?.split('\n    at ')[1] ?? '').trim() : '';
   process.stderr.write(`error: reconcile failed in a way it should not (${name} at ${frame})\n`);
   process.exit(exitCodes.failed);
-}
-
-function columnsOf(columns: number | undefined): { readonly columns?: number } {
-  return columns === undefined ? {} : { columns };
 }

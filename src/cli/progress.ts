@@ -3,23 +3,15 @@ import { wrapText } from '../report/paint.ts';
 import { findServer } from './approval.ts';
 import type { Invocation, Terminal } from './command.ts';
 
-/** What a person sees while a run takes long, on stderr. */
-export interface Progress {
-  /** The server was read, and the plan has so many requests. */
-  readonly onPlan: (requests: number) => void;
-  /** The plan is being applied. */
-  readonly onApply: () => void;
-  readonly onOutcome: () => void;
-  /** Takes the line away, before the answer is written. */
-  readonly end: () => void;
-}
-
 /** Steps are said at most this often, ms: on a terminal one line that changes, else a line each. */
 const stepsEvery = { terminal: 100, log: 5000 };
 const secondMs = 1000;
 
-/** Says after a second what is being read, then how many requests are done, and answers Ctrl-C at once. */
-export function startProgress({ settings, terminal }: Invocation): Progress {
+/**
+ * What a person sees on stderr while a run takes long: after a second what is being read, then how many requests are done. Answers Ctrl-C
+ * at once.
+ */
+export function startProgress({ settings, terminal }: Invocation) {
   let phase: 'reading' | 'planned' | 'applying' | 'ended' = 'reading';
   let [total, done] = [0, 0];
   let hasLine = false;
@@ -53,15 +45,17 @@ export function startProgress({ settings, terminal }: Invocation): Progress {
     clear();
   };
   return {
-    onPlan(requests) {
+    /** The server was read, and the plan has so many requests. */
+    onPlan(requests: number): void {
       endReading();
       total = requests;
       phase = 'planned';
     },
-    onApply() {
+    /** The plan is being applied. */
+    onApply(): void {
       phase = 'applying';
     },
-    onOutcome() {
+    onOutcome(): void {
       phase = 'applying';
       done++;
       const now = systemClock.now();
@@ -70,7 +64,8 @@ export function startProgress({ settings, terminal }: Invocation): Progress {
       saidAt = now;
       replaceLine(`applying: ${done} of ${Math.max(total, done)} requests`);
     },
-    end() {
+    /** Takes the line away, before the answer is written; also where there is none. */
+    end(): void {
       endReading();
       phase = 'ended';
       terminal.stop.removeEventListener('abort', onStop);
@@ -92,20 +87,17 @@ function describeStop(done: number, total: number): string {
 }
 
 /** One line on a terminal's stderr that changes, from a second after now. */
-export function tellAfterASecond({ stderr, stderrIsTerminal }: Terminal): {
-  readonly say: (text: string) => void;
-  readonly end: () => void;
-} {
+export function tellAfterASecond({ stderr, stderrIsTerminal }: Terminal) {
   const startedAt = systemClock.now();
   let saidAt = startedAt + secondMs - stepsEvery.terminal;
   return {
-    say(text) {
+    say(text: string): void {
       const now = systemClock.now();
       if (!stderrIsTerminal || now - saidAt < stepsEvery.terminal) return;
       saidAt = now;
       stderr(`\r\u001b[K${text}`);
     },
-    end() {
+    end(): void {
       if (saidAt >= startedAt + secondMs) stderr('\r\u001b[K');
     },
   };
@@ -115,10 +107,8 @@ export function tellAfterASecond({ stderr, stderrIsTerminal }: Terminal): {
 function answerMore(terminal: Invocation['terminal'], getPhase: () => string): () => void {
   const listener = (): void => {
     if (terminal.unstoppable !== true && !terminal.stop.aborted) return; // the first one stops, and is answered elsewhere
-    tell(
-      terminal,
-      `\nStill under way (${getPhase()}), and not stopped. A third Ctrl-C ends at once, and rules may be missing then.\n`,
-    );
+    const end = 'A third Ctrl-C ends at once, and rules may be missing then.';
+    tell(terminal, `\nStill under way (${getPhase()}), and not stopped. ${end}\n`);
   };
   return terminal.onSignal?.(listener) ?? (() => undefined);
 }

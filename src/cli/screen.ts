@@ -1,4 +1,3 @@
-import type { Outcome } from '../apply/outcome.ts';
 import type { Problem } from '../model/problem.ts';
 import { renderEnforcement } from '../report/enforcement.ts';
 import { renderProblems } from '../report/problems.ts';
@@ -17,21 +16,13 @@ interface Ending {
   readonly declined?: boolean;
 }
 
-/** What a planning run shows: the plan before it is applied, progress, and what it came to at the end. */
-export interface Screen {
-  /** Shows the plan on a terminal before a question or an apply. */
-  readonly showPlan: (report: RunReport, aboutToAsk: boolean) => void;
-  /** The plan that was shown is being applied. */
-  readonly onApply: () => void;
-  readonly onOutcome: (outcome: Outcome) => void;
-  /** Ends the progress, also where there is no answer. */
-  readonly end: () => void;
-  /** What the run came to; a plan that stands on stdout already is not repeated there. */
-  readonly answerWith: (report: RunReport, exit: number, ending?: Ending) => Answer;
-}
+export type Screen = ReturnType<typeof makeScreen>;
 
-/** The screen of one run; wrong outputs are a usage failure now, not after an apply. */
-export function makeScreen(invocation: Invocation): Screen {
+/**
+ * What a planning run shows: the plan before it is applied, progress, and what it came to at the end. Wrong outputs are a usage failure
+ * now, not after an apply.
+ */
+export function makeScreen(invocation: Invocation) {
   const { settings, terminal } = invocation;
   const showsText = readOutputs(settings.output, terminal.cwd).some(isScreen);
   const screens = openScreens(settings, terminal);
@@ -39,7 +30,8 @@ export function makeScreen(invocation: Invocation): Screen {
   let shown = false;
   const progress = startProgress(invocation);
   return {
-    showPlan(report, aboutToAsk) {
+    /** Shows the plan on a terminal before a question or an apply. */
+    showPlan(report: RunReport, aboutToAsk: boolean): void {
       progress.onPlan(report.plan?.steps.length ?? 0);
       const name = showsText ? 'stdout' : 'stderr';
       if (showsText || aboutToAsk)
@@ -49,7 +41,8 @@ export function makeScreen(invocation: Invocation): Screen {
     onApply: progress.onApply,
     onOutcome: progress.onOutcome,
     end: progress.end,
-    answerWith(report, exit, { obstacle = null, declined = false } = {}) {
+    /** What the run came to; a plan that stands on stdout already is not repeated there. */
+    answerWith(report: RunReport, exit: number, { obstacle = null, declined = false }: Ending = {}): Answer {
       progress.end();
       const said = obstacle === null && declined ? 'Nothing was written.\n' : '';
       return {

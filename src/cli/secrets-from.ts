@@ -7,22 +7,19 @@ const timeoutMs = 30_000;
 const mostBytes = 1_000_000;
 
 /** The environment with what the command of `secretsFrom` printed last, and how to run it again. */
-export interface PrintedSecrets {
-  readonly terminal: Terminal;
-  /** Runs the command of these settings, if they have one; throws a `Failure` that holds nothing of its output. */
-  readonly renew: (file: SettingsFile) => Promise<void>;
-}
+export type PrintedSecrets = ReturnType<typeof keepSecrets>;
 
 /**
  * Secrets that a command prints stand beside the environment, where a variable of the same name wins. Only names of secrets are
  * taken: whoever can edit the secrets must not be able to change a setting by it.
  */
-export function keepSecrets(terminal: Terminal): PrintedSecrets {
+export function keepSecrets(terminal: Terminal) {
   // It inherits from the environment, so that all variables are found in it.
   const printed: Record<string, string> = Object.create(terminal.env);
   return {
     terminal: { ...terminal, env: printed },
-    async renew(file) {
+    /** Runs the command of these settings, if they have one; throws a `Failure` that holds nothing of its output. */
+    async renew(file: SettingsFile): Promise<void> {
       const command = file.nested.secretsFrom;
       const secrets = command === undefined ? new Map<string, string>() : await runCommand(command, file, terminal);
       for (const name of Object.keys(printed)) if (!secrets.has(name)) delete printed[name];
@@ -39,15 +36,8 @@ async function runCommand(
   const isSecret = (name: string): boolean => /^RECONCILE_(TOKEN|SECRET_[A-Za-z0-9_]+)$/.test(name);
   const given: Record<string, string> = {};
   for (const [name, value] of Object.entries(env)) if (value !== undefined && !isSecret(name)) given[name] = value;
-  const run = await runProcess({
-    program,
-    args,
-    cwd: folder,
-    env: given,
-    timeoutMs,
-    maxOutput: mostBytes,
-    signal: stop,
-  });
+  const bounds = { timeoutMs, maxOutput: mostBytes, signal: stop };
+  const run = await runProcess({ program, args, cwd: folder, env: given, ...bounds });
   const wrong = (reason: string): Failure =>
     makeFailure(
       'bad-setting',

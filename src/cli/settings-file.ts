@@ -42,10 +42,7 @@ export function readFleetFile(path: string): Fleet {
   return checkDocument(document, fleetSchema, 'the fleet file');
 }
 
-interface OperatorDocument {
-  readonly root: Node;
-  readonly locator: Locator;
-}
+type OperatorDocument = { readonly root: Node; readonly locator: Locator };
 
 function readDocument(path: string, name: string, hint: string): OperatorDocument | null {
   const documents: OperatorDocument[] = [];
@@ -79,13 +76,10 @@ function problemsOf(issue: z.core.$ZodIssue, name: string, schema: z.ZodType): r
   if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownKey(key, issue.path));
   if (issue.code === 'invalid_value')
     return [{ path: issue.path, summary: `${where} must be one of ${issue.values.join(', ')}` }];
-  if (issue.code === 'invalid_type')
-    return [
-      {
-        path: issue.path,
-        summary: `${where} must be ${issue.expected === 'int' ? 'a whole number' : `of type ${issue.expected}`}`,
-      },
-    ];
+  if (issue.code === 'invalid_type') {
+    const expected = issue.expected === 'int' ? 'a whole number' : `of type ${issue.expected}`;
+    return [{ path: issue.path, summary: `${where} must be ${expected}` }];
+  }
   if (issue.code === 'custom') return [{ path: issue.path, summary: `${where}: ${issue.message}` }];
   const wanted = describeWanted(issue.path, schema);
   const summary = wanted === null ? `${where} has a value that is not allowed` : `${where} must be ${wanted}`;
@@ -95,11 +89,8 @@ function problemsOf(issue: z.core.$ZodIssue, name: string, schema: z.ZodType): r
 function unknownKey(key: string, parent: readonly PropertyKey[]): Found {
   const path = [...parent, key];
   if (key === 'token') {
-    return {
-      path,
-      summary: 'the settings file must not hold the token',
-      hint: 'put it in a file of its own and name that with tokenFile',
-    };
+    const hint = 'put it in a file of its own and name that with tokenFile';
+    return { path, summary: 'the settings file must not hold the token', hint };
   }
   const known = parent.length === 0 ? Object.keys(settingsSchema.shape) : [];
   const near = suggest(key, known);

@@ -72,19 +72,12 @@ export function settle(sources: SettingsSources): Settings {
   }
   if (problems.length > 0) throw new Failure(problems);
   const complete = settings as unknown as OptionValues;
-  const snapshot = complete.snapshot ?? complete.live;
   // The parser calls what begins with `no-` false.
   const noSuspend = sources.flags.noSuspend !== undefined;
   const suspend = complete.suspend && !noSuspend;
-  return {
-    ...complete,
-    suspend,
-    noSuspend,
-    snapshot,
-    file: sources.file,
-    tokenFrom: tokenOrigin(sources, complete.tokenFile),
-    origins,
-  };
+  const snapshot = complete.snapshot ?? complete.live;
+  const tokenFrom = tokenOrigin(sources, complete.tokenFile);
+  return { ...complete, suspend, noSuspend, snapshot, file: sources.file, tokenFrom, origins };
 }
 
 /** The settings file to read, from `--config` or `RECONCILE_CONFIG`; absolute. */
@@ -178,12 +171,8 @@ function parseSwitch(raw: unknown): Parsed {
 function parseList(raw: unknown): { readonly value: readonly string[] } | { readonly wrong: string } {
   const items: unknown[] = Array.isArray(raw) ? raw : [raw];
   if (!items.every((item) => typeof item === 'string')) return { wrong: 'must be a text or a list of texts' };
-  return {
-    value: items
-      .flatMap((item) => item.split(','))
-      .map((item) => item.trim())
-      .filter((item) => item !== ''),
-  };
+  const texts = items.flatMap((item) => item.split(',')).map((item) => item.trim());
+  return { value: texts.filter((item) => item !== '') };
 }
 
 function parseCount(spec: { readonly min: number; readonly max: number }, raw: unknown): Parsed {

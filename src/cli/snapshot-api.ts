@@ -9,14 +9,9 @@ const largest = 200_000_000;
 export function createSnapshotApi({ bodies }: Snapshot): LiveApi {
   const answer = (body: unknown): Promise<ApiResult> =>
     Promise.resolve({ kind: 'answer', status: 200, body, retryAfterMs: null });
+  const message = 'a snapshot takes no writes';
   const refuse = (): Promise<ApiResult> =>
-    Promise.resolve({
-      kind: 'no-answer',
-      sent: 'no',
-      code: 'refused',
-      message: 'a snapshot takes no writes',
-      status: null,
-    });
+    Promise.resolve({ kind: 'no-answer', sent: 'no', code: 'refused', message, status: null });
   return {
     listRules: () => answer(bodies.rules),
     getConfiguration: () => answer(bodies.configuration),

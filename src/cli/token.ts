@@ -1,23 +1,12 @@
 import { closeSync, constants, fstatSync, openSync, readSync, statSync } from 'node:fs';
 import { getErrorCode } from '../model/result.ts';
-import { deriveFingerprintKey, type FingerprintKey, sealText } from '../model/secret.ts';
+import { deriveFingerprintKey, sealText } from '../model/secret.ts';
 import type { Logger } from '../ports.ts';
 import { Failure, makeFailure } from './failure.ts';
 import type { Settings } from './settings.ts';
 
 /** The API token: read from its file again when that may have changed. */
-export interface TokenSource {
-  /** The token now. Throws a `Failure` when the file cannot be read. */
-  readonly read: () => string;
-  /** Forgets what was read, so that the next call reads the file. */
-  readonly reload: () => void;
-  /** The token's file, where every user of this machine can read it; null where not. */
-  readonly openFile: () => string | null;
-  /** Keys the fingerprints of secrets; changes with the token, never stored. */
-  readonly fingerprintKey: () => FingerprintKey;
-  /** Seals a text, so that a change of it shows to whoever has this token. */
-  readonly seal: (text: string) => string;
-}
+export type TokenSource = ReturnType<typeof createTokenSource>;
 
 /** Largest token file; a Firezone token has about 400 bytes. */
 const largest = 64 * 1024;
@@ -25,22 +14,32 @@ const largest = 64 * 1024;
 const fresh = 1000;
 
 /** The token that the settings name; throws a `Failure` that says how to give one when there is none. */
-export function createTokenSource(settings: Settings, env: Readonly<Record<string, string | undefined>>): TokenSource {
+export function createTokenSource(settings: Settings, env: Readonly<Record<string, string | undefined>>) {
   if (settings.tokenFrom === null) {
-    throw makeFailure(
-      'no-token',
-      'there is no API token',
-      'name a file that holds it with --token-file or RECONCILE_TOKEN_FILE, or set RECONCILE_TOKEN; never on the command line',
-    );
+    const hint =
+      'name a file that holds it with --token-file or RECONCILE_TOKEN_FILE, or set RECONCILE_TOKEN; never on the command line';
+    throw makeFailure('no-token', 'there is no API token', hint);
   }
   const path = settings.tokenFrom === 'file' ? settings.tokenFile : null;
-  const read: Reader =
-    path === null ? () => checked(env['RECONCILE_TOKEN'] ?? '', 'RECONCILE_TOKEN') : cachedFile(path);
+  let kept = { token: '', readAt: Number.NEGATIVE_INFINITY };
+  const read = (): string => {
+    if (path === null) return checked(env['RECONCILE_TOKEN'] ?? '', 'RECONCILE_TOKEN');
+    const now = performance.now();
+    if (now - kept.readAt > fresh) kept = { token: checked(readFile(path), path), readAt: now };
+    return kept.token;
+  };
   return {
+    /** The token now. Throws a `Failure` when the file cannot be read. */
     read,
-    reload: read.reload ?? (() => {}),
+    /** Forgets what was read, so that the next call reads the file. */
+    reload(): void {
+      kept = { token: '', readAt: Number.NEGATIVE_INFINITY };
+    },
+    /** Keys the fingerprints of secrets; changes with the token, never stored. */
     fingerprintKey: () => deriveFingerprintKey(read()),
-    seal: (text) => sealText(read(), text),
+    /** Seals a text, so that a change of it shows to whoever has this token. */
+    seal: (text: string) => sealText(read(), text),
+    /** The token's file, where every user of this machine can read it; null where not. */
     openFile: () => openFileOf(path),
   };
 }
@@ -61,29 +60,6 @@ export function warnOfOpenToken(token: TokenSource, logger: Logger): void {
   if (file !== null) logger.warn(`Every user of this machine can read the token; run: chmod 600 ${file}`);
 }
 
-interface Reader {
-  (): string;
-  readonly reload?: () => void;
-}
-
-function cachedFile(path: string): Reader {
-  let token: string | null = null;
-  let readAt = 0;
-  const read = (): string => {
-    const now = performance.now();
-    if (token === null || now - readAt > fresh) {
-      token = checked(readFile(path), path);
-      readAt = now;
-    }
-    return token;
-  };
-  return Object.assign(read, {
-    reload: () => {
-      token = null;
-    },
-  });
-}
-
 function readFile(path: string): string {
   let descriptor: number | undefined;
   try {
@@ -93,11 +69,8 @@ function readFile(path: string): string {
     return buffer.subarray(0, readSync(descriptor, buffer)).toString('utf8');
   } catch (error) {
     if (error instanceof Failure) throw error;
-    throw makeFailure(
-      'no-token',
-      `the token file ${path} cannot be read (${getErrorCode(error)})`,
-      'check --token-file or RECONCILE_TOKEN_FILE',
-    );
+    const summary = `the token file ${path} cannot be read (${getErrorCode(error)})`;
+    throw makeFailure('no-token', summary, 'check --token-file or RECONCILE_TOKEN_FILE');
   } finally {
     if (descriptor !== undefined) closeSync(descriptor);
   }
@@ -106,14 +79,9 @@ function readFile(path: string): string {
 function checked(text: string, origin: string): string {
   const token = text.trim().replace(/^Bearer\s+/i, '');
   if (token === '') throw makeFailure('no-token', `${origin} holds no token: it is empty`);
-  if (!/^[\x21-\x7e]+$/.test(token) || token.length > largest) {
-    throw makeFailure(
-      'no-token',
-      `${origin} does not hold a token`,
-      'an API token is one line of printable text without spaces',
-    );
-  }
-  return token;
+  if (/^[\x21-\x7e]+$/.test(token) && token.length <= largest) return token;
+  const hint = 'an API token is one line of printable text without spaces';
+  throw makeFailure('no-token', `${origin} does not hold a token`, hint);
 }
 
 /** What a token says about itself, unverified: expiry and issue time (ms since 1970). Null: no JWT. */

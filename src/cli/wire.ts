@@ -1,7 +1,7 @@
 import { type ApiClient, createApiClient, type ProxyVariables } from '../adapters/api/client.ts';
 import { systemClock } from '../adapters/clock.ts';
 import { createNftEnforcement } from '../adapters/enforcement/nft.ts';
-import { type FileJournal, openJournal } from '../adapters/journal.ts';
+import { openJournal } from '../adapters/journal.ts';
 import { createDirectorySource } from '../adapters/source/directory.ts';
 import { type ApplyLimits, defaultApplyLimits } from '../apply/context.ts';
 import { findOpenGaps } from '../apply/open-gaps.ts';
@@ -52,11 +52,9 @@ export async function runWired(
 export function wireApi({ settings, terminal }: Invocation): { readonly api: ApiClient; readonly token: TokenSource } {
   const { baseUrl, caFile } = settings;
   if (baseUrl === null) {
-    throw makeFailure(
-      'no-base-url',
-      'there is no base URL',
-      'give --base-url https://vpn.example.com, RECONCILE_BASE_URL, or baseUrl in the settings file; `reconcile validate` needs none',
-    );
+    const hint =
+      'give --base-url https://vpn.example.com, RECONCILE_BASE_URL, or baseUrl in the settings file; `reconcile validate` needs none';
+    throw makeFailure('no-base-url', 'there is no base URL', hint);
   }
   const token = createTokenSource(settings, terminal.env);
   token.read(); // a token that cannot be read is said before anything else
@@ -200,11 +198,8 @@ export function createEnforcement(settings: Settings): Pick<PassDependencies, 'e
     throw makeFailure('usage', '--netns, --wait-enforced and --repair look at the kernel', 'add --enforcement nft');
   }
   if (profile !== 'firezone-0.7') {
-    throw makeFailure(
-      'usage',
-      '--enforcement nft knows the table of profile firezone-0.7 only',
-      'leave it out, or --profile',
-    );
+    const summary = '--enforcement nft knows the table of profile firezone-0.7 only';
+    throw makeFailure('usage', summary, 'leave it out, or --profile');
   }
   const waitMs = waitEnforced ?? (repair ? repairWaitMs : null);
   return { enforcement: { kernel: createNftEnforcement({ netns, timeoutMs: timeout }), repair, waitMs } };
@@ -219,24 +214,19 @@ export async function askServer<T>(
   ask: (context: ReadContext, must: Must) => Promise<T>,
   standIn: LiveApi | null = null,
 ): Promise<T> {
-  const { api, token, close } =
-    standIn === null ? wireServer(invocation) : { api: standIn, token: () => '', close: null };
+  const noServer = { close: () => Promise.resolve(), read: () => '' };
+  const { api, token } = standIn === null ? wireApi(invocation) : { api: { ...noServer, ...standIn }, token: noServer };
   const must: Must = (read) => {
     if (read.ok) return read.value;
-    throw new Failure([explainReadFailure(read.error, token, systemClock.wallTime())]);
+    throw new Failure([explainReadFailure(read.error, token.read, systemClock.wallTime())]);
   };
   try {
     const { attempts } = defaultApplyLimits;
     const logger = await createLogger(invocation);
     return await ask({ api, clock: systemClock, logger, attempts, signal: invocation.terminal.stop }, must);
   } finally {
-    await close?.();
+    await api.close();
   }
-}
-
-function wireServer(invocation: Invocation) {
-  const { api, token } = wireApi(invocation);
-  return { api, token: token.read, close: () => api.close() };
 }
 
 /** Limits of an apply under these settings. */
@@ -250,14 +240,8 @@ export function readApplyLimits(settings: Settings): ApplyLimits {
   };
 }
 
-interface OpenedJournal {
-  readonly journal: FileJournal;
-  /** What a run that was killed still owed. */
-  readonly openGaps: ReadonlySet<string>;
-}
-
-/** Opens the journal and reads from it what an earlier run left open. */
-export async function openJournalAt(path: string): Promise<OpenedJournal> {
+/** Opens the journal and reads from it which gaps a run that was killed left open. */
+export async function openJournalAt(path: string) {
   try {
     const journal = await openJournal(path, systemClock.wallTime);
     return { journal, openGaps: findOpenGaps(journal.earlier) };

@@ -9,13 +9,9 @@ import { formatFlag, type OptionName, type OptionSpec, optionNames, options } fr
 export async function run({ operands }: Invocation): Promise<Answer> {
   const [shell = ''] = operands;
   const write = writers.get(shell);
-  if (write === undefined)
-    throw makeFailure(
-      'usage',
-      `there is no completion for the shell ${JSON.stringify(shell)}`,
-      'the shells are bash, zsh and fish: source <(reconcile completion bash)',
-    );
-  return { exit: exitCodes.ok, text: write };
+  if (write !== undefined) return { exit: exitCodes.ok, text: write };
+  const hint = 'the shells are bash, zsh and fish: source <(reconcile completion bash)';
+  throw makeFailure('usage', `there is no completion for the shell ${JSON.stringify(shell)}`, hint);
 }
 
 const writers: ReadonlyMap<string, () => string> = new Map([

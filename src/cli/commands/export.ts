@@ -73,20 +73,11 @@ export async function exportServer(invocation: Invocation): Promise<ServerExport
   };
 }
 
-interface Shown {
-  readonly text: string;
-  readonly note: string;
-  readonly problems: readonly Problem[];
-}
-
 const nothing: ExportedConfiguration = { files: [], problems: [], unfit: [], secrets: [], secretByName: new Map() };
 
-interface ServerState {
-  readonly live: LiveState;
-  readonly users: readonly LiveUser[];
-}
-
-function readServer(invocation: Invocation): Promise<ServerState> {
+function readServer(
+  invocation: Invocation,
+): Promise<Pick<ServerExport, 'live'> & { readonly users: readonly LiveUser[] }> {
   const { settings } = invocation;
   return askServer(invocation, async (context, must) => {
     const scope = readPlanScope(settings);
@@ -119,7 +110,7 @@ function selectRules(
 }
 
 /** The YAML, for stdout. */
-function textOf(files: readonly ExportedFile[]): Shown {
+function textOf(files: readonly ExportedFile[]) {
   const isManifest = ({ path }: ExportedFile): boolean => path.endsWith('.yaml');
   const manifests = files.filter(isManifest).map(({ text }) => text);
   const left = files.filter((file) => !isManifest(file)).map(({ path }) => path);
@@ -127,14 +118,11 @@ function textOf(files: readonly ExportedFile[]): Shown {
   return { text: manifests.join('---\n'), note, problems: [] };
 }
 
-async function writeTo(out: string, files: readonly ExportedFile[], force: boolean): Promise<Shown> {
+async function writeTo(out: string, files: readonly ExportedFile[], force: boolean) {
   const differing = files.filter(({ path, text }) => (contentAt(join(out, path)) ?? text) !== text);
   if (differing.length > 0 && !force) {
-    throw makeFailure(
-      'would-overwrite',
-      `${differing.map(({ path }) => join(out, path)).join(', ')} would be overwritten`,
-      'export to an empty directory and compare, or give --force',
-    );
+    const summary = `${differing.map(({ path }) => join(out, path)).join(', ')} would be overwritten`;
+    throw makeFailure('would-overwrite', summary, 'export to an empty directory and compare, or give --force');
   }
   const paths = files.map(({ path }) => path);
   for (const { path, text } of files)

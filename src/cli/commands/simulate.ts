@@ -6,13 +6,8 @@ import type { Settings } from '../settings.ts';
 /** `reconcile simulate`: the simulated API server, until the process is asked to end. */
 export async function run({ settings, terminal }: Invocation): Promise<Answer> {
   const { tokenFile, data, filterRate, nftNetns, latency } = settings;
-  if (tokenFile === null) {
-    throw makeFailure(
-      'usage',
-      '--token-file is missing',
-      'name a file for the token; it is made when it does not exist',
-    );
-  }
+  const hint = 'name a file for the token; it is made when it does not exist';
+  if (tokenFile === null) throw makeFailure('usage', '--token-file is missing', hint);
   const options = {
     port: portOf(settings),
     tokenFile,
@@ -39,9 +34,6 @@ function portOf({ simulatorListen, simulatorPort }: Settings): number {
   const found = /^(?:(?:127\.0\.0\.1|localhost):|:)?([0-9]{1,5})$/.exec(simulatorListen);
   const port = Number(found?.[1] ?? Number.NaN);
   if (port <= 65_535) return port;
-  throw makeFailure(
-    'usage',
-    `--listen ${simulatorListen} is no loopback address to listen on`,
-    'write a port, such as --listen 8080; only this machine can reach the simulator',
-  );
+  const hint = 'write a port, such as --listen 8080; only this machine can reach the simulator';
+  throw makeFailure('usage', `--listen ${simulatorListen} is no loopback address to listen on`, hint);
 }

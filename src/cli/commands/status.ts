@@ -1,4 +1,3 @@
-import { readOperatorFile } from '../../adapters/source/regular-file.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { getErrorCode, isObject } from '../../model/result.ts';
 import { formatSafeJson } from '../../report/json.ts';
@@ -7,6 +6,7 @@ import { count } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { makeFailure } from '../failure.ts';
+import { readNamedFile } from '../read-file.ts';
 
 const timeoutMs = 5000;
 const largest = 20_000_000;
@@ -22,12 +22,10 @@ export async function run({ operands, settings, terminal, shared }: Invocation):
   if (answer.status === 401 || answer.status === 403)
     throw makeFailure('usage', `${base.href} wants its token`, 'name the file that holds it: --listen-token-file FILE');
   const all = answer.ok ? parseStatus(answer.text) : null;
-  if (all === null)
-    throw makeFailure(
-      'usage',
-      `${base.href}status is no page of a sidecar (status ${answer.status})`,
-      'check the URL: reconcile watch serves it at --listen',
-    );
+  if (all === null) {
+    const hint = 'check the URL: reconcile watch serves it at --listen';
+    throw makeFailure('usage', `${base.href}status is no page of a sidecar (status ${answer.status})`, hint);
+  }
   const status = shared?.targets === undefined ? all : chooseTargets(all, shared.targets);
   return {
     exit: exitCodeOfStatus(status),
@@ -45,13 +43,7 @@ function baseOf(text: string): URL {
   return new URL(url.href.replace(/\/*$/, '/'));
 }
 
-interface PageAnswer {
-  readonly ok: boolean;
-  readonly status: number;
-  readonly text: string;
-}
-
-async function ask(url: URL, token: string | null, stop: AbortSignal): Promise<PageAnswer> {
+async function ask(url: URL, token: string | null, stop: AbortSignal) {
   try {
     const answer = await fetch(url, {
       headers: token === null ? {} : { authorization: `Bearer ${token}` },
@@ -60,17 +52,11 @@ async function ask(url: URL, token: string | null, stop: AbortSignal): Promise<P
     });
     return { ok: answer.ok, status: answer.status, text: await readText(answer) };
   } catch (error) {
-    const cause = error instanceof Error && error.name === 'TimeoutError' ? 'no answer in time' : causeOf(error);
-    throw makeFailure(
-      'api-refused',
-      `${url.href} does not answer (${cause})`,
-      'check that the sidecar runs, and its --listen',
-    );
+    const isLate = error instanceof Error && error.name === 'TimeoutError';
+    const code = getErrorCode(error instanceof Error ? error.cause : error, 'connection failed');
+    const summary = `${url.href} does not answer (${isLate ? 'no answer in time' : code})`;
+    throw makeFailure('api-refused', summary, 'check that the sidecar runs, and its --listen');
   }
-}
-
-function causeOf(error: unknown): string {
-  return getErrorCode(error instanceof Error ? error.cause : error, 'connection failed');
 }
 
 /** The body, as long as it is one that a sidecar sends. */
@@ -84,17 +70,11 @@ async function readText(answer: Response): Promise<string> {
   return text;
 }
 
-function tokenIn(file: string | null): string | null {
-  if (file === null) return null;
-  try {
-    return readOperatorFile(file, 65_536).toString('utf8').trim();
-  } catch (error) {
-    throw makeFailure(
-      'bad-setting',
-      `the token file ${file} cannot be read (${getErrorCode(error)})`,
-      'check --listen-token-file',
-    );
-  }
+function tokenIn(path: string | null): string | null {
+  if (path === null) return null;
+  const hint = 'check --listen-token-file';
+  const bytes = readNamedFile({ path, code: 'bad-setting', name: `the token file ${path}`, largest: 65_536, hint });
+  return Buffer.from(bytes).toString('utf8').trim();
 }
 
 function parseStatus(text: string): Members | null {
@@ -128,12 +108,10 @@ const byExit: readonly number[] = [exitCodes.failed, exitCodes.pending, exitCode
 function chooseTargets(status: Members, names: readonly string[]): Members {
   const known = new Map(listTargets(status).map((one) => [one['name'], one]));
   const missing = names.find((name) => !known.has(name));
-  if (missing !== undefined)
-    throw makeFailure(
-      'usage',
-      `the sidecar does not watch ${missing}`,
-      'choose targets that it watches with --target or --label, or restart it with this fleet file',
-    );
+  if (missing !== undefined) {
+    const hint = 'choose targets that it watches with --target or --label, or restart it with this fleet file';
+    throw makeFailure('usage', `the sidecar does not watch ${missing}`, hint);
+  }
   const targets = names.map((name) => membersOf(known.get(name)));
   const rank = (one: Members): number => byExit.indexOf(exitCodeOfStatus(one));
   const [worst = {}] = targets.toSorted((a, b) => rank(a) - rank(b));
@@ -146,6 +124,8 @@ function chooseTargets(status: Members, names: readonly string[]): Members {
 
 /** A commit or a digest, of which twelve characters tell enough. */
 const longId = /\b([0-9a-f]{12})[0-9a-f]{28,}\b/;
+
+const shownFacts = ['server', 'source', 'applied', 'observed', 'live rules', 'drift', 'role', 'suspended', 'version'];
 
 const tones = { True: 'strong', False: 'error', Unknown: 'warning' } as const;
 
@@ -166,18 +146,8 @@ function describe(status: Members, color: boolean): string {
       .map((word) => escapeControls(String(word)))
       .join(': ')}`;
   });
-  const facts: readonly (readonly [string, unknown])[] = [
-    ['server', status['server']],
-    ['source', status['source']],
-    ['applied', revisions['applied']],
-    ['observed', revisions['observed']],
-    ['live rules', status['liveRules']],
-    ['drift', status['drift']],
-    ['role', status['role']],
-    ['suspended', status['suspended']],
-    ['version', status['version']],
-  ];
-  const known = facts.filter(([, value]) => value !== null && value !== undefined && value !== '');
+  const facts: Members = { ...status, ...revisions, 'live rules': status['liveRules'] };
+  const known = shownFacts.filter((name) => (facts[name] ?? '') !== '');
   // Of a fleet: one line a target, and what the roll-out waits for.
   const targets = listTargets(status);
   const width = targets.reduce((most, { name }) => Math.max(most, String(name).length), 0);
@@ -191,7 +161,7 @@ function describe(status: Members, color: boolean): string {
     ...conditions,
     '',
     ...lines.map((line) => escapeControls(line)),
-    ...known.map(([name, value]) => `${name.padEnd(12)} ${escapeControls(String(value)).replace(longId, '$1')}`),
+    ...known.map((name) => `${name.padEnd(12)} ${escapeControls(String(facts[name])).replace(longId, '$1')}`),
     '',
   ].join('\n');
 }
