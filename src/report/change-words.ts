@@ -10,18 +10,9 @@ import { formatAge } from './summary.ts';
 
 /** The mark of a change, `+` created, `-` deleted, `±` replaced, `~` patched, `·` left alone, and how loud it is. */
 export function chooseSymbol(change: Change): readonly [symbol: string, tone: Tone] {
-  switch (change.action) {
-    case 'create':
-      return ['+', riskOf(change)];
-    case 'delete':
-      return ['-', riskOf(change)];
-    case 'update':
-      return [change.via === 'replace' ? '±' : '~', riskOf(change)];
-    case 'keep':
-      return ['=', 'faint'];
-    case 'skip':
-      return ['·', 'faint'];
-  }
+  const symbols = { create: '+', delete: '-', update: change.via === 'replace' ? '±' : '~', keep: '=', skip: '·' };
+  const isWritten = change.action !== 'keep' && change.action !== 'skip';
+  return [symbols[change.action], isWritten ? riskOf(change) : 'faint'];
 }
 
 /** Whether it can open traffic: an accept rule comes or a drop rule goes. */

@@ -3,11 +3,9 @@ import type { Problem } from '../model/problem.ts';
 import type { Change } from '../plan/plan.ts';
 import { chooseSymbol, describeChange, formatLabel } from './change-words.ts';
 import { addFailedSteps } from './failed-steps.ts';
-import { formatTraffic } from './page.ts';
+import { leftOpenTitle, listLeftOpen } from './page.ts';
 import { stripRoot } from './problems.ts';
 import type { RunReport } from './run-report.ts';
-import { leftOpenTitle } from './text.ts';
-import { collectPeople } from './traffic/people.ts';
 
 /** GitHub shows ten annotations of each level and step: what is left out is counted in the last of them. */
 const shown = 10;
@@ -30,14 +28,8 @@ export function renderGithub(report: RunReport): string {
 }
 
 function leftOpen(report: RunReport): readonly string[] {
-  const { apply, plan } = report;
-  if (apply === null || apply.leftOpen.length === 0) return [];
-  return [
-    command('error', { title: 'left open' }, [
-      leftOpenTitle,
-      ...formatTraffic(apply.leftOpen, collectPeople(plan, report)),
-    ]),
-  ];
+  const lines = listLeftOpen(report);
+  return lines.length === 0 ? [] : [command('error', { title: 'left open' }, [leftOpenTitle, ...lines])];
 }
 
 const levels = { error: 'error', warning: 'warning', note: 'notice' } as const;
@@ -47,11 +39,8 @@ function problemCommand({ severity, code, summary, hint, place }: Problem, root:
     place === undefined
       ? {}
       : { file: stripRoot(place.file, root), line: String(place.line), col: String(place.column) };
-  return command(
-    levels[severity],
-    { ...where, title: code },
-    hint === undefined ? [summary] : [summary, `hint: ${hint}`],
-  );
+  const lines = hint === undefined ? [summary] : [summary, `hint: ${hint}`];
+  return command(levels[severity], { ...where, title: code }, lines);
 }
 
 function changeCommand(change: Change, { root, userNames }: RunReport): readonly string[] {
@@ -60,19 +49,16 @@ function changeCommand(change: Change, { root, userNames }: RunReport): readonly
     return [];
   const [symbol] = chooseSymbol(change);
   const what = change.kind === 'Rule' ? ` ${describeChange(change, userNames)}` : '';
+  const label = formatLabel(change);
   const where = { file: stripRoot(change.source.file, root), line: String(change.source.line) };
-  return [
-    command('notice', { ...where, title: `${change.action} ${formatLabel(change)}` }, [
-      `${symbol} ${formatLabel(change)}${what}`,
-    ]),
-  ];
+  return [command('notice', { ...where, title: `${change.action} ${label}` }, [`${symbol} ${label}${what}`])];
 }
 
 function command(level: string, properties: Readonly<Record<string, string>>, lines: readonly string[]): string {
-  const list = Object.entries(properties).map(
-    ([name, value]) =>
-      `${name}=${escapeProperty(name === 'title' ? shortenText(escapeControls(value), 250) : escapeControls(value))}`,
-  );
+  const list = Object.entries(properties).map(([name, value]) => {
+    const text = escapeControls(value);
+    return `${name}=${escapeProperty(name === 'title' ? shortenText(text, 250) : text)}`;
+  });
   const text = lines.map((line) => escapeData(shortenText(escapeControls(line), 2000))).join('%0A');
   return `::${level}${list.length === 0 ? '' : ` ${list.join(',')}`}::${text}\n`;
 }

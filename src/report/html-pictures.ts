@@ -10,13 +10,7 @@ export function drawTraffic({ lines }: TrafficPart): string {
   const rows = [...new Set(lines.map(({ who }) => who))].slice(0, most.rows);
   const columns = [...new Set(lines.map(({ what }) => what))].slice(0, most.columns);
   if (rows.length === 0) return '';
-  const left =
-    8 +
-    Math.min(
-      40,
-      rows.reduce((width, who) => Math.max(width, who.length), 0),
-    ) *
-      7.4;
+  const left = 8 + Math.min(40, Math.max(...rows.map(({ length }) => length))) * 7.4;
   const top = 16 + columns.length * 18;
   const size = { width: left + columns.length * 28 + 360, height: top + rows.length * 26 + 10 };
   const heads = columns.map((what, index) => {
@@ -63,11 +57,9 @@ export function drawExposure({ steps, exposure }: Plan): string {
   ]);
 }
 
-function frame(
-  label: string,
-  size: { readonly width: number; readonly height: number },
-  parts: readonly string[],
-): string {
+type Size = { readonly width: number; readonly height: number };
+
+function frame(label: string, size: Size, parts: readonly string[]): string {
   const [width, height] = [Math.ceil(size.width), Math.ceil(size.height)];
   // On a narrow screen it is scrolled, by keyboard too, instead of shrunk until nobody can read it.
   return `<div class="picture" tabindex="0"><svg role="img" aria-label="${label}" viewBox="0 0 ${width} ${height}" width="${width}">${parts.join('')}</svg></div>`;

@@ -14,7 +14,8 @@ import { pageScript, pageStyle } from './html-assets.ts';
 import { drawExposure, drawTraffic } from './html-pictures.ts';
 import {
   formatRevision,
-  formatTraffic,
+  leftOpenTitle,
+  listLeftOpen,
   makePlanPage,
   type PlanPage,
   type SetOfChanges,
@@ -25,8 +26,6 @@ import { formatProblemCounts, stripRoot } from './problems.ts';
 import { formatUser } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
 import { count, summariseApply, summarisePlan } from './summary.ts';
-import { leftOpenTitle } from './text.ts';
-import { collectPeople } from './traffic/people.ts';
 
 export type Markup = ReturnType<typeof html> | string;
 
@@ -124,9 +123,8 @@ function summaryOf(report: RunReport, plan: Plan): string {
 
 /** Of an apply whose gaps could not be closed this is read first. */
 function leftOpenSection(report: RunReport): Markup {
-  const { apply, plan } = report;
-  if (apply === null || apply.leftOpen.length === 0) return '';
-  const lines = formatTraffic(apply.leftOpen, collectPeople(plan, report)).map((text) => html`<li>${text}</li>`);
+  const lines = listLeftOpen(report).map((text) => html`<li>${text}</li>`);
+  if (lines.length === 0) return '';
   return html`<section class="refused"><h2>${leftOpenTitle}</h2><ul>${lines}</ul></section>`;
 }
 
@@ -216,16 +214,19 @@ function setMarkup(report: RunReport, { title, changed, total, changes }: SetOfC
 
 function rowMarkup(report: RunReport, shown: ShownChange): Markup {
   const { symbol, tone, name, what, why, place, wasThere, fields, change } = shown;
-  const where = place === null ? '' : `${wasThere ? 'was ' : ''}${stripRoot(place.file, report.root)}:${place.line}`;
   const label = name === '' && change.id !== null && change.kind === 'Rule' ? change.id.slice(0, 8) : name;
   const lines = fields.map(({ path, text }) => html`<br><code>${path}: ${text}</code>`);
   return html`<tr data-kind="${symbol}" data-who="${whoseText(report, shown)}"><td class="${tone}">${symbol}</td>
 <th scope="row">${label}</th><td>${what}${why === '' ? '' : html` <small>${why}</small>`}${lines}</td>
-<td class="place">${wasThere ? escapeControls(where) : placeMarkup(report, place, escapeControls(where))}</td></tr>`;
+<td class="place">${place === null ? '' : wasThere ? `was ${formatWhere(report, place)}` : placeMarkup(report, place)}</td></tr>`;
 }
 
-function placeMarkup({ forge, revision }: RunReport, place: Place | null | undefined, text: string): Markup {
-  return linkText(text, forge && place ? linkPlace(forge, revision, place) : null);
+function formatWhere({ root }: RunReport, { file, line }: Place): string {
+  return escapeControls(`${stripRoot(file, root)}:${line}`);
+}
+
+function placeMarkup(report: RunReport, place: Place, text = formatWhere(report, place)): Markup {
+  return linkText(text, report.forge ? linkPlace(report.forge, report.revision, place) : null);
 }
 
 function timesSection(report: RunReport, { at }: Plan): Markup {
@@ -237,7 +238,7 @@ function timesSection(report: RunReport, { at }: Plan): Markup {
 export function renderBoundaries(report: RunReport, boundaries: readonly ShownBoundary[]): Markup {
   const lines = boundaries.map(
     ({ at, what, name, rule, place }) => html`<li>${timeMarkup(at)}: <b>${escapeControls(name)}</b> ${what}, ${rule}
-${placeMarkup(report, place, escapeControls(`${stripRoot(place.file, report.root)}:${place.line}`))}</li>`,
+${placeMarkup(report, place)}</li>`,
   );
   return lines.length === 0 ? '' : html`<section><h2>Rules that begin or end</h2><ul>${lines}</ul></section>`;
 }
@@ -255,12 +256,10 @@ function testsSection(report: RunReport, { refusals }: Plan): Markup {
   const failed = new Set(
     refusals.flatMap(({ code, related }) => (code.startsWith('policy-test') ? (related?.[0]?.place ?? []) : [])),
   );
-  const row = (one: PolicyCase): Markup => {
-    const where = escapeControls(`${stripRoot(one.place.file, report.root)}:${one.place.line}`);
-    return html`<tr><td class="${failed.has(one.place) ? 'risk' : ''}">${failed.has(one.place) ? '✗' : '✓'}</td>
+  const row = (one: PolicyCase): Markup =>
+    html`<tr><td class="${failed.has(one.place) ? 'risk' : ''}">${failed.has(one.place) ? '✗' : '✓'}</td>
 <th scope="row">${escapeControls(one.name)}</th><td>${one.expect} ${escapeControls(describeCase(one, userNames))}</td>
-<td class="place">${placeMarkup(report, one.place, where)}</td></tr>`;
-  };
+<td class="place">${placeMarkup(report, one.place)}</td></tr>`;
   const tests = desired.tests.toSorted((a, b) => Number(failed.has(b.place)) - Number(failed.has(a.place)));
   return html`<section><h2>Policy tests</h2><details${failed.size > 0 ? raw(' open') : ''}>
 <summary>${count(tests.length - failed.size, 'case')} passed, ${failed.size} failed</summary>
@@ -277,8 +276,8 @@ ${problems.length > mostTraffic ? html`<p>and ${problems.length - mostTraffic} m
 }
 
 function problemMarkup(report: RunReport, { severity, code, summary, hint, place, excerpt }: Problem): Markup {
-  const where = place === undefined ? '' : `${stripRoot(place.file, report.root)}:${place.line}:${place.column}`;
-  return html`<li class="${severity}"><b>${severity}</b> ${placeMarkup(report, place, escapeControls(where))}
+  const where = place && placeMarkup(report, place, `${formatWhere(report, place)}:${place.column}`);
+  return html`<li class="${severity}"><b>${severity}</b> ${where ?? ''}
 ${escapeControls(summary)} <small>[${code}]</small>
 ${excerpt === undefined ? '' : html`<pre>${escapeControls(excerpt)}</pre>`}
 ${hint === undefined ? '' : html`<small>${escapeControls(hint)}</small>`}</li>`;

@@ -1,12 +1,18 @@
 import { escapeControls, shortenText } from '../model/printable.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Listing } from './on-the-way.ts';
-import { formatTraffic, makePlanPage, type PlanPage, type ShownChange, type TrafficPart } from './page.ts';
+import {
+  leftOpenTitle,
+  listLeftOpen,
+  makePlanPage,
+  type PlanPage,
+  type ShownChange,
+  type TrafficPart,
+} from './page.ts';
 import { formatPlace, stripRoot } from './problems.ts';
 import type { RunReport } from './run-report.ts';
 import { count, summariseApply, summarisePlan } from './summary.ts';
-import { formatStep, leftOpenTitle } from './text.ts';
-import { collectPeople } from './traffic/people.ts';
+import { formatStep } from './text.ts';
 
 /** Characters of a comment at most; GitHub takes 65,536, GitLab more. */
 const largest = 60_000;
@@ -64,10 +70,8 @@ function title(report: RunReport): string {
 
 /** Of an apply whose gaps could not be closed this is what must be read, if nothing else is. */
 function leftOpenSection(report: RunReport, limit: number): string {
-  const { apply, plan } = report;
-  if (apply === null || apply.leftOpen.length === 0) return '';
-  const lines = formatTraffic(apply.leftOpen, collectPeople(plan, report)).map((text) => `- ${quoteCode(text)}`);
-  return [`**${leftOpenTitle}:**`, '', ...list(lines, limit)].join('\n');
+  const lines = listLeftOpen(report).map((text) => `- ${quoteCode(text)}`);
+  return lines.length === 0 ? '' : [`**${leftOpenTitle}:**`, '', ...list(lines, limit)].join('\n');
 }
 
 function refusalText(report: RunReport, { refusals }: Plan): string {

@@ -117,49 +117,42 @@ export function formatRevision(revision: string): string {
 function notesOf(report: RunReport, plan: Plan): readonly string[] {
   if (report.comparison !== undefined) return [];
   const { snapshot } = report;
-  const changed = plan.changes.some(({ kind, action }) => kind === 'Rule' && action === 'update');
-  return [
-    ...(snapshot === null
-      ? []
-      : [
-          `Planned against a snapshot taken ${snapshot.takenAt}, ${formatAgo(snapshot.ageMs)}, not against the server.`,
-        ]),
-    ...(plan.profile === 'generic'
-      ? ['Profile generic: the server may hold a rule to more than this plan knows.']
-      : []),
-    ...originNotes(plan),
-    ...boundaryNotes(report, plan),
-    ...(changed && plan.ruleUpdates === 'patch' ? ['A changed rule is sent as a PATCH.'] : []),
-    ...(changed && plan.ruleUpdates === 'replace' && plan.profile === 'firezone-0.7'
-      ? ['A changed rule is replaced (DELETE, then POST): the packet filter of Firezone 0.7 does not follow a PATCH.']
-      : []),
+  const { profile, ruleUpdates } = plan;
+  const how = plan.changes.some(({ kind, action }) => kind === 'Rule' && action === 'update') ? ruleUpdates : null;
+  const notes = [
+    snapshot !== null &&
+      `Planned against a snapshot taken ${snapshot.takenAt}, ${formatAgo(snapshot.ageMs)}, not against the server.`,
+    profile === 'generic' && 'Profile generic: the server may hold a rule to more than this plan knows.',
+    originNote(plan),
+    boundaryNote(report, plan),
+    how === 'patch' && 'A changed rule is sent as a PATCH.',
+    how === 'replace' &&
+      profile === 'firezone-0.7' &&
+      'A changed rule is replaced (DELETE, then POST): the packet filter of Firezone 0.7 does not follow a PATCH.',
   ];
+  return notes.filter((note) => note !== false);
 }
 
-function boundaryNotes({ desired }: RunReport, { at = 0, nextBoundary }: Plan): readonly string[] {
-  if (nextBoundary === undefined) return [];
+function boundaryNote({ desired }: RunReport, { at = 0, nextBoundary }: Plan): string | false {
+  if (nextBoundary === undefined) return false;
   const next = desired ? listBoundaries(desired, at, nextBoundary) : [];
   const names = next.slice(0, 3).map(({ rule, what }) => `${escapeControls(rule.name)} ${what}`);
   const who =
     next.length > 3 ? [...names, `${next.length - 3} more`] : next.length > 0 ? names : ['a rule begins or ends'];
-  return [
-    `Next, at ${formatInstant(nextBoundary)}: ${joinWords(who)}. Nothing runs at that time unless a sidecar or a scheduled apply does.`,
-  ];
+  return `Next, at ${formatInstant(nextBoundary)}: ${joinWords(who)}. Nothing runs at that time unless a sidecar or a scheduled apply does.`;
 }
 
 /** How many changes this revision itself makes, beside drift and what earlier ones left. */
-function originNotes({ changes }: Plan): readonly string[] {
+function originNote({ changes }: Plan): string | false {
   const changed = changes.filter(
     ({ action, origin }) => action !== 'keep' && action !== 'skip' && origin !== undefined,
   );
-  if (changed.length === 0) return [];
+  if (changed.length === 0) return false;
   const number = (origin: Change['origin']): number => changed.filter((change) => change.origin === origin).length;
   const earlier = number('earlier-not-applied');
   const rest = earlier === 0 ? '' : ` Earlier revisions, not applied: ${earlier}.`;
   const ended = number('expired') === 0 ? '' : ` Expired: ${number('expired')}.`;
-  return [
-    `This revision: ${count(number('this-revision'), 'change')}. Drift on the server: ${number('drift')}.${rest}${ended}`,
-  ];
+  return `This revision: ${count(number('this-revision'), 'change')}. Drift on the server: ${number('drift')}.${rest}${ended}`;
 }
 
 /** When something was, for people: `3 days ago`. A minute of difference between two clocks is none. */
@@ -246,6 +239,17 @@ function whomText(lines: readonly TrafficLine[]): string {
   const all = [...new Set(lines.map(({ who }) => who))].map((who) => `for ${who}`);
   if (all.length === 0) return 'nothing';
   return all.length <= 5 ? joinWords(all) : `${all.slice(0, 3).join(', ')} and ${all.length - 3} more`;
+}
+
+/** What stands above the traffic that a gap left open. */
+export const leftOpenTitle = 'LEFT OPEN: rules that should drop this traffic are missing, or may be';
+
+/** Traffic that an apply whose gaps could not be closed left open: every format says it first. */
+export function listLeftOpen(report: RunReport): readonly string[] {
+  const { apply, plan } = report;
+  return apply === null || apply.leftOpen.length === 0
+    ? []
+    : formatTraffic(apply.leftOpen, collectPeople(plan, report));
 }
 
 /** The traffic's lines without a plan's frame, for what an apply left open, or an explanation. */

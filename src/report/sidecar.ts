@@ -71,36 +71,32 @@ export function chooseHeadline(status: Status): Headline {
   return { ...base, tone: 'bad', text };
 }
 
-function adviceFor({ conditions, plan }: Status): Pick<Headline, 'advice' | 'command'> {
-  switch (conditions.Ready.reason) {
-    case 'Refused':
-      return plan?.digest
-        ? {
-            advice: 'If exactly this plan is wanted: put this line into the settings file and send SIGHUP.',
-            command: `approve: [${plan.digest}]`,
-          }
-        : { advice: 'See the details of the plan:', command: 'reconcile plan PATH' };
-    case 'ManifestsInvalid':
-      return { advice: 'Correct the problems below and push. To check before:', command: 'reconcile validate PATH' };
-    case 'RewindRefused':
-      return { advice: 'Restore the branch; if the rewind is wanted, start with:', command: '--allow-rewind' };
-    case 'Unauthorized':
-    case 'ApiUnreachable':
-      return { advice: 'To find out what is wrong:', command: 'reconcile doctor' };
-    case 'DriftReported':
-      return { advice: 'To undo it from now on, start with:', command: '--on-drift correct' };
-    case 'OutsideWindow':
-      return { advice: 'In an emergency:', command: 'reconcile apply --yes --override-window REASON PATH' };
-    case 'NotConfirmed':
-      return {
-        advice: 'Correct the manifests and push; to try the same content again, push an empty commit:',
-        command: 'git commit --allow-empty',
-      };
-    case 'Suspended':
-      return { advice: 'To go on, start without:', command: '--suspend' };
-    default:
-      return { advice: null, command: null };
-  }
+type Advice = Pick<Headline, 'advice' | 'command'>;
+
+const lookDeeper: Advice = { advice: 'To find out what is wrong:', command: 'reconcile doctor' };
+const advices: Partial<Readonly<Record<ConditionReason, Advice>>> = {
+  Refused: { advice: 'See the details of the plan:', command: 'reconcile plan PATH' },
+  ManifestsInvalid: {
+    advice: 'Correct the problems below and push. To check before:',
+    command: 'reconcile validate PATH',
+  },
+  RewindRefused: { advice: 'Restore the branch; if the rewind is wanted, start with:', command: '--allow-rewind' },
+  Unauthorized: lookDeeper,
+  ApiUnreachable: lookDeeper,
+  DriftReported: { advice: 'To undo it from now on, start with:', command: '--on-drift correct' },
+  OutsideWindow: { advice: 'In an emergency:', command: 'reconcile apply --yes --override-window REASON PATH' },
+  NotConfirmed: {
+    advice: 'Correct the manifests and push; to try the same content again, push an empty commit:',
+    command: 'git commit --allow-empty',
+  },
+  Suspended: { advice: 'To go on, start without:', command: '--suspend' },
+};
+
+function adviceFor({ conditions, plan }: Status): Advice {
+  const { reason } = conditions.Ready;
+  const wanted = 'If exactly this plan is wanted: put this line into the settings file and send SIGHUP.';
+  if (reason === 'Refused' && plan?.digest) return { advice: wanted, command: `approve: [${plan.digest}]` };
+  return advices[reason] ?? { advice: null, command: null };
 }
 
 /** The JSON document of a sidecar (schemas/status.schema.json): its status, and what the page says beside it. */

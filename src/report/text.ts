@@ -3,7 +3,8 @@ import { escapeControls } from '../model/printable.ts';
 import type { Refusal, Step } from '../plan/plan.ts';
 import type { Listing } from './on-the-way.ts';
 import {
-  formatTraffic,
+  leftOpenTitle,
+  listLeftOpen,
   makePlanPage,
   type SetOfChanges,
   type ShownChange,
@@ -16,7 +17,6 @@ import { formatLine, formatPlace, renderProblems } from './problems.ts';
 import { formatRule } from './rule-text.ts';
 import type { Display, RunReport } from './run-report.ts';
 import { count, summariseApply, summarisePlan } from './summary.ts';
-import { collectPeople } from './traffic/people.ts';
 
 /** From so many changes on, a plan begins with how many each RuleSet has. */
 const manyChanges = 50;
@@ -47,7 +47,7 @@ export function renderApply(report: RunReport, { color, width }: Display): strin
   if (apply === null || plan === null) return '';
   const paint = createPaint(color);
   const sections = [
-    leftOpenText(report, apply, paint),
+    leftOpenText(report, paint),
     renderProblems(apply.problems, color).trimEnd(),
     outcomesText(apply, paint),
     paint(apply.end === 'converged' ? 'strong' : 'error', summariseApply(apply, report.plan)),
@@ -164,13 +164,9 @@ function refusalsText(refusals: readonly Refusal[], report: RunReport, paint: Pa
   return [title, ...lines, ...approve].join('\n');
 }
 
-/** What stands above the traffic that a gap left open. */
-export const leftOpenTitle = 'LEFT OPEN: rules that should drop this traffic are missing, or may be';
-
-function leftOpenText(report: RunReport, apply: ApplyReport, paint: Paint): string {
-  if (apply.leftOpen.length === 0) return '';
-  const lines = formatTraffic(apply.leftOpen, collectPeople(report.plan, report)).map((text) => `  ${text}`);
-  return [paint('error', leftOpenTitle), ...lines].join('\n');
+function leftOpenText(report: RunReport, paint: Paint): string {
+  const lines = listLeftOpen(report).map((text) => `  ${text}`);
+  return lines.length === 0 ? '' : [paint('error', leftOpenTitle), ...lines].join('\n');
 }
 
 function outcomesText(apply: ApplyReport, paint: Paint): string {
