@@ -39,7 +39,7 @@ interface ExitRow {
 export const exitTable: readonly ExitRow[] = [
   {
     code: exitCodes.invalid,
-    when: (facts) => facts.invalid,
+    when: ({ invalid }) => invalid,
     meaning: 'the manifests have errors; nothing was written',
   },
   { code: exitCodes.refused, when: (facts) => facts.refused, meaning: 'a guard or a policy test refused the plan' },

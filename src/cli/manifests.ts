@@ -49,9 +49,9 @@ export function warnOfLittleMemory(settings: Settings, available: number, logger
   const { parseMb } = readLimits(settings);
   const availableMb = Math.floor(available / 1_048_576);
   if (available <= 0 || availableMb >= parseMb + processMb) return;
-  const enough = Math.max(16, availableMb - processMb);
+  const advice = `set limits.parseMb to ${Math.max(16, availableMb - processMb)} in the settings, or give it ${parseMb + processMb} MB`;
   logger.warn(
-    `This container may use ${availableMb} MB of memory, and reading manifests alone may take ${parseMb}: set limits.parseMb to ${enough} in the settings, or give it ${parseMb + processMb} MB`,
+    `This container may use ${availableMb} MB of memory, and reading manifests alone may take ${parseMb}: ${advice}`,
   );
 }
 

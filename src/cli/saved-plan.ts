@@ -6,7 +6,7 @@ import type { Plan } from '../plan/plan.ts';
 import { formatVersion, makeDocument } from '../report/json.ts';
 import { makeProblemReport } from '../report/run-report.ts';
 import { Failure, makeFailure } from './failure.ts';
-import { type NamedFile, readNamedFile, writeNamedFile } from './read-file.ts';
+import { readNamedFile, writeNamedFile } from './read-file.ts';
 
 /** What a saved plan pins down. The plan itself is in the file too; the digest decides, the changes only say what moved. */
 export interface SavedPlan {
@@ -93,10 +93,8 @@ function distrust(
     if (approved) return null;
     const summary =
       'the saved plan has no seal, so nothing ties it to this server: it was saved against a snapshot, or edited';
-    return stale(
-      summary,
-      `review it, then add --approve ${now.plan}; a plan that is saved with a token needs no such flag`,
-    );
+    const hint = `review it, then add --approve ${now.plan}; a plan that is saved with a token needs no such flag`;
+    return stale(summary, hint);
   }
   if (saved.key !== now.key) {
     return stale('the API token is another one than when the plan was saved: the two cannot be compared', again);
@@ -123,12 +121,8 @@ export function compareWithSaved(
   if (problem !== null) return [problem];
   if (saved.unknownSecrets || now.unknownSecrets) {
     const when = saved.unknownSecrets ? 'when the plan was saved' : 'here';
-    return [
-      stale(
-        `a managed secret was not available ${when}: the saved plan cannot be tied to what would be written`,
-        'make the secret available both where the plan is saved and where it is applied',
-      ),
-    ];
+    const summary = `a managed secret was not available ${when}: the saved plan cannot be tied to what would be written`;
+    return [stale(summary, 'make the secret available both where the plan is saved and where it is applied')];
   }
   if (moved.length === 0) {
     const isWhole =
@@ -136,22 +130,16 @@ export function compareWithSaved(
     if (isWhole && difference(changes, plan) === '') return [];
     return [stale('the saved plan is not as it was saved: what is written in it is not the plan of its digest', again)];
   }
-  const done =
-    plan.steps.length === 0 ? 'nothing is left to do: it was applied already, or somebody else did the same' : '';
-  return [
-    stale(
-      `the saved plan is stale; what moved since: ${moved.join(', ')}${difference(changes, plan)}`,
-      done === '' ? again : done,
-    ),
-  ];
+  const done = 'nothing is left to do: it was applied already, or somebody else did the same';
+  const summary = `the saved plan is stale; what moved since: ${moved.join(', ')}${difference(changes, plan)}`;
+  return [stale(summary, plan.steps.length === 0 ? done : again)];
 }
 
 function movedParts(saved: PlanDigest, now: PlanDigest): readonly string[] {
-  return [
-    saved.manifests === now.manifests ? '' : 'the manifests',
-    saved.live === now.live ? '' : 'the live state of the server',
-    saved.steps === now.steps ? '' : 'the steps',
-  ].filter((part) => part !== '');
+  const names = { manifests: 'the manifests', live: 'the live state of the server', steps: 'the steps' } as const;
+  return (['manifests', 'live', 'steps'] as const)
+    .filter((part) => saved[part] !== now[part])
+    .map((part) => names[part]);
 }
 
 /** `; not in it: …; no longer needed: …`, each shortened. */
@@ -171,15 +159,10 @@ function some(words: string, labels: readonly string[]): string {
 const mostNamed = 5;
 
 function parseJson(file: string): unknown {
-  const named: NamedFile = {
-    path: file,
-    code: 'saved-plan',
-    name: file,
-    largest,
-    hint: 'name the file that --save wrote',
-  };
+  const hint = 'name the file that --save wrote';
   try {
-    return JSON.parse(Buffer.from(readNamedFile(named)).toString('utf8'));
+    const bytes = readNamedFile({ path: file, code: 'saved-plan', name: file, largest, hint });
+    return JSON.parse(Buffer.from(bytes).toString('utf8'));
   } catch (error) {
     if (error instanceof Failure) throw error;
     return null;

@@ -17,11 +17,7 @@ import { run as runValidate } from './validate.ts';
 type Forge = 'github' | 'gitlab';
 
 /** Where the repository is made, and for which server. */
-interface Place {
-  readonly folder: string;
-  readonly server: string;
-  readonly forge: Forge | null;
-}
+type Place = { readonly folder: string; readonly server: string; readonly forge: Forge | null };
 
 const policy = 'policy';
 
@@ -32,19 +28,16 @@ const policy = 'policy';
 export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings, terminal } = invocation;
   const folder = resolve(terminal.cwd, operands[0] ?? '.');
-  const place: Place = {
-    folder,
-    server: findServer(settings) ?? 'https://vpn.example.com',
-    forge: readForge(settings.forge, folder),
-  };
+  const server = findServer(settings) ?? 'https://vpn.example.com';
+  const place = { folder, server, forge: readForge(settings.forge, folder) };
   return settings.example ? initExample(invocation, place) : initFromServer(invocation, place);
 }
 
 async function initFromServer(invocation: Invocation, place: Place): Promise<Answer> {
   const examination = await examineServer(invocation);
   if (hasErrors(listExaminedProblems(examination))) {
-    const text = (color: boolean): string => `${renderExamination(examination, color)}\nNothing was written.\n`;
-    return { exit: exitCodes.failed, text: ({ color }) => text(color) };
+    const end = '\nNothing was written.\n';
+    return { exit: exitCodes.failed, text: ({ color }) => `${renderExamination(examination, color)}${end}` };
   }
   const { files, problems, configuration, live } = await exportServer(invocation);
   const providers = live.configuration?.fields.openid_connect_providers ?? [];
@@ -67,8 +60,7 @@ async function initFromServer(invocation: Invocation, place: Place): Promise<Ans
 
 async function initExample(invocation: Invocation, place: Place): Promise<Answer> {
   const written = await writeMissing(place, addSchemas([{ path: 'office.yaml', text: exampleRules }]), []);
-  const { written: path } = policyIn(place, invocation);
-  const checked = await runValidate({ ...invocation, operands: [path] });
+  const checked = await runValidate({ ...invocation, operands: [policyIn(place, invocation).written] });
   return { ...checked, text: (display) => `${written}\n${checked.text?.(display) ?? ''}\n${describeNext(place)}` };
 }
 

@@ -54,10 +54,8 @@ async function build(
 }
 
 function headlineOf({ state, problems }: OfflineBuild, written: string): string {
-  const what =
-    state === null
-      ? ''
-      : `: ${count(state.rules.length, 'rule')}${state.configuration === null ? '' : ' and the Configuration'}`;
+  const also = state?.configuration ? ' and the Configuration' : '';
+  const what = state === null ? '' : `: ${count(state.rules.length, 'rule')}${also}`;
   return `${written}${what}; ${formatProblemCounts(problems)}`;
 }
 

@@ -3,11 +3,13 @@ import { systemClock } from '../../adapters/clock.ts';
 import { addProcessMetrics, type ControllerMetrics, createMetrics } from '../../adapters/metrics/metrics.ts';
 import type { Listening } from '../../adapters/web/listen.ts';
 import { createStalledStatus, createStatus, type Status } from '../../controller/status.ts';
+import { fail, ok, type Result } from '../../model/result.ts';
 import type { Logger } from '../../ports.ts';
 import { version } from '../../version.ts';
 import { exitCodes } from '../exit-code.ts';
 import { Failure } from '../failure.ts';
 import { createLogger } from '../logger.ts';
+import { nameVariable } from '../options.ts';
 import type { Settings } from '../settings.ts';
 import type { WatchInvocation } from '../watch/invocation.ts';
 import type { PageSources } from '../watch/page.ts';
@@ -79,13 +81,14 @@ export function keepModest(): void {
   setFlagsFromString('--heap-growing-percent=50');
 }
 
-type Attempt = { readonly ok: true; readonly value: Running } | { readonly ok: false; readonly error: Failure };
-
-async function attempt(invocation: WatchInvocation, start: (settings: Settings) => Promise<Running>): Promise<Attempt> {
+async function attempt(
+  invocation: WatchInvocation,
+  start: (settings: Settings) => Promise<Running>,
+): Promise<Result<Running, Failure>> {
   try {
-    return { ok: true, value: await start(await invocation.load()) };
+    return ok(await start(await invocation.load()));
   } catch (error) {
-    if (error instanceof Failure) return { ok: false, error };
+    if (error instanceof Failure) return fail(error);
     throw error;
   }
 }
@@ -122,40 +125,30 @@ export function createView(): WatchView {
 }
 
 /** Serves the status at the first address that works; it stays there for the life of the process. */
-export function keepStatusServer(
-  invocation: WatchInvocation,
-  view: StatusServerView,
-): {
-  serve(settings: Settings | null): Promise<void>;
-  close(): Promise<void>;
-} {
+export function keepStatusServer(invocation: WatchInvocation, view: StatusServerView) {
   let serving: Listening | null = null;
   return {
-    async serve(settings) {
-      const listen = settings?.listen ?? rawText(invocation, 'listen', 'RECONCILE_LISTEN');
+    async serve(settings: Settings | null): Promise<void> {
+      const find = (name: EarlySetting): string | null => settings?.[name] ?? rawText(invocation, name);
+      const listen = find('listen');
       if (serving !== null || listen === null) return;
-      const tokenFile =
-        settings?.listenTokenFile ?? rawText(invocation, 'listenTokenFile', 'RECONCILE_LISTEN_TOKEN_FILE');
-      const tlsCert = settings?.listenTlsCert ?? rawText(invocation, 'listenTlsCert', 'RECONCILE_LISTEN_TLS_CERT');
-      const tlsKey = settings?.listenTlsKey ?? rawText(invocation, 'listenTlsKey', 'RECONCILE_LISTEN_TLS_KEY');
+      const [tokenFile, tlsCert, tlsKey] = [find('listenTokenFile'), find('listenTlsCert'), find('listenTlsKey')];
       const { serveStatus } = await import('../watch/status-server.ts');
       serving = await serveStatus({ listen, hosts: settings?.listenHost ?? [], tokenFile, tlsCert, tlsKey }, view);
       const logger =
         settings === null ? await earlyLogger(invocation) : await createLogger({ ...invocation, settings }, 'info');
       logger.info('Serving the status', { address: serving.url });
     },
-    close: async () => serving?.close(),
+    close: async (): Promise<void> => serving?.close(),
   };
 }
 
+type EarlySetting = 'listen' | 'listenTokenFile' | 'listenTlsCert' | 'listenTlsKey';
+
 /** While the settings cannot be used, the address is taken from the flag or the variable alone. */
-function rawText(
-  { flags, terminal }: WatchInvocation,
-  name: 'listen' | 'listenTokenFile' | 'listenTlsCert' | 'listenTlsKey',
-  variable: string,
-): string | null {
+function rawText({ flags, terminal }: WatchInvocation, name: EarlySetting): string | null {
   const flag = flags[name];
-  return typeof flag === 'string' ? flag : (terminal.env[variable] ?? null);
+  return typeof flag === 'string' ? flag : (terminal.env[nameVariable(name)] ?? null);
 }
 
 /** The log while the settings cannot be used: its form is taken from the flag or the variable alone. */
@@ -172,24 +165,24 @@ async function report(invocation: WatchInvocation, failure: Failure): Promise<vo
 }
 
 /** SIGHUP as something to wait for. */
-export function hangUps(): { next(): Promise<void>; close(): void } {
+export function hangUps() {
   const bell = createBell();
   process.on('SIGHUP', bell.ring);
-  return { next: bell.next, close: () => void process.off('SIGHUP', bell.ring) };
+  return { next: bell.next, close: (): void => void process.off('SIGHUP', bell.ring) };
 }
 
 /** Something to wait for; a ring that comes while nobody waits is kept. */
-export function createBell(): { ring(): void; next(): Promise<void> } {
+export function createBell() {
   let pending = false;
   let waiting: (() => void) | null = null;
   return {
-    ring() {
+    ring(): void {
       if (waiting === null) pending = true;
       waiting?.();
       waiting = null;
     },
     next: () =>
-      new Promise((resolve) => {
+      new Promise<void>((resolve) => {
         if (pending) {
           pending = false;
           resolve();
