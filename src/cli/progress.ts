@@ -45,13 +45,11 @@ export function startProgress({ settings, terminal }: Invocation) {
     clear();
   };
   return {
-    /** The server was read, and the plan has so many requests. */
     onPlan(requests: number): void {
       endReading();
       total = requests;
       phase = 'planned';
     },
-    /** The plan is being applied. */
     onApply(): void {
       phase = 'applying';
     },

@@ -2,12 +2,12 @@ import type { Problem } from '../model/problem.ts';
 import { getErrorCode } from '../model/result.ts';
 import { answerFailure, writeAnswer } from './answer.ts';
 import { parseArguments } from './arguments.ts';
-import type { Companions, Terminal } from './command.ts';
+import type { Answer, Companions, Terminal } from './command.ts';
 import { type CommandSpec, listOptions } from './command-spec.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, makeFailure } from './failure.ts';
 import { enforcementOptions, formatFlag, watchOptionNames } from './options.ts';
-import { checkWritable, readOutputs, readRequestedOutputs, textOnStdout } from './output.ts';
+import { checkWritable, type Output, readOutputs, readRequestedOutputs, textOnStdout } from './output.ts';
 import { keepSecrets, type PrintedSecrets } from './secrets-from.ts';
 import { findSettingsFile, type RawValues, type Settings, settle } from './settings.ts';
 
@@ -16,6 +16,10 @@ export async function runCli(argv: readonly string[], started: Terminal, among?:
   const { terminal, renew } = keepSecrets(started);
   let flags: RawValues = {};
   let settings: Settings | null = null;
+  const write = (answer: Answer, outputs: readonly Output[]): Promise<number> => {
+    among?.hear(answer);
+    return writeAnswer(answer, outputs, settings, terminal);
+  };
   try {
     const parsed = parseArguments(argv);
     if (parsed.kind === 'text') {
@@ -49,15 +53,11 @@ export async function runCli(argv: readonly string[], started: Terminal, among?:
     const command = await parsed.command.load();
     const shared = among === undefined ? {} : { shared: among.shared };
     const answer = await command.run({ operands: parsed.operands, settings, terminal, ...shared });
-    among?.hear(answer);
     const outputs = parsed.command.formats.length === 0 ? [textOnStdout] : readOutputs(settings.output, terminal.cwd);
-    return await writeAnswer(answer, outputs, settings, terminal);
+    return await write(answer, outputs);
   } catch (error) {
     const failure = error instanceof Failure ? error : new Failure([await internalError(error)]);
-    const outputs = readRequestedOutputs(argv, settings?.output ?? flags.output, terminal);
-    const answer = answerFailure(failure);
-    among?.hear(answer);
-    await writeAnswer(answer, outputs, settings, terminal);
+    await write(answerFailure(failure), readRequestedOutputs(argv, (settings ?? flags).output, terminal));
     return failure.exitCode;
   }
 }

@@ -10,7 +10,8 @@ export function drawTraffic({ lines }: TrafficPart): string {
   const rows = [...new Set(lines.map(({ who }) => who))].slice(0, most.rows);
   const columns = [...new Set(lines.map(({ what }) => what))].slice(0, most.columns);
   if (rows.length === 0) return '';
-  const left = 8 + Math.min(40, Math.max(...rows.map(({ length }) => length))) * 7.4;
+  const longest = rows.reduce((width, { length }) => Math.max(width, length), 0);
+  const left = 8 + Math.min(40, longest) * 7.4;
   const top = 16 + columns.length * 18;
   const size = { width: left + columns.length * 28 + 360, height: top + rows.length * 26 + 10 };
   const heads = columns.map((what, index) => {

@@ -1,6 +1,6 @@
 import { escapeControls, shortenText } from '../model/printable.ts';
 import type { Plan } from '../plan/plan.ts';
-import type { Listing } from './on-the-way.ts';
+import type { PagePart } from './on-the-way.ts';
 import {
   leftOpenTitle,
   listLeftOpen,
@@ -93,7 +93,7 @@ function trafficSection(traffic: TrafficPart): string {
   return [`**Traffic** ${escapeProse(traffic.headline)}`, '', ...listingLines(traffic)].join('\n');
 }
 
-function listingLines({ lines, left }: TrafficPart | Listing): readonly string[] {
+function listingLines({ lines, left }: TrafficPart | PagePart): readonly string[] {
   return withLeft(
     lines.map(({ label, text }) => `- **${label}** ${quoteCode(text)}`),
     left,

@@ -4,7 +4,7 @@ import { describeTraffic, formatTrafficLine, type TrafficLine } from './traffic/
 import type { People } from './traffic/people.ts';
 
 /** A headline that is true if nothing else is read, lines that each begin with a word, and how many were left out. */
-export interface Listing<L = { readonly label: 'open' | 'cut off'; readonly text: string }> {
+export interface PagePart<L = { readonly label: 'open' | 'cut off'; readonly text: string }> {
   readonly headline: string;
   readonly lines: readonly L[];
   readonly left: number;
@@ -22,7 +22,7 @@ interface Alike {
 }
 
 /** What is open or cut off while a plan with exposures is carried out: at most `lines` of them. */
-export function describeExposures(plan: Plan, people: People, lines: number): Listing {
+export function describeExposures(plan: Plan, people: People, lines: number): PagePart {
   const moments = new Set(plan.exposure.map(({ fromStep, toStep }) => `${fromStep} ${toStep}`)).size;
   const longest = plan.exposure.reduce((most, { expectedMs }) => Math.max(most, expectedMs), 0);
   const all = alikeExposures(plan, people).map(({ label, line, networks, during, expectedMs }) => {

@@ -8,7 +8,7 @@ import type { Change, Plan } from '../plan/plan.ts';
 import type { Effect, Traffic } from '../policy/traffic.ts';
 import { chooseSymbol, describeChange, formatWhy } from './change-words.ts';
 import { type FieldLine, listFieldLines } from './field-lines.ts';
-import { describeExposures, type Listing } from './on-the-way.ts';
+import { describeExposures, type PagePart } from './on-the-way.ts';
 import type { Tone } from './paint.ts';
 import type { UserNames } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
@@ -25,7 +25,7 @@ export interface PlanPage {
   readonly sets: readonly SetOfChanges[];
   /** What is opened and closed at once, then from later times on; empty where nothing is written. */
   readonly traffic: readonly TrafficPart[];
-  readonly onTheWay: Listing | null;
+  readonly onTheWay: PagePart | null;
 }
 
 /** The changes of one RuleSet, of the rules outside of sets, of unnamed live rules, or of the Configuration. */
@@ -60,7 +60,7 @@ export interface TrafficEntry {
   readonly what: string;
 }
 
-export type TrafficPart = Listing<TrafficEntry>;
+export type TrafficPart = PagePart<TrafficEntry>;
 
 export interface PageLimits {
   /** Lines of traffic, and lines on the way. */

@@ -1,7 +1,7 @@
 import type { ApplyReport } from '../apply/outcome.ts';
 import { escapeControls } from '../model/printable.ts';
 import type { Refusal, Step } from '../plan/plan.ts';
-import type { Listing } from './on-the-way.ts';
+import type { PagePart } from './on-the-way.ts';
 import {
   leftOpenTitle,
   listLeftOpen,
@@ -138,7 +138,7 @@ function fieldTexts(fields: ShownChange['fields']): readonly string[] {
   return fields.map(({ path, text }) => `${path.padEnd(width)}  ${text}`);
 }
 
-function listingText(title: string, listing: TrafficPart | Listing, paint: Paint): string {
+function listingText(title: string, listing: TrafficPart | PagePart, paint: Paint): string {
   const { headline, left } = listing;
   if (listing.lines.length === 0) return headline;
   const lines = listing.lines.map(({ label, text }) => {
