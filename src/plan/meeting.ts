@@ -59,20 +59,22 @@ type Finder = (rule: Rule, visit: (position: number) => void) => void;
 const fewItems = 16;
 
 function finderOf(rules: readonly Rule[], among: readonly number[]): Finder {
-  if (among.length <= fewItems) {
-    return (rule, visit) => {
-      for (const position of among) if (meets(rule, rules[position] as Rule)) visit(position);
-    };
-  }
-  const everybody = sourceIndex(among, rules);
+  if (among.length <= fewItems) return finderOfFew(rules, among);
+  const everybody = finderOfSource(rules, among);
   const bySource = groupBy(among, (position) => (rules[position] as Rule).userId);
-  const sources = new Map<string | null, SourceIndex>();
-  const source = (userId: string | null): SourceIndex =>
-    getOrMake(sources, userId, () => sourceIndex(bySource.get(userId) ?? [], rules));
+  const sources = new Map<string | null, Finder>();
+  const source = (userId: string | null): Finder =>
+    getOrMake(sources, userId, () => finderOfSource(rules, bySource.get(userId) ?? []));
   return (rule, visit) => {
-    if (rule.userId === null) return eachIn(everybody, rule.ports, visit);
-    eachIn(source(rule.userId), rule.ports, visit);
-    eachIn(source(null), rule.ports, visit);
+    if (rule.userId === null) return everybody(rule, visit);
+    source(rule.userId)(rule, visit);
+    source(null)(rule, visit);
+  };
+}
+
+function finderOfFew(rules: readonly Rule[], among: readonly number[]): Finder {
+  return (rule, visit) => {
+    for (const position of among) if (meets(rule, rules[position] as Rule)) visit(position);
   };
 }
 
@@ -82,29 +84,20 @@ function meets(a: Rule, b: Rule): boolean {
   return a.ports === null || b.ports === null || portsIntersect(a.ports, b.ports);
 }
 
-/** Rules of one network and source, as positions. */
-interface SourceIndex {
-  readonly all: readonly number[];
-  readonly withoutPorts: readonly number[];
-  readonly withPorts: Readonly<Record<PortType, { readonly at: readonly number[]; readonly overlaps: PortOverlaps }>>;
-}
-
-function sourceIndex(all: readonly number[], rules: readonly Rule[]): SourceIndex {
+/** Among rules that all share a source with those that are looked for. */
+function finderOfSource(rules: readonly Rule[], among: readonly number[]): Finder {
+  if (among.length <= fewItems) return finderOfFew(rules, among);
   const portsOf = (position: number): Ports | null => (rules[position] as Rule).ports;
+  const withoutPorts = among.filter((position) => portsOf(position) === null);
   const ofType = (type: PortType) => {
-    const at = all.filter((position) => portsOf(position)?.type === type);
+    const at = among.filter((position) => portsOf(position)?.type === type);
     return { at, overlaps: new PortOverlaps(at.map((position) => portsOf(position) as Ports)) };
   };
-  return {
-    all,
-    withoutPorts: all.filter((position) => portsOf(position) === null),
-    withPorts: { tcp: ofType('tcp'), udp: ofType('udp') },
+  const withPorts = { tcp: ofType('tcp'), udp: ofType('udp') };
+  return ({ ports }, visit) => {
+    for (const position of ports === null ? among : withoutPorts) visit(position);
+    if (ports === null) return;
+    const { at, overlaps } = withPorts[ports.type];
+    overlaps.each(ports, (number) => visit(at[number] as number));
   };
-}
-
-function eachIn(index: SourceIndex, ports: Ports | null, visit: (position: number) => void): void {
-  for (const position of ports === null ? index.all : index.withoutPorts) visit(position);
-  if (ports === null) return;
-  const { at, overlaps } = index.withPorts[ports.type];
-  overlaps.each(ports, (number) => visit(at[number] as number));
 }
