@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
 import {
+  type ParsedFiles,
   type ParseFiles,
   type ParseOptions,
   parseFile,
@@ -53,9 +54,12 @@ export function createManifestParser(
 ): ParseFiles {
   let latest: ReadonlyMap<string, FileManifests> = new Map();
   let before: ReadonlyMap<string, FileManifests> = new Map();
+  let last: ParsedFiles = { files: [], manifests: [] };
   const remembered = (file: SourceFile): FileManifests | undefined =>
     latest.get(keyOf(file)) ?? before.get(keyOf(file));
   return async (files) => {
+    const isSame = files.length === last.files.length && files.every((file, at) => isSameFile(file, last.files[at]));
+    if (isSame) return last;
     growHeapSlowly(files);
     const chosen = selectManifestFiles(files, options.limits);
     const spent = { work: chosen.reduce((total, file) => total + (remembered(file)?.work ?? 0), 0) };
@@ -74,13 +78,18 @@ export function createManifestParser(
     if ([...latest.keys()].some((key) => !used.has(key))) before = latest;
     latest = used;
     const isTooMuch = spent.work > options.limits.work;
-    return { files, manifests: isTooMuch ? refuseAll(chosen, options.limits) : [...used.values()] };
+    last = { files, manifests: isTooMuch ? refuseAll(chosen, options.limits) : [...used.values()] };
+    return last;
   };
 }
 
 /** A parser has one profile and one set of values: beside these a file's manifests depend on no more than this. */
 function keyOf({ path, hash }: SourceFile): string {
   return `${hash} ${path}`;
+}
+
+function isSameFile(file: SourceFile, other: SourceFile | undefined): boolean {
+  return file.hash === other?.hash && file.path === other.path;
 }
 
 /** The files among these that are worth a thread. */

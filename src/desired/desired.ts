@@ -12,7 +12,6 @@ import type { SourceFile } from '../ports.ts';
 import { buildConfiguration, type Resolution } from './build-configuration.ts';
 import type { Desired, DesiredContext } from './context.ts';
 import { expand, mostRules } from './expand.ts';
-import { findCollisions } from './find-collisions.ts';
 import { findCollisionsFrom, findEndings, findFarEnds, sortByTime } from './in-force.ts';
 import { applyLayers, type Layered } from './layers.ts';
 import { collectNames, type Names } from './names.ts';
@@ -24,11 +23,22 @@ import { applySuppressions } from './suppress.ts';
  * when a problem is an error. Without `users` a rule's user may be an e-mail address instead of a UUID (each has a note): such
  * a state can be checked and displayed, and must not be planned from (`emails` tells).
  */
-export function assemble(
-  { files, manifests }: ParsedFiles,
-  users: KnownUsers | null,
-  context: DesiredContext,
-): Desired {
+export function assemble(parsed: ParsedFiles, users: KnownUsers | null, context: DesiredContext): Desired {
+  const { now: _, ...settings } = context;
+  const given = [users, ...Object.entries(settings).flat()];
+  const last = assembled.get(parsed);
+  if (last?.given.length === given.length && last.given.every((one, at) => one === given[at])) return last.desired;
+  const desired = assembleAnew(parsed, users, context);
+  const { state } = desired;
+  // Times, and the secrets of a Configuration, which lie elsewhere, may make it another state the next time.
+  if (state?.at === undefined && state?.configuration === null) assembled.set(parsed, { given, desired });
+  return desired;
+}
+
+/** An idle sidecar assembles the same files in each pass: `createManifestParser` gives them as the same object. */
+const assembled = new WeakMap<ParsedFiles, { readonly given: readonly unknown[]; readonly desired: Desired }>();
+
+function assembleAnew({ files, manifests }: ParsedFiles, users: KnownUsers | null, context: DesiredContext): Desired {
   const { layered, names, rules, problems } = expandManifests(manifests, users, context);
   const configuration = configurationOf(layered.manifests, { context, problems, attachments: attachmentsOf(files) });
   const rulesAt = memoizeByTime(rules);
@@ -41,11 +51,9 @@ export function assemble(
   };
   add(names.problems);
   const isTimed = rules.some(hasTimes);
-  const { inForce, expired, upcoming } = isTimed ? sortByTime(rules, context.now) : { ...untimed, inForce: rules };
-  const { refusesCollisions } = context.profile;
-  add(isTimed ? findCollisionsFrom(rules, context.now, refusesCollisions) : findCollisions(rules, refusesCollisions));
-  if (isTimed) add(findEndings(rules, context.now));
-  if (isTimed) add(findFarEnds(rules, context));
+  const { inForce, expired, upcoming } = sortByTime(rules, context.now);
+  add(findCollisionsFrom(rules, context.now, context.profile.refusesCollisions));
+  if (isTimed) add([...findEndings(rules, context.now), ...findFarEnds(rules, context)]);
   add(findOutside({ rules, configuration, manifests: layered.manifests }, context));
   add(missingNotes(rules, context));
   add(saidProblems({ ...layered, problems }, context));
@@ -72,8 +80,6 @@ export function assemble(
     manifests: layered.manifests,
   };
 }
-
-const untimed = { expired: [], upcoming: [] };
 
 /** What the rules of manifests come to, before times and guards count. */
 export function expandManifests(files: readonly FileManifests[], users: KnownUsers | null, context: DesiredContext) {
@@ -242,7 +248,7 @@ function digestOf(
   tests: readonly PolicyCase[],
 ): string {
   const hash = createHash('sha256');
-  for (const { name, rule } of rules) hash.update(`${name}\n${formatRuleKey(rule)}\n`);
+  hash.update(rules.map(({ name, rule }) => `${name}\n${formatRuleKey(rule)}\n`).join(''));
   const fields = Object.entries(configuration?.fields ?? {}).sort(([a], [b]) => compareText(a, b));
   hash.update(JSON.stringify(configuration === null ? null : fields));
   for (const { name, user, destination, protocols, ports, expect, always, at } of tests) {

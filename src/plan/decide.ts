@@ -67,7 +67,7 @@ function decidePair(pair: Pair, input: PlanInput, base: BaseRules | null): RuleC
     return { ...paired(pair, 'update', 'modified-in-place'), via: 'replace', ...drift };
   }
   if (input.notEnforced?.has(live.id) === true) return { ...paired(pair, 'update', 'not-enforced'), via: 'replace' };
-  const adopted = base !== null && !base.byKey.has(formatRuleKey(desired.rule));
+  const adopted = base !== null && !base.all.has(desired) && !base.byKey.has(formatRuleKey(desired.rule));
   return paired(pair, 'keep', adopted ? 'adopted' : 'in-sync');
 }
 

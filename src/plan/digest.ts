@@ -1,4 +1,4 @@
-import { createHash, createHmac } from 'node:crypto';
+import { createHash, createHmac, type Hash } from 'node:crypto';
 import type { ConfigurationFields, OidcProvider, SamlProvider } from '../model/configuration.ts';
 import { compareText } from '../model/problem.ts';
 import { formatRuleKey, isModifiedInPlace } from '../model/rule.ts';
@@ -28,7 +28,7 @@ export function digestPlan(
   // A sidecar does not even read a Configuration that no manifest manages, and a plan's digest is the same there.
   const stored = desired.configuration === null ? {} : (live.configuration?.fields ?? {});
   const parts = {
-    live: hash([...live.rules.map(liveText).sort(compareText), textOf(stored, key)]),
+    live: shorten(hashRules(live.rules).update(textOf(stored, key))),
     manifests,
     steps: hash([plan.profile, plan.ruleUpdates, ...plan.steps.map(stepText)]),
   };
@@ -38,6 +38,18 @@ export function digestPlan(
     key: key === null ? null : createHmac('sha256', key).update('reconcile plan key').digest('hex').slice(0, 32),
     unknownSecrets: hasUnknownSecret(desired.configuration?.fields ?? {}),
   };
+}
+
+const hashedRules = new WeakMap<LiveState['rules'], Hash>();
+
+/** The hash over the lines of the rules, to be gone on with: an idle sidecar reads the same list again and again. */
+function hashRules(rules: LiveState['rules']): Hash {
+  let hashed = hashedRules.get(rules);
+  if (hashed === undefined) {
+    hashed = createHash('sha256').update([...rules.map(liveText).sort(compareText), ''].join('\n'));
+    hashedRules.set(rules, hashed);
+  }
+  return hashed.copy();
 }
 
 /** Both times matter only where they differ: then the rule was modified in place. */
@@ -91,5 +103,9 @@ function hasUnknownSecret(fields: Partial<ConfigurationFields>): boolean {
 
 /** 32 hex digits of SHA-256 over the lines. */
 function hash(lines: readonly string[]): string {
-  return createHash('sha256').update(lines.join('\n')).digest('hex').slice(0, 32);
+  return shorten(createHash('sha256').update(lines.join('\n')));
+}
+
+function shorten(hash: Hash): string {
+  return hash.digest('hex').slice(0, 32);
 }

@@ -48,6 +48,8 @@ function changesAgainstBase(field: ConfigurationField, desired: DesiredConfigura
 
 /** The rules of the state last applied, by name and by canonical key (the first name where several share a key). */
 export interface BaseRules {
+  /** The rules themselves: most of a new revision's are the same objects, and need no key. */
+  readonly all: ReadonlySet<DesiredRule>;
   readonly byName: ReadonlyMap<string, DesiredRule>;
   readonly byKey: ReadonlyMap<string, DesiredRule>;
 }
@@ -71,5 +73,5 @@ function indexRules(base: DesiredState): BaseRules {
     const known = byKey.get(key);
     if (known === undefined || rule.name < known.name) byKey.set(key, rule);
   }
-  return { byName, byKey };
+  return { all: new Set(base.rules), byName, byKey };
 }

@@ -1,10 +1,13 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { assembleRules, type WrittenRules } from '../../src/desired/assemble-rules.ts';
-import { parseFile } from '../../src/desired/parse-files.ts';
+import { assemble } from '../../src/desired/desired.ts';
+import { parseFile, parseFiles } from '../../src/desired/parse-files.ts';
 import type { FileManifests } from '../../src/manifest/manifest.ts';
+import { ok } from '../../src/model/result.ts';
+import { Secret } from '../../src/model/secret.ts';
 import { runs } from '../property/runs.ts';
-import { sourceFile, testContext } from './helpers.ts';
+import { document, sourceFile, testContext, usersNamed } from './helpers.ts';
 
 const context = testContext();
 const parsedFiles = new Map<string, FileManifests>();
@@ -44,4 +47,41 @@ it('what is as it was in a version without a fault is not checked again, and no 
     { numRuns: runs(1000) },
   );
   expect(Math.min(seen.faulty, seen.fine)).toBeGreaterThan(20);
+});
+
+it('the same files again are the same state, unless a time, a secret, a user or a setting makes it another one', () => {
+  const set = (rule: string): string => document('RuleSet', 'lab', `{rules: [{name: one, action: accept, ${rule}}]}`);
+  const secret = '{env: CLIENT_SECRET}';
+  const provider = `{id: sso, label: S, client_id: c, client_secret: ${secret}, discovery_document_uri: "https://idp.example/x", auto_create_users: false}`;
+  const [alice, bob] = ['a', 'b'].map((digit) => `11111111-1111-4111-8111-11111111111${digit}`) as [string, string];
+  const day = 86_400_000;
+  const other = {
+    now: context.now + 2 * day,
+    users: usersNamed({ 'ann@example.com': bob }),
+    scope: { ...context.scope, users: new Set([null]) },
+    resolveSecret: () => ok(Secret.of('another')),
+  };
+  const texts = {
+    plain: set('destination: 10.0.0.1'),
+    timed: set(`destination: 10.0.0.1, expires: ${new Date(context.now + day).toISOString().slice(0, 10)}`),
+    personal: set('destination: 10.0.0.1, user: ann@example.com'),
+    secret:
+      set('destination: 10.0.0.1') +
+      `---\n${document('Configuration', 'c', `{openid_connect_providers: [${provider}]}`)}`,
+  };
+  for (const [name, text] of Object.entries(texts)) {
+    const users = usersNamed({ 'ann@example.com': alice });
+    const files = [sourceFile('lab.yaml', text)];
+    const parsed = parseFiles(files, context);
+    const first = assemble(parsed, users, context);
+    expect(first.problems.filter(({ severity }) => severity === 'error')).toEqual([]);
+    expect(assemble(parsed, users, { ...context, now: context.now + 1 }) === first).toBe(
+      name === 'plain' || name === 'personal',
+    );
+    for (const [key, value] of Object.entries(other)) {
+      const { users: known, ...changed } = { ...context, users, [key]: value };
+      expect(assemble(parsed, known, changed)).toEqual(assemble(parseFiles(files, context), known, changed));
+      assemble(parsed, users, context);
+    }
+  }
 });

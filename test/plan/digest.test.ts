@@ -55,6 +55,12 @@ describe('the digest of a plan', () => {
     expect(moved(digestOf(input), digestOf({ ...input, live: { ...input.live, rules: modified } }))).toContain('live');
   });
 
+  it('is the same for a list that was digested before as for a copy of it', () => {
+    const again = { ...input, live: { ...input.live, rules: [...input.live.rules] } };
+    for (const one of [input, { ...input, base: null }]) expect(digestOf(one)).toEqual(digestOf(again));
+    expect(digestOf(planInput({ desired })).live).toBe('44136fa355b3678a1146ad16f7e8649e');
+  });
+
   it('moves with the manifests alone when only they changed', () => {
     const edited = { ...input, desired: { ...input.desired, digest: 'other' } };
     expect(moved(digestOf(input), digestOf(edited))).toEqual(['plan', 'manifests']);

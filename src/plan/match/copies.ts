@@ -22,25 +22,35 @@ const manyRules = 16;
 
 /** Finds live rules by their destination's text, and then by the rest: several times faster than by keys of whole rules. */
 export function findCopies(live: readonly LiveRule[]): Copies {
-  const byText = groupBy(live, ({ rule }) => rule.destination.text) as ReadonlyMap<string, LiveRule[]>;
+  // Most networks have one rule, which needs no list.
+  const byText = new Map<string, LiveRule | LiveRule[]>();
+  for (const one of live) {
+    const { text } = one.rule.destination;
+    const near = byText.get(text);
+    if (Array.isArray(near)) near.push(one);
+    else byText.set(text, near === undefined ? one : [near, one]);
+  }
   const byKey = new Map<string, LiveRule[]>();
   for (const [text, rules] of byText) {
-    if (rules.length <= manyRules) continue;
+    if (!Array.isArray(rules) || rules.length <= manyRules) continue;
     for (const [key, copies] of groupBy(rules, ({ rule }) => formatRuleKey(rule))) byKey.set(key, copies as LiveRule[]);
-    byText.get(text)?.splice(0);
+    byText.set(text, []);
   }
   return {
     take(rule) {
-      const near = byText.get(rule.destination.text);
+      const { text } = rule.destination;
+      const near = byText.get(text);
       if (near === undefined) return null;
-      return takeFirst(near, rule) ?? (byKey.size === 0 ? null : takeFirst(byKey.get(formatRuleKey(rule)) ?? [], rule));
+      if (Array.isArray(near)) {
+        return (
+          takeFirst(near, rule) ?? (byKey.size === 0 ? null : takeFirst(byKey.get(formatRuleKey(rule)) ?? [], rule))
+        );
+      }
+      if (compareRules(near.rule, rule) !== 0) return null;
+      byText.delete(text);
+      return near;
     },
-    left: () =>
-      sortByRule(
-        [...byText.values(), ...byKey.values()].filter(({ length }) => length > 0).flat(),
-        ({ rule }) => rule,
-        compareCopies,
-      ),
+    left: () => sortByRule([...byText.values(), ...byKey.values()].flat(), ({ rule }) => rule, compareCopies),
   };
 }
 
