@@ -78,6 +78,7 @@ export const statusSchema = {
         attempted: textOrNull,
         applied: textOrNull,
         appliedAt: timeOrNull,
+        failed: { type: ['array', 'null'], items: { type: 'string' } },
       }),
       links: object({ observed: textOrNull, applied: textOrNull }),
       authors: object({ observed: textOrNull, applied: textOrNull }),

@@ -29,6 +29,7 @@ const shape = z.object({
   confirmedRevision: revision.nullable().default(null),
   pendingRevision: revision.nullable().default(null),
   givenUp: z.array(revision).max(mostGivenUp).default([]),
+  failed: z.array(revision).max(mostGivenUp).default([]),
   suspended: z.boolean().default(false),
   drift: count.default(0),
   firstSeen: z.record(revision, time).default({}),

@@ -1,4 +1,5 @@
 import { appendFileSync } from 'node:fs';
+import type { Problem } from '../model/problem.ts';
 import { getErrorCode } from '../model/result.ts';
 import { wrapText } from '../report/paint.ts';
 import { renderProblems } from '../report/problems.ts';
@@ -18,6 +19,11 @@ export function answerFailure({ problems, exitCode }: Failure): Answer {
     text: ({ color }) => renderProblems(problems, color),
     report: () => makeProblemReport(problems),
   };
+}
+
+/** The same of whatever ended it. */
+export async function answerError(error: unknown): Promise<Answer> {
+  return answerFailure(error instanceof Failure ? error : new Failure([await internalError(error)]));
 }
 
 type Env = Terminal['env'];
@@ -142,4 +148,24 @@ function appendSummary(file: string, text: string): void {
     const summary = `the job summary ${file} cannot be written (${getErrorCode(error)})`;
     throw makeFailure('output', summary, 'check --output and GITHUB_STEP_SUMMARY');
   }
+}
+
+/** A mistake in this program: its place, never its message or stack, which could hold anything. */
+async function internalError(error: unknown): Promise<Problem> {
+  const code = getErrorCode(error, '');
+  if (code === 'EMFILE' || code === 'ENFILE') {
+    const hint = 'raise the limit: ulimit -n, LimitNOFILE in a unit';
+    return { code: 'open-files', severity: 'error', summary: `this process may open no more files (${code})`, hint };
+  }
+  const { name, stack, message } = error instanceof Error ? error : { name: typeof error, stack: '', message: '' };
+  if (code === 'reader-died') {
+    const { explainReadFailure } = await import('./read-failure.ts');
+    return explainReadFailure({ code, status: null, message }, () => '', 0);
+  }
+  const [, frame] = /\(?(?:file:\/\/)?([^()\s]+:\d+:\d+)\)?/.exec(stack?.split('\n    at ')[1] ?? '') ?? [];
+  const where = frame === undefined ? name : `${name} at ${frame}`;
+  const hint =
+    'this is a mistake in reconcile: please report it with this line; what was sent before is in the journal, if one is kept';
+  const summary = `reconcile failed in a way it should not (${where})`;
+  return { code: 'internal-error', severity: 'error', summary, hint };
 }

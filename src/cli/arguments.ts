@@ -1,7 +1,7 @@
 import { Command, CommanderError, Option } from 'commander';
 import { suggest } from '../manifest/suggest.ts';
 import { version } from '../version.ts';
-import { type CommandSpec, listOptions } from './command-spec.ts';
+import { type CommandSpec, listOptions, type ParsedLine } from './command-spec.ts';
 import { commands, rootCommand } from './commands.ts';
 import { type Failure, makeFailure } from './failure.ts';
 import { describeProgram, describeTopic, translateFlag, translateVerb } from './help.ts';
@@ -18,12 +18,7 @@ import type { RawValues } from './settings.ts';
 
 /** A command line, taken apart. */
 export type ParsedArguments =
-  | {
-      readonly kind: 'run';
-      readonly command: CommandSpec;
-      readonly operands: readonly string[];
-      readonly flags: RawValues;
-    }
+  | (ParsedLine & { readonly kind: 'run' })
   | { readonly kind: 'text'; readonly text: string };
 
 /** Takes a command line apart; help and `--version` give text. Throws a `Failure` for wrong usage. */

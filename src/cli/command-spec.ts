@@ -30,6 +30,13 @@ export interface CommandSpec {
   readonly load: () => Promise<{ readonly run: Run }>;
 }
 
+/** A parsed command line. */
+export interface ParsedLine {
+  readonly command: CommandSpec;
+  readonly operands: readonly string[];
+  readonly flags: RawValues;
+}
+
 /** Of commands that ask the manifests alone. */
 export const offlineOptions: readonly OptionName[] = ['at', ...manifestOptions];
 

@@ -31,17 +31,6 @@ export interface Terminal {
 export interface SharedParts {
   /** The parser of these settings for what lies in `root`, or where Git has it. */
   readonly parser: (settings: Settings, root: string | null) => ParseFiles;
-  /** Of what it tells of several servers, these are asked for. */
-  readonly targets?: readonly string[];
-}
-
-/** What a caller brings that runs one command line for each of several servers. */
-export interface Companions {
-  readonly shared: SharedParts;
-  /** The settings as they count for this one. */
-  readonly adjust: (settings: Settings) => Settings;
-  /** Gets what the run came to, before it is written. */
-  readonly hear: (answer: Answer) => void;
 }
 
 /** A parsed command line with its settings. */

@@ -31,6 +31,24 @@ export function readOutputs(list: readonly string[], cwd: string): readonly Outp
   return onStdout.length === 1 ? outputs : [...outputs, textOnStdout];
 }
 
+/** The outputs of a command; throws a `Failure` for one that it does not have, or that could not be written: now, not after an apply. */
+export function readCommandOutputs(
+  { name, formats: known }: { readonly name: string; readonly formats: readonly Format[] },
+  list: readonly string[],
+  { cwd, env }: Terminal,
+): readonly Output[] {
+  if (known.length === 0) return [textOnStdout];
+  const outputs = readOutputs(list, cwd);
+  const wrong = outputs.find(({ format }) => !known.includes(format));
+  const hint = `its formats are ${known.join(', ')}; markdown and github are formats of plans and checks`;
+  if (wrong !== undefined) throw makeFailure('usage', `\`reconcile ${name}\` has no output as ${wrong.format}`, hint);
+  for (const { format, file } of outputs) {
+    const target = file ?? (format === 'github' ? (env['GITHUB_STEP_SUMMARY'] ?? '') : '');
+    if (target !== '') checkFile(target);
+  }
+  return outputs;
+}
+
 /** Whether it is what a person reads where the command runs. */
 export function isScreen({ format, file }: Output): boolean {
   return format === 'text' && file === null;
@@ -57,14 +75,6 @@ export function wantsColor(color: boolean, { env }: Terminal, isTerminal: boolea
   if (!color || (env['NO_COLOR'] ?? '') !== '') return false;
   if ((env['FORCE_COLOR'] ?? '') !== '') return env['FORCE_COLOR'] !== '0';
   return isTerminal && env['TERM'] !== 'dumb';
-}
-
-/** Throws a `Failure` when a file of these outputs (`summary`: the job's) could not be written: now, not after an apply. */
-export function checkWritable(outputs: readonly Output[], summary: string): void {
-  for (const { format, file } of outputs) {
-    const target = file ?? (format === 'github' ? summary : '');
-    if (target !== '') checkFile(target);
-  }
 }
 
 function checkFile(file: string): void {

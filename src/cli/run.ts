@@ -1,25 +1,24 @@
-import type { Problem } from '../model/problem.ts';
-import { getErrorCode } from '../model/result.ts';
-import { answerFailure, writeAnswer } from './answer.ts';
+import { answerError, writeAnswer } from './answer.ts';
 import { parseArguments } from './arguments.ts';
-import type { Answer, Companions, Terminal } from './command.ts';
-import { type CommandSpec, listOptions } from './command-spec.ts';
+import type { Answer, SharedParts, Terminal } from './command.ts';
+import { listOptions, type ParsedLine } from './command-spec.ts';
 import { exitCodes } from './exit-code.ts';
-import { Failure, makeFailure } from './failure.ts';
+import { makeFailure } from './failure.ts';
 import { enforcementOptions, formatFlag, watchOptionNames } from './options.ts';
-import { checkWritable, type Output, readOutputs, readRequestedOutputs, textOnStdout } from './output.ts';
+import { readCommandOutputs, readRequestedOutputs, textOnStdout } from './output.ts';
 import { keepSecrets, type PrintedSecrets } from './secrets-from.ts';
-import { findSettingsFile, type RawValues, type Settings, settle } from './settings.ts';
+import { findSettingsFile, type RawValues, type Settings, settle as settleOptions } from './settings.ts';
+import type { WatchInvocation } from './watch/invocation.ts';
 
 /** Runs one command line and gives its exit code. Whatever goes wrong is reported in the outputs asked for. */
-export async function runCli(argv: readonly string[], started: Terminal, among?: Companions): Promise<number> {
-  const { terminal, renew } = keepSecrets(started);
+export async function runCli(argv: readonly string[], terminal: Terminal): Promise<number> {
   let flags: RawValues = {};
   let settings: Settings | null = null;
-  const write = (answer: Answer, outputs: readonly Output[]): Promise<number> => {
-    among?.hear(answer);
-    return writeAnswer(answer, outputs, settings, terminal);
+  const settle = (read: Settings): Settings => {
+    settings = read;
+    return read;
   };
+  const asked = () => readRequestedOutputs(argv, (settings ?? flags).output, terminal);
   try {
     const parsed = parseArguments(argv);
     if (parsed.kind === 'text') {
@@ -28,40 +27,40 @@ export async function runCli(argv: readonly string[], started: Terminal, among?:
     }
     flags = parsed.flags;
     refuseOpenTls(terminal.env);
+    if (flags['watch'] === true) refuseToPlan(flags);
     if (flags.fleet !== undefined) {
       const { runFleet } = await import('./fleet.ts');
-      return await runFleet({ ...parsed, argv }, terminal, { runOne: runCli, loadSettings });
+      return await runFleet(parsed, terminal, { answerLine, makeWatch });
     }
     refuseTargets(flags);
-    if (flags['watch'] === true) {
-      refuseToPlan(flags);
-      const { watch } = await import('./commands/watch.ts');
-      return await watch({
-        operands: parsed.operands,
-        flags,
-        load: () => loadSettings(parsed.flags, terminal, renew),
-        renewSecrets: renew,
-        terminal,
-      });
-    }
-    if (parsed.command.name === '') refuseWatchOptions(flags);
-    const asksServer = listOptions(parsed.command).includes('tokenFile');
-    settings = await loadSettings(flags, terminal, asksServer ? renew : null);
-    settings = among?.adjust(settings) ?? settings;
-    if (flags['plan'] === true && settings.snapshot !== null) refuseToLookAtKernel(flags);
-    checkOutputs(parsed.command, settings, terminal);
-    const command = await parsed.command.load();
-    const shared = among === undefined ? {} : { shared: among.shared };
-    const answer = await command.run({ operands: parsed.operands, settings, terminal, ...shared });
-    const outputs = parsed.command.formats.length === 0 ? [textOnStdout] : readOutputs(settings.output, terminal.cwd);
-    return await write(answer, outputs);
+    if (flags['watch'] === true)
+      return await (await import('./commands/watch.ts')).watch(makeWatch(parsed, terminal, (read) => read));
+    const answer = await answerLine(parsed, terminal, settle);
+    const outputs = parsed.command.formats.length === 0 ? [textOnStdout] : asked();
+    return await writeAnswer(answer, outputs, settings, terminal);
   } catch (error) {
-    const failure = error instanceof Failure ? error : new Failure([await internalError(error)]);
-    await write(answerFailure(failure), readRequestedOutputs(argv, (settings ?? flags).output, terminal));
-    return failure.exitCode;
+    const answer = await answerError(error);
+    await writeAnswer(answer, asked(), settings, terminal);
+    return answer.exit;
   }
 }
 
+/** The answer of a command about one server. `settle` sees its settings before they are used, and may change them. */
+async function answerLine(
+  { command, flags, operands }: ParsedLine,
+  started: Terminal,
+  settle: (read: Settings) => Settings,
+  shared?: SharedParts,
+): Promise<Answer> {
+  const { terminal, renew } = keepSecrets(started);
+  if (command.name === '') refuseWatchOptions(flags);
+  const asksServer = listOptions(command).includes('tokenFile');
+  const settings = settle(await loadSettings(flags, terminal, asksServer ? renew : null));
+  if (flags['plan'] === true && settings.snapshot !== null) refuseToLookAtKernel(flags);
+  readCommandOutputs(command, settings.output, terminal);
+  const { run } = await command.load();
+  return await run({ operands, settings, terminal, ...(shared === undefined ? {} : { shared }) });
+}
 /** With this variable every TLS connection of the process takes any certificate: the token would go to anybody. */
 function refuseOpenTls(env: Terminal['env']): void {
   if (env['NODE_TLS_REJECT_UNAUTHORIZED'] !== '0') return;
@@ -75,6 +74,17 @@ function refuseToPlan(flags: RawValues): void {
   if (planning === undefined) return;
   const hint = 'to watch and write nothing, give --suspend: the plan is on /status';
   throw makeFailure('usage', `--${planning} and --watch exclude each other`, hint);
+}
+
+/** A watch of one server: its settings are loaded later, and again on SIGHUP. */
+function makeWatch(
+  { flags, operands }: ParsedLine,
+  started: Terminal,
+  settle: (read: Settings) => Settings,
+): WatchInvocation {
+  const { terminal, renew } = keepSecrets(started);
+  const load = async (): Promise<Settings> => settle(await loadSettings(flags, terminal, renew));
+  return { flags, operands, load, renewSecrets: renew, terminal };
 }
 
 function refuseTargets(flags: RawValues): void {
@@ -97,19 +107,6 @@ function refuseToLookAtKernel(flags: RawValues): void {
   throw makeFailure('usage', `${formatFlag(looking)} and a plan against a snapshot exclude each other`, hint);
 }
 
-/** Outputs that the command cannot give are said before it does anything. */
-function checkOutputs({ name, formats }: CommandSpec, settings: Settings, { cwd, env }: Terminal): void {
-  if (formats.length === 0) return;
-  const outputs = readOutputs(settings.output, cwd);
-  const wrong = outputs.find(({ format }) => !formats.includes(format));
-  if (wrong === undefined) {
-    checkWritable(outputs, env['GITHUB_STEP_SUMMARY'] ?? '');
-    return;
-  }
-  const hint = `its formats are ${formats.join(', ')}; markdown and github are formats of plans and checks`;
-  throw makeFailure('usage', `\`reconcile ${name}\` has no output as ${wrong.format}`, hint);
-}
-
 /** The settings of one run, read again when it is told to (SIGHUP); `renew` gets the secrets that they name a command for. */
 export async function loadSettings(
   flags: RawValues,
@@ -120,28 +117,8 @@ export async function loadSettings(
   const path = findSettingsFile(sources);
   // Loaded on demand: most runs have no settings file, and its schema is not small.
   const file = path === null ? null : (await import('./settings-file.ts')).readSettingsFile(path);
-  const settings = settle({ ...sources, file });
+  const settings = settleOptions({ ...sources, file });
   if (file?.nested.secretsFrom === undefined || renew === null || settings.snapshot !== null) return settings;
   await renew(file);
-  return settle({ ...sources, file });
-}
-
-/** A mistake in this program: its place, never its message or stack, which could hold anything. */
-async function internalError(error: unknown): Promise<Problem> {
-  const code = getErrorCode(error, '');
-  if (code === 'EMFILE' || code === 'ENFILE') {
-    const hint = 'raise the limit: ulimit -n, LimitNOFILE in a unit';
-    return { code: 'open-files', severity: 'error', summary: `this process may open no more files (${code})`, hint };
-  }
-  const { name, stack, message } = error instanceof Error ? error : { name: typeof error, stack: '', message: '' };
-  if (code === 'reader-died') {
-    const { explainReadFailure } = await import('./read-failure.ts');
-    return explainReadFailure({ code, status: null, message }, () => '', 0);
-  }
-  const [, frame] = /\(?(?:file:\/\/)?([^()\s]+:\d+:\d+)\)?/.exec(stack?.split('\n    at ')[1] ?? '') ?? [];
-  const where = frame === undefined ? name : `${name} at ${frame}`;
-  const hint =
-    'this is a mistake in reconcile: please report it with this line; what was sent before is in the journal, if one is kept';
-  const summary = `reconcile failed in a way it should not (${where})`;
-  return { code: 'internal-error', severity: 'error', summary, hint };
+  return settleOptions({ ...sources, file });
 }

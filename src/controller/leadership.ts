@@ -11,7 +11,7 @@ import type { TurningRule } from './observer.ts';
 import { countLiveRules, type PassEnding } from './pass-ending.ts';
 import { logInternalError } from './pass-log.ts';
 import type { PassOrder, PassRunner } from './pass-runner.ts';
-import { emptyRecord, type LoopRecord, listRevisions, recordGivenUp, recordSecrets } from './record.ts';
+import { emptyRecord, type LoopRecord, listRevisions, recordEnding, recordGivenUp, recordSecrets } from './record.ts';
 import { type RevisionSelection, SourceHistory } from './revision-selection.ts';
 import { Trial } from './trial.ts';
 
@@ -256,10 +256,9 @@ export class Leadership {
     await this.#update({ appliedDesired: state.digest, ...agreedAtOf(state) });
   }
 
-  /** Remembers the drift that is left alone, or that there is none any more. */
-  async judged({ kind, reason }: Verdict, result: PassResult | null): Promise<void> {
-    if (reason === 'DriftReported') await this.#update({ drift: result?.plan?.steps.length ?? 0 });
-    else if (kind === 'good') await this.#update({ drift: 0 });
+  /** Remembers what a pass came to, as far as later ones depend on it. */
+  async judged(end: PassEnding): Promise<void> {
+    await this.#update(recordEnding(this.#record, end));
   }
 
   /** Of these rules, which begin or end soon, those of which nobody was told yet; now they are. */

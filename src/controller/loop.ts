@@ -9,6 +9,7 @@ import { Announcer } from './observer.ts';
 import { type PassEnding, viewPass } from './pass-ending.ts';
 import { logPass } from './pass-log.ts';
 import { PassRunner } from './pass-runner.ts';
+import { viewRecord } from './record.ts';
 import { explainSourceError, type RevisionSelection } from './revision-selection.ts';
 import { createStatus, type Status } from './status.ts';
 import { StatusBoard } from './status-board.ts';
@@ -120,8 +121,8 @@ export class Loop {
     const stop = AbortSignal.any([this.#stop.signal, signal]);
     const runner = new PassRunner(this.#parts, this.#board, stop, () => this.#touch());
     this.#lead = new Leadership(this.#parts, await store.load(), runner, signal, stop);
-    const { appliedRevision: applied, appliedAt, inForceRevision, drift } = this.#lead.record;
-    this.#board.revisions({ applied, appliedAt });
+    const { appliedRevision: applied, inForceRevision, drift } = this.#lead.record;
+    this.#board.revisions(viewRecord(this.#lead.record));
     this.#board.update({ drift });
     if (inForceRevision !== null) logger.info('The record was taken up', { applied, inForce: inForceRevision });
     return this.#lead;
@@ -221,11 +222,11 @@ export class Loop {
     const before = record.appliedRevision;
     const inEffect = isInForce(end.verdict) ? end.content : null;
     if (inEffect !== null) await leadership.applied(inEffect, end.result ?? null);
-    await leadership.judged(end.verdict, end.result ?? null);
-    const { appliedAt, appliedRevision } = leadership.record;
+    await leadership.judged(end);
     // After the wait and all at once, so that nobody sees one revision in effect beside what is said of another.
     end.publish?.();
-    if (inEffect !== null) this.#board.revisions({ applied: inEffect.revision, appliedAt });
+    const { applied, appliedAt, failed } = viewRecord(leadership.record);
+    this.#board.revisions({ failed, ...(inEffect === null ? {} : { applied: inEffect.revision, appliedAt }) });
     if (verdict.kind === 'good') this.#board.update({ lastSuccessAt: clock.wallTime() });
     const now = clock.wallTime();
     const times = viewTimes(end, leadership.base, now);
@@ -238,7 +239,7 @@ export class Loop {
     this.#board.set(...describeConditions(verdict, { revision, failures, badSettings: this.#badSettings }));
     logPass(logger, view);
     observer.passEnded(view, this.status());
-    const isNew = before !== null && before !== appliedRevision;
+    const isNew = before !== null && before !== applied;
     const { soon: within, next } = lookAhead(leadership.base, now, settings().noticeMs);
     const soon = await leadership.announce(within);
     const turned = end.turned ?? [];

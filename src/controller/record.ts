@@ -1,5 +1,6 @@
 import type { SecretBinding } from '../model/configuration.ts';
 import type { FirstSeen } from '../ports.ts';
+import type { PassEnding } from './pass-ending.ts';
 
 /**
  * What decisions rest on. It belongs to the lease, not to a replica: whoever becomes the writer reads it, and uses nothing of
@@ -20,6 +21,8 @@ export interface LoopRecord {
    * back while it is the pending one too.
    */
   readonly givenUp: readonly string[];
+  /** Revisions that failed here: an apply of theirs ended in error, or did not converge. The newest last. */
+  readonly failed: readonly string[];
   /** Digest of what the applied revision asked for then; with other values or settings it asks for something else. */
   readonly appliedDesired: string | null;
   /** What it says of revisions was written by a process with our token, and not by somebody who may only write the Lease. */
@@ -40,12 +43,17 @@ export interface LoopRecord {
   readonly firstSeen: FirstSeen;
 }
 
-/** Failed revisions in a row that a record names. */
+/** Failed revisions that a record names. */
 export const mostGivenUp = 20;
 
 /** The failed revisions with another one, as many of them as a record holds. */
 export function recordGivenUp(earlier: readonly string[], revision: string): readonly string[] {
-  return [...earlier, revision].slice(-mostGivenUp);
+  return [...earlier.filter((one) => one !== revision), revision].slice(-mostGivenUp);
+}
+
+/** What the status shows of the revisions that a record names. */
+export function viewRecord({ appliedRevision: applied, appliedAt, failed, givenUp }: LoopRecord) {
+  return { applied, appliedAt, failed: [...failed, ...givenUp] };
 }
 
 export const emptyRecord: LoopRecord = {
@@ -56,6 +64,7 @@ export const emptyRecord: LoopRecord = {
   confirmedRevision: null,
   pendingRevision: null,
   givenUp: [],
+  failed: [],
   appliedDesired: null,
   sentSecrets: [],
   agreedAt: null,
@@ -70,6 +79,21 @@ export const emptyRecord: LoopRecord = {
 export function listRevisions(record: Omit<LoopRecord, 'isSealed'>): readonly (string | null)[] {
   const { appliedRevision, inForceRevision, confirmedRevision, pendingRevision } = record;
   return [appliedRevision, inForceRevision, confirmedRevision, pendingRevision];
+}
+
+/** What a record keeps of the end of a pass: a revision that failed, and how much drift was left alone. */
+export function recordEnding(
+  { failed, drift, appliedRevision }: LoopRecord,
+  { verdict: { kind, reason }, complaint, content, result }: PassEnding,
+): Pick<LoopRecord, 'failed' | 'drift'> {
+  const revision = content?.revision;
+  const isLost = kind === 'terminal' && (reason === 'ApplyFailed' || reason === 'NotConverging');
+  const isNew = revision !== undefined && revision !== appliedRevision && complaint === undefined;
+  const left = reason === 'DriftReported' ? (result?.plan?.steps.length ?? 0) : drift;
+  return {
+    failed: isLost && isNew ? recordGivenUp(failed, revision) : failed,
+    drift: kind === 'good' ? 0 : left,
+  };
 }
 
 /** Where secrets were sent, as far as a record holds it. */

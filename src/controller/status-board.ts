@@ -56,7 +56,7 @@ export class StatusBoard {
       { type: 'Reconciling', status: 'False', ...standby },
       { type: 'Stalled', status: badSettings === null ? 'False' : 'True', ...stalled },
     );
-    this.revisions({ applied: null, appliedAt: null });
+    this.revisions({ applied: null, appliedAt: null, failed: null });
     this.update({ windowOpensAt: null, confirmBy: null, nextBoundaryAt: null, heldEnds: 0 });
     this.update({ drift: 0, fights: 0, blockedDeletes: 0, liveRules: null, plan: null });
   }

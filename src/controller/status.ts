@@ -76,6 +76,8 @@ export interface Status {
     readonly attempted: string | null;
     readonly applied: string | null;
     readonly appliedAt: number | null;
+    /** Those that could not be carried out here, or that nobody confirmed; null until the record was read. */
+    readonly failed: readonly string[] | null;
   };
   readonly lastSuccessAt: number | null;
   /** Live objects that differ from the applied revision, as of the last pass. */
@@ -147,7 +149,7 @@ export function createStatus(version: string, source: string, wallTime: number, 
     startedAt: wallTime,
     conditions: createConditions(wallTime),
     parts: { rules: null, configuration: null },
-    revisions: { observed: null, attempted: null, applied: null, appliedAt: null },
+    revisions: { observed: null, attempted: null, applied: null, appliedAt: null, failed: null },
     lastSuccessAt: null,
     drift: 0,
     fights: 0,

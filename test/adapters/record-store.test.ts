@@ -51,6 +51,7 @@ describe('the record', () => {
       pendingRevision: 'c'.repeat(40),
       givenUp: ['f'.repeat(40), 'e'.repeat(40)],
       appliedDesired: 'b'.repeat(64),
+      failed: ['e'.repeat(40)],
       agreedAt: 6,
       toldUntil: 8,
       knownRules: 7,

@@ -113,8 +113,10 @@ describe('the state at a sidecar', () => {
   let url = '';
   beforeEach(async () => {
     const targets = [state('t0', 'True'), state('t1', 'Unknown'), state('t2', 'False')];
-    const body = JSON.stringify({ conditions: targets[2]?.conditions, rollout: null, targets });
-    sidecar = createServer((_, response) => response.end(body)).listen(0, '127.0.0.1');
+    sidecar = createServer(({ url: asked }, response) => {
+      const found = targets.find(({ name }) => asked === `/targets/${name}/status`);
+      response.writeHead(found === undefined ? 404 : 200).end(JSON.stringify(found));
+    }).listen(0, '127.0.0.1');
     await once(sidecar, 'listening');
     url = `http://127.0.0.1:${(sidecar.address() as AddressInfo).port}`;
     three([', labels: {env: prod}', ', labels: {env: prod}']);
@@ -122,21 +124,24 @@ describe('the state at a sidecar', () => {
   afterEach(() => sidecar.close());
 
   it.each([
-    [[], 1, 't2: message of t2', ['t0', 't1', 't2']],
-    [['--label', 'env=prod'], 2, 't1: message of t1', ['t0', 't1']],
-    [['--target=t0'], 0, '1 target\n', ['t0']],
+    [[], 1, '3 targets; exit 1, for t2.', ['t0', 't1', 't2']],
+    [['--label', 'env=prod'], 2, '2 targets; exit 2, for t1.', ['t0', 't1']],
+    [['--target=t0'], 0, '1 target; exit 0, for t0.', ['t0']],
   ])('with %j gives exit %i for the worst of them', async (chosen, exit, message, names) => {
     const { code, out } = await run('status', url, ...chosen);
     expect([code, out]).toEqual([exit, expect.stringContaining(message)]);
-    expect(out.match(/(?<=headline of )\w+/g)).toEqual(names);
+    expect(out.match(/(?<=^\w+ +headline of )\w+/gm)).toEqual(names);
     const json = JSON.parse((await run('status', url, '--output', 'json', ...chosen)).out);
     expect(json).toMatchObject({ targets: names.map((name) => ({ name })) });
   });
 
   it('says which target the sidecar does not watch', async () => {
     fleet([['other', dead]]);
-    const { code, err } = await run('status', url);
-    expect([code, err]).toEqual([1, expect.stringContaining('the sidecar does not watch other')]);
+    const { code, out } = await run('status', url);
+    expect([code, out]).toEqual([
+      1,
+      expect.stringMatching(/^other +\S+\/targets\/other\/status is no page of a sidecar/),
+    ]);
   });
 });
 
@@ -327,7 +332,9 @@ describe('a fleet file', () => {
     three();
     expect((await run('plan', 'policy')).err).toContain('--fleet and PATH exclude each other');
     expect((await run('plan', '--save', 'plan.json')).err).toContain('--save is about one server');
-    expect((await run('plan', '--output', 'html=a.html')).err).toContain('of a fleet has no output as html');
+    expect((await run('plan', '--output', 'html=a.html')).err).toContain(
+      '`reconcile plan --fleet` has no output as html',
+    );
     expect((await world.cli(['plan', '--target', 'a', 'policy'])).err).toContain('add --fleet FILE');
   });
 });

@@ -2,18 +2,20 @@ import { escapeControls } from '../../model/printable.ts';
 import { getErrorCode, isObject } from '../../model/result.ts';
 import { formatSafeJson } from '../../report/json.ts';
 import { createPaint } from '../../report/paint.ts';
-import { count } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import { makeFailure } from '../failure.ts';
 import { readNamedFile } from '../read-file.ts';
 
+/** Where a sidecar is looked for. */
+export const defaultSidecar = 'http://127.0.0.1:8080';
+
 const timeoutMs = 5000;
 const largest = 20_000_000;
 
 /** `reconcile status [URL]`: exit 0 when the sidecar is ready, 2 while unknown, 1 when not. `--probe` asks `/healthz` alone. */
-export async function run({ operands, settings, terminal, shared }: Invocation): Promise<Answer> {
-  const base = baseOf(operands[0] ?? 'http://127.0.0.1:8080');
+export async function run({ operands, settings, terminal }: Invocation): Promise<Answer> {
+  const base = baseOf(operands[0] ?? defaultSidecar);
   if (settings.probe) {
     const { ok } = await ask(new URL('healthz', base), null, terminal.stop);
     return { exit: ok ? exitCodes.ok : exitCodes.failed, text: () => (ok ? 'ok\n' : 'no progress\n') };
@@ -21,14 +23,15 @@ export async function run({ operands, settings, terminal, shared }: Invocation):
   const answer = await ask(new URL('status', base), tokenIn(settings.listenTokenFile), terminal.stop);
   if (answer.status === 401 || answer.status === 403)
     throw makeFailure('usage', `${base.href} wants its token`, 'name the file that holds it: --listen-token-file FILE');
-  const all = answer.ok ? parseStatus(answer.text) : null;
-  if (all === null) {
-    const hint = 'check the URL: reconcile watch serves it at --listen';
+  const status = answer.ok ? parseStatus(answer.text) : null;
+  if (status === null) {
+    const hint =
+      'check the URL: `reconcile watch` serves it at --listen, and that of a fleet one for each of its targets';
     throw makeFailure('usage', `${base.href}status is no page of a sidecar (status ${answer.status})`, hint);
   }
-  const status = shared?.targets === undefined ? all : chooseTargets(all, shared.targets);
   return {
     exit: exitCodeOfStatus(status),
+    result: describeHeadline(status),
     text: ({ color }) => describe(status, color),
     document: () => formatSafeJson(status),
   };
@@ -97,29 +100,10 @@ function exitCodeOfStatus({ conditions }: Members): number {
   return ready === 'Unknown' || membersOf(Reconciling)['status'] === 'True' ? exitCodes.pending : exitCodes.failed;
 }
 
-function listTargets({ targets }: Members): readonly Members[] {
-  return Array.isArray(targets) ? targets.map(membersOf) : [];
-}
-
-/** From the worst to the best. */
-const byExit: readonly number[] = [exitCodes.failed, exitCodes.pending, exitCodes.ok];
-
-/** The state of these targets of a fleet; the conditions are those of the one that is worst off. */
-function chooseTargets(status: Members, names: readonly string[]): Members {
-  const known = new Map(listTargets(status).map((one) => [one['name'], one]));
-  const missing = names.find((name) => !known.has(name));
-  if (missing !== undefined) {
-    const hint = 'choose targets that it watches with --target or --label, or restart it with this fleet file';
-    throw makeFailure('usage', `the sidecar does not watch ${missing}`, hint);
-  }
-  const targets = names.map((name) => membersOf(known.get(name)));
-  const rank = (one: Members): number => byExit.indexOf(exitCodeOfStatus(one));
-  const [worst = {}] = targets.toSorted((a, b) => rank(a) - rank(b));
-  const conditions = membersOf(worst['conditions']);
-  const Ready = membersOf(conditions['Ready']);
-  const isWell = Ready['status'] === 'True';
-  const message = isWell ? count(targets.length, 'target') : `${String(worst['name'])}: ${String(Ready['message'])}`;
-  return { ...status, conditions: { ...conditions, Ready: { ...Ready, message } }, targets };
+/** The state in a line. */
+function describeHeadline({ headline }: Members): string {
+  const { text, detail, tone } = membersOf(headline);
+  return `${String(text)}${tone === 'good' ? '' : `: ${String(detail)}`}`;
 }
 
 /** A commit or a digest, of which twelve characters tell enough. */
@@ -149,12 +133,9 @@ function describe(status: Members, color: boolean): string {
   const facts: Members = { ...status, ...revisions, 'live rules': status['liveRules'] };
   const known = shownFacts.filter((name) => (facts[name] ?? '') !== '');
   // Of a fleet: one line a target, and what the roll-out waits for.
-  const targets = listTargets(status);
+  const targets = Array.isArray(status['targets']) ? status['targets'].map(membersOf) : [];
   const width = targets.reduce((most, { name }) => Math.max(most, String(name).length), 0);
-  const lines = targets.map(({ name, headline: line }) => {
-    const { text: state, detail, tone } = membersOf(line);
-    return `${String(name).padEnd(width)}  ${String(state)}${tone === 'good' ? '' : `: ${String(detail)}`}`;
-  });
+  const lines = targets.map((one) => `${String(one['name']).padEnd(width)}  ${describeHeadline(one)}`);
   if (typeof status['rollout'] === 'string') lines.unshift(`roll-out: ${status['rollout']}`);
   return [
     ...headline.map((line) => paint('strong', escapeControls(line))),

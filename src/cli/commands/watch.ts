@@ -3,8 +3,7 @@ import { systemClock } from '../../adapters/clock.ts';
 import { addProcessMetrics, type ControllerMetrics, createMetrics } from '../../adapters/metrics/metrics.ts';
 import type { Listening } from '../../adapters/web/listen.ts';
 import { createStalledStatus, createStatus, type Status } from '../../controller/status.ts';
-import { fail, ok, type Result } from '../../model/result.ts';
-import type { Logger } from '../../ports.ts';
+import type { Trigger } from '../../controller/trigger.ts';
 import { version } from '../../version.ts';
 import { exitCodes } from '../exit-code.ts';
 import { Failure } from '../failure.ts';
@@ -13,8 +12,8 @@ import { nameVariable } from '../options.ts';
 import type { Settings } from '../settings.ts';
 import type { WatchInvocation } from '../watch/invocation.ts';
 import type { PageSources } from '../watch/page.ts';
+import type { FrontSettings, FrontView } from '../watch/servers.ts';
 import { type Running, startWatching } from '../watch/start.ts';
-import type { StatusServerView } from '../watch/status-server.ts';
 
 /** How long bad settings are believed before they are read again. */
 const rereadMs = 10_000;
@@ -23,179 +22,153 @@ const lastMs = 40_000;
 
 /** Watches until told to stop. Exit 0 after an orderly end; with `--once` as the first pass went. */
 export async function watch(invocation: WatchInvocation): Promise<number> {
-  keepSmall();
-  const { terminal } = invocation;
-  const view = createView();
-  const metrics = addProcessMetrics(createMetrics(version, view.status));
-  const pages = async () => ({ view: (await import('../watch/page.ts')).createPages(view) });
-  const front = keepStatusServer(invocation, { ...view, pages, metrics });
-  const hup = hangUps();
-  endInTime(terminal.stop);
-  try {
-    return await keepWatching(invocation, { view, metrics, hangUp: hup.next, serve: front.serve });
-  } finally {
-    hup.close();
-    await front.close();
-  }
-}
-
-/** What a controller is kept with. */
-export interface Keeping {
-  readonly view: WatchView;
-  readonly metrics: ControllerMetrics;
-  readonly hangUp: () => Promise<void>;
-  /** Called with the settings before they are used, and with null where they cannot be. */
-  readonly serve: (settings: Settings | null) => Promise<void>;
-}
-
-/** Runs one controller until it is told to stop; while its settings cannot be used it waits for better ones. */
-export async function keepWatching(invocation: WatchInvocation, { view, metrics, hangUp, serve }: Keeping) {
-  const { terminal } = invocation;
-  for (;;) {
-    const running = await attempt(invocation, async (settings) => {
-      await serve(settings);
-      return startWatching({ ...invocation, settings, metrics });
-    });
-    if (running.ok) {
-      view.show(running.value);
-      return await running.value.run(hangUp);
-    }
-    const failure = running.error;
-    if (invocation.flags['once'] === true || terminal.stop.aborted) throw failure;
-    await serve(null).catch(() => undefined); // without an address there is nothing to serve
-    view.stall(failure);
-    await report(invocation, failure);
-    await Promise.race([systemClock.sleep(rereadMs, terminal.stop), hangUp()]);
-    if (terminal.stop.aborted) return exitCodes.ok;
-  }
-}
-
-/** A small heap, collected often. At 1,000 rules 101 MB resident instead of 145; at 10,000 an idle pass takes 125 ms, not 71. */
-function keepSmall(): void {
+  // A small heap, collected often. At 1,000 rules 101 MB resident instead of 145; at 10,000 an idle pass takes 125 ms, not 71.
   setFlagsFromString('--heap-growing-percent=20');
   setFlagsFromString('--semi-space-growth-factor=1');
+  const keeper = new Keeper(invocation);
+  const metrics = addProcessMetrics(createMetrics(version, () => keeper.status()));
+  const pages = async () => ({ view: (await import('../watch/page.ts')).createPages(keeper) });
+  return await watchProcess(invocation, {
+    ...{ metrics, pages },
+    alive: () => keeper.alive(),
+    ready: () => keeper.ready(),
+    wake: async () => keeper.wake('webhook'),
+    hangUp: () => keeper.hangUp(),
+    run: (serve) => keeper.run(metrics, serve),
+  });
 }
 
-/** The same where a heap is large anyway: of 1,000 targets 400 MB resident instead of 560, at the same cost of CPU. */
-export function keepModest(): void {
-  setFlagsFromString('--heap-growing-percent=50');
+/** Called with the settings before they are used, and with null where they cannot be. */
+export type Serve = (settings: Settings | null) => Promise<void>;
+
+/** What a process that watches shows and runs, and how it reads its settings again. */
+export interface WatchProcess extends FrontView {
+  hangUp(): Promise<void>;
+  run(serve: Serve): Promise<number>;
 }
 
-async function attempt(
-  invocation: WatchInvocation,
-  start: (settings: Settings) => Promise<Running>,
-): Promise<Result<Running, Failure>> {
-  try {
-    return ok(await start(await invocation.load()));
-  } catch (error) {
-    if (error instanceof Failure) return fail(error);
-    throw error;
-  }
-}
-
-/** What is known of one controller, also while there is none. */
-export interface WatchView extends PageSources, Pick<StatusServerView, 'alive' | 'ready'> {
-  /** The controller that runs; null: there is none. */
-  running(): Running | null;
-  show(running: Running): void;
-  stall(failure: Failure): void;
-}
-
-/** What the status server shows: the loop's status, or why there is no loop yet. */
-export function createView(): WatchView {
-  const startedAt = systemClock.wallTime();
-  let status: () => Status = () => createStatus(version, '', startedAt);
-  let running: Running | null = null;
-  return {
-    status: () => status(),
-    settings: () => running?.settings() ?? null,
-    sight: () => running?.sight ?? null,
-    alive: () => running === null || running.alive(),
-    ready: () => running?.ready() ?? false,
-    running: () => running,
-    show(now) {
-      running = now;
-      status = now.status;
-    },
-    stall(failure) {
-      const stalled = createStalledStatus(version, failure.message, systemClock.wallTime());
-      status = () => stalled;
-    },
+/** Runs what watches, beside what a process has once: SIGHUP, an end in time, the status page and webhooks. */
+export async function watchProcess(invocation: WatchInvocation, work: WatchProcess): Promise<number> {
+  const { stop } = invocation.terminal;
+  const open: { page?: Listening | null; webhooks?: Listening | null } = {};
+  const serve: Serve = async (settings) => {
+    const front = settings ?? readEarly(invocation);
+    if (front.listen === null && front.webhookListen === null) return;
+    const servers = await import('../watch/servers.ts');
+    const logger = await createLogger({ ...invocation, settings: front }, 'info');
+    // The first addresses that work are served for the life of the process.
+    open.page ??= await servers.servePage(front, work, logger);
+    open.webhooks ??= await servers.serveWebhooks(front, work, logger);
   };
-}
-
-/** Serves the status at the first address that works; it stays there for the life of the process. */
-export function keepStatusServer(invocation: WatchInvocation, view: StatusServerView) {
-  let serving: Listening | null = null;
-  return {
-    async serve(settings: Settings | null): Promise<void> {
-      const find = (name: EarlySetting): string | null => settings?.[name] ?? rawText(invocation, name);
-      const listen = find('listen');
-      if (serving !== null || listen === null) return;
-      const [tokenFile, tlsCert, tlsKey] = [find('listenTokenFile'), find('listenTlsCert'), find('listenTlsKey')];
-      const { serveStatus } = await import('../watch/status-server.ts');
-      serving = await serveStatus({ listen, hosts: settings?.listenHost ?? [], tokenFile, tlsCert, tlsKey }, view);
-      const logger =
-        settings === null ? await earlyLogger(invocation) : await createLogger({ ...invocation, settings }, 'info');
-      logger.info('Serving the status', { address: serving.url });
-    },
-    close: async (): Promise<void> => serving?.close(),
-  };
-}
-
-type EarlySetting = 'listen' | 'listenTokenFile' | 'listenTlsCert' | 'listenTlsKey';
-
-/** While the settings cannot be used, the address is taken from the flag or the variable alone. */
-function rawText({ flags, terminal }: WatchInvocation, name: EarlySetting): string | null {
-  const flag = flags[name];
-  return typeof flag === 'string' ? flag : (terminal.env[nameVariable(name)] ?? null);
-}
-
-/** The log while the settings cannot be used: its form is taken from the flag or the variable alone. */
-function earlyLogger({ flags, terminal }: WatchInvocation): Promise<Logger> {
-  const logFormat = flags['logFormat'] === 'json' || terminal.env['RECONCILE_LOG_FORMAT'] === 'json' ? 'json' : 'text';
-  return createLogger({ settings: { logFormat, verbose: false }, terminal }, 'info');
-}
-
-async function report(invocation: WatchInvocation, failure: Failure): Promise<void> {
-  const logger = await earlyLogger(invocation);
-  for (const { code, summary, hint } of failure.problems) {
-    logger.error('The settings cannot be used; waiting for better ones', { code, summary, hint: hint ?? '' });
-  }
-}
-
-/** SIGHUP as something to wait for. */
-export function hangUps() {
-  const bell = createBell();
-  process.on('SIGHUP', bell.ring);
-  return { next: bell.next, close: (): void => void process.off('SIGHUP', bell.ring) };
-}
-
-/** Something to wait for; a ring that comes while nobody waits is kept. */
-export function createBell() {
-  let pending = false;
-  let waiting: (() => void) | null = null;
-  return {
-    ring(): void {
-      if (waiting === null) pending = true;
-      waiting?.();
-      waiting = null;
-    },
-    next: () =>
-      new Promise<void>((resolve) => {
-        if (pending) {
-          pending = false;
-          resolve();
-        } else waiting = resolve;
-      }),
-  };
-}
-
-/** Ends the process some time after it was asked to, whatever hangs. */
-export function endInTime(stop: AbortSignal): void {
-  const onStop = (): void => {
-    setTimeout(() => process.exit(exitCodes.partial), lastMs).unref();
-  };
+  const onHangUp = (): void => void work.hangUp();
+  process.on('SIGHUP', onHangUp);
+  // Whatever hangs.
+  const onStop = (): void => void setTimeout(() => process.exit(exitCodes.partial), lastMs).unref();
   if (stop.aborted) onStop();
   else stop.addEventListener('abort', onStop, { once: true });
+  try {
+    return await work.run(serve);
+  } finally {
+    process.off('SIGHUP', onHangUp);
+    await Promise.all([open.page?.close(), open.webhooks?.close()]);
+  }
+}
+
+/** While the settings cannot be used, the page and the form of the log are as the flags or the variables alone say. */
+function readEarly({ flags, terminal }: WatchInvocation): FrontSettings {
+  const text = (name: 'listen' | 'listenTokenFile' | 'listenTlsCert' | 'listenTlsKey' | 'logFormat'): string | null => {
+    const flag = flags[name];
+    return typeof flag === 'string' ? flag : (terminal.env[nameVariable(name)] ?? null);
+  };
+  return {
+    listen: text('listen'),
+    listenHost: [],
+    listenTokenFile: text('listenTokenFile'),
+    listenTlsCert: text('listenTlsCert'),
+    listenTlsKey: text('listenTlsKey'),
+    webhookListen: null,
+    webhookSecretFile: null,
+    logFormat: text('logFormat') === 'json' ? 'json' : 'text',
+    verbose: false,
+  };
+}
+
+/** One controller for the life of the process: while its settings cannot be used it waits for better ones. */
+export class Keeper implements PageSources {
+  readonly #invocation: WatchInvocation;
+  readonly #startedAt = systemClock.wallTime();
+  #running: Running | null = null;
+  /** Why there is no controller yet. */
+  #stalled: Status | null = null;
+  /** Aborts when somebody wants the settings to be read again while none could be used. */
+  #again = new AbortController();
+
+  constructor(invocation: WatchInvocation) {
+    this.#invocation = invocation;
+  }
+
+  status(): Status {
+    return this.#stalled ?? this.#running?.loop.status() ?? createStatus(version, '', this.#startedAt);
+  }
+
+  settings(): Settings | null {
+    return this.#running?.settings ?? null;
+  }
+
+  sight(): Running['sight'] {
+    return this.#running?.sight ?? null;
+  }
+
+  alive(): boolean {
+    return this.#running?.loop.isAlive() ?? true;
+  }
+
+  ready(): boolean {
+    return this.#running?.loop.isReady() ?? false;
+  }
+
+  wake(trigger: Trigger): void {
+    this.#running?.wake(trigger);
+  }
+
+  stall(failure: Failure): void {
+    this.#stalled = createStalledStatus(version, failure.message, systemClock.wallTime());
+  }
+
+  async hangUp(): Promise<void> {
+    this.#again.abort();
+    await this.#running?.reload();
+  }
+
+  /** Runs until told to stop; gives the exit code. */
+  async run(metrics: ControllerMetrics, serve: Serve): Promise<number> {
+    const invocation = this.#invocation;
+    const { stop } = invocation.terminal;
+    for (;;) {
+      try {
+        const settings = await invocation.load();
+        await serve(settings);
+        this.#running = await startWatching({ ...invocation, settings, metrics });
+      } catch (error) {
+        if (!(error instanceof Failure) || invocation.flags['once'] === true || stop.aborted) throw error;
+        await this.#wait(error, serve);
+        if (stop.aborted) return exitCodes.ok;
+        continue;
+      }
+      this.#stalled = null;
+      if (this.#again.signal.aborted) await this.#running.reload();
+      return await this.#running.run();
+    }
+  }
+
+  async #wait(failure: Failure, serve: Serve): Promise<void> {
+    const { terminal } = this.#invocation;
+    await serve(null).catch(() => undefined); // without an address there is nothing to serve
+    this.stall(failure);
+    const logger = await createLogger({ settings: readEarly(this.#invocation), terminal }, 'info');
+    for (const { code, summary, hint = '' } of failure.problems)
+      logger.error('The settings cannot be used; waiting for better ones', { code, summary, hint });
+    await systemClock.sleep(rereadMs, AbortSignal.any([terminal.stop, this.#again.signal]));
+    this.#again = new AbortController();
+  }
 }

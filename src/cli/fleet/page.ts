@@ -1,7 +1,7 @@
 import { html } from 'hono/html';
 import { systemClock } from '../../adapters/clock.ts';
 import { liveScript } from '../../adapters/web/live-script.ts';
-import type { PageView, StatusAppSettings } from '../../adapters/web/status-app.ts';
+import type { StatusAppSettings } from '../../adapters/web/status-app.ts';
 import type { Conditions } from '../../controller/conditions.ts';
 import type { Status } from '../../controller/status.ts';
 import { escapeControls } from '../../model/printable.ts';
@@ -14,20 +14,17 @@ import { renderSignIn } from '../../report/sidecar-html.ts';
 import { createPages, type PageSources } from '../watch/page.ts';
 import type { Target } from './targets.ts';
 
-/** What the page of a fleet is made from. */
-export interface FleetView {
-  /** In the order of the file. */
-  readonly targets: () => readonly { readonly target: Target; readonly sources: PageSources }[];
-  /** What the roll-out waits for; null: nothing waits. */
-  readonly rollout: () => string | null;
-}
+/** A target, and what its own page is made from. */
+type Shown = Target & { readonly keeper: PageSources };
 
 const script = pageScript + liveScript;
 
-/** One line a target, each with the page of its own below /targets/NAME/. */
-export function createFleetPages({ targets, rollout }: FleetView): Pick<StatusAppSettings, 'view' | 'below'> {
-  const lines = () => targets().map(({ target, sources }) => lineOf(target, sources.status()));
-  const pages = new Map<PageSources, PageView>();
+/** One line a target, each with the page of its own below /targets/NAME/. `rollout`: what it waits for; null: nothing waits. */
+export function createFleetPages(
+  targets: ReadonlyMap<string, Shown>,
+  rollout: () => string | null,
+): Pick<StatusAppSettings, 'view' | 'below'> {
+  const lines = () => [...targets.values()].map((one) => lineOf(one, one.keeper.status()));
   return {
     view: {
       policy: `${writePolicy(pageStyle, script)}; connect-src 'self'; form-action 'self'; frame-ancestors 'none'`,
@@ -37,11 +34,8 @@ export function createFleetPages({ targets, rollout }: FleetView): Pick<StatusAp
       document: (name) => (name === 'status' ? formatSafeJson(documentOf(lines(), rollout())) : null),
     },
     below(name) {
-      const found = targets().find(({ target }) => target.name === name);
-      if (found === undefined) return null;
-      const page = pages.get(found.sources) ?? createPages(found.sources);
-      pages.set(found.sources, page);
-      return page;
+      const keeper = targets.get(name)?.keeper;
+      return keeper === undefined ? null : createPages(keeper);
     },
   };
 }

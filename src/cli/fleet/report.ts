@@ -4,6 +4,7 @@ import { formatSafeJson } from '../../report/json.ts';
 import { escapeProse, marker } from '../../report/markdown.ts';
 import type { RunReport } from '../../report/run-report.ts';
 import { count, countOutcomes, listChangeCounts } from '../../report/summary.ts';
+import type { Answer } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
 import type { Target } from './targets.ts';
 
@@ -19,24 +20,25 @@ export interface TargetOutcome {
   /** There is nothing to tell but the result. */
   readonly isPlain: boolean;
   readonly text: string;
-  /** What outputs ask for; empty otherwise. */
-  readonly json: string;
-  readonly markdown: string;
-  readonly annotations: string;
+  readonly documents: typeof noDocuments;
 }
+
+export const noDocuments = { json: '', markdown: '', annotations: '' };
 
 /** Of a target that was kept from its turn. */
 export const notBegun: Omit<TargetOutcome, 'target'> = {
-  ...{ exit: null, result: 'not begun', changes: 0, isPlain: true },
-  ...{ text: '', json: '', markdown: '', annotations: '' },
+  ...{ exit: null, result: 'not begun', changes: 0, isPlain: true, text: '' },
+  documents: noDocuments,
 };
 
 /** What a run of a command came to. */
-export function summariseRun(
-  report: RunReport,
+export function summariseAnswer(
+  { report: makeReport, result = 'failed' }: Answer,
   command: string,
   exit: number,
 ): Pick<TargetOutcome, 'result' | 'changes' | 'isPlain'> {
+  const report = makeReport?.();
+  if (report === undefined) return { result, changes: 0, isPlain: command === 'status' && exit === exitCodes.ok };
   const { plan, problems } = report;
   const { create, update, delete: deleted } = plan?.summary ?? { create: 0, update: 0, delete: 0 };
   const changes = create + update + deleted;
@@ -73,12 +75,8 @@ const severity = [
 ];
 
 /** The exit code of all. */
-export function pickWorstExit(exits: readonly (number | null)[]): number {
-  return severity.find((code) => exits.includes(code)) ?? exitCodes.failed;
-}
-
-function worstOf(outcomes: readonly TargetOutcome[]): number {
-  return pickWorstExit(outcomes.map(({ exit }) => exit));
+export function pickWorstExit(outcomes: readonly TargetOutcome[]): number {
+  return severity.find((code) => outcomes.some(({ exit }) => exit === code)) ?? exitCodes.failed;
 }
 
 function describeOutcome({ exit, result }: TargetOutcome): string {
@@ -95,19 +93,13 @@ function listNames(outcomes: readonly TargetOutcome[]): string {
 }
 
 function summarise(outcomes: readonly TargetOutcome[]): string {
-  const worst = worstOf(outcomes);
+  const worst = pickWorstExit(outcomes);
   const names = listNames(outcomes.filter(({ exit }) => exit === worst));
   return `${count(outcomes.length, 'target')}; exit ${worst}, for ${names}.`;
 }
 
-interface Fold {
-  readonly title: string;
-  readonly first: TargetOutcome;
-  readonly isOne: boolean;
-}
-
 /** The targets that have more to tell than their line; those that said the same together, in the order of the first of each. */
-function foldAlike(outcomes: readonly TargetOutcome[], text: (one: TargetOutcome) => string): readonly Fold[] {
+function foldAlike(outcomes: readonly TargetOutcome[], text: (one: TargetOutcome) => string) {
   const said = new Map<string, [TargetOutcome, ...TargetOutcome[]]>();
   for (const outcome of outcomes) {
     if (outcome.isPlain) continue;
@@ -140,8 +132,8 @@ const largest = 60_000;
 /** For a comment on a pull request: the targets, and what they said, told once where several said the same. */
 export function renderFleetMarkdown(outcomes: readonly TargetOutcome[]): string {
   const rows = outcomes.map((one) => `| ${one.target.name} | ${escapeProse(describeOutcome(one))} |\n`).join('');
-  const details = foldAlike(outcomes, ({ markdown }) => markdown).map(
-    ({ title, first }) => `\n## ${title}\n\n${first.markdown.replace(marker, '').trim()}\n`,
+  const details = foldAlike(outcomes, ({ documents }) => documents.markdown).map(
+    ({ title, first }) => `\n## ${title}\n\n${first.documents.markdown.replace(marker, '').trim()}\n`,
   );
   const text = `${marker}\n# ${summarise(outcomes)}\n\n| target | result |\n|---|---|\n${rows}${details.join('')}`;
   if (text.length <= largest) return text;
@@ -164,12 +156,9 @@ function withoutOwn({ baseUrl, path }: Target, text: string): string {
 export function renderFleetJson(outcomes: readonly TargetOutcome[]): string {
   return formatSafeJson({
     format_version: '1.0',
-    exit: worstOf(outcomes),
-    targets: outcomes.map(({ target, exit, json }) => ({
-      name: target.name,
-      labels: target.labels,
-      exit,
-      document: exit === null || json === '' ? null : JSON.parse(json),
-    })),
+    exit: pickWorstExit(outcomes),
+    targets: outcomes.map(({ target: { name, labels }, exit, documents: { json } }) => {
+      return { name, labels, exit, document: json === '' ? null : JSON.parse(json) };
+    }),
   });
 }

@@ -1,24 +1,15 @@
 import { shortenRevision } from '../../controller/conditions.ts';
-import type { PassView, Status } from '../../controller/status.ts';
+import type { Status } from '../../controller/status.ts';
 import type { Rollout } from './targets.ts';
 
 /** A target as a roll-out sees it. */
 export interface Participant {
   readonly name: string;
   readonly wave: number;
-  readonly status: () => Status;
+  readonly keeper: { status(): Status };
 }
 
-/** A revision that some target could not carry out; it begins nowhere else any more. */
-export interface FailedRevision {
-  readonly revision: string;
-  readonly target: string;
-  readonly message: string;
-  /** ms since 1970. */
-  readonly at: number;
-}
-
-/** What the last pass of a target showed. */
+/** What of a target's state other targets wait for. */
 interface Seen {
   /** The revision that it converged to, that was confirmed where that is asked, and that the kernel holds where that is looked at. */
   readonly settled: string | null;
@@ -26,11 +17,24 @@ interface Seen {
   /** The revision that was refused here, or not carried out. */
   readonly broken: string | null;
   readonly message: string;
+  /** Revisions that could not be carried out here, some of them before a restart; null: not known yet. */
+  readonly failed: readonly string[] | null;
+}
+
+/** What keeps a target from a revision, and how long if it ends by itself (ms). */
+interface Hold {
+  readonly reason: string;
+  readonly leftMs: number | null;
+}
+
+/** A target that was told to wait. `hold` null: it may begin now. */
+interface Waiting {
+  readonly name: string;
+  readonly hold: Hold | null;
 }
 
 /** The ends of a pass after which nobody else begins its revision; all but the first may have written. */
 const broken: ReadonlySet<string> = new Set(['Refused', 'ApplyFailed', 'NotConverging', 'NotConfirmed']);
-const mostFailed = 20;
 
 /**
  * Lets targets begin a revision wave by wave. It rests on what each controller keeps of itself, so that a roll-out goes on
@@ -40,6 +44,7 @@ const mostFailed = 20;
  *   the fleet is paused, or the revision aborted | waits
  *   some target could not carry it out           | waits for another revision
  *   some target refuses it now, or fails         | waits
+ *   the record of a target has not been read     | waits
  *   a target of an earlier wave has not settled  | waits
  *   the soak after the earlier waves             | waits until it is over
  *   maxParallel targets are in their first pass  | waits
@@ -47,17 +52,15 @@ const mostFailed = 20;
 export class RolloutGate {
   readonly #members: ReadonlyMap<string, Participant>;
   #settings: Rollout;
-  #failed: readonly FailedRevision[];
   readonly #seen = new Map<string, Seen>();
   /** Targets in their first pass with a revision. */
   readonly #busy = new Set<string>();
   /** Those that were told to wait, and for which revision. */
   readonly #waiting = new Map<string, string>();
 
-  constructor(members: readonly Participant[], settings: Rollout, failed: readonly FailedRevision[]) {
+  constructor(members: readonly Participant[], settings: Rollout) {
     this.#members = new Map(members.map((one) => [one.name, one]));
     this.#settings = settings;
-    this.#failed = failed;
   }
 
   /** Other settings count from now on. */
@@ -69,106 +72,108 @@ export class RolloutGate {
   admit(name: string, revision: string, now: number): string | null {
     const member = this.#members.get(name);
     if (member === undefined) return null;
-    const { revisions, passes } = member.status();
-    const hasBegun = revisions.applied === revision || passes.some((one) => hasWritten(one, revision));
-    const reason = hasBegun ? null : this.#decide(member.wave, revision, now);
+    const { revisions, passes } = member.keeper.status();
+    const hasBegun =
+      revisions.applied === revision ||
+      passes.some(
+        ({ revision: of, outcomes }) => of === revision && outcomes.done + outcomes.failed + outcomes.unknown > 0,
+      );
     const isNew = !hasBegun && revisions.attempted !== revision;
-    if (reason !== null || (isNew && this.#room() <= 0)) {
-      this.#waiting.set(name, revision);
-      return reason ?? `${shortenRevision(revision)} waits: maxParallel is ${this.#settings.maxParallel}`;
-    }
-    this.#waiting.delete(name);
-    if (isNew) this.#busy.add(name);
-    return null;
+    const hold = hasBegun ? null : (this.#holdOf(member.wave, revision, now) ?? (isNew ? this.#crowd(revision) : null));
+    if (hold === null) {
+      this.#waiting.delete(name);
+      if (isNew) this.#busy.add(name);
+    } else this.#waiting.set(name, revision);
+    return hold?.reason ?? null;
   }
 
-  /** A pass ended. Gives the revisions that are to be remembered as failed, when there is a new one. */
-  ended(name: string, pass: PassView, status: Status, now: number): readonly FailedRevision[] | null {
+  /** A pass of this target ended. */
+  ended(name: string, now: number): void {
+    const status = this.#members.get(name)?.keeper.status();
     this.#busy.delete(name);
-    const seen = viewEnding(pass, status, now);
-    this.#seen.set(name, seen);
-    const { broken: revision, message } = seen;
-    const isLost = pass.result === 'terminal' && pass.reason !== 'Refused';
-    if (!isLost || revision === null || this.#failed.some((one) => one.revision === revision)) return null;
-    this.#failed = [...this.#failed, { revision, target: name, message, at: now }].slice(-mostFailed);
-    return this.#failed;
+    if (status !== undefined) this.#seen.set(name, viewStatus(status, now));
   }
 
-  /** Those that waited and may begin now, and when a soak ends for others (ms from now; null: none does). */
-  release(now: number): { readonly names: readonly string[]; readonly inMs: number | null } {
-    const names: string[] = [];
-    let inMs: number | null = null;
-    const decided = new Map<string, string | null>();
-    for (const [name, revision] of this.#waiting) {
+  /** Those that were told to wait, and what they wait for now. */
+  listWaiting(now: number): readonly Waiting[] {
+    const holds = new Map<string, Hold | null>();
+    let admitted = 0;
+    return [...this.#waiting].map(([name, revision]) => {
       const wave = this.#members.get(name)?.wave ?? 1;
       const key = `${wave} ${revision}`;
-      if (!decided.has(key)) {
-        decided.set(key, this.#decide(wave, revision, now));
-        const left = this.#soakLeft(wave, revision, now);
-        if (left > 0) inMs = Math.min(inMs ?? left, left);
-      }
-      if (decided.get(key) === null && names.length < this.#room()) names.push(name);
-    }
-    return { names, inMs };
+      if (!holds.has(key)) holds.set(key, this.#holdOf(wave, revision, now));
+      const hold = holds.get(key) ?? this.#crowd(revision, admitted);
+      if (hold === null) admitted++;
+      return { name, hold };
+    });
   }
 
-  /** What the roll-out waits for, for people; null: no target waits. */
+  /** What the roll-out waits for; null: no target waits. */
   describe(now: number): string | null {
-    for (const [name, revision] of this.#waiting) {
-      const reason = this.#decide(this.#members.get(name)?.wave ?? 1, revision, now);
-      if (reason !== null) return reason;
-    }
-    return null;
+    return this.listWaiting(now).find(({ hold }) => hold !== null)?.hold?.reason ?? null;
   }
 
-  #room(): number {
-    return (this.#settings.maxParallel ?? Number.POSITIVE_INFINITY) - this.#busy.size;
+  /** Set when as many targets are in their first pass as may be. */
+  #crowd(revision: string, more = 0): Hold | null {
+    const { maxParallel } = this.#settings;
+    if (maxParallel === null || this.#busy.size + more < maxParallel) return null;
+    return { reason: `${shortenRevision(revision)} waits: maxParallel is ${maxParallel}`, leftMs: null };
   }
 
   /** What keeps the targets of a wave that have not begun a revision from it. */
-  #decide(wave: number, revision: string, now: number): string | null {
-    const short = shortenRevision(revision);
-    const { isPaused, abort } = this.#settings;
-    if (isPaused) return `${short} waits: the fleet is paused`;
+  #holdOf(wave: number, revision: string, now: number): Hold | null {
+    const hold = (why: string, leftMs: number | null = null): Hold => ({
+      reason: `${shortenRevision(revision)} ${why}`,
+      leftMs,
+    });
+    const { paused, abort, soak } = this.#settings;
+    if (paused) return hold('waits: the fleet is paused');
     if (abort !== null && revision.replace(/^sha256:/, '').startsWith(abort.replace(/^sha256:/, '')))
-      return `${short} was aborted by the operator`;
-    const failed = this.#failed.find((one) => one.revision === revision);
-    if (failed !== undefined) return `${short} failed at ${failed.target} and begins nowhere else: ${failed.message}`;
-    for (const [name, { broken: of, message }] of this.#seen)
-      if (of === revision) return `${short} waits for ${name}: ${message}`;
-    for (const { name, wave: other } of this.#members.values())
-      if (other < wave && this.#seen.get(name)?.settled !== revision)
-        return `${short} waits for ${name} of wave ${other}`;
-    const left = this.#soakLeft(wave, revision, now);
-    return left === 0 ? null : `${short} soaks in earlier waves until ${new Date(now + left).toISOString()}`;
+      return hold('was aborted by the operator');
+    const all = [...this.#members.values()].map((member) => ({ member, seen: this.#look(member, now) }));
+    const lost = all.find(({ seen }) => seen.failed?.includes(revision));
+    const stuck = all.find(({ seen }) => seen.broken === revision);
+    const why = stuck === undefined ? '' : `: ${stuck.seen.message}`;
+    if (lost !== undefined) return hold(`failed at ${lost.member.name} and begins nowhere else${why}`);
+    if (stuck !== undefined) return hold(`waits for ${stuck.member.name}${why}`);
+    const unread = all.find(({ seen }) => seen.failed === null);
+    if (unread !== undefined) return hold(`waits until it is known whether it failed at ${unread.member.name}`);
+    const earlier = all.filter(({ member }) => member.wave < wave);
+    const late = earlier.find(({ seen }) => seen.settled !== revision);
+    if (late !== undefined) return hold(`waits for ${late.member.name} of wave ${late.member.wave}`);
+    const leftMs = earlier.reduce((most, { seen }) => Math.max(most, seen.appliedAt + soak - now), 0);
+    return leftMs === 0 ? null : hold(`soaks in earlier waves until ${new Date(now + leftMs).toISOString()}`, leftMs);
   }
 
-  #soakLeft(wave: number, revision: string, now: number): number {
-    let left = 0;
-    for (const { name, wave: other } of this.#members.values()) {
-      const seen = this.#seen.get(name);
-      if (other >= wave || seen?.settled !== revision) continue;
-      left = Math.max(left, seen.appliedAt + this.#settings.soakMs - now);
-    }
-    return left;
+  #look({ name, keeper }: Participant, now: number): Seen {
+    const known = this.#seen.get(name);
+    if (known !== undefined) return known;
+    const shown = keeper.status();
+    const seen = viewStatus(shown, now);
+    if (shown.revisions.failed !== null) this.#seen.set(name, seen);
+    return seen;
   }
 }
 
-function viewEnding(pass: PassView, { revisions, conditions }: Status, now: number): Seen {
-  const { Ready, Enforced } = conditions;
-  const isSettled = Ready.status === 'True' && (Enforced === undefined || Enforced.status === 'True');
-  // While it is taken back, a newer one may have been seen.
-  const tried = pass.reason === 'NotConfirmed' ? revisions.attempted : null;
-  const revision = tried ?? pass.failedRevision ?? pass.revision;
+function viewStatus(status: Status, now: number): Seen {
+  const { revisions, passes, role, holder } = status;
+  const { Ready, Enforced, Stalled } = status.conditions;
+  const isSettled = Ready.status === 'True' && Enforced?.status !== 'False' && Enforced?.status !== 'Unknown';
+  // Nobody waits for a record that another replica has, or that nobody can read.
+  const isElsewhere = (role === 'standby' && holder !== null) || Stalled.reason === 'BadSettings';
   return {
     settled: isSettled ? revisions.applied : null,
     appliedAt: revisions.appliedAt ?? now,
-    broken: broken.has(pass.reason) && revision !== revisions.applied ? revision : null,
-    message: pass.message,
+    broken: findBroken(status),
+    message: passes[0]?.message ?? '',
+    failed: revisions.failed ?? (isElsewhere ? [] : null),
   };
 }
 
-/** What is begun is brought to its end. */
-function hasWritten({ revision: of, outcomes }: PassView, revision: string): boolean {
-  return of === revision && outcomes.done + outcomes.failed + outcomes.unknown > 0;
+function findBroken({ passes: [pass], revisions: { applied, attempted } }: Status): string | null {
+  if (pass === undefined || !broken.has(pass.reason)) return null;
+  // While it is taken back, a newer one may have been seen.
+  const tried = pass.reason === 'NotConfirmed' ? attempted : null;
+  const revision = tried ?? pass.failedRevision ?? pass.revision;
+  return revision === applied ? null : revision;
 }

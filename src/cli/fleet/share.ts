@@ -2,17 +2,20 @@ import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
 import type { ParseFiles } from '../../desired/parse-files.ts';
-import type { Source, SourceReading } from '../../ports.ts';
+import type { Descent, FirstSeen, SourceReading } from '../../ports.ts';
 import { makeParser, readParseOptions } from '../manifests.ts';
 import type { Settings } from '../settings.ts';
 import type { OpenSource, WatchedSource } from '../watch/invocation.ts';
 import { openSource } from '../watch/source.ts';
 
+/** Lets work go on, as much of it at once as there is room for. */
+export type Pool = <T>(work: () => Promise<T>) => Promise<T>;
+
 /**
  * Lets so many go on at once. Who takes longer than `slowMs` counts no more: it waits for a server, and must not keep
  * others from theirs.
  */
-export function createPool(width: number, slowMs: number | null): <T>(work: () => Promise<T>) => Promise<T> {
+export function createPool(width: number, slowMs: number | null): Pool {
   let free = width;
   const waiting: (() => void)[] = [];
   return async (work) => {
@@ -36,8 +39,8 @@ export function createPool(width: number, slowMs: number | null): <T>(work: () =
   };
 }
 
-/** Runs work one after another, however long each takes. */
-const createLine = () => createPool(1, null);
+/** Lets one go on after the other, however long each takes. */
+const createLine = (): Pool => createPool(1, null);
 
 /** What is known by this key, made where it is not. */
 function recall<T>(known: Map<string, T>, key: string, make: () => T): T {
@@ -67,24 +70,21 @@ const freshShare = 0.5;
 /** Revisions whose content is kept: the one in force in each wave. */
 const mostRevisions = 4;
 
-/** Sources are looked at anew once for all targets in this time, when settings are read again. */
-const renewMs = 1000;
-
-/** What a source from Git depends on. Whom a target believes, and as whom it asks, are its own: no other's answer counts for it. */
-function listGit(settings: Settings): readonly unknown[] {
-  const { gitUrl, gitRef, gitPath, gitAllow, gitVerifyOpenpgp, gitVerifySsh, values, profile } = settings;
+/** What a source depends on. Whom a target believes, and as whom it asks, are its own: no other's answer counts for it. */
+function describeSource({ settings, operands }: Parameters<OpenSource>[0]): string {
+  const { gitUrl, gitRef, gitPath, gitAllow, gitVerifyOpenpgp, gitVerifySsh, values, profile, file } = settings;
   const { gitUsername, gitTokenFile, gitSshKey, gitKnownHosts, gitCaFile } = settings;
   const access = [gitUsername, gitTokenFile, gitSshKey, gitKnownHosts, gitCaFile];
-  return [gitUrl, gitRef, gitPath, gitAllow, gitVerifyOpenpgp, gitVerifySsh, access, values, profile];
+  const git = [gitUrl, gitRef, gitPath, gitAllow, gitVerifyOpenpgp, gitVerifySsh, access, values, profile];
+  return JSON.stringify([operands, gitUrl === null ? null : git, file?.nested.limits]);
 }
 
 /** One source for all targets that read the same: one look, one fetch, one watch of the directory; clones lie in `folder`. */
 export function shareSources(folder: string, stop: AbortSignal) {
-  const opened = new Map<string, Promise<RenewedSource>>();
+  const opened = new Map<string, Promise<SharedSource>>();
   const open: OpenSource = (context, _state, references) => {
-    const { settings, operands } = context;
-    const { gitUrl, interval } = settings;
-    const key = JSON.stringify([operands, gitUrl === null ? null : listGit(settings), settings.file?.nested.limits]);
+    const { gitUrl, interval } = context.settings;
+    const key = describeSource(context);
     const sharing = recall(opened, key, async () => {
       const own = path.join(folder, createHash('sha256').update(key).digest('hex').slice(0, 12));
       const source = await openSource(context, own, references);
@@ -98,23 +98,22 @@ export function shareSources(folder: string, stop: AbortSignal) {
     /** What was read counts no more. */
     renew: async (): Promise<void> => {
       // One that cannot be opened is said where it is opened.
-      for (const one of opened.values()) await one.then(({ renew }) => renew()).catch(() => undefined);
+      for (const one of opened.values()) await one.then((shared) => shared.renew()).catch(() => undefined);
     },
   };
 }
 
-interface RenewedSource extends WatchedSource {
+interface SharedSource extends WatchedSource {
   /** What was read counts no more. */
   readonly renew: () => void;
 }
 
-function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSignal): RenewedSource {
+function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSignal): SharedSource {
   const { source, root } = one;
   const inLine = createLine();
   let last: { readonly at: number; readonly reading: Promise<SourceReading> } | null = null;
   let same: SourceReading['content'] = null;
-  let renewedAt = Number.NEGATIVE_INFINITY;
-  const renew = (): void => {
+  const lookAgain = (): void => {
     last = null;
   };
   /** The same revision is the same content: many hold it. */
@@ -122,89 +121,81 @@ function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSignal): R
     if (reading.content !== null && reading.content.revision !== same?.revision) same = reading.content;
     return reading.content === null ? reading : { ...reading, content: same };
   };
-  const read: Source['read'] = (signal, firstSeen) => {
-    if (last === null || systemClock.now() - last.at > maxAgeMs) {
-      const reading = inLine(() => source.read(stop, firstSeen)).then(keepOne);
-      reading.catch(renew);
-      last = { at: systemClock.now(), reading };
-    }
-    return untilStopped(last.reading, signal);
+  const firstSeen: Record<string, number> = {};
+  /** A commit was first seen when the first of all targets saw it. */
+  const join = (own: FirstSeen = {}): FirstSeen => {
+    for (const [id, at] of Object.entries(own)) firstSeen[id] = Math.min(firstSeen[id] ?? at, at);
+    return firstSeen;
   };
+  const { readAt, descends } = source;
+  const contents = rememberAnswers<SourceReading>(({ content }) => content !== null);
+  const descents = rememberAnswers<Descent>((descent) => descent !== 'unasked');
+  // Whoever is told to stop waits for what all wait for: it ends in time, and at once with the process.
   return {
     root,
-    source: { description: source.description, read, ...sharePast(source, stop, inLine) },
-    renew,
-    follow: shareWake(one, renew),
-    forget() {
-      // All targets read their settings again at once.
-      if (systemClock.now() - renewedAt < renewMs) return;
-      renewedAt = systemClock.now();
-      renew();
+    source: {
+      description: source.description,
+      read: (_signal, seen) => {
+        const from = join(seen);
+        if (last === null || systemClock.now() - last.at > maxAgeMs) {
+          const reading = inLine(() => source.read(stop, from)).then(keepOne);
+          reading.catch(lookAgain);
+          last = { at: systemClock.now(), reading };
+        }
+        return last.reading;
+      },
+      ...(readAt === undefined || descends === undefined
+        ? {}
+        : {
+            readAt: (revision, _signal, seen) =>
+              contents(revision, () => inLine(() => readAt.call(source, revision, stop, join(seen)))),
+            descends: (from, to) =>
+              descents(`${from} ${to}`, () => inLine(() => descends.call(source, from, to, stop))),
+          }),
+    },
+    follow: shareWake(one, lookAgain),
+    // All targets read their settings again at once.
+    forget: () => undefined,
+    renew() {
+      [last, same] = [null, null];
       one.forget();
     },
   };
 }
 
+/** The answers to the last few questions; one that tells nothing is asked for again. */
+function rememberAnswers<T>(tells: (answer: T) => boolean): (question: string, ask: () => Promise<T>) => Promise<T> {
+  const known = new Map<string, Promise<T>>();
+  return (question, ask) => {
+    if (known.size > mostRevisions) known.clear();
+    const answer = recall(known, question, ask);
+    const forget = (): void => void known.delete(question);
+    answer.then((value) => tells(value) || forget(), forget);
+    return answer;
+  };
+}
+
 /** One watch of a directory for all that follow it, as long as one does. */
-function shareWake(one: WatchedSource, renew: () => void): WatchedSource['follow'] {
+function shareWake(one: WatchedSource, lookAgain: () => void): WatchedSource['follow'] {
   const followers = new Set<() => void>();
-  let wake: ReturnType<WatchedSource['follow']> = null;
+  let watch: ReturnType<WatchedSource['follow']> = null;
   const wakeAll = (): void => {
-    renew();
-    for (const follower of followers) follower();
+    lookAgain();
+    for (const wake of followers) wake();
   };
   return (settings) => {
     followers.add(settings.wake);
-    wake ??= one.follow({ ...settings, wake: wakeAll });
-    if (wake === null) return null;
-    const { degraded, close } = wake;
+    watch ??= one.follow({ ...settings, wake: wakeAll });
+    if (watch === null) return null;
+    const { degraded, close } = watch;
     return {
       degraded,
       close: async () => {
         followers.delete(settings.wake);
         if (followers.size > 0) return;
-        wake = null;
+        watch = null;
         await close();
       },
     };
   };
-}
-
-/** What a source says of revisions that are known; an answer that could not be had is asked for again. */
-function sharePast(source: Source, stop: AbortSignal, inLine: ReturnType<typeof createLine>) {
-  const readAt = source.readAt?.bind(source);
-  const descends = source.descends?.bind(source);
-  if (readAt === undefined || descends === undefined) return {};
-  const contents = new Map<string, Promise<SourceReading>>();
-  const descents = new Map<string, ReturnType<typeof descends>>();
-  const past: Required<Pick<Source, 'readAt' | 'descends'>> = {
-    async readAt(revision, signal, firstSeen) {
-      if (contents.size > mostRevisions) contents.clear();
-      const work = recall(contents, revision, () => inLine(() => readAt(revision, stop, firstSeen)));
-      const reading = await untilStopped(work, signal);
-      if (reading.content === null) contents.delete(revision);
-      return reading;
-    },
-    async descends(from, to, signal) {
-      if (descents.size > mostRevisions) descents.clear();
-      const key = `${from} ${to}`;
-      const descent = await untilStopped(
-        recall(descents, key, () => inLine(() => descends(from, to, stop))),
-        signal,
-      );
-      if (descent === 'unasked') descents.delete(key);
-      return descent;
-    },
-  };
-  return past;
-}
-
-/** Another's work goes on when one who waits for it is told to stop. */
-function untilStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  if (signal.aborted) return Promise.reject(new Error('stopped'));
-  return new Promise((resolve, reject) => {
-    const onStop = (): void => reject(new Error('stopped'));
-    signal.addEventListener('abort', onStop, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onStop));
-  });
 }

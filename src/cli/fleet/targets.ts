@@ -1,26 +1,12 @@
-import { realpathSync } from 'node:fs';
+import { existsSync, realpathSync } from 'node:fs';
 import { join, relative, resolve, sep } from 'node:path';
-import type { Companions, Terminal } from '../command.ts';
-import type { CommandSpec } from '../command-spec.ts';
-import { makeFailure } from '../failure.ts';
-import type { PrintedSecrets } from '../secrets-from.ts';
+import type { ParsedLine } from '../command-spec.ts';
+import { defaultSidecar } from '../commands/status.ts';
+import { type Failure, makeFailure } from '../failure.ts';
+import type { OptionName } from '../options.ts';
 import { parseDuration, type RawValues, type Settings } from '../settings.ts';
 import { readFleetFile } from '../settings-file.ts';
 import type { Fleet } from '../settings-schema.ts';
-
-/** A parsed command line, and the words that it was parsed from. */
-export interface ParsedLine {
-  readonly argv: readonly string[];
-  readonly flags: RawValues;
-  readonly operands: readonly string[];
-  readonly command: CommandSpec;
-}
-
-/** How a command line is run for each target. */
-export interface Runner {
-  readonly runOne: (argv: readonly string[], terminal: Terminal, among: Companions) => Promise<number>;
-  readonly loadSettings: (flags: RawValues, terminal: Terminal, renew?: PrintedSecrets['renew']) => Promise<Settings>;
-}
 
 /** One server of a fleet, with the defaults; paths are absolute, but for `path`, which is as somebody would type it. */
 export type Target = Omit<Fleet['targets'][number], 'labels' | 'wave'> & {
@@ -28,13 +14,11 @@ export type Target = Omit<Fleet['targets'][number], 'labels' | 'wave'> & {
   readonly wave: number;
 };
 
-/** How a roll-out goes from wave to wave. */
+/** How a roll-out goes from wave to wave; `soak` in ms, and null where there is no limit and nothing is given up. */
 export interface Rollout {
-  readonly soakMs: number;
-  /** null: all of a wave. */
+  readonly soak: number;
   readonly maxParallel: number | null;
-  readonly isPaused: boolean;
-  /** How the revision begins that is given up; null: none is. */
+  readonly paused: boolean;
   readonly abort: string | null;
 }
 
@@ -66,28 +50,16 @@ export function readFleet(flags: RawValues, cwd: string): ChosenFleet {
       ...(path === undefined ? {} : { path: isGit ? path : relative(cwd, at(path)) || '.' }),
     };
   });
-  const parsed = parseDuration(soak ?? '');
-  const soakMs = 'value' in parsed ? Number(parsed.value) : 0;
-  return {
-    file,
-    targets: selectTargets(all, flags),
-    rollout: { soakMs, maxParallel, isPaused: paused, abort },
-  };
+  const time = parseDuration(soak ?? '');
+  const rollout = { soak: 'value' in time ? Number(time.value) : 0, maxParallel, paused, abort };
+  return { file, targets: selectTargets(all, flags), rollout };
 }
 
 /** Whoever edits manifests must not choose where tokens go, neither by a link. */
 function refuseAmongManifests(file: string, manifests: string, name: string): void {
-  const real = (path: string): string => {
-    try {
-      return realpathSync(path);
-    } catch {
-      return path;
-    }
-  };
-  const isInside = [file, real(file)].some((one) =>
-    [manifests, real(manifests)].some((folder) =>
-      `${one}${sep}`.startsWith(folder.endsWith(sep) ? folder : folder + sep),
-    ),
+  const waysTo = (path: string): readonly string[] => (existsSync(path) ? [path, realpathSync(path)] : [path]);
+  const isInside = waysTo(file).some((one) =>
+    waysTo(manifests).some((folder) => one.startsWith(folder.endsWith(sep) ? folder : folder + sep)),
   );
   if (!isInside) return;
   const hint = 'anyone who edits manifests could name another server: keep it in another folder';
@@ -115,37 +87,28 @@ function selectTargets(targets: readonly Target[], { target = [], label = [] }: 
   throw makeFailure('usage', 'no target of the fleet has these labels', 'labels are written --label KEY=VALUE');
 }
 
-/** The flags that choose targets. */
-export const choosingFlags = ['--fleet', '--target', '--label'];
-
-/** The words of the command line without these flags and their values. */
-export function withoutFlags(argv: readonly string[], names: readonly string[]): readonly string[] {
-  return argv.filter(
-    (word, index) => !names.includes(word.split('=')[0] ?? '') && !names.includes(argv[index - 1] ?? ''),
-  );
-}
-
-/** What a person would give for this target. */
-export interface TargetLine {
-  readonly flags: RawValues;
-  readonly operands: readonly string[];
-}
-
-/** The options and the PATH of a target. Each must name its token's file: a variable would send one token to all servers. */
-export function describeTarget(target: Target, { options, operands }: CommandSpec, { gitUrl }: RawValues): TargetLine {
-  const { name, baseUrl, tokenFile, caFile, config, overlay, values, path } = target;
-  const isGit = gitUrl !== undefined;
-  const asksServer = options.includes('tokenFile');
-  if (asksServer && tokenFile === undefined)
-    throw makeFailure('bad-setting', `the target ${name} has no tokenFile`, 'name it there, or under `defaults`');
-  if (operands !== '' && path === undefined && !isGit)
-    throw makeFailure('bad-setting', `the target ${name} has no path`, 'name its manifests there, or under `defaults`');
-  const own: RawValues = { baseUrl, tokenFile, caFile, config, overlay, values, ...(isGit ? { gitPath: path } : {}) };
-  const taken = Object.entries(own).filter(
-    ([option, value]) => value !== undefined && (option === 'config' || options.some((known) => known === option)),
-  );
-  const isNamed = operands !== '' && path !== undefined && !isGit;
-  return { flags: Object.fromEntries(taken), operands: isNamed ? [path] : [] };
+/** What a person would type for this target. Each must name its token's file: a variable would send one token to all servers. */
+export function makeTargetLine(target: Target, { command, flags, operands }: ParsedLine): ParsedLine {
+  const { fleet: _fleet, target: _target, label: _label, ...others } = flags;
+  const { name, baseUrl, tokenFile, caFile, config = others.config, overlay, values, path } = target;
+  if (command.name === 'status') {
+    const [sidecar = defaultSidecar] = operands;
+    return { command, flags: others, operands: [`${sidecar.replace(/\/*$/, '')}/targets/${name}`] };
+  }
+  const takes = (option: OptionName): boolean => command.options.includes(option);
+  const fail = (what: string, hint: string): Failure =>
+    makeFailure('bad-setting', `the target ${name} has no ${what}`, hint);
+  if (takes('tokenFile') && tokenFile === undefined) throw fail('tokenFile', 'name it there, or under `defaults`');
+  const isGit = flags.gitUrl !== undefined;
+  if (command.operands !== '' && path === undefined && !isGit)
+    throw fail('path', 'name its manifests there, or under `defaults`');
+  const own: RawValues = { baseUrl, tokenFile, caFile, overlay, values, ...(isGit ? { gitPath: path } : {}) };
+  const taken = Object.entries(own).filter(([option, value]) => value !== undefined && takes(option as OptionName));
+  return {
+    command,
+    flags: { ...others, config, ...Object.fromEntries(taken) },
+    operands: command.operands === '' || path === undefined || isGit ? [] : [path],
+  };
 }
 
 /** The settings as they count for one target: its own scope, state, journal and lease. */

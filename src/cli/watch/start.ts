@@ -1,17 +1,15 @@
 import path from 'node:path';
-import type { ApiClient } from '../../adapters/api/client.ts';
 import { systemClock } from '../../adapters/clock.ts';
 import type { ControllerMetrics } from '../../adapters/metrics/metrics.ts';
-import { createNotifier, type Notifier } from '../../adapters/notify/notifier.ts';
+import { createNotifier } from '../../adapters/notify/notifier.ts';
 import { storeRecord, storeRecordIn } from '../../adapters/record-store.ts';
 import type { GitSettings } from '../../adapters/source/git.ts';
 import { findOwnFolder, makeTemporaryState, openState, type StateFolder } from '../../adapters/state-folder.ts';
 import { guardApi } from '../../controller/lease.ts';
-import { Loop, type LoopSettings } from '../../controller/loop.ts';
+import { Loop, type LoopPassRequest, type LoopSettings } from '../../controller/loop.ts';
 import { joinObservers } from '../../controller/observer.ts';
-import type { Status } from '../../controller/status.ts';
-import { createTriggers, type Trigger, type Triggers } from '../../controller/trigger.ts';
-import type { Logger, Source } from '../../ports.ts';
+import { createTriggers, type Trigger } from '../../controller/trigger.ts';
+import type { PassResult } from '../../pass/pass.ts';
 import { version } from '../../version.ts';
 import { findServer } from '../approval.ts';
 import { chooseVerdictExitCode, exitCodes } from '../exit-code.ts';
@@ -20,9 +18,8 @@ import { createLogger } from '../logger.ts';
 import { warnOfLittleMemory } from '../manifests.ts';
 import { parseWithin, readConfirmWithin, readWindows } from '../plan-settings.ts';
 import type { Settings } from '../settings.ts';
-import { type TokenSource, warnOfOpenToken } from '../token.ts';
+import { warnOfOpenToken } from '../token.ts';
 import { logProxy, openJournalAt, wireApi } from '../wire.ts';
-import type { DirectoryWake } from './directory.ts';
 import type { WatchContext } from './invocation.ts';
 import { createLease } from './lease-settings.ts';
 import { readNotifyTargets } from './notify-settings.ts';
@@ -33,21 +30,6 @@ import { Sight } from './sight.ts';
 import { openSource } from './source.ts';
 import { watchToken } from './token.ts';
 
-/** A controller that was wired and has not run yet. */
-export interface Running {
-  /** Runs until the process is told to stop; settings are read again after each hang-up. Gives the exit code. */
-  run(hangUp: () => Promise<void>): Promise<number>;
-  status(): Status;
-  /** The settings in force. */
-  settings(): Settings;
-  /** What passes saw; null: nothing is served. */
-  readonly sight: Sight | null;
-  alive(): boolean;
-  ready(): boolean;
-  /** Begins a pass, for this reason. */
-  wake(trigger: Trigger): void;
-}
-
 export interface StartContext extends WatchContext {
   readonly metrics: ControllerMetrics;
 }
@@ -56,69 +38,34 @@ export interface StartContext extends WatchContext {
 export async function startWatching(context: StartContext): Promise<Running> {
   checkSettings(context.settings);
   const closers: Closer[] = [];
-  const close = async (): Promise<void> => {
-    for (const one of closers.reverse()) await one();
-  };
   try {
-    let current: Current | null = null;
-    const references: GitSettings['references'] = async (files) => (await current?.passes.references(files)) ?? [];
-    const wiring = await openParts(context, references, closers);
-    const sight = context.settings.listen === null ? null : new Sight();
-    current = { settings: context.settings, passes: wirePasses(context, wiring, context.settings), sight };
-    const loop = wireLoop(context, wiring, current, closers);
-    const { logger, source, wake } = wiring;
-    const { settings } = context;
-    logger.info('Watching', {
-      server: findServer(settings),
-      source: source.description,
-      version,
-      interval: settings.interval,
-      ...(wake === null ? {} : { rescan: settings.rescan }),
-    });
-    return runningOf(context, wiring, { current, loop }, close);
+    let running: Running | null = null;
+    const parts = await openParts(context, closers, async (files) => (await running?.references(files)) ?? []);
+    running = new Running(context, parts, closers);
+    return running;
   } catch (error) {
-    await close();
+    await closeAll(closers);
     throw error;
   }
 }
 
 type Closer = () => Promise<unknown> | undefined;
 
+async function closeAll(closers: Closer[]): Promise<void> {
+  for (const close of closers.reverse()) await close();
+}
+
 /** What a controller holds open. */
-interface Wiring {
-  readonly logger: Logger;
-  readonly state: StateFolder;
-  readonly triggers: Triggers;
-  readonly api: ApiClient;
-  readonly token: TokenSource;
-  readonly source: Source;
-  readonly root: string | null;
-  readonly forget: () => void;
-  readonly notifier: Notifier;
-  readonly lease: Awaited<ReturnType<typeof createLease>>;
-  readonly journal: Awaited<ReturnType<typeof openJournalAt>>;
-  readonly wake: DirectoryWake | null;
-  readonly recent: RecentApplies;
-}
+type Parts = Awaited<ReturnType<typeof openParts>>;
 
-/** The settings in force, and what runs passes under them. */
-interface Current {
-  settings: Settings;
-  passes: WatchPasses;
-  readonly sight: Sight | null;
-}
-
-async function openParts(
-  context: StartContext,
-  references: GitSettings['references'],
-  closers: Closer[],
-): Promise<Wiring> {
+async function openParts(context: StartContext, closers: Closer[], references: GitSettings['references']) {
   const { settings, terminal, metrics, shared } = context;
   const own = await createLogger({ ...context, settings }, 'info');
   const logger = shared?.label(own) ?? own;
   const state = await openStateOf(settings);
   closers.push(() => state.release());
   const triggers = createTriggers(systemClock);
+  const wakeUp = (trigger: Trigger) => (): void => triggers.wake(trigger);
   const { api, token } = wireApi({ ...context, settings });
   warnOfOpenToken(token, logger);
   warnOfLittleMemory(settings, process.constrainedMemory(), logger);
@@ -129,12 +76,6 @@ async function openParts(
   const targets = readNotifyTargets(settings.file);
   const notifier = createNotifier({ targets, clock: systemClock, logger, onResult: metrics.notified });
   closers.push(() => notifier.flush(3000));
-  const wakeUp = (trigger: Trigger) => (): void => triggers.wake(trigger);
-  if (settings.webhookListen !== null) {
-    const { serveWebhooks } = await import('./webhooks.ts');
-    const webhooks = { settings, logger, wake: wakeUp('webhook'), onResult: metrics.webhook };
-    closers.push((await serveWebhooks(settings.webhookListen, webhooks)).close);
-  }
   const lease = await createLease({
     settings,
     env: terminal.env,
@@ -150,118 +91,140 @@ async function openParts(
   const wake = follow({ rescanMs: settings.rescan, logger, wake: wakeUp('file') });
   closers.push(() => wake?.close());
   const recent = new RecentApplies(settings.stateDir === null ? null : findOwnFolder(settings.stateDir));
-  return { logger, state, triggers, api, token, source, root, forget, notifier, lease, journal, wake, recent };
+  const metered = metrics.meter(guardApi(api, lease), systemClock);
+  const passing = { api: metered, logger, root, recent, fingerprintKey: token.fingerprintKey, ...journal };
+  return { logger, state, triggers, token, source, root, forget, notifier, lease, wake, passing };
 }
 
-function wirePasses(context: StartContext, wiring: Wiring, settings: Settings): WatchPasses {
-  const { api, token, journal, lease } = wiring;
-  return createWatchPasses({
-    ...wiring,
-    ...journal,
-    invocation: { ...context, settings },
-    api: context.metrics.meter(guardApi(api, lease), systemClock),
-    fingerprintKey: token.fingerprintKey,
-  });
-}
-
-function wireLoop(context: StartContext, wiring: Wiring, current: Current, closers: Closer[]): Loop {
-  const { source, logger, lease, triggers, state, wake, root, notifier } = wiring;
-  const server = findServer(context.settings);
-  const { shared } = context;
-  const expiry = watchToken(wiring.token, triggers, logger, {
-    everyMs: () => current.settings.interval,
-    renew: async () => {
-      const { file } = current.settings;
-      if (file?.nested.secretsFrom !== undefined) await context.renewSecrets(file);
-    },
-  });
-  closers.push(() => expiry.close());
-  return new Loop({
-    source,
-    pass: (request) => {
-      const { sight, passes } = current;
-      const run: typeof passes.run = (one) => shared?.inTurn(() => passes.run(one)) ?? passes.run(one);
-      return sight === null ? run(request) : sight.watch(request, run);
-    },
-    confirm: (timeoutMs, signal) => current.passes.confirm(timeoutMs, signal),
-    build: (content, at) => current.passes.build(content, at),
-    settings: () => loopSettingsOf(current.settings, root === null),
-    ...(shared === undefined ? {} : { hold: shared.hold }),
-    clock: systemClock,
-    logger,
-    lease,
-    observer: joinObservers([context.metrics.observer, notifier.observer]),
-    store:
-      lease.record === null ? storeRecordIn(state.path, logger) : storeRecord(lease.record, logger, wiring.token.seal),
-    triggers,
-    version,
-    ...(server === null ? {} : { server }),
-    degraded: () => wake?.degraded() ?? false,
-    tokenExpiresAt: () => expiry.expiresAt(),
-  });
-}
-
-interface RunningLoop {
-  readonly current: Current;
+/** A controller that was wired, and runs once. */
+export class Running {
+  readonly #context: StartContext;
+  readonly #parts: Parts;
+  readonly #closers: Closer[];
   readonly loop: Loop;
-}
+  /** Those in force. */
+  settings: Settings;
+  #passes: WatchPasses;
+  #reloading: Promise<void> = Promise.resolve();
+  /** What passes saw; null: nothing is served. */
+  readonly sight: Sight | null;
 
-/** Reads the settings again; those that cannot be used leave the old ones in force. */
-async function reload(context: StartContext, wiring: Wiring, { current, loop }: RunningLoop): Promise<void> {
-  const { logger, token, triggers, forget } = wiring;
-  try {
-    const next = await context.load();
-    checkSettings(next);
-    current.passes = wirePasses(context, wiring, next);
-    current.settings = next;
-    token.reload();
-    forget();
-    logger.info('The settings were read again');
-    const waiting = waitForRestart(context.settings, next);
-    if (waiting.length > 0) logger.warn('Some settings take effect after a restart only', { settings: waiting });
-    loop.complain(null);
-  } catch (error) {
-    if (!(error instanceof Failure)) throw error;
-    logger.error('The settings cannot be used; the old ones stay', { summary: error.message });
-    loop.complain(error.message);
+  constructor(context: StartContext, parts: Parts, closers: Closer[]) {
+    const { settings } = context;
+    this.#context = context;
+    this.#parts = parts;
+    this.#closers = closers;
+    this.settings = settings;
+    this.#passes = this.#wirePasses(settings);
+    this.sight = settings.listen === null ? null : new Sight();
+    this.loop = this.#wireLoop();
+    parts.logger.info('Watching', {
+      server: findServer(settings),
+      source: parts.source.description,
+      version,
+      interval: settings.interval,
+      ...(parts.wake === null ? {} : { rescan: settings.rescan }),
+    });
   }
-  triggers.wake('settings');
-}
 
-function runningOf(context: StartContext, wiring: Wiring, running: RunningLoop, close: Closer): Running {
-  const { current, loop } = running;
-  const { terminal } = context;
-  const { logger, triggers } = wiring;
-  return {
-    status: () => loop.status(),
-    settings: () => current.settings,
-    sight: current.sight,
-    alive: () => loop.isAlive(),
-    ready: () => loop.isReady(),
-    wake: (trigger) => triggers.wake(trigger),
-    async run(hangUp) {
-      const onStop = (): void => loop.stop();
-      if (terminal.stop.aborted) loop.stop();
-      terminal.stop.addEventListener('abort', onStop, { once: true });
-      let over = false;
-      void (async () => {
-        for (;;) {
-          await hangUp();
-          if (over) return;
-          await reload(context, wiring, running);
-        }
-      })();
-      const verdict = await loop.run(context.settings.once);
-      over = true;
-      logger.info('Stopped', { reason: verdict.reason });
-      await close();
-      if (!context.settings.once) return exitCodes.ok;
-      const { conditions, passes } = loop.status();
-      const enforced = conditions.Enforced?.status ?? 'True';
-      const wrote = (passes[0]?.outcomes.done ?? 0) > 0;
-      return chooseVerdictExitCode(verdict, { missing: enforced !== 'True', wrote });
-    },
-  };
+  /** Begins a pass, for this reason. */
+  wake(trigger: Trigger): void {
+    this.#parts.triggers.wake(trigger);
+  }
+
+  /** Other files that these manifests name. */
+  references(files: Parameters<WatchPasses['references']>[0]): Promise<readonly string[]> {
+    return this.#passes.references(files);
+  }
+
+  /** Runs until the process is told to stop. Gives the exit code. */
+  async run(): Promise<number> {
+    const { terminal, settings } = this.#context;
+    const onStop = (): void => this.loop.stop();
+    if (terminal.stop.aborted) onStop();
+    terminal.stop.addEventListener('abort', onStop, { once: true });
+    const verdict = await this.loop.run(settings.once);
+    this.#parts.logger.info('Stopped', { reason: verdict.reason });
+    await closeAll(this.#closers);
+    if (!settings.once) return exitCodes.ok;
+    const { conditions, passes } = this.loop.status();
+    const enforced = conditions.Enforced?.status ?? 'True';
+    const wrote = (passes[0]?.outcomes.done ?? 0) > 0;
+    return chooseVerdictExitCode(verdict, { missing: enforced !== 'True', wrote });
+  }
+
+  /** Reads the settings again, one time after another; those that cannot be used leave the old ones in force. */
+  reload(): Promise<void> {
+    this.#reloading = this.#reloading.then(() => this.#reload());
+    return this.#reloading;
+  }
+
+  async #reload(): Promise<void> {
+    const { logger, token, triggers, forget } = this.#parts;
+    const { load, settings } = this.#context;
+    try {
+      const next = await load();
+      checkSettings(next);
+      this.#passes = this.#wirePasses(next);
+      this.settings = next;
+      token.reload();
+      forget();
+      logger.info('The settings were read again');
+      const waiting = waitForRestart(settings, next);
+      if (waiting.length > 0) logger.warn('Some settings take effect after a restart only', { settings: waiting });
+      this.loop.complain(null);
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      logger.error('The settings cannot be used; the old ones stay', { summary: error.message });
+      this.loop.complain(error.message);
+    }
+    triggers.wake('settings');
+  }
+
+  #wirePasses(settings: Settings): WatchPasses {
+    return createWatchPasses({ ...this.#parts.passing, invocation: { ...this.#context, settings } });
+  }
+
+  /** Runs a pass when there is room for it, seen by the page. */
+  #pass(request: LoopPassRequest): Promise<PassResult> {
+    const run = (one: LoopPassRequest): Promise<PassResult> => {
+      const go = (): Promise<PassResult> => this.#passes.run(one);
+      return this.#context.shared?.inTurn(go) ?? go();
+    };
+    return this.sight === null ? run(request) : this.sight.watch(request, run);
+  }
+
+  #wireLoop(): Loop {
+    const { source, logger, lease, triggers, state, wake, root, notifier, token } = this.#parts;
+    const { settings, shared, metrics, renewSecrets } = this.#context;
+    const server = findServer(settings);
+    const expiry = watchToken(token, triggers, logger, {
+      everyMs: () => this.settings.interval,
+      renew: async () => {
+        const { file } = this.settings;
+        if (file?.nested.secretsFrom !== undefined) await renewSecrets(file);
+      },
+    });
+    this.#closers.push(() => expiry.close());
+    return new Loop({
+      source,
+      pass: (request) => this.#pass(request),
+      confirm: (timeoutMs, signal) => this.#passes.confirm(timeoutMs, signal),
+      build: (content, at) => this.#passes.build(content, at),
+      settings: () => loopSettingsOf(this.settings, root === null),
+      ...(shared === undefined ? {} : { hold: shared.hold }),
+      clock: systemClock,
+      logger,
+      lease,
+      observer: joinObservers([metrics.observer, notifier.observer]),
+      store: lease.record === null ? storeRecordIn(state.path, logger) : storeRecord(lease.record, logger, token.seal),
+      triggers,
+      version,
+      ...(server === null ? {} : { server }),
+      degraded: () => wake?.degraded() ?? false,
+      tokenExpiresAt: () => expiry.expiresAt(),
+    });
+  }
 }
 
 function checkSettings(settings: Settings): void {
@@ -271,8 +234,9 @@ function checkSettings(settings: Settings): void {
     throw makeFailure('bad-setting', '--snapshot goes with a plan only: the server itself is watched');
 }
 
-async function openStateOf(settings: Settings): Promise<StateFolder> {
-  const opened = settings.stateDir === null ? makeTemporaryState() : await openState(settings.stateDir);
+/** The state folder that these settings name, or a temporary one; throws a `Failure` where it cannot be used. */
+export async function openStateOf({ stateDir }: Settings): Promise<StateFolder> {
+  const opened = stateDir === null ? makeTemporaryState() : await openState(stateDir);
   if (!opened.ok) throw makeFailure('state', opened.error, 'check --state-dir');
   return opened.value;
 }

@@ -45,7 +45,7 @@ describe('the metrics', () => {
     expect(first).toContain('reconcile_condition{type="Ready",reason="Refused"} 0');
     expect(first).toContain(`reconcile_revision_info{kind="applied",revision="${'b'.repeat(40)}"} 1`);
     status = someStatus('x', {
-      revisions: { observed: null, attempted: null, applied: 'c'.repeat(40), appliedAt: 5000 },
+      revisions: { observed: null, attempted: null, applied: 'c'.repeat(40), appliedAt: 5000, failed: [] },
     });
     const second = (await metrics.text()).text;
     expect(second).not.toContain('b'.repeat(40));

@@ -1,24 +1,31 @@
 import { describe, expect, it } from 'vitest';
 import { RolloutGate } from '../../../src/cli/fleet/rollout.ts';
 import type { Rollout } from '../../../src/cli/fleet/targets.ts';
-import { createStatus, type PassView, type Status } from '../../../src/controller/status.ts';
+import { createStalledStatus, createStatus, type PassView, type Status } from '../../../src/controller/status.ts';
 
 const none = { done: 0, failed: 0, skipped: 0, dropped: 0, unknown: 0 };
 const [first, second] = ['a'.repeat(40), 'b'.repeat(40)];
-const goes: Rollout = { soakMs: 0, maxParallel: null, isPaused: false, abort: null };
+const goes: Rollout = { soak: 0, maxParallel: null, paused: false, abort: null };
+
+/** A target whose record was read. */
+const known = (): Status => {
+  const status = createStatus('1', '', 0);
+  return { ...status, role: 'writer', revisions: { ...status.revisions, failed: [] } };
+};
+const mayBegin = (gate: RolloutGate, now = 0) =>
+  gate.listWaiting(now).flatMap(({ name, hold }) => (hold === null ? [name] : []));
 
 /** A fleet of targets by wave, of which each ends its passes as a test says. */
 function fleet(waves: Readonly<Record<string, number>>, rollout: Partial<Rollout> = {}) {
-  const statuses = new Map(Object.keys(waves).map((name) => [name, createStatus('1', '', 0)]));
+  const statuses = new Map(Object.keys(waves).map((name) => [name, known()]));
   const members = Object.entries(waves).map(([name, wave]) => ({
     name,
     wave,
-    status: () => statuses.get(name) ?? createStatus('1', '', 0),
+    keeper: { status: () => statuses.get(name) ?? known() },
   }));
-  const makeGate = (failed: ConstructorParameters<typeof RolloutGate>[2] = []) =>
-    new RolloutGate(members, { ...goes, ...rollout }, failed);
+  const makeGate = () => new RolloutGate(members, { ...goes, ...rollout });
   const ends = (gate: RolloutGate, name: string, pass: Partial<PassView>, change: Partial<Status> = {}, now = 0) => {
-    const before = statuses.get(name) ?? createStatus('1', '', 0);
+    const before = statuses.get(name) ?? known();
     const view: PassView = {
       ...{ startedAt: 0, durationMs: 1, triggers: [], revision: first, message: '', steps: 0, outcomes: none },
       ...{ result: 'good', reason: 'Applied' },
@@ -31,12 +38,15 @@ function fleet(waves: Readonly<Record<string, number>>, rollout: Partial<Rollout
       ...change.conditions,
     };
     const applied = isGood ? { applied: view.revision, appliedAt: now } : {};
-    const revisions = { ...before.revisions, attempted: view.revision, ...applied };
+    const lost = view.reason === 'ApplyFailed' && view.revision !== null ? [view.revision] : [];
+    const failed = [...(before.revisions.failed ?? []), ...lost];
+    const revisions = { ...before.revisions, attempted: view.revision, failed, ...applied };
     const status = { ...before, revisions, passes: [view, ...before.passes], ...change, conditions };
     statuses.set(name, status);
-    return gate.ended(name, view, status, now);
+    gate.ended(name, now);
   };
-  return { makeGate, ends };
+  const show = (name: string, change: Partial<Status>): unknown => statuses.set(name, { ...known(), ...change });
+  return { makeGate, ends, show };
 }
 
 describe('a roll-out', () => {
@@ -46,12 +56,12 @@ describe('a roll-out', () => {
     expect([gate.admit('a', first, 0), gate.admit('b', first, 0)]).toEqual([null, null]);
     expect(gate.admit('c', first, 0)).toContain('waits for a of wave 1');
     ends(gate, 'a', {});
-    expect(gate.release(0).names).toEqual([]);
+    expect(mayBegin(gate)).toEqual([]);
     expect(gate.admit('c', first, 0)).toContain('waits for b of wave 1');
     ends(gate, 'b', { result: 'transient', reason: 'ApiUnreachable' });
     expect(gate.admit('c', first, 0)).toContain('waits for b of wave 1');
     ends(gate, 'b', {});
-    expect(gate.release(0).names).toEqual(['c']);
+    expect(mayBegin(gate)).toEqual(['c']);
     expect(gate.admit('c', first, 0)).toBeNull();
     expect(gate.describe(0)).toBeNull();
   });
@@ -76,23 +86,22 @@ describe('a roll-out', () => {
   });
 
   it('lets a revision soak from when the last target of the wave had it', () => {
-    const { makeGate, ends } = fleet({ a: 1, b: 1, c: 2 }, { soakMs: 1000 });
+    const { makeGate, ends } = fleet({ a: 1, b: 1, c: 2 }, { soak: 1000 });
     const gate = makeGate();
     ends(gate, 'a', {}, {}, 100);
     ends(gate, 'b', {}, {}, 500);
     expect(gate.admit('c', first, 600)).toContain('soaks in earlier waves until 1970-01-01T00:00:01.500Z');
-    expect(gate.release(600)).toEqual({ names: [], inMs: 900 });
-    expect(gate.release(1500)).toEqual({ names: ['c'], inMs: null });
+    expect(gate.listWaiting(600)).toMatchObject([{ name: 'c', hold: { leftMs: 900 } }]);
+    expect(mayBegin(gate, 1500)).toEqual(['c']);
     expect(gate.admit('c', first, 1500)).toBeNull();
   });
 
   it('never goes on with a revision that failed, after a restart neither, and begins the next one', () => {
     const { makeGate, ends } = fleet({ a: 1, b: 1, c: 2 });
     const gate = makeGate();
-    const failed = ends(gate, 'a', { result: 'terminal', reason: 'ApplyFailed', message: 'status 422' });
-    expect(failed).toEqual([{ revision: first, target: 'a', message: 'status 422', at: 0 }]);
+    ends(gate, 'a', { result: 'terminal', reason: 'ApplyFailed', message: 'status 422' });
     expect(gate.admit('b', first, 0)).toContain('failed at a and begins nowhere else: status 422');
-    const later = makeGate(failed ?? []);
+    const later = makeGate();
     for (const name of ['a', 'b']) ends(later, name, {});
     expect(later.admit('c', first, 0)).toContain('failed at a');
     for (const name of ['a', 'b']) ends(later, name, { revision: second });
@@ -102,10 +111,25 @@ describe('a roll-out', () => {
   it('stops those that have not begun while a target refuses, and goes on when it does so no more', () => {
     const { makeGate, ends } = fleet({ a: 1, b: 1 });
     const gate = makeGate();
-    expect(ends(gate, 'a', { result: 'terminal', reason: 'Refused', message: 'too many deletes' })).toBeNull();
+    ends(gate, 'a', { result: 'terminal', reason: 'Refused', message: 'too many deletes' });
     expect(gate.admit('b', first, 0)).toContain('waits for a: too many deletes');
     ends(gate, 'a', {});
     expect(gate.admit('b', first, 0)).toBeNull();
+  });
+
+  it.each([
+    ['is not known yet', { role: 'standby' as const }, 'waits until it is known whether it failed at a'],
+    ['was lost with this replica', { role: 'writer' as const }, 'waits until it is known whether it failed at a'],
+    ['is with another replica that writes', { role: 'standby' as const, holder: 'other' }, null],
+    ['cannot be read for want of settings', createStalledStatus('1', 'no token', 0), null],
+  ])('begins nowhere while it may have failed before: the record of one target %s', (_, change, held) => {
+    const { makeGate, show } = fleet({ a: 1, b: 1 });
+    const gate = makeGate();
+    show('a', { revisions: { ...known().revisions, failed: null }, ...change });
+    expect(gate.admit('b', first, 0)).toEqual(held === null ? null : expect.stringContaining(held));
+    show('a', { revisions: { ...known().revisions, failed: [first] }, role: 'writer' });
+    expect(gate.admit('b', first, 0)).toContain('failed at a and begins nowhere else');
+    show('a', known());
   });
 
   it('keeps no target of the same wave from beginning while one cannot be reached', () => {
@@ -122,10 +146,10 @@ describe('a roll-out', () => {
     expect(gate.admit('b', first, 0)).toContain('maxParallel is 1');
     expect(gate.admit('c', first, 0)).toContain('maxParallel is 1');
     ends(gate, 'a', { result: 'transient', reason: 'ApiUnreachable' });
-    expect(gate.release(0).names).toEqual(['b']);
+    expect(mayBegin(gate)).toEqual(['b']);
     expect([gate.admit('b', first, 0), gate.admit('a', first, 0)]).toEqual([null, null]);
     ends(gate, 'b', {});
-    expect(gate.release(0).names).toEqual(['c']);
+    expect(mayBegin(gate)).toEqual(['c']);
   });
 
   it('is paused and aborted by the operator, while what is begun goes on', () => {
@@ -133,7 +157,7 @@ describe('a roll-out', () => {
     const gate = makeGate();
     const outcomes = { ...none, done: 1 };
     ends(gate, 'a', { result: 'transient', reason: 'Stopped', outcomes });
-    gate.adopt({ ...goes, isPaused: true });
+    gate.adopt({ ...goes, paused: true });
     expect([gate.admit('a', first, 0), gate.admit('b', first, 0)]).toEqual([
       null,
       expect.stringContaining('is paused'),

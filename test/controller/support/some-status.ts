@@ -8,7 +8,13 @@ export function someStatus(text = 'hello', changes: Partial<Status> = {}): Statu
   return {
     ...status,
     conditions: { ...status.conditions, Ready: ready },
-    revisions: { observed: 'a'.repeat(40), attempted: null, applied: 'b'.repeat(40), appliedAt: 1_700_000_000_000 },
+    revisions: {
+      observed: 'a'.repeat(40),
+      attempted: null,
+      applied: 'b'.repeat(40),
+      appliedAt: 1_700_000_000_000,
+      failed: ['c'.repeat(40)],
+    },
     plan: {
       digest: null,
       revision: text,

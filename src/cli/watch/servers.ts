@@ -1,0 +1,117 @@
+import { systemClock } from '../../adapters/clock.ts';
+import type { ControllerMetrics } from '../../adapters/metrics/metrics.ts';
+import {
+  isLoopback,
+  type Listen,
+  type Listening,
+  listen,
+  parseListen,
+  readTlsFiles,
+  type TlsFiles,
+} from '../../adapters/web/listen.ts';
+import { readSecret } from '../../adapters/web/secret.ts';
+import { createStatusApp, type StatusAppSettings } from '../../adapters/web/status-app.ts';
+import { createWebhookApp, defaultWebhook } from '../../adapters/web/webhook-app.ts';
+import type { Logger } from '../../ports.ts';
+import { makeFailure } from '../failure.ts';
+import { formatFlag } from '../options.ts';
+import type { Settings } from '../settings.ts';
+
+type PageSettings = 'listen' | 'listenHost' | 'listenTokenFile' | 'listenTlsCert' | 'listenTlsKey';
+
+/** Where a process serves its page and webhooks, and for whom. */
+export type FrontSettings = Pick<
+  Settings,
+  PageSettings | 'webhookListen' | 'webhookSecretFile' | 'logFormat' | 'verbose'
+>;
+
+/** What a process shows, and what a webhook does; may change while it serves. */
+export interface FrontView {
+  readonly metrics: ControllerMetrics;
+  /** Loaded on demand. */
+  pages(): Promise<Pick<StatusAppSettings, 'view' | 'below'>>;
+  alive(): boolean;
+  ready(): boolean;
+  wake(): Promise<void>;
+}
+
+/** Serves the status page; null: no address is named. Throws a `Failure` when that cannot work. */
+export async function servePage(settings: FrontSettings, view: FrontView, logger: Logger): Promise<Listening | null> {
+  const { listen: address, listenHost, listenTokenFile } = settings;
+  if (address === null) return null;
+  const where = readAddress(address);
+  if (listenTokenFile === null && !isLoopback(where.host)) {
+    throw makeFailure(
+      'bad-setting',
+      `--listen ${address} can be reached from elsewhere`,
+      'give --listen-token-file, or listen on 127.0.0.1',
+    );
+  }
+  const token = listenTokenFile === null ? () => null : readNow(listenTokenFile, 'listenTokenFile');
+  const tls = readTls(settings);
+  const app = createStatusApp({
+    ...(await view.pages()),
+    alive: () => view.alive(),
+    ready: () => view.ready(),
+    metrics: () => view.metrics.text(),
+    host: where.host,
+    hosts: listenHost.map((host) => host.toLowerCase()),
+    token,
+    isSecure: tls !== null,
+    clock: systemClock,
+  });
+  const server = await listenAt(app, where, tls);
+  logger.info('Serving the status', { address: server.url });
+  return server;
+}
+
+/** Serves webhooks on an address of their own; null: none is named. Throws a `Failure` when it cannot, or without a secret. */
+export async function serveWebhooks(
+  { webhookListen, webhookSecretFile }: FrontSettings,
+  view: FrontView,
+  logger: Logger,
+): Promise<Listening | null> {
+  if (webhookListen === null) return null;
+  const where = readAddress(webhookListen);
+  if (webhookSecretFile === null)
+    throw makeFailure('bad-setting', 'webhooks need a secret', 'give --webhook-secret-file');
+  const secret = readNow(webhookSecretFile, 'webhookSecretFile');
+  const app = createWebhookApp({
+    ...defaultWebhook,
+    secret,
+    wake: () => void view.wake(),
+    clock: systemClock,
+    onResult: view.metrics.webhook,
+  });
+  const server = await listenAt(app, where, null);
+  logger.info('Serving webhooks', { address: server.url });
+  return server;
+}
+
+function readAddress(text: string): Listen {
+  const where = parseListen(text);
+  if (!where.ok) throw makeFailure('bad-setting', where.error);
+  return where.value;
+}
+
+/** Reads a secret anew for each call. */
+function readNow(file: string, name: 'listenTokenFile' | 'webhookSecretFile'): () => string {
+  if (readSecret(file) === '')
+    throw makeFailure('bad-setting', `the file ${file} (${formatFlag(name)}) is empty or cannot be read`);
+  return () => readSecret(file);
+}
+
+async function listenAt(app: Parameters<typeof listen>[0], where: Listen, tls: TlsFiles | null): Promise<Listening> {
+  const server = await listen(app, where, tls);
+  if (!server.ok) throw makeFailure('listen', server.error);
+  return server.value;
+}
+
+function readTls({ listenTlsCert: cert, listenTlsKey: key }: FrontSettings): TlsFiles | null {
+  if (cert === null && key === null) return null;
+  if (cert === null || key === null)
+    throw makeFailure('bad-setting', '--listen-tls-cert and --listen-tls-key go together', 'name both files');
+  const read = readTlsFiles({ cert, key });
+  if (!read.ok) throw makeFailure('bad-setting', read.error, 'check --listen-tls-cert and --listen-tls-key');
+  return { cert, key };
+}
