@@ -2,15 +2,6 @@
  * The library: what the command does, as functions. `apply` talks to a server; all others open no file, make no request and read
  * no clock. Everything exported here is covered by the version number; nothing else in the package is.
  */
-export {
-  type DestinationRequest,
-  type PolicyVersion,
-  reach,
-  type VerdictEntry,
-  type VerdictHistory,
-  verdictHistory,
-  whoReaches,
-} from './library/access.ts';
 export { type Applied, type ApplyRequest, apply, type Server } from './library/apply-manifests.ts';
 export {
   type LiveBodies,
@@ -23,13 +14,20 @@ export {
 } from './library/plan-manifests.ts';
 export type { ManifestFile, PlanningRequest, PolicyRequest } from './library/policy.ts';
 export {
+  type DestinationRequest,
   type Explained,
   effectBetween,
   explain,
   type PacketRequest,
+  type PolicyVersion,
+  reach,
   runTests,
   type Tested,
+  type VerdictEntry,
+  type VerdictHistory,
+  verdictHistory,
   verdicts,
+  whoReaches,
 } from './library/questions.ts';
 export type { Place, Problem, Severity } from './model/problem.ts';
 export type { Change, ChangeAction, Exposure, Plan, Refusal, Step } from './plan/plan.ts';

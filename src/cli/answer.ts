@@ -33,12 +33,12 @@ const formats: Readonly<Record<Exclude<Format, 'text' | 'github'>, (answer: Answ
   json: async ({ document, report }) =>
     document?.() ?? (await import('../report/json.ts')).renderJson(reportIn(report)),
   markdown: async ({ report, table }) => {
-    if (table !== undefined) return (await import('../report/reach.ts')).renderTableMarkdown(table());
+    if (table !== undefined) return (await import('../report/table.ts')).renderTableMarkdown(table());
     return (await import('../report/markdown.ts')).renderMarkdown(reportIn(report));
   },
   csv: async ({ table }) => {
     if (table === undefined) throw makeFailure('usage', '--output csv is for tables', '`reconcile reach` prints one');
-    return (await import('../report/reach.ts')).renderTableCsv(table());
+    return (await import('../report/table.ts')).renderTableCsv(table());
   },
   html: async ({ report, table, text }, env) => {
     const shown = reportIn(report);

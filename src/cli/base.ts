@@ -12,7 +12,7 @@ import { exitCodes } from './exit-code.ts';
 import { Failure, makeFailure } from './failure.ts';
 import { makeDesiredContext, makeParser } from './manifests.ts';
 import { readLimits } from './plan-settings.ts';
-import { readRevision } from './revision.ts';
+import { requireGit } from './revision.ts';
 
 /** The manifests last applied, as `--base` names them. */
 export interface Base {
@@ -77,11 +77,8 @@ export async function readBaseContent(
     if (problems.every((problem) => problem.code === 'no-manifests')) return { revision: base, files: [] };
     throw new Failure(problems);
   }
-  if (readRevision(terminal.env) !== null) {
-    const hint =
-      'where RECONCILE_REVISION is set no git is run: write the base into a folder first (docs/how-to/ci.md)';
-    throw makeFailure('usage', `--base ${base} is not a folder`, hint);
-  }
+  const instead = 'write the base into a folder first (docs/how-to/ci.md)';
+  requireGit(terminal.env, `--base ${base} is not a folder`, instead);
   return await readRevisionContent({ settings, terminal }, { directory: path, ref: base, parse });
 }
 

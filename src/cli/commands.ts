@@ -210,7 +210,7 @@ export const commands: readonly CommandSpec[] = [
       'reconcile blame policy --destination 10.1.2.3 --protocol icmp',
     ],
     formats: tables,
-    load: () => import('./commands/blame.ts'),
+    load: async () => ({ run: (await import('./commands/log.ts')).runBlame }),
   },
   {
     name: 'log',

@@ -18,13 +18,14 @@ import { parseWithin, readLimits, readPlanScope, readProfile, readRequiredNotes 
 import { readNamedFile } from './read-file.ts';
 import type { Settings } from './settings.ts';
 
-/** `--at`, in ms since 1970; null without it. Throws a `Failure` for a text that is no time. */
-export function readTimeAsked({ at }: Settings): number | null {
-  if (at === null) return null;
-  const parsed = parseInstant(at, { edge: 'from', timezone: 'UTC' });
+/** `--at` or `--since`, in ms since 1970; null without it. Throws a `Failure` for a text that is no time. */
+export function readTimeAsked(settings: Settings, name: 'at' | 'since'): number | null {
+  const text = settings[name];
+  if (text === null) return null;
+  const parsed = parseInstant(text, { edge: 'from', timezone: 'UTC' });
   if (parsed.ok) return parsed.value;
   const hint = 'write a date, 2026-12-01, or a time with its zone, 2026-12-01T18:00:00+01:00';
-  throw makeFailure('bad-setting', `--at ${at} is not a time`, hint);
+  throw makeFailure('bad-setting', `--${name} ${text} is not a time`, hint);
 }
 
 /** What parsing depends on under these settings. */
@@ -61,7 +62,7 @@ export function makeDesiredContext({ settings, terminal }: Invocation, root: str
   return {
     profile: readProfile(settings),
     scope: readPlanScope(settings),
-    now: readTimeAsked(settings) ?? systemClock.wallTime(),
+    now: readTimeAsked(settings, 'at') ?? systemClock.wallTime(),
     require: readRequiredNotes(settings),
     ...(maxExpiry === undefined ? {} : { maxExpiryMs: parseWithin(maxExpiry) }),
     overlay: settings.overlay,

@@ -84,21 +84,23 @@ function describeStop(done: number, total: number): string {
   ].join('\n');
 }
 
-/** One line on a terminal's stderr that changes, from a second after now. */
-export function tellAfterASecond({ stderr, stderrIsTerminal }: Terminal) {
+/** Runs work that says how far it is: one line on a terminal's stderr that changes, from a second after now until it ends. */
+export async function tellProgress<T>(
+  { stderr, stderrIsTerminal }: Terminal,
+  work: (say: (text: string) => void) => Promise<T>,
+): Promise<T> {
   const startedAt = systemClock.now();
   let saidAt = startedAt + secondMs - stepsEvery.terminal;
-  return {
-    say(text: string): void {
+  try {
+    return await work((text) => {
       const now = systemClock.now();
       if (!stderrIsTerminal || now - saidAt < stepsEvery.terminal) return;
       saidAt = now;
       stderr(`\r\u001b[K${text}`);
-    },
-    end(): void {
-      if (saidAt >= startedAt + secondMs) stderr('\r\u001b[K');
-    },
-  };
+    });
+  } finally {
+    if (saidAt >= startedAt + secondMs) stderr('\r\u001b[K');
+  }
 }
 
 /** Answers signals that stop nothing: the second, or any while an apply is taken back. */

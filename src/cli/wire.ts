@@ -88,7 +88,7 @@ export function wireShared(
   root: string | null,
 ): Pick<PassDependencies, 'clock' | 'parse' | 'desired' | 'at' | 'approvals' | 'limits'> {
   const { settings } = invocation;
-  const at = readTimeAsked(settings);
+  const at = readTimeAsked(settings, 'at');
   if (at !== null && (!settings.plan || settings.watch)) {
     throw makeFailure('usage', '--at goes with --plan only', 'what is written is what is right now');
   }

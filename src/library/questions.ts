@@ -1,10 +1,15 @@
-import { getWidth, parseNetwork } from '../model/address.ts';
+import { getWidth, type Network, parseNetwork } from '../model/address.ts';
+import type { Commit } from '../model/commit.ts';
+import { findUserId } from '../model/known-users.ts';
 import { hasErrors, type Problem } from '../model/problem.ts';
+import type { Profile } from '../model/profile.ts';
 import type { Action } from '../model/rule.ts';
-import type { DesiredState, Protocol } from '../model/state.ts';
+import { type DesiredState, listAllRules, type Protocol } from '../model/state.ts';
 import { computeEffect } from '../policy/effect.ts';
+import { computeReach, type ReachableTraffic, type ReachQuestion } from '../policy/reach.ts';
 import { indexRules, type RuleIndex } from '../policy/rule-index.ts';
 import { runPolicyTests } from '../policy/tests.ts';
+import { decideAmong, findVerdictChange, makeTimeline, selectRulesAt, type VerdictChange } from '../policy/timeline.ts';
 import type { Effect } from '../policy/traffic.ts';
 import {
   makePacketMembers,
@@ -15,7 +20,7 @@ import {
 } from '../report/explain.ts';
 import { listTestProblems } from '../report/policy-tests.ts';
 import { checkMembers, checkRequest } from './arguments.ts';
-import { type PolicyRequest, readPolicy } from './policy.ts';
+import { type ManifestFile, type PolicyRequest, readPolicy } from './policy.ts';
 
 /** A packet to one address, from a device of `user`: a name, an e-mail address or a UUID; absent: of nobody. */
 export interface PacketRequest {
@@ -58,9 +63,10 @@ export function verdicts(request: PolicyRequest & { readonly packets: readonly P
 
 /** The traffic that a change from one policy to another opens and closes. Throws a `TypeError` for manifests with errors. */
 export function effectBetween(before: PolicyRequest, after: PolicyRequest): Effect {
-  checkRequest('effectBetween', before);
-  checkRequest('effectBetween', after);
-  const rulesOf = (request: PolicyRequest) => stateOf('effectBetween', request).rules.map(({ rule }) => rule);
+  const rulesOf = (request: PolicyRequest) => {
+    checkRequest('effectBetween', request);
+    return readState('effectBetween', request).state.rules.map(({ rule }) => rule);
+  };
   return computeEffect(rulesOf(before), rulesOf(after));
 }
 
@@ -74,71 +80,172 @@ export interface Tested {
 /** Runs the policy tests, as `reconcile test` does. Throws a `TypeError` for manifests with errors. */
 export function runTests(request: PolicyRequest): Tested {
   checkRequest('runTests', request);
-  const { state, profile } = readSubject('runTests', request);
+  const { state, profile } = readState('runTests', request);
   const results = runPolicyTests(state.tests, state.rules, profile.ports);
   const problems = listTestProblems(results, state.userNames);
   return { passed: results.length - problems.length, failed: problems.length, problems };
 }
 
-/** A policy that is asked. */
-export interface PolicySubject {
-  readonly state: DesiredState;
-  readonly profile: ReturnType<typeof readPolicy>['context']['profile'];
-  readonly index: RuleIndex<NamedRule>;
+/** Everything that devices of a user can reach and cannot; without `user` those of nobody and of every user with a rule. */
+export function reach(request: PolicyRequest & { readonly user?: string }): ReachableTraffic {
+  checkRequest('reach', request, ['user']);
+  const { state } = readState('reach', request);
+  const users = request.user === undefined ? {} : { users: new Set([findUser('reach', request.user, state)]) };
+  return reachIn(state, users);
+}
+
+/** A network, and what of its traffic is asked about: absent members do not restrict. */
+export interface DestinationRequest {
+  readonly destination: string;
+  readonly protocol?: Protocol;
+  /** For tcp and udp. */
+  readonly port?: number;
+}
+
+/** Who can reach a network, and who cannot: traffic by user, null for devices of nobody and of users without rules of their own. */
+export function whoReaches(request: PolicyRequest & DestinationRequest): ReachableTraffic {
+  checkRequest('whoReaches', request, ['destination', 'protocol', 'port']);
+  const { protocol = null, port = null } = request;
+  const network = parseDestination(request.destination);
+  if (network === null)
+    throw new TypeError("whoReaches: `destination` must be a network, as in {destination: '10.1.0.0/16'}");
+  checkTransport('whoReaches', protocol ?? 'other', port);
+  if (port !== null && protocol !== 'tcp' && protocol !== 'udp')
+    throw new TypeError('whoReaches: `port` goes with `protocol` tcp or udp');
+  const part = { network, protocol, ports: port === null ? null : { low: port, high: port } };
+  return reachIn(readState('whoReaches', request).state, { part });
+}
+
+function reachIn({ rules }: DesiredState, question: ReachQuestion): ReachableTraffic {
+  return computeReach(
+    rules.map(({ rule }) => rule),
+    question,
+  );
+}
+
+/** The manifests at one commit. */
+export interface PolicyVersion {
+  readonly id: string;
+  /** ms since 1970 */
+  readonly time: number;
+  /** Default: the version before. */
+  readonly parents?: readonly string[];
+  readonly manifests: readonly ManifestFile[];
+}
+
+/** How a packet's verdict changed at a version, or at a time that the version set for a rule. */
+export interface VerdictEntry extends Pick<VerdictChange, 'cause' | 'time'> {
+  readonly id: string;
+  readonly before: { readonly verdict: Action; readonly rule: string | null };
+  readonly after: { readonly verdict: Action; readonly rule: string | null };
+}
+
+/** The verdict of now, its changes from the first on, and the versions whose manifests have errors. */
+export interface VerdictHistory {
+  readonly verdict: Action;
+  readonly changes: readonly VerdictEntry[];
+  readonly skipped: readonly string[];
+}
+
+/** What `reconcile blame` answers, of versions that come parents before children. Throws as `explain` does. */
+export function verdictHistory(
+  request: Omit<PolicyRequest, 'manifests'> & {
+    readonly versions: readonly PolicyVersion[];
+    readonly packet: PacketRequest & { readonly port: number };
+  },
+): VerdictHistory {
+  const { versions, packet: asked, ...rest } = request;
+  if (!Array.isArray(versions) || versions.length === 0) throw new TypeError('verdictHistory: `versions` is missing');
+  const now = rest.at ?? Date.now();
+  const read = (versions as readonly PolicyVersion[]).map(({ id, time, parents, ...one }, index, all) => {
+    const example = '{id, time, manifests}';
+    checkMembers(`verdictHistory: \`versions[${index}]\``, one, { allowed: ['manifests'], example });
+    checkRequest('verdictHistory', { ...rest, ...one });
+    const { state } = readPolicy({ ...rest, ...one, at: Math.min(time, now) }).offline;
+    const follows =
+      parents ??
+      all
+        .slice(0, index)
+        .slice(-1)
+        .map((before) => before.id);
+    const commit: Commit = { id, time, parents: follows, author: '', subject: '' };
+    return { commit, state, version: state === null ? null : { commit, rules: listAllRules(state) } };
+  });
+  const last = read.findLast(({ state }) => state !== null);
+  if (last?.state == null || last.version === null)
+    throw new TypeError('verdictHistory: the manifests of every version have errors');
+  const { port, ...source } = readPacket('verdictHistory: `packet`', asked, last.state);
+  if (port === null && source.protocol !== 'other') throw new TypeError('verdictHistory: `packet` needs a `port`');
+  const packet = { ...source, port: port ?? 0 };
+  const commits = read.map(({ commit }) => commit);
+  const timeline = makeTimeline(commits, { since: Number.NEGATIVE_INFINITY, now });
+  const moments = read.flatMap(({ commit, version }) => timeline.add(commit, version));
+  const changes = [...moments, ...timeline.end()].flatMap((moment) => findVerdictChange(moment, packet) ?? []);
+  return {
+    verdict: decideAmong(selectRulesAt(last.version, now), packet).verdict,
+    changes: changes.map(entryOf),
+    skipped: read.flatMap(({ commit, state }) => (state === null ? [commit.id] : [])),
+  };
+}
+
+function entryOf({ cause, time, commit, before, after }: VerdictChange): VerdictEntry {
+  const side = ({ verdict, rule }: VerdictChange['before']) => ({ verdict, rule: rule?.name ?? null });
+  return { cause, time, id: commit.id, before: side(before), after: side(after) };
 }
 
 /** Reads a policy to ask it; throws a `TypeError` for manifests with errors. */
-export function readSubject(call: string, request: PolicyRequest): PolicySubject {
-  const state = stateOf(call, request);
-  const index = indexRules(state.rules.map((one): NamedRule => ({ ...one, id: null })));
-  return { state, profile: readPolicy(request).context.profile, index };
-}
-
-function stateOf(call: string, request: PolicyRequest): DesiredState {
-  const { state, problems } = readPolicy(request).offline;
-  if (state !== null) return state;
+function readState(call: string, request: PolicyRequest): { readonly state: DesiredState; readonly profile: Profile } {
+  const { offline, context } = readPolicy(request);
+  const { state, problems } = offline;
+  if (state !== null) return { state, profile: context.profile };
   const first = problems.find((problem) => hasErrors([problem]));
   const where = first?.place === undefined ? '' : `${first.place.file}:${first.place.line}: `;
   throw new TypeError(`${call}: the manifests have errors. ${where}${first?.summary} \`validate\` gives all`);
 }
 
+/** A policy that is asked about packets. */
+interface Subject extends ReturnType<typeof readState> {
+  readonly index: RuleIndex<NamedRule>;
+}
+
+function readSubject(call: string, request: PolicyRequest): Subject {
+  const read = readState(call, request);
+  return { ...read, index: indexRules(read.state.rules.map((one): NamedRule => ({ ...one, id: null }))) };
+}
+
 const packetExample = "{destination: '10.1.2.3', protocol: 'tcp', port: 443, user: 'alice'}";
 
-function askAbout(what: string, packet: PacketRequest, subject: PolicySubject): PacketReport {
-  return reportPacket(readPacket(what, packet, subject.state), subject.index, subject.profile.ports);
+function askAbout(what: string, packet: PacketRequest, { state, index, profile }: Subject): PacketReport {
+  return reportPacket(readPacket(what, packet, state), index, profile.ports);
 }
 
 /** Checks a packet of a request; `port` is null where none is named, or none counts. */
-export function readPacket(what: string, packet: PacketRequest, state: DesiredState) {
+function readPacket(what: string, packet: PacketRequest, state: DesiredState) {
   checkMembers(what, packet, { allowed: ['destination', 'protocol', 'port', 'user'], example: packetExample });
   const { destination, protocol, port = null, user } = packet;
-  const parsed = parseNetwork(String(destination));
-  if (!parsed.ok || parsed.value.network.prefix !== getWidth(parsed.value.network.family)) {
+  const address = parseDestination(destination);
+  if (address === null || address.prefix !== getWidth(address.family)) {
     throw new TypeError(`${what}: \`destination\` must be one IP address, as in ${packetExample}`);
   }
   checkTransport(what, protocol, port);
-  return {
-    user: user === undefined ? null : findPolicyUser(what, user, state),
-    address: parsed.value.network,
-    protocol,
-    port: protocol === 'other' ? null : port,
-  };
+  const from = user === undefined ? null : findUser(what, user, state);
+  return { user: from, address, protocol, port: protocol === 'other' ? null : port };
 }
 
-/** Checks a protocol and a port of a request. */
-export function checkTransport(what: string, protocol: string, port: number | null): void {
+function parseDestination(text: unknown): Network | null {
+  const parsed = parseNetwork(String(text));
+  return parsed.ok ? parsed.value.network : null;
+}
+
+function checkTransport(what: string, protocol: string, port: number | null): void {
   if (!['tcp', 'udp', 'other'].includes(protocol)) throw new TypeError(`${what}: \`protocol\` is tcp, udp or other`);
   if (port !== null && !(Number.isInteger(port) && port >= 0 && port <= 65535)) {
     throw new TypeError(`${what}: \`port\` is a whole number from 0 to 65535`);
   }
 }
 
-/** The id of a user by name, e-mail address or UUID; throws a `TypeError` for one whom the manifests do not know. */
-export function findPolicyUser(what: string, text: string, { userNames, rules }: DesiredState): string {
-  const name = text.includes('@') ? text.toLowerCase() : text;
-  const [id] = [...userNames].find(([, known]) => known === name) ?? [];
-  if (id !== undefined) return id;
-  if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) return text.toLowerCase();
-  if (rules.some(({ rule }) => rule.userId === name)) return name;
+function findUser(what: string, text: string, { userNames }: DesiredState): string {
+  const found = findUserId(text, userNames);
+  if (found !== null) return found;
   throw new TypeError(`${what}: there is no user ${text}: write a name from a \`kind: Users\`, or a UUID`);
 }

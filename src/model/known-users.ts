@@ -12,3 +12,10 @@ export function makeKnownUsers(users: readonly { readonly email: string; readonl
   const byEmail = new Map(users.map(({ email, id }) => [email, id]));
   return { ids: new Set(byEmail.values()), idOf: (email) => byEmail.get(email), emails: [...byEmail.keys()] };
 }
+
+/** The id of a user by UUID, or by the name or e-mail address among these; null for one who is not known. */
+export function findUserId(text: string, names: ReadonlyMap<string, string>): string | null {
+  if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) return text.toLowerCase();
+  const wanted = text.includes('@') ? text.toLowerCase() : text;
+  return [...names].find(([, name]) => name === wanted)?.[0] ?? null;
+}

@@ -44,7 +44,9 @@ export function diffDesired(comparison: DesiredComparison): Plan {
   };
   const rules = decideBetween(before.rules, after.rules, input);
   const upcoming = decideBetween(before.upcoming ?? [], after.upcoming ?? [], input);
-  const configuration = decideConfiguration(input);
+  const decided = decideConfiguration(input);
+  // Secrets are never looked up: a Configuration that is the same but for them is the same.
+  const configuration = decided?.change.reason === 'unknown-secret' ? null : decided;
   const others: readonly Change[] = configuration === null ? [] : [configuration.change];
   const changes = [...rules, ...upcoming, ...others];
   const states = listStates(rules);

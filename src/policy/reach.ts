@@ -11,15 +11,11 @@ export interface ReachableTraffic {
   readonly dropped: readonly Traffic[];
 }
 
-/** Exactly the traffic that the rules accept and drop: the effect of going from dropping, and from accepting, all of it. */
-export function computeReach(rules: readonly Rule[]): ReachableTraffic {
-  return { accepted: computeEffect(dropAll, rules).opens, dropped: computeEffect([], rules).closes };
+/** What is asked about; absent members do not restrict. */
+export interface ReachQuestion {
+  readonly users?: ReadonlySet<string>;
+  readonly part?: TrafficSelector;
 }
-
-const dropAll: readonly Rule[] = ['0.0.0.0/0', '::/0'].flatMap((text) => {
-  const parsed = parseNetwork(text);
-  return parsed.ok ? [{ action: 'drop', destination: parsed.value.network, ports: null, userId: null } as const] : [];
-});
 
 /** A part of all traffic. */
 export interface TrafficSelector {
@@ -29,6 +25,23 @@ export interface TrafficSelector {
   /** null: every port. */
   readonly ports: PortRange | null;
 }
+
+/** Exactly the traffic that the rules accept and drop: the effect of going from dropping, and from accepting, all of it. */
+export function computeReach(rules: readonly Rule[], { users, part }: ReachQuestion = {}): ReachableTraffic {
+  const withRules = new Set(rules.map(({ userId }) => userId));
+  // Users without rules of their own have what devices of nobody have.
+  const sources = users && new Set([...users].map((user) => (withRules.has(user) ? user : null)));
+  const select = (traffic: readonly Traffic[]): readonly Traffic[] => {
+    const theirs = traffic.filter(({ user }) => sources?.has(user) ?? true);
+    return part === undefined ? theirs : restrictTraffic(theirs, part);
+  };
+  return { accepted: select(computeEffect(dropAll, rules).opens), dropped: select(computeEffect([], rules).closes) };
+}
+
+const dropAll: readonly Rule[] = ['0.0.0.0/0', '::/0'].flatMap((text) => {
+  const parsed = parseNetwork(text);
+  return parsed.ok ? [{ action: 'drop', destination: parsed.value.network, ports: null, userId: null } as const] : [];
+});
 
 /** The traffic inside a part. Networks nest or are disjoint, so that each is kept, cut to the part's, or left out. */
 export function restrictTraffic(traffic: readonly Traffic[], part: TrafficSelector): readonly Traffic[] {
@@ -54,9 +67,4 @@ function cutNetworks(destinations: readonly string[], network: Network): readonl
     if (contains(network, parsed.value.network)) return [text];
     return contains(parsed.value.network, network) ? [network.text] : [];
   });
-}
-
-/** The traffic of these sources; users without rules of their own have that of nobody (null). */
-export function selectTraffic(traffic: readonly Traffic[], sources: ReadonlySet<string | null>): readonly Traffic[] {
-  return traffic.filter(({ user }) => sources.has(user));
 }

@@ -62,9 +62,7 @@ export function renderPacketReport(
   const other = verdict === 'accept' ? 'dropped' : 'accepted';
   const tone = verdict === 'accept' ? 'risk' : 'plain';
   const lines = [`${escapeControls(describePacket(packet, names))}: ${paint(tone, verdict)}`];
-  lines.push(
-    `  decided by  ${rule === null ? 'no rule: what none matches is accepted' : formatNamedRule(rule, names)}`,
-  );
+  lines.push(`  decided by  ${formatDecider(rule, names)}`);
   for (const item of overridden) lines.push(`  overrides   ${formatNamedRule(item, names)}`);
   if (ports !== null && ports.length > 1) {
     const unlike = ports.filter((range) => range.verdict !== verdict).map(formatShortPorts);
@@ -82,14 +80,18 @@ export function renderPacketReport(
   return `${lines.join('\n')}\n`;
 }
 
+/** A packet for machines. */
+export function makePacketDocument({ user, address, protocol, port }: Packet): Readonly<Record<string, unknown>> {
+  return { user, destination: address.text, protocol, port: protocol === 'other' ? null : port };
+}
+
 /** The packet's report as members of a JSON document. */
 export function makePacketMembers({ packet, ports, explanation }: PacketReport): Readonly<Record<string, unknown>> {
   const { verdict, rule, overridden, removals, additions } = explanation;
-  const { user, address, protocol } = packet;
   return {
-    packet: { user, destination: address.text, protocol, port: protocol === 'other' ? null : packet.port },
+    packet: makePacketDocument(packet),
     verdict,
-    rule: rule === null ? null : makeNamedMembers(rule),
+    rule: rule && makeNamedMembers(rule),
     overridden: overridden.map(makeNamedMembers),
     removals: removals?.map(makeNamedMembers) ?? null,
     additions: additions.map(({ action, scope, withPorts }) => ({ action, scope, with_ports: withPorts })),
@@ -130,8 +132,13 @@ function lines(set: TrafficSet, names: UserNames): readonly string[] {
   return formatTraffic(renderTraffic(set), { names: nameAll(withRules, names), groups: new Map(), withRules });
 }
 
+/** The rule that decides, or that none does. */
+export function formatDecider(rule: NamedRule | null, names: UserNames): string {
+  return rule === null ? 'no rule: what none matches is accepted' : formatNamedRule(rule, names);
+}
+
 /** A rule with its name, its place and its notes. */
-export function formatNamedRule(item: NamedRule, names: UserNames): string {
+function formatNamedRule(item: NamedRule, names: UserNames): string {
   const place = item.place === null ? '' : `  ${formatPlace(item.place)}`;
   const notes = formatNotes(item);
   return `${labelOf(item)}  ${formatRule(item.rule, names)}${place}${notes === '' ? '' : `  (${notes})`}`;

@@ -56,6 +56,8 @@ export interface CliOptions {
   /** Somebody sits at the terminal and answers this to every question. */
   readonly answer?: string | ((question: string) => string | Promise<string>);
   readonly stop?: AbortSignal;
+  /** Somebody sees stderr as it is written. */
+  readonly stderrIsTerminal?: boolean;
 }
 
 /** A folder of its own, a simulated server, and the command line in this process. */
@@ -112,7 +114,7 @@ export async function runIn(cwd: string, args: readonly string[], options: CliOp
     cwd,
     stdinIsTerminal: answer !== undefined,
     stdoutIsTerminal: false,
-    stderrIsTerminal: false,
+    stderrIsTerminal: options.stderrIsTerminal ?? false,
     stdout: (text) => {
       written.out += text;
     },

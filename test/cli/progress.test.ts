@@ -1,4 +1,5 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { systemClock } from '../../src/adapters/clock.ts';
 import { ended, rule, spawnReconcile, startWorld, token, type World } from './harness.ts';
 import { hasPty, runOnTerminal } from './pty.ts';
 
@@ -22,6 +23,30 @@ describe('progress', () => {
       expect([code, screen]).toEqual([0, expect.stringContaining(`reading rules from ${host} (1 s)\r\u001b[K`)]);
     },
   );
+
+  it.each([
+    [
+      ['diff', 'm', 'm'],
+      ['reading m', 'comparing'],
+    ],
+    [
+      ['reach', 'm'],
+      ['following 60 rules', 'making a table of it'],
+    ],
+  ])('%j shows on a terminal, after a second, how far it is, and a pipe nothing', async (args, said) => {
+    let now = 0;
+    const clock = vi.spyOn(systemClock, 'now').mockImplementation(() => (now += 1100));
+    try {
+      const shown = await world.cli(args, { stderrIsTerminal: true });
+      const lines = said.map((text) => `\r\u001b[K${text}`);
+      expect([shown.code, shown.err]).toEqual([0, `${lines.join('')}\r\u001b[K`]);
+      expect((await world.cli(args)).err).toBe('');
+      clock.mockImplementation(() => 0);
+      expect((await world.cli(args, { stderrIsTerminal: true })).err).toBe('');
+    } finally {
+      clock.mockRestore();
+    }
+  });
 
   it('a pipe is told nothing while it waits (long)', async () => {
     world.simulator.faults.inject({ fault: { kind: 'delay', milliseconds: 1300 }, match: { times: 1 } });

@@ -2,10 +2,10 @@ import type { Limits } from '../../desired/context.ts';
 import type { Commit } from '../../model/commit.ts';
 import type { Problem } from '../../model/problem.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
-import type { SourceContent, SourceFile } from '../../ports.ts';
-import { findBadEntry, findLfsPointer, loadContent } from './git-content.ts';
-import { allowAbsent, findWorkTree, type RevisionRequest } from './git-ref.ts';
-import { GitError, type GitRepository, openRepository } from './git-repository.ts';
+import type { SourceContent } from '../../ports.ts';
+import { findBadEntry, makeFiles } from './git-content.ts';
+import { askRepository, fetchAll, loadAt, type RevisionRequest, refuseRevision } from './git-ref.ts';
+import type { GitRepository } from './git-repository.ts';
 import { listEntriesOfTrees, maxTreeBytes } from './git-tree.ts';
 
 /** The history of a folder of manifests. */
@@ -31,25 +31,14 @@ const batch = { commits: 1_000, bytes: 32_000_000 };
 export async function openHistory(
   request: RevisionRequest & { readonly limits: Limits },
 ): Promise<Result<CommitHistory, Problem>> {
-  const { directory, environment, signal, limits } = request;
-  const found = findWorkTree(directory);
-  if (found === null) return fail(problem(`${directory} is not in a Git work tree`, 'name a work tree'));
-  const repository = openRepository({ gitDir: found.gitDir, environment, signal });
-  try {
-    if (await repository.isShallow()) {
-      const hint = 'fetch the whole history: `fetch-depth: 0`, GIT_DEPTH: 0 for GitLab, or `git fetch --unshallow`';
-      return fail(problem('this clone is shallow: its history ends before it began', hint));
-    }
+  return await askRepository(request, async (repository, path) => {
+    if (await repository.isShallow())
+      return fail(refuseRevision('this clone is shallow: its history ends before it began', fetchAll));
     const head = await repository.commitOf('HEAD');
-    if (head === null) return fail(problem('the repository has no commit', 'commit the manifests first'));
+    if (head === null) return fail(refuseRevision('the repository has no commit', 'commit the manifests first'));
     const commits = await repository.historyOf(head);
-    const reader = { repository, path: found.path, limits };
-    return ok({ commits, contents: () => readAll(reader, commits) });
-  } catch (error) {
-    if (error instanceof RangeError) return fail(problem('the repository has too many commits', 'name a smaller one'));
-    if (error instanceof GitError) return fail(problem(error.message, 'check that git is installed'));
-    throw error;
-  }
+    return ok({ commits, contents: () => readAll({ repository, path, limits: request.limits }, commits) });
+  });
 }
 
 interface Reader {
@@ -68,26 +57,17 @@ async function* readAll(reader: Reader, commits: readonly Commit[]): AsyncIterab
 async function* readTogether(reader: Reader, commits: readonly Commit[]): AsyncIterable<CommitContent> {
   const [commit] = commits;
   if (commit === undefined) return;
-  if (commits.length === 1) {
-    yield { commit, content: await readAlone(reader, commit) };
-    return;
-  }
-  const contents = await readBatch(reader, commits);
+  const contents = commits.length === 1 ? null : await readBatch(reader, commits);
   if (contents !== null) {
     yield* contents;
-    return;
+  } else if (commits.length === 1) {
+    const settings = { path: reader.path, limits: reader.limits, references: () => Promise.resolve([]) };
+    yield { commit, content: await loadAt(reader.repository, commit.id, settings) };
+  } else {
+    const half = Math.ceil(commits.length / 2);
+    yield* readTogether(reader, commits.slice(0, half));
+    yield* readTogether(reader, commits.slice(half));
   }
-  const half = Math.ceil(commits.length / 2);
-  yield* readTogether(reader, commits.slice(0, half));
-  yield* readTogether(reader, commits.slice(half));
-}
-
-async function readAlone({ repository, path, limits }: Reader, { id }: Commit): Promise<CommitContent['content']> {
-  const settings = { path, limits, references: () => Promise.resolve([]) };
-  const absent = problem('the manifests cannot be read from the repository', 'a partial clone lacks them: fetch them');
-  const fetchObjects = (): Promise<Result<null, Problem>> => Promise.resolve(fail(absent));
-  const content = await loadContent({ repository, commit: id, settings, fetchObjects, skipsLinks: true });
-  return allowAbsent(content, id);
 }
 
 /** The contents of commits, with a few runs of git; null: too much at once, or an object is not here. */
@@ -97,18 +77,15 @@ async function readBatch(reader: Reader, commits: readonly Commit[]): Promise<re
     const folders = await findFolders(reader, commits);
     const trees = [...new Set(folders)].filter((id) => id !== null);
     const listed = await listEntriesOfTrees(repository, trees, limits);
-    const entries = new Map(trees.map((id, index) => [id, listed[index] ?? ok({ manifests: [], json: [] })]));
-    const found = [...entries.values()].flatMap((one) => (one.ok ? one.value.manifests : []));
+    const found = listed.flatMap((one) => (one.ok ? one.value.manifests : []));
     const ids = [...new Set(found.flatMap(({ id, type }) => (type === 'file' ? [id] : [])))];
     const heads = await repository.headsOf(ids);
     const bytes = heads.reduce((sum, head) => sum + (head?.bytes ?? Number.POSITIVE_INFINITY), 0);
     if (bytes > batch.bytes) return null;
     const blobs = await repository.readBlobs(ids, bytes);
     const byId = new Map(ids.map((id, index) => [id, blobs[index] ?? Buffer.alloc(0)]));
-    const contents = new Map<string, CommitContent['content']>();
-    for (const [tree, list] of entries)
-      contents.set(tree, list.ok ? contentOf(tree, list.value.manifests, byId) : list);
-    const none = ok({ revision: '', files: [] });
+    const contents = new Map(trees.map((tree, index) => [tree, contentOf(tree, listed[index], byId)]));
+    const none = contentOf('', undefined, byId);
     return commits.map((commit, index) => ({ commit, content: contents.get(folders[index] ?? '') ?? none }));
   } catch (error) {
     if (error instanceof RangeError) return null;
@@ -133,24 +110,13 @@ async function findFolders({ repository, path }: Reader, commits: readonly Commi
   return folders;
 }
 
-function contentOf(
-  revision: string,
-  entries: Parameters<typeof findBadEntry>[0],
-  blobs: ReadonlyMap<string, Buffer>,
-): CommitContent['content'] {
-  const chosen = entries.filter(({ type }) => type !== 'link');
+type Listed = Awaited<ReturnType<typeof listEntriesOfTrees>>[number];
+
+function contentOf(tree: string, listed: Listed | undefined, blobs: ReadonlyMap<string, Buffer>) {
+  if (listed?.ok === false) return listed;
+  const chosen = (listed?.value.manifests ?? []).filter(({ type }) => type !== 'link');
   const bad = findBadEntry(chosen);
   if (bad !== null) return fail(bad);
-  const files: SourceFile[] = [];
-  for (const { path, id } of chosen) {
-    const bytes = blobs.get(id) ?? Buffer.alloc(0);
-    const stored = findLfsPointer(path, bytes);
-    if (stored !== null) return fail(stored);
-    files.push({ path, bytes, hash: id });
-  }
-  return ok({ revision, files });
-}
-
-function problem(summary: string, hint: string): Problem {
-  return { code: 'base', severity: 'error', summary, hint };
+  const files = makeFiles(chosen, blobs, (id) => id);
+  return files.ok ? ok({ revision: tree, files: files.value }) : files;
 }

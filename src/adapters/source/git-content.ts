@@ -119,12 +119,21 @@ async function readFiles(
   if (total > limits.totalBytes) return fail(findTooMuch(limits));
   const blobs = await repository.readBlobs(ids, total);
   const byId = new Map(ids.map((id, index) => [id, blobs[index] ?? Buffer.alloc(0)]));
+  return makeFiles(entries, byId, (_, bytes) => createHash('sha256').update(bytes).digest('hex'));
+}
+
+/** Files from the contents of their entries; a problem for one whose content lies in Git LFS, which is not fetched. */
+export function makeFiles(
+  entries: readonly TreeEntry[],
+  contents: ReadonlyMap<string, Buffer>,
+  hashOf: (id: string, bytes: Buffer) => string,
+): Result<readonly SourceFile[], Problem> {
   const files: SourceFile[] = [];
   for (const { path, id } of entries) {
-    const bytes = byId.get(id) ?? Buffer.alloc(0);
-    const stored = findLfsPointer(path, bytes);
-    if (stored !== null) return fail(stored);
-    files.push({ path, bytes, hash: createHash('sha256').update(bytes).digest('hex') });
+    const bytes = contents.get(id) ?? Buffer.alloc(0);
+    if (bytes.subarray(0, 40).toString('latin1').startsWith('version https://git-lfs.github.com/'))
+      return fail(problem('git-lfs', `${path} is stored in Git LFS, which is not fetched`, 'commit the file itself'));
+    files.push({ path, bytes, hash: hashOf(id, bytes) });
   }
   return ok(files);
 }
@@ -180,12 +189,6 @@ function entryProblem({ path, type }: TreeEntry, before: TreeEntry | undefined):
     return problem('not-a-regular-file', `${path} is a symbolic link, which is not followed`, 'commit the file itself');
   const hint = 'commit its manifests here, or name a folder without it; nothing is deleted because of this';
   return problem('not-a-regular-file', `${path} is a submodule, whose files are not read`, hint);
-}
-
-/** A file whose content lies in Git LFS. */
-export function findLfsPointer(path: string, bytes: Buffer): Problem | null {
-  if (!bytes.subarray(0, 40).toString('latin1').startsWith('version https://git-lfs.github.com/')) return null;
-  return problem('git-lfs', `${path} is stored in Git LFS, which is not fetched`, 'commit the file itself');
 }
 
 const nothingDeleted = 'correct --git-path; nothing is deleted because of this';

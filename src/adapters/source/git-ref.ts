@@ -7,20 +7,20 @@ import type { SourceContent } from '../../ports.ts';
 import { type ContentSettings, loadContent } from './git-content.ts';
 import { GitError, type GitRepository, openRepository } from './git-repository.ts';
 
-/** What reading an earlier revision of a directory needs. */
-export interface GitRefRequest {
-  /** The directory of the manifests, inside a work tree. */
+/** A question about the repository whose work tree holds a directory. */
+export interface RevisionRequest {
   readonly directory: string;
-  /** A commit, branch or tag; checked before git sees it. */
-  readonly ref: string;
-  readonly limits: Limits;
-  readonly references: ContentSettings['references'];
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
 }
 
-/** Questions about revisions of the repository whose work tree holds a directory. */
-export type RevisionRequest = Pick<GitRefRequest, 'directory' | 'environment' | 'signal'>;
+/** What reading an earlier revision of a directory needs. */
+export interface GitRefRequest extends RevisionRequest {
+  /** A commit, branch or tag; checked before git sees it. */
+  readonly ref: string;
+  readonly limits: Limits;
+  readonly references: ContentSettings['references'];
+}
 
 /** A branch, tag or commit, with `~2`, `^` and `@{upstream}`-like parts; nothing that git could take for an option or a range. */
 const refPattern = /^[\p{L}\p{N}_@][\p{L}\p{N}_./@{}^~+#%&()=,!'-]{0,250}$/u;
@@ -45,110 +45,98 @@ export function findWorkTree(directory: string): WorkTree | null {
   }
 }
 
-/** The manifests of `directory` in a commit of its repository, read as objects only. A commit without the directory: no files. */
-export async function readAtRef(request: GitRefRequest): Promise<Result<SourceContent, Problem>> {
-  const { directory, ref, limits, references, environment, signal } = request;
-  if (!refPattern.test(ref) || ref.includes('..')) {
-    return fail(problem(`${JSON.stringify(ref)} is not the name of a commit`, 'write a branch, a tag or a commit id'));
-  }
+/** Asks the repository whose work tree holds the directory, by object only; a problem where there is none, or git does not answer. */
+export async function askRepository<T>(
+  { directory, environment, signal }: RevisionRequest,
+  ask: (repository: GitRepository, path: readonly string[]) => Promise<Result<T, Problem>>,
+): Promise<Result<T, Problem>> {
   const found = findWorkTree(directory);
   if (found === null) {
-    const hint =
-      'name a work tree: a revision is read from the repository that PATH is checked out from; or name a directory';
-    return fail(problem(`${directory} is not in a Git work tree`, hint));
+    const hint = `name a work tree: revisions are read from the repository that PATH is checked out from; ${orFolder}`;
+    return fail(refuseRevision(`${directory} is not in a Git work tree`, hint));
   }
-  const repository = openRepository({ gitDir: found.gitDir, environment, signal });
   try {
-    const commit = await repository.commitOf(ref);
-    if (commit === null) return fail(await explainMissing(repository, ref));
-    const settings = { path: found.path, limits, references };
-    const fetchObjects = (): Promise<Result<null, Problem>> => Promise.resolve(fail(unreadable(ref)));
-    const content = await loadContent({ repository, commit, settings, fetchObjects, skipsLinks: true });
-    return allowAbsent(content, commit);
+    return await ask(openRepository({ gitDir: found.gitDir, environment, signal }), found.path);
   } catch (error) {
-    if (!(error instanceof GitError)) throw error;
-    if (error.code === 'git-broken') return fail(unreadable(ref));
-    return fail(problem(error.message, 'install git, or name a directory'));
-  }
-}
-
-/** A commit without the folder, or without manifests in it, has none. */
-export function allowAbsent(content: Result<SourceContent, Problem>, revision: string): Result<SourceContent, Problem> {
-  const isAbsent = !content.ok && ['git-path-missing', 'no-manifests'].includes(content.error.code);
-  return isAbsent ? ok({ revision, files: [] }) : content;
-}
-
-/** Whether a name stands for a commit of the repository whose work tree holds the directory. */
-export async function isRevision(name: string, { directory, environment, signal }: RevisionRequest): Promise<boolean> {
-  const found = findWorkTree(directory);
-  if (found === null || !refPattern.test(name) || name.includes('..')) return false;
-  try {
-    return (await openRepository({ gitDir: found.gitDir, environment, signal }).commitOf(name)) !== null;
-  } catch (error) {
-    if (error instanceof GitError) return false;
+    if (error instanceof GitError) return fail(explainGitError(error));
+    if (error instanceof RangeError) return fail(refuseRevision('the repository is too large', 'name a smaller one'));
     throw error;
   }
 }
 
+const orFolder = '--base and diff take directories too';
+
+/** Why git had no answer. */
+export function explainGitError({ code, message }: GitError): Problem {
+  return code === 'git-broken' ? unreadable(` (${message})`) : refuseRevision(message, `install git; ${orFolder}`);
+}
+
+function unreadable(why = ''): Problem {
+  const hint = 'a partial clone lacks them: fetch the commit completely; or check the repository: git fsck';
+  return refuseRevision(`the manifests cannot be read from the repository${why}`, hint);
+}
+
+/** The manifests of `directory` in a commit of its repository. A commit without the directory: no files. */
+export async function readAtRef(request: GitRefRequest): Promise<Result<SourceContent, Problem>> {
+  const { ref, limits, references } = request;
+  return await askRepository(request, async (repository, path) => {
+    const commit = await findCommit(repository, ref);
+    return commit.ok ? await loadAt(repository, commit.value, { path, limits, references }) : commit;
+  });
+}
+
+/** The manifests of a commit, none where it has no folder of them. */
+export async function loadAt(
+  repository: GitRepository,
+  commit: string,
+  settings: ContentSettings,
+): Promise<Result<SourceContent, Problem>> {
+  const fetchObjects = (): Promise<Result<null, Problem>> => Promise.resolve(fail(unreadable()));
+  const content = await loadContent({ repository, commit, settings, fetchObjects, skipsLinks: true });
+  const isAbsent = !content.ok && ['git-path-missing', 'no-manifests'].includes(content.error.code);
+  return isAbsent ? ok({ revision: commit, files: [] }) : content;
+}
+
+/** Whether a name stands for a commit of the repository. */
+export async function isRevision(name: string, request: RevisionRequest): Promise<boolean> {
+  return (await askRepository(request, (repository) => findCommit(repository, name))).ok;
+}
+
 /** The nearest commit that both revisions hold in their history. */
 export async function findMergeBase(
-  names: readonly [string, string],
-  { directory, environment, signal }: RevisionRequest,
+  [from, to]: readonly [string, string],
+  request: RevisionRequest,
 ): Promise<Result<string, Problem>> {
-  const found = findWorkTree(directory);
-  if (found === null) return fail(problem(`${directory} is not in a Git work tree`, 'name a work tree'));
-  const repository = openRepository({ gitDir: found.gitDir, environment, signal });
-  try {
-    return await mergeBaseIn(repository, names);
-  } catch (error) {
-    if (!(error instanceof GitError)) throw error;
-    return fail(problem(error.message, 'install git, or name two folders'));
-  }
+  return await askRepository(request, async (repository) => {
+    const [a, b] = [await findCommit(repository, from), await findCommit(repository, to)];
+    if (!a.ok) return a;
+    if (!b.ok) return b;
+    const base = await repository.mergeBaseOf(a.value, b.value);
+    if (base !== null) return ok(base);
+    const why = (await repository.isShallow()) ? '; this clone is shallow' : '';
+    return fail(refuseRevision(`${from} and ${to} have no commit in common here${why}`, fetchAll));
+  });
 }
 
-async function mergeBaseIn(
-  repository: GitRepository,
-  names: readonly [string, string],
-): Promise<Result<string, Problem>> {
-  const commits: string[] = [];
-  for (const name of names) {
-    const commit = refPattern.test(name) && !name.includes('..') ? await repository.commitOf(name) : null;
-    if (commit === null) return fail(await explainMissing(repository, name));
-    commits.push(commit);
+/** The commit that a name stands for. One that is not there has, in a shallow clone, one likely reason. */
+async function findCommit(repository: GitRepository, name: string): Promise<Result<string, Problem>> {
+  if (!refPattern.test(name) || name.includes('..')) {
+    const summary = `${JSON.stringify(name)} is not the name of a commit`;
+    return fail(refuseRevision(summary, 'write a branch, a tag or a commit id'));
   }
-  const [a, b] = commits as [string, string];
-  const base = await repository.mergeBaseOf(a, b);
-  if (base !== null) return ok(base);
-  const why = (await repository.isShallow()) ? '; this clone is shallow' : '';
-  return fail(
-    problem(
-      `${names[0]} and ${names[1]} have no commit in common here${why}`,
-      'fetch the whole history: `fetch-depth: 0` for actions/checkout, GIT_DEPTH: 0 for GitLab, or `git fetch --unshallow`',
-    ),
-  );
+  const commit = await repository.commitOf(name);
+  if (commit !== null) return ok(commit);
+  if (await repository.isShallow())
+    return fail(refuseRevision(`${name} is not in this clone, which is shallow`, fetchAll));
+  const hint = 'fetch it first: git fetch origin; then name it as origin/main';
+  return fail(refuseRevision(`${name} is not in the repository that holds PATH`, hint));
 }
 
-/** A ref that is not there: in a shallow clone that has one likely reason. */
-async function explainMissing(repository: GitRepository, ref: string): Promise<Problem> {
-  if (await repository.isShallow()) {
-    return problem(
-      `${ref} is not in this clone, which is shallow`,
-      'fetch the whole history: `fetch-depth: 0` for actions/checkout, GIT_DEPTH: 0 for GitLab, or `git fetch --unshallow`',
-    );
-  }
-  return problem(
-    `${ref} is not in the repository that holds PATH`,
-    'fetch it first: git fetch origin; then name it as origin/main',
-  );
-}
+/** What helps in a shallow clone. */
+export const fetchAll =
+  'fetch the whole history: `fetch-depth: 0` for actions/checkout, GIT_DEPTH: 0 for GitLab, or `git fetch --unshallow`';
 
-function problem(summary: string, hint: string): Problem {
+/** The problem of a revision or a history that cannot be read. */
+export function refuseRevision(summary: string, hint: string): Problem {
   return { code: 'base', severity: 'error', summary, hint };
-}
-
-function unreadable(ref: string): Problem {
-  return problem(
-    `the manifests of ${ref} cannot be read from the repository`,
-    'a partial clone lacks them: fetch the commit completely',
-  );
 }

@@ -1,41 +1,66 @@
+import { systemClock } from '../../adapters/clock.ts';
+import { type CommitContent, openHistory } from '../../adapters/source/git-commits.ts';
+import { explainGitError } from '../../adapters/source/git-ref.ts';
+import { GitError } from '../../adapters/source/git-repository.ts';
+import { assembleRules, type WrittenRules } from '../../desired/assemble-rules.ts';
 import type { Commit } from '../../model/commit.ts';
-import type { DesiredRule, Rule } from '../../model/rule.ts';
+import type { Problem } from '../../model/problem.ts';
+import { fail, ok, type Result } from '../../model/result.ts';
 import { computeOwnEffect } from '../../policy/effect.ts';
-import type { Moment } from '../../policy/timeline.ts';
-import { makeLogMembers, makeLogTable, renderLog, type TrafficChange } from '../../report/commits.ts';
-import { renderDocument } from '../../report/json.ts';
-import { renderProblems } from '../../report/problems.ts';
-import { makeProblemReport } from '../../report/run-report.ts';
+import {
+  decideAmong,
+  findVerdictChange,
+  type Moment,
+  makeTimeline,
+  selectRulesAt,
+  type Version,
+} from '../../policy/timeline.ts';
+import type { Packet } from '../../policy/verdict.ts';
+import { type TrafficChange, tellBlame, tellLog } from '../../report/commits.ts';
+import { formatPlace, renderProblems } from '../../report/problems.ts';
+import type { TableAnswer } from '../../report/table.ts';
 import { nameAll } from '../../report/traffic/people.ts';
+import { isDirectory } from '../base.ts';
 import type { Answer, Invocation } from '../command.ts';
-import { followCommits, type NamedVersion } from '../commits.ts';
-import { exitCodes } from '../exit-code.ts';
+import { Failure, makeFailure } from '../failure.ts';
+import { makeDesiredContext, makeParser, readTimeAsked } from '../manifests.ts';
 import { readDirectoryOperand } from '../path-operand.ts';
+import { readLimits } from '../plan-settings.ts';
+import { tellProgress } from '../progress.ts';
+import { answerWithTable, findNamedUser, loadSubject, readPacket } from '../question.ts';
+import { requireGit } from '../revision.ts';
 
 /** `reconcile log PATH --since TIME`: what each commit opened and closed, newest first, and the times at which rules began or ended. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { path } = readDirectoryOperand(invocation, 'log');
-  const changes: TrafficChange[] = [];
-  const { skipped } = await followCommits(invocation, path, (moment) => {
-    const change = trafficChangeOf(moment);
-    if (change !== null) changes.unshift(change);
-  });
-  return {
-    exit: exitCodes.ok,
-    text: () => renderLog(changes),
-    table: () => makeLogTable(changes),
-    report: () => ({ ...makeProblemReport(skipped), headline: 'What each commit opened and closed' }),
-    document: () => renderDocument(makeLogMembers(changes), skipped),
-    notes: (color) => renderProblems(skipped, color),
-  };
+  return await answerFromHistory(invocation, path, findTrafficChange, (changes) => tellLog(changes));
 }
 
-function trafficChangeOf(moment: Moment<NamedVersion>): TrafficChange | null {
+/** `reconcile blame PATH --destination A --protocol P --port N`: the commits in which this packet's verdict changed, newest first. */
+export async function runBlame(invocation: Invocation): Promise<Answer> {
+  const { path } = readDirectoryOperand(invocation, 'blame');
+  const { port, user, ...asked } = readPacket(invocation.settings);
+  if (port === null && asked.protocol !== 'other')
+    throw makeFailure('usage', '--port is missing', 'blame follows one packet: name its port');
+  const id = user === null ? null : findNamedUser(user, await loadSubject(invocation));
+  const packet: Packet = { ...asked, port: port ?? 0, user: id };
+  return await answerFromHistory(
+    invocation,
+    path,
+    (moment) => findVerdictChange(moment, packet),
+    (changes, last, now) => {
+      const verdict = last === null ? null : decideAmong(selectRulesAt(last, now), packet).verdict;
+      return tellBlame({ packet, names: last?.userNames ?? new Map(), verdict, changes });
+    },
+  );
+}
+
+function findTrafficChange(moment: Moment<NamedVersion>): TrafficChange | null {
   const { cause, time, before, after, version } = moment;
-  const rulesOf = (rules: readonly DesiredRule[]): readonly Rule[] => rules.map(({ rule }) => rule);
-  const effect = computeOwnEffect(before.map(rulesOf), rulesOf(after));
+  const [then, now] = [before.map((rules) => rules.map(({ rule }) => rule)), after.map(({ rule }) => rule)];
+  const effect = computeOwnEffect(then, now);
   if (effect.opens.length === 0 && effect.closes.length === 0) return null;
-  const withRules = new Set([...before.flat(), ...after].flatMap(({ rule }) => rule.userId ?? []));
+  const withRules = new Set([...then.flat(), ...now].flatMap(({ userId }) => userId ?? []));
   const people = { names: nameAll(withRules, version.userNames), groups: version.groups, withRules };
   return { cause, time, commits: commitsOf(moment), effect, people };
 }
@@ -45,4 +70,84 @@ function commitsOf({ cause, time, version, commitOf }: Moment<NamedVersion>): re
   if (cause === 'commit') return [version.commit];
   const changed = version.rules.filter(({ notBefore, expires }) => notBefore === time || expires === time);
   return [...new Set(changed.map(commitOf))];
+}
+
+/** A commit's rules, and whom they name. */
+type NamedVersion = Version & WrittenRules;
+
+/**
+ * Follows the manifests in a folder from the first commit to HEAD and now, and tells what `find` sees in the moments since `--since`,
+ * the newest first. Commits that cannot be read are skipped and named; `last` is the newest other one.
+ */
+async function answerFromHistory<C>(
+  invocation: Invocation,
+  directory: string,
+  find: (moment: Moment<NamedVersion>) => C | null,
+  tell: (changes: readonly C[], last: NamedVersion | null, now: number) => TableAnswer,
+): Promise<Answer> {
+  const { settings, terminal } = invocation;
+  requireGit(terminal.env, 'a history needs git', 'unset it');
+  if (!isDirectory(directory))
+    throw makeFailure('no-source', `${directory} is not a folder that is there`, 'name a folder of the work tree');
+  const request = { directory, environment: terminal.env, signal: terminal.stop, limits: readLimits(settings) };
+  const history = await openHistory(request);
+  if (!history.ok) throw new Failure([history.error]);
+  const { commits, contents } = history.value;
+  const now = systemClock.wallTime();
+  const since = readTimeAsked(settings, 'since') ?? Number.NEGATIVE_INFINITY;
+  const timeline = makeTimeline<NamedVersion>(commits, { since, now });
+  const readVersion = versionReader(invocation, directory, now);
+  const changes: C[] = [];
+  const look = (moments: readonly Moment<NamedVersion>[]): void => {
+    for (const moment of moments) {
+      const change = find(moment);
+      if (change !== null) changes.push(change);
+    }
+  };
+  const skipped: Problem[] = [];
+  let [last, done]: [NamedVersion | null, number] = [null, 0];
+  await tellProgress(terminal, async (say) => {
+    for await (const { commit, content } of contents()) {
+      say(`reading commits: ${++done} of ${commits.length}`);
+      const version = await readVersion(commit, content);
+      if (version.ok) last = version.value;
+      else skipped.push(skippedCommit(commit, version.error));
+      look(timeline.add(commit, version.ok ? version.value : null));
+    }
+  }).catch((error: unknown) => {
+    throw error instanceof GitError ? new Failure([explainGitError(error)]) : error;
+  });
+  look(timeline.end());
+  const answer = answerWithTable(tell(changes.reverse(), last, now), skipped);
+  return { ...answer, notes: (color) => renderProblems(skipped, color) };
+}
+
+type ReadVersion = (commit: Commit, content: CommitContent['content']) => Promise<Result<NamedVersion, Problem>>;
+
+/** Reads versions one after another; most commits of a repository leave its manifests alone. */
+function versionReader(invocation: Invocation, directory: string, now: number): ReadVersion {
+  const parse = makeParser(invocation.settings);
+  const context = makeDesiredContext(invocation, directory);
+  let last: { readonly tree: string; readonly rules: WrittenRules } | null = null;
+  return async (commit, content) => {
+    if (!content.ok) return content;
+    const { revision: tree, files } = content.value;
+    if (last?.tree !== tree) {
+      const at = { ...context, now: Math.min(now, commit.time) };
+      const rules: WrittenRules = assembleRules(await parse(files), at, last?.rules ?? null);
+      if (rules.fault !== null) return fail(rules.fault);
+      last = { tree, rules };
+    }
+    return ok({ ...last.rules, commit });
+  };
+}
+
+function skippedCommit({ id, subject }: Commit, { place, summary }: Problem): Problem {
+  const where = place === undefined ? '' : `${formatPlace(place)}: `;
+  return {
+    code: 'commit-skipped',
+    severity: 'warning',
+    summary: `The commit ${id.slice(0, 12)} (${subject}) is skipped: ${where}${summary}`,
+    hint: 'What it changed is told of the next commit that can be read.',
+  };
 }

@@ -7,7 +7,7 @@ import { toWire } from '../../model/rule.ts';
 import { listNextWindows } from '../../plan/guard/windows.ts';
 import { indexRules } from '../../policy/rule-index.ts';
 import { showBoundaries } from '../../report/change-words.ts';
-import { makePacketMembers, type NamedRule, renderPacketReport } from '../../report/explain.ts';
+import { makePacketMembers, type NamedRule, renderPacketReport, reportPacket } from '../../report/explain.ts';
 import { findForge } from '../../report/forge.ts';
 import { writePolicy } from '../../report/html.ts';
 import { pageScript, pageStyle } from '../../report/html-assets.ts';
@@ -16,10 +16,9 @@ import { formatRule } from '../../report/rule-text.ts';
 import { makeProblemReport, type RunReport } from '../../report/run-report.ts';
 import { makeSidecarDocument, type RuleLine, type SidecarState, searchRules } from '../../report/sidecar.ts';
 import { packetFields, renderSidecar, renderSignIn } from '../../report/sidecar-html.ts';
-import { explainPacketFor } from '../commands/explain.ts';
-import { readQuestion } from '../explain-question.ts';
 import { Failure, makeFailure } from '../failure.ts';
 import { readProfile, readWindows } from '../plan-settings.ts';
+import { findNamedUser, readPacket } from '../question.ts';
 import type { Settings } from '../settings.ts';
 import type { SeenPlan, Sight } from './sight.ts';
 
@@ -122,17 +121,14 @@ class Look {
     try {
       if (this.#settings === null) throw makeFailure('usage', 'nothing is known yet');
       if (!/^\d{0,5}$/.test(port) || Number(port) > 65535) throw makeFailure('usage', `${port} is no port`);
-      const question = readQuestion({
+      const question = readPacket({
         destination,
         protocol: protocol === '' ? null : protocol,
         port: port === '' ? null : Number(port),
-        rule: null,
-        user: user === '' ? [] : [user],
+        user: [],
       });
-      if (question.kind !== 'packet') throw makeFailure('usage', 'nothing is asked');
-      const { ports: bounds } = readProfile(this.#settings);
-      const subject = { rules, userNames, problems: [] };
-      const report = explainPacketFor(question, indexRules(rules), { subject, bounds });
+      const from = user === '' ? null : findNamedUser(user, { userNames });
+      const report = reportPacket({ ...question, user: from }, indexRules(rules), readProfile(this.#settings).ports);
       return { text: renderPacketReport(report, userNames, false), members: makePacketMembers(report) };
     } catch (error) {
       if (!(error instanceof Failure)) throw error;

@@ -1,17 +1,73 @@
 import { readLive, readUsers } from '../apply/read.ts';
 import { didYouMean } from '../manifest/suggest.ts';
+import { getWidth, type Network, parseNetwork } from '../model/address.ts';
+import { findUserId } from '../model/known-users.ts';
 import { hasErrors, type Problem } from '../model/problem.ts';
 import { formatRuleKey, pickNotes } from '../model/rule.ts';
-import { wholeScope } from '../model/state.ts';
+import { type Protocol, wholeScope } from '../model/state.ts';
 import type { NamedRule } from '../report/explain.ts';
-import type { Invocation } from './command.ts';
+import { renderDocument } from '../report/json.ts';
+import { makeProblemReport } from '../report/run-report.ts';
+import type { TableAnswer } from '../report/table.ts';
+import type { Answer, Invocation } from './command.ts';
 import { exitCodes } from './exit-code.ts';
 import { Failure, makeFailure } from './failure.ts';
 import { applyStrict } from './manifests.ts';
 import { buildOffline, type OfflineBuild } from './offline.ts';
 import { readPathOperand } from './path-operand.ts';
+import type { Settings } from './settings.ts';
 import { createSnapshotApi, readSnapshot } from './snapshot-api.ts';
 import { askServer } from './wire.ts';
+
+/** A packet that is asked about. */
+export interface PacketQuestion {
+  readonly address: Network;
+  readonly protocol: Protocol;
+  /** null: none was named. */
+  readonly port: number | null;
+  /** As it was written. */
+  readonly user: string | null;
+}
+
+/** The packet on the command line; throws a `Failure` for none, or for what is no packet. */
+export function readPacket({
+  destination,
+  protocol,
+  port,
+  user,
+}: Pick<Settings, 'destination' | 'protocol' | 'port' | 'user'>): PacketQuestion {
+  if (destination === null) {
+    throw makeFailure(
+      'usage',
+      'nothing is asked',
+      'name a packet (--destination 10.1.2.3 --protocol tcp --port 443) or a rule (--rule NAME)',
+    );
+  }
+  if (protocol === null) throw makeFailure('usage', '--protocol is missing', 'tcp, udp, or another such as icmp');
+  const kind = parseProtocol(protocol, port);
+  if (user.length > 1) throw makeFailure('usage', '--user is given more than once', 'a packet comes from one device');
+  const parsed = parseNetwork(destination);
+  if (!parsed.ok || parsed.value.network.prefix !== getWidth(parsed.value.network.family)) {
+    const hint = parsed.ok
+      ? 'a packet goes to one address; a PolicyTest checks a whole network'
+      : 'such as 10.1.2.3 or 2001:db8::1';
+    throw makeFailure('usage', `--destination ${destination} is not an IP address`, hint);
+  }
+  return { address: parsed.value.network, protocol: kind, port, user: user[0] ?? null };
+}
+
+/** Rules know tcp, udp, and all the rest; a protocol goes by its name or its number. A port goes with the first two. */
+export function parseProtocol(text: string, port: number | null): Protocol {
+  const name = text.trim().toLowerCase();
+  if (name === 'tcp' || name === '6') return 'tcp';
+  if (name === 'udp' || name === '17') return 'udp';
+  if (!/^[a-z][a-z0-9-]*$/.test(name) && !(/^[0-9]{1,3}$/.test(name) && Number(name) <= 255)) {
+    const hint = 'tcp, udp, or another such as icmp, by name or number';
+    throw makeFailure('usage', `--protocol ${text} is no protocol`, hint);
+  }
+  if (port !== null) throw makeFailure('usage', '--port goes with tcp and udp only', 'other protocols know no ports');
+  return 'other';
+}
 
 /** The rules that are asked about, and what users are called. */
 export interface Subject {
@@ -60,13 +116,11 @@ function liveSubject(invocation: Invocation, manifests: Subject | null): Promise
 }
 
 /** The id of the user that a name, an e-mail address or a UUID stands for; throws a `Failure` for an unknown one. */
-export function findNamedUser(text: string, { userNames }: Subject): string {
-  if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) return text.toLowerCase();
-  const wanted = text.includes('@') ? text.toLowerCase() : text;
-  const found = [...userNames].find(([, name]) => name === wanted);
-  if (found !== undefined) return found[0];
+export function findNamedUser(text: string, { userNames }: Pick<Subject, 'userNames'>): string {
+  const found = findUserId(text, userNames);
+  if (found !== null) return found;
   const hint = didYouMean(
-    wanted,
+    text.includes('@') ? text.toLowerCase() : text,
     userNames.values(),
     'write a name from a `kind: Users`, an e-mail address that a rule names, or the UUID; others need the server (--live)',
   );
@@ -84,4 +138,18 @@ export function findNamedRule(text: string, rules: readonly NamedRule[]): NamedR
       ? `it makes the rules ${below.slice(0, 5).join(', ')}${below.length > 5 ? ` and ${below.length - 5} more` : ''}: name one of them`
       : didYouMean(text, names, '`reconcile build` lists the rules by name');
   throw makeFailure('unknown-rule', `there is no rule ${text}`, hint);
+}
+
+/** An answer that is a table, in every format. */
+export function answerWithTable(
+  { title, text, table, members }: Omit<TableAnswer, 'text'> & Required<Pick<Answer, 'text'>>,
+  problems: readonly Problem[],
+): Answer {
+  return {
+    exit: exitCodes.ok,
+    text,
+    table,
+    report: () => ({ ...makeProblemReport(problems), headline: title }),
+    document: () => renderDocument(members(), problems),
+  };
 }

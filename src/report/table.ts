@@ -1,0 +1,54 @@
+import { escapeProse } from './markdown.ts';
+
+/** Rows of cells, the first row being the headings. */
+export type Table = readonly (readonly string[])[];
+
+/** An answer that is a table: in words, in cells, and exactly for machines. */
+export interface TableAnswer {
+  readonly title: string;
+  readonly text: () => string;
+  readonly table: () => Table;
+  readonly members: () => Readonly<Record<string, unknown>>;
+}
+
+/** A table for people: columns under each other. */
+export function renderTableText(table: Table, columns = Number.POSITIVE_INFINITY): string {
+  const widths = (table[0] ?? []).map((_, column) =>
+    Math.min(
+      60,
+      table.reduce((most, row) => Math.max(most, row[column]?.length ?? 0), 0),
+    ),
+  );
+  const lines = table.map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
+  return lines.some((line) => line.length > columns) ? renderRecords(table) : `${lines.join('\n')}\n`;
+}
+
+/** Each row below its first cell, for a terminal that the table does not fit. */
+function renderRecords([head = [], ...rows]: Table): string {
+  const width = head.reduce((most, cell) => Math.max(most, cell.length), 0);
+  const records = rows.map(([first, ...cells]) =>
+    [first, ...cells.map((cell, index) => `  ${(head[index + 1] ?? '').padEnd(width)}  ${cell}`)].join('\n'),
+  );
+  return `${records.join('\n')}\n`;
+}
+
+/** A table for a comment or a page in Git. */
+export function renderTableMarkdown(table: Table): string {
+  const row = (cells: readonly string[]): string => `| ${cells.map((cell) => escapeProse(cell)).join(' | ')} |`;
+  const [head = [], ...rest] = table;
+  return `${[row(head), `|${head.map(() => '---|').join('')}`, ...rest.map(row)].join('\n')}\n`;
+}
+
+/** RFC 4180. A cell that a spreadsheet would take for a formula begins with an apostrophe. */
+export function renderTableCsv(table: Table): string {
+  const cell = (text: string): string => {
+    const safe = /^[=+\-@\t]/.test(text) ? `'${text}` : text;
+    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  };
+  return table.map((row) => `${row.map(cell).join(',')}\r\n`).join('');
+}
