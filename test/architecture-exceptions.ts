@@ -26,7 +26,6 @@ export const complexFunctions: Readonly<Record<string, string>> = {
 
 /** `FILE` that spreads a list into arguments. */
 export const spreads: Readonly<Record<string, string>> = {
-  'controller/part-runs.ts': 'two parts at most',
   'model/instant.ts': 'two candidates',
   'plan/order/cycles.ts': 'the members of one circle',
   'plan/order/search.ts': 'a window of at most eight steps',

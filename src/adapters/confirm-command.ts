@@ -28,7 +28,10 @@ export async function runConfirmCommand(given: ConfirmCommand): Promise<string |
     const value = environment[name];
     if (value !== undefined) env[name] = value;
   }
-  const run = await runProcess({ program, args, cwd, env, timeoutMs, maxOutput: mostOutput, signal });
+  const run = await runProcess({
+    ...{ program, args, cwd, env, timeoutMs, signal },
+    ...{ maxOutput: mostOutput, ignoresOutput: true },
+  });
   return run.end === 'exit' && run.code === 0 ? null : describeRun(run, timeoutMs);
 }
 

@@ -11,6 +11,8 @@ export interface ProcessCommand {
   readonly timeoutMs: number;
   /** More output than this ends the run. */
   readonly maxOutput: number;
+  /** Only the exit code counts: what a daemon that it started would still write is not waited for. */
+  readonly ignoresOutput?: true;
   /** The most that one process may take of memory, and write into one file; the system ends what goes beyond. */
   readonly caps?: ProcessCaps;
   readonly signal: AbortSignal;
@@ -55,20 +57,22 @@ export function runProcess(command: ProcessCommand): Promise<ProcessRun> {
       last ??= setTimeout(() => {
         signalGroup(child.pid, 'SIGKILL');
         // What left the group (`setsid`) may hold them open for ever: no run waits for that.
-        for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
+        letGo();
       }, 1000);
+    };
+    const letGo = (): void => {
+      for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
     };
     const onAbort = (): void => kill('aborted');
     const timer = setTimeout(() => kill('timeout'), command.timeoutMs);
     command.signal.addEventListener('abort', onAbort, { once: true });
-    child.stdout.on('data', (chunk: Buffer) => {
+    const collect = (chunks: Buffer[], most: number) => (chunk: Buffer) => {
       size += chunk.length;
       if (size > command.maxOutput) kill('too-much-output');
-      else output.push(chunk);
-    });
-    child.stderr.on('data', (chunk: Buffer) => {
-      if (errors.length < 64) errors.push(chunk);
-    });
+      else if (chunks.length < most) chunks.push(chunk);
+    };
+    child.stdout.on('data', collect(output, Number.POSITIVE_INFINITY));
+    child.stderr.on('data', collect(errors, 64));
     const settle = (run: ProcessRun): void => {
       clearTimeout(timer);
       clearTimeout(last);
@@ -76,6 +80,10 @@ export function runProcess(command: ProcessCommand): Promise<ProcessRun> {
       resolve(run);
     };
     child.on('error', (error) => settle(endRun('not-started', error.message)));
+    if (command.ignoresOutput)
+      child.on('exit', (code) => {
+        if (code === 0) letGo();
+      });
     child.on('close', (code) => {
       // Helpers that outlive the program (a proxy command of ssh, say) would otherwise stay.
       signalGroup(child.pid, 'SIGKILL');

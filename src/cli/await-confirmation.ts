@@ -44,8 +44,8 @@ export function findCommandProblem(
   return isThere ? null : `there is no program ${program}`;
 }
 
-/** How the wait ended: kept, or why the apply is taken back. */
-type Word = { readonly isKept: true } | { readonly isKept: false; readonly why: string };
+/** Why an apply is taken back; null: it is kept. */
+type Word = string | null;
 
 /**
  * Waits until somebody or something confirms, refuses, or the time is over. A confirmation elsewhere removes the record. What
@@ -57,8 +57,8 @@ export async function awaitConfirmation(
   { command, until }: Pick<ConfirmTerms, 'command'> & { readonly until: number },
   failed: string | null,
 ): Promise<Word> {
-  if (terminal.stop.aborted) return { isKept: false, why: describeStop(terminal.stop.reason) };
-  if (failed !== null) return { isKept: false, why: failed };
+  if (terminal.stop.aborted) return describeStop(terminal.stop.reason);
+  if (failed !== null) return failed;
   // By both clocks: one stands still while the machine sleeps, the other may be set back.
   const deadline = systemClock.now() + until - systemClock.wallTime();
   const left = (): number => Math.max(0, Math.min(until - systemClock.wallTime(), deadline - systemClock.now()));
@@ -71,7 +71,7 @@ export async function awaitConfirmation(
   else if (terminal.stdinIsTerminal) words.push(askPerson(probe));
   try {
     const word = await Promise.race(words);
-    return terminal.stop.aborted ? { isKept: false, why: describeStop(terminal.stop.reason) } : word;
+    return terminal.stop.aborted ? describeStop(terminal.stop.reason) : word;
   } finally {
     over.abort();
     await Promise.allSettled(words);
@@ -89,19 +89,18 @@ interface Probe {
 async function watchTime(folder: string, probe: Probe): Promise<Word> {
   const { left, signal } = probe;
   while (!signal.aborted) {
-    if (!isPending(folder)) return { isKept: true };
-    if (left() === 0)
-      return { isKept: false, why: probe.lastSaid === '' ? 'Nobody answered' : `Not confirmed: ${probe.lastSaid}` };
+    if (!isPending(folder)) return null;
+    if (left() === 0) return probe.lastSaid === '' ? 'Nobody answered' : `Not confirmed: ${probe.lastSaid}`;
     await systemClock.sleep(Math.min(250, left()), signal);
   }
-  return { isKept: false, why: 'Stopped' };
+  return 'Stopped';
 }
 
 async function askPerson({ terminal, left, signal }: Probe): Promise<Word> {
   const question = (): string => `Still there? Keep it? [y/N], going back in ${describeLeft(left())} `;
   const answer = await terminal.ask(question, signal);
-  if (answer === null) return { isKept: false, why: 'The terminal is gone' };
-  return /^y(es)?$/i.test(answer.trim()) ? { isKept: true } : { isKept: false, why: 'You did not say yes' };
+  if (answer === null) return 'The terminal is gone';
+  return /^y(es)?$/i.test(answer.trim()) ? null : 'You did not say yes';
 }
 
 async function askCommand(command: readonly string[], probe: Probe, watching: Promise<Word>): Promise<Word> {
@@ -115,7 +114,7 @@ async function askCommand(command: readonly string[], probe: Probe, watching: Pr
       probe.lastSaid = said;
     },
   });
-  return wrong === null && !signal.aborted ? { isKept: true } : await watching;
+  return wrong === null && !signal.aborted ? null : await watching;
 }
 
 /** `4:59` */

@@ -19,13 +19,6 @@ import { makeFailure } from './failure.ts';
 /** Is told what an apply is about to change, and what it did, with the secrets that the records leave out. */
 export type OnRecord = (record: ApplyRecord, plan: Plan) => Promise<void>;
 
-/** Writes the history of applies: before the first write of each what is about to change, and at its end what did. */
-export interface HistoryWriter {
-  /** Records each plan that is approved, before its first write. */
-  recordApproved(approve: Approve, origin: Pick<ApplyOrigin, 'by' | 'server' | 'revision'>): Approve;
-  end(result: PassResult): Promise<void>;
-}
-
 /** Records that are kept; older ones are removed as new ones are written. */
 const mostRecords = 50;
 
@@ -35,44 +28,54 @@ export function openApplyHistory(stateFolder: string): StateFiles {
 }
 
 /**
- * A writer for one apply; `former` names rules that a plan deletes. Nothing depends on the history: a folder that cannot be
- * written is a warning.
+ * Writes the history of one apply: before its first write what it is about to change, and at its end what it did. Nothing depends on
+ * the history: a folder that cannot be written is a warning.
  */
-export function createHistoryWriter(
-  stateFolder: string | null,
-  logger: Logger,
-  former?: FormerRules,
-  onRecord: OnRecord = () => Promise.resolve(),
-): HistoryWriter {
-  let begun: { readonly origin: ApplyOrigin; readonly number: number } | null = null;
-  const attempt = async <T>(otherwise: T, write: (files: StateFiles) => Promise<T>): Promise<T> => {
-    if (stateFolder === null) return otherwise;
-    return await write(openApplyHistory(stateFolder)).catch((error: unknown) => {
-      logger.warn('the history of applies cannot be written; this apply cannot be undone from it', {
-        code: getErrorCode(error),
-      });
-      return otherwise;
-    });
-  };
-  return {
-    recordApproved: (approve, source) => async (plan, desired, digest) => {
+export class HistoryWriter {
+  readonly #stateFolder: string | null;
+  readonly #logger: Logger;
+  readonly #onRecord: OnRecord;
+  /** Names rules that a plan deletes. */
+  readonly #former: FormerRules | undefined;
+  #begun: { readonly origin: ApplyOrigin; readonly number: number } | null = null;
+
+  constructor(stateFolder: string | null, logger: Logger, onRecord: OnRecord = async () => {}, former?: FormerRules) {
+    this.#stateFolder = stateFolder;
+    this.#logger = logger;
+    this.#onRecord = onRecord;
+    this.#former = former;
+  }
+
+  /** Records each plan that is approved, before its first write. */
+  recordApproved(approve: Approve, source: Pick<ApplyOrigin, 'by' | 'server' | 'revision'>): Approve {
+    return async (plan, desired, digest) => {
       if (!(await approve(plan, desired, digest))) return false;
       const origin = { at: new Date(systemClock.wallTime()).toISOString(), ...source, digest: digest.plan };
-      const record = makeApplyRecord(origin, plan, null, former);
-      const number = await attempt(0, (files) => addRecord(files, encodeApplyRecord(record)));
-      begun = { origin, number };
-      await onRecord(record, plan);
+      const record = makeApplyRecord(origin, plan, null, this.#former);
+      const number = await this.#attempt((files) => addRecord(files, encodeApplyRecord(record)));
+      this.#begun = { origin, number: number ?? 0 };
+      await this.#onRecord(record, plan);
       return true;
-    },
-    async end({ plan, apply }) {
-      if (begun === null || plan === null || apply === null) return;
-      const { origin, number } = begun;
-      begun = null;
-      const record = makeApplyRecord(origin, plan, apply, former);
-      await onRecord(record, plan);
-      if (number > 0) await attempt(undefined, (files) => files.write(`${number}.json`, encodeApplyRecord(record)));
-    },
-  };
+    };
+  }
+
+  async end({ plan, apply }: PassResult): Promise<void> {
+    if (this.#begun === null || plan === null || apply === null) return;
+    const { origin, number } = this.#begun;
+    this.#begun = null;
+    const record = makeApplyRecord(origin, plan, apply, this.#former);
+    await this.#onRecord(record, plan);
+    if (number > 0) await this.#attempt((files) => files.write(`${number}.json`, encodeApplyRecord(record)));
+  }
+
+  async #attempt<T>(write: (files: StateFiles) => Promise<T>): Promise<T | undefined> {
+    if (this.#stateFolder === null) return undefined;
+    return await write(openApplyHistory(this.#stateFolder)).catch((error: unknown) => {
+      const code = getErrorCode(error);
+      this.#logger.warn('the history of applies cannot be written; this apply cannot be undone from it', { code });
+      return undefined;
+    });
+  }
 }
 
 /** Adds a record with the next number, and removes what is older than the last 50. Returns its number. */

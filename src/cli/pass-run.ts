@@ -24,7 +24,7 @@ import {
 import { type Base, loadBase } from './base.ts';
 import type { Answer, Invocation } from './command.ts';
 import { chooseExitCode } from './exit-code.ts';
-import { createHistoryWriter, describeUser, type HistoryWriter, type OnRecord } from './history.ts';
+import { describeUser, HistoryWriter, type OnRecord } from './history.ts';
 import { findStateFolder, type LastApply, readLastApply, recordApply } from './last-apply.ts';
 import { createLogger } from './logger.ts';
 import { applyStrict, applyStrictToPass, isInvalid } from './manifests.ts';
@@ -75,11 +75,11 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
       obstacle: null,
       lastApply,
       names: null,
-      history: createHistoryWriter(
+      history: new HistoryWriter(
         findStateFolder(invocation),
         wired.pass.logger,
-        lastApply?.rules,
         request.trial?.onRecord,
+        lastApply?.rules,
       ),
     };
     const result = await runBound(run, wired);

@@ -10,7 +10,6 @@ import { exitCodes } from './exit-code.ts';
 import { Failure, makeFailure } from './failure.ts';
 import { type TakenBack, takeBack } from './go-back.ts';
 import { findStateFolder } from './last-apply.ts';
-import { createLogger } from './logger.ts';
 import { readOutputs } from './output.ts';
 import { type PassRequest, runPass } from './pass-run.ts';
 import {
@@ -44,10 +43,8 @@ export async function applyOnTrial(given: Invocation, request: PassRequest): Pro
  * that is suspended keeps the lease and writes nothing. Throws a `Failure` where nothing can be written from the beginning.
  */
 async function watchLease(invocation: Invocation): Promise<() => Promise<boolean>> {
-  const { settings, terminal } = invocation;
-  const context = { settings, env: terminal.env, cwd: terminal.cwd, logger: await createLogger(invocation) };
-  const look = (): ReturnType<typeof lookAtLease> => lookAtLease(context);
-  const holder = await look().catch((error: unknown) => {
+  const { settings } = invocation;
+  const holder = await lookAtLease(invocation).catch((error: unknown) => {
     if (error instanceof Failure) throw error;
     throw makeFailure(
       'state',
@@ -61,7 +58,7 @@ async function watchLease(invocation: Invocation): Promise<() => Promise<boolean
     throw makeFailure('suspended', summary, hint, exitCodes.refused);
   }
   return () =>
-    look().then(
+    lookAtLease(invocation).then(
       (now) => now === null || now.suspended,
       () => false,
     );
@@ -140,8 +137,8 @@ async function settleTrial(
   pending: PendingApply & { readonly until: number },
   { failed, ...terms }: Parameters<typeof takeBack>[2] & { readonly failed: string | null },
 ): Promise<Answer | null> {
-  const word = await awaitConfirmation(invocation, folder, pending, failed);
-  if (word.isKept) {
+  const why = await awaitConfirmation(invocation, folder, pending, failed);
+  if (why === null) {
     await removePending(folder, 'pending').catch(() => {
       const hint = 'remove it: the next apply with this state folder would go back';
       throw makeFailure('state', `kept, but ${folder}/oneshot/pending.json cannot be removed`, hint);
@@ -149,7 +146,7 @@ async function settleTrial(
     invocation.terminal.stderr('Kept.\n');
     return null;
   }
-  if (await claimGoingBack(folder)) return await finishBack(invocation, folder, pending, { ...terms, why: word.why });
+  if (await claimGoingBack(folder)) return await finishBack(invocation, folder, pending, { ...terms, why });
   if ((await loadPending(invocation, folder, 'going-back')) !== null) throw goingBackElsewhere();
   invocation.terminal.stderr('Kept: it was confirmed meanwhile.\n');
   return null;

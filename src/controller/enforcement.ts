@@ -11,28 +11,18 @@ export function addEnforcement(status: Status, result: PassResult, wallTime: num
   const conditions = setCondition(status.conditions, conditionOf(kernel), wallTime);
   const { report } = kernel;
   if (report.state === 'unreadable') return { ...status, conditions };
-  const { enforcedRevision = null, enforcedAt = null, lagMs = null } = status.enforcement ?? {};
-  const before = { enforcedRevision, enforcedAt, lagMs };
+  const before = status.enforcement ?? { enforcedRevision: null, enforcedAt: null, lagMs: null };
+  const isEnforced = report.state === 'enforced';
   const enforcement: EnforcementView = {
     ...report.counts,
     elements: report.elements,
-    ...(report.state === 'enforced' ? lastEnforced(result, kernel, { lagMs, wallTime }) : before),
+    enforcedRevision: isEnforced ? (result.content?.revision ?? null) : before.enforcedRevision,
+    enforcedAt: isEnforced ? wallTime : before.enforcedAt,
+    // Stays what it was, unless this pass wrote and waited.
+    lagMs: (isEnforced && result.end === 'applied' ? kernel.waitedMs : null) ?? before.lagMs,
     findings: report.findings.slice(0, shown).map(({ summary }) => summary),
   };
   return { ...status, conditions, enforcement };
-}
-
-/** `lagMs` stays what it was, unless this pass wrote and waited. */
-function lastEnforced(
-  { content, end }: PassResult,
-  { waitedMs }: KernelState,
-  { lagMs, wallTime }: { readonly lagMs: number | null; readonly wallTime: number },
-): Pick<EnforcementView, 'enforcedRevision' | 'enforcedAt' | 'lagMs'> {
-  return {
-    enforcedRevision: content?.revision ?? null,
-    enforcedAt: wallTime,
-    lagMs: (end === 'applied' ? waitedMs : null) ?? lagMs,
-  };
 }
 
 function conditionOf({ report }: KernelState): ConditionUpdate {

@@ -19,7 +19,10 @@ export interface Verdict {
   readonly askedMs?: number;
 }
 
-const terminalReads: ReadonlySet<string> = new Set(['unauthorized', 'forbidden', 'not-found', 'token']);
+const terminalReads: ReadonlySet<string> = new Set([
+  ...['unauthorized', 'forbidden', 'not-found', 'token'],
+  'no-record', // of what is to be taken back: trying again brings nothing
+]);
 
 /** Judges one pass. `hold` is what the gate said, when it declined. */
 export function judge(result: PassResult, hold: Verdict | null): Verdict {

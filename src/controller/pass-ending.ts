@@ -1,9 +1,9 @@
 import type { Outcome, OutcomeKind } from '../apply/outcome.ts';
 import type { PassResult } from '../pass/pass.ts';
 import type { Clock, SourceContent } from '../ports.ts';
-import type { Verdict } from './failure.ts';
+import { pickWorst, type Verdict } from './failure.ts';
 import type { TurningRule } from './observer.ts';
-import type { PassView } from './status.ts';
+import type { PassView, Status } from './status.ts';
 import type { Trigger } from './trigger.ts';
 
 /** What running a pass gave. */
@@ -65,4 +65,48 @@ export function countLiveRules(result: PassResult | null): number | null {
   const created = done.filter((one) => one.step.type === 'create').length;
   const deleted = done.filter((one) => one.step.type === 'delete').length;
   return result.live.rules.length + created - deleted;
+}
+
+type Parts = Status['parts'];
+
+/** Whether it is worth trying the rules and the Configuration apart: a refusal or an answer that may concern one of them only. */
+export function mayBeOnePart(result: PassResult | null): boolean {
+  if (result === null || !result.desired?.state?.configuration) return false;
+  if (result.end === 'refused') return true;
+  const codes = new Set(['server-error', 'unreadable', 'list-unstable', 'not-json', 'torn-body', 'timeout']);
+  return result.end === 'unreadable' && codes.has(result.failure?.code ?? '');
+}
+
+/** The parts after a pass over both: a failure of steps of one kind only does not concern the other. */
+export function viewParts(run: PassRun): Parts {
+  const failed = run.outcomes.filter((one) => one.outcome !== 'done' && one.outcome !== 'skipped');
+  const clear = { ready: true, reason: 'InSync', message: '' };
+  const onlyConfiguration =
+    run.verdict.reason === 'SecretMissing' ||
+    (failed.length > 0 && failed.every((one) => one.step.type === 'configure'));
+  const onlyRules = failed.length > 0 && failed.every((one) => one.step.type !== 'configure');
+  const managed = Boolean(run.result?.desired?.state?.configuration);
+  return {
+    rules: onlyConfiguration ? clear : viewOf(run),
+    configuration: managed ? (onlyRules ? clear : viewOf(run)) : null,
+  };
+}
+
+/** Two runs, one over each part, as one. */
+export function joinRuns(rules: PassRun, configuration: PassRun): { readonly run: PassRun; readonly parts: Parts } {
+  const holds = [rules.holdMs, configuration.holdMs].filter((ms) => ms !== null).sort((a, b) => a - b);
+  const troubled = [rules, configuration].find((run) => run.verdict.kind !== 'good');
+  return {
+    run: {
+      result: troubled?.result ?? rules.result,
+      verdict: pickWorst([rules.verdict, configuration.verdict]),
+      holdMs: holds[0] ?? null,
+      outcomes: [...rules.outcomes, ...configuration.outcomes],
+    },
+    parts: { rules: viewOf(rules), configuration: viewOf(configuration) },
+  };
+}
+
+function viewOf({ verdict }: PassRun): NonNullable<Parts['rules']> {
+  return { ready: verdict.kind === 'good', reason: verdict.reason, message: verdict.message };
 }

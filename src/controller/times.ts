@@ -2,7 +2,7 @@ import { formatRuleKey } from '../model/rule.ts';
 import { type Boundary, type DesiredState, findNextBoundary, listBoundaries } from '../model/state.ts';
 import type { SourceContent } from '../ports.ts';
 import type { ConditionReason } from './conditions.ts';
-import { isInForce, pickWorst, type Verdict } from './failure.ts';
+import { isInForce, pickWorst } from './failure.ts';
 import type { Leadership } from './leadership.ts';
 import type { LoopParts } from './loop-parts.ts';
 import type { TurningRule } from './observer.ts';
@@ -128,14 +128,8 @@ export async function runBack(
     content === null ? null : await runner.run({ ...lead.order(content), back: 'confirmed', inEffect: null });
   const begin = (): Promise<null> => Promise.resolve(null);
   const rest = await runner.run({ ...lead.order({ revision, files: [] }), back: 'before', inEffect: null, begin });
-  const isRecorded = rest.result?.failure?.code !== 'no-record';
-  if (first === null) return { ...rest, ...(isRecorded ? {} : { verdict: notRecorded(rest.verdict) }), content };
-  if (!isRecorded) return { ...first, content };
+  if (first === null) return { ...rest, content };
+  if (rest.result?.failure?.code === 'no-record') return { ...first, content };
   const outcomes = [...first.outcomes, ...rest.outcomes];
   return { ...rest, verdict: pickWorst([first.verdict, rest.verdict]), outcomes, content };
-}
-
-/** Trying again brings nothing. */
-function notRecorded({ reason, message }: Verdict): Verdict {
-  return { kind: 'terminal', reason, message };
 }

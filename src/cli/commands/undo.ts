@@ -7,7 +7,6 @@ import type { Answer, Invocation } from '../command.ts';
 import { makeFailure } from '../failure.ts';
 import { findWayBack } from '../go-back.ts';
 import { loadRecord, type NumberedRecord, readHistory } from '../history.ts';
-import { createLogger } from '../logger.ts';
 import { runPass } from '../pass-run.ts';
 import { settleEarlier, withHangUp } from '../trial.ts';
 import { lookAtLease } from '../watch/lease-settings.ts';
@@ -46,9 +45,7 @@ async function findRecord(files: StateFiles, operand: string | undefined): Promi
 
 /** Who brings back what was undone. */
 async function describeHolder(invocation: Invocation): Promise<string> {
-  const { settings, terminal } = invocation;
-  const context = { settings, env: terminal.env, cwd: terminal.cwd, logger: await createLogger(invocation) };
-  const holder = await lookAtLease(context).catch(() => null);
+  const holder = await lookAtLease(invocation).catch(() => null);
   if (holder === null) return 'the next apply of them, or a sidecar, brings it back';
   const name = escapeControls(holder.name);
   return holder.suspended

@@ -8,7 +8,9 @@ import type { LockFileSettings } from '../../adapters/lease/lock-file.ts';
 import type { Lease } from '../../controller/lease.ts';
 import { createSoleWriter } from '../../controller/lease.ts';
 import type { Logger } from '../../ports.ts';
+import type { Invocation } from '../command.ts';
 import { type Failure, makeFailure } from '../failure.ts';
+import { createLogger } from '../logger.ts';
 import { serviceAccount } from '../own-files.ts';
 import type { Settings } from '../settings.ts';
 import { isSafeAddress } from './safe-address.ts';
@@ -35,9 +37,11 @@ export async function createLease(context: LeaseContext): Promise<Lease> {
 }
 
 /** Who holds the lease that these settings name; null: nobody, or they name none. Rejects where that cannot be read. */
-export async function lookAtLease(context: Pick<LeaseContext, 'settings' | 'env' | 'cwd' | 'logger'>) {
+export async function lookAtLease(invocation: Invocation) {
   const ignore = (): void => undefined;
-  const place = locateLease({ ...context, onChange: ignore, onOverlap: ignore });
+  const { settings, terminal } = invocation;
+  const own = { settings, env: terminal.env, cwd: terminal.cwd, logger: await createLogger(invocation) };
+  const place = locateLease({ ...own, onChange: ignore, onOverlap: ignore });
   if (place === null) return null;
   if (!('path' in place))
     return await (await import('../../adapters/lease/kubernetes.ts')).lookAtKubernetesLease(place);

@@ -17,7 +17,7 @@ import { findCommandProblem } from '../await-confirmation.ts';
 import type { Invocation } from '../command.ts';
 import { Failure, makeFailure } from '../failure.ts';
 import { findStateBefore, liftDemands, liftForRecord } from '../go-back.ts';
-import { createHistoryWriter } from '../history.ts';
+import { HistoryWriter } from '../history.ts';
 import { readPlanOptions } from '../plan-settings.ts';
 import type { Settings } from '../settings.ts';
 import { resolveKnown, wireEnforcement, wireShared } from '../wire.ts';
@@ -81,7 +81,7 @@ export function createWatchPasses(wiring: PassWiring): WatchPasses {
         baseApplied: true,
         memory: { ...request.memory, openGaps },
       };
-      const history = createHistoryWriter(recent.stateFolder, logger, undefined, recent.note);
+      const history = new HistoryWriter(recent.stateFolder, logger, recent.note);
       const by = request.back === undefined ? sidecarNames.apply : sidecarNames.back;
       const origin = { by, server: findServer(settings), revision: content.revision };
       const result = await reconcile(content, pass, approve === null ? null : history.recordApproved(approve, origin));
