@@ -1,6 +1,5 @@
 import type { Run } from './command.ts';
 import {
-  applyOptions,
   commonOptions,
   connectionOptions,
   enforcementOptions,
@@ -45,10 +44,8 @@ export const historyOptions: readonly OptionName[] = ['since', 'profile', 'value
 
 /** Of commands that plan. */
 export const planningOptions: readonly OptionName[] = [
-  ...connectionOptions,
-  ...manifestOptions,
-  ...planOptions,
-  ...enforcementOptions,
+  ...[...connectionOptions, ...manifestOptions],
+  ...[...planOptions, ...enforcementOptions],
 ];
 
 /** What shapes a plan of manifests, and no undo. */
@@ -69,40 +66,18 @@ export function listOptions(spec: CommandSpec): readonly OptionName[] {
 /** Of a single apply. */
 export const deciding: readonly OptionName[] = ['noSuspend', 'overrideWindow', 'confirmWithin', 'confirmWith'];
 
-/** Of what may have to take an apply back. */
-export const confirmOptions: readonly OptionName[] = [
-  ...connectionOptions,
-  'profile',
-  'full',
-  ...enforcementOptions,
-  ...applyOptions,
-];
-
 export const everyFormat: readonly Format[] = ['text', 'json', 'markdown', 'html', 'github'];
 export const answers: readonly Format[] = ['text', 'json', 'html'];
 export const tables: readonly Format[] = ['text', 'json', 'csv', 'markdown', 'html'];
 
 export const simulateOptions: readonly OptionName[] = [
-  'simulatorListen',
-  'simulatorPort',
-  'tokenFile',
-  'latency',
-  'data',
-  'user',
-  'discovery',
-  'filterRate',
-  'admin',
-  'nftNetns',
+  ...(['simulatorListen', 'simulatorPort', 'tokenFile', 'latency', 'data'] as const),
+  ...(['user', 'discovery', 'filterRate', 'admin', 'nftNetns'] as const),
 ];
 
 /** What a packet or a rule to be explained is named by. */
 export const explainOptions: readonly OptionName[] = [
-  'user',
-  'destination',
-  'protocol',
-  'port',
-  'liveRules',
-  'snapshot',
+  ...(['user', 'destination', 'protocol', 'port', 'liveRules', 'snapshot'] as const),
   ...connectionOptions,
   ...offlineOptions,
 ];

@@ -3,7 +3,6 @@ import { version } from '../version.ts';
 import {
   answers,
   type CommandSpec,
-  confirmOptions,
   deciding,
   everyFormat,
   explainOptions,
@@ -14,7 +13,14 @@ import {
   tables,
   undoOptions,
 } from './command-spec.ts';
-import { applyOptions, connectionOptions, fleetOptionNames, manifestOptions, watchOptionNames } from './options.ts';
+import {
+  applyOptions,
+  connectionOptions,
+  enforcementOptions,
+  fleetOptionNames,
+  manifestOptions,
+  watchOptionNames,
+} from './options.ts';
 
 /** The command without a name: `reconcile [--plan | --watch] PATH`, which the verbs `plan`, `apply` and `watch` stand for. */
 export const rootCommand: CommandSpec = {
@@ -30,8 +36,8 @@ export const rootCommand: CommandSpec = {
   load: () => import('./commands/reconcile.ts'),
 };
 
-/** The commands with a name, in the order of `--help`. */
-export const commands: readonly CommandSpec[] = [
+/** What is absent is empty: no operands, no options of its own, one thing to print. */
+const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load'> & Partial<CommandSpec>)[] = [
   {
     name: 'plan',
     summary: 'show the changes that an apply would make; never write',
@@ -55,8 +61,7 @@ export const commands: readonly CommandSpec[] = [
   {
     name: 'confirm',
     summary: 'keep the apply that waits to be confirmed',
-    operands: '',
-    options: confirmOptions,
+    options: [...connectionOptions, 'profile', 'full', ...enforcementOptions, ...applyOptions],
     examples: ['reconcile confirm', 'reconcile confirm --state-dir /var/lib/reconcile'],
     formats: everyFormat,
     load: () => import('./commands/confirm.ts'),
@@ -96,10 +101,8 @@ export const commands: readonly CommandSpec[] = [
   {
     name: 'export',
     summary: 'write the live state as manifests',
-    operands: '',
     options: [...connectionOptions, 'profile', 'out', 'force', 'rulesOnly', 'user'],
     examples: ['reconcile export --out policy', 'reconcile export --user alice@example.com'],
-    formats: [],
     load: () => import('./commands/export.ts'),
   },
   {
@@ -108,7 +111,6 @@ export const commands: readonly CommandSpec[] = [
     operands: '[DIR]',
     options: [...connectionOptions, 'profile', 'forge', 'example'],
     examples: ['reconcile init firewall --forge github', 'reconcile init firewall --example'],
-    formats: [],
     load: () => import('./commands/init.ts'),
   },
   {
@@ -117,7 +119,6 @@ export const commands: readonly CommandSpec[] = [
     operands: 'PATH',
     options: offlineOptions,
     examples: ['reconcile build policy', 'reconcile build --overlay production policy'],
-    formats: [],
     load: () => import('./commands/build.ts'),
   },
   {
@@ -127,7 +128,6 @@ export const commands: readonly CommandSpec[] = [
     operands: 'PATH...',
     options: ['profile', 'check'],
     examples: ['reconcile fmt policy', 'reconcile fmt --check policy'],
-    formats: [],
     load: () => import('./commands/fmt.ts'),
   },
   {
@@ -135,9 +135,7 @@ export const commands: readonly CommandSpec[] = [
     completes: [...kinds, 'fleet'],
     summary: 'print the JSON Schema of a kind of manifest, or of `fleet`',
     operands: '[KIND]',
-    options: [],
     examples: ['reconcile schema', 'reconcile schema RuleSet'],
-    formats: [],
     load: () => import('./commands/schema.ts'),
   },
   {
@@ -176,7 +174,6 @@ export const commands: readonly CommandSpec[] = [
       'reconcile extend office/web policy --until 2099-12-31',
       'reconcile extend office policy --until 2099-12-31',
     ],
-    formats: [],
     load: () => import('./commands/extend.ts'),
   },
   {
@@ -242,10 +239,8 @@ export const commands: readonly CommandSpec[] = [
   {
     name: 'snapshot',
     summary: 'write the live state without secrets, to plan offline',
-    operands: '',
     options: [...connectionOptions, 'profile', 'out', ...fleetOptionNames],
     examples: ['reconcile snapshot --out live.json', 'reconcile plan --snapshot live.json policy'],
-    formats: [],
     load: () => import('./commands/snapshot.ts'),
   },
   {
@@ -260,7 +255,6 @@ export const commands: readonly CommandSpec[] = [
   {
     name: 'doctor',
     summary: 'check connection, clock, token and stored state',
-    operands: '',
     options: [...connectionOptions, 'enforcement', 'netns', 'profile', 'checkDiscovery', ...fleetOptionNames],
     examples: ['reconcile doctor', 'reconcile doctor --check-discovery'],
     formats: answers,
@@ -271,30 +265,31 @@ export const commands: readonly CommandSpec[] = [
     completes: ['bash', 'zsh', 'fish'],
     summary: 'print the completion script for bash, zsh or fish',
     operands: 'SHELL',
-    options: [],
     examples: ['source <(reconcile completion bash)', 'reconcile completion fish | source'],
-    formats: [],
     load: () => import('./commands/completion.ts'),
   },
   {
     name: 'simulate',
     summary: 'serve a simulated API on loopback, to try and to test',
-    operands: '',
     options: simulateOptions,
     examples: [
       'reconcile simulate --token-file token --listen 8080',
       'reconcile simulate --user bob=5a1d4e9c-0000-4000-8000-000000000b0b',
     ],
-    formats: [],
     load: () => import('./commands/simulate.ts'),
   },
   {
     name: 'version',
     summary: 'print the version',
-    operands: '',
-    options: [],
     examples: ['reconcile version', 'reconcile --version'],
-    formats: [],
     load: () => Promise.resolve({ run: () => Promise.resolve({ exit: 0, text: () => `${version}\n` }) }),
   },
 ];
+
+/** The commands with a name, in the order of `--help`. */
+export const commands: readonly CommandSpec[] = table.map((spec) => ({
+  operands: '',
+  options: [],
+  formats: [],
+  ...spec,
+}));

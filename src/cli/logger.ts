@@ -4,14 +4,10 @@ import type { Logger } from '../ports.ts';
 import type { Invocation } from './command.ts';
 import type { Settings } from './settings.ts';
 
+type Logged = Pick<Invocation, 'terminal'> & { readonly settings: Pick<Settings, 'logFormat' | 'verbose'> };
+
 /** The log of one run, on stderr. `--verbose` shows everything; else `level` and what is more severe. */
-export async function createLogger(
-  {
-    settings,
-    terminal,
-  }: { readonly settings: Pick<Settings, 'logFormat' | 'verbose'>; readonly terminal: Invocation['terminal'] },
-  level: LogLevel = 'warn',
-): Promise<Logger> {
+export async function createLogger({ settings, terminal }: Logged, level: LogLevel = 'warn'): Promise<Logger> {
   const least = settings.verbose ? 'debug' : level;
   // A person at a terminal knows what time it is; who reads the log of a sidecar does not.
   const clock = level === 'info' ? systemClock.wallTime : undefined;

@@ -4,6 +4,7 @@ import { isObject } from '../model/result.ts';
 import type { PlanDigest } from '../plan/digest.ts';
 import type { Plan } from '../plan/plan.ts';
 import { formatVersion, makeDocument } from '../report/json.ts';
+import { joinSome } from '../report/rule-text.ts';
 import { makeProblemReport } from '../report/run-report.ts';
 import { Failure, makeFailure } from './failure.ts';
 import { readNamedFile, writeNamedFile } from './read-file.ts';
@@ -151,12 +152,8 @@ function difference(saved: ReadonlyMap<string, string>, plan: Plan): string {
 }
 
 function some(words: string, labels: readonly string[]): string {
-  if (labels.length === 0) return '';
-  const more = labels.length > mostNamed ? ` and ${labels.length - mostNamed} more` : '';
-  return `; ${words}: ${labels.slice(0, mostNamed).join(', ')}${more}`;
+  return labels.length === 0 ? '' : `; ${words}: ${joinSome(labels, 5, ', ')}`;
 }
-
-const mostNamed = 5;
 
 function parseJson(file: string): unknown {
   const hint = 'name the file that --save wrote';

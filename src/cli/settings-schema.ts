@@ -4,10 +4,12 @@ import { isSetting, type OptionName, type OptionSpec, optionNames, options } fro
 
 // What a value must be is described at the value itself: messages about a wrong one say it (`describeWanted`).
 const uuid = z.string().regex(/^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/);
+const userOrGlobal = z.union([uuid, z.literal('global')]);
 const cidr = z.string().min(1).describe('an IP address or a network in CIDR notation');
 
 const file = z.string().min(1).describe('a path');
 const name = z.string().min(1).describe('a text');
+const matching = (pattern: RegExp, wanted: string): z.ZodString => z.string().regex(pattern).describe(wanted);
 const program = z.array(z.string().min(1).describe('a text')).min(1).describe('a program and its arguments, as a list');
 const positive = z.int().min(1).describe('a whole number from 1');
 const address = { name: name.optional(), url: z.string().optional(), urlFile: file.optional() };
@@ -17,20 +19,14 @@ const notifyTargets = [
   z.strictObject({
     type: z.literal('github-status'),
     name: name.optional(),
-    repository: z
-      .string()
-      .regex(/^[A-Za-z0-9_.-]+\/[A-Za-z0-9_.-]+$/)
-      .describe('OWNER/NAME'),
+    repository: matching(/^[A-Za-z0-9_.-]+\/[A-Za-z0-9_.-]+$/, 'OWNER/NAME'),
     tokenFile: file,
     api: z.string().optional(),
     context: z.string().min(1).max(100).describe('a text of 1 to 100 characters').optional(),
   }),
 ] as const;
 
-const age = z
-  .string()
-  .regex(/^\d{1,5}[hdw]$/)
-  .describe('hours, days or weeks, such as 12h, 90d or 4w');
+const age = matching(/^\d{1,5}[hdw]$/, 'hours, days or weeks, such as 12h, 90d or 4w');
 const note = z.enum(['owner', 'ticket', 'expires']);
 
 const windowShape = z
@@ -80,9 +76,7 @@ const nested = {
       configuration: z.boolean().optional(),
       users: z
         .array(
-          z
-            .union([uuid, z.literal('global')])
-            .describe('the UUID of a user, or `global` (names and addresses of users are not known here)'),
+          userOrGlobal.describe('the UUID of a user, or `global` (names and addresses of users are not known here)'),
         )
         .optional()
         .describe('only rules of these users; global: without a user'),
@@ -94,11 +88,7 @@ const nested = {
     .array(
       z.union([
         note,
-        z.strictObject({
-          note,
-          users: z.array(z.union([uuid, z.literal('global')])).optional(),
-          networks: z.array(cidr).optional(),
-        }),
+        z.strictObject({ note, users: z.array(userOrGlobal).optional(), networks: z.array(cidr).optional() }),
       ]),
     )
     .optional()
@@ -109,11 +99,7 @@ const nested = {
   confirmWith: z
     .strictObject({
       command: program,
-      within: z
-        .string()
-        .regex(/^[1-9][0-9]{0,5}[sm]$/)
-        .describe('a time, such as 90s or 5m')
-        .optional(),
+      within: matching(/^[1-9][0-9]{0,5}[sm]$/, 'a time, such as 90s or 5m').optional(),
     })
     .optional()
     .describe('a command that ends with 0 while all is well: --watch takes back what it does not confirm in time'),
@@ -124,12 +110,7 @@ const nested = {
   secrets: z
     .strictObject({
       env: z
-        .array(
-          z
-            .string()
-            .regex(/^[A-Za-z_][A-Za-z0-9_]*$/)
-            .describe('the name of an environment variable'),
-        )
+        .array(matching(/^[A-Za-z_][A-Za-z0-9_]*$/, 'the name of an environment variable'))
         .optional()
         .describe('variables that manifests may name, beside RECONCILE_SECRET_*'),
       dirs: z.array(file).optional().describe('folders that manifests may take secret files from'),
@@ -167,10 +148,7 @@ const nested = {
     .describe('how long before a rule begins or ends `notify` tells that: 12h, 2d; default 24h, 0h: not'),
   kubernetes: z
     .strictObject({
-      server: z
-        .string()
-        .regex(/^https?:\/\//)
-        .describe('a URL that begins with http:// or https://'),
+      server: matching(/^https?:\/\//, 'a URL that begins with http:// or https://'),
       tokenFile: file,
       caFile: file.optional(),
     })
@@ -218,10 +196,7 @@ export const fleetSchema = z
     targets: z
       .array(
         z.strictObject({
-          name: z
-            .string()
-            .regex(/^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/)
-            .describe('letters, digits, dots and hyphens'),
+          name: matching(/^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/, 'letters, digits, dots and hyphens'),
           baseUrl: z.string().min(1).describe('a URL'),
           ...targetShape,
         }),
@@ -230,10 +205,7 @@ export const fleetSchema = z
     soak: schemaOf(options.interval).optional().describe('how long a revision stays in a wave before the next begins'),
     maxParallel: positive.optional().describe('how many targets of a wave begin a revision at once'),
     paused: z.boolean().optional().describe('no target begins a revision'),
-    abort: z
-      .string()
-      .regex(/^(?:sha256:)?[0-9a-f]{7,64}$/)
-      .describe('the id of a revision, at least 7 digits of it')
+    abort: matching(/^(?:sha256:)?[0-9a-f]{7,64}$/, 'the id of a revision, at least 7 digits of it')
       .optional()
       .describe('no further target begins this revision'),
   })
@@ -289,9 +261,6 @@ function schemaOf(spec: OptionSpec): z.ZodType {
     case 'path':
       return z.string();
     case 'duration':
-      return z
-        .string()
-        .regex(/^[0-9]+(ms|s|m|h)$/)
-        .describe('a time with a unit, such as 500ms, 15s, 10m or 1h');
+      return matching(/^[0-9]+(ms|s|m|h)$/, 'a time with a unit, such as 500ms, 15s, 10m or 1h');
   }
 }

@@ -119,13 +119,19 @@ export function resolveKnown(
   };
 }
 
+/** The parts that every single pass has. */
+async function wireAlone(invocation: Invocation, root: string) {
+  const logger = await createLogger(invocation);
+  return { ...wireShared(invocation, root), logger, base: null, stop: invocation.terminal.stop };
+}
+
 /** Wires one pass over a source, which is the directory `root` unless it is given. */
 export async function wirePass(invocation: Invocation, root: string, given?: GivenManifests): Promise<WiredPass> {
-  const { settings, terminal } = invocation;
-  const shared = wireShared(invocation, root);
+  const { settings } = invocation;
+  const shared = await wireAlone(invocation, root);
+  const { logger } = shared;
   const resolveSecret = resolveKnown(given?.secrets, shared.desired.resolveSecret);
   const { api, token } = wireApi(invocation);
-  const logger = await createLogger(invocation);
   warnOfOpenToken(token, logger);
   logProxy(invocation, logger);
   const opened = settings.journal === null ? null : await openJournalAt(settings.journal);
@@ -134,12 +140,9 @@ export async function wirePass(invocation: Invocation, root: string, given?: Giv
       ...shared,
       desired: { ...shared.desired, resolveSecret },
       api: invocation.mayWrite === undefined ? api : guardApi(api, { mayWrite: invocation.mayWrite }),
-      logger,
       journal: opened?.journal ?? null,
-      base: null,
       options: readPlanOptions(settings, token.fingerprintKey()),
       memory: { ...emptyMemory, openGaps: opened?.openGaps ?? emptyMemory.openGaps },
-      stop: terminal.stop,
       ...wireEnforcement(settings),
     },
     source: given?.source ?? createDirectorySource(root, readLimits(settings)),
@@ -154,20 +157,17 @@ export async function wirePass(invocation: Invocation, root: string, given?: Giv
 
 /** Wires one pass that plans against the snapshot in a file: no request, no token, no secret. */
 export async function wireSnapshotPass(invocation: Invocation, root: string, file: string): Promise<WiredPass> {
-  const { settings, terminal } = invocation;
+  const { settings } = invocation;
   const snapshot = readSnapshot(file);
   const { takenAt, users } = snapshot;
   return {
     pass: {
-      ...wireShared(invocation, root),
+      ...(await wireAlone(invocation, root)),
       api: createSnapshotApi(snapshot),
       users: () => Promise.resolve(ok(users)),
-      logger: await createLogger(invocation),
       journal: null,
-      base: null,
       options: readPlanOptions(settings, null),
       memory: emptyMemory,
-      stop: terminal.stop,
     },
     source: createDirectorySource(root, readLimits(settings)),
     snapshot: { takenAt, ageMs: systemClock.wallTime() - Date.parse(takenAt) },

@@ -52,12 +52,12 @@ function renderPlan(report: RunReport, plan: Plan): string {
 }
 
 function renderAnswer(report: RunReport, other: OtherAnswer): string {
-  const [said = ''] = 'text' in other ? other.text.split('\n') : [];
+  const { table, text = '' } = other;
+  const [said = ''] = text.split('\n');
   const title = report.headline ?? (said === '' ? `reconcile: ${formatProblemCounts(report.problems)}` : said);
-  const text = 'text' in other ? html`<section><pre>${other.text}</pre></section>` : '';
   return renderReport(report, title, {
     head: html`<p>${escapeControls(report.server ?? '')}</p>`,
-    first: 'table' in other ? renderTable(other.table) : text,
+    first: table ? renderTable(table) : text === '' ? '' : html`<section><pre>${text}</pre></section>`,
     last: '',
   });
 }
@@ -66,7 +66,7 @@ function renderAnswer(report: RunReport, other: OtherAnswer): string {
 function renderReport(
   report: RunReport,
   title: string,
-  { head, first, last }: { readonly head: Markup; readonly first: Markup; readonly last: Markup },
+  { head, first, last }: Readonly<Record<'head' | 'first' | 'last', Markup>>,
 ): string {
   return renderFrame({
     title,
@@ -79,18 +79,12 @@ function renderReport(
 }
 
 /** What a command says that makes no plan. */
-type OtherAnswer =
-  | { readonly table: readonly (readonly string[])[] }
-  | { readonly text: string }
-  | Record<never, never>;
+type OtherAnswer = { readonly table?: readonly (readonly string[])[]; readonly text?: string };
 
 /** A whole document; `head` may hold a policy. */
-export function renderFrame(page: {
-  readonly title: string;
-  readonly head: Markup;
-  readonly body: Markup;
-  readonly script: string;
-}): string {
+export function renderFrame(
+  page: Readonly<Record<'head' | 'body', Markup> & Record<'title' | 'script', string>>,
+): string {
   return `${html`<!doctype html>
 <html lang="en">
 <head>

@@ -1,6 +1,7 @@
 import { escapeControls } from '../model/printable.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import { createPaint, type Paint } from './paint.ts';
+import { count } from './summary.ts';
 
 /** Problems with place, excerpt, code, summary and hint. Errors first; after the first 200 the others are counted. */
 export function renderProblems(problems: readonly Problem[], color: boolean): string {
@@ -69,10 +70,9 @@ function caret(place: Place, excerpt: string, paint: Paint): readonly string[] {
 
 /** `1 error, 2 warnings`, for the end of an output. */
 export function formatProblemCounts(problems: readonly Problem[]): string {
-  const count = (severity: Problem['severity']): string[] => {
+  const parts = (['error', 'warning', 'note'] as const).flatMap((severity) => {
     const number = problems.filter((problem) => problem.severity === severity).length;
-    return number === 0 ? [] : [`${number} ${severity}${number === 1 ? '' : 's'}`];
-  };
-  const parts = [...count('error'), ...count('warning'), ...count('note')];
+    return number === 0 ? [] : [count(number, severity)];
+  });
   return parts.length === 0 ? 'no problems' : parts.join(', ');
 }

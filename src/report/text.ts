@@ -143,7 +143,7 @@ function listingText(title: string, listing: TrafficPart | PagePart, paint: Pain
   if (listing.lines.length === 0) return headline;
   const lines = listing.lines.map(({ label, text }) => {
     const tone = { opens: 'risk', closes: 'plain', open: 'warning', 'cut off': 'warning' } as const;
-    return `  ${paint(tone[label], label.padEnd(7))}  ${label === 'opens' ? paint('risk', text) : text}`;
+    return `  ${paint(tone[label], label)}${' '.repeat(9 - label.length)}${label === 'opens' ? paint('risk', text) : text}`;
   });
   const more = left === 0 ? [] : [`  and ${left} more: --full shows all of them`];
   return [`${paint('strong', title)}${' '.repeat(13 - title.length)}${headline}`, ...lines, ...more].join('\n');

@@ -3,7 +3,7 @@ import type { PassResult } from '../../pass/pass.ts';
 import { hasDrift, listDriftProblems, makeDriftDocument, renderDrift, summariseDrift } from '../../report/drift.ts';
 import { renderDocument } from '../../report/json.ts';
 import { renderProblems } from '../../report/problems.ts';
-import { makeProblemReport, type RunReport } from '../../report/run-report.ts';
+import { makeProblemReport } from '../../report/run-report.ts';
 import { findServer } from '../approval.ts';
 import { readAtBase } from '../base.ts';
 import type { Answer, Invocation } from '../command.ts';
@@ -22,31 +22,23 @@ export async function run(invocation: Invocation): Promise<Answer> {
     const result = await runWired(wired, null);
     const failed = result.failure === null ? [] : [wired.explain(result.failure)];
     const problems = [...applyStrictToPass({ ...result, plan: null }, settings), ...failed];
-    return answerOf(result, problems, {
-      invalid: isInvalid(result.desired?.problems ?? [], settings),
-      root: written,
-      hasBase: settings.base !== null,
-      server: findServer(settings),
-    });
+    return answerOf(invocation, written, result, problems);
   } finally {
     await wired.close();
   }
 }
 
 function answerOf(
-  result: PassResult,
+  { settings }: Invocation,
+  root: string,
+  { plan, desired, content, end }: PassResult,
   problems: readonly Problem[],
-  {
-    invalid,
-    hasBase,
-    ...where
-  }: Pick<RunReport, 'root' | 'server'> & { readonly invalid: boolean; readonly hasBase: boolean },
 ): Answer {
-  const { plan, desired, content, end } = result;
+  const hasBase = settings.base !== null;
   const context = { names: desired?.state?.userNames ?? new Map<string, string>(), hasBase };
   return {
     exit: chooseExitCode({
-      invalid: end === 'invalid' || invalid,
+      invalid: end === 'invalid' || isInvalid(desired?.problems ?? [], settings),
       failed: plan === null,
       pending: plan !== null && hasDrift(plan),
       detailed: true,
@@ -60,7 +52,8 @@ function answerOf(
     },
     report: () => ({
       ...makeProblemReport([...problems, ...(plan === null ? [] : listDriftProblems(plan, context))]),
-      ...where,
+      root,
+      server: findServer(settings),
       revision: content?.revision ?? null,
       headline: plan === null ? 'reconcile drift: not known' : summariseDrift(plan, hasBase),
     }),

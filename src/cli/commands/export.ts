@@ -20,6 +20,7 @@ import { getErrorCode } from '../../model/result.ts';
 import type { LiveRule } from '../../model/rule.ts';
 import { isInScope, type LiveState } from '../../model/state.ts';
 import { renderProblems } from '../../report/problems.ts';
+import { joinSome } from '../../report/rule-text.ts';
 import { count } from '../../report/summary.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { exitCodes } from '../exit-code.ts';
@@ -136,7 +137,7 @@ async function writeTo(out: string, files: readonly ExportedFile[], force: boole
 
 function warnOfOthers(out: string, others: readonly string[]): readonly Problem[] {
   if (others.length === 0) return [];
-  const shown = others.slice(0, 5).join(', ') + (others.length > 5 ? ` and ${others.length - 5} more` : '');
+  const shown = joinSome(others, 5, ', ');
   const summary = `${out} holds ${count(others.length, 'manifest')} that this export did not write: ${shown}.`;
   const hint = 'A plan of the directory counts them too: delete what is left of an earlier export.';
   return [{ code: 'other-manifests', severity: 'warning', summary, hint }];
