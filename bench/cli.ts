@@ -1,19 +1,18 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import module from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { createInterface } from 'node:readline';
-import { type Figure, type FigureBench, medianOf, once } from './figure.ts';
+import { gzipSync } from 'node:zlib';
+import { bareMemory, type Figure, type FigureBench, linesOf, medianOf, once, type Cost as Time } from './figure.ts';
 
 const root = new URL('..', import.meta.url).pathname.replace(/dist\/$/, '');
 const command = join(root, 'dist/reconcile.js');
 
-/** What one run took, in ms on the clock and of all processors, and the most memory it held, in MB. */
-interface Cost {
-  readonly wall: number;
-  readonly cpu: number;
+/** What one run took, and the most memory it held, in MB. */
+interface Cost extends Time {
   readonly memory: number;
 }
 
@@ -209,26 +208,26 @@ function packedMb(): number {
   }
 }
 
-/** What of a cost over another is looked at. */
-function compare(of: keyof Cost, ours: Cost, least: Cost): Figure {
-  return { ours: ours[of], floor: least[of] };
-}
-
 /** A start of this command: CPU and wall time over `node -e 0`, with nothing kept from earlier starts and, where Node keeps it, with it. */
-function startLines(words: string, most: { readonly cold: number; readonly warm: number }): readonly FigureBench[] {
-  const start = once(() => startOf(words.split(' ')));
+function startLines(
+  words: string,
+  most: { readonly cold: number; readonly warm: number },
+  start = once(() => startOf(words.split(' '))),
+): readonly FigureBench[] {
   const name = `\`reconcile ${words.replace('TWO', 'PATH').replace('EMPTY', 'PATH')}\``;
   const what = words.includes('TWO') ? ', two rules' : words.includes('EMPTY') ? ', no rules' : '';
   return (keepsCompiled ? (['cold', 'warm'] as const) : (['cold'] as const)).flatMap((kept) =>
-    (['cpu', 'wall'] as const).map((of) => ({
-      name: `start-up: ${name}${what}, over \`node -e 0\`: ${of === 'cpu' ? 'CPU' : 'wall time'}${kept === 'warm' ? ', compiled before' : ''}`,
-      unit: 'ms',
-      limit: most[kept],
-      measure: async () => {
-        const costs = await start();
-        return compare(of, costs[kept], costs.bare);
+    linesOf(
+      {
+        name: `start-up: ${name}${what}${kept === 'warm' ? ', compiled before' : ''}, over \`node -e 0\``,
+        counts: 'over',
+        limit: most[kept],
       },
-    })),
+      async () => {
+        const costs = await start();
+        return { ours: costs[kept], floor: costs.bare };
+      },
+    ),
   );
 }
 
@@ -240,16 +239,51 @@ const twoRules = once(() => startOf(['plan', 'TWO']));
 /** How a plan without changes grows: of so many rules, CPU, wall time and memory. */
 const growth: readonly FigureBench[] = [100, 1_000, 10_000, 100_000].flatMap((count) => {
   const costs = once(() => planInSync(count, count > 10_000 ? 1 : 5));
-  return (['cpu', 'wall', 'memory'] as const).map((of) => ({
-    name: `a plan in sync, ${count.toLocaleString('en')} rules in RuleSets, over its floor: ${{ cpu: 'CPU', wall: 'wall time', memory: 'memory' }[of]}`,
-    unit: 'ratio',
-    limit: count < 10_000 ? null : { cpu: 1.25, wall: 1.3, memory: null }[of],
-    measure: async () => {
-      const [ours, least] = await costs();
-      return compare(of, ours, least);
+  const name = `a plan in sync, ${count.toLocaleString('en')} rules in RuleSets, over its floor`;
+  const measure = async () => {
+    const [ours, floor] = await costs();
+    return { ours, floor };
+  };
+  return [
+    ...linesOf({ name, counts: 'ratio', limit: count < 10_000 ? null : { cpu: 1.25, wall: 1.3 } }, measure),
+    {
+      name: `${name}: memory`,
+      unit: 'MB',
+      counts: 'ratio',
+      limit: null,
+      measure: async () => {
+        const { ours, floor } = await measure();
+        return { ours: ours.memory, floor: floor.memory };
+      },
     },
-  }));
+  ];
 });
+
+function memoryLine(name: string, limit: number, ours: () => number | Promise<number>): FigureBench {
+  return {
+    name,
+    unit: 'MB',
+    counts: 'ours',
+    limit,
+    measure: async () => ({ ours: await ours(), floor: bareMemory() }),
+  };
+}
+
+/** Over the same by Node and the files. */
+function startOfExecutable(): Figure {
+  const [one, other] = inTurns(
+    15,
+    () => clock(executable(), ['--version']),
+    () => clock(process.execPath, [command, '--version']),
+  );
+  return { ours: one.wall, floor: other.wall };
+}
+
+/** The code of the command, compressed. */
+function compressedCode(): number {
+  const files = [command, ...readdirSync(join(root, 'dist/chunks')).map((name) => join(root, 'dist/chunks', name))];
+  return gzipSync(Buffer.concat(files.filter((path) => path.endsWith('.js')).map((path) => readFileSync(path)))).length;
+}
 
 /** The figures of the command itself. */
 export const benches: readonly FigureBench[] = [
@@ -263,36 +297,37 @@ export const benches: readonly FigureBench[] = [
   ...startLines('test TWO', offline),
   ...startLines('expiring TWO', offline),
   ...startLines('reach TWO', online),
-  ...startLines('plan TWO', online),
+  ...startLines('plan TWO', online, twoRules),
   ...startLines('snapshot', online),
   // These ask more of the server.
   ...startLines('export', { cold: 200, warm: 150 }),
   ...startLines('doctor', { cold: 200, warm: 150 }),
-  { name: 'a plan of two rules: memory', unit: 'MB', limit: 90, measure: async () => (await twoRules()).cold.memory },
+  memoryLine('a plan of two rules: memory', 90, async () => (await twoRules()).cold.memory),
   {
     name: 'the executable: --version over `node dist/reconcile.js --version`',
     unit: 'ms',
+    counts: 'over',
     limit: 60,
-    measure: () => {
-      const [one, other] = inTurns(
-        15,
-        () => clock(executable(), ['--version']),
-        () => clock(process.execPath, [command, '--version']),
-      );
-      return compare('wall', one, other);
-    },
+    measure: startOfExecutable,
   },
-  { name: 'the executable: size', unit: 'MB', limit: 110, measure: () => statSync(executable()).size / 1e6 },
-  { name: 'the package, packed: size', unit: 'MB', limit: 2, measure: packedMb },
-  ...(['cpu', 'wall'] as const).map((of) => ({
-    name: `fmt of 10,000 rules, over a plan of them: ${of === 'cpu' ? 'CPU' : 'wall time'}`,
-    unit: 'ratio' as const,
-    limit: 1.3,
-    measure: async () => {
-      const [format, plan] = await formatAndPlan();
-      return compare(of, format, plan);
-    },
-  })),
-  { name: 'fmt of one document of 60,000 rules: memory', unit: 'MB', limit: 350, measure: formatPeak },
+  {
+    name: 'the executable: size, beside that of Node',
+    unit: 'MB',
+    counts: 'ours',
+    limit: 110,
+    measure: () => ({ ours: statSync(executable()).size / 1e6, floor: statSync(process.execPath).size / 1e6 }),
+  },
+  {
+    name: 'the package, packed: size, beside that of its code compressed',
+    unit: 'MB',
+    counts: 'ours',
+    limit: 2,
+    measure: () => ({ ours: packedMb(), floor: compressedCode() / 1e6 }),
+  },
+  ...linesOf({ name: 'fmt of 10,000 rules, over a plan of them', counts: 'ratio', limit: 1.3 }, async () => {
+    const [ours, floor] = await formatAndPlan();
+    return { ours, floor };
+  }),
+  memoryLine('fmt of one document of 60,000 rules: memory', 350, formatPeak),
   ...growth,
 ];

@@ -1,20 +1,12 @@
 import { execFileSync } from 'node:child_process';
 import { createNftEnforcement } from '../src/adapters/enforcement/nft.ts';
-import type { EnforcementReport } from '../src/enforcement/report.ts';
 import { makeNetwork } from '../src/model/address.ts';
 import type { LiveRule, Rule } from '../src/model/rule.ts';
 import { makeTableElement } from '../src/simulator/filter/element.ts';
 import { NftTable } from '../src/simulator/nft.ts';
 import { makeSeedRow } from '../src/simulator/rules/change.ts';
 import { addNamespace, deleteNamespaces, kernelUnavailable, pathOf } from '../test/enforcement/support/namespace.ts';
-
-/** One figure of the check, against a real table in a namespace of its own. */
-export interface EnforcementBench {
-  readonly name: string;
-  readonly unit: 'ms';
-  readonly limit: number;
-  readonly measure: () => Promise<number>;
-}
+import { awaitedCost, type Cost, type FigureBench, linesOf, once } from './figure.ts';
 
 const users = ['a1520c4b-adc3-4574-932a-94461cf85c07', 'b9692cfa-f429-4ea6-947f-ad22d40fd18b', null, null];
 const time = '2026-01-01T00:00:00.000000Z';
@@ -56,46 +48,41 @@ async function withTable<T>(rules: readonly LiveRule[], work: (netns: string) =>
   }
 }
 
-async function median(work: () => Promise<EnforcementReport>, expected: EnforcementReport['state']): Promise<number> {
-  const taken: number[] = [];
-  for (let run = 0; run < 9; run++) {
-    const start = performance.now();
-    const report = await work();
-    taken.push(performance.now() - start);
-    if (report.state !== expected) throw new Error(`the check found ${report.state}: ${report.message ?? ''}`);
-  }
-  return taken.sort((a, b) => a - b)[4] ?? 0;
-}
+const rounds = 9;
 
 /** nft and the check, from the call to the report; `missing` of the rules are not in the kernel. */
-function checkTime(count: number, missing: number): Promise<number> {
+function checkTime(count: number, missing: number): Promise<Cost> {
   const live = liveOf(count);
+  const expected = missing === 0 ? 'enforced' : 'differs';
   return withTable(live.slice(missing), (netns) => {
     const enforcement = createNftEnforcement({ netns, timeoutMs: 30_000 });
-    const check = (): Promise<EnforcementReport> => enforcement.check(live, new Map(), new AbortController().signal);
-    return median(check, missing === 0 ? 'enforced' : 'differs');
+    return awaitedCost(async () => {
+      const report = await enforcement.check(live, new Map(), new AbortController().signal);
+      if (report.state !== expected) throw new Error(`the check found ${report.state}: ${report.message ?? ''}`);
+    }, rounds);
   });
 }
 
-/** The floor: nft alone, its output thrown away. */
-function listTime(count: number): Promise<number> {
-  return withTable(liveOf(count), async (netns) => {
-    const list = ['--', 'nft', '-j', 'list', 'table', 'inet', 'firezone'];
-    const taken = Array.from({ length: 9 }, () => {
-      const start = performance.now();
-      execFileSync('nsenter', [`--net=${netns}`, ...list], { maxBuffer: 1 << 29 });
-      return performance.now() - start;
-    });
-    return taken.sort((a, b) => a - b)[4] ?? 0;
-  });
+/** The floor: nft alone, and what it says read as JSON. */
+const listTime = once(() =>
+  withTable(liveOf(1000), (netns) => {
+    const list = [`--net=${netns}`, '--', 'nft', '-j', 'list', 'table', 'inet', 'firezone'];
+    return awaitedCost(
+      async () => JSON.parse(execFileSync('nsenter', list, { encoding: 'utf8', maxBuffer: 1e9 })),
+      rounds,
+    );
+  }),
+);
+
+function lines(name: string, missing: number): readonly FigureBench[] {
+  return linesOf({ name, counts: 'ours', limit: 300 }, async () => ({
+    floor: await listTime(),
+    ours: await checkTime(1000, missing),
+  }));
 }
 
 /** The figures; none where namespaces are not permitted. */
-export const enforcementBenches: readonly EnforcementBench[] =
+export const enforcementBenches: readonly FigureBench[] =
   kernelUnavailable === null
-    ? [
-        { name: 'floor: nft lists 1,000 rules', unit: 'ms', limit: 300, measure: () => listTime(1000) },
-        { name: 'check 1,000 rules against the kernel', unit: 'ms', limit: 300, measure: () => checkTime(1000, 0) },
-        { name: 'the same, 50 of them missing', unit: 'ms', limit: 300, measure: () => checkTime(1000, 50) },
-      ]
+    ? [...lines('check 1,000 rules against the kernel', 0), ...lines('the same, 50 of them missing', 50)]
     : [];

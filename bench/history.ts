@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
 import { makeNetwork } from '../src/model/address.ts';
-import type { Rule } from '../src/model/rule.ts';
+import { type Rule, toWire } from '../src/model/rule.ts';
 import { computeReach } from '../src/policy/reach.ts';
-import type { FigureBench } from './figure.ts';
+import { bareMemory, type Cost, type Costs, costOf, type FigureBench, linesOf, once } from './figure.ts';
 
 const command = join(new URL('..', import.meta.url).pathname.replace(/dist\/$/, ''), 'dist/reconcile.js');
 
@@ -37,8 +37,7 @@ function repository(commits: number, files: number, rules: number): string {
   return folder;
 }
 
-interface Run {
-  readonly ms: number;
+interface Run extends Cost {
   readonly mb: number;
 }
 
@@ -46,25 +45,28 @@ function run(args: readonly string[], cwd: string): Run {
   const told =
     "process.on('exit', () => { const { maxRSS, userCPUTime, systemCPUTime } = process.resourceUsage(); process.stderr.write('used ' + maxRSS + ' ' + (userCPUTime + systemCPUTime)); })";
   const argv = ['--import', `data:text/javascript,${told}`, command, ...args, '--output', 'json'];
+  const started = performance.now();
   const { status, stderr } = spawnSync(process.execPath, argv, { cwd, encoding: 'utf8', maxBuffer: 1e9 });
+  const wall = performance.now() - started;
   if (status !== 0) throw new Error(stderr);
   const [, rss, cpu] = /used ([0-9]+) ([0-9]+)$/.exec(stderr) ?? [];
-  return { ms: Number(cpu) / 1000, mb: Number(rss) / 1024 };
+  return { wall, cpu: Number(cpu) / 1000, mb: Number(rss) / 1024 };
 }
 
-function inHistory(args: readonly string[], of: keyof Run): () => number {
-  return () => {
-    const folder = repository(1_000, 50, 20);
-    try {
-      return run(args, folder)[of];
-    } finally {
-      rmSync(folder, { recursive: true, force: true });
-    }
-  };
+/** A question to the history, and at least: the YAML library reads each version of each file once. */
+function inHistory(args: readonly string[]): Costs & { readonly ours: Run } {
+  const [commits, files, rules] = [1_000, 50, 20];
+  const folder = repository(commits, files, rules);
+  try {
+    const texts = Array.from({ length: commits + files - 1 }, (_, n) => file(n % files, rules, () => 1 + n));
+    return { ours: run(args, folder), floor: costOf(() => texts.map((text) => parseAllDocuments(text))) };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
 }
 
 /** Two folders of 10,000 rules in 50 files, some of which differ, over the time in which the YAML library parses both. */
-function diffRatio(changed: number): number {
+function diffTime(changed: number): Costs {
   const folder = mkdtempSync(join(tmpdir(), 'reconcile-bench-'));
   const sides = ['old', 'new'].map((name, side) => {
     mkdirSync(join(folder, name));
@@ -75,15 +77,15 @@ function diffRatio(changed: number): number {
     });
   });
   try {
-    const parse = cpuOf(() => sides.flat().map((text) => parseAllDocuments(text)));
-    return run(['diff', 'old', 'new'], folder).ms / parse;
+    const floor = costOf(() => sides.flat().map((text) => parseAllDocuments(text)));
+    return { ours: run(['diff', 'old', 'new'], folder), floor };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
 /** Everything that 300 users reach under 3,000 rules, ten each. */
-function reachTime(): number {
+function reachTime(): Costs {
   const rules = Array.from({ length: 3_000 }, (_, n): Rule => {
     const user = `00000000-0000-4000-8000-${String(n % 300).padStart(12, '0')}`;
     return {
@@ -93,39 +95,37 @@ function reachTime(): number {
       userId: user,
     };
   });
-  return cpuOf(() => computeReach(rules));
-}
-
-/** CPU time of the work, ms: other processes of the machine do not count. */
-function cpuOf(work: () => unknown): number {
-  const before = process.cpuUsage();
-  work();
-  const { user, system } = process.cpuUsage(before);
-  return (user + system) / 1000;
+  const text = JSON.stringify({ data: rules.map(toWire) });
+  return { ours: costOf(() => computeReach(rules)), floor: costOf(() => JSON.parse(text)) };
 }
 
 const packet = ['--destination', '10.0.7.1', '--protocol', 'tcp', '--port', '443'];
 
+const log = once(() => inHistory(['log', 'policy']));
+const history = '1,000 commits, 1,000 rules in 50 files';
+
 /** Questions to a policy and to its history. The limits are those that docs/explanation/policy.md promises. */
 export const benches: readonly FigureBench[] = [
+  ...linesOf({ name: `blame, ${history}`, counts: 'ours', limit: 3_000 }, () =>
+    inHistory(['blame', 'policy', ...packet]),
+  ),
+  ...linesOf({ name: `log, ${history}`, counts: 'ours', limit: 10_000 }, log),
   {
-    name: 'CPU of blame, 1,000 commits, 1,000 rules in 50 files',
-    unit: 'ms',
-    limit: 3_000,
-    measure: inHistory(['blame', 'policy', ...packet], 'ms'),
+    name: 'memory of that log',
+    unit: 'MB',
+    counts: 'ours',
+    limit: 400,
+    measure: () => ({ ours: log().ours.mb, floor: bareMemory() }),
   },
-  {
-    name: 'CPU of log, 1,000 commits, 1,000 rules in 50 files',
-    unit: 'ms',
-    limit: 10_000,
-    measure: inHistory(['log', 'policy'], 'ms'),
-  },
-  { name: 'memory of that log', unit: 'MB', limit: 400, measure: inHistory(['log', 'policy'], 'mb') },
-  ...[5, 50].map((changed) => ({
-    name: `CPU of a diff of 10,000 rules in 50 files, ${changed} of them changed, over the YAML library’s parse of both sides`,
-    unit: 'ratio' as const,
-    limit: 1.2,
-    measure: () => diffRatio(changed),
-  })),
-  { name: 'CPU of reach of 300 users under 3,000 rules', unit: 'ms', limit: 1_000, measure: reachTime },
+  ...[5, 50].flatMap((changed) =>
+    linesOf(
+      {
+        name: `a diff of 10,000 rules in 50 files, ${changed} of them changed, over the YAML library’s parse of both sides`,
+        counts: 'ratio',
+        limit: 1.2,
+      },
+      () => diffTime(changed),
+    ),
+  ),
+  ...linesOf({ name: 'reach of 300 users under 3,000 rules', counts: 'ours', limit: 1_000 }, reachTime),
 ];

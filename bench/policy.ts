@@ -1,12 +1,12 @@
 import { makeNetwork } from '../src/model/address.ts';
-import type { Rule } from '../src/model/rule.ts';
+import { type Rule, toWire } from '../src/model/rule.ts';
 import type { PolicyCase } from '../src/model/state.ts';
 import { decide } from '../src/policy/decide-packet.ts';
 import { computeEffect } from '../src/policy/effect.ts';
 import { lint } from '../src/policy/lint/lint.ts';
 import { indexRules } from '../src/policy/rule-index.ts';
 import { runPolicyTests } from '../src/policy/tests.ts';
-import type { Bench } from './plan.ts';
+import { bareMemory, type Costs, costOf, type FigureBench, linesOf } from './figure.ts';
 import { desiredOf, fivePercent, oneAddress, randomStream } from './plan-world.ts';
 
 /** Rules that overlap as those of a grown policy do: nested networks, half of them with ports, half of them of 500 users. */
@@ -27,18 +27,16 @@ function overlapping(count: number): { readonly before: readonly Rule[]; readonl
   return { before, after: before.map((rule, n) => (n % 20 === 0 ? draw() : rule)) };
 }
 
-function median(work: () => void, times = 5): number {
-  const taken = Array.from({ length: times }, () => {
-    const start = performance.now();
-    work();
-    return performance.now() - start;
-  });
-  return taken.sort((a, b) => a - b)[Math.floor(times / 2)] ?? 0;
+/** Beside the least for an answer about rules: reading them. */
+function besideReading(rules: readonly Rule[], work: () => unknown, times = 5): Costs {
+  const text = JSON.stringify({ data: rules.map(toWire) });
+  return { ours: costOf(work, times), floor: costOf(() => JSON.parse(text), times) };
 }
 
 /** 10,000 verdicts, the index built before. */
-function verdicts(count: number): number {
-  const index = indexRules(overlapping(count).before.map((rule) => ({ rule })));
+function verdicts(count: number): Costs {
+  const { before } = overlapping(count);
+  const index = indexRules(before.map((rule) => ({ rule })));
   const random = randomStream(5);
   const packets = Array.from({ length: 10_000 }, () => ({
     user: null,
@@ -46,14 +44,15 @@ function verdicts(count: number): number {
     protocol: 'tcp' as const,
     port: 1 + Math.floor(random() * 60_000),
   }));
-  return median(() => {
+  return besideReading(before, () => {
     for (const packet of packets) decide(index, packet);
   });
 }
 
 /** 100 cases, each about a network of 65,536 addresses and any user. */
-function policyTests(count: number): number {
-  const rules = desiredOf(overlapping(count).before);
+function policyTests(count: number): Costs {
+  const { before } = overlapping(count);
+  const rules = desiredOf(before);
   const cases = Array.from({ length: 100 }, (_, n): PolicyCase => {
     const place = { file: 'tests.yaml', line: n + 1, column: 1 };
     const destination = makeNetwork(4, BigInt(0x0a000000 + n * 65_536), 16);
@@ -69,51 +68,43 @@ function policyTests(count: number): number {
       always: false,
     };
   });
-  return median(() => void runPolicyTests(cases, rules, { min: 1, max: 65_534 }));
+  return besideReading(before, () => runPolicyTests(cases, rules, { min: 1, max: 65_534 }));
 }
 
-function lintTime(before: readonly Rule[]): number {
+function lintTime(before: readonly Rule[]): Costs {
   const rules = desiredOf(before);
   const desired = { rules, configuration: null, userNames: new Map(), tests: [], digest: '' };
-  return median(() => void lint(desired), 3);
+  return besideReading(before, () => lint(desired), 3);
+}
+
+function effectTime({ before, after }: ReturnType<typeof fivePercent>): Costs {
+  return besideReading([...before, ...after], () => computeEffect(before, after));
+}
+
+function lines(name: string, limit: number, measure: () => Costs): readonly FigureBench[] {
+  return linesOf({ name, counts: 'ours', limit }, measure);
 }
 
 /** The figures of 1,000 and 10,000 rules. The limits at 10,000 are those that docs/explanation/policy.md promises. */
-const bySize: readonly Bench[] = [1_000, 10_000].flatMap((count): readonly Bench[] => {
+const bySize: readonly FigureBench[] = [1_000, 10_000].flatMap((count): readonly FigureBench[] => {
   const rules = `${count.toLocaleString('en')} rules`;
-  const plain = fivePercent(count);
-  const nested = overlapping(count);
   return [
-    { name: `10,000 verdicts under ${rules}`, unit: 'ms', limit: 200, measure: () => verdicts(count) },
-    {
-      name: `effect, ${rules}, 5% changed`,
-      unit: 'ms',
-      limit: 2_000,
-      measure: () => median(() => void computeEffect(plain.before, plain.after)),
-    },
-    {
-      name: `effect, ${rules} that overlap, 500 users, 5% changed`,
-      unit: 'ms',
-      limit: 2_000,
-      measure: () => median(() => void computeEffect(nested.before, nested.after)),
-    },
-    { name: `lint, ${rules} that overlap`, unit: 'ms', limit: 1_500, measure: () => lintTime(nested.before) },
-    { name: `100 policy tests, ${rules} that overlap`, unit: 'ms', limit: 1_000, measure: () => policyTests(count) },
+    ...lines(`10,000 verdicts under ${rules}`, 200, () => verdicts(count)),
+    ...lines(`effect, ${rules}, 5% changed`, 2_000, () => effectTime(fivePercent(count))),
+    ...lines(`effect, ${rules} that overlap, 500 users, 5% changed`, 2_000, () => effectTime(overlapping(count))),
+    ...lines(`lint, ${rules} that overlap`, 1_500, () => lintTime(overlapping(count).before)),
+    ...lines(`100 policy tests, ${rules} that overlap`, 1_000, () => policyTests(count)),
     {
       name: `memory after ${rules}`,
       unit: 'MB',
+      counts: 'ours',
       limit: 500,
-      measure: () => process.resourceUsage().maxRSS / 1024,
+      measure: () => ({ ours: process.resourceUsage().maxRSS / 1024, floor: bareMemory() }),
     },
   ];
 });
 
-export const benches: readonly Bench[] = [
+export const benches: readonly FigureBench[] = [
   ...bySize,
-  {
-    name: 'lint, 30,000 port rules on one address',
-    unit: 'ms',
-    limit: 1_500,
-    measure: () => lintTime(oneAddress(30_000).before),
-  },
+  ...lines('lint, 30,000 port rules on one address', 1_500, () => lintTime(oneAddress(30_000).before)),
 ];

@@ -48,22 +48,19 @@ async function measure(file) {
   return missed;
 }
 
-/** A figure is one number, or ours and the floor: a ratio is of the two, a time is what is over the floor. */
-function describe({ unit, limit }, figure) {
-  const isRatio = unit === 'ratio' || unit === '×';
-  const counted =
-    typeof figure === 'number' ? figure : isRatio ? figure.ours / figure.floor : figure.ours - figure.floor;
-  const late = limit !== null && !(counted <= limit);
-  const show = (value) => (isRatio ? `${value.toFixed(2)} ×` : `${value.toFixed(1)} ${unit}`);
-  const parts = typeof figure === 'number' ? {} : { ours: figure.ours.toFixed(1), floor: figure.floor.toFixed(1) };
-  const sides = typeof figure === 'number' ? '' : `ours ${parts.ours}, floor ${parts.floor}: `;
-  const over = typeof figure === 'number' || isRatio ? '' : ' over it';
-  const most = limit === null ? '' : `, at most ${show(limit)}`;
-  return {
-    late,
-    text: `${sides}${show(counted)}${over}${most}`,
-    ...parts,
-    counted: show(counted),
-    limit: limit === null ? '' : show(limit),
+/** The line as text, and in parts for the page. */
+function describe({ unit, counts, limit }, { ours, floor }) {
+  const ratio = ours / floor;
+  const counted = { ours, over: ours - floor, ratio }[counts];
+  const show = (value, as = unit) => (as === '×' ? `${value.toFixed(2)} ×` : `${value.toFixed(1)} ${as}`);
+  const most = { ours: () => show(limit), over: () => `${show(limit)} over the floor`, ratio: () => show(limit, '×') };
+  const parts = {
+    late: limit !== null && !(counted <= limit),
+    ours: show(ours),
+    floor: show(floor),
+    ratio: show(ratio, '×'),
+    limit: limit === null ? '' : most[counts](),
   };
+  const atMost = limit === null ? '' : `, at most ${parts.limit}`;
+  return { ...parts, text: `ours ${parts.ours}, floor ${parts.floor}, ratio ${parts.ratio}${atMost}` };
 }

@@ -1,17 +1,31 @@
 import { createHmac } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { makeUpstream, serveGit } from '../test/controller/support/git-host.ts';
 import type { Sidecar, World } from '../test/controller/support/sidecar.ts';
-import { ensureBuilt, inEffect, makeWorld, rules, startSidecar, until } from '../test/controller/support/sidecar.ts';
-
-/** One figure of the sidecar with its limit; the real binary beside a simulated server on the same machine. */
-export interface WatchBench {
-  readonly name: string;
-  readonly unit: 'ms' | 'MB' | 'calls' | 'ratio';
-  readonly limit: number;
-  readonly measure: () => Promise<number>;
-}
+import {
+  apiToken,
+  ensureBuilt,
+  inEffect,
+  makeWorld,
+  rules,
+  startSidecar,
+  until,
+} from '../test/controller/support/sidecar.ts';
+import {
+  awaitedCost,
+  bareMemory,
+  type Cost,
+  type Costs,
+  costOfRequests,
+  cpuMs,
+  type Figure,
+  type FigureBench,
+  linesOf,
+  medianOf,
+  once,
+  residentMb,
+} from './figure.ts';
 
 const quietMs = 500;
 const rounds = 15;
@@ -36,8 +50,9 @@ function created(world: World, destination: string): Promise<number> {
   });
 }
 
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
+/** The requests of a change, or of a look, and nothing else. */
+function requests(world: World, ...methods: readonly ('GET' | 'POST')[]): Promise<Cost> {
+  return costOfRequests({ urls: [world.sim.url], token: apiToken, methods, rounds });
 }
 
 async function withSidecar<T>(
@@ -67,7 +82,7 @@ async function withSidecar<T>(
 }
 
 /** From saving a file with a rule more to its write, less the quiet period, and the CPU of the sidecar for that. */
-function saveToApplied(count: number): Promise<{ readonly ms: number; readonly cpuMs: number }> {
+function saveToApplied(count: number): Promise<Costs> {
   return withSidecar(
     (world) => [world.manifests, '--interval', '1h'],
     count,
@@ -87,13 +102,14 @@ function saveToApplied(count: number): Promise<{ readonly ms: number; readonly c
         else await done;
         await sidecar.until(inEffect());
       }
-      return { ms: median(taken), cpuMs: (cpuMs(pid) - cpu) / rounds };
+      const ours = { wall: medianOf(taken), cpu: (cpuMs(pid) - cpu) / rounds };
+      return { ours, floor: await requests(world, 'GET', 'POST') };
     },
   );
 }
 
 /** From a signed call to the write, with 1,000 rules in Git and one changed. */
-async function webhookToApplied(): Promise<number> {
+async function webhookToApplied(): Promise<Figure> {
   ensureBuilt();
   const world = await makeWorld();
   const upstream = makeUpstream();
@@ -128,7 +144,7 @@ async function webhookToApplied(): Promise<number> {
       taken.push((await done) - from);
       await sidecar.until(inEffect(commit));
     }
-    return median(taken);
+    return { ours: medianOf(taken), floor: (await requests(world, 'GET', 'POST')).wall };
   } finally {
     await sidecar.stop();
     await host.close();
@@ -138,7 +154,7 @@ async function webhookToApplied(): Promise<number> {
 }
 
 /** CPU and list calls of one idle pass over 10,000 rules. */
-function idlePass(): Promise<{ readonly cpuMs: number; readonly calls: number }> {
+function idlePass(): Promise<{ readonly cpuMs: number; readonly calls: number; readonly floor: Cost }> {
   return withSidecar(
     (world) => [world.manifests, '--interval', '300ms', '--rescan', '1h'],
     10_000,
@@ -149,13 +165,14 @@ function idlePass(): Promise<{ readonly cpuMs: number; readonly calls: number }>
       const cpu = cpuMs(sidecar.child.pid);
       await until(() => world.sim.requests().length > calls + 20, 120_000);
       const more = passesEnded(await sidecar.metrics()) - passes;
-      return { cpuMs: (cpuMs(sidecar.child.pid) - cpu) / more, calls: (world.sim.requests().length - calls) / more };
+      const [spent, asked] = [cpuMs(sidecar.child.pid) - cpu, world.sim.requests().length - calls];
+      return { cpuMs: spent / more, calls: asked / more, floor: await requests(world, 'GET') };
     },
   );
 }
 
-/** Resident memory at 1,000 rules after 2,000 passes, and the ratio after 20,000. */
-function memory(): Promise<{ readonly early: number; readonly growth: number }> {
+/** Resident memory at 1,000 rules after 2,000 passes, and after 20,000. */
+function memory(): Promise<{ readonly early: number; readonly late: number }> {
   return withSidecar(
     (world) => [world.manifests, '--interval', '1ms', '--rescan', '1h'],
     1000,
@@ -165,8 +182,7 @@ function memory(): Promise<{ readonly early: number; readonly growth: number }> 
         return residentMb(sidecar.child.pid);
       };
       const early = await reached(2000);
-      const late = await reached(20_000);
-      return { early, growth: late / early };
+      return { early, late: await reached(20_000) };
     },
   );
 }
@@ -178,83 +194,65 @@ function passesEnded(metrics: string): number {
   );
 }
 
-/** User and system time of a process, ms; the kernel counts in ticks of 10 ms. */
-function cpuMs(pid: number | undefined): number {
-  const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-  return (Number(fields[11]) + Number(fields[12])) * 10;
-}
-
-function residentMb(pid: number | undefined): number {
-  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
-}
-
 /** Until the whole page has come, of a server with 10,000 rules. */
-function pageTime(): Promise<number> {
+function pageTime(): Promise<Costs> {
   return withSidecar(
     (world) => [world.manifests, '--interval', '1h'],
     10_000,
-    async (_world, { url }) => {
-      const taken: number[] = [];
-      for (let round = 0; round < rounds; round++) {
-        const from = performance.now();
+    async (world, { url, child }) => {
+      const load = async () => {
         const page = await (await fetch(url)).text();
-        taken.push(performance.now() - from);
         if (!page.includes('10000 of 10000 rules')) throw new Error('the page does not hold the rules');
-      }
-      return median(taken);
+      };
+      return { ours: await awaitedCost(load, rounds, child.pid), floor: await requests(world, 'GET') };
     },
   );
 }
 
-/** Measures once for several figures. */
-function once<T>(measure: () => Promise<T>): () => Promise<T> {
-  let running: Promise<T> | null = null;
-  return () => {
-    running ??= measure();
-    return running;
-  };
-}
-
-const change = once(() => saveToApplied(10_000));
 const idle = once(idlePass);
 const resident = once(memory);
+const quiet = 'save to applied beyond the quiet period';
 
 /** The sidecar's figures; the limits are promises of docs/how-to/operations.md. */
-export const benches: readonly WatchBench[] = [
+export const benches: readonly FigureBench[] = [
+  ...linesOf({ name: `${quiet}, 1,000 rules (median)`, counts: 'ours', limit: 300 }, () => saveToApplied(1000)),
+  ...linesOf({ name: `${quiet}, 10,000 rules (median)`, counts: 'ours', limit: { cpu: 300, wall: 150 } }, () =>
+    saveToApplied(10_000),
+  ),
   {
-    name: 'save to applied beyond the quiet period, 1,000 rules (median)',
+    name: 'webhook to applied, 1,000 rules, one changed (median): wall time',
     unit: 'ms',
-    limit: 300,
-    measure: async () => (await saveToApplied(1000)).ms,
+    counts: 'ours',
+    limit: 500,
+    measure: webhookToApplied,
   },
   {
-    name: 'save to applied beyond the quiet period, 10,000 rules (median)',
+    name: 'CPU of an idle pass, 10,000 rules',
     unit: 'ms',
+    counts: 'ours',
     limit: 150,
-    measure: async () => (await change()).ms,
+    measure: async () => ({ ours: (await idle()).cpuMs, floor: (await idle()).floor.cpu }),
+  },
+  ...linesOf({ name: 'page of 10,000 rules (median)', counts: 'ours', limit: 150 }, pageTime),
+  {
+    name: 'API calls of an idle pass',
+    unit: 'calls',
+    counts: 'ours',
+    limit: 1.05,
+    measure: async () => ({ ours: (await idle()).calls, floor: 1 }),
   },
   {
-    name: 'CPU of a saved change, 10,000 rules',
-    unit: 'ms',
-    limit: 300,
-    measure: async () => (await change()).cpuMs,
+    name: 'resident memory at 1,000 rules',
+    unit: 'MB',
+    counts: 'ours',
+    limit: 120,
+    measure: async () => ({ ours: (await resident()).early, floor: bareMemory() }),
   },
-  { name: 'webhook to applied, 1,000 rules, one changed (median)', unit: 'ms', limit: 500, measure: webhookToApplied },
-  { name: 'CPU of an idle pass, 10,000 rules', unit: 'ms', limit: 150, measure: async () => (await idle()).cpuMs },
-  { name: 'page of 10,000 rules (median)', unit: 'ms', limit: 150, measure: pageTime },
-  { name: 'API calls of an idle pass', unit: 'calls', limit: 1.05, measure: async () => (await idle()).calls },
-  { name: 'resident memory at 1,000 rules', unit: 'MB', limit: 120, measure: async () => (await resident()).early },
   {
     name: 'resident memory after 20,000 passes, to that after 2,000',
-    unit: 'ratio',
+    unit: 'MB',
+    counts: 'ratio',
     limit: 1.1,
-    measure: async () => (await resident()).growth,
+    measure: async () => ({ ours: (await resident()).late, floor: (await resident()).early }),
   },
 ];
-
-if (process.argv.includes('--print')) {
-  for (const { name, unit, limit, measure } of benches) {
-    console.log(`${name}: ${(await measure()).toFixed(2)} ${unit} (limit ${limit})`);
-  }
-}

@@ -132,3 +132,12 @@ export function gapsForUsers(gaps: number, users: number): World {
   ];
   return { before: all(0), after: all(1) };
 }
+
+/** The worlds whose plans are measured, by what they are. */
+export const worlds: Readonly<Record<string, (scale: number) => World>> = {
+  '5 users with 1,990 re-drawn port rules each': (scale) => redrawnPorts(5 * scale, 1_990),
+  '1,000 users with 7 moved ranges each': (scale) => movedRanges(1_000 * scale, 7),
+  '8,000 nested networks, all flipped': (scale) => nestedFlip(8_000 * scale),
+  '300 users with 100 rules each and 100 global ones, all flipped': (scale) => flippedForUsers(300 * scale, 100, 100),
+  '1,000 gaps on everything beside 300 users': (scale) => gapsForUsers(1_000 * scale, 300 * scale),
+};

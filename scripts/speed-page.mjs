@@ -13,8 +13,7 @@ const grown = /^a plan in sync, (.+) rules in RuleSets, over its floor: (CPU|wal
 const sizes = [...new Set(lines.map(({ name }) => grown.exec(name)?.[1]).filter((size) => size !== undefined))];
 const cell = (size, of) => {
   const line = lines.find(({ name }) => name === `a plan in sync, ${size} rules in RuleSets, over its floor: ${of}`);
-  const unit = of === 'memory' ? 'MB' : 'ms';
-  return line === undefined ? '' : `${Math.round(line.ours)} ${unit} (${Math.round(line.floor)})`;
+  return line === undefined ? '' : `${line.ours} (${line.floor})`;
 };
 const row = (cells) => `| ${cells.join(' | ')} |`;
 const table = (heads, rows) => [row(heads), row(heads.map(() => '---')), ...rows.map(row)].join('\n');
@@ -41,17 +40,18 @@ ${table(
 
 ## Every line
 
-A ratio is ours to the floor. A time with a floor is what is over it. The floor of a start-up, node -e 0, is Node alone.
+The limit is of what we took, of what that is over the floor, or of the ratio. Floors: Node alone (node -e 0) of start-ups and memory;
+reading the rules as JSON of a plan, its effect and its lint; the requests alone of the sidecar and of a fleet.
 
 ${table(
-  ['what', 'ours', 'floor', 'figure', 'limit'],
+  ['what', 'ours', 'floor', 'ratio', 'limit'],
   lines
     .filter(({ name }) => !grown.test(name))
-    .map(({ name, ours = '', floor = '', counted, limit }) => [
+    .map(({ name, ours, floor, ratio, limit }) => [
       name.replaceAll('|', '\\|').replaceAll('`', ''),
       ours,
       floor,
-      counted,
+      ratio,
       limit,
     ]),
 )}
