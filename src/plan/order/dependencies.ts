@@ -6,7 +6,7 @@ export interface DependencyInput {
   /** Every operation, in the listed order. */
   readonly order: readonly number[];
   /** Pairs that share a packet, one after the other. */
-  readonly sharing: Int32Array;
+  readonly sharing: readonly number[];
   /** By operation: those that must come before it in any case. */
   readonly needs: readonly (readonly number[])[];
   readonly componentOf: Int32Array;

@@ -1,4 +1,4 @@
-import type { Ordering, RegionClass } from './ordering.ts';
+import { type Cost, compareCosts, noCost, type Ordering, type RegionClass } from './ordering.ts';
 
 /** Operations are bits of a 32-bit number. */
 const exactLimit = 30;
@@ -13,9 +13,14 @@ export function solveExactly(ordering: Ordering, limit: number): readonly number
   if (ordering.size > exactLimit) return null;
   const lattice = reachable(ordering, limit);
   if (lattice === null) return null;
-  const costs = stateCosts(ordering, lattice.sets);
-  const rest = costsToGo(ordering, lattice, costs);
-  return cheapestPath(ordering, lattice, costs, rest);
+  const steps = cheapestSteps(ordering, lattice, stateCosts(ordering, lattice.sets));
+  const order: number[] = [];
+  for (let set = 0; order.length < ordering.size; ) {
+    const operation = steps[lattice.indexOf.get(set) as number] as number;
+    order.push(operation);
+    set |= 1 << operation;
+  }
+  return order;
 }
 
 interface Lattice {
@@ -107,79 +112,30 @@ function maskOf(operations: readonly number[]): number {
   return operations.reduce((mask, operation) => mask | (1 << operation), 0);
 }
 
-/** By state: the cheapest cost of all that is still to come; and of one step more, by `stepCost`. */
-interface CostsToGo {
-  readonly opened: Float64Array;
-  readonly cutOff: Float64Array;
-  readonly changes: Float64Array;
-  readonly openGaps: Float64Array;
-}
-
-function costsToGo(ordering: Ordering, lattice: Lattice, costs: StateCosts): CostsToGo {
-  const count = lattice.sets.length;
-  const rest = {
-    opened: new Float64Array(count).fill(Number.POSITIVE_INFINITY),
-    cutOff: new Float64Array(count),
-    changes: new Float64Array(count),
-    openGaps: new Float64Array(count),
-  };
-  rest.opened[count - 1] = 0;
-  for (let from = count - 2; from >= 0; from--) {
-    eachNext(ordering, lattice, from, (_, to) => {
-      const opened = (costs.opened[to] as number) + (rest.opened[to] as number);
-      const cutOff = (costs.cutOff[to] as number) + (rest.cutOff[to] as number);
-      const best = rest.opened[from] as number;
-      if (opened > best || (opened === best && cutOff > (rest.cutOff[from] as number))) return false;
-      const changes = changesBetween(costs, from, to) + (rest.changes[to] as number);
-      const openGaps = (costs.openGaps[to] as number) + (rest.openGaps[to] as number);
-      const better =
-        opened - best ||
-        cutOff - (rest.cutOff[from] as number) ||
-        changes - (rest.changes[from] as number) ||
-        openGaps - (rest.openGaps[from] as number);
-      if (better >= 0) return false;
-      rest.opened[from] = opened;
-      rest.cutOff[from] = cutOff;
-      rest.changes[from] = changes;
-      rest.openGaps[from] = openGaps;
-      return false;
-    });
+/** By state: the operation with which the cheapest way on begins, the first in canonical order among equals. */
+function cheapestSteps(ordering: Ordering, { sets, indexOf, needs }: Lattice, costs: StateCosts): Int32Array {
+  const last = sets.length - 1;
+  const steps = new Int32Array(sets.length);
+  const rest = new Array<Cost>(sets.length).fill(noCost);
+  for (let from = last - 1; from >= 0; from--) {
+    const set = sets[from] as number;
+    let best: Cost | null = null;
+    for (let i = 0; i < ordering.size; i++) {
+      if ((set >>> i) & 1 || ((needs[i] as number) & ~set) !== 0) continue;
+      const to = indexOf.get(set | (1 << i)) as number;
+      const later = rest[to] as Cost;
+      const opened = (costs.opened[to] as number) + later.opened;
+      const cutOff = (costs.cutOff[to] as number) + later.cutOff;
+      if (best !== null && (opened - best.opened || cutOff - best.cutOff) > 0) continue;
+      const changes = changesBetween(costs, from, to) + later.changes;
+      const found: Cost = { opened, cutOff, changes, openGaps: (costs.openGaps[to] as number) + later.openGaps };
+      if (best !== null && compareCosts(found, best) >= 0) continue;
+      best = found;
+      steps[from] = i;
+    }
+    rest[from] = best ?? noCost;
   }
-  return rest;
-}
-
-function cheapestPath(ordering: Ordering, lattice: Lattice, costs: StateCosts, rest: CostsToGo): readonly number[] {
-  const order: number[] = [];
-  for (let at = 0; order.length < ordering.size; ) {
-    const from = at;
-    eachNext(ordering, lattice, from, (operation, to) => {
-      const cheapest =
-        (costs.opened[to] as number) + (rest.opened[to] as number) === rest.opened[from] &&
-        (costs.cutOff[to] as number) + (rest.cutOff[to] as number) === rest.cutOff[from] &&
-        changesBetween(costs, from, to) + (rest.changes[to] as number) === rest.changes[from] &&
-        (costs.openGaps[to] as number) + (rest.openGaps[to] as number) === rest.openGaps[from];
-      if (!cheapest) return false;
-      order.push(operation);
-      at = to;
-      return true;
-    });
-    if (at === from) throw new Error('operations need each other in a circle');
-  }
-  return order;
-}
-
-/** Visits each state one operation further, in canonical order, until `visit` returns true. */
-function eachNext(
-  { size }: Ordering,
-  { sets, indexOf, needs }: Lattice,
-  from: number,
-  visit: (operation: number, to: number) => boolean,
-): void {
-  const set = sets[from] as number;
-  for (let i = 0; i < size; i++) {
-    if ((set >>> i) & 1 || ((needs[i] as number) & ~set) !== 0) continue;
-    if (visit(i, indexOf.get(set | (1 << i)) as number)) return;
-  }
+  return steps;
 }
 
 function changesBetween({ verdicts, words, weights }: StateCosts, from: number, to: number): number {
