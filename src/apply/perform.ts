@@ -1,14 +1,11 @@
 import { assertNever } from '../model/result.ts';
 import { toWire } from '../model/rule.ts';
 import type { Plan, Step } from '../plan/plan.ts';
-import { noPortsMessage } from './check-answer.ts';
 import { configure } from './configure.ts';
-import { createRule } from './create-rule.ts';
-import { deleteRule } from './delete-rule.ts';
 import { deleteModified } from './rebuild.ts';
 import type { Session } from './session.ts';
-import { updateRule } from './update-rule.ts';
 import type { Settled, WriteOrder } from './write.ts';
+import { createRule, deleteRule, noPortsMessage, updateRule } from './write-rule.ts';
 
 /** Carries one step out, to an outcome; never throws for what the server or the network does. */
 export async function perform(step: Step, plan: Plan, session: Session, order: WriteOrder): Promise<Settled> {

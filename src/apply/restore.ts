@@ -1,11 +1,9 @@
 import { collides, formatRuleKey, toWire } from '../model/rule.ts';
 import type { Plan, Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
-import { createRule } from './create-rule.ts';
-import { deleteRule } from './delete-rule.ts';
 import type { Session } from './session.ts';
-import { setBack } from './update-rule.ts';
 import { isSuccess, type Settled, type WriteOrder } from './write.ts';
+import { createRule, deleteRule, setBack } from './write-rule.ts';
 
 /** A step of an open gap and how it ended. */
 export interface Member {

@@ -2,16 +2,16 @@ import { formatRuleKey } from '../model/rule.ts';
 import { mayRebuild } from '../plan/operations.ts';
 import type { Plan, Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
-import { noPortsMessage } from './check-answer.ts';
 import { foreseeFailures } from './foresee.ts';
 import { groupSteps } from './groups.ts';
 import type { Outcome } from './outcome.ts';
 import { perform } from './perform.ts';
 import { type Member, restore } from './restore.ts';
-import { createSchedule, type Schedule } from './schedule.ts';
+import { Schedule } from './schedule.ts';
 import type { Session } from './session.ts';
 import type { Priority } from './throttle.ts';
 import { isSuccess, type Settled, type WriteOrder } from './write.ts';
+import { noPortsMessage } from './write-rule.ts';
 
 /** What running one plan's steps came to. */
 export interface RoundResult {
@@ -57,7 +57,7 @@ class Round {
     this.#plan = plan;
     this.#session = session;
     this.#groups = groupSteps(plan);
-    this.#schedule = createSchedule(plan.steps, this.#groups, session.context.closeFirst);
+    this.#schedule = new Schedule(plan.steps, this.#groups, session.context.closeFirst);
   }
 
   /** A step that is known to fail: it fails unsent, and what needs it is dropped. */

@@ -13,34 +13,6 @@ interface TakeOptions {
   readonly gapsFirst: boolean;
 }
 
-/**
- * Which step may run next. Pure bookkeeping: it never waits and knows no time. A step runs after all it must wait for are
- * done; when one of those fails it is dropped. Once the first delete of a gap was taken the gap is *open*, and only steps
- * of open gaps, and steps those still need, are given out until it is closed or abandoned.
- */
-export interface Schedule {
-  /** The next step to start; null when nothing may start now. */
-  take(options: TakeOptions): Step | null;
-  /** Records how a taken step ended; returns the steps that therefore never run. */
-  settle(step: Step, done: boolean): readonly Step[];
-  /** Gives up the open gaps: their steps not yet taken, and what needs those, are dropped and returned. */
-  abandon(): readonly Step[];
-  /** Records that a step that was done is so no longer; returns the steps that therefore never run. */
-  undone(step: Step): readonly Step[];
-  /** Forgets that gaps are open, once they were closed or restored. */
-  closed(): void;
-  gapOpen(): boolean;
-  /** Steps of open gaps that have not ended. */
-  openLeft(): number;
-  inOpenGap(step: Step): boolean;
-  /** Steps that have neither ended nor been dropped. */
-  unfinished(): number;
-  /** Drops the step and all that need it, before it was taken. */
-  drop(step: Step): readonly Step[];
-  /** Drops everything that was not taken. */
-  dropRest(): readonly Step[];
-}
-
 /** A queue that keeps the order of arrival; settled entries are skipped. */
 class Queue {
   readonly #nodes: Node[] = [];
@@ -61,26 +33,17 @@ class Queue {
 }
 
 /**
- * A schedule of the plan's steps; those of a group (`groupSteps`) form a gap. Among what may run: rules in `closeFirst` (and
- * what they wait for), then creates and updates, gaps, deletes, and last whatever may rebuild the packet filter; each in listed order.
+ * Which step may run next. Pure bookkeeping: it never waits and knows no time. A step runs after all it must wait for are
+ * done; when one of those fails it is dropped. Once the first delete of a gap was taken the gap is *open*, and only steps
+ * of open gaps, and steps those still need, are given out until it is closed or abandoned.
+ *
+ * Steps of a group (`groupSteps`) form a gap. Among what may run: rules in `closeFirst` (and what they wait for), then creates and
+ * updates, gaps, deletes, and last whatever may rebuild the packet filter; each in listed order.
  */
-export function createSchedule(
-  steps: readonly Step[],
-  groups: ReadonlyMap<string, string>,
-  closeFirst: ReadonlySet<string>,
-): Schedule {
-  const { nodes, gaps } = buildGraph(steps, groups);
-  const urgent = new Set<Node>();
-  for (const node of nodes) {
-    if (node.step.type === 'create' && closeFirst.has(formatRuleKey(node.step.rule))) addAncestors(node, urgent);
-  }
-  return new RunningSchedule(nodes, gaps, urgent);
-}
-
-class RunningSchedule implements Schedule {
+export class Schedule {
   readonly #nodes: readonly Node[];
   readonly #byId: ReadonlyMap<string, Node>;
-  readonly #urgent: ReadonlySet<Node>;
+  readonly #urgent = new Set<Node>();
   readonly #inside: Node[] = [];
   readonly #needed: Node[] = [];
   readonly #first = new Queue();
@@ -91,15 +54,20 @@ class RunningSchedule implements Schedule {
   #open: Gap[] = [];
   #unfinished: number;
 
-  constructor(nodes: readonly Node[], gaps: readonly Gap[], urgent: ReadonlySet<Node>) {
+  constructor(steps: readonly Step[], groups: ReadonlyMap<string, string>, closeFirst: ReadonlySet<string>) {
+    const { nodes, gaps } = buildGraph(steps, groups);
     this.#nodes = nodes;
     this.#byId = new Map(nodes.map((node) => [node.step.id, node]));
-    this.#urgent = urgent;
     this.#unfinished = nodes.length;
+    for (const node of nodes) {
+      if (node.step.type === 'create' && closeFirst.has(formatRuleKey(node.step.rule)))
+        addAncestors(node, this.#urgent);
+    }
     for (const node of nodes) if (node.missing === 0) this.#ready(node);
     for (const gap of gaps) if (gap.missing === 0) this.#openers.push(gap);
   }
 
+  /** The next step to start; null when nothing may start now. */
   take(options: TakeOptions): Step | null {
     const node = this.gapOpen() ? this.#takeInside(options) : this.#takeAny(options);
     if (node === null) return null;
@@ -108,6 +76,7 @@ class RunningSchedule implements Schedule {
     return node.step;
   }
 
+  /** Records how a taken step ended; returns the steps that therefore never run. */
   settle(step: Step, done: boolean): readonly Step[] {
     const node = this.#node(step);
     node.state = done ? 'done' : 'failed';
@@ -118,20 +87,19 @@ class RunningSchedule implements Schedule {
     return [];
   }
 
+  /** Gives up the open gaps: their steps not yet taken, and what needs those, are dropped and returned. */
   abandon(): readonly Step[] {
-    const dropped: Step[] = [];
-    for (const gap of this.#open) {
-      for (const node of gap.members) if (isUntaken(node)) for (const one of this.#dropNode(node)) dropped.push(one);
-    }
-    return dropped;
+    return this.#drop(this.#open.flatMap(({ members }) => members));
   }
 
+  /** Records that a step that was done is so no longer; returns the steps that therefore never run. */
   undone(step: Step): readonly Step[] {
     const node = this.#node(step);
     node.state = 'failed';
     return this.#dropAfter(node);
   }
 
+  /** Forgets that gaps are open, once they were closed or restored. */
   closed(): void {
     for (const gap of this.#open) gap.state = 'ended';
     this.#open = [];
@@ -145,6 +113,7 @@ class RunningSchedule implements Schedule {
     return this.#open.length > 0;
   }
 
+  /** Steps of open gaps that have not ended. */
   openLeft(): number {
     let left = 0;
     for (const gap of this.#open)
@@ -156,20 +125,19 @@ class RunningSchedule implements Schedule {
     return this.#node(step).gap?.state === 'open';
   }
 
+  /** Steps that have neither ended nor been dropped. */
   unfinished(): number {
     return this.#unfinished;
   }
 
+  /** Drops the step and all that need it, before it was taken. */
   drop(step: Step): readonly Step[] {
-    const node = this.#node(step);
-    return isUntaken(node) ? this.#dropNode(node) : [];
+    return this.#drop([this.#node(step)]);
   }
 
+  /** Drops everything that was not taken. */
   dropRest(): readonly Step[] {
-    const dropped: Step[] = [];
-    if (this.#unfinished === 0) return dropped;
-    for (const node of this.#nodes) if (isUntaken(node)) for (const one of this.#dropNode(node)) dropped.push(one);
-    return dropped;
+    return this.#drop(this.#nodes);
   }
 
   #takeInside(options: TakeOptions): Node | null {
@@ -246,29 +214,22 @@ class RunningSchedule implements Schedule {
     }
   }
 
-  #dropAfter(node: Node): Step[] {
-    const dropped: Step[] = [];
-    for (const gap of node.holds) {
-      if (gap.state !== 'new') continue;
-      for (const member of gap.members)
-        if (isUntaken(member)) for (const one of this.#dropNode(member)) dropped.push(one);
-    }
-    for (const later of node.after) if (isUntaken(later)) for (const one of this.#dropNode(later)) dropped.push(one);
-    return dropped;
+  #dropAfter(node: Node): readonly Step[] {
+    return this.#drop([...listNew(node.holds), ...node.after]);
   }
 
-  /** A gap that is not open yet is dropped as a whole: a delete without its creates would be a hole. */
-  #dropNode(first: Node): Step[] {
+  /** Drops those that were not taken, each with all that needs it. */
+  #drop(nodes: readonly Node[]): readonly Step[] {
     const dropped: Step[] = [];
-    const open = [first];
-    for (let node = open.pop(); node !== undefined; node = open.pop()) {
-      if (!isUntaken(node)) continue;
-      node.state = 'dropped';
-      this.#unfinished--;
-      dropped.push(node.step);
-      for (const one of node.after) open.push(one);
-      for (const gap of [...node.holds, ...(node.gap === null ? [] : [node.gap])]) {
-        if (gap.state === 'new') for (const one of gap.members) open.push(one);
+    for (const first of nodes) {
+      const open = [first];
+      for (let node = open.pop(); node !== undefined; node = open.pop()) {
+        if (!isUntaken(node)) continue;
+        node.state = 'dropped';
+        this.#unfinished--;
+        dropped.push(node.step);
+        for (const one of node.after) open.push(one);
+        for (const one of listNew(node.gap === null ? node.holds : [...node.holds, node.gap])) open.push(one);
       }
     }
     return dropped;
@@ -279,4 +240,9 @@ class RunningSchedule implements Schedule {
     if (node === undefined) throw new Error(`step ${step.id} is not in this plan`);
     return node;
   }
+}
+
+/** The steps of gaps that are not open yet: such a gap is dropped as a whole, since a delete without its creates would be a hole. */
+function listNew(gaps: readonly Gap[]): readonly Node[] {
+  return gaps.flatMap(({ state, members }) => (state === 'new' ? members : []));
 }

@@ -1,3 +1,4 @@
+import { groupBy } from '../model/group-by.ts';
 import { mayRebuild } from '../plan/operations.ts';
 import type { Step } from '../plan/plan.ts';
 
@@ -18,7 +19,7 @@ export interface Node {
 
 /** Steps that run from the first delete to the last create without a break. */
 export interface Gap {
-  readonly members: Node[];
+  readonly members: readonly Node[];
   /** Steps outside the gap that must be done before its first delete, so that it can run to its end. */
   missing: number;
   state: 'new' | 'open' | 'ended';
@@ -61,25 +62,11 @@ function link(nodes: ReadonlyMap<string, Node>): void {
 }
 
 function linkGaps(nodes: ReadonlyMap<string, Node>, groups: ReadonlyMap<string, string>): readonly Gap[] {
-  const members = new Map<string, Node[]>();
-  for (const node of nodes.values()) {
-    const group = groups.get(node.step.id);
-    if (group === undefined) continue;
-    const list = members.get(group);
-    if (list === undefined) members.set(group, [node]);
-    else list.push(node);
-  }
-  const gaps: Gap[] = [];
-  for (const list of members.values()) {
-    const gap: Gap = {
-      members: list,
-      missing: 0,
-      state: 'new',
-      mayRebuild: list.some((node) => mayRebuild(node.step)),
-    };
-    for (const node of list) node.gap = gap;
-    gaps.push(gap);
-  }
+  const grouped = [...nodes.values()].filter(({ step }) => groups.has(step.id));
+  const gaps = [...groupBy(grouped, ({ step }) => groups.get(step.id)).values()].map((members): Gap => {
+    return { members, missing: 0, state: 'new', mayRebuild: members.some((node) => mayRebuild(node.step)) };
+  });
+  for (const gap of gaps) for (const node of gap.members) node.gap = gap;
   for (const gap of gaps) {
     const outside = new Set<Node>();
     const open = [...gap.members];

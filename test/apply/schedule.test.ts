@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { createSchedule, type Schedule } from '../../src/apply/schedule.ts';
+import { Schedule } from '../../src/apply/schedule.ts';
 import { formatRuleKey, type Rule } from '../../src/model/rule.ts';
 import type { Step } from '../../src/plan/plan.ts';
 import { rule } from './support.ts';
@@ -20,7 +20,7 @@ function step(line: string, of: Rule = anyRule): Step {
 
 function scheduleOf(steps: readonly Step[], closeFirst = new Set<string>()): Schedule {
   const groups = new Map(steps.flatMap(({ id, gap }) => (gap === null ? [] : [[id, gap] as const])));
-  return createSchedule(steps, groups, closeFirst);
+  return new Schedule(steps, groups, closeFirst);
 }
 
 const free = { idle: true, gapMayOpen: true, gapsFirst: false };

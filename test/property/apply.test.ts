@@ -109,7 +109,7 @@ test(
 
 /**
  * Steps that came while a gap was open, or traffic exposed, without being needed to end that. What ends it: the rest of the gap, and the
- * step at which an exposure ends that has begun (it may lie outside the gap, and inside another).
+ * step at which an exposure ends that has begun or begins inside that gap (it may lie outside the gap, and inside another).
  */
 function intrudersInGaps(plan: Plan, simulator: Simulator): readonly string[] {
   const byCall = new Map(plan.steps.map((step) => [callOf(step), step]));
@@ -128,8 +128,10 @@ function intrudersInGaps(plan: Plan, simulator: Simulator): readonly string[] {
   for (const { method, path, body } of simulator.requests()) {
     const step = byCall.get(method === 'POST' ? `POST ${body}` : `${method} ${path}`);
     if (step === undefined) continue;
-    const begun = plan.exposure.filter(({ fromStep }) => taken.has(fromStep)).map(({ toStep }) => toStep);
-    const owed = [...left].filter(({ id, gap }) => (gap !== null && open.has(gap)) || begun.includes(id));
+    const isOpen = ({ gap }: Step): boolean => gap !== null && open.has(gap);
+    const opened = new Set([...taken, ...plan.steps.filter(isOpen).map(({ id }) => id)]);
+    const begun = plan.exposure.filter(({ fromStep }) => opened.has(fromStep)).map(({ toStep }) => toStep);
+    const owed = [...left].filter((one) => isOpen(one) || begun.includes(one.id));
     const needed = new Set(owed.flatMap((one) => [one, ...neededBy(one, new Set())]));
     if (owed.length > 0 && !needed.has(step))
       intruders.push(`${step.id} before ${owed.map(({ id }) => id).join(', ')}`);
