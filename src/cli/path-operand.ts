@@ -3,7 +3,7 @@ import { dirname, resolve } from 'node:path';
 import { explainMisspeltCommand } from './arguments.ts';
 import type { Invocation } from './command.ts';
 import { exitCodes } from './exit-code.ts';
-import { Failure, makeFailure } from './failure.ts';
+import { makeFailure } from './failure.ts';
 
 /** PATH as it was written and absolute. */
 export interface PathOperand {
@@ -38,5 +38,5 @@ export function readDirectoryOperand(invocation: Invocation, command: string): P
       ? `a saved plan is applied with: reconcile apply ${written} PATH`
       : `name its directory: reconcile ${verb} ${dirname(written)}; to check the file: reconcile validate ${written}`;
   const summary = `${written} is a file, not a directory: it would be the whole policy`;
-  throw new Failure([{ code: 'no-source', severity: 'error', summary, hint }], exitCodes.invalid);
+  throw makeFailure('no-source', summary, hint, exitCodes.invalid);
 }

@@ -13,21 +13,18 @@ import {
 } from './options.ts';
 import type { SettingsFile } from './settings-schema.ts';
 
-type ValueOf<S extends OptionSpec> = S['kind'] extends 'switch'
-  ? boolean
-  : S['kind'] extends 'list' | 'paths'
-    ? readonly string[]
-    : S extends { readonly kind: 'choice'; readonly choices: readonly (infer C)[] }
-      ? S extends { readonly default: string }
-        ? C
-        : C | null
-      : S['kind'] extends 'count' | 'duration'
-        ? S extends { readonly default: number }
-          ? number
-          : number | null
-        : S extends { readonly default: string }
-          ? string
-          : string | null;
+type Plain = { switch: boolean; list: readonly string[]; paths: readonly string[]; count: number; duration: number };
+type GivenValue<S extends OptionSpec> = S extends { readonly choices: readonly (infer C)[] }
+  ? C
+  : S['kind'] extends keyof Plain
+    ? Plain[S['kind']]
+    : string;
+/** What is neither given nor has a default is null; a switch is off then, and a list empty. */
+type ValueOf<S extends OptionSpec> = S extends
+  | { readonly default: unknown }
+  | { readonly kind: 'switch' | 'list' | 'paths' }
+  ? GivenValue<S>
+  : GivenValue<S> | null;
 
 type OptionValues = { readonly [K in OptionName]: ValueOf<OptionsTable[K]> };
 

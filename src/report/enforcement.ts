@@ -4,7 +4,7 @@ import { createPaint } from './paint.ts';
 import { renderProblems } from './problems.ts';
 import type { Display, Kernel, RunReport } from './run-report.ts';
 import { count } from './summary.ts';
-import { makeTrafficDocument } from './traffic-json.ts';
+import { makeEffectDocument } from './traffic-json.ts';
 
 /** The kernel's part of the text output: after an apply its findings, always one summary line; empty when nobody looked. */
 export function renderEnforcement(run: RunReport, { color }: Display): string {
@@ -59,6 +59,6 @@ function findingOf({ kind, summary, rules, elements, effect }: Finding): unknown
       line: place?.line ?? null,
     })),
     elements,
-    effect: { opens: effect.opens.map(makeTrafficDocument), closes: effect.closes.map(makeTrafficDocument) },
+    effect: makeEffectDocument(effect),
   };
 }

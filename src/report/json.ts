@@ -2,12 +2,11 @@ import type { ApplyReport, Outcome } from '../apply/outcome.ts';
 import { formatInstant } from '../model/instant.ts';
 import type { Problem } from '../model/problem.ts';
 import { type Change, type Exposure, makeRequest, type Plan, type Refusal, type Step } from '../plan/plan.ts';
-import type { Effect } from '../policy/traffic.ts';
 import { makeNotesMembers } from './change-words.ts';
 import { makeEnforcementDocument } from './enforcement.ts';
 import { addFailedSteps } from './failed-steps.ts';
 import type { RunReport } from './run-report.ts';
-import { makeTrafficDocument } from './traffic-json.ts';
+import { makeEffectDocument, makeTrafficDocument } from './traffic-json.ts';
 
 /** Version of the JSON documents; the second number grows with additions, the first with anything else. */
 export const formatVersion = '1.1';
@@ -47,10 +46,12 @@ export function makeDocument(report: RunReport): Readonly<Record<string, unknown
     problems: addFailedSteps(report).map(makeProblemDocument),
     refusals: plan?.refusals.map(refusalOf) ?? [],
     approved: report.approved,
-    effect: effectOf(plan?.effect ?? { opens: [], closes: [] }),
+    effect: makeEffectDocument(plan?.effect ?? { opens: [], closes: [] }),
     ...(plan?.later === undefined
       ? {}
-      : { later: plan.later.map(({ from, effect }) => ({ from: formatInstant(from), ...effectOf(effect) })) }),
+      : {
+          later: plan.later.map(({ from, effect }) => ({ from: formatInstant(from), ...makeEffectDocument(effect) })),
+        }),
     exposure: plan?.exposure.map(exposureOf) ?? [],
     ...(apply === null ? {} : applyOf(apply, plan)),
     ...(report.kernel === undefined ? {} : { enforcement: makeEnforcementDocument(report.kernel) }),
@@ -98,10 +99,6 @@ export function makeProblemDocument(problem: Problem): Readonly<Record<string, u
 
 function refusalOf({ code, summary, hint, related }: Refusal): unknown {
   return { code, summary, hint, related: (related ?? []).map((other) => ({ ...other.place, note: other.note })) };
-}
-
-function effectOf({ opens, closes }: Effect): object {
-  return { opens: opens.map(makeTrafficDocument), closes: closes.map(makeTrafficDocument) };
 }
 
 function exposureOf({ direction, traffic, fromStep, toStep, expectedMs }: Exposure): unknown {

@@ -30,6 +30,12 @@ export function renderMarkdown(report: RunReport): string {
     text = render(report, limit);
     if (text.length <= largest) return text;
   }
+  return cutComment(text);
+}
+
+/** As much of the text as a comment may hold. */
+export function cutComment(text: string): string {
+  if (text.length <= largest) return text;
   const cut = text.slice(0, largest - 200);
   return `${cut.slice(0, cut.lastIndexOf('\n'))}\n\nCut here: too long for a comment. \`--output json=FILE\` has all of it.\n`;
 }

@@ -1,12 +1,13 @@
-import type { Traffic } from '../policy/traffic.ts';
+import type { Effect, Traffic } from '../policy/traffic.ts';
 import { formatShortPorts } from './rule-text.ts';
 
 /** Traffic with its ports as texts (`443`, `8000-8010`). */
-export function makeTrafficDocument({
-  user,
-  destinations,
-  protocol,
-  ports,
-}: Traffic): Readonly<Record<string, unknown>> {
+export function makeTrafficDocument({ ports, ...traffic }: Traffic): Readonly<Record<string, unknown>> {
+  const { user, destinations, protocol } = traffic;
   return { user, destinations, protocol, ports: ports === null ? null : ports.map(formatShortPorts) };
+}
+
+/** What is opened and what is closed. */
+export function makeEffectDocument({ opens, closes }: Effect): object {
+  return { opens: opens.map(makeTrafficDocument), closes: closes.map(makeTrafficDocument) };
 }

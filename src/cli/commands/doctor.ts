@@ -12,7 +12,6 @@ import type { LiveRule } from '../../model/rule.ts';
 import { wholeScope } from '../../model/state.ts';
 import { mostApartMs } from '../../pass/clock.ts';
 import { renderDocument } from '../../report/json.ts';
-
 import { createPaint } from '../../report/paint.ts';
 import { formatProblemCounts, renderProblems } from '../../report/problems.ts';
 import { count, formatAge } from '../../report/summary.ts';
@@ -100,18 +99,15 @@ async function examineConnection(url: URL, { settings, terminal }: Invocation): 
   const off = Math.abs(time.serverTime - systemClock.wallTime());
   if (off <= 60_000)
     return [...found, `clock: agrees with the server's; one request takes ${Math.round(time.tookMs)} ms`];
-  const isApart = off > mostApartMs;
-  return [
-    ...found,
-    {
-      code: 'clock',
-      severity: isApart ? 'error' : 'warning',
-      summary: `this machine's clock and the server's differ by ${formatAge(off)}`,
-      hint: isApart
-        ? 'synchronise both: while they differ by more than 5 minutes, no rule begins or ends (`notBefore`, `expires`)'
-        : 'synchronise both: tokens and certificates are judged by the clock',
-    },
-  ];
+  const summary = `this machine's clock and the server's differ by ${formatAge(off)}`;
+  const [severity, why] =
+    off > mostApartMs
+      ? ([
+          'error',
+          'while they differ by more than 5 minutes, no rule begins or ends (`notBefore`, `expires`)',
+        ] as const)
+      : (['warning', 'tokens and certificates are judged by the clock'] as const);
+  return [...found, { code: 'clock', severity, summary, hint: `synchronise both: ${why}` }];
 }
 
 function examineCertificate({ host }: URL, certificate: Awaited<ReturnType<typeof readCertificate>>): Examination {
@@ -120,9 +116,8 @@ function examineCertificate({ host }: URL, certificate: Awaited<ReturnType<typeo
   if (typeof certificate === 'string') {
     const hint =
       'the reason says what to mend: the base URL, --ca-file, or the certificate; verification cannot be turned off';
-    return [
-      { code: 'api-tls', severity: 'error', summary: `the TLS connection to ${host} failed: ${certificate}`, hint },
-    ];
+    const summary = `the TLS connection to ${host} failed: ${certificate}`;
+    return [{ code: 'api-tls', severity: 'error', summary, hint }];
   }
   const left = certificate.validTo - systemClock.wallTime();
   if (left >= 14 * day)
@@ -169,17 +164,12 @@ function diagnoseStored(configuration: LiveConfiguration, profile: Profile): rea
   const unfit = exportConfiguration(configuration.fields, profile).unfit.filter(
     ({ field }) => !found.some(({ code, summary }) => storedCodes.has(code) && summary.startsWith(field)),
   );
-  return [
-    ...found,
-    ...unfit.map(
-      ({ field, reason }): Problem => ({
-        code: 'stored-value-unfit',
-        severity: 'warning',
-        summary: `${field} is stored with a value that no manifest may have: ${reason}`,
-        hint: `the server may refuse every change until it is mended: write ${field} with a fitting value in the Configuration`,
-      }),
-    ),
-  ];
+  const problems = unfit.map(({ field, reason }): Problem => {
+    const summary = `${field} is stored with a value that no manifest may have: ${reason}`;
+    const hint = `the server may refuse every change until it is mended: write ${field} with a fitting value in the Configuration`;
+    return { code: 'stored-value-unfit', severity: 'warning', summary, hint };
+  });
+  return [...found, ...problems];
 }
 
 const storedCodes: ReadonlySet<string> = new Set(['poisoned-configuration', 'stored-value-refused']);

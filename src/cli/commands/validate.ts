@@ -60,9 +60,7 @@ function headlineOf({ state, problems }: OfflineBuild, written: string): string 
 }
 
 function documentOf({ state, problems, revision }: OfflineBuild): string {
-  const summary =
-    state === null
-      ? null
-      : { rules: state.rules.length, configuration: state.configuration !== null, tests: state.tests.length };
-  return renderDocument({ revision, valid: !hasErrors(problems), summary }, problems);
+  const { rules, configuration, tests } = state ?? { rules: [], configuration: null, tests: [] };
+  const summary = { rules: rules.length, configuration: configuration !== null, tests: tests.length };
+  return renderDocument({ revision, valid: !hasErrors(problems), summary: state && summary }, problems);
 }

@@ -1,7 +1,7 @@
 import { escapeControls } from '../../model/printable.ts';
 import { holdsBack } from '../../plan/plan.ts';
 import { formatSafeJson } from '../../report/json.ts';
-import { escapeProse, marker } from '../../report/markdown.ts';
+import { cutComment, escapeProse, marker } from '../../report/markdown.ts';
 import type { RunReport } from '../../report/run-report.ts';
 import { count, countOutcomes, listChangeCounts } from '../../report/summary.ts';
 import type { Answer } from '../command.ts';
@@ -126,19 +126,15 @@ export function renderFleetText(outcomes: readonly TargetOutcome[]): string {
   return `${lines.join('')}${details.join('')}\n${summarise(outcomes)}\n`;
 }
 
-/** GitHub takes 65,536 characters in a comment. */
-const largest = 60_000;
-
 /** For a comment on a pull request: the targets, and what they said, told once where several said the same. */
 export function renderFleetMarkdown(outcomes: readonly TargetOutcome[]): string {
   const rows = outcomes.map((one) => `| ${one.target.name} | ${escapeProse(describeOutcome(one))} |\n`).join('');
   const details = foldAlike(outcomes, ({ documents }) => documents.markdown).map(
     ({ title, first }) => `\n## ${title}\n\n${first.documents.markdown.replace(marker, '').trim()}\n`,
   );
-  const text = `${marker}\n# ${summarise(outcomes)}\n\n| target | result |\n|---|---|\n${rows}${details.join('')}`;
-  if (text.length <= largest) return text;
-  const cut = text.slice(0, largest - 200);
-  return `${cut.slice(0, cut.lastIndexOf('\n'))}\n\nCut here: too long for a comment. \`--output json=FILE\` has all of it.\n`;
+  return cutComment(
+    `${marker}\n# ${summarise(outcomes)}\n\n| target | result |\n|---|---|\n${rows}${details.join('')}`,
+  );
 }
 
 /** What a target said, to be compared, without what is its own: its address, the files of its operator, ids, digests and times. */
