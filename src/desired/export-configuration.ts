@@ -1,5 +1,4 @@
-import { apiVersion } from '../manifest/manifest.ts';
-import { Flow, writeYaml, type Yaml } from '../manifest/write.ts';
+import { Flow, writeManifest, type Yaml } from '../manifest/write.ts';
 import {
   type ConfigurationField,
   type ConfigurationFields,
@@ -57,7 +56,7 @@ export function exportConfiguration(
     if (reason === null) spec[field] = value;
     else unfit.push({ field, reason });
   }
-  const text = writeYaml({ apiVersion, kind: 'Configuration', metadata: new Flow({ name: 'main' }), spec });
+  const text = writeManifest('Configuration', { name: 'main' }, spec);
   const metadata = [...naming.paths].flatMap((path): readonly ExportedFile[] => {
     const secret = naming.secretByName.get(path);
     const content = secret === undefined ? undefined : reveal(secret);
@@ -91,17 +90,10 @@ function fieldOf(field: ConfigurationField, fields: ConfigurationFields, naming:
 }
 
 function oidc(provider: OidcProvider, naming: Naming): Yaml {
-  const variable = unusedVariable(`RECONCILE_SECRET_OIDC_${provider.id.toUpperCase()}`, naming.variables);
+  const name = `RECONCILE_SECRET_OIDC_${provider.id.toUpperCase()}`.replace(/[^A-Z0-9]+/g, '_');
+  const variable = makeUnique(name, naming.variables, '', '_');
   naming.secretByName.set(variable, provider.client_secret);
   return { ...provider, client_secret: new Flow({ env: variable }) };
-}
-
-function unusedVariable(text: string, taken: Set<string>): string {
-  const name = text.replace(/[^A-Z0-9]+/g, '_');
-  let candidate = name;
-  for (let count = 2; taken.has(candidate); count++) candidate = `${name}_${count}`;
-  taken.add(candidate);
-  return candidate;
 }
 
 function saml(provider: SamlProvider, naming: Naming): Yaml {
@@ -116,7 +108,7 @@ function reasonAgainst(
   value: Yaml,
   { profile, naming }: { readonly profile: Profile; readonly naming: Naming },
 ): string | null {
-  const text = writeYaml({ apiVersion, kind: 'Configuration', metadata: { name: 'main' }, spec: { [field]: value } });
+  const text = writeManifest('Configuration', { name: 'main' }, { [field]: value });
   const file = { path: 'configuration.yaml', bytes: new TextEncoder().encode(text), hash: '' };
   const parsed = parseFiles([file], { profile, values: null, limits: defaultLimits });
   const { problems } = assemble(parsed, null, {

@@ -1,5 +1,4 @@
-import { apiVersion } from '../manifest/manifest.ts';
-import { Flow, writeDocuments, writeYaml, type Yaml } from '../manifest/write.ts';
+import { Flow, writeDocuments, writeManifest, type Yaml } from '../manifest/write.ts';
 import { compareNetworks, type Network } from '../model/address.ts';
 import { groupBy } from '../model/group-by.ts';
 import { formatPortRange } from '../model/port-range.ts';
@@ -92,11 +91,10 @@ interface Entry {
 }
 
 function ruleSet(name: string, user: UserField, action: string, entries: readonly Entry[]): string {
-  return writeYaml({
-    apiVersion,
-    kind: 'RuleSet',
-    metadata: new Flow({ name }),
-    spec: {
+  return writeManifest(
+    'RuleSet',
+    { name },
+    {
       defaults: new Flow({ action, ...user }),
       rules: entries.map(({ name: entryName, destinations, ports }) => ({
         name: entryName,
@@ -104,7 +102,7 @@ function ruleSet(name: string, user: UserField, action: string, entries: readonl
         ...(ports === null ? {} : { port_type: ports.type, port_range: portField(ports.ranges) }),
       })),
     },
-  });
+  );
 }
 
 function destinationsField(destinations: readonly Network[]): { readonly [key: string]: Yaml } {
@@ -113,8 +111,13 @@ function destinationsField(destinations: readonly Network[]): { readonly [key: s
   return { destinations: destinations.map((network) => network.text) };
 }
 
+/** Ports as people write them: `443`, `8000-8010`. */
+export function writePorts(text: string): string | number {
+  return /^[0-9]+$/.test(text) ? Number(text) : text.replaceAll(' ', '');
+}
+
 function portField(ranges: readonly string[]): Yaml {
-  const written = ranges.map((range) => (/^[0-9]+$/.test(range) ? Number(range) : range.replaceAll(' ', '')));
+  const written = ranges.map(writePorts);
   return written.length === 1 ? (written[0] ?? null) : new Flow(written);
 }
 
@@ -170,9 +173,9 @@ export function slugify(text: string): string {
 }
 
 /** The name, or with a number before its ending when it is taken; then it is taken. */
-export function makeUnique(name: string, taken: Set<string>, ending = ''): string {
+export function makeUnique(name: string, taken: Set<string>, ending = '', dash = '-'): string {
   let candidate = `${name}${ending}`;
-  for (let count = 2; taken.has(candidate); count++) candidate = `${name}-${count}${ending}`;
+  for (let count = 2; taken.has(candidate); count++) candidate = `${name}${dash}${count}${ending}`;
   taken.add(candidate);
   return candidate;
 }

@@ -1,4 +1,5 @@
 import { compareNetworks, contains } from '../model/address.ts';
+import { findFirstPosition, getOrMake } from '../model/group-by.ts';
 import type { Ports } from '../model/port-range.ts';
 import type { Problem } from '../model/problem.ts';
 import { type DesiredRule, formatRuleKey } from '../model/rule.ts';
@@ -21,10 +22,7 @@ export function findCollisions(rules: readonly DesiredRule[], refusesCollisions:
     }
     first.set(key, rule);
     const { action, userId, ports } = rule.rule;
-    const className = `${action} ${userId ?? '*'} ${ports?.type ?? ''}`;
-    const members = classes.get(className);
-    if (members === undefined) classes.set(className, [rule]);
-    else members.push(rule);
+    getOrMake(classes, `${action} ${userId ?? '*'} ${ports?.type ?? ''}`, () => []).push(rule);
   }
   if (refusesCollisions) for (const members of classes.values()) sweep(members, problems);
   return problems;
@@ -76,14 +74,7 @@ class ActivePorts {
 
   /** Index of the first range that starts at or above `low`. */
   #position(low: number): number {
-    let start = 0;
-    let end = this.#lows.length;
-    while (start < end) {
-      const middle = (start + end) >>> 1;
-      if ((this.#lows[middle] ?? 0) < low) start = middle + 1;
-      else end = middle;
-    }
-    return start;
+    return findFirstPosition(this.#lows.length, (at) => (this.#lows[at] ?? 0) >= low);
   }
 }
 

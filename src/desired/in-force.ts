@@ -1,3 +1,4 @@
+import { keepFirst } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { formatCount } from '../model/printable.ts';
 import type { Problem } from '../model/problem.ts';
@@ -84,16 +85,12 @@ export function findEndings(rules: readonly DesiredRule[], now: number): readonl
     const hint = 'Leave `expires` out, or write `# reconcile-ignore: expiry-opens REASON` above it if that is meant.';
     return [{ code: 'expiry-opens', severity: 'warning', summary, hint, place }];
   });
-  return keepFirst(found);
+  return keepFirst(found, lineOf);
 }
 
-/** Of rules that stand on one line, such as those of a set for several users, the first. */
-function keepFirst(problems: readonly Problem[]): readonly Problem[] {
-  const seen = new Set<string>();
-  return problems.filter(({ code, place }) => {
-    const key = `${code} ${place?.file}:${place?.line}`;
-    return !seen.has(key) && seen.add(key);
-  });
+/** Of rules that stand on one line, such as those of a set for several users, the first counts. */
+function lineOf({ code, place }: Problem): string {
+  return `${code} ${place?.file}:${place?.line}`;
 }
 
 /** Rules that end within so many ms from now. */
@@ -117,5 +114,5 @@ export function findFarEnds(rules: readonly DesiredRule[], { now, maxExpiryMs }:
     const summary = `\`${name}\` ends at ${formatInstant(expires)}, later than \`maxExpiry\` in the settings allows.`;
     return [{ code: 'expires-too-late', severity: 'error', summary, hint, place }];
   });
-  return keepFirst(found);
+  return keepFirst(found, lineOf);
 }

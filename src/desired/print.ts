@@ -1,12 +1,14 @@
 import { posix } from 'node:path';
-import { apiVersion, type ConfigurationManifest, type SecretSource } from '../manifest/manifest.ts';
-import { Flow, writeDocuments, writeYaml, type Yaml } from '../manifest/write.ts';
+import type { ConfigurationManifest, SecretSource } from '../manifest/manifest.ts';
+import { Flow, writeDocuments, writeManifest, type Yaml } from '../manifest/write.ts';
 import { configurationFields } from '../model/configuration.ts';
 import { formatInstant } from '../model/instant.ts';
+import { formatPortRange } from '../model/port-range.ts';
 import { escapeControls } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
 import { type DesiredRule, pickNotes, toWire } from '../model/rule.ts';
 import type { DesiredState, PolicyCase } from '../model/state.ts';
+import { writePorts } from './export.ts';
 
 /** What `reconcile build` prints: the whole desired state as manifests without sets, groups, networks or values. */
 export interface Printable {
@@ -38,7 +40,7 @@ function* inPieces({ state, configuration }: Printable): Generator<readonly stri
   if (rules.length === 0) yield [noRules];
 }
 
-const noRules = writeYaml({ apiVersion, kind: 'RuleSet', metadata: new Flow({ name: 'none' }), spec: { rules: [] } });
+const noRules = writeManifest('RuleSet', { name: 'none' }, { rules: [] });
 
 function origin({ file, line }: Place, note: string | undefined): string {
   return `# ${escapeControls(file)}:${line}${note === undefined ? '' : ` (${escapeControls(note)})`}\n`;
@@ -50,25 +52,19 @@ function printRule(desired: DesiredRule, userNames: ReadonlyMap<string, string>)
   const { action, destination, port_type, port_range, user_id } = toWire(rule);
   // An e-mail address that was not looked up stands for its user.
   const isEmail = user_id?.includes('@') === true;
-  const document = writeYaml({
-    apiVersion,
-    kind: 'Rule',
-    metadata: new Flow({ name, ...ownership }),
-    spec: {
+  const document = writeManifest(
+    'Rule',
+    { name, ...ownership },
+    {
       action,
       destination,
-      ...(port_type === null ? {} : { port_type, port_range: portField(port_range) }),
+      ...(port_type === null || port_range === null ? {} : { port_type, port_range: writePorts(port_range) }),
       ...(user_id === null ? {} : isEmail ? { user: user_id } : { user_id }),
       ...(notBefore === undefined ? {} : { notBefore: formatInstant(notBefore) }),
       ...(expires === undefined ? {} : { expires: formatInstant(expires) }),
     },
-  });
+  );
   return origin(place, user_id === null || isEmail ? undefined : userNames.get(user_id)) + document;
-}
-
-function portField(text: string | null): Yaml {
-  if (text === null) return null;
-  return /^[0-9]+$/.test(text) ? Number(text) : text.replaceAll(' ', '');
 }
 
 function printConfiguration({ name, place, fields }: ConfigurationManifest): string {
@@ -77,9 +73,7 @@ function printConfiguration({ name, place, fields }: ConfigurationManifest): str
     const value = fields[field];
     if (value !== undefined) spec[field] = fieldOf(value);
   }
-  return (
-    origin(place, undefined) + writeYaml({ apiVersion, kind: 'Configuration', metadata: new Flow({ name }), spec })
-  );
+  return origin(place, undefined) + writeManifest('Configuration', { name }, spec);
 }
 
 type FieldTemplate = NonNullable<ConfigurationManifest['fields'][keyof ConfigurationManifest['fields']]> | null;
@@ -114,12 +108,7 @@ function fromRoot(name: string, { file }: Place): string {
 }
 
 function printTests(tests: readonly PolicyCase[]): string {
-  return writeYaml({
-    apiVersion,
-    kind: 'PolicyTest',
-    metadata: new Flow({ name: 'all' }),
-    spec: { cases: tests.flatMap(caseFields) },
-  });
+  return writeManifest('PolicyTest', { name: 'all' }, { cases: tests.flatMap(caseFields) });
 }
 
 /** One case, or one for each protocol when it is neither one nor all of them. */
@@ -131,7 +120,7 @@ function caseFields({ name, user, destination, protocols, ports, expect, always,
     user: user ?? undefined,
     destination: destination.text,
     protocol,
-    port: allPorts ? undefined : ports.low === ports.high ? ports.low : `${ports.low}-${ports.high}`,
+    port: allPorts ? undefined : writePorts(formatPortRange(ports)),
     expect,
     always: always ? true : undefined,
     at: at === undefined ? undefined : formatInstant(at.time),

@@ -1,3 +1,4 @@
+import { findFirstPosition } from '../model/group-by.ts';
 import type { Place, Problem } from '../model/problem.ts';
 
 /** What a YAML 1.2 (core schema) scalar may be. */
@@ -83,19 +84,12 @@ export interface Locator {
 
 /** A locator over a file's text; `lineStarts` are the offsets at which its lines begin, ascending, the first 0. */
 export function createLocator(file: string, text: string, lineStarts: readonly number[]): Locator {
-  const lineAt = (offset: number): number => {
-    let low = 0;
-    let high = lineStarts.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((lineStarts[middle] ?? 0) <= offset) low = middle + 1;
-      else high = middle;
-    }
-    return Math.max(low, 1);
-  };
   return {
     place(offset) {
-      const line = lineAt(offset);
+      const line = Math.max(
+        1,
+        findFirstPosition(lineStarts.length, (at) => (lineStarts[at] ?? 0) > offset),
+      );
       return { file, line, column: offset - (lineStarts[line - 1] ?? 0) + 1 };
     },
     line(line) {

@@ -1,3 +1,4 @@
+import { keepFirst } from '../model/group-by.ts';
 import type { Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { checkShape } from './check-shape.ts';
@@ -56,7 +57,11 @@ export function readManifests(request: ReadRequest): FileManifests {
   return {
     path,
     manifests,
-    problems: withoutRepeats([...problems, ...found.problems]),
+    // A fault in a set's defaults is met once for each of its rules; people read it once.
+    problems: keepFirst(
+      [...problems, ...found.problems],
+      ({ code, place }) => `${code} ${place?.line} ${place?.column}`,
+    ),
     suppressions: found.suppressions,
     work: work.spent,
     ...(namesAsAddresses.length === 0 ? {} : { namesAsAddresses }),
@@ -182,12 +187,3 @@ const decoders: Readonly<Record<Kind, (decoding: Decoding, root: Node) => Manife
   Overlay: decodeOverlay,
   Configuration: decodeConfiguration,
 };
-
-/** A fault in a set's defaults is met once for each of its rules; people read it once. */
-function withoutRepeats(problems: readonly Problem[]): readonly Problem[] {
-  const seen = new Set<string>();
-  return problems.filter(({ code, place }) => {
-    const key = `${code} ${place?.line} ${place?.column}`;
-    return seen.size < seen.add(key).size;
-  });
-}

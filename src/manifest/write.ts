@@ -1,3 +1,5 @@
+import { apiVersion, type Kind } from './manifest.ts';
+
 /** A value to be written as YAML. `Comment` lines and `flow` lists keep what people read short. */
 export type Yaml =
   | string
@@ -50,6 +52,11 @@ export function escapeUnseen(doubleQuoted: string): string {
 /** Writes one document in block style, ending with a line feed. Members that are undefined are left out. */
 export function writeYaml(value: Yaml): string {
   return `${block(value, '').replace(/^\n/, '')}\n`;
+}
+
+/** Writes one manifest. */
+export function writeManifest(kind: Kind, metadata: Flow['value'], spec: Yaml): string {
+  return writeYaml({ apiVersion, kind, metadata: new Flow(metadata), spec });
 }
 
 /** Writes several documents as one file. */

@@ -5,6 +5,12 @@ export function groupBy<K, T>(items: Iterable<T>, keyOf: (item: T) => K): Readon
   return groups;
 }
 
+/** Of items with the same key the first. */
+export function keepFirst<T>(items: readonly T[], keyOf: (item: T) => string): readonly T[] {
+  const seen = new Set<string>();
+  return items.filter((item) => seen.size < seen.add(keyOf(item)).size);
+}
+
 /** The value under the key; one that is missing is made, and kept. */
 export function getOrMake<K, V>(map: Pick<Map<K, V>, 'get' | 'set'>, key: K, make: () => V): V {
   const known = map.get(key);
