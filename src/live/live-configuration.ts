@@ -31,11 +31,15 @@ class Reader {
     this.problem ??= `${this.#where}${field} is not ${expected}`;
   }
 
-  text(field: string): string {
+  #read<T>(field: string, fits: (value: unknown) => value is T, expected: string, otherwise: T): T {
     const value = this.get(field);
-    if (typeof value === 'string') return value;
-    this.refuse(field, 'text');
-    return '';
+    if (fits(value)) return value;
+    this.refuse(field, expected);
+    return otherwise;
+  }
+
+  text(field: string): string {
+    return this.#read(field, (value) => typeof value === 'string', 'text', '');
   }
 
   /** Null also where the field is left out; an empty text is stored as null (observed: recordings/configuration_oidc). */
@@ -50,10 +54,7 @@ class Reader {
   }
 
   boolean(field: string): boolean {
-    const value = this.get(field);
-    if (typeof value === 'boolean') return value;
-    this.refuse(field, 'true or false');
-    return false;
+    return this.#read(field, (value) => typeof value === 'boolean', 'true or false', false);
   }
 
   booleanOrNull(field: string): boolean | null {
@@ -61,10 +62,7 @@ class Reader {
   }
 
   integer(field: string): number {
-    const value = this.get(field);
-    if (typeof value === 'number' && Number.isSafeInteger(value)) return value;
-    this.refuse(field, 'a whole number');
-    return 0;
+    return this.#read(field, (value): value is number => Number.isSafeInteger(value), 'a whole number', 0);
   }
 
   integerOrNull(field: string): number | null {

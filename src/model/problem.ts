@@ -25,6 +25,11 @@ export interface Problem {
   readonly excerpt?: string;
 }
 
+/** An error that has no place in a manifest. */
+export function makeError(code: ProblemCode, summary: string, hint: string): Problem {
+  return { code, severity: 'error', summary, hint };
+}
+
 /** Whether any problem stops the run. */
 export function hasErrors(problems: readonly Problem[]): boolean {
   return problems.some((problem) => problem.severity === 'error');

@@ -13,15 +13,8 @@ export interface ControllerMetrics {
   /** Another replica took the lease while this one could still write. */
   overlapped(): void;
   text(): Promise<{ readonly type: string; readonly text: string }>;
-  /** Every metric of our own: name, kind, labels, help. */
-  describe(): Promise<
-    readonly {
-      readonly name: string;
-      readonly type: string;
-      readonly labels: readonly string[];
-      readonly help: string;
-    }[]
-  >;
+  /** Every metric of our own. */
+  readonly registry: Registry;
 }
 
 const prefix = 'reconcile_';
@@ -48,8 +41,6 @@ export function createMetricsOfMany(version: string, states: States, own: readon
   build.set({ version, node: process.versions.node }, 1);
   const { passes, steps, calls, sent, hooks, overlaps } = registerCounters([registry]);
   const { phases, gaps, times } = registerHistograms([registry]);
-  const names = new Set<string>();
-  const ready = registry.getMetricsAsJSON().then((all) => all.forEach((one) => void names.add(one.name)));
   const observer: LoopObserver = {
     phaseEnded: (phase, ms) => phases.observe({ phase }, ms / 1000),
     passEnded: (pass) => {
@@ -70,13 +61,7 @@ export function createMetricsOfMany(version: string, states: States, own: readon
     webhook: (result) => hooks.inc({ result }),
     overlapped: () => overlaps.inc(),
     text: async () => ({ type: registry.contentType, text: await registry.metrics() }),
-    describe: async () => {
-      await ready;
-      return registry
-        .getMetricsAsArray()
-        .filter((metric) => names.has(metric.name))
-        .map((metric) => describeMetric(metric));
-    },
+    registry,
   };
 }
 
@@ -121,19 +106,51 @@ function registerHistograms(registers: Registry[]) {
   };
 }
 
-function describeMetric(metric: object): { name: string; type: string; labels: readonly string[]; help: string } {
-  const { name, help, labelNames } = metric as { name: string; help: string; labelNames?: readonly string[] };
-  const type = metric instanceof Histogram ? 'histogram' : metric instanceof Counter ? 'counter' : 'gauge';
-  return { name, type, labels: labelNames ?? [], help };
-}
+/** What a gauge shows of a state, ms where its name ends in `_seconds`; null: nothing. */
+type Gauges<T> = Readonly<Record<string, readonly [help: string, value: (now: T) => number | null]>>;
+
+const gauges: Gauges<Status> = {
+  last_success_timestamp_seconds: [
+    'When the live state was last known to be what the newest revision asks for',
+    (one) => one.lastSuccessAt,
+  ],
+  applied_timestamp_seconds: ['When the applied revision came into effect', (one) => one.revisions.appliedAt],
+  drift_objects: ['Live objects that differ from the applied revision', (one) => one.drift],
+  fights: ['Corrections that another writer keeps undoing', (one) => one.fights],
+  blocked_deletes: ['Deletes of a plan that a guard refused', (one) => one.blockedDeletes],
+  live_rules: ['Rules on the server after the last pass', (one) => one.liveRules],
+  token_expiry_timestamp_seconds: ['When the API token expires', (one) => one.tokenExpiresAt],
+  writer: ['1: this replica writes; 0: another one does', (one) => (one.role === 'writer' ? 1 : 0)],
+  suspended: ['1: suspended by the operator', (one) => (one.suspended ? 1 : 0)],
+  window_opens_timestamp_seconds: [
+    'When the window opens for which the plan at hand waits',
+    (one) => one.windowOpensAt,
+  ],
+  confirm_by_timestamp_seconds: ['When what is not confirmed is taken back', (one) => one.confirmBy],
+  next_boundary_timestamp_seconds: ['When the next rule begins or ends', (one) => one.nextBoundaryAt],
+  held_ends: ['Rules that have ended and are live all the same', (one) => one.heldEnds],
+  server_clock_ahead_seconds: [
+    'How far the clock of the server is ahead of the clock here',
+    (one) => one.serverAheadMs,
+  ],
+  watch_degraded: ['1: the directory cannot be watched, only rescanned', (one) => (one.degraded ? 1 : 0)],
+};
+
+const kernelGauges: Gauges<EnforcementView> = {
+  enforcement_missing_rules: ['Live rules that the kernel does not hold', (one) => one.missing],
+  enforcement_stale_elements: ['Elements that changed rules left in the kernel', (one) => one.stale],
+  enforcement_extra_elements: ['Elements in the kernel that no live rule explains', (one) => one.extra],
+  enforcement_other_differences: ['Chains and rules missing in the kernel, and unknown ones', (one) => one.structure],
+  enforcement_lag_seconds: ['Time from the last apply until the kernel held it', (one) => one.lagMs],
+  enforced_timestamp_seconds: ['When the kernel was last seen to hold all live rules', (one) => one.enforcedAt],
+};
 
 function registerGauges(registry: Registry, states: States, labelNames: readonly string[]): void {
-  const registers = [registry];
-  const simple = (name: string, help: string, value: (status: Status) => number | null): void => {
+  const register = (name: string, help: string, value: (status: Status) => number | null): void => {
     new Gauge({
       name: prefix + name,
       help,
-      registers,
+      registers: [registry],
       labelNames,
       collect() {
         if (labelNames.length > 0) this.reset();
@@ -141,51 +158,14 @@ function registerGauges(registry: Registry, states: States, labelNames: readonly
           const now = value(status);
           // Absent, and not 0 as `reset` would have it: a token of unknown expiry has not expired in 1970.
           if (now === null) this.remove(labels);
-          else this.set(labels, now);
+          else this.set(labels, name.endsWith('_seconds') ? now / 1000 : now);
         }
       },
     });
   };
-  const seconds = (ms: number | null): number | null => (ms === null ? null : ms / 1000);
-  simple(
-    'last_success_timestamp_seconds',
-    'When the live state was last known to be what the newest revision asks for',
-    (one) => seconds(one.lastSuccessAt),
-  );
-  simple('applied_timestamp_seconds', 'When the applied revision came into effect', (one) =>
-    seconds(one.revisions.appliedAt),
-  );
-  simple('drift_objects', 'Live objects that differ from the applied revision', (one) => one.drift);
-  simple('fights', 'Corrections that another writer keeps undoing', (one) => one.fights);
-  simple('blocked_deletes', 'Deletes of a plan that a guard refused', (one) => one.blockedDeletes);
-  simple('live_rules', 'Rules on the server after the last pass', (one) => one.liveRules);
-  simple('token_expiry_timestamp_seconds', 'When the API token expires', (one) => seconds(one.tokenExpiresAt));
-  simple('writer', '1: this replica writes; 0: another one does', (one) => (one.role === 'writer' ? 1 : 0));
-  simple('suspended', '1: suspended by the operator', (one) => (one.suspended ? 1 : 0));
-  simple('window_opens_timestamp_seconds', 'When the window opens for which the plan at hand waits', (one) =>
-    seconds(one.windowOpensAt),
-  );
-  simple('confirm_by_timestamp_seconds', 'When what is not confirmed is taken back', (one) => seconds(one.confirmBy));
-  simple('next_boundary_timestamp_seconds', 'When the next rule begins or ends', (one) => seconds(one.nextBoundaryAt));
-  simple('held_ends', 'Rules that have ended and are live all the same', (one) => one.heldEnds);
-  simple('server_clock_ahead_seconds', 'How far the clock of the server is ahead of the clock here', (one) =>
-    seconds(one.serverAheadMs),
-  );
-  simple('watch_degraded', '1: the directory cannot be watched, only rescanned', (one) => (one.degraded ? 1 : 0));
-  const kernel = (name: string, help: string, value: (view: EnforcementView) => number | null): void =>
-    simple(name, help, ({ enforcement }) => (enforcement === undefined ? null : value(enforcement)));
-  kernel('enforcement_missing_rules', 'Live rules that the kernel does not hold', (one) => one.missing);
-  kernel('enforcement_stale_elements', 'Elements that changed rules left in the kernel', (one) => one.stale);
-  kernel('enforcement_extra_elements', 'Elements in the kernel that no live rule explains', (one) => one.extra);
-  kernel(
-    'enforcement_other_differences',
-    'Chains and rules missing in the kernel, and unknown ones',
-    (one) => one.structure,
-  );
-  kernel('enforcement_lag_seconds', 'Time from the last apply until the kernel held it', (one) => seconds(one.lagMs));
-  kernel('enforced_timestamp_seconds', 'When the kernel was last seen to hold all live rules', (one) =>
-    seconds(one.enforcedAt),
-  );
+  for (const [name, [help, value]] of Object.entries(gauges)) register(name, help, value);
+  for (const [name, [help, value]] of Object.entries(kernelGauges))
+    register(name, help, ({ enforcement }) => (enforcement === undefined ? null : value(enforcement)));
 }
 
 type Labelled = readonly [labels: Readonly<Record<string, string>>, value: number];

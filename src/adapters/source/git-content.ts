@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Limits } from '../../desired/context.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
-import type { Problem } from '../../model/problem.ts';
-import type { ProblemCode } from '../../model/problem-code.ts';
+import { makeError, type Problem } from '../../model/problem.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
 import type { SourceContent, SourceFile } from '../../ports.ts';
@@ -52,7 +51,11 @@ async function loadEntries(request: ContentRequest): Promise<Result<SourceConten
   if (bad !== null) return fail(bad);
   if (chosen.length === 0)
     return fail(
-      problem('no-manifests', `there are no *.yaml or *.yml files at the path${describeJson(entries.value.json)}`),
+      makeError(
+        'no-manifests',
+        `there are no *.yaml or *.yml files at the path${describeJson(entries.value.json)}`,
+        nothingDeleted,
+      ),
     );
   const manifests = await readFiles(request, chosen);
   if (!manifests.ok) return manifests;
@@ -132,7 +135,7 @@ export function makeFiles(
   for (const { path, id } of entries) {
     const bytes = contents.get(id) ?? Buffer.alloc(0);
     if (bytes.subarray(0, 40).toString('latin1').startsWith('version https://git-lfs.github.com/'))
-      return fail(problem('git-lfs', `${path} is stored in Git LFS, which is not fetched`, 'commit the file itself'));
+      return fail(makeError('git-lfs', `${path} is stored in Git LFS, which is not fetched`, 'commit the file itself'));
     files.push({ path, bytes, hash: hashOf(id, bytes) });
   }
   return ok(files);
@@ -149,7 +152,7 @@ async function findTree(
     if (entry?.type !== 'tree') {
       const what = entry === null ? 'is not there' : 'is not a directory';
       const at = path.slice(0, index + 1).join('/');
-      return fail(problem('git-path-missing', `${at} ${what} in commit ${commit.slice(0, 12)}`));
+      return fail(makeError('git-path-missing', `${at} ${what} in commit ${commit.slice(0, 12)}`, nothingDeleted));
     }
     tree = entry.id;
   }
@@ -181,18 +184,18 @@ function entryProblem({ path, type }: TreeEntry, before: TreeEntry | undefined):
   const isOdd = path.split('/').some((part) => part === '' || part.startsWith('.'));
   if (hasControl(path) || isOdd || path.includes('\uFFFD')) {
     const summary = 'a manifest’s file name holds control characters or is not UTF-8';
-    return problem('unsafe-file-name', summary, 'rename it');
+    return makeError('unsafe-file-name', summary, 'rename it');
   }
-  if (path === before?.path) return problem('unsafe-file-name', `the commit holds ${path} twice`, 'commit it anew');
+  if (path === before?.path) return makeError('unsafe-file-name', `the commit holds ${path} twice`, 'commit it anew');
   if (type === 'file') return null;
   if (type === 'link')
-    return problem('not-a-regular-file', `${path} is a symbolic link, which is not followed`, 'commit the file itself');
+    return makeError(
+      'not-a-regular-file',
+      `${path} is a symbolic link, which is not followed`,
+      'commit the file itself',
+    );
   const hint = 'commit its manifests here, or name a folder without it; nothing is deleted because of this';
-  return problem('not-a-regular-file', `${path} is a submodule, whose files are not read`, hint);
+  return makeError('not-a-regular-file', `${path} is a submodule, whose files are not read`, hint);
 }
 
 const nothingDeleted = 'correct --git-path; nothing is deleted because of this';
-
-function problem(code: ProblemCode, summary: string, hint = nothingDeleted): Problem {
-  return { code, severity: 'error', summary, hint };
-}

@@ -1,4 +1,4 @@
-import type { Problem } from '../../model/problem.ts';
+import { makeError, type Problem } from '../../model/problem.ts';
 import type { ProblemCode } from '../../model/problem-code.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
@@ -104,7 +104,7 @@ function chooseTip(text: string, names: readonly string[]): Result<RemoteTip, Pr
   const [name] = found;
   if (name === undefined) {
     return fail(
-      problem(
+      makeError(
         'git-ref-missing',
         `the remote has no ${names.join(' or ')}`,
         'push the ref, or correct --git-ref; nothing is deleted because of this',
@@ -113,7 +113,7 @@ function chooseTip(text: string, names: readonly string[]): Result<RemoteTip, Pr
   }
   if (found.length > 1) {
     return fail(
-      problem('git-ref-ambiguous', `the remote has ${found.join(' and ')}`, 'write the one you mean in full'),
+      makeError('git-ref-ambiguous', `the remote has ${found.join(' and ')}`, 'write the one you mean in full'),
     );
   }
   return ok({ commit: ids.get(`${name}^{}`) ?? ids.get(name) ?? '', fetchName: name });
@@ -180,25 +180,25 @@ const network =
 function remoteProblem(run: ProcessRun, settings: RemoteSettings, onClone: boolean): Problem {
   if (run.end === 'timeout') {
     const seconds = settings.timeoutMs / 1000;
-    return problem(
+    return makeError(
       'git-timeout',
       `the Git remote did not finish within ${seconds} s; git was ended`,
       'it is tried again; raise --git-timeout if the network is slow',
     );
   }
-  if (run.end === 'aborted') return problem('git-aborted', 'the Git call was stopped', 'nothing to do');
+  if (run.end === 'aborted') return makeError('git-aborted', 'the Git call was stopped', 'nothing to do');
   if (run.end === 'too-much-output')
-    return problem('git-failed', 'the Git remote sent far too much', 'check --git-url');
+    return makeError('git-failed', 'the Git remote sent far too much', 'check --git-url');
   if (isCapped(run)) {
     const { fileBytes } = settings.caps;
     return refuseTooLarge(`a fetch brings more than ${fileBytes} bytes, or needs as much memory`, 'limits.fetchBytes');
   }
   if (run.end === 'not-started')
-    return problem('git-not-started', `git could not be started: ${run.stderr}`, 'install git');
+    return makeError('git-not-started', `git could not be started: ${run.stderr}`, 'install git');
   const asked = /could not read (?:Username|Password) for '([^']*)'/.exec(run.stderr)?.[1]?.replace(/\/\/.*@/, '//');
   if (asked !== undefined && asked !== readOrigin(settings.remote)) {
     const summary = `${asked} asked for credentials on the way to the Git remote, and got none`;
-    return problem(
+    return makeError(
       'git-proxy-auth',
       summary,
       'write user and password into the proxy’s URL, or reach the remote without it',
@@ -206,15 +206,11 @@ function remoteProblem(run: ProcessRun, settings: RemoteSettings, onClone: boole
   }
   const cause = causes.find(([pattern]) => pattern.test(run.stderr));
   const said = run.stderr.replace(/@{5,}/g, '').trim().slice(0, 300); // ssh draws boxes
-  if (cause !== undefined) return problem(cause[1], `${cause[2]} (git: ${said})`, cause[3]);
+  if (cause !== undefined) return makeError(cause[1], `${cause[2]} (git: ${said})`, cause[3]);
   const code = onClone && !network.test(run.stderr) ? 'git-broken' : 'git-unreachable';
-  return problem(
+  return makeError(
     code,
     `the Git remote could not be read (git: ${said})`,
     'it is tried again; check the network and --git-url',
   );
-}
-
-function problem(code: ProblemCode, summary: string, hint: string): Problem {
-  return { code, severity: 'error', summary, hint };
 }

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import type { Problem } from '../../model/problem.ts';
-import type { ProblemCode } from '../../model/problem-code.ts';
+import { makeError, type Problem } from '../../model/problem.ts';
 import { type ProcessRun, runProcess } from '../run-process.ts';
 import { readOperatorFile } from './regular-file.ts';
 
@@ -29,10 +28,10 @@ export async function checkSignature(
 ): Promise<Problem | null> {
   const folder = path.join(home, 'gnupg');
   const failure = await makeKeyring(folder, keys.openpgpFile);
-  if (failure !== null) return problem('git-signature-keys', failure, 'check --git-verify-openpgp');
+  if (failure !== null) return makeError('git-signature-keys', failure, 'check --git-verify-openpgp');
   const refusal = await refuseSignature(splitSigned(bytes, id), { keys, folder, seenAt });
   if (refusal === null) return null;
-  return problem(
+  return makeError(
     'git-signature',
     `commit ${id.slice(0, 12)} is refused: ${refusal}`,
     'sign it with an allowed key and push again; the last good revision stays in force',
@@ -149,8 +148,4 @@ function runTool(
   const limits = { timeoutMs: 30_000, maxOutput: 1_000_000, signal: new AbortController().signal };
   const path = process.env['PATH'] ?? '/usr/bin:/bin';
   return runProcess({ program, cwd: '/', args, env: { PATH: path, ...env }, stdin, ...limits });
-}
-
-function problem(code: ProblemCode, summary: string, hint: string): Problem {
-  return { code, severity: 'error', summary, hint };
 }

@@ -1,7 +1,6 @@
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
-import type { Problem } from '../../model/problem.ts';
-import type { ProblemCode } from '../../model/problem-code.ts';
+import { makeError, type Problem } from '../../model/problem.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, getErrorCode, ok } from '../../model/result.ts';
 import type { Descent, FirstSeen, Source, SourceContent, SourceReading } from '../../ports.ts';
@@ -113,7 +112,7 @@ class ClonedSource implements GitSource {
 
   async readAt(revision: string, signal: AbortSignal, firstSeen: FirstSeen = {}): Promise<SourceReading> {
     if (!/^[0-9a-f]{40,64}$/.test(revision)) {
-      return readingOf(fail(problem('git-revision', 'not a commit id', '')));
+      return readingOf(fail(makeError('git-revision', 'not a commit id', '')));
     }
     const result = await this.#withClone<SourceContent>(signal, async (clone) => {
       // Where another replica has applied it, and this one has not read it yet, it is fetched.
@@ -177,7 +176,7 @@ class ClonedSource implements GitSource {
     // The ref may have moved since it was asked for: what was fetched is what counts.
     const commit = await clone.commitOf(incoming);
     if (commit !== null) return ok(commit);
-    return fail(problem('git-ref-missing', 'the ref does not stand for a commit', 'correct --git-ref'));
+    return fail(makeError('git-ref-missing', 'the ref does not stand for a commit', 'correct --git-ref'));
   }
 
   /** The content of a commit that was fetched, provided that it is signed as required. */
@@ -234,15 +233,11 @@ function explainError(error: unknown): { readonly ok: false; readonly error: Pro
   if (code === 'ENOSPC' || code === 'EDQUOT') return fail(diskFull);
   if (error instanceof GitError) {
     if (/No space left on device|Disk quota exceeded/i.test(error.message)) return fail(diskFull);
-    return fail(problem(error.code, `the clone cannot be read (${error.message})`, hints[error.code]));
+    return fail(makeError(error.code, `the clone cannot be read (${error.message})`, hints[error.code]));
   }
   if (!/^E[A-Z]+$/.test(code)) throw error;
   const summary = `the state directory cannot be used (${code})`;
-  return fail(problem('git-state', summary, 'check that it exists and may be written'));
+  return fail(makeError('git-state', summary, 'check that it exists and may be written'));
 }
 
-const diskFull = problem('git-disk-full', 'no space is left for the Git clone', 'free space in the state directory');
-
-function problem(code: ProblemCode, summary: string, hint: string): Problem {
-  return { code, severity: 'error', summary, hint };
-}
+const diskFull = makeError('git-disk-full', 'no space is left for the Git clone', 'free space in the state directory');
