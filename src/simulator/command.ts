@@ -1,6 +1,4 @@
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
-import type { FilteredServer } from './filter/filter.ts';
-import { NftFilter } from './nft-filter.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from './server.ts';
 import { drawToken } from './tokens.ts';
 import type { UserSeed } from './users.ts';
@@ -81,14 +79,7 @@ function simulatorOptions(options: SimulateOptions): SimulatorOptions {
     throw new SimulateError(`--discovery ${discovery}: choose accept or fetch`);
   }
   if (filterRate !== undefined && !(filterRate > 0)) throw new SimulateError('--filter-rate must be more than 0');
-  const filter =
-    netns === undefined
-      ? filterRate === undefined
-        ? {}
-        : { filterRate }
-      : {
-          packetFilter: (server: FilteredServer) => new NftFilter({ netns, rate: filterRate ?? nftRate }, server),
-        };
+  const rate = filterRate ?? (netns === undefined ? undefined : nftRate);
   return {
     token: readToken(options.tokenFile),
     port: options.port,
@@ -96,7 +87,8 @@ function simulatorOptions(options: SimulateOptions): SimulatorOptions {
     discovery,
     admin: options.admin ?? false,
     ...(options.data === undefined ? {} : { dataFile: options.data }),
-    ...filter,
+    ...(rate === undefined ? {} : { filterRate: rate }),
+    ...(netns === undefined ? {} : { nft: { netns } }),
   };
 }
 

@@ -24,12 +24,13 @@ export class NftTable {
   }
 
   /** Deletes the table and makes it anew, empty, with a chain for each user. */
-  async reset(userIds: readonly string[]): Promise<void> {
+  async reset(userIds: readonly string[]): Done {
     await this.#run('table inet firezone\ndelete table inet firezone\n');
     this.#known.clear();
     const made = await this.#run(`${this.#base()}\n`);
     if (!made) throw new Error(`nft could not make the table inet firezone in ${this.#options.netns}`);
     for (const userId of userIds) await this.addUser(userId);
+    return true;
   }
 
   async addUser(userId: string): Done {

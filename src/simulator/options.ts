@@ -1,6 +1,6 @@
 import type { FetchDiscoveryOptions } from './configuration/discovery.ts';
-import type { FilteredServer, PacketFilter } from './filter/filter.ts';
 import type { RatedFilterOptions } from './filter/rated.ts';
+import type { NftTableOptions } from './nft.ts';
 import type { TokenStore } from './tokens.ts';
 import type { UserSeed } from './users.ts';
 
@@ -39,6 +39,6 @@ export interface SimulatorOptions {
   readonly onError?: (error: unknown) => void;
   /** In [0, 1), for faults with a probability. */
   readonly random?: () => number;
-  /** Builds another packet filter than the immediate one, such as one in a real kernel. */
-  readonly packetFilter?: (server: FilteredServer) => PacketFilter;
+  /** Where a real kernel holds the packet filter too; without a rate as fast as nft goes, about 100 to 200 changes a second. */
+  readonly nft?: NftTableOptions;
 }

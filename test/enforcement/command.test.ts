@@ -186,7 +186,7 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
   it('asks nobody to keep what the kernel does not hold: that goes back', async () => {
     await server.simulator.close();
     server = await startKernelServer(netns, { rate: 1 });
-    const slow = [...look.toSpliced(1, 1, server.simulator.url), '--wait-enforced', '200ms'];
+    const slow = [...look.toSpliced(1, 1, server.simulator.url), '--wait-enforced', '1s'];
     const ran = await run(folder, ...slow, '--state-dir', join(folder, 'state'), '--confirm-with', '/bin/true', '.');
     expect(ran.stderr).toMatch(
       /The packet filter does not hold what was applied: going back[\s\S]*The server has what was before;/,

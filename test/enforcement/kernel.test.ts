@@ -85,7 +85,7 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
       if (i < 4) await until(() => server.simulator.filter.state().crashes === i);
       if (i < 4) await server.settled();
     }
-    expect(await server.simulator.exited).toContain('four times');
+    expect(await server.simulator.exited).toContain('crashed 4 times');
   });
 
   it('says that nothing is filtered when the table is gone', async () => {

@@ -1,7 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { NftFilter } from '../../src/simulator/nft-filter.ts';
 import {
   apiToken,
   ensureBuilt,
@@ -25,7 +24,7 @@ describe.skipIf(kernelUnavailable !== null)(title, () => {
 
   beforeEach(async () => {
     netns = addNamespace();
-    world = await makeWorld({ packetFilter: (server) => new NftFilter({ netns: pathOf(netns) }, server) });
+    world = await makeWorld({ nft: { netns: pathOf(netns) } });
     writeFileSync(path.join(world.manifests, 'rules.yaml'), rules('10.1.0.0/16', '10.2.0.0/16'));
   });
 

@@ -1,3 +1,4 @@
+import { NftTable } from '../nft.ts';
 import type { SimulatorOptions } from '../options.ts';
 import type { RuleRow } from '../rules/rule.ts';
 import type { Tables } from '../tables.ts';
@@ -25,11 +26,14 @@ export function connectFilter(options: SimulatorOptions, tables: Tables, exit: F
   return filter;
 }
 
+/** Changes a second, more than nft makes: then it sets the pace itself. */
+const fastestNft = 1_000;
+
 function filterOf(options: SimulatorOptions, server: FilteredServer): PacketFilter {
-  if (options.packetFilter !== undefined) return options.packetFilter(server);
-  return options.filterRate === undefined
-    ? createImmediateFilter(server.rows())
-    : new RatedFilter({ rate: options.filterRate, ...options.filterTime }, server);
+  const { filterRate, filterTime, nft } = options;
+  if (filterRate === undefined && nft === undefined) return createImmediateFilter(server.rows());
+  const kernel = nft === undefined ? {} : { kernel: new NftTable(nft) };
+  return new RatedFilter({ rate: filterRate ?? fastestNft, ...filterTime, ...kernel }, server);
 }
 
 /** A packet filter that follows at once and never fails; what an update changed in between is not seen. */

@@ -1,12 +1,15 @@
+import type { NftTable } from '../nft.ts';
 import type { RuleRow } from '../rules/rule.ts';
 import { makeTableElement, type TableElement } from './element.ts';
 import type { FilteredServer, FilterState, PacketFilter } from './filter.ts';
-import { ElementTable, FilterError } from './table.ts';
+import { ElementTable, FilterError, type Mirror } from './table.ts';
 import { decideVerdict, type FilterPacket } from './verdict.ts';
 
 export interface RatedFilterOptions {
   /** Inserts a second that reach the table; deletes take twice as long. */
   readonly rate: number;
+  /** A table in a real kernel that takes each change too, one after the other. */
+  readonly kernel?: NftTable;
   /** Milliseconds on any steady clock. */
   readonly now?: () => number;
   /** Calls back once, so many milliseconds later; returns how to call it off. */
@@ -33,7 +36,12 @@ export class RatedFilter implements PacketFilter {
   readonly #now: () => number;
   readonly #schedule: NonNullable<RatedFilterOptions['schedule']>;
   readonly #unit: number;
-  readonly #table = new ElementTable();
+  readonly #kernel: NftTable | undefined;
+  readonly #table: ElementTable;
+  /** Changes that a real kernel has yet to take; those from before a crash are left out. */
+  #mirrored: Promise<void> = Promise.resolve();
+  #behind = 0;
+  #life = 0;
   /** What the notifier has not handed over yet. */
   #mailbox: Change[] = [];
   /** What was handed over; the notifier waits for its call until `deadline`, unless it has given up. */
@@ -53,6 +61,8 @@ export class RatedFilter implements PacketFilter {
     this.#now = options.now ?? (() => performance.now());
     this.#schedule = options.schedule ?? scheduleTimer;
     this.#unit = 1000 / options.rate;
+    this.#kernel = options.kernel;
+    this.#table = new ElementTable(this.#mirror);
     this.#time = this.#now();
     this.#beginRebuild();
     this.settle();
@@ -92,7 +102,7 @@ export class RatedFilter implements PacketFilter {
   #state(): FilterState {
     this.settle();
     return {
-      pending: this.#mailbox.length + this.#handed.length,
+      pending: this.#mailbox.length + this.#handed.length + this.#behind,
       rebuilding: this.#rebuild !== undefined,
       crashes: this.#crashes.length,
       lost: [...this.#lost],
@@ -200,9 +210,29 @@ export class RatedFilter implements PacketFilter {
     this.#beginRebuild();
   }
 
+  /** What the kernel refuses crashes the filter, as what the table refuses does. */
+  readonly #mirror: Mirror = (change) => {
+    const [kernel, life] = [this.#kernel, this.#life];
+    if (kernel === undefined) return;
+    const isStale = (): boolean => this.#closed || life !== this.#life;
+    this.#behind++;
+    this.#mirrored = this.#mirrored
+      .then(async () => {
+        const isTaken = isStale() || (await change(kernel));
+        this.settle();
+        if (!isTaken && !isStale()) this.#crash('the kernel refused a change');
+      })
+      .catch((error: unknown) => this.#server.exit(error instanceof Error ? error.message : String(error)))
+      .finally(() => {
+        this.#behind--;
+        this.settle();
+      });
+  };
+
   #beginRebuild(): void {
     const users = new Set(this.#server.userIds());
     const rows = [...this.#server.rows()].filter(({ userId }) => userId === null || users.has(userId));
+    this.#life++;
     this.#table.reset(users);
     this.#rebuild = rows.map(makeTableElement);
     this.#lost = [];

@@ -3,7 +3,6 @@ import { createNftEnforcement } from '../../../src/adapters/enforcement/nft.ts';
 import { collectRuleNames, type EnforcementReport } from '../../../src/enforcement/report.ts';
 import { decodeLiveRules } from '../../../src/live/live-rules.ts';
 import type { DesiredRule, LiveRule } from '../../../src/model/rule.ts';
-import { NftFilter } from '../../../src/simulator/nft-filter.ts';
 import { type Simulator, startSimulator } from '../../../src/simulator/server.ts';
 import { pathOf } from './namespace.ts';
 
@@ -27,14 +26,18 @@ export interface KernelServer {
 }
 
 /** Starts it, with the users alice and bob. */
-export async function startKernelServer(netns: string, options: KernelServerOptions = {}): Promise<KernelServer> {
+export async function startKernelServer(
+  netns: string,
+  { rate, ...options }: KernelServerOptions = {},
+): Promise<KernelServer> {
   const simulator = await startSimulator({
     token,
     users: [
       { name: 'alice', id: alice },
       { name: 'bob', id: bob },
     ],
-    packetFilter: (server) => new NftFilter({ netns: pathOf(netns), ...options }, server),
+    nft: { netns: pathOf(netns), ...options },
+    ...(rate === undefined ? {} : { filterRate: rate }),
   });
   const enforcement = createNftEnforcement({ netns: pathOf(netns), timeoutMs: 10_000 });
   const call = (method: string, path: string, body?: unknown): Promise<Response> =>
