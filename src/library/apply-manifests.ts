@@ -1,13 +1,12 @@
 import { systemClock } from '../adapters/clock.ts';
 import { defaultApplyLimits } from '../apply/context.ts';
-import { compareProblems, type Problem } from '../model/problem.ts';
+import type { Problem } from '../model/problem.ts';
 import { deriveFingerprintKey } from '../model/secret.ts';
 import { emptyMemory, type PassDependencies, type PassEnd, type PassResult } from '../pass/pass.ts';
 import { readDesired } from '../pass/stages.ts';
 import { reconcile } from '../reconcile.ts';
-import { makeProblemReport } from '../report/run-report.ts';
 import { checkMembers, checkRequest, planningFields } from './arguments.ts';
-import type { Planned } from './plan-manifests.ts';
+import { makePlanned, type Planned } from './plan-manifests.ts';
 import { makePlanOptions, type PlanningRequest, type PolicyRequest, readPolicy, toContent } from './policy.ts';
 
 /** Where the administration API is, and how to be let in. */
@@ -64,16 +63,15 @@ export async function apply(request: ApplyRequest): Promise<Applied> {
     const before = request.base === undefined ? null : await readDesired(toContent(request.base), pass);
     const base = before?.ok === true ? before.value.desired.state : null;
     const result = await reconcile(content, { ...pass, base }, async (plan, desired, digest) => {
-      const known = { ...makeProblemReport([...desired.problems, ...plan.problems]), revision: content.revision };
-      const userNames = desired.state?.userNames ?? new Map();
-      return await request.approve({
-        ...known,
-        plan,
-        digest: digest.plan,
-        userNames,
-        groups: desired.state?.groups ?? new Map(),
-        approved: plan.refusals.length > 0,
-      });
+      return await request.approve(
+        makePlanned(desired.state, {
+          revision: content.revision,
+          plan,
+          problems: [...desired.problems, ...plan.problems],
+          digest: digest.plan,
+          approved: plan.refusals.length > 0,
+        }),
+      );
     });
     return appliedOf(result);
   } finally {
@@ -84,17 +82,15 @@ export async function apply(request: ApplyRequest): Promise<Applied> {
 function appliedOf({ end, content, plan, digest, desired, apply: done, failure, ...result }: PassResult): Applied {
   const failed: readonly Problem[] =
     failure === null ? [] : [{ code: `api-${failure.code}`, severity: 'error', summary: failure.message }];
-  return {
-    end,
-    plan,
-    problems: [...result.problems, ...failed].sort(compareProblems),
-    digest: digest?.plan ?? null,
+  const planned = makePlanned(desired?.state, {
     revision: content?.revision ?? null,
-    userNames: desired?.state?.userNames ?? new Map(),
-    groups: desired?.state?.groups ?? new Map(),
+    plan,
+    problems: [...result.problems, ...failed],
+    digest: digest?.plan ?? null,
     approved: end !== 'refused' && (plan?.refusals.length ?? 0) > 0,
     apply: done,
-  };
+  });
+  return { ...planned, end };
 }
 
 function checkServer(server: Server): Server {

@@ -3,7 +3,7 @@ import { decodeLiveRules, decodeLiveUsers } from '../live/live-rules.ts';
 import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
 import { compareProblems, type Problem } from '../model/problem.ts';
 import { ok, type Result } from '../model/result.ts';
-import type { LiveState, Scope } from '../model/state.ts';
+import type { DesiredState, LiveState, Scope } from '../model/state.ts';
 import { planStates } from '../pass/stages.ts';
 import type { Plan } from '../plan/plan.ts';
 import { makeDocument } from '../report/json.ts';
@@ -37,6 +37,15 @@ export interface Planned
   readonly plan: Plan | null;
 }
 
+/** What a plan came to, of the parts that are known. */
+export function makePlanned(
+  state: DesiredState | null | undefined,
+  { problems, ...known }: Partial<Planned> & Pick<Planned, 'revision' | 'problems'>,
+): Planned {
+  const { userNames = new Map<string, string>(), groups = new Map<string, ReadonlySet<string>>() } = state ?? {};
+  return { ...makeProblemReport(problems.toSorted(compareProblems)), userNames, groups, ...known };
+}
+
 /** Plans what `reconcile --plan` would. Never throws for what manifests or bodies hold, only for wrong arguments. */
 export function plan(request: PlanRequest): Planned {
   checkRequest('plan', request, ['live', ...planningFields]);
@@ -44,39 +53,32 @@ export function plan(request: PlanRequest): Planned {
   checkMembers('plan: `live`', request.live, { allowed: ['rules', 'configuration', 'users'], example });
   const policy = readPolicy(request);
   const { content, context, offline } = policy;
-  const nothing = { ...makeProblemReport([]), revision: content.revision };
-  if (offline.state === null) return { ...nothing, problems: offline.problems };
+  const { revision } = content;
+  const refuse = (...problems: readonly (readonly Problem[])[]) =>
+    makePlanned(null, { revision, problems: problems.flat() });
+  if (offline.state === null) return refuse(offline.problems);
   const users = offline.emails.length === 0 ? ok(null) : decodeUsers(request.live.users);
-  if (!users.ok) return { ...nothing, problems: [...offline.problems, users.error] };
+  if (!users.ok) return refuse(offline.problems, [users.error]);
   const desired = users.value === null ? offline : policy.build(users.value);
-  if (desired.state === null) return { ...nothing, problems: desired.problems };
+  if (desired.state === null) return refuse(desired.problems);
 
   const managed = context.scope.configuration && request.live.configuration !== undefined;
   const scope: Scope = { ...context.scope, configuration: managed };
   const live = decodeLive(request.live, scope);
-  if (!live.ok) return { ...nothing, problems: [...desired.problems, unreadable(live.error)] };
+  if (!live.ok) return refuse(desired.problems, [unreadable(live.error)]);
   const base = readBase(request, policy, users.value);
   const state = managed ? desired.state : { ...desired.state, configuration: null };
-  const { profile } = context;
-  const input = {
-    desired: state,
-    live: live.value,
-    base: base.state,
-    profile,
-    scope,
-    options: makePlanOptions(request),
-  };
+  const options = makePlanOptions(request);
+  const input = { desired: state, live: live.value, base: base.state, profile: context.profile, scope, options };
   const made = planStates(input, { desired, users: users.value });
-  if (made.desired.state === null) return { ...nothing, problems: made.desired.problems };
-  return {
-    ...nothing,
+  if (made.desired.state === null) return refuse(made.desired.problems);
+  return makePlanned(state, {
+    revision,
     plan: made.plan,
-    problems: [...base.problems, ...desired.problems, ...made.plan.problems].sort(compareProblems),
+    problems: [...base.problems, ...desired.problems, ...made.plan.problems],
     digest: made.digest.plan,
-    userNames: state.userNames,
-    groups: state.groups ?? new Map(),
     approved: made.plan.refusals.length > 0 && request.approvals?.includes(made.digest.plan) === true,
-  };
+  });
 }
 
 /** The problems that `reconcile validate` shows; empty when there is nothing to say. */

@@ -13,7 +13,7 @@ import type { Tone } from './paint.ts';
 import type { UserNames } from './rule-text.ts';
 import type { RunReport } from './run-report.ts';
 import { count, formatAge } from './summary.ts';
-import { brief, describeTraffic, formatTrafficLine, full, type TrafficLine } from './traffic/describe.ts';
+import { describeTraffic, formatTrafficLine, type TrafficLine } from './traffic/describe.ts';
 import { collectPeople, joinWords, type People } from './traffic/people.ts';
 
 /** A plan as people read it: what every format for people shows, without its markup. */
@@ -221,9 +221,9 @@ function showChange(change: Change, name: string, { names, at }: Shown): ShownCh
 }
 
 function trafficPart(when: string, effect: Effect, people: People, { lines }: PageLimits): TrafficPart {
-  const brevity = lines === Number.POSITIVE_INFINITY ? full : brief;
-  const opens = describeTraffic(effect.opens, people, brevity);
-  const closes = describeTraffic(effect.closes, people, brevity);
+  const isWhole = lines === Number.POSITIVE_INFINITY;
+  const opens = describeTraffic(effect.opens, people, isWhole);
+  const closes = describeTraffic(effect.closes, people, isWhole);
   const all = [...opens.map((line) => entryOf('opens', line)), ...closes.map((line) => entryOf('closes', line))];
   const nothing = when === '' ? 'No traffic changes.' : 'no traffic changes.';
   const headline = `${when}${all.length === 0 ? nothing : `opens ${whomText(opens)}; closes ${whomText(closes)}`}`;

@@ -3,7 +3,7 @@ import { escapeControls } from '../model/printable.ts';
 import { type ReachableTraffic, restrictTraffic } from '../policy/reach.ts';
 import type { Traffic } from '../policy/traffic.ts';
 import type { Table } from './table.ts';
-import { describeTraffic, full } from './traffic/describe.ts';
+import { describeTraffic } from './traffic/describe.ts';
 import { formatPeople, type People } from './traffic/people.ts';
 import { makeTrafficDocument } from './traffic-json.ts';
 
@@ -11,7 +11,7 @@ import { makeTrafficDocument } from './traffic-json.ts';
 export function tellReach({ accepted, dropped }: ReachableTraffic, people: People, who: string | null): Table {
   const isOne = new Set([...accepted, ...dropped].map(({ user }) => user)).size === 1;
   const rows = (verdict: string, traffic: readonly Traffic[]): Table =>
-    describeTraffic(traffic, people, full).map((line) => [isOne ? (who ?? line.who) : line.who, verdict, line.what]);
+    describeTraffic(traffic, people, true).map((line) => [isOne ? (who ?? line.who) : line.who, verdict, line.what]);
   return [['who', 'verdict', 'traffic'], ...rows('accept', accepted), ...rows('drop', dropped)];
 }
 
@@ -33,7 +33,7 @@ export function tellMatrix(
 
 function cellText(accepted: readonly Traffic[], networks: readonly Network[], people: People): string {
   const lines = networks.flatMap((network) =>
-    describeTraffic(restrictTraffic(accepted, { network, protocol: null, ports: null }), people, full),
+    describeTraffic(restrictTraffic(accepted, { network, protocol: null, ports: null }), people, true),
   );
   if (lines.length === 0) return 'nothing';
   const named = new Set(lines.flatMap((line) => (line.networks.length === 0 ? [''] : line.networks)));

@@ -4,7 +4,7 @@ import { parseNetwork } from '../../src/model/address.ts';
 import type { Rule } from '../../src/model/rule.ts';
 import { computeEffect } from '../../src/policy/effect.ts';
 import type { Traffic } from '../../src/policy/traffic.ts';
-import { describeTraffic, formatTrafficLine, full, type TrafficLine } from '../../src/report/traffic/describe.ts';
+import { describeTraffic, formatTrafficLine, type TrafficLine } from '../../src/report/traffic/describe.ts';
 import type { People } from '../../src/report/traffic/people.ts';
 import { runs } from '../property/runs.ts';
 import { ruleOf } from './support.ts';
@@ -243,7 +243,7 @@ it('the words, read back, are the exact region', () => {
       const { opens, closes } = computeEffect(before, after);
       const own = ownersOf([...before, ...after]);
       for (const traffic of [opens, closes]) {
-        const lines = describeTraffic(traffic, { ...people, withRules: own }, full);
+        const lines = describeTraffic(traffic, { ...people, withRules: own }, true);
         for (const sample of samples) {
           const holds = lines.some((line) => lineHolds(line, sample));
           if (holds !== trafficHolds(traffic, sample, own)) {

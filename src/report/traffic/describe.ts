@@ -1,3 +1,4 @@
+import { groupBy } from '../../model/group-by.ts';
 import type { Traffic } from '../../policy/traffic.ts';
 import { describeNetworks, type Term } from './networks.ts';
 import { formatPeople, type People } from './people.ts';
@@ -13,22 +14,12 @@ export interface TrafficLine {
   readonly words: string;
 }
 
-/** Networks and exceptions that a line names before it counts the rest; `Infinity`: all, so that the words are exact. */
-export interface Brevity {
-  readonly networks: number;
-}
+/** Networks and exceptions that a line which is read in passing names before it counts the rest. */
+const brief = 8;
 
-/** For a line that is read in passing. */
-export const brief: Brevity = { networks: 8 };
-/** Nothing left out. */
-export const full: Brevity = { networks: Number.POSITIVE_INFINITY };
-
-/** The traffic in lines, those for most people first; with `full` the words, read back, are exactly the traffic. */
-export function describeTraffic(
-  traffic: readonly Traffic[],
-  people: People,
-  { networks }: Brevity = brief,
-): readonly TrafficLine[] {
+/** The traffic in lines, those for most people first; with `isFull` the words, read back, are exactly the traffic. */
+export function describeTraffic(traffic: readonly Traffic[], people: People, isFull = false): readonly TrafficLine[] {
+  const most = isFull ? Number.POSITIVE_INFINITY : brief;
   const groups = groupBySources(traffic).map(({ users, pieces }) => ({
     users,
     pieces,
@@ -39,7 +30,7 @@ export function describeTraffic(
     .flatMap(({ pieces, who }) =>
       joinAlike(describeNetworks(pieces)).map((terms) => ({
         who,
-        what: termsText(terms, networks),
+        what: termsText(terms, most),
         networks: terms[0]?.exceptions.length === 0 ? terms.map(({ network }) => network) : [],
         words: terms[0] === undefined ? '' : formatProtocols(terms[0].protocols),
       })),
@@ -53,20 +44,8 @@ export function formatTrafficLine({ what, who }: Pick<TrafficLine, 'what' | 'who
 
 /** Networks with the same traffic and no exceptions are one line; each with exceptions is its own. */
 function joinAlike(terms: readonly Term[]): readonly (readonly Term[])[] {
-  const lines: Term[][] = [];
-  const byTraffic = new Map<string, Term[]>();
-  for (const term of terms) {
-    const key = formatProtocolsKey(term.protocols);
-    const alike = term.exceptions.length === 0 ? byTraffic.get(key) : undefined;
-    if (alike !== undefined) {
-      alike.push(term);
-      continue;
-    }
-    const line = [term];
-    lines.push(line);
-    if (term.exceptions.length === 0) byTraffic.set(key, line);
-  }
-  return lines;
+  const keyOf = (term: Term) => (term.exceptions.length === 0 ? formatProtocolsKey(term.protocols) : term);
+  return [...groupBy(terms, keyOf).values()];
 }
 
 function termsText(terms: readonly Term[], most: number): string {
@@ -82,16 +61,12 @@ function termsText(terms: readonly Term[], most: number): string {
 }
 
 function exceptionsText({ protocols, exceptions }: Term, most: number): string {
-  const byWords = new Map<string, string[]>();
-  for (const exception of exceptions) {
-    const words = isSameProtocols(exception.protocols, protocols) ? '' : formatProtocols(exception.protocols);
-    const networks = byWords.get(words);
-    if (networks === undefined) byWords.set(words, [exception.network]);
-    else networks.push(exception.network);
-  }
-  return [...byWords]
-    .map(([words, networks]) => (words === '' ? listText(networks, most) : `${listText(networks, most)} ${words}`))
-    .join(' and ');
+  const wordsOf = (own: Term['protocols']): string => (isSameProtocols(own, protocols) ? '' : formatProtocols(own));
+  const parts = [...groupBy(exceptions, (exception) => wordsOf(exception.protocols))].map(([words, alike]) => {
+    const networks = alike.map(({ network }) => network);
+    return words === '' ? listText(networks, most) : `${listText(networks, most)} ${words}`;
+  });
+  return parts.join(' and ');
 }
 
 /** The first texts, and how many networks are left out; one more than allowed is not worth leaving out. */

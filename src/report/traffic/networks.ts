@@ -1,4 +1,4 @@
-import { type Family, getWidth, makeNetwork } from '../../model/address.ts';
+import { coverRange, type Family, getWidth, makeNetwork } from '../../model/address.ts';
 import {
   combineProtocols,
   formatProtocolsKey,
@@ -33,8 +33,7 @@ const mostCompressed = 4000;
  * tables", 1999); a prefix that takes away from the one around it becomes an exception, one that adds becomes a term.
  */
 export function describeNetworks(pieces: readonly Piece[]): readonly Term[] {
-  const families = [4, 6] as const;
-  return families.flatMap((family) => {
+  return ([4, 6] as const).flatMap((family) => {
     const own = pieces.filter((piece) => piece.family === family);
     if (own.length === 0) return [];
     return termsOf(own.length > mostCompressed ? splitPieces(own) : choosePrefixes(family, own));
@@ -86,17 +85,9 @@ function termsOf(prefixes: readonly Prefix[]): readonly Term[] {
 }
 
 function splitPieces(pieces: readonly Piece[]): readonly Prefix[] {
-  return pieces.flatMap(({ family, first, last, protocols }) => {
-    const out: Prefix[] = [];
-    for (let from = first; from <= last; ) {
-      let size = 0n;
-      while (from % (2n << size) === 0n && from + (2n << size) - 1n <= last) size++;
-      const network = makeNetwork(family, from, getWidth(family) - Number(size));
-      out.push({ ...network, protocols });
-      from = network.last + 1n;
-    }
-    return out;
-  });
+  return pieces.flatMap(({ family, first, last, protocols }) =>
+    coverRange(family, first, last).map((network) => ({ ...network, protocols })),
+  );
 }
 
 /** One node of the tree of prefixes: which traffics may stand here at the least cost, and the halves (none: a leaf). */

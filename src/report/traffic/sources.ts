@@ -1,6 +1,6 @@
 import { type Family, parseNetwork } from '../../model/address.ts';
-import type { PortRange } from '../../model/port-range.ts';
-import type { PortSet } from '../../policy/port-set.ts';
+import { getOrMake, groupBy } from '../../model/group-by.ts';
+import type { Interval } from '../../policy/intervals.ts';
 import type { Traffic } from '../../policy/traffic.ts';
 import type { Piece } from './networks.ts';
 import { combineProtocols, isNoProtocols, isSameProtocols, noProtocols, type Protocols } from './protocols.ts';
@@ -19,81 +19,56 @@ const mostCompared = 1_000_000;
 export function groupBySources(traffic: readonly Traffic[]): readonly SourceTraffic[] {
   const classes = classesOf(traffic);
   const edges = classes.reduce((sum, { pieces }) => sum + pieces.length, 0);
-  if (classes.length < 2 || edges * classes.length > mostCompared) {
-    return classes.map(({ users, pieces }) => ({ users: new Set(users), pieces }));
-  }
-  const groups = new Map<string, { users: Set<string | null>; pieces: Piece[] }>();
+  if (classes.length < 2 || edges * classes.length > mostCompared) return classes;
+  const groups = new Map<string, SourceTraffic & { readonly pieces: Piece[] }>();
   for (const family of [4, 6] as const) {
-    for (const stretch of stretchesOf(classes, family)) {
-      for (const [key, protocols] of splitByClasses(stretch.active)) {
-        const group = groups.get(key) ?? { users: usersOf(key, classes), pieces: [] };
-        groups.set(key, group);
-        addPiece(group.pieces, { family, first: stretch.first, last: stretch.last, protocols });
+    const spans = classes.flatMap(({ pieces }, index) =>
+      pieces.flatMap(({ protocols, ...piece }) =>
+        piece.family === family ? [{ ...piece, value: { index, protocols } }] : [],
+      ),
+    );
+    for (const { active, ...stretch } of stretchesOf(spans)) {
+      for (const [key, protocols] of splitByClasses(active)) {
+        const group = getOrMake(groups, key, () => ({ users: usersOf(key, classes), pieces: [] }));
+        addPiece(group.pieces, { family, ...stretch, protocols });
       }
     }
   }
   return [...groups.values()];
 }
 
-/** Users with exactly the same traffic. */
-interface SourceClass {
-  readonly users: readonly (string | null)[];
-  readonly pieces: readonly Piece[];
-}
-
-function classesOf(traffic: readonly Traffic[]): readonly SourceClass[] {
+/** Users with exactly the same traffic are one entry. */
+function classesOf(traffic: readonly Traffic[]): readonly SourceTraffic[] {
   const texts = new Map<readonly string[], string>();
-  const byUser = new Map<string | null, { key: string[]; traffic: Traffic[] }>();
-  for (const one of traffic) {
-    const destinations = texts.get(one.destinations) ?? one.destinations.join(' ');
-    texts.set(one.destinations, destinations);
-    const ports = (one.ports ?? []).map(({ low, high }) => `${low}-${high}`).join(',');
-    const entry = byUser.get(one.user) ?? { key: [], traffic: [] };
-    byUser.set(one.user, entry);
-    entry.key.push(`${one.protocol} ${ports} ${destinations}`);
-    entry.traffic.push(one);
-  }
-  const classes = new Map<string, { users: (string | null)[]; traffic: readonly Traffic[] }>();
-  for (const [user, entry] of byUser) {
-    const key = entry.key.join('\n');
-    const same = classes.get(key);
-    if (same === undefined) classes.set(key, { users: [user], traffic: entry.traffic });
-    else same.users.push(user);
-  }
-  return [...classes.values()].map(({ users, traffic: own }) => ({ users, pieces: piecesOf(own) }));
+  const keyOf = ({ protocol, ports, destinations }: Traffic): string => {
+    const ranges = (ports ?? []).map(({ low, high }) => `${low}-${high}`).join(',');
+    return `${protocol} ${ranges} ${getOrMake(texts, destinations, () => destinations.join(' '))}`;
+  };
+  const byUser = groupBy(traffic, ({ user }) => user);
+  const alike = groupBy(byUser, ([, own]) => own.map(keyOf).join('\n'));
+  return [...alike.values()].map((members) => ({
+    users: new Set(members.map(([user]) => user)),
+    pieces: piecesOf(members[0]?.[1] ?? []),
+  }));
 }
-
-interface Edge {
-  readonly at: bigint;
-  readonly protocol: Traffic['protocol'];
-  /** What begins here; null: what began before ends. */
-  readonly ports: PortSet | null;
-}
-
-const oneRange: readonly PortRange[] = [{ low: 0, high: 0 }];
 
 /** One source's traffic as ascending stretches of addresses, each with all its protocols. */
 function piecesOf(traffic: readonly Traffic[]): readonly Piece[] {
-  const edges: Readonly<Record<Family, Edge[]>> = { 4: [], 6: [] };
+  const spans: Readonly<Record<Family, Span<Pick<Traffic, 'protocol' | 'ports'>>[]>> = { 4: [], 6: [] };
   for (const { destinations, protocol, ports } of traffic) {
     for (const text of destinations) {
       const parsed = parseNetwork(text);
       if (!parsed.ok) continue;
       const { family, first, last } = parsed.value.network;
-      edges[family].push({ at: first, protocol, ports: ports ?? oneRange }, { at: last + 1n, protocol, ports: null });
+      spans[family].push({ first, last, value: { protocol, ports } });
     }
   }
   return ([4, 6] as const).flatMap((family) => {
     const pieces: Piece[] = [];
-    const inOrder = edges[family].sort((a, b) =>
-      a.at < b.at ? -1 : a.at > b.at ? 1 : Number(a.ports !== null) - Number(b.ports !== null),
-    );
-    let here: Protocols = noProtocols;
-    let from = 0n;
-    for (const { at, protocol, ports } of inOrder) {
-      if (at > from && !isNoProtocols(here)) addPiece(pieces, { family, first: from, last: at - 1n, protocols: here });
-      here = { ...here, [protocol]: protocol === 'other' ? ports !== null : (ports ?? []) };
-      from = at;
+    for (const { active, ...stretch } of stretchesOf(spans[family])) {
+      let protocols = noProtocols;
+      for (const { protocol, ports } of active) protocols = { ...protocols, [protocol]: ports ?? true };
+      addPiece(pieces, { family, ...stretch, protocols });
     }
     return pieces;
   });
@@ -111,38 +86,41 @@ function addPiece(pieces: Piece[], piece: Piece): void {
   else pieces.push(piece);
 }
 
-interface Stretch {
-  readonly first: bigint;
-  readonly last: bigint;
-  /** By the index of their class. */
-  readonly active: ReadonlyMap<number, Protocols>;
+/** Addresses that something is said of. */
+interface Span<T> extends Interval {
+  readonly value: T;
 }
 
-function* stretchesOf(classes: readonly SourceClass[], family: Family): Generator<Stretch> {
-  const edges = classes
-    .flatMap(({ pieces }, index) =>
-      pieces
-        .filter((piece) => piece.family === family)
-        .flatMap(({ first, last, protocols }) => [
-          { at: first, index, protocols },
-          { at: last + 1n, index, protocols: null },
-        ]),
-    )
-    .sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : Number(a.protocols !== null) - Number(b.protocols !== null)));
-  const active = new Map<number, Protocols>();
+/** Stretches of addresses, ascending, each with what is said of all of it (distinct objects; the set is reused). */
+function* stretchesOf<T extends object>(
+  spans: readonly Span<T>[],
+): Generator<Interval & { readonly active: ReadonlySet<T> }> {
+  const edges = spans
+    .flatMap(({ first, last, value }) => [
+      { at: first, value, begins: true },
+      { at: last + 1n, value, begins: false },
+    ])
+    .sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
+  const active = new Set<T>();
   let from = 0n;
-  for (const { at, index, protocols } of edges) {
+  for (const { at, value, begins } of edges) {
     if (at > from && active.size > 0) yield { first: from, last: at - 1n, active };
-    if (protocols === null) active.delete(index);
-    else active.set(index, protocols);
+    if (begins) active.add(value);
+    else active.delete(value);
     from = at;
   }
 }
 
+/** Traffic of one class of sources, by its index. */
+interface OfClass {
+  readonly index: number;
+  readonly protocols: Protocols;
+}
+
 /** The traffic of one stretch by the classes that have it; keys are the classes' sorted indexes. */
-function splitByClasses(active: ReadonlyMap<number, Protocols>): ReadonlyMap<string, Protocols> {
+function splitByClasses(active: ReadonlySet<OfClass>): ReadonlyMap<string, Protocols> {
   let parts: { readonly members: readonly number[]; readonly protocols: Protocols }[] = [];
-  for (const [index, protocols] of [...active].sort(([a], [b]) => a - b)) {
+  for (const { index, protocols } of [...active].sort((a, b) => a.index - b.index)) {
     let left = protocols;
     const next: typeof parts = [];
     for (const part of parts) {
@@ -164,6 +142,6 @@ function splitByClasses(active: ReadonlyMap<number, Protocols>): ReadonlyMap<str
   return byKey;
 }
 
-function usersOf(key: string, classes: readonly SourceClass[]): Set<string | null> {
-  return new Set(key.split(' ').flatMap((index) => classes[Number(index)]?.users ?? []));
+function usersOf(key: string, classes: readonly SourceTraffic[]): ReadonlySet<string | null> {
+  return new Set(key.split(' ').flatMap((index) => [...(classes[Number(index)]?.users ?? [])]));
 }
