@@ -169,7 +169,7 @@ export function verdictHistory(
         .slice(-1)
         .map((before) => before.id);
     const commit: Commit = { id, time, parents: follows, author: '', subject: '' };
-    return { commit, state, version: state === null ? null : { commit, rules: listAllRules(state) } };
+    return { commit, state, version: state === null ? null : { ...state, commit, rules: listAllRules(state) } };
   });
   const last = read.findLast(({ state }) => state !== null);
   if (last?.state == null || last.version === null)

@@ -1,54 +1,53 @@
 import type { Commit } from '../model/commit.ts';
 import { type DesiredRule, formatRuleKey, hasTimes, isDesiredAt } from '../model/rule.ts';
+import type { DesiredState } from '../model/state.ts';
 import { type Decision, decide } from './decide-packet.ts';
 import { indexRules } from './rule-index.ts';
 import { matches, type Packet } from './verdict.ts';
 
-/** The rules of a commit, whatever their times. */
-export interface Version {
+/** The rules of a commit, whatever their times, and whom they name. */
+export interface Version extends Pick<DesiredState, 'userNames' | 'groups'> {
   readonly commit: Commit;
   readonly rules: readonly DesiredRule[];
 }
 
 /** A moment at which verdicts may change: a commit, or a time at which rules of the branch's newest commit begin or end. */
-export interface Moment<V extends Version> {
+export interface Moment {
   readonly cause: 'commit' | 'time';
   readonly time: number;
   /** Rules in force before: of each version that the commit follows. */
   readonly before: readonly (readonly DesiredRule[])[];
   readonly after: readonly DesiredRule[];
-  readonly version: V;
+  readonly version: Version;
   /** The commit itself; of a time, the one that set this rule's times. */
   readonly commitOf: (rule: DesiredRule) => Commit;
 }
 
 /** Follows the versions of a branch, parents before children. */
-export interface Timeline<V extends Version> {
+export interface Timeline {
   /** The moments up to this commit, in order. Null: it cannot be read, and its children are compared with its parents. */
-  readonly add: (commit: Commit, version: V | null) => readonly Moment<V>[];
+  readonly add: (commit: Commit, version: Version | null) => readonly Moment[];
   /** The moments from the newest commit until now. */
-  readonly end: () => readonly Moment<V>[];
+  readonly end: () => readonly Moment[];
 }
 
-interface Known<V extends Version> {
-  readonly version: V;
+interface Known {
+  readonly version: Version;
   readonly time: number;
   /** Who set the times of rules that have some. */
   readonly setBy: ReadonlyMap<string, Commit>;
 }
 
 /** The timeline of the last of these commits (parents before children), with the moments from `since` until `now`. */
-export function makeTimeline<V extends Version>(
+export function makeTimeline(
   commits: readonly Commit[],
   { since, now }: { readonly since: number; readonly now: number },
-): Timeline<V> {
-  const times = timesOf(commits, now);
-  const timeOf = (id: string): number => times.get(id) ?? now;
+): Timeline {
   const mainline = mainlineOf(commits);
-  const known = new Map<string, readonly Known<V>[]>();
+  const times = new Map<string, number>();
+  const known = new Map<string, readonly Known[]>();
   const children = new Map<string, number>();
   for (const id of commits.flatMap(({ parents }) => parents)) children.set(id, (children.get(id) ?? 0) + 1);
-  const tip = commits.at(-1)?.id ?? '';
   const release = (id: string): void => {
     const left = (children.get(id) ?? 0) - 1;
     children.set(id, left);
@@ -57,7 +56,10 @@ export function makeTimeline<V extends Version>(
   return {
     add(commit, version) {
       const { id, parents } = commit;
-      const time = timeOf(id);
+      // Not before what it follows, whatever the clocks of its authors said, and not in the future.
+      const earliest = parents.reduce((latest, parent) => Math.max(latest, times.get(parent) ?? latest), commit.time);
+      const time = Math.min(earliest, now);
+      times.set(id, time);
       const from = [...new Set(parents.flatMap((parent) => known.get(parent) ?? []))];
       const first = known.get(parents[0] ?? '')?.[0];
       for (const parent of parents) release(parent);
@@ -69,18 +71,11 @@ export function makeTimeline<V extends Version>(
       const after = selectRulesAt(version, time);
       return [...passed, { cause: 'commit', time, before, after, version, commitOf: () => commit }];
     },
-    end: () => (known.get(tip) ?? []).slice(0, 1).flatMap((last) => boundariesOf(last, since, now)),
+    end() {
+      const last = known.get(commits.at(-1)?.id ?? '')?.[0];
+      return last === undefined ? [] : boundariesOf(last, since, now);
+    },
   };
-}
-
-/** When each commit counts: not before what it follows, whatever the clocks of its authors said, and not in the future. */
-function timesOf(commits: readonly Commit[], now: number): ReadonlyMap<string, number> {
-  const times = new Map<string, number>();
-  for (const { id, parents, time } of commits) {
-    const earliest = parents.reduce((latest, parent) => Math.max(latest, times.get(parent) ?? time), time);
-    times.set(id, Math.min(earliest, now));
-  }
-  return times;
 }
 
 /** The newest commit, its first parent, and so on: what the branch itself was at any time. */
@@ -104,22 +99,13 @@ function timesKey({ rule, notBefore, expires }: DesiredRule): string {
   return `${formatRuleKey(rule)} ${notBefore} ${expires}`;
 }
 
-function settersOf<V extends Version>({ rules, commit }: V, from: readonly Known<V>[]): ReadonlyMap<string, Commit> {
-  const timed = rules.filter(hasTimes);
-  return new Map(
-    timed.map((rule) => {
-      const key = timesKey(rule);
-      return [key, from.find(({ setBy }) => setBy.has(key))?.setBy.get(key) ?? commit];
-    }),
-  );
+function settersOf({ rules, commit }: Version, from: readonly Known[]): ReadonlyMap<string, Commit> {
+  const keys = rules.filter(hasTimes).map(timesKey);
+  return new Map(keys.map((key) => [key, from.find(({ setBy }) => setBy.has(key))?.setBy.get(key) ?? commit]));
 }
 
 /** The times after this version and up to another at which its rules begin or end. */
-function boundariesOf<V extends Version>(
-  { version, time: from, setBy }: Known<V>,
-  since: number,
-  until: number,
-): readonly Moment<V>[] {
+function boundariesOf({ version, time: from, setBy }: Known, since: number, until: number): readonly Moment[] {
   if (setBy.size === 0) return [];
   const times = new Set(version.rules.flatMap(({ notBefore, expires }) => [notBefore ?? from, expires ?? from]));
   return [...times]
@@ -137,7 +123,7 @@ function boundariesOf<V extends Version>(
 
 /** A change of one packet's verdict. */
 export interface VerdictChange {
-  readonly cause: Moment<Version>['cause'];
+  readonly cause: Moment['cause'];
   readonly time: number;
   readonly commit: Commit;
   readonly before: Decision<DesiredRule>;
@@ -146,7 +132,7 @@ export interface VerdictChange {
 
 /** How the packet's verdict changes at a moment: it is that of none of the versions before. Null: it does not. */
 export function findVerdictChange(
-  { cause, time, before, after, version, commitOf }: Moment<Version>,
+  { cause, time, before, after, version, commitOf }: Moment,
   packet: Packet,
 ): VerdictChange | null {
   const now = decideAmong(after, packet);

@@ -1,7 +1,7 @@
 import type { Commit } from '../model/commit.ts';
 import { formatInstant } from '../model/instant.ts';
 import { escapeControls } from '../model/printable.ts';
-import type { Moment, VerdictChange, Version } from '../policy/timeline.ts';
+import type { Moment, VerdictChange } from '../policy/timeline.ts';
 import type { Effect } from '../policy/traffic.ts';
 import type { Packet } from '../policy/verdict.ts';
 import { describePacket } from '../policy/words.ts';
@@ -13,7 +13,7 @@ import type { People } from './traffic/people.ts';
 import { makeTrafficDocument } from './traffic-json.ts';
 
 /** What a moment opened and closed. */
-export interface TrafficChange extends Pick<Moment<Version>, 'cause' | 'time'> {
+export interface TrafficChange extends Pick<Moment, 'cause' | 'time'> {
   /** The commits behind it. */
   readonly commits: readonly Commit[];
   readonly effect: Effect;

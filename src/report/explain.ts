@@ -21,7 +21,7 @@ import { formatTraffic } from './page.ts';
 import { createPaint } from './paint.ts';
 import { formatPlace } from './problems.ts';
 import { formatRule, formatShortPorts, joinSome, type UserNames } from './rule-text.ts';
-import { nameAll } from './traffic/people.ts';
+import { makePeople } from './traffic/people.ts';
 import { makeTrafficDocument } from './traffic-json.ts';
 
 /** A rule with all that it goes by: from a manifest a name and a place, from the server an id. */
@@ -128,8 +128,8 @@ export function makeRuleMembers(rule: NamedRule, traffic: RuleTraffic): Readonly
 }
 
 function lines(set: TrafficSet, names: UserNames): readonly string[] {
-  const withRules = new Set([...set.keys()].filter((user) => user !== null));
-  return formatTraffic(renderTraffic(set), { names: nameAll(withRules, names), groups: new Map(), withRules });
+  const users = [...set.keys()].filter((user) => user !== null);
+  return formatTraffic(renderTraffic(set), makePeople(users, { userNames: names }));
 }
 
 /** The rule that decides, or that none does. */

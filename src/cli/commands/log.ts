@@ -19,7 +19,7 @@ import type { Packet } from '../../policy/verdict.ts';
 import { type TrafficChange, tellBlame, tellLog } from '../../report/commits.ts';
 import { formatPlace, renderProblems } from '../../report/problems.ts';
 import type { TableAnswer } from '../../report/table.ts';
-import { nameAll } from '../../report/traffic/people.ts';
+import { makePeople } from '../../report/traffic/people.ts';
 import { isDirectory } from '../base.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { Failure, makeFailure } from '../failure.ts';
@@ -55,25 +55,21 @@ export async function runBlame(invocation: Invocation): Promise<Answer> {
   );
 }
 
-function findTrafficChange(moment: Moment<NamedVersion>): TrafficChange | null {
+function findTrafficChange(moment: Moment): TrafficChange | null {
   const { cause, time, before, after, version } = moment;
   const [then, now] = [before.map((rules) => rules.map(({ rule }) => rule)), after.map(({ rule }) => rule)];
   const effect = computeOwnEffect(then, now);
   if (effect.opens.length === 0 && effect.closes.length === 0) return null;
-  const withRules = new Set([...then.flat(), ...now].flatMap(({ userId }) => userId ?? []));
-  const people = { names: nameAll(withRules, version.userNames), groups: version.groups, withRules };
-  return { cause, time, commits: commitsOf(moment), effect, people };
+  const users = [...then.flat(), ...now].flatMap(({ userId }) => userId ?? []);
+  return { cause, time, commits: commitsOf(moment), effect, people: makePeople(users, version) };
 }
 
 /** The commit; of a time, those that set it for a rule. */
-function commitsOf({ cause, time, version, commitOf }: Moment<NamedVersion>): readonly Commit[] {
+function commitsOf({ cause, time, version, commitOf }: Moment): readonly Commit[] {
   if (cause === 'commit') return [version.commit];
   const changed = version.rules.filter(({ notBefore, expires }) => notBefore === time || expires === time);
   return [...new Set(changed.map(commitOf))];
 }
-
-/** A commit's rules, and whom they name. */
-type NamedVersion = Version & WrittenRules;
 
 /**
  * Follows the manifests in a folder from the first commit to HEAD and now, and tells what `find` sees in the moments since `--since`,
@@ -82,8 +78,8 @@ type NamedVersion = Version & WrittenRules;
 async function answerFromHistory<C>(
   invocation: Invocation,
   directory: string,
-  find: (moment: Moment<NamedVersion>) => C | null,
-  tell: (changes: readonly C[], last: NamedVersion | null, now: number) => TableAnswer,
+  find: (moment: Moment) => C | null,
+  tell: (changes: readonly C[], last: Version | null, now: number) => TableAnswer,
 ): Promise<Answer> {
   const { settings, terminal } = invocation;
   requireGit(terminal.env, 'a history needs git', 'unset it');
@@ -95,17 +91,17 @@ async function answerFromHistory<C>(
   const { commits, contents } = history.value;
   const now = systemClock.wallTime();
   const since = readTimeAsked(settings, 'since') ?? Number.NEGATIVE_INFINITY;
-  const timeline = makeTimeline<NamedVersion>(commits, { since, now });
+  const timeline = makeTimeline(commits, { since, now });
   const readVersion = versionReader(invocation, directory, now);
   const changes: C[] = [];
-  const look = (moments: readonly Moment<NamedVersion>[]): void => {
+  const look = (moments: readonly Moment[]): void => {
     for (const moment of moments) {
       const change = find(moment);
       if (change !== null) changes.push(change);
     }
   };
   const skipped: Problem[] = [];
-  let [last, done]: [NamedVersion | null, number] = [null, 0];
+  let [last, done]: [Version | null, number] = [null, 0];
   await tellProgress(terminal, async (say) => {
     for await (const { commit, content } of contents()) {
       say(`reading commits: ${++done} of ${commits.length}`);
@@ -122,7 +118,7 @@ async function answerFromHistory<C>(
   return { ...answer, notes: (color) => renderProblems(skipped, color) };
 }
 
-type ReadVersion = (commit: Commit, content: CommitContent['content']) => Promise<Result<NamedVersion, Problem>>;
+type ReadVersion = (commit: Commit, content: CommitContent['content']) => Promise<Result<Version, Problem>>;
 
 /** Reads versions one after another; most commits of a repository leave its manifests alone. */
 function versionReader(invocation: Invocation, directory: string, now: number): ReadVersion {

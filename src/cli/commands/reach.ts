@@ -2,7 +2,7 @@ import { type Network, parseNetwork } from '../../model/address.ts';
 import { computeReach, type ReachQuestion, type TrafficSelector } from '../../policy/reach.ts';
 import { makeReachMembers, tellMatrix, tellReach } from '../../report/reach.ts';
 import { renderTableText } from '../../report/table.ts';
-import { nameAll, type People } from '../../report/traffic/people.ts';
+import { makePeople } from '../../report/traffic/people.ts';
 import type { Answer, Invocation } from '../command.ts';
 import { makeFailure } from '../failure.ts';
 import { readPathOperand } from '../path-operand.ts';
@@ -33,9 +33,8 @@ async function answer(invocation: Invocation, say: (text: string) => void): Prom
   const question: ReachQuestion = user.length === 0 ? part : { users: new Set(asked) };
   say(`following ${rules.length} rules`);
   const reach = computeReach(rules, question);
-  const withRules = new Set(rules.flatMap(({ userId }) => userId ?? []));
-  const names = nameAll(withRules, subject.userNames);
-  const people: People = { names, groups, withRules, most: Number.POSITIVE_INFINITY };
+  const users = rules.flatMap(({ userId }) => userId ?? []);
+  const people = { ...makePeople(users, { ...subject, groups }), most: Number.POSITIVE_INFINITY };
   const networks = user.length > 0 || destination !== null ? new Map() : networksIn(subject);
   say('making a table of it');
   const table =

@@ -1,5 +1,6 @@
 import { escapeControls } from '../../model/printable.ts';
 import { compareText } from '../../model/problem.ts';
+import type { DesiredState } from '../../model/state.ts';
 import type { Plan } from '../../plan/plan.ts';
 import type { RunReport } from '../run-report.ts';
 
@@ -18,25 +19,25 @@ export interface People {
 /** How many people a line names, by default. */
 const mostNamed = 6;
 
-/** The people of a plan: names from the manifests, else as many characters of the UUID as tell two of them apart. */
-export function collectPeople(
-  plan: Plan | null,
-  { userNames, groups }: Pick<RunReport, 'userNames' | 'groups'>,
-): People {
-  const withRules = new Set(
-    (plan?.changes ?? []).flatMap((change) =>
-      change.kind === 'Rule' ? [change.live?.rule.userId ?? [], change.desired?.rule.userId ?? []].flat() : [],
-    ),
+/** The people of a plan. */
+export function collectPeople(plan: Plan | null, report: Pick<RunReport, 'userNames' | 'groups'>): People {
+  const users = (plan?.changes ?? []).flatMap((change) =>
+    change.kind === 'Rule' ? [change.live?.rule.userId ?? [], change.desired?.rule.userId ?? []].flat() : [],
   );
-  return { names: nameAll(withRules, userNames), groups: groups ?? new Map(), withRules };
+  return makePeople(users, report);
 }
 
-/** The names, and `user a1520c4b` for each of the users that has none. */
-export function nameAll(users: Iterable<string>, names: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
-  const unnamed = [...new Set(users)].filter((user) => !names.has(user));
+/** People with rules of their own: names from the manifests, else as many characters of the UUID as tell two of them apart. */
+export function makePeople(
+  users: Iterable<string>,
+  { userNames, groups }: Pick<DesiredState, 'userNames' | 'groups'>,
+): People {
+  const withRules = new Set(users);
+  const unnamed = [...withRules].filter((user) => !userNames.has(user));
   let length = 8;
   while (length < 36 && new Set(unnamed.map((user) => user.slice(0, length))).size < unnamed.length) length++;
-  return new Map([...names, ...unnamed.map((user) => [user, `user ${user.slice(0, length)}`] as const)]);
+  const names = unnamed.map((user) => [user, `user ${user.slice(0, length)}`] as const);
+  return { names: new Map([...userNames, ...names]), groups: groups ?? new Map(), withRules };
 }
 
 /** Who a set of sources is: `everyone but alice`, `group developers and bob`. `null` stands for all without rules of their own. */
