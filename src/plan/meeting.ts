@@ -16,23 +16,29 @@ export function eachMeeting<T>(
 ): void {
   const known = new Map<Level<T>, Finders>();
   const finders = (level: Level<T>): Finders => getOrMake(known, level, () => findersOf(level.items, ruleOf, isAsked));
+  /** Visits those of the first `count` items of the level that meet the item. */
+  const visitAmong = (level: Level<T>, count: number, inner: T): void => {
+    const rule = ruleOf(inner);
+    const asked = isAsked(inner);
+    if (level.items.length > fewItems) {
+      const { all, ofAsked } = finders(level);
+      (asked ? all : ofAsked)?.(rule, (position) => {
+        if (position < count) visit(level.items[position] as T, inner);
+      });
+      return;
+    }
+    for (let position = 0; position < count; position++) {
+      const outer = level.items[position] as T;
+      if ((asked || isAsked(outer)) && meets(rule, ruleOf(outer))) visit(outer, inner);
+    }
+  };
   eachLevel(
     items,
     (item) => ruleOf(item).destination,
     (level, enclosing) => {
-      for (const inner of level.items) {
-        const asked = isAsked(inner);
-        for (const outer of enclosing) {
-          const { all, ofAsked } = finders(outer);
-          (asked ? all : ofAsked)?.(ruleOf(inner), (other) => visit(outer.items[other] as T, inner));
-        }
-      }
-      if (level.items.length < 2) return;
-      for (const [position, inner] of level.items.entries()) {
-        const { all, ofAsked } = finders(level);
-        (isAsked(inner) ? all : ofAsked)?.(ruleOf(inner), (other) => {
-          if (other < position) visit(level.items[other] as T, inner);
-        });
+      for (const inner of level.items) for (const outer of enclosing) visitAmong(outer, outer.items.length, inner);
+      for (let position = 1; position < level.items.length; position++) {
+        visitAmong(level, position, level.items[position] as T);
       }
     },
   );
@@ -55,11 +61,10 @@ function findersOf<T>(items: readonly T[], ruleOf: (item: T) => Rule, isAsked: (
 /** Calls back with the position of each item of a level that shares a source, a protocol and a port with the rule. */
 type Finder = (rule: Rule, visit: (position: number) => void) => void;
 
-/** Levels of more items than this get an index. */
+/** Levels of more items than this get an index, and so do sources within them. */
 const fewItems = 16;
 
 function finderOf(rules: readonly Rule[], among: readonly number[]): Finder {
-  if (among.length <= fewItems) return finderOfFew(rules, among);
   const everybody = finderOfSource(rules, among);
   const bySource = groupBy(among, (position) => (rules[position] as Rule).userId);
   const sources = new Map<string | null, Finder>();
@@ -72,12 +77,6 @@ function finderOf(rules: readonly Rule[], among: readonly number[]): Finder {
   };
 }
 
-function finderOfFew(rules: readonly Rule[], among: readonly number[]): Finder {
-  return (rule, visit) => {
-    for (const position of among) if (meets(rule, rules[position] as Rule)) visit(position);
-  };
-}
-
 /** Whether rules with intersecting networks share a packet: a source, a protocol, a port. */
 function meets(a: Rule, b: Rule): boolean {
   if (a.userId !== b.userId && a.userId !== null && b.userId !== null) return false;
@@ -86,7 +85,11 @@ function meets(a: Rule, b: Rule): boolean {
 
 /** Among rules that all share a source with those that are looked for. */
 function finderOfSource(rules: readonly Rule[], among: readonly number[]): Finder {
-  if (among.length <= fewItems) return finderOfFew(rules, among);
+  if (among.length <= fewItems) {
+    return (rule, visit) => {
+      for (const position of among) if (meets(rule, rules[position] as Rule)) visit(position);
+    };
+  }
   const portsOf = (position: number): Ports | null => (rules[position] as Rule).ports;
   const withoutPorts = among.filter((position) => portsOf(position) === null);
   const ofType = (type: PortType) => {

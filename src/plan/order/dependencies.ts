@@ -53,9 +53,11 @@ function tiesByPosition(input: DependencyInput, positions: Int32Array): readonly
   const directions = operations.map(directionsOf);
   const ties = order.map((operation) => (needs[operation] ?? []).map((need) => positions[need] as number));
   for (let i = 0; i < sharing.length; i += 2) {
-    const [a, b] = [sharing[i] as number, sharing[i + 1] as number];
+    const a = sharing[i] as number;
+    const b = sharing[i + 1] as number;
     if (!opposed(directions[a] as number, directions[b] as number)) continue;
-    const [x, y] = [positions[a] as number, positions[b] as number];
+    const x = positions[a] as number;
+    const y = positions[b] as number;
     ties[Math.max(x, y)]?.push(Math.min(x, y));
   }
   return ties.map((list) => (list.length < 2 ? list : [...new Set(list)].sort((a, b) => a - b)));
