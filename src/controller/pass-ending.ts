@@ -12,6 +12,8 @@ export interface PassRun {
   readonly verdict: Verdict;
   readonly holdMs: number | null;
   readonly outcomes: readonly Outcome[];
+  /** The passes over each part, where both together did not get through. */
+  readonly apart?: { readonly rules: PassRun; readonly configuration: PassRun };
 }
 
 /** The same, not yet on the status board; `publish` puts it there. */
@@ -77,8 +79,11 @@ export function mayBeOnePart(result: PassResult | null): boolean {
   return result.end === 'unreadable' && codes.has(result.failure?.code ?? '');
 }
 
-/** The parts after a pass over both: a failure of steps of one kind only does not concern the other. */
+/** The parts after a pass: over both, a failure of steps of one kind only does not concern the other. */
 export function viewParts(run: PassRun): Parts {
+  if (run.apart !== undefined) {
+    return { rules: viewOf(run.apart.rules), configuration: viewOf(run.apart.configuration) };
+  }
   const failed = run.outcomes.filter((one) => one.outcome !== 'done' && one.outcome !== 'skipped');
   const clear = { ready: true, reason: 'InSync', message: '' };
   const onlyConfiguration =
@@ -93,17 +98,15 @@ export function viewParts(run: PassRun): Parts {
 }
 
 /** Two runs, one over each part, as one. */
-export function joinRuns(rules: PassRun, configuration: PassRun): { readonly run: PassRun; readonly parts: Parts } {
+export function joinRuns(rules: PassRun, configuration: PassRun): PassRun {
   const holds = [rules.holdMs, configuration.holdMs].filter((ms) => ms !== null).sort((a, b) => a - b);
   const troubled = [rules, configuration].find((run) => run.verdict.kind !== 'good');
   return {
-    run: {
-      result: troubled?.result ?? rules.result,
-      verdict: pickWorst([rules.verdict, configuration.verdict]),
-      holdMs: holds[0] ?? null,
-      outcomes: [...rules.outcomes, ...configuration.outcomes],
-    },
-    parts: { rules: viewOf(rules), configuration: viewOf(configuration) },
+    result: troubled?.result ?? rules.result,
+    verdict: pickWorst([rules.verdict, configuration.verdict]),
+    holdMs: holds[0] ?? null,
+    outcomes: [...rules.outcomes, ...configuration.outcomes],
+    apart: { rules, configuration },
   };
 }
 

@@ -11,14 +11,13 @@ import { checkGate } from './gate.ts';
 import type { LoopParts, LoopPassRequest } from './loop-parts.ts';
 import { createGapClock } from './observer.ts';
 import type { PassRun, PublishableRun } from './pass-ending.ts';
-import { isOutage, joinRuns, mayBeOnePart, viewParts } from './pass-ending.ts';
+import { isOutage, joinRuns, mayBeOnePart } from './pass-ending.ts';
 import { logDrift, logFailures, logInternalError, logTimes, logUnknownRules } from './pass-log.ts';
 import type { LoopRecord } from './record.ts';
 import type { InEffect } from './same-desired.ts';
 import { isInEffect } from './same-desired.ts';
 import { StallMemory } from './stall.ts';
-import type { Status } from './status.ts';
-import type { Seen, StatusBoard } from './status-board.ts';
+import type { StatusBoard } from './status-board.ts';
 import { formatStepKey } from './step-key.ts';
 
 /** What is to be brought into effect, and what is known about it. */
@@ -60,16 +59,12 @@ export class PassRunner {
   /** One pass over everything; when a part of it stands in the way of the other, each part by itself. */
   async run(order: PassOrder): Promise<PublishableRun> {
     const whole = await this.#runOne(order);
-    if (!mayBeOnePart(whole.result)) {
-      return {
-        ...whole,
-        publish: this.#publisher({ rules: whole, configuration: null, shown: whole }, viewParts(whole), order),
-      };
-    }
-    const rules = await this.#runOne(order, 'rules');
-    const configuration = await this.#runOne(order, 'configuration');
-    const { run, parts } = joinRuns(rules, configuration);
-    return { ...run, publish: this.#publisher({ rules, configuration, shown: run }, parts, order) };
+    const run = mayBeOnePart(whole.result)
+      ? joinRuns(await this.#runOne(order, 'rules'), await this.#runOne(order, 'configuration'))
+      : whole;
+    const seen = (run.apart?.rules ?? run).result;
+    const context = { isDrift: isDriftOf(order, seen?.desired?.state ?? null), fights: this.#fights.size };
+    return { ...run, publish: () => this.#board.passed(run, context) };
   }
 
   /** Applies what began or ended by time, as a plan of its own. */
@@ -135,18 +130,6 @@ export class PassRunner {
     const { clock, logger } = this.#parts;
     this.#fights.remember(plan.steps.map(formatStepKey), clock.now());
     logDrift(logger, plan);
-  }
-
-  /** Puts what was seen on the board; called with everything else that the pass changes there, so that no reader sees half. */
-  #publisher(runs: Readonly<Record<keyof Seen, PassRun | null>>, parts: Status['parts'], order: PassOrder): () => void {
-    const fights = this.#fights.size;
-    const { rules, configuration, shown } = runs;
-    return () => {
-      this.#board.update({ parts });
-      if (!rules?.result || !shown?.result) return; // a mistake of ours ended the pass: nothing was seen
-      const seen = { rules: rules.result, configuration: configuration?.result ?? null, shown: shown.result };
-      this.#board.passed(seen, { isDrift: isDriftOf(order, seen.rules.desired?.state ?? null), fights });
-    };
   }
 }
 

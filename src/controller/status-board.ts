@@ -4,7 +4,7 @@ import type { ConditionUpdate } from './conditions.ts';
 import { setCondition } from './conditions.ts';
 import { addEnforcement } from './enforcement.ts';
 import { countDeletes } from './gate.ts';
-import { countLiveRules } from './pass-ending.ts';
+import { countLiveRules, type PassRun, viewParts } from './pass-ending.ts';
 import type { PassView, Status } from './status.ts';
 import { addPass, viewPlan } from './status.ts';
 
@@ -62,7 +62,11 @@ export class StatusBoard {
   }
 
   /** What a pass saw: the live state, the plan at hand, and how much of it others brought about. */
-  passed({ rules, configuration, shown }: Seen, { isDrift, fights }: PassContext): void {
+  passed(run: PassRun, { isDrift, fights }: PassContext): void {
+    this.update({ parts: viewParts(run) });
+    const rules = (run.apart?.rules ?? run).result;
+    if (rules === null || run.result === null) return; // a mistake of ours ended the pass: nothing was seen
+    const configuration = run.apart?.configuration.result ?? null;
     this.#status = addEnforcement(this.#status, rules, this.#clock.wallTime());
     const drifts = [rules, configuration].map((one) => foreignChanges(one, isDrift)).filter((count) => count !== null);
     this.update({
@@ -70,20 +74,10 @@ export class StatusBoard {
       blockedDeletes: rules.end === 'refused' && rules.plan !== null ? countDeletes(rules.plan) : 0,
       liveRules: countLiveRules(rules) ?? this.#status.liveRules,
       serverAheadMs: rules.serverAheadMs ?? this.#status.serverAheadMs,
-      plan: viewPlan(shown),
+      plan: viewPlan(run.result),
       fights,
     });
   }
-}
-
-/** What a pass over everything, or one over each part, came to. */
-export interface Seen {
-  /** Over the rules, or over both. */
-  readonly rules: PassResult;
-  /** Over the Configuration alone; null when it was not looked at by itself. */
-  readonly configuration: PassResult | null;
-  /** Whose plan is the one at hand. */
-  readonly shown: PassResult;
 }
 
 interface PassContext {
