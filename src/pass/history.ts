@@ -1,4 +1,4 @@
-import type { ApplyEnd, ApplyReport } from '../apply/outcome.ts';
+import type { ApplyEnd, ApplyReport, Outcome } from '../apply/outcome.ts';
 import { decodeLiveConfiguration } from '../live/live-configuration.ts';
 import { decodeLiveRules } from '../live/live-rules.ts';
 import { decodeSnapshot, encodeSnapshot } from '../live/snapshot.ts';
@@ -6,7 +6,7 @@ import { type ConfigurationField, configurationFields, type LiveConfiguration } 
 import { fail, isObject, ok, type Result } from '../model/result.ts';
 import { formatRuleKey, type LiveRule, type Rule, toWire } from '../model/rule.ts';
 import type { LiveState } from '../model/state.ts';
-import type { Plan, Step } from '../plan/plan.ts';
+import type { Plan } from '../plan/plan.ts';
 
 /** Who made an apply, to which server, from what. */
 export interface ApplyOrigin {
@@ -33,10 +33,7 @@ export interface ApplyRecord extends ApplyOrigin {
   readonly after: LiveConfiguration | null;
 }
 
-interface DoneStep {
-  readonly step: Step;
-  readonly liveId?: string;
-}
+type DoneStep = Pick<Outcome, 'step' | 'liveId'>;
 
 /** Rules that the last apply put into effect, by `formatRuleKey`: a plan without a base cannot tell what it deletes. */
 export type FormerRules = ReadonlyMap<string, { readonly name: string; readonly expires?: number }>;

@@ -2,8 +2,7 @@ import type { ApplyReport } from '../apply/outcome.ts';
 import { readLive } from '../apply/read.ts';
 import { waitUntilEnforced, waitUntilStill } from '../apply/wait-enforced.ts';
 import { repairTargets } from '../enforcement/repair.ts';
-import { collectRuleNames, type RuleNames, reportUnreadable } from '../enforcement/report.ts';
-import type { LiveRule } from '../model/rule.ts';
+import { collectRuleNames, reportUnreadable } from '../enforcement/report.ts';
 import type { DesiredState, LiveState } from '../model/state.ts';
 import type { PlanInput } from '../plan/input.ts';
 import { mayRebuild } from '../plan/operations.ts';
@@ -83,16 +82,12 @@ function waitsInSync({ waitMs, waitInSync = true }: PassEnforcement): boolean {
   return waitMs !== null && waitInSync;
 }
 
-interface What {
-  readonly live: readonly LiveRule[];
-  readonly names: RuleNames;
-  readonly timeoutMs: number;
-}
+type Waiting = Parameters<typeof waitUntilEnforced>[0];
 
 function waitOf(
   { clock, stop }: PassDependencies,
   { kernel, onCheck }: PassEnforcement,
-  what: What,
-): Parameters<typeof waitUntilEnforced>[0] {
+  what: Pick<Waiting, 'live' | 'names' | 'timeoutMs'>,
+): Waiting {
   return { ...what, enforcement: kernel, clock, stop, ...(onCheck === undefined ? {} : { onCheck }) };
 }

@@ -1,12 +1,11 @@
 import type { ApplyContext } from '../apply/context.ts';
-import type { ApplyReport } from '../apply/outcome.ts';
 import { type LiveReading, type ReadContext, type ReadFailure, readLive, readUsers } from '../apply/read.ts';
 import type { Desired } from '../desired/context.ts';
 import { assemble } from '../desired/desired.ts';
 import type { ParsedFiles } from '../desired/parse-files.ts';
 import { listEnforcementProblems } from '../enforcement/problems.ts';
 import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
-import { compareProblems, hasErrors, type Problem, raiseWarnings } from '../model/problem.ts';
+import { compareProblems, hasErrors, raiseWarnings } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 import { formatRuleKey } from '../model/rule.ts';
@@ -19,20 +18,12 @@ import { findUnknownUsers } from '../policy/lint/user-findings.ts';
 import type { JournalEntry, SourceContent } from '../ports.ts';
 import type { KernelState, PassDependencies, PassEnd, PassResult } from './pass.ts';
 
-/** What a pass found, as far as it came. */
-export interface Found {
+/** What a pass found, as far as it came; `problems`: those that no stage has. */
+export type Found = Partial<Omit<PassResult, 'end' | 'kernel' | 'serverAheadMs'>> & {
   readonly content: SourceContent | null;
-  /** Why there is no content. */
-  readonly problems?: readonly Problem[];
-  readonly desired?: Desired;
-  readonly live?: LiveState;
-  readonly plan?: Plan;
-  readonly digest?: PlanDigest;
-  readonly apply?: ApplyReport;
   readonly kernel?: KernelState | null;
   readonly serverAheadMs?: number | undefined;
-  readonly failure?: ReadFailure;
-}
+};
 
 /** What manifests ask for, and the users who were looked up for it; null when nobody had to be. */
 export interface BuiltDesired {
@@ -202,27 +193,23 @@ export function makeApplyContext(
   };
 }
 
+const nothing = { desired: null, live: null, plan: null, apply: null, failure: null };
+
 /** The result of a pass that ended there; problems of all stages in the one order of every output. */
-export function endPass(end: PassEnd, found: Found): PassResult {
-  const { content, desired, live, plan, apply, failure, kernel, serverAheadMs } = found;
+export function endPass(end: PassEnd, { kernel, serverAheadMs, ...found }: Found): PassResult {
   const problems = [
     ...(found.problems ?? []),
-    ...(desired?.problems ?? []),
-    ...(plan?.problems ?? []),
-    ...(apply?.problems ?? []),
+    ...(found.desired?.problems ?? []),
+    ...(found.plan?.problems ?? []),
+    ...(found.apply?.problems ?? []),
     ...(kernel ? listEnforcementProblems(kernel.report) : []),
   ];
   return {
+    ...nothing,
+    ...found,
     end,
-    content,
-    desired: desired ?? null,
-    live: live ?? null,
-    plan: plan ?? null,
-    ...(found.digest === undefined ? {} : { digest: found.digest }),
-    apply: apply ?? null,
     ...(kernel ? { kernel } : {}),
     ...(serverAheadMs === undefined ? {} : { serverAheadMs }),
-    failure: failure ?? null,
     problems: problems.sort(compareProblems),
   };
 }
