@@ -124,6 +124,37 @@ describe.skipIf(!isAsked)(`the chart by the real helm${isAsked ? '' : ' (skipped
     expect(resources.map(({ kind }) => kind)).toContain('PrometheusRule');
   });
 
+  it('keeps a text what reads like a number or a yes: names of a release, of shards, of Secrets, labels', () => {
+    const file = path.join(scratch, 'odd.yaml');
+    const targets = ['1e3', 'on', '12'].map((name) => ({ name, baseUrl: 'https://x', labels: { shard: name } }));
+    const shards = targets.map(({ name }) => ({ name, labels: { shard: name }, secretName: name }));
+    const image = { repository: '123', tag: '45' };
+    const on = { enabled: true };
+    writeFileSync(
+      file,
+      JSON.stringify({
+        ...{
+          settings: { gitUrl: 'https://git.example.com/x.git' },
+          fleet: { targets },
+          shards,
+          image,
+          secretName: '12',
+        },
+        ...{ priorityClassName: 'yes', networkPolicy: { scrapeNamespace: 'null' }, podAnnotations: { team: '7' } },
+        ...{ podDisruptionBudget: on, serviceMonitor: on, prometheusRule: on, dashboard: on },
+      }),
+    );
+    for (const release of ['123', '0x1f', 'true', '1e3']) {
+      const { stdout, stderr } = run(['template', release], [file]);
+      expect(stderr).toBe('');
+      const found = parseAllDocuments(stdout, { version: '1.1' }).map((document) => document.toJS() as unknown);
+      const wrong = found.flatMap((one) => (one === null ? [] : listOddTexts(one)));
+      expect([release, wrong]).toEqual([release, []]);
+      expect(JSON.stringify(found)).toContain(`"app.kubernetes.io/instance":"${release}"`);
+      expect(JSON.stringify(found)).toContain('"app.kubernetes.io/component":"1e3"');
+    }
+  });
+
   it.each<[string, object]>([
     ['settings.baseUrl and settings.gitUrl', {}],
     ['targets eu belongs', { eu: {}, us: {} }],
@@ -143,6 +174,15 @@ describe.skipIf(!isAsked)(`the chart by the real helm${isAsked ? '' : ' (skipped
     expect(refusal(values)).toContain(said === 'targets eu belongs' ? 'belongs to the shards eu and us' : said);
   });
 });
+
+/** Names, labels and other members that hold texts in Kubernetes, and hold something else here. */
+function listOddTexts(value: unknown, key = '', parent = ''): readonly string[] {
+  const isTexts = /^(labels|matchLabels|annotations)$/.test(parent);
+  const isText = isTexts || /^(name|namespace|secretName|image|serviceAccountName|priorityClassName)$/.test(key);
+  if (typeof value === 'object' && value !== null)
+    return Object.entries(value).flatMap(([name, one]) => listOddTexts(one, Array.isArray(value) ? '' : name, key));
+  return isText && typeof value !== 'string' ? [`${key}: ${String(value)}`] : [];
+}
 
 /** A resource without what the two name differently: labels, the settings’ name, and what makes new pods. */
 function withoutNames({ metadata: { name }, ...rest }: Resource): unknown {

@@ -87,6 +87,13 @@ function selectTargets(targets: readonly Target[], { target = [], label = [] }: 
   throw makeFailure('usage', 'no target of the fleet has these labels', 'labels are written --label KEY=VALUE');
 }
 
+/** The names of targets that are not the same in both lists. */
+export function listOthers(before: readonly Target[], now: readonly Target[]): readonly string[] {
+  const [old, read] = [before, now].map((all) => new Set(all.map((one) => JSON.stringify(one))));
+  const differ = [...before, ...now].filter((one) => !old?.has(JSON.stringify(one)) || !read?.has(JSON.stringify(one)));
+  return [...new Set(differ.map(({ name }) => name))];
+}
+
 /** What a person would type for this target. Each must name its token's file: a variable would send one token to all servers. */
 export function makeTargetLine(target: Target, { command, flags, operands }: ParsedLine): ParsedLine {
   const { fleet: _fleet, target: _target, label: _label, ...others } = flags;

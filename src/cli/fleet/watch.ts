@@ -17,7 +17,7 @@ import { openStateOf } from '../watch/start.ts';
 import { createFleetPages } from './page.ts';
 import { RolloutGate } from './rollout.ts';
 import { createPool, shareParsers, shareSources } from './share.ts';
-import { adjustSettings, type ChosenFleet, makeTargetLine, readFleet, type Target } from './targets.ts';
+import { adjustSettings, type ChosenFleet, listOthers, makeTargetLine, readFleet, type Target } from './targets.ts';
 
 /** Passes at once that do not wait for their server. */
 const width = 64;
@@ -33,13 +33,7 @@ export async function watchFleet(line: ParsedLine, terminal: Terminal, makeWatch
   const fleet = readFleet(line.flags, terminal.cwd);
   const invocation = makeWatch(line, terminal, (read) => read);
   const settings = await invocation.load();
-  const hasWaves = new Set(fleet.targets.map(({ wave }) => wave)).size > 1 || fleet.rollout.maxParallel !== null;
-  if (hasWaves && settings.stateDir === null && settings.lease === 'none')
-    throw makeFailure(
-      'usage',
-      'waves need --state-dir: after a restart nobody would know how far a roll-out has come',
-      'give --state-dir DIR; each target keeps its state below it',
-    );
+  checkWaves(fleet, settings);
   const logger = await createLogger({ settings, terminal }, 'info');
   const state = await openStateOf(settings);
   const sources = shareSources(path.join(state.path, 'fleet', 'sources'), terminal.stop);
@@ -60,6 +54,24 @@ export async function watchFleet(line: ParsedLine, terminal: Terminal, makeWatch
   }
 }
 
+function checkWaves({ targets, rollout }: ChosenFleet, { stateDir, lease, gitUrl }: Settings): void {
+  const [first, ...more] = targets;
+  const isInWaves = more.some(({ wave }) => wave !== first?.wave);
+  if ((isInWaves || rollout.maxParallel !== null) && stateDir === null && lease === 'none')
+    throw makeFailure(
+      'usage',
+      'waves need --state-dir: after a restart nobody would know how far a roll-out has come',
+      'give --state-dir DIR; each target keeps its state below it',
+    );
+  const other = gitUrl === null ? more.find(({ path: folder }) => folder !== first?.path) : undefined;
+  if (isInWaves && other !== undefined)
+    throw makeFailure(
+      'usage',
+      `${other.name} and ${first?.name} are in waves and have two paths: two folders never have the same revision`,
+      'give all targets one `path`, with `overlay` or `values` for what differs; or read them from Git: --git-url',
+    );
+}
+
 interface FleetParts {
   readonly fleet: ChosenFleet;
   readonly reread: () => ChosenFleet;
@@ -77,6 +89,8 @@ class FleetWatch implements WatchProcess {
   readonly #members: ReadonlyMap<string, Member>;
   readonly #gate: RolloutGate;
   #timer: NodeJS.Timeout | undefined;
+  /** What the fleet file says of targets, and only a restart takes up. */
+  #unheeded: string | null = null;
   readonly metrics: ControllerMetrics;
 
   constructor(parts: FleetParts) {
@@ -93,7 +107,8 @@ class FleetWatch implements WatchProcess {
   }
 
   pages(): ReturnType<WatchProcess['pages']> {
-    const rollout = (): string | null => this.#gate.describe(systemClock.wallTime());
+    const told = (): readonly (string | null)[] => [this.#gate.describe(systemClock.wallTime()), this.#unheeded];
+    const rollout = (): string | null => told().filter(Boolean).join('; ') || null;
     return Promise.resolve(createFleetPages(this.#members, rollout));
   }
 
@@ -165,8 +180,9 @@ class FleetWatch implements WatchProcess {
       const { rollout, targets } = reread();
       this.#gate.adopt(rollout);
       logger.info('The fleet file was read again', { paused: rollout.paused, abort: rollout.abort });
-      if (JSON.stringify(targets) !== JSON.stringify(fleet.targets))
-        logger.warn('Other targets take effect after a restart only');
+      const others = listOthers(fleet.targets, targets);
+      this.#unheeded = others.length === 0 ? null : `the fleet file has changed for ${others.join(', ')}: restart`;
+      if (others.length > 0) logger.warn('Other targets take effect after a restart only', { targets: others });
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
       logger.error('The fleet file cannot be used; the old one stays', { summary: error.message });

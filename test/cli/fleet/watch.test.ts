@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { createHmac } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -31,10 +32,12 @@ function write(name: string, text: string): void {
   writeFileSync(path.join(folder, name), text, { mode: 0o600 });
 }
 
+const targetsOf = (waves: readonly number[]): string =>
+  waves.map((wave, n) => `  - {name: t${n}, baseUrl: "${servers[n]?.url}", wave: ${wave}}\n`).join('');
+
 /** Writes the fleet file: one target for each wave, t0, t1 and so on; more of the file, and of its targets. */
 function fleet(waves: readonly number[], more = '', others = ''): void {
-  const targets = waves.map((wave, n) => `  - {name: t${n}, baseUrl: "${servers[n]?.url}", wave: ${wave}}\n`);
-  write('fleet.yaml', `${more}defaults: {path: policy, tokenFile: token}\ntargets:\n${targets.join('')}${others}`);
+  write('fleet.yaml', `${more}defaults: {path: policy, tokenFile: token}\ntargets:\n${targetsOf(waves)}${others}`);
 }
 
 async function watch(...more: readonly string[]): Promise<Sidecar> {
@@ -124,6 +127,20 @@ describe('a watch of a fleet', () => {
     await until(() => live().every(([one, ...more]) => one === '10.0.0.2' && more.length === 0));
   });
 
+  it('begins nowhere else what failed at one target, though its state folder is lost: the record lies with the lease (long)', async () => {
+    servers[0]?.faults.inject({ match: { method: 'POST' }, fault: { kind: 'status', status: 422 } });
+    fleet([1, 1], 'maxParallel: 1\n');
+    const lease = ['--lease', 'file:lease', '--lease-duration', '4s'];
+    const before = await watch(...lease, '--target', 't0');
+    await until(async () => (await statusOf(before)).targets[0]?.conditions.Ready.reason === 'ApplyFailed');
+    await before.stop();
+    rmSync(path.join(folder, 'state'), { recursive: true });
+    servers[0]?.faults.inject({ match: { method: 'GET' }, fault: { kind: 'delay', milliseconds: 5000 } });
+    const after = await watch(...lease);
+    await until(async () => (await statusOf(after)).rollout?.includes('failed at t0 and begins nowhere else') === true);
+    expect(posts(servers[1])).toBe(0);
+  });
+
   it('waits until a wave is confirmed, and takes nothing further that nobody confirmed (long)', async () => {
     fleet([1, 2, 2], '', '');
     write('settings.yaml', 'confirmWith: {command: [/bin/sh, -c, "test -e confirmed"], within: 2s}\n');
@@ -144,11 +161,8 @@ describe('a watch of a fleet', () => {
   it('fetches a branch once for all, and a target that waits keeps its revision over a restart (long)', async () => {
     const upstream = makeUpstream();
     const host = await serveGit(upstream);
-    const targets = servers
-      .map(({ url }, n) => `  - {name: t${n}, baseUrl: "${url}", wave: ${n === 0 ? 1 : 2}}\n`)
-      .join('');
     const write3 = (more: string): void =>
-      write('fleet.yaml', `${more}defaults: {tokenFile: token}\ntargets:\n${targets}`);
+      write('fleet.yaml', `${more}defaults: {tokenFile: token}\ntargets:\n${targetsOf([1, 2, 2])}`);
     const git = ['--git-url', `${host.url}/repo.git`, '--git-ref', 'main', '--git-allow', 'http'];
     try {
       const old = upstream.commit({ 'all.yaml': rules('10.0.0.1') });
@@ -236,6 +250,59 @@ describe('a watch of a fleet', () => {
     await until(() => live().every(([one]) => one === '10.0.0.2'));
   });
 
+  it('is woken at every target by a webhook that is signed, and by no other', async () => {
+    const upstream = makeUpstream();
+    const host = await serveGit(upstream);
+    write('hook-secret', 'hook-secret-canary\n');
+    write('fleet.yaml', `defaults: {tokenFile: token}\ntargets:\n${targetsOf([1, 1, 1])}`);
+    try {
+      const first = upstream.commit({ 'all.yaml': rules('10.0.0.1') });
+      const git = ['--git-url', `${host.url}/repo.git`, '--git-ref', 'main', '--git-allow', 'http'];
+      const hooks = ['--webhook-listen', '127.0.0.1:0', '--webhook-secret-file', 'hook-secret', '--interval', '1h'];
+      const sidecar = await watch(...git, ...hooks);
+      const areAt = (commit: string) => async () =>
+        (await statusOf(sidecar)).targets.every(({ applied }) => applied === commit);
+      await until(areAt(first));
+      const next = upstream.commit({ 'all.yaml': rules('10.0.0.2') });
+      const post = (signature: string) => {
+        const headers = { 'x-hub-signature-256': `sha256=${signature}` };
+        return fetch(`${sidecar.webhooks()}/webhook`, { method: 'POST', body: '{}', headers });
+      };
+      const wokenBy = async (name: string): Promise<number> =>
+        (await get(sidecar, `/targets/${name}/status`)).match(/"webhook"/g)?.length ?? 0;
+      const reads = host.requests.length;
+      expect((await post('00'.repeat(32))).status).toBe(401);
+      expect([host.requests.length, await areAt(first)()]).toEqual([reads, true]);
+      const good = createHmac('sha256', 'hook-secret-canary').update('{}').digest('hex');
+      expect((await post(good)).status).toBe(202);
+      await until(areAt(next));
+      expect(await Promise.all(['t0', 't1', 't2'].map(wokenBy))).toEqual([1, 1, 1]);
+      expect(await get(sidecar, '/metrics')).toContain('reconcile_webhooks_total{result="woken"} 1');
+      expect(sidecar.output()).not.toContain('hook-secret-canary');
+    } finally {
+      await host.close();
+      upstream.remove();
+    }
+  });
+
+  it('says in its log and status which targets of the fleet file wait for a restart', async () => {
+    fleet([1, 1]);
+    const sidecar = await watch();
+    await until(async () => (await statusOf(sidecar)).targets.every(({ applied }) => applied !== null));
+    fleet([1, 1, 1]);
+    sidecar.child.kill('SIGHUP');
+    const said = 'the fleet file has changed for t2: restart';
+    await until(async () => (await statusOf(sidecar)).rollout === said);
+    expect(await get(sidecar, '/')).toContain(said);
+    expect(sidecar.log().find(({ msg }) => msg === 'Other targets take effect after a restart only')).toMatchObject({
+      targets: ['t2'],
+    });
+    fleet([1, 1]);
+    sidecar.child.kill('SIGHUP');
+    await until(async () => (await statusOf(sidecar)).rollout === null);
+    expect(posts(servers[2])).toBe(0);
+  });
+
   it('asks a fleet of one the same as a single server: the same bytes', async () => {
     const asked = (server: Simulator | undefined) =>
       server?.requests().map(({ method, path: place, body }) => [method, place, body].map(String).join(' '));
@@ -257,9 +324,16 @@ describe('a watch of a fleet', () => {
     expect(live()[0]).toEqual(live()[1]);
   });
 
-  it('needs a state folder for waves', async () => {
+  it('needs a state folder for waves, and one folder of manifests', async () => {
     fleet([1, 2]);
     const bare = await spawnSidecar(['watch', '--fleet', 'fleet.yaml'], folder);
     expect([await bare.ended(), bare.output()]).toEqual([1, expect.stringContaining('waves need --state-dir')]);
+    mkdirSync(path.join(folder, 'other'));
+    fleet([1, 2], '', `  - {name: last, baseUrl: "${servers[2]?.url}", wave: 2, path: other}\n`);
+    const two = await runHere(['watch', '--fleet', 'fleet.yaml', '--state-dir', 'state']);
+    expect(two).toMatchObject({ code: 1, err: expect.stringContaining('two folders never have the same revision') });
+    fleet([1, 1], '', `  - {name: last, baseUrl: "${servers[2]?.url}", path: other}\n`);
+    const alike = await runHere(['watch', '--fleet', 'fleet.yaml', '--state-dir', 'state', '--once']);
+    expect(alike.err).not.toContain('two folders');
   });
 });

@@ -5,7 +5,7 @@
 
 {{- define "reconcile.selector" -}}
 app.kubernetes.io/name: firezone-reconcile
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "reconcile.labels" -}}
@@ -66,6 +66,6 @@ named after its target, not its shard: a target that moves to another shard is n
 {{- define "reconcile.pods" -}}
 {{ include "reconcile.selector" .root }}
 {{- with .shard.shard }}
-app.kubernetes.io/component: {{ . }}
+app.kubernetes.io/component: {{ . | quote }}
 {{- end }}
 {{- end }}
