@@ -1,6 +1,6 @@
 import { decodeLiveRule } from '../live/live-rules.ts';
 import { ok, type Result } from '../model/result.ts';
-import { formatRuleKey, type LiveRule, type Rule, toWire, type WireRule } from '../model/rule.ts';
+import { compareRules, formatRuleKey, type LiveRule, type Rule, toWire, type WireRule } from '../model/rule.ts';
 import type { UpdateStep } from '../plan/plan.ts';
 import type { ApiAnswer } from '../ports.ts';
 import { isOverlap } from './answer-text.ts';
@@ -217,12 +217,13 @@ async function acceptRule(
   session: Session,
   heard: (stored: { readonly id: string; readonly isSame: boolean }) => Promise<string>,
 ): Promise<Settled | null> {
-  const decoded = decodeLiveRule(body);
+  const decoded = decodeLiveRule(body, rule);
   if (!decoded.ok) return null;
   const { id } = decoded.value;
+  const isSame = compareRules(decoded.value.rule, rule) === 0;
+  const undo = await heard({ id, isSame });
+  if (isSame) return { outcome: 'done', status, liveId: id };
   const [sent, stored] = [formatRuleKey(rule), formatRuleKey(decoded.value.rule)];
-  const undo = await heard({ id, isSame: stored === sent });
-  if (stored === sent) return { outcome: 'done', status, liveId: id };
   if (rule.ports === null || stored !== formatRuleKey({ ...rule, ports: null })) {
     const message = `${request}: the server stored \`${stored}\` instead of \`${sent}\`; ${undo}`;
     const problem = { code: 'answer-differs', severity: 'error', summary: message } as const;

@@ -1,7 +1,7 @@
 import { formatAddress, parseNetwork } from '../model/address.ts';
 import { formatPortRange, type Ports, parsePortRange } from '../model/port-range.ts';
 import { fail, isObject, ok, type Result } from '../model/result.ts';
-import type { LiveRule } from '../model/rule.ts';
+import type { LiveRule, Rule } from '../model/rule.ts';
 
 /** A user as far as manifests may name one. */
 export interface LiveUser {
@@ -41,9 +41,12 @@ export function decodeLiveRules(body: unknown, before: readonly LiveRule[] = [])
   return ok(rules);
 }
 
-/** Reads the answer of POST /v0/rules or PATCH /v0/rules/{id}; the server echoes `/32` and upper case there. */
-export function decodeLiveRule(body: unknown): Result<LiveRule, string> {
-  const rule = decodeOne(unwrapData(body));
+/**
+ * Reads the answer of POST /v0/rules or PATCH /v0/rules/{id}; the server echoes `/32` and upper case there. `sent`: the rule of the request,
+ * whose destination is not parsed again where the answer spells it alike.
+ */
+export function decodeLiveRule(body: unknown, sent?: Rule): Result<LiveRule, string> {
+  const rule = decodeOne(unwrapData(body), sent);
   return rule.ok ? rule : fail(`the answer holds no rule: ${rule.error}`);
 }
 
@@ -118,13 +121,16 @@ function findSame(item: unknown, known: ReadonlyMap<string, LiveRule>): LiveRule
 
 const nullable = ['port_range', 'port_type', 'user_id'] as const;
 
-function decodeOne(item: unknown): Result<LiveRule, string> {
+function decodeOne(item: unknown, sent?: Rule): Result<LiveRule, string> {
   if (!isObject(item)) return fail('it is not an object');
   const { id, action, destination } = item;
   if (typeof id !== 'string' || !uuid.test(id)) return fail('it has no id');
   if (action !== 'accept' && action !== 'drop') return fail('its action is neither accept nor drop');
   if (typeof destination !== 'string') return fail('its destination is not text');
-  const parsed = parseNetwork(destination.includes('%') ? (removeZone(destination) ?? destination) : destination);
+  const parsed =
+    destination === sent?.destination.text
+      ? ok({ network: sent.destination, written: destination })
+      : parseNetwork(destination.includes('%') ? (removeZone(destination) ?? destination) : destination);
   if (!parsed.ok) return fail(`its destination cannot be read (${parsed.error})`);
   // A member that is not there might be anything: a user's rule must not pass for everybody's.
   const missing = nullable.find((name) => !(name in item));

@@ -11,8 +11,14 @@ export function keepFirst<T>(items: readonly T[], keyOf: (item: T) => string): r
   return items.filter((item) => seen.size < seen.add(keyOf(item)).size);
 }
 
+/** A `Map` or a `WeakMap`. */
+interface Cache<K, V> {
+  get(key: K): V | undefined;
+  set(key: K, value: V): unknown;
+}
+
 /** The value under the key; one that is missing is made, and kept. */
-export function getOrMake<K, V>(map: Pick<Map<K, V>, 'get' | 'set'>, key: K, make: () => V): V {
+export function getOrMake<K, V>(map: Cache<K, V>, key: K, make: () => V): V {
   const known = map.get(key);
   if (known !== undefined) return known;
   const made = make();

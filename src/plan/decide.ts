@@ -1,3 +1,4 @@
+import { getOrMake } from '../model/group-by.ts';
 import { compareText } from '../model/problem.ts';
 import {
   type DesiredRule,
@@ -142,10 +143,8 @@ const expiredByInput = new WeakMap<PlanInput, ReadonlyMap<string, DesiredRule>>(
 
 /** The rules that the manifests still name and that have ended, by key. */
 function expiredOf(input: PlanInput): ReadonlyMap<string, DesiredRule> {
-  const known =
-    expiredByInput.get(input) ?? new Map(input.desired.expired?.map((rule) => [formatRuleKey(rule.rule), rule]));
-  expiredByInput.set(input, known);
-  return known;
+  const { expired } = input.desired;
+  return getOrMake(expiredByInput, input, () => new Map(expired?.map((rule) => [formatRuleKey(rule.rule), rule])));
 }
 
 function origin(

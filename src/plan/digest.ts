@@ -1,5 +1,6 @@
 import { createHash, createHmac, type Hash } from 'node:crypto';
 import type { ConfigurationFields, OidcProvider, SamlProvider } from '../model/configuration.ts';
+import { getOrMake } from '../model/group-by.ts';
 import { compareText } from '../model/problem.ts';
 import { formatRuleKey, isModifiedInPlace } from '../model/rule.ts';
 import { type FingerprintKey, Secret } from '../model/secret.ts';
@@ -44,12 +45,8 @@ const hashedRules = new WeakMap<LiveState['rules'], Hash>();
 
 /** The hash over the lines of the rules, to be gone on with: an idle sidecar reads the same list again and again. */
 function hashRules(rules: LiveState['rules']): Hash {
-  let hashed = hashedRules.get(rules);
-  if (hashed === undefined) {
-    hashed = createHash('sha256').update([...rules.map(liveText).sort(compareText), ''].join('\n'));
-    hashedRules.set(rules, hashed);
-  }
-  return hashed.copy();
+  const lines = (): readonly string[] => [...rules.map(liveText).sort(compareText), ''];
+  return getOrMake(hashedRules, rules, () => createHash('sha256').update(lines().join('\n'))).copy();
 }
 
 /** Both times matter only where they differ: then the rule was modified in place. */

@@ -1,4 +1,5 @@
 import type { ConfigurationField, DesiredConfiguration } from '../model/configuration.ts';
+import { getOrMake } from '../model/group-by.ts';
 import { type DesiredRule, formatRuleKey, type LiveRule } from '../model/rule.ts';
 import type { DesiredState } from '../model/state.ts';
 import { compareField } from './diff-configuration.ts';
@@ -58,10 +59,7 @@ export interface BaseRules {
 const indexed = new WeakMap<DesiredState, BaseRules>();
 
 export function indexBase(base: DesiredState | null): BaseRules | null {
-  if (base === null) return null;
-  const known = indexed.get(base) ?? indexRules(base);
-  indexed.set(base, known);
-  return known;
+  return base === null ? null : getOrMake(indexed, base, () => indexRules(base));
 }
 
 function indexRules(base: DesiredState): BaseRules {

@@ -1,21 +1,40 @@
-import { setMaxListeners } from 'node:events';
+import { EventEmitter } from 'node:events';
+import { getOrMake } from '../../model/group-by.ts';
 
 /** A time limit around one request. */
 export interface Deadline {
-  readonly signal: AbortSignal;
+  readonly signal: EventEmitter & { readonly aborted: boolean };
   /** Whether the limit, not the caller, ended the request. */
   passed(): boolean;
   /** Releases the timer and the caller's signal. */
   end(): void;
 }
 
-const shared = new WeakSet<AbortSignal>();
+/** What ends requests: an emitter, for an `AbortSignal` for each of thousands of requests costs as much as their JSON. */
+class Cancellation extends EventEmitter {
+  aborted = false;
 
-/** As many requests at once as the settings allow wait for one signal; Node would warn people of a leak at eleven. */
-function expectMany(caller: AbortSignal): void {
-  if (shared.has(caller)) return;
-  shared.add(caller);
-  setMaxListeners(0, caller);
+  cancel(): void {
+    this.aborted = true;
+    this.emit('abort');
+  }
+}
+
+/** All requests that wait for one signal of a caller, with the one listener on it. */
+interface Waiting {
+  readonly requests: Set<Cancellation>;
+  readonly abort: () => void;
+}
+
+const waiting = new WeakMap<AbortSignal, Waiting>();
+
+function startWaiting(caller: AbortSignal): Waiting {
+  const requests = new Set<Cancellation>();
+  const abort = (): void => {
+    for (const one of requests) one.cancel();
+  };
+  caller.addEventListener('abort', abort, { once: true });
+  return { requests, abort };
 }
 
 /**
@@ -24,20 +43,22 @@ function expectMany(caller: AbortSignal): void {
  * it never fires once the garbage collector has seen it.
  */
 export function startDeadline(ms: number, caller: AbortSignal): Deadline {
-  const controller = new AbortController();
+  const signal = new Cancellation();
   let passed = false;
   const timer = setTimeout(() => {
     passed = true;
-    controller.abort();
+    signal.cancel();
   }, ms);
-  const abort = (): void => controller.abort();
-  expectMany(caller);
-  caller.addEventListener('abort', abort, { once: true });
+  const { requests, abort } = getOrMake(waiting, caller, () => startWaiting(caller));
+  requests.add(signal);
   return {
-    signal: controller.signal,
+    signal,
     passed: () => passed,
     end: () => {
       clearTimeout(timer);
+      requests.delete(signal);
+      if (requests.size > 0) return;
+      waiting.delete(caller);
       caller.removeEventListener('abort', abort);
     },
   };

@@ -109,7 +109,8 @@ export async function checkDiscovery(uri: string, signal: AbortSignal, timeoutMs
     if (error instanceof SyntaxError) return 'it is not JSON';
     const code = getErrorCode(error);
     if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') return `it is larger than ${largestDocument} bytes`;
-    return /^[A-Z_]+$/.test(code) ? `it cannot be fetched (${code})` : 'it cannot be fetched in time';
+    const isLate = deadline.signal.aborted || !/^[A-Z_]+$/.test(code);
+    return isLate ? 'it cannot be fetched in time' : `it cannot be fetched (${code})`;
   } finally {
     deadline.end();
     await dispatcher.destroy();

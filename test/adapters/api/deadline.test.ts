@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { expect, it } from 'vitest';
 import { startDeadline } from '../../../src/adapters/api/deadline.ts';
 
@@ -14,4 +15,18 @@ it('lets 64 requests at once wait for one signal without a warning of Node’s, 
   expect(warnings).toEqual([]);
   expect(deadlines.every(({ signal, passed }) => signal.aborted && !passed())).toBe(true);
   for (const deadline of deadlines) deadline.end();
+});
+
+it('leaves nothing on the signal of its caller once all requests have ended', () => {
+  const caller = new AbortController();
+  const listeners = (): number => getEventListeners(caller.signal, 'abort').length;
+  const [first, second] = [startDeadline(60_000, caller.signal), startDeadline(60_000, caller.signal)];
+  first.end();
+  expect(listeners()).toBe(1);
+  second.end();
+  expect(listeners()).toBe(0);
+  const third = startDeadline(60_000, caller.signal);
+  caller.abort();
+  expect([first, second, third].map(({ signal }) => signal.aborted)).toEqual([false, false, true]);
+  third.end();
 });
