@@ -7,7 +7,7 @@ import {
   type OidcProvider,
   type SamlProvider,
 } from '../model/configuration.ts';
-import type { Place, Problem } from '../model/problem.ts';
+import { makeError, type Place, type Problem } from '../model/problem.ts';
 import { reveal, Secret } from '../model/secret.ts';
 import type { DesiredContext } from './context.ts';
 import { checkSamlMetadata, type SamlFault } from './saml-metadata.ts';
@@ -65,13 +65,9 @@ function resolve(source: SecretSource, { context, problems, attachments }: Resol
   const reference = source.from === 'env' ? { env: source.name } : { file: source.name };
   const resolved = context.resolveSecret(reference, source.place);
   if (!resolved.ok) {
-    problems.push({
-      code: 'secret-not-allowed',
-      severity: 'error',
-      summary: resolved.error,
-      hint: 'Names start with `RECONCILE_SECRET_` or stand in the settings under `secrets.env`; files lie below the manifest root or in `secrets.dirs`.',
-      place: source.place,
-    });
+    const hint =
+      'Names start with `RECONCILE_SECRET_` or stand in the settings under `secrets.env`; files lie below the manifest root or in `secrets.dirs`.';
+    problems.push(makeError('secret-not-allowed', resolved.error, hint, source.place));
     return Secret.unknown();
   }
   if (!resolved.value.known) {
@@ -85,13 +81,8 @@ function resolve(source: SecretSource, { context, problems, attachments }: Resol
   }
   const text = reveal(resolved.value);
   if (text !== undefined && text.trim() === '') {
-    problems.push({
-      code: 'blank-field',
-      severity: 'error',
-      summary: 'This secret is blank.',
-      hint: 'The server refuses a blank value.',
-      place: source.place,
-    });
+    const hint = 'The server refuses a blank value.';
+    problems.push(makeError('blank-field', 'This secret is blank.', hint, source.place));
   }
   return resolved.value;
 }
@@ -132,11 +123,6 @@ const samlSentences: Readonly<Record<SamlFault, string>> = {
 };
 
 function samlProblem(fault: SamlFault, { metadata }: SamlTemplate): Problem {
-  return {
-    code: 'invalid-saml-metadata',
-    severity: 'error',
-    summary: samlSentences[fault],
-    hint: 'Download the metadata document from the identity provider again, byte for byte.',
-    place: metadata.place,
-  };
+  const hint = 'Download the metadata document from the identity provider again, byte for byte.';
+  return makeError('invalid-saml-metadata', samlSentences[fault], hint, metadata.place);
 }

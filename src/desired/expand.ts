@@ -2,7 +2,7 @@ import type { DestinationReference, RuleTemplate, TemplatePorts, Written, Writte
 import { didYouMean } from '../manifest/suggest.ts';
 import { compareNetworks, contains, type Network } from '../model/address.ts';
 import { formatPortRange, type Ports } from '../model/port-range.ts';
-import type { Place, Problem } from '../model/problem.ts';
+import { makeError, type Place, type Problem } from '../model/problem.ts';
 import { type DesiredRule, pickNotes } from '../model/rule.ts';
 import type { Names, ResolvedUser } from './names.ts';
 
@@ -54,13 +54,9 @@ function networksOf(reference: DestinationReference, names: Names): readonly Wri
   if ('network' in reference) return [{ value: reference.network, place: reference.place }];
   const manifest = names.networks.get(reference.networkName);
   if (manifest !== undefined) return manifest.networks.map(({ value }) => ({ value, place: reference.place }));
-  names.problems.push({
-    code: 'unknown-network',
-    severity: 'error',
-    summary: `There is no network \`${reference.networkName}\`.`,
-    hint: didYouMean(reference.networkName, names.networks.keys(), 'Add a `kind: Network` manifest of that name.'),
-    place: reference.place,
-  });
+  const summary = `There is no network \`${reference.networkName}\`.`;
+  const hint = didYouMean(reference.networkName, names.networks.keys(), 'Add a `kind: Network` manifest of that name.');
+  names.problems.push(makeError('unknown-network', summary, hint, reference.place));
   return [];
 }
 

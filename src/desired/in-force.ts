@@ -1,7 +1,7 @@
 import { keepFirst } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { formatCount } from '../model/printable.ts';
-import type { Problem } from '../model/problem.ts';
+import { makeError, type Problem } from '../model/problem.ts';
 import type { DesiredRule } from '../model/rule.ts';
 import { type DesiredState, listBoundaries } from '../model/state.ts';
 import type { DesiredContext } from './context.ts';
@@ -62,12 +62,9 @@ export function findCollisionsFrom(
 }
 
 function tooManyTimes(count: number): Problem {
-  return {
-    code: 'too-many-times',
-    severity: 'error',
-    summary: `The rules begin at ${formatCount(count)} different times: too many to check them all for collisions.`,
-    hint: 'Let rules begin on the same day, or remove `notBefore` where it has passed.',
-  };
+  const summary = `The rules begin at ${formatCount(count)} different times: too many to check them all for collisions.`;
+  const hint = 'Let rules begin on the same day, or remove `notBefore` where it has passed.';
+  return makeError('too-many-times', summary, hint);
 }
 
 /** What is worth knowing of the times: rules that have expired, and drop rules whose end opens something. */

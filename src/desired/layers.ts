@@ -6,7 +6,7 @@ import type {
   UsersManifest,
 } from '../manifest/manifest.ts';
 import { didYouMean } from '../manifest/suggest.ts';
-import type { Problem } from '../model/problem.ts';
+import { makeError, type Place, type Problem } from '../model/problem.ts';
 
 /** The manifests that count, and what is wrong with how they are layered. */
 export interface Layered {
@@ -97,13 +97,8 @@ function buildOnce(builder: Builder, directory: string): Layer {
   }
   for (const { value, place } of overlay.remove) {
     if (!merged.delete(keyToRemove(value, merged))) {
-      problems.push({
-        code: 'nothing-to-remove',
-        severity: 'error',
-        summary: `No base has a manifest \`${value}\`.`,
-        hint: didYouMean(value, merged.keys(), 'Write `Kind/name`, as in `Rule/web`.'),
-        place,
-      });
+      const hint = didYouMean(value, merged.keys(), 'Write `Kind/name`, as in `Rule/web`.');
+      problems.push(makeError('nothing-to-remove', `No base has a manifest \`${value}\`.`, hint, place));
     }
   }
   for (const [key, manifest] of own.manifests) merged.set(key, over(manifest, merged.get(key)));
@@ -181,26 +176,18 @@ function duplicateManifest(manifest: Manifest, first: Manifest): Problem {
 
 function overlayNotChosen(first: OverlayManifest, overlays: readonly OverlayManifest[]): Problem {
   const directories = overlays.map((overlay) => `\`--overlay ${directoryOf(overlay.place.file)}\``).sort();
-  return {
-    code: 'overlay-not-chosen',
-    severity: 'error',
-    summary: 'These manifests describe several environments, and none was chosen.',
-    hint: `Choose one: ${directories.join(', ')}.`,
-    place: first.place,
-  };
+  const summary = 'These manifests describe several environments, and none was chosen.';
+  return makeError('overlay-not-chosen', summary, `Choose one: ${directories.join(', ')}.`, first.place);
 }
 
 function unknownOverlay(overlay: string, known: readonly string[]): Problem {
-  return {
-    code: 'unknown-overlay',
-    severity: 'error',
-    summary: `There is no overlay \`${overlay}\`: that directory has no \`kind: Overlay\`.`,
-    hint: didYouMean(
-      overlay,
-      known,
-      known.length === 0 ? 'Add one, or leave the option out.' : `Known: ${known.join(', ')}.`,
-    ),
-  };
+  const summary = `There is no overlay \`${overlay}\`: that directory has no \`kind: Overlay\`.`;
+  const hint = didYouMean(
+    overlay,
+    known,
+    known.length === 0 ? 'Add one, or leave the option out.' : `Known: ${known.join(', ')}.`,
+  );
+  return makeError('unknown-overlay', summary, hint);
 }
 
 function secondOverlay(manifest: OverlayManifest, first: OverlayManifest): Problem {
@@ -215,21 +202,16 @@ function secondOverlay(manifest: OverlayManifest, first: OverlayManifest): Probl
 }
 
 function overlayCycle(overlay: OverlayManifest, base: string): Problem {
-  return {
-    code: 'overlay-cycle',
-    severity: 'error',
-    summary: `The overlay is its own base, by way of \`${base}\`.`,
-    hint: 'Remove it from the bases.',
-    place: overlay.bases.find((one) => one.value === base)?.place ?? overlay.place,
-  };
+  const summary = `The overlay is its own base, by way of \`${base}\`.`;
+  return makeError('overlay-cycle', summary, 'Remove it from the bases.', placeOfBase(overlay, base));
 }
 
 function emptyBase(overlay: OverlayManifest, base: string): Problem {
-  return {
-    code: 'empty-base',
-    severity: 'error',
-    summary: `The base \`${base}\` has no manifests.`,
-    hint: 'Check the path: it is relative to this file.',
-    place: overlay.bases.find((one) => one.value === base)?.place ?? overlay.place,
-  };
+  const summary = `The base \`${base}\` has no manifests.`;
+  const hint = 'Check the path: it is relative to this file.';
+  return makeError('empty-base', summary, hint, placeOfBase(overlay, base));
+}
+
+function placeOfBase({ bases, place }: OverlayManifest, base: string): Place {
+  return bases.find(({ value }) => value === base)?.place ?? place;
 }

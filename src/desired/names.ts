@@ -1,7 +1,7 @@
 import type { GroupManifest, Manifest, NetworkManifest, UserReference } from '../manifest/manifest.ts';
 import { didYouMean } from '../manifest/suggest.ts';
 import type { KnownUsers } from '../model/known-users.ts';
-import type { Place, Problem } from '../model/problem.ts';
+import { makeError, type Place, type Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 
@@ -126,24 +126,15 @@ type EmailReference = Extract<UserReference, { readonly by: 'name' | 'email' | '
 /** Offline an address stands for itself: the checks go on, and nothing can be planned until it is resolved. */
 function emailId({ name, place }: EmailReference, { profile, known }: Lookup): Result<string, Problem> {
   if (!profile.listsUsers) {
-    return fail({
-      code: 'email-not-supported',
-      severity: 'error',
-      summary: `\`${name}\` cannot be looked up: with profile ${profile.name} the server is not asked for its users.`,
-      hint: "Add the address to a `kind: Users` manifest, with the user's UUID.",
-      place,
-    });
+    const summary = `\`${name}\` cannot be looked up: with profile ${profile.name} the server is not asked for its users.`;
+    const hint = "Add the address to a `kind: Users` manifest, with the user's UUID.";
+    return fail(makeError('email-not-supported', summary, hint, place));
   }
   if (known === null) return ok(name);
   const id = known.idOf(name);
   if (id !== undefined) return ok(id);
-  return fail({
-    code: 'unknown-user',
-    severity: 'error',
-    summary: `The server has no user with the address \`${name}\`.`,
-    hint: didYouMean(name, known.emails, 'Check the spelling, or create the user first.'),
-    place,
-  });
+  const hint = didYouMean(name, known.emails, 'Check the spelling, or create the user first.');
+  return fail(makeError('unknown-user', `The server has no user with the address \`${name}\`.`, hint, place));
 }
 
 /** Addresses that a note names. */
@@ -179,23 +170,13 @@ class UnresolvedEmails {
 
 function unknownUser(name: string, place: Place, { aliases, groups }: Lookup): Problem {
   const otherwise = 'Add the name to a `kind: Users` manifest, or write an e-mail address or a UUID.';
-  return {
-    code: 'unknown-user',
-    severity: 'error',
-    summary: `There is no user \`${name}\`.`,
-    hint: groups.has(name)
-      ? `\`${name}\` is a group: write \`group: ${name}\` in a rule; a group lists its users itself.`
-      : didYouMean(name, aliases.keys(), otherwise),
-    place,
-  };
+  const hint = groups.has(name)
+    ? `\`${name}\` is a group: write \`group: ${name}\` in a rule; a group lists its users itself.`
+    : didYouMean(name, aliases.keys(), otherwise);
+  return makeError('unknown-user', `There is no user \`${name}\`.`, hint, place);
 }
 
 function unknownGroup(name: string, place: Place, known: Iterable<string>): Problem {
-  return {
-    code: 'unknown-group',
-    severity: 'error',
-    summary: `There is no group \`${name}\`.`,
-    hint: didYouMean(name, known, 'Add a `kind: Group` manifest of that name.'),
-    place,
-  };
+  const hint = didYouMean(name, known, 'Add a `kind: Group` manifest of that name.');
+  return makeError('unknown-group', `There is no group \`${name}\`.`, hint, place);
 }

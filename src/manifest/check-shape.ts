@@ -1,3 +1,4 @@
+import { makeError } from '../model/problem.ts';
 import { hintAtText, otherNames, otherValues, sameAs, wanted } from './hints.ts';
 import type { Kind } from './manifest.ts';
 import { type Finding, findEntry, findNode, type Node } from './node.ts';
@@ -130,12 +131,11 @@ function fieldElsewhere(field: UnknownField): Elsewhere | null {
   return hint === undefined ? null : { hint, meant };
 }
 
-const mergeKey = {
-  code: 'unknown-field',
-  severity: 'error',
-  summary: 'There is no field `<<` here: merge keys are YAML 1.1.',
-  hint: 'Write the fields out; what the rules of a set share goes under `defaults`.',
-} as const;
+const mergeKey = makeError(
+  'unknown-field',
+  'There is no field `<<` here: merge keys are YAML 1.1.',
+  'Write the fields out; what the rules of a set share goes under `defaults`.',
+);
 
 function missingField(root: Node, path: readonly PropertyKey[], parent: Node): Finding {
   const field = String(path.at(-1));

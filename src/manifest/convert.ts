@@ -1,5 +1,6 @@
 import { type Alias, type Document, isAlias, isMap, isScalar, Scalar } from 'yaml';
 import { formatCount } from '../model/printable.ts';
+import { makeError } from '../model/problem.ts';
 import type { Entry, Node, Reporter, ScalarNode, Unplaced } from './node.ts';
 import { deepest, describeSpentWork, tooDeep, Unread, type Work } from './read-tokens.ts';
 import { resolveScalar, substitute } from './scalar.ts';
@@ -164,48 +165,39 @@ export class Converter {
 }
 
 function malformedReference(text: string): Unplaced {
-  return {
-    code: 'undefined-value',
-    severity: 'error',
-    summary: `\`${text}\` is not a value's name.`,
-    hint: 'Write letters, digits and `_ . -` between the braces, without spaces; or `$${` for a literal `${`.',
-  };
+  const hint = 'Write letters, digits and `_ . -` between the braces, without spaces; or `$${` for a literal `${`.';
+  return makeError('undefined-value', `\`${text}\` is not a value's name.`, hint);
 }
 
-const valuesTooLong = {
-  code: 'too-expensive',
-  severity: 'error',
-  summary: `Values put more than ${formatCount(mostSubstituted)} characters into this file.`,
-  hint: 'Write shorter values, or name them less often.',
-} as const;
+const valuesTooLong = makeError(
+  'too-expensive',
+  `Values put more than ${formatCount(mostSubstituted)} characters into this file.`,
+  'Write shorter values, or name them less often.',
+);
 
-const secondManifest = {
-  code: 'duplicate-key',
-  severity: 'error',
-  summary: 'A second manifest begins here, and no `---` parts it from the one above.',
-  hint: 'Write `---` on a line of its own above this line.',
-} as const;
+const secondManifest = makeError(
+  'duplicate-key',
+  'A second manifest begins here, and no `---` parts it from the one above.',
+  'Write `---` on a line of its own above this line.',
+);
 
-const forbiddenKey = {
-  code: 'forbidden-key',
-  severity: 'error',
-  summary: 'The key `__proto__` is not allowed.',
-  hint: 'Remove it; no kind has such a field.',
-} as const;
+const forbiddenKey = makeError(
+  'forbidden-key',
+  'The key `__proto__` is not allowed.',
+  'Remove it; no kind has such a field.',
+);
 
-const emptyField = {
-  code: 'empty-field',
-  severity: 'error',
-  summary: 'This field has no value.',
-  hint: 'Write one; `null` where nothing is meant, `[]` for an empty list.',
-} as const;
+const emptyField = makeError(
+  'empty-field',
+  'This field has no value.',
+  'Write one; `null` where nothing is meant, `[]` for an empty list.',
+);
 
-const unsafeInteger = {
-  code: 'unsafe-integer',
-  severity: 'error',
-  summary: 'This number is too large to be exact.',
-  hint: 'Put it in quotes if it is a text.',
-} as const;
+const unsafeInteger = makeError(
+  'unsafe-integer',
+  'This number is too large to be exact.',
+  'Put it in quotes if it is a text.',
+);
 
 function absent(offset: number): ScalarNode {
   return { type: 'scalar', value: null, text: '', plain: true, start: offset };

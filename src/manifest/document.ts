@@ -1,4 +1,5 @@
 import { type Document, isScalar } from 'yaml';
+import { makeError } from '../model/problem.ts';
 import { type Conversion, Converter } from './convert.ts';
 import type { Node, Reporter, Unplaced } from './node.ts';
 import { tooDeep } from './read-tokens.ts';
@@ -70,23 +71,20 @@ function invalidYaml(sentence: { readonly summary: string; readonly hint: string
   return { code: 'invalid-yaml', severity: 'error', ...sentence };
 }
 
-const unknownTag = {
-  code: 'unknown-tag',
-  severity: 'error',
-  summary: 'This YAML tag (`!…`) is not known here.',
-  hint: 'Remove the tag; quote a value that starts with `!`.',
-} as const;
+const unknownTag = makeError(
+  'unknown-tag',
+  'This YAML tag (`!…`) is not known here.',
+  'Remove the tag; quote a value that starts with `!`.',
+);
 
-const template = {
-  code: 'invalid-yaml',
-  severity: 'error',
-  summary: 'This is not valid YAML. `{{` is no template here.',
-  hint: `Write \`\${name}\` in quotes, and give its value with \`--values FILE\`; or render the templates first.`,
-} as const;
+const template = makeError(
+  'invalid-yaml',
+  'This is not valid YAML. `{{` is no template here.',
+  `Write \`\${name}\` in quotes, and give its value with \`--values FILE\`; or render the templates first.`,
+);
 
-const bareReference = {
-  code: 'invalid-yaml',
-  severity: 'error',
-  summary: 'This is not valid YAML. Inside `{…}` and `[…]` a brace begins a mapping, after a `$` too.',
-  hint: 'Put the text with the reference to a value in quotes.',
-} as const;
+const bareReference = makeError(
+  'invalid-yaml',
+  'This is not valid YAML. Inside `{…}` and `[…]` a brace begins a mapping, after a `$` too.',
+  'Put the text with the reference to a value in quotes.',
+);

@@ -13,7 +13,7 @@ import {
   type YAMLMap,
 } from 'yaml';
 import { formatPortRange, parsePortRange } from '../model/port-range.ts';
-import { compareText, type Problem } from '../model/problem.ts';
+import { compareText, makeError, type Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { formatPlain } from './format-plain.ts';
 import { type Kind, kinds } from './manifest.ts';
@@ -128,13 +128,9 @@ function contentOf(node: Node): unknown {
 }
 
 function notFormatted(file: string): Problem {
-  return {
-    code: 'not-formatted',
-    severity: 'error',
-    summary: 'This file was left alone: formatting it would change what it means.',
-    hint: 'Format it by hand, and report this with the file.',
-    place: { file, line: 1, column: 1 },
-  };
+  const summary = 'This file was left alone: formatting it would change what it means.';
+  const hint = 'Format it by hand, and report this with the file.';
+  return makeError('not-formatted', summary, hint, { file, line: 1, column: 1 });
 }
 
 /** Rounds after which it is given up that nothing changes any more; two have always done. */

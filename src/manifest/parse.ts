@@ -1,6 +1,6 @@
 import { Composer, type Document } from 'yaml';
 import { formatCount } from '../model/printable.ts';
-import type { Problem } from '../model/problem.ts';
+import { makeError, type Problem } from '../model/problem.ts';
 import { convertDocument } from './document.ts';
 import { createExcerpts } from './excerpt.ts';
 import { createLocator, type Node, type Reporter, type Unplaced } from './node.ts';
@@ -103,20 +103,15 @@ function* readDocuments(
   }
 }
 
-const tooManyProblems = {
-  code: 'too-many-problems',
-  severity: 'error',
-  summary: `More than ${formatCount(mostProblems)} problems; the rest of the file was not read.`,
-  hint: 'Mend the first ones, or move the file out of the directory if it is not a manifest.',
-} as const;
+const tooManyProblems = makeError(
+  'too-many-problems',
+  `More than ${formatCount(mostProblems)} problems; the rest of the file was not read.`,
+  'Mend the first ones, or move the file out of the directory if it is not a manifest.',
+);
 
 function tooManyDocuments(limit: number): Unplaced {
-  return {
-    code: 'too-many-documents',
-    severity: 'error',
-    summary: `This file has more than ${limit} documents; the rest of it was not read.`,
-    hint: 'Split it, use RuleSets, or raise the limit in the settings.',
-  };
+  const summary = `This file has more than ${limit} documents; the rest of it was not read.`;
+  return makeError('too-many-documents', summary, 'Split it, use RuleSets, or raise the limit in the settings.');
 }
 
 /** The documents of a text, with line starts collected in `lineStarts`. */

@@ -1,5 +1,5 @@
 import { keepFirst } from '../model/group-by.ts';
-import type { Problem } from '../model/problem.ts';
+import { makeError, type Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { checkShape } from './check-shape.ts';
 import { decodeConfiguration } from './decode-configuration.ts';
@@ -85,13 +85,8 @@ export function describeNotUtf8(file: string, bytes: Uint8Array): Problem {
     if (end < 0 || decodeText(bytes.subarray(start, end)) === null) break;
     start = end + 1;
   }
-  return {
-    code: 'not-utf8',
-    severity: 'error',
-    summary: 'This file is not UTF-8 text.',
-    hint: 'Save it as UTF-8, or give it another name if it is not a manifest.',
-    place: { file, line, column: 1 },
-  };
+  const hint = 'Save it as UTF-8, or give it another name if it is not a manifest.';
+  return makeError('not-utf8', 'This file is not UTF-8 text.', hint, { file, line, column: 1 });
 }
 
 function readDocument(root: Node, decoding: Decoding): Manifest | null {

@@ -1,5 +1,6 @@
 import { CST, Lexer, Parser } from 'yaml';
 import { formatCount } from '../model/printable.ts';
+import { makeError } from '../model/problem.ts';
 import type { Unplaced } from './node.ts';
 import { suggest } from './suggest.ts';
 
@@ -103,12 +104,11 @@ function hasManyMarks({ start, sep = [] }: Pick<CST.CollectionItem, 'start' | 's
 
 const mostMarks = 100;
 
-const tooManyMarks = {
-  code: 'too-expensive',
-  severity: 'error',
-  summary: 'This document has hundreds of colons, tags or anchors in one place; the rest of the file was not read.',
-  hint: 'Remove them: a field has one colon.',
-} as const;
+const tooManyMarks = makeError(
+  'too-expensive',
+  'This document has hundreds of colons, tags or anchors in one place; the rest of the file was not read.',
+  'Remove them: a field has one colon.',
+);
 
 /** A quoted key is compared when it is resolved. */
 function isAmong(key: CST.Token, fields: readonly string[]): boolean {
@@ -124,12 +124,8 @@ function noField(key: CST.Token | null, fields: readonly string[]): Unplaced {
     written !== null && fields.includes(written)
       ? 'each field once'
       : `no ${resembles ? `field \`${written}\`` : 'such field'} at its top`;
-  return {
-    code: 'not-a-manifest',
-    severity: 'error',
-    summary: `A manifest has ${name}; the rest of the file was not read.`,
-    hint: `It has ${fields.map((field) => `\`${field}\``).join(', ')}; move the file out of the directory if it is none.`,
-  };
+  const hint = `It has ${fields.map((field) => `\`${field}\``).join(', ')}; move the file out of the directory if it is none.`;
+  return makeError('not-a-manifest', `A manifest has ${name}; the rest of the file was not read.`, hint);
 }
 
 /** Ends the reading of a file. */
@@ -144,34 +140,27 @@ export class Unread extends Error {
   }
 }
 
-const aList = {
-  code: 'not-a-manifest',
-  severity: 'error',
-  summary: 'This document is a list, not a manifest; the rest of the file was not read.',
-  hint: 'Start a manifest with `apiVersion: firezone/v0` and `kind: RuleSet`; move the file out of the directory if it is not one.',
-} as const;
+const aList = makeError(
+  'not-a-manifest',
+  'This document is a list, not a manifest; the rest of the file was not read.',
+  'Start a manifest with `apiVersion: firezone/v0` and `kind: RuleSet`; move the file out of the directory if it is not one.',
+);
 
 /** The problem of a file that costs more than it may. */
 export function describeSpentWork({ most }: Work): Unplaced {
-  return {
-    code: 'too-expensive',
-    severity: 'error',
-    summary: `Reading this file takes more than ${formatCount(most)} units of work (\`limits.fileWork\`): it was not read further.`,
-    hint: 'Split it into several files; 60,000 rules fit into one.',
-  };
+  const summary = `Reading this file takes more than ${formatCount(most)} units of work (\`limits.fileWork\`): it was not read further.`;
+  return makeError('too-expensive', summary, 'Split it into several files; 60,000 rules fit into one.');
 }
 
-const tooManyDirectives = {
-  code: 'too-expensive',
-  severity: 'error',
-  summary: 'This file has hundreds of directives (lines that begin with `%`); the rest of it was not read.',
-  hint: 'Remove them: manifests need none.',
-} as const;
+const tooManyDirectives = makeError(
+  'too-expensive',
+  'This file has hundreds of directives (lines that begin with `%`); the rest of it was not read.',
+  'Remove them: manifests need none.',
+);
 
 /** Also what a stack that is exhausted comes from. */
-export const tooDeep = {
-  code: 'too-deep',
-  severity: 'error',
-  summary: 'Collections are nested too deeply.',
-  hint: `A manifest nests at most ${deepest} levels.`,
-} as const;
+export const tooDeep = makeError(
+  'too-deep',
+  'Collections are nested too deeply.',
+  `A manifest nests at most ${deepest} levels.`,
+);

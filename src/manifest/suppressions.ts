@@ -1,4 +1,4 @@
-import type { Problem } from '../model/problem.ts';
+import { makeError, type Problem } from '../model/problem.ts';
 import type { Suppression } from './manifest.ts';
 import { mostProblems } from './read-tokens.ts';
 
@@ -20,13 +20,11 @@ export function findSuppressions(
     const [, wholeFile, code = '', reason = ''] = match;
     if (code === '' || reason.trim() === '') {
       if (problems.length > mostProblems) break;
-      problems.push({
-        code: 'ignore-without-reason',
-        severity: 'error',
-        summary: 'This comment switches a finding off without saying which, or why.',
-        hint: 'Write `# reconcile-ignore: CODE reason`.',
-        place: { file, line: index + 1, column: content.indexOf('#') + 1 },
-      });
+      const summary = 'This comment switches a finding off without saying which, or why.';
+      const hint = 'Write `# reconcile-ignore: CODE reason`.';
+      problems.push(
+        makeError('ignore-without-reason', summary, hint, { file, line: index + 1, column: content.indexOf('#') + 1 }),
+      );
       continue;
     }
     const line = wholeFile !== undefined ? null : (covered[index] ?? index + 1);

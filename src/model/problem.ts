@@ -25,9 +25,9 @@ export interface Problem {
   readonly excerpt?: string;
 }
 
-/** An error that has no place in a manifest. */
-export function makeError(code: ProblemCode, summary: string, hint: string): Problem {
-  return { code, severity: 'error', summary, hint };
+/** An error for a person; without a place it stands nowhere in a manifest. */
+export function makeError(code: ProblemCode, summary: string, hint: string, place?: Place): Problem {
+  return { code, severity: 'error', summary, hint, ...(place && { place }) };
 }
 
 /** Whether any problem stops the run. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Limits } from '../../desired/context.ts';
 import { digestFiles } from '../../model/digest-files.ts';
-import { compareText, type Problem } from '../../model/problem.ts';
+import { compareText, makeError, type Problem } from '../../model/problem.ts';
 import type { Source, SourceFile, SourceReading } from '../../ports.ts';
 import { findTooMuch, largestJson, noteJson } from './limits.ts';
 import { readRegularFile } from './regular-file.ts';
@@ -82,20 +82,13 @@ function sameListing(a: readonly FoundFile[], b: readonly FoundFile[]): boolean 
 }
 
 function fileProblem(path: string, because: string): Problem {
-  return {
-    code: 'unreadable-file',
-    severity: 'error',
-    summary: `${path} cannot be read: ${because}`,
-    hint: 'nothing is planned from a part of the manifests: make the file readable, or move it out of the directory',
-    place: { file: path, line: 1, column: 1 },
-  };
+  const summary = `${path} cannot be read: ${because}`;
+  const hint =
+    'nothing is planned from a part of the manifests: make the file readable, or move it out of the directory';
+  return makeError('unreadable-file', summary, hint, { file: path, line: 1, column: 1 });
 }
 
 function moving(root: string): Problem {
-  return {
-    code: 'source-unstable',
-    severity: 'error',
-    summary: `${root} kept changing while it was read`,
-    hint: 'wait until whatever writes there is done, then run again',
-  };
+  const hint = 'wait until whatever writes there is done, then run again';
+  return makeError('source-unstable', `${root} kept changing while it was read`, hint);
 }

@@ -3,7 +3,7 @@ import { readdir, realpath, stat } from 'node:fs/promises';
 import { join, sep } from 'node:path';
 import type { Limits } from '../../desired/context.ts';
 import { isManifestPath } from '../../manifest/manifest.ts';
-import { compareText, type Problem } from '../../model/problem.ts';
+import { compareText, makeError, type Problem } from '../../model/problem.ts';
 import { describeJson, findTooDeep, findTooMany, isJsonPath, mostJson } from './limits.ts';
 import { explainReason, getFileKind } from './regular-file.ts';
 
@@ -131,13 +131,8 @@ async function resolveEntry(path: string): Promise<{ real: string; stats: BigInt
 }
 
 function problemAt(path: string, what: string): Problem {
-  return {
-    code: 'unreadable-file',
-    severity: 'error',
-    summary: `${path} ${what}`,
-    hint: 'nothing is planned from a part of the manifests: mend it, or move it out of the directory',
-    place: { file: path, line: 1, column: 1 },
-  };
+  const hint = 'nothing is planned from a part of the manifests: mend it, or move it out of the directory';
+  return makeError('unreadable-file', `${path} ${what}`, hint, { file: path, line: 1, column: 1 });
 }
 
 function noSource(root: string, because: string, hint: string): Problem {
@@ -145,10 +140,7 @@ function noSource(root: string, because: string, hint: string): Problem {
 }
 
 function nothingThere(root: string, json: readonly FoundFile[]): Problem {
-  return {
-    code: 'no-manifests',
-    severity: 'error',
-    summary: `${root} holds no manifest (*.yaml, *.yml)${describeJson(json)}`,
-    hint: 'an empty directory is not taken for "delete everything": check PATH; to want no rules, write a RuleSet with `rules: []`',
-  };
+  const hint =
+    'an empty directory is not taken for "delete everything": check PATH; to want no rules, write a RuleSet with `rules: []`';
+  return makeError('no-manifests', `${root} holds no manifest (*.yaml, *.yml)${describeJson(json)}`, hint);
 }
