@@ -1,6 +1,9 @@
 // Bundles the command into dist/: one entry and chunks loaded on demand, runnable without node_modules.
+import * as childProcess from 'node:child_process';
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import * as readline from 'node:readline/promises';
 import { fileURLToPath } from 'node:url';
+import * as workers from 'node:worker_threads';
 import * as croner from 'croner';
 import { build } from 'esbuild';
 import * as yaml from 'yaml';
@@ -24,17 +27,32 @@ const common = {
   minifySyntax: true,
   define: { __RECONCILE_VERSION__: JSON.stringify(version) },
 };
-/** Packages in files of their own, loaded when they are first asked for: manifests in the usual form need no YAML library. */
-const late = { yaml, croner };
+/**
+ * Loaded when they are first asked for: packages, in files of their own (manifests in the usual form need no YAML library), and modules of
+ * Node's that most commands never call, 1 to 2 ms each.
+ */
+const late = {
+  yaml,
+  croner,
+  'node:child_process': childProcess,
+  'node:readline/promises': readline,
+  'node:worker_threads': workers,
+};
 const loadLate = {
   name: 'load-late',
   setup({ onResolve, onLoad }) {
-    onResolve({ filter: /^(?:yaml|croner)$/ }, ({ path }) => ({ path, namespace: 'late' }));
+    const filter = new RegExp(`^(?:${Object.keys(late).join('|')})$`);
+    onResolve({ filter }, ({ path, namespace }) =>
+      namespace === 'late' ? { path, external: true } : { path, namespace: 'late' },
+    );
     onResolve({ filter: /^\.\.\/(?:yaml|croner)\.js$/ }, ({ path }) => ({ path, external: true }));
     onLoad({ filter: /.*/, namespace: 'late' }, ({ path }) => ({
       contents: `let loaded;
         for (const name of ${JSON.stringify(Object.keys(late[path]))})
-          Object.defineProperty(exports, name, { enumerable: true, get: () => (loaded ??= require('../${path}.js'))[name] });`,
+          Object.defineProperty(exports, name, {
+            enumerable: true,
+            get: () => (loaded ??= require('${path.startsWith('node:') ? path : `../${path}.js`}'))[name],
+          });`,
     }));
   },
 };
