@@ -62,14 +62,15 @@ function checkDocument<T>({ root, locator }: OperatorDocument, schema: z.ZodType
   const parsed = schema.safeParse(toPlain(root));
   if (parsed.success) return parsed.data;
   const found = parsed.error.issues.flatMap((issue) => problemsOf(issue, name, schema));
-  throw new Failure(found.map((one) => located(one, root, locator)));
+  const problems = found.map(({ path, ...words }): Problem => {
+    const key = findEntry(findNode(root, path.slice(0, -1)).node, String(path.at(-1)));
+    const place = locator.place(key?.keyStart ?? findNode(root, path).node.start);
+    return { code: 'bad-setting', severity: 'error', ...words, place };
+  });
+  throw new Failure(problems);
 }
 
-interface Found {
-  readonly path: readonly PropertyKey[];
-  readonly summary: string;
-  readonly hint?: string;
-}
+type Found = Pick<Problem, 'summary' | 'hint'> & { readonly path: readonly PropertyKey[] };
 
 function problemsOf(issue: z.core.$ZodIssue, name: string, schema: z.ZodType): readonly Found[] {
   const where = issue.path.length === 0 ? name : `\`${issue.path.join('.')}\``;
@@ -96,13 +97,4 @@ function unknownKey(key: string, parent: readonly PropertyKey[]): Found {
   const near = suggest(key, known);
   const hint = near === null ? 'docs/reference/commands.md lists every setting' : `did you mean \`${near}\`?`;
   return { path, summary: `unknown setting \`${path.join('.')}\``, hint };
-}
-
-function located(found: Found, root: Node, locator: Locator): Problem {
-  const { summary, hint, path } = found;
-  const { node } = findNode(root, path);
-  const parent = findNode(root, path.slice(0, -1)).node;
-  const key = findEntry(parent, String(path.at(-1)));
-  const place = locator.place(key === undefined ? node.start : key.keyStart);
-  return { code: 'bad-setting', severity: 'error', summary, place, ...(hint === undefined ? {} : { hint }) };
 }

@@ -34,69 +34,65 @@ export interface Headline {
   readonly command: string | null;
 }
 
-const waiting: Partial<Readonly<Record<ConditionReason, string>>> = {
-  Starting: 'Starting',
-  Standby: 'Standing by',
-  Suspended: 'Suspended',
-  OutsideWindow: 'Waiting for a window',
-  Waiting: 'Waiting for its turn',
-  AwaitingConfirmation: 'Waiting to be confirmed',
-  Settling: 'Waiting until the content stands still',
-  Stopped: 'Stopping',
-};
+const paused = { tone: 'waiting' } as const;
+const lookDeeper = { advice: 'To find out what is wrong:', command: 'reconcile doctor' };
 
-const broken: Partial<Readonly<Record<ConditionReason, string>>> = {
-  DriftReported: 'Drift',
-  Fighting: 'Drift that keeps coming back',
-  Refused: 'Refused',
-  ManifestsInvalid: 'Newest revision invalid',
-  RewindRefused: 'Rewind refused',
-  SignatureRefused: 'Signature refused',
-  NotConfirmed: 'Not confirmed, and taken back',
+/** What there is to say of a sidecar that is not in sync, by the reason. */
+const headlines: Partial<Readonly<Record<ConditionReason, Partial<Headline>>>> = {
+  Starting: { ...paused, text: 'Starting' },
+  Standby: { ...paused, text: 'Standing by' },
+  Suspended: { ...paused, text: 'Suspended', advice: 'To go on, start without:', command: '--suspend' },
+  OutsideWindow: {
+    ...paused,
+    text: 'Waiting for a window',
+    advice: 'In an emergency:',
+    command: 'reconcile apply --yes --override-window REASON PATH',
+  },
+  Waiting: { ...paused, text: 'Waiting for its turn' },
+  AwaitingConfirmation: { ...paused, text: 'Waiting to be confirmed' },
+  Settling: { ...paused, text: 'Waiting until the content stands still' },
+  Stopped: { ...paused, text: 'Stopping' },
+  DriftReported: { text: 'Drift', advice: 'To undo it from now on, start with:', command: '--on-drift correct' },
+  Fighting: { text: 'Drift that keeps coming back' },
+  Refused: { text: 'Refused', advice: 'See the details of the plan:', command: 'reconcile plan PATH' },
+  ManifestsInvalid: {
+    text: 'Newest revision invalid',
+    advice: 'Correct the problems below and push. To check before:',
+    command: 'reconcile validate PATH',
+  },
+  RewindRefused: {
+    text: 'Rewind refused',
+    advice: 'Restore the branch; if the rewind is wanted, start with:',
+    command: '--allow-rewind',
+  },
+  SignatureRefused: { text: 'Signature refused' },
+  NotConfirmed: {
+    text: 'Not confirmed, and taken back',
+    advice: 'Correct the manifests and push; to try the same content again, push an empty commit:',
+    command: 'git commit --allow-empty',
+  },
+  Unauthorized: lookDeeper,
+  ApiUnreachable: lookDeeper,
 };
 
 /** One place for the words, so that the page, the JSON and the terminal agree. */
 export function chooseHeadline(status: Status): Headline {
   const { Ready, Stalled } = status.conditions;
   const { progress } = status;
-  const base = { detail: Ready.message, ...adviceFor(status) };
+  const text = Stalled.status === 'True' ? 'Stalled' : 'Failing, and tried again';
+  const usual: Headline = { detail: Ready.message, advice: null, command: null, tone: 'bad', text };
+  const base = { ...usual, ...headlines[Ready.reason], ...approvalOf(status) };
   if (Stalled.reason === 'BadSettings')
     return { ...base, tone: 'bad', text: 'The settings cannot be used', detail: Stalled.message };
   if (progress !== null)
     return { ...base, tone: 'busy', text: `Applying ${progress.done} of ${progress.total}`, detail: '' };
-  if (Ready.status === 'True') return { ...base, tone: 'good', text: 'In sync' };
-  const pause = waiting[Ready.reason];
-  if (pause !== undefined) return { ...base, tone: 'waiting', text: pause };
-  const text = broken[Ready.reason] ?? (Stalled.status === 'True' ? 'Stalled' : 'Failing, and tried again');
-  return { ...base, tone: 'bad', text };
+  return Ready.status === 'True' ? { ...base, tone: 'good', text: 'In sync' } : base;
 }
 
-type Advice = Pick<Headline, 'advice' | 'command'>;
-
-const lookDeeper: Advice = { advice: 'To find out what is wrong:', command: 'reconcile doctor' };
-const advices: Partial<Readonly<Record<ConditionReason, Advice>>> = {
-  Refused: { advice: 'See the details of the plan:', command: 'reconcile plan PATH' },
-  ManifestsInvalid: {
-    advice: 'Correct the problems below and push. To check before:',
-    command: 'reconcile validate PATH',
-  },
-  RewindRefused: { advice: 'Restore the branch; if the rewind is wanted, start with:', command: '--allow-rewind' },
-  Unauthorized: lookDeeper,
-  ApiUnreachable: lookDeeper,
-  DriftReported: { advice: 'To undo it from now on, start with:', command: '--on-drift correct' },
-  OutsideWindow: { advice: 'In an emergency:', command: 'reconcile apply --yes --override-window REASON PATH' },
-  NotConfirmed: {
-    advice: 'Correct the manifests and push; to try the same content again, push an empty commit:',
-    command: 'git commit --allow-empty',
-  },
-  Suspended: { advice: 'To go on, start without:', command: '--suspend' },
-};
-
-function adviceFor({ conditions, plan }: Status): Advice {
-  const { reason } = conditions.Ready;
-  const wanted = 'If exactly this plan is wanted: put this line into the settings file and send SIGHUP.';
-  if (reason === 'Refused' && plan?.digest) return { advice: wanted, command: `approve: [${plan.digest}]` };
-  return advices[reason] ?? { advice: null, command: null };
+function approvalOf({ conditions, plan }: Status): Partial<Headline> {
+  if (conditions.Ready.reason !== 'Refused' || !plan?.digest) return {};
+  const advice = 'If exactly this plan is wanted: put this line into the settings file and send SIGHUP.';
+  return { advice, command: `approve: [${plan.digest}]` };
 }
 
 /** The JSON document of a sidecar (schemas/status.schema.json): its status, and what the page says beside it. */
