@@ -91,24 +91,19 @@ export function restrictToPart(
   whole: PassDependencies,
   state: DesiredState,
 ): { readonly pass: PassDependencies; readonly state: DesiredState } {
-  const { part } = whole;
-  const isTimes = part === 'ends' || part === 'boundaries';
+  const { part, enforcement, ...rest } = whole;
   if (part === undefined) return { pass: whole, state };
-  const rules = whole.desired.scope.rules && part !== 'configuration';
-  const configuration =
-    whole.desired.scope.configuration && part !== 'rules' && !isTimes && state.configuration !== null;
-  const { enforcement, ...rest } = whole;
+  const { scope } = whole.desired;
+  const rules = scope.rules && part !== 'configuration';
+  const configuration = scope.configuration && (part === 'configuration' || part === 'managed') && state.configuration;
   return {
     pass: {
       ...rest,
-      desired: { ...whole.desired, scope: { ...whole.desired.scope, rules, configuration } },
+      part,
+      desired: { ...whole.desired, scope: { ...scope, rules, configuration: Boolean(configuration) } },
       ...(rules && enforcement !== undefined ? { enforcement } : {}),
     },
-    state: {
-      ...state,
-      ...(rules ? {} : { rules: [], tests: [] }),
-      configuration: configuration ? state.configuration : null,
-    },
+    state: { ...state, ...(rules ? {} : { rules: [], tests: [] }), configuration: configuration || null },
   };
 }
 

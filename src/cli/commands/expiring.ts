@@ -1,7 +1,7 @@
 import { formatInstant } from '../../model/instant.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { hasErrors, type Problem } from '../../model/problem.ts';
-import type { DesiredRule } from '../../model/rule.ts';
+import type { DesiredRule, RuleNotes } from '../../model/rule.ts';
 import { listAllRules } from '../../model/state.ts';
 import { formatNotes, makeNotesMembers } from '../../report/change-words.ts';
 import { renderDocument } from '../../report/json.ts';
@@ -34,36 +34,27 @@ export async function run(invocation: Invocation): Promise<Answer> {
     .filter((rule): rule is Ending => rule.expires !== undefined && rule.expires <= now + within)
     .toSorted((a, b) => a.expires - b.expires || (a.name < b.name ? -1 : 1));
   const names = state?.userNames ?? new Map<string, string>();
-  const lines = rules.map(
-    (rule) => `${whenText(rule, now)}: ${escapeControls(rule.name)}, ${formatRule(rule.rule, names)}`,
-  );
-  const headline = `${count(rules.length, 'rule')} of ${written} ${rules.length === 1 ? 'ends' : 'end'} within ${settings.within ?? farthest}`;
+  const list = rules.map((rule) => {
+    const line = `${whenText(rule, now)}: ${escapeControls(rule.name)}, ${formatRule(rule.rule, names)}`;
+    return { rule, line, notes: formatNotes(withoutTimes(rule)) };
+  });
+  const { length } = list;
+  const headline = `${count(length, 'rule')} of ${written} ${length === 1 ? 'ends' : 'end'} within ${settings.within ?? farthest}`;
+  const shown = list.map(({ rule, line, notes }): Problem => {
+    const summary = [line, notes].filter(Boolean).join('; ');
+    return { code: rule.expires <= now ? 'expired' : 'expires-soon', severity: 'note', summary, place: rule.place };
+  });
   return {
     exit: chooseExitCode({ invalid: hasErrors(problems) }),
     failed: state === null,
     text: ({ color }) => {
-      const list = rules.map(
-        (rule, index) => `  ${[lines[index], notesOf(rule), formatPlace(rule.place)].filter(Boolean).join('  ')}\n`,
+      const lines = list.map(
+        ({ rule, line, notes }) => `  ${[line, notes, formatPlace(rule.place)].filter(Boolean).join('  ')}\n`,
       );
-      return `${renderProblems(problems, color)}${state === null ? '' : `${list.join('')}${headline}.\n`}`;
+      return `${renderProblems(problems, color)}${state === null ? '' : `${lines.join('')}${headline}.\n`}`;
     },
     document: () => renderDocument({ at: formatInstant(now), expiring: rules.map(membersOf) }, problems),
-    report: () => ({
-      ...makeProblemReport([
-        ...problems,
-        ...rules.map((rule, index): Problem => {
-          const summary = [`${lines[index]}`, notesOf(rule)].filter(Boolean).join('; ');
-          return {
-            code: rule.expires <= now ? 'expired' : 'expires-soon',
-            severity: 'note',
-            summary,
-            place: rule.place,
-          };
-        }),
-      ]),
-      root: written,
-      headline,
-    }),
+    report: () => ({ ...makeProblemReport([...problems, ...shown]), root: written, headline }),
   };
 }
 
@@ -77,8 +68,8 @@ function whenText({ expires }: Ending, now: number): string {
     : `ends ${when}, in ${formatAge(expires - now)}`;
 }
 
-function notesOf({ owner, ticket }: DesiredRule): string {
-  return formatNotes({ ...(owner === undefined ? {} : { owner }), ...(ticket === undefined ? {} : { ticket }) });
+function withoutTimes({ notBefore: _, expires: __, ...rule }: Ending): RuleNotes {
+  return rule;
 }
 
 function membersOf(rule: Ending): Readonly<Record<string, unknown>> {

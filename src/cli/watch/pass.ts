@@ -38,18 +38,10 @@ export interface PassWiring {
 }
 
 /** Runs passes for the loop, all through `reconcile`, as `--plan` and apply do. */
-export interface WatchPasses {
-  run(request: LoopPassRequest): Promise<PassResult>;
-  /** The state that content asked for; null when it cannot be known. */
-  build(content: SourceContent, at: number | null): Promise<DesiredState | null>;
-  /** Runs the command of `confirmWith` once; see `Trial`. */
-  confirm(timeoutMs: number, signal: AbortSignal): Promise<string | null>;
-  /** Other files that these manifests name, by path from the root. */
-  references(manifests: readonly SourceFile[]): Promise<readonly string[]>;
-}
+export type WatchPasses = ReturnType<typeof createWatchPasses>;
 
 /** Builds the runner, which remembers parsed files; throws a `Failure` when the settings cannot work. */
-export function createWatchPasses(wiring: PassWiring): WatchPasses {
+export function createWatchPasses(wiring: PassWiring) {
   const { invocation, api, journal, logger, root, recent } = wiring;
   const { settings } = invocation;
   readPlanOptions(settings, null);
@@ -57,7 +49,7 @@ export function createWatchPasses(wiring: PassWiring): WatchPasses {
   const shared = { ...wireShared(invocation, root), api, logger, journal, ...watchedEnforcement(settings) };
   let openGaps = wiring.openGaps;
   return {
-    async run(request) {
+    async run(request: LoopPassRequest): Promise<PassResult> {
       const { approve, sentSecrets } = request;
       const prepared = await preparePass(wiring, request);
       if (!prepared.ok) return endPass('unreadable', { content: request.content, failure: prepared.error });
@@ -89,21 +81,20 @@ export function createWatchPasses(wiring: PassWiring): WatchPasses {
       if (result.end === 'in-sync' || result.apply?.end === 'converged') openGaps = new Set();
       return result;
     },
-    async confirm(timeoutMs, signal) {
+    /** Runs the command of `confirmWith` once; see `Trial`. */
+    async confirm(timeoutMs: number, signal: AbortSignal): Promise<string | null> {
       const { cwd, env: environment } = invocation.terminal;
       const command = settings.file?.nested.confirmWith?.command ?? [];
       return await runConfirmCommand({ command, environment, cwd, timeoutMs, signal });
     },
-    async references(manifests) {
+    /** Other files that these manifests name, by path from the root. */
+    async references(manifests: readonly SourceFile[]): Promise<readonly string[]> {
       return listReferencedFiles(await shared.parse(manifests));
     },
-    async build(content, at) {
-      const once = {
-        ...shared,
-        ...(at === null ? {} : { at }),
-        limits: { ...shared.limits, attempts: 1 },
-        stop: invocation.terminal.stop,
-      };
+    /** The state that content asked for; null when it cannot be known. */
+    async build(content: SourceContent, at: number | null): Promise<DesiredState | null> {
+      const limits = { ...shared.limits, attempts: 1 };
+      const once = { ...shared, limits, stop: invocation.terminal.stop, ...(at === null ? {} : { at }) };
       const built = await readDesired(content, once);
       return built.ok ? built.value.desired.state : null;
     },
