@@ -15,7 +15,7 @@ import { isInScope } from '../model/state.ts';
 import type { PlanInput } from './input.ts';
 import { matchRules, type Pair } from './match/match.ts';
 import { type BaseRules, findOrigin, indexBase } from './origin.ts';
-import type { FieldChange, FieldValue, Reason, RuleChange } from './plan.ts';
+import { type ChangeAction, type FieldChange, getChangedRule, type Reason, type RuleChange } from './plan.ts';
 
 /**
  * Decides one action for each object: every desired rule and every live rule, in canonical order. `kept`: pairs that the input leaves
@@ -44,52 +44,56 @@ export function decideRules(input: PlanInput, kept: readonly Omit<Pair, 'equal'>
     pairByRelation: input.options.prune === 'all',
   });
   const changes = [
-    ...kept.map((pair) => paired(pair, 'keep', 'in-sync')),
+    ...kept.map((pair) => makeChange('keep', 'in-sync', pair)),
     ...matching.pairs.map((pair) => decidePair(pair, input, base)),
     ...matching.desiredOnly.map((rule) => decideCreate(rule, input, base)),
     ...matching.liveOnly.map((live) => decideSurplus(live, matching.duplicates.has(live), input, base)),
     ...outOfScope(input),
   ];
-  return sortByRule(changes, ruleOf, compareChanges);
+  return sortByRule(changes, getChangedRule, compareChanges);
 }
 
 function decidePair(pair: Pair, input: PlanInput, base: BaseRules | null): RuleChange {
   const { desired, live } = pair;
   if (!pair.equal) {
-    const fields = listUpdatedFields(live, desired.rule);
-    return {
-      ...paired(pair, 'update', 'differs', fields),
-      via: input.profile.ruleUpdates,
-      ...origin(desired, live, input, base),
-    };
+    const more = { via: input.profile.ruleUpdates, ...origin(desired, live, input, base) };
+    return makeChange('update', 'differs', pair, more);
   }
   if (replacesModified(live, input)) {
     const drift = base === null ? {} : { origin: 'drift' as const };
-    return { ...paired(pair, 'update', 'modified-in-place'), via: 'replace', ...drift };
+    return makeChange('update', 'modified-in-place', pair, { via: 'replace', ...drift });
   }
-  if (input.notEnforced?.has(live.id) === true) return { ...paired(pair, 'update', 'not-enforced'), via: 'replace' };
+  if (input.notEnforced?.has(live.id) === true) return makeChange('update', 'not-enforced', pair, { via: 'replace' });
   const adopted = base !== null && !base.all.has(desired) && !base.byKey.has(formatRuleKey(desired.rule));
-  return paired(pair, 'keep', adopted ? 'adopted' : 'in-sync');
+  return makeChange('keep', adopted ? 'adopted' : 'in-sync', pair);
 }
 
-function paired(
-  { desired, live }: Omit<Pair, 'equal'>,
-  action: 'update' | 'keep',
+/** What a change is about. `told`: the rule that gives it name, place and notes, by default the desired one. */
+interface Sides {
+  readonly desired: DesiredRule | null;
+  readonly live: LiveRule | null;
+  readonly told?: DesiredRule | undefined;
+}
+
+function makeChange(
+  action: ChangeAction,
   reason: Reason,
-  fields = noFields,
+  { desired, live, told = desired ?? undefined }: Sides,
+  more: Partial<Pick<RuleChange, 'via' | 'origin'>> = {},
 ): RuleChange {
   return {
     kind: 'Rule',
     action,
     via: null,
     reason,
-    name: desired.name,
-    id: live.id,
-    fields,
-    source: desired.place,
-    ...pickNotes(desired),
+    name: told?.name ?? null,
+    id: live?.id ?? null,
+    fields: action === 'keep' || action === 'skip' ? noFields : listFields(live, desired?.rule ?? null),
+    source: told?.place ?? null,
+    ...(told === undefined ? {} : pickNotes(told)),
     desired,
     live,
+    ...more,
   };
 }
 
@@ -98,45 +102,19 @@ function replacesModified(live: LiveRule, { options, profile }: PlanInput): bool
 }
 
 function decideCreate(desired: DesiredRule, input: PlanInput, base: BaseRules | null): RuleChange {
-  return {
-    kind: 'Rule',
-    action: 'create',
-    via: null,
-    reason: 'desired-only',
-    ...origin(desired, null, input, base),
-    name: desired.name,
-    id: null,
-    fields: listCreatedFields(desired.rule),
-    source: desired.place,
-    ...pickNotes(desired),
-    desired,
-    live: null,
-  };
+  return makeChange('create', 'desired-only', { desired, live: null }, origin(desired, null, input, base));
 }
 
 function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, base: BaseRules | null): RuleChange {
   const expired = expiredOf(input).get(formatRuleKey(live.rule));
-  const known = expired ?? base?.byKey.get(formatRuleKey(live.rule));
-  const common = {
-    kind: 'Rule',
-    via: null,
-    name: known?.name ?? null,
-    id: live.id,
-    source: known?.place ?? null,
-    ...pickNotes(known ?? {}),
-    desired: null,
-    live,
-  } as const;
+  const sides = { desired: null, live, told: expired ?? base?.byKey.get(formatRuleKey(live.rule)) };
   const { prune } = input.options;
   const kept =
     (prune === 'none' && expired === undefined) || (typeof prune !== 'string' && !prune.has(formatRuleKey(live.rule)));
-  if (kept) return { ...common, action: 'skip', reason: 'prune-off', fields: noFields };
-  const reason = duplicate ? 'duplicate' : 'not-desired';
-  if (expired !== undefined && !duplicate) {
-    return { ...common, action: 'delete', reason: 'not-desired', origin: 'expired', fields: listDeletedFields(live) };
-  }
-  const who = duplicate && base !== null ? { origin: 'drift' as const } : origin(null, live, input, base);
-  return { ...common, action: 'delete', reason, ...who, fields: listDeletedFields(live) };
+  if (kept) return makeChange('skip', 'prune-off', sides);
+  if (duplicate) return makeChange('delete', 'duplicate', sides, base === null ? {} : { origin: 'drift' });
+  if (expired !== undefined) return makeChange('delete', 'not-desired', sides, { origin: 'expired' });
+  return makeChange('delete', 'not-desired', sides, origin(null, live, input, base));
 }
 
 const expiredByInput = new WeakMap<PlanInput, ReadonlyMap<string, DesiredRule>>();
@@ -159,14 +137,10 @@ function origin(
 
 /** Live rules that are somebody else's, and desired ones that should not have come this far: neither is touched. */
 function outOfScope({ live, desired, scope }: PlanInput): readonly RuleChange[] {
-  const common = { kind: 'Rule', action: 'skip', via: null, reason: 'out-of-scope', fields: noFields } as const;
+  const skip = (sides: Sides): RuleChange => makeChange('skip', 'out-of-scope', sides);
   return [
-    ...live.rules
-      .filter(({ rule }) => !isInScope(rule, scope))
-      .map((item) => ({ ...common, name: null, id: item.id, source: null, desired: null, live: item })),
-    ...desired.rules
-      .filter(({ rule }) => !isInScope(rule, scope))
-      .map((item) => ({ ...common, name: item.name, id: null, source: item.place, desired: item, live: null })),
+    ...live.rules.filter(({ rule }) => !isInScope(rule, scope)).map((item) => skip({ desired: null, live: item })),
+    ...desired.rules.filter(({ rule }) => !isInScope(rule, scope)).map((item) => skip({ desired: item, live: null })),
   ];
 }
 
@@ -177,38 +151,18 @@ function compareChanges(a: RuleChange, b: RuleChange): number {
   );
 }
 
-function ruleOf(change: RuleChange): Rule {
-  const about = change.desired ?? change.live;
-  if (about === null) throw new Error('a rule change names a desired or a live rule');
-  return about.rule;
-}
-
 type Fields = Readonly<Record<string, FieldChange>>;
 
 const noFields: Fields = Object.freeze({});
 
-/** The fields of a rule that is created: nothing before. */
-function listCreatedFields(rule: Rule): Fields {
-  return mapFields(toWire(rule), (after) => ({ before: null, after }));
-}
-
-/** The fields of a rule that is deleted: nothing after; the destination as the server stores it. */
-function listDeletedFields(live: LiveRule): Fields {
-  const wire = { ...toWire(live.rule), destination: live.destinationText };
-  return mapFields(wire, (before) => ({ before, after: null }));
-}
-
-/** The fields in which two rules differ; the destination before as the server stores it. */
-function listUpdatedFields(live: LiveRule, rule: Rule): Fields {
-  const [before, after] = [toWire(live.rule), toWire(rule)];
+/** The fields in which two rules differ, or all of one that is created or deleted; the destination before as the server stores it. */
+function listFields(live: LiveRule | null, rule: Rule | null): Fields {
+  const [before, after] = [live === null ? null : toWire(live.rule), rule === null ? null : toWire(rule)];
   const fields: Record<string, FieldChange> = {};
   for (const name of wireFields) {
-    if (before[name] === after[name]) continue;
-    fields[name] = { before: name === 'destination' ? live.destinationText : before[name], after: after[name] };
+    if (before?.[name] === after?.[name]) continue;
+    const stored = name === 'destination' ? live?.destinationText : before?.[name];
+    fields[name] = { before: stored ?? null, after: after?.[name] ?? null };
   }
   return fields;
-}
-
-function mapFields(wire: object, change: (value: FieldValue) => FieldChange): Fields {
-  return Object.fromEntries(Object.entries(wire).map(([name, value]) => [name, change(value as FieldValue)]));
 }

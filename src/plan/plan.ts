@@ -65,6 +65,13 @@ export interface RuleChange extends ChangeBase, RuleNotes {
   readonly live: LiveRule | null;
 }
 
+/** The rule that a change is about: the desired one, else the live one. */
+export function getChangedRule({ desired, live }: RuleChange): Rule {
+  const about = desired ?? live;
+  if (about === null) throw new Error('a rule change names a desired or a live rule');
+  return about.rule;
+}
+
 export interface ConfigurationChange extends ChangeBase {
   readonly kind: 'Configuration';
   readonly name: string | null;

@@ -3,7 +3,7 @@ import { collides, formatRuleKey, type Rule } from '../../model/rule.ts';
 import { createTouches } from '../../policy/intervals.ts';
 import type { PlanInput } from '../input.ts';
 import { eachMeeting } from '../meeting.ts';
-import type { Change, Refusal, RuleChange } from '../plan.ts';
+import { type Change, getChangedRule, type Refusal, type RuleChange } from '../plan.ts';
 
 /**
  * Desired rules that the server would refuse whatever the order: they collide with a live rule which this run may not
@@ -13,21 +13,21 @@ import type { Change, Refusal, RuleChange } from '../plan.ts';
 export function refuseCollisions(input: PlanInput, changes: readonly Change[]): readonly Refusal[] {
   if (!input.profile.refusesCollisions) return [];
   const arriving = changes.filter((change): change is RuleChange => change.kind === 'Rule' && isArriving(change));
-  const touches = createTouches(arriving.map((change) => ruleOf(change).destination));
+  const touches = createTouches(arriving.map((change) => getChangedRule(change).destination));
   const staying = changes.filter(
     (change): change is RuleChange =>
       change.kind === 'Rule' &&
       change.action !== 'delete' &&
       (change.action !== 'skip' || change.live !== null) &&
-      touches(ruleOf(change).destination),
+      touches(getChangedRule(change).destination),
   );
   const pairs: (readonly [RuleChange, RuleChange])[] = [];
-  for (const group of groupBy(staying, (change) => collisionClass(ruleOf(change))).values()) {
+  for (const group of groupBy(staying, (change) => collisionClass(getChangedRule(change))).values()) {
     if (!group.some(isArriving)) continue;
     const collect = (a: RuleChange, b: RuleChange): void => {
-      if (collides(ruleOf(a), ruleOf(b))) pairs.push(isArriving(a) ? [a, b] : [b, a]);
+      if (collides(getChangedRule(a), getChangedRule(b))) pairs.push(isArriving(a) ? [a, b] : [b, a]);
     };
-    eachMeeting(group, ruleOf, collect, isArriving);
+    eachMeeting(group, getChangedRule, collect, isArriving);
   }
   if (pairs.length === 0) return [];
   const order = new Map(staying.map((change, index) => [change, index]));
@@ -40,12 +40,6 @@ export function refuseCollisions(input: PlanInput, changes: readonly Change[]): 
 
 function isArriving({ action }: RuleChange): boolean {
   return action === 'create' || action === 'update';
-}
-
-function ruleOf({ desired, live }: RuleChange): Rule {
-  const rule = (desired ?? live)?.rule;
-  if (rule === undefined) throw new Error('a rule change names a desired or a live rule');
-  return rule;
 }
 
 function refuse({ desired, source }: RuleChange, other: RuleChange): Refusal {
