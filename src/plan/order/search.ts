@@ -1,14 +1,6 @@
 import { solveExactly } from './exact.ts';
 import { type Cost, compareCosts, formatClassKey, type GapGroup, type Ordering, type RegionClass } from './ordering.ts';
-import {
-  countDone,
-  type GapCounts,
-  isUnbeatable,
-  measureCost,
-  prepareWalk,
-  startGapCounts,
-  type Walkable,
-} from './walk.ts';
+import { isUnbeatable, measureCost, prepareWalk, type Walkable } from './walk.ts';
 
 /** Up to this many operations get the optimum in any case: at most 2^14 states. */
 export const alwaysExact = 14;
@@ -105,8 +97,7 @@ class WindowSearch {
 
   /** Whether any window got a better order. */
   pass(pass: Pass): boolean {
-    const done = { operations: new Set<number>(), gaps: startGapCounts(this.#walk) };
-    this.#finish(done, 0, pass.first);
+    const done = new Set(this.order.slice(0, pass.first));
     let improved = false;
     for (let from = pass.first; from + 1 < this.order.length && !this.isSpent; from += pass.stride) {
       const now = this.order.slice(from, from + pass.width);
@@ -117,12 +108,12 @@ class WindowSearch {
         else this.order.splice(from, now.length, ...better);
         improved ||= better !== null;
       }
-      this.#finish(done, from, from + pass.stride);
+      for (const operation of this.order.slice(from, from + pass.stride)) done.add(operation);
     }
     return improved;
   }
 
-  #improve(now: readonly number[], { improve, weighs }: Pass, done: Done): readonly number[] | null {
+  #improve(now: readonly number[], { improve, weighs }: Pass, done: ReadonlySet<number>): readonly number[] | null {
     const window = now.toSorted((a, b) => a - b);
     const inner = windowOrdering(this.#walk, done, window);
     const current = now.map((operation) => window.indexOf(operation));
@@ -132,47 +123,34 @@ class WindowSearch {
     this.#left -= inner.regions.length * weighs;
     return improve(inner, current, cost)?.map((index) => window[index] as number) ?? null;
   }
-
-  #finish(done: Done, from: number, to: number): void {
-    for (const operation of this.order.slice(from, to)) {
-      done.operations.add(operation);
-      countDone(this.#walk, done.gaps, operation);
-    }
-  }
-}
-
-interface Done {
-  readonly operations: Set<number>;
-  readonly gaps: GapCounts;
 }
 
 /** The ordering of some operations alone: those in `done` are done, all others come later. */
-function windowOrdering(walk: Walkable, done: Done, window: readonly number[]): Ordering {
+function windowOrdering(walk: Walkable, done: ReadonlySet<number>, window: readonly number[]): Ordering {
   const local = new Map(window.map((operation, index) => [operation, index]));
   const touched = new Set(window.flatMap((operation) => walk.regionsOf[operation] ?? []));
   const gaps = new Set(window.map((operation) => walk.gapOf[operation] ?? -1).filter((gap) => gap >= 0));
   return {
     size: window.length,
     needs: window.map((operation) => (walk.ordering.needs[operation] ?? []).flatMap((other) => local.get(other) ?? [])),
-    gaps: [...gaps].map((gap) => windowGap(walk, gap, done, window)),
+    gaps: [...gaps].map((gap) => windowGap(walk.ordering.gaps[gap] as GapGroup, done, local)),
     regions: mergeRegions(
-      [...touched].map((index) => windowRegion(walk.ordering.regions[index] as RegionClass, done.operations, local)),
+      [...touched].map((index) => windowRegion(walk.ordering.regions[index] as RegionClass, done, local)),
     ),
   };
 }
 
-function windowGap(walk: Walkable, gap: number, { gaps }: Done, window: readonly number[]): GapGroup {
-  const { closers, startsOpen, staysOpen } = walk.ordering.gaps[gap] as GapGroup;
-  const here = (flags: Uint8Array): number[] =>
-    [...window.keys()].filter((index) => {
-      const operation = window[index] as number;
-      return walk.gapOf[operation] === gap && flags[operation] === 1;
-    });
-  const own = { openers: here(walk.opens), closers: here(walk.closes) };
+function windowGap(
+  { openers, closers, startsOpen, staysOpen }: GapGroup,
+  done: ReadonlySet<number>,
+  local: ReadonlyMap<number, number>,
+): GapGroup {
+  const here = (operations: readonly number[]): readonly number[] => operations.flatMap((one) => local.get(one) ?? []);
   return {
-    ...own,
-    startsOpen: startsOpen || (gaps.opened[gap] as number) > 0,
-    staysOpen: staysOpen || (gaps.closed[gap] as number) + own.closers.length < closers.length,
+    openers: here(openers),
+    closers: here(closers),
+    startsOpen: startsOpen || openers.some((one) => done.has(one)),
+    staysOpen: staysOpen || !closers.every((one) => done.has(one) || local.has(one)),
   };
 }
 
