@@ -18,7 +18,6 @@ export const complexFunctions: Readonly<Record<string, string>> = {
   'live/live-rules.ts decodeOne': 'each field of a live rule is checked',
   'manifest/decode-configuration.ts logoOf': 'the combinations of the fields of a logo',
   'model/problem.ts compareProblems': 'one comparison after the other',
-  'plan/decide.ts decideSurplus': 'the decision table above it',
   'report/change-words.ts describeChange': 'the words for each reason',
   'report/json.ts makeDocument': 'fields of a document that are there or not',
 };

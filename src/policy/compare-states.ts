@@ -1,4 +1,4 @@
-import { collectTraffic } from './collect-traffic.ts';
+import { type CollectedTraffic, collectTraffic } from './collect-traffic.ts';
 import type { Ruled, RuleIndex } from './rule-index.ts';
 import { isEmptyTraffic, type LaneRegions, type TrafficSet } from './traffic-set.ts';
 import { getRank } from './verdict.ts';
@@ -39,7 +39,7 @@ export function classifyByVerdict(classify: (accepts: number) => number): (keys:
 export function compareStates<T extends Ruled>(comparison: Comparison<T>): readonly TrafficSet[] {
   const { index, states, statesOf, within, classify, keyOf = ({ rule }: T) => getRank(rule) } = comparison;
   const numbers = Array.from({ length: comparison.classes }, (_, number) => number);
-  const { nobody, others } = collectTraffic<T, readonly number[], number>({
+  const collected = collectTraffic<T, readonly number[], number>({
     index,
     within,
     nothing: new Array<number>(states).fill(noKey),
@@ -61,16 +61,17 @@ export function compareStates<T extends Ruled>(comparison: Comparison<T>): reado
       return member === 0 ? [] : numbers.filter((number) => (member >>> number) & 1);
     },
   });
-  const sets = numbers.map(() => new Map<string | null, LaneRegions>());
-  const put = (source: string | null, traffic: typeof nobody): void => {
-    for (const [number, regions] of traffic) if (!isEmptyTraffic(regions)) sets[number]?.set(source, regions);
+  return numbers.map((number) => listSources(collected, number, index.users));
+}
+
+/** The traffic of one class by source, for nobody and these users. */
+export function listSources<C>({ nobody, others }: CollectedTraffic<C>, one: C, users: Iterable<string>): TrafficSet {
+  const traffic = new Map<string | null, LaneRegions>();
+  const put = (source: string | null, regions: LaneRegions | undefined): void => {
+    if (regions === undefined || isEmptyTraffic(regions)) traffic.delete(source);
+    else traffic.set(source, regions);
   };
-  for (const source of [null, ...index.users]) put(source, nobody);
-  for (const { users, traffic } of others) {
-    for (const user of users) {
-      for (const set of sets) set.delete(user);
-      put(user, traffic);
-    }
-  }
-  return sets;
+  for (const source of [null, ...users]) put(source, nobody.get(one));
+  for (const { users: alike, traffic: theirs } of others) for (const user of alike) put(user, theirs.get(one));
+  return traffic;
 }

@@ -1,11 +1,11 @@
 import { getOrMake } from '../../model/group-by.ts';
 import { estimateRebuildMs, isLossless, type Profile } from '../../model/profile.ts';
 import type { Rule } from '../../model/rule.ts';
-import { classifyByVerdict, compareStates } from '../../policy/compare-states.ts';
+import { classifyByVerdict, compareStates, listSources } from '../../policy/compare-states.ts';
 import { renderTraffic } from '../../policy/render-traffic.ts';
 import { indexRules } from '../../policy/rule-index.ts';
 import type { Traffic } from '../../policy/traffic.ts';
-import { isEmptyTraffic, type LaneRegions, type TrafficSet } from '../../policy/traffic-set.ts';
+import type { TrafficSet } from '../../policy/traffic-set.ts';
 import { mayRebuild, type Operation } from '../operations.ts';
 import { type Exposure, formatStepId } from '../plan.ts';
 import type { Order, Suspect } from './order.ts';
@@ -25,7 +25,7 @@ export interface ExposureInput {
 export function findExposure(input: ExposureInput): readonly Exposure[] {
   const { order, before, after } = input;
   if (order.steps.length === 0) return [];
-  const users = new Set([...before, ...after].map(({ userId }) => userId));
+  const users = new Set([...before, ...after].flatMap(({ userId }) => userId ?? []));
   const listed = order.suspects
     .flatMap((suspect) => findExposed(suspect, order.steps, users))
     .map(({ direction, from, to, traffic }) => ({ direction, from, to, traffic: renderTraffic(traffic) }))
@@ -101,7 +101,7 @@ type Run = Pick<Listed, 'direction' | 'from' | 'to'>;
 function findExposed(
   { positions, kept }: Suspect,
   operations: readonly Operation[],
-  users: ReadonlySet<string | null>,
+  users: ReadonlySet<string>,
 ): readonly Exposed[] {
   const runs = new Map<string, Run>();
   const byClass = new Map<string, readonly Run[]>();
@@ -111,20 +111,11 @@ function findExposed(
       return getOrMake(runs, `${direction} ${from} ${to}`, () => run);
     });
   const own = positions.map((position) => operations[position] as Operation);
-  const { nobody, others } = collectRegions({ operations: own, kept }, false, ({ kept: rank, entries }) =>
+  const collected = collectRegions({ operations: own, kept }, false, ({ kept: rank, entries }) =>
     getOrMake(byClass, formatClassKey(rank, entries), () => listRuns(rank, entries)),
   );
   return [...runs.values()]
-    .map((run) => {
-      const traffic = new Map<string | null, LaneRegions>();
-      const put = (source: string | null, regions: LaneRegions | undefined): void => {
-        if (regions === undefined || isEmptyTraffic(regions)) traffic.delete(source);
-        else traffic.set(source, regions);
-      };
-      for (const source of [null, ...users]) put(source, nobody.get(run));
-      for (const { users: alike, traffic: theirs } of others) for (const user of alike) put(user, theirs.get(run));
-      return { ...run, traffic };
-    })
+    .map((run) => ({ ...run, traffic: listSources(collected, run, users) }))
     .filter(({ traffic }) => traffic.size > 0);
 }
 
