@@ -1,4 +1,4 @@
-import type { Outcome } from '../apply/outcome.ts';
+import type { ApplyReport, Outcome } from '../apply/outcome.ts';
 import type { Problem } from '../model/problem.ts';
 import type { ProblemCode } from '../model/problem-code.ts';
 import type { Plan } from '../plan/plan.ts';
@@ -9,13 +9,17 @@ import { formatStep } from './text.ts';
 export function addFailedSteps({ problems, apply, plan }: RunReport): readonly Problem[] {
   if (apply === null || apply.end === 'converged') return problems;
   const told = new Set(problems.map(({ summary }) => summary));
-  const position = new Map((plan?.steps ?? []).map(({ id }, index) => [id, index]));
-  const placeOf = ({ step }: Outcome): number => position.get(step.id) ?? position.size;
-  const failed = apply.outcomes
+  const failed = sortOutcomes(apply, plan)
     .filter(({ outcome, message }) => (outcome === 'failed' || outcome === 'unknown') && !told.has(message ?? ''))
-    .toSorted((a, b) => placeOf(a) - placeOf(b))
     .map((outcome) => problemOf(outcome, plan));
   return [...problems, ...failed];
+}
+
+/** The plan's order, not that of completion; steps of plans made on the way come last, in the order in which they ended. */
+export function sortOutcomes({ outcomes }: ApplyReport, plan: Plan | null): readonly Outcome[] {
+  const position = new Map((plan?.steps ?? []).map((step, index) => [step, index]));
+  const place = ({ step }: Outcome): number => position.get(step) ?? position.size;
+  return outcomes.toSorted((a, b) => place(a) - place(b));
 }
 
 function problemOf(ended: Outcome, plan: Plan | null): Problem {

@@ -18,7 +18,7 @@ function linesOf(path: string, before: FieldValue, after: FieldValue): readonly 
   if (isSecret(after) || isSecret(before)) return secretLine(path, before, after);
   if (isObjectList(before) && isObjectList(after)) return listLines(path, before, after);
   if (isMembers(before) && isMembers(after)) return memberLines(path, before, after);
-  if (sameValue(before, after)) return [];
+  if (JSON.stringify(before) === JSON.stringify(after)) return [];
   const show = path === 'vpn_session_duration' ? formatSeconds : formatValue;
   return [{ path, text: `${show(before)} → ${show(after)}` }];
 }
@@ -29,7 +29,8 @@ function formatSeconds(value: FieldValue): string {
 
 /** Providers line up by their id; a changed order alone is said in words. */
 function listLines(path: string, before: readonly Members[], after: readonly Members[]): readonly FieldLine[] {
-  const keys = (list: readonly Members[]): string[] => list.map((item, index) => keyOf(item, index));
+  const keys = (list: readonly Members[]): string[] =>
+    list.map(({ id }, index) => (typeof id === 'string' ? id : String(index)));
   const [keysBefore, keysAfter] = [keys(before), keys(after)];
   const lines: FieldLine[] = [];
   for (const [index, item] of after.entries()) {
@@ -44,13 +45,8 @@ function listLines(path: string, before: readonly Members[], after: readonly Mem
   }
   for (const key of keysBefore)
     if (!keysAfter.includes(key)) lines.push({ path: `${path}[${escapeControls(key)}]`, text: 'removed' });
-  if (lines.length === 0 && keysBefore.join('\n') !== keysAfter.join('\n')) {
-    lines.push({
-      path,
-      text: `order: ${keysBefore.map(escapeControls).join(', ')} → ${keysAfter.map(escapeControls).join(', ')}`,
-    });
-  }
-  return lines;
+  const [from, to] = [keysBefore, keysAfter].map((list) => list.map(escapeControls).join(', '));
+  return lines.length === 0 && from !== to ? [{ path, text: `order: ${from} → ${to}` }] : lines;
 }
 
 /** What an added object holds, one line a member; what is empty says nothing. */
@@ -107,13 +103,4 @@ function isMembers(value: FieldValue): value is Members {
 
 function isObjectList(value: FieldValue): value is readonly Members[] {
   return Array.isArray(value) && value.every(isMembers);
-}
-
-function keyOf(item: Members, index: number): string {
-  const { id } = item;
-  return typeof id === 'string' ? id : String(index);
-}
-
-function sameValue(a: FieldValue, b: FieldValue): boolean {
-  return JSON.stringify(a) === JSON.stringify(b);
 }

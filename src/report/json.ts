@@ -1,10 +1,10 @@
-import type { ApplyReport, Outcome } from '../apply/outcome.ts';
+import type { ApplyReport } from '../apply/outcome.ts';
 import { formatInstant } from '../model/instant.ts';
 import type { Problem } from '../model/problem.ts';
 import { type Change, type Exposure, makeRequest, type Plan, type Refusal, type Step } from '../plan/plan.ts';
 import { makeNotesMembers } from './change-words.ts';
 import { makeEnforcementDocument } from './enforcement.ts';
-import { addFailedSteps } from './failed-steps.ts';
+import { addFailedSteps, sortOutcomes } from './failed-steps.ts';
 import type { RunReport } from './run-report.ts';
 import { makeEffectDocument, makeTrafficDocument } from './traffic-json.ts';
 
@@ -84,44 +84,29 @@ function stepOf(step: Step): unknown {
 
 /** A problem with its place flattened to `file`, `line`, `column` (null without a place). */
 export function makeProblemDocument(problem: Problem): Readonly<Record<string, unknown>> {
-  const { code, severity, summary, hint, place, related } = problem;
-  return {
-    code,
-    severity,
-    summary,
-    hint: hint ?? null,
-    file: place?.file ?? null,
-    line: place?.line ?? null,
-    column: place?.column ?? null,
-    related: (related ?? []).map((other) => ({ ...other.place, note: other.note })),
-  };
+  const { code, severity, summary, hint = null, place } = problem;
+  const { file, line, column } = place ?? { file: null, line: null, column: null };
+  return { code, severity, summary, hint, file, line, column, related: relatedOf(problem) };
 }
 
-function refusalOf({ code, summary, hint, related }: Refusal): unknown {
-  return { code, summary, hint, related: (related ?? []).map((other) => ({ ...other.place, note: other.note })) };
+function refusalOf(refusal: Refusal): unknown {
+  const { code, summary, hint } = refusal;
+  return { code, summary, hint, related: relatedOf(refusal) };
+}
+
+function relatedOf({ related = [] }: Pick<Problem, 'related'>): unknown {
+  return related.map(({ place, note }) => ({ ...place, note }));
 }
 
 function exposureOf({ direction, traffic, fromStep, toStep, expectedMs }: Exposure): unknown {
-  return {
-    direction,
-    traffic: traffic.map(makeTrafficDocument),
-    from_step: fromStep,
-    to_step: toStep,
-    expected_ms: expectedMs,
-  };
-}
-
-/** The plan's order, not that of completion; steps of plans made on the way come last, in the order in which they ended. */
-function inListedOrder(outcomes: readonly Outcome[], plan: Plan | null): readonly Outcome[] {
-  const position = new Map((plan?.steps ?? []).map((step, index) => [step, index]));
-  const place = ({ step }: Outcome): number => position.get(step) ?? position.size;
-  return outcomes.toSorted((a, b) => place(a) - place(b));
+  const time = { from_step: fromStep, to_step: toStep, expected_ms: expectedMs };
+  return { direction, traffic: traffic.map(makeTrafficDocument), ...time };
 }
 
 function applyOf(apply: ApplyReport, plan: Plan | null): Readonly<Record<string, unknown>> {
   return {
     end: apply.end,
-    outcomes: inListedOrder(apply.outcomes, plan).map(({ step, outcome, status, message, restored }) => ({
+    outcomes: sortOutcomes(apply, plan).map(({ step, outcome, status, message, restored }) => ({
       step: step.id,
       outcome,
       status,
