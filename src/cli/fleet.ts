@@ -2,7 +2,7 @@ import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
 import { answerError, renderAnswer, writeAnswer } from './answer.ts';
-import type { Answer, SharedParts, Terminal } from './command.ts';
+import type { Answer, Terminal } from './command.ts';
 import type { ParsedLine } from './command-spec.ts';
 import { exitCodes } from './exit-code.ts';
 import { makeFailure } from './failure.ts';
@@ -18,7 +18,7 @@ import {
 } from './fleet/report.ts';
 import { createPool, shareParsers } from './fleet/share.ts';
 import { adjustSettings, type ChosenFleet, makeTargetLine, readFleet, type Target } from './fleet/targets.ts';
-import type { MakeWatch } from './fleet/watch.ts';
+import { answerLine } from './line.ts';
 import { formatFlag } from './options.ts';
 import { isStdoutTaken, type Output, readCommandOutputs, textOnStdout, writeOutput } from './output.ts';
 import type { Settings } from './settings.ts';
@@ -27,23 +27,11 @@ import type { Settings } from './settings.ts';
 const together = 8;
 const slowMs = 2000;
 
-/** How the command line of one server is run; `settle` is given its settings, and may change them. */
-export interface Runner {
-  readonly answerLine: (
-    line: ParsedLine,
-    terminal: Terminal,
-    settle: (read: Settings) => Settings,
-    shared: SharedParts,
-  ) => Promise<Answer>;
-  readonly makeWatch: MakeWatch;
-}
-
 /** Runs a command line on each target of `--fleet`: as often as there are targets, each as if it were alone. Gives the worst exit code. */
-export async function runFleet(line: ParsedLine, terminal: Terminal, runner: Runner): Promise<number> {
+export async function runFleet(line: ParsedLine, terminal: Terminal): Promise<number> {
   const { flags, command } = line;
   refuseOneServer(line);
-  if (flags['watch'] === true)
-    return await (await import('./fleet/watch.ts')).watchFleet(line, terminal, runner.makeWatch);
+  if (flags['watch'] === true) return await (await import('./fleet/watch.ts')).watchFleet(line, terminal);
   const asked = Array.isArray(flags.output) ? flags.output.map(String) : [terminal.env['RECONCILE_OUTPUT'] ?? ''];
   const formats = command.formats.filter((format) => format !== 'html' && format !== 'csv');
   const outputs = readCommandOutputs({ name: `${command.name} --fleet`, formats }, asked.filter(Boolean), terminal);
@@ -62,16 +50,14 @@ export async function runFleet(line: ParsedLine, terminal: Terminal, runner: Run
       settings = adjustSettings(read, target, fleet.file);
       return settings;
     };
-    const answer = await runner.answerLine(lines.get(target) ?? line, quiet, settle, shared).catch(answerError);
+    const answer = await answerLine(lines.get(target) ?? line, quiet, settle, shared).catch(answerError);
     const exit = await writeAnswer(answer, [textOnStdout], settings, quiet);
     const { isPlain, ...came } = summariseAnswer(answer, command.name, exit);
     const documents = isText ? noDocuments : await renderDocuments(answer);
     // A warning that belongs to no answer is told too.
     return { target, exit, ...came, isPlain: isPlain && said.err === '', text: said.err + said.out, documents };
   };
-  const outcomes = isWriting
-    ? await visitInWaves(fleet, visit, terminal.stop)
-    : await visitTogether(fleet.targets, visit);
+  const outcomes = await visitAll(fleet, isWriting, visit, terminal.stop);
   writeOutcomes(outcomes, outputs, terminal);
   return pickWorstExit(outcomes);
 }
@@ -91,7 +77,7 @@ function refuseOneServer({ flags, operands, command }: ParsedLine): void {
 function refuseToWrite({ flags }: ParsedLine, { file, rollout: { paused, abort } }: ChosenFleet): void {
   const hint = 'review `reconcile plan --fleet FILE`, then add --yes';
   if (flags.yes !== true) throw makeFailure('usage', 'an apply of a fleet asks nobody', hint);
-  if (!paused && abort === null) return;
+  if (paused !== true && abort === undefined) return;
   const what = paused ? 'paused' : 'abort';
   throw makeFailure('usage', `the fleet file has \`${what}\``, `nothing is applied until it is taken out of ${file}`);
 }
@@ -149,37 +135,32 @@ function writeOutcomes(outcomes: readonly TargetOutcome[], outputs: readonly Out
   }
 }
 
-/** Commands that do not write visit every target. */
-async function visitTogether(targets: readonly Target[], visit: (target: Target) => Promise<TargetOutcome>) {
-  const inTurn = createPool(together, slowMs);
-  return await Promise.all(targets.map((target) => inTurn(() => visit(target))));
-}
-
 /**
- * Wave by wave, `maxParallel` targets at once, and the soak between two waves. A target that was refused, or that something was
- * written to and that is not as it should be, stops all that have not begun. One that could not be read or planned lets its wave
- * go on, and no later wave.
+ * Commands that do not write visit every target. Others go wave by wave, `maxParallel` targets at once, with the soak between two
+ * waves. A target that was refused, or that something was written to and that is not as it should be, stops all that have not begun.
+ * One that could not be read or planned lets its wave go on, and no later wave.
  */
-async function visitInWaves(
+async function visitAll(
   { targets, rollout }: ChosenFleet,
+  isWriting: boolean,
   visit: (target: Target) => Promise<TargetOutcome>,
   stop: AbortSignal,
 ) {
   const done = new Map<Target, TargetOutcome>();
-  const waves = [...new Set(targets.map(({ wave }) => wave))].sort((a, b) => a - b);
-  let lastWave = Number.POSITIVE_INFINITY;
+  const waves = isWriting ? [...new Set(targets.map(({ wave }) => wave))].sort((a, b) => a - b) : [null];
+  // One target after the other, unless the fleet file says more.
+  const inTurn = isWriting ? createPool(rollout.maxParallel ?? 1, null) : createPool(together, slowMs);
+  let last = Number.POSITIVE_INFINITY;
   for (const [index, wave] of waves.entries()) {
-    if (index > 0 && lastWave >= wave) await systemClock.sleep(rollout.soak, stop);
-    // One target after the other, unless the fleet file says more.
-    const inTurn = createPool(rollout.maxParallel ?? 1, null);
+    if (index > 0 && last >= index) await systemClock.sleep(rollout.soak, stop);
     const visitInTurn = async (target: Target): Promise<void> => {
-      if (lastWave < wave || stop.aborted) return;
+      if (isWriting && (last < index || stop.aborted)) return;
       const outcome = await visit(target);
       done.set(target, outcome);
-      if (outcome.exit === exitCodes.refused || outcome.exit === exitCodes.partial) lastWave = 0;
-      else if (outcome.exit !== exitCodes.ok) lastWave = Math.min(lastWave, wave);
+      if (outcome.exit === exitCodes.refused || outcome.exit === exitCodes.partial) last = -1;
+      else if (outcome.exit !== exitCodes.ok) last = Math.min(last, index);
     };
-    const members = targets.filter((target) => target.wave === wave);
+    const members = targets.filter((target) => wave === null || target.wave === wave);
     await Promise.all(members.map((target) => inTurn(() => visitInTurn(target))));
   }
   return targets.map((target): TargetOutcome => done.get(target) ?? { target, ...notBegun });

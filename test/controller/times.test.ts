@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createApiClient } from '../../src/adapters/api/client.ts';
 import { parseArguments } from '../../src/cli/arguments.ts';
-import { loadSettings } from '../../src/cli/run.ts';
+import { loadSettings } from '../../src/cli/line.ts';
 import { createWatchPasses } from '../../src/cli/watch/pass.ts';
 import { RecentApplies } from '../../src/cli/watch/recent-applies.ts';
 import { createSoleWriter } from '../../src/controller/lease.ts';

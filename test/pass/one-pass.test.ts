@@ -5,7 +5,7 @@ import { createApiClient } from '../../src/adapters/api/client.ts';
 import { createDirectorySource } from '../../src/adapters/source/directory.ts';
 import { parseArguments } from '../../src/cli/arguments.ts';
 import type { Terminal } from '../../src/cli/command.ts';
-import { loadSettings } from '../../src/cli/run.ts';
+import { loadSettings } from '../../src/cli/line.ts';
 import { createWatchPasses } from '../../src/cli/watch/pass.ts';
 import { RecentApplies } from '../../src/cli/watch/recent-applies.ts';
 import { defaultLimits } from '../../src/desired/context.ts';

@@ -5,7 +5,7 @@ import { cutComment, escapeProse, marker } from '../../report/markdown.ts';
 import type { RunReport } from '../../report/run-report.ts';
 import { count, countOutcomes, listChangeCounts } from '../../report/summary.ts';
 import type { Answer } from '../command.ts';
-import { exitCodes } from '../exit-code.ts';
+import { exitCodes, exitTable } from '../exit-code.ts';
 import type { Target } from './targets.ts';
 
 /** What a target's run came to, and what it said. */
@@ -47,7 +47,7 @@ export function summariseAnswer(
 }
 
 function describeResult({ apply, approved, headline, plan, problems }: RunReport, title: string): string {
-  if (apply !== null) return lowerFirst(countOutcomes(apply));
+  if (apply !== null) return countOutcomes(apply).replace(/^./, (first) => first.toLowerCase());
   const [refusal] = approved ? [] : (plan?.refusals ?? []);
   if (refusal !== undefined) return `refused: ${refusal.summary}`;
   const error = problems.find(({ severity }) => severity === 'error');
@@ -60,19 +60,8 @@ function describeResult({ apply, approved, headline, plan, problems }: RunReport
   return holdsBack(plan) ? 'not in sync, for want of a secret' : 'in sync';
 }
 
-function lowerFirst(text: string): string {
-  return text.slice(0, 1).toLowerCase() + text.slice(1);
-}
-
-/** The worst first. */
-const severity = [
-  exitCodes.partial,
-  exitCodes.invalid,
-  exitCodes.refused,
-  exitCodes.failed,
-  exitCodes.pending,
-  exitCodes.ok,
-];
+/** The worst first: what was left half done counts more than what a single run may come to. */
+const severity = [exitCodes.partial, ...exitTable.map(({ code }) => code)];
 
 /** The exit code of all. */
 export function pickWorstExit(outcomes: readonly TargetOutcome[]): number {

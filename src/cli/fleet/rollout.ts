@@ -9,28 +9,12 @@ export interface Participant {
   readonly keeper: { status(): Status };
 }
 
-/** What of a target's state other targets wait for. */
-interface Seen {
-  /** The revision that it converged to, that was confirmed where that is asked, and that the kernel holds where that is looked at. */
-  readonly settled: string | null;
-  readonly appliedAt: number;
-  /** The revision that was refused here, or not carried out. */
-  readonly broken: string | null;
-  readonly message: string;
-  /** Revisions that could not be carried out here, some of them before a restart; null: not known yet. */
-  readonly failed: readonly string[] | null;
-}
+type Seen = ReturnType<typeof viewStatus>;
 
-/** What keeps a target from a revision, and how long if it ends by itself (ms). */
+/** What keeps a target from a revision, and how long if that ends by itself (ms). */
 interface Hold {
   readonly reason: string;
   readonly leftMs: number | null;
-}
-
-/** A target that was told to wait. `hold` null: it may begin now. */
-interface Waiting {
-  readonly name: string;
-  readonly hold: Hold | null;
 }
 
 /** The ends of a pass after which nobody else begins its revision; all but the first may have written. */
@@ -51,7 +35,7 @@ const broken: ReadonlySet<string> = new Set(['Refused', 'ApplyFailed', 'NotConve
  */
 export class RolloutGate {
   readonly #members: ReadonlyMap<string, Participant>;
-  #settings: Rollout;
+  settings: Rollout;
   readonly #seen = new Map<string, Seen>();
   /** Targets in their first pass with a revision. */
   readonly #busy = new Set<string>();
@@ -60,12 +44,7 @@ export class RolloutGate {
 
   constructor(members: readonly Participant[], settings: Rollout) {
     this.#members = new Map(members.map((one) => [one.name, one]));
-    this.#settings = settings;
-  }
-
-  /** Other settings count from now on. */
-  adopt(settings: Rollout): void {
-    this.#settings = settings;
+    this.settings = settings;
   }
 
   /** Why this target must not begin this revision now; null: it may, and from now on it has. */
@@ -94,8 +73,8 @@ export class RolloutGate {
     if (status !== undefined) this.#seen.set(name, viewStatus(status, now));
   }
 
-  /** Those that were told to wait, and what they wait for now. */
-  listWaiting(now: number): readonly Waiting[] {
+  /** Those that were told to wait, and what they wait for now; `hold` null: they may begin. */
+  listWaiting(now: number) {
     const holds = new Map<string, Hold | null>();
     let admitted = 0;
     return [...this.#waiting].map(([name, revision]) => {
@@ -115,8 +94,8 @@ export class RolloutGate {
 
   /** Set when as many targets are in their first pass as may be. */
   #crowd(revision: string, more = 0): Hold | null {
-    const { maxParallel } = this.#settings;
-    if (maxParallel === null || this.#busy.size + more < maxParallel) return null;
+    const { maxParallel } = this.settings;
+    if (maxParallel === undefined || this.#busy.size + more < maxParallel) return null;
     return { reason: `${shortenRevision(revision)} waits: maxParallel is ${maxParallel}`, leftMs: null };
   }
 
@@ -126,9 +105,9 @@ export class RolloutGate {
       reason: `${shortenRevision(revision)} ${why}`,
       leftMs,
     });
-    const { paused, abort, soak } = this.#settings;
+    const { paused, abort, soak } = this.settings;
     if (paused) return hold('waits: the fleet is paused');
-    if (abort !== null && revision.replace(/^sha256:/, '').startsWith(abort.replace(/^sha256:/, '')))
+    if (abort !== undefined && revision.replace(/^sha256:/, '').startsWith(abort.replace(/^sha256:/, '')))
       return hold('was aborted by the operator');
     const all = [...this.#members.values()].map((member) => ({ member, seen: this.#look(member, now) }));
     const lost = all.find(({ seen }) => seen.failed?.includes(revision));
@@ -155,21 +134,25 @@ export class RolloutGate {
   }
 }
 
-function viewStatus(status: Status, now: number): Seen {
+/** What of a target's state other targets wait for. */
+function viewStatus(status: Status, now: number) {
   const { revisions, passes, role, holder } = status;
   const { Ready, Enforced, Stalled } = status.conditions;
   const isSettled = Ready.status === 'True' && Enforced?.status !== 'False' && Enforced?.status !== 'Unknown';
   // Nobody waits for a record that another replica has, or that nobody can read.
   const isElsewhere = (role === 'standby' && holder !== null) || Stalled.reason === 'BadSettings';
   return {
+    /** It converged to this revision, which was confirmed where that is asked, and is enforced where that is looked at. */
     settled: isSettled ? revisions.applied : null,
     appliedAt: revisions.appliedAt ?? now,
     broken: findBroken(status),
     message: passes[0]?.message ?? '',
+    /** null: not known yet. */
     failed: revisions.failed ?? (isElsewhere ? [] : null),
   };
 }
 
+/** The revision that was refused here, or not carried out. */
 function findBroken({ passes: [pass], revisions: { applied, attempted } }: Status): string | null {
   if (pass === undefined || !broken.has(pass.reason)) return null;
   // While it is taken back, a newer one may have been seen.

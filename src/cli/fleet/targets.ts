@@ -14,13 +14,8 @@ export type Target = Omit<Fleet['targets'][number], 'labels' | 'wave'> & {
   readonly wave: number;
 };
 
-/** How a roll-out goes from wave to wave; `soak` in ms, and null where there is no limit and nothing is given up. */
-export interface Rollout {
-  readonly soak: number;
-  readonly maxParallel: number | null;
-  readonly paused: boolean;
-  readonly abort: string | null;
-}
+/** How a roll-out goes from wave to wave; `soak` in ms. */
+export type Rollout = Pick<Fleet, 'maxParallel' | 'paused' | 'abort'> & { readonly soak: number };
 
 /** The file, its targets that were chosen, and how a roll-out goes. */
 export interface ChosenFleet {
@@ -32,27 +27,28 @@ export interface ChosenFleet {
 /** Reads the fleet file that the flags name; throws a `Failure` with what is wrong in it. */
 export function readFleet(flags: RawValues, cwd: string): ChosenFleet {
   const file = resolve(cwd, String(flags.fleet));
-  const { targets, defaults = {}, soak, maxParallel = null, paused = false, abort = null } = readFleetFile(file);
+  const { targets, defaults = {}, soak, ...rollout } = readFleetFile(file);
   const at = (path: string): string => resolve(file, '..', path);
   const isGit = typeof flags.gitUrl === 'string';
   const all = targets.map((own): Target => {
-    const { caFile, config, path, tokenFile, values, wave = 1, ...rest } = { ...defaults, ...own };
+    const { path, values, wave = 1, ...rest } = { ...defaults, ...own };
+    const files = (['caFile', 'config', 'tokenFile'] as const).flatMap((name) => {
+      return rest[name] === undefined ? [] : [[name, at(rest[name])] as const];
+    });
     if (path !== undefined && !isGit) refuseAmongManifests(file, at(path), own.name);
     return {
       ...rest,
       wave,
       labels: { ...defaults.labels, ...own.labels },
-      ...(caFile === undefined ? {} : { caFile: at(caFile) }),
-      ...(config === undefined ? {} : { config: at(config) }),
-      ...(tokenFile === undefined ? {} : { tokenFile: at(tokenFile) }),
+      ...Object.fromEntries(files),
       ...(values === undefined ? {} : { values: values.map(at) }),
       // With --git-url it is a path inside the repository.
       ...(path === undefined ? {} : { path: isGit ? path : relative(cwd, at(path)) || '.' }),
     };
   });
   const time = parseDuration(soak ?? '');
-  const rollout = { soak: 'value' in time ? Number(time.value) : 0, maxParallel, paused, abort };
-  return { file, targets: selectTargets(all, flags), rollout };
+  const soakMs = 'value' in time ? Number(time.value) : 0;
+  return { file, targets: selectTargets(all, flags), rollout: { ...rollout, soak: soakMs } };
 }
 
 /** Whoever edits manifests must not choose where tokens go, neither by a link. */
@@ -73,11 +69,9 @@ function selectTargets(targets: readonly Target[], { target = [], label = [] }: 
     const hint = `its targets are ${targets.map(({ name }) => name).join(', ')}`;
     throw makeFailure('usage', `the fleet has no target ${missing}`, hint);
   }
-  const pairs = labels.map((text) => [
-    text.slice(0, Math.max(0, text.indexOf('='))),
-    text.slice(text.indexOf('=') + 1),
-  ]);
-  if (pairs.some(([key]) => key === '')) throw makeFailure('usage', 'a label is KEY=VALUE', 'such as --label env=prod');
+  const pairs = labels.map((text) => /^([^=]+)=(.*)$/s.exec(text)?.slice(1) ?? []);
+  if (pairs.some(({ length }) => length === 0))
+    throw makeFailure('usage', 'a label is KEY=VALUE', 'such as --label env=prod');
   const wanted = targets.filter(
     (one) =>
       (names.length === 0 || names.includes(one.name)) &&
@@ -128,11 +122,7 @@ export function adjustSettings(settings: Settings, { name, scope }: Target, flee
     file: scope === undefined ? file : { ...(file ?? without), nested },
     stateDir: stateDir === null ? null : join(stateDir, 'targets', name),
     journal: journal === null ? null : `${journal}.${name}`,
-    lease: lease === 'none' ? lease : `${lease}-${foldName(name)}`,
+    // As a Lease of Kubernetes may be named; no two targets have the same.
+    lease: lease === 'none' ? lease : `${lease}-${name.toLowerCase().replaceAll('_', '-')}`,
   };
-}
-
-/** A name as a Lease of Kubernetes may have it; no two targets have the same. */
-function foldName(name: string): string {
-  return name.toLowerCase().replaceAll('_', '-');
 }

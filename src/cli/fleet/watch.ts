@@ -10,9 +10,10 @@ import type { ParsedLine } from '../command-spec.ts';
 import { Keeper, type Serve, type WatchProcess, watchProcess } from '../commands/watch.ts';
 import { exitCodes } from '../exit-code.ts';
 import { Failure, makeFailure } from '../failure.ts';
+import { makeWatch } from '../line.ts';
 import { createLogger } from '../logger.ts';
 import type { Settings } from '../settings.ts';
-import type { SharedWatch, WatchInvocation } from '../watch/invocation.ts';
+import type { SharedWatch } from '../watch/invocation.ts';
 import { openStateOf } from '../watch/start.ts';
 import { createFleetPages } from './page.ts';
 import { RolloutGate } from './rollout.ts';
@@ -23,11 +24,8 @@ import { adjustSettings, type ChosenFleet, listOthers, makeTargetLine, readFleet
 const width = 64;
 const slowMs = 500;
 
-/** How the watch of one server is made; `settle` is given its settings, and may change them. */
-export type MakeWatch = (line: ParsedLine, terminal: Terminal, settle: (read: Settings) => Settings) => WatchInvocation;
-
 /** Watches every target of a fleet in one process, each by a controller of its own. Gives the worst exit code. */
-export async function watchFleet(line: ParsedLine, terminal: Terminal, makeWatch: MakeWatch): Promise<number> {
+export async function watchFleet(line: ParsedLine, terminal: Terminal): Promise<number> {
   // The heap of many targets is large anyway: of 1,000 400 MB resident instead of 560, at the same cost of CPU.
   setFlagsFromString('--heap-growing-percent=50');
   const fleet = readFleet(line.flags, terminal.cwd);
@@ -57,7 +55,7 @@ export async function watchFleet(line: ParsedLine, terminal: Terminal, makeWatch
 function checkWaves({ targets, rollout }: ChosenFleet, { stateDir, lease, gitUrl }: Settings): void {
   const [first, ...more] = targets;
   const isInWaves = more.some(({ wave }) => wave !== first?.wave);
-  if ((isInWaves || rollout.maxParallel !== null) && stateDir === null && lease === 'none')
+  if ((isInWaves || rollout.maxParallel !== undefined) && stateDir === null && lease === 'none')
     throw makeFailure(
       'usage',
       'waves need --state-dir: after a restart nobody would know how far a roll-out has come',
@@ -178,8 +176,8 @@ class FleetWatch implements WatchProcess {
     const { logger, fleet, reread, sources } = this.#parts;
     try {
       const { rollout, targets } = reread();
-      this.#gate.adopt(rollout);
-      logger.info('The fleet file was read again', { paused: rollout.paused, abort: rollout.abort });
+      this.#gate.settings = rollout;
+      logger.info('The fleet file was read again', { paused: rollout.paused === true, abort: rollout.abort ?? null });
       const others = listOthers(fleet.targets, targets);
       this.#unheeded = others.length === 0 ? null : `the fleet file has changed for ${others.join(', ')}: restart`;
       if (others.length > 0) logger.warn('Other targets take effect after a restart only', { targets: others });

@@ -13,7 +13,7 @@ import { type Failure, makeFailure } from '../failure.ts';
 import { createLogger } from '../logger.ts';
 import { serviceAccount } from '../own-files.ts';
 import type { Settings } from '../settings.ts';
-import { isSafeAddress } from './safe-address.ts';
+import { isSafeAddress } from './notify-settings.ts';
 
 /** What a lease needs beside the settings. */
 export interface LeaseContext {

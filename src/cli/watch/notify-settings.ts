@@ -3,7 +3,6 @@ import type { NotifyTarget } from '../../adapters/notify/message.ts';
 import { readOperatorFile } from '../../adapters/source/regular-file.ts';
 import { makeFailure } from '../failure.ts';
 import type { SettingsFile } from '../settings-schema.ts';
-import { isSafeAddress } from './safe-address.ts';
 
 type Notify = NonNullable<SettingsFile['nested']['notify']>[number];
 
@@ -54,4 +53,12 @@ function targetOf(entry: Notify, fallback: string, folder: string): NotifyTarget
       };
     }
   }
+}
+
+/** Whether a secret may be sent to this address: https, or http to this machine, and no user information. */
+export function isSafeAddress(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const url = new URL(text);
+  const local = ['localhost', '127.0.0.1', '[::1]'].includes(url.hostname);
+  return url.username === '' && (url.protocol === 'https:' || (url.protocol === 'http:' && local));
 }

@@ -1,11 +1,14 @@
 import path from 'node:path';
 import { createDirectorySource } from '../../adapters/source/directory.ts';
 import type { GitSettings } from '../../adapters/source/git.ts';
-import { makeFailure } from '../failure.ts';
+import { parseGitPath, parseRef, parseRemote } from '../../adapters/source/git-address.ts';
+import type { Problem } from '../../model/problem.ts';
+import type { Result } from '../../model/result.ts';
+import { Failure, makeFailure } from '../failure.ts';
 import { readPathOperand } from '../path-operand.ts';
 import { readLimits } from '../plan-settings.ts';
+import type { Settings } from '../settings.ts';
 import { wakeOnChange } from './directory.ts';
-import { readGitSettings } from './git-settings.ts';
 import type { WatchContext, WatchedSource } from './invocation.ts';
 
 /** The source that the settings name; throws a `Failure` when it cannot work. */
@@ -30,4 +33,56 @@ export async function openSource(
   const own = { stateFolder: path.join(stateFolder, 'git'), environment: terminal.env, references };
   const source = openGitSource(readGitSettings(settings, settings.gitUrl, own));
   return { source, root: null, follow: () => null, forget: () => source.forget() };
+}
+
+/** What a Git source is made from beside the operator's settings. */
+type GitContext = Pick<GitSettings, 'stateFolder' | 'environment' | 'references'>;
+
+/** The Git source's settings, every text of them checked; throws a `Failure` with all problems. */
+function readGitSettings(settings: Settings, url: string, context: GitContext): GitSettings {
+  const problems: Problem[] = [];
+  const insecure = settings.gitAllow.filter((one): one is 'http' | 'file' => one === 'http' || one === 'file');
+  if (insecure.length < settings.gitAllow.length) problems.push(wrong('--git-allow takes http or file'));
+  const remote = checked(parseRemote(url, insecure), problems);
+  const target = checked(parseRef(settings.gitRef), problems);
+  const parts = checked(parseGitPath(settings.gitPath), problems);
+  if (remote?.protocol === 'ssh' && settings.gitKnownHosts === null) {
+    problems.push(wrong('for ssh the server’s key must be known: give --git-known-hosts'));
+  }
+  if (remote === null || target === null || parts === null || problems.length > 0) throw new Failure(problems);
+  const { gitVerifyOpenpgp, gitVerifySsh } = settings;
+  const verify =
+    gitVerifyOpenpgp === null && gitVerifySsh === null
+      ? null
+      : { ...given('openpgpFile', gitVerifyOpenpgp), ...given('sshFile', gitVerifySsh) };
+  return {
+    remote,
+    target,
+    path: parts,
+    access: {
+      username: settings.gitUsername,
+      ...given('tokenFile', settings.gitTokenFile),
+      ...given('sshKeyFile', settings.gitSshKey),
+      ...given('knownHostsFile', settings.gitKnownHosts),
+      ...given('caFile', settings.gitCaFile),
+    },
+    verify,
+    limits: readLimits(settings),
+    timeoutMs: settings.gitTimeout,
+    ...context,
+  };
+}
+
+function given<K extends string>(name: K, value: string | null): Partial<Record<K, string>> {
+  return value === null ? {} : ({ [name]: value } as Partial<Record<K, string>>);
+}
+
+function checked<T>(result: Result<T, string>, problems: Problem[]): T | null {
+  if (result.ok) return result.value;
+  problems.push(wrong(result.error));
+  return null;
+}
+
+function wrong(summary: string): Problem {
+  return { code: 'bad-setting', severity: 'error', summary };
 }

@@ -9,6 +9,7 @@ import { guardApi } from '../../controller/lease.ts';
 import { Loop, type LoopPassRequest, type LoopSettings } from '../../controller/loop.ts';
 import { joinObservers } from '../../controller/observer.ts';
 import { createTriggers, type Trigger } from '../../controller/trigger.ts';
+import { compareText } from '../../model/problem.ts';
 import type { PassResult } from '../../pass/pass.ts';
 import { version } from '../../version.ts';
 import { findServer } from '../approval.ts';
@@ -16,6 +17,7 @@ import { chooseVerdictExitCode, exitCodes } from '../exit-code.ts';
 import { Failure, makeFailure } from '../failure.ts';
 import { createLogger } from '../logger.ts';
 import { warnOfLittleMemory } from '../manifests.ts';
+import { startOptions } from '../options.ts';
 import { parseWithin, readConfirmWithin, readWindows } from '../plan-settings.ts';
 import type { Settings } from '../settings.ts';
 import { warnOfOpenToken } from '../token.ts';
@@ -25,7 +27,6 @@ import { createLease } from './lease-settings.ts';
 import { readNotifyTargets } from './notify-settings.ts';
 import { createWatchPasses, type WatchPasses } from './pass.ts';
 import { RecentApplies } from './recent-applies.ts';
-import { waitForRestart } from './restart-only.ts';
 import { Sight } from './sight.ts';
 import { openSource } from './source.ts';
 import { watchToken } from './token.ts';
@@ -239,6 +240,18 @@ export async function openStateOf({ stateDir }: Settings): Promise<StateFolder> 
   const opened = stateDir === null ? makeTemporaryState() : await openState(stateDir);
   if (!opened.ok) throw makeFailure('state', opened.error, 'check --state-dir');
   return opened.value;
+}
+
+/** Sections of the settings file that are read once, when the process starts. */
+const startSections = ['notify', 'kubernetes', 'limits'] as const;
+
+/** Names of settings that differ and take effect only when the process starts anew. */
+function waitForRestart(running: Settings, read: Settings): readonly string[] {
+  const differ = (a: unknown, b: unknown): boolean => JSON.stringify(a) !== JSON.stringify(b);
+  return [
+    ...startOptions.filter((name) => differ(running[name], read[name])),
+    ...startSections.filter((name) => differ(running.file?.nested[name], read.file?.nested[name])),
+  ].sort(compareText);
 }
 
 function loopSettingsOf(settings: Settings, isGit: boolean): LoopSettings {

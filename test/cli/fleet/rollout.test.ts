@@ -5,7 +5,7 @@ import { createStalledStatus, createStatus, type PassView, type Status } from '.
 
 const none = { done: 0, failed: 0, skipped: 0, dropped: 0, unknown: 0 };
 const [first, second] = ['a'.repeat(40), 'b'.repeat(40)];
-const goes: Rollout = { soak: 0, maxParallel: null, paused: false, abort: null };
+const goes: Rollout = { soak: 0 };
 
 /** A target whose record was read. */
 const known = (): Status => {
@@ -157,12 +157,12 @@ describe('a roll-out', () => {
     const gate = makeGate();
     const outcomes = { ...none, done: 1 };
     ends(gate, 'a', { result: 'transient', reason: 'Stopped', outcomes });
-    gate.adopt({ ...goes, paused: true });
+    gate.settings = { ...goes, paused: true };
     expect([gate.admit('a', first, 0), gate.admit('b', first, 0)]).toEqual([
       null,
       expect.stringContaining('is paused'),
     ]);
-    gate.adopt({ ...goes, abort: first.slice(0, 7) });
+    gate.settings = { ...goes, abort: first.slice(0, 7) };
     expect(gate.admit('b', first, 0)).toContain('was aborted');
     expect(gate.admit('b', second, 0)).toBeNull();
   });

@@ -1,0 +1,67 @@
+import type { Answer, SharedParts, Terminal } from './command.ts';
+import { listOptions, type ParsedLine } from './command-spec.ts';
+import { makeFailure } from './failure.ts';
+import { enforcementOptions, formatFlag, watchOptionNames } from './options.ts';
+import { readCommandOutputs } from './output.ts';
+import { keepSecrets, type PrintedSecrets } from './secrets-from.ts';
+import { findSettingsFile, type RawValues, type Settings, settle } from './settings.ts';
+import type { WatchInvocation } from './watch/invocation.ts';
+
+/** The answer of a command about one server. `adjust` sees its settings before they are used, and may change them. */
+export async function answerLine(
+  { command, flags, operands }: ParsedLine,
+  started: Terminal,
+  adjust: (read: Settings) => Settings,
+  shared?: SharedParts,
+): Promise<Answer> {
+  const { terminal, renew } = keepSecrets(started);
+  if (command.name === '') refuseWatchOptions(flags);
+  const asksServer = listOptions(command).includes('tokenFile');
+  const settings = adjust(await loadSettings(flags, terminal, asksServer ? renew : null));
+  if (flags['plan'] === true && settings.snapshot !== null) refuseToLookAtKernel(flags);
+  readCommandOutputs(command, settings.output, terminal);
+  const { run } = await command.load();
+  return await run({ operands, settings, terminal, ...(shared === undefined ? {} : { shared }) });
+}
+
+/** A watch of one server: its settings are loaded later, and again on SIGHUP. */
+export function makeWatch(
+  { flags, operands }: ParsedLine,
+  started: Terminal,
+  adjust: (read: Settings) => Settings,
+): WatchInvocation {
+  const { terminal, renew } = keepSecrets(started);
+  const load = async (): Promise<Settings> => adjust(await loadSettings(flags, terminal, renew));
+  return { flags, operands, load, renewSecrets: renew, terminal };
+}
+
+/** The settings of one run, read again when it is told to (SIGHUP); `renew` gets the secrets that they name a command for. */
+export async function loadSettings(
+  flags: RawValues,
+  terminal: Terminal,
+  renew: PrintedSecrets['renew'] | null = null,
+): Promise<Settings> {
+  const sources = { flags, env: terminal.env, cwd: terminal.cwd };
+  const path = findSettingsFile(sources);
+  // Loaded on demand: most runs have no settings file, and its schema is not small.
+  const file = path === null ? null : (await import('./settings-file.ts')).readSettingsFile(path);
+  const settings = settle({ ...sources, file });
+  if (file?.nested.secretsFrom === undefined || renew === null || settings.snapshot !== null) return settings;
+  await renew(file);
+  return settle({ ...sources, file });
+}
+
+/** A flag that only a watch heeds would be ignored; variables and a settings file may serve a watch too. */
+function refuseWatchOptions(flags: RawValues): void {
+  const watching = watchOptionNames.find((name) => flags[name] !== undefined);
+  if (watching === undefined) return;
+  throw makeFailure('usage', `${formatFlag(watching)} goes with watch only`, 'reconcile watch PATH, or leave it out');
+}
+
+/** A snapshot tells of no kernel. Only flags are refused: a settings file may serve applies too. */
+function refuseToLookAtKernel(flags: RawValues): void {
+  const looking = enforcementOptions.find((name) => flags[name] !== undefined);
+  if (looking === undefined) return;
+  const hint = 'plan without the snapshot to compare with the kernel, or leave the flag out';
+  throw makeFailure('usage', `${formatFlag(looking)} and a plan against a snapshot exclude each other`, hint);
+}
