@@ -5,11 +5,10 @@ import type { DesiredConfiguration } from '../model/configuration.ts';
 import { getOrMake } from '../model/group-by.ts';
 import type { KnownUsers } from '../model/known-users.ts';
 import { formatCount } from '../model/printable.ts';
-import { compareProblems, compareText, hasErrors, type Problem } from '../model/problem.ts';
+import { compareProblems, compareText, hasErrors, makeError, type Place, type Problem } from '../model/problem.ts';
 import { compareRules, type DesiredRule, formatRuleKey, hasTimes } from '../model/rule.ts';
 import { type DesiredState, isInScope, type PolicyCase } from '../model/state.ts';
-import type { SourceFile } from '../ports.ts';
-import { buildConfiguration, type Resolution } from './build-configuration.ts';
+import { buildConfiguration } from './build-configuration.ts';
 import type { Desired, DesiredContext } from './context.ts';
 import { expand, mostRules } from './expand.ts';
 import { findCollisionsFrom, findEndings, findFarEnds, sortByTime } from './in-force.ts';
@@ -40,7 +39,11 @@ const assembled = new WeakMap<ParsedFiles, { readonly given: readonly unknown[];
 
 function assembleAnew({ files, manifests }: ParsedFiles, users: KnownUsers | null, context: DesiredContext): Desired {
   const { layered, names, rules, problems } = expandManifests(manifests, users, context);
-  const configuration = configurationOf(layered.manifests, { context, problems, attachments: attachmentsOf(files) });
+  const attachments = new Map(
+    files.filter(({ path }) => !isManifestPath(path)).map(({ path, bytes }) => [path, bytes]),
+  );
+  const written = layered.manifests.find((one) => one.kind === 'Configuration');
+  const configuration = written === undefined ? null : buildConfiguration(written, { context, problems, attachments });
   const rulesAt = memoizeByTime(rules);
   const tests = layered.manifests.flatMap((manifest) =>
     manifest.kind === 'PolicyTest' ? manifest.cases.flatMap((one) => policyCase(one, names, rulesAt) ?? []) : [],
@@ -114,10 +117,6 @@ function nameNetworks(
   });
 }
 
-function attachmentsOf(files: readonly SourceFile[]): ReadonlyMap<string, Uint8Array> {
-  return new Map(files.filter(({ path }) => !isManifestPath(path)).map(({ path, bytes }) => [path, bytes]));
-}
-
 function expandAll(manifests: readonly Manifest[], names: Names): DesiredRule[] {
   const rules: DesiredRule[] = [];
   const byName = new Map<string, DesiredRule>();
@@ -141,11 +140,6 @@ function expandAll(manifests: readonly Manifest[], names: Names): DesiredRule[] 
     }
   }
   return rules;
-}
-
-function configurationOf(manifests: readonly Manifest[], resolution: Resolution): DesiredConfiguration | null {
-  const manifest = manifests.find((one) => one.kind === 'Configuration');
-  return manifest === undefined ? null : buildConfiguration(manifest, resolution);
 }
 
 function policyCase(
@@ -269,22 +263,18 @@ function duplicateName(rule: DesiredRule, first: DesiredRule): Problem {
   };
 }
 
-function expandsToNothing(name: string, place: Problem['place']): Problem {
+function expandsToNothing(name: string, place: Place): Problem {
   return {
     code: 'expands-to-nothing',
     severity: 'warning',
     summary: `\`${name}\` makes no rule: a list, group or network that it names is empty.`,
     hint: 'Remove it, or fill the list.',
-    ...(place === undefined ? {} : { place }),
+    place,
   };
 }
 
-function tooManyRules(place: Problem['place']): Problem {
-  return {
-    code: 'too-many-rules',
-    severity: 'error',
-    summary: `The manifests stand for more than ${formatCount(mostRules)} rules.`,
-    hint: 'Use wider networks or fewer combinations of users, destinations and ports.',
-    ...(place === undefined ? {} : { place }),
-  };
+function tooManyRules(place: Place): Problem {
+  const hint = 'Use wider networks or fewer combinations of users, destinations and ports.';
+  const summary = `The manifests stand for more than ${formatCount(mostRules)} rules.`;
+  return makeError('too-many-rules', summary, hint, place);
 }

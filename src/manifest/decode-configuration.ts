@@ -24,7 +24,7 @@ export function decodeConfiguration(decoding: Decoding, root: Node): Configurati
   for (const field of configurationFields) {
     const node = findChild(spec, field);
     if (node === undefined) continue;
-    fields[field] = decodeField(decoding, field, node);
+    fields[field] = decoders[field](decoding, node, field);
     places[field] = getPlace(decoding, node);
     const items = node.type === 'seq' ? node.items : [];
     for (const [index, item] of items.entries()) places[`${field}[${index}]`] = getPlace(decoding, item);
@@ -32,51 +32,40 @@ export function decodeConfiguration(decoding: Decoding, root: Node): Configurati
   return { kind: 'Configuration', ...readName(decoding, root), fields: fields as ConfigurationTemplate, places };
 }
 
-function decodeField(decoding: Decoding, field: ConfigurationField, node: Node): unknown {
-  switch (field) {
-    case 'openid_connect_providers':
-      return decodeOidcProviders(decoding, node);
-    case 'saml_identity_providers':
-      return decodeSamlProviders(decoding, node);
-    case 'default_client_allowed_ips':
-      return distinctList(decoding, node, (item) => routeOf(decoding, item));
-    case 'default_client_dns':
-      return distinctList(decoding, node, (item) => resolverOf(decoding, item));
-    case 'default_client_endpoint':
-      return endpointOf(decoding, node);
-    case 'vpn_session_duration':
-      return bounded(decoding, node, { field, low: 0, high: 2_147_483_647 });
-    case 'default_client_mtu':
-      return bounded(decoding, node, { field, low: 576, high: 1500 });
-    case 'default_client_persistent_keepalive':
-      return bounded(decoding, node, { field, low: 0, high: 120 });
-    case 'logo':
-      return logoOf(decoding, node);
-    case 'local_auth_enabled':
-    case 'disable_vpn_on_oidc_error':
-    case 'allow_unprivileged_device_configuration':
-    case 'allow_unprivileged_device_management':
-      return node.type === 'scalar' ? node.value : null;
-  }
-}
+type Decode = (decoding: Decoding, node: Node, field: ConfigurationField) => unknown;
+
+const asWritten: Decode = (_, node) => (node.type === 'scalar' ? node.value : null);
+
+const decoders: Readonly<Record<ConfigurationField, Decode>> = {
+  local_auth_enabled: asWritten,
+  openid_connect_providers: decodeOidcProviders,
+  saml_identity_providers: decodeSamlProviders,
+  disable_vpn_on_oidc_error: asWritten,
+  vpn_session_duration: bounded(0, 2_147_483_647),
+  allow_unprivileged_device_management: asWritten,
+  allow_unprivileged_device_configuration: asWritten,
+  default_client_allowed_ips: (decoding, node) => distinctList(decoding, node, (item) => routeOf(decoding, item)),
+  default_client_dns: (decoding, node) => distinctList(decoding, node, (item) => resolverOf(decoding, item)),
+  default_client_endpoint: endpointOf,
+  default_client_mtu: bounded(576, 1500),
+  default_client_persistent_keepalive: bounded(0, 120),
+  logo: logoOf,
+};
 
 /** Bounds are the server's own (observed: recordings/configuration_fields); another server may have others. */
-function bounded(
-  decoding: Decoding,
-  node: Node,
-  bounds: { readonly field: string; readonly low: number; readonly high: number },
-): number | null {
-  if (node.type !== 'scalar' || typeof node.value !== 'number') return null;
-  const { value } = node;
-  const strict = decoding.profile.name === 'firezone-0.7';
-  if (strict && (value < bounds.low || value > bounds.high)) {
-    reportAt(decoding, node, {
-      code: 'out-of-bounds',
-      summary: `\`${bounds.field}\` is out of bounds.`,
-      hint: `Write a number from ${bounds.low} to ${bounds.high}.`,
-    });
-  }
-  return value;
+function bounded(low: number, high: number): Decode {
+  return (decoding, node, field) => {
+    if (node.type !== 'scalar' || typeof node.value !== 'number') return null;
+    const { value } = node;
+    if (decoding.profile.name === 'firezone-0.7' && (value < low || value > high)) {
+      reportAt(decoding, node, {
+        code: 'out-of-bounds',
+        summary: `\`${field}\` is out of bounds.`,
+        hint: `Write a number from ${low} to ${high}.`,
+      });
+    }
+    return value;
+  };
 }
 
 /** A list without equal members; equal ones make the server refuse every later change (recordings/configuration_poisoned). */

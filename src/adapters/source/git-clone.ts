@@ -14,30 +14,31 @@ export interface Clone extends GitRepository {
 /** A fetch notes that the remote promises what it left out; then git dies at a missing object instead of naming it. */
 export const forgetPromise = ['config', '--local', '--unset-all', 'remote.origin.partialclonefilter'];
 
-/** Where the clone of a remote lies, and what its runs of git get. */
-export interface CloneSettings {
+/** Where the clone of a remote lies, and what all runs of git for it get. */
+export interface ClonePlace {
   readonly folder: string;
   readonly url: string;
   readonly home: GitHome;
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly caps: ProcessCaps;
-  /** This process has looked at the clone before, and found it good. */
-  readonly isChecked: boolean;
 }
 
-/** Opens the clone for the runs that `signal` stops. Somebody may have removed it, or what belongs to it: then it is made anew. */
-export async function openClone(settings: CloneSettings, signal: AbortSignal): Promise<Clone> {
-  const { folder, home, environment, caps } = settings;
+/**
+ * Opens the clone for the runs that `signal` stops. Somebody may have removed it, or what belongs to it: then it is made anew.
+ * `isChecked`: this process has looked at it before, and found it good.
+ */
+export async function openClone(place: ClonePlace, isChecked: boolean, signal: AbortSignal): Promise<Clone> {
+  const { folder, home, environment, caps } = place;
   const context = { gitDir: folder, environment, home: home.home, caps, signal };
   const parts = [path.join(folder, 'HEAD'), home.home, home.askpass];
-  if (!settings.isChecked || !parts.every((part) => existsSync(part))) await makeClone(settings, context);
+  if (!isChecked || !parts.every((part) => existsSync(part))) await makeClone(place, context);
   const keep: Clone['keep'] = async (name, commit) =>
     void (await runLocal(context, ['update-ref', '--end-of-options', name, commit]));
   return { ...openRepository(context), keep };
 }
 
 /** Makes the clone, unless it is there. One of another URL is removed first, and so is what a killed git left in it. */
-async function makeClone({ folder, url, home }: CloneSettings, context: RepositoryContext): Promise<void> {
+async function makeClone({ folder, url, home }: ClonePlace, context: RepositoryContext): Promise<void> {
   await mkdir(home.home, { recursive: true, mode: 0o700 });
   await writeFile(home.askpass, askpassScript, { mode: 0o700 });
   if (existsSync(folder)) await removeLeftovers(folder);

@@ -2,10 +2,10 @@ import { makeError, type Problem } from '../../model/problem.ts';
 import type { ProblemCode } from '../../model/problem-code.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
-import type { ProcessCaps, ProcessRun } from '../run-process.ts';
-import { connectTo, type GitAccess, type GitHome, readOrigin } from './git-access.ts';
+import type { ProcessRun } from '../run-process.ts';
+import { connectTo, type GitAccess, readOrigin } from './git-access.ts';
 import type { GitRemote, GitTarget } from './git-address.ts';
-import { forgetPromise, removeLeftovers } from './git-clone.ts';
+import { type ClonePlace, forgetPromise, removeLeftovers } from './git-clone.ts';
 import { isCapped, runGit } from './git-process.ts';
 import { refuseTooLarge } from './limits.ts';
 
@@ -26,13 +26,10 @@ export interface RemoteCalls {
   deepen(tip: RemoteTip, commits: number | null, signal: AbortSignal): Promise<Result<null, Problem>>;
 }
 
-export interface RemoteSettings {
+export interface RemoteSettings extends ClonePlace {
   readonly remote: GitRemote;
   readonly access: GitAccess;
-  readonly home: GitHome;
-  readonly environment: Readonly<Record<string, string | undefined>>;
   readonly timeoutMs: number;
-  readonly caps: ProcessCaps;
 }
 
 /** The name under which a fetched tip is kept until it is checked. */
@@ -54,8 +51,8 @@ interface Call {
 }
 
 /** Builds the calls for one remote and the clone of our own. */
-export function createRemoteCalls(settings: RemoteSettings, gitDir: string): RemoteCalls {
-  const { environment, timeoutMs, home, caps } = settings;
+export function createRemoteCalls(settings: RemoteSettings): RemoteCalls {
+  const { environment, timeoutMs, home, caps, folder: gitDir } = settings;
   const bounds = { environment, home: home.home, timeoutMs, maxOutput: 16_000_000, caps };
   const connection = connectTo(settings.remote, settings.access, home);
   const ask = async (call: Call): Promise<Result<string, Problem>> => {

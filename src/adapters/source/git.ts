@@ -4,10 +4,9 @@ import { makeError, type Problem } from '../../model/problem.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, getErrorCode, ok } from '../../model/result.ts';
 import type { Descent, FirstSeen, Source, SourceContent, SourceReading } from '../../ports.ts';
-import type { ProcessCaps } from '../run-process.ts';
-import type { GitAccess, GitHome } from './git-access.ts';
+import type { GitAccess } from './git-access.ts';
 import type { GitRemote, GitTarget } from './git-address.ts';
-import { type Clone, measureClone, openClone } from './git-clone.ts';
+import { type Clone, type ClonePlace, measureClone, openClone } from './git-clone.ts';
 import type { ContentSettings } from './git-content.ts';
 import { loadContent } from './git-content.ts';
 import type { RemoteCalls, RemoteTip } from './git-remote.ts';
@@ -65,10 +64,8 @@ interface Reading {
 class ClonedSource implements GitSource {
   readonly description: string;
   readonly #settings: GitSettings;
-  readonly #home: GitHome;
-  readonly #folder: string;
+  readonly #place: ClonePlace;
   readonly #fetchBytes: number;
-  readonly #caps: ProcessCaps;
   readonly #calls: RemoteCalls;
   #cached: SourceContent | null = null;
   #isChecked = false;
@@ -82,11 +79,15 @@ class ClonedSource implements GitSource {
     const state = path.resolve(settings.stateFolder);
     this.description = `${remote.url} ${target.kind === 'commit' ? target.id : (target.names[0] ?? '')}`;
     this.#settings = settings;
-    this.#home = { home: path.join(state, 'home'), askpass: path.join(state, 'askpass') };
-    this.#folder = path.join(state, 'clone.git');
     this.#fetchBytes = settings.limits.fetchBytes ?? defaultFetchBytes;
-    this.#caps = { memoryBytes: Math.max(this.#fetchBytes, leastMemory), fileBytes: this.#fetchBytes };
-    this.#calls = createRemoteCalls({ ...settings, home: this.#home, caps: this.#caps }, this.#folder);
+    this.#place = {
+      folder: path.join(state, 'clone.git'),
+      url: remote.url,
+      home: { home: path.join(state, 'home'), askpass: path.join(state, 'askpass') },
+      environment: settings.environment,
+      caps: { memoryBytes: Math.max(this.#fetchBytes, leastMemory), fileBytes: this.#fetchBytes },
+    };
+    this.#calls = createRemoteCalls({ ...settings, ...this.#place });
   }
 
   async read(signal: AbortSignal, firstSeen: FirstSeen = {}): Promise<SourceReading> {
@@ -105,7 +106,7 @@ class ClonedSource implements GitSource {
     if (!result.ok && result.error.code === 'source-too-large' && observed !== undefined) {
       this.#tooLarge = { commit: observed, problem: result.error };
     }
-    const isOld = this.#fetches > fetchesPerClone || measureClone(this.#folder) > 2 * this.#fetchBytes;
+    const isOld = this.#fetches > fetchesPerClone || measureClone(this.#place.folder) > 2 * this.#fetchBytes;
     if (isOld && result.ok) await this.#discard();
     return { ...readingOf(result), ...(observed === undefined ? {} : { observed }) };
   }
@@ -147,14 +148,12 @@ class ClonedSource implements GitSource {
     signal: AbortSignal,
     work: (clone: Clone) => Promise<Result<T, Problem>>,
   ): Promise<Result<T, Problem>> {
-    const { remote, environment } = this.#settings;
-    const settings = { folder: this.#folder, url: remote.url, home: this.#home, environment, caps: this.#caps };
     const workOn = (clone: Clone): Promise<Result<T, Problem>> => {
       this.#isChecked = true;
       return work(clone);
     };
     for (let attempt = 0; ; attempt++) {
-      const opened = openClone({ ...settings, isChecked: this.#isChecked }, signal);
+      const opened = openClone(this.#place, this.#isChecked, signal);
       const result = await opened.then(workOn).catch(explainError);
       if (result.ok || result.error.code !== 'git-broken' || attempt > 0) return result;
       await this.#discard().catch(() => undefined); // what cannot be removed shows again in the second attempt
@@ -164,7 +163,7 @@ class ClonedSource implements GitSource {
   async #discard(): Promise<void> {
     this.#fetches = 0;
     this.#isChecked = false;
-    await rm(this.#folder, { recursive: true, force: true });
+    await rm(this.#place.folder, { recursive: true, force: true });
   }
 
   async #fetchNew(clone: Clone, tip: RemoteTip, signal: AbortSignal): Promise<Result<string, Problem>> {
@@ -184,7 +183,7 @@ class ClonedSource implements GitSource {
     const { verify } = this.#settings;
     if (verify !== null) {
       const commit = { id, bytes: await clone.readCommit(id), seenAt: firstSeen[id] ?? Date.now() };
-      const refusal = await checkSignature(commit, verify, this.#home.home);
+      const refusal = await checkSignature(commit, verify, this.#place.home.home);
       if (refusal !== null) return fail(refusal);
     }
     const content = await this.#load(clone, id, signal);
