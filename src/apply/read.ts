@@ -187,19 +187,13 @@ async function callInTime(
   call: (api: LiveApi, signal: AbortSignal) => Promise<ApiResult>,
 ): Promise<ApiResult> {
   if (until === Number.POSITIVE_INFINITY) return call(api, signal);
-  const [answered, cut] = [new AbortController(), new AbortController()];
-  let isLate = false;
-  const abort = (): void => cut.abort();
-  signal.addEventListener('abort', abort, { once: true });
-  if (signal.aborted) abort();
+  const [answered, late] = [new AbortController(), new AbortController()];
   void clock.sleep(until - clock.now(), answered.signal).then(() => {
-    isLate = !answered.signal.aborted;
-    if (isLate) abort();
+    if (!answered.signal.aborted) late.abort();
   });
-  const answer = await call(api, cut.signal);
+  const answer = await call(api, AbortSignal.any([signal, late.signal]));
   answered.abort();
-  signal.removeEventListener('abort', abort);
-  if (answer.kind === 'answer' || !isLate) return answer;
+  if (answer.kind === 'answer' || !late.signal.aborted) return answer;
   return {
     ...answer,
     sent: 'maybe',

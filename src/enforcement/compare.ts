@@ -1,3 +1,4 @@
+import { findFirstPosition } from '../model/group-by.ts';
 import type { LiveRule } from '../model/rule.ts';
 import { pickHigher, pickLower } from '../policy/intervals.ts';
 import type { FilterElement, FilterTable, SetKind } from './table.ts';
@@ -97,14 +98,8 @@ function indexOf(elements: readonly FilterElement[]): Index {
 }
 
 function* overlapping({ sorted, reach }: Index, element: FilterElement): Generator<FilterElement> {
-  let low = 0;
-  let high = sorted.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((sorted[middle]?.first ?? 0n) <= element.last) low = middle + 1;
-    else high = middle;
-  }
-  for (let i = low - 1; i >= 0 && (reach[i] ?? 0n) >= element.first; i--) {
+  const end = findFirstPosition(sorted.length, (position) => (sorted[position]?.first ?? 0n) > element.last);
+  for (let i = end - 1; i >= 0 && (reach[i] ?? 0n) >= element.first; i--) {
     const other = sorted[i];
     if (other !== undefined && other.last >= element.first) yield other;
   }

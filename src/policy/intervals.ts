@@ -10,31 +10,15 @@ export interface Interval {
 /** Addresses of one family: ascending, disjoint, never adjacent. */
 export type Intervals = readonly Interval[];
 
-/** The addresses of all the networks, which must be of one family. */
-export function toIntervals(networks: readonly Network[]): Intervals {
-  const sorted = [...networks].sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0));
-  return mergeSorted(sorted);
+/** The addresses of all the networks or intervals, which must be of one family. */
+export function toIntervals(parts: readonly Interval[]): Intervals {
+  return mergeSorted([...parts].sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0)));
 }
 
 /** Addresses in either. */
 export function unionIntervals(a: Intervals, b: Intervals): Intervals {
   if (a.length === 0) return b;
-  if (b.length === 0) return a;
-  const merged: Interval[] = [];
-  let i = 0;
-  let j = 0;
-  for (;;) {
-    const left = a[i];
-    const right = b[j];
-    if (left === undefined && right === undefined) return mergeSorted(merged);
-    if (right === undefined || (left !== undefined && left.first <= right.first)) {
-      if (left !== undefined) merged.push(left);
-      i++;
-    } else {
-      merged.push(right);
-      j++;
-    }
-  }
+  return b.length === 0 ? a : toIntervals([...a, ...b]);
 }
 
 /** Tells whether a network shares an address with one of these. */

@@ -36,15 +36,8 @@ export function toPortSet(ranges: readonly PortRange[]): PortSet {
 
 /** Whether the set holds a port of the range. */
 export function touchesPorts(set: PortSet, { low, high }: PortRange): boolean {
-  return (firstReaching(set, low)?.low ?? Number.POSITIVE_INFINITY) <= high;
-}
-
-function firstReaching(set: PortSet, port: number): PortRange | undefined {
-  return set[indexReaching(set, port)];
-}
-
-function indexReaching(set: PortSet, port: number): number {
-  return findFirstPosition(set.length, (index) => (set[index]?.high ?? 0) >= port);
+  const reaching = set[findFirstPosition(set.length, (index) => (set[index]?.high ?? 0) >= low)];
+  return reaching !== undefined && reaching.low <= high;
 }
 
 /** Whether both hold the same ports. */

@@ -1,7 +1,7 @@
-import { findFirstPosition, getOrMake } from '../../model/group-by.ts';
+import { getOrMake } from '../../model/group-by.ts';
 import type { Rule } from '../../model/rule.ts';
 import { type CollectedTraffic, collectTraffic } from '../../policy/collect-traffic.ts';
-import { type Intervals, toIntervals } from '../../policy/intervals.ts';
+import { createTouches } from '../../policy/intervals.ts';
 import { indexRules } from '../../policy/rule-index.ts';
 import { getRank, noRank } from '../../policy/verdict.ts';
 import { eachMeeting } from '../meeting.ts';
@@ -20,10 +20,8 @@ export function findKeptRules(
       listRules(operations[operation] as Operation).map(({ rule }) => ({ rule, component: number })),
     ),
   );
-  const near = selectTouching(
-    kept,
-    changed.map(({ rule }) => rule),
-  );
+  const touches = createTouches(changed.map(({ rule }) => rule.destination));
+  const near = kept.filter(({ destination }) => touches(destination));
   eachMeeting(
     [...changed, ...near.map((rule) => ({ rule, component: -1 }))],
     ({ rule }) => rule,
@@ -34,20 +32,6 @@ export function findKeptRules(
     ({ component }) => component >= 0,
   );
   return found.map((rules) => [...rules]);
-}
-
-/** The rules whose network shares an address with one of the others. */
-function selectTouching(rules: readonly Rule[], others: readonly Rule[]): readonly Rule[] {
-  const areas = { 4: familyArea(others, 4), 6: familyArea(others, 6) };
-  return rules.filter(({ destination: { family, first, last } }) => {
-    const intervals = areas[family];
-    const next = intervals[findFirstPosition(intervals.length, (index) => (intervals[index]?.last ?? 0n) >= first)];
-    return next !== undefined && next.first <= last;
-  });
-}
-
-function familyArea(rules: readonly Rule[], family: 4 | 6): Intervals {
-  return toIntervals(rules.map(({ destination }) => destination).filter((network) => network.family === family));
 }
 
 /** A rule of before ∪ after around one component. */
