@@ -42,15 +42,21 @@ export function findManifestWorker(): URL | null {
   return places.find((place) => existsSync(place)) ?? null;
 }
 
+interface ParserMeans {
+  readonly workerUrl: URL | null;
+  readonly measure: keyof typeof worthAThread;
+  readonly remembers?: number;
+}
+
 /**
  * A parser that remembers, by their content, the files of the last two sets of files that it was given: the manifests last
- * applied take turns with the present ones. What is new and large it parses in threads, one file at a time each, so that no
+ * applied take turns with the present ones. Of earlier sets it remembers files that took `remembers` units of work. What is new and large it parses in threads, one file at a time each, so that no
  * file can hold up the event loop. A file that costs more than its limits of work or memory becomes a problem, and so does the
  * largest file when all cost more together. Rejects when a thread dies for another reason: that says nothing about a file.
  */
 export function createManifestParser(
   options: ParseOptions,
-  { workerUrl, measure }: { readonly workerUrl: URL | null; readonly measure: keyof typeof worthAThread },
+  { workerUrl, measure, remembers = 0 }: ParserMeans,
 ): ParseFiles {
   let latest: ReadonlyMap<string, FileManifests> = new Map();
   let before: ReadonlyMap<string, FileManifests> = new Map();
@@ -75,12 +81,35 @@ export function createManifestParser(
       if (known === undefined) spent.work += manifests.work;
       used.set(keyOf(file), manifests);
     }
-    if ([...latest.keys()].some((key) => !used.has(key))) before = latest;
+    const isUnused = ([key]: readonly [string, FileManifests]): boolean => !used.has(key);
+    const gone = [...latest].filter(isUnused);
+    const older = [...before].filter(isUnused);
+    if (gone.length > 0) before = pickNewest([...older, ...gone], Math.max(remembers, sumWork(gone)));
     latest = used;
     const isTooMuch = spent.work > options.limits.work;
     last = { files, manifests: isTooMuch ? refuseAll(chosen, options.limits) : [...used.values()] };
     return last;
   };
+}
+
+type Remembered = readonly (readonly [key: string, manifests: FileManifests])[];
+
+/** What a file counts for beside its work, so that no number of empty ones is remembered. */
+const fileWork = 100;
+
+function sumWork(files: Remembered): number {
+  return files.reduce((sum, [, { work }]) => sum + work + fileWork, 0);
+}
+
+/** The newest of these, the last ones, that took so much work together. */
+function pickNewest(files: Remembered, most: number): ReadonlyMap<string, FileManifests> {
+  let [from, left] = [files.length, most];
+  for (const [, { work }] of files.toReversed()) {
+    left -= work + fileWork;
+    if (left < 0) break;
+    from--;
+  }
+  return new Map(files.slice(from));
 }
 
 /** A parser has one profile and one set of values: beside these a file's manifests depend on no more than this. */

@@ -33,12 +33,13 @@ export function readParseOptions(settings: Settings): ParseOptions {
   return { profile: readProfile(settings), values: readGivenValues(settings), limits: readLimits(settings) };
 }
 
-/** The parser of these settings; it remembers what it parsed. */
-export function makeParser(settings: Settings): ParseFiles {
+/** The parser of these settings; it remembers what it parsed last, and `remembers` units of work of what it parsed before. */
+export function makeParser(settings: Settings, remembers = 0): ParseFiles {
   const options = readParseOptions(settings);
   return createManifestParser(options, {
     workerUrl: findManifestWorker(),
     measure: settings.watch ? 'together' : 'alone',
+    remembers,
   });
 }
 

@@ -118,11 +118,14 @@ async function answerFromHistory<C>(
   return { ...answer, notes: (color) => renderProblems(skipped, color) };
 }
 
+/** A history comes back to what it was: work of files that are remembered, of some 40,000 rules. */
+const remembered = 2_000_000;
+
 type ReadVersion = (commit: Commit, content: CommitContent['content']) => Promise<Result<Version, Problem>>;
 
 /** Reads versions one after another; most commits of a repository leave its manifests alone. */
 function versionReader(invocation: Invocation, directory: string, now: number): ReadVersion {
-  const parse = makeParser(invocation.settings);
+  const parse = makeParser(invocation.settings, remembered);
   const context = makeDesiredContext(invocation, directory);
   let last: { readonly tree: string; readonly rules: WrittenRules } | null = null;
   return async (commit, content) => {
