@@ -135,12 +135,12 @@ function startOf(args: readonly string[]): Promise<Start> {
     const bare: Run = () => node(['-e', '0']);
     const cold: Run = () => node([command, ...words], { ...env, CI: 'true' });
     if (!keepsCompiled) {
-      const [first, second] = inTurns(15, bare, cold);
+      const [first, second] = inTurns(9, bare, cold);
       return { bare: first, cold: second, warm: second };
     }
     // Where nobody else can write.
     const cache = mkdtempSync(join(root, 'build', 'cache-'));
-    const [first, second, third] = inTurns(15, bare, cold, () =>
+    const [first, second, third] = inTurns(9, bare, cold, () =>
       node([command, ...words], { ...env, XDG_CACHE_HOME: cache }),
     );
     rmSync(cache, { recursive: true });

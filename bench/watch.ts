@@ -28,7 +28,7 @@ import {
 } from './figure.ts';
 
 const quietMs = 500;
-const rounds = 15;
+const rounds = 9;
 
 /** The first `count` addresses of 10.0.0.0/8, one rule each. */
 function many(count: number): readonly string[] {
@@ -171,7 +171,7 @@ function idlePass(): Promise<{ readonly cpuMs: number; readonly calls: number; r
   );
 }
 
-/** Resident memory at 1,000 rules after 2,000 passes, and after 20,000. */
+/** Resident memory at 1,000 rules after 1,000 passes, and after 10,000. */
 function memory(): Promise<{ readonly early: number; readonly late: number }> {
   return withSidecar(
     (world) => [world.manifests, '--interval', '1ms', '--rescan', '1h'],
@@ -181,8 +181,8 @@ function memory(): Promise<{ readonly early: number; readonly late: number }> {
         await until(async () => passesEnded(await sidecar.metrics()) >= count, 600_000);
         return residentMb(sidecar.child.pid);
       };
-      const early = await reached(2000);
-      return { early, late: await reached(20_000) };
+      const early = await reached(1000);
+      return { early, late: await reached(10_000) };
     },
   );
 }
@@ -249,7 +249,7 @@ export const benches: readonly FigureBench[] = [
     measure: async () => ({ ours: (await resident()).early, floor: bareMemory() }),
   },
   {
-    name: 'resident memory after 20,000 passes, to that after 2,000',
+    name: 'resident memory after 10,000 passes, to that after 1,000',
     unit: 'MB',
     counts: 'ratio',
     limit: 1.1,
