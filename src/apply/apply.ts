@@ -48,6 +48,7 @@ async function applyRounds(first: Plan, session: Session): Promise<ApplyReport> 
     learn(progress, result, session);
     if (session.stopped() !== null) return reportOf(endAfterStop(session), progress, session, namesLeft(plan, result));
     const verified = await context.replan({
+      plan,
       signal: session.soft,
       refusesCollisions: session.collisionsSeen,
       knownRules: session.known.count(),

@@ -33,6 +33,8 @@ export const defaultApplyLimits: ApplyLimits = {
 };
 
 interface ReplanRequest {
+  /** The plan that was carried out, as far as it could be. */
+  readonly plan: Plan;
   readonly signal: AbortSignal;
   /** The server turned out to refuse collisions, whatever the profile says. */
   readonly refusesCollisions: boolean;

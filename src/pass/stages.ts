@@ -12,7 +12,7 @@ import { formatRuleKey } from '../model/rule.ts';
 import type { DesiredState, LiveState } from '../model/state.ts';
 import { digestPlan, type PlanDigest } from '../plan/digest.ts';
 import type { PlanInput } from '../plan/input.ts';
-import { makePlan } from '../plan/make-plan.ts';
+import { isCarriedOut, makePlan } from '../plan/make-plan.ts';
 import type { Plan } from '../plan/plan.ts';
 import { findUnknownUsers } from '../policy/lint/user-findings.ts';
 import type { JournalEntry, SourceContent } from '../ports.ts';
@@ -176,9 +176,10 @@ export function makeApplyContext(
     allowLockout: pass.options.allowLockout || pass.options.goesBack === true,
     afterOutage: reading.afterOutage || memory.serverWasDown,
     closeFirst: memory.openGaps,
-    replan: async ({ signal, refusesCollisions, knownRules }) => {
+    replan: async ({ plan, signal, refusesCollisions, knownRules }) => {
       const live = await readLive({ ...readContext(pass, desired), signal }, scope, knownRules);
       if (!live.ok) return live;
+      if (isCarriedOut(plan, live.value.live)) return ok({ ...plan, steps: [] });
       const seen = refusesCollisions ? { ...profile, refusesCollisions } : profile;
       return ok(makePlan(makePlanInput(desired, live.value.live, pass, { profile: seen })));
     },

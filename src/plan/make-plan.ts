@@ -1,6 +1,6 @@
 import { compareProblems, type Problem } from '../model/problem.ts';
-import { isModifiedInPlace, type Rule } from '../model/rule.ts';
-import { findNextBoundary } from '../model/state.ts';
+import { compareRules, isModifiedInPlace, type LiveRule, type Rule, sortByRule } from '../model/rule.ts';
+import { findNextBoundary, type LiveState } from '../model/state.ts';
 import { computeEffect } from '../policy/effect.ts';
 import { decideRules } from './decide.ts';
 import { type ConfigurationDecision, decideConfiguration } from './decide-configuration.ts';
@@ -82,6 +82,26 @@ function timesOf({ desired: { at, ...state } }: PlanInput): Pick<Plan, 'at' | 'n
   if (at === undefined) return {};
   const next = findNextBoundary(state, at);
   return { at, ...(Number.isFinite(next) ? { nextBoundary: next } : {}) };
+}
+
+/**
+ * Whether the server holds exactly what the plan leads to, so that another plan would have no steps: it keeps the very rules that were
+ * kept, whose partners and reasons are the same, and beside them only those that were to be created. False where that takes matching.
+ */
+export function isCarriedOut({ changes }: Plan, { rules }: LiveState): boolean {
+  const kept = new Set<LiveRule>();
+  const created: Rule[] = [];
+  for (const change of changes) {
+    if (change.kind !== 'Rule' || change.action === 'update') return false;
+    if (change.action === 'create' && change.desired !== null) created.push(change.desired.rule);
+    else if (change.action !== 'delete' && change.live !== null) kept.add(change.live);
+  }
+  const made = rules.filter((rule) => !kept.has(rule));
+  if (rules.length !== kept.size + created.length || made.length !== created.length) return false;
+  if (made.some(isModifiedInPlace)) return false;
+  const inOrder = (list: readonly Rule[]): readonly Rule[] => sortByRule(list, (rule) => rule, compareRules);
+  const wanted = inOrder(created);
+  return inOrder(made.map(({ rule }) => rule)).every((rule, at) => compareRules(rule, wanted[at] ?? rule) === 0);
 }
 
 /** Rules whose filter entry may differ from what the API shows; one problem each. */

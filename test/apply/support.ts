@@ -12,7 +12,7 @@ import { ok } from '../../src/model/result.ts';
 import type { DesiredRule, Rule } from '../../src/model/rule.ts';
 import { type DesiredState, type LiveState, wholeScope } from '../../src/model/state.ts';
 import { defaultPlanOptions, type PlanOptions } from '../../src/plan/input.ts';
-import { makePlan } from '../../src/plan/make-plan.ts';
+import { isCarriedOut, makePlan } from '../../src/plan/make-plan.ts';
 import type { Plan } from '../../src/plan/plan.ts';
 import type { Journal, LiveApi, Logger } from '../../src/ports.ts';
 import { createFakeClock, type FakeClock, watched } from './fake-clock.ts';
@@ -119,10 +119,12 @@ export function testRun(url: string, desired: DesiredState, options: TestOptions
     allowLockout: options.allowLockout ?? false,
     afterOutage: options.afterOutage ?? false,
     closeFirst: options.closeFirst ?? new Set(),
-    replan: async ({ signal, refusesCollisions, knownRules }) => {
+    replan: async ({ plan, signal, refusesCollisions, knownRules }) => {
       const reading = await read(signal, knownRules);
       if (!reading.ok) return reading;
       const again = planOf(reading.value.live, refusesCollisions ? { ...profile, refusesCollisions } : profile);
+      // As a pass may end an apply without planning again.
+      if (isCarriedOut(plan, reading.value.live) && again.steps.length > 0) throw new Error('something is left');
       options.onPlan?.(again);
       return ok(again);
     },
