@@ -11,7 +11,6 @@ export const complexFunctions: Readonly<Record<string, string>> = {
   'apply/restore.ts restore': 'one step back, with each of its outcomes',
   'apply/schedule.ts next': 'the order in which waiting steps are looked at',
   'cli/pass-run.ts exitCode': 'the table of exit codes',
-  'controller/loop.ts conclude': 'the endings of a pass',
   'desired/saml-metadata.ts scan': 'a scanner of markup, one branch for each kind',
   'enforcement/compare.ts compareSets': 'the kinds of difference between two sets',
   'enforcement/decode.ts meaningOf': 'the forms of a rule of nft',

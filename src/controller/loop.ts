@@ -13,7 +13,7 @@ import { viewRecord } from './record.ts';
 import { explainSourceError, type RevisionSelection } from './revision-selection.ts';
 import { createStatus, type Status } from './status.ts';
 import { StatusBoard } from './status-board.ts';
-import { lookAhead, runBack, runWithTimes, viewTimes } from './times.ts';
+import { makeAgenda, runBack, runWithTimes } from './times.ts';
 import type { Trigger } from './trigger.ts';
 
 export type { LoopParts, LoopPassRequest, LoopSettings } from './loop-parts.ts';
@@ -228,9 +228,8 @@ export class Loop {
     const { applied, appliedAt, failed } = viewRecord(leadership.record);
     this.#board.revisions({ failed, ...(inEffect === null ? {} : { applied: inEffect.revision, appliedAt }) });
     if (verdict.kind === 'good') this.#board.update({ lastSuccessAt: clock.wallTime() });
-    const now = clock.wallTime();
-    const times = viewTimes(end, leadership.base, now);
-    this.#board.update({ ...times, confirmBy: leadership.confirmBy });
+    const agenda = makeAgenda(end, leadership.base, clock.wallTime(), settings().noticeMs);
+    this.#board.update({ ...agenda.view, confirmBy: leadership.confirmBy });
     backoff.ended(end.verdict.kind === 'transient' ? end.verdict : verdict);
     const view = viewPass(end, verdict, clock, this.#board.status.revisions.observed);
     this.#board.ended(view);
@@ -240,15 +239,12 @@ export class Loop {
     logPass(logger, view);
     observer.passEnded(view, this.status());
     const isNew = before !== null && before !== applied;
-    const { soon: within, next } = lookAhead(leadership.base, now, settings().noticeMs);
-    const soon = await leadership.announce(within);
+    const soon = await leadership.announce(agenda.soon);
     const turned = end.turned ?? [];
     this.#announcer.tell({ verdict, pass: end.verdict, isNew, turned, soon }, this.status());
     const interval = pickInterval(settings().intervalMs, clock.random());
     const retryMs = backoff.pending ? backoff.leftMs() : interval;
-    // A rule that begins or ends is not left for the next look, nor is the time at which that is told.
-    const at = Math.min(times.nextBoundaryAt ?? Number.POSITIVE_INFINITY, next);
-    return { waitMs: Math.min(interval, retryMs, end.holdMs ?? interval), judged: verdict, at };
+    return { waitMs: Math.min(interval, retryMs, end.holdMs ?? interval), judged: verdict, at: agenda.wakeAt };
   }
 
   #reconciling(reason: 'Settling' | 'Progressing', message: string): void {

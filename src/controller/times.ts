@@ -82,35 +82,39 @@ function viewBoundary({ rule: { name }, what, at }: Boundary): TurningRule {
   return { name, what, at };
 }
 
-/** Rules that begin or end within so many ms, and when that reaches the next one (ms since 1970). */
-export function lookAhead(
-  base: DesiredState | null,
-  now: number,
-  noticeMs: number,
-): { readonly soon: readonly TurningRule[]; readonly next: number } {
-  if (base === null || noticeMs === 0) return { soon: [], next: Number.POSITIVE_INFINITY };
-  const until = now + noticeMs;
-  return { soon: listBoundaries(base, now, until).map(viewBoundary), next: findNextBoundary(base, until) - noticeMs };
+/** What times say after a pass: to the status, of which rules people are told beforehand, and when to look again in any case. */
+interface Agenda {
+  readonly view: Pick<Status, 'windowOpensAt' | 'nextBoundaryAt' | 'heldEnds'>;
+  readonly soon: readonly TurningRule[];
+  /** ms since 1970. A rule that begins or ends is not left for the next look, nor is the time at which that is told. */
+  readonly wakeAt: number;
 }
 
-/** What the status says of times after a pass. `base`: what is in force. */
-export function viewTimes(
+/** `base`: what is in force. `noticeMs`: so long before people are told. */
+export function makeAgenda(
   { result, outcomes = [], verdict, holdMs }: PassEnding,
   base: DesiredState | null,
   now: number,
-): Pick<Status, 'windowOpensAt' | 'nextBoundaryAt' | 'heldEnds'> {
+  noticeMs: number,
+): Agenda {
   const never = Number.POSITIVE_INFINITY;
-  const next = Math.min(result?.plan?.nextBoundary ?? never, base === null ? never : findNextBoundary(base, now));
+  const inForce = base ?? { rules: [] };
+  const next = Math.min(result?.plan?.nextBoundary ?? never, findNextBoundary(inForce, now));
   const deleted = new Set(
     outcomes.flatMap(({ step, outcome }) => (step.type === 'delete' && outcome === 'done' ? [step.live.id] : [])),
   );
   const ends = (result?.plan?.changes ?? []).filter(
     ({ action, origin }) => action === 'delete' && origin === 'expired',
   );
+  const nextBoundaryAt = verdict.reason === 'ClockDiffers' ? never : next;
   return {
-    windowOpensAt: verdict.reason === 'OutsideWindow' && holdMs !== null ? now + holdMs : null,
-    nextBoundaryAt: verdict.reason !== 'ClockDiffers' && Number.isFinite(next) ? next : null,
-    heldEnds: ends.filter(({ id }) => id !== null && !deleted.has(id)).length,
+    view: {
+      windowOpensAt: verdict.reason === 'OutsideWindow' && holdMs !== null ? now + holdMs : null,
+      nextBoundaryAt: Number.isFinite(nextBoundaryAt) ? nextBoundaryAt : null,
+      heldEnds: ends.filter(({ id }) => id !== null && !deleted.has(id)).length,
+    },
+    soon: listBoundaries(inForce, now, now + noticeMs).map(viewBoundary),
+    wakeAt: Math.min(nextBoundaryAt, findNextBoundary(inForce, now + noticeMs) - noticeMs),
   };
 }
 

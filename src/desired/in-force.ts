@@ -2,7 +2,7 @@ import { keepFirst } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { formatCount } from '../model/printable.ts';
 import { makeError, type Problem } from '../model/problem.ts';
-import type { DesiredRule } from '../model/rule.ts';
+import { type DesiredRule, isDesiredAt } from '../model/rule.ts';
 import { type DesiredState, listBoundaries } from '../model/state.ts';
 import type { DesiredContext } from './context.ts';
 import { findCollisions } from './find-collisions.ts';
@@ -25,10 +25,7 @@ export function sortByTime(rules: readonly DesiredRule[], now: number): RulesByT
 
 /** Rules that are in force at one of these times and not at another one. */
 export function findTurning(rules: readonly DesiredRule[], times: readonly number[]): readonly DesiredRule[] {
-  return rules.filter((rule) => {
-    const phases = times.map((time) => phaseAt(rule, time) === 'inForce');
-    return phases.includes(true) && phases.includes(false);
-  });
+  return rules.filter((rule) => new Set(times.map((time) => isDesiredAt(rule, time))).size > 1);
 }
 
 function phaseAt({ notBefore, expires }: DesiredRule, now: number): keyof RulesByTime {

@@ -2,7 +2,7 @@ import { formatInstant } from '../model/instant.ts';
 import { escapeControls } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
 import { pickNotes, type RuleNotes } from '../model/rule.ts';
-import type { DesiredState } from '../model/state.ts';
+import { type DesiredState, listBoundaries } from '../model/state.ts';
 import type { Change, RuleChange } from '../plan/plan.ts';
 import type { Tone } from './paint.ts';
 import { formatRule, type UserNames } from './rule-text.ts';
@@ -127,20 +127,14 @@ const mostBoundaries = 20;
 
 /** Rules that begin or end after `now`, the next first. */
 export function showBoundaries(
-  { rules, upcoming = [] }: Pick<DesiredState, 'rules' | 'upcoming'>,
+  state: Pick<DesiredState, 'rules' | 'upcoming'>,
   now: number,
   names: UserNames,
 ): readonly ShownBoundary[] {
-  const at = ({ notBefore = 0, expires = 0 }: RuleNotes): number => (notBefore > now ? notBefore : expires);
-  return [...rules, ...upcoming]
-    .filter((one) => at(one) > now)
-    .toSorted((a, b) => at(a) - at(b))
-    .slice(0, mostBoundaries)
-    .map((one) => ({
-      at: at(one),
-      what: one.notBefore === at(one) ? 'begins' : 'ends',
-      name: one.name,
-      rule: formatRule(one.rule, names),
-      place: one.place,
-    }));
+  const sorted = listBoundaries(state, now).toSorted((a, b) => a.at - b.at);
+  // Of a rule that begins first, not the end too.
+  const next = sorted.filter(({ rule, what }) => what === 'begins' || (rule.notBefore ?? 0) <= now);
+  return next.slice(0, mostBoundaries).map(({ rule: { name, rule, place }, what, at }) => {
+    return { at, what, name, rule: formatRule(rule, names), place };
+  });
 }
