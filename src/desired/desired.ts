@@ -5,7 +5,15 @@ import type { DesiredConfiguration } from '../model/configuration.ts';
 import { getOrMake } from '../model/group-by.ts';
 import type { KnownUsers } from '../model/known-users.ts';
 import { formatCount } from '../model/printable.ts';
-import { compareProblems, compareText, hasErrors, makeError, type Place, type Problem } from '../model/problem.ts';
+import {
+  compareProblems,
+  compareText,
+  hasErrors,
+  makeError,
+  type Place,
+  type Problem,
+  relateToFirst,
+} from '../model/problem.ts';
 import { compareRules, type DesiredRule, formatRuleKey, hasTimes } from '../model/rule.ts';
 import { type DesiredState, isInScope, type PolicyCase } from '../model/state.ts';
 import { buildConfiguration } from './build-configuration.ts';
@@ -253,14 +261,8 @@ function digestOf(
 }
 
 function duplicateName(rule: DesiredRule, first: DesiredRule): Problem {
-  return {
-    code: 'duplicate-name',
-    severity: 'error',
-    summary: `Two rules would be named \`${rule.name}\`.`,
-    hint: 'Rename one of the two.',
-    place: rule.place,
-    related: [{ place: first.place, note: 'the first one' }],
-  };
+  const summary = `Two rules would be named \`${rule.name}\`.`;
+  return relateToFirst(makeError('duplicate-name', summary, 'Rename one of the two.', rule.place), first.place);
 }
 
 function expandsToNothing(name: string, place: Place): Problem {

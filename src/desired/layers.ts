@@ -6,7 +6,7 @@ import type {
   UsersManifest,
 } from '../manifest/manifest.ts';
 import { didYouMean } from '../manifest/suggest.ts';
-import { makeError, type Place, type Problem } from '../model/problem.ts';
+import { makeError, type Place, type Problem, relateToFirst } from '../model/problem.ts';
 
 /** The manifests that count, and what is wrong with how they are layered. */
 export interface Layered {
@@ -164,14 +164,8 @@ function duplicateManifest(manifest: Manifest, first: Manifest): Problem {
     manifest.kind === 'Configuration'
       ? 'There are two Configuration manifests; the server has one Configuration.'
       : `There are two manifests \`${manifest.kind}/${manifest.name}\`.`;
-  return {
-    code: 'duplicate-name',
-    severity: 'error',
-    summary,
-    hint: manifest.kind === 'Configuration' ? 'Join the two.' : 'Rename one of the two, or remove it.',
-    place: manifest.place,
-    related: [{ place: first.place, note: 'the first one' }],
-  };
+  const hint = manifest.kind === 'Configuration' ? 'Join the two.' : 'Rename one of the two, or remove it.';
+  return relateToFirst(makeError('duplicate-name', summary, hint, manifest.place), first.place);
 }
 
 function overlayNotChosen(first: OverlayManifest, overlays: readonly OverlayManifest[]): Problem {
@@ -190,15 +184,9 @@ function unknownOverlay(overlay: string, known: readonly string[]): Problem {
   return makeError('unknown-overlay', summary, hint);
 }
 
-function secondOverlay(manifest: OverlayManifest, first: OverlayManifest): Problem {
-  return {
-    code: 'duplicate-name',
-    severity: 'error',
-    summary: 'A directory has two Overlay manifests.',
-    hint: 'Keep one for each directory.',
-    place: manifest.place,
-    related: [{ place: first.place, note: 'the first one' }],
-  };
+function secondOverlay({ place }: OverlayManifest, first: OverlayManifest): Problem {
+  const summary = 'A directory has two Overlay manifests.';
+  return relateToFirst(makeError('duplicate-name', summary, 'Keep one for each directory.', place), first.place);
 }
 
 function overlayCycle(overlay: OverlayManifest, base: string): Problem {

@@ -1,7 +1,7 @@
 import type { GroupManifest, Manifest, NetworkManifest, UserReference } from '../manifest/manifest.ts';
 import { didYouMean } from '../manifest/suggest.ts';
 import type { KnownUsers } from '../model/known-users.ts';
-import { makeError, type Place, type Problem } from '../model/problem.ts';
+import { makeError, type Place, type Problem, relateToFirst } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 
@@ -107,14 +107,13 @@ function collectAliases(
       const first = aliases.get(name);
       if (first === undefined) aliases.set(name, { id, place });
       else {
-        problems.push({
-          code: 'duplicate-name',
-          severity: 'error',
-          summary: `The user \`${name}\` is defined twice.`,
-          hint: 'Keep one of the two.',
+        const twice = makeError(
+          'duplicate-name',
+          `The user \`${name}\` is defined twice.`,
+          'Keep one of the two.',
           place,
-          related: [{ place: first.place, note: 'the first one' }],
-        });
+        );
+        problems.push(relateToFirst(twice, first.place));
       }
     }
   }

@@ -30,6 +30,11 @@ export function makeError(code: ProblemCode, summary: string, hint: string, plac
   return { code, severity: 'error', summary, hint, ...(place && { place }) };
 }
 
+/** The problem of something that stands in two places, with the first of them. */
+export function relateToFirst(problem: Problem, first: Place): Problem {
+  return { ...problem, related: [{ place: first, note: 'the first one' }] };
+}
+
 /** Whether any problem stops the run. */
 export function hasErrors(problems: readonly Problem[]): boolean {
   return problems.some((problem) => problem.severity === 'error');

@@ -82,23 +82,12 @@ export class Exchanges {
   }
 
   async #spoil(exchange: Exchange, { fault, staleList }: ChosenFault): Promise<void> {
-    if (fault.kind === 'delay') {
-      await delay(fault.milliseconds);
-      this.#finish(exchange, await this.#answer(exchange.request));
-      return;
-    }
-    if (fault.kind === 'reset-before') {
-      this.#record(exchange.request, 0);
-      reset(exchange);
-      return;
-    }
-    if (fault.kind === 'status' && fault.commit !== true) {
-      this.#record(exchange.request, fault.status);
-      sendStatus(exchange, fault);
-      return;
-    }
-    const answer = await this.#answer(exchange.request);
-    this.#record(exchange.request, statusOf(answer));
+    const { request } = exchange;
+    if (fault.kind === 'delay') await delay(fault.milliseconds);
+    const isBefore = fault.kind === 'reset-before' || (fault.kind === 'status' && fault.commit !== true);
+    const answer = isBefore ? crashAnswer : await this.#answer(request);
+    const status = fault.kind === 'status' ? fault.status : 0;
+    this.#record(request, isBefore ? status : statusOf(answer));
     spoilAnswer(exchange, answer, fault, staleList);
   }
 }
@@ -107,6 +96,10 @@ const statusOf = (answer: HttpAnswer): number => (answer.kind === 'crash' ? 500 
 
 function spoilAnswer(exchange: Exchange, answer: HttpAnswer, fault: Fault, staleList: Buffer): void {
   switch (fault.kind) {
+    case 'delay':
+      sendAnswer(exchange, answer);
+      return;
+    case 'reset-before':
     case 'reset-after':
       reset(exchange);
       return;
@@ -124,9 +117,6 @@ function spoilAnswer(exchange: Exchange, answer: HttpAnswer, fault: Fault, stale
     case 'status':
       sendStatus(exchange, fault);
       return;
-    case 'delay':
-    case 'reset-before':
-      throw new Error(`${fault.kind} takes effect before the answer`);
     default:
       fault satisfies never;
   }
