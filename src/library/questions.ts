@@ -3,10 +3,10 @@ import type { Commit } from '../model/commit.ts';
 import { findUserId } from '../model/known-users.ts';
 import { hasErrors, type Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
-import type { Action } from '../model/rule.ts';
+import type { Action, Rule } from '../model/rule.ts';
 import { type DesiredState, listAllRules, type Protocol } from '../model/state.ts';
 import { computeEffect } from '../policy/effect.ts';
-import { computeReach, type ReachableTraffic, type ReachQuestion } from '../policy/reach.ts';
+import { computeReach, type ReachableTraffic } from '../policy/reach.ts';
 import { indexRules, type RuleIndex } from '../policy/rule-index.ts';
 import { runPolicyTests } from '../policy/tests.ts';
 import { decideAmong, findVerdictChange, makeTimeline, selectRulesAt, type VerdictChange } from '../policy/timeline.ts';
@@ -63,11 +63,9 @@ export function verdicts(request: PolicyRequest & { readonly packets: readonly P
 
 /** The traffic that a change from one policy to another opens and closes. Throws a `TypeError` for manifests with errors. */
 export function effectBetween(before: PolicyRequest, after: PolicyRequest): Effect {
-  const rulesOf = (request: PolicyRequest) => {
-    checkRequest('effectBetween', request);
-    return readState('effectBetween', request).state.rules.map(({ rule }) => rule);
-  };
-  return computeEffect(rulesOf(before), rulesOf(after));
+  for (const request of [before, after]) checkRequest('effectBetween', request);
+  const [from, to] = [readState('effectBetween', before), readState('effectBetween', after)];
+  return computeEffect(rulesOf(from.state), rulesOf(to.state));
 }
 
 /** How the policy tests of the manifests ended; `problems` names each failing case with a packet that shows it. */
@@ -91,7 +89,7 @@ export function reach(request: PolicyRequest & { readonly user?: string }): Reac
   checkRequest('reach', request, ['user']);
   const { state } = readState('reach', request);
   const users = request.user === undefined ? {} : { users: new Set([findUser('reach', request.user, state)]) };
-  return reachIn(state, users);
+  return computeReach(rulesOf(state), users);
 }
 
 /** A network, and what of its traffic is asked about: absent members do not restrict. */
@@ -113,14 +111,7 @@ export function whoReaches(request: PolicyRequest & DestinationRequest): Reachab
   if (port !== null && protocol !== 'tcp' && protocol !== 'udp')
     throw new TypeError('whoReaches: `port` goes with `protocol` tcp or udp');
   const part = { network, protocol, ports: port === null ? null : { low: port, high: port } };
-  return reachIn(readState('whoReaches', request).state, { part });
-}
-
-function reachIn({ rules }: DesiredState, question: ReachQuestion): ReachableTraffic {
-  return computeReach(
-    rules.map(({ rule }) => rule),
-    question,
-  );
+  return computeReach(rulesOf(readState('whoReaches', request).state), { part });
 }
 
 /** The manifests at one commit. */
@@ -201,6 +192,10 @@ function readState(call: string, request: PolicyRequest): { readonly state: Desi
   const first = problems.find((problem) => hasErrors([problem]));
   const where = first?.place === undefined ? '' : `${first.place.file}:${first.place.line}: `;
   throw new TypeError(`${call}: the manifests have errors. ${where}${first?.summary} \`validate\` gives all`);
+}
+
+function rulesOf({ rules }: DesiredState): readonly Rule[] {
+  return rules.map(({ rule }) => rule);
 }
 
 /** A policy that is asked about packets. */

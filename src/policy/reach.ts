@@ -1,8 +1,9 @@
-import { contains, type Network, parseNetwork } from '../model/address.ts';
+import { contains, makeNetwork, type Network, parseNetwork } from '../model/address.ts';
 import type { PortRange } from '../model/port-range.ts';
 import type { Rule } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
 import { computeEffect } from './effect.ts';
+import { combinePorts } from './port-set.ts';
 import type { Traffic } from './traffic.ts';
 
 /** What the rules accept and what they drop, of devices of nobody and of every user with rules of their own. */
@@ -38,27 +39,21 @@ export function computeReach(rules: readonly Rule[], { users, part }: ReachQuest
   return { accepted: select(computeEffect(dropAll, rules).opens), dropped: select(computeEffect([], rules).closes) };
 }
 
-const dropAll: readonly Rule[] = ['0.0.0.0/0', '::/0'].flatMap((text) => {
-  const parsed = parseNetwork(text);
-  return parsed.ok ? [{ action: 'drop', destination: parsed.value.network, ports: null, userId: null } as const] : [];
+const dropAll = ([4, 6] as const).map((family): Rule => {
+  return { action: 'drop', destination: makeNetwork(family, 0n, 0), ports: null, userId: null };
 });
 
 /** The traffic inside a part. Networks nest or are disjoint, so that each is kept, cut to the part's, or left out. */
 export function restrictTraffic(traffic: readonly Traffic[], part: TrafficSelector): readonly Traffic[] {
   return traffic.flatMap((one) => {
     if (part.protocol !== null && part.protocol !== one.protocol) return [];
-    const ports = one.ports === null || part.ports === null ? one.ports : cutPorts(one.ports, part.ports);
+    const ports = one.ports === null || part.ports === null ? one.ports : combinePorts(one.ports, [part.ports], isBoth);
     const destinations = cutNetworks(one.destinations, part.network);
     return destinations.length === 0 || ports?.length === 0 ? [] : [{ ...one, destinations, ports }];
   });
 }
 
-function cutPorts(ranges: readonly PortRange[], { low, high }: PortRange): readonly PortRange[] {
-  return ranges.flatMap((range) => {
-    const [from, to] = [Math.max(range.low, low), Math.min(range.high, high)];
-    return from <= to ? [{ low: from, high: to }] : [];
-  });
-}
+const isBoth = (inOne: boolean, inOther: boolean): boolean => inOne && inOther;
 
 function cutNetworks(destinations: readonly string[], network: Network): readonly string[] {
   return destinations.flatMap((text) => {

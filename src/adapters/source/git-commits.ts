@@ -21,7 +21,7 @@ export interface CommitContent {
   readonly content: Result<SourceContent, Problem>;
 }
 
-/** Commits that are read together, and bytes of their files. */
+/** Commits that are read together, and bytes of their files, at most. */
 const batch = { commits: 1_000, bytes: 32_000_000 };
 
 /**
@@ -37,7 +37,7 @@ export async function openHistory(
     const head = await repository.commitOf('HEAD');
     if (head === null) return fail(refuseRevision('the repository has no commit', 'commit the manifests first'));
     const commits = await repository.historyOf(head);
-    return ok({ commits, contents: () => readAll({ repository, path, limits: request.limits }, commits) });
+    return ok({ commits, contents: () => readTogether({ repository, path, limits: request.limits }, commits) });
   });
 }
 
@@ -47,17 +47,12 @@ interface Reader {
   readonly limits: Limits;
 }
 
-async function* readAll(reader: Reader, commits: readonly Commit[]): AsyncIterable<CommitContent> {
-  for (let at = 0; at < commits.length; at += batch.commits) {
-    yield* readTogether(reader, commits.slice(at, at + batch.commits));
-  }
-}
-
 /** Reads commits together; where that is too much, half of them at a time, and one alone within all of its limits. */
 async function* readTogether(reader: Reader, commits: readonly Commit[]): AsyncIterable<CommitContent> {
   const [commit] = commits;
   if (commit === undefined) return;
-  const contents = commits.length === 1 ? null : await readBatch(reader, commits);
+  const isBatch = commits.length > 1 && commits.length <= batch.commits;
+  const contents = isBatch ? await readBatch(reader, commits) : null;
   if (contents !== null) {
     yield* contents;
   } else if (commits.length === 1) {

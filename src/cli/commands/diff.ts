@@ -2,10 +2,8 @@ import { resolve } from 'node:path';
 import { createDirectorySource } from '../../adapters/source/directory.ts';
 import { assemble } from '../../desired/desired.ts';
 import type { ParseFiles } from '../../desired/parse-files.ts';
-import type { Problem } from '../../model/problem.ts';
 import { ok } from '../../model/result.ts';
 import { Secret } from '../../model/secret.ts';
-import type { DesiredState } from '../../model/state.ts';
 import { diffDesired } from '../../plan/diff-desired.ts';
 import type { SourceContent } from '../../ports.ts';
 import { makeProblemReport, type RunReport } from '../../report/run-report.ts';
@@ -90,14 +88,8 @@ async function compare(invocation: Invocation, sides: Sides, say: (text: string)
   };
 }
 
-interface Built {
-  readonly state: DesiredState | null;
-  readonly problems: readonly Problem[];
-  /** A commit, or the digest of a folder's content. */
-  readonly revision: string | null;
-}
-
-async function build(invocation: Invocation, side: Side, parse: ParseFiles): Promise<Built> {
+/** What a side asks for; the revision is a commit, or the digest of a folder's content. */
+async function build(invocation: Invocation, side: Side, parse: ParseFiles) {
   const { files, revision } = await readSide(invocation, side, parse);
   // A revision from before the manifests, or after they were removed.
   if (files.length === 0) return { state: nothingYet, problems: [], revision };
