@@ -108,7 +108,8 @@ interface SharedSource extends WatchedSource {
   readonly renew: () => void;
 }
 
-function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSignal): SharedSource {
+/** One source for all; `maxAgeMs`: how old a reading may be that another asked for. */
+export function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSignal): SharedSource {
   const { source, root } = one;
   const inLine = createLine();
   let last: { readonly at: number; readonly reading: Promise<SourceReading> } | null = null;
@@ -175,7 +176,7 @@ function rememberAnswers<T>(tells: (answer: T) => boolean): (question: string, a
   };
 }
 
-/** One watch of a directory for all that follow it, as long as one does. */
+/** One watch of a directory for all that follow it, for the life of the process. */
 function shareWake(one: WatchedSource, lookAgain: () => void): WatchedSource['follow'] {
   const followers = new Set<() => void>();
   let watch: ReturnType<WatchedSource['follow']> = null;
@@ -186,16 +187,6 @@ function shareWake(one: WatchedSource, lookAgain: () => void): WatchedSource['fo
   return (settings) => {
     followers.add(settings.wake);
     watch ??= one.follow({ ...settings, wake: wakeAll });
-    if (watch === null) return null;
-    const { degraded, close } = watch;
-    return {
-      degraded,
-      close: async () => {
-        followers.delete(settings.wake);
-        if (followers.size > 0) return;
-        watch = null;
-        await close();
-      },
-    };
+    return watch && { ...watch, close: async () => void followers.delete(settings.wake) };
   };
 }

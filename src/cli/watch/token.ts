@@ -9,19 +9,16 @@ const tokenPollMs = 2000;
 const warnDays = [14, 7, 3, 1] as const;
 const dayMs = 86_400_000;
 
-/** Gets secrets again that a command prints, once in so many ms. */
-export interface SecretRenewal {
-  readonly everyMs: () => number;
-  readonly renew: () => Promise<void>;
-}
-
-/** Looks at the token now and then: a renewed one wakes the loop, and one that expires soon is said once for each mark. */
+/**
+ * Looks at the token now and then: a renewed one wakes the loop, and one that expires soon is said once for each mark. `renew` gets
+ * secrets again that a command prints, once in so many ms.
+ */
 export function watchToken(
   token: TokenSource,
   triggers: Triggers,
   logger: Logger,
-  { everyMs, renew }: SecretRenewal,
-): { expiresAt(): number | null; close(): Promise<void> } {
+  { everyMs, renew }: { readonly everyMs: () => number; readonly renew: () => Promise<void> },
+) {
   const stop = new AbortController();
   let mark = '';
   let expires: number | null = null;
@@ -63,7 +60,7 @@ export function watchToken(
   })();
   return {
     expiresAt: () => expires,
-    close: async () => {
+    close: async (): Promise<void> => {
       stop.abort();
       await looking;
     },

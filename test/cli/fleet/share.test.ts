@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { createPool } from '../../../src/cli/fleet/share.ts';
+import { createPool, shareSource } from '../../../src/cli/fleet/share.ts';
+import type { FirstSeen, Source, SourceReading } from '../../../src/ports.ts';
 
 /** Work that a test ends. */
 function makeWork() {
@@ -52,5 +53,32 @@ describe('a pool', () => {
     const inTurn = createPool(1, 60_000);
     await expect(inTurn(() => Promise.reject(new Error('x')))).rejects.toThrow('x');
     expect(await inTurn(() => Promise.resolve(7))).toBe(7);
+  });
+});
+
+describe('a shared source', () => {
+  it('counts a commit as first seen when the first of all targets saw it', async () => {
+    const asked: FirstSeen[] = [];
+    const answer = (seen: FirstSeen = {}): Promise<SourceReading> => {
+      asked.push({ ...seen });
+      return Promise.resolve({ content: null, problems: [] });
+    };
+    const source: Source = {
+      description: '',
+      read: (_signal, seen) => answer(seen),
+      readAt: (_revision, _signal, seen) => answer(seen),
+      descends: () => Promise.resolve('yes'),
+    };
+    const one = { source, root: null, follow: () => null, forget: () => undefined };
+    const { signal } = new AbortController();
+    const shared = shareSource(one, -1, signal).source;
+    await shared.read(signal, { a: 5, b: 7 });
+    await shared.read(signal, { a: 3, c: 9 });
+    await shared.readAt?.('a', signal, { a: 4, b: 6 });
+    expect(asked).toEqual([
+      { a: 5, b: 7 },
+      { a: 3, b: 7, c: 9 },
+      { a: 3, b: 6, c: 9 },
+    ]);
   });
 });
