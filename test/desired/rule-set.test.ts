@@ -287,7 +287,7 @@ describe('the library’s plan', () => {
   it('is never made from an address that was not resolved', () => {
     expect(plan({ manifests, live: { rules: { data: [] } } })).toMatchObject({
       plan: null,
-      problems: [{ severity: 'note' }, { code: 'unresolved-email', severity: 'error' }],
+      problems: [{ code: 'unresolved-email', severity: 'error' }, { severity: 'note' }],
     });
     const planned = plan({ manifests, live: { rules: { data: [] }, users } }).plan;
     expect(planned?.steps).toMatchObject([{ type: 'create', rule: { userId: alice } }]);
