@@ -3,6 +3,7 @@ import { formatCount } from '../model/printable.ts';
 import { type DesiredRule, formatRuleKey, isDesiredAt, type RuleNotes } from '../model/rule.ts';
 import { type DesiredState, isInScope, listAllRules, type Scope } from '../model/state.ts';
 import { computeEffect } from '../policy/effect.ts';
+import { createTouches } from '../policy/intervals.ts';
 import type { Effect } from '../policy/traffic.ts';
 import type { FieldChange, LaterEffect, Refusal, RuleChange } from './plan.ts';
 
@@ -39,12 +40,15 @@ export function findLaterEffects(
   { before, after, scope }: { readonly before: DesiredState; readonly after: DesiredState; readonly scope: Scope },
   now: Effect,
 ): readonly LaterEffect[] | null {
-  const at = after.at ?? before.at;
+  // Time may pass between the reads of the two sides.
+  const at = Math.min(before.at ?? Number.POSITIVE_INFINITY, after.at ?? Number.POSITIVE_INFINITY);
   const isOurs = ({ rule }: DesiredRule): boolean => isInScope(rule, scope);
   const former = listAllRules(before);
   const sides = [former, [...listAllRules(after).filter(isOurs), ...former.filter((one) => !isOurs(one))]] as const;
-  if (at === undefined || haveSameRules(...sides)) return [];
-  const times = new Set(sides.flat().flatMap(({ notBefore = at, expires = at }) => [notBefore, expires]));
+  // Where no rule differs, both sides change alike.
+  const touches = createTouches(listDiffering(...sides).map(({ rule }) => rule.destination));
+  const near = sides.flat().filter(({ rule }) => touches(rule.destination));
+  const times = new Set(near.flatMap(({ notBefore = at, expires = at }) => [notBefore, expires]));
   const boundaries = [...times].filter((time) => time > at).sort((a, b) => a - b);
   if (boundaries.length * (sides[0].length + sides[1].length) > mostLooks) return null;
   let last = JSON.stringify(now);
@@ -58,10 +62,14 @@ export function findLaterEffects(
   });
 }
 
-function haveSameRules(one: readonly DesiredRule[], other: readonly DesiredRule[]): boolean {
+/** The rules of either side that the other does not have with the same times. */
+function listDiffering(one: readonly DesiredRule[], other: readonly DesiredRule[]): readonly DesiredRule[] {
   const key = ({ rule, notBefore, expires }: DesiredRule): string => `${formatRuleKey(rule)} ${notBefore} ${expires}`;
-  const keys = new Set(one.map(key));
-  return one.length === other.length && other.every((rule) => keys.has(key(rule)));
+  const missingIn = (rules: readonly DesiredRule[]): ((rule: DesiredRule) => boolean) => {
+    const keys = new Set(rules.map(key));
+    return (rule) => !keys.has(key(rule));
+  };
+  return [...one.filter(missingIn(other)), ...other.filter(missingIn(one))];
 }
 
 /** Who asks for a refusal of traffic that opens must not be told that there is none where nobody looked. */

@@ -43,10 +43,10 @@ it('the difference of two states has the changes and the effect of the plan for 
   );
 });
 
-/** Rules with or without times, on a clock that says 3. */
-function stateOf(rules: readonly DesiredRule[]) {
-  const { inForce, expired, upcoming } = sortByTime(rules, 3);
-  return { ...planInput({ desired: inForce }).desired, at: 3, expired, upcoming };
+/** Rules with or without times, as they are when the clock says `at`. */
+function stateOf(rules: readonly DesiredRule[], at = 3) {
+  const { inForce, expired, upcoming } = sortByTime(rules, at);
+  return { ...planInput({ desired: inForce }).desired, at, expired, upcoming };
 }
 
 it('what differs at a later time is what the rules of that time differ in, and equal policies differ in nothing', () => {
@@ -73,4 +73,41 @@ it('what differs at a later time is what the rules of that time differ in, and e
     }),
     { numRuns: runs(300) },
   );
+});
+
+it('one rule among thousands that end at times of their own is looked at when rules near it begin or end', () => {
+  const texts = Array.from({ length: 4000 }, (_, n) => `accept 10.${n >> 8}.${n & 255}.0/24`);
+  const many = desiredRules(...texts).map((one, n) => ({ ...one, name: `r${n}`, expires: 10 + n }));
+  const base = desiredRules('drop 0.0.0.0/0').map((one) => ({ ...one, name: 'base' }));
+  const added = desiredRules('accept 192.168.0.0/16').map((one) => ({
+    ...one,
+    name: 'added',
+    notBefore: 5,
+    expires: 9,
+  }));
+  const before = [...base, ...many];
+  const { later, refusals } = diffDesired({
+    before: stateOf(before),
+    after: stateOf([...before, ...added]),
+    ...options,
+  });
+  expect(refusals).toEqual([]);
+  expect(later?.map(({ from, effect }) => [from, effect.opens.length > 0])).toEqual([
+    [5, true],
+    [9, false],
+  ]);
+});
+
+it('a rule that is prolonged, and ends between the reads of the two sides, opens traffic from its end on', () => {
+  const [base, access] = desiredRules('drop 0.0.0.0/0', 'accept 192.168.0.0/16').map((one, n) => ({
+    ...one,
+    name: `r${n}`,
+  }));
+  if (base === undefined || access === undefined) throw new Error('two rules are made');
+  const [before, after] = [4, 9].map((expires) => [base, { ...access, expires }]);
+  const { later } = diffDesired({ before: stateOf(before ?? []), after: stateOf(after ?? [], 5), ...options });
+  expect(later?.map(({ from, effect }) => [from, effect.opens.length > 0])).toEqual([
+    [4, true],
+    [9, false],
+  ]);
 });
