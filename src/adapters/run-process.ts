@@ -32,6 +32,9 @@ export interface ProcessRun {
   readonly stderr: string;
 }
 
+/** Bytes on stderr, beside the output: a program may complain at length and still answer. */
+const mostErrors = 1024 * 1024;
+
 /** Runs a program; ends its whole process group (git's helpers outlive git) on deadline, abort and too much output. Never rejects. */
 export function runProcess(command: ProcessCommand): Promise<ProcessRun> {
   return new Promise((resolve) => {
@@ -47,7 +50,6 @@ export function runProcess(command: ProcessCommand): Promise<ProcessRun> {
     }
     const output: Buffer[] = [];
     const errors: Buffer[] = [];
-    let size = 0;
     let end: ProcessRun['end'] = 'exit';
     let last: NodeJS.Timeout | undefined;
     const kill = (reason: ProcessRun['end']): void => {
@@ -66,13 +68,9 @@ export function runProcess(command: ProcessCommand): Promise<ProcessRun> {
     const onAbort = (): void => kill('aborted');
     const timer = setTimeout(() => kill('timeout'), command.timeoutMs);
     command.signal.addEventListener('abort', onAbort, { once: true });
-    const collect = (chunks: Buffer[], most: number) => (chunk: Buffer) => {
-      size += chunk.length;
-      if (size > command.maxOutput) kill('too-much-output');
-      else if (chunks.length < most) chunks.push(chunk);
-    };
-    child.stdout.on('data', collect(output, Number.POSITIVE_INFINITY));
-    child.stderr.on('data', collect(errors, 64));
+    const onTooMuch = (): void => kill('too-much-output');
+    child.stdout.on('data', makeCollector(output, command.maxOutput, onTooMuch));
+    child.stderr.on('data', makeCollector(errors, mostErrors, onTooMuch));
     const settle = (run: ProcessRun): void => {
       clearTimeout(timer);
       clearTimeout(last);
@@ -92,6 +90,16 @@ export function runProcess(command: ProcessCommand): Promise<ProcessRun> {
     child.stdin.on('error', () => undefined); // a program that ends early closes its input; the exit code tells why
     child.stdin.end(command.stdin ?? '');
   });
+}
+
+/** Keeps chunks as long as they are not too many bytes together. */
+function makeCollector(chunks: Buffer[], most: number, onTooMuch: () => void): (chunk: Buffer) => void {
+  let size = 0;
+  return (chunk) => {
+    size += chunk.length;
+    if (size > most) onTooMuch();
+    else chunks.push(chunk);
+  };
 }
 
 /** Node cannot limit a child; a shell that becomes the program can. Without the signal a program says what it ran into. */
