@@ -105,10 +105,13 @@ interface Asking {
   readonly tell: (wrong: string) => void;
 }
 
+/** A program that has less time cannot answer: what was said before tells more than that it took too long. */
+const shortestMs = 50;
+
 /** Asks again and again until the answer is null, the time is over or the signal aborts; gives the last answer. */
 export async function askUntilConfirmed(clock: Clock, { ask, leftMs, signal, tell }: Asking): Promise<string | null> {
   let said = '';
-  while (leftMs() > 0 && !signal.aborted) {
+  while (leftMs() > (said === '' ? 0 : shortestMs) && !signal.aborted) {
     const wrong = await ask(leftMs());
     if (wrong === null || signal.aborted) return wrong;
     if (wrong !== said) tell(wrong);

@@ -1,10 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/adapters/clock.ts';
 import type { PassEnding } from '../../src/controller/pass-ending.ts';
 import { emptyRecord, type LoopRecord } from '../../src/controller/record.ts';
-import { Trial } from '../../src/controller/trial.ts';
+import { askUntilConfirmed, Trial } from '../../src/controller/trial.ts';
 import { createTriggers } from '../../src/controller/trigger.ts';
 import { parseSchedule } from '../../src/plan/guard/windows.ts';
 import type { Plan } from '../../src/plan/plan.ts';
+import type { Clock } from '../../src/ports.ts';
 import { defaultSettings, type FakeLoop, fakeLoop, planOf } from './support/fake-loop.ts';
 
 let fake: FakeLoop;
@@ -378,3 +380,24 @@ function scheduleOf(text: string) {
   if (!parsed.ok) throw new Error(parsed.error);
   return parsed.value;
 }
+
+it('a command that was asked in time is not asked again in the last milliseconds, when it could only be too slow', async () => {
+  let now = 0;
+  const asked: number[] = [];
+  const early: Clock = {
+    ...systemClock,
+    sleep: async (ms) => {
+      now += ms - 5;
+    },
+  };
+  const wrong = await askUntilConfirmed(early, {
+    ask: async (leftMs) => {
+      asked.push(leftMs);
+      return 'it ended with 7';
+    },
+    leftMs: () => 1000 - now,
+    signal: new AbortController().signal,
+    tell: () => undefined,
+  });
+  expect([wrong, asked]).toEqual(['it ended with 7', [1000]]);
+});
