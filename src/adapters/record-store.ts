@@ -45,7 +45,8 @@ type Seal = (text: string) => string;
 
 /**
  * The record as text that lies with the lease, or in a file. Whoever may write a Lease must not be able to have secrets sent
- * elsewhere, or commits applied that are not on the branch: so what it says of them is sealed. Null: nobody else writes it.
+ * elsewhere, commits applied that are not on the branch, or a fleet kept from a revision: so what it says of them is sealed.
+ * Null: nobody else writes it.
  */
 export function storeRecord(text: RecordText, logger: Logger, seal: Seal | null): RecordStore {
   return {
@@ -105,10 +106,12 @@ function encodeRecord(record: LoopRecord, seal: Seal | null): string {
 
 /** Undefined without a token. */
 function sealOf(record: Omit<LoopRecord, 'isSealed'>, seal: Seal | null): string | undefined {
-  const { agreedAt, sentSecrets, givenUp } = record;
+  const { agreedAt, sentSecrets, givenUp, failed } = record;
   const revisions = [...listRevisions(record), ...givenUp];
+  // Without one that failed the seal is that of earlier versions.
+  const lost = failed.length === 0 ? [] : [failed];
   try {
-    return seal?.(`record ${JSON.stringify([...revisions, agreedAt, sentSecrets])}`);
+    return seal?.(`record ${JSON.stringify([...revisions, agreedAt, sentSecrets, ...lost])}`);
   } catch {
     return undefined;
   }
@@ -121,7 +124,7 @@ function decodeRecord(text: string, seal: Seal | null): LoopRecord | null {
     const { inForceRevision = read.appliedRevision } = read;
     const record = { ...emptyRecord, ...read, inForceRevision };
     const isSealed = seal === null || (mark !== undefined && mark === sealOf(record, seal));
-    return isSealed ? record : { ...record, isSealed, agreedAt: null, sentSecrets: [] };
+    return isSealed ? record : { ...record, isSealed, agreedAt: null, sentSecrets: [], failed: [] };
   } catch {
     return null;
   }

@@ -113,13 +113,13 @@ export class Leadership {
 
   /**
    * A record without our seal (a new token, or somebody who may write the Lease) counts where the branch descends from the
-   * revisions that it names: a Git server gives out any commit of any fork by its id.
+   * revisions that it names: a Git server gives out any commit of any fork by its id. A directory gives out none.
    */
   async #checkOrigin(newest: string): Promise<void> {
     const { source, logger } = this.#parts;
-    if (this.#record.isSealed || source.descends === undefined) return;
+    if (this.#record.isSealed) return;
     for (const revision of new Set(listRevisions(this.#record))) {
-      if (revision === null || revision === newest) continue;
+      if (revision === null || revision === newest || source.descends === undefined) continue;
       const descent = await source.descends(revision, newest, this.#stop);
       if (descent === 'yes') continue;
       if (descent === 'unasked') return;

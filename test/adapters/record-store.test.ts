@@ -127,6 +127,26 @@ describe('the record', () => {
     }
   });
 
+  it('threat 41: of a lease names failed revisions only under the seal, and reads the seal of a record before there were any', async () => {
+    const [file, one, other] = [path.join(folder, 'record.json'), 'a'.repeat(40), 'b'.repeat(40)];
+    const earlier = { ...emptyRecord, appliedRevision: one, inForceRevision: one, agreedAt: 5 };
+    const seal = sealText('token', `record ${JSON.stringify([one, one, null, null, 5, []])}`);
+    const { failed: _none, isSealed: _sealed, ...written } = earlier;
+    const old = JSON.stringify({ format_version: 1, ...written, seal });
+    writeFileSync(file, old);
+    expect(await shared().load()).toEqual(earlier);
+    writeFileSync(file, old.replace('"agreedAt"', `"failed":["${other}"],"agreedAt"`));
+    expect(await shared().load()).toEqual({ ...earlier, isSealed: false, agreedAt: null });
+
+    await shared().save({ ...earlier, failed: [other] });
+    expect((await shared().load()).failed).toEqual([other]);
+    const sealed = readFileSync(file, 'utf8');
+    for (const forged of ['[]', `["${one}"]`, `["${other}","${one}"]`]) {
+      writeFileSync(file, sealed.replace(`["${other}"]`, forged));
+      expect(await shared().load()).toEqual({ ...earlier, isSealed: false, agreedAt: null });
+    }
+  });
+
   it('fault 24: a record that cannot be written is said and ends nothing', async () => {
     await store(path.join(folder, 'missing')).save(emptyRecord);
     expect(warnings.length).toBe(1);

@@ -217,6 +217,13 @@ describe('the loop', () => {
     },
   );
 
+  it('seals the record of a directory again after a restart with another token: what failed there stays known', async () => {
+    const fake = fakeLoop({ record: { ...emptyRecord, isSealed: false, appliedRevision: 'r0' } });
+    fake.answer = () => ({ kind: 'in-sync' });
+    await fake.loop.run(true);
+    expect(fake.saved.at(-1)).toMatchObject({ isSealed: true, appliedRevision: 'r1' });
+  });
+
   it('starts though the earlier state cannot be taken up', async () => {
     const record = { ...emptyRecord, appliedRevision: 'r1', inForceRevision: 'r1' };
     const fake = fakeLoop({ git: true, broken: true, record });
