@@ -4,12 +4,17 @@ import { getErrorCode } from '../model/result.ts';
 import { wrapText } from '../report/paint.ts';
 import { renderProblems } from '../report/problems.ts';
 import { makeProblemReport, type RunReport } from '../report/run-report.ts';
-import type { Answer, Terminal, TextDisplay } from './command.ts';
-import { replaceExitCode } from './exit-code.ts';
-import { Failure, makeFailure } from './failure.ts';
+import {
+  type Answer,
+  Failure,
+  makeFailure,
+  replaceExitCode,
+  type Settings,
+  type Terminal,
+  type TextDisplay,
+} from './command.ts';
 import { type Format, isScreen, isStdoutTaken, type Output, wantsColor, writeOutput } from './output.ts';
 import { readForge, readRevision } from './revision.ts';
-import type { Settings } from './settings.ts';
 
 /** What ends a run before it has an answer: the problems, in words on stderr and in every other format asked for. */
 export function answerFailure({ problems, exitCode }: Failure): Answer {

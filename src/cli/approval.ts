@@ -7,10 +7,9 @@ import type { Plan, Refusal } from '../plan/plan.ts';
 import type { Journal } from '../ports.ts';
 import { count, countActions } from '../report/summary.ts';
 import { joinWords } from '../report/traffic/people.ts';
-import type { Invocation } from './command.ts';
+import type { Invocation, Settings } from './command.ts';
 import { createLogger } from './logger.ts';
 import { readWindows } from './plan-settings.ts';
-import type { Settings } from './settings.ts';
 
 /** What keeps this run from writing whatever the plan is; null: nothing. Without `--yes` only a person at a terminal applies. */
 export function findObstacle({ settings, terminal }: Invocation, plan: Plan | null): Problem | null {

@@ -1,9 +1,9 @@
 import { Command, CommanderError, Option } from 'commander';
 import { suggest } from '../manifest/suggest.ts';
 import { version } from '../version.ts';
+import { type Failure, makeFailure, type RawValues } from './command.ts';
 import { type CommandSpec, listOptions, type ParsedLine } from './command-spec.ts';
 import { commands, rootCommand } from './commands.ts';
-import { type Failure, makeFailure } from './failure.ts';
 import { describeProgram, describeTopic, translateFlag, translateVerb } from './help.ts';
 import {
   findGroup,
@@ -14,7 +14,6 @@ import {
   optionNames,
   options,
 } from './options.ts';
-import type { RawValues } from './settings.ts';
 
 /** A command line, taken apart. */
 export type ParsedArguments =

@@ -3,8 +3,7 @@ import { delimiter, join } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
 import { runConfirmCommand } from '../adapters/confirm-command.ts';
 import { askUntilConfirmed } from '../controller/trial.ts';
-import type { Invocation, Terminal } from './command.ts';
-import { makeFailure } from './failure.ts';
+import { type Invocation, makeFailure, type Terminal } from './command.ts';
 import { type ConfirmTerms, isPending } from './pending.ts';
 
 const defaultWithinMs = 300_000;

@@ -1,4 +1,4 @@
-import type { Run } from './command.ts';
+import type { RawValues, Run } from './command.ts';
 import {
   commonOptions,
   connectionOptions,
@@ -8,7 +8,6 @@ import {
   planOptions,
 } from './options.ts';
 import type { Format } from './output.ts';
-import type { RawValues } from './settings.ts';
 
 /** One command: its words, its options, and where its code is; loaded only when it runs. */
 export interface CommandSpec {

@@ -1,6 +1,41 @@
+import type { Verdict } from '../controller/failure.ts';
 import type { ParseFiles } from '../desired/parse-files.ts';
+import type { Problem } from '../model/problem.ts';
+import type { ProblemCode } from '../model/problem-code.ts';
 import type { RunReport } from '../report/run-report.ts';
-import type { Settings } from './settings.ts';
+import type { OptionName, OptionSpec, OptionsTable } from './options.ts';
+import type { SettingsFile } from './settings-schema.ts';
+
+// What every command has in common: what it is given, what it answers, and how it ends.
+
+type Plain = { switch: boolean; list: readonly string[]; paths: readonly string[]; count: number; duration: number };
+type GivenValue<S extends OptionSpec> = S extends { readonly choices: readonly (infer C)[] }
+  ? C
+  : S['kind'] extends keyof Plain
+    ? Plain[S['kind']]
+    : string;
+/** What is neither given nor has a default is null; a switch is off then, and a list empty. */
+type ValueOf<S extends OptionSpec> = S extends
+  | { readonly default: unknown }
+  | { readonly kind: 'switch' | 'list' | 'paths' }
+  ? GivenValue<S>
+  : GivenValue<S> | null;
+
+/** The value of every option, by its name. */
+export type OptionValues = { readonly [K in OptionName]: ValueOf<OptionsTable[K]> };
+
+/** Every option's value: flag, then `RECONCILE_…`, then the settings file, then the default. Paths are absolute. */
+export interface Settings extends OptionValues {
+  /** What only the settings file can say; null without one. */
+  readonly file: SettingsFile | null;
+  /** Which of `--token-file`, `RECONCILE_TOKEN`, `RECONCILE_TOKEN_FILE` and the settings file gives the token. */
+  readonly tokenFrom: 'file' | 'variable' | null;
+  /** Where each option was given that was not left to its default: the flag, the variable, or FILE:LINE. */
+  readonly origins: ReadonlyMap<OptionName, string>;
+}
+
+/** Values by option name as a flag, a variable or the settings file gave them, before they are checked. */
+export type RawValues = Readonly<Partial<Record<OptionName, unknown>>>;
 
 /** What a process lends to a command; a test lends its own. */
 export interface Terminal {
@@ -73,3 +108,114 @@ export interface Answer {
 
 /** Runs a command; throws `Failure` for what ends it at once, nothing else. */
 export type Run = (invocation: Invocation) => Promise<Answer>;
+
+/** The exit codes; docs/reference/commands.md explains each. */
+export const exitCodes = {
+  ok: 0,
+  failed: 1,
+  pending: 2,
+  refused: 3,
+  invalid: 4,
+  partial: 5,
+} as const;
+
+/** What a run came to; the exit code follows from nothing else. What is absent is false. */
+export interface RunFacts {
+  /** The manifests hold errors (with `--strict`, warnings too). */
+  readonly invalid?: boolean;
+  /** A guard, a policy test, `--fail-on`, `--max-exposure`, `--suspend`, a window or a stale saved plan said no. */
+  readonly refused?: boolean;
+  /** A write reached the server. */
+  readonly wrote?: boolean;
+  /** Something that should be done or enforced is not, or is not known to be. */
+  readonly missing?: boolean;
+  /** Anything else went wrong: usage, settings, connection, token, declined. */
+  readonly failed?: boolean;
+  /** The plan holds steps that were not carried out. */
+  readonly pending?: boolean;
+  /** `--detailed-exitcode` */
+  readonly detailed?: boolean;
+}
+
+/** One exit code: when it is given, and what it says. */
+interface ExitRow {
+  readonly code: number;
+  readonly when: (facts: RunFacts) => boolean | undefined;
+  readonly meaning: string;
+}
+
+/** The one table of exit codes, for every command, one-shot or watching: the first row that applies counts. */
+export const exitTable: readonly ExitRow[] = [
+  {
+    code: exitCodes.invalid,
+    when: ({ invalid }) => invalid,
+    meaning: 'the manifests have errors; nothing was written',
+  },
+  { code: exitCodes.refused, when: (facts) => facts.refused, meaning: 'a guard or a policy test refused the plan' },
+  {
+    code: exitCodes.partial,
+    when: (facts) => facts.wrote && facts.missing,
+    meaning: 'something was written, and something is missing or not enforced',
+  },
+  {
+    code: exitCodes.failed,
+    when: (facts) => facts.failed || facts.missing,
+    meaning: 'anything else: usage, settings, connection, token, a "no" to the question',
+  },
+  {
+    code: exitCodes.pending,
+    when: (facts) => facts.pending && facts.detailed,
+    meaning: 'changes are pending (--detailed-exitcode, drift, watch --once)',
+  },
+  { code: exitCodes.ok, when: () => true, meaning: 'all is well' },
+];
+
+/** The exit code of what a run came to; the same in every output mode. */
+export function chooseExitCode(facts: RunFacts): number {
+  return exitTable.find(({ when }) => when(facts) === true)?.code ?? exitCodes.failed;
+}
+
+const pendingOnce: RunFacts = { pending: true, detailed: true };
+
+/** What the last pass of `watch --once` came to, by the reason that its verdict gives; any other reason failed. */
+const factsByReason: Partial<Readonly<Record<Verdict['reason'], RunFacts>>> = {
+  Suspended: pendingOnce,
+  DriftReported: pendingOnce,
+  Waiting: pendingOnce,
+  SecretMissing: pendingOnce,
+  OutsideWindow: { refused: true },
+  ClockDiffers: { refused: true },
+  NotConfirmed: { refused: true },
+  ManifestsInvalid: { invalid: true },
+  Refused: { refused: true },
+  ApplyFailed: { wrote: true, missing: true },
+  NotConverging: { wrote: true, missing: true },
+};
+
+/** The exit code of a watch that ends after its first pass; `seen` is what counts where the pass itself went well. */
+export function chooseVerdictExitCode({ kind, reason }: Pick<Verdict, 'kind' | 'reason'>, seen: RunFacts = {}): number {
+  return chooseExitCode(kind === 'good' ? seen : (factsByReason[reason] ?? { failed: true }));
+}
+
+/** The exit code when not all that the run had to say could be written: what is there must not be taken for the whole. */
+export function replaceExitCode(code: number): number {
+  return code === exitCodes.ok || code === exitCodes.pending ? exitCodes.failed : code;
+}
+
+/** Ends a command at once: a problem for a person and the exit code. */
+export class Failure extends Error {
+  readonly problems: readonly Problem[];
+  readonly exitCode: number;
+
+  constructor(problems: readonly Problem[], exitCode: number = exitCodes.failed) {
+    super(problems.map((problem) => problem.summary).join('; '));
+    this.name = 'Failure';
+    this.problems = problems;
+    this.exitCode = exitCode;
+  }
+}
+
+/** A failure of one problem: usage, settings, connection, token. Exit 1, unless another is named. */
+export function makeFailure(code: ProblemCode, summary: string, hint?: string, exit?: number): Failure {
+  return new Failure([{ code, severity: 'error', summary, ...(hint === undefined ? {} : { hint }) }], exit);
+}

@@ -2,10 +2,8 @@ import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
 import { answerError, renderAnswer, writeAnswer } from './answer.ts';
-import type { Answer, Terminal } from './command.ts';
+import { type Answer, exitCodes, makeFailure, type Settings, type Terminal } from './command.ts';
 import type { ParsedLine } from './command-spec.ts';
-import { exitCodes } from './exit-code.ts';
-import { makeFailure } from './failure.ts';
 import {
   noDocuments,
   notBegun,
@@ -21,7 +19,6 @@ import { adjustSettings, type ChosenFleet, makeTargetLine, readFleet, type Targe
 import { answerLine } from './line.ts';
 import { formatFlag } from './options.ts';
 import { isStdoutTaken, type Output, readCommandOutputs, textOnStdout, writeOutput } from './output.ts';
-import type { Settings } from './settings.ts';
 
 /** Targets that are looked at together by commands that do not write; one that is slow counts no more. */
 const together = 8;

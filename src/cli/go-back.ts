@@ -8,12 +8,9 @@ import { type BackTerms, type GoingBack, goBack } from '../pass/go-back.ts';
 import type { ApplyRecord } from '../pass/history.ts';
 import { renderProblems } from '../report/problems.ts';
 import { formatStep } from '../report/text.ts';
-import type { Answer, Invocation } from './command.ts';
-import { exitCodes } from './exit-code.ts';
-import { Failure } from './failure.ts';
+import { type Answer, exitCodes, Failure, type Invocation, type Settings } from './command.ts';
 import { type PassRequest, runPass } from './pass-run.ts';
 import { readPlanScope, readProfile } from './plan-settings.ts';
-import type { Settings } from './settings.ts';
 import { askServer } from './wire.ts';
 
 /** How an apply is taken back: as a pass over manifests that ask for the state before. */

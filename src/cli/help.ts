@@ -1,6 +1,6 @@
 import { version } from '../version.ts';
+import { exitTable } from './command.ts';
 import { commands } from './commands.ts';
-import { exitTable } from './exit-code.ts';
 import { isSetting, nameVariable, optionNames } from './options.ts';
 
 /** `reconcile --help`: the commands first, five examples, and where more is. */

@@ -13,8 +13,7 @@ import {
 import type { Approve, PassResult } from '../pass/pass.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Logger } from '../ports.ts';
-import type { Terminal } from './command.ts';
-import { makeFailure } from './failure.ts';
+import { makeFailure, type Terminal } from './command.ts';
 
 /** Is told what an apply is about to change, and what it did, with the secrets that the records leave out. */
 export type OnRecord = (record: ApplyRecord, plan: Plan) => Promise<void>;

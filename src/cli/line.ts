@@ -1,10 +1,9 @@
-import type { Answer, SharedParts, Terminal } from './command.ts';
+import { type Answer, makeFailure, type RawValues, type Settings, type SharedParts, type Terminal } from './command.ts';
 import { listOptions, type ParsedLine } from './command-spec.ts';
-import { makeFailure } from './failure.ts';
 import { enforcementOptions, formatFlag, watchOptionNames } from './options.ts';
 import { readCommandOutputs } from './output.ts';
 import { keepSecrets, type PrintedSecrets } from './secrets-from.ts';
-import { findSettingsFile, type RawValues, type Settings, settle } from './settings.ts';
+import { findSettingsFile, settle } from './settings.ts';
 import type { WatchInvocation } from './watch/invocation.ts';
 
 /** The answer of a command about one server. `adjust` sees its settings before they are used, and may change them. */

@@ -1,8 +1,7 @@
 import { systemClock } from '../adapters/clock.ts';
 import { createTextLogger, type LogLevel } from '../adapters/log/text.ts';
 import type { Logger } from '../ports.ts';
-import type { Invocation } from './command.ts';
-import type { Settings } from './settings.ts';
+import type { Invocation, Settings } from './command.ts';
 
 type Logged = Pick<Invocation, 'terminal'> & { readonly settings: Pick<Settings, 'logFormat' | 'verbose'> };
 

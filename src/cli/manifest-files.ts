@@ -2,9 +2,7 @@ import { lstatSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { createDirectorySource } from '../adapters/source/directory.ts';
 import { readRegularFile } from '../adapters/source/regular-file.ts';
-import type { Invocation } from './command.ts';
-import { exitCodes } from './exit-code.ts';
-import { Failure, makeFailure } from './failure.ts';
+import { exitCodes, Failure, type Invocation, makeFailure } from './command.ts';
 import { readLimits } from './plan-settings.ts';
 
 /** A manifest file as it is: `shown` as the person named it. */

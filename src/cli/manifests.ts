@@ -10,13 +10,10 @@ import { parseInstant } from '../model/instant.ts';
 import { hasErrors, type Problem, raiseWarnings } from '../model/problem.ts';
 import type { PassResult } from '../pass/pass.ts';
 import type { Logger } from '../ports.ts';
-import type { Invocation } from './command.ts';
-import { exitCodes } from './exit-code.ts';
-import { Failure, makeFailure } from './failure.ts';
+import { exitCodes, Failure, type Invocation, makeFailure, type Settings } from './command.ts';
 import { listOwnFiles } from './own-files.ts';
 import { parseWithin, readLimits, readPlanScope, readProfile, readRequiredNotes } from './plan-settings.ts';
 import { readNamedFile } from './read-file.ts';
-import type { Settings } from './settings.ts';
 
 /** `--at` or `--since`, in ms since 1970; null without it. Throws a `Failure` for a text that is no time. */
 export function readTimeAsked(settings: Settings, name: 'at' | 'since'): number | null {

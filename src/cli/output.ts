@@ -1,8 +1,7 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { getErrorCode } from '../model/result.ts';
-import type { Terminal } from './command.ts';
-import { makeFailure } from './failure.ts';
+import { makeFailure, type Terminal } from './command.ts';
 import { explainUnwritable, writeNamedFile } from './read-file.ts';
 
 export type Format = 'text' | 'json' | 'markdown' | 'html' | 'csv' | 'github';

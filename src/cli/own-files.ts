@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { Settings } from './settings.ts';
+import type { Settings } from './command.ts';
 import type { NestedSettings } from './settings-schema.ts';
 
 /** Where Kubernetes mounts the credentials of the process's own service account. */

@@ -22,8 +22,7 @@ import {
   recordOverride,
 } from './approval.ts';
 import { type Base, loadBase } from './base.ts';
-import type { Answer, Invocation } from './command.ts';
-import { chooseExitCode } from './exit-code.ts';
+import { type Answer, chooseExitCode, type Invocation } from './command.ts';
 import { describeUser, HistoryWriter, type OnRecord } from './history.ts';
 import { findStateFolder, type LastApply, readLastApply, recordApply } from './last-apply.ts';
 import { createLogger } from './logger.ts';

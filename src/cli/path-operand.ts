@@ -1,9 +1,7 @@
 import { statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { explainMisspeltCommand } from './arguments.ts';
-import type { Invocation } from './command.ts';
-import { exitCodes } from './exit-code.ts';
-import { makeFailure } from './failure.ts';
+import { exitCodes, type Invocation, makeFailure } from './command.ts';
 
 /** PATH as it was written and absolute. */
 export interface PathOperand {

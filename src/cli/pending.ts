@@ -7,8 +7,7 @@ import { escapeControls } from '../model/printable.ts';
 import { getErrorCode, isObject } from '../model/result.ts';
 import { type ApplyRecord, decodeApplyRecord, encodeApplyRecord } from '../pass/history.ts';
 import { findServer } from './approval.ts';
-import type { Invocation } from './command.ts';
-import { makeFailure } from './failure.ts';
+import { type Invocation, makeFailure } from './command.ts';
 import { findStateFolder } from './last-apply.ts';
 
 /** How an apply is to be confirmed. */

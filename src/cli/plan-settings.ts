@@ -9,9 +9,8 @@ import type { RequiredNote, Scope } from '../model/state.ts';
 import { readScope } from '../model/written-scope.ts';
 import { parseSchedule, parseWindowDuration, type Window } from '../plan/guard/windows.ts';
 import type { DeleteLimit, PlanOptions, Protected } from '../plan/input.ts';
-import { Failure, makeFailure } from './failure.ts';
+import { Failure, makeFailure, type Settings } from './command.ts';
 import { options as optionTable } from './options.ts';
-import type { Settings } from './settings.ts';
 import type { NestedSettings } from './settings-schema.ts';
 
 /** The server profile that the settings name. */

@@ -1,8 +1,7 @@
 import { closeSync, fstatSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
 import { isatty } from 'node:tty';
-import type { Terminal } from './command.ts';
-import { exitCodes, replaceExitCode } from './exit-code.ts';
+import { exitCodes, replaceExitCode, type Terminal } from './command.ts';
 import { runCli } from './run.ts';
 
 /** Runs the process's own command line: streams, signals, exit code. */

@@ -9,13 +9,10 @@ import type { NamedRule } from '../report/explain.ts';
 import { renderDocument } from '../report/json.ts';
 import { makeProblemReport } from '../report/run-report.ts';
 import type { TableAnswer } from '../report/table.ts';
-import type { Answer, Invocation } from './command.ts';
-import { exitCodes } from './exit-code.ts';
-import { Failure, makeFailure } from './failure.ts';
+import { type Answer, exitCodes, Failure, type Invocation, makeFailure, type Settings } from './command.ts';
 import { applyStrict } from './manifests.ts';
 import { buildOffline, type OfflineBuild } from './offline.ts';
 import { readPathOperand } from './path-operand.ts';
-import type { Settings } from './settings.ts';
 import { createSnapshotApi, readSnapshot } from './snapshot-api.ts';
 import { askServer } from './wire.ts';
 

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { readOperatorFile } from '../adapters/source/regular-file.ts';
 import type { ProblemCode } from '../model/problem-code.ts';
 import { getErrorCode } from '../model/result.ts';
-import { type Failure, makeFailure } from './failure.ts';
+import { type Failure, makeFailure } from './command.ts';
 
 /** A file that an option or operand names, and how messages speak of it. */
 export interface NamedFile {

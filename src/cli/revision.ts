@@ -1,6 +1,6 @@
 import { escapeControls } from '../model/printable.ts';
 import { type Forge, findForge } from '../report/forge.ts';
-import { makeFailure } from './failure.ts';
+import { makeFailure } from './command.ts';
 
 /** `RECONCILE_REVISION`, as `COMMIT (BRANCH)`; null without it. With it the command runs no git: the CI job asked before. */
 export function readRevision(env: Readonly<Record<string, string | undefined>>): string | null {

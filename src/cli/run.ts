@@ -1,11 +1,8 @@
 import { answerError, writeAnswer } from './answer.ts';
 import { parseArguments } from './arguments.ts';
-import type { Terminal } from './command.ts';
-import { exitCodes } from './exit-code.ts';
-import { makeFailure } from './failure.ts';
+import { exitCodes, makeFailure, type RawValues, type Settings, type Terminal } from './command.ts';
 import { answerLine, makeWatch } from './line.ts';
 import { readRequestedOutputs, textOnStdout } from './output.ts';
-import type { RawValues, Settings } from './settings.ts';
 
 /** Runs one command line and gives its exit code. Whatever goes wrong is reported in the outputs asked for. */
 export async function runCli(argv: readonly string[], terminal: Terminal): Promise<number> {

@@ -6,7 +6,7 @@ import type { Plan } from '../plan/plan.ts';
 import { formatVersion, makeDocument } from '../report/json.ts';
 import { joinSome } from '../report/rule-text.ts';
 import { makeProblemReport } from '../report/run-report.ts';
-import { Failure, makeFailure } from './failure.ts';
+import { Failure, makeFailure } from './command.ts';
 import { readNamedFile, writeNamedFile } from './read-file.ts';
 
 /** What a saved plan pins down. The plan itself is in the file too; the digest decides, the changes only say what moved. */

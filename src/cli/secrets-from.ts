@@ -1,6 +1,5 @@
 import { runProcess } from '../adapters/run-process.ts';
-import type { Terminal } from './command.ts';
-import { type Failure, makeFailure } from './failure.ts';
+import { type Failure, makeFailure, type Terminal } from './command.ts';
 import type { SettingsFile } from './settings-schema.ts';
 
 const timeoutMs = 30_000;

@@ -4,7 +4,7 @@ import { findEntry, findNode, type Locator, type Node, toPlain } from '../manife
 import { parseFile } from '../manifest/parse.ts';
 import { suggest } from '../manifest/suggest.ts';
 import type { Problem } from '../model/problem.ts';
-import { Failure, makeFailure } from './failure.ts';
+import { Failure, makeFailure } from './command.ts';
 import { readNamedFile } from './read-file.ts';
 import {
   describeWanted,

@@ -1,45 +1,16 @@
 import { resolve } from 'node:path';
 import { compareText, type Problem } from '../model/problem.ts';
-import { Failure } from './failure.ts';
+import { Failure, type OptionValues, type RawValues, type Settings } from './command.ts';
 import {
   formatFlag,
   isSetting,
   nameVariable,
   type OptionName,
   type OptionSpec,
-  type OptionsTable,
   optionNames,
   options,
 } from './options.ts';
 import type { SettingsFile } from './settings-schema.ts';
-
-type Plain = { switch: boolean; list: readonly string[]; paths: readonly string[]; count: number; duration: number };
-type GivenValue<S extends OptionSpec> = S extends { readonly choices: readonly (infer C)[] }
-  ? C
-  : S['kind'] extends keyof Plain
-    ? Plain[S['kind']]
-    : string;
-/** What is neither given nor has a default is null; a switch is off then, and a list empty. */
-type ValueOf<S extends OptionSpec> = S extends
-  | { readonly default: unknown }
-  | { readonly kind: 'switch' | 'list' | 'paths' }
-  ? GivenValue<S>
-  : GivenValue<S> | null;
-
-type OptionValues = { readonly [K in OptionName]: ValueOf<OptionsTable[K]> };
-
-/** Every option's value: flag, then `RECONCILE_…`, then the settings file, then the default. Paths are absolute. */
-export interface Settings extends OptionValues {
-  /** What only the settings file can say; null without one. */
-  readonly file: SettingsFile | null;
-  /** Which of `--token-file`, `RECONCILE_TOKEN`, `RECONCILE_TOKEN_FILE` and the settings file gives the token. */
-  readonly tokenFrom: 'file' | 'variable' | null;
-  /** Where each option was given that was not left to its default: the flag, the variable, or FILE:LINE. */
-  readonly origins: ReadonlyMap<OptionName, string>;
-}
-
-/** Values by option name as a flag, a variable or the settings file gave them, before they are checked. */
-export type RawValues = Readonly<Partial<Record<OptionName, unknown>>>;
 
 /** Where settings come from. `flags` are commander's, `file` the parsed settings file with its folder. */
 export interface SettingsSources {

@@ -1,6 +1,6 @@
 import { decodeSnapshot, type Snapshot } from '../live/snapshot.ts';
 import type { ApiResult, LiveApi } from '../ports.ts';
-import { makeFailure } from './failure.ts';
+import { makeFailure } from './command.ts';
 import { readNamedFile } from './read-file.ts';
 
 const largest = 200_000_000;

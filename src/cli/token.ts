@@ -2,8 +2,7 @@ import { closeSync, constants, fstatSync, openSync, readSync, statSync } from 'n
 import { getErrorCode } from '../model/result.ts';
 import { deriveFingerprintKey, sealText } from '../model/secret.ts';
 import type { Logger } from '../ports.ts';
-import { Failure, makeFailure } from './failure.ts';
-import type { Settings } from './settings.ts';
+import { Failure, makeFailure, type Settings } from './command.ts';
 
 /** The API token: read from its file again when that may have changed. */
 export type TokenSource = ReturnType<typeof createTokenSource>;

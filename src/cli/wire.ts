@@ -15,13 +15,11 @@ import { type Approve, emptyMemory, type PassDependencies, type PassResult } fro
 import { endPass } from '../pass/stages.ts';
 import type { LiveApi, Logger, Source, SourceContent } from '../ports.ts';
 import { reconcile } from '../reconcile.ts';
-import type { Invocation } from './command.ts';
-import { Failure, makeFailure } from './failure.ts';
+import { Failure, type Invocation, makeFailure, type Settings } from './command.ts';
 import { createLogger } from './logger.ts';
 import { makeDesiredContext, makeParser, readTimeAsked } from './manifests.ts';
 import { readLimits, readPlanOptions } from './plan-settings.ts';
 import { explainReadFailure } from './read-failure.ts';
-import type { Settings } from './settings.ts';
 import { createSnapshotApi, readSnapshot } from './snapshot-api.ts';
 import { createTokenSource, type TokenSource, warnOfOpenToken } from './token.ts';
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { chooseExitCode, chooseVerdictExitCode, type RunFacts } from '../../src/cli/exit-code.ts';
+import { chooseExitCode, chooseVerdictExitCode, type RunFacts } from '../../src/cli/command.ts';
 import { configuration, rule, startWorld, type World } from './harness.ts';
 
 describe('the order of exit codes', () => {

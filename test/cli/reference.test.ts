@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { withReferenceTables } from '../../scripts/command-reference.ts';
 import { parseArguments } from '../../src/cli/arguments.ts';
+import { exitCodes } from '../../src/cli/command.ts';
 import { listOptions } from '../../src/cli/command-spec.ts';
 import { commands, rootCommand } from '../../src/cli/commands.ts';
-import { exitCodes } from '../../src/cli/exit-code.ts';
 import { formatFlag, type OptionName, type OptionSpec, options } from '../../src/cli/options.ts';
 import { settle } from '../../src/cli/settings.ts';
 

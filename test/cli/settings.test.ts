@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parseArguments } from '../../src/cli/arguments.ts';
+import { Failure } from '../../src/cli/command.ts';
 import { listOptions } from '../../src/cli/command-spec.ts';
 import { commands, rootCommand } from '../../src/cli/commands.ts';
-import { Failure } from '../../src/cli/failure.ts';
 import { formatFlag, nameVariable, type OptionName, options } from '../../src/cli/options.ts';
 import { settle } from '../../src/cli/settings.ts';
 import type { SettingsFile } from '../../src/cli/settings-schema.ts';

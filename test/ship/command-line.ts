@@ -1,5 +1,6 @@
 import { parseArguments } from '../../src/cli/arguments.ts';
-import { type Settings, settle } from '../../src/cli/settings.ts';
+import type { Settings } from '../../src/cli/command.ts';
+import { settle } from '../../src/cli/settings.ts';
 
 /** Takes a command line of a shipped file as the command itself would; throws where it would refuse it. */
 export function settingsOf(argv: readonly string[]): Settings {

@@ -3,7 +3,7 @@ import { chmodSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writ
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { Settings } from '../../src/cli/settings.ts';
+import type { Settings } from '../../src/cli/command.ts';
 import { createTokenSource } from '../../src/cli/token.ts';
 import { exportRules } from '../../src/desired/export.ts';
 import { exportConfiguration } from '../../src/desired/export-configuration.ts';

@@ -1,9 +1,7 @@
 import { printState } from '../../desired/print.ts';
 import { hasErrors } from '../../model/problem.ts';
 import { renderProblems } from '../../report/problems.ts';
-import type { Answer, Invocation } from '../command.ts';
-import { exitCodes } from '../exit-code.ts';
-import { Failure } from '../failure.ts';
+import { type Answer, exitCodes, Failure, type Invocation } from '../command.ts';
 import { applyStrict } from '../manifests.ts';
 import { buildOffline } from '../offline.ts';
 import { readPathOperand } from '../path-operand.ts';

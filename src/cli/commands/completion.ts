@@ -1,8 +1,6 @@
-import type { Answer, Invocation } from '../command.ts';
+import { type Answer, exitCodes, type Invocation, makeFailure } from '../command.ts';
 import { type CommandSpec, listOptions } from '../command-spec.ts';
 import { commands, rootCommand } from '../commands.ts';
-import { exitCodes } from '../exit-code.ts';
-import { makeFailure } from '../failure.ts';
 import { formatFlag, type OptionName, type OptionSpec, optionNames, options } from '../options.ts';
 
 /** `reconcile completion bash|zsh|fish`: a script made from the tables of commands and options; no key starts a process. */

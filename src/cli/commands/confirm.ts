@@ -2,9 +2,7 @@ import { systemClock } from '../../adapters/clock.ts';
 import { countChanges } from '../../pass/history.ts';
 import { makeProblemReport } from '../../report/run-report.ts';
 import { count } from '../../report/summary.ts';
-import type { Answer, Invocation } from '../command.ts';
-import { exitCodes } from '../exit-code.ts';
-import { type Failure, makeFailure } from '../failure.ts';
+import { type Answer, exitCodes, type Failure, type Invocation, makeFailure } from '../command.ts';
 import { findPendingOwner, loadPending, type PendingApply, pendingFolderOf, removePending } from '../pending.ts';
 import { settleEarlier, untilOf, withHangUp } from '../trial.ts';
 

@@ -8,9 +8,7 @@ import {
   reportPacket,
 } from '../../report/explain.ts';
 import { renderDocument } from '../../report/json.ts';
-import type { Answer, Invocation } from '../command.ts';
-import { exitCodes } from '../exit-code.ts';
-import { makeFailure } from '../failure.ts';
+import { type Answer, exitCodes, type Invocation, makeFailure } from '../command.ts';
 import { readProfile } from '../plan-settings.ts';
 import { findNamedRule, findNamedUser, loadSubject, readPacket } from '../question.ts';
 

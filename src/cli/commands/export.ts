@@ -22,9 +22,7 @@ import { isInScope, type LiveState } from '../../model/state.ts';
 import { renderProblems } from '../../report/problems.ts';
 import { joinSome } from '../../report/rule-text.ts';
 import { count } from '../../report/summary.ts';
-import type { Answer, Invocation } from '../command.ts';
-import { exitCodes } from '../exit-code.ts';
-import { type Failure, makeFailure } from '../failure.ts';
+import { type Answer, exitCodes, type Failure, type Invocation, makeFailure } from '../command.ts';
 import { readPlanScope, readProfile } from '../plan-settings.ts';
 import { askServer } from '../wire.ts';
 

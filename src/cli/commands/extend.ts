@@ -6,9 +6,7 @@ import { didYouMean } from '../../manifest/suggest.ts';
 import { formatInstant, parseInstant } from '../../model/instant.ts';
 import { escapeControls } from '../../model/printable.ts';
 import type { DesiredRule } from '../../model/rule.ts';
-import type { Answer, Invocation } from '../command.ts';
-import { exitCodes } from '../exit-code.ts';
-import { Failure, makeFailure } from '../failure.ts';
+import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from '../command.ts';
 import { type NamedManifest, readManifestFiles } from '../manifest-files.ts';
 import { buildFiles, type OfflineBuild } from '../offline.ts';
 

@@ -5,9 +5,7 @@ import type { ApplyRecord } from '../../pass/history.ts';
 import { renderDocument } from '../../report/json.ts';
 import { formatRule } from '../../report/rule-text.ts';
 import { count } from '../../report/summary.ts';
-import type { Answer, Invocation } from '../command.ts';
-import { exitCodes } from '../exit-code.ts';
-import { makeFailure } from '../failure.ts';
+import { type Answer, exitCodes, type Invocation, makeFailure } from '../command.ts';
 import { listHistory, loadRecord, type NumberedRecord, openApplyHistory, readHistory } from '../history.ts';
 import { findStateFolder } from '../last-apply.ts';
 

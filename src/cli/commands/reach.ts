@@ -3,8 +3,7 @@ import { computeReach, type ReachQuestion, type TrafficSelector } from '../../po
 import { makeReachMembers, tellMatrix, tellReach } from '../../report/reach.ts';
 import { renderTableText } from '../../report/table.ts';
 import { makePeople } from '../../report/traffic/people.ts';
-import type { Answer, Invocation } from '../command.ts';
-import { makeFailure } from '../failure.ts';
+import { type Answer, type Invocation, makeFailure } from '../command.ts';
 import { readPathOperand } from '../path-operand.ts';
 import { tellProgress } from '../progress.ts';
 import { answerWithTable, findNamedUser, loadSubject, parseProtocol, type Subject } from '../question.ts';

@@ -1,6 +1,5 @@
 import { resolve } from 'node:path';
-import type { Answer, Invocation } from '../command.ts';
-import { makeFailure } from '../failure.ts';
+import { type Answer, type Invocation, makeFailure } from '../command.ts';
 import { readDirectoryOperand } from '../path-operand.ts';
 import { readSavedPlan } from '../saved-plan.ts';
 import { applyOnTrial } from '../trial.ts';

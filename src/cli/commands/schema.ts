@@ -1,9 +1,7 @@
 import { makeJsonSchema, makeManifestSchema, printSchema, splitTypes } from '../../manifest/json-schema.ts';
 import { kinds } from '../../manifest/manifest.ts';
 import { didYouMean } from '../../manifest/suggest.ts';
-import type { Answer, Invocation } from '../command.ts';
-import { exitCodes } from '../exit-code.ts';
-import { makeFailure } from '../failure.ts';
+import { type Answer, exitCodes, type Invocation, makeFailure } from '../command.ts';
 
 /** `reconcile schema [KIND]`: the JSON Schema of a kind of manifest, or of `fleet`; without KIND the one that chooses by `kind`. */
 export async function run({ operands }: Invocation): Promise<Answer> {

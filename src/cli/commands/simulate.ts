@@ -1,7 +1,5 @@
 import { runSimulate, SimulateError } from '../../simulator/command.ts';
-import type { Answer, Invocation } from '../command.ts';
-import { makeFailure } from '../failure.ts';
-import type { Settings } from '../settings.ts';
+import { type Answer, type Invocation, makeFailure, type Settings } from '../command.ts';
 
 /** `reconcile simulate`: the simulated API server, until the process is asked to end. */
 export async function run({ settings, terminal }: Invocation): Promise<Answer> {

@@ -2,9 +2,7 @@ import { escapeControls } from '../../model/printable.ts';
 import { getErrorCode, isObject } from '../../model/result.ts';
 import { formatSafeJson } from '../../report/json.ts';
 import { createPaint } from '../../report/paint.ts';
-import type { Answer, Invocation } from '../command.ts';
-import { exitCodes } from '../exit-code.ts';
-import { makeFailure } from '../failure.ts';
+import { type Answer, exitCodes, type Invocation, makeFailure } from '../command.ts';
 import { readNamedFile } from '../read-file.ts';
 
 /** Where a sidecar is looked for. */

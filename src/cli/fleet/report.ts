@@ -4,8 +4,7 @@ import { formatSafeJson } from '../../report/json.ts';
 import { cutComment, escapeProse, marker } from '../../report/markdown.ts';
 import type { RunReport } from '../../report/run-report.ts';
 import { count, countOutcomes, listChangeCounts } from '../../report/summary.ts';
-import type { Answer } from '../command.ts';
-import { exitCodes, exitTable } from '../exit-code.ts';
+import { type Answer, exitCodes, exitTable } from '../command.ts';
 import type { Target } from './targets.ts';
 
 /** What a target's run came to, and what it said. */

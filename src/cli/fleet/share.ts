@@ -3,8 +3,8 @@ import path from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
 import type { ParseFiles } from '../../desired/parse-files.ts';
 import type { Descent, FirstSeen, SourceReading } from '../../ports.ts';
+import type { Settings } from '../command.ts';
 import { makeParser, readParseOptions } from '../manifests.ts';
-import type { Settings } from '../settings.ts';
 import type { OpenSource, WatchedSource } from '../watch/invocation.ts';
 import { openSource } from '../watch/source.ts';
 

@@ -1,10 +1,10 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { join, relative, resolve, sep } from 'node:path';
+import { type Failure, makeFailure, type RawValues, type Settings } from '../command.ts';
 import type { ParsedLine } from '../command-spec.ts';
 import { defaultSidecar } from '../commands/status.ts';
-import { type Failure, makeFailure } from '../failure.ts';
 import type { OptionName } from '../options.ts';
-import { parseDuration, type RawValues, type Settings } from '../settings.ts';
+import { parseDuration } from '../settings.ts';
 import { readFleetFile } from '../settings-file.ts';
 import type { Fleet } from '../settings-schema.ts';
 

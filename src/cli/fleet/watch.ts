@@ -5,14 +5,11 @@ import { addProcessMetrics, type ControllerMetrics, createMetricsOfMany } from '
 import { joinObservers } from '../../controller/observer.ts';
 import type { Logger } from '../../ports.ts';
 import { version } from '../../version.ts';
-import type { Terminal } from '../command.ts';
+import { exitCodes, Failure, makeFailure, type Settings, type Terminal } from '../command.ts';
 import type { ParsedLine } from '../command-spec.ts';
 import { Keeper, type Serve, type WatchProcess, watchProcess } from '../commands/watch.ts';
-import { exitCodes } from '../exit-code.ts';
-import { Failure, makeFailure } from '../failure.ts';
 import { makeWatch } from '../line.ts';
 import { createLogger } from '../logger.ts';
-import type { Settings } from '../settings.ts';
 import type { SharedWatch } from '../watch/invocation.ts';
 import { openStateOf } from '../watch/start.ts';
 import { createFleetPages } from './page.ts';

@@ -1,8 +1,7 @@
 import type { GitSettings } from '../../adapters/source/git.ts';
 import type { Logger, Source } from '../../ports.ts';
-import type { SharedParts, Terminal } from '../command.ts';
+import type { RawValues, Settings, SharedParts, Terminal } from '../command.ts';
 import type { PrintedSecrets } from '../secrets-from.ts';
-import type { RawValues, Settings } from '../settings.ts';
 import type { DirectoryWake, WakeSettings } from './directory.ts';
 
 /** Where the manifests come from. */

@@ -8,11 +8,9 @@ import type { LockFileSettings } from '../../adapters/lease/lock-file.ts';
 import type { Lease } from '../../controller/lease.ts';
 import { createSoleWriter } from '../../controller/lease.ts';
 import type { Logger } from '../../ports.ts';
-import type { Invocation } from '../command.ts';
-import { type Failure, makeFailure } from '../failure.ts';
+import { type Failure, type Invocation, makeFailure, type Settings } from '../command.ts';
 import { createLogger } from '../logger.ts';
 import { serviceAccount } from '../own-files.ts';
-import type { Settings } from '../settings.ts';
 import { isSafeAddress } from './notify-settings.ts';
 
 /** What a lease needs beside the settings. */

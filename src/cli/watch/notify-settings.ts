@@ -1,7 +1,7 @@
 import path from 'node:path';
 import type { NotifyTarget } from '../../adapters/notify/message.ts';
 import { readOperatorFile } from '../../adapters/source/regular-file.ts';
-import { makeFailure } from '../failure.ts';
+import { makeFailure } from '../command.ts';
 import type { SettingsFile } from '../settings-schema.ts';
 
 type Notify = NonNullable<SettingsFile['nested']['notify']>[number];

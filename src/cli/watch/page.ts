@@ -16,10 +16,9 @@ import { formatRule } from '../../report/rule-text.ts';
 import { makeProblemReport, type RunReport } from '../../report/run-report.ts';
 import { makeSidecarDocument, type RuleLine, type SidecarState, searchRules } from '../../report/sidecar.ts';
 import { packetFields, renderSidecar, renderSignIn } from '../../report/sidecar-html.ts';
-import { Failure, makeFailure } from '../failure.ts';
+import { Failure, makeFailure, type Settings } from '../command.ts';
 import { readProfile, readWindows } from '../plan-settings.ts';
 import { findNamedUser, readPacket } from '../question.ts';
-import type { Settings } from '../settings.ts';
 import type { SeenPlan, Sight } from './sight.ts';
 
 /** What the pages are made from; `settings` and `sight` are null until the settings could be used. */

@@ -14,12 +14,10 @@ import type { Journal, LiveApi, Logger, SourceContent, SourceFile } from '../../
 import { reconcile } from '../../reconcile.ts';
 import { findServer } from '../approval.ts';
 import { findCommandProblem } from '../await-confirmation.ts';
-import type { Invocation } from '../command.ts';
-import { Failure, makeFailure } from '../failure.ts';
+import { Failure, type Invocation, makeFailure, type Settings } from '../command.ts';
 import { findStateBefore, liftDemands, liftForRecord } from '../go-back.ts';
 import { HistoryWriter } from '../history.ts';
 import { readPlanOptions } from '../plan-settings.ts';
-import type { Settings } from '../settings.ts';
 import { resolveKnown, wireEnforcement, wireShared } from '../wire.ts';
 import { type RecentApplies, sidecarNames } from './recent-applies.ts';
 

@@ -13,9 +13,8 @@ import { readSecret } from '../../adapters/web/secret.ts';
 import { createStatusApp, type StatusAppSettings } from '../../adapters/web/status-app.ts';
 import { createWebhookApp, defaultWebhook } from '../../adapters/web/webhook-app.ts';
 import type { Logger } from '../../ports.ts';
-import { makeFailure } from '../failure.ts';
+import { makeFailure, type Settings } from '../command.ts';
 import { formatFlag } from '../options.ts';
-import type { Settings } from '../settings.ts';
 
 type PageSettings = 'listen' | 'listenHost' | 'listenTokenFile' | 'listenTlsCert' | 'listenTlsKey';
 

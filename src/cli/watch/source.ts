@@ -4,10 +4,9 @@ import type { GitSettings } from '../../adapters/source/git.ts';
 import { parseGitPath, parseRef, parseRemote } from '../../adapters/source/git-address.ts';
 import type { Problem } from '../../model/problem.ts';
 import type { Result } from '../../model/result.ts';
-import { Failure, makeFailure } from '../failure.ts';
+import { Failure, makeFailure, type Settings } from '../command.ts';
 import { readPathOperand } from '../path-operand.ts';
 import { readLimits } from '../plan-settings.ts';
-import type { Settings } from '../settings.ts';
 import { wakeOnChange } from './directory.ts';
 import type { WatchContext, WatchedSource } from './invocation.ts';
 

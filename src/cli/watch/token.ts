@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { systemClock } from '../../adapters/clock.ts';
 import type { Triggers } from '../../controller/trigger.ts';
 import type { Logger } from '../../ports.ts';
-import { Failure } from '../failure.ts';
+import { Failure } from '../command.ts';
 import { readClaims, type TokenSource } from '../token.ts';
 
 const tokenPollMs = 2000;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Settings } from '../../../src/cli/settings.ts';
+import type { Settings } from '../../../src/cli/command.ts';
 import { createLease } from '../../../src/cli/watch/lease-settings.ts';
 
 const nothing = (): void => undefined;
