@@ -28,6 +28,7 @@ const shape = z.object({
   toldUntil: time.default(0),
   confirmedRevision: revision.nullable().default(null),
   pendingRevision: revision.nullable().default(null),
+  pendingUntil: time.nullable().default(null),
   givenUp: z.array(revision).max(mostGivenUp).default([]),
   failed: z.array(revision).max(mostGivenUp).default([]),
   suspended: z.boolean().default(false),

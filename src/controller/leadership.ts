@@ -15,7 +15,8 @@ import { emptyRecord, type LoopRecord, listRevisions, recordEnding, recordGivenU
 import { type RevisionSelection, SourceHistory } from './revision-selection.ts';
 import { Trial } from './trial.ts';
 
-const nothingConfirmed = { confirmedRevision: null, pendingRevision: null, givenUp: [] };
+const nothingPending = { pendingRevision: null, pendingUntil: null };
+const nothingConfirmed = { ...nothingPending, confirmedRevision: null, givenUp: [] };
 
 /** What decisions rest on while this replica holds the lease: made anew with each lease, from the record that lies with it. */
 export class Leadership {
@@ -187,12 +188,12 @@ export class Leadership {
 
   /** A pass over what waits to be confirmed: however well it went, it is not in effect before. */
   onTrial(end: PassEnding): PassEnding {
-    const { confirmedRevision, pendingRevision: pending } = this.#record;
+    const { confirmedRevision, pendingRevision: pending, pendingUntil: recorded } = this.#record;
     const { confirmWithinMs } = this.#parts.settings();
     const { content, verdict } = end;
     if (confirmWithinMs === null || pending === null || this.takenBack !== null) return end;
     if (content === null || content.revision === confirmedRevision) return end;
-    const word = this.#trial.passEnded(pending, end, confirmWithinMs);
+    const word = this.#trial.passEnded(pending, end, { withinMs: confirmWithinMs, recorded });
     if (word === 'lost') return { ...end, verdict: notRecorded, holdMs: notRecorded.waitMs };
     if (!isInForce(verdict)) this.#trial.release();
     if (!isInForce(verdict) || word !== 'waiting') return end;
@@ -204,7 +205,7 @@ export class Leadership {
   async triedBack(revision: string, verdict: Verdict): Promise<Verdict> {
     this.#mayLeave = verdict.kind === 'terminal';
     if (!isInForce(verdict)) return this.#refuse(revision, verdict.message);
-    await this.#update({ pendingRevision: null });
+    await this.#update(nothingPending);
     return this.#refuse(revision);
   }
 
@@ -216,9 +217,10 @@ export class Leadership {
     const { revision } = content;
     const { confirmedRevision, pendingRevision } = this.#record;
     const isTried = this.#parts.settings().confirmWithinMs !== null && revision !== confirmedRevision;
-    const pending = isTried ? { pendingRevision: revision } : {};
+    const isNew = isTried && revision !== pendingRevision;
+    const pending = isNew ? { pendingRevision: revision, pendingUntil: null } : {};
     if (!(await this.#update({ inForceRevision: revision, ...pending, ...agreedAtOf(desired) }))) return notRecorded;
-    if (isTried && revision !== pendingRevision) this.#trial.begin(revision);
+    if (isNew) this.#trial.begin(revision);
     if (this.history.lastGood?.revision === confirmedRevision) this.#confirmed = this.history.lastGood;
     this.history.accept(content);
     return null;
@@ -246,7 +248,7 @@ export class Leadership {
   #confirm(revision: string): Partial<LoopRecord> {
     if (this.#parts.settings().confirmWithinMs === null) return {};
     if (revision !== this.#record.confirmedRevision) return { ...nothingConfirmed, confirmedRevision: revision };
-    return this.takenBack === null ? { pendingRevision: null } : {};
+    return this.takenBack === null ? nothingPending : {};
   }
 
   /** The times of this content are those of this state now; what it asks for beside them is as it was. */
@@ -258,7 +260,9 @@ export class Leadership {
 
   /** Remembers what a pass came to, as far as later ones depend on it. */
   async judged(end: PassEnding): Promise<void> {
-    await this.#update(recordEnding(this.#record, end));
+    const { pendingRevision, pendingUntil } = this.#record;
+    const until = { pendingUntil: this.#trial.recordUntil(pendingRevision, pendingUntil) };
+    await this.#update({ ...recordEnding(this.#record, end), ...until });
   }
 
   /** Of these rules, which begin or end soon, those of which nobody was told yet; now they are. */

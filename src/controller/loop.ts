@@ -33,6 +33,9 @@ const stuckMs = 600_000;
 /** When a turn began to work, and why. */
 type Started = Pick<PassEnding, 'triggers' | 'started' | 'from'>;
 
+/** Another pass follows by itself. */
+const unsettled: ReadonlySet<Verdict['reason']> = new Set(['Settling', 'AwaitingConfirmation'] as const);
+
 const askedAnew: readonly Trigger[] = ['settings', 'signal', 'token'];
 
 /** A running loop: one target, one pass at a time. Nothing happens before `run`. */
@@ -95,14 +98,15 @@ export class Loop {
     let triggers: ReadonlySet<Trigger> = new Set<Trigger>(['start']);
     let verdict: Verdict = { kind: 'held', reason: 'Stopped', message: 'stopped before a pass' };
     while (!this.#stop.signal.aborted) {
-      const { waitMs, judged, unsettled, at } = await this.#turn(triggers);
+      const { waitMs, judged, unsettled: again, at } = await this.#turn(triggers);
       if (judged !== null) verdict = judged;
       this.#touch();
-      const isSettled = judged !== null && judged.reason !== 'Settling' && this.#board.status.confirmBy === null;
+      // The command may have confirmed it before this turn was over.
+      const isSettled = judged !== null && !unsettled.has(judged.reason) && this.#board.status.confirmBy === null;
       if (once && isSettled) break;
       const isRetry = this.#lead?.backoff.pending === true;
       const next = await this.#parts.triggers.next(waitMs, isRetry ? 'retry' : 'interval', at);
-      triggers = unsettled ? new Set([...triggers, ...next].filter((one) => one !== 'interval')) : next;
+      triggers = again ? new Set([...triggers, ...next].filter((one) => one !== 'interval')) : next;
     }
     await this.#parts.lease.release();
     return verdict;

@@ -16,6 +16,8 @@ export interface LoopRecord {
   /** The revision that was confirmed last, and the one that waits for it. */
   readonly confirmedRevision: string | null;
   readonly pendingRevision: string | null;
+  /** When the time of that one is over (ms since 1970); null: it does not run yet. */
+  readonly pendingUntil: number | null;
   /**
    * Those that nobody confirmed since another one was confirmed; a branch may be set back to each of them. The last one is taken
    * back while it is the pending one too.
@@ -63,6 +65,7 @@ export const emptyRecord: LoopRecord = {
   inForceRevision: null,
   confirmedRevision: null,
   pendingRevision: null,
+  pendingUntil: null,
   givenUp: [],
   failed: [],
   appliedDesired: null,

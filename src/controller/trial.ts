@@ -12,6 +12,8 @@ interface Current {
   readonly revision: string;
   /** Monotonic, ms. */
   readonly until: number;
+  /** The same for the record, ms since 1970. */
+  readonly recorded: number;
   readonly over: AbortController;
   word: TrialWord;
   said: string;
@@ -20,6 +22,8 @@ interface Current {
 type Parts = Pick<LoopParts, 'clock' | 'logger' | 'triggers' | 'confirm'>;
 
 const againMs = 2000;
+/** Whoever takes over has time for one run of the command, however late that is. */
+const fairMs = 30_000;
 // What was written before this process began: the filter follows 1,000 rules in about ten seconds.
 const unknownFilterMs = 10_000;
 
@@ -50,6 +54,12 @@ export class Trial {
     return this.#current?.word === 'waiting' ? clock.wallTime() + this.#current.until - clock.now() : null;
   }
 
+  /** What the record keeps of the time of this revision, which stood there as `recorded`. */
+  recordUntil(revision: string | null, recorded: number | null): number | null {
+    const word = this.wordOn(revision);
+    return word === null ? recorded : word === 'waiting' ? (this.#current?.recorded ?? null) : null;
+  }
+
   /** This revision is tried out from its beginning, though it once failed. */
   begin(revision: string): void {
     if (this.wordOn(revision) === 'lost') this.#current = null;
@@ -60,18 +70,29 @@ export class Trial {
     if (this.#current?.word === 'kept') this.#current.word = 'released';
   }
 
-  /** A pass over it has ended: what it wrote has to be confirmed too, within the same time. How the revision stands now. */
-  passEnded(revision: string, { outcomes = [], result }: PassEnding, withinMs: number): TrialWord | null {
+  /**
+   * A pass over it has ended: what it wrote has to be confirmed too, within the same time, which may have begun in another process
+   * (`recorded`, ms since 1970). How the revision stands now.
+   */
+  passEnded(
+    revision: string,
+    { outcomes = [], result }: PassEnding,
+    { withinMs, recorded }: { readonly withinMs: number; readonly recorded: number | null },
+  ): TrialWord | null {
     const { clock, logger } = this.#parts;
     const word = this.wordOn(revision);
     const wrote = outcomes.some(({ outcome }) => outcome === 'done' || outcome === 'unknown');
     if (isOver(word, wrote)) return word;
     const expectedMs = result?.apply?.enforcedInMs ?? (wrote ? 0 : unknownFilterMs);
     const filterMs = result?.kernel === undefined ? expectedMs : 0;
-    const until = (word === 'waiting' ? this.#current?.until : undefined) ?? clock.now() + filterMs + withinMs;
+    const leftMs = word === null && recorded !== null ? recorded - clock.wallTime() - filterMs : withinMs;
+    // A clock that was set back adds nothing.
+    const waitMs = filterMs + Math.min(withinMs, Math.max(leftMs, fairMs));
+    const fresh = { until: clock.now() + waitMs, recorded: Math.round(clock.wallTime() + waitMs) };
+    const { until, recorded: kept } = word === 'waiting' ? (this.#current ?? fresh) : fresh;
     this.#current?.over.abort();
-    this.#current = { revision, until, over: new AbortController(), word: 'waiting', said: '' };
-    if (word === null) logger.info('A revision waits to be confirmed', { revision, withinMs });
+    this.#current = { revision, until, recorded: kept, over: new AbortController(), word: 'waiting', said: '' };
+    if (word === null) logger.info('A revision waits to be confirmed', { revision, withinMs: waitMs - filterMs });
     void this.#ask(this.#current, filterMs);
     return 'waiting';
   }

@@ -49,6 +49,7 @@ describe('the record', () => {
       inForceRevision: 'c'.repeat(40),
       confirmedRevision: 'd'.repeat(40),
       pendingRevision: 'c'.repeat(40),
+      pendingUntil: 9,
       givenUp: ['f'.repeat(40), 'e'.repeat(40)],
       appliedDesired: 'b'.repeat(64),
       failed: ['e'.repeat(40)],

@@ -320,6 +320,32 @@ describe('a revision that has to be confirmed (docs/how-to/put-it-back.md)', () 
     expect([asked, written]).toEqual([3, [r1, r2]]);
   });
 
+  it('confirmWith waiting × takeover of the lease: the next holder has what is left of the time', async () => {
+    const [first, second] = await pushUnconfirmed();
+    const { confirmBy } = first.fake.loop.status();
+    await handOver(first, second);
+    await until(() => ready(second).reason === 'AwaitingConfirmation');
+    expect(second.fake.loop.status().confirmBy).toBe(confirmBy);
+    await until(() => ready(second).reason === 'NotConfirmed');
+    expect(clock.wallTime() - (confirmBy ?? 0)).toBeLessThanOrEqual(2000);
+  });
+
+  it('confirmWith waiting × takeover of the lease: where nothing is left of the time, the command has time for one run', async () => {
+    const [first, second] = await pushUnconfirmed();
+    const { confirmBy } = first.fake.loop.status();
+    server.fault = 503;
+    first.fake.loop.stop();
+    while (clock.wallTime() < (confirmBy ?? 0) + 60_000) await step(10_000);
+    server.fault = null;
+    await until(() => ready(second).reason === 'AwaitingConfirmation');
+    // The packet filter is given ten seconds, and one run takes thirty at most.
+    const left = (second.fake.loop.status().confirmBy ?? 0) - clock.wallTime();
+    expect([left > 37_000, left <= 40_000]).toEqual([true, true]);
+    second.fake.confirms = () => null;
+    await until(inSync(second, r2));
+    expect(written).toEqual([r1, r2]);
+  });
+
   it('confirmWith waiting × takeover of the lease: the next holder goes back, as the first would have', async () => {
     const [first, second] = await pushUnconfirmed();
     await handOver(first, second);

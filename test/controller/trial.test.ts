@@ -223,12 +223,13 @@ describe('a revision that has to be confirmed', () => {
       ...{ triggers: new Set(), started: 0, from: 0, holdMs: null, outcomes: outcomes ?? [] },
     });
     const wrote = [{ step: planOf(['+10.0.0.1']).steps[0], outcome: 'done' }] as unknown as PassEnding['outcomes'];
-    expect(trial.passEnded('r2', pass(wrote), 10_000)).toBe('waiting');
+    const terms = { withinMs: 10_000, recorded: null };
+    expect(trial.passEnded('r2', pass(wrote), terms)).toBe('waiting');
     await clock.pass(11_000);
     expect(trial.wordOn('r2')).toBe('lost');
-    expect(trial.passEnded('r2', pass(wrote), 10_000)).toBe('lost');
+    expect(trial.passEnded('r2', pass(wrote), terms)).toBe('lost');
     trial.begin('r2');
-    expect(trial.passEnded('r2', pass(wrote), 10_000)).toBe('waiting');
+    expect(trial.passEnded('r2', pass(wrote), terms)).toBe('waiting');
   });
 
   it('and failed once is tried out anew when it comes again after one that was confirmed', async () => {

@@ -43,7 +43,7 @@ export function createWatchPasses(wiring: PassWiring) {
   const { invocation, api, journal, logger, root, recent } = wiring;
   const { settings } = invocation;
   readPlanOptions(settings, null);
-  checkConfirmWith(invocation);
+  checkConfirmWith(invocation, root);
   const shared = { ...wireShared(invocation, root), api, logger, journal, ...watchedEnforcement(settings) };
   let openGaps = wiring.openGaps;
   return {
@@ -143,10 +143,16 @@ async function readBefore({ recent, invocation, api, logger }: PassWiring, revis
   return found;
 }
 
-function checkConfirmWith({ settings, terminal }: Invocation): void {
+/** What is to be confirmed must be known after a restart too, and so must what is put back without it. */
+function checkConfirmWith({ settings, terminal }: Invocation, root: string | null): void {
   const { confirmWith } = settings.file?.nested ?? {};
-  const problem = confirmWith === undefined ? null : findCommandProblem(confirmWith.command, terminal);
+  if (confirmWith === undefined) return;
+  const problem = findCommandProblem(confirmWith.command, terminal);
   if (problem !== null) throw makeFailure('bad-setting', `confirmWith: ${problem}`, 'there is no shell');
+  if (settings.stateDir !== null || (root === null && settings.lease !== 'none')) return;
+  const what = root === null ? 'which revision is confirmed' : 'what a directory held before';
+  const summary = `confirmWith needs --state-dir: without it, nobody knows after a restart ${what}`;
+  throw makeFailure('bad-setting', summary, 'give --state-dir DIR, on a disk that survives a restart');
 }
 
 /** The kernel follows 1,000 rules in about ten seconds; a pass that wrote waits so long to see it, any other not at all. */

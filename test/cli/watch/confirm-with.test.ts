@@ -131,6 +131,20 @@ describe('confirmWith over a directory', () => {
     ]);
   });
 
+  it('is refused where a restart would forget what to put back: a directory without a state folder, or Git without one and without a lease', async () => {
+    world.write('m/rules.yaml', rulesOf(...before));
+    upstream.commit({ 'rules.yaml': rulesOf(...before) });
+    const git = ['--git-url', `file://${upstream.bare}`, '--git-allow', 'file'];
+    for (const source of [['m'], ['m', '--lease', 'file:lock'], git]) {
+      const { args, env } = once('exit 0', '', source);
+      const refused = await world.cli(args, { env: { PATH: env.PATH } });
+      expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('confirmWith needs --state-dir')]);
+    }
+    expect([live(), writes()]).toEqual([[], 0]);
+    const { args, env } = once('exit 0', '', [...git, '--lease', 'file:lock']);
+    expect((await world.cli(args, { env: { PATH: env.PATH } })).code).toBe(0);
+  });
+
   it('wrong settings are said with their place', async () => {
     const { args, env } = once('', 'confirmWith: {command: curl, within: soon}\n', ['m']);
     const refused = await world.cli(args, { env });
