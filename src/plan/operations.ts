@@ -31,10 +31,22 @@ function deleteOf(live: LiveRule, change: number, differs: boolean, { filter }: 
   return { type: 'delete', change, live, mayRebuild: filter !== null && (differs || isModifiedInPlace(live)) };
 }
 
-/** The rules that an operation removes or adds, the removed one first. */
-export function listRules(operation: Operation): readonly { readonly rule: Rule; readonly added: boolean }[] {
-  const removed = operation.type === 'create' ? [] : [{ rule: operation.live.rule, added: false }];
-  return operation.type === 'delete' ? removed : [...removed, { rule: operation.rule, added: true }];
+/** A rule that an operation, by its place in the list, removes or adds. */
+export interface ChangedRule {
+  readonly rule: Rule;
+  readonly operation: number;
+  readonly added: boolean;
+}
+
+/** The rules that the operations remove or add; of each operation the removed one first. */
+export function listRules(operations: readonly Operation[]): readonly ChangedRule[] {
+  const changed: ChangedRule[] = [];
+  for (let operation = 0; operation < operations.length; operation++) {
+    const one = operations[operation] as Operation;
+    if (one.type !== 'create') changed.push({ rule: one.live.rule, operation, added: false });
+    if (one.type !== 'delete') changed.push({ rule: one.rule, operation, added: true });
+  }
+  return changed;
 }
 
 /** Whether the write may make the server rebuild its packet filter. */

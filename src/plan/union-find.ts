@@ -1,4 +1,5 @@
-import { groupBy } from '../model/group-by.ts';
+import { getOrMake } from '../model/group-by.ts';
+
 /** Disjoint sets of 0..size-1. */
 export interface UnionFind {
   find(item: number): number;
@@ -6,7 +7,7 @@ export interface UnionFind {
 }
 
 export function createUnionFind(size: number): UnionFind {
-  const parent = Int32Array.from({ length: size }, (_, i) => i);
+  const parent = new Int32Array(size).map((_, item) => item);
   const find = (item: number): number => {
     let root = item;
     while (parent[root] !== root) root = parent[root] as number;
@@ -26,7 +27,12 @@ export function createUnionFind(size: number): UnionFind {
   };
 }
 
-/** The sets with their members in ascending order, ordered by their least member. */
+/** The sets of two and more, each with its members in ascending order. */
 export function listGroups(sets: UnionFind, size: number): readonly (readonly number[])[] {
-  return [...groupBy(new Array(size).keys(), sets.find).values()];
+  const groups = new Map<number, number[]>();
+  for (let item = 0; item < size; item++) {
+    const least = sets.find(item);
+    if (least !== item) getOrMake(groups, least, () => [least]).push(item);
+  }
+  return [...groups.values()];
 }

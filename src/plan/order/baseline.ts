@@ -1,5 +1,5 @@
 import { compareRules, type Rule } from '../../model/rule.ts';
-import { getRank } from '../../policy/verdict.ts';
+import { getRank, noRank } from '../../policy/verdict.ts';
 import type { Operation } from '../operations.ts';
 
 /**
@@ -11,15 +11,17 @@ export function orderByRank(
   operations: readonly Operation[],
   needs: readonly (readonly number[])[],
 ): readonly number[] {
+  const classes = operations.map(classOf);
+  const rules = operations.map((one) => (one.type === 'delete' ? one.live.rule : one.rule));
   const wanted = [...operations.keys()].sort(
-    (a, b) => compareOperations(operations[a] as Operation, operations[b] as Operation) || a - b,
+    (a, b) => (classes[a] as number) - (classes[b] as number) || compareRules(rules[a] as Rule, rules[b] as Rule),
   );
   const placed = new Uint8Array(operations.length);
   const order: number[] = [];
+  const path: number[] = [];
   for (const operation of wanted) {
-    const path = [operation];
-    while (path.length > 0) {
-      const top = path.at(-1) as number;
+    path.push(operation);
+    for (let top = path.at(-1); top !== undefined; top = path.at(-1)) {
       if (placed[top] === 1) {
         path.pop();
         continue;
@@ -38,15 +40,11 @@ export function orderByRank(
   return order;
 }
 
-const phases = { create: 0, update: 1, delete: 2 } as const;
+const phases = { create: 0, update: noRank, delete: 3 * noRank } as const;
 
-function compareOperations(a: Operation, b: Operation): number {
-  if (a.type !== b.type) return phases[a.type] - phases[b.type];
-  const [x, y] = [ruleOf(a), ruleOf(b)];
-  const byRank = getRank(x) - getRank(y);
-  return (a.type === 'delete' ? -byRank : byRank) || compareRules(x, y);
-}
-
-function ruleOf(operation: Operation): Rule {
-  return operation.type === 'delete' ? operation.live.rule : operation.rule;
+/** The place of operations of its type and rank among all. */
+function classOf(operation: Operation): number {
+  return (
+    phases[operation.type] + (operation.type === 'delete' ? -getRank(operation.live.rule) : getRank(operation.rule))
+  );
 }

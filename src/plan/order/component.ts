@@ -68,7 +68,7 @@ function surroundingsOf({ members, kept }: BoundComponent, { operations }: Compo
 
 /** Equal for components that differ in nothing but where their addresses begin and who their users are: an order fits them all. */
 function describeShape({ operations, kept }: Surroundings): string {
-  const rules = [...operations.flatMap(listRules).map(({ rule }) => rule), ...kept];
+  const rules = [...listRules(operations).map(({ rule }) => rule), ...kept];
   const users = new Map<string | null, number>([[null, 0]]);
   const bases = new Map<number, bigint>();
   for (const { destination } of rules) {

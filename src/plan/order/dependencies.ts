@@ -1,15 +1,17 @@
-import { groupBy } from '../../model/group-by.ts';
-import { listRules, mayRebuild, type Operation } from '../operations.ts';
+import { mayRebuild, type Operation } from '../operations.ts';
 
 export interface DependencyInput {
   readonly operations: readonly Operation[];
   /** Every operation, in the listed order. */
   readonly order: readonly number[];
+  /** By operation: its position in that order. */
+  readonly positions: Int32Array;
   /** Pairs that share a packet, one after the other. */
   readonly sharing: readonly number[];
   /** By operation: those that must come before it in any case. */
   readonly needs: readonly (readonly number[])[];
-  readonly componentOf: Int32Array;
+  /** Operations connected by sharing packets, for two and more. */
+  readonly components: readonly (readonly number[])[];
 }
 
 /**
@@ -22,25 +24,21 @@ export interface DependencyInput {
  * that the ties allow shows each packet only verdicts that the listed order shows it too.
  */
 export function findDependencies(input: DependencyInput): readonly (readonly number[])[] {
-  const { order } = input;
-  const positions = new Int32Array(order.length);
-  for (const [position, operation] of order.entries()) positions[operation] = position;
-  const direct = tiesByPosition(input, positions);
-  const members = membersByComponent(input);
-  const after = new Array<readonly number[]>(order.length).fill([]);
-  for (const component of members) {
-    const ties = component.map((position) => direct[position] ?? []);
-    if (component.length <= 2) {
-      for (const [index, position] of component.entries()) after[position] = ties[index] ?? [];
-      continue;
-    }
-    const reduced = component.length <= reducible ? reduce(component, ties) : ties;
+  const { components, positions } = input;
+  const after = tiesByPosition(input);
+  for (const component of components) {
+    if (component.length === 2) continue;
+    const members = component.map((operation) => positions[operation] as number).sort((a, b) => a - b);
+    const ties = members.map((position) => after[position] ?? none);
+    const reduced = members.length <= reducible ? reduce(members, ties) : ties;
     const count = reduced.reduce((sum, list) => sum + list.length, 0);
-    const final = count > affordable * component.length ? layers(component, ties, input) : reduced;
-    for (const [index, position] of component.entries()) after[position] = final[index] ?? [];
+    const final = count > affordable * members.length ? layers(members, ties, input) : reduced;
+    for (const [index, position] of members.entries()) after[position] = final[index] ?? none;
   }
   return oneRebuildAtATime(input, after);
 }
+
+const none: readonly number[] = [];
 
 /** Components up to this size lose the ties that follow from others. */
 const reducible = 2_048;
@@ -48,19 +46,23 @@ const reducible = 2_048;
 /** More ties a step than this, on average, are replaced by layers. */
 const affordable = 20;
 
-function tiesByPosition(input: DependencyInput, positions: Int32Array): readonly (readonly number[])[] {
-  const { operations, order, sharing, needs } = input;
+function tiesByPosition({ operations, order, positions, sharing, needs }: DependencyInput): (readonly number[])[] {
   const directions = operations.map(directionsOf);
-  const ties = order.map((operation) => (needs[operation] ?? []).map((need) => positions[need] as number));
+  const ties = order.map((operation) => {
+    const before = needs[operation] ?? none;
+    return before.length === 0 ? null : before.map((need) => positions[need] as number);
+  });
   for (let i = 0; i < sharing.length; i += 2) {
     const a = sharing[i] as number;
     const b = sharing[i + 1] as number;
     if (!opposed(directions[a] as number, directions[b] as number)) continue;
     const x = positions[a] as number;
     const y = positions[b] as number;
-    ties[Math.max(x, y)]?.push(Math.min(x, y));
+    const later = Math.max(x, y);
+    ties[later] ??= [];
+    ties[later].push(Math.min(x, y));
   }
-  return ties.map((list) => (list.length < 2 ? list : [...new Set(list)].sort((a, b) => a - b)));
+  return ties.map((list) => (list === null ? none : list.length < 2 ? list : [...new Set(list)].sort((a, b) => a - b)));
 }
 
 const opens = 1;
@@ -68,17 +70,13 @@ const closes = 2;
 
 /** Bits `opens` and `closes`: which way the operation can turn verdicts. */
 function directionsOf(operation: Operation): number {
-  return listRules(operation).reduce((bits, { rule, added }) => {
-    return bits | ((rule.action === 'accept') === added ? opens : closes);
-  }, 0);
+  const removing = operation.type === 'create' ? 0 : operation.live.rule.action === 'accept' ? closes : opens;
+  const adding = operation.type === 'delete' ? 0 : operation.rule.action === 'accept' ? opens : closes;
+  return removing | adding;
 }
 
 function opposed(a: number, b: number): boolean {
   return ((a & opens) !== 0 && (b & closes) !== 0) || ((a & closes) !== 0 && (b & opens) !== 0);
-}
-
-function membersByComponent({ order, componentOf }: DependencyInput): readonly (readonly number[])[] {
-  return [...groupBy(order.keys(), (position) => componentOf[order[position] as number]).values()];
 }
 
 /** Leaves out ties that follow from others: the transitive reduction, by bit sets of ancestors. */
@@ -134,6 +132,7 @@ function oneRebuildAtATime(
   { operations, order }: DependencyInput,
   after: readonly (readonly number[])[],
 ): readonly (readonly number[])[] {
+  if (!operations.some(mayRebuild)) return after;
   const result = [...after];
   const ends = new Set<number>();
   for (const [position, operation] of order.entries()) {

@@ -1,5 +1,6 @@
+import { getOrMake } from '../../model/group-by.ts';
 import { mayRebuild, type Operation } from '../operations.ts';
-import { createUnionFind, listGroups, type UnionFind } from '../union-find.ts';
+import { createUnionFind, listGroups } from '../union-find.ts';
 import type { GapGroup } from './ordering.ts';
 
 /** What must come before what: deletes before creates that collide, and early operations before a rebuild. Returns the late ones too. */
@@ -9,15 +10,16 @@ export function rebuildsLast(
   blockers: readonly (readonly number[])[],
   { groupOf }: Gaps,
 ): { readonly needs: readonly (readonly number[])[]; readonly late: ReadonlySet<number> } {
+  const rebuilds = new Set([...operations.keys()].filter((operation) => mayRebuild(operations[operation])));
+  const late = new Set(rebuilds);
+  if (late.size === 0) return { needs: blockers, late };
   const needs = [...blockers];
-  const late = new Set<number>();
   for (const component of components) {
-    const rebuilds = component.filter((operation) => mayRebuild(operations[operation]));
-    if (rebuilds.length === 0) continue;
-    const groups = new Set(rebuilds.map((rebuild) => groupOf[rebuild] as number));
+    const mine = component.filter((operation) => rebuilds.has(operation));
+    if (mine.length === 0) continue;
+    const groups = new Set(mine.map((rebuild) => groupOf[rebuild] as number));
     groups.delete(-1);
-    const isLate = (operation: number): boolean =>
-      mayRebuild(operations[operation]) || groups.has(groupOf[operation] as number);
+    const isLate = (operation: number): boolean => rebuilds.has(operation) || groups.has(groupOf[operation] as number);
     const early = component.filter((operation) => !isLate(operation));
     for (const operation of component.filter(isLate)) {
       late.add(operation);
@@ -38,16 +40,16 @@ export interface Gaps {
 
 /** Operations connected by collisions. */
 export function groupGaps(operations: readonly Operation[], blockers: readonly (readonly number[])[]): Gaps {
-  const sets: UnionFind = createUnionFind(operations.length);
+  const sets = createUnionFind(operations.length);
   const opens = new Uint8Array(operations.length);
-  for (const [operation, list] of blockers.entries()) {
-    for (const blocker of list) {
+  for (let operation = 0; operation < blockers.length; operation++) {
+    for (const blocker of blockers[operation] ?? []) {
       sets.union(operation, blocker);
       opens[blocker] = 1;
     }
   }
   const groupOf = new Int32Array(operations.length).fill(-1);
-  const members = listGroups(sets, operations.length).filter(({ length }) => length > 1);
+  const members = listGroups(sets, operations.length);
   for (const [group, list] of members.entries()) for (const operation of list) groupOf[operation] = group;
   return {
     groupOf,
@@ -61,16 +63,11 @@ export function groupGaps(operations: readonly Operation[], blockers: readonly (
   };
 }
 
-/** By operation: the name of its gap, numbered in the order in which they open. */
-export function nameGaps(order: readonly number[], { groupOf, isGap }: Gaps): ReadonlyMap<number, string> {
-  const numbers = new Map<number, number>();
-  const gaps = new Map<number, string>();
-  for (const operation of order) {
+/** By position in the order: the name of the gap, numbered in the order in which they open; null outside gaps. */
+export function nameGaps(order: readonly number[], { groupOf, isGap }: Gaps): readonly (string | null)[] {
+  const names = new Map<number, string>();
+  return order.map((operation) => {
     const group = groupOf[operation] as number;
-    if (group < 0 || isGap[group] !== true) continue;
-    const number = numbers.get(group) ?? numbers.size;
-    numbers.set(group, number);
-    gaps.set(operation, `g${number + 1}`);
-  }
-  return gaps;
+    return isGap[group] === true ? getOrMake(names, group, () => `g${names.size + 1}`) : null;
+  });
 }

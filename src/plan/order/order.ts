@@ -47,7 +47,7 @@ export function orderOperations({ operations, kept, profile }: OrderInput): Orde
   const { needs, late } = rebuildsLast(operations, components, blockers, gaps);
   const baseline = orderByRank(operations, needs);
   const place = new Int32Array(operations.length);
-  for (const [position, operation] of baseline.entries()) place[operation] = position;
+  for (let position = 0; position < baseline.length; position++) place[baseline[position] as number] = position;
   const bound = components
     .filter((component) => isBound(component, operations, needs))
     .map((component) => component.toSorted((a, b) => (place[a] as number) - (place[b] as number)))
@@ -59,17 +59,16 @@ export function orderOperations({ operations, kept, profile }: OrderInput): Orde
     context,
   );
   const order = listed(operations, { baseline, found: found.flatMap(({ order: own }) => own) }, late);
-  const componentOf = Int32Array.from({ length: operations.length }, (_, operation) => sets.find(operation));
-  const after = findDependencies({ operations, order, sharing, needs, componentOf });
-  const gapOf = nameGaps(order, gaps);
-  for (const [position, operation] of order.entries()) place[operation] = position;
+  for (let position = 0; position < order.length; position++) place[order[position] as number] = position;
+  const after = findDependencies({ operations, order, positions: place, sharing, needs, components });
+  const names = nameGaps(order, gaps);
   const ids = order.map((_, position) => formatStepId(position));
   return {
     steps: order.map((operation, position) => ({
-      ...(operations[operation] as Operation),
       id: ids[position] as string,
       after: (after[position] ?? []).map((earlier) => ids[earlier] as string),
-      gap: gapOf.get(operation) ?? null,
+      gap: names[position] ?? null,
+      ...(operations[operation] as Operation),
     })),
     suspects: found
       .filter(({ suspect }) => suspect)
@@ -86,13 +85,12 @@ function isBound(
   operations: readonly Operation[],
   needs: readonly (readonly number[])[],
 ): boolean {
-  if (component.length < 2) return false;
   return component.some((operation) => (needs[operation] ?? []).length > 0 || operations[operation]?.type === 'update');
 }
 
 function countUsers(operations: readonly Operation[], kept: readonly Rule[]): number {
   const users = new Set(kept.map(({ userId }) => userId));
-  for (const operation of operations) for (const { rule } of listRules(operation)) users.add(rule.userId);
+  for (const { rule } of listRules(operations)) users.add(rule.userId);
   users.delete(null);
   return users.size;
 }
@@ -103,14 +101,15 @@ function listed(
   { baseline, found }: { readonly baseline: readonly number[]; readonly found: readonly number[] },
   late: ReadonlySet<number>,
 ): readonly number[] {
-  const bound = new Set(found);
-  const free = baseline.filter((operation) => !bound.has(operation) && !late.has(operation));
+  const isFound = new Uint8Array(operations.length);
+  for (const operation of found) isFound[operation] = 1;
+  const free = baseline.filter((operation) => isFound[operation] === 0 && !late.has(operation));
   const isDelete = (operation: number): boolean => operations[operation]?.type === 'delete';
   return [
     ...free.filter((operation) => !isDelete(operation)),
     ...found.filter((operation) => !late.has(operation)),
     ...free.filter(isDelete),
     ...found.filter((operation) => late.has(operation)),
-    ...baseline.filter((operation) => !bound.has(operation) && late.has(operation)),
+    ...baseline.filter((operation) => isFound[operation] === 0 && late.has(operation)),
   ];
 }

@@ -14,24 +14,27 @@ export function findKeptRules(
   components: readonly (readonly number[])[],
   kept: readonly Rule[],
 ): readonly (readonly Rule[])[] {
-  const found = components.map(() => new Set<Rule>());
-  const changed = components.flatMap((component, number) =>
-    component.flatMap((operation) =>
-      listRules(operations[operation] as Operation).map(({ rule }) => ({ rule, component: number })),
-    ),
-  );
+  const componentOf = new Int32Array(operations.length).fill(-1);
+  for (const [number, component] of components.entries()) for (const one of component) componentOf[one] = number;
+  const changed = listRules(operations).filter(({ operation }) => componentOf[operation] !== -1);
   const touches = createTouches(changed.map(({ rule }) => rule.destination));
   const near = kept.filter(({ destination }) => touches(destination));
-  eachMeeting(
-    [...changed, ...near.map((rule) => ({ rule, component: -1 }))],
-    ({ rule }) => rule,
-    (outer, inner) => {
-      if (outer.component < 0) found[inner.component]?.add(outer.rule);
-      else if (inner.component < 0) found[outer.component]?.add(inner.rule);
-    },
-    ({ component }) => component >= 0,
-  );
-  return found.map((rules) => [...rules]);
+  const found = new Map<number, Set<Rule>>();
+  const add = (rule: Rule, operation: number): void => {
+    getOrMake(found, componentOf[operation] as number, () => new Set()).add(rule);
+  };
+  if (near.length > 0) {
+    eachMeeting(
+      [...changed, ...near.map((rule) => ({ rule, operation: -1 }))],
+      ({ rule }) => rule,
+      (outer, inner) => {
+        if (outer.operation < 0) add(outer.rule, inner.operation);
+        else if (inner.operation < 0) add(inner.rule, outer.operation);
+      },
+      ({ operation }) => operation >= 0,
+    );
+  }
+  return components.map((_, component) => [...(found.get(component) ?? [])]);
 }
 
 /** A rule of before ∪ after around one component. */
@@ -81,9 +84,7 @@ export function collectRegions<C>(
     const mark = byMatchSet ? getOrMake(marks, text, () => makeMark(marks.size)) : 0;
     return { rule, rank, operation, added, mark };
   };
-  const changed = operations.flatMap((one, operation) =>
-    listRules(one).map(({ rule, added }) => itemOf(rule, operation, added)),
-  );
+  const changed = listRules(operations).map(({ rule, operation, added }) => itemOf(rule, operation, added));
   return collectTraffic<Item, Region, C>({
     index: indexRules([...kept.map((rule) => itemOf(rule, -1, false)), ...changed]),
     within: changed,

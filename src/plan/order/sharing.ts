@@ -1,12 +1,7 @@
-import { collides, type Rule } from '../../model/rule.ts';
+import { getOrMake } from '../../model/group-by.ts';
+import { collides } from '../../model/rule.ts';
 import { eachMeeting } from '../meeting.ts';
-import { listRules, type Operation } from '../operations.ts';
-
-interface Placed {
-  readonly operation: number;
-  readonly rule: Rule;
-  readonly added: boolean;
-}
+import { type ChangedRule, listRules, type Operation } from '../operations.ts';
 
 /** How two operations bear on each other. */
 export interface Relations {
@@ -16,17 +11,18 @@ export interface Relations {
   readonly blockers: readonly (readonly number[])[];
 }
 
+const none: readonly number[] = [];
+
 /** Finds which operations share a packet and, where the server refuses collisions, which must come before which. */
 export function relate(operations: readonly Operation[], refusesCollisions: boolean): Relations {
-  const placed = operations.flatMap((one, operation) => listRules(one).map((item) => ({ operation, ...item })));
   const sharing: number[] = [];
-  const blockers = operations.map((): number[] => []);
-  const block = (removing: Placed, adding: Placed): void => {
-    const list = blockers[adding.operation];
-    if (list !== undefined && list.at(-1) !== removing.operation) list.push(removing.operation);
+  const blockers = new Array<readonly number[]>(operations.length).fill(none);
+  const found = new Map<number, Set<number>>();
+  const block = (removing: ChangedRule, adding: ChangedRule): void => {
+    getOrMake(found, adding.operation, () => new Set()).add(removing.operation);
   };
   eachMeeting(
-    placed,
+    listRules(operations),
     ({ rule }) => rule,
     (outer, inner) => {
       if (outer.operation === inner.operation) return;
@@ -36,5 +32,6 @@ export function relate(operations: readonly Operation[], refusesCollisions: bool
       else block(outer, inner);
     },
   );
-  return { sharing, blockers: blockers.map((list) => [...new Set(list)].sort((a, b) => a - b)) };
+  for (const [operation, removing] of found) blockers[operation] = [...removing].sort((a, b) => a - b);
+  return { sharing, blockers };
 }

@@ -151,7 +151,7 @@ describe('the cost of an order', { timeout: 300_000 }, () => {
         const state = [...world.before];
         const packets = regionsOf(world);
         for (const number of order) {
-          for (const { rule: one, added } of listRules(operations[number] as Operation)) {
+          for (const { rule: one, added } of listRules([operations[number] as Operation])) {
             if (added) state.push(one);
             else state.splice(state.indexOf(one), 1);
           }
