@@ -1,4 +1,4 @@
-import { type ProcessRun, runProcess } from './run-process.ts';
+import { type ProcessRun, pickVariables, runProcess } from './run-process.ts';
 
 /** What a command that confirms gets of this process's environment: no token, no secret, nothing of `RECONCILE_`. */
 const inherited = ['PATH', 'HOME', 'TMPDIR', 'LANG', 'HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy'];
@@ -23,11 +23,7 @@ export async function runConfirmCommand(given: ConfirmCommand): Promise<string |
   const { command, environment, cwd, signal } = given;
   const [program = '', ...args] = command;
   const timeoutMs = Math.max(1, Math.min(longestMs, given.timeoutMs));
-  const env: Record<string, string> = {};
-  for (const name of [...inherited, ...inheritedToo]) {
-    const value = environment[name];
-    if (value !== undefined) env[name] = value;
-  }
+  const env = pickVariables(environment, [...inherited, ...inheritedToo]);
   const run = await runProcess({
     ...{ program, args, cwd, env, timeoutMs, signal },
     ...{ maxOutput: mostOutput, ignoresOutput: true },

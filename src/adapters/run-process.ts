@@ -92,6 +92,16 @@ export function runProcess(command: ProcessCommand): Promise<ProcessRun> {
   });
 }
 
+/** The variables of these names that the environment has. */
+export function pickVariables(
+  environment: Readonly<Record<string, string | undefined>>,
+  names: readonly string[],
+): Record<string, string> {
+  return Object.fromEntries(
+    names.flatMap((name) => (environment[name] === undefined ? [] : [[name, environment[name]]])),
+  );
+}
+
 /** Keeps chunks as long as they are not too many bytes together. */
 function makeCollector(chunks: Buffer[], most: number, onTooMuch: () => void): (chunk: Buffer) => void {
   let size = 0;
@@ -130,7 +140,7 @@ function endRun(end: ProcessRun['end'], stderr = ''): ProcessRun {
 }
 
 /** Text of another program for people: one line, no control or direction characters, no user information of a URL, bounded. */
-export function cleanText(text: string): string {
+function cleanText(text: string): string {
   return text
     .replace(/\/\/[^/@\s]*@/g, '//')
     .replace(/[\p{Cc}\p{Cf}\u2028\u2029\s]+/gu, ' ')

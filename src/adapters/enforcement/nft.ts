@@ -1,7 +1,7 @@
-import { execFile } from 'node:child_process';
 import { checkEnforcement, reportMissingTable } from '../../enforcement/check.ts';
 import { decodeTable } from '../../enforcement/decode.ts';
 import { type Enforcement, reportUnreadable } from '../../enforcement/report.ts';
+import { type ProcessRun, runProcess } from '../run-process.ts';
 
 /** Checks the nftables of a network namespace with the `nft` program. Only reads. */
 export function createNftEnforcement(options: NftOptions): Enforcement {
@@ -53,29 +53,20 @@ const forms = { json: ['nft', '-j', ...table], text: ['nft', '-t', ...table] };
 const environment = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' };
 
 /** Runs `nft list table inet firezone`, which only reads; no shell, an environment of its own, a deadline. */
-function runNft({ netns, timeoutMs }: NftOptions, form: keyof typeof forms, signal: AbortSignal): Promise<NftResult> {
-  const [command, ...args] = netns === null ? forms[form] : ['nsenter', `--net=${netns}`, '--', ...forms[form]];
-  const options = { env: environment, timeout: timeoutMs, maxBuffer: 512 * 1024 * 1024, signal } as const;
-  return new Promise((resolve) => {
-    execFile(command ?? 'nft', args, options, (error, stdout, stderr) => {
-      if (error === null) resolve({ kind: 'output', text: stdout });
-      else resolve(explainFailure({ code: error.code, killed: error.killed === true, stderr, netns, timeoutMs }));
-    });
-  });
+async function runNft(options: NftOptions, form: keyof typeof forms, signal: AbortSignal): Promise<NftResult> {
+  const { netns, timeoutMs } = options;
+  const [program, ...args] = netns === null ? forms[form] : ['nsenter', `--net=${netns}`, '--', ...forms[form]];
+  const bounds = { timeoutMs, maxOutput: 512 * 1024 * 1024, signal };
+  const run = await runProcess({ program: program ?? 'nft', args, cwd: process.cwd(), env: environment, ...bounds });
+  if (run.end === 'exit' && run.code === 0) return { kind: 'output', text: run.stdout.toString('utf8') };
+  return explainFailure(run, options);
 }
 
-interface Failure extends NftOptions {
-  readonly code: string | number | null | undefined;
-  readonly killed: boolean;
-  readonly stderr: string;
-}
-
-function explainFailure({ code, killed, stderr, netns, timeoutMs }: Failure): NftResult {
-  const said = stderr.trim().split('\n')[0] ?? '';
+function explainFailure({ end, code, stderr: said }: ProcessRun, { netns, timeoutMs }: NftOptions): NftResult {
   const failed = (message: string): NftResult => ({ kind: 'failed', message });
-  if (code === 'ABORT_ERR') return failed('the check of the kernel was stopped');
-  if (killed) return failed(`nft did not answer within ${timeoutMs / 1000} s`);
-  if (code === 'ENOENT') {
+  if (end === 'aborted') return failed('the check of the kernel was stopped');
+  if (end === 'timeout') return failed(`nft did not answer within ${timeoutMs / 1000} s`);
+  if (end === 'not-started') {
     const missing = netns === null ? 'nft (package nftables)' : 'nsenter (package util-linux)';
     return failed(`${missing} is not installed here; install it, or leave --enforcement out`);
   }
@@ -86,9 +77,9 @@ function explainFailure({ code, killed, stderr, netns, timeoutMs }: Failure): Nf
   }
   if (said.startsWith('nsenter:'))
     return failed(`the network namespace ${netns} cannot be entered (${said}); check --netns`);
-  if (/Operation not permitted|Permission denied/.test(stderr)) {
+  if (/Operation not permitted|Permission denied/.test(said)) {
     return failed('nft may not read the packet filter: it needs CAP_NET_ADMIN in the network namespace of the server');
   }
-  if (/No such file or directory/.test(stderr)) return { kind: 'no-table' };
-  return failed(`nft failed (${said === '' ? `exit ${String(code)}` : said})`);
+  if (/No such file or directory/.test(said)) return { kind: 'no-table' };
+  return failed(`nft failed (${said === '' ? `exit ${String(code ?? end)}` : said})`);
 }

@@ -1,6 +1,6 @@
 import type { Commit } from '../../model/commit.ts';
 import type { ProcessRun } from '../run-process.ts';
-import { type GitCommand, isCapped, runGit, runShortGit } from './git-process.ts';
+import { type GitCommand, isCapped, runGit } from './git-process.ts';
 
 /** One entry of a tree: its name alone, or its path below a tree. */
 export interface TreeEntry {
@@ -107,11 +107,11 @@ export function openRepository(context: RepositoryContext): GitRepository {
 
 /** Runs a short command on a repository; throws when git is missing, or ends with another code than `good`. */
 export async function runLocal(
-  context: RepositoryContext,
+  { caps: _, ...context }: RepositoryContext,
   args: readonly string[],
   good: readonly number[] = [0],
 ): Promise<ProcessRun> {
-  const run = await runShortGit({ ...context, args, timeoutMs, maxOutput: shortOutput });
+  const run = await runGit({ ...context, args, timeoutMs, maxOutput: shortOutput });
   if (run.end === 'exit' && good.includes(run.code ?? -1)) return run;
   throw explainRun(args[0] ?? '', run);
 }
@@ -129,18 +129,26 @@ function explainRun(command: string, { end, code, stderr }: ProcessRun): GitErro
   return new GitError(reason, message);
 }
 
+/** What a command wrote whose output may be long; throws a `RangeError` beyond `maxOutput`. */
+async function readOutput(
+  context: RepositoryContext,
+  command: Pick<GitCommand, 'args' | 'stdin' | 'maxOutput'>,
+): Promise<Buffer> {
+  const run = await runGit({ ...context, ...command, timeoutMs });
+  const [name = ''] = command.args;
+  if (run.end === 'too-much-output' || isCapped(run)) throw new RangeError(`git ${name} came to its limits`);
+  if (run.end !== 'exit' || run.code !== 0) throw explainRun(name, run);
+  return run.stdout;
+}
+
 /** `cat-file` with these objects on its input, whose answers come in the same order. */
-async function catFile(
+function catFile(
   context: RepositoryContext,
   how: '--batch' | '--batch-check',
   asked: readonly string[],
   maxOutput: number,
 ): Promise<Buffer> {
-  const args = ['cat-file', how, '--buffer'];
-  const run = await runGit({ ...context, args, stdin: `${asked.join('\n')}\n`, timeoutMs, maxOutput });
-  if (run.end === 'too-much-output' || isCapped(run)) throw new RangeError('git cat-file came to its limits');
-  if (run.end !== 'exit' || run.code !== 0) throw explainRun('cat-file', run);
-  return run.stdout;
+  return readOutput(context, { args: ['cat-file', how, '--buffer'], stdin: `${asked.join('\n')}\n`, maxOutput });
 }
 
 function headOf(line: string): ObjectHead | null {
@@ -174,11 +182,9 @@ const mostHistory = 48_000_000;
 async function readHistory(context: RepositoryContext, id: string): Promise<readonly Commit[]> {
   const format = '--format=%H%x00%P%x00%ct%x00%an%x00%s';
   const args = ['rev-list', '--topo-order', '--reverse', '--encoding=UTF-8', format, '--end-of-options', id];
-  const run = await runGit({ ...context, args, timeoutMs, maxOutput: mostHistory });
-  if (run.end === 'too-much-output' || isCapped(run)) throw new RangeError('git rev-list came to its limits');
-  if (run.end !== 'exit' || run.code !== 0) throw explainRun('rev-list', run);
+  const output = await readOutput(context, { args, maxOutput: mostHistory });
   // Before each line stands one that names the commit again.
-  return run.stdout
+  return output
     .toString('utf8')
     .split('\n')
     .map((line) => line.split('\0'))
