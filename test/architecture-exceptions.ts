@@ -15,7 +15,6 @@ export const complexFunctions: Readonly<Record<string, string>> = {
   'enforcement/compare.ts compareSets': 'the kinds of difference between two sets',
   'enforcement/decode.ts meaningOf': 'the forms of a rule of nft',
   'live/live-rules.ts decodeOne': 'each field of a live rule is checked',
-  'manifest/decode-configuration.ts logoOf': 'the combinations of the fields of a logo',
   'model/problem.ts compareProblems': 'one comparison after the other',
   'report/change-words.ts describeChange': 'the words for each reason',
   'report/json.ts makeDocument': 'fields of a document that are there or not',

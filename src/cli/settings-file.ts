@@ -51,7 +51,7 @@ function readDocument(path: string, name: string, hint: string): OperatorDocumen
     path,
     text: Buffer.from(bytes).toString('utf8'),
     values: null,
-    onDocument: ({ root }, { locator }) => documents.push({ root, locator }),
+    onDocument: (root, { locator }) => documents.push({ root, locator }),
   });
   if (problems.length > 0) throw new Failure(problems);
   if (documents.length > 1) throw makeFailure('bad-setting', `the ${name} ${path} must be one YAML document`);

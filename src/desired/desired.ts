@@ -21,7 +21,7 @@ import type { Desired, DesiredContext } from './context.ts';
 import { expand, mostRules } from './expand.ts';
 import { findCollisionsFrom, findEndings, findFarEnds, sortByTime } from './in-force.ts';
 import { applyLayers, type Layered } from './layers.ts';
-import { collectNames, type Names } from './names.ts';
+import { collectNames, type Names, noteUnresolved } from './names.ts';
 import type { ParsedFiles } from './parse-files.ts';
 import { applySuppressions } from './suppress.ts';
 
@@ -61,6 +61,7 @@ function assembleAnew({ files, manifests }: ParsedFiles, users: KnownUsers | nul
     for (const problem of found) problems.push(problem);
   };
   add(names.problems);
+  if (users === null && context.profile.listsUsers) add(noteUnresolved(names.emails));
   const isTimed = rules.some(hasTimes);
   const { inForce, expired, upcoming } = sortByTime(rules, context.now);
   add(findCollisionsFrom(rules, context.now, context.profile.refusesCollisions));
@@ -86,7 +87,7 @@ function assembleAnew({ files, manifests }: ParsedFiles, users: KnownUsers | nul
   return {
     state: hasErrors(shown) ? null : state,
     problems: shown,
-    emails: [...names.emails].sort(),
+    emails: [...names.emails.keys()].sort(),
     suppressions,
     manifests: layered.manifests,
   };

@@ -1,11 +1,6 @@
-import type {
-  ConfigurationManifest,
-  FileManifests,
-  Manifest,
-  OverlayManifest,
-  UsersManifest,
-} from '../manifest/manifest.ts';
+import type { FileManifests, Manifest, OverlayManifest, UsersManifest } from '../manifest/manifest.ts';
 import { didYouMean } from '../manifest/suggest.ts';
+import { getOrMake } from '../model/group-by.ts';
 import { makeError, type Place, type Problem, relateToFirst } from '../model/problem.ts';
 
 /** The manifests that count, and what is wrong with how they are layered. */
@@ -16,10 +11,8 @@ export interface Layered {
   readonly problems: readonly Problem[];
 }
 
-interface Layer {
-  /** Manifests by `Kind/name`. */
-  readonly manifests: ReadonlyMap<string, Manifest>;
-}
+/** Manifests by `Kind/name`. */
+type Layer = ReadonlyMap<string, Manifest>;
 
 /**
  * Chooses the manifests that count. Without an overlay every manifest does, and none may be named twice. With one, its
@@ -33,7 +26,7 @@ export function applyLayers(files: readonly FileManifests[], chosen: string | nu
   if (overlay === null) {
     const [first] = overlays;
     if (first !== undefined) problems.push(overlayNotChosen(first, overlays));
-    return { manifests: [...collect(files, problems).manifests.values()], files, problems };
+    return { manifests: [...collect(files, problems).values()], files, problems };
   }
   const byDirectory = new Map<string, OverlayManifest>();
   for (const manifest of overlays) {
@@ -47,7 +40,7 @@ export function applyLayers(files: readonly FileManifests[], chosen: string | nu
     return { manifests: [], files: [], problems };
   }
   const builder: Builder = { files, byDirectory, problems, open: [], used: new Set(), built: new Map() };
-  const manifests = [...build(builder, overlay).manifests.values()];
+  const manifests = [...build(builder, overlay).values()];
   return { manifests, files: files.filter((file) => builder.used.has(file)), problems };
 }
 
@@ -73,9 +66,7 @@ interface Builder {
 }
 
 function build(builder: Builder, directory: string): Layer {
-  const layer = builder.built.get(directory) ?? buildOnce(builder, directory);
-  builder.built.set(directory, layer);
-  return layer;
+  return getOrMake(builder.built, directory, () => buildOnce(builder, directory));
 }
 
 function buildOnce(builder: Builder, directory: string): Layer {
@@ -92,8 +83,8 @@ function buildOnce(builder: Builder, directory: string): Layer {
       continue;
     }
     const layer = build({ ...builder, open: [...builder.open, directory] }, base.value);
-    if (layer.manifests.size === 0) problems.push(emptyBase(overlay, base.value));
-    for (const [key, manifest] of layer.manifests) merged.set(key, over(manifest, merged.get(key)));
+    if (layer.size === 0) problems.push(emptyBase(overlay, base.value));
+    for (const [key, manifest] of layer) merged.set(key, over(manifest, merged.get(key)));
   }
   for (const { value, place } of overlay.remove) {
     if (!merged.delete(keyToRemove(value, merged))) {
@@ -101,8 +92,8 @@ function buildOnce(builder: Builder, directory: string): Layer {
       problems.push(makeError('nothing-to-remove', `No base has a manifest \`${value}\`.`, hint, place));
     }
   }
-  for (const [key, manifest] of own.manifests) merged.set(key, over(manifest, merged.get(key)));
-  return { manifests: merged };
+  for (const [key, manifest] of own) merged.set(key, over(manifest, merged.get(key)));
+  return merged;
 }
 
 /** The Configuration is a singleton: its name is part of what is removed only when it is the right one. */
@@ -125,28 +116,22 @@ function filesBelow({ files, byDirectory }: Builder, directory: string): readonl
 /** The manifests of files that stand side by side; the same kind and name twice is a problem. */
 function collect(files: readonly FileManifests[], problems: Problem[]): Layer {
   const manifests = new Map<string, Manifest>();
-  let configuration: Manifest | null = null;
   for (const file of files) {
     for (const manifest of file.manifests) {
       if (manifest.kind === 'Overlay') continue;
       const key = manifest.kind === 'Configuration' ? 'Configuration' : `${manifest.kind}/${manifest.name}`;
-      const first = manifest.kind === 'Configuration' ? configuration : manifests.get(key);
-      if (first === undefined || first === null) manifests.set(key, manifest);
+      const first = manifests.get(key);
+      if (first === undefined) manifests.set(key, manifest);
       else problems.push(duplicateManifest(manifest, first));
-      if (manifest.kind === 'Configuration') configuration ??= manifest;
     }
   }
-  return { manifests };
+  return manifests;
 }
 
 function over(upper: Manifest, lower: Manifest | undefined): Manifest {
-  if (upper.kind === 'Configuration' && lower?.kind === 'Configuration') return overConfiguration(upper, lower);
-  if (upper.kind === 'Users' && lower?.kind === 'Users') return overUsers(upper, lower);
-  return upper;
-}
-
-function overConfiguration(upper: ConfigurationManifest, lower: ConfigurationManifest): ConfigurationManifest {
-  return { ...upper, fields: { ...lower.fields, ...upper.fields }, places: { ...lower.places, ...upper.places } };
+  if (upper.kind === 'Configuration' && lower?.kind === 'Configuration')
+    return { ...upper, fields: { ...lower.fields, ...upper.fields }, places: { ...lower.places, ...upper.places } };
+  return upper.kind === 'Users' && lower?.kind === 'Users' ? overUsers(upper, lower) : upper;
 }
 
 function overUsers(upper: UsersManifest, lower: UsersManifest): UsersManifest {

@@ -16,8 +16,8 @@ export interface ResolvedUser {
 export interface Names {
   readonly networks: ReadonlyMap<string, NetworkManifest>;
   readonly problems: Problem[];
-  /** E-mail addresses met, lower case. */
-  readonly emails: ReadonlySet<string>;
+  /** E-mail addresses met, lower case, each with its first place. */
+  readonly emails: ReadonlyMap<string, Place>;
   /** Name by id, of users that a manifest names. */
   readonly userNames: ReadonlyMap<string, string>;
   /** Ids of the members by group. */
@@ -38,11 +38,10 @@ export function collectNames(manifests: readonly Manifest[], profile: Profile, k
     if (manifest.kind === 'Group') groups.set(manifest.name, manifest);
     if (manifest.kind === 'Network') networks.set(manifest.name, manifest);
   }
-  const emails = new Set<string>();
+  const emails = new Map<string, Place>();
   const userNames = new Map<string, string>();
   for (const [name, { id }] of aliases) if (!userNames.has(id)) userNames.set(id, name);
-  const unresolved = new UnresolvedEmails(problems);
-  const lookup: Lookup = { aliases, profile, known, emails, unresolved, userNames, groups };
+  const lookup: Lookup = { aliases, profile, known, emails, userNames, groups };
 
   const user = (reference: UserReference): ResolvedUser | null => {
     const found = lookUp(lookup, reference);
@@ -71,8 +70,7 @@ interface Lookup {
   readonly aliases: ReadonlyMap<string, { readonly id: string; readonly place: Place }>;
   readonly profile: Profile;
   readonly known: KnownUsers | null;
-  readonly emails: Set<string>;
-  readonly unresolved: UnresolvedEmails;
+  readonly emails: Map<string, Place>;
   readonly userNames: Map<string, string>;
   readonly groups: ReadonlyMap<string, GroupManifest>;
 }
@@ -80,7 +78,7 @@ interface Lookup {
 type LookedUp = { readonly user: ResolvedUser } | { readonly user: null; readonly problem: Problem };
 
 function lookUp(lookup: Lookup, reference: UserReference): LookedUp {
-  const { aliases, userNames, emails, unresolved, known } = lookup;
+  const { aliases, userNames, emails } = lookup;
   const { place } = reference;
   if (reference.by === 'id') {
     return { user: { id: reference.id, label: userNames.get(reference.id) ?? reference.id, place } };
@@ -88,11 +86,10 @@ function lookUp(lookup: Lookup, reference: UserReference): LookedUp {
   const alias = aliases.get(reference.name);
   if (alias !== undefined) return { user: { id: alias.id, label: reference.name, place } };
   if (reference.by !== 'email') return { user: null, problem: unknownUser(reference.name, place, lookup) };
-  emails.add(reference.name);
+  if (!emails.has(reference.name)) emails.set(reference.name, place);
   const found = emailId(reference, lookup);
   if (!found.ok) return { user: null, problem: found.error };
   if (!userNames.has(found.value)) userNames.set(found.value, reference.name);
-  if (known === null) unresolved.add(reference);
   return { user: { id: found.value, label: reference.name, place } };
 }
 
@@ -140,31 +137,13 @@ function emailId({ name, place }: EmailReference, { profile, known }: Lookup): R
 const mostNamed = 3;
 
 /** One note about all e-mail addresses that were not looked up, at the first of them. */
-class UnresolvedEmails {
-  readonly #problems: Problem[];
-  readonly #names = new Set<string>();
-  #shown = '';
-  #note: { readonly index: number; readonly place: Place } | null = null;
-
-  constructor(problems: Problem[]) {
-    this.#problems = problems;
-  }
-
-  add({ name, place }: EmailReference): void {
-    if (this.#names.has(name)) return;
-    this.#names.add(name);
-    this.#note ??= { index: this.#problems.length, place };
-    if (this.#names.size <= mostNamed) this.#shown = [...this.#names].map((one) => `\`${one}\``).join(', ');
-    const more = this.#names.size - mostNamed;
-    const which = more > 0 ? `${this.#shown} and ${more} more` : this.#shown;
-    this.#problems[this.#note.index] = {
-      code: 'unresolved-email',
-      severity: 'note',
-      summary: `Not looked up, since the server was not asked: ${which}.`,
-      hint: 'A plan looks up e-mail addresses; everything else was checked.',
-      place: this.#note.place,
-    };
-  }
+export function noteUnresolved(emails: Names['emails']): readonly Problem[] {
+  const [place] = emails.values();
+  const shown = [...emails.keys()].slice(0, mostNamed).map((one) => `\`${one}\``);
+  const which = shown.join(', ') + (emails.size > mostNamed ? ` and ${emails.size - mostNamed} more` : '');
+  const summary = `Not looked up, since the server was not asked: ${which}.`;
+  const hint = 'A plan looks up e-mail addresses; everything else was checked.';
+  return place === undefined ? [] : [{ code: 'unresolved-email', severity: 'note', summary, hint, place }];
 }
 
 function unknownUser(name: string, place: Place, { aliases, groups }: Lookup): Problem {

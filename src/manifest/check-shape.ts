@@ -1,5 +1,5 @@
 import { makeError } from '../model/problem.ts';
-import { hintAtText, otherNames, otherValues, sameAs, wanted } from './hints.ts';
+import { hintAtText, otherNames, otherValues, sameAs, wanted, wantedItem } from './hints.ts';
 import type { Kind } from './manifest.ts';
 import { type Finding, findEntry, findNode, type Node } from './node.ts';
 import { findSchema, listFields } from './schema.ts';
@@ -19,7 +19,7 @@ export function checkShape(kind: Kind, root: Node): readonly Finding[] {
 }
 
 function describe(kind: Kind, root: Node, violation: Violation): readonly Finding[] {
-  const { path, unknown, types, values, inside } = violation;
+  const { path, unknown, inside } = violation;
   if (unknown !== undefined) {
     return unknown.slice(0, mostFindings).map((key) => unknownField({ kind, root, path, key }));
   }
@@ -27,8 +27,8 @@ function describe(kind: Kind, root: Node, violation: Violation): readonly Findin
   if (depth < path.length) return [missingField(root, path, node)];
   if (violation.isBadName) return [badName(root, path)];
   const ofKind = wantedOfKind(kind, path, node);
-  if (ofKind !== null) return [{ problem: wrongForm(fieldOf(path), ofKind, node), offset: node.start }];
-  if (inside === undefined) return [wrongValue({ path, node, values, types })];
+  if (ofKind !== null) return [{ problem: wrongForm(path, ofKind, node), offset: node.start }];
+  if (inside === undefined) return [{ problem: wrongValue(violation, node), offset: node.start }];
   return inside.flatMap((one) => describe(kind, root, { ...one, path: [...path, ...one.path] }));
 }
 
@@ -154,41 +154,34 @@ function missingField(root: Node, path: readonly PropertyKey[], parent: Node): F
   };
 }
 
-interface WrongValue {
-  readonly path: readonly PropertyKey[];
-  readonly node: Node;
-  /** The values that a choice has; none where there is no choice. */
-  readonly values: readonly string[];
-  /** The types that fit, in words. */
-  readonly types: readonly string[];
-}
-
-function wrongValue({ path, node, values, types }: WrongValue): Finding {
+function wrongValue({ path, values, types }: Violation, node: Node): Finding['problem'] {
   const name = fieldOf(path);
-  const offset = node.start;
   if (values.length === 0 || node.type !== 'scalar' || isSecretField(name)) {
-    const forText = isSecretField(name)
-      ? null
-      : node.type === 'scalar'
-        ? hintAtText(name, node)
-        : otherValues[name]?.['both'];
-    return { problem: wrongForm(name, forText ?? wanted[name] ?? typeHint(node, types), node), offset };
+    const forText = node.type === 'scalar' ? hintAtText(name, node) : otherValues[name]?.['both'];
+    const usual = (isItem(path) ? wantedItem : wanted)[name] ?? typeHint(node, types);
+    return wrongForm(path, isSecretField(name) ? usual : (forText ?? usual), node);
   }
   const strange = findStrangeSpace(node.text);
   const other = otherValues[name]?.[node.text.toLowerCase()];
   const hint = didYouMean(node.text, values, wanted[name] ?? `Write one of: ${values.join(', ')}.`);
   const summary = `\`${node.text.slice(0, 80)}\` is not a value of \`${name}\`.`;
   const { summary: said, hint: toType } = strange ?? { summary, hint: other ?? hint };
-  return { problem: { code: 'invalid-value', severity: 'error', summary: said, hint: toType }, offset };
+  return { code: 'invalid-value', severity: 'error', summary: said, hint: toType };
 }
 
 function fieldOf(path: readonly PropertyKey[]): string {
   return String(path.findLast((step) => typeof step === 'string') ?? 'value');
 }
 
-function wrongForm(field: string, hint: string, node: Node): Finding['problem'] {
+function isItem(path: readonly PropertyKey[]): boolean {
+  return typeof path.at(-1) === 'number';
+}
+
+function wrongForm(path: readonly PropertyKey[], hint: string, node: Node): Finding['problem'] {
   const what = node.type === 'seq' ? 'a list' : 'a mapping';
-  const summary = node.type === 'scalar' ? `This is not a value of \`${field}\`.` : `\`${field}\` cannot be ${what}.`;
+  const field = `\`${fieldOf(path)}\``;
+  const [one, all] = isItem(path) ? ['an item', `An item of ${field}`] : ['a value', field];
+  const summary = node.type === 'scalar' ? `This is not ${one} of ${field}.` : `${all} cannot be ${what}.`;
   return { code: 'wrong-type', severity: 'error', summary, hint };
 }
 

@@ -3,16 +3,7 @@ import { type ConfigurationField, type ConfigurationPlaces, configurationFields 
 import type { Place } from '../model/problem.ts';
 import { describeAddressFault } from './address-faults.ts';
 import { decodeOidcProviders, decodeSamlProviders } from './decode-providers.ts';
-import {
-  type Decoding,
-  describeBadUrl,
-  getPlace,
-  isHttpUrl,
-  readName,
-  readNetwork,
-  report,
-  reportAt,
-} from './decoding.ts';
+import { checkUrl, type Decoding, getPlace, readName, readNetwork, report, reportAt } from './decoding.ts';
 import type { ConfigurationManifest, ConfigurationTemplate } from './manifest.ts';
 import { findChild, findScalar, type Node, type ScalarNode } from './node.ts';
 
@@ -156,15 +147,13 @@ function isPort(text: string): boolean {
 
 function logoOf(decoding: Decoding, node: Node): unknown {
   if (node.type !== 'map') return null;
-  const part = (name: string): string | null => findScalar(node, name)?.text ?? null;
-  const isNull = (name: string): boolean => findScalar(node, name)?.value === null;
-  const [url, data, type] = ['url', 'data', 'type'].map((name) => (isNull(name) ? null : part(name)));
-  if (url !== null && url !== undefined && !isHttpUrl(url)) {
-    reportAt(decoding, findChild(node, 'url') ?? node, describeBadUrl('url'));
-  }
+  const [url = null, data = null, type = null] = ['url', 'data', 'type'].map((name) => {
+    const part = findScalar(node, name);
+    return part === undefined || part.value === null ? null : part.text;
+  });
+  if (url !== null) checkUrl(decoding, node, 'url');
   for (const [name, text] of Object.entries({ data, type })) if (text?.trim() === '') reportBlank(decoding, node, name);
-  if ((url ?? data ?? type ?? null) === null) return null;
-  return { url: url ?? null, data: data ?? null, type: type ?? null };
+  return (url ?? data ?? type) === null ? null : { url, data, type };
 }
 
 /** The server stores an empty text as null, so that it would differ for ever. */

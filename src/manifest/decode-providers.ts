@@ -1,5 +1,5 @@
 import { Secret } from '../model/secret.ts';
-import { type Decoding, describeBadUrl, getPlace, isHttpUrl, reportAt } from './decoding.ts';
+import { checkUrl, type Decoding, getPlace, reportAt } from './decoding.ts';
 import type { OidcTemplate, SamlTemplate, SecretSource } from './manifest.ts';
 import { findChild, findScalar, type Node } from './node.ts';
 
@@ -71,8 +71,8 @@ function decodeOidc(decoding: Decoding, item: Node): OidcTemplate {
       hint: 'Write `response_type: code`, or leave it out.',
     });
   }
-  checkUrl(decoding, item, 'discovery_document_uri', false);
-  checkUrl(decoding, item, 'redirect_uri', true);
+  checkUrl(decoding, item, 'discovery_document_uri');
+  if (textOf(item, 'redirect_uri') !== '') checkUrl(decoding, item, 'redirect_uri');
   return {
     id: textOf(item, 'id'),
     label: textOf(item, 'label'),
@@ -87,7 +87,7 @@ function decodeOidc(decoding: Decoding, item: Node): OidcTemplate {
 }
 
 function decodeSaml(decoding: Decoding, item: Node): SamlTemplate {
-  checkUrl(decoding, item, 'base_url', true);
+  if (textOf(item, 'base_url') !== '') checkUrl(decoding, item, 'base_url');
   const flag = (field: string): boolean | null => {
     const node = findScalar(item, field);
     return node === undefined ? true : (node.value as boolean | null);
@@ -108,13 +108,6 @@ function decodeSaml(decoding: Decoding, item: Node): SamlTemplate {
 function textOf(item: Node, field: string): string {
   const node = findScalar(item, field);
   return node === undefined || node.value === null ? '' : node.text;
-}
-
-function checkUrl(decoding: Decoding, item: Node, field: string, optional: boolean): void {
-  const node = findChild(item, field);
-  const text = textOf(item, field);
-  if (node === undefined || (optional && text === '') || isHttpUrl(text)) return;
-  reportAt(decoding, node, describeBadUrl(field));
 }
 
 function secretOf(decoding: Decoding, item: Node, field: 'client_secret' | 'metadata'): SecretSource {

@@ -5,7 +5,6 @@ import { type Decoding, getPlace, readName, readNetwork, readPorts, readUser, re
 import type {
   DestinationReference,
   RuleManifest,
-  RuleSetManifest,
   RuleTemplate,
   TemplatePorts,
   UserReference,
@@ -26,7 +25,7 @@ export function decodeRule(decoding: Decoding, root: Node): RuleManifest {
 }
 
 /** Decodes a `kind: RuleSet` of checked shape. */
-export function decodeRuleSet(decoding: Decoding, root: Node): RuleSetManifest {
+export function decodeRuleSet(decoding: Decoding, root: Node): RuleManifest {
   const named = readName(decoding, root);
   const spec = findChild(root, 'spec');
   const defaults = findChild(spec, 'defaults');

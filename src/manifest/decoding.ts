@@ -4,7 +4,7 @@ import type { Place, Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { describeAddressFault, describeHostBits, describePortFault } from './address-faults.ts';
 import type { UserReference, Written } from './manifest.ts';
-import { type Finding, findScalar, type Node, type Reporter, type ScalarNode } from './node.ts';
+import { type Finding, findChild, findScalar, type Node, type Reporter, type ScalarNode } from './node.ts';
 import { isUuid, namePattern } from './schema.ts';
 
 /** What decoding one document works with. The document's shape was checked before. */
@@ -68,25 +68,19 @@ export function readUser(decoding: Decoding, node: ScalarNode): UserReference {
 
 /** The name of a manifest and where it stands. */
 export function readName(decoding: Decoding, root: Node): { readonly name: string; readonly place: Place } {
-  const metadata = root.type === 'map' ? root.entries.find((entry) => entry.key === 'metadata')?.value : undefined;
-  const node = findScalar(metadata, 'name');
+  const node = findScalar(findChild(root, 'metadata'), 'name');
   return { name: node?.text ?? '', place: getPlace(decoding, node ?? root) };
 }
 
-/** What is wrong with a field that should be a URL. */
-export function describeBadUrl(field: string): {
-  readonly code: 'invalid-url';
-  readonly summary: string;
-  readonly hint: string;
-} {
-  return {
+/** Reports a field that is no http(s) URL whose host every reader takes for the same: no user, backslash, escape, other letters. */
+export function checkUrl(decoding: Decoding, item: Node, field: string): void {
+  const node = findChild(item, field);
+  const text = node?.type === 'scalar' && node.value !== null ? node.text : '';
+  const isUrl = /^https?:\/\/(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]+)?(?:[/?#]\S*)?$/i.test(text);
+  if (node === undefined || (isUrl && URL.canParse(text))) return;
+  reportAt(decoding, node, {
     code: 'invalid-url',
     summary: `\`${field}\` is not an absolute http or https URL.`,
     hint: 'Write it whole, such as `https://vpn.example.com/path`, without spaces or user; a host of other letters as `xn--…`.',
-  };
-}
-
-/** Whether it is an http(s) URL whose host every reader takes for the same: no user, backslash, escape or letter beyond ASCII. */
-export function isHttpUrl(text: string): boolean {
-  return /^https?:\/\/(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]+)?(?:[/?#]\S*)?$/i.test(text) && URL.canParse(text);
+  });
 }

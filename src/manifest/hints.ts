@@ -31,6 +31,16 @@ export const wanted: Readonly<Record<string, string>> = {
   logo: 'Write `{url: …}`, or `null` for no logo.',
 };
 
+/** What an item of a list wants, by the list's field. */
+export const wantedItem: Readonly<Record<string, string>> = {
+  destinations: 'Write an IP address or a network in CIDR notation, or `{network: NAME}`.',
+  port_range: 'Write a port or a range, such as `443` or `8000-8010`.',
+  users: 'Write the name of one user, or `{group: NAME}`.',
+  rules: 'Begin each rule with `- name: NAME`.',
+  members: 'Write the name of one user. Groups do not nest.',
+  cidrs: 'Write an IP address or a network in CIDR notation, such as `10.0.0.0/8`.',
+};
+
 /** What people write for a field of ours, by what it is elsewhere. */
 export const otherNames: Readonly<Record<string, string>> = {
   protocol:

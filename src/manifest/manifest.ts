@@ -4,7 +4,7 @@ import type { PortRange, PortType } from '../model/port-range.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import type { Action, DesiredRule, RuleNotes } from '../model/rule.ts';
 import type { Secret } from '../model/secret.ts';
-import type { Protocol } from '../model/state.ts';
+import type { PolicyCase } from '../model/state.ts';
 
 /** Every kind of manifest, in the order of every output. */
 export const kinds = [
@@ -82,12 +82,7 @@ interface Named {
 }
 
 export interface RuleManifest extends Named {
-  readonly kind: 'Rule';
-  readonly rules: readonly WrittenRule[];
-}
-
-export interface RuleSetManifest extends Named {
-  readonly kind: 'RuleSet';
+  readonly kind: 'Rule' | 'RuleSet';
   readonly rules: readonly WrittenRule[];
 }
 
@@ -106,15 +101,8 @@ export interface NetworkManifest extends Named {
   readonly networks: readonly Written<Network>[];
 }
 
-export interface PolicyCaseTemplate {
-  readonly name: string;
-  readonly place: Place;
+export interface PolicyCaseTemplate extends Omit<PolicyCase, 'user' | 'at'> {
   readonly user: UserReference | 'any' | null;
-  readonly destination: Network;
-  readonly protocols: readonly Protocol[];
-  readonly ports: PortRange;
-  readonly expect: Action;
-  readonly always: boolean;
   /** The rules of then are meant, ms since 1970. */
   readonly at?: number;
 }
@@ -157,7 +145,6 @@ export interface ConfigurationManifest extends Named {
 /** One validated document of a known kind and version. */
 export type Manifest =
   | RuleManifest
-  | RuleSetManifest
   | UsersManifest
   | GroupManifest
   | NetworkManifest

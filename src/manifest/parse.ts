@@ -7,11 +7,6 @@ import { createLocator, type Node, type Reporter, type Unplaced } from './node.t
 import { readPlain } from './read-plain.ts';
 import { defaultFileWork, mostProblems, type Reading, readTokens, tooDeep, Unread, type Work } from './read-tokens.ts';
 
-/** One YAML document of a file. */
-export interface ParsedDocument {
-  readonly root: Node;
-}
-
 export interface ParseRequest {
   /** Path of the file relative to the manifest root. */
   readonly path: string;
@@ -25,7 +20,7 @@ export interface ParseRequest {
   /** Most documents, and most empty ones. */
   readonly documents?: number;
   /** Called with each document that has content and no error, in order; documents are not kept. */
-  readonly onDocument: (document: ParsedDocument, reporter: Reporter) => void;
+  readonly onDocument: (root: Node, reporter: Reporter) => void;
 }
 
 /** Parses a file's documents one at a time (YAML 1.2, core schema); whatever is no plain, finite YAML is a problem. */
@@ -35,7 +30,7 @@ export function parseFile(request: ParseRequest): readonly Problem[] {
   const { problems } = reporter;
   try {
     for (const { root, end } of readDocuments(request, parsing)) {
-      if (root !== null) request.onDocument({ root }, reporter);
+      if (root !== null) request.onDocument(root, reporter);
       if (problems.length > mostProblems) throw new Unread(tooManyProblems, end);
     }
   } catch (error) {

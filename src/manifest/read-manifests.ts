@@ -47,7 +47,7 @@ export function readManifests(request: ReadRequest): FileManifests {
     documents: request.documents,
     work,
     fields,
-    onDocument({ root }, reporter) {
+    onDocument(root, reporter) {
       request.onRoot?.(root);
       const manifest = readDocument(root, { reporter, profile, namesAsAddresses });
       if (manifest !== null) manifests.push(manifest);

@@ -16,7 +16,7 @@ export function readValues(path: string, text: string): Values {
     path,
     text,
     values: null,
-    onDocument({ root }, { locator }) {
+    onDocument(root, { locator }) {
       documents++;
       const reject = (offset: number): void => {
         wrong.push({

@@ -14,7 +14,7 @@ function isPlain(text: string): boolean {
 
 function read(text: string) {
   const roots: Node[] = [];
-  const onDocument = ({ root }: { readonly root: Node }): void => void roots.push(root);
+  const onDocument = (root: Node): void => void roots.push(root);
   return { problems: parseFile({ path: 'a.yaml', text, values: null, documents: 100, onDocument }), roots };
 }
 
