@@ -235,6 +235,24 @@ describe('a roll-out by hand', () => {
     expect([second - first >= 300, third >= second, live()]).toEqual([true, true, [1, 1, 1]]);
   });
 
+  it('ends with exit code 1, for those that have not begun, when it is told to stop in the soak', async () => {
+    three([', wave: 1', ', wave: 2', ', wave: 2']);
+    world.write('ops/fleet.yaml', `soak: 1h\n${world.read('ops/fleet.yaml')}`);
+    const stop = new AbortController();
+    let seen = 0;
+    const look = setInterval(() => {
+      const asked = servers[0]?.requests().length ?? 0;
+      if (asked > 0 && asked === seen) stop.abort();
+      seen = asked;
+    }, 500);
+    const { code, out } = await world.cli(['apply', '--yes', '--fleet', 'ops/fleet.yaml'], { stop: stop.signal });
+    clearInterval(look);
+    expect([code, live()]).toEqual([1, [1, 0, 0]]);
+    expect(out).toMatch(
+      /^t0 {2}applied: 1 done\nt1 {2}not begun\nt2 {2}not begun\n[\s\S]*3 targets; exit 1, for t1, t2\.\n$/,
+    );
+  });
+
   it.each(['paused: true', 'abort: 3f2a91c'])('does not begin with %s', async (member) => {
     three();
     world.write('ops/fleet.yaml', `${member}\n${world.read('ops/fleet.yaml')}`);

@@ -4,7 +4,7 @@ import { formatSafeJson } from '../../report/json.ts';
 import { cutComment, escapeProse, marker } from '../../report/markdown.ts';
 import type { RunReport } from '../../report/run-report.ts';
 import { count, countOutcomes, listChangeCounts } from '../../report/summary.ts';
-import { type Answer, exitCodes, exitTable } from '../command.ts';
+import { type Answer, exitCodes, exitTable, replaceExitCode } from '../command.ts';
 import type { Target } from './targets.ts';
 
 /** What a target's run came to, and what it said. */
@@ -62,9 +62,10 @@ function describeResult({ apply, approved, headline, plan, problems }: RunReport
 /** The worst first: what was left half done counts more than what a single run may come to. */
 const severity = [exitCodes.partial, ...exitTable.map(({ code }) => code)];
 
-/** The exit code of all. */
+/** The exit code of all; one that was told to stop before all had begun has not gone well. */
 export function pickWorstExit(outcomes: readonly TargetOutcome[]): number {
-  return severity.find((code) => outcomes.some(({ exit }) => exit === code)) ?? exitCodes.failed;
+  const worst = severity.find((code) => outcomes.some(({ exit }) => exit === code)) ?? exitCodes.failed;
+  return outcomes.some(({ exit }) => exit === null) ? replaceExitCode(worst) : worst;
 }
 
 function describeOutcome({ exit, result }: TargetOutcome): string {
@@ -82,7 +83,8 @@ function listNames(outcomes: readonly TargetOutcome[]): string {
 
 function summarise(outcomes: readonly TargetOutcome[]): string {
   const worst = pickWorstExit(outcomes);
-  const names = listNames(outcomes.filter(({ exit }) => exit === worst));
+  const blamed = outcomes.filter(({ exit }) => exit === worst);
+  const names = listNames(blamed.length > 0 ? blamed : outcomes.filter(({ exit }) => exit === null));
   return `${count(outcomes.length, 'target')}; exit ${worst}, for ${names}.`;
 }
 

@@ -27,6 +27,7 @@ const broken: ReadonlySet<string> = new Set(['Refused', 'ApplyFailed', 'NotConve
  *   the target has it, or has written some of it | it goes on
  *   the fleet is paused, or the revision aborted | waits
  *   some target could not carry it out           | waits for another revision
+ *   the target refused it before                 | tries again
  *   some target refuses it now, or fails         | waits
  *   the record of a target has not been read     | waits
  *   a target of an earlier wave has not settled  | waits
@@ -58,7 +59,7 @@ export class RolloutGate {
         ({ revision: of, outcomes }) => of === revision && outcomes.done + outcomes.failed + outcomes.unknown > 0,
       );
     const isNew = !hasBegun && revisions.attempted !== revision;
-    const hold = hasBegun ? null : (this.#holdOf(member.wave, revision, now) ?? (isNew ? this.#crowd(revision) : null));
+    const hold = hasBegun ? null : (this.#holdOf(member, revision, now) ?? (isNew ? this.#crowd(revision) : null));
     if (hold === null) {
       this.#waiting.delete(name);
       if (isNew) this.#busy.add(name);
@@ -70,7 +71,11 @@ export class RolloutGate {
   ended(name: string, now: number): void {
     const status = this.#members.get(name)?.keeper.status();
     this.#busy.delete(name);
-    if (status !== undefined) this.#seen.set(name, viewStatus(status, now));
+    if (status === undefined) return;
+    const seen = viewStatus(status, now);
+    // Which it refused it has not tried again while it waits.
+    const broken = status.passes[0]?.reason === 'Waiting' ? this.#seen.get(name)?.broken : null;
+    this.#seen.set(name, { ...seen, broken: seen.broken ?? broken ?? null });
   }
 
   /** Those that were told to wait, and what they wait for now; `hold` null: they may begin. */
@@ -78,9 +83,9 @@ export class RolloutGate {
     const holds = new Map<string, Hold | null>();
     let admitted = 0;
     return [...this.#waiting].map(([name, revision]) => {
-      const wave = this.#members.get(name)?.wave ?? 1;
-      const key = `${wave} ${revision}`;
-      if (!holds.has(key)) holds.set(key, this.#holdOf(wave, revision, now));
+      const { wave = 1 } = this.#members.get(name) ?? {};
+      const key = `${wave} ${revision} ${this.#seen.get(name)?.broken}`;
+      if (!holds.has(key)) holds.set(key, this.#holdOf({ name, wave }, revision, now));
       const hold = holds.get(key) ?? this.#crowd(revision, admitted);
       if (hold === null) admitted++;
       return { name, hold };
@@ -99,8 +104,8 @@ export class RolloutGate {
     return { reason: `${shortenRevision(revision)} waits: maxParallel is ${maxParallel}`, leftMs: null };
   }
 
-  /** What keeps the targets of a wave that have not begun a revision from it. */
-  #holdOf(wave: number, revision: string, now: number): Hold | null {
+  /** What keeps a target that has not begun a revision from it; the same of all of its wave that have not refused it. */
+  #holdOf({ name, wave }: Pick<Participant, 'name' | 'wave'>, revision: string, now: number): Hold | null {
     const hold = (why: string, leftMs: number | null = null): Hold => ({
       reason: `${shortenRevision(revision)} ${why}`,
       leftMs,
@@ -114,6 +119,7 @@ export class RolloutGate {
     const stuck = all.find(({ seen }) => seen.broken === revision);
     const why = stuck === undefined ? '' : `: ${stuck.seen.message}`;
     if (lost !== undefined) return hold(`failed at ${lost.member.name} and begins nowhere else${why}`);
+    if (this.#seen.get(name)?.broken === revision) return null;
     if (stuck !== undefined) return hold(`waits for ${stuck.member.name}${why}`);
     const unread = all.find(({ seen }) => seen.failed === null);
     if (unread !== undefined) return hold(`waits until it is known whether it failed at ${unread.member.name}`);

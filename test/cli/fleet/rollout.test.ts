@@ -117,6 +117,21 @@ describe('a roll-out', () => {
     expect(gate.admit('b', first, 0)).toBeNull();
   });
 
+  it('lets a target that refuses try again by itself, and no other meanwhile, over a pause neither', () => {
+    const { makeGate, ends } = fleet({ a: 1, b: 1, c: 1 });
+    const gate = makeGate();
+    for (const name of ['a', 'c']) ends(gate, name, { result: 'terminal', reason: 'Refused' });
+    expect(gate.admit('b', first, 0)).toContain('waits for a');
+    for (const name of ['a', 'c']) expect(gate.admit(name, first, 0)).toBeNull();
+    gate.settings = { ...goes, paused: true };
+    for (const name of ['a', 'b', 'c']) expect(gate.admit(name, first, 0)).toContain('the fleet is paused');
+    ends(gate, 'a', { result: 'held', reason: 'Waiting' });
+    gate.settings = goes;
+    expect(mayBegin(gate)).toEqual(['a', 'c']);
+    for (const name of ['a', 'c']) ends(gate, name, {});
+    expect(mayBegin(gate)).toContain('b');
+  });
+
   it.each([
     ['is not known yet', { role: 'standby' as const }, 'waits until it is known whether it failed at a'],
     ['was lost with this replica', { role: 'writer' as const }, 'waits until it is known whether it failed at a'],
