@@ -1,13 +1,13 @@
-import type { Dispatcher } from 'undici';
 import type { ApiResult, NoAnswer } from '../../ports.ts';
 import type { BaseUrl } from './base-url.ts';
+import type { RawAnswer } from './exchange.ts';
 
 /** What reading an answer needs to know of its request. */
 export interface AnswerContext {
   readonly method: string;
   readonly path: string;
   readonly base: BaseUrl;
-  readonly maxBodyBytes: number;
+  readonly status: number;
   readonly parse: (text: string) => unknown;
 }
 
@@ -24,46 +24,33 @@ function isOfFewParts(text: string): boolean {
 }
 
 /** Turns a response into an answer. A success, and a 404, count only as JSON; an error status with whatever body. */
-export async function readAnswer(response: Dispatcher.ResponseData, context: AnswerContext): Promise<ApiResult> {
-  const status = response.statusCode;
-  const serverTime = Date.parse(first(response.headers['date']) ?? '');
+export function readAnswer({ headers, text }: RawAnswer, context: AnswerContext): ApiResult {
+  const { status } = context;
+  const serverTime = Date.parse(first(headers['date']) ?? '');
   const heard = {
-    retryAfterMs: retryAfter(first(response.headers['retry-after'])),
+    retryAfterMs: retryAfter(first(headers['retry-after'])),
     ...(Number.isNaN(serverTime) ? {} : { serverTime }),
   };
-  if (Number(first(response.headers['content-length']) ?? 0) > context.maxBodyBytes) {
-    response.body.destroy();
-    return lost(context, status, 'too-large', 'the answer is larger than the limit');
-  }
   if (status >= 300 && status < 400) {
-    await response.body.dump();
-    return lost(context, status, 'redirect', redirectText(first(response.headers['location']), context.base));
+    return lost(context, 'redirect', redirectText(first(headers['location']), context.base));
   }
-  const text = await response.body.text();
-  if (text.length > context.maxBodyBytes || !isOfFewParts(text))
-    return lost(context, status, 'too-large', 'the answer is larger than the limit');
+  if (!isOfFewParts(text)) return lost(context, 'too-large', 'the answer is larger than the limit');
   if (text === '') return { kind: 'answer', status, body: undefined, ...heard };
   const bodyCounts = status < 300 || status === 404;
-  if (!isJson(first(response.headers['content-type']))) {
+  if (!isJson(first(headers['content-type']))) {
     if (!bodyCounts) return { kind: 'answer', status, body: undefined, ...heard };
-    return lost(
-      context,
-      status,
-      'not-json',
-      `the answer (${status}) is not JSON but ${kindOf(text)}; is the base URL right?`,
-    );
+    return lost(context, 'not-json', `the answer (${status}) is not JSON but ${kindOf(text)}; is the base URL right?`);
   }
   try {
     return { kind: 'answer', status, body: context.parse(text), ...heard };
   } catch {
     if (!bodyCounts) return { kind: 'answer', status, body: undefined, ...heard };
-    return lost(context, status, 'torn-body', `the answer (${status}) is not complete JSON`);
+    return lost(context, 'torn-body', `the answer (${status}) is not complete JSON`);
   }
 }
 
-function lost(context: AnswerContext, status: number, code: string, because: string): NoAnswer {
-  const message = `${context.method} ${context.path} to ${context.base.host}: ${because}`;
-  return { kind: 'no-answer', sent: 'maybe', code, message, status };
+function lost({ method, path, base, status }: AnswerContext, code: string, because: string): NoAnswer {
+  return { kind: 'no-answer', sent: 'maybe', code, message: `${method} ${path} to ${base.host}: ${because}`, status };
 }
 
 /** Only the host is told: a redirect's path and query may carry a session. */

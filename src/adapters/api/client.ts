@@ -6,6 +6,7 @@ import { readAnswer } from './answer.ts';
 import { type BaseUrl, parseBaseUrl } from './base-url.ts';
 import { removeSecrets, toBytes } from './body.ts';
 import { startDeadline } from './deadline.ts';
+import { exchange } from './exchange.ts';
 import { explainNoAnswer, type FailedRequest } from './no-answer.ts';
 
 /** How the client reaches the server. */
@@ -150,23 +151,23 @@ async function send(connection: Connection, request: Request): Promise<ApiResult
   const deadline = startDeadline(timeoutMs, signal);
   let status: number | null = null;
   try {
-    const response = await dispatcher.request({
-      origin: base.origin,
-      path: base.prefix + path,
-      method,
-      headers: {
-        accept: 'application/json',
-        'content-type': 'application/json',
-        authorization: `Bearer ${token}`,
+    const headers = {
+      accept: 'application/json',
+      'content-type': 'application/json',
+      authorization: `Bearer ${token}`,
+    };
+    const answer = await exchange(dispatcher, {
+      request: { origin: base.origin, path: base.prefix + path, method, headers, body: request.body ?? null },
+      deadline,
+      maxBodyBytes: connection.maxBodyBytes,
+      onStatus: (heard) => {
+        status = heard;
       },
-      body: request.body ?? null,
-      signal: deadline.signal,
     });
-    status = response.statusCode;
-    const answer = await readAnswer(response, { method, path, base, maxBodyBytes: connection.maxBodyBytes, parse });
+    const read = readAnswer(answer, { method, path, base, status: status ?? 0, parse });
     // A proxy's error may quote the request with its headers.
-    const quotes = answer.kind === 'answer' && answer.status >= 300;
-    return quotes ? { ...answer, body: removeSecrets(answer.body, new Set([token])) } : answer;
+    const quotes = read.kind === 'answer' && read.status >= 300;
+    return quotes ? { ...read, body: removeSecrets(read.body, new Set([token])) } : read;
   } catch (error) {
     const failed: FailedRequest = {
       method,

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
-import { createServer, type IncomingHttpHeaders, type RequestListener } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type RequestListener, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import nock from 'nock';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type ApiClient, type ApiClientOptions, createApiClient } from '../../../src/adapters/api/client.ts';
 import { Secret } from '../../../src/model/secret.ts';
 import { startSimulator } from '../../../src/simulator/server.ts';
@@ -163,6 +163,25 @@ describe('a request', () => {
   test('that the caller has stopped is not sent', async () => {
     const answer = await client('http://127.0.0.1:1').listRules(AbortSignal.abort());
     expect(answer).toMatchObject({ kind: 'no-answer', sent: 'no', code: 'aborted' });
+  });
+
+  test('that is stopped while it waits for a connection ends at once, and is not sent later', async () => {
+    const answers: ServerResponse[] = [];
+    const url = await serve((_, response) => void answers.push(response));
+    const api = client(url, { connections: 1 });
+    const first = api.listRules(signal);
+    await vi.waitFor(() => expect(answers).toHaveLength(1));
+    const stop = new AbortController();
+    const second = api.deleteRule('r1', stop.signal);
+    stop.abort();
+    expect(await second).toMatchObject({ kind: 'no-answer', code: 'aborted' });
+    answers[0]?.setHeader('content-type', 'application/json').end('{"data":[]}');
+    expect(await first).toMatchObject({ status: 200 });
+    const third = api.listRules(signal);
+    await vi.waitFor(() => expect(answers).toHaveLength(2));
+    expect(answers[1]?.req.method).toBe('GET');
+    answers[1]?.end();
+    await third;
   });
 
   test('follows no redirect, takes the token nowhere else, and says where it was pointed, host only', async () => {

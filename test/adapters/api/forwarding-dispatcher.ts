@@ -1,32 +1,31 @@
-import { Readable } from 'node:stream';
 import { Dispatcher } from 'undici';
 
 /**
  * Sends a request through `globalThis.fetch`, which nock can intercept (it never sees undici's own requests). Only what
- * the client uses: `request` with a text body.
+ * the client uses: `dispatch` with a text body.
  */
 export class ForwardingDispatcher extends Dispatcher {
-  override async request(options: Dispatcher.RequestOptions): Promise<Dispatcher.ResponseData> {
-    const { origin, path, method, headers, body } = options;
+  override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    const controller = { aborted: false, paused: false, reason: null, abort() {}, pause() {}, resume() {} };
+    handler.onRequestStart?.(controller, {});
+    this.#forward(controller, options, handler).catch((error: Error) => handler.onResponseError?.(controller, error));
+    return true;
+  }
+
+  async #forward(
+    controller: Dispatcher.DispatchController,
+    { origin, path, method, headers, body }: Dispatcher.DispatchOptions,
+    handler: Dispatcher.DispatchHandler,
+  ): Promise<void> {
     const response = await fetch(`${String(origin)}${path}`, {
       method,
       headers: headers as Record<string, string>,
       redirect: 'manual',
       ...(typeof body === 'string' ? { body } : {}),
     });
-    const text = await response.text();
-    const stream = Object.assign(Readable.from([text]), {
-      text: () => Promise.resolve(text),
-      dump: () => Promise.resolve(),
-    });
-    return {
-      statusCode: response.status,
-      headers: Object.fromEntries(response.headers),
-      body: stream,
-      trailers: {},
-      opaque: null,
-      context: {},
-    } as unknown as Dispatcher.ResponseData;
+    handler.onResponseStart?.(controller, response.status, Object.fromEntries(response.headers));
+    handler.onResponseData?.(controller, Buffer.from(await response.arrayBuffer()));
+    handler.onResponseEnd?.(controller, {});
   }
 
   override close(): Promise<void> {
