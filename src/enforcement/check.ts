@@ -2,7 +2,7 @@ import type { Family } from '../model/address.ts';
 import { formatRuleKey, isModifiedInPlace, type LiveRule, type Rule } from '../model/rule.ts';
 import { computeEffect } from '../policy/effect.ts';
 import type { Effect } from '../policy/traffic.ts';
-import { compareSets, type MissingRule } from './compare.ts';
+import { attributeSurplus, compareSets, type Leftover, type MissingRule } from './compare.ts';
 import { toRules } from './elements.ts';
 import {
   compareFindings,
@@ -13,7 +13,6 @@ import {
   type RuleRef,
 } from './report.ts';
 import { type Reach, restrictEffect } from './restrict.ts';
-import { attributeSurplus, type Leftover } from './stale.ts';
 import { examineStructure, type Structure, type StructureDefect } from './structure.ts';
 import { type FilterTable, formatSetName, nameChain, type Unknown } from './table.ts';
 

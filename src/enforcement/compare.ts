@@ -1,6 +1,9 @@
-import { findFirstPosition } from '../model/group-by.ts';
-import type { LiveRule } from '../model/rule.ts';
+import { intersects } from '../model/address.ts';
+import { findFirstPosition, groupBy } from '../model/group-by.ts';
+import { compareText } from '../model/problem.ts';
+import { formatRuleKey, isModifiedInPlace, type LiveRule, type Rule } from '../model/rule.ts';
 import { pickHigher, pickLower } from '../policy/intervals.ts';
+import { toRules } from './elements.ts';
 import type { FilterElement, FilterTable, SetKind } from './table.ts';
 import { formatSetName } from './table.ts';
 
@@ -12,21 +15,17 @@ export interface MissingRule {
 }
 
 /** The parts of a kernel element that no live rule of its set explains. */
-export interface SurplusElement {
+interface SurplusElement {
   readonly kind: SetKind;
   readonly parts: readonly FilterElement[];
 }
 
 /** The difference between live rules and the elements of the kernel's sets, as sets of traffic. */
-export interface Difference {
+interface Difference {
   readonly missing: readonly MissingRule[];
   readonly surplus: readonly SurplusElement[];
   /** Live rules that stand in the kernel as one element, exactly. */
   readonly exact: ReadonlySet<LiveRule>;
-}
-
-interface LiveElement extends FilterElement {
-  readonly live: LiveRule;
 }
 
 /** The set that holds a rule. */
@@ -37,21 +36,15 @@ export function getSetKind(live: LiveRule): SetKind {
 
 /** Compares live rules with the kernel's sets; O(n log n) when most elements agree exactly. */
 export function compareSets(rules: readonly LiveRule[], table: FilterTable): Difference {
-  const bySet = new Map<string, { kind: SetKind; elements: LiveElement[] }>();
-  for (const live of rules) {
-    const kind = getSetKind(live);
-    const name = formatSetName(kind);
-    const group = bySet.get(name) ?? { kind, elements: [] };
-    group.elements.push({ ...live.rule.destination, ports: live.rule.ports, live });
-    bySet.set(name, group);
-  }
+  const bySet = groupBy(rules, (live) => formatSetName(getSetKind(live)));
   const missing: MissingRule[] = [];
   const surplus: SurplusElement[] = [];
   const exact = new Set<LiveRule>();
   for (const name of new Set([...bySet.keys(), ...table.sets.keys()])) {
-    const kind = bySet.get(name)?.kind ?? table.sets.get(name)?.kind;
+    const [first] = bySet.get(name) ?? [];
+    const kind = first === undefined ? table.sets.get(name)?.kind : getSetKind(first);
     if (kind === undefined) continue;
-    const wanted = bySet.get(name)?.elements ?? [];
+    const wanted = (bySet.get(name) ?? []).map((live) => ({ ...live.rule.destination, ports: live.rule.ports, live }));
     const held = table.sets.get(name)?.elements ?? [];
     const heldKeys = new Set(held.map(keyOf));
     const wantedKeys = new Set(wanted.map(keyOf));
@@ -120,4 +113,48 @@ function subtract(a: FilterElement, b: FilterElement): readonly FilterElement[] 
   if (low < b.ports.low) parts.push({ ...shared, ports: { type, low, high: b.ports.low - 1 } });
   if (high > b.ports.high) parts.push({ ...shared, ports: { type, low: b.ports.high + 1, high } });
   return parts;
+}
+
+/** A surplus element, as rules, and the live rule whose change in place probably left it behind; null when none did. */
+export interface Leftover {
+  readonly rules: readonly Rule[];
+  readonly leftBy: LiveRule | null;
+}
+
+/**
+ * Attributes surplus elements to live rules that were changed in place and do not stand in the kernel as they are: one
+ * element to one rule, the most alike first (same set, then same user, action and intersecting destination). Which of
+ * several rules left which element cannot be known; any pairing says the same about the traffic.
+ */
+export function attributeSurplus(rules: readonly LiveRule[], difference: Difference): readonly Leftover[] {
+  const free = new Set(rules.filter((live) => isModifiedInPlace(live) && !difference.exact.has(live)));
+  const leftovers = difference.surplus
+    .map((surplus) => ({ rules: rulesOfSurplus(surplus), leftBy: null as LiveRule | null }))
+    .sort((a, b) => compareText(textOf(a.rules), textOf(b.rules)));
+  for (const least of [5, 4, 3, 2, 1, 0]) {
+    for (const [index, leftover] of leftovers.entries()) {
+      if (leftover.leftBy !== null || free.size === 0) continue;
+      const found = [...free].find((live) => likeness(live.rule, leftover.rules[0]) >= least);
+      if (found === undefined) continue;
+      free.delete(found);
+      leftovers[index] = { ...leftover, leftBy: found };
+    }
+  }
+  return leftovers;
+}
+
+function rulesOfSurplus({ kind, parts }: SurplusElement): readonly Rule[] {
+  return parts.flatMap((part) => toRules(part, kind));
+}
+
+function textOf(rules: readonly Rule[]): string {
+  return rules.map(formatRuleKey).join(', ');
+}
+
+function likeness(a: Rule, b: Rule | undefined): number {
+  if (b === undefined) return 0;
+  const scope = a.userId === b.userId ? 2 : 0;
+  const action = a.action === b.action ? 1 : 0;
+  const near = intersects(a.destination, b.destination) ? 2 : 0;
+  return scope + action + near;
 }

@@ -1,4 +1,4 @@
-import type { EnforcementReport, Finding, FindingKind } from './report.ts';
+import type { EnforcementReport, FindingKind } from './report.ts';
 
 /** Kinds of findings that replacing a rule mends, the most harmful first. */
 const mendable: readonly FindingKind[] = ['table-missing', 'user-chain-missing', 'missing', 'stale'];
@@ -14,13 +14,9 @@ export function repairTargets(report: EnforcementReport): ReadonlySet<string> {
     const ids = report.findings
       // Replacing a rule does not wake a table.
       .filter((finding) => finding.kind === kind && finding.dormant !== true)
-      .flatMap(namedRules)
+      .flatMap(({ rules }) => rules.filter(({ name }) => name !== null).map(({ id }) => id))
       .sort();
     if (ids[0] !== undefined) return new Set([ids[0]]);
   }
   return new Set();
-}
-
-function namedRules({ rules }: Finding): readonly string[] {
-  return rules.filter(({ name }) => name !== null).map(({ id }) => id);
 }

@@ -9,16 +9,20 @@ import type { Effect } from '../policy/traffic.ts';
  * `stale`: what a rule changed in place left behind; `extra`: an element that no live rule explains; then the chains and
  * their rules, without which elements decide nothing; `unknown`: something this program has no meaning for.
  */
-export type FindingKind =
-  | 'missing'
-  | 'stale'
-  | 'extra'
-  | 'user-chain-missing'
-  | 'jump-missing'
-  | 'verdict-missing'
-  | 'order'
-  | 'table-missing'
-  | 'unknown';
+export type FindingKind = (typeof kindOrder)[number];
+
+/** The structure first. */
+const kindOrder = [
+  'table-missing',
+  'user-chain-missing',
+  'jump-missing',
+  'verdict-missing',
+  'order',
+  'missing',
+  'stale',
+  'extra',
+  'unknown',
+] as const;
 
 /** A live rule as a person knows it. `name` and `place` are null when no manifest names the rule. */
 export interface RuleRef {
@@ -85,19 +89,7 @@ export function reportUnreadable(message: string, liveRules: number): Enforcemen
   return { state: 'unreadable', message, findings: [], counts, effect, liveRules, elements: 0 };
 }
 
-const kindOrder: readonly FindingKind[] = [
-  'table-missing',
-  'user-chain-missing',
-  'jump-missing',
-  'verdict-missing',
-  'order',
-  'missing',
-  'stale',
-  'extra',
-  'unknown',
-];
-
-/** The one order of findings: by kind, the structure first, then by text. */
+/** The one order of findings: by kind, then by text. */
 export function compareFindings(a: Finding, b: Finding): number {
   return (
     kindOrder.indexOf(a.kind) - kindOrder.indexOf(b.kind) ||

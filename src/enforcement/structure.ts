@@ -1,6 +1,8 @@
 import type { Family } from '../model/address.ts';
+import { groupBy } from '../model/group-by.ts';
 import { compareText } from '../model/problem.ts';
 import type { LiveRule } from '../model/rule.ts';
+import { getSetKind } from './compare.ts';
 import { type ChainRule, type FilterTable, formatSetName, nameChain, readChainUser, type SetKind } from './table.ts';
 
 /** A defect of the chains: without them the elements of a set decide nothing. */
@@ -53,22 +55,10 @@ function cutsOff(defect: StructureDefect, kind: SetKind): boolean {
 
 /** The sets that matter, by user: those of live rules, and those with elements. */
 function neededSets(rules: readonly LiveRule[], table: FilterTable): ReadonlyMap<string | null, readonly SetKind[]> {
-  const kinds = new Map<string, SetKind>();
-  for (const { rule } of rules) {
-    const { userId, destination, action } = rule;
-    const kind: SetKind = { userId, family: destination.family, action, withPorts: rule.ports !== null };
-    kinds.set(formatSetName(kind), kind);
-  }
+  const kinds = new Map(rules.map(getSetKind).map((kind) => [formatSetName(kind), kind]));
   for (const set of table.sets.values()) if (set.elements.length > 0) kinds.set(set.name, set.kind);
-  const needed = new Map<string | null, SetKind[]>();
-  for (const name of [...kinds.keys()].sort(compareText)) {
-    const kind = kinds.get(name);
-    if (kind === undefined) continue;
-    const group = needed.get(kind.userId) ?? [];
-    group.push(kind);
-    needed.set(kind.userId, group);
-  }
-  return needed;
+  const sorted = [...kinds].sort(([a], [b]) => compareText(a, b)).map(([, kind]) => kind);
+  return groupBy(sorted, ({ userId }) => userId);
 }
 
 function examineScope(

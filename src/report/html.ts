@@ -43,7 +43,7 @@ export function renderHtml(report: RunReport, other: OtherAnswer = {}): string {
 }
 
 function renderPlan(report: RunReport, plan: Plan): string {
-  const page = makePlanPage(report, plan, { lines: mostTraffic });
+  const page = makePlanPage(report, plan, mostTraffic);
   return renderReport(report, page.title.join(' · '), {
     head: html`<p class="summary">${summaryOf(report, plan)}</p>${page.notes.map((note) => html`<p class="note">${note}</p>`)}`,
     first: html`${leftOpenSection(report)}${renderPlanSections(report, plan, page)}`,

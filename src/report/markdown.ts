@@ -42,7 +42,7 @@ export function cutComment(text: string): string {
 
 function render(report: RunReport, limit: number): string {
   const { plan } = report;
-  const page = plan === null ? null : makePlanPage(report, plan, { lines: Math.min(limit, mostTraffic) });
+  const page = plan === null ? null : makePlanPage(report, plan, Math.min(limit, mostTraffic));
   const sections = [
     // The comment that a later run finds again is the plan's.
     report.headline !== undefined || report.comparison !== undefined

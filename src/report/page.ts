@@ -62,17 +62,8 @@ export interface TrafficEntry {
 
 export type TrafficPart = PagePart<TrafficEntry>;
 
-export interface PageLimits {
-  /** Lines of traffic, and lines on the way. */
-  readonly lines: number;
-}
-
-/** What a terminal shows unless it is asked for everything. */
-export const shortPage: PageLimits = { lines: 12 };
-/** Everything. */
-export const wholePage: PageLimits = { lines: Number.POSITIVE_INFINITY };
-/** The page of a plan. */
-export function makePlanPage(report: RunReport, plan: Plan, limits: PageLimits): PlanPage {
+/** The page of a plan, with at most so many `lines` of traffic, and on the way. */
+export function makePlanPage(report: RunReport, plan: Plan, lines: number): PlanPage {
   const people = collectPeople(plan, report);
   const isComparison = report.comparison !== undefined && plan.changes.some(({ action }) => action !== 'keep');
   return {
@@ -83,12 +74,12 @@ export function makePlanPage(report: RunReport, plan: Plan, limits: PageLimits):
       plan.steps.length === 0 && !isComparison
         ? []
         : [
-            trafficPart(plan.later === undefined ? '' : 'Now: ', plan.effect, people, limits),
+            trafficPart(plan.later === undefined ? '' : 'Now: ', plan.effect, people, lines),
             ...(plan.later ?? []).map(({ from, effect }) =>
-              trafficPart(`From ${formatInstant(from)}: `, effect, people, limits),
+              trafficPart(`From ${formatInstant(from)}: `, effect, people, lines),
             ),
           ],
-    onTheWay: plan.exposure.length === 0 ? null : describeExposures(plan, people, limits.lines),
+    onTheWay: plan.exposure.length === 0 ? null : describeExposures(plan, people, lines),
   };
 }
 
@@ -220,7 +211,7 @@ function showChange(change: Change, name: string, { names, at }: Shown): ShownCh
   };
 }
 
-function trafficPart(when: string, effect: Effect, people: People, { lines }: PageLimits): TrafficPart {
+function trafficPart(when: string, effect: Effect, people: People, lines: number): TrafficPart {
   const isWhole = lines === Number.POSITIVE_INFINITY;
   const opens = describeTraffic(effect.opens, people, isWhole);
   const closes = describeTraffic(effect.closes, people, isWhole);

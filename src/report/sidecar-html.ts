@@ -122,7 +122,7 @@ function heads(...titles: readonly string[]): Markup {
 function planMarkup({ plan: report }: SidecarState): Markup {
   const plan = report?.plan ?? null;
   if (report === null || plan === null) return html`<section><h2>Plan</h2><p>Nothing to change.</p></section>`;
-  const page = makePlanPage(report, plan, { lines: mostRows });
+  const page = makePlanPage(report, plan, mostRows);
   const isLong = plan.changes.length - plan.summary.keep > mostRows;
   const more = html`<p class="note">Only ${mostRows} changes are shown here. All of them: <a href="api/v1/plan">as JSON</a>.</p>`;
   return html`<section><h2>Plan</h2><p class="summary">${summarisePlan(report, plan)}</p>${isLong ? more : ''}</section>

@@ -8,9 +8,7 @@ import {
   makePlanPage,
   type SetOfChanges,
   type ShownChange,
-  shortPage,
   type TrafficPart,
-  wholePage,
 } from './page.ts';
 import { createPaint, type Paint, wrapText } from './paint.ts';
 import { formatLine, formatPlace, renderProblems } from './problems.ts';
@@ -18,6 +16,8 @@ import { formatRule } from './rule-text.ts';
 import type { Display, RunReport } from './run-report.ts';
 import { count, summariseApply, summarisePlan } from './summary.ts';
 
+/** Lines of traffic that a terminal shows unless it is asked for everything. */
+const shortPage = 12;
 /** From so many changes on, a plan begins with how many each RuleSet has. */
 const manyChanges = 50;
 
@@ -27,7 +27,7 @@ export function renderPlan(report: RunReport, display: Display): string {
   const { plan } = report;
   const problems = renderProblems(report.problems, display.color);
   if (plan === null) return problems;
-  const page = makePlanPage(report, plan, display.full === true ? wholePage : shortPage);
+  const page = makePlanPage(report, plan, display.full === true ? Number.POSITIVE_INFINITY : shortPage);
   const sections = [
     problems.trimEnd(),
     [paint('strong', page.title.join('    ')), ...page.notes.map((note) => paint('faint', note))].join('\n'),

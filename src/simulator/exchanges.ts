@@ -55,7 +55,10 @@ export class Exchanges {
       void this.#spoil(exchange, chosen);
       return;
     }
-    void this.#answer(exchange.request).then((answer) => this.#finish(exchange, answer));
+    void this.#answer(exchange.request).then((answer) => {
+      this.#record(exchange.request, statusOf(answer));
+      sendAnswer(exchange, answer);
+    });
   };
 
   async #answer(request: RawRequest): Promise<HttpAnswer> {
@@ -66,11 +69,6 @@ export class Exchanges {
       this.#options.onError(error);
       return crashAnswer;
     }
-  }
-
-  #finish(exchange: Exchange, answer: HttpAnswer): void {
-    this.#record(exchange.request, statusOf(answer));
-    sendAnswer(exchange, answer);
   }
 
   #record({ method, target, body }: RawRequest, status: number): void {
@@ -101,7 +99,7 @@ function spoilAnswer(exchange: Exchange, answer: HttpAnswer, fault: Fault, stale
       return;
     case 'reset-before':
     case 'reset-after':
-      reset(exchange);
+      exchange.message.socket.resetAndDestroy();
       return;
     case 'torn':
       sendAnswer(exchange, answer, { torn: true });
@@ -120,10 +118,6 @@ function spoilAnswer(exchange: Exchange, answer: HttpAnswer, fault: Fault, stale
     default:
       fault satisfies never;
   }
-}
-
-function reset({ message }: Exchange): void {
-  message.socket.resetAndDestroy();
 }
 
 function sendStatus({ response }: Exchange, fault: Extract<Fault, { kind: 'status' }>): void {

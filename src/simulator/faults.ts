@@ -53,10 +53,7 @@ interface ActiveFault extends FaultSetting {
 
 type Entry = { -readonly [K in keyof ActiveFault]: ActiveFault[K] } & { readonly staleList: Buffer };
 
-export interface ChosenFault {
-  readonly fault: Fault;
-  readonly staleList: Buffer;
-}
+export type ChosenFault = Pick<Entry, 'fault' | 'staleList'>;
 
 export type FaultSwitchboard = Pick<Faults, 'inject' | 'clear' | 'list'>;
 

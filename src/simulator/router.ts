@@ -1,22 +1,19 @@
-import type { SimulatorClock } from './clock.ts';
-import type { ConfigurationEndpoints } from './configuration/endpoints.ts';
+import type { ChangeRules } from './configuration/change.ts';
+import { showConfiguration, updateConfiguration } from './configuration/store.ts';
 import { ServerCrash } from './crash.ts';
 import { negotiate } from './http/accept.ts';
 import type { JsonTerm } from './http/json.ts';
 import { type ParsedRequest, parseRequest, type RawRequest } from './http/request.ts';
 import { crashAnswer, type HttpAnswer, json, notFound, unauthorized } from './http/response.ts';
-import type { RuleEndpoints } from './rules/endpoints.ts';
+import { changeRule, insertRule, type RuleParts, removeRule, showRule } from './rules/endpoints.ts';
+import type { Tables } from './tables.ts';
 import type { TokenStore } from './tokens.ts';
-import type { UserEndpoints } from './user-endpoints.ts';
+import { changeUser, insertUser, removeUser, showUser } from './user-endpoints.ts';
 import type { StoredUser, UserStore } from './users.ts';
 
-export interface RouterParts {
-  readonly clock: SimulatorClock;
-  readonly tokens: TokenStore;
-  readonly users: UserStore;
-  readonly rules: RuleEndpoints;
-  readonly configuration: ConfigurationEndpoints;
-  readonly userEndpoints: UserEndpoints;
+export interface RouterParts extends Tables, RuleParts {
+  /** What a change of the configuration has to keep to. */
+  readonly changeRules: ChangeRules;
 }
 
 /** What a call brings beside its path; `sent` is what stands in the route's wrapper. */
@@ -33,21 +30,21 @@ interface Route {
 }
 
 const routes: Readonly<Record<string, Route>> = {
-  'GET rules': { run: ({ rules }) => rules.list() },
-  'POST rules': { wrapper: 'rule', run: ({ rules }, { sent }) => rules.create(sent) },
-  'GET rules/id': { run: ({ rules }, { id }) => rules.show(id) },
-  'PATCH rules/id': { wrapper: 'rule', run: ({ rules }, { id, sent }) => rules.update(id, sent) },
-  'DELETE rules/id': { run: ({ rules }, { id }) => rules.delete(id) },
-  'GET configuration': { run: ({ configuration }) => configuration.show() },
-  'PATCH configuration': { wrapper: 'configuration', run: ({ configuration }, { sent }) => configuration.update(sent) },
-  'GET users': { run: ({ userEndpoints }) => userEndpoints.list() },
-  'POST users': { wrapper: 'user', run: ({ userEndpoints }, { sent }) => userEndpoints.create(sent) },
-  'GET users/id': { run: ({ userEndpoints }, { id }) => userEndpoints.show(id) },
-  'PATCH users/id': {
-    wrapper: 'user',
-    run: ({ userEndpoints }, { id, sent, callerId }) => userEndpoints.update(id, sent, callerId),
+  'GET rules': { run: ({ rules }) => ({ kind: 'json', status: 200, body: rules.listBody() }) },
+  'POST rules': { wrapper: 'rule', run: (parts, { sent }) => insertRule(parts, sent) },
+  'GET rules/id': { run: (parts, { id }) => showRule(parts, id) },
+  'PATCH rules/id': { wrapper: 'rule', run: (parts, { id, sent }) => changeRule(parts, id, sent) },
+  'DELETE rules/id': { run: (parts, { id }) => removeRule(parts, id) },
+  'GET configuration': { run: ({ configuration }) => json(200, { data: showConfiguration(configuration.row) }) },
+  'PATCH configuration': {
+    wrapper: 'configuration',
+    run: ({ configuration, changeRules }, { sent }) => updateConfiguration(configuration, sent, changeRules),
   },
-  'DELETE users/id': { run: ({ userEndpoints }, { id, callerId }) => userEndpoints.delete(id, callerId) },
+  'GET users': { run: ({ users }) => json(200, { data: users.all() }) },
+  'POST users': { wrapper: 'user', run: (parts, { sent }) => insertUser(parts, sent) },
+  'GET users/id': { run: (parts, { id }) => showUser(parts, id) },
+  'PATCH users/id': { wrapper: 'user', run: (parts, { id, sent, callerId }) => changeUser(parts, id, sent, callerId) },
+  'DELETE users/id': { run: (parts, { id, callerId }) => removeUser(parts, id, callerId) },
   'GET devices': { run: () => json(200, { data: [] }) },
 };
 

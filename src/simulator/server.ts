@@ -1,6 +1,5 @@
 import { answerAdmin } from './admin.ts';
 import { acceptDiscovery, type Discovery, fetchDiscovery } from './configuration/discovery.ts';
-import { ConfigurationEndpoints } from './configuration/endpoints.ts';
 import { makeOpenidKind } from './configuration/oidc.ts';
 import { samlProviders } from './configuration/saml.ts';
 import { showConfiguration } from './configuration/store.ts';
@@ -14,11 +13,9 @@ import type { HttpAnswer } from './http/response.ts';
 import type { SimulatorOptions } from './options.ts';
 import { answerRequest } from './router.ts';
 import { makeSeedRow, type RuleSeed } from './rules/change.ts';
-import { RuleEndpoints } from './rules/endpoints.ts';
 import { type StoredRule, showRow } from './rules/rule.ts';
 import { openTables, type Tables } from './tables.ts';
 import type { TokenStore } from './tokens.ts';
-import { UserEndpoints } from './user-endpoints.ts';
 import type { StoredUser } from './users.ts';
 
 export type { SimulatorOptions } from './options.ts';
@@ -86,17 +83,12 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
 
 /** How requests below `/v0` are answered from the tables. */
 function answers(options: SimulatorOptions, tables: Tables): (request: RawRequest) => Promise<HttpAnswer> {
-  const { rules, users, configuration, newId } = tables;
   const kinds = {
     openid_connect_providers: makeOpenidKind(discoveryOf(options)),
     saml_identity_providers: samlProviders,
   };
-  const parts = {
-    ...tables,
-    rules: new RuleEndpoints({ store: rules, users, portRules: options.portRules ?? true }),
-    configuration: new ConfigurationEndpoints(configuration, { kinds, environment: options.environment ?? {} }),
-    userEndpoints: new UserEndpoints({ users, rules, newId }),
-  };
+  const changeRules = { kinds, environment: options.environment ?? {} };
+  const parts = { ...tables, changeRules, portRules: options.portRules ?? true };
   return (request) => answerRequest(parts, request);
 }
 

@@ -1,3 +1,5 @@
+import { ServerCrash } from './crash.ts';
+
 const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /** 8-4-4-4-12 bytes of whatever: the server looks no closer before it asks the database. */
@@ -8,4 +10,10 @@ export function isUuidShaped(text: string): boolean {
 
 export function isUuidText(text: string): boolean {
   return uuidPattern.test(text);
+}
+
+/** The id as the database keeps it; raises ServerCrash for what is no UUID. */
+export function readUuid(text: string): string {
+  if (!isUuidText(text)) throw new ServerCrash('not a UUID');
+  return text.toLowerCase();
 }

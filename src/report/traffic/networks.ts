@@ -48,9 +48,8 @@ interface Prefix {
   readonly protocols: Protocols;
 }
 
-interface OpenTerm {
-  readonly prefix: Prefix;
-  readonly term: { network: string; protocols: Protocols; exceptions: { network: string; protocols: Protocols }[] };
+interface OpenTerm extends Term {
+  readonly exceptions: { readonly network: string; readonly protocols: Protocols }[];
 }
 
 interface Enclosing {
@@ -71,17 +70,17 @@ function termsOf(prefixes: readonly Prefix[]): readonly Term[] {
     const terms = (around?.terms ?? []).map(({ open, here }) => {
       const cut = combineProtocols(here, removed, (inHere, inRemoved) => inHere && inRemoved);
       if (isNoProtocols(cut)) return { open, here };
-      open.term.exceptions.push({ network: prefix.text, protocols: cut });
+      open.exceptions.push({ network: prefix.text, protocols: cut });
       return { open, here: subtractProtocols(here, cut) };
     });
     if (!isNoProtocols(added)) {
-      const open: OpenTerm = { prefix, term: { network: prefix.text, protocols: added, exceptions: [] } };
+      const open: OpenTerm = { network: prefix.text, protocols: added, exceptions: [] };
       all.push(open);
       terms.push({ open, here: added });
     }
     stack.push({ prefix, terms });
   }
-  return all.map(({ term }) => term);
+  return all;
 }
 
 function splitPieces(pieces: readonly Piece[]): readonly Prefix[] {

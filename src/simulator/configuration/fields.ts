@@ -20,11 +20,14 @@ export interface ScalarField {
 const same = (value: unknown): unknown => value;
 const none = (): readonly string[] => [];
 
-const boolean: ScalarField = { empty: null, cast: castBoolean, problems: none, store: same, show: same };
+/** What holds for a field that says nothing else. */
+const usual = { empty: null, problems: none, store: same, show: same };
+
+const boolean: ScalarField = { ...usual, cast: castBoolean };
 
 function integer(low: bigint, high: bigint, nullable = true): ScalarField {
   return {
-    empty: null,
+    ...usual,
     cast: castInteger,
     problems: (value) => {
       if (typeof value !== 'number' && typeof value !== 'bigint') return [];
@@ -35,7 +38,6 @@ function integer(low: bigint, high: bigint, nullable = true): ScalarField {
       if (value === null && !nullable) throw new ServerCrash('the column is not null');
       return value;
     },
-    show: same,
   };
 }
 
@@ -47,17 +49,17 @@ function fits(text: string): string {
 }
 
 const endpoint: ScalarField = {
-  empty: null,
+  ...usual,
   cast: (term) => {
     const cast = castString(term);
     return 'value' in cast && cast.value !== null ? { value: trim(cast.value) } : cast;
   },
   problems: (value) => (typeof value === 'string' && value !== '' ? checkEndpoint(value) : []),
   store: (value) => (typeof value === 'string' ? fits(value) : value),
-  show: same,
 };
 
 const nameServers: ScalarField = {
+  ...usual,
   empty: [],
   cast: (term) => {
     const cast = castStrings(term);
@@ -67,7 +69,6 @@ const nameServers: ScalarField = {
   },
   problems: (value) => (Array.isArray(value) ? nameServerProblems(value as string[]) : []),
   store: (value) => (Array.isArray(value) ? (value as string[]).map(fits) : value),
-  show: same,
 };
 
 const allowedIps: ScalarField = {

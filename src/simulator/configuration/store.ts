@@ -1,6 +1,8 @@
 import type { SimulatorClock } from '../clock.ts';
+import { type JsonTerm, readObject } from '../http/json.ts';
+import { answerInvalid, type HttpAnswer, json } from '../http/response.ts';
 import { castInet, type Inet, storeInet } from '../rules/inet.ts';
-import type { ConfigurationValues } from './change.ts';
+import { type ChangeRules, type ConfigurationValues, castConfiguration } from './change.ts';
 import { scalarFields } from './fields.ts';
 import type { StoredLogo } from './logo.ts';
 import { type Provider, sortKeys } from './provider.ts';
@@ -83,6 +85,18 @@ export function showConfiguration(row: ConfigurationRow): Record<string, unknown
     inserted_at: row.insertedAt,
     updated_at: row.updatedAt,
   });
+}
+
+/** Answers a change of the configuration. */
+export async function updateConfiguration(
+  store: ConfigurationStore,
+  sent: JsonTerm,
+  rules: ChangeRules,
+): Promise<HttpAnswer> {
+  const change = await castConfiguration(store.row, readObject(sent), rules);
+  if (!change.ok) return answerInvalid(change.errors);
+  const row = change.changed.size === 0 ? store.row : store.update(change.values, change.changed);
+  return json(200, { data: showConfiguration(row) });
 }
 
 /** The row that is shown so; the way back from `showConfiguration`. */

@@ -14,7 +14,6 @@ export function connectFilter(options: SimulatorOptions, tables: Tables, exit: F
   rules.listen({
     changing: () => filter.settle?.(),
     inserted: filter.inserted,
-    updated: () => {},
     deleted: filter.deleted,
   });
   users.listen({

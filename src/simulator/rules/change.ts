@@ -2,7 +2,7 @@ import { blank, type Cast, castString, invalidMessage } from '../cast.ts';
 import { ServerCrash } from '../crash.ts';
 import { isMap, type JsonTerm, parseJson, type TermMap } from '../http/json.ts';
 import type { FieldErrors } from '../http/response.ts';
-import { isUuidShaped, isUuidText } from '../uuid.ts';
+import { readUuid } from '../uuid.ts';
 import { castInet, formatInet, type Inet, isSameInet, storeInet } from './inet.ts';
 import { castPorts, formatPorts, type StoredPortRange, storePorts } from './ports.ts';
 import { makeRow, type RuleRow, type StoredAction, type StoredPortType, type StoredRule, showRow } from './rule.ts';
@@ -105,15 +105,10 @@ export interface StoredValues {
 export function storeValues(values: RuleValues): StoredValues {
   const { action, destination, port_type, port_range, user_id } = values;
   if (action === null || destination === null) throw new ServerCrash('a required column is null');
-  const userId = user_id === null ? null : storeUserId(user_id);
+  const userId = user_id === null ? null : readUuid(user_id);
   const range = port_range === null ? null : storePorts(port_range);
   const ports = range === null || port_type === null ? null : range && { type: port_type, range };
   return { action, destination: storeInet(destination), ports, userId };
-}
-
-function storeUserId(text: string): string {
-  if (!isUuidShaped(text) || !isUuidText(text)) throw new ServerCrash('not a UUID');
-  return text.toLowerCase();
 }
 
 /** The answer to a write: the values as cast, not as stored (`/32`, an upper-case user_id and such are echoed). */

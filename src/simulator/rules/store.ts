@@ -14,7 +14,7 @@ export interface RuleListener {
   /** Called before any row changes. */
   readonly changing?: () => void;
   readonly inserted: (row: RuleRow) => void;
-  readonly updated: (row: RuleRow, before: RuleRow) => void;
+  readonly updated?: (row: RuleRow) => void;
   readonly deleted: (row: RuleRow) => void;
 }
 
@@ -88,7 +88,7 @@ export class RuleStore {
     for (const listener of this.#listeners) listener.changing?.();
     this.#heap.delete(before.id);
     this.#put(row);
-    for (const listener of this.#listeners) listener.updated(row, before);
+    for (const listener of this.#listeners) listener.updated?.(row);
     return row;
   }
 
