@@ -140,7 +140,7 @@ function endRun(end: ProcessRun['end'], stderr = ''): ProcessRun {
 }
 
 /** Text of another program for people: one line, no control or direction characters, no user information of a URL, bounded. */
-function cleanText(text: string): string {
+export function cleanText(text: string): string {
   return text
     .replace(/\/\/[^/@\s]*@/g, '//')
     .replace(/[\p{Cc}\p{Cf}\u2028\u2029\s]+/gu, ' ')

@@ -1,4 +1,4 @@
-import { type ProcessCaps, type ProcessRun, pickVariables, runProcess } from '../run-process.ts';
+import { cleanText, type ProcessCaps, type ProcessRun, pickVariables, runProcess } from '../run-process.ts';
 import type { GitProtocol } from './git-address.ts';
 
 /** What a run of git that talks to a remote may use beyond one that reads. */
@@ -88,6 +88,59 @@ export function runGit(command: GitCommand): Promise<ProcessRun> {
 export function isCapped({ stderr }: ProcessRun): boolean {
   return /file too large|out of memory|cannot allocate memory|memory exhausted/i.test(stderr);
 }
+
+/** `runGit` for short local commands without input, carried by simple-git under the same configuration and bounds. */
+export async function runShortGit(command: GitCommand): Promise<ProcessRun> {
+  const { simpleGit } = await import('simple-git');
+  const env = environmentOf(command);
+  const stop = new AbortController();
+  let [end, code, stderr, size]: [ProcessRun['end'], number, string, number] = ['exit', 0, '', 0];
+  const endBecause = (reason: ProcessRun['end']): void => {
+    if (end === 'exit') end = reason;
+    stop.abort();
+  };
+  const onAbort = (): void => endBecause('aborted');
+  if (command.signal.aborted) onAbort();
+  command.signal.addEventListener('abort', onAbort, { once: true });
+  const timer = setTimeout(() => endBecause('timeout'), command.timeoutMs);
+  const git = simpleGit({
+    baseDir: '/',
+    config: [...configOf(command)],
+    allowEnvironment: Object.keys(env),
+    unsafe: constantsOnly,
+    abort: stop.signal,
+    // Its own errors may repeat arguments. Undefined: the output is the answer, and the code tells how it ended.
+    errors: (_, result) => {
+      code = result.exitCode;
+      stderr = Buffer.concat(result.stdErr).toString('utf8');
+      return undefined;
+    },
+  })
+    .env(env)
+    .outputHandler((_, stdout) => {
+      stdout.on('data', (chunk: Buffer) => {
+        size += chunk.length;
+        if (size > command.maxOutput) endBecause('too-much-output');
+      });
+    });
+  const stdout = await git.raw(...command.args).catch(() => '');
+  clearTimeout(timer);
+  command.signal.removeEventListener('abort', onAbort);
+  if (end === 'exit' && stderr.includes('spawn git ENOENT')) end = 'not-started';
+  return { end, code: end === 'exit' ? code : null, stdout: Buffer.from(stdout), stderr: cleanText(stderr) };
+}
+
+const constantsOnly = {
+  allowUnsafeFsMonitor: true,
+  allowUnsafeHooksPath: true,
+  allowUnsafeProtocolOverride: true,
+  allowUnsafeCredentialHelper: true,
+  allowUnsafeAskPass: true,
+  allowUnsafeTemplateDir: true,
+  allowUnsafeConfigPaths: true,
+  allowUnsafeGpgProgram: true,
+  allowUnsafePager: true,
+} as const; // all of them are set to constants of this program, never to text from outside
 
 function configOf({ gitDir, connection, config }: GitCommand): readonly string[] {
   const owner = gitDir === null ? [] : [`safe.directory=${gitDir}`];

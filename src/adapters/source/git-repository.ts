@@ -1,6 +1,6 @@
 import type { Commit } from '../../model/commit.ts';
 import type { ProcessRun } from '../run-process.ts';
-import { type GitCommand, isCapped, runGit } from './git-process.ts';
+import { type GitCommand, isCapped, runGit, runShortGit } from './git-process.ts';
 
 /** One entry of a tree: its name alone, or its path below a tree. */
 export interface TreeEntry {
@@ -107,11 +107,11 @@ export function openRepository(context: RepositoryContext): GitRepository {
 
 /** Runs a short command on a repository; throws when git is missing, or ends with another code than `good`. */
 export async function runLocal(
-  { caps: _, ...context }: RepositoryContext,
+  context: RepositoryContext,
   args: readonly string[],
   good: readonly number[] = [0],
 ): Promise<ProcessRun> {
-  const run = await runGit({ ...context, args, timeoutMs, maxOutput: shortOutput });
+  const run = await runShortGit({ ...context, args, timeoutMs, maxOutput: shortOutput });
   if (run.end === 'exit' && good.includes(run.code ?? -1)) return run;
   throw explainRun(args[0] ?? '', run);
 }
