@@ -157,7 +157,8 @@ describe('rules of direction', () => {
 
   it('programs run in one way', () => {
     const runs = imports.filter(
-      ({ from, to, isPackage }) => isPackage && /^(node:)?child_process$|^simple-git$/.test(to) && folderOf(from) !== 'simulator',
+      ({ from, to, isPackage }) =>
+        isPackage && /^(node:)?child_process$|^simple-git$/.test(to) && folderOf(from) !== 'simulator',
     );
     expect(runs.map(show).sort()).toEqual([
       'adapters/run-process.ts → node:child_process',
