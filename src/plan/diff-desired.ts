@@ -1,15 +1,13 @@
 import { type ConfigurationFields, configurationFields, type DesiredConfiguration } from '../model/configuration.ts';
-import { groupBy } from '../model/group-by.ts';
 import type { Profile } from '../model/profile.ts';
 import { compareRules, type DesiredRule, type LiveRule } from '../model/rule.ts';
-import type { DesiredState, Scope } from '../model/state.ts';
-import { computeEffect } from '../policy/effect.ts';
+import { type DesiredState, isInScope, type Scope } from '../model/state.ts';
 import { decideRules } from './decide.ts';
 import { decideConfiguration } from './decide-configuration.ts';
-import { addTimes, findLaterEffects, refuseManyTimes } from './diff-times.ts';
+import { addTimes, computeEffectAt, findLaterEffects, refuseManyTimes, type Sides } from './diff-times.ts';
 import { guardPlan } from './guard/guard.ts';
 import type { PlanInput, PlanOptions } from './input.ts';
-import { listStates, summarise } from './make-plan.ts';
+import { summarise } from './make-plan.ts';
 import type { Change, Plan, RuleChange } from './plan.ts';
 
 export interface DesiredComparison {
@@ -24,11 +22,11 @@ export interface DesiredComparison {
  * The changes, effect and refusals of going from one desired state to another, without steps and guards of a server. Rules that begin
  * later, and other times of a rule, are changes too: nobody would see them otherwise before they open something.
  */
-export function diffDesired(comparison: DesiredComparison): Plan {
-  const { before, after, profile, scope, options } = comparison;
+export function diffDesired({ before, after: given, profile, scope, options }: DesiredComparison): Plan {
+  const after = shareRules(given, before);
   const input: PlanInput = {
     desired: after,
-    live: { rules: before.rules.map(asLive), configuration: configurationOf(before.configuration) },
+    live: { rules: [], configuration: configurationOf(before.configuration) },
     base: before,
     // Neither side holds rules that collide.
     profile: { ...profile, ruleUpdates: 'patch', refusesCollisions: false },
@@ -36,22 +34,24 @@ export function diffDesired(comparison: DesiredComparison): Plan {
     options: {
       ...options,
       prune: 'all',
-      maxDeletes: { share: 1 },
-      maxChanges: { share: 1 },
+      maxDeletes: { share: Number.POSITIVE_INFINITY },
+      maxChanges: { share: Number.POSITIVE_INFINITY },
       allowEmpty: true,
       allowLockout: true,
     },
   };
-  const rules = decideBetween(before.rules, after.rules, input);
-  const upcoming = decideBetween(before.upcoming ?? [], after.upcoming ?? [], input);
   const decided = decideConfiguration(input);
   // Secrets are never looked up: a Configuration that is the same but for them is the same.
   const configuration = decided?.change.reason === 'unknown-secret' ? null : decided;
-  const others: readonly Change[] = configuration === null ? [] : [configuration.change];
-  const changes = [...rules, ...upcoming, ...others];
-  const states = listStates(rules);
-  const effect = computeEffect(states.before, states.after);
-  const later = findLaterEffects(comparison, effect);
+  const changes: readonly Change[] = [
+    ...decideBetween(before.rules, after.rules, input),
+    ...decideBetween(before.upcoming ?? [], after.upcoming ?? [], input),
+    ...(configuration === null ? [] : [configuration.change]),
+  ];
+  const sides = sidesOf(before, after, scope);
+  const at = before.at ?? after.at ?? 0;
+  const effect = computeEffectAt(sides, at);
+  const later = findLaterEffects(sides, at, effect);
   const effects = [effect, ...(later ?? []).map((one) => one.effect)];
   const guarded = {
     opens: effects.flatMap(({ opens }) => opens),
@@ -64,7 +64,7 @@ export function diffDesired(comparison: DesiredComparison): Plan {
     steps: [],
     problems: [],
     refusals: [
-      ...guardPlan({ input, changes: [...rules, ...others], configuration, effect: guarded, exposure: [] }),
+      ...guardPlan({ input, changes, configuration, effect: guarded, exposure: [] }),
       ...(later === null ? [refuseManyTimes()] : []),
     ],
     effect,
@@ -75,6 +75,28 @@ export function diffDesired(comparison: DesiredComparison): Plan {
   };
 }
 
+/** What is compared: rules that are not ours stay as they are. */
+function sidesOf(before: DesiredState, after: DesiredState, scope: Scope): Sides {
+  const [former, wanted] = [listRules(before), listRules(after)];
+  const isOurs = ({ rule }: DesiredRule): boolean => isInScope(rule, scope);
+  return { before: former, after: [...wanted.filter(isOurs), ...former.filter((one) => !isOurs(one))] };
+}
+
+function listRules({ rules, upcoming = [] }: DesiredState): readonly DesiredRule[] {
+  return [...rules, ...upcoming];
+}
+
+/** A state whose rules are the very objects that the other has under their names, where they are the same: nothing compares them again. */
+function shareRules(state: DesiredState, other: DesiredState): DesiredState {
+  const known = new Map(listRules(other).map((one) => [one.name, one.rule]));
+  const share = (one: DesiredRule): DesiredRule => {
+    const rule = known.get(one.name);
+    return rule === undefined || rule === one.rule || compareRules(rule, one.rule) !== 0 ? one : { ...one, rule };
+  };
+  const { rules, upcoming } = state;
+  return { ...state, rules: rules.map(share), ...(upcoming === undefined ? {} : { upcoming: upcoming.map(share) }) };
+}
+
 /** The changes from some rules to others. Only those that are not the same on both sides are looked at. */
 function decideBetween(
   before: readonly DesiredRule[],
@@ -82,25 +104,20 @@ function decideBetween(
   input: PlanInput,
 ): readonly RuleChange[] {
   const byName = new Map(before.map((one) => [one.name, one]));
-  const sorted = groupBy(after, (one) => isSame(one, byName.get(one.name)));
-  const [kept, changed] = [sorted.get(true) ?? [], sorted.get(false) ?? []];
+  const isKept = ({ name, rule }: DesiredRule): boolean => byName.get(name)?.rule === rule;
+  const kept = after.filter(isKept);
   const names = new Set(kept.map(({ name }) => name));
-  const former = before.filter(({ name }) => !names.has(name));
+  const left = before.filter(({ name }) => !names.has(name));
   const decided = decideRules(
     {
       ...input,
-      desired: { ...input.desired, rules: changed },
-      live: { ...input.live, rules: former.map(asLive) },
-      base: { ...(input.base ?? input.desired), rules: former },
+      desired: { ...input.desired, rules: after.filter((one) => !isKept(one)) },
+      live: { ...input.live, rules: left.map(asLive) },
+      base: { ...(input.base ?? input.desired), rules: left },
     },
     kept.map((one) => ({ desired: one, live: asLive(one) })),
   );
   return decided.map((change) => addTimes(change, byName.get(change.live?.id ?? '')));
-}
-
-/** Whether a rule is what the other side has under its name. */
-function isSame(one: DesiredRule, before: DesiredRule | undefined): boolean {
-  return before !== undefined && (before === one || compareRules(before.rule, one.rule) === 0);
 }
 
 function asLive({ name, rule }: DesiredRule): LiveRule {

@@ -1,9 +1,18 @@
+import type { Network } from '../model/address.ts';
+import { groupBy } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { formatCount } from '../model/printable.ts';
-import { type DesiredRule, formatRuleKey, isDesiredAt, type RuleNotes } from '../model/rule.ts';
-import { type DesiredState, isInScope, listAllRules, type Scope } from '../model/state.ts';
-import { computeEffect } from '../policy/effect.ts';
-import { createTouches } from '../policy/intervals.ts';
+import { type DesiredRule, hasTimes, isDesiredAt, type Rule, type RuleNotes } from '../model/rule.ts';
+import { computeOwnEffect } from '../policy/effect.ts';
+import { toIntervals } from '../policy/intervals.ts';
+import {
+  findNodesReaching,
+  getLane,
+  getLaneRules,
+  indexRules,
+  type Ruled,
+  type RuleIndex,
+} from '../policy/rule-index.ts';
 import type { Effect } from '../policy/traffic.ts';
 import type { FieldChange, LaterEffect, Refusal, RuleChange } from './plan.ts';
 
@@ -29,47 +38,73 @@ function formatTime(time: number | undefined): string | null {
   return time === undefined ? null : formatInstant(time);
 }
 
+/** The rules of both sides that are in force now or later. */
+export interface Sides {
+  readonly before: readonly DesiredRule[];
+  readonly after: readonly DesiredRule[];
+}
+
+/** The difference in traffic at a time. Users with a rule at another time are told apart too, so that all times name the same people. */
+export function computeEffectAt({ before, after }: Sides, time: number): Effect {
+  const rulesOf = (side: readonly DesiredRule[]): readonly Rule[] =>
+    side.filter((one) => isDesiredAt(one, time)).map(({ rule }) => rule);
+  const users = [...before, ...after].flatMap(({ rule }) => rule.userId ?? []);
+  return computeOwnEffect([rulesOf(before)], rulesOf(after), users);
+}
+
 /** Rules looked at for all times at which one begins or ends, at most. */
 const mostLooks = 5_000_000;
 
 /**
- * What differs from later times on: one entry for each boundary of either side after which the difference in traffic is another one
- * than before it, which is `now` at first. Null where there are too many boundaries to look at each.
+ * What differs from later times on: one entry for each time after `at` at which a rule begins or ends and the difference in traffic
+ * becomes another one; `now` is the difference at `at`. Null where that takes too many looks at a rule.
  */
-export function findLaterEffects(
-  { before, after, scope }: { readonly before: DesiredState; readonly after: DesiredState; readonly scope: Scope },
-  now: Effect,
-): readonly LaterEffect[] | null {
-  // Time may pass between the reads of the two sides.
-  const at = Math.min(before.at ?? Number.POSITIVE_INFINITY, after.at ?? Number.POSITIVE_INFINITY);
-  const isOurs = ({ rule }: DesiredRule): boolean => isInScope(rule, scope);
-  const former = listAllRules(before);
-  const sides = [former, [...listAllRules(after).filter(isOurs), ...former.filter((one) => !isOurs(one))]] as const;
-  // Where no rule differs, both sides change alike.
-  const touches = createTouches(listDiffering(...sides).map(({ rule }) => rule.destination));
-  const near = sides.flat().filter(({ rule }) => touches(rule.destination));
-  const times = new Set(near.flatMap(({ notBefore = at, expires = at }) => [notBefore, expires]));
-  const boundaries = [...times].filter((time) => time > at).sort((a, b) => a - b);
-  if (boundaries.length * (sides[0].length + sides[1].length) > mostLooks) return null;
-  let last = JSON.stringify(now);
-  return boundaries.flatMap((from) => {
-    const [one, other] = sides.map((rules) => rules.filter((rule) => isDesiredAt(rule, from)).map(({ rule }) => rule));
-    const effect = computeEffect(one ?? [], other ?? []);
+export function findLaterEffects(sides: Sides, at: number, now: Effect): readonly LaterEffect[] | null {
+  const rules = [...sides.before, ...sides.after];
+  const turns = rules
+    .filter(hasTimes)
+    .flatMap(({ rule, notBefore = at, expires = at }) =>
+      [notBefore, expires].flatMap((time) => (time > at ? { time, rule } : [])),
+    );
+  if (turns.length === 0) return [];
+  const indexes = { before: indexNetworks(sides.before), after: indexNetworks(sides.after) };
+  const later: LaterEffect[] = [];
+  let [then, last, looks] = [at, JSON.stringify(now), 0];
+  for (const [from, turning] of [...groupBy(turns, ({ time }) => time)].sort(([a], [b]) => a - b)) {
+    const turned = turning.map(({ rule }) => rule);
+    const near = { before: findNear(indexes.before, turned), after: findNear(indexes.after, turned) };
+    // What begins or ends changes nothing elsewhere.
+    const [earlier, present] = [then, from].map((time) => JSON.stringify(computeEffectAt(near, time)));
+    const isSame = earlier === present;
+    looks += near.before.length + near.after.length + (isSame ? 0 : rules.length);
+    if (looks > mostLooks) return null;
+    then = from;
+    if (isSame) continue;
+    const effect = computeEffectAt(sides, from);
     const text = JSON.stringify(effect);
-    if (text === last) return [];
+    if (text !== last) later.push({ from, effect });
     last = text;
-    return [{ from, effect }];
-  });
+  }
+  return later;
 }
 
-/** The rules of either side that the other does not have with the same times. */
-function listDiffering(one: readonly DesiredRule[], other: readonly DesiredRule[]): readonly DesiredRule[] {
-  const key = ({ rule, notBefore, expires }: DesiredRule): string => `${formatRuleKey(rule)} ${notBefore} ${expires}`;
-  const missingIn = (rules: readonly DesiredRule[]): ((rule: DesiredRule) => boolean) => {
-    const keys = new Set(rules.map(key));
-    return (rule) => !keys.has(key(rule));
-  };
-  return [...one.filter(missingIn(other)), ...other.filter(missingIn(one))];
+type NetworkIndex = RuleIndex<Ruled & { readonly item: DesiredRule }>;
+
+/** Rules by their networks alone: one lane holds all of a family. */
+function indexNetworks(rules: readonly DesiredRule[]): NetworkIndex {
+  return indexRules(rules.map((item) => ({ item, rule: { ...item.rule, userId: null, ports: null } })));
+}
+
+/** The rules that decide with these about the same packets: those of their networks, of the same users or of everybody. */
+function findNear(index: NetworkIndex, turning: readonly Rule[]): readonly DesiredRule[] {
+  const users = new Set(turning.map(({ userId }) => userId));
+  const near = ([4, 6] as const).flatMap((family) => {
+    const networks = turning.map(({ destination }) => destination).filter((one: Network) => one.family === family);
+    const lane = getLaneRules(index, null, getLane(family, 'other'));
+    return toIntervals(networks).flatMap((interval) => findNodesReaching(lane, interval));
+  });
+  const found = [...new Set(near)].flatMap(({ items }) => items.map(({ item }) => item));
+  return users.has(null) ? found : found.filter(({ rule }) => rule.userId === null || users.has(rule.userId));
 }
 
 /** Who asks for a refusal of traffic that opens must not be told that there is none where nobody looked. */

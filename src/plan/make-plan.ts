@@ -51,9 +51,7 @@ export function makePlan(input: PlanInput): Plan {
 }
 
 /** The rules of the server that stay, and all of them before and after; one that stays is the same object in each. */
-export function listStates(
-  changes: readonly RuleChange[],
-): Readonly<Record<'kept' | 'before' | 'after', readonly Rule[]>> {
+function listStates(changes: readonly RuleChange[]): Readonly<Record<'kept' | 'before' | 'after', readonly Rule[]>> {
   const kept: Rule[] = [];
   const [removed, added]: [Rule[], Rule[]] = [[], []];
   for (const { action, desired, live } of changes) {

@@ -11,14 +11,19 @@ export function computeEffect(before: readonly Rule[], after: readonly Rule[]): 
   return computeOwnEffect([before], after);
 }
 
-/** The traffic whose verdict afterwards is that of none of the sets before: what a merge changes by itself. */
-export function computeOwnEffect(before: readonly (readonly Rule[])[], after: readonly Rule[]): Effect {
+/** The traffic whose verdict afterwards is that of none of the sets before: what a merge changes by itself. `others` are told apart too. */
+export function computeOwnEffect(
+  before: readonly (readonly Rule[])[],
+  after: readonly Rule[],
+  others: readonly string[] = [],
+): Effect {
   const states = [...before.slice(0, mostStates), after];
   const inAll = 2 ** states.length - 1;
   const onlyAfter = 1 << (states.length - 1);
   const items = memberships(states);
   const within = items.filter((item) => item.states !== inAll);
-  const users = [...new Set(items.flatMap(({ rule }) => rule.userId ?? []))].sort();
+  if (within.length === 0) return { opens: [], closes: [] };
+  const users = [...new Set([...items.flatMap(({ rule }) => rule.userId ?? []), ...others])].sort();
   const [opens, closes] = compareStates({
     index: { ...indexRules(selectNear(items, within)), users },
     states: states.length,

@@ -7,7 +7,7 @@ import { wholeScope } from '../../src/model/state.ts';
 import { diffDesired } from '../../src/plan/diff-desired.ts';
 import { defaultPlanOptions } from '../../src/plan/input.ts';
 import { makePlan } from '../../src/plan/make-plan.ts';
-import { computeEffect } from '../../src/policy/effect.ts';
+import { computeOwnEffect } from '../../src/policy/effect.ts';
 import { worldArbitrary } from '../property/order-world.ts';
 import { runs } from '../property/runs.ts';
 import { desiredRules, planInput } from './support.ts';
@@ -64,9 +64,11 @@ it('what differs at a later time is what the rules of that time differ in, and e
       const plan = diffDesired({ before: stateOf(before), after: stateOf(after), ...options });
       const rulesAt = (rules: readonly DesiredRule[], time: number) =>
         sortByTime(rules, time).inForce.map((one) => one.rule);
+      // Users whose rules have not ended are told apart at all times.
+      const users = [...before, ...after].flatMap(({ rule, expires = 4 }) => (expires > 3 ? (rule.userId ?? []) : []));
       for (const time of [3, 4, 5, 6, 7]) {
         const told = (plan.later ?? []).findLast(({ from }) => from <= time)?.effect ?? plan.effect;
-        expect(told).toEqual(computeEffect(rulesAt(before, time), rulesAt(after, time)));
+        expect(told).toEqual(computeOwnEffect([rulesAt(before, time)], rulesAt(after, time), users));
       }
       const same = diffDesired({ before: stateOf(before), after: stateOf(before), ...options });
       expect([same.later, same.changes.filter(({ action }) => action !== 'keep')]).toEqual([undefined, []]);
@@ -110,4 +112,31 @@ it('a rule that is prolonged, and ends between the reads of the two sides, opens
     [4, true],
     [9, false],
   ]);
+});
+
+it('a user whose own rule only begins later gets now what everybody gets, and keeps being told apart when it ends', () => {
+  const bob = '00000000-0000-4000-8000-000000000002';
+  const [base, net, own] = desiredRules('drop 0.0.0.0/0', 'accept 10.0.0.0/8', 'drop 10.1.0.0/16').map((one, n) => ({
+    ...one,
+    name: `r${n}`,
+  }));
+  if (base === undefined || net === undefined || own === undefined) throw new Error('three rules are made');
+  const timed = { ...own, rule: { ...own.rule, userId: bob }, notBefore: 5, expires: 9 };
+  const { effect, later } = diffDesired({ before: stateOf([base]), after: stateOf([base, net, timed]), ...options });
+  const destinations = (opens: typeof effect.opens) =>
+    opens.flatMap((one) => (one.user === bob && one.protocol === 'tcp' ? one.destinations : []));
+  expect(destinations(effect.opens)).toEqual(['10.0.0.0/8']);
+  expect(later?.map((one) => [one.from, destinations(one.effect.opens).includes('10.0.0.0/8')])).toEqual([
+    [5, false],
+    [9, true],
+  ]);
+});
+
+it('thousands of rules that end one after another are compared near each end only', () => {
+  const of = (port: number) =>
+    desiredRules(...Array.from({ length: 3000 }, (_, n) => `accept 10.${n >> 8}.${n & 255}.0/24 tcp ${port}`)).map(
+      (one, n) => ({ ...one, name: `r${n}`, expires: 10 + n }),
+    );
+  const { later, refusals } = diffDesired({ before: stateOf(of(80)), after: stateOf(of(81)), ...options });
+  expect([later, refusals]).toEqual([undefined, []]);
 });

@@ -12,7 +12,9 @@ export function refuseFailedTests(
 ): readonly Refusal[] {
   const { tests, userNames: names } = input.desired;
   if (tests.length === 0) return [];
-  const failing = runPolicyTests(tests, changes.flatMap(ruleAfter), input.profile.ports);
+  const { at = Number.POSITIVE_INFINITY } = input.desired;
+  const standing = changes.flatMap((change) => ruleAfter(change, at));
+  const failing = runPolicyTests(tests, standing, input.profile.ports);
   const after = failing.flatMap(({ case: one, failure }): Refusal[] => {
     if (failure === null) return [];
     const { rule } = failure;
@@ -40,9 +42,9 @@ export function refuseFailedTests(
   return [...after, ...between];
 }
 
-/** The rule that stands after the plan, with its change. */
-function ruleAfter(change: Change) {
-  if (change.kind !== 'Rule' || change.action === 'delete') return [];
+/** The rule that stands after the plan, with its change; none where it begins later. */
+function ruleAfter(change: Change, at: number) {
+  if (change.kind !== 'Rule' || change.action === 'delete' || (change.desired?.notBefore ?? at) > at) return [];
   const rule = (change.desired ?? change.live)?.rule;
   return rule === undefined ? [] : [{ rule, change }];
 }

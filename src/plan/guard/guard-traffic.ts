@@ -15,6 +15,7 @@ interface GuardedTraffic {
 
 /** Protected traffic that the plan opens or cuts off, for good or on the way: one refusal for each kind and protection. */
 export function protectRefusals({ input, changes, effect, exposure }: GuardedTraffic): readonly Refusal[] {
+  if (input.options.protect.length === 0) return [];
   const users = collectNamedUsers(changes);
   const exposed = (direction: Exposure['direction']) =>
     exposure.filter((item) => item.direction === direction).flatMap(({ traffic }) => traffic);
