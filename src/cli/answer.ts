@@ -34,13 +34,14 @@ export async function answerError(error: unknown): Promise<Answer> {
 type Env = Terminal['env'];
 
 /** How a format says an answer. A new format is one file in src/report and one line here. */
-const formats: Readonly<Record<Exclude<Format, 'text' | 'github'>, (answer: Answer, env: Env) => Promise<string>>> = {
+const formats: Readonly<Record<Exclude<Format, 'text'>, (answer: Answer, env: Env) => Promise<string>>> = {
   json: async ({ document, report }) =>
     document?.() ?? (await import('../report/json.ts')).renderJson(reportIn(report)),
   markdown: async ({ report, table }) => {
     if (table !== undefined) return (await import('../report/table.ts')).renderTableMarkdown(table());
     return (await import('../report/markdown.ts')).renderMarkdown(reportIn(report));
   },
+  github: async ({ report }) => (await import('../report/github.ts')).renderGithub(reportIn(report)),
   csv: async ({ table }) => {
     if (table === undefined) throw makeFailure('usage', '--output csv is for tables', '`reconcile reach` prints one');
     return (await import('../report/table.ts')).renderTableCsv(table());
@@ -63,7 +64,7 @@ function reportIn(report: Answer['report']): RunReport {
 
 /** An answer as one document. */
 export async function renderAnswer(format: keyof typeof formats, answer: Answer, env: Env): Promise<string> {
-  return await formats[format](answer, env);
+  return answer.rendered?.[format]?.() ?? (await formats[format](answer, env));
 }
 
 /** Writes an answer in every output and gives the exit code; an output that cannot be written makes a success a failure. */
@@ -133,16 +134,14 @@ async function writeOne(answer: Answer, output: Output, { screens, terminal, std
 
 /** GitHub's commands; where a document has stdout to itself they go to stderr, which it reads too. */
 async function writeGithub(
-  { report }: Answer,
+  answer: Answer,
   { file }: Output,
-  terminal: Terminal,
+  { env, stdout, stderr }: Terminal,
   stdoutTaken: boolean,
 ): Promise<void> {
-  const shown = reportIn(report);
-  const summary = file ?? terminal.env['GITHUB_STEP_SUMMARY'] ?? '';
-  if (summary !== '') appendSummary(summary, (await import('../report/markdown.ts')).renderMarkdown(shown));
-  const { renderGithub } = await import('../report/github.ts');
-  (stdoutTaken ? terminal.stderr : terminal.stdout)(renderGithub(shown));
+  const summary = file ?? env['GITHUB_STEP_SUMMARY'] ?? '';
+  if (summary !== '') appendSummary(summary, await renderAnswer('markdown', answer, env));
+  (stdoutTaken ? stderr : stdout)(await renderAnswer('github', answer, env));
 }
 
 /** The job summary belongs to every step of the job: it is added to. */

@@ -100,6 +100,8 @@ export interface Answer {
   readonly document?: () => string;
   /** For Markdown and GitHub. */
   readonly report?: () => RunReport;
+  /** In formats that it has words of its own for. */
+  readonly rendered?: Readonly<Record<string, () => string>>;
   /** What it came to, in a line; absent: `report` says it. */
   readonly result?: string;
   /** What belongs beside the text, on stderr. */

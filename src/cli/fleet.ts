@@ -1,24 +1,14 @@
-import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
 import { answerError, renderAnswer, writeAnswer } from './answer.ts';
 import { type Answer, exitCodes, makeFailure, type Settings, type Terminal } from './command.ts';
 import type { ParsedLine } from './command-spec.ts';
-import {
-  noDocuments,
-  notBegun,
-  pickWorstExit,
-  renderFleetJson,
-  renderFleetMarkdown,
-  renderFleetText,
-  summariseAnswer,
-  type TargetOutcome,
-} from './fleet/report.ts';
+import { answerFleet, notBegun, type Said, summariseAnswer, type TargetOutcome } from './fleet/report.ts';
 import { createPool, shareParsers } from './fleet/share.ts';
 import { adjustSettings, type ChosenFleet, makeTargetLine, readFleet, type Target } from './fleet/targets.ts';
 import { answerLine } from './line.ts';
 import { formatFlag } from './options.ts';
-import { isStdoutTaken, type Output, readCommandOutputs, textOnStdout, writeOutput } from './output.ts';
+import { readCommandOutputs, textOnStdout } from './output.ts';
 
 /** Targets that are looked at together by commands that do not write; one that is slow counts no more. */
 const together = 8;
@@ -50,13 +40,13 @@ export async function runFleet(line: ParsedLine, terminal: Terminal): Promise<nu
     const answer = await answerLine(lines.get(target) ?? line, quiet, settle, shared).catch(answerError);
     const exit = await writeAnswer(answer, [textOnStdout], settings, quiet);
     const { isPlain, ...came } = summariseAnswer(answer, command.name, exit);
-    const documents = isText ? noDocuments : await renderDocuments(answer);
+    const documents = isText ? notBegun.said : await renderDocuments(answer);
     // A warning that belongs to no answer is told too.
-    return { target, exit, ...came, isPlain: isPlain && said.err === '', text: said.err + said.out, documents };
+    const text = said.err + said.out;
+    return { target, exit, ...came, isPlain: isPlain && said.err === '', said: { ...documents, text } };
   };
   const outcomes = await visitAll(fleet, isWriting, visit, terminal.stop);
-  writeOutcomes(outcomes, outputs, terminal);
-  return pickWorstExit(outcomes);
+  return await writeAnswer(answerFleet(outcomes), outputs, null, terminal);
 }
 
 /** Refuses what is about one server; a watch keeps a journal and a lease for each. */
@@ -108,28 +98,9 @@ function keepQuiet(terminal: Terminal): { readonly quiet: Terminal; readonly sai
 }
 
 /** All that an output may want of an answer: no more of it is kept, since targets are many. */
-async function renderDocuments(answer: Answer): Promise<TargetOutcome['documents']> {
-  const { renderGithub } = await import('../report/github.ts');
-  return {
-    json: await renderAnswer('json', answer, {}),
-    markdown: await renderAnswer('markdown', answer, {}),
-    annotations: answer.report === undefined ? '' : renderGithub(answer.report()),
-  };
-}
-
-function writeOutcomes(outcomes: readonly TargetOutcome[], outputs: readonly Output[], terminal: Terminal): void {
-  for (const output of outputs) {
-    if (output.format === 'json') writeOutput(output, renderFleetJson(outcomes), terminal);
-    else if (output.format === 'markdown') writeOutput(output, renderFleetMarkdown(outcomes), terminal);
-    else if (output.format === 'text') writeOutput(output, renderFleetText(outcomes), terminal);
-    else {
-      const summary = output.file ?? terminal.env['GITHUB_STEP_SUMMARY'] ?? '';
-      if (summary !== '') appendFileSync(summary, renderFleetMarkdown(outcomes));
-      // Each once.
-      const lines = new Set(outcomes.flatMap(({ documents }) => documents.annotations.split(/(?<=\n)/)));
-      (isStdoutTaken(outputs) ? terminal.stderr : terminal.stdout)([...lines].join(''));
-    }
-  }
+async function renderDocuments(answer: Answer): Promise<Omit<Said, 'text'>> {
+  const render = (format: Exclude<keyof Said, 'text'>): Promise<string> => renderAnswer(format, answer, {});
+  return { json: await render('json'), markdown: await render('markdown'), github: await render('github') };
 }
 
 /**

@@ -1,9 +1,11 @@
+import { groupBy } from '../../model/group-by.ts';
 import { escapeControls } from '../../model/printable.ts';
 import { holdsBack } from '../../plan/plan.ts';
 import { formatSafeJson } from '../../report/json.ts';
-import { cutComment, escapeProse, marker } from '../../report/markdown.ts';
+import { cutComment, marker } from '../../report/markdown.ts';
 import type { RunReport } from '../../report/run-report.ts';
 import { count, countOutcomes, listChangeCounts } from '../../report/summary.ts';
+import { renderTableMarkdown, renderTableText } from '../../report/table.ts';
 import { type Answer, exitCodes, exitTable, replaceExitCode } from '../command.ts';
 import type { Target } from './targets.ts';
 
@@ -18,16 +20,16 @@ export interface TargetOutcome {
   readonly changes: number;
   /** There is nothing to tell but the result. */
   readonly isPlain: boolean;
-  readonly text: string;
-  readonly documents: typeof noDocuments;
+  /** In each format that was asked for. */
+  readonly said: Said;
 }
 
-export const noDocuments = { json: '', markdown: '', annotations: '' };
+export type Said = Readonly<Record<'text' | 'json' | 'markdown' | 'github', string>>;
 
 /** Of a target that was kept from its turn. */
 export const notBegun: Omit<TargetOutcome, 'target'> = {
-  ...{ exit: null, result: 'not begun', changes: 0, isPlain: true, text: '' },
-  documents: noDocuments,
+  ...{ exit: null, result: 'not begun', changes: 0, isPlain: true },
+  said: { text: '', json: '', markdown: '', github: '' },
 };
 
 /** What a run of a command came to. */
@@ -62,12 +64,6 @@ function describeResult({ apply, approved, headline, plan, problems }: RunReport
 /** The worst first: what was left half done counts more than what a single run may come to. */
 const severity = [exitCodes.partial, ...exitTable.map(({ code }) => code)];
 
-/** The exit code of all; one that was told to stop before all had begun has not gone well. */
-export function pickWorstExit(outcomes: readonly TargetOutcome[]): number {
-  const worst = severity.find((code) => outcomes.some(({ exit }) => exit === code)) ?? exitCodes.failed;
-  return outcomes.some(({ exit }) => exit === null) ? replaceExitCode(worst) : worst;
-}
-
 function describeOutcome({ exit, result }: TargetOutcome): string {
   const line = escapeControls(result);
   return exit === null || exit === exitCodes.ok ? line : `${line} (exit ${exit})`;
@@ -81,50 +77,57 @@ function listNames(outcomes: readonly TargetOutcome[]): string {
   return `${names.slice(0, mostNames).join(', ')}${left > 0 ? ` and ${left} more` : ''}`;
 }
 
-function summarise(outcomes: readonly TargetOutcome[]): string {
-  const worst = pickWorstExit(outcomes);
-  const blamed = outcomes.filter(({ exit }) => exit === worst);
-  const names = listNames(blamed.length > 0 ? blamed : outcomes.filter(({ exit }) => exit === null));
-  return `${count(outcomes.length, 'target')}; exit ${worst}, for ${names}.`;
+/** The targets that have more to tell than their line; those that said the same together, in the words of the first of them. */
+function tellAlike(
+  outcomes: readonly TargetOutcome[],
+  format: keyof Said,
+  tell: (title: string, text: string, teller: string | null) => string,
+): string {
+  const told = outcomes.filter(({ isPlain }) => !isPlain);
+  const groups = groupBy(told, (one) => `${one.exit} ${withoutOwn(one.target, one.said[format])}`);
+  const tellOnce = (alike: readonly TargetOutcome[]): readonly string[] =>
+    alike.slice(0, 1).map(({ changes, target: { name }, said }) => {
+      if (alike.length === 1) return tell(name, said[format], null);
+      const same = ['the same', 'the same change'][changes] ?? `the same ${changes} changes`;
+      return tell(`${alike.length} targets: ${same}: ${listNames(alike)}`, said[format], name);
+    });
+  return [...groups.values()].flatMap(tellOnce).join('');
 }
 
-/** The targets that have more to tell than their line; those that said the same together, in the order of the first of each. */
-function foldAlike(outcomes: readonly TargetOutcome[], text: (one: TargetOutcome) => string) {
-  const said = new Map<string, [TargetOutcome, ...TargetOutcome[]]>();
-  for (const outcome of outcomes) {
-    if (outcome.isPlain) continue;
-    const key = `${outcome.exit} ${withoutOwn(outcome.target, text(outcome))}`;
-    const alike = said.get(key);
-    if (alike === undefined) said.set(key, [outcome]);
-    else alike.push(outcome);
-  }
-  return [...said.values()].map((alike) => {
-    const [first] = alike;
-    const same = ['the same', 'the same change'][first.changes] ?? `the same ${first.changes} changes`;
-    const isOne = alike.length === 1;
-    return { title: isOne ? first.target.name : `${alike.length} targets: ${same}: ${listNames(alike)}`, first, isOne };
-  });
+/** What the targets came to: one line each; then details of what differs, told once where several said the same. */
+export function answerFleet(outcomes: readonly TargetOutcome[]): Answer {
+  const worst = severity.find((code) => outcomes.some(({ exit }) => exit === code)) ?? exitCodes.failed;
+  const left = outcomes.filter((one) => one.exit === null);
+  // One that was told to stop before all had begun has not gone well.
+  const exit = left.length > 0 ? replaceExitCode(worst) : worst;
+  const blamed = outcomes.filter((one) => one.exit === exit);
+  const title = `${count(outcomes.length, 'target')}; exit ${exit}, for ${listNames(blamed.length > 0 ? blamed : left)}.`;
+  const rows = outcomes.map((one) => [one.target.name, describeOutcome(one)]);
+  return {
+    exit,
+    text: () => {
+      const details = tellAlike(outcomes, 'text', (name, text, teller) => {
+        return `\n== ${name} ==\n${teller === null ? '' : `As ${teller} says it:\n`}${text}`;
+      });
+      return `${renderTableText(rows)}${details}\n${title}\n`;
+    },
+    document: () => formatSafeJson({ format_version: '1.0', exit, targets: outcomes.map(makeMembers) }),
+    rendered: {
+      markdown: () => {
+        const table = renderTableMarkdown([['target', 'result'], ...rows]);
+        const details = tellAlike(outcomes, 'markdown', (name, text) => {
+          return `\n## ${name}\n\n${text.replace(marker, '').trim()}\n`;
+        });
+        return cutComment(`${marker}\n# ${title}\n\n${table}${details}`);
+      },
+      // Each once.
+      github: () => [...new Set(outcomes.flatMap(({ said }) => said.github.split(/(?<=\n)/)))].join(''),
+    },
+  };
 }
 
-/** One line a target; then details of what differs, told once where several said the same. */
-export function renderFleetText(outcomes: readonly TargetOutcome[]): string {
-  const width = outcomes.reduce((most, { target }) => Math.max(most, target.name.length), 0);
-  const lines = outcomes.map((one) => `${one.target.name.padEnd(width)}  ${describeOutcome(one)}\n`);
-  const details = foldAlike(outcomes, ({ text }) => text).map(
-    ({ title, first, isOne }) => `\n== ${title} ==\n${isOne ? '' : `As ${first.target.name} says it:\n`}${first.text}`,
-  );
-  return `${lines.join('')}${details.join('')}\n${summarise(outcomes)}\n`;
-}
-
-/** For a comment on a pull request: the targets, and what they said, told once where several said the same. */
-export function renderFleetMarkdown(outcomes: readonly TargetOutcome[]): string {
-  const rows = outcomes.map((one) => `| ${one.target.name} | ${escapeProse(describeOutcome(one))} |\n`).join('');
-  const details = foldAlike(outcomes, ({ documents }) => documents.markdown).map(
-    ({ title, first }) => `\n## ${title}\n\n${first.documents.markdown.replace(marker, '').trim()}\n`,
-  );
-  return cutComment(
-    `${marker}\n# ${summarise(outcomes)}\n\n| target | result |\n|---|---|\n${rows}${details.join('')}`,
-  );
+function makeMembers({ target: { name, labels }, exit, said: { json } }: TargetOutcome) {
+  return { name, labels, exit, document: json === '' ? null : JSON.parse(json) };
 }
 
 /** What a target said, to be compared, without what is its own: its address, the files of its operator, ids, digests and times. */
@@ -136,15 +139,4 @@ function withoutOwn({ baseUrl, path }: Target, text: string): string {
     .replace(/\b[0-9a-f]{32,}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g, '…')
     .replace(/\bDigest [0-9a-f]{12}|\bdigest `?[0-9a-f]{12}`?/g, '…')
     .replace(/\b[0-9.]+ (?:ms|s)\b/g, '…');
-}
-
-/** A document for each target. */
-export function renderFleetJson(outcomes: readonly TargetOutcome[]): string {
-  return formatSafeJson({
-    format_version: '1.0',
-    exit: pickWorstExit(outcomes),
-    targets: outcomes.map(({ target: { name, labels }, exit, documents: { json } }) => {
-      return { name, labels, exit, document: json === '' ? null : JSON.parse(json) };
-    }),
-  });
 }

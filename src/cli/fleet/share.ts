@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
 import type { ParseFiles } from '../../desired/parse-files.ts';
-import type { Descent, FirstSeen, SourceReading } from '../../ports.ts';
+import { getOrMake } from '../../model/group-by.ts';
+import type { Descent, FirstSeen, Source, SourceContent, SourceReading } from '../../ports.ts';
 import type { Settings } from '../command.ts';
 import { makeParser, readParseOptions } from '../manifests.ts';
 import type { OpenSource, WatchedSource } from '../watch/invocation.ts';
@@ -39,16 +40,6 @@ export function createPool(width: number, slowMs: number | null): Pool {
   };
 }
 
-/** Lets one go on after the other, however long each takes. */
-const createLine = (): Pool => createPool(1, null);
-
-/** What is known by this key, made where it is not. */
-function recall<T>(known: Map<string, T>, key: string, make: () => T): T {
-  const value = known.get(key) ?? make();
-  known.set(key, value);
-  return value;
-}
-
 /** One parser for all that read the same manifests in the same way: what one of them parsed the others are given. */
 export function shareParsers(): (settings: Settings, root: string | null) => ParseFiles {
   const parsers = new Map<string, ParseFiles>();
@@ -56,8 +47,8 @@ export function shareParsers(): (settings: Settings, root: string | null) => Par
     const { profile, values, limits } = readParseOptions(settings);
     const where = root ?? [settings.gitUrl, settings.gitRef, settings.gitPath];
     const key = JSON.stringify([where, profile, values === null ? null : [...values], limits]);
-    return recall(parsers, key, () => {
-      const [parse, inLine] = [makeParser(settings), createLine()];
+    return getOrMake(parsers, key, () => {
+      const [parse, inLine] = [makeParser(settings), createPool(1, null)];
       return (files) => inLine(() => parse(files));
     });
   };
@@ -85,7 +76,7 @@ export function shareSources(folder: string, stop: AbortSignal) {
   const open: OpenSource = (context, _state, references) => {
     const { gitUrl, interval } = context.settings;
     const key = describeSource(context);
-    const sharing = recall(opened, key, async () => {
+    const sharing = getOrMake(opened, key, async () => {
       const own = path.join(folder, createHash('sha256').update(key).digest('hex').slice(0, 12));
       const source = await openSource(context, own, references);
       return shareSource(source, gitUrl === null ? freshMs : interval * freshShare, stop);
@@ -111,16 +102,17 @@ interface SharedSource extends WatchedSource {
 /** One source for all; `maxAgeMs`: how old a reading may be that another asked for. */
 export function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSignal): SharedSource {
   const { source, root } = one;
-  const inLine = createLine();
+  const inLine = createPool(1, null);
   let last: { readonly at: number; readonly reading: Promise<SourceReading> } | null = null;
-  let same: SourceReading['content'] = null;
+  const contents = new Map<string, SourceContent>();
+  const descents = new Map<string, Descent>();
+  /** The same revision is the same content: many hold it. */
+  const keep = ({ content, ...reading }: SourceReading): SourceReading => ({
+    ...reading,
+    content: content && remember(contents, content.revision, content),
+  });
   const lookAgain = (): void => {
     last = null;
-  };
-  /** The same revision is the same content: many hold it. */
-  const keepOne = (reading: SourceReading): SourceReading => {
-    if (reading.content !== null && reading.content.revision !== same?.revision) same = reading.content;
-    return reading.content === null ? reading : { ...reading, content: same };
   };
   const firstSeen: Record<string, number> = {};
   /** A commit was first seen when the first of all targets saw it. */
@@ -129,51 +121,53 @@ export function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSig
     return firstSeen;
   };
   const { readAt, descends } = source;
-  const contents = rememberAnswers<SourceReading>(({ content }) => content !== null);
-  const descents = rememberAnswers<Descent>((descent) => descent !== 'unasked');
   // Whoever is told to stop waits for what all wait for: it ends in time, and at once with the process.
+  const past: Pick<Source, 'readAt' | 'descends'> =
+    readAt === undefined || descends === undefined
+      ? {}
+      : {
+          readAt: (revision, _signal, seen) =>
+            inLine(async () => {
+              const content = contents.get(revision);
+              return content ? { content, problems: [] } : keep(await readAt.call(source, revision, stop, join(seen)));
+            }),
+          descends: (from, to) =>
+            inLine(async () => {
+              const known = descents.get(`${from} ${to}`);
+              const answer = known ?? (await descends.call(source, from, to, stop));
+              return answer === 'unasked' ? answer : remember(descents, `${from} ${to}`, answer);
+            }),
+        };
   return {
     root,
     source: {
+      ...past,
       description: source.description,
       read: (_signal, seen) => {
         const from = join(seen);
         if (last === null || systemClock.now() - last.at > maxAgeMs) {
-          const reading = inLine(() => source.read(stop, from)).then(keepOne);
+          const reading = inLine(() => source.read(stop, from)).then(keep);
           reading.catch(lookAgain);
           last = { at: systemClock.now(), reading };
         }
         return last.reading;
       },
-      ...(readAt === undefined || descends === undefined
-        ? {}
-        : {
-            readAt: (revision, _signal, seen) =>
-              contents(revision, () => inLine(() => readAt.call(source, revision, stop, join(seen)))),
-            descends: (from, to) =>
-              descents(`${from} ${to}`, () => inLine(() => descends.call(source, from, to, stop))),
-          }),
     },
     follow: shareWake(one, lookAgain),
     // All targets read their settings again at once.
     forget: () => undefined,
     renew() {
-      [last, same] = [null, null];
+      lookAgain();
+      contents.clear();
       one.forget();
     },
   };
 }
 
-/** The answers to the last few questions; one that tells nothing is asked for again. */
-function rememberAnswers<T>(tells: (answer: T) => boolean): (question: string, ask: () => Promise<T>) => Promise<T> {
-  const known = new Map<string, Promise<T>>();
-  return (question, ask) => {
-    if (known.size > mostRevisions) known.clear();
-    const answer = recall(known, question, ask);
-    const forget = (): void => void known.delete(question);
-    answer.then((value) => tells(value) || forget(), forget);
-    return answer;
-  };
+/** Keeps the last few; gives the one that was there before. */
+function remember<T>(known: Map<string, T>, key: string, value: T): T {
+  if (known.size > mostRevisions) known.clear();
+  return getOrMake(known, key, () => value);
 }
 
 /** One watch of a directory for all that follow it, for the life of the process. */
