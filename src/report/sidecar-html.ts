@@ -43,14 +43,10 @@ const mostRows = 200;
 export function renderSidecar(state: SidecarState, question: PageQuestion): string {
   const { status } = state;
   const headline = chooseHeadline(status);
-  return renderFrame({
+  return renderLive({
     title: `${headline.text} · ${status.server ?? 'reconcile'}`,
-    head: '',
-    body: html`<p id="connection" role="alert" hidden>The sidecar does not answer.
-What you see is old; it is asked again every few seconds.</p>
-<header id="state" data-live>${stateMarkup(state)}</header>
-<main>
-<div id="plan" data-live>${planMarkup(state)}</div>
+    state: stateMarkup(state),
+    main: html`<div id="plan" data-live>${planMarkup(state)}</div>
 <div id="problems" data-live>${newestProblems(state)}</div>
 <div id="times" data-live>${timesMarkup(state)}</div>
 <section><h2>Would a packet pass?</h2>${packetForm(question)}</section>
@@ -62,10 +58,27 @@ What you see is old; it is asked again every few seconds.</p>
 <div id="kernel" data-live>${kernelMarkup(status)}</div>
 <div id="passes" data-live>${passesMarkup(status.passes)}</div>
 <p class="note">The same for programs: <a href="api/v1/status">status</a>, <a href="api/v1/plan">plan</a>,
-<a href="api/v1/rules">rules</a>, <a href="/metrics">metrics</a>.</p>
-${question.isSignedIn ? html`<form method="post" action="/sign-out"><button>Sign out</button></form>` : ''}
-</main>`,
+<a href="api/v1/rules">rules</a>, <a href="/metrics">metrics</a>.</p>`,
+    isSignedIn: question.isSignedIn,
     script: question.script,
+  });
+}
+
+/** A page that is kept as it is on the server: what it shows of the state, the rest, and the end of a session. */
+export function renderLive({
+  title,
+  script,
+  ...shown
+}: Pick<PageQuestion, 'isSignedIn' | 'script'> & Readonly<Record<'state' | 'main', Markup> & Record<'title', string>>) {
+  return renderFrame({
+    ...{ title, script, head: '' },
+    body: html`<p id="connection" role="alert" hidden>The sidecar does not answer.
+What you see is old; it is asked again every few seconds.</p>
+<header id="state" data-live>${shown.state}</header>
+<main>
+${shown.main}
+${shown.isSignedIn ? html`<form method="post" action="/sign-out"><button>Sign out</button></form>` : ''}
+</main>`,
   });
 }
 

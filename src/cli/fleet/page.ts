@@ -1,34 +1,25 @@
 import { html } from 'hono/html';
 import { systemClock } from '../../adapters/clock.ts';
-import { liveScript } from '../../adapters/web/live-script.ts';
 import type { StatusAppSettings } from '../../adapters/web/status-app.ts';
 import type { Conditions } from '../../controller/conditions.ts';
 import type { Status } from '../../controller/status.ts';
 import { escapeControls } from '../../model/printable.ts';
-import { renderFrame, writePolicy } from '../../report/html.ts';
-import { pageScript, pageStyle } from '../../report/html-assets.ts';
 import { formatSafeJson, formatVersion } from '../../report/json.ts';
 import { formatRevision } from '../../report/page.ts';
 import { chooseHeadline } from '../../report/sidecar.ts';
-import { renderSignIn } from '../../report/sidecar-html.ts';
-import { createPages, type PageSources } from '../watch/page.ts';
+import { renderLive } from '../../report/sidecar-html.ts';
+import { createPages, frame, type PageSources, script } from '../watch/page.ts';
 import type { Target } from './targets.ts';
-
-/** A target, and what its own page is made from. */
-type Shown = Target & { readonly keeper: PageSources };
-
-const script = pageScript + liveScript;
 
 /** One line a target, each with the page of its own below /targets/NAME/. `rollout`: what it waits for; null: nothing waits. */
 export function createFleetPages(
-  targets: ReadonlyMap<string, Shown>,
+  targets: ReadonlyMap<string, Target & { readonly keeper: PageSources }>,
   rollout: () => string | null,
 ): Pick<StatusAppSettings, 'view' | 'below'> {
   const lines = () => [...targets.values()].map((one) => lineOf(one, one.keeper.status()));
   return {
     view: {
-      policy: `${writePolicy(pageStyle, script)}; connect-src 'self'; form-action 'self'; frame-ancestors 'none'`,
-      signIn: (problem) => renderSignIn(problem, script),
+      ...frame,
       version: () => JSON.stringify([rollout(), lines()]),
       page: (_asked, { hasSession }) => renderFleet(lines(), rollout(), hasSession),
       document: (name) => (name === 'status' ? formatSafeJson(documentOf(lines(), rollout())) : null),
@@ -78,7 +69,7 @@ function pickWorst(lines: readonly Line[]): Conditions | null {
   return { ...worst.conditions, Ready: { ...Ready, message } };
 }
 
-function renderFleet(lines: readonly Line[], rollout: string | null, hasSession: boolean): string {
+function renderFleet(lines: readonly Line[], rollout: string | null, isSignedIn: boolean): string {
   const good = lines.filter(({ headline }) => headline.tone === 'good').length;
   const title = `${good} of ${lines.length} targets in sync`;
   const rows = lines.map(({ name, wave, labels, server, headline, applied }) => {
@@ -87,18 +78,13 @@ function renderFleet(lines: readonly Line[], rollout: string | null, hasSession:
 <td>${server ?? ''}</td><td>${headline.text}</td><td>${applied === null ? '' : formatRevision(applied)}</td>
 <td>${headline.tone === 'good' ? '' : headline.detail}</td></tr>`;
   });
-  return renderFrame({
-    title,
-    head: '',
-    body: html`<p id="connection" role="alert" hidden>The sidecar does not answer.
-What you see is old; it is asked again every few seconds.</p>
-<header id="state" data-live><div class="state ${good === lines.length ? 'good' : 'waiting'}" role="status"><h1>${title}</h1>
-${rollout === null ? '' : html`<p class="summary">${rollout}</p>`}</div></header>
-<main><section id="targets" data-live><h2>Targets</h2><table class="plain"><thead><tr><th scope="col">Name</th>
+  return renderLive({
+    ...{ title, script, isSignedIn },
+    state: html`<div class="state ${good === lines.length ? 'good' : 'waiting'}" role="status"><h1>${title}</h1>
+${rollout === null ? '' : html`<p class="summary">${rollout}</p>`}</div>`,
+    main: html`<section id="targets" data-live><h2>Targets</h2><table class="plain"><thead><tr><th scope="col">Name</th>
 <th scope="col">Wave</th><th scope="col">Labels</th><th scope="col">Server</th><th scope="col">State</th>
 <th scope="col">In effect</th><th scope="col">Detail</th></tr></thead><tbody>${rows}</tbody></table></section>
-<p class="note">The same for programs: <a href="api/v1/status">status</a>, <a href="/metrics">metrics</a>.</p>
-${hasSession ? html`<form method="post" action="/sign-out"><button>Sign out</button></form>` : ''}</main>`,
-    script,
+<p class="note">The same for programs: <a href="api/v1/status">status</a>, <a href="/metrics">metrics</a>.</p>`,
   });
 }

@@ -114,12 +114,7 @@ export function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSig
   const lookAgain = (): void => {
     last = null;
   };
-  const firstSeen: Record<string, number> = {};
-  /** A commit was first seen when the first of all targets saw it. */
-  const join = (own: FirstSeen = {}): FirstSeen => {
-    for (const [id, at] of Object.entries(own)) firstSeen[id] = Math.min(firstSeen[id] ?? at, at);
-    return firstSeen;
-  };
+  const join = joinFirstSeen();
   const { readAt, descends } = source;
   // Whoever is told to stop waits for what all wait for: it ends in time, and at once with the process.
   const past: Pick<Source, 'readAt' | 'descends'> =
@@ -161,6 +156,15 @@ export function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSig
       contents.clear();
       one.forget();
     },
+  };
+}
+
+/** A commit was first seen when the first of all targets saw it. */
+function joinFirstSeen(): (own?: FirstSeen) => FirstSeen {
+  const all: Record<string, number> = {};
+  return (own = {}) => {
+    for (const [id, at] of Object.entries(own)) all[id] = Math.min(all[id] ?? at, at);
+    return all;
   };
 }
 

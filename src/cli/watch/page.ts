@@ -28,14 +28,19 @@ export interface PageSources {
   readonly sight: () => Sight | null;
 }
 
-const script = pageScript + liveScript;
+export const script = pageScript + liveScript;
+
+/** What every page of a sidecar has. */
+export const frame: Pick<PageView, 'policy' | 'signIn'> = {
+  policy: `${writePolicy(pageStyle, script)}; connect-src 'self'; form-action 'self'; frame-ancestors 'none'`,
+  signIn: (problem) => renderSignIn(problem, script),
+};
 
 /** The page of the sidecar and its JSON documents. Without a sign-in they hold no e-mail address. */
 export function createPages(sources: PageSources): PageView {
   const look = (isSignedIn: boolean): Look => new Look(sources, isSignedIn);
   return {
-    policy: `${writePolicy(pageStyle, script)}; connect-src 'self'; form-action 'self'; frame-ancestors 'none'`,
-    signIn: (problem) => renderSignIn(problem, script),
+    ...frame,
     version: () => JSON.stringify(sources.status()),
     page: (asked, { isSignedIn, hasSession }) => {
       const typed = (name: string): string => escapeControls(asked.get(name)?.trim() ?? '');
