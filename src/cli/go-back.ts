@@ -1,5 +1,6 @@
 import { systemClock } from '../adapters/clock.ts';
 import { type ReadContext, type ReadFailure, readLive } from '../apply/read.ts';
+import type { DesiredContext } from '../desired/context.ts';
 import type { Problem } from '../model/problem.ts';
 import { ok, type Result } from '../model/result.ts';
 import { formatRuleKey } from '../model/rule.ts';
@@ -9,11 +10,11 @@ import type { ApplyRecord } from '../pass/history.ts';
 import { renderProblems } from '../report/problems.ts';
 import { formatStep } from '../report/text.ts';
 import { type Answer, exitCodes, Failure, type Invocation, type Settings } from './command.ts';
+import { makeDesiredContext } from './manifests.ts';
 import { type PassRequest, runPass } from './pass-run.ts';
-import { readPlanScope, readProfile } from './plan-settings.ts';
 import { askServer } from './wire.ts';
 
-/** How an apply is taken back: as a pass over manifests that ask for the state before. */
+/** How an apply is taken back: as a pass for the state before. */
 export interface WayBack {
   readonly back: GoingBack;
   readonly request: PassRequest & { readonly given: NonNullable<PassRequest['given']> };
@@ -24,32 +25,32 @@ export async function findWayBack(
   invocation: Invocation,
   record: ApplyRecord,
   revision: string,
-  terms: Omit<BackTerms, 'now'> = {},
+  terms?: BackTerms,
 ): Promise<WayBack> {
   const { settings, terminal } = invocation;
+  const desired = makeDesiredContext(invocation, terminal.cwd);
   const back = await askServer(invocation, async (context, must) =>
-    must(await findStateBefore(settings, context, record, terms)),
+    must(await findStateBefore(desired, context, record, terms)),
   );
-  const { files } = back;
-  const source = { description: revision, read: async () => ({ content: { revision, files }, problems: [] }) };
+  const source = { description: revision, read: async () => ({ content: { revision, files: [] }, problems: [] }) };
   const given = { source, ...back };
   return { back, request: { written: revision, path: terminal.cwd, planOnly: settings.dryRun, saved: null, given } };
 }
 
 /** Reads what is live, and makes of it and a record the state before that apply. */
 export async function findStateBefore(
-  settings: Settings,
+  desired: DesiredContext,
   context: ReadContext,
   record: ApplyRecord,
-  terms: Omit<BackTerms, 'now'>,
+  terms?: BackTerms,
 ): Promise<Result<GoingBack, ReadFailure>> {
-  const scope = readPlanScope(settings);
+  const { scope } = desired;
   const wanted = { ...scope, configuration: scope.configuration && record.fields.length > 0 };
   const read = await readLive(context, wanted, null);
   if (!read.ok) return read;
   const { live } = read.value;
   const inScope = { ...live, rules: live.rules.filter(({ rule }) => isInScope(rule, scope)) };
-  return ok(goBack(record, inScope, readProfile(settings), { ...terms, now: systemClock.wallTime() }));
+  return ok(goBack(record, inScope, desired, terms));
 }
 
 /** How an apply was taken back, and the fields that could not be, for want of a secret. */
@@ -65,11 +66,7 @@ const againMs = 5000;
  * Takes an apply back, whatever guards, windows, `--fail-on`, `--max-exposure` and `--suspend` say, and though the process was told
  * to stop. While the server cannot be read (the change may have cut it off) it is tried again, until the deadline of an apply.
  */
-export async function takeBack(
-  invocation: Invocation,
-  record: ApplyRecord,
-  terms: Omit<BackTerms, 'now'>,
-): Promise<TakenBack> {
+export async function takeBack(invocation: Invocation, record: ApplyRecord, terms: BackTerms): Promise<TakenBack> {
   const forced = forceBack(invocation);
   const until = systemClock.now() + invocation.settings.totalTimeout;
   let said = false;
@@ -104,18 +101,13 @@ export function liftDemands(settings: Settings): Settings {
   return { ...settings, strict: false, file: { ...settings.file, nested: { ...nested, windows: [], require: [] } } };
 }
 
-/** The same for manifests that were made from a record, which have no overlay and no values. */
-export function liftForRecord(settings: Settings): Settings {
-  return { ...liftDemands(settings), overlay: null, values: [] };
-}
-
 /** The same run, which nothing stops. */
 function forceBack({ settings, terminal, ...invocation }: Invocation): Invocation {
   const own = { yes: true, dryRun: false, suspend: false, detailedExitcode: false, approve: [], base: null };
   const never = new AbortController().signal;
   return {
     ...invocation,
-    settings: { ...liftForRecord(settings), ...own, overrideWindow: null },
+    settings: { ...liftDemands(settings), ...own, overrideWindow: null },
     terminal: { ...terminal, stop: never, unstoppable: true },
   };
 }

@@ -7,7 +7,7 @@ import type { Approve, PassDependencies, PassResult } from '../pass/pass.ts';
 import type { PlanDigest } from '../plan/digest.ts';
 import type { PlanOptions } from '../plan/input.ts';
 import { holdsBack, type Plan } from '../plan/plan.ts';
-import type { SourceContent } from '../ports.ts';
+import type { Source, SourceContent } from '../ports.ts';
 import { makeDocument } from '../report/json.ts';
 import { makeProblemReport, type RunReport } from '../report/run-report.ts';
 import {
@@ -31,7 +31,7 @@ import { lookUpNames, type PlanNames } from './plan-names.ts';
 import { readRevision } from './revision.ts';
 import { compareWithSaved, type PlanOrigin, type SavedPlan, savePlan } from './saved-plan.ts';
 import { makeScreen, type Screen } from './screen.ts';
-import { type GivenManifests, runWired, type WiredPass, wirePass, wireSnapshotPass } from './wire.ts';
+import { runWired, type WiredPass, wirePass, wireSnapshotPass } from './wire.ts';
 
 /** One pass from the command line: over which manifests, and on which terms. */
 export interface PassRequest {
@@ -42,8 +42,8 @@ export interface PassRequest {
   readonly planOnly: boolean;
   /** The plan that was reviewed: any other is refused. */
   readonly saved: SavedPlan | null;
-  /** Manifests that stand in for those below PATH, which live rules may be deleted for them, and secrets that are known for them. */
-  readonly given?: GivenManifests & Pick<PlanOptions, 'prune' | 'goesBack'> & Pick<GoingBack, 'bindings'>;
+  /** A state that stands in for what the manifests below PATH ask for, and which live rules may be deleted for it. */
+  readonly given?: Pick<GoingBack, 'desired' | 'prune'> & Pick<PlanOptions, 'goesBack'> & { readonly source: Source };
   /** Is told what is changed, and decides whether that is kept. */
   readonly trial?: { readonly onRecord: OnRecord; readonly decide: (applied: Answer) => Promise<TrialEnd> };
 }
@@ -60,7 +60,7 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
   const { snapshot, save } = invocation.settings;
   const wired =
     snapshot === null
-      ? await wirePass(invocation, request.path, request.given)
+      ? await wirePass(invocation, request.path, request.given?.source)
       : await wireSnapshotPass(invocation, request.path, snapshot);
   try {
     const base = await loadBase(invocation, request.path, wired.pass);
@@ -108,13 +108,13 @@ async function runBound(run: Run, wired: WiredPass): Promise<PassResult> {
   const approve = request.planOnly ? null : (content: SourceContent) => approveOf(run, wired.pass, content);
   const attempt = (granted: readonly SecretBinding[]): Promise<PassResult> => {
     const { options } = wired.pass;
-    const { prune = options.prune, goesBack } = request.given ?? {};
-    const bound = [...(lastApply?.secrets ?? []), ...(request.given?.bindings ?? [])];
-    const secretBindings = [...options.secretBindings, ...bound, ...granted];
+    const { prune = options.prune, goesBack, desired: given } = request.given ?? {};
+    const secretBindings = [...options.secretBindings, ...(lastApply?.secrets ?? []), ...granted];
     const known = {
       base: base?.state ?? null,
       ...(lastApply === null ? {} : { appliedRules: lastApply.rules, agreedAt: lastApply.at }),
       onOutcome: screen.onOutcome,
+      ...(given === undefined ? {} : { given }),
       options: { ...options, prune, secretBindings, ...(goesBack ? { goesBack } : {}) },
     };
     return runWired({ ...wired, pass: { ...wired.pass, ...known } }, approve);

@@ -7,10 +7,8 @@ import { type ApplyLimits, defaultApplyLimits } from '../apply/context.ts';
 import { findOpenGaps } from '../apply/open-gaps.ts';
 import type { ReadContext, ReadFailure } from '../apply/read.ts';
 import { guardApi } from '../controller/lease.ts';
-import type { DesiredContext } from '../desired/context.ts';
 import type { Problem } from '../model/problem.ts';
 import { getErrorCode, ok, type Result } from '../model/result.ts';
-import type { Secret } from '../model/secret.ts';
 import { type Approve, emptyMemory, type PassDependencies, type PassResult } from '../pass/pass.ts';
 import { endPass } from '../pass/stages.ts';
 import type { LiveApi, Logger, Source, SourceContent } from '../ports.ts';
@@ -100,23 +98,6 @@ export function wireShared(
   };
 }
 
-/** Manifests that stand in for a directory, and the secrets that they refer to by variable or file. */
-export interface GivenManifests {
-  readonly source: Source;
-  readonly secrets?: ReadonlyMap<string, Secret>;
-}
-
-/** Secrets that are known by their reference, and any other as `resolve` finds it. */
-export function resolveKnown(
-  known: GivenManifests['secrets'],
-  resolve: DesiredContext['resolveSecret'],
-): DesiredContext['resolveSecret'] {
-  return (reference, place) => {
-    const secret = known?.get('env' in reference ? reference.env : reference.file);
-    return secret === undefined ? resolve(reference, place) : ok(secret);
-  };
-}
-
 /** The parts that every single pass has. */
 async function wireAlone(invocation: Invocation, root: string) {
   const logger = await createLogger(invocation);
@@ -124,11 +105,10 @@ async function wireAlone(invocation: Invocation, root: string) {
 }
 
 /** Wires one pass over a source, which is the directory `root` unless it is given. */
-export async function wirePass(invocation: Invocation, root: string, given?: GivenManifests): Promise<WiredPass> {
+export async function wirePass(invocation: Invocation, root: string, source?: Source): Promise<WiredPass> {
   const { settings } = invocation;
   const shared = await wireAlone(invocation, root);
   const { logger } = shared;
-  const resolveSecret = resolveKnown(given?.secrets, shared.desired.resolveSecret);
   const { api, token } = wireApi(invocation);
   warnOfOpenToken(token, logger);
   logProxy(invocation, logger);
@@ -136,14 +116,13 @@ export async function wirePass(invocation: Invocation, root: string, given?: Giv
   return {
     pass: {
       ...shared,
-      desired: { ...shared.desired, resolveSecret },
       api: invocation.mayWrite === undefined ? api : guardApi(api, { mayWrite: invocation.mayWrite }),
       journal: opened?.journal ?? null,
       options: readPlanOptions(settings, token.fingerprintKey()),
       memory: { ...emptyMemory, openGaps: opened?.openGaps ?? emptyMemory.openGaps },
       ...wireEnforcement(settings),
     },
-    source: given?.source ?? createDirectorySource(root, readLimits(settings)),
+    source: source ?? createDirectorySource(root, readLimits(settings)),
     snapshot: null,
     seal: token.seal,
     explain: (failed) => explainReadFailure(failed, token.read, systemClock.wallTime()),

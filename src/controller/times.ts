@@ -135,5 +135,7 @@ export async function runBack(
   if (first === null) return { ...rest, content };
   if (rest.result?.failure?.code === 'no-record') return { ...first, content };
   const outcomes = [...first.outcomes, ...rest.outcomes];
-  return { ...rest, verdict: pickWorst([first.verdict, rest.verdict]), outcomes, content };
+  // What the content asks for is not what the rest was made from.
+  const result = rest.result && { ...rest.result, desired: first.result?.desired ?? null };
+  return { ...rest, result, verdict: pickWorst([first.verdict, rest.verdict]), outcomes, content };
 }

@@ -62,10 +62,8 @@ function assembleAnew({ files, manifests }: ParsedFiles, users: KnownUsers | nul
   };
   add(names.problems);
   if (users === null && context.profile.listsUsers) add(noteUnresolved(names.emails));
-  const isTimed = rules.some(hasTimes);
-  const { inForce, expired, upcoming } = sortByTime(rules, context.now);
   add(findCollisionsFrom(rules, context.now, context.profile.refusesCollisions));
-  if (isTimed) add([...findEndings(rules, context.now), ...findFarEnds(rules, context)]);
+  if (rules.some(hasTimes)) add([...findEndings(rules, context.now), ...findFarEnds(rules, context)]);
   add(findOutside({ rules, configuration, manifests: layered.manifests }, context));
   add(missingNotes(rules, context));
   add(saidProblems({ ...layered, problems }, context));
@@ -75,21 +73,30 @@ function assembleAnew({ files, manifests }: ParsedFiles, users: KnownUsers | nul
     return source === undefined ? undefined : new TextDecoder().decode(source.bytes);
   };
   const shown = addExcerpts([...applySuppressions(problems, suppressions)].sort(compareProblems), texts);
-  const state: DesiredState = {
-    rules: inForce.sort((a, b) => compareRules(a.rule, b.rule) || compareText(a.name, b.name)),
-    ...(isTimed ? { at: context.now, expired, upcoming } : {}),
-    configuration,
-    userNames: names.userNames,
-    groups: names.groups,
-    tests,
-    digest: digestOf(inForce, configuration, tests),
-  };
+  const { userNames, groups } = names;
+  const state = makeState(rules, context.now, { configuration, userNames, groups, tests });
   return {
     state: hasErrors(shown) ? null : state,
     problems: shown,
     emails: [...names.emails.keys()].sort(),
     suppressions,
     manifests: layered.manifests,
+  };
+}
+
+/** The state at a time, of rules of any time. */
+export function makeState(
+  rules: readonly DesiredRule[],
+  now: number,
+  rest: Pick<DesiredState, 'configuration' | 'userNames' | 'groups' | 'tests'>,
+): DesiredState {
+  const { inForce, expired, upcoming } = sortByTime(rules, now);
+  inForce.sort((a, b) => compareRules(a.rule, b.rule) || compareText(a.name, b.name));
+  return {
+    rules: inForce,
+    ...(rules.some(hasTimes) ? { at: now, expired, upcoming } : {}),
+    ...rest,
+    digest: digestOf(inForce, rest.configuration, rest.tests),
   };
 }
 

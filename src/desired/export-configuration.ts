@@ -23,8 +23,6 @@ export interface ExportedConfiguration {
   readonly unfit: readonly Unfit[];
   /** Environment variables that the manifest refers to; their values are not exported. */
   readonly secrets: readonly string[];
-  /** What each reference stands for, by its variable or file. */
-  readonly secretByName: ReadonlyMap<string, Secret>;
 }
 
 /** A field whose live value no manifest may have; the reason is a sentence. */
@@ -39,18 +37,14 @@ interface Naming {
   readonly secretByName: Map<string, Secret>;
 }
 
-/** Writes the Configuration with secrets as references (`only`: those fields); fields no manifest may have are named. */
-export function exportConfiguration(
-  fields: ConfigurationFields,
-  profile: Profile,
-  only?: readonly ConfigurationField[],
-): ExportedConfiguration {
+/** Writes the Configuration with secrets as references; fields no manifest may have are named. */
+export function exportConfiguration(fields: ConfigurationFields, profile: Profile): ExportedConfiguration {
   const naming: Naming = { variables: new Set(), paths: new Set(), secretByName: new Map() };
   const spec: Record<string, Yaml> = {};
   const unfit: Unfit[] = [];
-  for (const field of only ?? configurationFields) {
-    // A manifest that says nothing of a logo leaves it alone; one that goes back to none says so.
-    if (field === 'logo' && fields.logo === null && only === undefined) continue;
+  for (const field of configurationFields) {
+    // A manifest that says nothing of a logo leaves it alone.
+    if (field === 'logo' && fields.logo === null) continue;
     const value = fieldOf(field, fields, naming);
     const reason = reasonAgainst(field, value, { profile, naming });
     if (reason === null) spec[field] = value;
@@ -68,7 +62,6 @@ export function exportConfiguration(
     problems: unfit.map(notExported),
     unfit,
     secrets,
-    secretByName: naming.secretByName,
   };
 }
 
@@ -79,7 +72,6 @@ function fieldOf(field: ConfigurationField, fields: ConfigurationFields, naming:
     case 'saml_identity_providers':
       return fields.saml_identity_providers.map((provider) => saml(provider, naming));
     case 'logo': {
-      if (fields.logo === null) return null;
       const { url = null, data = null, type = null } = fields.logo ?? {};
       const members = Object.entries({ url, data, type }).filter(([, member]) => member !== null);
       return Object.fromEntries(members);
@@ -89,9 +81,13 @@ function fieldOf(field: ConfigurationField, fields: ConfigurationFields, naming:
   }
 }
 
+/** The variable that a manifest takes a provider's secret from; then it is taken. */
+export function nameSecret({ id }: Pick<OidcProvider, 'id'>, taken: Set<string>): string {
+  return makeUnique(`RECONCILE_SECRET_OIDC_${id.toUpperCase()}`.replace(/[^A-Z0-9]+/g, '_'), taken, '', '_');
+}
+
 function oidc(provider: OidcProvider, naming: Naming): Yaml {
-  const name = `RECONCILE_SECRET_OIDC_${provider.id.toUpperCase()}`.replace(/[^A-Z0-9]+/g, '_');
-  const variable = makeUnique(name, naming.variables, '', '_');
+  const variable = nameSecret(provider, naming.variables);
   naming.secretByName.set(variable, provider.client_secret);
   return { ...provider, client_secret: new Flow({ env: variable }) };
 }

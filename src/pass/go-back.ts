@@ -1,39 +1,34 @@
-import { createHash } from 'node:crypto';
-import { type ExportedFile, exportRules, makeUnique, removeCopies, slugify } from '../desired/export.ts';
-import { exportConfiguration } from '../desired/export-configuration.ts';
-import { apiVersion } from '../manifest/manifest.ts';
-import { Flow, writeDocuments, writeYaml } from '../manifest/write.ts';
-import {
-  type ConfigurationField,
-  findSecretHost,
-  type LiveConfiguration,
-  type SecretBinding,
+import { buildConfiguration } from '../desired/build-configuration.ts';
+import type { Desired, DesiredContext } from '../desired/context.ts';
+import { findOutside, makeState } from '../desired/desired.ts';
+import { makeUnique, removeCopies, slugify } from '../desired/export.ts';
+import { exportConfiguration, nameSecret } from '../desired/export-configuration.ts';
+import { findCollisionsFrom, findFarEnds } from '../desired/in-force.ts';
+import type { ConfigurationTemplate, SecretSource } from '../manifest/manifest.ts';
+import type {
+  ConfigurationField,
+  ConfigurationFields,
+  DesiredConfiguration,
+  LiveConfiguration,
 } from '../model/configuration.ts';
-import type { Problem } from '../model/problem.ts';
-import type { Profile } from '../model/profile.ts';
-import { collides, formatRuleKey, type LiveRule, type Rule, toWire } from '../model/rule.ts';
+import { compareProblems, hasErrors, type Place, type Problem } from '../model/problem.ts';
+import { collides, type DesiredRule, formatRuleKey, type LiveRule, type Rule } from '../model/rule.ts';
 import type { Secret } from '../model/secret.ts';
 import type { LiveState } from '../model/state.ts';
 import { compareField } from '../plan/diff-configuration.ts';
-import type { SourceFile } from '../ports.ts';
 import type { ApplyRecord } from './history.ts';
 
-/** The manifests of the state to go back to, the only rules that may be deleted for it, and what stays as it is. */
+/** The state to go back to, the only rules that may be deleted for it, and what stays as it is. */
 export interface GoingBack {
-  readonly files: readonly SourceFile[];
+  readonly desired: Desired;
   readonly prune: ReadonlySet<string>;
   readonly stays: readonly Problem[];
-  /** The secrets that the files refer to, by variable or file, as far as the record knows them, and where they were before. */
-  readonly secrets: ReadonlyMap<string, Secret>;
-  readonly bindings: readonly SecretBinding[];
   /** Fields that stay for want of a secret. */
   readonly waiting: readonly ConfigurationField[];
 }
 
 /** On which terms an apply is taken back. */
 export interface BackTerms {
-  /** The time at which rules have expired, ms since 1970. */
-  readonly now: number;
   /** Fields that need a secret which the record does not hold stay; absent: the secret is asked for by reference. */
   readonly withoutSecrets?: true;
   /** The rules that were live before the apply, by `formatRuleKey`: any other that it did not create was made by others since. */
@@ -42,52 +37,78 @@ export interface BackTerms {
 
 /**
  * The live state with what this apply changed taken back: what it created goes, what it deleted comes back, and fields that still
- * hold what it wrote get their former value. What others changed since stays, and is named; what has expired by `now` does not
- * come back. `live`: what is in scope.
+ * hold what it wrote get their former value. What others changed since stays, and is named; what has expired does not come back.
+ * `live`: what is in scope.
  */
-export function goBack(record: ApplyRecord, live: LiveState, profile: Profile, terms: BackTerms): GoingBack {
-  const { now, known } = terms;
-  const liveKeys = new Set(live.rules.map(({ rule }) => formatRuleKey(rule)));
-  const created = new Set(record.created.map(({ rule }) => formatRuleKey(rule)));
-  const kept = live.rules.filter(({ rule }) => !created.has(formatRuleKey(rule)));
-  const stays: Problem[] = record.created
-    .filter(({ rule }) => !liveKeys.has(formatRuleKey(rule)))
-    .map(({ rule }) => changedSince(`${nameOf(rule, record)} was created by that apply, and is not live any more`));
-  const back = record.deleted.filter(({ rule }) => {
-    const key = formatRuleKey(rule);
-    const until = record.expires.get(key) ?? Number.POSITIVE_INFINITY;
-    const blocker = profile.refusesCollisions ? kept.find((other) => collides(other.rule, rule)) : undefined;
-    if (liveKeys.has(key) && !created.has(key))
-      stays.push(changedSince(`${nameOf(rule, record)} is live again already`));
-    else if (until <= now)
-      stays.push(changedSince(`${nameOf(rule, record)} expired at ${new Date(until).toISOString()}`));
-    else if (blocker !== undefined)
-      stays.push(
-        changedSince(`${nameOf(rule, record)} cannot come back beside ${formatRuleKey(blocker.rule)}, made since`),
-      );
-    else return true;
-    return false;
-  });
-  const mayCollide = !profile.refusesCollisions;
-  for (const { rule } of kept)
-    if (known?.has(formatRuleKey(rule)) === false)
-      stays.push(changedSince(`the rule ${formatRuleKey(rule)} was made by others since`));
-  const configuration = configurationBefore(record, live.configuration, { profile, stays, terms });
-  const rules = exportRules(removeCopies(kept), { emails: new Map(), mayCollide });
+export function goBack(
+  record: ApplyRecord,
+  live: LiveState,
+  context: DesiredContext,
+  terms: BackTerms = {},
+): GoingBack {
+  const finding: Finding = { context, terms, stays: [], problems: [], waiting: [] };
+  const rules = rulesBefore(record, removeCopies(live.rules), finding);
+  const configuration = configurationBefore(record, live.configuration, finding);
+  const problems = [
+    ...finding.problems,
+    ...findOutside({ rules, configuration, manifests: [] }, context),
+    ...findCollisionsFrom(rules, context.now, context.profile.refusesCollisions),
+    ...findFarEnds(rules, context),
+  ].sort(compareProblems);
+  const made = makeState(rules, context.now, { configuration, userNames: new Map(), tests: [] });
+  const state = hasErrors(problems) ? null : made;
   return {
-    files: [...rules, ...formerRules(back, record), ...configuration.files].flatMap(readManifest),
-    prune: created,
-    stays,
-    secrets: configuration.secrets,
-    bindings: bindingsOf(record, configuration.secrets),
-    waiting: configuration.waiting,
+    desired: { state, problems, emails: [], manifests: [], suppressions: [] },
+    prune: new Set(record.created.map(({ rule }) => formatRuleKey(rule))),
+    stays: finding.stays,
+    waiting: finding.waiting,
   };
 }
 
-/** A file as a source gives it; metadata is no manifest, and is looked up among the secrets. */
-function readManifest({ path, text }: ExportedFile): readonly SourceFile[] {
-  const bytes = new TextEncoder().encode(text);
-  return path.endsWith('.yaml') ? [{ path, bytes, hash: createHash('sha256').update(bytes).digest('hex') }] : [];
+/** What is found on the way. */
+interface Finding {
+  readonly context: DesiredContext;
+  readonly terms: BackTerms;
+  readonly stays: Problem[];
+  readonly problems: Problem[];
+  readonly waiting: ConfigurationField[];
+}
+
+/** No file holds what is made from a record. */
+const nowhere: Place = { file: 'former-rules.yaml', line: 1, column: 1 };
+
+/** The rules that stay, and those that come back. */
+function rulesBefore(
+  record: ApplyRecord,
+  live: readonly LiveRule[],
+  { context: { now, profile }, terms: { known }, stays }: Finding,
+): readonly DesiredRule[] {
+  const taken = new Set<string>();
+  const liveKeys = new Set(live.map(({ rule }) => formatRuleKey(rule)));
+  const created = new Set(record.created.map(({ rule }) => formatRuleKey(rule)));
+  const kept = live.filter(({ rule }) => !created.has(formatRuleKey(rule)));
+  const leave = (rule: Rule, why: string): void => void stays.push(changedSince(`${nameOf(rule, record)} ${why}`));
+  for (const { rule } of record.created)
+    if (!liveKeys.has(formatRuleKey(rule))) leave(rule, 'was created by that apply, and is not live any more');
+  const back = record.deleted.flatMap(({ rule }): readonly DesiredRule[] => {
+    const key = formatRuleKey(rule);
+    const expires = record.expires.get(key);
+    const blocker = profile.refusesCollisions ? kept.find((other) => collides(other.rule, rule)) : undefined;
+    if (liveKeys.has(key) && !created.has(key)) leave(rule, 'is live again already');
+    else if (expires !== undefined && expires <= now) leave(rule, `expired at ${new Date(expires).toISOString()}`);
+    else if (blocker !== undefined) leave(rule, `cannot come back beside ${formatRuleKey(blocker.rule)}, made since`);
+    else {
+      const name = makeUnique(slugify(record.names.get(key) ?? `former-${rule.destination.text}`), taken);
+      return [{ name, rule, place: nowhere, ...(expires === undefined ? {} : { expires }) }];
+    }
+    return [];
+  });
+  const stay = kept.map(({ rule }) => {
+    const key = formatRuleKey(rule);
+    if (known?.has(key) === false) stays.push(changedSince(`the rule ${key} was made by others since`));
+    return { name: makeUnique(`kept/${slugify(key)}`, taken), rule, place: nowhere };
+  });
+  return [...stay, ...back];
 }
 
 function nameOf(rule: Rule, { names }: ApplyRecord): string {
@@ -100,58 +121,49 @@ function changedSince(what: string): Problem {
   return { code: 'changed-since', severity: 'note', summary: `Not undone: ${what}.` };
 }
 
-function formerRules(rules: readonly LiveRule[], { names, expires }: ApplyRecord): readonly ExportedFile[] {
-  if (rules.length === 0) return [];
-  const taken = new Set<string>();
-  const documents = rules.map(({ rule }) => {
-    const { action, destination, port_range, port_type, user_id } = toWire(rule);
-    const ports = port_range === null ? {} : { port_type, port_range };
-    const name = makeUnique(slugify(names.get(formatRuleKey(rule)) ?? `former-${destination}`), taken);
-    const until = expires.get(formatRuleKey(rule));
-    const ends = until === undefined ? {} : { expires: new Date(until).toISOString() };
-    const spec = { action, destination, ...ports, ...(user_id === null ? {} : { user_id }), ...ends };
-    return writeYaml({ apiVersion, kind: 'Rule', metadata: new Flow({ name }), spec });
-  });
-  return [{ path: 'former-rules.yaml', text: writeDocuments(documents) }];
-}
-
-type FormerConfiguration = Pick<GoingBack, 'secrets' | 'waiting'> & { readonly files: readonly ExportedFile[] };
-
+/** The fields that go back, with the secrets of before as far as the record knows them. */
 function configurationBefore(
   { fields, before, after }: ApplyRecord,
   live: LiveConfiguration | null,
-  { profile, stays, terms }: { readonly profile: Profile; readonly stays: Problem[]; readonly terms: BackTerms },
-): FormerConfiguration {
-  if (before === null || after === null || live === null) return { files: [], secrets: new Map(), waiting: [] };
+  { context, terms, stays, problems, waiting }: Finding,
+): DesiredConfiguration | null {
+  if (before === null || after === null || live === null) return null;
   const lacksMetadata = before.fields.saml_identity_providers.some(({ metadata }) => !metadata.known);
   const lacksSecret = before.fields.openid_connect_providers.some(({ client_secret: secret }) => !secret.known);
-  const waiting: ConfigurationField[] = [];
+  const unfit = new Set(exportConfiguration(before.fields, context.profile).unfit.map(({ field }) => field));
   const wanted = fields.filter((field) => {
     // The record holds no secrets, so that providers that differ in nothing else are `hidden`, and others `blocked`.
     const changed = ['differs', 'blocked'].includes(compareField(field, after.fields[field], live.fields[field]));
     const lost = field === 'saml_identity_providers' && lacksMetadata;
     const lacking = lost || (field === 'openid_connect_providers' && lacksSecret);
     if (changed) stays.push(changedSince(`\`${field}\` was changed again`));
-    else if (lacking && terms.withoutSecrets) {
-      waiting.push(field);
-      return false;
-    } else if (lost)
+    else if (lacking && terms.withoutSecrets) waiting.push(field);
+    else if (lost)
       stays.push(changedSince(`\`${field}\` needs SAML metadata, which no record holds: put it back from Git`));
-    return !changed && !lost;
+    else if (unfit.has(field)) stays.push(changedSince(`\`${field}\` had a value that no manifest may have`));
+    else return true;
+    return false;
   });
-  if (wanted.length === 0) return { files: [], secrets: new Map(), waiting };
-  const { files, secretByName } = exportConfiguration(before.fields, profile, wanted);
-  return { files, secrets: new Map([...secretByName].filter(([, secret]) => secret.known)), waiting };
+  if (wanted.length === 0) return null;
+  const place = { ...nowhere, file: 'configuration.yaml' };
+  const template = makeTemplate(before.fields, place);
+  const own = Object.fromEntries(wanted.map((field) => [field, template[field]]));
+  const manifest = { kind: 'Configuration', name: 'main', place, places: {}, fields: own } as const;
+  return buildConfiguration(manifest, { context, problems, attachments: new Map() });
 }
 
-/**
- * Secrets that are known from before may go where they were. Whoever wrote a provider's id chose the name of its secret: one that
- * is asked for by its name is bound to nothing.
- */
-function bindingsOf({ before }: ApplyRecord, secrets: GoingBack['secrets']): readonly SecretBinding[] {
-  return (before?.fields.openid_connect_providers ?? []).flatMap((provider) => {
-    const host = findSecretHost(provider.discovery_document_uri);
-    const name = [...secrets].find(([, secret]) => secret === provider.client_secret)?.[0];
-    return host === null || name === undefined ? [] : [{ name, provider: provider.id, host }];
-  });
+/** The fields as a manifest has them. A secret that is not known is asked for by the name that an export gives it, and bound to nothing. */
+function makeTemplate(fields: ConfigurationFields, place: Place): ConfigurationTemplate {
+  const taken = new Set<string>();
+  const sourceOf = (secret: Secret, name: () => string): SecretSource =>
+    secret.known ? { from: 'literal', secret, place } : { from: 'env', name: name(), place };
+  return {
+    ...fields,
+    openid_connect_providers: fields.openid_connect_providers.map((provider) => {
+      return { ...provider, client_secret: sourceOf(provider.client_secret, () => nameSecret(provider, taken)) };
+    }),
+    saml_identity_providers: fields.saml_identity_providers.map((provider) => {
+      return { ...provider, metadata: { from: 'literal', secret: provider.metadata, place } };
+    }),
+  };
 }

@@ -21,6 +21,8 @@ export interface PassDependencies {
   readonly journal: Journal | null;
   readonly parse: ParseFiles;
   readonly desired: DesiredContext;
+  /** The desired state where no manifests ask for it; absent: the content's. */
+  readonly given?: Desired;
   /** Plan for this time (ms since 1970) instead of now. */
   readonly at?: number;
   /** The last time at which what was in force was known to be right, ms since 1970: for where the clocks differ. */

@@ -34,8 +34,9 @@ export interface BuiltDesired {
 /** Manifests to desired state; users are looked up only when a manifest names one by e-mail address. */
 export async function readDesired(
   content: SourceContent,
-  pass: Pick<PassDependencies, 'parse' | 'desired' | 'users' | 'strict' | 'at'> & Asking,
+  pass: Pick<PassDependencies, 'given' | 'parse' | 'desired' | 'users' | 'strict' | 'at'> & Asking,
 ): Promise<Result<BuiltDesired, ReadFailure>> {
+  if (pass.given !== undefined) return ok({ desired: pass.given, users: null });
   const read = await parseContent(content, pass);
   if (!read.ok) return read;
   const parsed = read.value;

@@ -221,6 +221,31 @@ describe('undo', () => {
     expect(undone.out).toMatch(/expires in \d+ days \(2099-01-0/);
   });
 
+  it('asks nobody for the owner of a rule that stays or comes back, though the settings require one', async () => {
+    world.write('settings.yaml', 'require: [owner]\n');
+    const config = ['--config', join(world.folder, 'settings.yaml')];
+    manifests(['drop 10.1.0.0/16', 'accept 10.2.0.0/16']);
+    await run('m');
+    manifests(['drop 10.1.0.0/16']);
+    await run('m');
+    const undone = await run('undo', ...config);
+    expect([undone.code, live()], undone.err).toEqual([0, ['accept 10.2.0.0/16', 'drop 10.1.0.0/16']]);
+  });
+
+  it('holds to the scope: what lies outside of it now does not come back', async () => {
+    world.write('settings.yaml', 'scope: {networks: [10.1.0.0/16]}\n');
+    manifests(['drop 10.1.0.0/16', 'accept 10.2.0.0/16']);
+    await run('m');
+    manifests(['drop 10.1.0.0/16']);
+    await run('m');
+    const undone = await run('undo', '--config', join(world.folder, 'settings.yaml'));
+    expect([undone.code, undone.err, live()]).toEqual([
+      4,
+      expect.stringContaining('The rule `web-r1` is outside the scope'),
+      ['drop 10.1.0.0/16'],
+    ]);
+  });
+
   it('puts rules of users back, too', async () => {
     world.simulator.seed([{ action: 'accept', destination: '10.9.0.0/16', user_id: alice }]);
     manifests(['drop 10.1.0.0/16']);

@@ -322,6 +322,18 @@ describe('going back', () => {
     expect(saved()).toMatchObject({ confirmedRevision: 'r3', pendingRevision: null });
   });
 
+  it('what is put back from the history is not taken for what the confirmed revision asks for', async () => {
+    await pushUnconfirmed();
+    const { answer } = fake;
+    fake.answer = (request) => {
+      fake.asksFor = request.back === 'before' ? 'what was before' : 'this';
+      return request.back === 'before' ? { kind: 'in-sync' } : answer(request);
+    };
+    await fake.clock.until(() => ready().reason === 'NotConfirmed' && saved().pendingRevision === null);
+    const asked = new Set(fake.saved.map(({ appliedDesired }) => appliedDesired));
+    expect([written(), asked]).toEqual([['r2', 'r1'], new Set([null, saved().appliedDesired])]);
+  });
+
   it('an outage: it is tried again until the server answers', async () => {
     await pushUnconfirmed();
     const { answer } = fake;

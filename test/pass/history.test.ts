@@ -1,11 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { defaultLimits } from '../../src/desired/context.ts';
-import { assemble } from '../../src/desired/desired.ts';
-import { parseFiles } from '../../src/desired/parse-files.ts';
 import { findProfile } from '../../src/model/profile.ts';
 import { collides, formatRuleKey, type LiveRule, type Rule, toWire } from '../../src/model/rule.ts';
-import { wholeScope } from '../../src/model/state.ts';
+import { type LiveState, wholeScope } from '../../src/model/state.ts';
 import { type GoingBack, goBack } from '../../src/pass/go-back.ts';
 import {
   type ApplyRecord,
@@ -56,24 +53,27 @@ function recordOf(before: readonly Rule[], after: readonly Rule[]): ApplyRecord 
   };
 }
 
-/** The rules that manifests ask for, none of which may be refused. */
-function rulesIn(files: GoingBack['files'], now = 0): readonly Rule[] {
-  const parsed = parseFiles(files, { profile, values: null, limits: defaultLimits });
-  const desired = assemble(parsed, null, {
+/** What was before this apply, where these rules are live now. */
+function stateBefore(record: ApplyRecord, state: LiveState, now = 0): GoingBack {
+  return goBack(record, state, {
     profile,
     scope: wholeScope,
     now,
     resolveSecret: () => ({ ok: false, error: 'none' }),
   });
-  expect(desired.problems.filter(({ severity }) => severity === 'error')).toEqual([]);
+}
+
+/** The rules of a state to go back to, none of which may be refused. */
+function rulesIn({ desired }: GoingBack): readonly Rule[] {
+  expect(desired.problems).toEqual([]);
   return desired.state?.rules.map((one) => one.rule) ?? [];
 }
 
 /** What a plan of these manifests makes of the live rules when only some of them may be deleted. */
 function planned(record: ApplyRecord, now: readonly Rule[]): readonly string[] {
-  const { files, prune } = goBack(record, { rules: live(now), configuration: null }, profile, { now: 0 });
-  const wanted = new Set(rulesIn(files).map(formatRuleKey));
-  const kept = now.map(formatRuleKey).filter((key) => wanted.has(key) || !prune.has(key));
+  const back = stateBefore(record, { rules: live(now), configuration: null });
+  const wanted = new Set(rulesIn(back).map(formatRuleKey));
+  const kept = now.map(formatRuleKey).filter((key) => wanted.has(key) || !back.prune.has(key));
   return [...new Set([...kept, ...wanted])].sort();
 }
 
@@ -94,7 +94,7 @@ describe('going back', () => {
         const now = holdable([...made, ...after]);
         const result = planned(record, now);
         for (const one of made) expect(result).toContain(formatRuleKey(one));
-        const { stays } = goBack(record, { rules: live(now), configuration: null }, profile, { now: 0 });
+        const { stays } = stateBefore(record, { rules: live(now), configuration: null });
         const missing = before.filter(
           (one) => !result.includes(formatRuleKey(one)) && record.deleted.some((gone) => gone.rule === one),
         );
@@ -179,8 +179,8 @@ describe('going back', () => {
           const gone = left[removed % left.length];
           if (gone !== undefined) await deleteRule(simulator.url, gone.id);
           for (const isLast of [false, true]) {
-            const back = goBack(record, await run.live(), profile, { now: 12 * hour });
-            const wanted = desiredState(rulesIn(back.files, 12 * hour));
+            const back = stateBefore(record, await run.live(), 12 * hour);
+            const wanted = desiredState(rulesIn(back));
             const undo = testRun(simulator.url, wanted, { planOptions: { prune: back.prune } });
             open.push(undo);
             const undoing = await undo.plan();

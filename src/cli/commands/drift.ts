@@ -16,7 +16,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
   const { path, written } = readPathOperand(invocation, 'drift');
   const source = settings.base === null ? undefined : await readAtBase(invocation, path, settings.base);
-  const wired = await wirePass(invocation, path, source && { source });
+  const wired = await wirePass(invocation, path, source);
   try {
     const result = await runWired(wired, null);
     const failed = result.failure === null ? [] : [wired.explain(result.failure)];

@@ -72,7 +72,7 @@ export async function exportServer(invocation: Invocation): Promise<ServerExport
   };
 }
 
-const nothing: ExportedConfiguration = { files: [], problems: [], unfit: [], secrets: [], secretByName: new Map() };
+const nothing: ExportedConfiguration = { files: [], problems: [], unfit: [], secrets: [] };
 
 function readServer(
   invocation: Invocation,

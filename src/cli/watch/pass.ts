@@ -4,7 +4,6 @@ import { defaultApplyLimits } from '../../apply/context.ts';
 import type { ReadFailure } from '../../apply/read.ts';
 import type { LoopPassRequest } from '../../controller/loop.ts';
 import { listReferencedFiles } from '../../desired/parse-files.ts';
-import type { SecretBinding } from '../../model/configuration.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
 import type { FingerprintKey } from '../../model/secret.ts';
 import type { DesiredState } from '../../model/state.ts';
@@ -15,10 +14,11 @@ import { reconcile } from '../../reconcile.ts';
 import { findServer } from '../approval.ts';
 import { findCommandProblem } from '../await-confirmation.ts';
 import { Failure, type Invocation, makeFailure, type Settings } from '../command.ts';
-import { findStateBefore, liftDemands, liftForRecord } from '../go-back.ts';
+import { findStateBefore, liftDemands } from '../go-back.ts';
 import { HistoryWriter } from '../history.ts';
+import { makeDesiredContext } from '../manifests.ts';
 import { readPlanOptions } from '../plan-settings.ts';
-import { resolveKnown, wireEnforcement, wireShared } from '../wire.ts';
+import { wireEnforcement, wireShared } from '../wire.ts';
 import { type RecentApplies, sidecarNames } from './recent-applies.ts';
 
 /** What the controller's passes share. */
@@ -48,10 +48,10 @@ export function createWatchPasses(wiring: PassWiring) {
   let openGaps = wiring.openGaps;
   return {
     async run(request: LoopPassRequest): Promise<PassResult> {
-      const { approve, sentSecrets } = request;
-      const prepared = await preparePass(wiring, request);
-      if (!prepared.ok) return endPass('unreadable', { content: request.content, failure: prepared.error });
-      const { content, own, options: ownOptions, bindings = [] } = prepared.value;
+      const { approve, content, sentSecrets } = request;
+      const prepared = await prepareBack(wiring, request);
+      if (!prepared.ok) return endPass('unreadable', { content, failure: prepared.error });
+      const { own, options: ownOptions } = prepared.value;
       let key: FingerprintKey;
       try {
         key = wiring.fingerprintKey();
@@ -60,7 +60,7 @@ export function createWatchPasses(wiring: PassWiring) {
         return endPass('unreadable', { content, failure: { code: 'token', status: null, message: error.message } });
       }
       const options = readPlanOptions(settings, key);
-      const secretBindings = [...options.secretBindings, ...sentSecrets, ...bindings];
+      const secretBindings = [...options.secretBindings, ...sentSecrets];
       const pass: PassDependencies = {
         ...shared,
         ...request,
@@ -99,48 +99,33 @@ export function createWatchPasses(wiring: PassWiring) {
   };
 }
 
-/** A pass over a content, and how it differs from any other where it takes something back. */
-interface PreparedPass {
-  readonly content: SourceContent;
+/** How a pass differs from any other where it takes something back. */
+interface WayBack {
   readonly own?: Partial<PassDependencies>;
   readonly options?: Partial<PassDependencies['options']>;
-  readonly bindings?: readonly SecretBinding[];
 }
 
-/** Makes of a request the pass that it asks for. Manifests of before, or made from a record, are taken as they are. */
-async function preparePass(
-  wiring: PassWiring,
+/** Manifests of before, and a state that is made from a record, are taken as they are. */
+async function prepareBack(
+  { invocation, root, recent, api, logger }: PassWiring,
   { content, back, stop }: LoopPassRequest,
-): Promise<Result<PreparedPass, ReadFailure>> {
-  const { invocation, root } = wiring;
-  if (back === undefined) return ok({ content });
-  const lift = (settings: Settings): Pick<PassDependencies, 'parse' | 'desired' | 'strict'> => {
-    const { parse, desired } = wireShared({ ...invocation, settings }, root);
-    return { parse, desired, strict: false };
-  };
-  const options = { goesBack: true } as const;
-  if (back === 'confirmed') return ok({ content, own: lift(liftDemands(invocation.settings)), options });
-  const found = await readBefore(wiring, content.revision, stop);
-  if (!found.ok) return found;
-  const { files, prune, bindings, secrets } = found.value;
-  const { desired, ...own } = lift(liftForRecord(invocation.settings));
-  const resolveSecret = resolveKnown(secrets, desired.resolveSecret);
-  const known = { ...own, desired: { ...desired, resolveSecret } };
-  return ok({ content: { ...content, files }, own: known, options: { ...options, prune }, bindings });
-}
-
-/** What takes back all that this revision changed. */
-async function readBefore({ recent, invocation, api, logger }: PassWiring, revision: string, signal: AbortSignal) {
+): Promise<Result<WayBack, ReadFailure>> {
+  if (back === undefined) return ok({});
+  const desired = makeDesiredContext({ ...invocation, settings: liftDemands(invocation.settings) }, root);
+  const own = { desired, strict: false };
+  if (back === 'confirmed') return ok({ own, options: { goesBack: true } });
+  const { revision } = content;
   const record = await recent.join(revision);
   const message = `what ${revision} changed is not recorded here`;
   if (record === null) return fail({ code: 'no-record', status: null, message });
-  const context = { api, logger, clock: systemClock, attempts: defaultApplyLimits.attempts, signal };
-  const found = await findStateBefore(invocation.settings, context, record, { withoutSecrets: true });
-  const { waiting = [], stays = [] } = found.ok ? found.value : {};
+  const context = { api, logger, clock: systemClock, attempts: defaultApplyLimits.attempts, signal: stop };
+  const found = await findStateBefore(desired, context, record, { withoutSecrets: true });
+  if (!found.ok) return found;
+  const { stays, waiting, prune, desired: given } = found.value;
   for (const field of waiting)
     logger.error('A field is not taken back: its former secret is not known here', { field });
   for (const { summary } of stays.slice(0, 50)) logger.warn('Something is not taken back', { detail: summary });
-  return found;
+  return ok({ own: { ...own, given }, options: { goesBack: true, prune } });
 }
 
 /** What is to be confirmed must be known after a restart too, and so must what is put back without it. */
