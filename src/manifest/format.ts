@@ -13,11 +13,11 @@ import {
   type YAMLMap,
 } from 'yaml';
 import { formatPortRange, parsePortRange } from '../model/port-range.ts';
-import { compareText, makeError, type Problem } from '../model/problem.ts';
+import { makeError, type Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { formatPlain } from './format-plain.ts';
 import { type Kind, kinds } from './manifest.ts';
-import type { Node } from './node.ts';
+import type { MapNode, Node } from './node.ts';
 import { parseFile } from './parse.ts';
 import { decodeText, describeNotUtf8, fields, readManifests } from './read-manifests.ts';
 import { anyPort, canonicalAddress, orderFields, type Path, respell } from './respell.ts';
@@ -38,15 +38,13 @@ export interface Formatted {
  * errors is left alone, and so is one that would mean something else afterwards.
  */
 export function formatFile(path: string, text: string, profile: Profile): Formatted {
-  const before = read(path, text, profile);
+  const before = read({ path, text, profile });
   // A file with `${name}` in it need not mean anything before values are put in: it only has to be YAML.
   const errors = hasNames(text) ? before.yamlErrors : before.errors;
   if (errors.length > 0) return { text: null, problems: errors, left: [] };
   const formatted = formatFully(text);
   // What is as it was means what it did: nothing is read again.
-  if (formatted === text) return { text, problems: [], left: before.left };
-  const said = before.say();
-  const isSame = read(path, formatted, profile).say() === said;
+  const isSame = formatted === text || isUnchanged(before, { path, text: formatted, profile });
   return isSame
     ? { text: formatted, problems: [], left: before.left }
     : { text: null, problems: [notFormatted(path)], left: [] };
@@ -71,29 +69,48 @@ interface Reading {
   readonly errors: readonly Problem[];
   readonly yamlErrors: readonly Problem[];
   readonly left: readonly Problem[];
-  /** All that the manifests say, and all scalars by path, in canonical spelling, without places; once. Never shown. */
+  /** The content of each document. */
+  readonly roots: readonly Node[];
+  /** All that the manifests say, without places; once. Never shown. */
   readonly say: () => string;
 }
 
-function read(path: string, text: string, profile: Profile): Reading {
+interface File {
+  readonly path: string;
+  readonly text: string;
+  readonly profile: Profile;
+}
+
+const mostDocuments = 1_000_000;
+
+function read({ path, text, profile }: File): Reading {
   const bytes = new TextEncoder().encode(text);
   const roots: Node[] = [];
   const onRoot = (root: Node): void => void roots.push(root);
-  let { manifests, problems } = readManifests({ path, bytes, profile, values: null, documents: 1_000_000, onRoot });
-  const onDocument = (): void => {};
+  let { manifests, problems } = readManifests({ path, bytes, profile, values: null, documents: mostDocuments, onRoot });
   return {
     errors: problems.filter(({ severity }) => severity === 'error'),
-    yamlErrors: hasNames(text) ? parseFile({ path, text, values: null, fields, onDocument }) : [],
+    yamlErrors: hasNames(text) ? readRoots(path, text).problems : [],
     left: problems.filter(({ code }) => code === 'host-bits'),
+    roots,
     say() {
       const hash = createHash('sha256');
-      for (const manifest of hasNames(text) ? [] : manifests) hash.update(JSON.stringify(manifest, withoutPlaces));
-      for (const root of roots.splice(0)) for (const piece of piecesOf(root, 0)) hash.update(piece);
+      for (const manifest of manifests) hash.update(JSON.stringify(manifest, withoutPlaces));
       // Both readings are not held at once.
       manifests = [];
       return hash.digest('hex');
     },
   };
+}
+
+function readRoots(
+  path: string,
+  text: string,
+): { readonly roots: readonly Node[]; readonly problems: readonly Problem[] } {
+  const roots: Node[] = [];
+  const onDocument = (root: Node): void => void roots.push(root);
+  const problems = parseFile({ path, text, values: null, fields, documents: mostDocuments, onDocument });
+  return { roots, problems };
 }
 
 function withoutPlaces(this: Record<string, unknown>, key: string, value: unknown): unknown {
@@ -103,28 +120,50 @@ function withoutPlaces(this: Record<string, unknown>, key: string, value: unknow
   return value;
 }
 
-/** Mappings and lists that are told piece by piece: the rules of a set are in the third. */
-const toldInPieces = 3;
-
-function* piecesOf(node: Node, depth: number): Iterable<string> {
-  if (node.type === 'scalar' || depth >= toldInPieces) return yield JSON.stringify(contentOf(node));
-  const sorted = node.type === 'seq' ? [] : node.entries.toSorted((a, b) => compareText(a.key, b.key));
-  yield `${node.type} ${sorted.map(({ key }) => JSON.stringify(key)).join()}\n`;
-  for (const child of node.type === 'seq' ? node.items : sorted.map(({ value }) => value))
-    yield* piecesOf(child, depth + 1);
-  yield '.\n';
+/** Whether a file still has the same content, and where a value is spelled otherwise its manifests still say the same. */
+function isUnchanged(before: Reading, formatted: File): boolean {
+  const { roots } = readRoots(formatted.path, formatted.text);
+  let isRespelled = false;
+  const onRespelled = (): void => {
+    isRespelled = true;
+  };
+  const isSame =
+    roots.length === before.roots.length &&
+    before.roots.every((root, index) => isAlike(root, roots[index], onRespelled));
+  if (!isSame || !isRespelled || hasNames(formatted.text)) return isSame;
+  const said = before.say();
+  return read(formatted).say() === said;
 }
 
-/** A node without the order of its fields, and with addresses, ports and UUIDs in one spelling. */
-function contentOf(node: Node): unknown {
-  if (node.type === 'seq') return node.items.map(contentOf);
-  if (node.type === 'map') {
-    const members = node.entries.map(({ key, value }) => [key, contentOf(value)] as const);
-    return members.sort(([a], [b]) => compareText(a, b));
+/** Whether nodes have the same fields, in any order, and the same values; told of those that are spelled otherwise. */
+function isAlike(before: Node, after: Node | undefined, onRespelled: () => void): boolean {
+  if (before.type === 'map') return after?.type === 'map' && hasSameFields(before, after, onRespelled);
+  if (before.type === 'seq') {
+    if (after?.type !== 'seq' || after.items.length !== before.items.length) return false;
+    return before.items.every((item, index) => isAlike(item, after.items[index], onRespelled));
   }
-  const ports = parsePortRange(node.text, anyPort);
+  if (after?.type !== 'scalar') return false;
+  if (before.text === after.text && before.value === after.value) return true;
+  onRespelled();
+  return canonicalText(before.text) === canonicalText(after.text);
+}
+
+function hasSameFields(before: MapNode, after: MapNode, onRespelled: () => void): boolean {
+  if (before.entries.length !== after.entries.length) return false;
+  let moved: Map<string, Node> | undefined;
+  return before.entries.every(({ key, value }, index) => {
+    const entry = after.entries[index];
+    if (entry?.key === key) return isAlike(value, entry.value, onRespelled);
+    moved ??= new Map(after.entries.map((one) => [one.key, one.value]));
+    return isAlike(value, moved.get(key), onRespelled);
+  });
+}
+
+/** Addresses, ports and UUIDs in one spelling. */
+function canonicalText(text: string): string {
+  const ports = parsePortRange(text, anyPort);
   if (ports.ok) return formatPortRange(ports.value);
-  return isUuid(node.text) ? node.text.toLowerCase() : canonicalAddress(node.text);
+  return isUuid(text) ? text.toLowerCase() : canonicalAddress(text);
 }
 
 function notFormatted(file: string): Problem {
