@@ -1,7 +1,12 @@
 /** Groups items by a key; groups and members keep the order of first appearance. */
 export function groupBy<K, T>(items: Iterable<T>, keyOf: (item: T) => K): ReadonlyMap<K, readonly T[]> {
   const groups = new Map<K, T[]>();
-  for (const item of items) getOrMake(groups, keyOf(item), () => []).push(item);
+  for (const item of items) {
+    const key = keyOf(item);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [item]);
+    else group.push(item);
+  }
   return groups;
 }
 
@@ -28,7 +33,8 @@ export function getOrMake<K, V>(map: Cache<K, V>, key: K, make: () => V): V {
 
 /** The first of `count` positions, sorted by it, for which the test holds; `count` where it holds for none. */
 export function findFirstPosition(count: number, test: (position: number) => boolean): number {
-  let [low, high] = [0, count];
+  let low = 0;
+  let high = count;
   while (low < high) {
     const middle = (low + high) >>> 1;
     if (test(middle)) high = middle;

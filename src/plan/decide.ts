@@ -64,7 +64,9 @@ function decidePair(pair: Pair, input: PlanInput, base: BaseRules | null): RuleC
     return makeChange('update', 'modified-in-place', pair, { via: 'replace', ...drift });
   }
   if (input.notEnforced?.has(live.id) === true) return makeChange('update', 'not-enforced', pair, { via: 'replace' });
-  const adopted = base !== null && !base.all.has(desired) && !base.byKey.has(formatRuleKey(desired.rule));
+  // Most rules of a new revision are those of the one before, under the same name.
+  const known = base?.byName.get(desired.name);
+  const adopted = base !== null && known !== desired && base.find(desired.rule) === undefined;
   return makeChange('keep', adopted ? 'adopted' : 'in-sync', pair);
 }
 
@@ -107,7 +109,7 @@ function decideCreate(desired: DesiredRule, input: PlanInput, base: BaseRules | 
 
 function decideSurplus(live: LiveRule, duplicate: boolean, input: PlanInput, base: BaseRules | null): RuleChange {
   const expired = expiredOf(input).get(formatRuleKey(live.rule));
-  const sides = { desired: null, live, told: expired ?? base?.byKey.get(formatRuleKey(live.rule)) };
+  const sides = { desired: null, live, told: expired ?? base?.find(live.rule) };
   const { prune } = input.options;
   const kept =
     (prune === 'none' && expired === undefined) || (typeof prune !== 'string' && !prune.has(formatRuleKey(live.rule)));

@@ -45,7 +45,8 @@ const hashedRules = new WeakMap<LiveState['rules'], Hash>();
 
 /** The hash over the lines of the rules, to be gone on with: an idle sidecar reads the same list again and again. */
 function hashRules(rules: LiveState['rules']): Hash {
-  const lines = (): readonly string[] => [...rules.map(liveText).sort(compareText), ''];
+  // By code unit, as `compareText` sorts, and faster.
+  const lines = (): readonly string[] => [...rules.map(liveText).sort(), ''];
   return getOrMake(hashedRules, rules, () => createHash('sha256').update(lines().join('\n'))).copy();
 }
 

@@ -1,6 +1,7 @@
 import type { ConfigurationField, DesiredConfiguration } from '../model/configuration.ts';
-import { getOrMake } from '../model/group-by.ts';
-import { type DesiredRule, formatRuleKey, type LiveRule } from '../model/rule.ts';
+import { findFirstPosition, getOrMake } from '../model/group-by.ts';
+import { compareText } from '../model/problem.ts';
+import { compareRules, type DesiredRule, type LiveRule, type Rule, sortByRule } from '../model/rule.ts';
 import type { DesiredState } from '../model/state.ts';
 import { compareField } from './diff-configuration.ts';
 import type { Origin } from './plan.ts';
@@ -26,9 +27,9 @@ export interface RuleOriginInput {
  * | none            | not in the base     | drift                                                         |
  */
 export function findOrigin({ desired, live, base, applied }: RuleOriginInput): Origin {
-  if (desired !== null && !base.byKey.has(formatRuleKey(desired.rule))) return 'this-revision';
+  if (desired !== null && base.find(desired.rule) === undefined) return 'this-revision';
   if (live === null) return applied ? 'drift' : 'earlier-not-applied';
-  return base.byKey.has(formatRuleKey(live.rule)) ? 'this-revision' : 'drift';
+  return base.find(live.rule) === undefined ? 'drift' : 'this-revision';
 }
 
 /** Which of the fields that differ this revision does not change against the base: they drifted. Empty without a base. */
@@ -47,12 +48,11 @@ function changesAgainstBase(field: ConfigurationField, desired: DesiredConfigura
   return state === 'differs' || state === 'blocked';
 }
 
-/** The rules of the state last applied, by name and by canonical key (the first name where several share a key). */
+/** The rules of the state last applied. */
 export interface BaseRules {
-  /** The rules themselves: most of a new revision's are the same objects, and need no key. */
-  readonly all: ReadonlySet<DesiredRule>;
   readonly byName: ReadonlyMap<string, DesiredRule>;
-  readonly byKey: ReadonlyMap<string, DesiredRule>;
+  /** The one that means the same to the server: of several, the one with the first name. */
+  find(rule: Rule): DesiredRule | undefined;
 }
 
 /** A base is asked for again and again: by each pass until another one is applied. */
@@ -62,14 +62,16 @@ export function indexBase(base: DesiredState | null): BaseRules | null {
   return base === null ? null : getOrMake(indexed, base, () => indexRules(base));
 }
 
-function indexRules(base: DesiredState): BaseRules {
-  const byName = new Map<string, DesiredRule>();
-  const byKey = new Map<string, DesiredRule>();
-  for (const rule of base.rules) {
-    byName.set(rule.name, rule);
-    const key = formatRuleKey(rule.rule);
-    const known = byKey.get(key);
-    if (known === undefined || rule.name < known.name) byKey.set(key, rule);
-  }
-  return { all: new Set(base.rules), byName, byKey };
+/** Sorted, as they nearly always are already, they need no index by key: few are looked up so. */
+function indexRules({ rules }: DesiredState): BaseRules {
+  const byFirstName = (a: DesiredRule, b: DesiredRule): number => compareText(a.name, b.name);
+  const sorted = sortByRule(rules, ({ rule }) => rule, byFirstName);
+  return {
+    byName: new Map(rules.map((one) => [one.name, one])),
+    find(rule) {
+      const order = (one: DesiredRule | undefined): number => (one === undefined ? 1 : compareRules(one.rule, rule));
+      const found = sorted[findFirstPosition(sorted.length, (position) => order(sorted[position]) >= 0)];
+      return order(found) === 0 ? found : undefined;
+    },
+  };
 }

@@ -20,12 +20,21 @@ export function computeOwnEffect(
   const states = [...before.slice(0, mostStates), after];
   const inAll = 2 ** states.length - 1;
   const onlyAfter = 1 << (states.length - 1);
-  const items = memberships(states);
-  const within = items.filter((item) => item.states !== inAll);
+  const shared = countShared(states);
+  const members = memberships(states.map((rules) => rules.slice(shared)));
+  const within = members.filter((item) => item.states !== inAll);
   if (within.length === 0) return { opens: [], closes: [] };
-  const users = [...new Set([...items.flatMap(({ rule }) => rule.userId ?? []), ...others])].sort();
+  const touches = createTouches(within.map(({ rule }) => rule.destination));
+  const near: Member[] = members.filter(({ rule }) => touches(rule.destination));
+  const users = new Set(others);
+  for (const { rule } of members) if (rule.userId !== null) users.add(rule.userId);
+  for (const rule of after.slice(0, shared)) {
+    if (rule.userId !== null) users.add(rule.userId);
+    // No other rule matters to what those that differ change.
+    if (touches(rule.destination)) near.push({ rule, states: inAll });
+  }
   const [opens, closes] = compareStates({
-    index: { ...indexRules(selectNear(items, within)), users },
+    index: { ...indexRules(near), users: [...users].sort() },
     states: states.length,
     statesOf: (item) => item.states,
     within,
@@ -44,6 +53,12 @@ interface Member {
   states: number;
 }
 
+/** How many rules at the beginning are one object in every state: those that a plan keeps. */
+function countShared([first = [], ...others]: readonly (readonly Rule[])[]): number {
+  const end = first.findIndex((rule, at) => others.some((rules) => rules[at] !== rule));
+  return end < 0 ? first.length : end;
+}
+
 /** Each distinct rule once. Rules that are one object in every state, as those of unchanged files are, need no key. */
 function memberships(states: readonly (readonly Rule[])[]): readonly Member[] {
   const byObject = new Map<Rule, Member>();
@@ -58,10 +73,4 @@ function memberships(states: readonly (readonly Rule[])[]): readonly Member[] {
     else getOrMake(byKey, formatRuleKey(one.rule), () => ({ rule: one.rule, states: 0 })).states |= one.states;
   }
   return [...members, ...byKey.values()];
-}
-
-/** The members whose networks touch those of `within`, which include their own: no other matters to what these change. */
-function selectNear(members: readonly Member[], within: readonly Member[]): readonly Member[] {
-  const touches = createTouches(within.map(({ rule }) => rule.destination));
-  return members.filter(({ rule }) => touches(rule.destination));
 }

@@ -25,7 +25,8 @@ export interface ExposureInput {
 export function findExposure(input: ExposureInput): readonly Exposure[] {
   const { order, before, after } = input;
   if (order.steps.length === 0) return [];
-  const users = new Set([...before, ...after].flatMap(({ userId }) => userId ?? []));
+  const users = new Set<string>();
+  for (const { userId } of before.concat(after)) if (userId !== null) users.add(userId);
   const listed = order.suspects
     .flatMap((suspect) => findExposed(suspect, order.steps, users))
     .map(({ direction, from, to, traffic }) => ({ direction, from, to, traffic: renderTraffic(traffic) }))
