@@ -191,6 +191,44 @@ describe('a watch of a fleet', () => {
     }
   });
 
+  it('begins an aborted revision nowhere else, after kill -9 neither, and goes on with the next one (long)', async () => {
+    const upstream = makeUpstream();
+    const host = await serveGit(upstream);
+    const write3 = (more: string): void =>
+      write('fleet.yaml', `${more}defaults: {tokenFile: token}\ntargets:\n${targetsOf([1, 2, 2])}`);
+    const git = ['--git-url', `${host.url}/repo.git`, '--git-ref', 'main', '--git-allow', 'http'];
+    const areAt = (...addresses: readonly string[]) =>
+      until(() => live().every(([one, ...more], n) => one === addresses[n] && more.length === 0));
+    try {
+      upstream.commit({ 'all.yaml': rules('10.0.0.1') });
+      write3('');
+      const before = await watch(...git);
+      await areAt('10.0.0.1', '10.0.0.1', '10.0.0.1');
+      await until(async () => (await statusOf(before)).targets.every(({ applied }) => applied !== null));
+      write3('soak: 1h\n');
+      before.child.kill('SIGHUP');
+      const bad = upstream.commit({ 'all.yaml': rules('10.0.0.2') });
+      await until(async () => (await statusOf(before)).rollout?.includes('soaks') === true);
+      write3(`abort: ${bad.slice(0, 9)}\n`);
+      before.child.kill('SIGHUP');
+      const isAborted = (sidecar: Sidecar) => async () =>
+        (await statusOf(sidecar)).rollout === `${bad.slice(0, 12)} was aborted by the operator`;
+      await until(isAborted(before));
+      before.child.kill('SIGKILL');
+      await before.ended();
+
+      const after = await watch(...git);
+      await until(isAborted(after));
+      for (const server of servers) server.seed([{ action: 'accept', destination: '203.0.113.7' }]);
+      await areAt('10.0.0.2', '10.0.0.1', '10.0.0.1');
+      upstream.commit({ 'all.yaml': rules('10.0.0.3') });
+      await areAt('10.0.0.3', '10.0.0.3', '10.0.0.3');
+    } finally {
+      await host.close();
+      upstream.remove();
+    }
+  });
+
   it('asks for signatures at each target whose settings do, though another that asks for none reads the same (long)', async () => {
     const upstream = makeUpstream();
     const host = await serveGit(upstream);
