@@ -105,7 +105,7 @@ async function renderDocuments(answer: Answer): Promise<Omit<Said, 'text'>> {
 
 /**
  * Commands that do not write visit every target. Others go wave by wave, `maxParallel` targets at once, with the soak between two
- * waves. A target that was refused, or that something was written to and that is not as it should be, stops all that have not begun.
+ * waves. A target that was refused, or that was written to and is not as it should be, stops all that have not begun.
  * One that could not be read or planned lets its wave go on, and no later wave.
  */
 async function visitAll(
@@ -125,8 +125,9 @@ async function visitAll(
       if (isWriting && (last < index || stop.aborted)) return;
       const outcome = await visit(target);
       done.set(target, outcome);
-      if (outcome.exit === exitCodes.refused || outcome.exit === exitCodes.partial) last = -1;
-      else if (outcome.exit !== exitCodes.ok) last = Math.min(last, index);
+      const { exit, isApplied } = outcome;
+      const stopsAll = isApplied || exit === exitCodes.refused || exit === exitCodes.partial;
+      if (exit !== exitCodes.ok) last = stopsAll ? -1 : Math.min(last, index);
     };
     const members = targets.filter((target) => wave === null || target.wave === wave);
     await Promise.all(members.map((target) => inTurn(() => visitInTurn(target))));

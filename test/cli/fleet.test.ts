@@ -166,6 +166,17 @@ describe('an apply', () => {
     expect(servers[1]?.requests()).toEqual([]);
   });
 
+  it.each([[422], [401]])(
+    'stops every target that has not begun after one where no write succeeded (%i)',
+    async (status) => {
+      servers[0]?.faults.inject({ match: { method: 'POST' }, fault: { kind: 'status', status } });
+      three();
+      const { code, out } = await run('apply', '--yes');
+      expect([code, live()]).toEqual([1, [0, 0, 0]]);
+      expect([lineOf(out, 't1'), lineOf(out, 't2')]).toEqual(['t1  not begun', 't2  not begun']);
+    },
+  );
+
   it('ends its wave and begins no later one where a target cannot be reached', async () => {
     fleet([
       ['late', servers[0]?.url ?? '', ', wave: 2'],

@@ -16,6 +16,8 @@ export interface TargetOutcome {
   readonly exit: number | null;
   /** In a line: `2 to create, 1 to delete`, `in sync`, `applied: 2 done`, or what went wrong. */
   readonly result: string;
+  /** It was written to, or that was tried. */
+  readonly isApplied: boolean;
   /** Objects that the plan creates, changes or deletes. */
   readonly changes: number;
   /** There is nothing to tell but the result. */
@@ -28,7 +30,7 @@ export type Said = Readonly<Record<'text' | 'json' | 'markdown' | 'github', stri
 
 /** Of a target that was kept from its turn. */
 export const notBegun: Omit<TargetOutcome, 'target'> = {
-  ...{ exit: null, result: 'not begun', changes: 0, isPlain: true },
+  ...{ exit: null, result: 'not begun', isApplied: false, changes: 0, isPlain: true },
   said: { text: '', json: '', markdown: '', github: '' },
 };
 
@@ -37,14 +39,15 @@ export function summariseAnswer(
   { report: makeReport, result = 'failed' }: Answer,
   command: string,
   exit: number,
-): Pick<TargetOutcome, 'result' | 'changes' | 'isPlain'> {
+): Omit<TargetOutcome, 'target' | 'exit' | 'said'> {
   const report = makeReport?.();
-  if (report === undefined) return { result, changes: 0, isPlain: command === 'status' && exit === exitCodes.ok };
-  const { plan, problems } = report;
+  const isGoodStatus = command === 'status' && exit === exitCodes.ok;
+  if (report === undefined) return { result, isApplied: false, changes: 0, isPlain: isGoodStatus };
+  const { plan, problems, apply } = report;
   const { create, update, delete: deleted } = plan?.summary ?? { create: 0, update: 0, delete: 0 };
   const changes = create + update + deleted;
   const isPlain = exit === exitCodes.ok && changes === 0 && problems.length === 0;
-  return { result: describeResult(report, `reconcile ${command}: `), changes, isPlain };
+  return { result: describeResult(report, `reconcile ${command}: `), isApplied: apply !== null, changes, isPlain };
 }
 
 function describeResult({ apply, approved, headline, plan, problems }: RunReport, title: string): string {
