@@ -184,23 +184,16 @@ interface Owned {
 /** Objects that this repository is not responsible for. */
 export function findOutside({ rules, configuration, manifests }: Owned, { scope }: DesiredContext): readonly Problem[] {
   const hint = 'Move it to the repository that is responsible for it, or widen `scope` in the settings.';
-  const problems: Problem[] = [];
-  for (const { name, rule, place } of rules) {
-    if (isInScope(rule, scope)) continue;
-    const summary = `The rule \`${name}\` is outside the scope of this repository.`;
-    problems.push({ code: 'outside-scope', severity: 'error', summary, hint, place });
-  }
-  if (configuration !== null && !scope.configuration) {
-    const summary = 'The Configuration is outside the scope of this repository.';
-    problems.push({ code: 'outside-scope', severity: 'error', summary, hint, place: configuration.place });
-  }
+  const outside = (what: string, place: Place): Problem =>
+    makeError('outside-scope', `${what} outside the scope of this repository.`, hint, place);
+  const others = rules.filter(({ rule }) => !isInScope(rule, scope));
   // Without rules in scope none are read, and a test of none would say nothing about the server.
-  for (const { kind, name, place } of scope.rules ? [] : manifests) {
-    if (kind !== 'PolicyTest') continue;
-    const summary = `The policy test \`${name}\` tests rules, which are outside the scope of this repository.`;
-    problems.push({ code: 'outside-scope', severity: 'error', summary, hint, place });
-  }
-  return problems;
+  const tests = scope.rules ? [] : manifests.filter(({ kind }) => kind === 'PolicyTest');
+  return [
+    ...others.map(({ name, place }) => outside(`The rule \`${name}\` is`, place)),
+    ...(configuration === null || scope.configuration ? [] : [outside('The Configuration is', configuration.place)]),
+    ...tests.map(({ name, place }) => outside(`The policy test \`${name}\` tests rules, which are`, place)),
+  ];
 }
 
 /** Rules without a note that the operator's settings ask for: one finding for a written rule, whatever it stands for. */

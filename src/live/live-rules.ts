@@ -22,15 +22,13 @@ const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
  * rather than by a schema: 100,000 rules are decoded in each pass. A rule that is listed as it was in `before` is the same object.
  */
 export function decodeLiveRules(body: unknown, before: readonly LiveRule[] = []): Result<readonly LiveRule[], string> {
-  const data = unwrapData(body);
-  if (!Array.isArray(data)) return fail('the list of rules is not {"data": [...]}');
-  if (tellsOfMore(body, data.length))
-    return fail('the list is only a part of the rules: this server pages its answers');
+  const data = readList(body, 'rules');
+  if (!data.ok) return data;
   const rules: LiveRule[] = [];
   const ids = new Set<string>();
   const known = new Map<string, LiveRule>();
   for (const rule of before) known.set(rule.id, rule);
-  for (const [index, item] of data.entries()) {
+  for (const [index, item] of data.value.entries()) {
     const same = findSame(item, known);
     const rule = same === null ? decodeOne(item) : ok(same);
     if (!rule.ok) return fail(`live rule ${nameOf(item, index)}: ${rule.error}`);
@@ -52,13 +50,11 @@ export function decodeLiveRule(body: unknown, sent?: Rule): Result<LiveRule, str
 
 /** Reads the answer of GET /v0/users (observed: recordings/users). An address that two users have would name either. */
 export function decodeLiveUsers(body: unknown): Result<readonly LiveUser[], string> {
-  const data = unwrapData(body);
-  if (!Array.isArray(data)) return fail('the list of users is not {"data": [...]}');
-  if (tellsOfMore(body, data.length))
-    return fail('the list is only a part of the users: this server pages its answers');
+  const data = readList(body, 'users');
+  if (!data.ok) return data;
   const users: LiveUser[] = [];
   const addresses = new Set<string>();
-  for (const [index, item] of data.entries()) {
+  for (const [index, item] of data.value.entries()) {
     if (!isObject(item)) return fail(`user ${index + 1} is not an object`);
     const { id, email, role } = item;
     if (typeof id !== 'string' || !uuid.test(id)) return fail(`user ${index + 1} has no id`);
@@ -74,6 +70,15 @@ export function decodeLiveUsers(body: unknown): Result<readonly LiveUser[], stri
     });
   }
   return ok(users);
+}
+
+/** The items of a list that is complete. */
+function readList(body: unknown, of: string): Result<readonly unknown[], string> {
+  const data = unwrapData(body);
+  if (!Array.isArray(data)) return fail(`the list of ${of} is not {"data": [...]}`);
+  return tellsOfMore(body, data.length)
+    ? fail(`the list is only a part of the ${of}: this server pages its answers`)
+    : ok(data);
 }
 
 const nextPage = /^(?:next(?:[_-]?(?:page|cursor|link|url|token))?|has[_-]?(?:more|next)(?:[_-]?page)?)$/i;

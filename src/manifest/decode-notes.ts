@@ -1,4 +1,5 @@
 import { type DateMeaning, isTimezone, parseInstant } from '../model/instant.ts';
+import { omitUndefined } from '../model/result.ts';
 import type { RuleNotes } from '../model/rule.ts';
 import { type Decoding, reportAt } from './decoding.ts';
 import { findChild, findScalar, type Node, type ScalarNode } from './node.ts';
@@ -14,25 +15,24 @@ export function decodeNotes(decoding: Decoding, root: Node): RuleNotes {
 export function narrowTimes(decoding: Decoding, outer: RuleNotes, inner: RuleNotes, node: Node | undefined): RuleNotes {
   const notes = { ...outer, ...inner };
   if (notes.notBefore === undefined && notes.expires === undefined) return notes;
-  const times = {
-    ...(notes.notBefore === undefined
-      ? {}
-      : { notBefore: Math.max(notes.notBefore, outer.notBefore ?? notes.notBefore) }),
-    ...(notes.expires === undefined ? {} : { expires: Math.min(notes.expires, outer.expires ?? notes.expires) }),
-  };
+  const begins = Math.max(notes.notBefore ?? longAgo, outer.notBefore ?? longAgo);
+  const ends = Math.min(notes.expires ?? never, outer.expires ?? never);
   const place = findScalar(node, 'expires') ?? findScalar(node, 'notBefore');
-  if (
-    place !== undefined &&
-    (times.expires ?? Number.POSITIVE_INFINITY) <= (times.notBefore ?? Number.NEGATIVE_INFINITY)
-  ) {
+  if (place !== undefined && ends <= begins) {
     reportAt(decoding, place, {
       code: 'expires-first',
       summary: 'The rule expires before it begins: it would never be in force.',
       hint: 'Write an `expires` after `notBefore`; those of the set count too.',
     });
   }
-  return { ...notes, ...times };
+  return {
+    ...notes,
+    ...(begins === longAgo ? {} : { notBefore: begins }),
+    ...(ends === never ? {} : { expires: ends }),
+  };
 }
+
+const [longAgo, never] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
 
 /** The time zone of the dates in a document. */
 export function readTimezone(decoding: Decoding, root: Node): string {
@@ -56,8 +56,7 @@ const timeHints = {
 export function readTimes(decoding: Decoding, node: Node | undefined, timezone: string): RuleNotes {
   const read = (field: string, edge: DateMeaning['edge']): number | undefined =>
     readTime(decoding, findScalar(node, field), { field, edge, timezone });
-  const [notBefore, expires] = [read('notBefore', 'from'), read('expires', 'until')];
-  return { ...(notBefore === undefined ? {} : { notBefore }), ...(expires === undefined ? {} : { expires }) };
+  return omitUndefined({ notBefore: read('notBefore', 'from'), expires: read('expires', 'until') });
 }
 
 /** A time; undefined without one, and with a problem for what is none. */
@@ -81,5 +80,5 @@ const noNotes: RuleNotes = {};
 export function readNotes(node: Node | undefined): RuleNotes {
   const [owner, ticket] = [findScalar(node, 'owner')?.text, findScalar(node, 'ticket')?.text];
   if (owner === undefined && ticket === undefined) return noNotes;
-  return { ...(owner === undefined ? {} : { owner }), ...(ticket === undefined ? {} : { ticket }) };
+  return omitUndefined({ owner, ticket });
 }

@@ -2,6 +2,7 @@ import { compareNetworks, intersects, type Network } from './address.ts';
 import { groupBy } from './group-by.ts';
 import { formatPortRange, type Ports, portsIntersect } from './port-range.ts';
 import { compareText, type Place } from './problem.ts';
+import { omitUndefined } from './result.ts';
 
 export type Action = 'accept' | 'drop';
 
@@ -26,12 +27,7 @@ export interface RuleNotes {
 /** The notes alone; none where none is written. */
 export function pickNotes({ owner, ticket, notBefore, expires }: RuleNotes): RuleNotes {
   if ((owner ?? ticket ?? notBefore ?? expires) === undefined) return {};
-  return {
-    ...(owner === undefined ? {} : { owner }),
-    ...(ticket === undefined ? {} : { ticket }),
-    ...(notBefore === undefined ? {} : { notBefore }),
-    ...(expires === undefined ? {} : { expires }),
-  };
+  return omitUndefined({ owner, ticket, notBefore, expires });
 }
 
 /** Whether the rule begins or ends by itself. */

@@ -1,6 +1,7 @@
 import { formatInstant } from '../model/instant.ts';
 import { escapeControls } from '../model/printable.ts';
 import type { Place } from '../model/problem.ts';
+import { omitUndefined } from '../model/result.ts';
 import { pickNotes, type RuleNotes } from '../model/rule.ts';
 import { type DesiredState, listBoundaries } from '../model/state.ts';
 import type { Change, RuleChange } from '../plan/plan.ts';
@@ -106,12 +107,8 @@ export function formatNotes({ owner, ticket, notBefore, expires }: RuleNotes, ha
 
 /** The notes as members of a JSON document. */
 export function makeNotesMembers({ owner, ticket, notBefore, expires }: RuleNotes): Readonly<Record<string, string>> {
-  return {
-    ...(owner === undefined ? {} : { owner }),
-    ...(ticket === undefined ? {} : { ticket }),
-    ...(notBefore === undefined ? {} : { not_before: formatInstant(notBefore) }),
-    ...(expires === undefined ? {} : { expires: formatInstant(expires) }),
-  };
+  const [from, until] = [notBefore, expires].map((time) => (time === undefined ? undefined : formatInstant(time)));
+  return omitUndefined({ owner, ticket, not_before: from, expires: until });
 }
 
 /** A rule that begins or ends. */

@@ -166,14 +166,14 @@ function trafficSection(traffic: TrafficPart): Markup {
   return html`<section><h2>Traffic</h2>
 <p class="headline">${traffic.headline}</p>
 ${listOf('opens')}${listOf('closes')}${left}
-${raw(drawTraffic(traffic))}</section>`;
+${drawTraffic(traffic)}</section>`;
 }
 
 function wayMarkup(plan: Plan, { onTheWay }: PlanPage): Markup {
   if (onTheWay === null) return '';
   const lines = onTheWay.lines.map(({ label, text }) => html`<li><b>${label}</b> ${text}</li>`);
   return html`<section class="way"><h2>On the way</h2><p class="headline">${onTheWay.headline}</p><ul>${lines}</ul>
-${raw(drawExposure(plan))}</section>`;
+${drawExposure(plan)}</section>`;
 }
 
 function changesSection(report: RunReport, { sets }: PlanPage): Markup {

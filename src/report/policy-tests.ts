@@ -3,6 +3,7 @@ import type { Problem } from '../model/problem.ts';
 import type { DesiredRule } from '../model/rule.ts';
 import type { CaseResult } from '../policy/tests.ts';
 import { describeFailure } from '../policy/words.ts';
+import { makePacketDocument } from './explain.ts';
 import { createPaint } from './paint.ts';
 import { formatPlace } from './problems.ts';
 import { formatRule, type UserNames } from './rule-text.ts';
@@ -62,10 +63,7 @@ export function makeTestsMembers(results: Results): Readonly<Record<string, unkn
 
 function counterexampleOf({ packet, verdict, rule, edgePortsOnly }: NonNullable<Results[number]['failure']>): unknown {
   return {
-    user: packet.user,
-    destination: packet.address.text,
-    protocol: packet.protocol,
-    port: packet.protocol === 'other' ? null : packet.port,
+    ...makePacketDocument(packet),
     verdict,
     rule: rule === null ? null : { name: rule.name, file: rule.place.file, line: rule.place.line },
     edge_ports_only: edgePortsOnly,

@@ -1,16 +1,6 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { ServerCrash } from './crash.ts';
 
-/** Claims of a token that this server has minted; times in seconds since 1970. */
-export interface Claims {
-  readonly api?: string;
-  readonly sub?: string;
-  readonly exp?: number;
-  readonly iat?: number;
-  readonly aud?: string;
-  readonly iss?: string;
-}
-
 /** The row behind a token: without one (deleted, or never stored) and past its date the token is worth nothing. */
 interface TokenRow {
   readonly userId: string;
@@ -37,8 +27,8 @@ export class TokenStore {
     this.#rows.set(id, { userId, expiresAt });
   }
 
-  /** Signs claims as they are; `addRow` makes the token worth something. */
-  sign(claims: Claims): string {
+  /** Signs claims as they are (times in seconds since 1970); `addRow` makes the token worth something. */
+  sign(claims: Readonly<Record<string, unknown>>): string {
     const head = encode({ alg: 'HS512', typ: 'JWT' });
     const signed = `${head}.${encode(claims)}`;
     return `${signed}.${this.#signature(signed).toString('base64url')}`;

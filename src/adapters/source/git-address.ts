@@ -71,15 +71,9 @@ export function parseRef(text: string): Result<GitTarget, string> {
 export function parseGitPath(text: string): Result<readonly string[], string> {
   if (text.startsWith('/')) return fail('the path inside the repository must be relative');
   const parts = text.split('/').filter((part) => part !== '' && part !== '.');
-  const bad = parts.some((part) => part === '..' || part.toLowerCase() === '.git' || hasControl(part));
+  const bad = parts.some((part) => part === '..' || part.toLowerCase() === '.git' || control.test(part));
   return bad ? fail('the path inside the repository must not hold `..`, `.git` or control characters') : ok(parts);
 }
 
-/** Whether a text holds a control character (C0, DEL, C1). */
-export function hasControl(text: string): boolean {
-  for (const character of text) {
-    const code = character.codePointAt(0) ?? 0;
-    if (code < 32 || (code >= 127 && code < 160)) return true;
-  }
-  return false;
-}
+/** A control character: C0, DEL, C1. */
+export const control = /\p{Cc}/u;

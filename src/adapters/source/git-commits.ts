@@ -78,9 +78,8 @@ async function readBatch(reader: Reader, commits: readonly Commit[]): Promise<re
     const bytes = heads.reduce((sum, head) => sum + (head?.bytes ?? Number.POSITIVE_INFINITY), 0);
     if (bytes > batch.bytes) return null;
     const blobs = await repository.readBlobs(ids, bytes);
-    const byId = new Map(ids.map((id, index) => [id, blobs[index] ?? Buffer.alloc(0)]));
-    const contents = new Map(trees.map((tree, index) => [tree, contentOf(tree, listed[index], byId)]));
-    const none = contentOf('', undefined, byId);
+    const contents = new Map(trees.map((tree, index) => [tree, contentOf(tree, listed[index], blobs)]));
+    const none = contentOf('', undefined, blobs);
     return commits.map((commit, index) => ({ commit, content: contents.get(folders[index] ?? '') ?? none }));
   } catch (error) {
     if (error instanceof RangeError) return null;

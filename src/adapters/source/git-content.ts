@@ -5,7 +5,7 @@ import { makeError, type Problem } from '../../model/problem.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
 import type { SourceContent, SourceFile } from '../../ports.ts';
-import { hasControl } from './git-address.ts';
+import { control } from './git-address.ts';
 import type { GitRepository, TreeEntry } from './git-repository.ts';
 import { listManifestEntries, maxTreeBytes } from './git-tree.ts';
 import { describeJson, findTooLong, findTooMuch, largestJson, mostJson, noteJson, refuseTooLarge } from './limits.ts';
@@ -85,7 +85,7 @@ async function noteUnread({ repository }: ContentRequest, json: readonly TreeEnt
     small.map(({ id }) => id),
     mostJson * largestJson,
   );
-  const read = small.flatMap(({ path }, index) => noteJson(path, blobs[index] ?? null));
+  const read = small.flatMap(({ path, id }) => noteJson(path, blobs.get(id) ?? null));
   const unread = json.filter((_, index) => heads[index] === null).flatMap(({ path }) => noteJson(path, null));
   return [...read, ...unread];
 }
@@ -99,7 +99,7 @@ export async function readFileAt(
   if (entry?.type !== 'file') return null;
   const [head] = await repository.headsOf([entry.id]);
   if (head === null || head === undefined || head.bytes > maxBytes) return null;
-  return (await repository.readBlobs([entry.id], maxBytes))[0] ?? null;
+  return (await repository.readBlobs([entry.id], maxBytes)).get(entry.id) ?? null;
 }
 
 /** The files of these entries, in their order; what a partial fetch left out is fetched first. */
@@ -120,9 +120,9 @@ async function readFiles(
   if (long !== undefined) return fail(findTooLong(long.path, limits));
   const total = entries.reduce((sum, { id }) => sum + (sizes.get(id) ?? 0), 0);
   if (total > limits.totalBytes) return fail(findTooMuch(limits));
-  const blobs = await repository.readBlobs(ids, total);
-  const byId = new Map(ids.map((id, index) => [id, blobs[index] ?? Buffer.alloc(0)]));
-  return makeFiles(entries, byId, (_, bytes) => createHash('sha256').update(bytes).digest('hex'));
+  return makeFiles(entries, await repository.readBlobs(ids, total), (_, bytes) =>
+    createHash('sha256').update(bytes).digest('hex'),
+  );
 }
 
 /** Files from the contents of their entries; a problem for one whose content lies in Git LFS, which is not fetched. */
@@ -182,7 +182,7 @@ export function findBadEntry(entries: readonly TreeEntry[]): Problem | null {
 /** A submodule and a link of a manifest's name are problems, and so is a name that no checkout could write. */
 function entryProblem({ path, type }: TreeEntry, before: TreeEntry | undefined): Problem | null {
   const isOdd = path.split('/').some((part) => part === '' || part.startsWith('.'));
-  if (hasControl(path) || isOdd || path.includes('\uFFFD')) {
+  if (control.test(path) || isOdd || path.includes('\uFFFD')) {
     const summary = 'a manifest’s file name holds control characters or is not UTF-8';
     return makeError('unsafe-file-name', summary, 'rename it');
   }

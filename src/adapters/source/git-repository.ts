@@ -32,8 +32,8 @@ export interface GitRepository {
   headsOf(asked: readonly string[]): Promise<readonly (ObjectHead | null)[]>;
   /** The entries of trees (ids, or `COMMIT^{tree}`), in their order. Throws a `RangeError` when they have more than `maxBytes` together. */
   readTrees(asked: readonly string[], maxBytes: number): Promise<readonly Tree[]>;
-  /** Contents of blobs, in the order of `ids`. Throws a `RangeError` when they have more than `maxBytes` together. */
-  readBlobs(ids: readonly string[], maxBytes: number): Promise<readonly Buffer[]>;
+  /** Contents of blobs by id. Throws a `RangeError` when they have more than `maxBytes` together. */
+  readBlobs(ids: readonly string[], maxBytes: number): Promise<ReadonlyMap<string, Buffer>>;
   /** A commit as it is stored. Throws a `RangeError` beyond a megabyte. */
   readCommit(id: string): Promise<Buffer>;
   /** The history of a commit, parents before children. Throws a `RangeError` beyond some 200,000 commits. */
@@ -88,7 +88,8 @@ export function openRepository(context: RepositoryContext): GitRepository {
         entries: parseTree(bytes, id.length / 2),
         bytes: bytes.length,
       })),
-    readBlobs: async (ids, maxBytes) => (await readObjects(context, 'blob', ids, maxBytes)).map(({ bytes }) => bytes),
+    readBlobs: async (ids, maxBytes) =>
+      new Map((await readObjects(context, 'blob', ids, maxBytes)).map(({ id, bytes }) => [id, bytes])),
     readCommit: async (id) => {
       const [commit] = await readObjects(context, 'commit', [id], 1_000_000);
       return commit?.bytes ?? Buffer.alloc(0);

@@ -32,18 +32,35 @@ export async function castConfiguration(
   sent: TermMap,
   rules: ChangeRules,
 ): Promise<CastConfiguration> {
-  const work = new Change(stored);
-  work.castScalars(sent);
-  work.castLogo(sent);
-  for (const [name, kind] of Object.entries(rules.kinds)) await work.castProviders(name, kind, sent);
-  work.checkScalars();
+  const values = { scalars: { ...stored.scalars }, logo: stored.logo, providers: { ...stored.providers } };
+  const work: Change = { stored, sent, values, changed: new Set(), errors: {} };
+  castScalars(work);
+  castSentLogo(work);
+  for (const [name, kind] of Object.entries(rules.kinds)) await castSentProviders(work, name, kind);
+  for (const [name, field] of Object.entries(scalarFields)) {
+    for (const message of field.problems(values.scalars[name]).toReversed()) addError(work, name, message);
+  }
   for (const field of work.changed) {
     if (field in rules.environment) {
       const variable = field.toUpperCase();
-      work.addError(field, `cannot be changed; it is overridden by ${variable} environment variable`);
+      addError(work, field, `cannot be changed; it is overridden by ${variable} environment variable`);
     } else await checkStored(stored, field, rules);
   }
-  return work.result();
+  const { changed, errors } = work;
+  return Object.keys(errors).length > 0 ? { ok: false, errors } : { ok: true, values, changed };
+}
+
+/** An update on its way. */
+interface Change {
+  readonly stored: ConfigurationValues;
+  readonly sent: TermMap;
+  readonly values: {
+    readonly scalars: Record<string, unknown>;
+    readonly providers: Record<string, readonly Provider[]>;
+    logo: StoredLogo | null;
+  };
+  readonly changed: Set<string>;
+  readonly errors: Record<string, unknown>;
 }
 
 /** The configuration's loader validates what is stored under each changed key, and raises. */
@@ -59,77 +76,50 @@ async function checkStored(stored: ConfigurationValues, field: string, rules: Ch
   }
 }
 
-class Change {
-  readonly changed = new Set<string>();
-  readonly #stored: ConfigurationValues;
-  readonly #scalars: Record<string, unknown>;
-  readonly #providers: Record<string, readonly Provider[]>;
-  #logo: StoredLogo | null;
-  readonly #errors: Record<string, unknown> = {};
+/** Adds a message in front: the newest comes first. */
+function addError({ errors }: Change, field: string, message: string): void {
+  const known = errors[field];
+  errors[field] = [message, ...(Array.isArray(known) ? known : [])];
+}
 
-  constructor(stored: ConfigurationValues) {
-    this.#stored = stored;
-    this.#scalars = { ...stored.scalars };
-    this.#providers = { ...stored.providers };
-    this.#logo = stored.logo;
-  }
-
-  /** Adds a message in front: the newest comes first. */
-  addError(field: string, message: string): void {
-    const known = this.#errors[field];
-    this.#errors[field] = [message, ...(Array.isArray(known) ? known : [])];
-  }
-
-  castScalars(sent: TermMap): void {
-    for (const [name, field] of Object.entries(scalarFields)) {
-      const term = sent.get(name);
-      if (term === undefined) continue;
-      const cast = term === '' ? { value: field.empty } : field.cast(term);
-      if ('message' in cast) this.addError(name, cast.message);
-      else if (!isSameValue(field, this.#scalars[name], cast.value)) {
-        this.#scalars[name] = cast.value;
-        this.changed.add(name);
-      }
+function castScalars(work: Change): void {
+  const { scalars } = work.values;
+  for (const [name, field] of Object.entries(scalarFields)) {
+    const term = work.sent.get(name);
+    if (term === undefined) continue;
+    const cast = term === '' ? { value: field.empty } : field.cast(term);
+    if ('message' in cast) addError(work, name, cast.message);
+    else if (!isSameValue(field, scalars[name], cast.value)) {
+      scalars[name] = cast.value;
+      work.changed.add(name);
     }
   }
+}
 
-  castLogo(sent: TermMap): void {
-    const term = sent.get('logo');
-    if (term === undefined) return;
-    const cast = castLogo(term);
-    if ('errors' in cast) {
-      this.#errors['logo'] = cast.errors;
-    } else if (cast.value !== null || this.#stored.logo !== null) {
-      this.#logo = cast.value;
-      this.changed.add('logo');
-    }
+function castSentLogo({ stored, sent, values, changed, errors }: Change): void {
+  const term = sent.get('logo');
+  if (term === undefined) return;
+  const cast = castLogo(term);
+  if ('errors' in cast) {
+    errors['logo'] = cast.errors;
+  } else if (cast.value !== null || stored.logo !== null) {
+    values.logo = cast.value;
+    changed.add('logo');
   }
+}
 
-  async castProviders(name: string, kind: ProviderKind, sent: TermMap): Promise<void> {
-    const term = sent.get(name);
-    if (term === undefined) return;
-    const before = this.#stored.providers[name] ?? [];
-    const cast = await castProviders(kind, term);
-    if ('errors' in cast) {
-      const nested = cast.errors.some((error) => typeof error === 'object');
-      if (nested) this.changed.add(name);
-      // A replaced provider takes a place of its own in the list of errors.
-      this.#errors[name] = nested ? [...before.map(() => ({})), ...cast.errors] : cast.errors;
-    } else if (cast.providers.length > 0 || before.length > 0) {
-      this.#providers[name] = cast.providers;
-      this.changed.add(name);
-    }
-  }
-
-  checkScalars(): void {
-    for (const [name, field] of Object.entries(scalarFields)) {
-      for (const message of [...field.problems(this.#scalars[name])].reverse()) this.addError(name, message);
-    }
-  }
-
-  result(): CastConfiguration {
-    if (Object.keys(this.#errors).length > 0) return { ok: false, errors: this.#errors };
-    const values = { scalars: this.#scalars, logo: this.#logo, providers: this.#providers };
-    return { ok: true, values, changed: this.changed };
+async function castSentProviders(work: Change, name: string, kind: ProviderKind): Promise<void> {
+  const term = work.sent.get(name);
+  if (term === undefined) return;
+  const before = work.stored.providers[name] ?? [];
+  const cast = await castProviders(kind, term);
+  if ('errors' in cast) {
+    const nested = cast.errors.some((error) => typeof error === 'object');
+    if (nested) work.changed.add(name);
+    // A replaced provider takes a place of its own in the list of errors.
+    work.errors[name] = nested ? [...before.map(() => ({})), ...cast.errors] : cast.errors;
+  } else if (cast.providers.length > 0 || before.length > 0) {
+    work.values.providers[name] = cast.providers;
+    work.changed.add(name);
   }
 }
