@@ -160,7 +160,9 @@ function viewStatus(status: Status, now: number) {
 
 /** The revision that was refused here, or not carried out. */
 function findBroken({ passes: [pass], revisions: { applied, attempted } }: Status): string | null {
-  if (pass === undefined || !broken.has(pass.reason)) return null;
+  if (pass === undefined) return null;
+  const hasFailed = pass.result !== 'good' && pass.outcomes.failed + pass.outcomes.unknown > 0;
+  if (!hasFailed && !broken.has(pass.reason)) return null;
   // While it is taken back, a newer one may have been seen.
   const tried = pass.reason === 'NotConfirmed' ? attempted : null;
   const revision = tried ?? pass.failedRevision ?? pass.revision;

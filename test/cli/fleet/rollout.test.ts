@@ -147,6 +147,16 @@ describe('a roll-out', () => {
     show('a', known());
   });
 
+  it('stops those that have not begun after a write that the server took from nobody: the token is refused', () => {
+    const { makeGate, ends } = fleet({ a: 1, b: 1 });
+    const gate = makeGate();
+    const refused = { result: 'terminal', reason: 'Unauthorized', message: 'status 401' } as const;
+    ends(gate, 'a', refused);
+    expect(gate.admit('b', first, 0)).toBeNull();
+    ends(gate, 'a', { ...refused, outcomes: { ...none, failed: 1 } });
+    expect(makeGate().admit('b', first, 0)).toContain('waits for a: status 401');
+  });
+
   it('keeps no target of the same wave from beginning while one cannot be reached', () => {
     const { makeGate, ends } = fleet({ a: 1, b: 1 });
     const gate = makeGate();
