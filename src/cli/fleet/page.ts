@@ -22,7 +22,12 @@ export function createFleetPages(
       ...frame,
       version: () => JSON.stringify([rollout(), lines()]),
       page: (_asked, { hasSession }) => renderFleet(lines(), rollout(), hasSession),
-      document: (name) => (name === 'status' ? formatSafeJson(documentOf(lines(), rollout())) : null),
+      document: (name) => {
+        if (name !== 'status') return null;
+        // The conditions are those of the target that is worst off.
+        const state = { rollout: rollout(), conditions: pickWorst(lines()), targets: lines() };
+        return formatSafeJson({ format_version: formatVersion, at: systemClock.wallTime(), ...state });
+      },
     },
     below(name) {
       const keeper = targets.get(name)?.keeper;
@@ -42,17 +47,6 @@ function lineOf({ name, wave, labels }: Target, status: Status) {
     applied: revisions.applied,
     observed: revisions.observed,
     conditions,
-  };
-}
-
-/** The state of the fleet: the conditions are those of the target that is worst off. */
-function documentOf(lines: readonly Line[], rollout: string | null): Readonly<Record<string, unknown>> {
-  return {
-    format_version: formatVersion,
-    at: systemClock.wallTime(),
-    rollout,
-    conditions: pickWorst(lines),
-    targets: lines,
   };
 }
 

@@ -70,6 +70,9 @@ function describeSource({ settings, operands }: Parameters<OpenSource>[0]): stri
   return JSON.stringify([operands, gitUrl === null ? null : git, file?.nested.limits]);
 }
 
+/** `renew`: what was read counts no more. */
+type SharedSource = WatchedSource & { readonly renew: () => void };
+
 /** One source for all targets that read the same: one look, one fetch, one watch of the directory; clones lie in `folder`. */
 export function shareSources(folder: string, stop: AbortSignal) {
   const opened = new Map<string, Promise<SharedSource>>();
@@ -86,17 +89,11 @@ export function shareSources(folder: string, stop: AbortSignal) {
   };
   return {
     open,
-    /** What was read counts no more. */
     renew: async (): Promise<void> => {
       // One that cannot be opened is said where it is opened.
       for (const one of opened.values()) await one.then((shared) => shared.renew()).catch(() => undefined);
     },
   };
-}
-
-interface SharedSource extends WatchedSource {
-  /** What was read counts no more. */
-  readonly renew: () => void;
 }
 
 /** One source for all; `maxAgeMs`: how old a reading may be that another asked for. */

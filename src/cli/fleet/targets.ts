@@ -1,5 +1,6 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { join, relative, resolve, sep } from 'node:path';
+import { groupBy } from '../../model/group-by.ts';
 import { type Failure, makeFailure, type RawValues, type Settings } from '../command.ts';
 import type { ParsedLine } from '../command-spec.ts';
 import { defaultSidecar } from '../commands/status.ts';
@@ -83,8 +84,8 @@ function selectTargets(targets: readonly Target[], { target = [], label = [] }: 
 
 /** The names of targets that are not the same in both lists. */
 export function listOthers(before: readonly Target[], now: readonly Target[]): readonly string[] {
-  const [old, read] = [before, now].map((all) => new Set(all.map((one) => JSON.stringify(one))));
-  const differ = [...before, ...now].filter((one) => !old?.has(JSON.stringify(one)) || !read?.has(JSON.stringify(one)));
+  const groups = groupBy([...before, ...now], (one) => JSON.stringify(one));
+  const differ = [...groups.values()].filter(({ length }) => length === 1).flat();
   return [...new Set(differ.map(({ name }) => name))];
 }
 

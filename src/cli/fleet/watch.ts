@@ -25,29 +25,32 @@ const slowMs = 500;
 export async function watchFleet(line: ParsedLine, terminal: Terminal): Promise<number> {
   // The heap of many targets is large anyway: of 1,000 400 MB resident instead of 560, at the same cost of CPU.
   setFlagsFromString('--heap-growing-percent=50');
-  const fleet = readFleet(line.flags, terminal.cwd);
   const invocation = makeWatch(line, terminal, (read) => read);
-  const settings = await invocation.load();
+  const parts = await openFleet(line, terminal, await invocation.load());
+  try {
+    return await watchProcess(invocation, new FleetWatch(parts));
+  } finally {
+    await parts.state.release();
+  }
+}
+
+async function openFleet(line: ParsedLine, terminal: Terminal, settings: Settings) {
+  const read = (): ChosenFleet => readFleet(line.flags, terminal.cwd);
+  const fleet = read();
   checkWaves(fleet, settings);
   const logger = await createLogger({ settings, terminal }, 'info');
   const state = await openStateOf(settings);
   const sources = shareSources(path.join(state.path, 'fleet', 'sources'), terminal.stop);
   const shared = { parser: shareParsers(), openSource: sources.open, inTurn: createPool(width, slowMs) };
-  const watch = new FleetWatch({
-    ...{ fleet, logger, sources, settings },
-    reread: () => readFleet(line.flags, terminal.cwd),
-    makeKeeper(target, hold) {
-      const settle = (read: Settings): Settings => adjustSettings(read, target, fleet.file);
-      const own = makeWatch(makeTargetLine(target, line), terminal, settle);
-      return new Keeper({ ...own, shared: { ...shared, hold, label: (log) => labelLog(log, target.name) } });
-    },
-  });
-  try {
-    return await watchProcess(invocation, watch);
-  } finally {
-    await state.release();
-  }
+  const makeKeeper = (target: Target, hold: SharedWatch['hold']): Keeper => {
+    const own = makeWatch(makeTargetLine(target, line), terminal, (one) => adjustSettings(one, target, fleet.file));
+    return new Keeper({ ...own, shared: { ...shared, hold, label: (log) => labelLog(log, target.name) } });
+  };
+  return { settings, fleet, logger, state, sources, makeKeeper, reread: read };
 }
+
+/** What the targets have in common. */
+type FleetParts = Awaited<ReturnType<typeof openFleet>>;
 
 function checkWaves({ targets, rollout }: ChosenFleet, { stateDir, lease, gitUrl }: Settings): void {
   const [first, ...more] = targets;
@@ -65,15 +68,6 @@ function checkWaves({ targets, rollout }: ChosenFleet, { stateDir, lease, gitUrl
       `${other.name} and ${first?.name} are in waves and have two paths: two folders never have the same revision`,
       'give all targets one `path`, with `overlay` or `values` for what differs; or read them from Git: --git-url',
     );
-}
-
-interface FleetParts {
-  readonly fleet: ChosenFleet;
-  readonly reread: () => ChosenFleet;
-  readonly settings: Settings;
-  readonly logger: Logger;
-  readonly sources: ReturnType<typeof shareSources>;
-  readonly makeKeeper: (target: Target, hold: SharedWatch['hold']) => Keeper;
 }
 
 /** A target, and its controller. */
