@@ -9,6 +9,8 @@ export interface Network {
   readonly first: bigint;
   readonly last: bigint;
   readonly text: string;
+  /** Lower for networks of a lower family or address, and equal where both are, or round to one number; compared much faster. */
+  readonly sortKey: number;
 }
 
 /** Why a text is not an address or network. The server accepts or mangles most of these silently (docs/reference/server.md). */
@@ -68,7 +70,9 @@ export function makeNetwork(family: Family, address: bigint, prefix: number, wri
   const last = prefix === widths[family] ? first : first + (1n << hostWidth) - 1n;
   const address0 = formatAddress(family, first);
   const text = prefix === widths[family] ? address0 : `${address0}/${prefix}`;
-  return new JsonNetwork({ family, prefix, first, last, text: text === written ? written : text });
+  // Those of IPv4 are small integers, which take no memory of their own.
+  const sortKey = family === 4 ? Number(first) - 2 ** 31 : Number(first) + 2 ** 31;
+  return new JsonNetwork({ family, prefix, first, last, text: text === written ? written : text, sortKey });
 }
 
 /** Its numbers are too large for JSON, where a network is its text. */
@@ -78,13 +82,15 @@ class JsonNetwork implements Network {
   readonly first: bigint;
   readonly last: bigint;
   readonly text: string;
+  readonly sortKey: number;
 
-  constructor({ family, prefix, first, last, text }: Network) {
+  constructor({ family, prefix, first, last, text, sortKey }: Network) {
     this.family = family;
     this.prefix = prefix;
     this.first = first;
     this.last = last;
     this.text = text;
+    this.sortKey = sortKey;
   }
 
   toJSON(): string {
@@ -123,8 +129,8 @@ export function contains(outer: Network, inner: Network): boolean {
 
 /** Order: IPv4 first, then by lowest address, then the wider network first. */
 export function compareNetworks(a: Network, b: Network): number {
-  if (a.family !== b.family) return a.family - b.family;
-  if (a.first !== b.first) return a.first < b.first ? -1 : 1;
+  if (a.sortKey !== b.sortKey) return a.sortKey - b.sortKey;
+  if (a.family === 6 && a.first !== b.first) return a.first < b.first ? -1 : 1;
   return a.prefix - b.prefix;
 }
 

@@ -116,13 +116,15 @@ export interface WireRule {
   readonly user_id: string | null;
 }
 
-/** The API's names of the writable fields, in the order of every output. */
-export const wireFields = fieldsInOrder.flatMap(({ wire }) => Object.keys(wire)) as readonly (keyof WireRule)[];
+/** The writable fields by the API's names, in the order of every output, each with what reads it from a rule. */
+export const wireFields = fieldsInOrder.flatMap(({ wire }) =>
+  Object.entries(wire).map(([name, read]) => ({ name, read })),
+) as readonly { readonly name: keyof WireRule; readonly read: (rule: Rule) => string | null }[];
 
 /** The rule's fields as sent to the API. */
 export function toWire(rule: Rule): WireRule {
   const wire: Record<string, string | null> = {};
-  for (const field of fieldsInOrder) for (const name in field.wire) wire[name] = field.wire[name]?.(rule) ?? null;
+  for (const { name, read } of wireFields) wire[name] = read(rule);
   return wire as unknown as WireRule;
 }
 
@@ -145,10 +147,19 @@ export function compareRules(a: Rule, b: Rule): number {
   return 0;
 }
 
-/** In the canonical order of their rules, then by `tie`. Users come first in it, so each user's rules are sorted alone: much faster. */
+/**
+ * In the canonical order of their rules, then by `tie`. Users come first in it, so each user's rules are sorted alone, and then
+ * destinations, most of which their sort keys tell apart: much faster.
+ */
 export function sortByRule<T>(items: readonly T[], ruleOf: (item: T) => Rule, tie: (a: T, b: T) => number): T[] {
   const users = [...groupBy(items, (item) => ruleOf(item).userId ?? '')].sort(([a], [b]) => compareText(a, b));
-  return users.flatMap(([, mine]) => mine.toSorted((a, b) => compareRules(ruleOf(a), ruleOf(b)) || tie(a, b)));
+  return users.flatMap(([, mine]) => {
+    const keys = mine.map((item) => ruleOf(item).destination.sortKey);
+    const compare = (a: T, b: T): number => compareRules(ruleOf(a), ruleOf(b)) || tie(a, b);
+    const order = [...mine.keys()];
+    order.sort((a, b) => (keys[a] as number) - (keys[b] as number) || compare(mine[a] as T, mine[b] as T));
+    return order.map((at) => mine[at] as T);
+  });
 }
 
 function comparePorts(a: Ports | null, b: Ports | null): number {

@@ -8,7 +8,6 @@ import {
   pickNotes,
   type Rule,
   sortByRule,
-  toWire,
   wireFields,
 } from '../model/rule.ts';
 import { isInScope } from '../model/state.ts';
@@ -159,12 +158,12 @@ const noFields: Fields = Object.freeze({});
 
 /** The fields in which two rules differ, or all of one that is created or deleted; the destination before as the server stores it. */
 function listFields(live: LiveRule | null, rule: Rule | null): Fields {
-  const [before, after] = [live === null ? null : toWire(live.rule), rule === null ? null : toWire(rule)];
   const fields: Record<string, FieldChange> = {};
-  for (const name of wireFields) {
-    if (before?.[name] === after?.[name]) continue;
-    const stored = name === 'destination' ? live?.destinationText : before?.[name];
-    fields[name] = { before: stored ?? null, after: after?.[name] ?? null };
+  for (const { name, read } of wireFields) {
+    const before = live === null ? null : read(live.rule);
+    const after = rule === null ? null : read(rule);
+    if (live !== null && rule !== null && before === after) continue;
+    fields[name] = { before: live !== null && name === 'destination' ? live.destinationText : before, after };
   }
   return fields;
 }

@@ -1,9 +1,15 @@
 import { getOrMake } from '../../model/group-by.ts';
 import { compareText } from '../../model/problem.ts';
-import { type DesiredRule, formatRuleKey, type LiveRule, sortByRule } from '../../model/rule.ts';
+import {
+  compareRules,
+  type DesiredRule,
+  formatRuleKey,
+  isModifiedInPlace,
+  type LiveRule,
+  sortByRule,
+} from '../../model/rule.ts';
 import type { DesiredState } from '../../model/state.ts';
 import { type BaseRules, indexBase } from '../origin.ts';
-import { findCopies } from './copies.ts';
 import { pairRelated } from './pair-related.ts';
 
 /** A desired rule and the live rule that stands for it. */
@@ -40,7 +46,7 @@ export interface MatchInput {
 export function matchRules(input: MatchInput): Matching {
   const equal = matchEqual(
     sortByRule(input.desired, ({ rule }) => rule, compareNames),
-    input.live,
+    sortByRule(input.live, ({ rule }) => rule, compareCopies),
   );
   const base = indexBase(input.base);
   const named = matchNamed(equal, base);
@@ -61,31 +67,28 @@ interface EqualMatch {
   readonly duplicates: readonly LiveRule[];
 }
 
+/** Walks through both sides, each in canonical order, at once. */
 function matchEqual(desired: readonly DesiredRule[], live: readonly LiveRule[]): EqualMatch {
-  const copies = findCopies(live);
   const pairs: Pair[] = [];
   const desiredOnly: DesiredRule[] = [];
-  for (const rule of desired) {
-    const copy = copies.take(rule.rule);
-    if (copy === null) desiredOnly.push(rule);
-    else pairs.push({ desired: rule, live: copy, equal: true });
+  const liveOnly: LiveRule[] = [];
+  const duplicates: LiveRule[] = [];
+  for (let [i, j] = [0, 0]; i < desired.length || j < live.length; ) {
+    const [mine, theirs] = [desired[i], live[j]];
+    const order = mine === undefined ? 1 : theirs === undefined ? -1 : compareRules(mine.rule, theirs.rule);
+    if (order <= 0) i++;
+    if (order >= 0) j++;
+    if (mine !== undefined && theirs !== undefined && order === 0) {
+      pairs.push({ desired: mine, live: theirs, equal: true });
+    } else if (mine !== undefined && order < 0) {
+      desiredOnly.push(mine);
+    } else if (theirs !== undefined) {
+      const last = pairs.at(-1);
+      const isCopy = last !== undefined && compareRules(last.live.rule, theirs.rule) === 0;
+      (isCopy ? duplicates : liveOnly).push(theirs);
+    }
   }
-  const left = copies.left();
-  const paired = pairedKeys(pairs, left);
-  return {
-    pairs,
-    desiredOnly,
-    liveOnly: left.filter(({ rule }) => !paired.has(formatRuleKey(rule))),
-    duplicates: left.filter(({ rule }) => paired.has(formatRuleKey(rule))),
-  };
-}
-
-/** The keys of pairs that a rule left over may be a copy of. */
-function pairedKeys(pairs: readonly Pair[], left: readonly LiveRule[]): ReadonlySet<string> {
-  if (left.length === 0) return new Set();
-  const destinations = new Set(left.map(({ rule }) => rule.destination.text));
-  const near = pairs.filter(({ desired }) => destinations.has(desired.rule.destination.text));
-  return new Set(near.map(({ desired }) => formatRuleKey(desired.rule)));
+  return { pairs, desiredOnly, liveOnly, duplicates };
 }
 
 /** A name whose base rule is live, and unclaimed, carries that live rule over the edit. */
@@ -108,4 +111,13 @@ function matchNamed(equal: EqualMatch, base: BaseRules | null): Omit<EqualMatch,
 
 function compareNames(a: DesiredRule, b: DesiredRule): number {
   return compareText(a.name, b.name);
+}
+
+/** Of copies, those whose filter entry is sure come first, then by spelling, then by id. */
+function compareCopies(a: LiveRule, b: LiveRule): number {
+  return (
+    Number(isModifiedInPlace(a)) - Number(isModifiedInPlace(b)) ||
+    compareText(a.destinationText, b.destinationText) ||
+    compareText(a.id, b.id)
+  );
 }

@@ -1,5 +1,5 @@
 import { getOrMake, groupBy } from '../../model/group-by.ts';
-import { type DesiredRule, type LiveRule, type Rule, toWire, type WireRule, wireFields } from '../../model/rule.ts';
+import { type DesiredRule, type LiveRule, type Rule, type WireRule, wireFields } from '../../model/rule.ts';
 import { eachLevel, type Level } from '../nesting.ts';
 
 export interface RelatedPair {
@@ -15,14 +15,40 @@ export interface RelatedPair {
 export function pairRelated(desired: readonly DesiredRule[], live: readonly LiveRule[]): readonly RelatedPair[] {
   const wanted = groupBy(desired, ({ rule }) => rule.userId);
   const found = groupBy(live, ({ rule }) => rule.userId);
-  return [...wanted].flatMap(([user, rules]) => pairOfUser(rules, found.get(user) ?? []));
+  return [...wanted].flatMap(([user, rules]) => listClusters(rules, found.get(user) ?? []).flatMap(pairOfCluster));
 }
 
-function pairOfUser(desired: readonly DesiredRule[], live: readonly LiveRule[]): readonly RelatedPair[] {
+/** Rules of both sides inside one network that no other is around: they share no address with others. */
+interface Cluster {
+  readonly desired: DesiredRule[];
+  readonly live: LiveRule[];
+}
+
+function listClusters(desired: readonly DesiredRule[], live: readonly LiveRule[]): readonly Cluster[] {
   if (live.length === 0) return [];
+  const clusters: Cluster[] = [];
+  eachLevel<DesiredRule | LiveRule>(
+    [...desired, ...live],
+    ({ rule }) => rule.destination,
+    ({ items }, enclosing) => {
+      if (enclosing.length === 0) clusters.push({ desired: [], live: [] });
+      const cluster = clusters.at(-1);
+      for (const one of items) {
+        if ('destinationText' in one) cluster?.live.push(one);
+        else cluster?.desired.push(one);
+      }
+    },
+  );
+  return clusters.filter((cluster) => cluster.desired.length > 0 && cluster.live.length > 0);
+}
+
+function pairOfCluster({ desired, live }: Cluster): readonly RelatedPair[] {
+  const [mine, theirs] = [desired[0], live[0]];
+  if (mine !== undefined && theirs !== undefined && desired.length + live.length === 2)
+    return rounds.some((round) => isPair(mine.rule, theirs.rule, round)) ? [{ desired: mine, live: theirs }] : [];
   const pairs: RelatedPair[] = [];
-  let wanted = desired.map(({ rule }, index) => itemOf('desired', index, rule));
-  let found = live.map(({ rule }, index) => itemOf('live', index, rule));
+  let wanted = desired.map(({ rule }, index): Item => ({ side: 'desired', index, rule, isPaired: false }));
+  let found = live.map(({ rule }, index): Item => ({ side: 'live', index, rule, isPaired: false }));
   const pair: Pairing = (mine, theirs) => {
     for (let [a, b] = [mine.at(-1), theirs.at(-1)]; a && b; [a, b] = [mine.at(-1), theirs.at(-1)]) {
       mine.pop();
@@ -35,7 +61,7 @@ function pairOfUser(desired: readonly DesiredRule[], live: readonly LiveRule[]):
     if (wanted.length === 0 || found.length === 0) break;
     const before = pairs.length;
     for (const group of groupsOf(wanted, found, round)) {
-      if (round.has('destination')) pairNested(group, pair);
+      if (round.varies.has('destination')) pairNested(group, pair);
       else pair(group.desired.reverse(), group.live.reverse());
     }
     if (pairs.length === before) continue;
@@ -49,39 +75,46 @@ interface Item {
   readonly side: 'desired' | 'live';
   readonly index: number;
   readonly rule: Rule;
-  readonly wire: WireRule;
   isPaired: boolean;
-}
-
-function itemOf(side: Item['side'], index: number, rule: Rule): Item {
-  return { side, index, rule, wire: toWire(rule), isPaired: false };
 }
 
 /** Pairs from the ends of two lists, and takes what is paired from them. */
 type Pairing = (desired: Item[], live: Item[]) => void;
 
-/** The fields that a round lets differ; all others are equal. */
-type Round = ReadonlySet<keyof WireRule>;
+interface Round {
+  /** The fields that the round lets differ; all others are equal. */
+  readonly varies: ReadonlySet<keyof WireRule>;
+  /** Those others. */
+  readonly same: typeof wireFields;
+}
 
 /** One field; then the action alone; then two and more. Of equally many, those that keep the destination come first. */
 const rounds: readonly Round[] = (() => {
-  const fields = wireFields.filter((name) => name !== 'action' && name !== 'user_id');
+  const fields = wireFields.map(({ name }) => name).filter((name) => name !== 'action' && name !== 'user_id');
   const edits = fields
-    .reduce<readonly Round[]>((sets, name) => sets.concat(sets.map((set) => new Set([...set, name]))), [new Set()])
+    .reduce<readonly Round['varies'][]>(
+      (sets, name) => sets.concat(sets.map((set) => new Set([...set, name]))),
+      [new Set()],
+    )
     .slice(1)
     .toSorted((a, b) => a.size - b.size || Number(a.has('destination')) - Number(b.has('destination')));
-  return [...edits.slice(0, fields.length), new Set(['action'] as const), ...edits.slice(fields.length)];
+  const all = [...edits.slice(0, fields.length), new Set(['action'] as const), ...edits.slice(fields.length)];
+  return all.map((varies) => ({ varies, same: wireFields.filter(({ name }) => !varies.has(name)) }));
 })();
+
+/** Whether two rules that share an address make a pair in the round. */
+function isPair(a: Rule, b: Rule, { same }: Round): boolean {
+  return same.every(({ read }) => read(a) === read(b));
+}
 
 interface Group {
   readonly desired: Item[];
   readonly live: Item[];
 }
 
-/** Rules of both sides with the same values in all fields but those of the round; all are of one user. */
-function groupsOf(desired: readonly Item[], live: readonly Item[], round: Round): readonly Group[] {
-  const same = wireFields.filter((name) => name !== 'user_id' && !round.has(name));
-  const keyOf = ({ wire }: Item): string => same.map((name) => wire[name] ?? '').join(' ');
+/** Rules of both sides with the same values in all fields but those of the round. */
+function groupsOf(desired: readonly Item[], live: readonly Item[], { same }: Round): readonly Group[] {
+  const keyOf = ({ rule }: Item): string => same.map(({ read }) => read(rule)).join(' ');
   const groups = new Map<string, Group>();
   for (const item of desired) getOrMake(groups, keyOf(item), () => ({ desired: [], live: [] })).desired.push(item);
   for (const item of live) groups.get(keyOf(item))?.live.push(item);

@@ -124,7 +124,7 @@ describe('matching', () => {
 /** How many of the API's fields an edit of one rule into the other would change; infinite where it would be no edit. */
 function costOf(after: Rule, before: Rule): number {
   const [x, y] = [toWire(after), toWire(before)];
-  const changed = wireFields.filter((name) => x[name] !== y[name]);
+  const changed = wireFields.map(({ name }) => name).filter((name) => x[name] !== y[name]);
   const isEdit = x.user_id === y.user_id && intersects(after.destination, before.destination);
   return isEdit && (x.action === y.action || changed.length === 1) ? changed.length : Number.POSITIVE_INFINITY;
 }
