@@ -12,7 +12,7 @@ import {
 } from '../desired/parse-files.ts';
 import type { FileManifests } from '../manifest/manifest.ts';
 import type { ReadRequest } from '../manifest/read-manifests.ts';
-import type { Problem } from '../model/problem.ts';
+import { makeError } from '../model/problem.ts';
 import { getErrorCode } from '../model/result.ts';
 import type { SourceFile } from '../ports.ts';
 import { type SealedManifests, unseal } from './sealed-manifests.ts';
@@ -244,12 +244,8 @@ function startThread({ workerUrl, options, parseMb }: Work): Thread {
 }
 
 function outOfMemory(path: string, parseMb: number): FileManifests {
-  const problem: Problem = {
-    code: 'too-expensive',
-    severity: 'error',
-    summary: `Reading this file takes more than ${parseMb} MB of memory (\`limits.parseMb\`).`,
-    hint: 'Split it into several files.',
-    place: { file: path, line: 1, column: 1 },
-  };
+  const summary = `Reading this file takes more than ${parseMb} MB of memory (\`limits.parseMb\`).`;
+  const place = { file: path, line: 1, column: 1 };
+  const problem = makeError('too-expensive', summary, 'Split it into several files.', place);
   return { path, manifests: [], suppressions: [], problems: [problem], work: 0 };
 }

@@ -7,7 +7,7 @@ import {
   type OidcProvider,
   type SamlProvider,
 } from '../model/configuration.ts';
-import { makeError, type Place, type Problem } from '../model/problem.ts';
+import { makeError, makeNote, type Place, type Problem } from '../model/problem.ts';
 import { reveal, Secret } from '../model/secret.ts';
 import type { DesiredContext } from './context.ts';
 import { checkSamlMetadata, type SamlFault } from './saml-metadata.ts';
@@ -71,13 +71,9 @@ function resolve(source: SecretSource, { context, problems, attachments }: Resol
     return Secret.unknown();
   }
   if (!resolved.value.known) {
-    problems.push({
-      code: 'unknown-secret',
-      severity: 'note',
-      summary: `The secret \`${source.from === 'env' ? source.name : `file ${source.name}`}\` is not available here.`,
-      hint: 'Its field shows as unknown and is not written. Provide it where changes are applied.',
-      place: source.place,
-    });
+    const name = source.from === 'env' ? source.name : `file ${source.name}`;
+    const hint = 'Its field shows as unknown and is not written. Provide it where changes are applied.';
+    problems.push(makeNote('unknown-secret', `The secret \`${name}\` is not available here.`, hint, source.place));
   }
   const text = reveal(resolved.value);
   if (text !== undefined && text.trim() === '') {

@@ -10,9 +10,10 @@ import {
   compareText,
   hasErrors,
   makeError,
+  makeWarning,
   type Place,
   type Problem,
-  relateToFirst,
+  relateTo,
 } from '../model/problem.ts';
 import { compareRules, type DesiredRule, formatRuleKey, hasTimes } from '../model/rule.ts';
 import { type DesiredState, isInScope, type PolicyCase } from '../model/state.ts';
@@ -204,13 +205,9 @@ function missingNotes(rules: readonly DesiredRule[], { require: required = [] }:
       const isUnresolved = scope.users !== undefined && item.rule.userId?.includes('@') === true;
       if (item[note] !== undefined || isUnresolved || !isInScope(item.rule, scope)) continue;
       const { file, line } = item.place;
-      problems.set(`${note} ${file}:${line}`, {
-        code: 'note-missing',
-        severity: 'error',
-        summary: `\`${item.name}\` has no \`${note}\`, which the settings ask for here.`,
-        hint: `Write \`${note}: …\` beside the name of the rule, or under \`metadata\` for all rules of the set.`,
-        place: item.place,
-      });
+      const summary = `\`${item.name}\` has no \`${note}\`, which the settings ask for here.`;
+      const hint = `Write \`${note}: …\` beside the name of the rule, or under \`metadata\` for all rules of the set.`;
+      problems.set(`${note} ${file}:${line}`, makeError('note-missing', summary, hint, item.place));
     }
   }
   return [...problems.values()];
@@ -229,19 +226,13 @@ function saidProblems({ files, manifests, problems }: Layered, { scope }: Desire
     const which = `: ${empty.join(', ')}${more} ${files.length === 1 ? 'has' : 'have'} no content`;
     const summary = `There are no manifests here${empty.length === 0 ? '' : which}.`;
     const [file] = empty;
-    const at = file === undefined ? {} : { place: { file, line: 1, column: 1 } };
-    return [{ code: 'no-manifests', severity: 'error', summary, hint, ...at }];
+    return [makeError('no-manifests', summary, hint, file === undefined ? undefined : { file, line: 1, column: 1 })];
   }
   const saysRules = manifests.some((manifest) => manifest.kind === 'Rule' || manifest.kind === 'RuleSet');
   if (saysRules || !scope.rules || hasErrors(problems)) return [];
-  return [
-    {
-      code: 'no-rules',
-      severity: 'warning',
-      summary: 'No manifest says anything about rules: every live rule counts as not desired.',
-      hint: 'Say it with a `kind: RuleSet` with `rules: []`, or leave the rules alone with `scope: {rules: false}` in the settings.',
-    },
-  ];
+  const nothing = 'No manifest says anything about rules: every live rule counts as not desired.';
+  const way = 'leave the rules alone with `scope: {rules: false}` in the settings';
+  return [makeWarning('no-rules', nothing, `Say it with a \`kind: RuleSet\` with \`rules: []\`, or ${way}.`)];
 }
 
 /** SHA-256 over what the manifests ask for, without secrets: a digest of a short one could be guessed. */
@@ -263,17 +254,12 @@ function digestOf(
 
 function duplicateName(rule: DesiredRule, first: DesiredRule): Problem {
   const summary = `Two rules would be named \`${rule.name}\`.`;
-  return relateToFirst(makeError('duplicate-name', summary, 'Rename one of the two.', rule.place), first.place);
+  return relateTo(makeError('duplicate-name', summary, 'Rename one of the two.', rule.place), first.place);
 }
 
 function expandsToNothing(name: string, place: Place): Problem {
-  return {
-    code: 'expands-to-nothing',
-    severity: 'warning',
-    summary: `\`${name}\` makes no rule: a list, group or network that it names is empty.`,
-    hint: 'Remove it, or fill the list.',
-    place,
-  };
+  const summary = `\`${name}\` makes no rule: a list, group or network that it names is empty.`;
+  return makeWarning('expands-to-nothing', summary, 'Remove it, or fill the list.', place);
 }
 
 function tooManyRules(place: Place): Problem {

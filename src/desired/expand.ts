@@ -2,7 +2,7 @@ import type { DestinationReference, RuleTemplate, TemplatePorts, Written, Writte
 import { didYouMean } from '../manifest/suggest.ts';
 import { compareNetworks, contains, type Network } from '../model/address.ts';
 import { formatPortRange, type Ports } from '../model/port-range.ts';
-import { makeError, type Place, type Problem } from '../model/problem.ts';
+import { makeError, makeNote, type Place, type Problem, relateTo } from '../model/problem.ts';
 import { type DesiredRule, pickNotes } from '../model/rule.ts';
 import type { Names, ResolvedUser } from './names.ts';
 
@@ -68,17 +68,14 @@ function withoutNested(networks: readonly Written<Network>[], problems: Problem[
     const outer = kept.at(-1);
     if (outer === undefined || !contains(outer.value, network.value)) kept.push(network);
     else {
-      const same = outer.value.text === network.value.text;
-      problems.push({
-        code: 'nested-destination',
-        severity: 'note',
-        summary: same
-          ? `\`${network.value.text}\` is reached twice here.`
-          : `\`${network.value.text}\` lies inside \`${outer.value.text}\`, which is here too; one rule does for both.`,
-        hint: 'Nothing is lost; leave it out, or narrow the wider one.',
-        place: network.place,
-        related: [{ place: outer.place, note: 'covered by this one' }],
-      });
+      const [inner, wider] = [network.value.text, outer.value.text];
+      const summary =
+        wider === inner
+          ? `\`${inner}\` is reached twice here.`
+          : `\`${inner}\` lies inside \`${wider}\`, which is here too; one rule does for both.`;
+      const hint = 'Nothing is lost; leave it out, or narrow the wider one.';
+      const note = makeNote('nested-destination', summary, hint, network.place);
+      problems.push(relateTo(note, outer.place, 'covered by this one'));
     }
   }
   return kept;
@@ -93,14 +90,10 @@ function mergePorts({ type, ranges }: TemplatePorts, problems: Problem[]): reado
     else {
       const high = Math.max(last.value.high, value.high);
       last.value = { type, low: last.value.low, high };
-      problems.push({
-        code: 'overlapping-ports',
-        severity: 'note',
-        summary: `The ports \`${formatPortRange(value)}\` overlap with others of this list; they are joined to \`${formatPortRange(last.value)}\`.`,
-        hint: 'Nothing is lost; write the joined range.',
-        place,
-        related: [{ place: last.place, note: 'joined with this one' }],
-      });
+      const joined = `they are joined to \`${formatPortRange(last.value)}\`.`;
+      const summary = `The ports \`${formatPortRange(value)}\` overlap with others of this list; ${joined}`;
+      const note = makeNote('overlapping-ports', summary, 'Nothing is lost; write the joined range.', place);
+      problems.push(relateTo(note, last.place, 'joined with this one'));
     }
   }
   return merged.map((one) => one.value);
@@ -112,14 +105,9 @@ function distinctUsers(users: readonly ResolvedUser[], problems: Problem[]): rea
     const first = seen.get(user.id);
     if (first === undefined) seen.set(user.id, user);
     else {
-      problems.push({
-        code: 'user-twice',
-        severity: 'note',
-        summary: `The user \`${user.label}\` is reached twice here.`,
-        hint: 'Nothing is lost; one rule does.',
-        place: user.place,
-        related: [{ place: first.place, note: 'first reached by this one' }],
-      });
+      const summary = `The user \`${user.label}\` is reached twice here.`;
+      const note = makeNote('user-twice', summary, 'Nothing is lost; one rule does.', user.place);
+      problems.push(relateTo(note, first.place, 'first reached by this one'));
     }
   }
   return [...seen.values()];

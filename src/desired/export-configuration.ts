@@ -6,7 +6,7 @@ import {
   type OidcProvider,
   type SamlProvider,
 } from '../model/configuration.ts';
-import type { Problem } from '../model/problem.ts';
+import { makeWarning, type Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { ok } from '../model/result.ts';
 import { reveal, type Secret } from '../model/secret.ts';
@@ -120,10 +120,6 @@ function reasonAgainst(
 }
 
 function notExported({ field, reason }: Unfit): Problem {
-  return {
-    code: 'not-exported',
-    severity: 'warning',
-    summary: `The live value of \`${field}\` was left out: a manifest may not have it. ${reason}`,
-    hint: 'Write the field by hand with the value that you want.',
-  };
+  const summary = `The live value of \`${field}\` was left out: a manifest may not have it. ${reason}`;
+  return makeWarning('not-exported', summary, 'Write the field by hand with the value that you want.');
 }

@@ -2,7 +2,7 @@ import { Flow, writeDocuments, writeManifest, type Yaml } from '../manifest/writ
 import { compareNetworks, type Network } from '../model/address.ts';
 import { groupBy } from '../model/group-by.ts';
 import { formatPortRange } from '../model/port-range.ts';
-import { compareText, type Problem } from '../model/problem.ts';
+import { compareText, makeWarning, type Problem } from '../model/problem.ts';
 import { collides, compareRules, formatRuleKey, type LiveRule, type Rule } from '../model/rule.ts';
 
 /** A file to be written; `path` is relative to the output directory, with `/`. */
@@ -40,14 +40,9 @@ export function removeCopies(live: readonly LiveRule[]): readonly LiveRule[] {
 /** The warning about as many second copies; none without any. */
 export function describeCopies(copies: number): readonly Problem[] {
   if (copies === 0) return [];
-  return [
-    {
-      code: 'live-duplicates',
-      severity: 'warning',
-      summary: `The server holds second copies of rules (${copies} in all): each rule was written once.`,
-      hint: 'A plan of the files deletes the copies; no traffic changes by that.',
-    },
-  ];
+  const summary = `The server holds second copies of rules (${copies} in all): each rule was written once.`;
+  const hint = 'A plan of the files deletes the copies; no traffic changes by that.';
+  return [makeWarning('live-duplicates', summary, hint)];
 }
 
 /** Live rules as a person would have written them: a file a user, a RuleSet an action. The order of rules does not matter. */

@@ -1,7 +1,7 @@
 import { compareNetworks, contains } from '../model/address.ts';
 import { findFirstPosition, getOrMake } from '../model/group-by.ts';
 import type { Ports } from '../model/port-range.ts';
-import type { Problem } from '../model/problem.ts';
+import { makeError, type Problem, relateTo } from '../model/problem.ts';
 import { type DesiredRule, formatRuleKey } from '../model/rule.ts';
 
 /**
@@ -79,25 +79,16 @@ class ActivePorts {
 }
 
 function duplicateRule(rule: DesiredRule, first: DesiredRule): Problem {
-  return {
-    code: 'duplicate-rule',
-    severity: 'error',
-    summary: `\`${rule.name}\` asks for the same rule as \`${first.name}\`.`,
-    hint: 'Keep one of the two. Networks that differ only in host bits are the same.',
-    place: rule.place,
-    related: [{ place: first.place, note: `\`${first.name}\`` }],
-  };
+  const summary = `\`${rule.name}\` asks for the same rule as \`${first.name}\`.`;
+  const hint = 'Keep one of the two. Networks that differ only in host bits are the same.';
+  return relateTo(makeError('duplicate-rule', summary, hint, rule.place), first.place, `\`${first.name}\``);
 }
 
 function collision(rule: DesiredRule, partner: DesiredRule): Problem {
   const { destination, ports, action } = rule.rule;
   const withPorts = ports === null ? '' : ' and shares ports with it';
-  return {
-    code: 'collision',
-    severity: 'error',
-    summary: `The server cannot hold \`${rule.name}\` (${action} ${destination.text}) beside \`${partner.name}\` (${action} ${partner.rule.destination.text}): it lies inside the other${withPorts}.`,
-    hint: 'The wider rule already covers what both share: remove the narrower one, or narrow the wider one.',
-    place: rule.place,
-    related: [{ place: partner.place, note: `\`${partner.name}\`` }],
-  };
+  const beside = `\`${partner.name}\` (${action} ${partner.rule.destination.text})`;
+  const summary = `The server cannot hold \`${rule.name}\` (${action} ${destination.text}) beside ${beside}: it lies inside the other${withPorts}.`;
+  const hint = 'The wider rule already covers what both share: remove the narrower one, or narrow the wider one.';
+  return relateTo(makeError('collision', summary, hint, rule.place), partner.place, `\`${partner.name}\``);
 }

@@ -1,7 +1,7 @@
 import type { FileManifests, Manifest, OverlayManifest, UsersManifest } from '../manifest/manifest.ts';
 import { didYouMean } from '../manifest/suggest.ts';
 import { getOrMake } from '../model/group-by.ts';
-import { makeError, type Place, type Problem, relateToFirst } from '../model/problem.ts';
+import { makeError, type Place, type Problem, relateTo } from '../model/problem.ts';
 
 /** The manifests that count, and what is wrong with how they are layered. */
 export interface Layered {
@@ -150,7 +150,7 @@ function duplicateManifest(manifest: Manifest, first: Manifest): Problem {
       ? 'There are two Configuration manifests; the server has one Configuration.'
       : `There are two manifests \`${manifest.kind}/${manifest.name}\`.`;
   const hint = manifest.kind === 'Configuration' ? 'Join the two.' : 'Rename one of the two, or remove it.';
-  return relateToFirst(makeError('duplicate-name', summary, hint, manifest.place), first.place);
+  return relateTo(makeError('duplicate-name', summary, hint, manifest.place), first.place);
 }
 
 function overlayNotChosen(first: OverlayManifest, overlays: readonly OverlayManifest[]): Problem {
@@ -171,7 +171,7 @@ function unknownOverlay(overlay: string, known: readonly string[]): Problem {
 
 function secondOverlay({ place }: OverlayManifest, first: OverlayManifest): Problem {
   const summary = 'A directory has two Overlay manifests.';
-  return relateToFirst(makeError('duplicate-name', summary, 'Keep one for each directory.', place), first.place);
+  return relateTo(makeError('duplicate-name', summary, 'Keep one for each directory.', place), first.place);
 }
 
 function overlayCycle(overlay: OverlayManifest, base: string): Problem {

@@ -1,7 +1,7 @@
 import type { GroupManifest, Manifest, NetworkManifest, UserReference } from '../manifest/manifest.ts';
 import { didYouMean } from '../manifest/suggest.ts';
 import type { KnownUsers } from '../model/known-users.ts';
-import { makeError, type Place, type Problem, relateToFirst } from '../model/problem.ts';
+import { makeError, type Place, type Problem, relateTo } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { fail, ok, type Result } from '../model/result.ts';
 
@@ -110,7 +110,7 @@ function collectAliases(
           'Keep one of the two.',
           place,
         );
-        problems.push(relateToFirst(twice, first.place));
+        problems.push(relateTo(twice, first.place));
       }
     }
   }

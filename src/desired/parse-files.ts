@@ -1,7 +1,7 @@
 import { type FileManifests, isManifestPath, type Manifest } from '../manifest/manifest.ts';
 import { readManifests } from '../manifest/read-manifests.ts';
 import { formatCount } from '../model/printable.ts';
-import { compareText, type Problem } from '../model/problem.ts';
+import { compareText, makeError } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import type { SourceFile } from '../ports.ts';
 import { listSecretFiles } from './build-configuration.ts';
@@ -33,13 +33,11 @@ export function parseFiles(files: readonly SourceFile[], options: ParseOptions):
 /** In place of manifests that together cost more than they may: one problem, at the largest file. */
 export function refuseAll(files: readonly SourceFile[], { work }: Limits): readonly FileManifests[] {
   const largest = files.reduce((most, file) => (file.bytes.length > most.bytes.length ? file : most));
-  const problem: Problem = {
-    code: 'too-expensive',
-    severity: 'error',
-    summary: `Reading all manifests together takes more than ${formatCount(work)} units of work (\`limits.work\`); this file is the largest.`,
-    hint: 'Remove files that are not manifests. A rule takes about 50; raise `limits.work` in the settings if you need more.',
-    place: { file: largest.path, line: 1, column: 1 },
-  };
+  const cost = `takes more than ${formatCount(work)} units of work (\`limits.work\`)`;
+  const summary = `Reading all manifests together ${cost}; this file is the largest.`;
+  const hint =
+    'Remove files that are not manifests. A rule takes about 50; raise `limits.work` in the settings if you need more.';
+  const problem = makeError('too-expensive', summary, hint, { file: largest.path, line: 1, column: 1 });
   return files.map((file) => ({
     path: file.path,
     manifests: [],

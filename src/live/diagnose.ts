@@ -1,28 +1,24 @@
 import { parseNetwork } from '../model/address.ts';
 import type { ConfigurationFields, LiveConfiguration } from '../model/configuration.ts';
-import type { Problem } from '../model/problem.ts';
+import { makeError, makeNote, makeWarning, type Problem } from '../model/problem.ts';
 import { isModifiedInPlace, type LiveRule } from '../model/rule.ts';
 
 /** What a stored state tells about the server's health: one problem for each finding, with its fix. Facts: docs/reference/server.md. */
 export function diagnoseRules(rules: readonly LiveRule[]): readonly Problem[] {
-  const modified = rules.filter(isModifiedInPlace).map(
-    (live): Problem => ({
-      code: 'modified-in-place',
-      severity: 'warning',
-      summary: `rule ${live.id} (${live.rule.action} ${live.rule.destination.text}) was modified in place: the packet filter may still hold its earlier form`,
-      hint: 'replace it with `reconcile --replace-modified PATH`, at a quiet time: deleting it can make the server rebuild its filter',
-    }),
-  );
+  const hint =
+    'replace it with `reconcile --replace-modified PATH`, at a quiet time: deleting it can make the server rebuild its filter';
+  const modified = rules.filter(isModifiedInPlace).map(({ id, rule: { action, destination } }) => {
+    const what = `rule ${id} (${action} ${destination.text}) was modified in place`;
+    return makeWarning('modified-in-place', `${what}: the packet filter may still hold its earlier form`, hint);
+  });
   return [...modified, ...(rules.some((live) => live.rule.ports !== null) ? [] : [noPortRule])];
 }
 
-const noPortRule: Problem = {
-  code: 'port-rules-unknown',
-  severity: 'note',
-  summary:
-    'no live rule has ports, so nothing shows whether this server supports port rules (Linux later than 5.6.8 does)',
-  hint: 'an apply compares each answer with what was sent: where ports are dropped silently, the rule is taken back and the run fails',
-};
+const noPortRule = makeNote(
+  'port-rules-unknown',
+  'no live rule has ports, so nothing shows whether this server supports port rules (Linux later than 5.6.8 does)',
+  'an apply compares each answer with what was sent: where ports are dropped silently, the rule is taken back and the run fails',
+);
 
 /** Findings in the stored Configuration: what the server would refuse, would not boot with, or locks people out with. */
 export function diagnoseConfiguration({ fields }: LiveConfiguration): readonly Problem[] {
@@ -36,12 +32,11 @@ export function diagnoseConfiguration({ fields }: LiveConfiguration): readonly P
 }
 
 /** GET shows what is stored, never what the environment puts over it (observed: recordings/configuration_env_override). */
-const pinned: Problem = {
-  code: 'pinned-unknown',
-  severity: 'note',
-  summary: "fields pinned by the server's environment cannot be seen without writing",
-  hint: 'an apply that meets one goes on without it and names it (`field-pinned`)',
-};
+const pinned = makeNote(
+  'pinned-unknown',
+  "fields pinned by the server's environment cannot be seen without writing",
+  'an apply that meets one goes on without it and names it (`field-pinned`)',
+);
 
 /** Equal entries after canonicalisation: every later PATCH is refused and the server does not boot (observed: recordings/configuration_poisoned). */
 function poisonedAddresses({ default_client_allowed_ips: stored }: ConfigurationFields): readonly Problem[] {
@@ -50,12 +45,12 @@ function poisonedAddresses({ default_client_allowed_ips: stored }: Configuration
     return parsed.ok ? `${parsed.value.network.text} ${parsed.value.hostBits ? text : ''}` : text;
   });
   const twice = canonical.filter((text, index) => canonical.indexOf(text) !== index);
-  return twice.map((text) => ({
-    code: 'poisoned-configuration',
-    severity: 'error' as const,
-    summary: `default_client_allowed_ips holds ${text.trim()} twice: the server refuses every change of the Configuration and does not boot again`,
-    hint: 'no API call repairs it: remove the second entry from the configurations table in the database, before the next restart',
-  }));
+  const harm = 'the server refuses every change of the Configuration and does not boot again';
+  const hint =
+    'no API call repairs it: remove the second entry from the configurations table in the database, before the next restart';
+  return twice.map((text) =>
+    makeError('poisoned-configuration', `default_client_allowed_ips holds ${text.trim()} twice: ${harm}`, hint),
+  );
 }
 
 function outOfBounds(fields: ConfigurationFields): readonly Problem[] {
@@ -64,52 +59,31 @@ function outOfBounds(fields: ConfigurationFields): readonly Problem[] {
     ['default_client_mtu', fields.default_client_mtu, 576, 1500],
     ['default_client_persistent_keepalive', fields.default_client_persistent_keepalive, 0, 120],
   ] as const;
-  return bounds.flatMap(([name, value, low, high]) =>
-    value === null || (value >= low && value <= high)
-      ? []
-      : [
-          {
-            code: 'stored-value-refused',
-            severity: 'error' as const,
-            summary: `${name} is stored as ${value}: the server checks ${low} to ${high} and refuses every change until it is mended`,
-            hint: `write ${name} with an allowed value in the Configuration manifest`,
-          },
-        ],
-  );
+  return bounds.flatMap(([name, value, low, high]) => {
+    if (value === null || (value >= low && value <= high)) return [];
+    const checks = `the server checks ${low} to ${high} and refuses every change until it is mended`;
+    const hint = `write ${name} with an allowed value in the Configuration manifest`;
+    return [makeError('stored-value-refused', `${name} is stored as ${value}: ${checks}`, hint)];
+  });
 }
 
 function providerFindings(fields: ConfigurationFields): readonly Problem[] {
   const ids = [...fields.openid_connect_providers, ...fields.saml_identity_providers].map(({ id }) => id);
   const twice = [...new Set(ids.filter((id, index) => ids.indexOf(id) !== index))];
-  const duplicates: readonly Problem[] = twice.map((id) => ({
-    code: 'duplicate-provider',
-    severity: 'warning',
-    summary: `two providers have the id ${id}: the server accepts it, and people reach only one of them`,
-    hint: 'give each provider an id of its own',
-  }));
-  const hazard: readonly Problem[] =
-    fields.openid_connect_providers.length === 0
-      ? []
-      : [
-          {
-            code: 'boot-hazard',
-            severity: 'note',
-            summary: `the server does not boot while a discovery document of its ${fields.openid_connect_providers.length} OpenID Connect providers cannot be fetched`,
-            hint: 'check them with `reconcile doctor --check-discovery`, from a place with the server’s network',
-          },
-        ];
-  return [...duplicates, ...hazard];
+  const duplicates = twice.map((id) => {
+    const summary = `two providers have the id ${id}: the server accepts it, and people reach only one of them`;
+    return makeWarning('duplicate-provider', summary, 'give each provider an id of its own');
+  });
+  const count = fields.openid_connect_providers.length;
+  if (count === 0) return duplicates;
+  const summary = `the server does not boot while a discovery document of its ${count} OpenID Connect providers cannot be fetched`;
+  const hint = 'check them with `reconcile doctor --check-discovery`, from a place with the server’s network';
+  return [...duplicates, makeNote('boot-hazard', summary, hint)];
 }
 
 function noSignIn(fields: ConfigurationFields): readonly Problem[] {
   const providers = fields.openid_connect_providers.length + fields.saml_identity_providers.length;
   if (fields.local_auth_enabled === true || providers > 0) return [];
-  return [
-    {
-      code: 'no-sign-in',
-      severity: 'error',
-      summary: 'local sign-in is off and there is no provider: nobody can sign in',
-      hint: 'set local_auth_enabled: true, or add a provider',
-    },
-  ];
+  const summary = 'local sign-in is off and there is no provider: nobody can sign in';
+  return [makeError('no-sign-in', summary, 'set local_auth_enabled: true, or add a provider')];
 }

@@ -47,15 +47,9 @@ function wantedOfKind(kind: Kind, path: readonly PropertyKey[], node: Node): str
 
 /** A key of a mapping of names that is no name. */
 function badName(root: Node, path: readonly PropertyKey[]): Finding {
-  return {
-    problem: {
-      code: 'wrong-type',
-      severity: 'error',
-      summary: `\`${String(path.at(-1)).slice(0, 80)}\` is not a name.`,
-      hint: 'Use letters, digits and `. _ @ + -` inside.',
-    },
-    offset: keyStart(root, path),
-  };
+  const summary = `\`${String(path.at(-1)).slice(0, 80)}\` is not a name.`;
+  const problem = makeError('wrong-type', summary, 'Use letters, digits and `. _ @ + -` inside.');
+  return { problem, offset: keyStart(root, path) };
 }
 
 interface UnknownField {
@@ -140,18 +134,11 @@ const mergeKey = makeError(
 function missingField(root: Node, path: readonly PropertyKey[], parent: Node): Finding {
   const field = String(path.at(-1));
   const isOfRule = field === 'name' && path.at(-3) === 'rules';
-  const hint =
-    parent === root && field === 'metadata' ? 'Write `metadata: {name: NAME}`.' : (wanted[field] ?? 'Add it.');
-  return {
-    problem: {
-      code: 'missing-field',
-      severity: 'error',
-      summary: isOfRule ? 'This rule has no `name`.' : `The field \`${field}\` is missing.`,
-      hint: isOfRule ? 'Begin it with `- name: NAME`; each rule of a set has a name of its own.' : hint,
-    },
-    offset: parent === root ? root.start : keyStart(root, path.slice(0, -1)),
-    missing: field,
-  };
+  const usual = parent === root && field === 'metadata' ? 'Write `metadata: {name: NAME}`.' : wanted[field];
+  const hint = isOfRule ? 'Begin it with `- name: NAME`; each rule of a set has a name of its own.' : usual;
+  const summary = isOfRule ? 'This rule has no `name`.' : `The field \`${field}\` is missing.`;
+  const offset = parent === root ? root.start : keyStart(root, path.slice(0, -1));
+  return { problem: makeError('missing-field', summary, hint ?? 'Add it.'), offset, missing: field };
 }
 
 function wrongValue({ path, values, types }: Violation, node: Node): Finding['problem'] {

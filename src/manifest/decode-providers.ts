@@ -1,3 +1,4 @@
+import { makeWarning } from '../model/problem.ts';
 import { Secret } from '../model/secret.ts';
 import { checkUrl, type Decoding, getPlace, reportAt } from './decoding.ts';
 import type { OidcTemplate, SamlTemplate, SecretSource } from './manifest.ts';
@@ -118,14 +119,8 @@ function secretOf(decoding: Decoding, item: Node, field: 'client_secret' | 'meta
   const file = findScalar(node, 'file');
   if (file !== undefined) return { from: 'file', name: file.text, place };
   notBlank(decoding, item, field);
-  decoding.reporter.add(
-    {
-      code: 'literal-secret',
-      severity: 'warning',
-      summary: `The text of \`${field}\` is written in the manifest.`,
-      hint: 'Write `{env: RECONCILE_SECRET_…}` or `{file: path}`, and renew a secret that was committed.',
-    },
-    node.start,
-  );
+  const summary = `The text of \`${field}\` is written in the manifest.`;
+  const hint = 'Write `{env: RECONCILE_SECRET_…}` or `{file: path}`, and renew a secret that was committed.';
+  decoding.reporter.add(makeWarning('literal-secret', summary, hint), node.start);
   return { from: 'literal', secret: Secret.of(node.type === 'scalar' ? node.text : ''), place };
 }

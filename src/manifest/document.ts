@@ -17,15 +17,8 @@ export function convertDocument(document: Document.Parsed, text: string, convers
   const { yaml } = document.directives;
   if (yaml.version !== '1.2') {
     const offset = Math.max(0, (document.contents?.range[0] ?? document.range[0]) - 1);
-    reporter.add(
-      {
-        code: 'yaml-version',
-        severity: 'error',
-        summary: `Manifests are YAML 1.2, and this document says %YAML ${yaml.version}.`,
-        hint: 'Remove the %YAML directive.',
-      },
-      offset,
-    );
+    const summary = `Manifests are YAML 1.2, and this document says %YAML ${yaml.version}.`;
+    reporter.add(makeError('yaml-version', summary, 'Remove the %YAML directive.'), offset);
   }
   if (isFaulty() || document.contents === null) return null;
   const contents = document.contents;
@@ -37,8 +30,8 @@ export function convertDocument(document: Document.Parsed, text: string, convers
 function reportWarnings(document: Document.Parsed, text: string, reporter: Reporter): void {
   reportErrors(document, text, reporter);
   for (const { code, pos } of document.warnings) {
-    const problem = code === 'TAG_RESOLVE_FAILED' ? unknownTag : invalidYaml(describeYamlFault(code));
-    reporter.add(problem, pos[0]);
+    const { summary, hint } = describeYamlFault(code);
+    reporter.add(code === 'TAG_RESOLVE_FAILED' ? unknownTag : makeError('invalid-yaml', summary, hint), pos[0]);
   }
 }
 
@@ -65,10 +58,6 @@ function explainError(
   if (text.startsWith('{{', offset - 1)) return { problem: template, offset: offset - 1, isLast: true };
   if (error.code === 'RESOURCE_EXHAUSTION') return { problem: tooDeep, offset, isLast: true };
   return explainSyntaxError(error, document, text);
-}
-
-function invalidYaml(sentence: { readonly summary: string; readonly hint: string }): Unplaced {
-  return { code: 'invalid-yaml', severity: 'error', ...sentence };
 }
 
 const unknownTag = makeError(

@@ -1,4 +1,4 @@
-import { compareProblems, type Problem } from '../model/problem.ts';
+import { compareProblems, makeError, type Problem } from '../model/problem.ts';
 import { parseFile } from './parse.ts';
 
 /** The values of a `--values` file by name; null when something is wrong with it. */
@@ -19,13 +19,9 @@ export function readValues(path: string, text: string): Values {
     onDocument(root, { locator }) {
       documents++;
       const reject = (offset: number): void => {
-        wrong.push({
-          code: 'invalid-values',
-          severity: 'error',
-          summary: 'A values file is one mapping of names to texts, numbers or booleans.',
-          hint: 'Write one `name: value` a line; names have letters, digits and `_ . -`.',
-          place: locator.place(offset),
-        });
+        const summary = 'A values file is one mapping of names to texts, numbers or booleans.';
+        const hint = 'Write one `name: value` a line; names have letters, digits and `_ . -`.';
+        wrong.push(makeError('invalid-values', summary, hint, locator.place(offset)));
       };
       if (documents > 1 || root.type !== 'map') reject(root.start);
       else {

@@ -1,4 +1,5 @@
 import { type Document, Lexer, type YAMLError } from 'yaml';
+import { makeError } from '../model/problem.ts';
 import type { Finding } from './node.ts';
 import { listAllFields } from './schema.ts';
 
@@ -69,17 +70,9 @@ export function explainSyntaxError(
   document: Document.Parsed,
   text: string,
 ): Finding & { readonly isLast: boolean } {
-  const invalid = (at: number, sentence: { summary: string; hint: string }, isLast: boolean) =>
-    ({
-      problem: {
-        code: 'invalid-yaml',
-        severity: 'error',
-        summary: `This is not valid YAML. ${sentence.summary}`,
-        hint: sentence.hint,
-      },
-      offset: at,
-      isLast,
-    }) as const;
+  const invalid = (at: number, { summary, hint }: Omit<Cause, 'offset'>, isLast: boolean) => {
+    return { problem: makeError('invalid-yaml', `This is not valid YAML. ${summary}`, hint), offset: at, isLast };
+  };
   const start = text.lastIndexOf('\n', offset - 1) + 1;
   const line = /^.*/.exec(text.slice(start, start + mostOfLine))?.[0] ?? '';
   const tab = document.errors.find((one) => one.code === 'TAB_AS_INDENT')?.pos[0] ?? -1;
@@ -93,7 +86,7 @@ export function explainSyntaxError(
   const colon = code === 'MULTILINE_IMPLICIT_KEY' || code === 'MISSING_CHAR' ? explainColon(line) : null;
   if (colon !== null) return invalid(start + colon.at, colon, false);
   const { summary, hint } = describeYamlFault(code);
-  return { problem: { code: 'invalid-yaml', severity: 'error', summary, hint }, offset, isLast: false };
+  return { problem: makeError('invalid-yaml', summary, hint), offset, isLast: false };
 }
 
 const describeTab = { summary: 'This line is indented with a tab.', hint: 'Indent with spaces.' };

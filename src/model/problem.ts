@@ -30,9 +30,19 @@ export function makeError(code: ProblemCode, summary: string, hint: string, plac
   return { code, severity: 'error', summary, hint, ...(place && { place }) };
 }
 
-/** The problem of something that stands in two places, with the first of them. */
-export function relateToFirst(problem: Problem, first: Place): Problem {
-  return { ...problem, related: [{ place: first, note: 'the first one' }] };
+/** A warning for a person. */
+export function makeWarning(...told: Parameters<typeof makeError>): Problem {
+  return { ...makeError(...told), severity: 'warning' };
+}
+
+/** Something that is worth knowing. */
+export function makeNote(...told: Parameters<typeof makeError>): Problem {
+  return { ...makeError(...told), severity: 'note' };
+}
+
+/** The problem with another place that matters, and what that is: of something that stands in two places, the first of them. */
+export function relateTo(problem: Problem, place: Place, note = 'the first one'): Problem {
+  return { ...problem, related: [{ place, note }] };
 }
 
 /** Whether any problem stops the run. */
