@@ -67,6 +67,11 @@ function describeResult({ apply, approved, headline, plan, problems }: RunReport
 /** The worst first: what was left half done counts more than what a single run may come to. */
 const severity = [exitCodes.partial, ...exitTable.map(({ code }) => code)];
 
+/** The worst of these exit codes; null: not begun. */
+export function pickWorstExit(codes: readonly (number | null)[]): number {
+  return severity.find((code) => codes.includes(code)) ?? exitCodes.failed;
+}
+
 function describeOutcome({ exit, result }: TargetOutcome): string {
   const line = escapeControls(result);
   return exit === null || exit === exitCodes.ok ? line : `${line} (exit ${exit})`;
@@ -99,7 +104,7 @@ function tellAlike(
 
 /** What the targets came to: one line each; then details of what differs, told once where several said the same. */
 export function answerFleet(outcomes: readonly TargetOutcome[]): Answer {
-  const worst = severity.find((code) => outcomes.some(({ exit }) => exit === code)) ?? exitCodes.failed;
+  const worst = pickWorstExit(outcomes.map((one) => one.exit));
   const left = outcomes.filter((one) => one.exit === null);
   // One that was told to stop before all had begun has not gone well.
   const exit = left.length > 0 ? replaceExitCode(worst) : worst;

@@ -13,6 +13,7 @@ import { createLogger } from '../logger.ts';
 import type { SharedWatch } from '../watch/invocation.ts';
 import { openStateOf } from '../watch/start.ts';
 import { createFleetPages } from './page.ts';
+import { pickWorstExit } from './report.ts';
 import { RolloutGate } from './rollout.ts';
 import { createPool, shareParsers, shareSources } from './share.ts';
 import { adjustSettings, type ChosenFleet, listOthers, makeTargetLine, readFleet, type Target } from './targets.ts';
@@ -78,7 +79,7 @@ class FleetWatch implements WatchProcess {
   readonly #members: ReadonlyMap<string, Member>;
   readonly #gate: RolloutGate;
   #timer: NodeJS.Timeout | undefined;
-  /** What the fleet file says of targets, and only a restart takes up. */
+  /** What the fleet file says that is not in force. */
   #unheeded: string | null = null;
   readonly metrics: ControllerMetrics;
 
@@ -122,7 +123,10 @@ class FleetWatch implements WatchProcess {
     logger.info('Watching a fleet', { file: fleet.file, targets: fleet.targets.length, version });
     const ends = await Promise.all([...this.#members.values()].map((member) => this.#keep(member)));
     clearTimeout(this.#timer);
-    return ends.find((code) => code !== exitCodes.ok) ?? exitCodes.ok;
+    const exit = pickWorstExit(ends);
+    const targets = fleet.targets.flatMap(({ name }, index) => (ends[index] === exit ? [name] : []));
+    if (exit !== exitCodes.ok) logger.warn('The fleet ended as these targets did', { exit, targets });
+    return exit;
   }
 
   async #keep({ name, keeper }: Member): Promise<number> {
@@ -174,6 +178,7 @@ class FleetWatch implements WatchProcess {
       if (others.length > 0) logger.warn('Other targets take effect after a restart only', { targets: others });
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
+      this.#unheeded = `the fleet file cannot be used, and the old one stays: ${error.message}`;
       logger.error('The fleet file cannot be used; the old one stays', { summary: error.message });
     }
     // Before and after: what a source reads may follow from settings.

@@ -341,6 +341,27 @@ describe('a watch of a fleet', () => {
     expect(posts(servers[2])).toBe(0);
   });
 
+  it('says in its status that the fleet file cannot be used, until it can: nobody takes it for paused', async () => {
+    fleet([1]);
+    const sidecar = await watch();
+    await until(() => live()[0]?.length === 1);
+    fleet([1], 'paused: yes please\n');
+    sidecar.child.kill('SIGHUP');
+    await until(async () => (await statusOf(sidecar)).rollout?.includes('the fleet file cannot be used') === true);
+    expect((await statusOf(sidecar)).rollout).toContain('`paused` must be of type boolean');
+    fleet([1]);
+    sidecar.child.kill('SIGHUP');
+    await until(async () => (await statusOf(sidecar)).rollout === null);
+  });
+
+  it('ends --once with the worst exit code of all targets, and names those that have it', async () => {
+    servers[1]?.seed(Array.from({ length: 30 }, (_, n) => ({ action: 'accept', destination: `203.0.113.${n}` })));
+    fleet([2, 1, 1]);
+    const once = await watch('--once', '--suspend');
+    expect(await once.ended()).toBe(3);
+    expect(once.log().find(({ exit }) => exit === 3)).toMatchObject({ targets: ['t1'] });
+  });
+
   it('asks a fleet of one the same as a single server: the same bytes', async () => {
     const asked = (server: Simulator | undefined) =>
       server?.requests().map(({ method, path: place, body }) => [method, place, body].map(String).join(' '));
