@@ -127,7 +127,8 @@ export async function costOfRequests(request: {
   return JSON.parse(stdout) as Cost;
 }
 
-function medianCost(costs: readonly Cost[]): Cost {
+/** The median of each. */
+export function medianCost(costs: readonly Cost[]): Cost {
   return { wall: medianOf(costs.map(({ wall }) => wall)), cpu: medianOf(costs.map(({ cpu }) => cpu)) };
 }
 

@@ -1,11 +1,10 @@
-import { existsSync, lstatSync, realpathSync } from 'node:fs';
-import { dirname, join, relative, sep } from 'node:path';
 import type { Limits } from '../../desired/context.ts';
 import type { Problem } from '../../model/problem.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
 import type { SourceContent } from '../../ports.ts';
 import { type ContentSettings, loadContent } from './git-content.ts';
 import { GitError, type GitRepository, openRepository } from './git-repository.ts';
+import { findWorkTree } from './work-tree.ts';
 
 /** A question about the repository whose work tree holds a directory. */
 export interface RevisionRequest {
@@ -24,26 +23,6 @@ export interface GitRefRequest extends RevisionRequest {
 
 /** A branch, tag or commit, with `~2`, `^` and `@{upstream}`-like parts; nothing that git could take for an option or a range. */
 const refPattern = /^[\p{L}\p{N}_@][\p{L}\p{N}_./@{}^~+#%&()=,!'-]{0,250}$/u;
-
-/** A work tree's repository, and where a directory lies in it. */
-export interface WorkTree {
-  readonly gitDir: string;
-  readonly root: string;
-  readonly path: readonly string[];
-}
-
-/** The work tree that holds a directory, by an entry `.git`, a name that Git refuses to track; null without one. */
-export function findWorkTree(directory: string): WorkTree | null {
-  if (!existsSync(directory)) return null;
-  const real = realpathSync(directory);
-  for (let folder = real; ; folder = dirname(folder)) {
-    const gitDir = join(folder, '.git');
-    if (lstatSync(gitDir, { throwIfNoEntry: false }) !== undefined) {
-      return { gitDir, root: folder, path: relative(folder, real).split(sep).filter(Boolean) };
-    }
-    if (folder === dirname(folder)) return null;
-  }
-}
 
 /** Asks the repository whose work tree holds the directory, by object only; a problem where there is none, or git does not answer. */
 export async function askRepository<T>(

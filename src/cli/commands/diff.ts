@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { createDirectorySource } from '../../adapters/source/directory.ts';
+import { findWorkTree } from '../../adapters/source/work-tree.ts';
 import { assemble } from '../../desired/desired.ts';
 import type { ParseFiles } from '../../desired/parse-files.ts';
 import { ok } from '../../model/result.ts';
@@ -174,7 +175,7 @@ async function isNamedFolder(invocation: Invocation, written: string, directory:
   const { cwd, env: environment, stop: signal } = invocation.terminal;
   if (/^[./]/.test(written)) return true;
   if (written.startsWith('refs/') || !isDirectory(resolve(cwd, written))) return false;
-  if (readRevision(environment) !== null || !isDirectory(directory)) return true;
+  if (readRevision(environment) !== null || findWorkTree(directory) === null) return true;
   const { isRevision } = await loadGit(invocation);
   if (!(await isRevision(written, { directory, environment, signal }))) return true;
   const hint = `write ./${written} for the folder, or refs/heads/${written} for the branch`;
