@@ -1,10 +1,19 @@
 import { type ConfigurationFields, configurationFields, type DesiredConfiguration } from '../model/configuration.ts';
 import type { Profile } from '../model/profile.ts';
 import { compareRules, type DesiredRule, type LiveRule } from '../model/rule.ts';
-import { type DesiredState, isInScope, type Scope } from '../model/state.ts';
+import type { DesiredState, Scope } from '../model/state.ts';
+import { createTouches } from '../policy/intervals.ts';
 import { decideRules } from './decide.ts';
 import { decideConfiguration } from './decide-configuration.ts';
-import { addTimes, computeEffectAt, findLaterEffects, refuseManyTimes, type Sides } from './diff-times.ts';
+import {
+  addTimes,
+  computeEffectAt,
+  findLaterEffects,
+  hasSameTimes,
+  listUsers,
+  refuseManyTimes,
+  type Sides,
+} from './diff-times.ts';
 import { guardPlan } from './guard/guard.ts';
 import type { PlanInput, PlanOptions } from './input.ts';
 import { summarise } from './make-plan.ts';
@@ -22,8 +31,7 @@ export interface DesiredComparison {
  * The changes, effect and refusals of going from one desired state to another, without steps and guards of a server. Rules that begin
  * later, and other times of a rule, are changes too: nobody would see them otherwise before they open something.
  */
-export function diffDesired({ before, after: given, profile, scope, options }: DesiredComparison): Plan {
-  const after = shareRules(given, before);
+export function diffDesired({ before, after, profile, scope, options }: DesiredComparison): Plan {
   const input: PlanInput = {
     desired: after,
     live: { rules: [], configuration: configurationOf(before.configuration) },
@@ -40,15 +48,15 @@ export function diffDesired({ before, after: given, profile, scope, options }: D
       allowLockout: true,
     },
   };
+  const lists = [compareLists(before.rules, after.rules), compareLists(before.upcoming ?? [], after.upcoming ?? [])];
   const decided = decideConfiguration(input);
   // Secrets are never looked up: a Configuration that is the same but for them is the same.
   const configuration = decided?.change.reason === 'unknown-secret' ? null : decided;
   const changes: readonly Change[] = [
-    ...decideBetween(before.rules, after.rules, input),
-    ...decideBetween(before.upcoming ?? [], after.upcoming ?? [], input),
+    ...lists.flatMap((list) => decideList(list, input)),
     ...(configuration === null ? [] : [configuration.change]),
   ];
-  const sides = sidesOf(before, after, scope);
+  const sides = findSides(lists);
   const at = before.at ?? after.at ?? 0;
   const effect = computeEffectAt(sides, at);
   const later = findLaterEffects(sides, at, effect);
@@ -75,49 +83,58 @@ export function diffDesired({ before, after: given, profile, scope, options }: D
   };
 }
 
-/** What is compared: rules that are not ours stay as they are. */
-function sidesOf(before: DesiredState, after: DesiredState, scope: Scope): Sides {
-  const [former, wanted] = [listRules(before), listRules(after)];
-  const isOurs = ({ rule }: DesiredRule): boolean => isInScope(rule, scope);
-  return { before: former, after: [...wanted.filter(isOurs), ...former.filter((one) => !isOurs(one))] };
+/** Two lists of rules: those that are the same under their names, as they were and as they are, and the others of either. */
+interface ComparedRules {
+  readonly kept: readonly (readonly [former: DesiredRule, present: DesiredRule])[];
+  readonly left: readonly DesiredRule[];
+  readonly changed: readonly DesiredRule[];
 }
 
-function listRules({ rules, upcoming = [] }: DesiredState): readonly DesiredRule[] {
-  return [...rules, ...upcoming];
+function compareLists(before: readonly DesiredRule[], after: readonly DesiredRule[]): ComparedRules {
+  const left = new Map(before.map((one) => [one.name, one]));
+  const kept: (readonly [DesiredRule, DesiredRule])[] = [];
+  const changed: DesiredRule[] = [];
+  for (const one of after) {
+    const former = left.get(one.name);
+    if (former === undefined || (former.rule !== one.rule && compareRules(former.rule, one.rule) !== 0)) {
+      changed.push(one);
+    } else {
+      kept.push([former, one]);
+      left.delete(one.name);
+    }
+  }
+  return { kept, left: [...left.values()], changed };
 }
 
-/** A state whose rules are the very objects that the other has under their names, where they are the same: nothing compares them again. */
-function shareRules(state: DesiredState, other: DesiredState): DesiredState {
-  const known = new Map(listRules(other).map((one) => [one.name, one.rule]));
-  const share = (one: DesiredRule): DesiredRule => {
-    const rule = known.get(one.name);
-    return rule === undefined || rule === one.rule || compareRules(rule, one.rule) !== 0 ? one : { ...one, rule };
-  };
-  const { rules, upcoming } = state;
-  return { ...state, rules: rules.map(share), ...(upcoming === undefined ? {} : { upcoming: upcoming.map(share) }) };
-}
-
-/** The changes from some rules to others. Only those that are not the same on both sides are looked at. */
-function decideBetween(
-  before: readonly DesiredRule[],
-  after: readonly DesiredRule[],
-  input: PlanInput,
-): readonly RuleChange[] {
-  const byName = new Map(before.map((one) => [one.name, one]));
-  const isKept = ({ name, rule }: DesiredRule): boolean => byName.get(name)?.rule === rule;
-  const kept = after.filter(isKept);
-  const names = new Set(kept.map(({ name }) => name));
-  const left = before.filter(({ name }) => !names.has(name));
+function decideList({ kept, left, changed }: ComparedRules, input: PlanInput): readonly RuleChange[] {
   const decided = decideRules(
     {
       ...input,
-      desired: { ...input.desired, rules: after.filter((one) => !isKept(one)) },
+      desired: { ...input.desired, rules: changed },
       live: { ...input.live, rules: left.map(asLive) },
       base: { ...(input.base ?? input.desired), rules: left },
     },
-    kept.map((one) => ({ desired: one, live: asLive(one) })),
+    kept.map(([former, desired]) => ({ desired, live: asLive(former) })),
   );
+  const moved = kept.flatMap(([former, present]) => (hasSameTimes(former, present) ? [] : [former]));
+  const byName = new Map([...moved, ...left].map((one) => [one.name, one]));
   return decided.map((change) => addTimes(change, byName.get(change.live?.id ?? '')));
+}
+
+/** What decides where traffic may differ: the rules that differ, and those that share addresses with one. */
+function findSides(lists: readonly ComparedRules[]): Sides {
+  const kept = lists.flatMap((list) => list.kept);
+  const [left, changed] = [lists.flatMap((list) => list.left), lists.flatMap((list) => list.changed)];
+  const moved = kept.flatMap(([former, present]) => (hasSameTimes(former, present) ? [] : [former]));
+  const touches = createTouches([...left, ...changed, ...moved].map(({ rule }) => rule.destination));
+  const near = kept.filter(([{ rule }]) => touches(rule.destination));
+  const all = [...kept.map(([former]) => former), ...left, ...changed];
+  return {
+    before: [...near.map(([former]) => former), ...left],
+    // A rule that stays is the same object on both sides: it is not compared again.
+    after: [...near.map(([{ rule }, present]) => ({ ...present, rule })), ...changed],
+    users: listUsers(all),
+  };
 }
 
 function asLive({ name, rule }: DesiredRule): LiveRule {

@@ -38,17 +38,27 @@ function formatTime(time: number | undefined): string | null {
   return time === undefined ? null : formatInstant(time);
 }
 
-/** The rules of both sides that are in force now or later. */
+/** Whether a rule begins and ends when another does. */
+export function hasSameTimes(one: RuleNotes, other: RuleNotes): boolean {
+  return timeFields.every(([, key]) => one[key] === other[key]);
+}
+
+/** Rules of both sides that are in force now or later, and the users whom an answer tells apart. */
 export interface Sides {
   readonly before: readonly DesiredRule[];
   readonly after: readonly DesiredRule[];
+  readonly users: readonly string[];
+}
+
+/** The users who have one of these rules of their own. */
+export function listUsers(rules: readonly DesiredRule[]): readonly string[] {
+  return [...new Set(rules.flatMap(({ rule }) => rule.userId ?? []))];
 }
 
 /** The difference in traffic at a time. Users with a rule at another time are told apart too, so that all times name the same people. */
-export function computeEffectAt({ before, after }: Sides, time: number): Effect {
+export function computeEffectAt({ before, after, users }: Sides, time: number): Effect {
   const rulesOf = (side: readonly DesiredRule[]): readonly Rule[] =>
     side.filter((one) => isDesiredAt(one, time)).map(({ rule }) => rule);
-  const users = [...before, ...after].flatMap(({ rule }) => rule.userId ?? []);
   return computeOwnEffect([rulesOf(before)], rulesOf(after), users);
 }
 
@@ -72,11 +82,12 @@ export function findLaterEffects(sides: Sides, at: number, now: Effect): readonl
   let [then, last, looks] = [at, JSON.stringify(now), 0];
   for (const [from, turning] of [...groupBy(turns, ({ time }) => time)].sort(([a], [b]) => a - b)) {
     const turned = turning.map(({ rule }) => rule);
-    const near = { before: findNear(indexes.before, turned), after: findNear(indexes.after, turned) };
+    const [before, after] = [findNear(indexes.before, turned), findNear(indexes.after, turned)];
+    const near = { before, after, users: listUsers([...before, ...after]) };
     // What begins or ends changes nothing elsewhere.
     const [earlier, present] = [then, from].map((time) => JSON.stringify(computeEffectAt(near, time)));
     const isSame = earlier === present;
-    looks += near.before.length + near.after.length + (isSame ? 0 : rules.length);
+    looks += before.length + after.length + (isSame ? 0 : rules.length);
     if (looks > mostLooks) return null;
     then = from;
     if (isSame) continue;
