@@ -6,6 +6,7 @@ import { renderProblems } from '../report/problems.ts';
 import { makeProblemReport, type RunReport } from '../report/run-report.ts';
 import {
   type Answer,
+  exitCodes,
   Failure,
   makeFailure,
   replaceExitCode,
@@ -78,7 +79,7 @@ export async function writeAnswer(
   const isText = answer.document !== undefined || answer.report !== undefined;
   const screens = openScreens(settings, terminal, isText);
   const said = new Set(answer.failed === true ? reportIn(answer.report).problems.map(({ summary }) => summary) : []);
-  let exit = answer.exit;
+  let { exit = exitCodes.ok } = answer;
   if (answer.failed === true && !outputs.some(isScreen)) screens.stderr((display) => answer.text?.(display));
   for (const output of outputs) {
     try {

@@ -2,6 +2,7 @@ import type { Verdict } from '../controller/failure.ts';
 import type { ParseFiles } from '../desired/parse-files.ts';
 import type { Problem } from '../model/problem.ts';
 import type { ProblemCode } from '../model/problem-code.ts';
+import type { Result } from '../model/result.ts';
 import type { RunReport } from '../report/run-report.ts';
 import type { OptionName, OptionSpec, OptionsTable } from './options.ts';
 import type { SettingsFile } from './settings-schema.ts';
@@ -89,7 +90,8 @@ export interface TextDisplay {
 
 /** What a command came to; it is written out in one place, `writeAnswer`, in every format asked for. */
 export interface Answer {
-  readonly exit: number;
+  /** Absent: all is well. */
+  readonly exit?: number;
   /** Rows of cells, the first being headings: the text, CSV and Markdown of an answer that is a table. */
   readonly table?: () => readonly (readonly string[])[];
   /** For a person; absent where the command streamed what it had to say. */
@@ -220,4 +222,10 @@ export class Failure extends Error {
 /** A failure of one problem: usage, settings, connection, token. Exit 1, unless another is named. */
 export function makeFailure(code: ProblemCode, summary: string, hint?: string, exit?: number): Failure {
   return new Failure([{ code, severity: 'error', summary, ...(hint === undefined ? {} : { hint }) }], exit);
+}
+
+/** The value; throws a `Failure` with the sentence that stands in its place. */
+export function mustHave<T>(result: Result<T, string>, code: ProblemCode, hint?: string): T {
+  if (result.ok) return result.value;
+  throw makeFailure(code, result.error, hint);
 }

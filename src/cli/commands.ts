@@ -282,7 +282,7 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     name: 'version',
     summary: 'print the version',
     examples: ['reconcile version', 'reconcile --version'],
-    load: () => Promise.resolve({ run: () => Promise.resolve({ exit: 0, text: () => `${version}\n` }) }),
+    load: () => Promise.resolve({ run: () => Promise.resolve({ text: () => `${version}\n` }) }),
   },
 ];
 

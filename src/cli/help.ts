@@ -83,54 +83,38 @@ function describeSettings(): string {
   ].join('\n');
 }
 
-/** What a word that is no command means to people who know other tools. */
-const otherVerbs: Readonly<Record<string, string>> = {
-  sync: 'apply',
-  deploy: 'apply',
-  push: 'apply',
-  run: 'apply',
-  up: 'apply',
-  preview: 'plan',
-  lint: 'validate',
-  check: 'validate',
-  verify: 'validate',
-  format: 'fmt',
-  import: 'export',
-  pull: 'export',
-  dump: 'export',
-  daemon: 'watch',
-  serve: 'watch',
-  why: 'explain',
-  trace: 'explain',
+/** Each command, by what other tools call it. */
+const otherVerbs: Readonly<Record<string, readonly string[]>> = {
+  apply: ['sync', 'deploy', 'push', 'run', 'up'],
+  plan: ['preview'],
+  validate: ['lint', 'check', 'verify'],
+  fmt: ['format'],
+  export: ['import', 'pull', 'dump'],
+  watch: ['daemon', 'serve'],
+  explain: ['why', 'trace'],
 };
 
-/** What a flag that is none means to people who know other tools. */
-const otherFlags: Readonly<Record<string, string>> = {
-  '--auto-approve': '--yes',
-  '--assume-yes': '--yes',
-  '--no-input': '--yes',
-  '--dry-run': 'reconcile plan PATH',
-  '--check-only': 'reconcile plan PATH',
-  '--daemon': 'reconcile watch PATH',
-  '--server': '--base-url URL',
-  '--url': '--base-url URL',
-  '--host': '--base-url URL',
-  '--token': '--token-file FILE (never the token itself: arguments are visible to every process)',
-  '--json': '--output json',
-  '-o': '--output',
-  '--debug': '--verbose',
-  '--no-prune': '--prune none',
-  '--var-file': '--values FILE',
-  '--file': 'PATH, the directory of the manifests',
-  '-f': 'PATH, the directory of the manifests',
+/** What to type here, by the flags that other tools have for it. */
+const otherFlags: Readonly<Record<string, readonly string[]>> = {
+  '--yes': ['--auto-approve', '--assume-yes', '--no-input'],
+  'reconcile plan PATH': ['--dry-run', '--check-only'],
+  'reconcile watch PATH': ['--daemon'],
+  '--base-url URL': ['--server', '--url', '--host'],
+  '--token-file FILE (never the token itself: arguments are visible to every process)': ['--token'],
+  '--output json': ['--json'],
+  '--output': ['-o'],
+  '--verbose': ['--debug'],
+  '--prune none': ['--no-prune'],
+  '--values FILE': ['--var-file'],
+  'PATH, the directory of the manifests': ['--file', '-f'],
 };
+
+function translate(word: string, others: Readonly<Record<string, readonly string[]>>): string | null {
+  return Object.entries(others).find(([, words]) => words.includes(word))?.[0] ?? null;
+}
 
 /** The command that a word of another tool stands for; null for any other word. */
-export function translateVerb(word: string): string | null {
-  return Object.hasOwn(otherVerbs, word) ? (otherVerbs[word] ?? null) : null;
-}
+export const translateVerb = (word: string): string | null => translate(word, otherVerbs);
 
 /** What to type instead of a flag of another tool; null for any other flag. */
-export function translateFlag(flag: string): string | null {
-  return Object.hasOwn(otherFlags, flag) ? (otherFlags[flag] ?? null) : null;
-}
+export const translateFlag = (flag: string): string | null => translate(flag, otherFlags);

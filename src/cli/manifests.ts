@@ -1,19 +1,25 @@
-import { resolve } from 'node:path';
+import { createHash } from 'node:crypto';
+import { normalize, resolve } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
 import { createManifestParser, findManifestWorker } from '../adapters/manifest-parser.ts';
 import { createSecretResolver } from '../adapters/secrets.ts';
-import type { DesiredContext } from '../desired/context.ts';
+import { createDirectorySource } from '../adapters/source/directory.ts';
+import type { Desired, DesiredContext } from '../desired/context.ts';
+import { assemble } from '../desired/desired.ts';
 import type { ParseFiles, ParseOptions } from '../desired/parse-files.ts';
+import { isManifestPath } from '../manifest/manifest.ts';
 import { decodeText } from '../manifest/read-manifests.ts';
 import { readValues } from '../manifest/values-file.ts';
+import { digestFiles } from '../model/digest-files.ts';
 import { parseInstant } from '../model/instant.ts';
 import { hasErrors, type Problem, raiseWarnings } from '../model/problem.ts';
 import type { PassResult } from '../pass/pass.ts';
 import type { Logger } from '../ports.ts';
 import { exitCodes, Failure, type Invocation, makeFailure, type Settings } from './command.ts';
-import { listOwnFiles } from './own-files.ts';
+import { type NamedManifest, type PathOperand, readPathOperand } from './path-operand.ts';
 import { parseWithin, readLimits, readPlanScope, readProfile, readRequiredNotes } from './plan-settings.ts';
 import { readNamedFile } from './read-file.ts';
+import type { NestedSettings } from './settings-schema.ts';
 
 /** `--at` or `--since`, in ms since 1970; null without it. Throws a `Failure` for a text that is no time. */
 export function readTimeAsked(settings: Settings, name: 'at' | 'since'): number | null {
@@ -109,4 +115,103 @@ function readText(path: string): string {
   const text = decodeText(readNamedFile({ path, code: 'bad-values', name, largest, hint: 'check --values' }));
   if (text === null) throw makeFailure('bad-values', `${name} is not UTF-8 text`, 'save it as UTF-8');
   return text;
+}
+
+/** What the manifests below a path come to, without a server. */
+export interface OfflineBuild extends Desired {
+  readonly revision: string;
+}
+
+/** Reads and builds the manifests below `path` without server and token; e-mail addresses stay unresolved. Exit 4 without a source. */
+export async function buildOffline(invocation: Invocation, path: string): Promise<OfflineBuild> {
+  const { settings, terminal } = invocation;
+  const { content, problems } = await createDirectorySource(path, readLimits(settings)).read(terminal.stop);
+  if (content === null) throw new Failure(problems, exitCodes.invalid);
+  const parsed = await makeParser(settings)(content.files);
+  return { ...assemble(parsed, null, makeDesiredContext(invocation, path)), revision: content.revision };
+}
+
+/** The manifests at the PATH operand, built, with their problems as `--strict` counts them. */
+export async function buildOperand(invocation: Invocation, command: string): Promise<OfflineBuild & PathOperand> {
+  const operand = readPathOperand(invocation, command);
+  const built = await buildOffline(invocation, operand.path);
+  return { ...built, ...operand, problems: applyStrict(built.problems, invocation.settings) };
+}
+
+/** Builds single files: names that they do not define are one note. `root`: what secret files are relative to. */
+export async function buildFiles(
+  invocation: Invocation,
+  manifests: readonly NamedManifest[],
+  root: string,
+): Promise<OfflineBuild> {
+  // Below a directory a hidden file or one of another ending is no manifest; one that was named is.
+  const shownAs = new Map<string, string>();
+  const files = manifests.map(({ shown, bytes }, index) => {
+    const path = isManifestPath(normalize(shown)) ? normalize(shown) : `file-${index}.yaml`;
+    shownAs.set(path, shown);
+    return { path, bytes, hash: createHash('sha256').update(bytes).digest('hex') };
+  });
+  const parsed = await makeParser(invocation.settings)(files);
+  const built = assemble(parsed, null, makeDesiredContext(invocation, root));
+  const problems = built.problems.map((problem) => renamePlace(problem, shownAs));
+  const unknown = problems.filter(({ code }) => definedElsewhere.has(code));
+  const others = problems.filter(({ code }) => !definedElsewhere.has(code));
+  return { ...built, revision: digestFiles(files), problems: [...others, ...noteOf(unknown)] };
+}
+
+function renamePlace(problem: Problem, shownAs: ReadonlyMap<string, string>): Problem {
+  const { place } = problem;
+  return place === undefined
+    ? problem
+    : { ...problem, place: { ...place, file: shownAs.get(place.file) ?? place.file } };
+}
+
+const definedElsewhere: ReadonlySet<string> = new Set([
+  'unknown-network',
+  'unknown-group',
+  'unknown-user',
+  'unknown-overlay',
+]);
+
+function noteOf(unknown: readonly Problem[]): readonly Problem[] {
+  if (unknown.length === 0) return [];
+  const named = unknown.flatMap(({ summary }) => /`([^`]+)`/.exec(summary)?.[1] ?? []);
+  const names = [...new Set(named)].map((name) => `\`${name}\``);
+  const more = names.length > 5 ? ` and ${names.length - 5} more` : '';
+  return [
+    {
+      code: 'unknown-names',
+      severity: 'note',
+      summary: `These files do not define ${names.slice(0, 5).join(', ')}${more}, which they name.`,
+      hint: 'Other files may define them: reconcile validate DIRECTORY checks that.',
+    },
+  ];
+}
+
+/** Where Kubernetes mounts the credentials of the process's own service account. */
+export const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount';
+
+/** Files of the program's own that no manifest may name as a secret: whoever writes manifests could publish them. */
+export function listOwnFiles(settings: Settings): readonly string[] {
+  const { file } = settings;
+  const own = [
+    settings.tokenFile,
+    settings.caFile,
+    settings.journal,
+    settings.gitTokenFile,
+    settings.gitSshKey,
+    settings.listenTokenFile,
+    settings.listenTlsKey,
+    settings.webhookSecretFile,
+  ].filter((path) => path !== null);
+  const nested = file === null ? [] : nestedFiles(file.nested).map((path) => resolve(file.folder, path));
+  return [...own, ...(file === null ? [] : [file.path]), ...nested, `${serviceAccount}/token`];
+}
+
+function nestedFiles({ kubernetes, notify = [] }: NestedSettings): readonly string[] {
+  const files = notify.flatMap((target) => {
+    if (target.type === 'github-status') return [target.tokenFile];
+    return [target.urlFile, target.type === 'generic' ? target.secretFile : undefined];
+  });
+  return [kubernetes?.tokenFile, ...files].filter((path) => path !== undefined);
 }

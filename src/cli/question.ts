@@ -10,11 +10,8 @@ import { renderDocument } from '../report/json.ts';
 import { makeProblemReport } from '../report/run-report.ts';
 import type { TableAnswer } from '../report/table.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure, type Settings } from './command.ts';
-import { applyStrict } from './manifests.ts';
-import { buildOffline, type OfflineBuild } from './offline.ts';
-import { readPathOperand } from './path-operand.ts';
-import { createSnapshotApi, readSnapshot } from './snapshot-api.ts';
-import { askServer } from './wire.ts';
+import { buildOperand, type OfflineBuild } from './manifests.ts';
+import { askServer, createSnapshotApi, readSnapshot } from './wire.ts';
 
 /** A packet that is asked about. */
 export interface PacketQuestion {
@@ -80,9 +77,8 @@ export async function loadSubject(invocation: Invocation): Promise<Subject> {
   const { settings } = invocation;
   const isLive = settings.liveRules || settings.snapshot !== null;
   if (isLive && invocation.operands.length === 0) return await liveSubject(invocation, null);
-  const { path } = readPathOperand(invocation, 'explain');
-  const built = await buildOffline(invocation, path);
-  const problems = applyStrict(built.problems, settings);
+  const built = await buildOperand(invocation, 'explain');
+  const { problems } = built;
   if (built.state === null || hasErrors(problems)) throw new Failure(problems, exitCodes.invalid);
   const { rules, userNames } = built.state;
   const named = rules.map((one): NamedRule => ({ ...one, id: null }));
@@ -143,7 +139,6 @@ export function answerWithTable(
   problems: readonly Problem[],
 ): Answer {
   return {
-    exit: exitCodes.ok,
     text,
     table,
     report: () => ({ ...makeProblemReport(problems), headline: title }),

@@ -33,9 +33,7 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
     const outputs = parsed.command.formats.length === 0 ? [textOnStdout] : asked();
     return await writeAnswer(answer, outputs, settings, terminal);
   } catch (error) {
-    const answer = await answerError(error);
-    await writeAnswer(answer, asked(), settings, terminal);
-    return answer.exit;
+    return await writeAnswer(await answerError(error), asked(), settings, terminal);
   }
 }
 

@@ -7,18 +7,19 @@ import { type ApplyLimits, defaultApplyLimits } from '../apply/context.ts';
 import { findOpenGaps } from '../apply/open-gaps.ts';
 import type { ReadContext, ReadFailure } from '../apply/read.ts';
 import { guardApi } from '../controller/lease.ts';
+import { decodeSnapshot, type Snapshot } from '../live/snapshot.ts';
 import type { Problem } from '../model/problem.ts';
 import { getErrorCode, ok, type Result } from '../model/result.ts';
 import { type Approve, emptyMemory, type PassDependencies, type PassResult } from '../pass/pass.ts';
 import { endPass } from '../pass/stages.ts';
-import type { LiveApi, Logger, Source, SourceContent } from '../ports.ts';
+import type { ApiResult, LiveApi, Logger, Source, SourceContent } from '../ports.ts';
 import { reconcile } from '../reconcile.ts';
-import { Failure, type Invocation, makeFailure, type Settings } from './command.ts';
+import { Failure, type Invocation, makeFailure, mustHave, type Settings } from './command.ts';
 import { createLogger } from './logger.ts';
 import { makeDesiredContext, makeParser, readTimeAsked } from './manifests.ts';
 import { readLimits, readPlanOptions } from './plan-settings.ts';
 import { explainReadFailure } from './read-failure.ts';
-import { createSnapshotApi, readSnapshot } from './snapshot-api.ts';
+import { readNamedFile } from './read-file.ts';
 import { createTokenSource, type TokenSource, warnOfOpenToken } from './token.ts';
 
 /** The one place where adapters are built: what a pass needs, and how to let go of it. */
@@ -63,8 +64,7 @@ export function wireApi({ settings, terminal }: Invocation): { readonly api: Api
     ...(caFile === null ? {} : { caFile }),
     ...(settings.proxy === null ? {} : { proxy: readProxy(terminal.env) }),
   });
-  if (!client.ok) throw makeFailure('bad-setting', client.error);
-  return { api: client.value, token };
+  return { api: mustHave(client, 'bad-setting'), token };
 }
 
 function readProxy(env: Invocation['terminal']['env']): ProxyVariables {
@@ -226,4 +226,40 @@ export async function openJournalAt(path: string) {
     const hint = 'check --journal and --state-dir';
     throw makeFailure('journal', `the journal ${path} cannot be opened (${getErrorCode(error)})`, hint);
   }
+}
+
+const largest = 200_000_000;
+
+/** An API that answers from a snapshot, and takes no writes. */
+export function createSnapshotApi({ bodies }: Snapshot): LiveApi {
+  const answer = (body: unknown): Promise<ApiResult> =>
+    Promise.resolve({ kind: 'answer', status: 200, body, retryAfterMs: null });
+  const message = 'a snapshot takes no writes';
+  const refuse = (): Promise<ApiResult> =>
+    Promise.resolve({ kind: 'no-answer', sent: 'no', code: 'refused', message, status: null });
+  return {
+    listRules: () => answer(bodies.rules),
+    getConfiguration: () => answer(bodies.configuration),
+    listUsers: refuse,
+    createRule: refuse,
+    updateRule: refuse,
+    deleteRule: refuse,
+    updateConfiguration: refuse,
+  };
+}
+
+/** Reads a snapshot file; throws a `Failure` that says how to make one. */
+export function readSnapshot(file: string): Snapshot {
+  const hint = 'make one where the token is: reconcile snapshot --out FILE';
+  let value: unknown;
+  try {
+    const bytes = readNamedFile({ path: file, code: 'snapshot', name: `the snapshot ${file}`, largest, hint });
+    value = JSON.parse(Buffer.from(bytes).toString('utf8'));
+  } catch (error) {
+    if (error instanceof SyntaxError) throw makeFailure('snapshot', `the snapshot ${file} is not JSON`, hint);
+    throw error;
+  }
+  const decoded = decodeSnapshot(value);
+  if (!decoded.ok) throw makeFailure('snapshot', `the snapshot ${file} cannot be used: ${decoded.error}`, hint);
+  return decoded.value;
 }

@@ -6,7 +6,7 @@ import type { FSWatcher } from 'chokidar';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createDirectorySource } from '../../src/adapters/source/directory.ts';
 import { watchDirectory } from '../../src/adapters/source/watch.ts';
-import { wakeOnChange } from '../../src/cli/watch/directory.ts';
+import { wakeOnChange } from '../../src/cli/watch/source.ts';
 import { defaultLimits } from '../../src/desired/context.ts';
 import { rules, until } from '../controller/support/sidecar.ts';
 import { buildFiles } from '../desired/helpers.ts';

@@ -1,4 +1,4 @@
-import { type Answer, exitCodes, type Invocation, makeFailure } from '../command.ts';
+import { type Answer, type Invocation, makeFailure } from '../command.ts';
 import { type CommandSpec, listOptions } from '../command-spec.ts';
 import { commands, rootCommand } from '../commands.ts';
 import { formatFlag, type OptionName, type OptionSpec, optionNames, options } from '../options.ts';
@@ -7,7 +7,7 @@ import { formatFlag, type OptionName, type OptionSpec, optionNames, options } fr
 export async function run({ operands }: Invocation): Promise<Answer> {
   const [shell = ''] = operands;
   const write = writers.get(shell);
-  if (write !== undefined) return { exit: exitCodes.ok, text: write };
+  if (write !== undefined) return { text: write };
   const hint = 'the shells are bash, zsh and fish: source <(reconcile completion bash)';
   throw makeFailure('usage', `there is no completion for the shell ${JSON.stringify(shell)}`, hint);
 }

@@ -23,7 +23,7 @@ export async function run(given: Invocation): Promise<Answer> {
   if (!isLate) return await keep(folder, pending);
   if (isAlive) throw comesTooLate('that apply is being taken back');
   const answer = await withHangUp(given, settleEarlier);
-  return answer ?? { exit: exitCodes.ok, text: () => 'Kept.\n' };
+  return answer ?? { text: () => 'Kept.\n' };
 }
 
 function comesTooLate(why: string): Failure {
@@ -36,7 +36,6 @@ async function keep(folder: string, { record, waiting }: PendingApply): Promise<
   const what = waiting.length > 0 ? waiting.join(', ') : count(countChanges(record), 'change');
   const text = `Kept: ${what} of the apply of ${record.at.slice(0, 19)}Z by ${record.by}.\n`;
   return {
-    exit: exitCodes.ok,
     text: () => text,
     report: () => ({ ...makeProblemReport([]), headline: text.trimEnd() }),
   };

@@ -10,9 +10,7 @@ import { formatRule } from '../../report/rule-text.ts';
 import { makeProblemReport } from '../../report/run-report.ts';
 import { count, formatAge } from '../../report/summary.ts';
 import { type Answer, chooseExitCode, type Invocation } from '../command.ts';
-import { applyStrict, makeDesiredContext } from '../manifests.ts';
-import { buildOffline } from '../offline.ts';
-import { readPathOperand } from '../path-operand.ts';
+import { buildOperand, makeDesiredContext } from '../manifests.ts';
 import { parseWithin } from '../plan-settings.ts';
 
 /** Without `--within`. */
@@ -21,13 +19,9 @@ const farthest = '30d';
 /** `reconcile expiring PATH --within 30d`: the rules that end soon, and those that have ended and still stand in the manifests. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { settings } = invocation;
-  const { path, written } = readPathOperand(invocation, 'expiring');
   const within = parseWithin(settings.within ?? farthest);
-  const built = await buildOffline(invocation, path);
-  const problems = applyStrict(built.problems, settings).filter(
-    ({ code }) => code !== 'expired' && code !== 'expiry-opens',
-  );
-  const { state } = built;
+  const { path, written, state, ...built } = await buildOperand(invocation, 'expiring');
+  const problems = built.problems.filter(({ code }) => code !== 'expired' && code !== 'expiry-opens');
   const now = state?.at ?? makeDesiredContext(invocation, path).now;
   const rules = (state === null ? [] : listAllRules(state))
     .filter((rule): rule is Ending => rule.expires !== undefined && rule.expires <= now + within)

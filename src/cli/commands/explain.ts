@@ -8,7 +8,7 @@ import {
   reportPacket,
 } from '../../report/explain.ts';
 import { renderDocument } from '../../report/json.ts';
-import { type Answer, exitCodes, type Invocation, makeFailure } from '../command.ts';
+import { type Answer, type Invocation, makeFailure } from '../command.ts';
 import { readProfile } from '../plan-settings.ts';
 import { findNamedRule, findNamedUser, loadSubject, readPacket } from '../question.ts';
 
@@ -26,7 +26,6 @@ export async function run(invocation: Invocation): Promise<Answer> {
     const rule = findNamedRule(asked ?? '', rules);
     const traffic = explainRule(index, rule);
     return {
-      exit: exitCodes.ok,
       text: () => renderRuleReport(rule, traffic, userNames),
       document: () => renderDocument(makeRuleMembers(rule, traffic), problems),
     };
@@ -34,7 +33,6 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const user = question.user === null ? null : findNamedUser(question.user, subject);
   const report = reportPacket({ ...question, user }, index, readProfile(settings).ports);
   return {
-    exit: exitCodes.ok,
     text: ({ color }) => renderPacketReport(report, userNames, color),
     document: () => renderDocument(makePacketMembers(report), problems),
   };

@@ -22,7 +22,7 @@ import { isInScope, type LiveState } from '../../model/state.ts';
 import { renderProblems } from '../../report/problems.ts';
 import { joinSome } from '../../report/rule-text.ts';
 import { count } from '../../report/summary.ts';
-import { type Answer, exitCodes, type Failure, type Invocation, makeFailure } from '../command.ts';
+import { type Answer, type Failure, type Invocation, makeFailure } from '../command.ts';
 import { readPlanScope, readProfile } from '../plan-settings.ts';
 import { askServer } from '../wire.ts';
 
@@ -32,7 +32,6 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const { files, problems, configuration } = await exportServer(invocation);
   const shown = settings.out === null ? textOf(files) : await writeTo(settings.out, addSchemas(files), settings.force);
   return {
-    exit: exitCodes.ok,
     text: () => shown.text,
     notes: (color) =>
       `${shown.note}${renderProblems([...shown.problems, ...problems], color)}${describeSecrets(configuration)}`,

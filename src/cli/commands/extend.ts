@@ -7,8 +7,8 @@ import { formatInstant, parseInstant } from '../../model/instant.ts';
 import { escapeControls } from '../../model/printable.ts';
 import type { DesiredRule } from '../../model/rule.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from '../command.ts';
-import { type NamedManifest, readManifestFiles } from '../manifest-files.ts';
-import { buildFiles, type OfflineBuild } from '../offline.ts';
+import { buildFiles, type OfflineBuild } from '../manifests.ts';
+import { type NamedManifest, readManifestFiles } from '../path-operand.ts';
 
 /** `reconcile extend SET/RULE [PATH] --until DATE`: writes a later `expires` into its file, and nothing else. */
 export async function run(invocation: Invocation): Promise<Answer> {
@@ -48,7 +48,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   }
   await replaceFile(one.path, new TextDecoder('utf-8', { ignoreBOM: true }).decode(one.bytes));
   const text = `${escapeControls(one.shown)}: ${escapeControls(name)} ends at ${formatInstant(latest)}\n`;
-  return { exit: exitCodes.ok, text: () => text };
+  return { text: () => text };
 }
 
 /** Files are named with PATH here, and so is the overlay. */

@@ -5,8 +5,7 @@ import type { Problem } from '../../model/problem.ts';
 import { formatPath, renderProblems } from '../../report/problems.ts';
 import { count } from '../../report/summary.ts';
 import { type Answer, chooseExitCode, type Invocation } from '../command.ts';
-import { readManifestFiles } from '../manifest-files.ts';
-import { readPathOperand } from '../path-operand.ts';
+import { readManifestFiles, readPathOperand } from '../path-operand.ts';
 import { readProfile } from '../plan-settings.ts';
 
 /**

@@ -5,7 +5,7 @@ import type { ApplyRecord } from '../../pass/history.ts';
 import { renderDocument } from '../../report/json.ts';
 import { formatRule } from '../../report/rule-text.ts';
 import { count } from '../../report/summary.ts';
-import { type Answer, exitCodes, type Invocation, makeFailure } from '../command.ts';
+import { type Answer, type Invocation, makeFailure } from '../command.ts';
 import { listHistory, loadRecord, type NumberedRecord, openApplyHistory, readHistory } from '../history.ts';
 import { findStateFolder } from '../last-apply.ts';
 
@@ -20,11 +20,10 @@ export async function run(invocation: Invocation): Promise<Answer> {
   if (settings.forget) {
     const numbers = await listHistory(files);
     for (const old of numbers) await files.remove(`${old}.json`);
-    return { exit: exitCodes.ok, text: () => `${count(numbers.length, 'record')} removed from ${folder}.\n` };
+    return { text: () => `${count(numbers.length, 'record')} removed from ${folder}.\n` };
   }
   const shown = await readHistory(files);
   return {
-    exit: exitCodes.ok,
     text: () => (shown.length === 0 ? `No applies are recorded in ${folder}.\n` : shown.map(lineOf).join('')),
     document: () => renderDocument({ applies: shown.map(({ number: each, record }) => documentOf(each, record)) }, []),
   };
@@ -80,7 +79,6 @@ async function show(files: StateFiles, number: number): Promise<Answer> {
   const rules = `${named('+', record.created)}${named('-', record.deleted)}`;
   const text = `${lineOf({ number, record }).trimStart()}${rules}${fields}\nTo put it back: reconcile undo ${number}\n`;
   return {
-    exit: exitCodes.ok,
     text: () => text,
     document: () => renderDocument({ ...documentOf(number, record), ...detailsOf(record) }, []),
   };

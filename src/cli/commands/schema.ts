@@ -1,15 +1,14 @@
 import { makeJsonSchema, makeManifestSchema, printSchema, splitTypes } from '../../manifest/json-schema.ts';
 import { kinds } from '../../manifest/manifest.ts';
 import { didYouMean } from '../../manifest/suggest.ts';
-import { type Answer, exitCodes, type Invocation, makeFailure } from '../command.ts';
+import { type Answer, type Invocation, makeFailure } from '../command.ts';
 
 /** `reconcile schema [KIND]`: the JSON Schema of a kind of manifest, or of `fleet`; without KIND the one that chooses by `kind`. */
 export async function run({ operands }: Invocation): Promise<Answer> {
   const [written] = operands;
   if (written?.toLowerCase() === 'fleet') {
     const { makeFleetSchema } = await import('../settings-file.ts');
-    const fleet = splitTypes(makeFleetSchema());
-    return { exit: exitCodes.ok, text: () => printSchema(fleet) };
+    return { text: () => printSchema(splitTypes(makeFleetSchema())) };
   }
   const kind = kinds.find((one) => one.toLowerCase() === written?.toLowerCase());
   if (written !== undefined && kind === undefined) {
@@ -17,5 +16,5 @@ export async function run({ operands }: Invocation): Promise<Answer> {
     throw makeFailure('usage', `there is no kind ${written}`, hint);
   }
   const schema = kind === undefined ? makeManifestSchema() : makeJsonSchema(kind);
-  return { exit: exitCodes.ok, text: () => printSchema(schema) };
+  return { text: () => printSchema(schema) };
 }

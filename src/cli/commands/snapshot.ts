@@ -3,7 +3,7 @@ import { readLive, readUsers } from '../../apply/read.ts';
 import { encodeSnapshot } from '../../live/snapshot.ts';
 import { wholeScope } from '../../model/state.ts';
 import { formatSafeJson } from '../../report/json.ts';
-import { type Answer, exitCodes, type Invocation } from '../command.ts';
+import type { Answer, Invocation } from '../command.ts';
 import { readProfile } from '../plan-settings.ts';
 import { writeNamedFile } from '../read-file.ts';
 import { askServer } from '../wire.ts';
@@ -17,7 +17,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
     const users = readProfile(settings).listsUsers ? must(await readUsers(context)) : [];
     return formatSafeJson(encodeSnapshot(live, users, now));
   });
-  if (settings.out === null) return { exit: exitCodes.ok, text: () => text };
+  if (settings.out === null) return { text: () => text };
   writeNamedFile(settings.out, text, '--out');
-  return { exit: exitCodes.ok, result: 'written', notes: () => `${settings.out}: written, without secrets\n` };
+  return { result: 'written', notes: () => `${settings.out}: written, without secrets\n` };
 }

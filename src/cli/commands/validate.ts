@@ -8,10 +8,8 @@ import { formatProblemCounts, renderProblems } from '../../report/problems.ts';
 import { makeProblemReport } from '../../report/run-report.ts';
 import { count } from '../../report/summary.ts';
 import { type Answer, chooseExitCode, type Invocation } from '../command.ts';
-import { readManifestFiles } from '../manifest-files.ts';
-import { applyStrict } from '../manifests.ts';
-import { buildFiles, buildOffline, type OfflineBuild } from '../offline.ts';
-import { readPathOperand } from '../path-operand.ts';
+import { applyStrict, buildFiles, buildOffline, type OfflineBuild } from '../manifests.ts';
+import { readManifestFiles, readPathOperand } from '../path-operand.ts';
 import { parseWithin } from '../plan-settings.ts';
 
 /** The build with what the lint finds in it, where the manifests have no errors. */

@@ -10,7 +10,7 @@ import { createSoleWriter } from '../../controller/lease.ts';
 import type { Logger } from '../../ports.ts';
 import { type Failure, type Invocation, makeFailure, type Settings } from '../command.ts';
 import { createLogger } from '../logger.ts';
-import { serviceAccount } from '../own-files.ts';
+import { serviceAccount } from '../manifests.ts';
 import { isSafeAddress } from './notify-settings.ts';
 
 /** What a lease needs beside the settings. */

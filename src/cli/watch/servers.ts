@@ -2,7 +2,6 @@ import { systemClock } from '../../adapters/clock.ts';
 import type { ControllerMetrics } from '../../adapters/metrics/metrics.ts';
 import {
   isLoopback,
-  type Listen,
   type Listening,
   listen,
   parseListen,
@@ -13,7 +12,7 @@ import { readSecret } from '../../adapters/web/secret.ts';
 import { createStatusApp, type StatusAppSettings } from '../../adapters/web/status-app.ts';
 import { createWebhookApp, defaultWebhook } from '../../adapters/web/webhook-app.ts';
 import type { Logger } from '../../ports.ts';
-import { makeFailure, type Settings } from '../command.ts';
+import { makeFailure, mustHave, type Settings } from '../command.ts';
 import { formatFlag } from '../options.ts';
 
 type PageSettings = 'listen' | 'listenHost' | 'listenTokenFile' | 'listenTlsCert' | 'listenTlsKey';
@@ -38,7 +37,7 @@ export interface FrontView {
 export async function servePage(settings: FrontSettings, view: FrontView, logger: Logger): Promise<Listening | null> {
   const { listen: address, listenHost, listenTokenFile } = settings;
   if (address === null) return null;
-  const where = readAddress(address);
+  const where = mustHave(parseListen(address), 'bad-setting');
   if (listenTokenFile === null && !isLoopback(where.host)) {
     throw makeFailure(
       'bad-setting',
@@ -59,7 +58,7 @@ export async function servePage(settings: FrontSettings, view: FrontView, logger
     isSecure: tls !== null,
     clock: systemClock,
   });
-  const server = await listenAt(app, where, tls);
+  const server = mustHave(await listen(app, where, tls), 'listen');
   logger.info('Serving the status', { address: server.url });
   return server;
 }
@@ -71,7 +70,7 @@ export async function serveWebhooks(
   logger: Logger,
 ): Promise<Listening | null> {
   if (webhookListen === null) return null;
-  const where = readAddress(webhookListen);
+  const where = mustHave(parseListen(webhookListen), 'bad-setting');
   if (webhookSecretFile === null)
     throw makeFailure('bad-setting', 'webhooks need a secret', 'give --webhook-secret-file');
   const secret = readNow(webhookSecretFile, 'webhookSecretFile');
@@ -82,15 +81,9 @@ export async function serveWebhooks(
     clock: systemClock,
     onResult: view.metrics.webhook,
   });
-  const server = await listenAt(app, where, null);
+  const server = mustHave(await listen(app, where, null), 'listen');
   logger.info('Serving webhooks', { address: server.url });
   return server;
-}
-
-function readAddress(text: string): Listen {
-  const where = parseListen(text);
-  if (!where.ok) throw makeFailure('bad-setting', where.error);
-  return where.value;
 }
 
 /** Reads a secret anew for each call. */
@@ -100,17 +93,10 @@ function readNow(file: string, name: 'listenTokenFile' | 'webhookSecretFile'): (
   return () => readSecret(file);
 }
 
-async function listenAt(app: Parameters<typeof listen>[0], where: Listen, tls: TlsFiles | null): Promise<Listening> {
-  const server = await listen(app, where, tls);
-  if (!server.ok) throw makeFailure('listen', server.error);
-  return server.value;
-}
-
 function readTls({ listenTlsCert: cert, listenTlsKey: key }: FrontSettings): TlsFiles | null {
   if (cert === null && key === null) return null;
   if (cert === null || key === null)
     throw makeFailure('bad-setting', '--listen-tls-cert and --listen-tls-key go together', 'name both files');
-  const read = readTlsFiles({ cert, key });
-  if (!read.ok) throw makeFailure('bad-setting', read.error, 'check --listen-tls-cert and --listen-tls-key');
+  mustHave(readTlsFiles({ cert, key }), 'bad-setting', 'check --listen-tls-cert and --listen-tls-key');
   return { cert, key };
 }

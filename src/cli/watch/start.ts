@@ -13,7 +13,7 @@ import { compareText } from '../../model/problem.ts';
 import type { PassResult } from '../../pass/pass.ts';
 import { version } from '../../version.ts';
 import { findServer } from '../approval.ts';
-import { chooseVerdictExitCode, exitCodes, Failure, makeFailure, type Settings } from '../command.ts';
+import { chooseVerdictExitCode, exitCodes, Failure, makeFailure, mustHave, type Settings } from '../command.ts';
 import { createLogger } from '../logger.ts';
 import { warnOfLittleMemory } from '../manifests.ts';
 import { startOptions } from '../options.ts';
@@ -23,8 +23,7 @@ import { logProxy, openJournalAt, wireApi } from '../wire.ts';
 import type { WatchContext } from './invocation.ts';
 import { createLease } from './lease-settings.ts';
 import { readNotifyTargets } from './notify-settings.ts';
-import { createWatchPasses, type WatchPasses } from './pass.ts';
-import { RecentApplies } from './recent-applies.ts';
+import { createWatchPasses, RecentApplies, type WatchPasses } from './pass.ts';
 import { Sight } from './sight.ts';
 import { openSource } from './source.ts';
 import { watchToken } from './token.ts';
@@ -235,9 +234,7 @@ function checkSettings(settings: Settings): void {
 
 /** The state folder that these settings name, or a temporary one; throws a `Failure` where it cannot be used. */
 export async function openStateOf({ stateDir }: Settings): Promise<StateFolder> {
-  const opened = stateDir === null ? makeTemporaryState() : await openState(stateDir);
-  if (!opened.ok) throw makeFailure('state', opened.error, 'check --state-dir');
-  return opened.value;
+  return mustHave(stateDir === null ? makeTemporaryState() : await openState(stateDir), 'state', 'check --state-dir');
 }
 
 /** Sections of the settings file that are read once, when the process starts. */
