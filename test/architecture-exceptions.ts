@@ -1,9 +1,7 @@
 // What breaks a rule of test/architecture.test.ts, by name, and why. The lists only get shorter and the numbers only fall.
 
 /** `FILE FUNCTION` of more than 60 lines. */
-export const longFunctions: Readonly<Record<string, string>> = {
-  'apply/session.ts startSession': 'the closures of one object; its parts share every variable',
-};
+export const longFunctions: Readonly<Record<string, string>> = {};
 
 /** `FILE FUNCTION` with a complexity above 15. */
 export const complexFunctions: Readonly<Record<string, string>> = {

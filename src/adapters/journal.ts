@@ -2,20 +2,14 @@ import { appendFileSync, constants } from 'node:fs';
 import { open, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { getErrorCode } from '../model/result.ts';
-import type { Journal, JournalEntry } from '../ports.ts';
+import { shareRuns } from '../model/share-runs.ts';
+import type { Journal } from '../ports.ts';
 import { makeFolder } from './make-folder.ts';
 
 export interface FileJournal extends Journal {
   /** What an earlier run wrote last; cut lines are for the reader to pass over. */
   readonly earlier: string;
   close(): Promise<void>;
-}
-
-interface Waiting {
-  readonly event: JournalEntry['event'];
-  readonly line: string;
-  resolve(): void;
-  reject(error: unknown): void;
 }
 
 /** From this size on a journal is set aside as `PATH.1`, replacing an older one, as soon as a pass has ended. */
@@ -60,19 +54,11 @@ export async function openJournal(path: string, wallTime: () => number): Promise
   let file = await open(path, 'a', 0o600);
   // What a kill or a full disk cut must not take the next line with it.
   let isCut = earlier !== '' && !earlier.endsWith('\n');
-  let waiting: Waiting[] = [];
-  let flushing: Promise<void> | null = null;
   const append = (line: string): void => {
     const text = isCut ? `\n${line}` : line;
     isCut = true;
     appendFileSync(file.fd, text);
     isCut = false;
-  };
-  const sync = async (batch: readonly Waiting[]): Promise<void> => {
-    if (pipe) await file.appendFile(batch.map(({ line }) => line).join(''));
-    else await file.datasync();
-    // Within a pass a gap may be open, and the next start looks for it in this file.
-    if (batch.at(-1)?.event === 'pass-ended') await setAside();
   };
   const setAside = async (): Promise<void> => {
     const old = file;
@@ -82,32 +68,23 @@ export async function openJournal(path: string, wallTime: () => number): Promise
     file = await open(path, 'a', 0o600);
     await old.close();
   };
-  const flush = async (): Promise<void> => {
-    while (waiting.length > 0) {
-      const batch = waiting;
-      waiting = [];
-      try {
-        await sync(batch);
-        for (const { resolve } of batch) resolve();
-      } catch (error) {
-        for (const { reject } of batch) reject(error);
-      }
-    }
-    flushing = null;
-  };
+  const sync = shareRuns(() => file.datasync());
+  let last: Promise<unknown> = Promise.resolve();
   return {
     earlier,
-    write: (entry) =>
-      new Promise<void>((resolve, reject) => {
-        const line = `${JSON.stringify({ at: new Date(wallTime()).toISOString(), ...entry })}\n`;
-        if (!pipe) append(line);
-        // The sync of a later line holds this one too, at the latest that of the end of the pass.
-        if (!pipe && entry.event.startsWith('step-') && entry.gap === undefined) return resolve();
-        waiting.push({ event: entry.event, line, resolve, reject });
-        flushing ??= flush();
-      }),
+    write: async (entry) => {
+      const line = `${JSON.stringify({ at: new Date(wallTime()).toISOString(), ...entry })}\n`;
+      if (!pipe) append(line);
+      // The sync of a later line holds this one too, at the latest that of the end of the pass.
+      if (!pipe && entry.event.startsWith('step-') && entry.gap === undefined) return;
+      const written = pipe ? last.then(() => file.appendFile(line)) : sync();
+      // Within a pass a gap may be open, and the next start looks for it in this file.
+      const done = entry.event === 'pass-ended' ? written.then(setAside) : written;
+      last = done.catch(() => undefined);
+      await done;
+    },
     close: async () => {
-      await flushing;
+      await last;
       await file.close();
     },
   };

@@ -6,7 +6,7 @@ import type { Traffic } from '../policy/traffic.ts';
 import type { ApplyContext } from './context.ts';
 import type { ApplyEnd, ApplyReport, Outcome } from './outcome.ts';
 import { type RoundResult, runRound } from './round.ts';
-import { noteOutage, type Session, startSession } from './session.ts';
+import { Session } from './session.ts';
 
 /**
  * Carries out a plan and proves it: afterwards the live state is read and planned again, and only an empty plan counts as
@@ -15,7 +15,7 @@ import { noteOutage, type Session, startSession } from './session.ts';
  * or the network does.
  */
 export async function applyPlan(plan: Plan, context: ApplyContext): Promise<ApplyReport> {
-  const session = startSession(context);
+  const session = new Session(context);
   try {
     await session.record({ event: 'pass-started' });
     const report = await applyRounds(plan, session);
@@ -43,7 +43,7 @@ async function applyRounds(first: Plan, session: Session): Promise<ApplyReport> 
   for (let round = 1; ; round++) {
     session.known.learn(plan);
     session.rebuilt = 'no';
-    if (round === 1 && context.afterOutage) noteOutage(session, session.known.count());
+    if (round === 1 && context.afterOutage) session.noteOutage(session.known.count());
     const result = await runRound(plan, session, (step) => progress.givenUp.has(keyOf(step)));
     learn(progress, result, session);
     if (session.stopped() !== null) return reportOf(endAfterStop(session), progress, session, namesLeft(plan, result));
