@@ -35,12 +35,16 @@ export interface ReadFailure {
   readonly retryAfterMs?: number;
 }
 
-/** A live state, and whether the server was seen refusing connections before it answered. */
-export interface LiveReading {
-  readonly live: LiveState;
+/** What an answer shows of the server. */
+interface Heard {
+  /** It was seen refusing connections before it answered. */
   readonly afterOutage: boolean;
-  /** How far the server's clock is ahead of ours, ms; absent where it does not say its time. */
+  /** How far its clock is ahead of ours, ms; absent where it does not say its time. */
   readonly serverAheadMs?: number;
+}
+
+export interface LiveReading extends Heard {
+  readonly live: LiveState;
 }
 
 /** From this many known rules on, a list that lost more than half of them is read twice. */
@@ -81,12 +85,7 @@ export async function readUsers(context: ReadContext): Promise<Result<readonly L
   return answer.ok ? checkDecoded('GET /v0/users', decodeLiveUsers(answer.value.body)) : answer;
 }
 
-/** The live rules of one GET, and whether the server was seen down before it answered. */
-export interface RulesReading {
-  readonly rules: readonly LiveRule[];
-  readonly afterOutage: boolean;
-  readonly serverAheadMs?: number;
-}
+type RulesReading = Heard & { readonly rules: readonly LiveRule[] };
 
 /** Reads the rules (GET /v0/rules) once, without the second look of `readLive`. */
 export async function readRules(context: ReadContext): Promise<Result<RulesReading, ReadFailure>> {
@@ -138,11 +137,7 @@ function checkDecoded<T>(request: string, result: Result<T, string>): Result<T, 
   return fail({ code: 'unreadable', status: 200, message: `${request}: ${result.error}` });
 }
 
-interface Asked {
-  readonly body: unknown;
-  readonly afterOutage: boolean;
-  readonly serverAheadMs?: number;
-}
+type Asked = Heard & { readonly body: unknown };
 
 /** One GET, repeated as long as waiting may help; a server that is not there is not waited for long, unless patience is asked for. */
 function ask(

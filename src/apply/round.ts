@@ -1,17 +1,20 @@
-import { formatRuleKey } from '../model/rule.ts';
+import { getOrMake } from '../model/group-by.ts';
+import { assertNever } from '../model/result.ts';
+import { formatRuleKey, toWire } from '../model/rule.ts';
 import { mayRebuild } from '../plan/operations.ts';
 import type { Plan, Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
+import { configure } from './configure.ts';
 import { foreseeFailures } from './foresee.ts';
-import { groupSteps } from './groups.ts';
 import type { Outcome } from './outcome.ts';
-import { perform } from './perform.ts';
+import { deleteModified } from './rebuild.ts';
 import { type Member, restore } from './restore.ts';
 import { Schedule } from './schedule.ts';
 import type { Session } from './session.ts';
+import { groupSteps } from './step-graph.ts';
 import type { Priority } from './throttle.ts';
 import { isSuccess, type Settled, type WriteOrder } from './write.ts';
-import { noPortsMessage } from './write-rule.ts';
+import { createRule, deleteRule, noPortsMessage, updateRule } from './write-rule.ts';
 
 /** What running one plan's steps came to. */
 export interface RoundResult {
@@ -38,8 +41,8 @@ class Round {
   readonly #session: Session;
   readonly #schedule: Schedule;
   readonly #groups: ReadonlyMap<string, string>;
-  /** Groups of which the journal has the first step. */
-  readonly #begun = new Set<string>();
+  /** By group of which the journal has no step yet: the rules whose creation ends it. */
+  readonly #owes = new Map<string, string[]>();
   readonly #outcomes: Outcome[] = [];
   readonly #leftOpen: Traffic[] = [];
   /** Steps of the open gaps that ended; reported once the gaps are closed or restored. */
@@ -58,6 +61,12 @@ class Round {
     this.#session = session;
     this.#groups = groupSteps(plan);
     this.#schedule = new Schedule(plan.steps, this.#groups, session.context.closeFirst);
+    for (const step of plan.steps) {
+      const group = this.#groups.get(step.id);
+      if (group === undefined) continue;
+      const owes = getOrMake(this.#owes, group, () => []);
+      if (step.type === 'create') owes.push(formatRuleKey(step.rule));
+    }
   }
 
   /** A step that is known to fail: it fails unsent, and what needs it is dropped. */
@@ -233,10 +242,29 @@ class Round {
       ...(source === null ? {} : { place: `${source.file}:${source.line}` }),
     };
     if (group === undefined) return note;
-    if (this.#begun.has(group)) return { ...note, gap: group };
-    this.#begun.add(group);
-    const members = this.#plan.steps.filter(({ id }) => this.#groups.get(id) === group);
-    const owes = members.flatMap((one) => (one.type === 'create' ? [formatRuleKey(one.rule)] : []));
-    return { ...note, gap: group, owes };
+    const owes = this.#owes.get(group);
+    this.#owes.delete(group);
+    return { ...note, gap: group, ...(owes === undefined ? {} : { owes }) };
+  }
+}
+
+/** Carries one step out, to an outcome; never throws for what the server or the network does. */
+async function perform(step: Step, plan: Plan, session: Session, order: WriteOrder): Promise<Settled> {
+  if ((step.type === 'create' || step.type === 'update') && step.rule.ports !== null && session.noPorts) {
+    return { outcome: 'failed', status: null, message: noPortsMessage };
+  }
+  switch (step.type) {
+    case 'create':
+      return createRule({ rule: step.rule, wire: toWire(step.rule) }, session, order);
+    case 'delete': {
+      const send = (): Promise<Settled> => deleteRule(step.live.id, step.live.rule, session, order);
+      return step.mayRebuild ? deleteModified(send, session, order.priority) : send();
+    }
+    case 'update':
+      return updateRule(step, session, order);
+    case 'configure':
+      return configure(step, plan, session, order);
+    default:
+      return assertNever(step);
   }
 }

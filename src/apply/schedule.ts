@@ -45,7 +45,8 @@ export class Schedule {
   readonly #byId: ReadonlyMap<string, Node>;
   readonly #urgent = new Set<Node>();
   readonly #inside: Node[] = [];
-  readonly #needed: Node[] = [];
+  /** Steps without which an open gap cannot be closed. */
+  readonly #needed = new Set<Node>();
   readonly #first = new Queue();
   readonly #plain = new Queue();
   readonly #openers: Gap[] = [];
@@ -104,8 +105,8 @@ export class Schedule {
     for (const gap of this.#open) gap.state = 'ended';
     this.#open = [];
     this.#inside.length = 0;
-    const needed = this.#needed.splice(0);
-    for (const node of needed) node.needed = false;
+    const needed = [...this.#needed];
+    this.#needed.clear();
     for (const node of needed) if (node.state === 'ready') this.#ready(node);
   }
 
@@ -188,7 +189,7 @@ export class Schedule {
 
   #ready(node: Node): void {
     node.state = 'ready';
-    if (this.gapOpen() && (node.needed || node.gap?.state === 'open')) this.#inside.push(node);
+    if (this.gapOpen() && (this.#needed.has(node) || node.gap?.state === 'open')) this.#inside.push(node);
     else if (this.#urgent.has(node)) this.#first.push(node);
     else if (node.gap !== null) return;
     else if (mayRebuild(node.step)) this.#late.push(node);
@@ -207,9 +208,8 @@ export class Schedule {
       for (const one of next.before) open.push(one);
     }
     for (const node of [...needed].sort((a, b) => a.index - b.index)) {
-      if (node.needed) continue;
-      node.needed = true;
-      this.#needed.push(node);
+      if (this.#needed.has(node)) continue;
+      this.#needed.add(node);
       if (node.state === 'ready') this.#inside.push(node);
     }
   }

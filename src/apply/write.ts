@@ -2,19 +2,13 @@ import type { Problem } from '../model/problem.ts';
 import { ok, type Result } from '../model/result.ts';
 import type { ApiAnswer, ApiResult, JournalEntry } from '../ports.ts';
 import { describeAnswer } from './answer-text.ts';
-import type { OutcomeKind } from './outcome.ts';
+import type { Outcome, OutcomeKind } from './outcome.ts';
 import { computeBackoffMs, isAway, type Judged, send } from './send.ts';
 import type { Session } from './session.ts';
 import type { Priority } from './throttle.ts';
 
 /** How one write ended, before it becomes an `Outcome`. */
-export interface Settled {
-  readonly outcome: OutcomeKind;
-  readonly status: number | null;
-  readonly message?: string;
-  readonly liveId?: string;
-  /** A deleted rule was created again because its gap could not be closed. */
-  readonly restored?: boolean;
+export interface Settled extends Omit<Outcome, 'step'> {
   /** Another writer had deleted the rule before. */
   readonly byOther?: boolean;
   /** The server holds something the plan did not know of: worth planning again. */
