@@ -26,10 +26,9 @@ export function decodeLiveRules(body: unknown, before: readonly LiveRule[] = [])
   if (!data.ok) return data;
   const rules: LiveRule[] = [];
   const ids = new Set<string>();
-  const known = new Map<string, LiveRule>();
-  for (const rule of before) known.set(rule.id, rule);
+  const findSame = createFinder(before);
   for (const [index, item] of data.value.entries()) {
-    const same = findSame(item, known);
+    const same = findSame(item);
     const rule = same === null ? decodeOne(item) : ok(same);
     if (!rule.ok) return fail(`live rule ${nameOf(item, index)}: ${rule.error}`);
     if (ids.has(rule.value.id)) return fail(`live rule ${rule.value.id} is listed twice`);
@@ -106,13 +105,30 @@ function nameOf(item: unknown, index: number): string {
   return typeof id === 'string' && uuid.test(id) ? id : `number ${index + 1} of the list`;
 }
 
-/** The rule with the item's id, if every field that is decoded has the text that it had; null: it is decoded. */
-function findSame(item: unknown, known: ReadonlyMap<string, LiveRule>): LiveRule | null {
-  if (known.size === 0 || !isObject(item)) return null;
-  const live = known.get(String(item['id']));
-  if (live === undefined) return null;
+/** Finds the rule of an item in a list that has most of the same rules in the same order; null: it is not there, or differs. */
+function createFinder(list: readonly LiveRule[]): (item: unknown) => LiveRule | null {
+  let next = 0;
+  let left = list.length;
+  let positions: ReadonlyMap<string, number> | null = null;
+  return (item) => {
+    if (left === 0 || !isObject(item)) return null;
+    const id = String(item['id']);
+    if (list[next]?.id !== id) {
+      positions ??= new Map(list.map((rule, index) => [rule.id, index]));
+      next = positions.get(id) ?? next;
+    }
+    const live = list[next];
+    if (live?.id !== id) return null;
+    next++;
+    left--;
+    return isListedAs(live, item) ? live : null;
+  };
+}
+
+/** Whether every field that is decoded has the text that it had. */
+function isListedAs(live: LiveRule, item: Readonly<Record<string, unknown>>): boolean {
   const { action, ports, userId } = live.rule;
-  const isSame =
+  return (
     item['id'] === live.id &&
     item['action'] === action &&
     item['destination'] === live.destinationText &&
@@ -120,8 +136,8 @@ function findSame(item: unknown, known: ReadonlyMap<string, LiveRule>): LiveRule
     item['port_range'] === (ports === null ? null : formatPortRange(ports)) &&
     item['user_id'] === userId &&
     item['inserted_at'] === live.insertedAt &&
-    item['updated_at'] === live.updatedAt;
-  return isSame ? live : null;
+    item['updated_at'] === live.updatedAt
+  );
 }
 
 const nullable = ['port_range', 'port_type', 'user_id'] as const;

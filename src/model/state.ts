@@ -75,7 +75,8 @@ export function listBoundaries(
   after: number,
   until = Number.POSITIVE_INFINITY,
 ): readonly Boundary[] {
-  return [...rules, ...upcoming].filter(hasTimes).flatMap((rule): readonly Boundary[] => {
+  const timed = [...rules.filter(hasTimes), ...upcoming];
+  return timed.flatMap((rule): readonly Boundary[] => {
     const { notBefore = Number.NaN, expires = Number.NaN } = rule;
     const both = [{ rule, what: 'begins', at: notBefore } as const, { rule, what: 'ends', at: expires } as const];
     return both.filter(({ at }) => at > after && at <= until);

@@ -78,10 +78,11 @@ export function planStates(input: PlanInput, { desired, users }: BuiltDesired): 
   const plan = makePlan(input);
   const { desired: state, live, options } = input;
   const digest = digestPlan(plan, { desired: state, live, key: options.fingerprintKey });
+  if (users === null) return { plan, digest, desired };
   const written = plan.changes.flatMap((change) =>
     change.kind === 'Rule' && change.desired !== null && change.action !== 'keep' ? [change.desired] : [],
   );
-  const unknown = users === null ? [] : findUnknownUsers(written, users.ids);
+  const unknown = findUnknownUsers(written, users.ids);
   if (unknown.length === 0) return { plan, digest, desired };
   const problems = [...desired.problems, ...unknown].sort(compareProblems);
   return { plan, digest, desired: { ...desired, state: null, problems } };

@@ -62,7 +62,7 @@ export function indexBase(base: DesiredState | null): BaseRules | null {
   return base === null ? null : getOrMake(indexed, base, () => indexRules(base));
 }
 
-/** Sorted, as they nearly always are already, they need no index by key: few are looked up so. */
+/** A state's rules are in order, so that they need no index by key. */
 function indexRules({ rules }: DesiredState): BaseRules {
   const byFirstName = (a: DesiredRule, b: DesiredRule): number => compareText(a.name, b.name);
   const sorted = sortByRule(rules, ({ rule }) => rule, byFirstName);
