@@ -74,7 +74,7 @@ type Found = Pick<Problem, 'summary' | 'hint'> & { readonly path: readonly Prope
 
 function problemsOf(issue: z.core.$ZodIssue, name: string, schema: z.ZodType): readonly Found[] {
   const where = issue.path.length === 0 ? name : `\`${issue.path.join('.')}\``;
-  if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownKey(key, issue.path));
+  if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownKey(key, issue.path, name, schema));
   if (issue.code === 'invalid_value')
     return [{ path: issue.path, summary: `${where} must be one of ${issue.values.join(', ')}` }];
   if (issue.code === 'invalid_type') {
@@ -84,17 +84,23 @@ function problemsOf(issue: z.core.$ZodIssue, name: string, schema: z.ZodType): r
   if (issue.code === 'custom') return [{ path: issue.path, summary: `${where}: ${issue.message}` }];
   const wanted = describeWanted(issue.path, schema);
   const summary = wanted === null ? `${where} has a value that is not allowed` : `${where} must be ${wanted}`;
-  return [{ path: issue.path, summary, hint: 'docs/reference/commands.md lists every setting' }];
+  return [{ path: issue.path, summary, hint: describeList(name) }];
 }
 
-function unknownKey(key: string, parent: readonly PropertyKey[]): Found {
+function describeList(name: string): string {
+  return name === 'the fleet file'
+    ? '`reconcile schema fleet` prints every member'
+    : 'docs/reference/commands.md lists every setting';
+}
+
+function unknownKey(key: string, parent: readonly PropertyKey[], name: string, schema: z.ZodType): Found {
   const path = [...parent, key];
   if (key === 'token') {
     const hint = 'put it in a file of its own and name that with tokenFile';
-    return { path, summary: 'the settings file must not hold the token', hint };
+    return { path, summary: `${name} must not hold the token`, hint };
   }
-  const known = parent.length === 0 ? Object.keys(settingsSchema.shape) : [];
+  const known = parent.length === 0 && schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
   const near = suggest(key, known);
-  const hint = near === null ? 'docs/reference/commands.md lists every setting' : `did you mean \`${near}\`?`;
+  const hint = near === null ? describeList(name) : `did you mean \`${near}\`?`;
   return { path, summary: `unknown setting \`${path.join('.')}\``, hint };
 }

@@ -304,7 +304,9 @@ describe('a fleet file', () => {
   it.each([
     ['targets: []', 'fleet.yaml:1:'],
     ['targets: [{name: a}]', 'targets.0.baseUrl'],
-    ['targets: [{name: a, baseUrl: x, token: y}]', 'must not hold the token'],
+    ['targets: [{name: a, baseUrl: x, token: y}]', 'the fleet file must not hold the token'],
+    ['{pause: true, targets: [{name: a, baseUrl: x}]}', 'did you mean `paused`?'],
+    ['targets: [{name: a, baseUrl: x, wav: 2}]', '`reconcile schema fleet` prints every member'],
     ['targets: [{name: a, baseUrl: x}, {name: a, baseUrl: y}]', 'two targets have this name'],
     ['targets: [{name: a_b, baseUrl: x}, {name: A-b, baseUrl: y}]', 'two targets have this name'],
     ['targets: [{name: ../a, baseUrl: x}]', 'must be letters, digits, dots and hyphens'],
