@@ -7,7 +7,7 @@ import type {
   Logo,
   SamlProvider,
 } from '../model/configuration.ts';
-import type { Place, Problem } from '../model/problem.ts';
+import { makeError, type Place, type Problem } from '../model/problem.ts';
 import { fail, isObject, ok } from '../model/result.ts';
 import { compareField } from '../plan/diff-configuration.ts';
 import { leavesNoSignIn } from '../plan/guard/guard.ts';
@@ -199,21 +199,13 @@ function wouldLockOut(
 }
 
 function pinnedProblem(desired: DesiredConfiguration, field: ConfigurationField, by: string): Problem {
-  return {
-    code: 'field-pinned',
-    severity: 'error',
-    summary: `\`${field}\` cannot be changed through the API: the server's environment variable ${by} pins it.`,
-    hint: `Remove \`${field}\` from the manifest, or ${by} from the server's environment.`,
-    place: desired.places[field] ?? desired.place,
-  };
+  const summary = `\`${field}\` cannot be changed through the API: the server's environment variable ${by} pins it.`;
+  const hint = `Remove \`${field}\` from the manifest, or ${by} from the server's environment.`;
+  return makeError('field-pinned', summary, hint, desired.places[field] ?? desired.place);
 }
 
 function lockoutProblem(desired: DesiredConfiguration, names: string): Problem {
-  return {
-    code: 'locks-out',
-    severity: 'error',
-    summary: `Without the pinned ${names} the Configuration would leave no way to sign in: nothing of it was sent.`,
-    hint: 'Keep `local_auth_enabled: true` or a provider; `--allow-lockout` allows it.',
-    place: desired.place,
-  };
+  const summary = `Without the pinned ${names} the Configuration would leave no way to sign in: nothing of it was sent.`;
+  const hint = 'Keep `local_auth_enabled: true` or a provider; `--allow-lockout` allows it.';
+  return makeError('locks-out', summary, hint, desired.place);
 }

@@ -1,7 +1,7 @@
 import { systemClock } from '../adapters/clock.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import { escapeControls } from '../model/printable.ts';
-import type { Problem } from '../model/problem.ts';
+import { makeError, type Problem } from '../model/problem.ts';
 import { findClosedWindow } from '../plan/guard/windows.ts';
 import type { Plan, Refusal } from '../plan/plan.ts';
 import type { Journal } from '../ports.ts';
@@ -16,22 +16,14 @@ export function findObstacle({ settings, terminal }: Invocation, plan: Plan | nu
   if (settings.suspend) {
     const by = settings.origins.get('suspend') ?? '--suspend';
     const hint = 'To apply once all the same: --no-suspend. --plan shows the changes.';
-    return {
-      code: 'suspended',
-      severity: 'error',
-      summary: `Writing is suspended by ${by}: nothing was written`,
-      hint,
-    };
+    return makeError('suspended', `Writing is suspended by ${by}: nothing was written`, hint);
   }
   const closed = settings.overrideWindow !== null || plan === null ? null : explainWindow(settings, plan);
   if (closed !== null) return { ...closed, severity: 'error' };
   if (settings.yes || terminal.stdinIsTerminal) return null;
-  return {
-    code: 'no-terminal',
-    severity: 'error',
-    summary: 'There is no terminal to ask on; give --yes to apply: nothing was written',
-    hint: 'In scripts, cron and CI: reconcile apply --yes PATH. To see the changes only: reconcile plan PATH.',
-  };
+  const summary = 'There is no terminal to ask on; give --yes to apply: nothing was written';
+  const hint = 'In scripts, cron and CI: reconcile apply --yes PATH. To see the changes only: reconcile plan PATH.';
+  return makeError('no-terminal', summary, hint);
 }
 
 /** That this plan waits for a window, or that somebody decided that it does not; null: neither. */

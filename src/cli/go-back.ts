@@ -1,7 +1,7 @@
 import { systemClock } from '../adapters/clock.ts';
 import { type ReadContext, type ReadFailure, readLive } from '../apply/read.ts';
 import type { DesiredContext } from '../desired/context.ts';
-import type { Problem } from '../model/problem.ts';
+import { makeError, makeNote, type Problem } from '../model/problem.ts';
 import { ok, type Result } from '../model/result.ts';
 import { formatRuleKey } from '../model/rule.ts';
 import { isInScope } from '../model/state.ts';
@@ -134,22 +134,15 @@ function withProblems(report: Answer['report'], problems: readonly Problem[]): P
 }
 
 function describeWaiting(field: string): Problem {
-  return {
-    code: 'waits-for-secret',
-    severity: 'error',
-    summary: `\`${field}\` stays as the apply wrote it: the process that knew its secret before is gone.`,
-    hint: '`reconcile undo N` puts it back and asks for the secret (`reconcile history` has the number); `reconcile confirm` keeps it.',
-  };
+  const summary = `\`${field}\` stays as the apply wrote it: the process that knew its secret before is gone.`;
+  const hint =
+    '`reconcile undo N` puts it back and asks for the secret (`reconcile history` has the number); `reconcile confirm` keeps it.';
+  return makeError('waits-for-secret', summary, hint);
 }
 
 function conclude({ report }: Answer, record: ApplyRecord, isDone: boolean): Problem {
-  if (isDone)
-    return {
-      code: 'went-back',
-      severity: 'note',
-      summary: 'Went back: what the apply changed is as it was before.',
-      hint: 'The manifests still ask for it. Change them, or apply them again.',
-    };
+  const asked = 'The manifests still ask for it. Change them, or apply them again.';
+  if (isDone) return makeNote('went-back', 'Went back: what the apply changed is as it was before.', asked);
   const failed = report?.().apply?.outcomes.filter(({ outcome }) => outcome !== 'done' && outcome !== 'skipped');
   const open = failed?.map(({ step }) => formatStep(step)) ?? [
     ...record.created.map(({ rule }) => `${formatRuleKey(rule)} (created)`),
@@ -157,13 +150,11 @@ function conclude({ report }: Answer, record: ApplyRecord, isDone: boolean): Pro
     ...record.fields,
   ];
   const more = open.length > 12 ? ` and ${open.length - 12} more` : '';
-  return {
-    code: 'not-gone-back',
-    severity: 'error',
-    summary:
-      open.length === 0
-        ? 'The server has what was before; that it is in force there could not be seen.'
-        : `Not all that the apply changed was taken back. Left as the apply made it: ${open.slice(0, 12).join(', ')}${more}.`,
-    hint: 'The next `reconcile apply` or `reconcile confirm` with this state folder tries again; `reconcile undo` does too.',
-  };
+  const summary =
+    open.length === 0
+      ? 'The server has what was before; that it is in force there could not be seen.'
+      : `Not all that the apply changed was taken back. Left as the apply made it: ${open.slice(0, 12).join(', ')}${more}.`;
+  const hint =
+    'The next `reconcile apply` or `reconcile confirm` with this state folder tries again; `reconcile undo` does too.';
+  return makeError('not-gone-back', summary, hint);
 }

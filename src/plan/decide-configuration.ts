@@ -1,5 +1,5 @@
 import type { ConfigurationField } from '../model/configuration.ts';
-import type { Place, Problem } from '../model/problem.ts';
+import { makeWarning, type Place, type Problem } from '../model/problem.ts';
 import { diffConfiguration, type FieldState } from './diff-configuration.ts';
 import type { PlanInput } from './input.ts';
 import { findDriftedFields } from './origin.ts';
@@ -63,21 +63,13 @@ function reasonOf(states: readonly FieldState[]): ConfigurationChange['reason'] 
 
 /** A secret that only hides whether a field differs is reported where it is read; one that keeps a change back, here. */
 function unsentField(field: ConfigurationField, place: Place): Problem {
-  return {
-    code: 'unsent-field',
-    severity: 'warning',
-    summary: `\`${field}\` differs, but a secret in it is not available here, so it is not sent.`,
-    hint: 'Provide the secret where the plan is applied; a plan without it shows the secret as unknown.',
-    place,
-  };
+  const summary = `\`${field}\` differs, but a secret in it is not available here, so it is not sent.`;
+  const hint = 'Provide the secret where the plan is applied; a plan without it shows the secret as unknown.';
+  return makeWarning('unsent-field', summary, hint, place);
 }
 
 function driftedField(field: ConfigurationField, place: Place): Problem {
-  return {
-    code: 'drifted-field',
-    severity: 'warning',
-    summary: `\`${field}\` was changed on the server, not by this revision; other fields of the Configuration are this revision's.`,
-    hint: 'Look at who changed it, and why, before it is changed back.',
-    place,
-  };
+  const others = "other fields of the Configuration are this revision's";
+  const summary = `\`${field}\` was changed on the server, not by this revision; ${others}.`;
+  return makeWarning('drifted-field', summary, 'Look at who changed it, and why, before it is changed back.', place);
 }

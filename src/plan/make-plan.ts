@@ -1,4 +1,4 @@
-import { compareProblems, type Problem } from '../model/problem.ts';
+import { compareProblems, makeWarning, type Problem } from '../model/problem.ts';
 import { compareRules, isModifiedInPlace, type LiveRule, type Rule, sortByRule } from '../model/rule.ts';
 import { findNextBoundary, type LiveState } from '../model/state.ts';
 import { computeEffect } from '../policy/effect.ts';
@@ -107,15 +107,11 @@ function modifiedInPlace(changes: readonly RuleChange[], { profile }: PlanInput)
   if (profile.filter === null) return [];
   return changes.flatMap(({ action, name, live, source }) => {
     if (live === null || action !== 'keep' || !isModifiedInPlace(live)) return [];
-    return [
-      {
-        code: 'modified-in-place',
-        severity: 'warning',
-        summary: `The live rule ${live.id}${name === null ? '' : ` (\`${name}\`)`} was modified in place: the packet filter may still hold its earlier form.`,
-        hint: 'Replace it with `--replace-modified`, at a quiet time: deleting it can make the server rebuild its filter, and so can creating a rule that overlaps its earlier form.',
-        ...(source === null ? {} : { place: source }),
-      },
-    ];
+    const rule = `The live rule ${live.id}${name === null ? '' : ` (\`${name}\`)`}`;
+    const summary = `${rule} was modified in place: the packet filter may still hold its earlier form.`;
+    const creating = 'and so can creating a rule that overlaps its earlier form';
+    const hint = `Replace it with \`--replace-modified\`, at a quiet time: deleting it can make the server rebuild its filter, ${creating}.`;
+    return [makeWarning('modified-in-place', summary, hint, source ?? undefined)];
   });
 }
 

@@ -4,7 +4,7 @@ import { explainGitError } from '../../adapters/source/git-ref.ts';
 import { GitError } from '../../adapters/source/git-repository.ts';
 import { assembleRules, type WrittenRules } from '../../desired/assemble-rules.ts';
 import type { Commit } from '../../model/commit.ts';
-import type { Problem } from '../../model/problem.ts';
+import { makeWarning, type Problem } from '../../model/problem.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
 import { computeOwnEffect } from '../../policy/effect.ts';
 import {
@@ -142,10 +142,6 @@ function versionReader(invocation: Invocation, directory: string, now: number): 
 
 function skippedCommit({ id, subject }: Commit, { place, summary }: Problem): Problem {
   const where = place === undefined ? '' : `${formatPlace(place)}: `;
-  return {
-    code: 'commit-skipped',
-    severity: 'warning',
-    summary: `The commit ${id.slice(0, 12)} (${subject}) is skipped: ${where}${summary}`,
-    hint: 'What it changed is told of the next commit that can be read.',
-  };
+  const skipped = `The commit ${id.slice(0, 12)} (${subject}) is skipped: ${where}${summary}`;
+  return makeWarning('commit-skipped', skipped, 'What it changed is told of the next commit that can be read.');
 }

@@ -1,6 +1,6 @@
 import type { StateFiles } from '../../adapters/state-files.ts';
 import { escapeControls } from '../../model/printable.ts';
-import type { Problem } from '../../model/problem.ts';
+import { makeNote, type Problem } from '../../model/problem.ts';
 import { renderProblems } from '../../report/problems.ts';
 import { findServer } from '../approval.ts';
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
@@ -53,10 +53,7 @@ async function describeHolder(invocation: Invocation): Promise<string> {
 }
 
 function noteGit(who: string): Problem {
-  return {
-    code: 'undone-not-in-git',
-    severity: 'note',
-    summary: `The manifests still ask for what was undone: ${who}.`,
-    hint: 'Revert the commit in Git too (git revert), or suspend the sidecar until you have.',
-  };
+  const summary = `The manifests still ask for what was undone: ${who}.`;
+  const hint = 'Revert the commit in Git too (git revert), or suspend the sidecar until you have.';
+  return makeNote('undone-not-in-git', summary, hint);
 }

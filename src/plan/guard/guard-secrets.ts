@@ -1,5 +1,5 @@
 import { findSecretHost, type SecretBinding } from '../../model/configuration.ts';
-import type { Problem } from '../../model/problem.ts';
+import { makeWarning, type Problem } from '../../model/problem.ts';
 import type { DesiredState } from '../../model/state.ts';
 import type { ConfigurationDecision } from '../decide-configuration.ts';
 import type { PlanInput } from '../input.ts';
@@ -74,15 +74,7 @@ export function refuseSecrets(input: PlanInput, configuration: ConfigurationDeci
 /** A warning for each such secret whose value is not known here: where it is, the apply needs a binding. */
 export function warnOfUnbound(input: PlanInput, configuration: ConfigurationDecision | null): readonly Problem[] {
   const unknown = findUnbound(input, configuration).filter(({ isSent }) => !isSent);
-  return unknown.map(
-    (one): Problem => ({
-      code: 'unbound-secret',
-      severity: 'warning',
-      summary: describeUnbound(one),
-      hint: bindingHint(one),
-      place: one.place,
-    }),
-  );
+  return unknown.map((one) => makeWarning('unbound-secret', describeUnbound(one), bindingHint(one), one.place));
 }
 
 function describeUnbound({ name, provider, host }: SecretBinding): string {
