@@ -183,7 +183,8 @@ function openDoor({ token, host, isSecure, view, clock }: StatusAppSettings): Do
         guesses.failed(fromOf(context));
       }
       context.header('www-authenticate', 'Bearer');
-      const isPage = context.req.path === '/' && context.req.header('accept')?.includes('text/html') === true;
+      const isPage =
+        /^\/(?:targets\/[^/]+\/)?$/.test(context.req.path) && context.req.header('accept')?.includes('text/html');
       return isPage ? context.html(view.signIn(null), 401) : context.text('a token is required\n', 401);
     },
     async signIn(context) {

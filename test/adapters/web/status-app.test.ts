@@ -121,6 +121,16 @@ describe('the status server', () => {
       expect([page.status, (await page.text()).includes('Sign out')]).toEqual([200, true]);
     });
 
+    it('asks for the token on the page of each target too, and shows it to a browser alone', async () => {
+      const headers = { host: 'sidecar:1', accept: 'text/html' };
+      const ask = async (path: string): Promise<readonly unknown[]> => {
+        const answer = await open({ below: () => viewOf() }).request(path, { headers });
+        return [answer.status, (await answer.text()).includes('Sign in to reconcile')];
+      };
+      for (const page of ['/', '/targets/eu/']) expect([page, ...(await ask(page))]).toEqual([page, 401, true]);
+      expect(await ask('/targets/eu/status')).toEqual([401, false]);
+    });
+
     it('threat 44: ends a session when it is signed out, when the token is another one, and after twelve hours', async () => {
       let [token, now] = ['tok', 0];
       const one = open({ token: () => token, clock: { ...systemClock, now: () => now } });
