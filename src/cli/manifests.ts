@@ -17,7 +17,7 @@ import type { PassResult } from '../pass/pass.ts';
 import type { Logger } from '../ports.ts';
 import { exitCodes, Failure, type Invocation, makeFailure, type Settings } from './command.ts';
 import { type NamedManifest, type PathOperand, readPathOperand } from './path-operand.ts';
-import { parseWithin, readLimits, readPlanScope, readProfile, readRequiredNotes } from './plan-settings.ts';
+import { readLimits, readPlanScope, readProfile, readRequiredNotes } from './plan-settings.ts';
 import { readNamedFile } from './read-file.ts';
 import type { NestedSettings } from './settings-schema.ts';
 
@@ -68,7 +68,7 @@ export function makeDesiredContext({ settings, terminal }: Invocation, root: str
     scope: readPlanScope(settings),
     now: readTimeAsked(settings, 'at') ?? systemClock.wallTime(),
     require: readRequiredNotes(settings),
-    ...(maxExpiry === undefined ? {} : { maxExpiryMs: parseWithin(maxExpiry) }),
+    ...(maxExpiry === undefined ? {} : { maxExpiryMs: maxExpiry }),
     overlay: settings.overlay,
     resolveSecret: createSecretResolver({
       environment: terminal.env,

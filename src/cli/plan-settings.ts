@@ -1,13 +1,14 @@
 import { defaultLimits, type Limits } from '../desired/context.ts';
 import { type Network, parseNetwork } from '../model/address.ts';
 import type { SecretBinding } from '../model/configuration.ts';
+import { countMs } from '../model/instant.ts';
 import { type PortRange, parsePortRange } from '../model/port-range.ts';
 import type { Problem } from '../model/problem.ts';
 import { findProfile, type Profile } from '../model/profile.ts';
 import type { FingerprintKey } from '../model/secret.ts';
 import type { RequiredNote, Scope } from '../model/state.ts';
 import { readScope } from '../model/written-scope.ts';
-import { parseSchedule, parseWindowDuration, type Window } from '../plan/guard/windows.ts';
+import type { Window } from '../plan/guard/windows.ts';
 import type { DeleteLimit, PlanOptions, Protected } from '../plan/input.ts';
 import { Failure, makeFailure, type Settings } from './command.ts';
 import { options as optionTable } from './options.ts';
@@ -53,20 +54,9 @@ export function readPlanOptions(settings: Settings, fingerprintKey: FingerprintK
   return options;
 }
 
-/** When what may be applied; the settings file was checked when it was read. */
-export function readWindows(settings: Settings): readonly Window[] {
-  return (settings.file?.nested.windows ?? []).flatMap(({ kind, schedule, duration, timezone, scope }) => {
-    const [starts, length] = [parseSchedule(schedule, timezone), parseWindowDuration(duration)];
-    return starts.ok && length.ok ? [{ kind, schedule: starts.value, durationMs: length.value, scope }] : [];
-  });
-}
-
-/** How long a revision may wait until the command of `confirmWith` confirms it, ms; null: no revision has to be confirmed. */
-export function readConfirmWithin({ file }: Settings): number | null {
-  const confirmWith = file?.nested.confirmWith;
-  if (confirmWith === undefined) return null;
-  const { within = '5m' } = confirmWith;
-  return Number.parseInt(within, 10) * (within.endsWith('m') ? 60_000 : 1000);
+/** When what may be applied. */
+export function readWindows(settings: Settings | null): readonly Window[] {
+  return settings?.file?.nested.windows ?? [];
 }
 
 /** The part of the server that this repository is responsible for. */
@@ -145,12 +135,8 @@ function wrong(name: string, value: string, expected: string): Problem {
   return { code: 'bad-setting', severity: 'error', summary: `${name} must be ${expected}, not "${value}"` };
 }
 
-const units = { h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000 } as const;
-
-/** How far ahead, ms: `--within`, and `maxExpiry` of the settings. */
+/** How far ahead, ms: `--within`. */
 export function parseWithin(text: string): number {
-  const [, number, unit] = /^(\d{1,5})([hdw])$/.exec(text) ?? [];
-  if (number === undefined)
-    throw makeFailure('bad-setting', `--within ${text} is not a time`, 'write hours, days or weeks: 12h, 30d, 4w');
-  return Number(number) * units[unit as keyof typeof units];
+  if (/^\d{1,5}[hdw]$/.test(text)) return countMs(text);
+  throw makeFailure('bad-setting', `--within ${text} is not a time`, 'write hours, days or weeks: 12h, 30d, 4w');
 }

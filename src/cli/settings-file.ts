@@ -23,7 +23,7 @@ export function readSettingsFile(path: string): SettingsFile {
   if (document === null) return { path, folder: dirname(path), options: {}, nested: {} };
   const { root, locator } = document;
   const given = checkDocument(document, settingsSchema, 'the settings file');
-  const nested = nestedSchema.parse(given); // leaves the flags out
+  const nested = nestedSchema.parse(toPlain(root)); // leaves the flags out
   const options = Object.fromEntries(Object.entries(given).filter(([key]) => !(key in nestedSchema.shape)));
   const entries = root.type === 'map' ? root.entries : [];
   const lines = new Map(entries.map(({ key, keyStart }) => [key, locator.place(keyStart).line]));

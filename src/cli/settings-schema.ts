@@ -1,5 +1,6 @@
 import * as z from 'zod';
-import { parseSchedule, parseWindowDuration } from '../plan/guard/windows.ts';
+import { countMs } from '../model/instant.ts';
+import { parseSchedule, parseWindowDuration, type Window } from '../plan/guard/windows.ts';
 import { isSetting, type OptionName, type OptionSpec, optionNames, options } from './options.ts';
 
 // What a value must be is described at the value itself: messages about a wrong one say it (`describeWanted`).
@@ -26,7 +27,7 @@ const notifyTargets = [
   }),
 ] as const;
 
-const age = matching(/^\d{1,5}[hdw]$/, 'hours, days or weeks, such as 12h, 90d or 4w');
+const age = matching(/^\d{1,5}[hdw]$/, 'hours, days or weeks, such as 12h, 90d or 4w').transform(countMs);
 const note = z.enum(['owner', 'ticket', 'expires']);
 
 const windowShape = z
@@ -41,12 +42,13 @@ const windowShape = z
       .describe('one or both of rules, configuration')
       .default(['rules', 'configuration']),
   })
-  .superRefine(({ schedule, duration, timezone }, context) => {
+  .transform(({ kind, schedule, duration, timezone, scope }, context): Window => {
     const zone = parseSchedule('* * * * *', timezone);
     const read = zone.ok ? parseSchedule(schedule, timezone) : zone;
     if (!read.ok) context.addIssue({ code: 'custom', path: [zone.ok ? 'schedule' : 'timezone'], message: read.error });
     const length = parseWindowDuration(duration);
     if (!length.ok) context.addIssue({ code: 'custom', path: ['duration'], message: `write ${length.error}` });
+    return read.ok && length.ok ? { kind, schedule: read.value, durationMs: length.value, scope } : z.NEVER;
   });
 
 /** Settings that only the file can hold, beside the flags. */
@@ -99,7 +101,9 @@ const nested = {
   confirmWith: z
     .strictObject({
       command: program,
-      within: matching(/^[1-9][0-9]{0,5}[sm]$/, 'a time, such as 90s or 5m').optional(),
+      within: matching(/^[1-9][0-9]{0,5}[sm]$/, 'a time, such as 90s or 5m')
+        .transform(countMs)
+        .optional(),
     })
     .optional()
     .describe('a command that ends with 0 while all is well: --watch takes back what it does not confirm in time'),
@@ -242,7 +246,8 @@ export function describeWanted(path: readonly PropertyKey[], of: z.core.$ZodType
 }
 
 function required(schema: z.core.$ZodType): z.core.$ZodType {
-  return schema instanceof z.ZodOptional ? schema.unwrap() : schema;
+  const inner = schema instanceof z.ZodOptional ? schema.unwrap() : schema;
+  return inner instanceof z.ZodPipe ? inner.in : inner;
 }
 
 function schemaOf(spec: OptionSpec): z.ZodType {

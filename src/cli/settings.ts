@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { countMs } from '../model/instant.ts';
 import { compareText, type Problem } from '../model/problem.ts';
 import { Failure, type OptionValues, type RawValues, type Settings } from './command.ts';
 import {
@@ -151,13 +152,9 @@ function parseCount(spec: { readonly min: number; readonly max: number }, raw: u
   return { value };
 }
 
-const units = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 } as const;
-
 /** `500ms`, `15s`, `10m`, `1h`; at most 24 days, the longest that a timer can hold. */
 export function parseDuration(raw: unknown): Parsed {
-  const match = /^([0-9]{1,9})(ms|s|m|h)$/.exec(String(raw));
-  const wrong = { wrong: 'must be a time with a unit, such as 500ms, 15s, 10m or 1h' };
-  if (match === null) return wrong;
-  const ms = Number(match[1]) * units[match[2] as keyof typeof units];
-  return ms >= 1 && ms <= 2_147_483_647 ? { value: ms } : wrong;
+  const ms = /(?:s|m|h)$/.test(String(raw)) ? countMs(String(raw)) : Number.NaN;
+  if (ms >= 1 && ms <= 2_147_483_647) return { value: ms };
+  return { wrong: 'must be a time with a unit, such as 500ms, 15s, 10m or 1h' };
 }

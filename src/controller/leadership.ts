@@ -261,8 +261,8 @@ export class Leadership {
   /** Remembers what a pass came to, as far as later ones depend on it. */
   async judged(end: PassEnding): Promise<void> {
     const { pendingRevision, pendingUntil } = this.#record;
-    const until = { pendingUntil: this.#trial.recordUntil(pendingRevision, pendingUntil) };
-    await this.#update({ ...recordEnding(this.#record, end), ...until });
+    const until = this.#trial.timeOf(pendingRevision) ?? pendingUntil;
+    await this.#update({ ...recordEnding(this.#record, end), pendingUntil: until });
   }
 
   /** Of these rules, which begin or end soon, those of which nobody was told yet; now they are. */

@@ -54,10 +54,9 @@ export class Trial {
     return this.#current?.word === 'waiting' ? clock.wallTime() + this.#current.until - clock.now() : null;
   }
 
-  /** What the record keeps of the time of this revision, which stood there as `recorded`. */
-  recordUntil(revision: string | null, recorded: number | null): number | null {
-    const word = this.wordOn(revision);
-    return word === null ? recorded : word === 'waiting' ? (this.#current?.recorded ?? null) : null;
+  /** When the time of this revision is over, for the record (ms since 1970); null: no pass over it has ended yet. */
+  timeOf(revision: string | null): number | null {
+    return this.wordOn(revision) === null ? null : (this.#current?.recorded ?? null);
   }
 
   /** This revision is tried out from its beginning, though it once failed. */

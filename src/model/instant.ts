@@ -31,6 +31,14 @@ export function parseInstant(text: string, { edge, timezone }: DateMeaning): Res
   return Number.isNaN(instant) ? fail('not-a-time') : ok(instant);
 }
 
+const unitMs = new Map(Object.entries({ ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 }));
+
+/** How long a time with a unit is, ms: `500ms`, `90s`, `5m`, `8h`, `30d`, `4w`; NaN for any other text. */
+export function countMs(text: string): number {
+  const [, number, unit = ''] = /^(\d{1,9})([a-z]+)$/.exec(text) ?? [];
+  return Number(number) * (unitMs.get(unit) ?? Number.NaN);
+}
+
 /** Whether this is the name of a time zone. */
 export function isTimezone(name: string): boolean {
   try {

@@ -6,8 +6,9 @@ import { didYouMean } from '../../manifest/suggest.ts';
 import { formatInstant, parseInstant } from '../../model/instant.ts';
 import { escapeControls } from '../../model/printable.ts';
 import type { DesiredRule } from '../../model/rule.ts';
+import { type DesiredState, listAllRules } from '../../model/state.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from '../command.ts';
-import { buildFiles, type OfflineBuild } from '../manifests.ts';
+import { buildFiles } from '../manifests.ts';
 import { type NamedManifest, readManifestFiles } from '../path-operand.ts';
 
 /** `reconcile extend SET/RULE [PATH] --until DATE`: writes a later `expires` into its file, and nothing else. */
@@ -25,7 +26,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
     throw makeFailure('bad-setting', `--until ${until} is not a time`, hint);
   }
   const files = await readManifestFiles(invocation, written);
-  const build = (these: readonly NamedManifest[]): Promise<OfflineBuild> => buildBelow(invocation, written, these);
+  const build = (these: readonly NamedManifest[]): Promise<DesiredState> => buildBelow(invocation, written, these);
   const before = await build(files);
   const places = new Set(rulesNamed(before, name).map(({ place }) => place.file));
   const value = until.includes(':') ? `"${until}"` : until;
@@ -56,27 +57,23 @@ async function buildBelow(
   { settings, ...rest }: Invocation,
   written: string,
   files: readonly NamedManifest[],
-): Promise<OfflineBuild> {
+): Promise<DesiredState> {
   const overlay = settings.overlay === null ? null : join(written, settings.overlay).replace(/\/+$/, '');
   const built = await buildFiles({ ...rest, settings: { ...settings, overlay } }, files, rest.terminal.cwd);
   if (built.state === null) throw new Failure(built.problems, exitCodes.invalid);
-  return built;
+  return built.state;
 }
 
-function allRules({ state }: OfflineBuild): readonly DesiredRule[] {
-  return [...(state?.rules ?? []), ...(state?.upcoming ?? []), ...(state?.expired ?? [])];
+function rulesNamed(state: DesiredState, name: string): readonly DesiredRule[] {
+  return listAllRules(state).filter((rule) => rule.name === name || rule.name.startsWith(`${name}/`));
 }
 
-function rulesNamed(built: OfflineBuild, name: string): readonly DesiredRule[] {
-  return allRules(built).filter((rule) => rule.name === name || rule.name.startsWith(`${name}/`));
-}
-
-function explainNotFound(name: string, edited: readonly NamedManifest[], built: OfflineBuild): Failure {
+function explainNotFound(name: string, edited: readonly NamedManifest[], before: DesiredState): Failure {
   if (edited.length > 1) {
     const places = edited.map(({ shown }) => shown).join(', ');
     return makeFailure('unknown-rule', `${name} is in several files: ${places}`, 'name the file as PATH');
   }
-  const known = allRules(built).map((rule) => rule.name);
+  const known = listAllRules(before).map((rule) => rule.name);
   return makeFailure(
     'unknown-rule',
     `there is no rule or set ${name} here that can be edited`,

@@ -101,7 +101,7 @@ class Look {
       ...{ status, now, forge, userNames },
       plan: atHand === null ? null : { ...this.#report(atHand), server: status.server ?? null, forge },
       boundaries: seen?.desired ? showBoundaries(seen.desired, now, userNames) : [],
-      windows: this.#settings === null ? [] : listNextWindows(readWindows(this.#settings), now),
+      windows: listNextWindows(readWindows(this.#settings), now),
       ...revisionsOf(sight, status.revisions.observed),
     };
   }

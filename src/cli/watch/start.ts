@@ -17,7 +17,6 @@ import { chooseVerdictExitCode, exitCodes, Failure, makeFailure, mustHave, type 
 import { createLogger } from '../logger.ts';
 import { warnOfLittleMemory } from '../manifests.ts';
 import { startOptions } from '../options.ts';
-import { parseWithin, readConfirmWithin, readWindows } from '../plan-settings.ts';
 import { warnOfOpenToken } from '../token.ts';
 import { logProxy, openJournalAt, wireApi } from '../wire.ts';
 import type { WatchContext } from './invocation.ts';
@@ -250,6 +249,7 @@ function waitForRestart(running: Settings, read: Settings): readonly string[] {
 }
 
 function loopSettingsOf(settings: Settings, isGit: boolean): LoopSettings {
+  const { confirmWith, windows = [], notifyBefore = 86_400_000 } = settings.file?.nested ?? {};
   return {
     intervalMs: settings.interval,
     quietMs: isGit ? 0 : settings.quiet,
@@ -257,8 +257,8 @@ function loopSettingsOf(settings: Settings, isGit: boolean): LoopSettings {
     onDrift: settings.onDrift,
     allowRewind: settings.allowRewind,
     suspended: settings.suspend,
-    confirmWithinMs: readConfirmWithin(settings),
-    windows: readWindows(settings),
-    noticeMs: parseWithin(settings.file?.nested.notifyBefore ?? '24h'),
+    confirmWithinMs: confirmWith === undefined ? null : (confirmWith.within ?? 300_000),
+    windows,
+    noticeMs: notifyBefore,
   };
 }

@@ -1,5 +1,5 @@
 import { Cron } from 'croner';
-import { formatInstant, isTimezone } from '../../model/instant.ts';
+import { countMs, formatInstant, isTimezone } from '../../model/instant.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
 import type { Plan } from '../plan.ts';
@@ -107,7 +107,6 @@ export function parseSchedule(text: string, timezone: string): Result<Cron, stri
 
 /** A duration as settings write it, in ms: `90m`, `8h`, `2d`; from a minute to 31 days. */
 export function parseWindowDuration(text: string): Result<number, string> {
-  const [, digits = '', unit = ''] = /^(\d{1,5})([mhd])$/.exec(text) ?? [];
-  const ms = Number(digits) * ({ m: 60_000, h: 3_600_000, d: dayMs }[unit] ?? 0);
+  const ms = /^\d{1,5}[mhd]$/.test(text) ? countMs(text) : 0;
   return ms >= 60_000 && ms <= 31 * dayMs ? ok(ms) : fail('a time from 1m to 31d, such as 90m, 8h or 2d');
 }
