@@ -33,31 +33,34 @@ export interface CollectedTraffic<C> {
  */
 export function collectTraffic<T extends Ruled, V, C>(question: TrafficQuestion<T, V, C>): CollectedTraffic<C> {
   const { index, within, describe } = question;
-  const areas = areasByScope(within);
-  const areaOf = (scope: string | null, lane: number): Intervals => areas.get(scope)?.[lane] ?? [];
+  const mine = groupBy(within, ({ rule }) => rule.userId);
+  const areasOf = (scope: string | null): readonly Intervals[] =>
+    lanes.map((_, lane) => namedIn(mine.get(scope), lane));
+  const areas = areasOf(null);
   const walks = lanes.map((_, lane) => prepareWalk(question, lane));
   const asked = new Set(within);
   const keyOf = (item: T): string => {
     const { destination, ports } = item.rule;
-    return `${destination.text} ${ports?.low}-${ports?.high} ${describe(item)} ${asked.has(item)}`;
+    return `${destination.text} ${ports?.type} ${ports?.low}-${ports?.high} ${describe(item)} ${asked.has(item)}`;
   };
   const nobody = new Map<C, LaneRegions>();
   for (const [lane, walk] of walks.entries()) {
-    const found = collectRegions(walk, [getLaneRules(index, null, lane)], areaOf(null, lane));
+    const found = collectRegions(walk, [getLaneRules(index, null, lane)], areas[lane] ?? []);
     for (const [one, region] of found) setLane(nobody, one, lane, region);
   }
-  const others = new Map<string, { users: string[]; readonly traffic: ClassTraffic<C> }>();
+  const others = new Map<string, { users: string[]; readonly traffic: ClassTraffic<C> | null }>();
   for (const user of index.users) {
-    const own = lanes.map((_, lane) => getLaneRules(index, user, lane));
-    const homes = own.map(({ named }, lane) =>
-      named.length === 0 ? [] : intersectIntervals(named, unionIntervals(areaOf(null, lane), areaOf(user, lane))),
-    );
-    if (homes.every(({ length }) => length === 0)) continue;
-    const key = own.map(({ items }) => items.map(keyOf).join()).join('|');
-    getOrMake(others, key, () => ({ users: [], traffic: ofUser(own, homes) })).users.push(user);
+    const key = index.scopes.get(user)?.map(keyOf).join() ?? '';
+    getOrMake(others, key, () => ({ users: [], traffic: ofUser(user) })).users.push(user);
   }
 
-  function ofUser(own: readonly LaneIndex<T>[], homes: readonly Intervals[]): ClassTraffic<C> {
+  /** Null where no rule of the user touches the addresses asked about. */
+  function ofUser(user: string): ClassTraffic<C> | null {
+    const [own, asking] = [index.lanesOf(user), areasOf(user)];
+    const homes = own.map(({ named }, lane) =>
+      named.length === 0 ? [] : intersectIntervals(named, unionIntervals(areas[lane] ?? [], asking[lane] ?? [])),
+    );
+    if (homes.every(({ length }) => length === 0)) return null;
     const traffic = new Map(nobody);
     for (const [lane, home] of homes.entries()) {
       if (home.length === 0) continue;
@@ -72,22 +75,16 @@ export function collectTraffic<T extends Ruled, V, C>(question: TrafficQuestion<
     return traffic;
   }
 
-  return { nobody, others: [...others.values()] };
+  const told = [...others.values()].flatMap(({ users, traffic }) => (traffic === null ? [] : [{ users, traffic }]));
+  return { nobody, others: told };
 }
 
 function setLane<C>(traffic: Map<C, LaneRegions>, one: C, lane: number, region: Region): void {
   traffic.set(one, (traffic.get(one) ?? noTraffic).with(lane, region));
 }
 
-/** Addresses by user scope and lane. */
-type Areas = ReadonlyMap<string | null, readonly Intervals[]>;
-
-function areasByScope<T extends Ruled>(within: readonly T[]): Areas {
-  const scopes = groupBy(within, ({ rule }) => rule.userId);
-  return new Map([...scopes].map(([user, items]) => [user, lanes.map((_, lane) => namedIn(items, lane))]));
-}
-
-function namedIn<T extends Ruled>(items: readonly T[], lane: number): Intervals {
+/** The addresses that the items name in the lane. */
+function namedIn<T extends Ruled>(items: readonly T[] = [], lane: number): Intervals {
   const { family, protocol } = lanes[lane] ?? { family: 4, protocol: 'other' };
   const rules = items.map(({ rule }) => rule).filter(({ destination }) => destination.family === family);
   return toIntervals(

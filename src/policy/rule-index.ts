@@ -1,5 +1,5 @@
 import { compareNetworks, type Family, type Network } from '../model/address.ts';
-import { findFirstPosition, getOrMake } from '../model/group-by.ts';
+import { findFirstPosition, getOrMake, groupBy } from '../model/group-by.ts';
 import type { PortRange } from '../model/port-range.ts';
 import type { Rule } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
@@ -48,7 +48,10 @@ export interface LaneIndex<T extends Ruled> {
 
 /** Rules by user scope (null: global) and lane. Built once, asked often. */
 export interface RuleIndex<T extends Ruled> {
-  readonly scopes: ReadonlyMap<string | null, readonly LaneIndex<T>[]>;
+  /** The rules of each scope, sorted by network, wider first. */
+  readonly scopes: ReadonlyMap<string | null, readonly T[]>;
+  /** The scope's rules by lane, made when first asked for. */
+  readonly lanesOf: (scope: string | null) => readonly LaneIndex<T>[];
   /** Users with a rule of their own, sorted. */
   readonly users: readonly string[];
 }
@@ -56,21 +59,26 @@ export interface RuleIndex<T extends Ruled> {
 /** Indexes the rules: O(n log n). Items of equal networks keep the order given. */
 export function indexRules<T extends Ruled>(items: readonly T[]): RuleIndex<T> {
   const sorted = [...items].sort((a, b) => compareNetworks(a.rule.destination, b.rule.destination));
-  const buckets = new Map<string | null, T[][]>([[null, lanes.map(() => [])]]);
-  for (const item of sorted) {
-    const { userId, destination, ports } = item.rule;
-    const scope = getOrMake(buckets, userId, () => lanes.map(() => []));
+  const scopes = groupBy(sorted, ({ rule }) => rule.userId);
+  const users = [...scopes.keys()].filter((user) => user !== null).sort();
+  const known = new Map<string | null, readonly LaneIndex<T>[]>();
+  return { scopes, lanesOf: (scope) => getOrMake(known, scope, () => indexLanes(scopes.get(scope) ?? [])), users };
+}
+
+function indexLanes<T extends Ruled>(scope: readonly T[]): readonly LaneIndex<T>[] {
+  const found = lanes.map((): T[] => []);
+  for (const item of scope) {
+    const { destination, ports } = item.rule;
     for (const protocol of ports === null ? (['tcp', 'udp', 'other'] as const) : [ports.type]) {
-      scope[getLane(destination.family, protocol)]?.push(item);
+      found[getLane(destination.family, protocol)]?.push(item);
     }
   }
-  const users = [...buckets.keys()].filter((user) => user !== null).sort();
-  return { scopes: new Map([...buckets].map(([user, scope]) => [user, scope.map(laneIndex)])), users };
+  return found.map(laneIndex);
 }
 
 /** The scope's rules in the lane. */
 export function getLaneRules<T extends Ruled>(index: RuleIndex<T>, user: string | null, lane: number): LaneIndex<T> {
-  return index.scopes.get(user)?.[lane] ?? emptyLane;
+  return index.lanesOf(user)[lane] ?? emptyLane;
 }
 
 /** The ports that the items name in the lane. */

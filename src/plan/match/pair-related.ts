@@ -45,7 +45,7 @@ function listClusters(desired: readonly DesiredRule[], live: readonly LiveRule[]
 function pairOfCluster({ desired, live }: Cluster): readonly RelatedPair[] {
   const [mine, theirs] = [desired[0], live[0]];
   if (mine !== undefined && theirs !== undefined && desired.length + live.length === 2)
-    return rounds.some((round) => isPair(mine.rule, theirs.rule, round)) ? [{ desired: mine, live: theirs }] : [];
+    return isPair(mine.rule, theirs.rule) ? [{ desired: mine, live: theirs }] : [];
   const pairs: RelatedPair[] = [];
   let wanted = desired.map(({ rule }, index): Item => ({ side: 'desired', index, rule, isPaired: false }));
   let found = live.map(({ rule }, index): Item => ({ side: 'live', index, rule, isPaired: false }));
@@ -102,9 +102,9 @@ const rounds: readonly Round[] = (() => {
   return all.map((varies) => ({ varies, same: wireFields.filter(({ name }) => !varies.has(name)) }));
 })();
 
-/** Whether two rules that share an address make a pair in the round. */
-function isPair(a: Rule, b: Rule, { same }: Round): boolean {
-  return same.every(({ read }) => read(a) === read(b));
+/** Whether two rules of one user that share an address make a pair in any round. */
+function isPair(a: Rule, b: Rule): boolean {
+  return a.action === b.action || wireFields.every(({ name, read }) => name === 'action' || read(a) === read(b));
 }
 
 interface Group {

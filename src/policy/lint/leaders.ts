@@ -66,7 +66,8 @@ export interface Ranking<T extends Ruled> {
 
 /** Ranks the rules. Copies of one rule keep the index's order. */
 export function rankRules<T extends Ruled>(index: RuleIndex<T>): Ranking<T> {
-  const every = new Set([...index.scopes.values()].flatMap((scope) => scope.flatMap(({ items }) => items)));
-  const items = [...every].sort((a, b) => getRank(a.rule) - getRank(b.rule) || compareRules(a.rule, b.rule));
+  const items = [...index.scopes.values()]
+    .flat()
+    .sort((a, b) => getRank(a.rule) - getRank(b.rule) || compareRules(a.rule, b.rule));
   return { items, keys: new Map(items.map((item, key) => [item, key])) };
 }
