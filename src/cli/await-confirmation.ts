@@ -63,10 +63,10 @@ export async function awaitConfirmation(
   const left = (): number => Math.max(0, Math.min(until - systemClock.wallTime(), deadline - systemClock.now()));
   const over = new AbortController();
   const signal = AbortSignal.any([terminal.stop, over.signal]);
-  const probe: Probe = { terminal, left, signal, lastSaid: '' };
-  const watching = watchTime(folder, probe);
-  const words = [watching];
-  if (command !== null) words.push(askCommand(command, probe, watching));
+  const probe: Probe = { terminal, left, signal };
+  // A command is asked until the time is over.
+  const words = [watchRecord(folder, probe, command === null)];
+  if (command !== null) words.push(askCommand(command, probe));
   else if (terminal.stdinIsTerminal) words.push(askPerson(probe));
   try {
     const word = await Promise.race(words);
@@ -81,16 +81,13 @@ interface Probe {
   readonly terminal: Terminal;
   readonly left: () => number;
   readonly signal: AbortSignal;
-  /** What the command last came to. */
-  lastSaid: string;
 }
 
-async function watchTime(folder: string, probe: Probe): Promise<Word> {
-  const { left, signal } = probe;
+async function watchRecord(folder: string, { left, signal }: Probe, isTimed: boolean): Promise<Word> {
   while (!signal.aborted) {
     if (!isPending(folder)) return null;
-    if (left() === 0) return probe.lastSaid === '' ? 'Nobody answered' : `Not confirmed: ${probe.lastSaid}`;
-    await systemClock.sleep(Math.min(250, left()), signal);
+    if (isTimed && left() === 0) return 'Nobody answered';
+    await systemClock.sleep(Math.min(250, left() || 250), signal);
   }
   return 'Stopped';
 }
@@ -102,18 +99,15 @@ async function askPerson({ terminal, left, signal }: Probe): Promise<Word> {
   return /^y(es)?$/i.test(answer.trim()) ? null : 'You did not say yes';
 }
 
-async function askCommand(command: readonly string[], probe: Probe, watching: Promise<Word>): Promise<Word> {
-  const { terminal, left, signal } = probe;
+async function askCommand(command: readonly string[], { terminal, left, signal }: Probe): Promise<Word> {
   const wrong = await askUntilConfirmed(systemClock, {
     ask: (timeoutMs) => runConfirmCommand({ command, environment: terminal.env, cwd: terminal.cwd, timeoutMs, signal }),
     leftMs: left,
     signal,
-    tell(said) {
-      terminal.stderr(`Not confirmed yet, going back in ${describeLeft(left())}: ${said}\n`);
-      probe.lastSaid = said;
-    },
+    tell: (said) => terminal.stderr(`Not confirmed yet, going back in ${describeLeft(left())}: ${said}\n`),
   });
-  return wrong === null && !signal.aborted ? null : await watching;
+  if (wrong === null) return signal.aborted ? 'Stopped' : null;
+  return wrong === '' ? 'Nobody answered' : `Not confirmed: ${wrong}`;
 }
 
 /** `4:59` */

@@ -15,7 +15,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const files = findHistory(invocation);
   const { folder } = files;
   const [word, number, ...more] = operands;
-  if (word === 'show' && number !== undefined && more.length === 0) return await show(files, parseNumber(number));
+  if (word === 'show' && number !== undefined && more.length === 0) return show(await findRecord(files, number));
   if (word !== undefined) throw makeFailure('usage', 'history takes nothing, or `show N`', 'reconcile history show 3');
   if (settings.forget) {
     const numbers = await listHistory(files);
@@ -37,14 +37,14 @@ export function findHistory(invocation: Invocation): StateFiles {
   throw makeFailure('state', 'there is no state folder to read the history from', hint);
 }
 
-/** The number of an apply, as a person writes it. */
-export function parseNumber(text: string): number {
-  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw makeFailure(
-    'usage',
-    `\`${escapeControls(text)}\` is not the number of an apply`,
-    '`reconcile history` lists them',
-  );
+/** The record of an apply by its number, as a person writes it. */
+export async function findRecord(files: StateFiles, text: string): Promise<NumberedRecord> {
+  const hint = '`reconcile history` lists them';
+  if (!/^[1-9]\d{0,8}$/.test(text))
+    throw makeFailure('usage', `\`${escapeControls(text)}\` is not the number of an apply`, hint);
+  const loaded = await loadRecord(files, Number(text));
+  if (loaded.ok) return { number: Number(text), record: loaded.value };
+  throw makeFailure('state', loaded.error, hint);
 }
 
 function lineOf({ number, record }: NumberedRecord): string {
@@ -64,10 +64,7 @@ function changesText({ created, deleted, fields }: ApplyRecord): string {
   return parts.join(', ');
 }
 
-async function show(files: StateFiles, number: number): Promise<Answer> {
-  const loaded = await loadRecord(files, number);
-  if (!loaded.ok) throw makeFailure('state', loaded.error, '`reconcile history` lists what is there');
-  const record = loaded.value;
+function show({ number, record }: NumberedRecord): Answer {
   const named = (sign: string, rules: ApplyRecord['created']): string =>
     rules
       .map(({ rule }) => {

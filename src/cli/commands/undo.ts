@@ -5,17 +5,19 @@ import { renderProblems } from '../../report/problems.ts';
 import { findServer } from '../approval.ts';
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
 import { findWayBack } from '../go-back.ts';
-import { loadRecord, type NumberedRecord, readHistory } from '../history.ts';
+import { type NumberedRecord, readHistory } from '../history.ts';
 import { runPass } from '../pass-run.ts';
 import { settleEarlier, withHangUp } from '../trial.ts';
 import { lookAtLease } from '../watch/lease-settings.ts';
-import { findHistory, parseNumber } from './history.ts';
+import { findHistory, findRecord } from './history.ts';
 
 /** `reconcile undo [N]`: an apply of the state before apply N (or the last), restricted to what that apply changed. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings } = invocation;
   if (operands.length > 1) throw makeFailure('usage', 'undo takes the number of one apply', 'reconcile undo 3');
-  const { number, record } = await findRecord(findHistory(invocation), operands[0]);
+  const files = findHistory(invocation);
+  const [operand] = operands;
+  const { number, record } = await (operand === undefined ? findLast(files) : findRecord(files, operand));
   const earlier = settings.dryRun ? null : await withHangUp(invocation, settleEarlier);
   if (earlier !== null) return earlier;
   const server = findServer(settings);
@@ -29,17 +31,10 @@ export async function run(invocation: Invocation): Promise<Answer> {
   return { ...answer, notes: (color) => (answer.notes?.(color) ?? '') + renderProblems(notes, color) };
 }
 
-async function findRecord(files: StateFiles, operand: string | undefined): Promise<NumberedRecord> {
-  const hint = '`reconcile history` lists them';
-  if (operand === undefined) {
-    const [last] = await readHistory(files);
-    if (last !== undefined) return last;
-    throw makeFailure('state', `no apply is recorded in ${files.folder}`, hint);
-  }
-  const number = parseNumber(operand);
-  const loaded = await loadRecord(files, number);
-  if (loaded.ok) return { number, record: loaded.value };
-  throw makeFailure('state', loaded.error, hint);
+async function findLast(files: StateFiles): Promise<NumberedRecord> {
+  const [last] = await readHistory(files);
+  if (last !== undefined) return last;
+  throw makeFailure('state', `no apply is recorded in ${files.folder}`, '`reconcile history` lists them');
 }
 
 /** Who brings back what was undone. */
