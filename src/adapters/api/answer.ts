@@ -7,7 +7,6 @@ export interface AnswerContext {
   readonly method: string;
   readonly path: string;
   readonly base: BaseUrl;
-  readonly status: number;
   readonly parse: (text: string) => unknown;
 }
 
@@ -24,33 +23,33 @@ function isOfFewParts(text: string): boolean {
 }
 
 /** Turns a response into an answer. A success, and a 404, count only as JSON; an error status with whatever body. */
-export function readAnswer({ headers, text }: RawAnswer, context: AnswerContext): ApiResult {
-  const { status } = context;
+export function readAnswer(answer: RawAnswer, context: AnswerContext): ApiResult {
+  const { status, headers, text } = answer;
+  const lose = (code: string, because: string): NoAnswer => {
+    const message = `${context.method} ${context.path} to ${context.base.host}: ${because}`;
+    return { kind: 'no-answer', sent: 'maybe', code, message, status };
+  };
   const serverTime = Date.parse(first(headers['date']) ?? '');
   const heard = {
     retryAfterMs: retryAfter(first(headers['retry-after'])),
     ...(Number.isNaN(serverTime) ? {} : { serverTime }),
   };
   if (status >= 300 && status < 400) {
-    return lost(context, 'redirect', redirectText(first(headers['location']), context.base));
+    return lose('redirect', redirectText(first(headers['location']), context.base));
   }
-  if (!isOfFewParts(text)) return lost(context, 'too-large', 'the answer is larger than the limit');
+  if (!isOfFewParts(text)) return lose('too-large', 'the answer is larger than the limit');
   if (text === '') return { kind: 'answer', status, body: undefined, ...heard };
   const bodyCounts = status < 300 || status === 404;
   if (!isJson(first(headers['content-type']))) {
     if (!bodyCounts) return { kind: 'answer', status, body: undefined, ...heard };
-    return lost(context, 'not-json', `the answer (${status}) is not JSON but ${kindOf(text)}; is the base URL right?`);
+    return lose('not-json', `the answer (${status}) is not JSON but ${kindOf(text)}; is the base URL right?`);
   }
   try {
     return { kind: 'answer', status, body: context.parse(text), ...heard };
   } catch {
     if (!bodyCounts) return { kind: 'answer', status, body: undefined, ...heard };
-    return lost(context, 'torn-body', `the answer (${status}) is not complete JSON`);
+    return lose('torn-body', `the answer (${status}) is not complete JSON`);
   }
-}
-
-function lost({ method, path, base, status }: AnswerContext, code: string, because: string): NoAnswer {
-  return { kind: 'no-answer', sent: 'maybe', code, message: `${method} ${path} to ${base.host}: ${because}`, status };
 }
 
 /** Only the host is told: a redirect's path and query may carry a session. */

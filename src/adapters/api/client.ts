@@ -5,9 +5,8 @@ import { readOperatorFile } from '../source/regular-file.ts';
 import { readAnswer } from './answer.ts';
 import { type BaseUrl, parseBaseUrl } from './base-url.ts';
 import { removeSecrets, toBytes } from './body.ts';
-import { startDeadline } from './deadline.ts';
 import { exchange } from './exchange.ts';
-import { explainNoAnswer, type FailedRequest } from './no-answer.ts';
+import { explainNoAnswer } from './no-answer.ts';
 
 /** How the client reaches the server. */
 export interface ApiClientOptions {
@@ -137,7 +136,7 @@ function parseOnce(): (text: string) => unknown {
 }
 
 async function send(connection: Connection, request: Request): Promise<ApiResult> {
-  const { base, dispatcher, timeoutMs } = connection;
+  const { base, dispatcher, timeoutMs, maxBodyBytes } = connection;
   const { method, path, signal, parse = JSON.parse } = request;
   let token: string;
   try {
@@ -148,40 +147,19 @@ async function send(connection: Connection, request: Request): Promise<ApiResult
   if (!/^[\x21-\x7e]+$/.test(token))
     return neverSent(method, path, 'token', 'the API token is empty or not plain text');
   if (signal.aborted) return neverSent(method, path, 'aborted', 'the request was stopped before it was sent');
-  const deadline = startDeadline(timeoutMs, signal);
-  let status: number | null = null;
-  try {
-    const headers = {
-      accept: 'application/json',
-      'content-type': 'application/json',
-      authorization: `Bearer ${token}`,
-    };
-    const answer = await exchange(dispatcher, {
-      request: { origin: base.origin, path: base.prefix + path, method, headers, body: request.body ?? null },
-      deadline,
-      maxBodyBytes: connection.maxBodyBytes,
-      onStatus: (heard) => {
-        status = heard;
-      },
-    });
-    const read = readAnswer(answer, { method, path, base, status: status ?? 0, parse });
-    // A proxy's error may quote the request with its headers.
-    const quotes = read.kind === 'answer' && read.status >= 300;
-    return quotes ? { ...read, body: removeSecrets(read.body, new Set([token])) } : read;
-  } catch (error) {
-    const failed: FailedRequest = {
-      method,
-      path,
-      host: base.host,
-      timeoutMs,
-      status,
-      aborted: signal.aborted,
-      timedOut: deadline.passed(),
-    };
-    return explainNoAnswer(error, failed);
-  } finally {
-    deadline.end();
+  const headers = { accept: 'application/json', 'content-type': 'application/json', authorization: `Bearer ${token}` };
+  const answer = await exchange(dispatcher, {
+    request: { origin: base.origin, path: base.prefix + path, method, headers, body: request.body ?? null },
+    ...{ timeoutMs, signal, maxBodyBytes },
+  });
+  if (!answer.ok) {
+    const { host } = base;
+    return explainNoAnswer({ method, path, host, timeoutMs, aborted: signal.aborted, ...answer.error });
   }
+  const read = readAnswer(answer.value, { method, path, base, parse });
+  // A proxy's error may quote the request with its headers.
+  const quotes = read.kind === 'answer' && read.status >= 300;
+  return quotes ? { ...read, body: removeSecrets(read.body, new Set([token])) } : read;
 }
 
 function neverSent(method: string, path: string, code: string, because: string): NoAnswer {

@@ -1,66 +1,113 @@
 import type { Dispatcher } from 'undici';
-import type { Deadline } from './deadline.ts';
+import { getOrMake } from '../../model/group-by.ts';
+import { fail, ok, type Result } from '../../model/result.ts';
 
-type Controller = Dispatcher.DispatchController;
 type Headers = Readonly<Record<string, string | string[] | undefined>>;
+
+/** What is sent, and what bounds it. */
+interface Exchange {
+  readonly request: Dispatcher.DispatchOptions;
+  /** Limit from sending to the last byte. */
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+  readonly maxBodyBytes: number;
+}
 
 /** An answer as it came. */
 export interface RawAnswer {
+  readonly status: number;
   readonly headers: Headers;
   readonly text: string;
 }
 
-/** What is to be sent, and what bounds it. */
-interface Exchange {
-  readonly request: Dispatcher.DispatchOptions;
-  readonly deadline: Deadline;
-  readonly maxBodyBytes: number;
-  /** Called when the headers have arrived. */
-  readonly onStatus: (status: number) => void;
+/** Why there is no whole answer. */
+export interface CutAnswer {
+  readonly error: unknown;
+  /** Null: the headers had not arrived. */
+  readonly status: number | null;
+  /** The limit of time ended it. */
+  readonly timedOut: boolean;
 }
 
 /**
- * Sends a request and reads its answer to the last byte: undici's `request` without a stream for each body, which costs as much
- * as all the rest. Rejects as that does, with an error that has a code.
+ * Sends a request and reads its answer: undici's `request` without a stream for each body and an `AbortSignal` for each request,
+ * which cost as much as all the rest. Never rejects.
  */
 export function exchange(
   dispatcher: Dispatcher,
-  { request, deadline: { signal }, maxBodyBytes, onStatus }: Exchange,
-): Promise<RawAnswer> {
-  return new Promise((resolve, reject) => {
-    let controller: Controller | null = null;
-    let headers: Headers = {};
+  { request, timeoutMs, signal, maxBodyBytes }: Exchange,
+): Promise<Result<RawAnswer, CutAnswer>> {
+  return new Promise((resolve) => {
+    let [status, headers, bytes]: [number | null, Headers, number] = [null, {}, 0];
     const chunks: Buffer[] = [];
-    signal.once('abort', () => {
-      if (controller === null) reject(new Error('stopped'));
+    let controller: Dispatcher.DispatchController | null = null;
+    let stopped: 'in-time' | 'late' | null = null;
+    const end = (result: Result<RawAnswer, CutAnswer>): void => {
+      clearTimeout(timer);
+      release();
+      resolve(result);
+    };
+    const cut = (error: unknown): void => end(fail({ error, status, timedOut: stopped === 'late' }));
+    const stop = (when: 'in-time' | 'late'): void => {
+      stopped = when;
+      if (controller === null) cut(new Error('stopped'));
       else controller.abort(new Error('stopped'));
-    });
+    };
+    const timer = setTimeout(() => stop('late'), timeoutMs);
+    const release = onAbort(signal, () => stop('in-time'));
     dispatcher.dispatch(request, {
       onRequestStart: (started) => {
         controller = started;
         // It waited for its connection.
-        if (signal.aborted) started.abort(new Error('stopped'));
+        if (stopped !== null) started.abort(new Error('stopped'));
       },
-      onResponseStart: (started, status, heard) => {
-        headers = heard;
-        onStatus(status);
+      onResponseStart: (started, code, heard) => {
+        [status, headers] = [code, heard];
         if (Number(heard['content-length'] ?? 0) > maxBodyBytes) started.abort(tooLarge());
       },
-      onResponseData: (_, chunk) => {
+      onResponseData: (started, chunk) => {
         chunks.push(chunk);
+        bytes += chunk.length;
+        if (bytes > maxBodyBytes) started.abort(tooLarge());
       },
       onResponseEnd: () => {
         const text = Buffer.concat(chunks).toString('utf8');
-        resolve({ headers, text: text.charCodeAt(0) === byteOrderMark ? text.slice(1) : text });
+        end(ok({ status: status ?? 0, headers, text: text.startsWith('\uFEFF') ? text.slice(1) : text }));
       },
-      onResponseError: (_, error) => reject(error),
+      onResponseError: (_, error) => cut(error),
     });
   });
 }
 
-const byteOrderMark = 0xfeff;
+/** Where undici sends a request. */
+export function locate({ origin, pathname, search }: URL): { readonly origin: string; readonly path: string } {
+  return { origin, path: pathname + search };
+}
 
-/** As undici says of an answer that did not tell its length. */
+/** As undici names it. */
 function tooLarge(): Error {
   return Object.assign(new Error('too large'), { code: 'UND_ERR_RES_EXCEEDED_MAX_SIZE' });
+}
+
+const listeners = new WeakMap<AbortSignal, { readonly acts: Set<() => void>; readonly listener: () => void }>();
+
+/**
+ * Acts when the signal aborts; returns what lets go of it. One listener for all requests, and none when there are none: Node warns
+ * of many, holds on to each `AbortSignal.any`, and Node 20 lets that never fire once the garbage collector has seen it.
+ */
+function onAbort(signal: AbortSignal, act: () => void): () => void {
+  const { acts, listener } = getOrMake(listeners, signal, () => {
+    const waiting = new Set<() => void>();
+    const abort = (): void => {
+      for (const one of waiting) one();
+    };
+    signal.addEventListener('abort', abort, { once: true });
+    return { acts: waiting, listener: abort };
+  });
+  acts.add(act);
+  return () => {
+    if (!acts.delete(act) || acts.size > 0) return;
+    listeners.delete(signal);
+    signal.removeEventListener('abort', listener);
+  };
 }

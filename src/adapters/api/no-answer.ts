@@ -1,16 +1,13 @@
 import type { NoAnswer } from '../../ports.ts';
+import type { CutAnswer } from './exchange.ts';
 
-export interface FailedRequest {
+interface FailedRequest extends CutAnswer {
   readonly method: string;
   readonly path: string;
   readonly host: string;
   readonly timeoutMs: number;
-  /** Status of the answer when its headers had arrived; null before that. */
-  readonly status: number | null;
   /** The caller's signal aborted. */
   readonly aborted: boolean;
-  /** The request's own deadline passed. */
-  readonly timedOut: boolean;
 }
 
 /** Before a connection stands nothing can have reached the server. */
@@ -48,8 +45,8 @@ export function explainTlsError(code: string): string {
 }
 
 /** Turns whatever undici or a socket threw into one clear sentence. The error's own text is never used: it may quote. */
-export function explainNoAnswer(error: unknown, request: FailedRequest): NoAnswer {
-  const { code, because, sent } = classify(codesOf(error), request);
+export function explainNoAnswer(request: FailedRequest): NoAnswer {
+  const { code, because, sent } = classify(codesOf(request.error), request);
   const where = `${request.method} ${request.path}`;
   return { kind: 'no-answer', sent, code, message: `${where} to ${request.host}: ${because}`, status: request.status };
 }

@@ -1,9 +1,9 @@
 import { isIP } from 'node:net';
 import { connect } from 'node:tls';
-import { Agent, request } from 'undici';
+import { Agent } from 'undici';
 import { getErrorCode } from '../../model/result.ts';
 import { readOperatorFile } from '../source/regular-file.ts';
-import { startDeadline } from './deadline.ts';
+import { exchange, locate } from './exchange.ts';
 import { explainTlsError } from './no-answer.ts';
 
 /** What a certificate says; times in ms since 1970. */
@@ -56,27 +56,23 @@ export async function readServerTime(
   { caFile, signal, timeoutMs, now }: Probe & { readonly now: () => number },
 ): Promise<{ readonly serverTime: number; readonly tookMs: number } | null> {
   const started = now();
-  const dispatcher = new Agent({
-    connect: { rejectUnauthorized: true, ...(caFile === null ? {} : { ca: readOperatorFile(caFile, 1_000_000) }) },
-  });
-  const deadline = startDeadline(timeoutMs, signal);
-  try {
-    const response = await request(url, {
-      dispatcher,
-      method: 'GET',
-      headers: { accept: 'application/json' },
-      signal: deadline.signal,
-    });
-    await response.body.dump();
-    const { date } = response.headers;
-    const serverTime = typeof date === 'string' ? Date.parse(date) : Number.NaN;
-    return Number.isNaN(serverTime) ? null : { serverTime, tookMs: now() - started };
-  } catch {
-    return null;
-  } finally {
-    deadline.end();
-    await dispatcher.destroy();
-  }
+  const ca = caFile === null ? {} : { ca: readOperatorFile(caFile, 1_000_000) };
+  const dispatcher = new Agent({ connect: { rejectUnauthorized: true, ...ca } });
+  const answer = await get(url, { dispatcher, timeoutMs, signal });
+  const date = answer.ok ? answer.value.headers['date'] : undefined;
+  const serverTime = typeof date === 'string' ? Date.parse(date) : Number.NaN;
+  return Number.isNaN(serverTime) ? null : { serverTime, tookMs: now() - started };
+}
+
+/** A GET on a connection of its own. */
+async function get(
+  url: URL,
+  { dispatcher, ...bounds }: Pick<Probe, 'timeoutMs' | 'signal'> & { readonly dispatcher: Agent },
+): ReturnType<typeof exchange> {
+  const request = { ...locate(url), method: 'GET', headers: { accept: 'application/json' } } as const;
+  const answer = await exchange(dispatcher, { request, ...bounds, maxBodyBytes: largestDocument });
+  await dispatcher.destroy();
+  return answer;
 }
 
 /** Bytes of a discovery document at most; real ones have a few thousand. */
@@ -85,34 +81,26 @@ const largestDocument = 1_000_000;
 /** Fetches a discovery document as the server does: no redirects, 15 s. The error is part of a sentence; null when it is fine. */
 export async function checkDiscovery(uri: string, signal: AbortSignal, timeoutMs = 15_000): Promise<string | null> {
   if (!/^https?:\/\//.test(uri) || !URL.canParse(uri)) return 'its address is no http(s) URL';
-  const dispatcher = new Agent({ maxResponseSize: largestDocument });
-  const deadline = startDeadline(timeoutMs, signal);
+  const answer = await get(new URL(uri), { dispatcher: new Agent(), timeoutMs, signal });
+  if (!answer.ok) {
+    const code = getErrorCode(answer.error.error);
+    if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') return `it is larger than ${largestDocument} bytes`;
+    const isLate = answer.error.timedOut || signal.aborted || !/^[A-Z_]+$/.test(code);
+    return isLate ? 'it cannot be fetched in time' : `it cannot be fetched (${code})`;
+  }
+  const { status, text } = answer.value;
+  return status === 200 ? describeMissing(text) : `it answers ${status}`;
+}
+
+const endpoints = ['jwks_uri', 'authorization_endpoint', 'token_endpoint', 'userinfo_endpoint'];
+
+function describeMissing(text: string): string | null {
   try {
-    const response = await request(uri, {
-      dispatcher,
-      signal: deadline.signal,
-    });
-    const text = await response.body.text();
-    if (response.statusCode !== 200) return `it answers ${response.statusCode}`;
     const document: unknown = JSON.parse(text);
     if (typeof document !== 'object' || document === null) return 'it is not a JSON object';
-    const needed = [
-      'jwks_uri',
-      'authorization_endpoint',
-      'token_endpoint',
-      'userinfo_endpoint',
-      'response_types_supported',
-    ];
-    const missing = needed.filter((name) => !(name in document));
+    const missing = [...endpoints, 'response_types_supported'].filter((name) => !(name in document));
     return missing.length === 0 ? null : `it lacks ${missing.join(', ')}`;
-  } catch (error) {
-    if (error instanceof SyntaxError) return 'it is not JSON';
-    const code = getErrorCode(error);
-    if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') return `it is larger than ${largestDocument} bytes`;
-    const isLate = deadline.signal.aborted || !/^[A-Z_]+$/.test(code);
-    return isLate ? 'it cannot be fetched in time' : `it cannot be fetched (${code})`;
-  } finally {
-    deadline.end();
-    await dispatcher.destroy();
+  } catch {
+    return 'it is not JSON';
   }
 }

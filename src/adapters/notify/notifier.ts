@@ -1,8 +1,8 @@
-import { request } from 'undici';
+import { getGlobalDispatcher } from 'undici';
 import type { LoopObserver, Turn } from '../../controller/observer.ts';
 import { getErrorCode } from '../../model/result.ts';
 import type { Clock, Logger } from '../../ports.ts';
-import { startDeadline } from '../api/deadline.ts';
+import { exchange, locate } from '../api/exchange.ts';
 import type { Delivery, NotifyTarget } from './message.ts';
 import { buildDelivery } from './message.ts';
 
@@ -85,27 +85,21 @@ async function send(
   timeoutMs: number,
   stop: AbortSignal,
 ): Promise<{ status: number; code: string; retry: boolean }> {
-  const deadline = startDeadline(timeoutMs, stop);
   try {
-    const response = await request(delivery.url(), {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', 'user-agent': 'reconcile', ...delivery.headers() },
-      body: delivery.body,
-      signal: deadline.signal,
+    const headers = { 'content-type': 'application/json', 'user-agent': 'reconcile', ...delivery.headers() };
+    const answer = await exchange(getGlobalDispatcher(), {
+      request: { ...locate(new URL(delivery.url())), method: 'POST', headers, body: delivery.body },
+      ...{ timeoutMs, signal: stop, maxBodyBytes: largestAnswer },
     });
-    const status = response.statusCode;
-    // The status says what became of it. What follows may be anything, and is only let go by so that the connection can be used again.
-    await response.body.dump({ limit: largestAnswer }).catch(() => undefined);
+    if (!answer.ok && answer.error.status === null) {
+      const { timedOut, error } = answer.error;
+      const code = timedOut ? 'timeout' : stop.aborted ? 'stopped' : getErrorCode(error, 'failed');
+      return { status: 0, code, retry: true };
+    }
+    // The status says what became of it. What follows may be anything.
+    const status = (answer.ok ? answer.value : answer.error).status ?? 0;
     return { status, code: String(status), retry: status === 429 || status >= 500 };
   } catch (error) {
-    return { status: 0, code: deadline.passed() ? 'timeout' : codeOf(error), retry: true };
-  } finally {
-    deadline.end();
+    return { status: 0, code: getErrorCode(error, 'failed'), retry: true };
   }
-}
-
-function codeOf(error: unknown): string {
-  if (!(error instanceof Error)) return 'failed';
-  if (error.name === 'AbortError') return 'stopped';
-  return getErrorCode(error, 'failed');
 }
