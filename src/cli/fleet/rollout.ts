@@ -1,13 +1,9 @@
 import { shortenRevision } from '../../controller/conditions.ts';
-import type { Status } from '../../controller/status.ts';
-import type { Rollout } from './targets.ts';
+import type { PassView, Status } from '../../controller/status.ts';
+import type { Rollout, Target } from './targets.ts';
 
 /** A target as a roll-out sees it. */
-export interface Participant {
-  readonly name: string;
-  readonly wave: number;
-  readonly keeper: { status(): Status };
-}
+type Participant = Pick<Target, 'name' | 'wave'> & { readonly keeper: { status(): Status } };
 
 type Seen = ReturnType<typeof viewStatus>;
 
@@ -53,11 +49,8 @@ export class RolloutGate {
     const member = this.#members.get(name);
     if (member === undefined) return null;
     const { revisions, passes } = member.keeper.status();
-    const hasBegun =
-      revisions.applied === revision ||
-      passes.some(
-        ({ revision: of, outcomes }) => of === revision && outcomes.done + outcomes.failed + outcomes.unknown > 0,
-      );
+    const wrote = passes.some((pass) => pass.revision === revision && pass.outcomes.done + countFailed(pass) > 0);
+    const hasBegun = revisions.applied === revision || wrote;
     const isNew = !hasBegun && revisions.attempted !== revision;
     const hold = hasBegun ? null : (this.#holdOf(member, revision, now) ?? (isNew ? this.#crowd(revision) : null));
     if (hold === null) {
@@ -158,10 +151,12 @@ function viewStatus(status: Status, now: number) {
   };
 }
 
+const countFailed = ({ outcomes }: PassView): number => outcomes.failed + outcomes.unknown;
+
 /** The revision that was refused here, or not carried out. */
 function findBroken({ passes: [pass], revisions: { applied, attempted } }: Status): string | null {
   if (pass === undefined) return null;
-  const hasFailed = pass.result !== 'good' && pass.outcomes.failed + pass.outcomes.unknown > 0;
+  const hasFailed = pass.result !== 'good' && countFailed(pass) > 0;
   if (!hasFailed && !broken.has(pass.reason)) return null;
   // While it is taken back, a newer one may have been seen.
   const tried = pass.reason === 'NotConfirmed' ? attempted : null;
