@@ -20,7 +20,7 @@ import { type DesiredState, isInScope, type PolicyCase } from '../model/state.ts
 import { buildConfiguration } from './build-configuration.ts';
 import type { Desired, DesiredContext } from './context.ts';
 import { expand, mostRules } from './expand.ts';
-import { findCollisionsFrom, findEndings, findFarEnds, sortByTime } from './in-force.ts';
+import { findCollisionsAgain, findEndings, findFarEnds, sortByTime } from './in-force.ts';
 import { applyLayers, type Layered } from './layers.ts';
 import { collectNames, type Names, noteUnresolved } from './names.ts';
 import type { ParsedFiles } from './parse-files.ts';
@@ -63,7 +63,7 @@ function assembleAnew({ files, manifests }: ParsedFiles, users: KnownUsers | nul
   };
   add(names.problems);
   if (users === null && context.profile.listsUsers) add(noteUnresolved(names.emails));
-  add(findCollisionsFrom(rules, context.now, context.profile.refusesCollisions));
+  add(findCollisionsAgain(rules, context));
   if (rules.some(hasTimes)) add([...findEndings(rules, context.now), ...findFarEnds(rules, context)]);
   add(findOutside({ rules, configuration, manifests: layered.manifests }, context));
   add(missingNotes(rules, context));

@@ -1,8 +1,10 @@
+import { intersects } from '../model/address.ts';
 import { keepFirst } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { formatCount } from '../model/printable.ts';
 import { makeError, type Problem } from '../model/problem.ts';
-import { type DesiredRule, isDesiredAt } from '../model/rule.ts';
+import type { Profile } from '../model/profile.ts';
+import { type DesiredRule, formatRuleKey, hasTimes, isDesiredAt } from '../model/rule.ts';
 import { type DesiredState, listBoundaries } from '../model/state.ts';
 import type { DesiredContext } from './context.ts';
 import { findCollisions } from './find-collisions.ts';
@@ -56,6 +58,40 @@ export function findCollisionsFrom(
     }
   }
   return [...found.values()];
+}
+
+/** The rules last found to be without collisions, by what they were checked for. */
+const sound = new WeakMap<Profile, readonly DesiredRule[]>();
+
+/** The same of a next revision: most of its rules are those of the one before, and were compared with each other for that. */
+export function findCollisionsAgain(
+  rules: readonly DesiredRule[],
+  { now, profile }: DesiredContext,
+): readonly Problem[] {
+  const suspects = suspectsAmong(rules, sound.get(profile));
+  const found = findCollisionsFrom(suspects, now, profile.refusesCollisions);
+  if (found.length === 0 && !rules.some(hasTimes)) sound.set(profile, rules);
+  // Which of several rules a problem names depends on all of them.
+  return found.length === 0 || suspects === rules ? found : findCollisionsFrom(rules, now, profile.refusesCollisions);
+}
+
+/** So many rules are compared with all others, at most. */
+const mostOther = 100;
+
+/** The rules that may collide where those before did not: those written anew, and those that touch one with another content. */
+export function suspectsAmong(
+  rules: readonly DesiredRule[],
+  before: readonly DesiredRule[] | undefined,
+): readonly DesiredRule[] {
+  if (before === undefined || rules.some(hasTimes)) return rules;
+  const [known, present] = [new Set(before), new Set(rules)];
+  const anew = rules.filter((one) => !known.has(one));
+  if (anew.length * 4 > rules.length) return rules;
+  const gone = new Set(before.flatMap((one) => (present.has(one) ? [] : [formatRuleKey(one.rule)])));
+  const other = anew.filter(({ rule }) => !gone.has(formatRuleKey(rule)));
+  if (other.length > mostOther) return rules;
+  const touches = ({ rule }: DesiredRule) => other.some((one) => intersects(one.rule.destination, rule.destination));
+  return rules.filter((one) => !known.has(one) || touches(one));
 }
 
 function tooManyTimes(count: number): Problem {

@@ -41,6 +41,8 @@ it('what is as it was in a version without a fault is not checked again, and no 
         const { fault } = assembleRules(parsed, context, null);
         expect(rules.fault?.code).toBe(fault?.code);
         if (fault === null) before = rules;
+        const anew = { ...context, profile: { ...context.profile } };
+        expect(assemble(parsed, null, context)).toEqual(assemble({ ...parsed }, null, anew));
         seen[fault === null ? 'fine' : 'faulty']++;
       }
     }),
