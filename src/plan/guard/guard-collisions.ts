@@ -21,21 +21,18 @@ export function refuseCollisions(input: PlanInput, changes: readonly Change[]): 
       (change.action !== 'skip' || change.live !== null) &&
       touches(getChangedRule(change).destination),
   );
-  const pairs: (readonly [RuleChange, RuleChange])[] = [];
-  for (const group of groupBy(staying, (change) => collisionClass(getChangedRule(change))).values()) {
-    if (!group.some(isArriving)) continue;
-    const collect = (a: RuleChange, b: RuleChange): void => {
-      if (collides(getChangedRule(a), getChangedRule(b))) pairs.push(isArriving(a) ? [a, b] : [b, a]);
+  const at = (position: number): RuleChange => staying[position] as RuleChange;
+  const ruleAt = (position: number): Rule => getChangedRule(at(position));
+  const arrives = (position: number): boolean => isArriving(at(position));
+  const pairs: (readonly [number, number])[] = [];
+  for (const group of groupBy(staying.keys(), (position) => collisionClass(ruleAt(position))).values()) {
+    if (!group.some(arrives)) continue;
+    const collect = (a: number, b: number): void => {
+      if (collides(ruleAt(a), ruleAt(b))) pairs.push(arrives(a) && (a < b || !arrives(b)) ? [a, b] : [b, a]);
     };
-    eachMeeting(group, getChangedRule, collect, isArriving);
+    eachMeeting(group, ruleAt, collect, arrives);
   }
-  if (pairs.length === 0) return [];
-  const order = new Map(staying.map((change, index) => [change, index]));
-  const position = (change: RuleChange) => order.get(change) as number;
-  return pairs
-    .map(([a, b]) => (isArriving(b) && position(b) < position(a) ? ([b, a] as const) : ([a, b] as const)))
-    .sort(([a, b], [c, d]) => position(a) - position(c) || position(b) - position(d))
-    .map(([mine, other]) => refuse(mine, other));
+  return pairs.sort(([a, b], [c, d]) => a - c || b - d).map(([mine, other]) => refuse(at(mine), at(other)));
 }
 
 function isArriving({ action }: RuleChange): boolean {

@@ -4,7 +4,7 @@ import { pickLower } from '../../policy/intervals.ts';
 import { getRank } from '../../policy/verdict.ts';
 import { listRules, type Operation } from '../operations.ts';
 import type { Gaps } from './gaps.ts';
-import type { GapGroup, Ordering } from './ordering.ts';
+import type { Ordering } from './ordering.ts';
 import { countRegions, type Surroundings } from './regions.ts';
 import { alwaysExact, findOrder, searchEffort } from './search.ts';
 import { measureCost } from './walk.ts';
@@ -104,8 +104,13 @@ function questionOf({ members }: BoundComponent, { needs, gaps }: ComponentConte
     size: members.length,
     needs: members.map((operation) => numbers(needs[operation] ?? [])),
     gaps: [...mine].map((group) => {
-      const { openers, closers, ...rest } = gaps.groups[group] as GapGroup;
-      return { ...rest, openers: numbers(openers), closers: numbers(closers) };
+      const list = gaps.groups[group] ?? [];
+      return {
+        openers: numbers(list.filter((operation) => gaps.opens[operation] === 1)),
+        closers: numbers(list.filter((operation) => (gaps.blockers[operation] ?? []).length > 0)),
+        startsOpen: false,
+        staysOpen: false,
+      };
     }),
   };
 }

@@ -1,4 +1,4 @@
-import { type Cost, compareCosts, noCost, type Ordering, type RegionClass } from './ordering.ts';
+import { type Cost, compareCosts, type Ordering, type RegionClass } from './ordering.ts';
 
 /** Operations are bits of a 32-bit number. */
 const exactLimit = 30;
@@ -111,6 +111,8 @@ function fillRegion(region: RegionClass, r: number, sets: Int32Array, costs: Sta
 function maskOf(operations: readonly number[]): number {
   return operations.reduce((mask, operation) => mask | (1 << operation), 0);
 }
+
+const noCost: Cost = { opened: 0, cutOff: 0, changes: 0, openGaps: 0 };
 
 /** By state: the operation with which the cheapest way on begins, the first in canonical order among equals. */
 function cheapestSteps(ordering: Ordering, { sets, indexOf, needs }: Lattice, costs: StateCosts): Int32Array {

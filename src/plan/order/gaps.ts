@@ -1,7 +1,6 @@
 import { getOrMake } from '../../model/group-by.ts';
 import { mayRebuild, type Operation } from '../operations.ts';
 import { createUnionFind, listGroups } from '../union-find.ts';
-import type { GapGroup } from './ordering.ts';
 
 /** What must come before what: deletes before creates that collide, and early operations before a rebuild. Returns the late ones too. */
 export function rebuildsLast(
@@ -33,7 +32,10 @@ export function rebuildsLast(
 export interface Gaps {
   /** By operation: its group, or -1. */
   readonly groupOf: Int32Array;
-  readonly groups: readonly GapGroup[];
+  readonly groups: readonly (readonly number[])[];
+  /** By operation: those that must come before it, and 1 for one that must come before another. */
+  readonly blockers: readonly (readonly number[])[];
+  readonly opens: Uint8Array;
   /** Whether the group holds a delete: a gap that must be closed once it is open. */
   readonly isGap: readonly boolean[];
 }
@@ -49,18 +51,10 @@ export function groupGaps(operations: readonly Operation[], blockers: readonly (
     }
   }
   const groupOf = new Int32Array(operations.length).fill(-1);
-  const members = listGroups(sets, operations.length);
-  for (const [group, list] of members.entries()) for (const operation of list) groupOf[operation] = group;
-  return {
-    groupOf,
-    groups: members.map((list) => ({
-      openers: list.filter((operation) => opens[operation] === 1),
-      closers: list.filter((operation) => (blockers[operation] ?? []).length > 0),
-      startsOpen: false,
-      staysOpen: false,
-    })),
-    isGap: members.map((list) => list.some((operation) => operations[operation]?.type === 'delete')),
-  };
+  const groups = listGroups(sets, operations.length);
+  for (const [group, list] of groups.entries()) for (const operation of list) groupOf[operation] = group;
+  const isGap = groups.map((list) => list.some((operation) => operations[operation]?.type === 'delete'));
+  return { groupOf, groups, blockers, opens, isGap };
 }
 
 /** By position in the order: the name of the gap, numbered in the order in which they open; null outside gaps. */

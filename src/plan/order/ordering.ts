@@ -44,20 +44,9 @@ export interface Cost {
   readonly openGaps: number;
 }
 
-export const noCost: Cost = { opened: 0, cutOff: 0, changes: 0, openGaps: 0 };
-
 /** Less than zero when `a` is cheaper. */
 export function compareCosts(a: Cost, b: Cost): number {
   return a.opened - b.opened || a.cutOff - b.cutOff || a.changes - b.changes || a.openGaps - b.openGaps;
-}
-
-export function addCosts(a: Cost, b: Cost): Cost {
-  return {
-    opened: a.opened + b.opened,
-    cutOff: a.cutOff + b.cutOff,
-    changes: a.changes + b.changes,
-    openGaps: a.openGaps + b.openGaps,
-  };
 }
 
 /** The region's verdict when exactly the operations for which `done` holds are done. */

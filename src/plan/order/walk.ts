@@ -1,4 +1,4 @@
-import { addCosts, type Cost, type GapGroup, getVerdictIn, indexRegions, noCost, type Ordering } from './ordering.ts';
+import { type Cost, type GapGroup, getVerdictIn, indexRegions, type Ordering, type RegionClass } from './ordering.ts';
 
 /** An ordering with what every walk through it looks up, by operation. */
 export interface Walkable {
@@ -21,71 +21,44 @@ function isOpen({ startsOpen, staysOpen, openers, closers }: GapGroup, done: (op
   return (startsOpen || openers.some(done)) && (staysOpen || !closers.every(done));
 }
 
-/** A state on the way and what the way there cost. */
-interface Position {
-  readonly done: Uint8Array;
-  /** By region class: 1 accepts. */
-  readonly verdicts: Uint8Array;
-  /** What this very state costs: added once for it, and for every state in which it does not change. */
-  readonly here: Cost;
-  readonly total: Cost;
-}
-
-/** Where every order begins: nothing done; the first state itself costs nothing. */
-function startOf({ ordering }: Walkable): Position {
-  const done = new Uint8Array(ordering.size);
-  const nothing = (): boolean => false;
-  const verdicts = Uint8Array.from(ordering.regions, (region) => Number(getVerdictIn(region, nothing)));
-  let [opened, cutOff] = [0, 0];
-  for (const [index, region] of ordering.regions.entries()) {
-    const accepts = verdicts[index] === 1;
-    if (accepts === region.before || accepts === region.after) continue;
-    if (accepts) opened += region.weight;
-    else cutOff += region.weight;
-  }
-  const openGaps = ordering.gaps.filter((gap) => isOpen(gap, nothing)).length;
-  return { done, verdicts, here: { opened, cutOff, changes: 0, openGaps }, total: noCost };
-}
-
-/** What the state after one more operation costs, and what the way to it does. Leaves the position as it is. */
-function costOfStep(walk: Walkable, at: Position, operation: number): { readonly here: Cost; readonly total: Cost } {
-  const { regions, gaps } = walk.ordering;
-  let { opened, cutOff, openGaps } = at.here;
-  let changes = 0;
-  const after = (other: number): boolean => other === operation || at.done[other] === 1;
-  for (const index of walk.regionsOf[operation] ?? []) {
-    const region = regions[index];
-    if (region === undefined) continue;
-    const accepts = getVerdictIn(region, after);
-    if (accepts === (at.verdicts[index] === 1)) continue;
-    changes += region.weight;
-    if (region.before !== region.after) continue;
-    const sign = accepts === region.before ? -1 : 1;
-    if (region.before) cutOff += sign * region.weight;
-    else opened += sign * region.weight;
-  }
-  const gap = gaps[walk.gapOf[operation] as number];
-  if (gap !== undefined) openGaps += Number(isOpen(gap, after)) - Number(isOpen(gap, (other) => at.done[other] === 1));
-  const here = { opened, cutOff, changes: 0, openGaps };
-  return { here, total: addCosts(at.total, { ...here, changes }) };
-}
-
-/** What an order costs. The surplus is counted as all verdict changes: what no order can avoid is the same for every one. */
+/**
+ * What an order costs: each state after an operation counts what is wrong in it. The surplus is counted as all verdict changes: what no
+ * order can avoid is the same for every one.
+ */
 export function measureCost(ordering: Ordering, order: readonly number[]): Cost {
-  const walk = prepareWalk(ordering);
-  return order.reduce((at, operation) => take(walk, at, operation), startOf(walk)).total;
-}
-
-/** The position after one more operation, in the arrays of the one before. */
-function take(walk: Walkable, at: Position, operation: number): Position {
-  const costs = costOfStep(walk, at, operation);
-  at.done[operation] = 1;
-  const isDone = (other: number): boolean => at.done[other] === 1;
-  for (const index of walk.regionsOf[operation] ?? []) {
-    const region = walk.ordering.regions[index];
-    if (region !== undefined) at.verdicts[index] = Number(getVerdictIn(region, isDone));
+  const { regions, gaps } = ordering;
+  const { regionsOf, gapOf } = prepareWalk(ordering);
+  const done = new Uint8Array(ordering.size);
+  const isDone = (operation: number): boolean => done[operation] === 1;
+  const verdicts = regions.map((region) => getVerdictIn(region, isDone));
+  const here = { opened: 0, cutOff: 0 };
+  const count = (index: number, weight: number): void => {
+    const { before, after } = regions[index] as RegionClass;
+    if (before !== after || verdicts[index] === before) return;
+    here[before ? 'cutOff' : 'opened'] += weight;
+  };
+  for (const [index, { weight }] of regions.entries()) count(index, weight);
+  let openNow = gaps.filter((gap) => isOpen(gap, isDone)).length;
+  let [opened, cutOff, changes, openGaps] = [0, 0, 0, 0];
+  for (const operation of order) {
+    const gap = gaps[gapOf[operation] as number];
+    if (gap !== undefined) openNow -= Number(isOpen(gap, isDone));
+    done[operation] = 1;
+    if (gap !== undefined) openNow += Number(isOpen(gap, isDone));
+    for (const index of regionsOf[operation] ?? []) {
+      const region = regions[index] as RegionClass;
+      const verdict = getVerdictIn(region, isDone);
+      if (verdict === verdicts[index]) continue;
+      count(index, -region.weight);
+      verdicts[index] = verdict;
+      count(index, region.weight);
+      changes += region.weight;
+    }
+    opened += here.opened;
+    cutOff += here.cutOff;
+    openGaps += openNow;
   }
-  return { ...at, ...costs };
+  return { opened, cutOff, changes, openGaps };
 }
 
 /** Whether no order can be cheaper: nothing exposed, no surplus change, and each gap in one piece. */
