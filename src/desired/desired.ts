@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { addExcerpts } from '../manifest/excerpt.ts';
 import { type FileManifests, isManifestPath, type Manifest, type PolicyCaseTemplate } from '../manifest/manifest.ts';
+import { applySuppressions } from '../manifest/suppressions.ts';
 import type { DesiredConfiguration } from '../model/configuration.ts';
 import { getOrMake } from '../model/group-by.ts';
 import type { KnownUsers } from '../model/known-users.ts';
@@ -24,7 +25,6 @@ import { findCollisionsAgain, findEndings, findFarEnds, sortByTime } from './in-
 import { applyLayers, type Layered } from './layers.ts';
 import { collectNames, type Names, noteUnresolved } from './names.ts';
 import type { ParsedFiles } from './parse-files.ts';
-import { applySuppressions } from './suppress.ts';
 
 /**
  * Turns parsed manifests into the one canonical desired state, and collects every problem on the way. The state is null exactly

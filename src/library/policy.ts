@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { type Desired, type DesiredContext, defaultLimits, type SecretReference } from '../desired/context.ts';
 import { assemble } from '../desired/desired.ts';
 import { type ParsedFiles, parseFiles } from '../desired/parse-files.ts';
-import { applySuppressions } from '../desired/suppress.ts';
+import { applySuppressions } from '../manifest/suppressions.ts';
 import { digestFiles } from '../model/digest-files.ts';
 import type { KnownUsers } from '../model/known-users.ts';
 import { compareProblems, compareText, type Problem } from '../model/problem.ts';

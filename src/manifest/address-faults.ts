@@ -1,6 +1,7 @@
 import { type AddressFault, coverRange, type ParsedNetwork, parseNetwork } from '../model/address.ts';
 import type { PortBounds, PortFault } from '../model/port-range.ts';
-import type { Finding } from './node.ts';
+import { makeWarning } from '../model/problem.ts';
+import type { Unplaced } from './node.ts';
 
 interface Sentence {
   readonly summary: string;
@@ -131,24 +132,24 @@ const portSentences: Readonly<Record<Exclude<PortFault, 'bounds'>, Sentence>> = 
   },
 };
 
-/** The finding for a text that is no address; its code is `address-` and the fault. */
-export function describeAddressFault(fault: AddressFault, text: string, offset: number): Finding {
+/** The problem of a text that is no address; its code is `address-` and the fault. */
+export function describeAddressFault(fault: AddressFault, text: string): Unplaced {
   const sentence = explainText(fault, text.trim()) ?? addressSentences[fault];
-  return { problem: { code: `address-${fault}`, severity: 'error', ...sentence }, offset };
+  return { code: `address-${fault}`, severity: 'error', ...sentence };
 }
 
-/** The finding for a network whose text has bits set beyond its mask: it means the whole network. */
-export function describeHostBits({ network, written }: ParsedNetwork, offset: number): Finding {
+/** What to know of a network whose text has bits set beyond its mask: it means the whole network. */
+export function describeHostBits({ network, written }: ParsedNetwork): Unplaced {
   const summary = `${written} has bits set beyond its mask: it means the whole network ${network.text}.`;
   const hint = `Write ${network.text}, or the address without a mask if only that is meant.`;
-  return { problem: { code: 'host-bits', severity: 'warning', summary, hint }, offset };
+  return makeWarning('host-bits', summary, hint);
 }
 
-/** The finding for a text that is no port range; its code is `port-` and the fault. */
-export function describePortFault(fault: PortFault, bounds: PortBounds, offset: number): Finding {
+/** The problem of a text that is no port range; its code is `port-` and the fault. */
+export function describePortFault(fault: PortFault, bounds: PortBounds): Unplaced {
   const sentence =
     fault === 'bounds'
       ? { summary: 'This port is out of bounds.', hint: `Ports are ${bounds.min} to ${bounds.max} on this server.` }
       : portSentences[fault];
-  return { problem: { code: `port-${fault}`, severity: 'error', ...sentence }, offset };
+  return { code: `port-${fault}`, severity: 'error', ...sentence };
 }

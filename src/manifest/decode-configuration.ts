@@ -3,7 +3,7 @@ import { type ConfigurationField, type ConfigurationPlaces, configurationFields 
 import type { Place } from '../model/problem.ts';
 import { describeAddressFault } from './address-faults.ts';
 import { decodeOidcProviders, decodeSamlProviders } from './decode-providers.ts';
-import { checkUrl, type Decoding, getPlace, readName, readNetwork, report, reportAt } from './decoding.ts';
+import { checkUrl, type Decoding, getPlace, readName, readNetwork, reportAt } from './decoding.ts';
 import type { ConfigurationManifest, ConfigurationTemplate } from './manifest.ts';
 import { findChild, findScalar, type Node, type ScalarNode } from './node.ts';
 
@@ -103,7 +103,7 @@ function resolverOf(decoding: Decoding, item: ScalarNode): string | null {
   const looksNumeric = /^[0-9.]+$/.test(text);
   if (hostName.test(text) && !looksNumeric && text.length <= 255) return text;
   if (!parsed.ok && (parsed.error === 'octal' || parsed.error === 'short')) {
-    report(decoding, describeAddressFault(parsed.error, text, item.start));
+    decoding.reporter.add(describeAddressFault(parsed.error, text), item.start);
     return null;
   }
   reportAt(decoding, item, {

@@ -3,7 +3,7 @@ import type { Action } from '../model/rule.ts';
 import type { Protocol } from '../model/state.ts';
 import { describePortFault } from './address-faults.ts';
 import { readTime, readTimezone } from './decode-notes.ts';
-import { type Decoding, getPlace, readName, readNetwork, readUser, report, reportAt } from './decoding.ts';
+import { type Decoding, getPlace, readName, readNetwork, readUser, reportAt } from './decoding.ts';
 import type {
   GroupManifest,
   NetworkManifest,
@@ -82,7 +82,7 @@ function casePorts(decoding: Decoding, node: ScalarNode | undefined, protocol: s
   if (node === undefined) return { low: 0, high: 65535 };
   const ports = parsePortRange(node.text, allPorts);
   if (!ports.ok) {
-    report(decoding, describePortFault(ports.error, allPorts, node.start));
+    decoding.reporter.add(describePortFault(ports.error, allPorts), node.start);
     return null;
   }
   if (protocol === 'tcp' || protocol === 'udp') return ports.value;

@@ -4,7 +4,7 @@ import type { Place, Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { describeAddressFault, describeHostBits, describePortFault } from './address-faults.ts';
 import type { UserReference, Written } from './manifest.ts';
-import { type Finding, findChild, findScalar, type Node, type Reporter, type ScalarNode } from './node.ts';
+import { findChild, findScalar, type Node, type Reporter, type ScalarNode } from './node.ts';
 import { isUuid, namePattern } from './schema.ts';
 
 /** What decoding one document works with. The document's shape was checked before. */
@@ -18,11 +18,6 @@ export interface Decoding {
 /** The place of a node. */
 export function getPlace(decoding: Decoding, node: Node): Place {
   return decoding.reporter.locator.place(node.start);
-}
-
-/** Reports a finding. */
-export function report(decoding: Decoding, finding: Finding): void {
-  decoding.reporter.add(finding.problem, finding.offset);
 }
 
 /** Reports an error at a node. */
@@ -39,13 +34,13 @@ export function readNetwork(decoding: Decoding, node: Node): Network | null {
   if (node.type !== 'scalar') return null;
   const parsed = parseNetwork(node.text);
   if (!parsed.ok) {
-    report(decoding, describeAddressFault(parsed.error, node.text, node.start));
+    decoding.reporter.add(describeAddressFault(parsed.error, node.text), node.start);
     if (parsed.error === 'hostname' && namePattern.test(node.text)) {
       decoding.namesAsAddresses.push({ value: node.text, place: getPlace(decoding, node) });
     }
     return null;
   }
-  if (parsed.value.hostBits) report(decoding, describeHostBits(parsed.value, node.start));
+  if (parsed.value.hostBits) decoding.reporter.add(describeHostBits(parsed.value), node.start);
   return parsed.value.network;
 }
 
@@ -54,7 +49,7 @@ export function readPorts(decoding: Decoding, node: Node): PortRange | null {
   if (node.type !== 'scalar') return null;
   const parsed = parsePortRange(node.text, decoding.profile.ports);
   if (parsed.ok) return parsed.value;
-  report(decoding, describePortFault(parsed.error, decoding.profile.ports, node.start));
+  decoding.reporter.add(describePortFault(parsed.error, decoding.profile.ports), node.start);
   return null;
 }
 

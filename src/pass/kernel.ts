@@ -1,8 +1,7 @@
 import type { ApplyReport } from '../apply/outcome.ts';
 import { readLive } from '../apply/read.ts';
 import { waitUntilEnforced, waitUntilStill } from '../apply/wait-enforced.ts';
-import { repairTargets } from '../enforcement/repair.ts';
-import { collectRuleNames, reportUnreadable } from '../enforcement/report.ts';
+import { collectRuleNames, repairTargets, reportUnreadable } from '../enforcement/report.ts';
 import type { DesiredState, LiveState } from '../model/state.ts';
 import type { PlanInput } from '../plan/input.ts';
 import { mayRebuild } from '../plan/operations.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { applySuppressions } from '../../src/desired/suppress.ts';
 import { plan } from '../../src/index.ts';
+import { applySuppressions } from '../../src/manifest/suppressions.ts';
 import { findProfile } from '../../src/model/profile.ts';
 import { collides, formatRuleKey } from '../../src/model/rule.ts';
 import { wholeScope } from '../../src/model/state.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { checkEnforcement } from '../../src/enforcement/check.ts';
-import { repairTargets } from '../../src/enforcement/repair.ts';
 import type { RuleNames } from '../../src/enforcement/report.ts';
+import { repairTargets } from '../../src/enforcement/report.ts';
 import { formatRuleKey, type LiveRule } from '../../src/model/rule.ts';
 import { recorded, tableOf } from './recorded.ts';
 

@@ -35,7 +35,10 @@ describe('docs/reference/problems.md', () => {
     const sources = folders.flatMap((folder) => readdirSync(new URL(folder, root)).map((file) => read(folder + file)));
     const used = new Set(
       sources.flatMap((source) =>
-        [...source.matchAll(/\bcode: (?:[^,\n]*\? '([a-z0-9-]+)' : )?'([a-z0-9-]+)'/g)].flatMap(([, a, b]) => [a, b]),
+        [
+          ...source.matchAll(/\bcode: (?:[^,\n]*\? '([a-z0-9-]+)' : )?'([a-z0-9-]+)'/g),
+          ...source.matchAll(/make(?:Error|Warning|Note)\(\s*'([a-z0-9-]+)'/g),
+        ].flatMap(([, a, b]) => [a, b]),
       ),
     );
     const faults = /type AddressFault =([\s\S]*?);/.exec(read('src/model/address.ts'))?.[1] ?? '';

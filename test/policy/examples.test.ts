@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { applySuppressions } from '../../src/desired/suppress.ts';
+import { applySuppressions } from '../../src/manifest/suppressions.ts';
 import { readValues } from '../../src/manifest/values-file.ts';
 import { lint } from '../../src/policy/lint/lint.ts';
 import { runPolicyTests } from '../../src/policy/tests.ts';

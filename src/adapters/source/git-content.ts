@@ -50,13 +50,7 @@ async function loadEntries(request: ContentRequest): Promise<Result<SourceConten
   const bad = findBadEntry(chosen);
   if (bad !== null) return fail(bad);
   if (chosen.length === 0)
-    return fail(
-      makeError(
-        'no-manifests',
-        `there are no *.yaml or *.yml files at the path${describeJson(entries.value.json)}`,
-        nothingDeleted,
-      ),
-    );
+    return fail(makeError('no-manifests', `${noYaml}${describeJson(entries.value.json)}`, nothingDeleted));
   const manifests = await readFiles(request, chosen);
   if (!manifests.ok) return manifests;
   const others: TreeEntry[] = [];
@@ -188,14 +182,15 @@ function entryProblem({ path, type }: TreeEntry, before: TreeEntry | undefined):
   }
   if (path === before?.path) return makeError('unsafe-file-name', `the commit holds ${path} twice`, 'commit it anew');
   if (type === 'file') return null;
-  if (type === 'link')
-    return makeError(
-      'not-a-regular-file',
-      `${path} is a symbolic link, which is not followed`,
-      'commit the file itself',
-    );
-  const hint = 'commit its manifests here, or name a folder without it; nothing is deleted because of this';
-  return makeError('not-a-regular-file', `${path} is a submodule, whose files are not read`, hint);
+  const [what, hint] =
+    type === 'link'
+      ? ['a symbolic link, which is not followed', 'commit the file itself']
+      : [
+          'a submodule, whose files are not read',
+          'commit its manifests here, or name a folder without it; nothing is deleted because of this',
+        ];
+  return makeError('not-a-regular-file', `${path} is ${what}`, hint);
 }
 
+const noYaml = 'there are no *.yaml or *.yml files at the path';
 const nothingDeleted = 'correct --git-path; nothing is deleted because of this';

@@ -100,19 +100,11 @@ function chooseTip(text: string, names: readonly string[]): Result<RemoteTip, Pr
   const found = names.filter((name) => ids.has(name));
   const [name] = found;
   if (name === undefined) {
-    return fail(
-      makeError(
-        'git-ref-missing',
-        `the remote has no ${names.join(' or ')}`,
-        'push the ref, or correct --git-ref; nothing is deleted because of this',
-      ),
-    );
+    const hint = 'push the ref, or correct --git-ref; nothing is deleted because of this';
+    return fail(makeError('git-ref-missing', `the remote has no ${names.join(' or ')}`, hint));
   }
-  if (found.length > 1) {
-    return fail(
-      makeError('git-ref-ambiguous', `the remote has ${found.join(' and ')}`, 'write the one you mean in full'),
-    );
-  }
+  const both = `the remote has ${found.join(' and ')}`;
+  if (found.length > 1) return fail(makeError('git-ref-ambiguous', both, 'write the one you mean in full'));
   return ok({ commit: ids.get(`${name}^{}`) ?? ids.get(name) ?? '', fetchName: name });
 }
 
@@ -176,12 +168,8 @@ const network =
  */
 function remoteProblem(run: ProcessRun, settings: RemoteSettings, onClone: boolean): Problem {
   if (run.end === 'timeout') {
-    const seconds = settings.timeoutMs / 1000;
-    return makeError(
-      'git-timeout',
-      `the Git remote did not finish within ${seconds} s; git was ended`,
-      'it is tried again; raise --git-timeout if the network is slow',
-    );
+    const summary = `the Git remote did not finish within ${settings.timeoutMs / 1000} s; git was ended`;
+    return makeError('git-timeout', summary, 'it is tried again; raise --git-timeout if the network is slow');
   }
   if (run.end === 'aborted') return makeError('git-aborted', 'the Git call was stopped', 'nothing to do');
   if (run.end === 'too-much-output')
@@ -195,19 +183,13 @@ function remoteProblem(run: ProcessRun, settings: RemoteSettings, onClone: boole
   const asked = /could not read (?:Username|Password) for '([^']*)'/.exec(run.stderr)?.[1]?.replace(/\/\/.*@/, '//');
   if (asked !== undefined && asked !== readOrigin(settings.remote)) {
     const summary = `${asked} asked for credentials on the way to the Git remote, and got none`;
-    return makeError(
-      'git-proxy-auth',
-      summary,
-      'write user and password into the proxy’s URL, or reach the remote without it',
-    );
+    const hint = 'write user and password into the proxy’s URL, or reach the remote without it';
+    return makeError('git-proxy-auth', summary, hint);
   }
   const cause = causes.find(([pattern]) => pattern.test(run.stderr));
   const said = run.stderr.replace(/@{5,}/g, '').trim().slice(0, 300); // ssh draws boxes
   if (cause !== undefined) return makeError(cause[1], `${cause[2]} (git: ${said})`, cause[3]);
   const code = onClone && !network.test(run.stderr) ? 'git-broken' : 'git-unreachable';
-  return makeError(
-    code,
-    `the Git remote could not be read (git: ${said})`,
-    'it is tried again; check the network and --git-url',
-  );
+  const hint = 'it is tried again; check the network and --git-url';
+  return makeError(code, `the Git remote could not be read (git: ${said})`, hint);
 }

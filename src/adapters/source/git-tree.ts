@@ -9,17 +9,15 @@ import { findTooDeep, findTooMany, isJsonPath, mostJson, refuseTooLarge } from '
 export const maxTreeBytes = 32 * 1024 * 1024;
 const maxTrees = 100_000;
 
-/** Of one tree: what may hold manifests, and what has the name of one or is a submodule. */
-interface Folder {
-  readonly folders: readonly TreeEntry[];
-  readonly manifests: readonly TreeEntry[];
-  readonly json: readonly TreeEntry[];
-}
-
 /** What lies below a tree, sorted by path: entries that have a manifest's name, and JSON files beside them. */
 export interface TreeListing {
   readonly manifests: readonly TreeEntry[];
   readonly json: readonly TreeEntry[];
+}
+
+/** The same of one tree alone, and the trees that may hold more. */
+interface Folder extends TreeListing {
+  readonly folders: readonly TreeEntry[];
 }
 
 /**

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import { findEndingSoon } from '../../desired/in-force.ts';
-import { applySuppressions } from '../../desired/suppress.ts';
+import { applySuppressions } from '../../manifest/suppressions.ts';
 import { compareProblems, hasErrors } from '../../model/problem.ts';
 import { lint } from '../../policy/lint/lint.ts';
 import { renderDocument } from '../../report/json.ts';

@@ -1,8 +1,7 @@
-import { type Cast, castBoolean, castInteger, castString, castStrings, invalidMessage } from '../cast.ts';
+import { type Cast, castBoolean, castInteger, castString, castStrings, invalidMessage, trim } from '../cast.ts';
 import { ServerCrash } from '../crash.ts';
 import type { JsonTerm } from '../http/json.ts';
 import { castInet, formatInet, type Inet, storeInet } from '../rules/inet.ts';
-import { trim } from '../text.ts';
 import { checkEndpoint, nameServerProblems } from './host.ts';
 
 /** A plain field of the configuration, from the sent term to the column. */

@@ -16,9 +16,14 @@ export interface RatedFilterOptions {
   readonly schedule?: (milliseconds: number, callback: () => void) => () => void;
 }
 
-type Change =
-  | { readonly kind: 'insert' | 'delete'; readonly element: TableElement }
-  | { readonly kind: 'add-user' | 'delete-user'; readonly userId: string };
+/** What the table has yet to hear of. */
+interface Change {
+  readonly carryOut: (table: ElementTable) => void;
+  /** How long it takes, as a multiple of an insert. */
+  readonly units: number;
+  /** The rule that it inserts. */
+  readonly rule?: string;
+}
 
 const notifierTimeoutMs = 5_000;
 const crashWindowMs = 5_000;
@@ -68,13 +73,19 @@ export class RatedFilter implements PacketFilter {
     this.settle();
   }
 
-  readonly inserted = (row: RuleRow): void => this.#receive({ kind: 'insert', element: makeTableElement(row) });
+  readonly inserted = (row: RuleRow): void => {
+    const element = makeTableElement(row);
+    this.#receive({ carryOut: (table) => table.add(element), units: 1, rule: element.rule });
+  };
 
-  readonly deleted = (row: RuleRow): void => this.#receive({ kind: 'delete', element: makeTableElement(row) });
+  readonly deleted = (row: RuleRow): void => {
+    const element = makeTableElement(row);
+    this.#receive({ carryOut: (table) => table.delete(element), units: 2 });
+  };
 
-  readonly userAdded = (userId: string): void => this.#receive({ kind: 'add-user', userId });
+  readonly userAdded = (id: string): void => this.#receive({ carryOut: (table) => table.addUser(id), units: 1 });
 
-  readonly userDeleted = (userId: string): void => this.#receive({ kind: 'delete-user', userId });
+  readonly userDeleted = (id: string): void => this.#receive({ carryOut: (table) => table.deleteUser(id), units: 1 });
 
   readonly view = {
     verdict: (packet: FilterPacket) => decideVerdict(this.#elements(), packet),
@@ -149,7 +160,7 @@ export class RatedFilter implements PacketFilter {
 
   #durationOfNext(): number {
     if (this.#rebuild !== undefined) return this.#rebuild.length === 0 ? 0 : this.#unit;
-    return this.#handed[0]?.kind === 'delete' ? 2 * this.#unit : this.#unit;
+    return (this.#handed[0]?.units ?? 1) * this.#unit;
   }
 
   #finishWork(): void {
@@ -162,7 +173,7 @@ export class RatedFilter implements PacketFilter {
     }
     const change = this.#handed.shift();
     try {
-      if (change !== undefined) this.#carryOut(change);
+      change?.carryOut(this.#table);
       // The notifier waits for the newest call; an older one is the leftover of a call that was given up.
       if (this.#handed.length === 0) this.#deadline = undefined;
     } catch (error) {
@@ -171,29 +182,10 @@ export class RatedFilter implements PacketFilter {
     }
   }
 
-  #carryOut(change: Change): void {
-    switch (change.kind) {
-      case 'insert':
-        this.#table.add(change.element);
-        return;
-      case 'delete':
-        this.#table.delete(change.element);
-        return;
-      case 'add-user':
-        this.#table.addUser(change.userId);
-        return;
-      case 'delete-user':
-        this.#table.deleteUser(change.userId);
-        return;
-      default:
-        change satisfies never;
-    }
-  }
-
   /** The notifier gives up its call, and all that waited behind it is gone; the call itself stays with the filter. */
   #giveUp(): void {
     this.#deadline = undefined;
-    for (const change of this.#mailbox) if (change.kind === 'insert') this.#lost.push(change.element.rule);
+    for (const { rule } of this.#mailbox) if (rule !== undefined) this.#lost.push(rule);
     this.#mailbox = [];
   }
 

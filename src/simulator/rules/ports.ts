@@ -1,6 +1,6 @@
+import { trim } from '../cast.ts';
 import { ServerCrash } from '../crash.ts';
 import { Float, type JsonTerm } from '../http/json.ts';
-import { trim } from '../text.ts';
 
 /** Either the canonical text of a range (as it is echoed) or the message why there is none. */
 export type PortCast = { readonly text: string } | { readonly message: string };
