@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -376,5 +376,24 @@ describe('a history', () => {
     const cut = await cli(['log', 'net'], { cwd: shallow });
     expect([cut.code, cut.err]).toEqual([1, expect.stringContaining('this clone is shallow')]);
     expect(cut.err).toContain('git fetch --unshallow');
+  });
+
+  it('says that a tree is missing, instead of taking its commit for one without manifests', async () => {
+    mkdirSync(join(folder, 'net'));
+    const [first = ''] = commit([
+      { files: { 'net/a.yaml': rulesText('a', [closed]) }, parents: [] },
+      { files: { 'net/a.yaml': rulesText('a', []) }, parents: [0] },
+    ]);
+    const git = (...args: readonly string[]): string => execFileSync('git', args, { cwd: folder, encoding: 'utf8' });
+    const root = git('rev-parse', `${first}^{tree}`).trim();
+    // Loose objects, so that one can be taken away.
+    const objects = join(folder, '.git/objects');
+    for (const name of readdirSync(join(objects, 'pack')).filter((one) => one.endsWith('.pack'))) {
+      renameSync(join(objects, 'pack', name), join(folder, name));
+      execFileSync('git', ['unpack-objects', '-q'], { cwd: folder, input: readFileSync(join(folder, name)) });
+    }
+    rmSync(join(objects, root.slice(0, 2), root.slice(2)));
+    const { code, err } = await cli(['log', 'net']);
+    expect([code, err]).toEqual([1, expect.stringContaining('the manifests cannot be read from the repository')]);
   });
 });

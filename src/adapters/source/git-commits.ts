@@ -5,7 +5,7 @@ import { fail, ok, type Result } from '../../model/result.ts';
 import type { SourceContent } from '../../ports.ts';
 import { findBadEntry, makeFiles } from './git-content.ts';
 import { askRepository, fetchAll, loadAt, type RevisionRequest, refuseRevision } from './git-ref.ts';
-import type { GitRepository } from './git-repository.ts';
+import { GitError, type GitRepository } from './git-repository.ts';
 import { listEntriesOfTrees, maxTreeBytes } from './git-tree.ts';
 
 /** The history of a folder of manifests. */
@@ -90,6 +90,7 @@ async function readBatch(reader: Reader, commits: readonly Commit[]): Promise<re
 /** The tree of the folder in each commit; null where it is not there. */
 async function findFolders({ repository, path }: Reader, commits: readonly Commit[]): Promise<(string | null)[]> {
   const roots = await repository.headsOf(commits.map(({ id }) => `${id}^{tree}`));
+  if (roots.includes(null)) throw new GitError('git-broken', 'git cat-file: no tree of a commit');
   let folders = roots.map((head) => head?.id ?? null);
   for (const part of path) {
     const ids = [...new Set(folders)].filter((id) => id !== null);
