@@ -101,8 +101,8 @@ export async function readRevisionContent(
 /** Why manifests of a base cannot be compared with. */
 export function describeInvalidBase(problems: readonly Problem[], name: string): string {
   const first = problems.find(({ severity }) => severity === 'error');
-  const where = first?.place === undefined ? '' : ` (${first.place.file}:${first.place.line}: ${first.summary})`;
-  return `the manifests of ${name} hold errors${where}`;
+  const where = first?.place === undefined ? '' : `${first.place.file}:${first.place.line}: `;
+  return `the manifests of ${name} hold errors${first === undefined ? '' : ` (${where}${first.summary})`}`;
 }
 
 /** The manifests of `--base` as a source of their own, for `reconcile drift`. */

@@ -83,9 +83,10 @@ export function diffDesired({ before, after, profile, scope, options }: DesiredC
   };
 }
 
-/** Two lists of rules: those that are the same under their names, as they were and as they are, and the others of either. */
+/** Two lists of rules: those that are the same under their names, of these the ones with other times, and the others of either. */
 interface ComparedRules {
   readonly kept: readonly (readonly [former: DesiredRule, present: DesiredRule])[];
+  readonly moved: readonly DesiredRule[];
   readonly left: readonly DesiredRule[];
   readonly changed: readonly DesiredRule[];
 }
@@ -93,6 +94,7 @@ interface ComparedRules {
 function compareLists(before: readonly DesiredRule[], after: readonly DesiredRule[]): ComparedRules {
   const left = new Map(before.map((one) => [one.name, one]));
   const kept: (readonly [DesiredRule, DesiredRule])[] = [];
+  const moved: DesiredRule[] = [];
   const changed: DesiredRule[] = [];
   for (const one of after) {
     const former = left.get(one.name);
@@ -100,13 +102,14 @@ function compareLists(before: readonly DesiredRule[], after: readonly DesiredRul
       changed.push(one);
     } else {
       kept.push([former, one]);
+      if (!hasSameTimes(former, one)) moved.push(former);
       left.delete(one.name);
     }
   }
-  return { kept, left: [...left.values()], changed };
+  return { kept, moved, left: [...left.values()], changed };
 }
 
-function decideList({ kept, left, changed }: ComparedRules, input: PlanInput): readonly RuleChange[] {
+function decideList({ kept, moved, left, changed }: ComparedRules, input: PlanInput): readonly RuleChange[] {
   const decided = decideRules(
     {
       ...input,
@@ -116,7 +119,6 @@ function decideList({ kept, left, changed }: ComparedRules, input: PlanInput): r
     },
     kept.map(([former, desired]) => ({ desired, live: asLive(former) })),
   );
-  const moved = kept.flatMap(([former, present]) => (hasSameTimes(former, present) ? [] : [former]));
   const byName = new Map([...moved, ...left].map((one) => [one.name, one]));
   return decided.map((change) => addTimes(change, byName.get(change.live?.id ?? '')));
 }
@@ -125,7 +127,7 @@ function decideList({ kept, left, changed }: ComparedRules, input: PlanInput): r
 function findSides(lists: readonly ComparedRules[]): Sides {
   const kept = lists.flatMap((list) => list.kept);
   const [left, changed] = [lists.flatMap((list) => list.left), lists.flatMap((list) => list.changed)];
-  const moved = kept.flatMap(([former, present]) => (hasSameTimes(former, present) ? [] : [former]));
+  const moved = lists.flatMap((list) => list.moved);
   const touches = createTouches([...left, ...changed, ...moved].map(({ rule }) => rule.destination));
   const near = kept.filter(([{ rule }]) => touches(rule.destination));
   const all = [...kept.map(([former]) => former), ...left, ...changed];

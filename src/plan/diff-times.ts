@@ -1,18 +1,9 @@
-import type { Network } from '../model/address.ts';
 import { groupBy } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { formatCount } from '../model/printable.ts';
 import { type DesiredRule, hasTimes, isDesiredAt, type Rule, type RuleNotes } from '../model/rule.ts';
 import { computeOwnEffect } from '../policy/effect.ts';
-import { toIntervals } from '../policy/intervals.ts';
-import {
-  findNodesReaching,
-  getLane,
-  getLaneRules,
-  indexRules,
-  type Ruled,
-  type RuleIndex,
-} from '../policy/rule-index.ts';
+import { createTouches } from '../policy/intervals.ts';
 import type { Effect } from '../policy/traffic.ts';
 import type { FieldChange, LaterEffect, Refusal, RuleChange } from './plan.ts';
 
@@ -62,8 +53,8 @@ export function computeEffectAt({ before, after, users }: Sides, time: number): 
   return computeOwnEffect([rulesOf(before)], rulesOf(after), users);
 }
 
-/** Rules looked at for all times at which one begins or ends, at most. */
-const mostLooks = 5_000_000;
+/** Rules looked at for all times at which one begins or ends, at most; one whose traffic is computed counts ten times. */
+const mostLooks = 50_000_000;
 
 /**
  * What differs from later times on: one entry for each time after `at` at which a rule begins or ends and the difference in traffic
@@ -76,21 +67,19 @@ export function findLaterEffects(sides: Sides, at: number, now: Effect): readonl
     .flatMap(({ rule, notBefore = at, expires = at }) =>
       [notBefore, expires].flatMap((time) => (time > at ? { time, rule } : [])),
     );
-  if (turns.length === 0) return [];
-  const indexes = { before: indexNetworks(sides.before), after: indexNetworks(sides.after) };
   const later: LaterEffect[] = [];
   let [then, last, looks] = [at, JSON.stringify(now), 0];
   for (const [from, turning] of [...groupBy(turns, ({ time }) => time)].sort(([a], [b]) => a - b)) {
-    const turned = turning.map(({ rule }) => rule);
-    const [before, after] = [findNear(indexes.before, turned), findNear(indexes.after, turned)];
-    const near = { before, after, users: listUsers([...before, ...after]) };
+    const near = selectNear(
+      sides,
+      turning.map(({ rule }) => rule),
+    );
     // What begins or ends changes nothing elsewhere.
     const [earlier, present] = [then, from].map((time) => JSON.stringify(computeEffectAt(near, time)));
-    const isSame = earlier === present;
-    looks += before.length + after.length + (isSame ? 0 : rules.length);
-    if (looks > mostLooks) return null;
     then = from;
-    if (isSame) continue;
+    looks += rules.length + (earlier === present ? 0 : 10 * rules.length);
+    if (looks > mostLooks) return null;
+    if (earlier === present) continue;
     const effect = computeEffectAt(sides, from);
     const text = JSON.stringify(effect);
     if (text !== last) later.push({ from, effect });
@@ -99,23 +88,14 @@ export function findLaterEffects(sides: Sides, at: number, now: Effect): readonl
   return later;
 }
 
-type NetworkIndex = RuleIndex<Ruled & { readonly item: DesiredRule }>;
-
-/** Rules by their networks alone: one lane holds all of a family. */
-function indexNetworks(rules: readonly DesiredRule[]): NetworkIndex {
-  return indexRules(rules.map((item) => ({ item, rule: { ...item.rule, userId: null, ports: null } })));
-}
-
-/** The rules that decide with these about the same packets: those of their networks, of the same users or of everybody. */
-function findNear(index: NetworkIndex, turning: readonly Rule[]): readonly DesiredRule[] {
+/** The rules that decide with these about the same packets: those that share addresses with one, of the same users or of everybody. */
+function selectNear(sides: Sides, turning: readonly Rule[]): Sides {
+  const touches = createTouches(turning.map(({ destination }) => destination));
   const users = new Set(turning.map(({ userId }) => userId));
-  const near = ([4, 6] as const).flatMap((family) => {
-    const networks = turning.map(({ destination }) => destination).filter((one: Network) => one.family === family);
-    const lane = getLaneRules(index, null, getLane(family, 'other'));
-    return toIntervals(networks).flatMap((interval) => findNodesReaching(lane, interval));
-  });
-  const found = [...new Set(near)].flatMap(({ items }) => items.map(({ item }) => item));
-  return users.has(null) ? found : found.filter(({ rule }) => rule.userId === null || users.has(rule.userId));
+  const isNear = ({ rule: { userId, destination } }: DesiredRule): boolean =>
+    (userId === null || users.has(userId) || users.has(null)) && touches(destination);
+  const [before, after] = [sides.before.filter(isNear), sides.after.filter(isNear)];
+  return { before, after, users: listUsers([...before, ...after]) };
 }
 
 /** Who asks for a refusal of traffic that opens must not be told that there is none where nobody looked. */

@@ -150,6 +150,11 @@ describe('two folders', () => {
     ]);
     const after = await diff(['new', 'old']);
     expect([after.code, after.err]).toEqual([4, expect.stringContaining('rules.yaml:6')]);
+    const overlay = await diff(['new', 'old', '--overlay', 'gone']);
+    expect([overlay.code, overlay.err]).toEqual([
+      4,
+      expect.stringMatching(/the manifests of new hold errors \(.*gone/),
+    ]);
   });
 });
 
@@ -192,6 +197,7 @@ describe('revisions', () => {
     expect((await diff(['main...feature', 'net'])).err).toContain('with --merge-base it means what A...B does to git');
     expect((await diff([])).err).toContain('diff needs what to compare');
     expect((await diff(['main', 'nowhere'])).err).toContain('nowhere is not a folder that is there');
+    expect((await diff(['main', 'feature'])).err).toContain('two revisions are written A..B');
     expect((await diff(['old', 'new'])).err).toContain('new is not a folder that is there');
     expect((await diff(['main..feature', 'nowhere'])).err).toContain('nowhere is not a folder that is there');
   });

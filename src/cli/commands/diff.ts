@@ -151,7 +151,7 @@ async function revisionsOf(
   { written, folder }: Side,
 ): Promise<Sides> {
   if (!isDirectory(folder)) {
-    const hint = 'PATH is the folder of the manifests; or name two folders: reconcile diff OLD NEW';
+    const hint = 'two revisions are written A..B, two folders OLD NEW; PATH is the folder of the manifests';
     throw makeFailure('no-source', `${written} is not a folder that is there`, hint);
   }
   const revision = (name: string): Side => ({ written: name, folder, revision: name });
