@@ -120,6 +120,8 @@ function addPages(
     for (const place of [path, `/targets/:target${path}`])
       app.get(place, (context) => answer(context, (shown) => make(context, shown)));
   };
+  // The links of a page are relative to its last slash.
+  app.get('/targets/:target', (context) => context.redirect(`${context.req.path}/`));
   get('/', (context, shown) => {
     const { isSignedIn, session } = context.get('reader');
     return context.html(shown.page(askedOf(context), { isSignedIn, hasSession: session !== null }));
@@ -184,7 +186,7 @@ function openDoor({ token, host, isSecure, view, clock }: StatusAppSettings): Do
       }
       context.header('www-authenticate', 'Bearer');
       const isPage =
-        /^\/(?:targets\/[^/]+\/)?$/.test(context.req.path) && context.req.header('accept')?.includes('text/html');
+        /^\/(?:targets\/[^/]+\/?)?$/.test(context.req.path) && context.req.header('accept')?.includes('text/html');
       return isPage ? context.html(view.signIn(null), 401) : context.text('a token is required\n', 401);
     },
     async signIn(context) {

@@ -127,8 +127,14 @@ describe('the status server', () => {
         const answer = await open({ below: () => viewOf() }).request(path, { headers });
         return [answer.status, (await answer.text()).includes('Sign in to reconcile')];
       };
-      for (const page of ['/', '/targets/eu/']) expect([page, ...(await ask(page))]).toEqual([page, 401, true]);
+      for (const page of ['/', '/targets/eu/', '/targets/eu'])
+        expect([page, ...(await ask(page))]).toEqual([page, 401, true]);
       expect(await ask('/targets/eu/status')).toEqual([401, false]);
+    });
+
+    it('leads to the page of a target whose address was typed without its last slash', async () => {
+      const answer = await app({ below: () => viewOf() }).request('/targets/eu', { headers: { host: 'localhost' } });
+      expect([answer.status, answer.headers.get('location')]).toEqual([302, '/targets/eu/']);
     });
 
     it('threat 44: ends a session when it is signed out, when the token is another one, and after twelve hours', async () => {
