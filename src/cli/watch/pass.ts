@@ -16,7 +16,7 @@ import { findServer } from '../approval.ts';
 import { findCommandProblem } from '../await-confirmation.ts';
 import { Failure, type Invocation, makeFailure, type Settings } from '../command.ts';
 import { findStateBefore, liftDemands } from '../go-back.ts';
-import { HistoryWriter, listHistory, loadRecord, openApplyHistory } from '../history.ts';
+import { HistoryWriter, openApplyHistory, readHistory } from '../history.ts';
 import { makeDesiredContext } from '../manifests.ts';
 import { readPlanOptions } from '../plan-settings.ts';
 import { wireEnforcement, wireShared } from '../wire.ts';
@@ -40,27 +40,17 @@ export class RecentApplies {
     this.#own = [...this.#own.filter(({ at, revision }) => at !== record.at && revision === record.revision), record];
   };
 
-  /** What all of them changed together; null: nothing is recorded of this revision. */
+  /** What all of them changed together, and when rules end that earlier ones made; null: nothing is recorded of this revision. */
   async join(revision: string): Promise<ApplyRecord | null> {
-    const { applies, expires } = await this.#readHistory(revision);
-    const records = new Map(applies.map((one) => [one.at, one]));
-    for (const one of this.#own) if (one.revision === revision) records.set(one.at, one);
-    const joined = joinApplyRecords([...records.values()]);
+    const history = this.stateFolder === null ? [] : await readHistory(openApplyHistory(this.stateFolder));
+    const newest = history.map(({ record }) => record).filter(({ by }) => by !== sidecarNames.back);
+    const records = newest.toReversed();
+    const last = records.findLastIndex((one) => one.revision !== revision || one.by !== sidecarNames.apply);
+    const [earlier, applies] = [records.slice(0, last + 1), records.slice(last + 1)];
+    const own = this.#own.filter((one) => one.revision === revision);
+    const joined = joinApplyRecords([...new Map([...applies, ...own].map((one) => [one.at, one])).values()]);
+    const expires = earlier.flatMap((one) => [...one.expires]);
     return joined && { ...joined, expires: new Map([...expires, ...joined.expires]) };
-  }
-
-  /** The last applies, the oldest first, if they are of this revision; and when rules end that earlier ones made. */
-  async #readHistory(revision: string): Promise<{ applies: ApplyRecord[]; expires: ApplyRecord['expires'] }> {
-    const [applies, earlier]: [ApplyRecord[], ApplyRecord[]] = [[], []];
-    if (this.stateFolder === null) return { applies, expires: new Map() };
-    const files = openApplyHistory(this.stateFolder);
-    for (const number of await listHistory(files)) {
-      const record = await loadRecord(files, number);
-      if (!record.ok || record.value.by === sidecarNames.back) continue;
-      const isOurs = record.value.revision === revision && record.value.by === sidecarNames.apply;
-      (isOurs && earlier.length === 0 ? applies : earlier).unshift(record.value);
-    }
-    return { applies, expires: new Map(earlier.flatMap((one) => [...one.expires])) };
   }
 }
 
