@@ -1,14 +1,10 @@
-import { lstatSync, mkdirSync } from 'node:fs';
+import { lstatSync, mkdirSync, type Stats } from 'node:fs';
 import module from 'node:module';
 import { homedir } from 'node:os';
 import path from 'node:path';
 
 /** What decides whether a folder may hold code that is run: who it belongs to, and who else can write there. */
-export interface FolderLook {
-  readonly isDirectory: boolean;
-  readonly uid: number;
-  readonly mode: number;
-}
+export type FolderLook = Pick<Stats, 'isDirectory' | 'uid' | 'mode'>;
 
 /** Who runs what, and how folders are looked at; undefined where there is none. */
 export interface CompileCacheInput {
@@ -39,8 +35,8 @@ export function findCompileCache({ env, args, home, uid, look }: CompileCacheInp
 }
 
 /** A link is none; a folder that all can write, as the shared temporary one is, is not either, sticky or not. */
-function isSafe({ isDirectory, uid, mode }: FolderLook, mine: number): boolean {
-  return isDirectory && (uid === mine || uid === 0) && (mode & 0o022) === 0;
+function isSafe(folder: FolderLook, mine: number): boolean {
+  return folder.isDirectory() && (folder.uid === mine || folder.uid === 0) && (folder.mode & 0o022) === 0;
 }
 
 /** Turns the cache on, where this Node has one; nothing depends on it. */
@@ -50,6 +46,7 @@ export function enableCompileCache(args: readonly string[]): void {
   const node: typeof module & { readonly enableCompileCache?: (folder: string) => unknown } = module;
   if (node.enableCompileCache === undefined || uid === undefined) return;
   try {
+    const look = (folder: string): Stats | undefined => lstatSync(folder, { throwIfNoEntry: false });
     const folder = findCompileCache({ env: process.env, args, home: homedir(), uid, look });
     if (folder === null) return;
     mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -57,9 +54,4 @@ export function enableCompileCache(args: readonly string[]): void {
   } catch {
     // A folder that cannot be made is not worth a message: the start takes as long as without.
   }
-}
-
-function look(folder: string): FolderLook | undefined {
-  const found = lstatSync(folder, { throwIfNoEntry: false });
-  return found === undefined ? undefined : { isDirectory: found.isDirectory(), uid: found.uid, mode: found.mode };
 }

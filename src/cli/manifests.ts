@@ -3,7 +3,6 @@ import { normalize, resolve } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
 import { createManifestParser, findManifestWorker } from '../adapters/manifest-parser.ts';
 import { createSecretResolver } from '../adapters/secrets.ts';
-import { createDirectorySource } from '../adapters/source/directory.ts';
 import type { Desired, DesiredContext } from '../desired/context.ts';
 import { assemble } from '../desired/desired.ts';
 import type { ParseFiles, ParseOptions } from '../desired/parse-files.ts';
@@ -16,7 +15,7 @@ import { hasErrors, type Problem, raiseWarnings } from '../model/problem.ts';
 import type { PassResult } from '../pass/pass.ts';
 import type { Logger } from '../ports.ts';
 import { exitCodes, Failure, type Invocation, makeFailure, type Settings } from './command.ts';
-import { type NamedManifest, type PathOperand, readPathOperand } from './path-operand.ts';
+import { type NamedManifest, type PathOperand, readFolder, readPathOperand } from './path-operand.ts';
 import { readLimits, readPlanScope, readProfile, readRequiredNotes } from './plan-settings.ts';
 import { readNamedFile } from './read-file.ts';
 import type { NestedSettings } from './settings-schema.ts';
@@ -124,11 +123,9 @@ export interface OfflineBuild extends Desired {
 
 /** Reads and builds the manifests below `path` without server and token; e-mail addresses stay unresolved. Exit 4 without a source. */
 export async function buildOffline(invocation: Invocation, path: string): Promise<OfflineBuild> {
-  const { settings, terminal } = invocation;
-  const { content, problems } = await createDirectorySource(path, readLimits(settings)).read(terminal.stop);
-  if (content === null) throw new Failure(problems, exitCodes.invalid);
-  const parsed = await makeParser(settings)(content.files);
-  return { ...assemble(parsed, null, makeDesiredContext(invocation, path)), revision: content.revision };
+  const { files, revision } = await readFolder(invocation, path);
+  const parsed = await makeParser(invocation.settings)(files);
+  return { ...assemble(parsed, null, makeDesiredContext(invocation, path)), revision };
 }
 
 /** The manifests at the PATH operand, built, with their problems as `--strict` counts them. */

@@ -31,7 +31,7 @@ import { lookUpNames, type PlanNames } from './plan-names.ts';
 import { readRevision } from './revision.ts';
 import { compareWithSaved, type PlanOrigin, type SavedPlan, savePlan } from './saved-plan.ts';
 import { makeScreen, type Screen } from './screen.ts';
-import { runWired, type WiredPass, wirePass, wireSnapshotPass } from './wire.ts';
+import { runWired, type WiredPass, wirePass } from './wire.ts';
 
 /** One pass from the command line: over which manifests, and on which terms. */
 export interface PassRequest {
@@ -58,10 +58,7 @@ export interface TrialEnd {
 export async function runPass(invocation: Invocation, request: PassRequest): Promise<Answer> {
   const screen = makeScreen(invocation);
   const { snapshot, save } = invocation.settings;
-  const wired =
-    snapshot === null
-      ? await wirePass(invocation, request.path, request.given?.source)
-      : await wireSnapshotPass(invocation, request.path, snapshot);
+  const wired = await wirePass(invocation, request.path, request.given?.source, snapshot);
   try {
     const base = await loadBase(invocation, request.path, wired.pass);
     const lastApply = await readLastApply(invocation);

@@ -2,6 +2,7 @@ import { lstatSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { createDirectorySource } from '../adapters/source/directory.ts';
 import { readRegularFile } from '../adapters/source/regular-file.ts';
+import type { SourceContent } from '../ports.ts';
 import { explainMisspeltCommand } from './arguments.ts';
 import { exitCodes, Failure, type Invocation, makeFailure } from './command.ts';
 import { readLimits } from './plan-settings.ts';
@@ -42,6 +43,13 @@ export function readDirectoryOperand(invocation: Invocation, command: string): P
   throw makeFailure('no-source', summary, hint, exitCodes.invalid);
 }
 
+/** The manifests below a folder; throws a `Failure` (exit 4) where there are none that can be read. */
+export async function readFolder({ settings, terminal }: Invocation, path: string): Promise<SourceContent> {
+  const { content, problems } = await createDirectorySource(path, readLimits(settings)).read(terminal.stop);
+  if (content === null) throw new Failure(problems, exitCodes.invalid);
+  return content;
+}
+
 /** A manifest file as it is: `shown` as the person named it. */
 export interface NamedManifest {
   readonly shown: string;
@@ -50,10 +58,8 @@ export interface NamedManifest {
 }
 
 /** The manifests at a path: one file, or all below a directory; `-`: one on stdin. */
-export async function readManifestFiles(
-  { settings, terminal }: Invocation,
-  written: string,
-): Promise<readonly NamedManifest[]> {
+export async function readManifestFiles(invocation: Invocation, written: string): Promise<readonly NamedManifest[]> {
+  const { settings, terminal } = invocation;
   if (written === '-' && terminal.readStdin !== undefined) {
     const bytes = await terminal.readStdin(readLimits(settings).fileBytes);
     if (bytes === null) throw makeFailure('unreadable-file', 'stdin is larger than a manifest may be');
@@ -71,9 +77,8 @@ export async function readManifestFiles(
     if (!bytes.ok) throw makeFailure('unreadable-file', `${written} cannot be read: ${bytes.error}`);
     return [{ shown: written, path, bytes: bytes.value }];
   }
-  const reading = await createDirectorySource(path, readLimits(settings)).read(terminal.stop);
-  if (reading.content === null) throw new Failure(reading.problems, exitCodes.invalid);
-  return reading.content.files.map((file) => ({
+  const { files } = await readFolder(invocation, path);
+  return files.map((file) => ({
     shown: join(written, file.path),
     path: join(path, file.path),
     bytes: file.bytes,

@@ -11,7 +11,7 @@ import { makeProblemReport } from '../report/run-report.ts';
 import type { TableAnswer } from '../report/table.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure, type Settings } from './command.ts';
 import { buildOperand, type OfflineBuild } from './manifests.ts';
-import { askServer, createSnapshotApi, readSnapshot } from './wire.ts';
+import { askServer } from './wire.ts';
 
 /** A packet that is asked about. */
 export interface PacketQuestion {
@@ -91,7 +91,6 @@ function liveSubject(invocation: Invocation, manifests: Subject | null): Promise
   const { snapshot, liveRules, user } = invocation.settings;
   if (snapshot !== null && liveRules)
     throw makeFailure('usage', '--live and --snapshot exclude each other', 'ask the server, or the file');
-  const standIn = snapshot === null ? null : createSnapshotApi(readSnapshot(snapshot));
   const ask: Parameters<typeof askServer<Subject>>[1] = async (context, must) => {
     const { live } = must(await readLive(context, { ...wholeScope, configuration: false }, null));
     const isAsked = snapshot === null && user.some((one) => one.includes('@'));
@@ -105,7 +104,7 @@ function liveSubject(invocation: Invocation, manifests: Subject | null): Promise
     const userNames = new Map([...emails, ...(manifests?.userNames ?? [])]);
     return { rules, userNames, problems: manifests?.problems ?? [], built: manifests?.built };
   };
-  return askServer(invocation, ask, standIn);
+  return askServer(invocation, ask, snapshot);
 }
 
 /** The id of the user that a name, an e-mail address or a UUID stands for; throws a `Failure` for an unknown one. */

@@ -98,59 +98,51 @@ export function wireShared(
   };
 }
 
-/** The parts that every single pass has. */
-async function wireAlone(invocation: Invocation, root: string) {
-  const logger = await createLogger(invocation);
-  return { ...wireShared(invocation, root), logger, base: null, stop: invocation.terminal.stop };
+/** What a run reads and writes: the server, or the snapshot in a file, for which there is no request, no token and no secret. */
+function openServer(invocation: Invocation, snapshotFile: string | null) {
+  const explain = (failed: ReadFailure, token: () => string): Problem =>
+    explainReadFailure(failed, token, systemClock.wallTime());
+  if (snapshotFile === null) {
+    const { api, token } = wireApi(invocation);
+    return { api, token, snapshot: null, explain: (failed: ReadFailure) => explain(failed, token.read) };
+  }
+  const snapshot = readSnapshot(snapshotFile);
+  const api = { ...createSnapshotApi(snapshot), close: () => Promise.resolve() };
+  return { api, token: null, snapshot, explain: (failed: ReadFailure) => explain(failed, () => '') };
 }
 
-/** Wires one pass over a source, which is the directory `root` unless it is given. */
-export async function wirePass(invocation: Invocation, root: string, source?: Source): Promise<WiredPass> {
-  const { settings } = invocation;
-  const shared = await wireAlone(invocation, root);
-  const { logger } = shared;
-  const { api, token } = wireApi(invocation);
-  warnOfOpenToken(token, logger);
-  logProxy(invocation, logger);
-  const opened = settings.journal === null ? null : await openJournalAt(settings.journal);
+/** Wires one pass over the directory `root`, or over another source. */
+export async function wirePass(
+  invocation: Invocation,
+  root: string,
+  source: Source | null = null,
+  snapshotFile: string | null = null,
+): Promise<WiredPass> {
+  const { settings, terminal, mayWrite } = invocation;
+  const logger = await createLogger(invocation);
+  const shared = wireShared(invocation, root);
+  const { api, token, snapshot, explain } = openServer(invocation, snapshotFile);
+  if (token !== null) {
+    warnOfOpenToken(token, logger);
+    logProxy(invocation, logger);
+  }
+  const opened = settings.journal === null || token === null ? null : await openJournalAt(settings.journal);
   return {
     pass: {
-      ...shared,
-      api: invocation.mayWrite === undefined ? api : guardApi(api, { mayWrite: invocation.mayWrite }),
+      ...{ ...shared, logger, base: null, stop: terminal.stop },
+      api: mayWrite === undefined ? api : guardApi(api, { mayWrite }),
+      ...(snapshot === null ? wireEnforcement(settings) : { users: () => Promise.resolve(ok(snapshot.users)) }),
       journal: opened?.journal ?? null,
-      options: readPlanOptions(settings, token.fingerprintKey()),
+      options: readPlanOptions(settings, token?.fingerprintKey() ?? null),
       memory: { ...emptyMemory, openGaps: opened?.openGaps ?? emptyMemory.openGaps },
-      ...wireEnforcement(settings),
     },
     source: source ?? createDirectorySource(root, readLimits(settings)),
-    snapshot: null,
-    seal: token.seal,
-    explain: (failed) => explainReadFailure(failed, token.read, systemClock.wallTime()),
+    snapshot: snapshot && { takenAt: snapshot.takenAt, ageMs: systemClock.wallTime() - Date.parse(snapshot.takenAt) },
+    seal: token?.seal ?? null,
+    explain,
     async close() {
       await Promise.all([api.close(), opened?.journal.close()]);
     },
-  };
-}
-
-/** Wires one pass that plans against the snapshot in a file: no request, no token, no secret. */
-export async function wireSnapshotPass(invocation: Invocation, root: string, file: string): Promise<WiredPass> {
-  const { settings } = invocation;
-  const snapshot = readSnapshot(file);
-  const { takenAt, users } = snapshot;
-  return {
-    pass: {
-      ...(await wireAlone(invocation, root)),
-      api: createSnapshotApi(snapshot),
-      users: () => Promise.resolve(ok(users)),
-      journal: null,
-      options: readPlanOptions(settings, null),
-      memory: emptyMemory,
-    },
-    source: createDirectorySource(root, readLimits(settings)),
-    snapshot: { takenAt, ageMs: systemClock.wallTime() - Date.parse(takenAt) },
-    seal: null,
-    explain: (failed) => explainReadFailure(failed, () => '', systemClock.wallTime()),
-    close: () => Promise.resolve(),
   };
 }
 
@@ -185,22 +177,22 @@ export function createEnforcement(settings: Settings): Pick<PassDependencies, 'e
 /** Gives the value of a reading; throws a `Failure` that says what to do where the server could not be read. */
 export type Must = <T>(read: Result<T, ReadFailure>) => T;
 
-/** Lets a command that is no pass read the server, or what stands in for it: with retries, until the terminal says stop. */
+/** Lets a command that is no pass read the server, or the snapshot in a file: with retries, until the terminal says stop. */
 export async function askServer<T>(
   invocation: Invocation,
-  ask: (context: ReadContext, must: Must) => Promise<T>,
-  standIn: LiveApi | null = null,
+  ask: (context: ReadContext, must: Must, server: ReturnType<typeof openServer>) => Promise<T>,
+  snapshotFile: string | null = null,
 ): Promise<T> {
-  const noServer = { close: () => Promise.resolve(), read: () => '' };
-  const { api, token } = standIn === null ? wireApi(invocation) : { api: { ...noServer, ...standIn }, token: noServer };
+  const server = openServer(invocation, snapshotFile);
+  const { api, explain } = server;
   const must: Must = (read) => {
     if (read.ok) return read.value;
-    throw new Failure([explainReadFailure(read.error, token.read, systemClock.wallTime())]);
+    throw new Failure([explain(read.error)]);
   };
   try {
     const { attempts } = defaultApplyLimits;
     const logger = await createLogger(invocation);
-    return await ask({ api, clock: systemClock, logger, attempts, signal: invocation.terminal.stop }, must);
+    return await ask({ api, clock: systemClock, logger, attempts, signal: invocation.terminal.stop }, must, server);
   } finally {
     await api.close();
   }
@@ -231,7 +223,7 @@ export async function openJournalAt(path: string) {
 const largest = 200_000_000;
 
 /** An API that answers from a snapshot, and takes no writes. */
-export function createSnapshotApi({ bodies }: Snapshot): LiveApi {
+function createSnapshotApi({ bodies }: Snapshot): LiveApi {
   const answer = (body: unknown): Promise<ApiResult> =>
     Promise.resolve({ kind: 'answer', status: 200, body, retryAfterMs: null });
   const message = 'a snapshot takes no writes';
@@ -249,7 +241,7 @@ export function createSnapshotApi({ bodies }: Snapshot): LiveApi {
 }
 
 /** Reads a snapshot file; throws a `Failure` that says how to make one. */
-export function readSnapshot(file: string): Snapshot {
+function readSnapshot(file: string): Snapshot {
   const hint = 'make one where the token is: reconcile snapshot --out FILE';
   let value: unknown;
   try {

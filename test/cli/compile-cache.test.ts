@@ -7,9 +7,9 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { type CompileCacheInput, type FolderLook, findCompileCache } from '../../src/cli/compile-cache.ts';
 
 const me = 1000;
-const mine: FolderLook = { isDirectory: true, uid: me, mode: 0o40700 };
-const roots: FolderLook = { isDirectory: true, uid: 0, mode: 0o40755 };
-const shared: FolderLook = { isDirectory: true, uid: 0, mode: 0o41777 };
+const mine: FolderLook = { isDirectory: () => true, uid: me, mode: 0o40700 };
+const roots: FolderLook = { isDirectory: () => true, uid: 0, mode: 0o40755 };
+const shared: FolderLook = { isDirectory: () => true, uid: 0, mode: 0o41777 };
 const usual = { '/': roots, '/home': roots, '/home/me': mine, '/home/me/.cache': mine };
 
 /** Where the cache goes, with these folders. */
@@ -41,8 +41,8 @@ describe('what V8 compiled is kept', () => {
     ['of somebody else', { '/home/me/.cache/firezone-reconcile': { ...mine, uid: 1001 } }],
     ['of root', { '/home/me/.cache/firezone-reconcile': { ...mine, uid: 0 } }],
     ['that others can read', { '/home/me/.cache/firezone-reconcile': { ...mine, mode: 0o40755 } }],
-    ['that is a link', { '/home/me/.cache/firezone-reconcile': { ...mine, isDirectory: false } }],
-    ['below a link', { '/home/me/.cache': { ...mine, isDirectory: false } }],
+    ['that is a link', { '/home/me/.cache/firezone-reconcile': { ...mine, isDirectory: () => false } }],
+    ['below a link', { '/home/me/.cache': { ...mine, isDirectory: () => false } }],
     ['below a folder of somebody else', { '/home/me/.cache': { ...mine, uid: 1001 } }],
     ['below a folder that a group can write', { '/home/me': { ...mine, mode: 0o40770 } }],
   ])('threat 47: not in a planted folder: one %s', (_, planted) => {

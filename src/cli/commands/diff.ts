@@ -1,5 +1,4 @@
 import { resolve } from 'node:path';
-import { createDirectorySource } from '../../adapters/source/directory.ts';
 import { findWorkTree } from '../../adapters/source/work-tree.ts';
 import { assemble } from '../../desired/desired.ts';
 import type { ParseFiles } from '../../desired/parse-files.ts';
@@ -12,7 +11,8 @@ import { renderPlan } from '../../report/text.ts';
 import { describeInvalidBase, isDirectory, nothingYet, readRevisionContent } from '../base.ts';
 import { type Answer, chooseExitCode, exitCodes, Failure, type Invocation, makeFailure } from '../command.ts';
 import { applyStrict, isInvalid, makeDesiredContext, makeParser } from '../manifests.ts';
-import { readLimits, readPlanOptions } from '../plan-settings.ts';
+import { readFolder } from '../path-operand.ts';
+import { readPlanOptions } from '../plan-settings.ts';
 import { tellProgress } from '../progress.ts';
 import { readRevision, requireGit } from '../revision.ts';
 
@@ -97,14 +97,11 @@ async function build(invocation: Invocation, side: Side, parse: ParseFiles) {
 }
 
 async function readSide(invocation: Invocation, side: Side, parse: ParseFiles): Promise<SourceContent> {
-  const { settings, terminal } = invocation;
   if (side.revision !== undefined) {
     await loadGit(invocation);
     return await readRevisionContent(invocation, { directory: side.folder, ref: side.revision, parse });
   }
-  const { content, problems } = await createDirectorySource(side.folder, readLimits(settings)).read(terminal.stop);
-  if (content === null) throw new Failure(problems, exitCodes.invalid);
-  return content;
+  return await readFolder(invocation, side.folder);
 }
 
 /** Git, unless the run is told to leave it alone. */

@@ -1,6 +1,5 @@
 import { checkDiscovery, readCertificate, readServerTime } from '../../adapters/api/probe.ts';
 import { systemClock } from '../../adapters/clock.ts';
-import { defaultApplyLimits } from '../../apply/context.ts';
 import { readLive } from '../../apply/read.ts';
 import { exportConfiguration } from '../../desired/export-configuration.ts';
 import { listEnforcementProblems } from '../../enforcement/problems.ts';
@@ -16,11 +15,9 @@ import { createPaint } from '../../report/paint.ts';
 import { formatProblemCounts, renderProblems } from '../../report/problems.ts';
 import { count, formatAge } from '../../report/summary.ts';
 import { type Answer, chooseExitCode, type Invocation } from '../command.ts';
-import { createLogger } from '../logger.ts';
 import { readProfile } from '../plan-settings.ts';
-import { explainReadFailure } from '../read-failure.ts';
 import { readClaims } from '../token.ts';
-import { createEnforcement, wireApi } from '../wire.ts';
+import { askServer, createEnforcement } from '../wire.ts';
 
 /** What was looked at: what is well in one sentence each, and what is not as problems. */
 export type Examination = readonly (string | Problem)[];
@@ -47,15 +44,11 @@ export function listExaminedProblems(examination: Examination): readonly Problem
 
 /** Looks at the connection, the token and what is stored. */
 export async function examineServer(invocation: Invocation): Promise<Examination> {
-  const { settings, terminal } = invocation;
-  const { api, token } = wireApi(invocation);
-  try {
+  const { settings } = invocation;
+  return await askServer(invocation, async (context, _must, { token, explain }) => {
     const connection = await examineConnection(new URL(settings.baseUrl ?? ''), invocation);
-    const found = [...connection, examineToken(token.read(), systemClock.wallTime())];
-    const attempts = Math.min(2, defaultApplyLimits.attempts);
-    const logger = await createLogger(invocation);
-    const context = { api, clock: systemClock, logger, attempts, signal: terminal.stop };
-    const live = await readLive(context, wholeScope, null);
+    const found = [...connection, examineToken(token?.read() ?? '', systemClock.wallTime())];
+    const live = await readLive({ ...context, attempts: 2 }, wholeScope, null);
     if (live.ok) {
       const { rules, configuration } = live.value.live;
       return [
@@ -67,13 +60,11 @@ export async function examineServer(invocation: Invocation): Promise<Examination
         ...(await examineKernel(rules, invocation)),
       ];
     }
-    const problem = explainReadFailure(live.error, token.read, systemClock.wallTime());
+    const problem = explain(live.error);
     // A TLS failure was found when the connection was looked at, and is not told twice.
     const isKnown = listExaminedProblems(connection).some(({ code }) => code === 'api-tls' && problem.code === code);
     return isKnown ? found : [...found, problem];
-  } finally {
-    await api.close();
-  }
+  });
 }
 
 /** Whether the kernel's packet filter holds the live rules, when `--enforcement` asks for it. */
