@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
+import { systemClock } from '../adapters/clock.ts';
 import { StateFiles } from '../adapters/state-files.ts';
 import { findOwnFolder } from '../adapters/state-folder.ts';
 import type { SecretBinding } from '../model/configuration.ts';
 import { getErrorCode, isObject } from '../model/result.ts';
 import { formatRuleKey } from '../model/rule.ts';
-import type { DesiredState } from '../model/state.ts';
+import type { PassResult } from '../pass/pass.ts';
 import { listSentReferences } from '../plan/guard/guard-secrets.ts';
-import type { Plan } from '../plan/plan.ts';
+import type { Logger } from '../ports.ts';
 import type { FormerRule } from '../report/run-report.ts';
 import { findServer } from './approval.ts';
 import type { Invocation } from './command.ts';
@@ -66,38 +67,35 @@ function decodeBinding(value: unknown): readonly SecretBinding[] {
   return texts ? [{ name, provider, host }] : [];
 }
 
-/** Records what is in effect now, in one step that readers see whole. Gives a sentence where that cannot be done. */
+/** Records what a pass left in effect, for the next plan, in one step that readers see whole. Warns where that cannot be done. */
 export async function recordApply(
   invocation: Invocation,
-  applied: {
-    readonly revision: string;
-    readonly state: DesiredState;
-    readonly plan: Plan | null;
-    readonly former: readonly SecretBinding[];
-    readonly now: number;
-  },
-): Promise<string | null> {
+  { end, apply, content, desired, plan }: PassResult,
+  { former, logger }: { readonly former: readonly SecretBinding[]; readonly logger: Logger },
+): Promise<void> {
+  const inEffect = end === 'in-sync' || (end === 'applied' && apply?.end === 'converged');
+  const state = desired?.state ?? null;
   const folder = findStateFolder(invocation);
-  if (folder === null) return null;
+  if (!inEffect || state === null || content === null || folder === null) return;
   const record = {
     version: formatVersion,
     server: findServer(invocation.settings),
-    revision: applied.revision,
-    applied_at: new Date(applied.now).toISOString(),
-    rules: applied.state.rules.map(({ rule, name, place, expires }) => ({
+    revision: content.revision,
+    applied_at: new Date(systemClock.wallTime()).toISOString(),
+    rules: state.rules.map(({ rule, name, place, expires }) => ({
       key: formatRuleKey(rule),
       name,
       file: place.file,
       line: place.line,
       ...(expires === undefined ? {} : { expires }),
     })),
-    secrets: listSentReferences(applied.state, applied.plan, applied.former),
+    secrets: listSentReferences(state, plan, former),
   };
   const files = new StateFiles(folder, 'oneshot');
   try {
     await files.write(recordFile, record);
-    return null;
   } catch (error) {
-    return `what was applied cannot be recorded in ${files.locate(recordFile)} (${getErrorCode(error)}): the next plan cannot name deleted rules`;
+    const where = `${files.locate(recordFile)} (${getErrorCode(error)})`;
+    logger.warn(`what was applied cannot be recorded in ${where}: the next plan cannot name deleted rules`);
   }
 }

@@ -25,7 +25,6 @@ import { type Base, loadBase } from './base.ts';
 import { type Answer, chooseExitCode, type Invocation } from './command.ts';
 import { describeUser, HistoryWriter, type OnRecord } from './history.ts';
 import { findStateFolder, type LastApply, readLastApply, recordApply } from './last-apply.ts';
-import { createLogger } from './logger.ts';
 import { applyStrict, applyStrictToPass, isInvalid } from './manifests.ts';
 import { lookUpNames, type PlanNames } from './plan-names.ts';
 import { readRevision } from './revision.ts';
@@ -91,7 +90,8 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
     const ending = { obstacle: run.obstacle, declined };
     const answer = screen.answerWith(report, exitCode(result, run, stale.length > 0), ending);
     const decision = (await request.trial?.decide(answer)) ?? { isKept: true, answer };
-    if (!request.planOnly && request.given === undefined && decision.isKept) await recordEffect(run, result);
+    if (!request.planOnly && request.given === undefined && decision.isKept)
+      await recordApply(invocation, result, { former: lastApply?.secrets ?? [], logger: wired.pass.logger });
     return decision.answer;
   } finally {
     screen.end();
@@ -135,20 +135,6 @@ interface Run {
   readonly history: HistoryWriter;
   /** What keeps the plan from being applied, once it was to be. */
   obstacle: Problem | null;
-}
-
-/** Records what an apply left in effect, for the next plan. */
-async function recordEffect(
-  { invocation, lastApply }: Run,
-  { end, apply, content, desired, plan }: PassResult,
-): Promise<void> {
-  const inEffect = end === 'in-sync' || (end === 'applied' && apply?.end === 'converged');
-  const state = desired?.state ?? null;
-  if (!inEffect || state === null || content === null) return;
-  const { revision } = content;
-  const former = lastApply?.secrets ?? [];
-  const failed = await recordApply(invocation, { revision, state, plan, former, now: systemClock.wallTime() });
-  if (failed !== null) (await createLogger(invocation)).warn(failed);
 }
 
 function originOf({ invocation, seal }: Run): PlanOrigin {
