@@ -6,8 +6,8 @@ import type { Plan } from '../plan/plan.ts';
 import { formatVersion, makeDocument } from '../report/json.ts';
 import { joinSome } from '../report/rule-text.ts';
 import { makeProblemReport } from '../report/run-report.ts';
-import { Failure, makeFailure } from './command.ts';
-import { readNamedFile, writeNamedFile } from './read-file.ts';
+import { makeFailure } from './command.ts';
+import { readNamedJson, writeNamedFile } from './read-file.ts';
 
 /** What a saved plan pins down. The plan itself is in the file too; the digest decides, the changes only say what moved. */
 export interface SavedPlan {
@@ -46,7 +46,8 @@ export function savePlan(
 
 /** Reads a saved plan; throws a `Failure` when the file is none. */
 export function readSavedPlan(file: string): SavedPlan {
-  const value = parseJson(file);
+  const hint = 'name the file that --save wrote';
+  const value = readNamedJson({ path: file, code: 'saved-plan', name: file, largest, hint });
   const { seal, ...saved } = isObject(value) ? value : {};
   const { kind, format_version: version, digest, saved_at: savedAt, server } = saved;
   if (kind !== 'saved-plan')
@@ -153,17 +154,6 @@ function difference(saved: ReadonlyMap<string, string>, plan: Plan): string {
 
 function some(words: string, labels: readonly string[]): string {
   return labels.length === 0 ? '' : `; ${words}: ${joinSome(labels, 5, ', ')}`;
-}
-
-function parseJson(file: string): unknown {
-  const hint = 'name the file that --save wrote';
-  try {
-    const bytes = readNamedFile({ path: file, code: 'saved-plan', name: file, largest, hint });
-    return JSON.parse(Buffer.from(bytes).toString('utf8'));
-  } catch (error) {
-    if (error instanceof Failure) throw error;
-    return null;
-  }
 }
 
 function isDigest(value: unknown): value is PlanDigest {

@@ -5,7 +5,7 @@ import { parseFile } from '../manifest/parse.ts';
 import { suggest } from '../manifest/suggest.ts';
 import type { Problem } from '../model/problem.ts';
 import { Failure, makeFailure } from './command.ts';
-import { readNamedFile } from './read-file.ts';
+import { readNamedText } from './read-file.ts';
 import {
   describeWanted,
   type Fleet,
@@ -46,10 +46,10 @@ type OperatorDocument = { readonly root: Node; readonly locator: Locator };
 
 function readDocument(path: string, name: string, hint: string): OperatorDocument | null {
   const documents: OperatorDocument[] = [];
-  const bytes = readNamedFile({ path, code: 'bad-setting', name: `the ${name} ${path}`, largest, hint });
+  const text = readNamedText({ path, code: 'bad-setting', name: `the ${name} ${path}`, largest, hint });
   const problems = parseFile({
     path,
-    text: Buffer.from(bytes).toString('utf8'),
+    text,
     values: null,
     onDocument: (root, { locator }) => documents.push({ root, locator }),
   });

@@ -19,7 +19,7 @@ import { createLogger } from './logger.ts';
 import { makeDesiredContext, makeParser, readTimeAsked } from './manifests.ts';
 import { readLimits, readPlanOptions } from './plan-settings.ts';
 import { explainReadFailure } from './read-failure.ts';
-import { readNamedFile } from './read-file.ts';
+import { readNamedJson } from './read-file.ts';
 import { createTokenSource, type TokenSource, warnOfOpenToken } from './token.ts';
 
 /** The one place where adapters are built: what a pass needs, and how to let go of it. */
@@ -243,14 +243,8 @@ function createSnapshotApi({ bodies }: Snapshot): LiveApi {
 /** Reads a snapshot file; throws a `Failure` that says how to make one. */
 function readSnapshot(file: string): Snapshot {
   const hint = 'make one where the token is: reconcile snapshot --out FILE';
-  let value: unknown;
-  try {
-    const bytes = readNamedFile({ path: file, code: 'snapshot', name: `the snapshot ${file}`, largest, hint });
-    value = JSON.parse(Buffer.from(bytes).toString('utf8'));
-  } catch (error) {
-    if (error instanceof SyntaxError) throw makeFailure('snapshot', `the snapshot ${file} is not JSON`, hint);
-    throw error;
-  }
+  const value = readNamedJson({ path: file, code: 'snapshot', name: `the snapshot ${file}`, largest, hint });
+  if (value === undefined) throw makeFailure('snapshot', `the snapshot ${file} is not JSON`, hint);
   const decoded = decodeSnapshot(value);
   if (!decoded.ok) throw makeFailure('snapshot', `the snapshot ${file} cannot be used: ${decoded.error}`, hint);
   return decoded.value;

@@ -3,7 +3,7 @@ import { getErrorCode, isObject } from '../../model/result.ts';
 import { formatSafeJson } from '../../report/json.ts';
 import { createPaint } from '../../report/paint.ts';
 import { type Answer, exitCodes, type Invocation, makeFailure } from '../command.ts';
-import { readNamedFile } from '../read-file.ts';
+import { readNamedText } from '../read-file.ts';
 
 /** Where a sidecar is looked for. */
 export const defaultSidecar = 'http://127.0.0.1:8080';
@@ -74,8 +74,8 @@ async function readText(answer: Response): Promise<string> {
 function tokenIn(path: string | null): string | null {
   if (path === null) return null;
   const hint = 'check --listen-token-file';
-  const bytes = readNamedFile({ path, code: 'bad-setting', name: `the token file ${path}`, largest: 65_536, hint });
-  return Buffer.from(bytes).toString('utf8').trim();
+  const name = `the token file ${path}`;
+  return readNamedText({ path, code: 'bad-setting', name, largest: 65_536, hint }).trim();
 }
 
 function parseStatus(text: string): Members | null {

@@ -5,30 +5,22 @@ import path from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
 import type { KubernetesLeaseSettings } from '../../adapters/lease/kubernetes.ts';
 import type { LockFileSettings } from '../../adapters/lease/lock-file.ts';
-import type { Lease } from '../../controller/lease.ts';
-import { createSoleWriter } from '../../controller/lease.ts';
-import type { Logger } from '../../ports.ts';
-import { type Failure, type Invocation, makeFailure, type Settings } from '../command.ts';
+import { createSoleWriter, type Lease } from '../../controller/lease.ts';
+import { type Failure, type Invocation, makeFailure, type Settings, type Terminal } from '../command.ts';
 import { createLogger } from '../logger.ts';
 import { serviceAccount } from '../manifests.ts';
 import { isSafeAddress } from './notify-settings.ts';
 
-/** What a lease needs beside the settings. */
-export interface LeaseContext {
-  readonly settings: Settings;
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly cwd: string;
-  readonly logger: Logger;
-  readonly onChange: () => void;
-  readonly onOverlap: () => void;
-}
+/** Whose lease it is, and what is told of it. */
+type LeaseHolder = { readonly settings: Settings; readonly terminal: Pick<Terminal, 'env' | 'cwd'> };
+type LeaseEvents = Pick<LockFileSettings, 'logger' | 'onChange' | 'onOverlap'>;
 
 /** Shorter than this a slow disk or API server looks like a dead replica. */
 const shortestMs = 4000;
 
 /** The lease that `--lease` names; throws a `Failure` when it cannot work. */
-export async function createLease(context: LeaseContext): Promise<Lease> {
-  const place = locateLease(context);
+export async function createLease(holder: LeaseHolder, events: LeaseEvents): Promise<Lease> {
+  const place = locateLease(holder, events);
   if (place === null) return createSoleWriter();
   if ('path' in place) return (await import('../../adapters/lease/lock-file.ts')).holdLockFile(place);
   return (await import('../../adapters/lease/kubernetes.ts')).holdKubernetesLease(place);
@@ -37,9 +29,8 @@ export async function createLease(context: LeaseContext): Promise<Lease> {
 /** Who holds the lease that these settings name; null: nobody, or they name none. Rejects where that cannot be read. */
 export async function lookAtLease(invocation: Invocation) {
   const ignore = (): void => undefined;
-  const { settings, terminal } = invocation;
-  const own = { settings, env: terminal.env, cwd: terminal.cwd, logger: await createLogger(invocation) };
-  const place = locateLease({ ...own, onChange: ignore, onOverlap: ignore });
+  const logger = await createLogger(invocation);
+  const place = locateLease(invocation, { logger, onChange: ignore, onOverlap: ignore });
   if (place === null) return null;
   if (!('path' in place))
     return await (await import('../../adapters/lease/kubernetes.ts')).lookAtKubernetesLease(place);
@@ -47,16 +38,18 @@ export async function lookAtLease(invocation: Invocation) {
   return await (await import('../../adapters/lease/lock-file.ts')).lookAtLockFile(place.path, { ...place, durationMs });
 }
 
-function locateLease(context: LeaseContext): LockFileSettings | KubernetesLeaseSettings | null {
-  const { settings, logger, onChange, onOverlap } = context;
+function locateLease(
+  { settings, terminal }: LeaseHolder,
+  events: LeaseEvents,
+): LockFileSettings | KubernetesLeaseSettings | null {
   const text = settings.lease;
   if (text === 'none') return null;
-  const common = { identity: `${hostname()}_${randomUUID()}`, clock: systemClock, logger, onChange, onOverlap };
+  const common = { identity: `${hostname()}_${randomUUID()}`, clock: systemClock, ...events };
   const durationMs = settings.leaseDuration;
   if (durationMs < shortestMs)
     throw makeFailure('bad-setting', `--lease-duration must be at least ${shortestMs / 1000} s`);
   if (durationMs < 4 * settings.timeout) {
-    logger.warn('The lease is short: a request may still be under way when another replica takes it', {
+    events.logger.warn('The lease is short: a request may still be under way when another replica takes it', {
       leaseDurationMs: durationMs,
       atLeastMs: 4 * settings.timeout,
     });
@@ -64,12 +57,12 @@ function locateLease(context: LeaseContext): LockFileSettings | KubernetesLeaseS
   const renewMs = Math.floor(durationMs / 12);
   const times = { durationMs, marginMs: Math.floor(durationMs / 2) };
   if (text.startsWith('file:') && text.length > 5) {
-    return { ...common, path: path.resolve(context.cwd, text.slice(5)), times: { ...times, updateMs: renewMs } };
+    return { ...common, path: path.resolve(terminal.cwd, text.slice(5)), times: { ...times, updateMs: renewMs } };
   }
   const found = /^kubernetes:(?:([a-z0-9-]+)\/)?([a-z0-9.-]+)$/.exec(text);
   if (found === null)
     throw makeFailure('bad-setting', `--lease must be none, file:PATH or kubernetes:[NAMESPACE/]NAME, not "${text}"`);
-  const cluster = clusterOf(context);
+  const cluster = clusterOf(settings, terminal.env);
   return {
     ...common,
     ...cluster,
@@ -79,7 +72,10 @@ function locateLease(context: LeaseContext): LockFileSettings | KubernetesLeaseS
   };
 }
 
-function clusterOf({ settings, env }: LeaseContext): { server: string; tokenFile: string; caFile: string | null } {
+function clusterOf(
+  settings: Settings,
+  env: Terminal['env'],
+): { server: string; tokenFile: string; caFile: string | null } {
   const given = settings.file?.nested.kubernetes;
   if (given !== undefined) {
     if (!isSafeAddress(given.server)) {

@@ -56,31 +56,25 @@ async function closeAll(closers: Closer[]): Promise<void> {
 type Parts = Awaited<ReturnType<typeof openParts>>;
 
 async function openParts(context: StartContext, closers: Closer[], references: GitSettings['references']) {
-  const { settings, terminal, metrics, shared } = context;
-  const own = await createLogger({ ...context, settings }, 'info');
+  const { settings, metrics, shared } = context;
+  const own = await createLogger(context, 'info');
   const logger = shared?.label(own) ?? own;
   const state = await openStateOf(settings);
   closers.push(() => state.release());
   const triggers = createTriggers(systemClock);
   const wakeUp = (trigger: Trigger) => (): void => triggers.wake(trigger);
-  const { api, token } = wireApi({ ...context, settings });
+  const { api, token } = wireApi(context);
   warnOfOpenToken(token, logger);
   warnOfLittleMemory(settings, process.constrainedMemory(), logger);
-  logProxy({ ...context, settings }, logger);
+  logProxy(context, logger);
   closers.push(() => api.close());
   const open = shared?.openSource ?? openSource;
   const { source, root, forget, follow } = await open(context, state.path, references);
   const targets = readNotifyTargets(settings.file);
   const notifier = createNotifier({ targets, clock: systemClock, logger, onResult: metrics.notified });
   closers.push(() => notifier.flush(3000));
-  const lease = await createLease({
-    settings,
-    env: terminal.env,
-    cwd: terminal.cwd,
-    logger,
-    onChange: wakeUp('lease'),
-    onOverlap: () => metrics.overlapped(),
-  });
+  const onOverlap = (): void => metrics.overlapped();
+  const lease = await createLease(context, { logger, onChange: wakeUp('lease'), onOverlap });
   closers.push(() => lease.release());
   // The journal is always kept.
   const journal = await openJournalAt(settings.journal ?? path.join(state.path, 'journal.jsonl'));

@@ -11,10 +11,8 @@ describe('--lease kubernetes:NAMESPACE/NAME', () => {
   ])('%s is an error of usage that says what to type', async (_where, env, because) => {
     const settings = { lease: 'kubernetes:net/reconcile', leaseDuration: 60_000, timeout: 15_000, file: null };
     const logger = { debug: nothing, info: nothing, warn: nothing, error: nothing };
-    const made = createLease({
-      settings: settings as unknown as Settings,
-      ...{ env, cwd: '/', logger, onChange: nothing, onOverlap: nothing },
-    });
+    const holder = { settings: settings as unknown as Settings, terminal: { env, cwd: '/' } };
+    const made = createLease(holder, { logger, onChange: nothing, onOverlap: nothing });
     await expect(made).rejects.toMatchObject({
       name: 'Failure',
       problems: [
