@@ -104,11 +104,14 @@ function openServer(invocation: Invocation, snapshotFile: string | null) {
     explainReadFailure(failed, token, systemClock.wallTime());
   if (snapshotFile === null) {
     const { api, token } = wireApi(invocation);
-    return { api, token, snapshot: null, explain: (failed: ReadFailure) => explain(failed, token.read) };
+    const { seal } = token;
+    return { api, token, seal, snapshot: null, explain: (failed: ReadFailure) => explain(failed, token.read) };
   }
-  const snapshot = readSnapshot(snapshotFile);
-  const api = { ...createSnapshotApi(snapshot), close: () => Promise.resolve() };
-  return { api, token: null, snapshot, explain: (failed: ReadFailure) => explain(failed, () => '') };
+  const given = readSnapshot(snapshotFile);
+  const api = { ...createSnapshotApi(given), close: () => Promise.resolve() };
+  const snapshot = { takenAt: given.takenAt, ageMs: systemClock.wallTime() - Date.parse(given.takenAt) };
+  const users: PassDependencies['users'] = () => Promise.resolve(ok(given.users));
+  return { api, users, token: null, seal: null, snapshot, explain: (failed: ReadFailure) => explain(failed, () => '') };
 }
 
 /** Wires one pass over the directory `root`, or over another source. */
@@ -121,7 +124,7 @@ export async function wirePass(
   const { settings, terminal, mayWrite } = invocation;
   const logger = await createLogger(invocation);
   const shared = wireShared(invocation, root);
-  const { api, token, snapshot, explain } = openServer(invocation, snapshotFile);
+  const { api, users, token, seal, snapshot, explain } = openServer(invocation, snapshotFile);
   if (token !== null) {
     warnOfOpenToken(token, logger);
     logProxy(invocation, logger);
@@ -131,14 +134,14 @@ export async function wirePass(
     pass: {
       ...{ ...shared, logger, base: null, stop: terminal.stop },
       api: mayWrite === undefined ? api : guardApi(api, { mayWrite }),
-      ...(snapshot === null ? wireEnforcement(settings) : { users: () => Promise.resolve(ok(snapshot.users)) }),
+      ...(users === undefined ? wireEnforcement(settings) : { users }),
       journal: opened?.journal ?? null,
       options: readPlanOptions(settings, token?.fingerprintKey() ?? null),
-      memory: { ...emptyMemory, openGaps: opened?.openGaps ?? emptyMemory.openGaps },
+      memory: opened === null ? emptyMemory : { ...emptyMemory, openGaps: opened.openGaps },
     },
     source: source ?? createDirectorySource(root, readLimits(settings)),
-    snapshot: snapshot && { takenAt: snapshot.takenAt, ageMs: systemClock.wallTime() - Date.parse(snapshot.takenAt) },
-    seal: token?.seal ?? null,
+    snapshot,
+    seal,
     explain,
     async close() {
       await Promise.all([api.close(), opened?.journal.close()]);
