@@ -206,7 +206,11 @@ export const fleetSchema = z
         }),
       )
       .min(1),
-    soak: schemaOf(options.interval).optional().describe('how long a revision stays in a wave before the next begins'),
+    soak: schemaOf(options.interval)
+      .transform((time) => countMs(String(time)))
+      .refine((ms) => ms < 2 ** 31, 'at most 24 days')
+      .optional()
+      .describe('how long a revision stays in a wave before the next begins'),
     maxParallel: positive.optional().describe('how many targets of a wave begin a revision at once'),
     paused: z.boolean().optional().describe('no target begins a revision'),
     abort: matching(/^(?:sha256:)?[0-9a-f]{7,64}$/, 'the id of a revision, at least 7 digits of it')

@@ -21,7 +21,7 @@ export interface SettingsSources {
   readonly file: SettingsFile | null;
 }
 
-export type Parsed = { readonly value: unknown } | { readonly wrong: string };
+type Parsed = { readonly value: unknown } | { readonly wrong: string };
 
 /** Settles every option; throws a `Failure` with all problems. */
 export function settle(sources: SettingsSources): Settings {
@@ -153,7 +153,7 @@ function parseCount(spec: { readonly min: number; readonly max: number }, raw: u
 }
 
 /** `500ms`, `15s`, `10m`, `1h`; at most 24 days, the longest that a timer can hold. */
-export function parseDuration(raw: unknown): Parsed {
+function parseDuration(raw: unknown): Parsed {
   const ms = /(?:s|m|h)$/.test(String(raw)) ? countMs(String(raw)) : Number.NaN;
   if (ms >= 1 && ms <= 2_147_483_647) return { value: ms };
   return { wrong: 'must be a time with a unit, such as 500ms, 15s, 10m or 1h' };

@@ -316,6 +316,7 @@ describe('a fleet file', () => {
       'two targets have this server',
     ],
     ['{soak: soon, targets: [{name: a, baseUrl: x}]}', '`soak` must be a time with a unit'],
+    ['{soak: 1000h, targets: [{name: a, baseUrl: x}]}', '`soak`: at most 24 days'],
     ['{abort: x, targets: [{name: a, baseUrl: x}]}', '`abort` must be the id of a revision'],
     ['targets: [{name: "a b", baseUrl: x}]', 'must be letters, digits, dots and hyphens'],
     ['targets: [{name: a, baseUrl: "http://127.0.0.1:9"}]', 'the target a has no tokenFile'],

@@ -10,7 +10,7 @@ import type { OpenSource, WatchedSource } from '../watch/invocation.ts';
 import { openSource } from '../watch/source.ts';
 
 /** Lets work go on, as much of it at once as there is room for. */
-export type Pool = <T>(work: () => Promise<T>) => Promise<T>;
+type Pool = <T>(work: () => Promise<T>) => Promise<T>;
 
 /**
  * Lets so many go on at once. Who takes longer than `slowMs` counts no more: it waits for a server, and must not keep

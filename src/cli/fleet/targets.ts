@@ -5,7 +5,6 @@ import { type Failure, makeFailure, type RawValues, type Settings } from '../com
 import type { ParsedLine } from '../command-spec.ts';
 import { defaultSidecar } from '../commands/status.ts';
 import type { OptionName } from '../options.ts';
-import { parseDuration } from '../settings.ts';
 import { readFleetFile } from '../settings-file.ts';
 import type { Fleet } from '../settings-schema.ts';
 
@@ -28,7 +27,7 @@ export interface ChosenFleet {
 /** Reads the fleet file that the flags name; throws a `Failure` with what is wrong in it. */
 export function readFleet(flags: RawValues, cwd: string): ChosenFleet {
   const file = resolve(cwd, String(flags.fleet));
-  const { targets, defaults = {}, soak, ...rollout } = readFleetFile(file);
+  const { targets, defaults = {}, soak = 0, ...rollout } = readFleetFile(file);
   const at = (path: string): string => resolve(file, '..', path);
   const isGit = typeof flags.gitUrl === 'string';
   const all = targets.map((own): Target => {
@@ -47,9 +46,7 @@ export function readFleet(flags: RawValues, cwd: string): ChosenFleet {
       ...(path === undefined ? {} : { path: isGit ? path : relative(cwd, at(path)) || '.' }),
     };
   });
-  const time = parseDuration(soak ?? '');
-  const soakMs = 'value' in time ? Number(time.value) : 0;
-  return { file, targets: selectTargets(all, flags), rollout: { ...rollout, soak: soakMs } };
+  return { file, targets: selectTargets(all, flags), rollout: { ...rollout, soak } };
 }
 
 /** Whoever edits manifests must not choose where tokens go, neither by a link. */
