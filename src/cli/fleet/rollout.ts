@@ -93,7 +93,10 @@ export class RolloutGate {
   /** Set when as many targets are in their first pass as may be. */
   #crowd(revision: string, more = 0): Hold | null {
     const { maxParallel } = this.settings;
-    if (maxParallel === undefined || this.#busy.size + more < maxParallel) return null;
+    if (maxParallel === undefined) return null;
+    // One whose lease was lost ends no pass here.
+    const busy = [...this.#busy].filter((name) => this.#members.get(name)?.keeper.status().role !== 'standby');
+    if (busy.length + more < maxParallel) return null;
     return { reason: `${shortenRevision(revision)} waits: maxParallel is ${maxParallel}`, leftMs: null };
   }
 

@@ -177,6 +177,15 @@ describe('a roll-out', () => {
     expect(mayBegin(gate)).toEqual(['c']);
   });
 
+  it('keeps no room for a target whose lease was lost in its first pass', () => {
+    const { makeGate, show } = fleet({ a: 1, b: 1 }, { maxParallel: 1 });
+    const gate = makeGate();
+    expect(gate.admit('a', first, 0)).toBeNull();
+    expect(gate.admit('b', first, 0)).toContain('maxParallel is 1');
+    show('a', { role: 'standby', holder: 'other' });
+    expect(gate.admit('b', first, 0)).toBeNull();
+  });
+
   it('is paused and aborted by the operator, while what is begun goes on', () => {
     const { makeGate, ends } = fleet({ a: 1, b: 1 });
     const gate = makeGate();
