@@ -57,13 +57,10 @@ function pairOfCluster({ desired, live }: Cluster): readonly RelatedPair[] {
       pairs.push({ desired: desired[a.index] as DesiredRule, live: live[b.index] as LiveRule });
     }
   };
-  for (const round of rounds) {
+  for (const same of rounds) {
     if (wanted.length === 0 || found.length === 0) break;
     const before = pairs.length;
-    for (const group of groupsOf(wanted, found, round)) {
-      if (round.varies.has('destination')) pairNested(group, pair);
-      else pair(group.desired.reverse(), group.live.reverse());
-    }
+    for (const group of groupsOf(wanted, found, same)) pairNested(group, pair);
     if (pairs.length === before) continue;
     wanted = wanted.filter(({ isPaired }) => !isPaired);
     found = found.filter(({ isPaired }) => !isPaired);
@@ -81,25 +78,18 @@ interface Item {
 /** Pairs from the ends of two lists, and takes what is paired from them. */
 type Pairing = (desired: Item[], live: Item[]) => void;
 
-interface Round {
-  /** The fields that the round lets differ; all others are equal. */
-  readonly varies: ReadonlySet<keyof WireRule>;
-  /** Those others. */
-  readonly same: typeof wireFields;
-}
-
-/** One field; then the action alone; then two and more. Of equally many, those that keep the destination come first. */
-const rounds: readonly Round[] = (() => {
+/**
+ * The fields that are equal in each round. What may differ: one field; then the action alone; then two and more. Of equally many, those
+ * that keep the destination come first.
+ */
+const rounds: readonly (typeof wireFields)[] = (() => {
   const fields = wireFields.map(({ name }) => name).filter((name) => name !== 'action' && name !== 'user_id');
   const edits = fields
-    .reduce<readonly Round['varies'][]>(
-      (sets, name) => sets.concat(sets.map((set) => new Set([...set, name]))),
-      [new Set()],
-    )
+    .reduce<(keyof WireRule)[][]>((sets, name) => sets.concat(sets.map((set) => [...set, name])), [[]])
     .slice(1)
-    .toSorted((a, b) => a.size - b.size || Number(a.has('destination')) - Number(b.has('destination')));
-  const all = [...edits.slice(0, fields.length), new Set(['action'] as const), ...edits.slice(fields.length)];
-  return all.map((varies) => ({ varies, same: wireFields.filter(({ name }) => !varies.has(name)) }));
+    .sort((a, b) => a.length - b.length || Number(a.includes('destination')) - Number(b.includes('destination')));
+  edits.splice(fields.length, 0, ['action']);
+  return edits.map((edit) => wireFields.filter(({ name }) => !edit.includes(name)));
 })();
 
 /** Whether two rules of one user that share an address make a pair in any round. */
@@ -112,8 +102,8 @@ interface Group {
   readonly live: Item[];
 }
 
-/** Rules of both sides with the same values in all fields but those of the round. */
-function groupsOf(desired: readonly Item[], live: readonly Item[], { same }: Round): readonly Group[] {
+/** Rules of both sides with the same values in all fields but those in which the round lets them differ. */
+function groupsOf(desired: readonly Item[], live: readonly Item[], same: typeof wireFields): readonly Group[] {
   const keyOf = ({ rule }: Item): string => same.map(({ read }) => read(rule)).join(' ');
   const groups = new Map<string, Group>();
   for (const item of desired) getOrMake(groups, keyOf(item), () => ({ desired: [], live: [] })).desired.push(item);

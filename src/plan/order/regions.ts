@@ -44,7 +44,7 @@ interface Item {
   /** The operation that adds or removes the rule; -1 for a rule that stays. */
   readonly operation: number;
   readonly added: boolean;
-  /** A scattered number of 52 bits: the sum over a set of items tells match sets apart. Equal for rules equal but for their user. */
+  /** From 1, equal for rules equal but for their user; 0 where match sets do not matter. */
   readonly mark: number;
 }
 
@@ -77,11 +77,12 @@ export function collectRegions<C>(
   }) => readonly C[],
 ): CollectedTraffic<C> {
   const marks = new Map<string, number>();
+  const matchSets = new Map<number, number>();
   const itemOf = (rule: Rule, operation: number, added: boolean): Item => {
     const { destination, ports } = rule;
     const rank = getRank(rule);
     const text = `${destination.text} ${ports?.type} ${ports?.low}-${ports?.high} ${rank} ${operation} ${added}`;
-    const mark = byMatchSet ? getOrMake(marks, text, () => makeMark(marks.size)) : 0;
+    const mark = byMatchSet ? getOrMake(marks, text, () => marks.size + 1) : 0;
     return { rule, rank, operation, added, mark };
   };
   const changed = listRules(operations).map(({ rule, operation, added }) => itemOf(rule, operation, added));
@@ -90,21 +91,19 @@ export function collectRegions<C>(
     within: changed,
     nothing: { matchSet: 0, kept: noRank, changing: [] },
     keyOf: ({ rank }) => rank,
-    add: addItems,
+    add: (outer, items) => addItems(outer, items, matchSets),
     describe: ({ rank, operation, added, mark }) => `${rank} ${operation} ${added} ${mark}`,
     classesOf: ({ matchSet, kept: rank, changing }) =>
       areSeveral(changing) ? classesOf({ matchSet, kept: rank, entries: changing }) : [],
   });
 }
 
-/** Marks stay below it, so that the sum of two is exact. */
-const modulus = 2 ** 52;
-
-function addItems(outer: Region, items: readonly Item[]): Region {
+/** `matchSets` numbers the sets by the one before and the mark that makes it another. */
+function addItems(outer: Region, items: readonly Item[], matchSets: Map<number, number>): Region {
   let { matchSet, kept } = outer;
   const changing = [...outer.changing];
   for (const item of items) {
-    matchSet = (matchSet + item.mark) % modulus;
+    if (item.mark > 0) matchSet = getOrMake(matchSets, matchSet * 2 ** 22 + item.mark, () => matchSets.size + 1);
     if (item.operation >= 0) changing.push(item);
     else kept = Math.min(kept, item.rank);
   }
@@ -149,15 +148,4 @@ export function countRegions(surroundings: Surroundings, users: number): readonl
       const region = { weight, kept, entries, before: true, after: true };
       return { ...region, before: getVerdictIn(region, () => false), after: getVerdictIn(region, () => true) };
     });
-}
-
-/** A scattered number below 2^52 for the n-th item (a multiplicative hash, finalised twice). */
-function makeMark(n: number): number {
-  return scatter(n * 2 + 1) * 0x100000 + (scatter(n * 2 + 2) >>> 12);
-}
-
-function scatter(n: number): number {
-  let x = Math.imul(n ^ (n >>> 16), 0x45d9f3b);
-  x = Math.imul(x ^ (x >>> 15), 0x2c1b3c6d);
-  return (x ^ (x >>> 16)) >>> 0;
 }
