@@ -11,7 +11,7 @@ import { decodeText } from '../manifest/read-manifests.ts';
 import { readValues } from '../manifest/values-file.ts';
 import { digestFiles } from '../model/digest-files.ts';
 import { parseInstant } from '../model/instant.ts';
-import { hasErrors, type Problem, raiseWarnings } from '../model/problem.ts';
+import { hasErrors, makeNote, type Problem, raiseWarnings } from '../model/problem.ts';
 import type { PassResult } from '../pass/pass.ts';
 import type { Logger } from '../ports.ts';
 import { exitCodes, Failure, type Invocation, makeFailure, type Settings } from './command.ts';
@@ -175,14 +175,8 @@ function noteOf(unknown: readonly Problem[]): readonly Problem[] {
   const named = unknown.flatMap(({ summary }) => /`([^`]+)`/.exec(summary)?.[1] ?? []);
   const names = [...new Set(named)].map((name) => `\`${name}\``);
   const more = names.length > 5 ? ` and ${names.length - 5} more` : '';
-  return [
-    {
-      code: 'unknown-names',
-      severity: 'note',
-      summary: `These files do not define ${names.slice(0, 5).join(', ')}${more}, which they name.`,
-      hint: 'Other files may define them: reconcile validate DIRECTORY checks that.',
-    },
-  ];
+  const summary = `These files do not define ${names.slice(0, 5).join(', ')}${more}, which they name.`;
+  return [makeNote('unknown-names', summary, 'Other files may define them: reconcile validate DIRECTORY checks that.')];
 }
 
 /** Where Kubernetes mounts the credentials of the process's own service account. */

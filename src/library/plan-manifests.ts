@@ -1,7 +1,7 @@
 import { decodeLiveConfiguration } from '../live/live-configuration.ts';
 import { decodeLiveRules, decodeLiveUsers } from '../live/live-rules.ts';
 import { type KnownUsers, makeKnownUsers } from '../model/known-users.ts';
-import { compareProblems, type Problem } from '../model/problem.ts';
+import { compareProblems, makeError, type Problem } from '../model/problem.ts';
 import { ok, type Result } from '../model/result.ts';
 import type { DesiredState, LiveState, Scope } from '../model/state.ts';
 import { planStates } from '../pass/stages.ts';
@@ -104,12 +104,11 @@ function decodeUsers(body: unknown): Result<KnownUsers, Problem> {
   return users.ok ? ok(makeKnownUsers(users.value)) : { ok: false, error: unreadable(users.error) };
 }
 
-const usersMissing: Problem = {
-  code: 'unresolved-email',
-  severity: 'error',
-  summary: 'The manifests name users by e-mail address, and the list of users was not given.',
-  hint: 'Give the body of GET /v0/users as `live.users`.',
-};
+const usersMissing = makeError(
+  'unresolved-email',
+  'The manifests name users by e-mail address, and the list of users was not given.',
+  'Give the body of GET /v0/users as `live.users`.',
+);
 
 function decodeLive(bodies: LiveBodies, scope: Scope): Result<LiveState, string> {
   const rules = scope.rules ? decodeLiveRules(bodies.rules) : ok([]);
