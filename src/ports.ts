@@ -10,6 +10,8 @@ export interface ApiAnswer {
   readonly retryAfterMs: number | null;
   /** The server's clock, from the Date header, ms since 1970; absent without one that can be read. */
   readonly serverTime?: number;
+  /** Of a list: the same object for the same bytes. */
+  readonly version?: object;
 }
 
 /** No usable answer. `sent: 'no'`: the request cannot have reached the server; `maybe`: it may have been carried out. */
@@ -28,7 +30,8 @@ export type ApiResult = ApiAnswer | NoAnswer;
 
 /** The administration API, one call a method, no retries; never throws for what the network or server does. */
 export interface LiveApi {
-  listRules(signal: AbortSignal): Promise<ApiResult>;
+  /** `known`: the version of the last answer. The same bytes again come without a body: nothing has to be made of them. */
+  listRules(signal: AbortSignal, known?: object): Promise<ApiResult>;
   getConfiguration(signal: AbortSignal): Promise<ApiResult>;
   listUsers(signal: AbortSignal): Promise<ApiResult>;
   createRule(rule: WireRule, signal: AbortSignal): Promise<ApiResult>;

@@ -89,20 +89,19 @@ type RulesReading = Heard & { readonly rules: readonly LiveRule[] };
 
 /** Reads the rules (GET /v0/rules) once, without the second look of `readLive`. */
 export async function readRules(context: ReadContext): Promise<Result<RulesReading, ReadFailure>> {
-  const answer = await ask(context, 'GET /v0/rules', (api, signal) => api.listRules(signal));
-  if (!answer.ok) return answer;
-  const { body, ...heard } = answer.value;
   const last = lastReads.get(context.api);
-  // The same answer once more is the same object (adapters/api): an idle sidecar reads it in each pass.
-  if (last !== undefined && last.body === body) return ok({ rules: last.rules, ...heard });
+  const answer = await ask(context, 'GET /v0/rules', (api, signal) => api.listRules(signal, last?.version));
+  if (!answer.ok) return answer;
+  const { body, version, ...heard } = answer.value;
+  if (last?.version !== undefined && last.version === version) return ok({ rules: last.rules, ...heard });
   const rules = checkDecoded('GET /v0/rules', decodeLiveRules(body, last?.rules));
   if (!rules.ok) return rules;
-  lastReads.set(context.api, { body, rules: rules.value });
+  lastReads.set(context.api, { version, rules: rules.value });
   return ok({ rules: rules.value, ...heard });
 }
 
 /** What each API listed last: most of it comes again. */
-const lastReads = new WeakMap<LiveApi, { readonly body: unknown; readonly rules: readonly LiveRule[] }>();
+const lastReads = new WeakMap<LiveApi, { readonly version: object | undefined; readonly rules: readonly LiveRule[] }>();
 
 /** Reads the Configuration (GET /v0/configuration). */
 export async function readConfiguration(context: ReadContext): Promise<Result<LiveConfiguration, ReadFailure>> {
@@ -137,7 +136,7 @@ function checkDecoded<T>(request: string, result: Result<T, string>): Result<T, 
   return fail({ code: 'unreadable', status: 200, message: `${request}: ${result.error}` });
 }
 
-type Asked = Heard & { readonly body: unknown };
+type Asked = Heard & { readonly body: unknown; readonly version: object | undefined };
 
 /** One GET, repeated as long as waiting may help; a server that is not there is not waited for long, unless patience is asked for. */
 function ask(
@@ -152,9 +151,9 @@ function ask(
     call: () => callInTime(context, request, call),
     end: ({ kind, answer }) => {
       if (kind === 'success') {
-        const { body, serverTime } = answer;
+        const { body, version, serverTime } = answer;
         const ahead = serverTime === undefined ? {} : { serverAheadMs: serverTime - clock.wallTime() };
-        return ok({ body, afterOutage, ...ahead });
+        return ok({ body, version, afterOutage, ...ahead });
       }
       afterOutage ||= isAway(answer);
       const hopeless = kind === 'unauthorized' || kind === 'broken' || kind === 'refused' || isPage(answer);

@@ -88,7 +88,7 @@ export function guardApi(api: LiveApi, lease: { readonly mayWrite: () => boolean
     status: null,
   };
   return {
-    listRules: (signal) => api.listRules(signal),
+    listRules: (signal, known) => api.listRules(signal, known),
     getConfiguration: (signal) => api.getConfiguration(signal),
     listUsers: (signal) => api.listUsers(signal),
     createRule: async (rule, signal) => ((await lease.mayWrite()) ? api.createRule(rule, signal) : lost),

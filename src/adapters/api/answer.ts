@@ -1,4 +1,4 @@
-import type { ApiResult, NoAnswer } from '../../ports.ts';
+import type { ApiAnswer, ApiResult, NoAnswer } from '../../ports.ts';
 import type { BaseUrl } from './base-url.ts';
 import type { RawAnswer } from './exchange.ts';
 
@@ -7,8 +7,11 @@ export interface AnswerContext {
   readonly method: string;
   readonly path: string;
   readonly base: BaseUrl;
-  readonly parse: (text: string) => unknown;
+  readonly parse: (text: string) => ParsedBody;
 }
+
+/** What is made of the text of an answer. Parsing throws where it is no JSON. */
+export type ParsedBody = Pick<ApiAnswer, 'body' | 'version'>;
 
 /** Objects and lists in one answer; a rule is one, and the server does not start with 100,000 of them. */
 const mostParts = 1_000_000;
@@ -45,7 +48,7 @@ export function readAnswer(answer: RawAnswer, context: AnswerContext): ApiResult
     return lose('not-json', `the answer (${status}) is not JSON but ${kindOf(text)}; is the base URL right?`);
   }
   try {
-    return { kind: 'answer', status, body: context.parse(text), ...heard };
+    return { kind: 'answer', status, ...context.parse(text), ...heard };
   } catch {
     if (!bodyCounts) return { kind: 'answer', status, body: undefined, ...heard };
     return lose('torn-body', `the answer (${status}) is not complete JSON`);

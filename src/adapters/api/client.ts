@@ -2,7 +2,7 @@ import { type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
 import { fail, getErrorCode, ok, type Result } from '../../model/result.ts';
 import type { ApiResult, LiveApi, NoAnswer } from '../../ports.ts';
 import { readOperatorFile } from '../source/regular-file.ts';
-import { readAnswer } from './answer.ts';
+import { type ParsedBody, readAnswer } from './answer.ts';
 import { type BaseUrl, parseBaseUrl } from './base-url.ts';
 import { removeSecrets, toBytes } from './body.ts';
 import { exchange } from './exchange.ts';
@@ -58,7 +58,7 @@ interface Request {
   readonly body?: Buffer | string;
   readonly signal: AbortSignal;
   /** Replaces `JSON.parse` for the answer. */
-  readonly parse?: (text: string) => unknown;
+  readonly parse?: (text: string) => ParsedBody;
 }
 
 /** A client of the API; fails when the settings cannot work. No call throws, follows a redirect or repeats a request. */
@@ -100,11 +100,12 @@ function readAuthorities(path: string): Result<string, string> {
 
 function methodsOf(connection: Connection): ApiClient {
   const call = (request: Request): Promise<ApiResult> => send(connection, request);
-  const parseRules = parseOnce();
+  const parseRules = parseUnlessKnown();
   const rulePath = (id: string): string => `/v0/rules/${encodeURIComponent(id)}`;
   return {
     host: connection.base.host,
-    listRules: (signal) => call({ method: 'GET', path: '/v0/rules', signal, parse: parseRules }),
+    listRules: (signal, known) =>
+      call({ method: 'GET', path: '/v0/rules', signal, parse: (text) => parseRules(text, known) }),
     getConfiguration: (signal) => call({ method: 'GET', path: '/v0/configuration', signal }),
     listUsers: (signal) => call({ method: 'GET', path: '/v0/users', signal }),
     createRule: (rule, signal) => call({ method: 'POST', path: '/v0/rules', body: JSON.stringify({ rule }), signal }),
@@ -125,19 +126,25 @@ function methodsOf(connection: Connection): ApiClient {
 /** Characters of an answer that are kept to be compared with the next: some 30,000 rules. */
 const mostKept = 8_000_000;
 
-/** Parses JSON; the same text once more gives the same value, of which nothing has to be made anew. */
-function parseOnce(): (text: string) => unknown {
-  let last: { readonly text: string; readonly value: unknown } | null = null;
-  return (text) => {
-    if (text.length > mostKept) return JSON.parse(text);
-    if (last?.text !== text) last = { text, value: JSON.parse(text) };
-    return last.value;
+/** Parses JSON, unless the text is that of the version that the caller knows. The text alone is kept, not what was made of it. */
+function parseUnlessKnown(): (text: string, known: object | undefined) => ParsedBody {
+  let last: { readonly text: string; readonly version: object } | null = null;
+  return (text, known) => {
+    if (text.length > mostKept) return parseBody(text);
+    if (last?.text === text && last.version === known) return { body: undefined, version: known };
+    const { body } = parseBody(text);
+    if (last?.text !== text) last = { text, version: {} };
+    return { body, version: last.version };
   };
+}
+
+function parseBody(text: string): ParsedBody {
+  return { body: JSON.parse(text) };
 }
 
 async function send(connection: Connection, request: Request): Promise<ApiResult> {
   const { base, dispatcher, timeoutMs, maxBodyBytes } = connection;
-  const { method, path, signal, parse = JSON.parse } = request;
+  const { method, path, signal, parse = parseBody } = request;
   let token: string;
   try {
     token = connection.token();

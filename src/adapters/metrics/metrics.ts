@@ -232,7 +232,7 @@ function meteredApi(api: LiveApi, clock: Clock, count: Count): LiveApi {
     return result;
   };
   return {
-    listRules: (signal) => timed('GET', () => api.listRules(signal)),
+    listRules: (signal, known) => timed('GET', () => api.listRules(signal, known)),
     getConfiguration: (signal) => timed('GET', () => api.getConfiguration(signal)),
     listUsers: (signal) => timed('GET', () => api.listUsers(signal)),
     createRule: (rule, signal) => timed('POST', () => api.createRule(rule, signal)),

@@ -62,18 +62,27 @@ test('an error that quotes the token comes back without it', async () => {
   });
 });
 
-test('a list that is as it was is the same value, and another one is another', async () => {
-  const ids = ['a', 'a', 'b', 'a'];
+test('a list that is as it was comes without a body to whoever knows it, and to nobody else', async () => {
+  const ids = ['a', 'a', 'a', 'b', 'a'];
   const url = await serve((_, response) => {
     response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ data: [ids.shift()] }));
   });
   const api = client(url);
-  const bodies: unknown[] = [];
-  for (const _ of [...ids])
-    bodies.push(await api.listRules(signal).then((answer) => answer.kind === 'answer' && answer.body));
-  expect(bodies).toEqual([{ data: ['a'] }, { data: ['a'] }, { data: ['b'] }, { data: ['a'] }]);
-  expect(bodies[1]).toBe(bodies[0]);
-  expect(bodies[3]).not.toBe(bodies[0]);
+  const list = async (known?: object): Promise<{ readonly body: unknown; readonly version?: object }> => {
+    const answer = await api.listRules(signal, known);
+    if (answer.kind !== 'answer') throw new Error(answer.message);
+    return answer;
+  };
+  const first = await list();
+  expect(first.body).toEqual({ data: ['a'] });
+  expect(await list(first.version)).toMatchObject({ body: undefined });
+  const unasked = await list({});
+  expect(unasked.body).toEqual({ data: ['a'] });
+  expect(unasked.version).toBe(first.version);
+  const other = await list(first.version);
+  expect(other.body).toEqual({ data: ['b'] });
+  expect(other.version).not.toBe(first.version);
+  expect((await list(first.version)).body).toEqual({ data: ['a'] });
 });
 
 describe('the base URL', () => {
