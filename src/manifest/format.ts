@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import {
   CST,
   type Document,
@@ -16,7 +15,7 @@ import { formatPortRange, parsePortRange } from '../model/port-range.ts';
 import { makeError, type Problem } from '../model/problem.ts';
 import type { Profile } from '../model/profile.ts';
 import { formatPlain } from './format-plain.ts';
-import { type Kind, kinds } from './manifest.ts';
+import { type Kind, kinds, type Manifest } from './manifest.ts';
 import type { MapNode, Node } from './node.ts';
 import { parseFile } from './parse.ts';
 import { decodeText, describeNotUtf8, fields, readManifests } from './read-manifests.ts';
@@ -38,16 +37,17 @@ export interface Formatted {
  * errors is left alone, and so is one that would mean something else afterwards.
  */
 export function formatFile(path: string, text: string, profile: Profile): Formatted {
-  const before = read({ path, text, profile });
+  const before = read(path, text, profile);
   // A file with `${name}` in it need not mean anything before values are put in: it only has to be YAML.
-  const errors = hasNames(text) ? before.yamlErrors : before.errors;
+  const errors = hasNames(text)
+    ? readRoots(path, text).problems
+    : before.problems.filter(({ severity }) => severity === 'error');
   if (errors.length > 0) return { text: null, problems: errors, left: [] };
   const formatted = formatFully(text);
   // What is as it was means what it did: nothing is read again.
-  const isSame = formatted === text || isUnchanged(before, { path, text: formatted, profile });
-  return isSame
-    ? { text: formatted, problems: [], left: before.left }
-    : { text: null, problems: [notFormatted(path)], left: [] };
+  if (formatted !== text && !isUnchanged(before, path, formatted, profile))
+    return { text: null, problems: [notFormatted(path)], left: [] };
+  return { text: formatted, problems: [], left: before.problems.filter(({ code }) => code === 'host-bits') };
 }
 
 /** The same for a file as it is on disk. `before` is its text; null when it is not UTF-8. */
@@ -65,52 +65,31 @@ function hasNames(text: string): boolean {
   return text.includes('${');
 }
 
-interface Reading {
-  readonly errors: readonly Problem[];
-  readonly yamlErrors: readonly Problem[];
-  readonly left: readonly Problem[];
+const documents = 1_000_000;
+
+interface Roots {
   /** The content of each document. */
   readonly roots: readonly Node[];
-  /** All that the manifests say, without places; once. Never shown. */
-  readonly say: () => string;
+  readonly problems: readonly Problem[];
 }
 
-interface File {
-  readonly path: string;
-  readonly text: string;
-  readonly profile: Profile;
-}
-
-const mostDocuments = 1_000_000;
-
-function read({ path, text, profile }: File): Reading {
+function read(path: string, text: string, profile: Profile): Roots & { readonly manifests: Manifest[] } {
   const bytes = new TextEncoder().encode(text);
   const roots: Node[] = [];
   const onRoot = (root: Node): void => void roots.push(root);
-  let { manifests, problems } = readManifests({ path, bytes, profile, values: null, documents: mostDocuments, onRoot });
-  return {
-    errors: problems.filter(({ severity }) => severity === 'error'),
-    yamlErrors: hasNames(text) ? readRoots(path, text).problems : [],
-    left: problems.filter(({ code }) => code === 'host-bits'),
-    roots,
-    say() {
-      const hash = createHash('sha256');
-      for (const manifest of manifests) hash.update(JSON.stringify(manifest, withoutPlaces));
-      // Both readings are not held at once.
-      manifests = [];
-      return hash.digest('hex');
-    },
-  };
+  const { manifests, problems } = readManifests({ path, bytes, profile, values: null, documents, onRoot });
+  return { manifests: [...manifests], problems, roots };
 }
 
-function readRoots(
-  path: string,
-  text: string,
-): { readonly roots: readonly Node[]; readonly problems: readonly Problem[] } {
+function readRoots(path: string, text: string): Roots {
   const roots: Node[] = [];
   const onDocument = (root: Node): void => void roots.push(root);
-  const problems = parseFile({ path, text, values: null, fields, documents: mostDocuments, onDocument });
-  return { roots, problems };
+  return { problems: parseFile({ path, text, values: null, fields, documents, onDocument }), roots };
+}
+
+/** All that the manifests say, without places; once, so that two readings are not held at a time. Never shown. */
+function takeContent({ manifests }: { readonly manifests: Manifest[] }): string {
+  return JSON.stringify(manifests.splice(0), withoutPlaces);
 }
 
 function withoutPlaces(this: Record<string, unknown>, key: string, value: unknown): unknown {
@@ -121,8 +100,8 @@ function withoutPlaces(this: Record<string, unknown>, key: string, value: unknow
 }
 
 /** Whether a file still has the same content, and where a value is spelled otherwise its manifests still say the same. */
-function isUnchanged(before: Reading, formatted: File): boolean {
-  const { roots } = readRoots(formatted.path, formatted.text);
+function isUnchanged(before: ReturnType<typeof read>, path: string, formatted: string, profile: Profile): boolean {
+  const { roots } = readRoots(path, formatted);
   let isRespelled = false;
   const onRespelled = (): void => {
     isRespelled = true;
@@ -130,9 +109,8 @@ function isUnchanged(before: Reading, formatted: File): boolean {
   const isSame =
     roots.length === before.roots.length &&
     before.roots.every((root, index) => isAlike(root, roots[index], onRespelled));
-  if (!isSame || !isRespelled || hasNames(formatted.text)) return isSame;
-  const said = before.say();
-  return read(formatted).say() === said;
+  if (!isSame || !isRespelled || hasNames(formatted)) return isSame;
+  return takeContent(before) === takeContent(read(path, formatted, profile));
 }
 
 /** Whether nodes have the same fields, in any order, and the same values; told of those that are spelled otherwise. */
