@@ -54,7 +54,6 @@ const Dispatcher = require('./lib/dispatcher/dispatcher');
 Dispatcher.prototype.request = require('./lib/api/api-request');
 Dispatcher.prototype.connect = require('./lib/api/api-connect');
 exports.Pool = require('./lib/dispatcher/pool');
-exports.getGlobalDispatcher = require('./lib/global').getGlobalDispatcher;
 exports.Agent = require('./lib/dispatcher/agent');
 exports.EnvHttpProxyAgent = require('./lib/dispatcher/env-http-proxy-agent');
 const { getGlobalDispatcher } = require('./lib/global');

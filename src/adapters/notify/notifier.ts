@@ -1,4 +1,4 @@
-import { getGlobalDispatcher } from 'undici';
+import { Agent } from 'undici';
 import type { LoopObserver, Turn } from '../../controller/observer.ts';
 import { getErrorCode } from '../../model/result.ts';
 import type { Clock, Logger } from '../../ports.ts';
@@ -31,6 +31,8 @@ const largestAnswer = 65_536;
 /** Builds the notifier. Only the configured addresses are ever called, and redirects are not followed. */
 export function createNotifier(settings: NotifierSettings): Notifier {
   const stop = new AbortController();
+  // Not the global one: Node's own `fetch` may have put an older version there, which takes no such requests.
+  const agent = new Agent();
   const queues = new Map<NotifyTarget, Promise<void>>();
   const lengths = new Map<NotifyTarget, number>();
   return {
@@ -46,7 +48,7 @@ export function createNotifier(settings: NotifierSettings): Notifier {
           }
           lengths.set(target, length + 1);
           const queued = (queues.get(target) ?? Promise.resolve()).then(async () => {
-            await deliver(settings, target, delivery, stop.signal);
+            await deliver({ ...settings, agent }, target, delivery, stop.signal);
             lengths.set(target, (lengths.get(target) ?? 1) - 1);
           });
           queues.set(target, queued);
@@ -61,7 +63,7 @@ export function createNotifier(settings: NotifierSettings): Notifier {
 }
 
 async function deliver(
-  settings: NotifierSettings,
+  settings: NotifierSettings & { readonly agent: Agent },
   target: NotifyTarget,
   delivery: Delivery,
   stop: AbortSignal,
@@ -70,7 +72,7 @@ async function deliver(
   let last = 'stopped';
   for (let attempt = 0; attempt < attempts && !stop.aborted; attempt++) {
     if (attempt > 0) await clock.sleep(1000 * 2 ** (attempt - 1) * (0.5 + clock.random()), stop);
-    const { status, code, retry } = await send(delivery, settings.timeoutMs ?? 10_000, stop);
+    const { status, code, retry } = await send(delivery, settings, stop);
     last = code;
     if (status >= 200 && status < 300) return onResult(target.name, 'sent');
     if (!retry) break;
@@ -82,12 +84,12 @@ async function deliver(
 
 async function send(
   delivery: Delivery,
-  timeoutMs: number,
+  { agent, timeoutMs = 10_000 }: Pick<NotifierSettings, 'timeoutMs'> & { readonly agent: Agent },
   stop: AbortSignal,
 ): Promise<{ status: number; code: string; retry: boolean }> {
   try {
     const headers = { 'content-type': 'application/json', 'user-agent': 'reconcile', ...delivery.headers() };
-    const answer = await exchange(getGlobalDispatcher(), {
+    const answer = await exchange(agent, {
       request: { ...locate(new URL(delivery.url())), method: 'POST', headers, body: delivery.body },
       ...{ timeoutMs, signal: stop, maxBodyBytes: largestAnswer },
     });

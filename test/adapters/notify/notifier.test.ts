@@ -63,6 +63,24 @@ const turn = (what: Turn['what'], text = 'hello'): Turn => {
 };
 
 describe('notifications', () => {
+  it('are sent whatever Node’s own fetch keeps for all requests of the process', async () => {
+    const holder = globalThis as Record<symbol, unknown>;
+    const place = Symbol.for('undici.globalDispatcher.1');
+    const before = holder[place];
+    // An older version refuses handlers that it does not know.
+    holder[place] = {
+      dispatch: () => {
+        throw new TypeError('invalid onConnect method');
+      },
+    };
+    try {
+      const target: NotifyTarget = { type: 'slack', name: 'slack', url: () => url };
+      expect((await send(target, [turn('broken')])).results).toEqual(['slack sent']);
+    } finally {
+      holder[place] = before;
+    }
+  });
+
   it('a generic webhook gets JSON, signed over its exact bytes', async () => {
     const target: NotifyTarget = { type: 'generic', name: 'hook', url: () => `${url}/hook`, secret: () => 's' };
     const { results } = await send(target, [turn('broken')]);
