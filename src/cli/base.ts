@@ -54,18 +54,11 @@ export async function loadBase(invocation: Invocation, path: string, pass: PassD
 /** A base from before the manifests: all that they hold is this revision's. */
 export const nothingYet: DesiredState = { rules: [], configuration: null, userNames: new Map(), tests: [], digest: '' };
 
-interface BaseRequest {
-  readonly path: string;
-  readonly base: string;
-  readonly parse: ParseFiles;
-}
-
 /** The manifests below `path` as they are at `base`; throws a `Failure` where they cannot be read. */
 export async function readBaseContent(
   { settings, terminal }: Invocation,
-  request: BaseRequest,
+  { path, base, parse }: { readonly path: string; readonly base: string; readonly parse: ParseFiles },
 ): Promise<SourceContent> {
-  const { path, base, parse } = request;
   const limits = readLimits(settings);
   const directory = resolve(terminal.cwd, base);
   if (isDirectory(directory)) {

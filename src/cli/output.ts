@@ -4,7 +4,8 @@ import { getErrorCode } from '../model/result.ts';
 import { makeFailure, type Terminal } from './command.ts';
 import { explainUnwritable, writeNamedFile } from './read-file.ts';
 
-export type Format = 'text' | 'json' | 'markdown' | 'html' | 'csv' | 'github';
+const formats = ['text', 'json', 'markdown', 'html', 'csv', 'github'] as const;
+export type Format = (typeof formats)[number];
 
 /** One output asked for; `file` null: stdout. */
 export interface Output {
@@ -14,8 +15,6 @@ export interface Output {
 
 /** Where a command with one thing to say puts it. */
 export const textOnStdout: Output = { format: 'text', file: null };
-
-const formats: readonly string[] = ['text', 'json', 'markdown', 'html', 'csv', 'github'] satisfies readonly Format[];
 
 /** The outputs of a run. Text goes to stdout unless another format does; two on stdout are wrong usage. */
 export function readOutputs(list: readonly string[], cwd: string): readonly Output[] {
@@ -60,13 +59,13 @@ export function isStdoutTaken(outputs: readonly Output[]): boolean {
 
 function parseOutput(text: string, cwd: string): Output {
   const equals = text.indexOf('=');
-  const format = equals < 0 ? text : text.slice(0, equals);
-  if (!formats.includes(format)) {
-    throw makeFailure('usage', `--output ${format} is not a format`, `the formats are ${formats.join(', ')}`);
-  }
+  const word = equals < 0 ? text : text.slice(0, equals);
+  const format = formats.find((one) => one === word);
+  if (format === undefined)
+    throw makeFailure('usage', `--output ${word} is not a format`, `the formats are ${formats.join(', ')}`);
   const file = equals < 0 ? '' : text.slice(equals + 1);
   if (equals >= 0 && file === '') throw makeFailure('usage', `--output ${format}= names no file`);
-  return { format: format as Format, file: file === '' ? null : resolve(cwd, file) };
+  return { format, file: file === '' ? null : resolve(cwd, file) };
 }
 
 /** Whether text on stdout may be coloured: a terminal, no NO_COLOR, no `--no-color`. FORCE_COLOR turns it on. */

@@ -87,8 +87,7 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
     }
     await run.history.end(result);
     const declined = result.end === 'declined' && stale.length === 0;
-    const ending = { obstacle: run.obstacle, declined };
-    const answer = screen.answerWith(report, exitCode(result, run, stale.length > 0), ending);
+    const answer = screen.answerWith(report, exitCode(result, run, stale.length > 0), run.obstacle, declined);
     const decision = (await request.trial?.decide(answer)) ?? { isKept: true, answer };
     if (!request.planOnly && request.given === undefined && decision.isKept)
       await recordApply(invocation, result, { former: lastApply?.secrets ?? [], logger: wired.pass.logger });

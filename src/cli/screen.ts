@@ -8,14 +8,6 @@ import type { Answer, Invocation } from './command.ts';
 import { isScreen, readOutputs } from './output.ts';
 import { startProgress } from './progress.ts';
 
-/** How a run ended that did not apply its plan. */
-interface Ending {
-  /** What kept it from writing. */
-  readonly obstacle?: Problem | null;
-  /** Nobody said yes. */
-  readonly declined?: boolean;
-}
-
 export type Screen = ReturnType<typeof makeScreen>;
 
 /**
@@ -41,8 +33,11 @@ export function makeScreen(invocation: Invocation) {
     onApply: progress.onApply,
     onOutcome: progress.onOutcome,
     end: progress.end,
-    /** What the run came to; a plan that stands on stdout already is not repeated there. */
-    answerWith(report: RunReport, exit: number, { obstacle = null, declined = false }: Ending = {}): Answer {
+    /**
+     * What the run came to; a plan that stands on stdout already is not repeated there. `obstacle`: what kept it from writing;
+     * `declined`: nobody said yes.
+     */
+    answerWith(report: RunReport, exit: number, obstacle: Problem | null, declined: boolean): Answer {
       progress.end();
       const said = obstacle === null && declined ? 'Nothing was written.\n' : '';
       return {

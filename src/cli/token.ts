@@ -1,5 +1,5 @@
 import { closeSync, constants, fstatSync, openSync, readSync, statSync } from 'node:fs';
-import { getErrorCode } from '../model/result.ts';
+import { getErrorCode, isObject } from '../model/result.ts';
 import { deriveFingerprintKey, sealText } from '../model/secret.ts';
 import type { Logger } from '../ports.ts';
 import { Failure, makeFailure, type Settings } from './command.ts';
@@ -83,21 +83,15 @@ function checked(text: string, origin: string): string {
   throw makeFailure('no-token', `${origin} does not hold a token`, hint);
 }
 
-/** What a token says about itself, unverified: expiry and issue time (ms since 1970). Null: no JWT. */
-export function readClaims(
-  token: string,
-): { readonly expiresAt: number | null; readonly issuedAt: number | null; readonly type: string | null } | null {
+/** What a token says about itself, unverified: its expiry (ms since 1970) and type. Null: no JWT. */
+export function readClaims(token: string): { readonly expiresAt: number | null; readonly type: string | null } | null {
   const parts = token.split('.');
   if (parts.length !== 3) return null;
   try {
     const claims: unknown = JSON.parse(Buffer.from(parts[1] ?? '', 'base64url').toString('utf8'));
-    if (typeof claims !== 'object' || claims === null) return null;
-    const seconds = (name: string): number | null => {
-      const value: unknown = Reflect.get(claims, name);
-      return typeof value === 'number' ? value * 1000 : null;
-    };
-    const type: unknown = Reflect.get(claims, 'typ');
-    return { expiresAt: seconds('exp'), issuedAt: seconds('iat'), type: typeof type === 'string' ? type : null };
+    if (!isObject(claims)) return null;
+    const { exp, typ } = claims;
+    return { expiresAt: typeof exp === 'number' ? exp * 1000 : null, type: typeof typ === 'string' ? typ : null };
   } catch {
     return null;
   }

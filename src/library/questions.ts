@@ -153,12 +153,7 @@ export function verdictHistory(
     checkMembers(`verdictHistory: \`versions[${index}]\``, one, { allowed: ['manifests'], example });
     checkRequest('verdictHistory', { ...rest, ...one });
     const { state } = readPolicy({ ...rest, ...one, at: Math.min(time, now) }).offline;
-    const follows =
-      parents ??
-      all
-        .slice(0, index)
-        .slice(-1)
-        .map((before) => before.id);
+    const follows = parents ?? all.slice(Math.max(0, index - 1), index).map((before) => before.id);
     const commit: Commit = { id, time, parents: follows, author: '', subject: '' };
     return { commit, state, version: state === null ? null : { ...state, commit, rules: listAllRules(state) } };
   });

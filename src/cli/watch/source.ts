@@ -36,11 +36,12 @@ export async function openSource(
   return { source, root: null, follow: () => null, forget: () => source.forget() };
 }
 
-/** What a Git source is made from beside the operator's settings. */
-type GitContext = Pick<GitSettings, 'stateFolder' | 'environment' | 'references'>;
-
 /** The Git source's settings, every text of them checked; throws a `Failure` with all problems. */
-function readGitSettings(settings: Settings, url: string, context: GitContext): GitSettings {
+function readGitSettings(
+  settings: Settings,
+  url: string,
+  context: Pick<GitSettings, 'stateFolder' | 'environment' | 'references'>,
+): GitSettings {
   const problems: Problem[] = [];
   const insecure = settings.gitAllow.filter((one): one is 'http' | 'file' => one === 'http' || one === 'file');
   if (insecure.length < settings.gitAllow.length) problems.push(wrong('--git-allow takes http or file'));
