@@ -3,7 +3,7 @@ import { systemClock } from '../adapters/clock.ts';
 import { createNftEnforcement } from '../adapters/enforcement/nft.ts';
 import { openJournal } from '../adapters/journal.ts';
 import { createDirectorySource } from '../adapters/source/directory.ts';
-import { type ApplyLimits, defaultApplyLimits } from '../apply/context.ts';
+import { defaultApplyLimits } from '../apply/context.ts';
 import { findOpenGaps } from '../apply/open-gaps.ts';
 import type { ReadContext, ReadFailure } from '../apply/read.ts';
 import { guardApi } from '../controller/lease.ts';
@@ -94,24 +94,32 @@ export function wireShared(
     desired: makeDesiredContext(invocation, root),
     ...(at === null ? {} : { at }),
     approvals: settings.approve,
-    limits: readApplyLimits(settings),
+    limits: {
+      ...defaultApplyLimits,
+      concurrency: settings.concurrency,
+      pace: settings.pace,
+      requestTimeoutMs: settings.timeout,
+      totalTimeoutMs: settings.totalTimeout,
+    },
   };
 }
 
 /** What a run reads and writes: the server, or the snapshot in a file, for which there is no request, no token and no secret. */
 function openServer(invocation: Invocation, snapshotFile: string | null) {
-  const explain = (failed: ReadFailure, token: () => string): Problem =>
-    explainReadFailure(failed, token, systemClock.wallTime());
+  const explainBy =
+    (token: () => string): WiredPass['explain'] =>
+    (failed) =>
+      explainReadFailure(failed, token, systemClock.wallTime());
   if (snapshotFile === null) {
     const { api, token } = wireApi(invocation);
     const { seal } = token;
-    return { api, token, seal, snapshot: null, explain: (failed: ReadFailure) => explain(failed, token.read) };
+    return { api, token, seal, snapshot: null, explain: explainBy(token.read) };
   }
   const given = readSnapshot(snapshotFile);
   const api = { ...createSnapshotApi(given), close: () => Promise.resolve() };
   const snapshot = { takenAt: given.takenAt, ageMs: systemClock.wallTime() - Date.parse(given.takenAt) };
   const users: PassDependencies['users'] = () => Promise.resolve(ok(given.users));
-  return { api, users, token: null, seal: null, snapshot, explain: (failed: ReadFailure) => explain(failed, () => '') };
+  return { api, users, token: null, seal: null, snapshot, explain: explainBy(() => '') };
 }
 
 /** Wires one pass over the directory `root`, or over another source. */
@@ -199,17 +207,6 @@ export async function askServer<T>(
   } finally {
     await api.close();
   }
-}
-
-/** Limits of an apply under these settings. */
-export function readApplyLimits(settings: Settings): ApplyLimits {
-  return {
-    ...defaultApplyLimits,
-    concurrency: settings.concurrency,
-    pace: settings.pace,
-    requestTimeoutMs: settings.timeout,
-    totalTimeoutMs: settings.totalTimeout,
-  };
 }
 
 /** Opens the journal and reads from it which gaps a run that was killed left open. */
