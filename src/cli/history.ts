@@ -1,6 +1,7 @@
 import { systemClock } from '../adapters/clock.ts';
 import { StateFiles } from '../adapters/state-files.ts';
 import { fail, getErrorCode, type Result } from '../model/result.ts';
+import { formatRuleKey } from '../model/rule.ts';
 import {
   type ApplyOrigin,
   type ApplyRecord,
@@ -34,11 +35,11 @@ export class HistoryWriter {
   readonly #stateFolder: string | null;
   readonly #logger: Logger;
   readonly #onRecord: OnRecord;
-  /** Names rules that a plan deletes. */
-  readonly #former: FormerRules | undefined;
-  #begun: { readonly origin: ApplyOrigin; readonly number: number } | null = null;
+  readonly #former: () => FormerRules;
+  #begun: { readonly origin: ApplyOrigin; readonly number: number; readonly former: FormerRules } | null = null;
 
-  constructor(stateFolder: string | null, logger: Logger, onRecord: OnRecord = async () => {}, former?: FormerRules) {
+  /** `former`: what is known of the rules that a plan deletes. What the history says of any other is taken from there. */
+  constructor(stateFolder: string | null, logger: Logger, onRecord: OnRecord, former: () => FormerRules) {
     this.#stateFolder = stateFolder;
     this.#logger = logger;
     this.#onRecord = onRecord;
@@ -50,9 +51,10 @@ export class HistoryWriter {
     return async (plan, desired, digest) => {
       if (!(await approve(plan, desired, digest))) return false;
       const origin = { at: new Date(systemClock.wallTime()).toISOString(), ...source, digest: digest.plan };
-      const record = makeApplyRecord(origin, plan, null, this.#former);
+      const former = await this.#findFormer(plan);
+      const record = makeApplyRecord(origin, plan, null, former);
       const number = await this.#attempt((files) => addRecord(files, encodeApplyRecord(record)));
-      this.#begun = { origin, number: number ?? 0 };
+      this.#begun = { origin, number: number ?? 0, former };
       await this.#onRecord(record, plan);
       return true;
     };
@@ -60,11 +62,20 @@ export class HistoryWriter {
 
   async end({ plan, apply }: PassResult): Promise<void> {
     if (this.#begun === null || plan === null || apply === null) return;
-    const { origin, number } = this.#begun;
+    const { origin, number, former } = this.#begun;
     this.#begun = null;
-    const record = makeApplyRecord(origin, plan, apply, this.#former);
+    const record = makeApplyRecord(origin, plan, apply, former);
     await this.#onRecord(record, plan);
     if (number > 0) await this.#attempt((files) => files.write(`${number}.json`, encodeApplyRecord(record)));
+  }
+
+  /** An undo puts rules back that no manifest names: only its record says when they end. */
+  async #findFormer({ steps }: Plan): Promise<FormerRules> {
+    const former = this.#former();
+    const keys = steps.flatMap((step) => (step.type === 'delete' || step.type === 'update' ? [step.live.rule] : []));
+    const unknown = new Set(keys.map(formatRuleKey).filter((key) => !former.has(key)));
+    if (this.#stateFolder === null || unknown.size === 0) return former;
+    return new Map([...(await findLastRecorded(openApplyHistory(this.#stateFolder), unknown)), ...former]);
   }
 
   async #attempt<T>(write: (files: StateFiles) => Promise<T>): Promise<T | undefined> {
@@ -75,6 +86,24 @@ export class HistoryWriter {
       return undefined;
     });
   }
+}
+
+/** What the newest record that names a rule says of it. */
+async function findLastRecorded(files: StateFiles, keys: ReadonlySet<string>): Promise<FormerRules> {
+  const found = new Map<string, { readonly name: string | null; readonly expires?: number }>();
+  for (const number of await listRecords(files).catch(() => [])) {
+    if (found.size === keys.size) break;
+    const loaded = await loadRecord(files, number);
+    if (!loaded.ok) continue;
+    const { created, deleted, names, expires } = loaded.value;
+    for (const { rule } of [...created, ...deleted]) {
+      const key = formatRuleKey(rule);
+      const until = expires.get(key);
+      if (keys.has(key) && !found.has(key))
+        found.set(key, { name: names.get(key) ?? null, ...(until === undefined ? {} : { expires: until }) });
+    }
+  }
+  return found;
 }
 
 /** Adds a record with the next number, and removes what is older than the last 50. Returns its number. */

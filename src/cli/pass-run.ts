@@ -73,8 +73,8 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
       history: new HistoryWriter(
         findStateFolder(invocation),
         wired.pass.logger,
-        request.trial?.onRecord,
-        lastApply?.rules,
+        request.trial?.onRecord ?? (async () => {}),
+        () => lastApply?.rules ?? new Map(),
       ),
     };
     const result = await runBound(run, wired);

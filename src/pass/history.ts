@@ -35,8 +35,8 @@ export interface ApplyRecord extends ApplyOrigin {
 
 type DoneStep = Pick<Outcome, 'step' | 'liveId'>;
 
-/** Rules that the last apply put into effect, by `formatRuleKey`: a plan without a base cannot tell what it deletes. */
-export type FormerRules = ReadonlyMap<string, { readonly name: string; readonly expires?: number }>;
+/** What earlier applies say of rules, by `formatRuleKey`: a plan without a base cannot tell what it deletes. */
+export type FormerRules = ReadonlyMap<string, { readonly name: string | null; readonly expires?: number }>;
 
 /** The record of a plan that is about to be applied (without `apply`), or of what was carried out of it. */
 export function makeApplyRecord(

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { alice, startWorld, token, type World } from './harness.ts';
+import { alice, rule, startWorld, token, type World } from './harness.ts';
 
 let world: World;
 let env: Readonly<Record<string, string>>;
@@ -219,6 +219,32 @@ describe('undo', () => {
     expect(live()).toEqual(['accept 10.1.0.2', 'drop 10.9.0.0/16']);
     expect(undone.err).toMatch(/Not undone: the rule to-10\.1\.0\.1 .* expired at /);
     expect(undone.out).toMatch(/expires in \d+ days \(2099-01-0/);
+  });
+
+  it('undo × expires: a rule keeps its end through any chain of applies and undos, so that it never comes back for good', async () => {
+    const ends = 1000 * Math.floor(Date.now() / 1000 + 3600);
+    const spec = `action: accept, destination: 10.1.0.1, expires: "${new Date(ends).toISOString()}"`;
+    const key = 'accept 10.1.0.1 *';
+    manifests(['drop 10.9.0.0/16']);
+    world.write('m/soon.yaml', rule('soon', spec));
+    await run('m');
+    world.write('m/soon.yaml', '');
+    await run('m');
+    const endOf = async (...args: readonly string[]): Promise<number | undefined> => {
+      const done = await run(...args);
+      expect(done.code, done.out + done.err).toBe(0);
+      const folder = join(world.folder, 'state', 'reconcile', 'history');
+      const newest = Math.max(...readdirSync(folder).map((name) => Number.parseInt(name, 10)));
+      const { expires } = JSON.parse(readFileSync(join(folder, `${newest}.json`), 'utf8')) as { expires: object };
+      return (expires as Readonly<Record<string, number>>)[key];
+    };
+    // Back, deleted by the manifests, back, gone by an undo of that undo, and back.
+    for (const args of [['undo'], ['m'], ['undo'], ['undo'], ['undo']])
+      expect([args, await endOf(...args)]).toEqual([args, ends]);
+    expect(live()).toContain('accept 10.1.0.1');
+    // A sidecar, which knows no more than its own revision, deletes it too.
+    expect(await endOf('--watch', '--once', '--state-dir', join(world.folder, 'state'), 'm')).toBe(ends);
+    expect(live()).toEqual(['drop 10.9.0.0/16']);
   });
 
   it('asks nobody for the owner of a rule that stays or comes back, though the settings require one', async () => {

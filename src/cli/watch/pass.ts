@@ -5,9 +5,10 @@ import type { ReadFailure } from '../../apply/read.ts';
 import type { LoopPassRequest } from '../../controller/loop.ts';
 import { listReferencedFiles } from '../../desired/parse-files.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
+import { formatRuleKey } from '../../model/rule.ts';
 import type { FingerprintKey } from '../../model/secret.ts';
 import type { DesiredState } from '../../model/state.ts';
-import { type ApplyRecord, joinApplyRecords } from '../../pass/history.ts';
+import { type ApplyRecord, type FormerRules, joinApplyRecords } from '../../pass/history.ts';
 import type { PassDependencies, PassResult } from '../../pass/pass.ts';
 import { endPass, readDesired } from '../../pass/stages.ts';
 import type { Journal, LiveApi, Logger, SourceContent, SourceFile } from '../../ports.ts';
@@ -104,7 +105,7 @@ export function createWatchPasses(wiring: PassWiring) {
         baseApplied: true,
         memory: { ...request.memory, openGaps },
       };
-      const history = new HistoryWriter(recent.stateFolder, logger, recent.note);
+      const history = new HistoryWriter(recent.stateFolder, logger, recent.note, () => listFormer(request.base));
       const by = request.back === undefined ? sidecarNames.apply : sidecarNames.back;
       const origin = { by, server: findServer(settings), revision: content.revision };
       const result = await reconcile(content, pass, approve === null ? null : history.recordApproved(approve, origin));
@@ -130,6 +131,11 @@ export function createWatchPasses(wiring: PassWiring) {
       return built.ok ? built.value.desired.state : null;
     },
   };
+}
+
+/** What the revision in effect says of its rules. */
+function listFormer(base: DesiredState | null): FormerRules {
+  return new Map(base?.rules.map((one) => [formatRuleKey(one.rule), one]));
 }
 
 /** How a pass differs from any other where it takes something back. */
