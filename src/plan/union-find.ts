@@ -1,12 +1,10 @@
 import { getOrMake } from '../model/group-by.ts';
 
-/** Disjoint sets of 0..size-1. */
-export interface UnionFind {
-  find(item: number): number;
-  union(a: number, b: number): void;
-}
-
-export function createUnionFind(size: number): UnionFind {
+/** The groups of two and more among 0..size-1 that `eachPair` connects, directly or by others; their members ascend. */
+export function groupConnected(
+  size: number,
+  eachPair: (connect: (a: number, b: number) => void) => void,
+): readonly (readonly number[])[] {
   const parent = new Int32Array(size).map((_, item) => item);
   const find = (item: number): number => {
     let root = item;
@@ -18,20 +16,13 @@ export function createUnionFind(size: number): UnionFind {
     }
     return root;
   };
-  return {
-    find,
-    union(a, b) {
-      const [x, y] = [find(a), find(b)];
-      if (x !== y) parent[Math.max(x, y)] = Math.min(x, y);
-    },
-  };
-}
-
-/** The sets of two and more, each with its members in ascending order. */
-export function listGroups(sets: UnionFind, size: number): readonly (readonly number[])[] {
+  eachPair((a, b) => {
+    const [x, y] = [find(a), find(b)];
+    parent[Math.max(x, y)] = Math.min(x, y);
+  });
   const groups = new Map<number, number[]>();
   for (let item = 0; item < size; item++) {
-    const least = sets.find(item);
+    const least = find(item);
     if (least !== item) getOrMake(groups, least, () => [least]).push(item);
   }
   return [...groups.values()];

@@ -1,6 +1,6 @@
 import { getOrMake } from '../../model/group-by.ts';
 import { mayRebuild, type Operation } from '../operations.ts';
-import { createUnionFind, listGroups } from '../union-find.ts';
+import { groupConnected } from '../union-find.ts';
 
 /** What must come before what: deletes before creates that collide, and early operations before a rebuild. Returns the late ones too. */
 export function rebuildsLast(
@@ -42,16 +42,16 @@ export interface Gaps {
 
 /** Operations connected by collisions. */
 export function groupGaps(operations: readonly Operation[], blockers: readonly (readonly number[])[]): Gaps {
-  const sets = createUnionFind(operations.length);
   const opens = new Uint8Array(operations.length);
-  for (let operation = 0; operation < blockers.length; operation++) {
-    for (const blocker of blockers[operation] ?? []) {
-      sets.union(operation, blocker);
-      opens[blocker] = 1;
+  const groups = groupConnected(operations.length, (connect) => {
+    for (let operation = 0; operation < blockers.length; operation++) {
+      for (const blocker of blockers[operation] ?? []) {
+        connect(operation, blocker);
+        opens[blocker] = 1;
+      }
     }
-  }
+  });
   const groupOf = new Int32Array(operations.length).fill(-1);
-  const groups = listGroups(sets, operations.length);
   for (const [group, list] of groups.entries()) for (const operation of list) groupOf[operation] = group;
   const isGap = groups.map((list) => list.some((operation) => operations[operation]?.type === 'delete'));
   return { groupOf, groups, blockers, opens, isGap };

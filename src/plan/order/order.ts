@@ -2,7 +2,7 @@ import type { Profile } from '../../model/profile.ts';
 import type { Rule } from '../../model/rule.ts';
 import { listRules, type Operation } from '../operations.ts';
 import { formatStepId, type RuleStep } from '../plan.ts';
-import { createUnionFind, listGroups } from '../union-find.ts';
+import { groupConnected } from '../union-find.ts';
 import { orderByRank } from './baseline.ts';
 import { orderComponents } from './component.ts';
 import { findDependencies } from './dependencies.ts';
@@ -40,9 +40,9 @@ export interface OrderInput {
  */
 export function orderOperations({ operations, kept, profile }: OrderInput): Order {
   const { sharing, blockers } = relate(operations, profile.refusesCollisions);
-  const sets = createUnionFind(operations.length);
-  for (let i = 0; i < sharing.length; i += 2) sets.union(sharing[i] as number, sharing[i + 1] as number);
-  const components = listGroups(sets, operations.length);
+  const components = groupConnected(operations.length, (connect) => {
+    for (let i = 0; i < sharing.length; i += 2) connect(sharing[i] as number, sharing[i + 1] as number);
+  });
   const gaps = groupGaps(operations, blockers);
   const { needs, late } = rebuildsLast(operations, components, blockers, gaps);
   const baseline = orderByRank(operations, needs);
