@@ -29,7 +29,12 @@ export function answerFailure({ problems, exitCode }: Failure): Answer {
 
 /** The same of whatever ended it. */
 export async function answerError(error: unknown): Promise<Answer> {
-  return answerFailure(error instanceof Failure ? error : new Failure([await internalError(error)]));
+  return answerFailure(await explainEnd(error));
+}
+
+/** Whatever ended a run, as a failure: a mistake in this program is one too. */
+export async function explainEnd(error: unknown): Promise<Failure> {
+  return error instanceof Failure ? error : new Failure([await internalError(error)]);
 }
 
 type Env = Terminal['env'];

@@ -24,14 +24,9 @@ export async function answerLine(
 }
 
 /** A watch of one server: its settings are loaded later, and again on SIGHUP. */
-export function makeWatch(
-  { flags, operands }: ParsedLine,
-  started: Terminal,
-  adjust: (read: Settings) => Settings,
-): WatchInvocation {
+export function makeWatch({ flags, operands }: ParsedLine, started: Terminal): WatchInvocation {
   const { terminal, renew } = keepSecrets(started);
-  const load = async (): Promise<Settings> => adjust(await loadSettings(flags, terminal, renew));
-  return { flags, operands, load, renewSecrets: renew, terminal };
+  return { flags, operands, load: () => loadSettings(flags, terminal, renew), renewSecrets: renew, terminal };
 }
 
 /** The settings of one run, read again when it is told to (SIGHUP); `renew` gets the secrets that they name a command for. */

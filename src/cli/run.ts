@@ -27,8 +27,7 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
       return await runFleet(parsed, terminal);
     }
     refuseTargets(flags);
-    if (flags['watch'] === true)
-      return await (await import('./commands/watch.ts')).watch(makeWatch(parsed, terminal, (read) => read));
+    if (flags['watch'] === true) return await (await import('./commands/watch.ts')).watch(makeWatch(parsed, terminal));
     const answer = await answerLine(parsed, terminal, settle);
     const outputs = parsed.command.formats.length === 0 ? [textOnStdout] : asked();
     return await writeAnswer(answer, outputs, settings, terminal);

@@ -31,7 +31,7 @@ const why = hasPromtool ? '' : ' (skipped: no promtool; it is in the package pro
 
 /** What is wrong with a query, by the metrics that a sidecar exports. */
 function faultsOf({ expr, legendFormat }: (typeof queries)[number]): readonly string[] {
-  const known = describeMetrics(createMetrics('1', () => createStatus('1', '', 0)).registry);
+  const known = describeMetrics(createMetrics('1', () => [[{}, createStatus('1', '', 0)]]).registry);
   const used = [...expr.matchAll(/\breconcile_\w+/g)].map(([name]) => name.replace(/_(?:bucket|sum|count)$/, ''));
   const metrics = known.filter(({ name }) => used.includes(name));
   // Prometheus itself adds the two of the scrape, and a histogram has `le`.

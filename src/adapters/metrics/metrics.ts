@@ -22,13 +22,11 @@ const prefix = 'reconcile_';
 /** The states of loops, each with the labels that say whose it is. */
 type States = () => readonly (readonly [labels: Readonly<Record<string, string>>, status: Status])[];
 
-/** Builds the registry. `status` is asked at each scrape, so that gauges never lag behind it. */
-export function createMetrics(version: string, status: () => Status): ControllerMetrics {
-  return createMetricsOfMany(version, () => [[{}, status()]], []);
-}
-
-/** The same of several loops: gauges have these labels beside their own, and counters count for all. */
-export function createMetricsOfMany(version: string, states: States, own: readonly string[]): ControllerMetrics {
+/**
+ * Builds the registry. `states` is asked at each scrape, so that gauges never lag behind it; `own` names the labels that gauges
+ * of several loops have beside theirs. Counters count for all.
+ */
+export function createMetrics(version: string, states: States, own: readonly string[] = []): ControllerMetrics {
   const registry = new Registry();
   registerGauges(registry, states, own);
   registerLabels(registry, states, own);

@@ -23,17 +23,7 @@ export async function watch(invocation: WatchInvocation): Promise<number> {
   // A small heap, collected often. At 1,000 rules 101 MB resident instead of 145; at 10,000 an idle pass takes 125 ms, not 71.
   setFlagsFromString('--heap-growing-percent=20');
   setFlagsFromString('--semi-space-growth-factor=1');
-  const keeper = new Keeper(invocation);
-  const metrics = addProcessMetrics(createMetrics(version, () => keeper.status()));
-  const pages = async () => ({ view: (await import('../watch/page.ts')).createPages(keeper) });
-  return await watchProcess(invocation, {
-    ...{ metrics, pages },
-    alive: () => keeper.alive(),
-    ready: () => keeper.ready(),
-    wake: async () => keeper.wake('webhook'),
-    hangUp: () => keeper.hangUp(),
-    run: (serve) => keeper.run(metrics, serve),
-  });
+  return await watchProcess(invocation, new Keeper(invocation));
 }
 
 /** Called with the settings before they are used, and with null where they cannot be. */
@@ -92,8 +82,9 @@ function readEarly({ flags, terminal }: WatchInvocation): FrontSettings {
 }
 
 /** One controller for the life of the process: while its settings cannot be used it waits for better ones. */
-export class Keeper implements PageSources {
+export class Keeper implements PageSources, WatchProcess {
   readonly #invocation: WatchInvocation;
+  readonly metrics: ControllerMetrics;
   readonly #startedAt = systemClock.wallTime();
   #running: Running | null = null;
   /** Why there is no controller yet. */
@@ -101,8 +92,14 @@ export class Keeper implements PageSources {
   /** Aborts when somebody wants the settings to be read again while none could be used. */
   #again = new AbortController();
 
-  constructor(invocation: WatchInvocation) {
+  /** `metrics`: those of a process that has several controllers. */
+  constructor(invocation: WatchInvocation, metrics?: ControllerMetrics) {
     this.#invocation = invocation;
+    this.metrics = metrics ?? addProcessMetrics(createMetrics(version, () => [[{}, this.status()]]));
+  }
+
+  async pages(): ReturnType<WatchProcess['pages']> {
+    return { view: (await import('../watch/page.ts')).createPages(this) };
   }
 
   status(): Status {
@@ -125,7 +122,7 @@ export class Keeper implements PageSources {
     return this.#running?.loop.isReady() ?? false;
   }
 
-  wake(trigger: Trigger): void {
+  wake(trigger: Trigger = 'webhook'): void {
     this.#running?.wake(trigger);
   }
 
@@ -139,7 +136,8 @@ export class Keeper implements PageSources {
   }
 
   /** Runs until told to stop; gives the exit code. */
-  async run(metrics: ControllerMetrics, serve: Serve): Promise<number> {
+  async run(serve: Serve): Promise<number> {
+    const { metrics } = this;
     const invocation = this.#invocation;
     const { stop } = invocation.terminal;
     for (;;) {

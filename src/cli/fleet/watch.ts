@@ -1,10 +1,11 @@
 import path from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { systemClock } from '../../adapters/clock.ts';
-import { addProcessMetrics, type ControllerMetrics, createMetricsOfMany } from '../../adapters/metrics/metrics.ts';
+import { addProcessMetrics, type ControllerMetrics, createMetrics } from '../../adapters/metrics/metrics.ts';
 import { joinObservers } from '../../controller/observer.ts';
 import type { Logger } from '../../ports.ts';
 import { version } from '../../version.ts';
+import { explainEnd } from '../answer.ts';
 import { exitCodes, Failure, makeFailure, type Settings, type Terminal } from '../command.ts';
 import type { ParsedLine } from '../command-spec.ts';
 import { Keeper, type Serve, type WatchProcess, watchProcess } from '../commands/watch.ts';
@@ -26,7 +27,7 @@ const slowMs = 500;
 export async function watchFleet(line: ParsedLine, terminal: Terminal): Promise<number> {
   // The heap of many targets is large anyway: of 1,000 400 MB resident instead of 560, at the same cost of CPU.
   setFlagsFromString('--heap-growing-percent=50');
-  const invocation = makeWatch(line, terminal, (read) => read);
+  const invocation = makeWatch(line, terminal);
   const parts = await openFleet(line, terminal, await invocation.load());
   try {
     return await watchProcess(invocation, new FleetWatch(parts));
@@ -43,9 +44,11 @@ async function openFleet(line: ParsedLine, terminal: Terminal, settings: Setting
   const state = await openStateOf(settings);
   const sources = shareSources(path.join(state.path, 'fleet', 'sources'), terminal.stop);
   const shared = { parser: shareParsers(), openSource: sources.open, inTurn: createPool(width, slowMs) };
-  const makeKeeper = (target: Target, hold: SharedWatch['hold']): Keeper => {
-    const own = makeWatch(makeTargetLine(target, line), terminal, (one) => adjustSettings(one, target, fleet.file));
-    return new Keeper({ ...own, shared: { ...shared, hold, label: (log) => labelLog(log, target.name) } });
+  const makeKeeper = (target: Target, hold: SharedWatch['hold'], metrics: ControllerMetrics): Keeper => {
+    const own = makeWatch(makeTargetLine(target, line), terminal);
+    const load = async (): Promise<Settings> => adjustSettings(await own.load(), target, fleet.file);
+    const lent = { ...shared, hold, label: (log: Logger) => labelLog(log, target.name) };
+    return new Keeper({ ...own, load, shared: lent }, metrics);
   };
   return { settings, fleet, logger, state, sources, makeKeeper, reread: read };
 }
@@ -86,14 +89,15 @@ class FleetWatch implements WatchProcess {
   constructor(parts: FleetParts) {
     const { targets, rollout } = parts.fleet;
     this.#parts = parts;
+    const states = () => members.map(({ name, keeper }) => [{ target: name }, keeper.status()] as const);
+    this.metrics = addProcessMetrics(createMetrics(version, states, ['target']));
     const members = targets.map((target): Member => {
-      const keeper = parts.makeKeeper(target, (revision) => this.#admit(target.name, revision));
-      return { ...target, keeper };
+      const hold = (revision: string): string | null => this.#admit(target.name, revision);
+      const observer = joinObservers([this.metrics.observer, { passEnded: () => this.#passEnded(target.name) }]);
+      return { ...target, keeper: parts.makeKeeper(target, hold, { ...this.metrics, observer }) };
     });
     this.#members = new Map(members.map((one) => [one.name, one]));
     this.#gate = new RolloutGate(members, rollout);
-    const states = () => members.map(({ name, keeper }) => [{ target: name }, keeper.status()] as const);
-    this.metrics = addProcessMetrics(createMetricsOfMany(version, states, ['target']));
   }
 
   pages(): ReturnType<WatchProcess['pages']> {
@@ -130,22 +134,20 @@ class FleetWatch implements WatchProcess {
   }
 
   async #keep({ name, keeper }: Member): Promise<number> {
-    const passEnded = (): void => {
-      this.#gate.ended(name, systemClock.wallTime());
-      this.#release();
-    };
-    const observer = joinObservers([this.metrics.observer, { passEnded }]);
     try {
-      return await keeper.run({ ...this.metrics, observer }, async () => undefined);
+      return await keeper.run(async () => undefined);
     } catch (error) {
       // A mistake of ours at one target must not end the others.
-      const kind = error instanceof Error ? error.name : typeof error;
-      const unknown = makeFailure('internal-error', `reconcile failed in a way it should not (${kind})`);
-      const failure = error instanceof Failure ? error : unknown;
+      const failure = await explainEnd(error);
       this.#parts.logger.error('A target is watched no more', { target: name, summary: failure.message });
       keeper.stall(failure);
       return failure.exitCode;
     }
+  }
+
+  #passEnded(name: string): void {
+    this.#gate.ended(name, systemClock.wallTime());
+    this.#release();
   }
 
   #admit(name: string, revision: string): string | null {

@@ -30,7 +30,7 @@ export interface FrontView {
   pages(): Promise<Pick<StatusAppSettings, 'view' | 'below'>>;
   alive(): boolean;
   ready(): boolean;
-  wake(): Promise<void>;
+  wake(): void;
 }
 
 /** Serves the status page; null: no address is named. Throws a `Failure` when that cannot work. */
@@ -77,7 +77,7 @@ export async function serveWebhooks(
   const app = createWebhookApp({
     ...defaultWebhook,
     secret,
-    wake: () => void view.wake(),
+    wake: () => view.wake(),
     clock: systemClock,
     onResult: view.metrics.webhook,
   });

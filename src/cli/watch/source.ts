@@ -10,14 +10,10 @@ import type { Source } from '../../ports.ts';
 import { Failure, makeFailure, type Settings } from '../command.ts';
 import { readPathOperand } from '../path-operand.ts';
 import { readLimits } from '../plan-settings.ts';
-import type { DirectoryWake, WakeSettings, WatchContext, WatchedSource } from './invocation.ts';
+import type { DirectoryWake, OpenSource, WakeSettings } from './invocation.ts';
 
 /** The source that the settings name; throws a `Failure` when it cannot work. */
-export async function openSource(
-  context: WatchContext,
-  stateFolder: string,
-  references: GitSettings['references'],
-): Promise<WatchedSource> {
+export const openSource: OpenSource = async (context, stateFolder, references) => {
   const { settings, terminal, operands } = context;
   if (settings.gitUrl === null) {
     const { path: root } = readPathOperand({ ...context, settings }, '');
@@ -34,7 +30,7 @@ export async function openSource(
   const own = { stateFolder: path.join(stateFolder, 'git'), environment: terminal.env, references };
   const source = openGitSource(readGitSettings(settings, settings.gitUrl, own));
   return { source, root: null, follow: () => null, forget: () => source.forget() };
-}
+};
 
 /** The Git source's settings, every text of them checked; throws a `Failure` with all problems. */
 function readGitSettings(

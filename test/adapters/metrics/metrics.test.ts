@@ -12,7 +12,7 @@ const alerts = readFileSync(path.join(root, 'deploy/alerts.yaml'), 'utf8');
 
 describe('the metrics', () => {
   it('are the ones in the table of docs/reference/sidecar.md, with type, labels and meaning', () => {
-    const metrics = createMetrics('1.2.3', () => someStatus());
+    const metrics = createMetrics('1.2.3', () => [[{}, someStatus()]]);
     const rows = describeMetrics(metrics.registry).map(
       ({ name, type, labels, help }) =>
         `| \`${name}\` | ${type} | ${labels.map((label) => `\`${label}\``).join(', ')} | ${help} |`,
@@ -33,7 +33,9 @@ describe('the metrics', () => {
   });
 
   it('alert rules name only metrics that exist', () => {
-    const known = new Set(describeMetrics(createMetrics('1', () => someStatus()).registry).map((one) => one.name));
+    const known = new Set(
+      describeMetrics(createMetrics('1', () => [[{}, someStatus()]]).registry).map((one) => one.name),
+    );
     const used = [...alerts.matchAll(/reconcile_[a-z_]+/g)].map((found) => (found[0] ?? '').replace(/_bucket$/, ''));
     expect(used.length).toBeGreaterThan(8);
     expect(used.filter((name) => !known.has(name))).toEqual([]);
@@ -41,7 +43,7 @@ describe('the metrics', () => {
 
   it('show conditions and revisions as they are at the scrape, and forget older ones', async () => {
     let status = someStatus();
-    const metrics = createMetrics('1.2.3', () => status);
+    const metrics = createMetrics('1.2.3', () => [[{}, status]]);
     const first = (await metrics.text()).text;
     expect(first).toContain('reconcile_condition{type="Ready",reason="Refused"} 0');
     expect(first).toContain(`reconcile_revision_info{kind="applied",revision="${'b'.repeat(40)}"} 1`);
@@ -56,7 +58,7 @@ describe('the metrics', () => {
   it('leave out what is not known, so that no alert takes it for 0', async () => {
     const unknown = someStatus('x', { tokenExpiresAt: null, lastSuccessAt: null, liveRules: null });
     let status = someStatus('x', { tokenExpiresAt: 5000, lastSuccessAt: 6000, liveRules: 7 });
-    const metrics = createMetrics('1.2.3', () => status);
+    const metrics = createMetrics('1.2.3', () => [[{}, status]]);
     const samples = async () =>
       (await metrics.text()).text
         .split('\n')
