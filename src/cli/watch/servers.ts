@@ -30,7 +30,7 @@ export interface FrontView {
   pages(): Promise<Pick<StatusAppSettings, 'view' | 'below'>>;
   alive(): boolean;
   ready(): boolean;
-  wake(): void;
+  wake(): void | Promise<void>;
 }
 
 /** Serves the status page; null: no address is named. Throws a `Failure` when that cannot work. */
@@ -77,7 +77,7 @@ export async function serveWebhooks(
   const app = createWebhookApp({
     ...defaultWebhook,
     secret,
-    wake: () => view.wake(),
+    wake: () => void view.wake(),
     clock: systemClock,
     onResult: view.metrics.webhook,
   });
