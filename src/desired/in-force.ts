@@ -87,7 +87,8 @@ export function suspectsAmong(
   const [known, present] = [new Set(before), new Set(rules)];
   const anew = rules.filter((one) => !known.has(one));
   if (anew.length * 4 > rules.length) return rules;
-  const gone = new Set(before.flatMap((one) => (present.has(one) ? [] : [formatRuleKey(one.rule)])));
+  // A rule with times was compared with those of its time only.
+  const gone = new Set(before.flatMap((one) => (present.has(one) || hasTimes(one) ? [] : [formatRuleKey(one.rule)])));
   const other = anew.filter(({ rule }) => !gone.has(formatRuleKey(rule)));
   if (other.length > mostOther) return rules;
   const touches = ({ rule }: DesiredRule) => other.some((one) => intersects(one.rule.destination, rule.destination));
