@@ -176,7 +176,8 @@ export function formatByLibrary(text: string): string {
     compat: 'yaml-1.1',
     uniqueKeys: false,
   });
-  if (!Array.isArray(documents)) return text;
+  // What the first round wrote may be no YAML, after a lone carriage return in a comment: it is left to the comparison of contents.
+  if (!Array.isArray(documents) || documents.some(({ errors }) => errors.length > 0)) return text;
   const written = documents
     .map((document) => formatDocument(document))
     .filter((one) => one.trim() !== '')

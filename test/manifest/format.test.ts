@@ -18,6 +18,12 @@ function format(text: string, file = 'a.yaml'): string {
 }
 
 describe('formatting', () => {
+  it('leaves a file alone that would be no YAML afterwards: a carriage return in a comment', () => {
+    const text =
+      '# a\n# \r b\napiVersion: firezone/v0\nkind: Rule\nmetadata: {name: s}\nspec: {action: drop, destination: 10.0.0.1}\n';
+    expect(formatFile('a.yaml', text, profile)).toMatchObject({ text: null, problems: [{ code: 'not-formatted' }] });
+  });
+
   it.each([
     [
       'an empty line above what becomes the first field',
