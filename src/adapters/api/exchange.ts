@@ -47,7 +47,11 @@ export function exchange(
       release();
       resolve(result);
     };
-    const cut = (error: unknown): void => end(fail({ error, status, timedOut: stopped === 'late' }));
+    const cut = (error: unknown): void => {
+      // Nobody reads the body of a redirect.
+      if (status !== null && status >= 300 && status < 400) end(ok({ status, headers, text: '' }));
+      else end(fail({ error, status, timedOut: stopped === 'late' }));
+    };
     const stop = (when: 'in-time' | 'late'): void => {
       stopped = when;
       if (controller === null) cut(new Error('stopped'));
@@ -62,6 +66,7 @@ export function exchange(
         if (stopped !== null) started.abort(new Error('stopped'));
       },
       onResponseStart: (started, code, heard) => {
+        if (code < 200) return; // an interim answer: the real one follows
         [status, headers] = [code, heard];
         if (Number(heard['content-length'] ?? 0) > maxBodyBytes) started.abort(tooLarge());
       },

@@ -209,6 +209,29 @@ describe('a request', () => {
     expect(stolen).toBe(0);
   });
 
+  test('a redirect counts though its body never ends', async () => {
+    const url = await serve((_, response) => {
+      response.writeHead(302, { location: 'https://elsewhere.example/' }).write('<html>');
+    });
+    const answer = await client(url, { requestTimeoutMs: 200 }).listRules(signal);
+    expect(answer).toMatchObject({ kind: 'no-answer', code: 'redirect', status: 302 });
+  });
+
+  test('an interim answer says nothing of the answer: neither its length nor its status', async () => {
+    const interim = 'HTTP/1.1 103 Early Hints\r\ncontent-length: 999999999\r\n\r\n';
+    let isCut = false;
+    const url = await serve((request, response) => {
+      request.socket.write(interim, () => {
+        if (isCut) request.socket.destroy();
+        else response.writeHead(200, { 'content-type': 'application/json' }).end('{"data":[]}');
+      });
+    });
+    const api = client(url);
+    expect(await api.listRules(signal)).toMatchObject({ kind: 'answer', status: 200 });
+    isCut = true;
+    expect(await api.listRules(signal)).toMatchObject({ kind: 'no-answer', code: 'reset', status: null });
+  });
+
   test('ends when the body is larger than the limit, announced or not', async () => {
     for (const announced of [true, false]) {
       const url = await serve((_, response) => {
