@@ -199,6 +199,7 @@ describe('revisions', () => {
     expect((await diff(['main', 'nowhere'])).err).toContain('nowhere is not a folder that is there');
     expect((await diff(['main', 'feature'])).err).toContain('two revisions are written A..B');
     expect((await diff(['old', 'new'])).err).toContain('new is not a folder that is there');
+    expect((await diff(['net', 'net/rules.yaml'])).err).toContain('net/rules.yaml is not a folder');
     expect((await diff(['main..feature', 'nowhere'])).err).toContain('nowhere is not a folder that is there');
   });
 

@@ -172,7 +172,7 @@ async function isNamedFolder(invocation: Invocation, written: string, directory:
   const { cwd, env: environment, stop: signal } = invocation.terminal;
   if (/^[./]/.test(written)) return true;
   if (written.startsWith('refs/') || !isDirectory(resolve(cwd, written))) return false;
-  if (readRevision(environment) !== null || findWorkTree(directory) === null) return true;
+  if (readRevision(environment) !== null || !isDirectory(directory) || findWorkTree(directory) === null) return true;
   const { isRevision } = await loadGit(invocation);
   if (!(await isRevision(written, { directory, environment, signal }))) return true;
   const hint = `write ./${written} for the folder, or refs/heads/${written} for the branch`;
