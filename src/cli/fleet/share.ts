@@ -6,6 +6,7 @@ import { getOrMake } from '../../model/group-by.ts';
 import type { Descent, FirstSeen, Source, SourceContent, SourceReading } from '../../ports.ts';
 import type { Settings } from '../command.ts';
 import { makeParser, readParseOptions } from '../manifests.ts';
+import { optionNames } from '../options.ts';
 import type { OpenSource, WatchedSource } from '../watch/invocation.ts';
 import { openSource } from '../watch/source.ts';
 
@@ -63,20 +64,15 @@ const mostRevisions = 4;
 
 /** What a source depends on. Whom a target believes, and as whom it asks, are its own: no other's answer counts for it. */
 function describeSource({ settings, operands }: Parameters<OpenSource>[0]): string {
-  const { gitUrl, gitRef, gitPath, gitAllow, gitVerifyOpenpgp, gitVerifySsh, values, profile, file } = settings;
-  const { gitUsername, gitTokenFile, gitSshKey, gitKnownHosts, gitCaFile } = settings;
-  const access = [gitUsername, gitTokenFile, gitSshKey, gitKnownHosts, gitCaFile];
-  const git = [gitUrl, gitRef, gitPath, gitAllow, gitVerifyOpenpgp, gitVerifySsh, access, values, profile];
-  return JSON.stringify([operands, gitUrl === null ? null : git, file?.nested.limits]);
+  const { gitUrl, values, profile, file } = settings;
+  const git = optionNames.filter((name) => name.startsWith('git')).map((name) => settings[name]);
+  return JSON.stringify([operands, gitUrl === null ? null : [git, values, profile], file?.nested.limits]);
 }
-
-/** `renew`: what was read counts no more. */
-type SharedSource = WatchedSource & { readonly renew: () => void };
 
 /** One source for all targets that read the same: one look, one fetch, one watch of the directory; clones lie in `folder`. */
 export function shareSources(folder: string, stop: AbortSignal) {
-  const opened = new Map<string, Promise<SharedSource>>();
-  const open: OpenSource = (context, _state, references) => {
+  const opened = new Map<string, Promise<WatchedSource>>();
+  const open: OpenSource = async (context, _state, references) => {
     const { gitUrl, interval } = context.settings;
     const key = describeSource(context);
     const sharing = getOrMake(opened, key, async () => {
@@ -85,19 +81,20 @@ export function shareSources(folder: string, stop: AbortSignal) {
       return shareSource(source, gitUrl === null ? freshMs : interval * freshShare, stop);
     });
     sharing.catch(() => opened.delete(key));
-    return sharing;
+    // All targets read their settings again at once: `renew` forgets for all of them.
+    return { ...(await sharing), forget: () => undefined };
   };
   return {
     open,
     renew: async (): Promise<void> => {
       // One that cannot be opened is said where it is opened.
-      for (const one of opened.values()) await one.then((shared) => shared.renew()).catch(() => undefined);
+      for (const one of opened.values()) await one.then((shared) => shared.forget()).catch(() => undefined);
     },
   };
 }
 
 /** One source for all; `maxAgeMs`: how old a reading may be that another asked for. */
-export function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSignal): SharedSource {
+export function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSignal): WatchedSource {
   const { source, root } = one;
   const inLine = createPool(1, null);
   let last: { readonly at: number; readonly reading: Promise<SourceReading> } | null = null;
@@ -114,22 +111,23 @@ export function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSig
   const join = joinFirstSeen();
   const { readAt, descends } = source;
   // Whoever is told to stop waits for what all wait for: it ends in time, and at once with the process.
-  const past: Pick<Source, 'readAt' | 'descends'> =
-    readAt === undefined || descends === undefined
-      ? {}
-      : {
-          readAt: (revision, _signal, seen) =>
-            inLine(async () => {
-              const content = contents.get(revision);
-              return content ? { content, problems: [] } : keep(await readAt.call(source, revision, stop, join(seen)));
-            }),
-          descends: (from, to) =>
-            inLine(async () => {
-              const known = descents.get(`${from} ${to}`);
-              const answer = known ?? (await descends.call(source, from, to, stop));
-              return answer === 'unasked' ? answer : remember(descents, `${from} ${to}`, answer);
-            }),
-        };
+  const past: Pick<Source, 'readAt' | 'descends'> = {
+    ...(readAt && {
+      readAt: (revision, _signal, seen) =>
+        inLine(async () => {
+          const content = contents.get(revision);
+          return content ? { content, problems: [] } : keep(await readAt.call(source, revision, stop, join(seen)));
+        }),
+    }),
+    ...(descends && {
+      descends: (from, to) =>
+        inLine(async () => {
+          const known = descents.get(`${from} ${to}`);
+          const answer = known ?? (await descends.call(source, from, to, stop));
+          return answer === 'unasked' ? answer : remember(descents, `${from} ${to}`, answer);
+        }),
+    }),
+  };
   return {
     root,
     source: {
@@ -146,9 +144,7 @@ export function shareSource(one: WatchedSource, maxAgeMs: number, stop: AbortSig
       },
     },
     follow: shareWake(one, lookAgain),
-    // All targets read their settings again at once.
-    forget: () => undefined,
-    renew() {
+    forget() {
       lookAgain();
       contents.clear();
       one.forget();

@@ -18,35 +18,31 @@ export type Target = Omit<Fleet['targets'][number], 'labels' | 'wave'> & {
 export type Rollout = Pick<Fleet, 'maxParallel' | 'paused' | 'abort'> & { readonly soak: number };
 
 /** The file, its targets that were chosen, and how a roll-out goes. */
-export interface ChosenFleet {
-  readonly file: string;
-  readonly targets: readonly Target[];
-  readonly rollout: Rollout;
-}
+export type ChosenFleet = ReturnType<typeof readFleet>;
 
 /** Reads the fleet file that the flags name; throws a `Failure` with what is wrong in it. */
-export function readFleet(flags: RawValues, cwd: string): ChosenFleet {
+export function readFleet(flags: RawValues, cwd: string) {
   const file = resolve(cwd, String(flags.fleet));
-  const { targets, defaults = {}, soak = 0, ...rollout } = readFleetFile(file);
+  const { targets, defaults = {}, soak = 0, ...roll } = readFleetFile(file);
   const at = (path: string): string => resolve(file, '..', path);
-  const isGit = typeof flags.gitUrl === 'string';
   const all = targets.map((own): Target => {
-    const { path, values, wave = 1, ...rest } = { ...defaults, ...own };
-    const files = (['caFile', 'config', 'tokenFile'] as const).flatMap((name) => {
-      return rest[name] === undefined ? [] : [[name, at(rest[name])] as const];
-    });
-    if (path !== undefined && !isGit) refuseAmongManifests(file, at(path), own.name);
+    const { wave = 1, ...one } = { ...defaults, ...own };
+    // With --git-url it is a path inside the repository.
+    const folder = typeof flags.gitUrl === 'string' ? undefined : one.path && at(one.path);
+    if (folder !== undefined) refuseAmongManifests(file, folder, own.name);
     return {
-      ...rest,
+      ...one,
       wave,
       labels: { ...defaults.labels, ...own.labels },
-      ...Object.fromEntries(files),
-      ...(values === undefined ? {} : { values: values.map(at) }),
-      // With --git-url it is a path inside the repository.
-      ...(path === undefined ? {} : { path: isGit ? path : relative(cwd, at(path)) || '.' }),
+      caFile: one.caFile && at(one.caFile),
+      config: one.config && at(one.config),
+      tokenFile: one.tokenFile && at(one.tokenFile),
+      values: one.values?.map(at),
+      path: folder === undefined ? one.path : relative(cwd, folder) || '.',
     };
   });
-  return { file, targets: selectTargets(all, flags), rollout: { ...rollout, soak } };
+  const rollout: Rollout = { ...roll, soak };
+  return { file, rollout, targets: selectTargets(all, flags) };
 }
 
 /** Whoever edits manifests must not choose where tokens go, neither by a link. */
