@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
+import { groupBy } from '../model/group-by.ts';
 import { answerError, renderAnswer, writeAnswer } from './answer.ts';
 import { type Answer, exitCodes, makeFailure, type Settings, type Terminal } from './command.ts';
 import type { ParsedLine } from './command-spec.ts';
@@ -31,7 +32,7 @@ export async function runFleet(line: ParsedLine, terminal: Terminal): Promise<nu
   const shared = { parser: shareParsers() };
   const isText = outputs.every(({ format }) => format === 'text');
   const visit = async (target: Target): Promise<TargetOutcome> => {
-    const { said, quiet } = keepQuiet(terminal);
+    const { out, err, quiet } = keepQuiet(terminal);
     let settings: Settings | null = null;
     const settle = (read: Settings): Settings => {
       settings = adjustSettings(read, target, fleet.file);
@@ -42,8 +43,9 @@ export async function runFleet(line: ParsedLine, terminal: Terminal): Promise<nu
     const { isPlain, ...came } = summariseAnswer(answer, command.name, exit);
     const documents = isText ? notBegun.said : await renderDocuments(answer);
     // A warning that belongs to no answer is told too.
-    const text = said.err + said.out;
-    return { target, exit, ...came, isPlain: isPlain && said.err === '', said: { ...documents, text } };
+    const warnings = err.join('');
+    const text = warnings + out.join('');
+    return { target, exit, ...came, isPlain: isPlain && warnings === '', said: { ...documents, text } };
   };
   const outcomes = await visitAll(fleet, isWriting, visit, terminal.stop);
   return await writeAnswer(answerFleet(outcomes), outputs, null, terminal);
@@ -78,8 +80,8 @@ function nameOut(line: ParsedLine, { name }: Target): ParsedLine {
 }
 
 /** A terminal where nobody sits, and what is said to it. */
-function keepQuiet(terminal: Terminal): { readonly quiet: Terminal; readonly said: { out: string; err: string } } {
-  const said = { out: '', err: '' };
+function keepQuiet(terminal: Terminal) {
+  const [out, err]: [string[], string[]] = [[], []];
   const quiet: Terminal = {
     ...terminal,
     env: { ...terminal.env, GITHUB_STEP_SUMMARY: '' },
@@ -87,14 +89,10 @@ function keepQuiet(terminal: Terminal): { readonly quiet: Terminal; readonly sai
     stdoutIsTerminal: false,
     stderrIsTerminal: false,
     stdinIsTerminal: false,
-    stdout: (text) => {
-      said.out += text;
-    },
-    stderr: (text) => {
-      said.err += text;
-    },
+    stdout: (text) => void out.push(text),
+    stderr: (text) => void err.push(text),
   };
-  return { quiet, said };
+  return { quiet, out, err };
 }
 
 /** All that an output may want of an answer: no more of it is kept, since targets are many. */
@@ -115,11 +113,12 @@ async function visitAll(
   stop: AbortSignal,
 ) {
   const done = new Map<Target, TargetOutcome>();
-  const waves = isWriting ? [...new Set(targets.map(({ wave }) => wave))].sort((a, b) => a - b) : [null];
+  const byWave = [...groupBy(targets, ({ wave }) => wave)].sort(([a], [b]) => a - b);
+  const waves = isWriting ? byWave.map(([, members]) => members) : [targets];
   // One target after the other, unless the fleet file says more.
   const inTurn = isWriting ? createPool(rollout.maxParallel ?? 1, null) : createPool(together, slowMs);
   let last = Number.POSITIVE_INFINITY;
-  for (const [index, wave] of waves.entries()) {
+  for (const [index, members] of waves.entries()) {
     if (index > 0 && last >= index) await systemClock.sleep(rollout.soak, stop);
     const visitInTurn = async (target: Target): Promise<void> => {
       if (isWriting && (last < index || stop.aborted)) return;
@@ -129,7 +128,6 @@ async function visitAll(
       const stopsAll = isApplied || exit === exitCodes.refused || exit === exitCodes.partial;
       if (exit !== exitCodes.ok) last = stopsAll ? -1 : Math.min(last, index);
     };
-    const members = targets.filter((target) => wave === null || target.wave === wave);
     await Promise.all(members.map((target) => inTurn(() => visitInTurn(target))));
   }
   return targets.map((target): TargetOutcome => done.get(target) ?? { target, ...notBegun });

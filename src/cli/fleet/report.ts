@@ -3,6 +3,7 @@ import { escapeControls } from '../../model/printable.ts';
 import { holdsBack } from '../../plan/plan.ts';
 import { formatSafeJson } from '../../report/json.ts';
 import { cutComment, marker } from '../../report/markdown.ts';
+import { joinSome } from '../../report/rule-text.ts';
 import type { RunReport } from '../../report/run-report.ts';
 import { count, countOutcomes, listChangeCounts } from '../../report/summary.ts';
 import { renderTableMarkdown, renderTableText } from '../../report/table.ts';
@@ -77,12 +78,9 @@ function describeOutcome({ exit, result }: TargetOutcome): string {
   return exit === null || exit === exitCodes.ok ? line : `${line} (exit ${exit})`;
 }
 
-const mostNames = 10;
-
 function listNames(outcomes: readonly TargetOutcome[]): string {
   const names = outcomes.map(({ target }) => target.name);
-  const left = names.length - mostNames;
-  return `${names.slice(0, mostNames).join(', ')}${left > 0 ? ` and ${left} more` : ''}`;
+  return joinSome(names, 10, ', ');
 }
 
 /** The targets that have more to tell than their line; those that said the same together, in the words of the first of them. */
