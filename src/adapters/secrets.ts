@@ -53,7 +53,7 @@ function fromFile(access: SecretAccess, { file }: FileReference, place: Place): 
   }
   const written = path.resolve(access.root ?? '/', path.dirname(place.file), file);
   if (!isAllowed(access, written)) return fail(outside);
-  const real = realPath(written);
+  const real = resolveLinks(written);
   if (real === null) return ok(Secret.unknown());
   if (!isAllowed(access, real)) return fail(outside);
   return readSecretFile(access, real);
@@ -67,16 +67,18 @@ function isAllowed(access: SecretAccess, file: string): boolean {
   const directories = [...(access.root === null ? [] : [access.root]), ...access.dirs];
   return directories.some((directory) => {
     const absolute = path.resolve(directory);
-    return isBelow(absolute, file) || isBelow(realPath(absolute) ?? absolute, file);
+    return isBelow(absolute, file) || isBelow(resolveLinks(absolute) ?? absolute, file);
   });
 }
 
-function isBelow(directory: string, file: string): boolean {
+/** Whether the file lies below the directory, as both are written. */
+export function isBelow(directory: string, file: string): boolean {
   const relative = path.relative(directory, file);
   return relative !== '' && relative !== '..' && !relative.startsWith(`..${path.sep}`) && !path.isAbsolute(relative);
 }
 
-function realPath(file: string): string | null {
+/** The path without links; null where there is nothing to read. */
+export function resolveLinks(file: string): string | null {
   try {
     return realpathSync(file);
   } catch {

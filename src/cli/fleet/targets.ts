@@ -1,5 +1,5 @@
-import { existsSync, realpathSync } from 'node:fs';
-import { join, relative, resolve, sep } from 'node:path';
+import { join, relative, resolve } from 'node:path';
+import { isBelow, resolveLinks } from '../../adapters/secrets.ts';
 import { groupBy } from '../../model/group-by.ts';
 import { type Failure, makeFailure, type RawValues, type Settings } from '../command.ts';
 import type { ParsedLine } from '../command-spec.ts';
@@ -47,10 +47,8 @@ export function readFleet(flags: RawValues, cwd: string) {
 
 /** Whoever edits manifests must not choose where tokens go, neither by a link. */
 function refuseAmongManifests(file: string, manifests: string, name: string): void {
-  const waysTo = (path: string): readonly string[] => (existsSync(path) ? [path, realpathSync(path)] : [path]);
-  const isInside = waysTo(file).some((one) =>
-    waysTo(manifests).some((folder) => one.startsWith(folder.endsWith(sep) ? folder : folder + sep)),
-  );
+  const waysTo = (path: string): readonly string[] => [path, resolveLinks(path) ?? path];
+  const isInside = waysTo(file).some((one) => waysTo(manifests).some((folder) => isBelow(folder, one)));
   if (!isInside) return;
   const hint = 'anyone who edits manifests could name another server: keep it in another folder';
   throw makeFailure('bad-setting', `the fleet file lies among the manifests of ${name}`, hint);
