@@ -29,6 +29,13 @@ export const notRecorded = held(
   5000,
 );
 
+/** The same, where an earlier process left a revision behind. */
+export const unconfirmedBefore = held(
+  'AwaitingConfirmation',
+  'the revision before was never confirmed: it is taken back first',
+  0,
+);
+
 /**
  * Decides whether a plan may be written now. The first row that applies counts:
  *

@@ -5,7 +5,7 @@ import type { SourceContent, SourceReading } from '../ports.ts';
 import { Backoff } from './backoff.ts';
 import { shortenRevision } from './conditions.ts';
 import { isInForce, type Verdict } from './failure.ts';
-import { type Held, notRecorded } from './gate.ts';
+import { type Held, notRecorded, unconfirmedBefore } from './gate.ts';
 import type { LoopParts } from './loop-parts.ts';
 import type { TurningRule } from './observer.ts';
 import { countLiveRules, type PassEnding } from './pass-ending.ts';
@@ -152,12 +152,17 @@ export class Leadership {
 
   /** Gives up a revision whose time to be confirmed is over. It is taken back once that is recorded: then nobody applies it again. */
   async giveUp(): Promise<void> {
+    const isLost = this.takenBack === null && this.#trial.wordOn(this.#record.pendingRevision) === 'lost';
+    if (isLost) await this.#abandon('A revision was not confirmed in time: it is taken back');
+  }
+
+  async #abandon(message: string): Promise<Held> {
     const { confirmedRevision: to, pendingRevision: revision, givenUp: earlier } = this.#record;
-    if (revision === null || this.takenBack !== null || this.#trial.wordOn(revision) !== 'lost') return;
-    if (!(await this.#update({ givenUp: recordGivenUp(earlier, revision), inForceRevision: to }))) return;
+    if (revision === null || !(await this.#update({ givenUp: recordGivenUp(earlier, revision), inForceRevision: to })))
+      return notRecorded;
     this.history.accept(this.#confirmed?.revision === to ? this.#confirmed : null);
-    const message = 'A revision was not confirmed in time: it is taken back';
     this.#parts.logger.error(message, { revision, to, detail: this.#trial.said });
+    return unconfirmedBefore;
   }
 
   /** Chooses what is to be in effect: a revision that waits to be confirmed stays, and one that nobody confirmed is not tried again. */
@@ -218,6 +223,9 @@ export class Leadership {
     const { confirmedRevision, pendingRevision } = this.#record;
     const isTried = this.#parts.settings().confirmWithinMs !== null && revision !== confirmedRevision;
     const isNew = isTried && revision !== pendingRevision;
+    // An earlier process wrote it, and its content was not found again: going back later would leave what it changed.
+    if (isNew && pendingRevision !== null && this.takenBack === null && this.#trial.wordOn(pendingRevision) === null)
+      return await this.#abandon('A revision was never confirmed and its content is gone: it is taken back');
     const pending = isNew ? { pendingRevision: revision, pendingUntil: null } : {};
     if (!(await this.#update({ inForceRevision: revision, ...pending, ...agreedAtOf(desired) }))) return notRecorded;
     if (isNew) this.#trial.begin(revision);

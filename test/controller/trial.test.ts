@@ -376,6 +376,29 @@ describe('going back', () => {
     await fake.clock.until(inEffect('r3'));
   });
 
+  it('confirmWith waiting × a directory that changed while no process ran: what nobody confirmed is taken back first', async () => {
+    await end();
+    begin({}, {});
+    fake.confirms = () => 'it ended with 7';
+    await push('r2');
+    await fake.clock.until(() => ready().reason === 'AwaitingConfirmation');
+    const before = saved();
+    await end();
+    begin(before, {});
+    const { answer } = fake;
+    fake.answer = (request) => {
+      if (request.back !== 'before') return answer(request);
+      const plan = planOf(['-10.0.0.1']);
+      aims.set(plan, `before ${request.content.revision}`);
+      return { kind: 'apply', plan };
+    };
+    holds('r2');
+    fake.source = 'r3';
+    await fake.clock.until(() => written().at(-1) === 'r3');
+    expect(written()).toEqual(['r2', 'before r2', 'r3']);
+    expect(saved()).toMatchObject({ pendingRevision: 'r3', confirmedRevision: 'r1', givenUp: ['r2'] });
+  });
+
   it('a directory: the content that was confirmed is applied from memory, and kept up', async () => {
     await end();
     begin({}, {});
