@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders, type RequestListener, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer as createNetServer, type Socket } from 'node:net';
 import nock from 'nock';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type ApiClient, type ApiClientOptions, createApiClient } from '../../../src/adapters/api/client.ts';
@@ -207,6 +207,16 @@ describe('a request', () => {
     expect(answer.kind === 'no-answer' ? answer.message : '').toContain(new URL(thief).host);
     expect(JSON.stringify(answer)).not.toContain('canary');
     expect(stolen).toBe(0);
+  });
+
+  test('a proxy that never answers does not keep the client from being closed', async () => {
+    const silent = createNetServer((socket) => closers.push(() => socket.destroy()));
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    closers.push(() => silent.close());
+    const httpsProxy = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    const api = client('https://vpn.example', { proxy: { httpsProxy }, requestTimeoutMs: 200 });
+    expect(await api.listRules(signal)).toMatchObject({ kind: 'no-answer', code: 'timeout' });
+    await api.close();
   });
 
   test('a redirect counts though its body never ends', async () => {

@@ -28,7 +28,7 @@ export class ForwardingDispatcher extends Dispatcher {
     handler.onResponseEnd?.(controller, {});
   }
 
-  override close(): Promise<void> {
+  override destroy(): Promise<void> {
     return Promise.resolve();
   }
 }
