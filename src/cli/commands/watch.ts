@@ -20,8 +20,9 @@ const lastMs = 40_000;
 
 /** Watches until told to stop. Exit 0 after an orderly end; with `--once` as the first pass went. */
 export async function watch(invocation: WatchInvocation): Promise<number> {
-  // A small heap, collected often. At 1,000 rules 101 MB resident instead of 145; at 10,000 an idle pass takes 125 ms, not 71.
-  setFlagsFromString('--heap-growing-percent=20');
+  // A small heap. At 1,000 rules 96 MB resident instead of 145, 124 without the second line; collected more often than at 50%,
+  // a change of 10,000 rules takes a sixth more CPU and no less memory.
+  setFlagsFromString('--heap-growing-percent=50');
   setFlagsFromString('--semi-space-growth-factor=1');
   return await watchProcess(invocation, new Keeper(invocation));
 }
