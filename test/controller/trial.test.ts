@@ -40,6 +40,17 @@ function begin(record: Partial<LoopRecord> = {}, options: Parameters<typeof fake
   fake.running = fake.loop.run(false);
 }
 
+/** What lay there before each apply is recorded, so that it can be taken back. */
+function recordBefore(): void {
+  const { answer } = fake;
+  fake.answer = (request) => {
+    if (request.back !== 'before') return answer(request);
+    const plan = planOf(['-10.0.0.1']);
+    aims.set(plan, `before ${request.content.revision}`);
+    return { kind: 'apply', plan };
+  };
+}
+
 /** Somebody changes what is live. */
 function holds(what: string): void {
   const plan = planOf([]);
@@ -348,13 +359,7 @@ describe('going back', () => {
   it('without a confirmed revision takes back what is recorded of its applies', async () => {
     await end();
     begin({ appliedRevision: null, inForceRevision: null });
-    const { answer } = fake;
-    fake.answer = (request) => {
-      if (request.back !== 'before') return answer(request);
-      const plan = planOf(['-10.0.0.1']);
-      aims.set(plan, `before ${request.content.revision}`);
-      return { kind: 'apply', plan };
-    };
+    recordBefore();
     fake.confirms = () => 'it ended with 7';
     await push('r2');
     await fake.clock.until(() => ready().reason === 'NotConfirmed');
@@ -385,13 +390,7 @@ describe('going back', () => {
     const before = saved();
     await end();
     begin(before, {});
-    const { answer } = fake;
-    fake.answer = (request) => {
-      if (request.back !== 'before') return answer(request);
-      const plan = planOf(['-10.0.0.1']);
-      aims.set(plan, `before ${request.content.revision}`);
-      return { kind: 'apply', plan };
-    };
+    recordBefore();
     holds('r2');
     fake.source = 'r3';
     await fake.clock.until(() => written().at(-1) === 'r3');
