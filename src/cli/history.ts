@@ -29,79 +29,67 @@ export function openApplyHistory(stateFolder: string): StateFiles {
 
 /**
  * Writes the history of one apply: before its first write what it is about to change, and at its end what it did. Nothing depends on
- * the history: a folder that cannot be written is a warning.
+ * the history: a folder that cannot be written is a warning. `listFormer`: what is known of the rules that a plan deletes; what the
+ * history says of any other is taken from there.
  */
-export class HistoryWriter {
-  readonly #stateFolder: string | null;
-  readonly #logger: Logger;
-  readonly #onRecord: OnRecord;
-  readonly #former: () => FormerRules;
-  #begun: { readonly origin: ApplyOrigin; readonly number: number; readonly former: FormerRules } | null = null;
-
-  /** `former`: what is known of the rules that a plan deletes. What the history says of any other is taken from there. */
-  constructor(stateFolder: string | null, logger: Logger, onRecord: OnRecord, former: () => FormerRules) {
-    this.#stateFolder = stateFolder;
-    this.#logger = logger;
-    this.#onRecord = onRecord;
-    this.#former = former;
-  }
-
-  /** Records each plan that is approved, before its first write. */
-  recordApproved(approve: Approve, source: Pick<ApplyOrigin, 'by' | 'server' | 'revision'>): Approve {
-    return async (plan, desired, digest) => {
-      if (!(await approve(plan, desired, digest))) return false;
-      const origin = { at: new Date(systemClock.wallTime()).toISOString(), ...source, digest: digest.plan };
-      const former = await this.#findFormer(plan);
-      const record = makeApplyRecord(origin, plan, null, former);
-      const number = await this.#attempt((files) => addRecord(files, encodeApplyRecord(record)));
-      this.#begun = { origin, number: number ?? 0, former };
-      await this.#onRecord(record, plan);
-      return true;
-    };
-  }
-
-  async end({ plan, apply }: PassResult): Promise<void> {
-    if (this.#begun === null || plan === null || apply === null) return;
-    const { origin, number, former } = this.#begun;
-    this.#begun = null;
-    const record = makeApplyRecord(origin, plan, apply, former);
-    await this.#onRecord(record, plan);
-    if (number > 0) await this.#attempt((files) => files.write(`${number}.json`, encodeApplyRecord(record)));
-  }
-
-  /** An undo puts rules back that no manifest names: only its record says when they end. */
-  async #findFormer({ steps }: Plan): Promise<FormerRules> {
-    const former = this.#former();
-    const keys = steps.flatMap((step) => (step.type === 'delete' || step.type === 'update' ? [step.live.rule] : []));
-    const unknown = new Set(keys.map(formatRuleKey).filter((key) => !former.has(key)));
-    if (this.#stateFolder === null || unknown.size === 0) return former;
-    return new Map([...(await findLastRecorded(openApplyHistory(this.#stateFolder), unknown)), ...former]);
-  }
-
-  async #attempt<T>(write: (files: StateFiles) => Promise<T>): Promise<T | undefined> {
-    if (this.#stateFolder === null) return undefined;
-    return await write(openApplyHistory(this.#stateFolder)).catch((error: unknown) => {
+export function createHistoryWriter(
+  stateFolder: string | null,
+  logger: Logger,
+  onRecord: OnRecord,
+  listFormer: () => FormerRules,
+) {
+  const files = stateFolder === null ? null : openApplyHistory(stateFolder);
+  let begun: { readonly origin: ApplyOrigin; readonly number: number; readonly former: FormerRules } | null = null;
+  const attempt = async <T>(write: (into: StateFiles) => Promise<T>): Promise<T | undefined> => {
+    if (files === null) return undefined;
+    return await write(files).catch((error: unknown) => {
       const code = getErrorCode(error);
-      this.#logger.warn('the history of applies cannot be written; this apply cannot be undone from it', { code });
+      logger.warn('the history of applies cannot be written; this apply cannot be undone from it', { code });
       return undefined;
     });
-  }
+  };
+  return {
+    /** Records each plan that is approved, before its first write. */
+    recordApproved(approve: Approve, source: Pick<ApplyOrigin, 'by' | 'server' | 'revision'>): Approve {
+      return async (plan, desired, digest) => {
+        if (!(await approve(plan, desired, digest))) return false;
+        const origin = { at: new Date(systemClock.wallTime()).toISOString(), ...source, digest: digest.plan };
+        const former = await findFormer(plan, listFormer(), files);
+        const record = makeApplyRecord(origin, plan, null, former);
+        const number = await attempt((into) => addRecord(into, encodeApplyRecord(record)));
+        begun = { origin, number: number ?? 0, former };
+        await onRecord(record, plan);
+        return true;
+      };
+    },
+    async end({ plan, apply }: PassResult): Promise<void> {
+      if (begun === null || plan === null || apply === null) return;
+      const { origin, number, former } = begun;
+      begun = null;
+      const record = makeApplyRecord(origin, plan, apply, former);
+      await onRecord(record, plan);
+      if (number > 0) await attempt((into) => into.write(`${number}.json`, encodeApplyRecord(record)));
+    },
+  };
 }
 
-/** What the newest record that names a rule says of it. */
-async function findLastRecorded(files: StateFiles, keys: ReadonlySet<string>): Promise<FormerRules> {
-  const found = new Map<string, { readonly name: string | null; readonly expires?: number }>();
+/** An undo puts rules back that no manifest names: only its record, the newest that names a rule, says when they end. */
+async function findFormer({ steps }: Plan, known: FormerRules, files: StateFiles | null): Promise<FormerRules> {
+  const changed = steps.flatMap((step) => (step.type === 'delete' || step.type === 'update' ? step.live.rule : []));
+  const wanted = new Set(changed.map(formatRuleKey).filter((key) => !known.has(key)));
+  if (files === null || wanted.size === 0) return known;
+  const found = new Map(known);
   for (const number of await listRecords(files).catch(() => [])) {
-    if (found.size === keys.size) break;
     const loaded = await loadRecord(files, number);
     if (!loaded.ok) continue;
     const { created, deleted, names, expires } = loaded.value;
     for (const { rule } of [...created, ...deleted]) {
       const key = formatRuleKey(rule);
       const until = expires.get(key);
-      if (keys.has(key) && !found.has(key))
+      if (wanted.delete(key))
         found.set(key, { name: names.get(key) ?? null, ...(until === undefined ? {} : { expires: until }) });
     }
+    if (wanted.size === 0) break;
   }
   return found;
 }

@@ -23,7 +23,7 @@ import {
 } from './approval.ts';
 import { type Base, loadBase } from './base.ts';
 import { type Answer, chooseExitCode, type Invocation } from './command.ts';
-import { describeUser, HistoryWriter, type OnRecord } from './history.ts';
+import { createHistoryWriter, describeUser, type OnRecord } from './history.ts';
 import { findStateFolder, type LastApply, readLastApply, recordApply } from './last-apply.ts';
 import { applyStrict, applyStrictToPass, isInvalid } from './manifests.ts';
 import { lookUpNames, type PlanNames } from './plan-names.ts';
@@ -70,7 +70,7 @@ export async function runPass(invocation: Invocation, request: PassRequest): Pro
       obstacle: null,
       lastApply,
       names: null,
-      history: new HistoryWriter(
+      history: createHistoryWriter(
         findStateFolder(invocation),
         wired.pass.logger,
         request.trial?.onRecord ?? (async () => {}),
@@ -131,7 +131,7 @@ interface Run {
   readonly seal: WiredPass['seal'];
   /** Looked up once, when there is a plan to show. */
   names: PlanNames | null;
-  readonly history: HistoryWriter;
+  readonly history: ReturnType<typeof createHistoryWriter>;
   /** What keeps the plan from being applied, once it was to be. */
   obstacle: Problem | null;
 }

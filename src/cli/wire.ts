@@ -115,10 +115,10 @@ function openServer(invocation: Invocation, snapshotFile: string | null) {
     const { seal } = token;
     return { api, token, seal, snapshot: null, explain: explainBy(token.read) };
   }
-  const given = readSnapshot(snapshotFile);
-  const api = { ...createSnapshotApi(given), close: () => Promise.resolve() };
-  const snapshot = { takenAt: given.takenAt, ageMs: systemClock.wallTime() - Date.parse(given.takenAt) };
-  const users: PassDependencies['users'] = () => Promise.resolve(ok(given.users));
+  const { takenAt, bodies, users: known } = readSnapshot(snapshotFile);
+  const api = { ...createSnapshotApi(bodies), close: () => Promise.resolve() };
+  const snapshot = { takenAt, ageMs: systemClock.wallTime() - Date.parse(takenAt) };
+  const users: PassDependencies['users'] = () => Promise.resolve(ok(known));
   return { api, users, token: null, seal: null, snapshot, explain: explainBy(() => '') };
 }
 
@@ -223,7 +223,7 @@ export async function openJournalAt(path: string) {
 const largest = 200_000_000;
 
 /** An API that answers from a snapshot, and takes no writes. */
-function createSnapshotApi({ bodies }: Snapshot): LiveApi {
+function createSnapshotApi(bodies: Snapshot['bodies']): LiveApi {
   const answer = (body: unknown): Promise<ApiResult> =>
     Promise.resolve({ kind: 'answer', status: 200, body, retryAfterMs: null });
   const message = 'a snapshot takes no writes';

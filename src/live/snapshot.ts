@@ -19,6 +19,8 @@ export interface Snapshot {
   readonly takenAt: string;
   /** What the API would have answered, its secrets of unknown value, so that none of them causes a write. */
   readonly bodies: { readonly rules: unknown; readonly configuration: unknown };
+  /** The same, read. */
+  readonly live: LiveState;
   readonly users: KnownUsers;
 }
 
@@ -49,7 +51,9 @@ export function decodeSnapshot(value: unknown): Result<Snapshot, string> {
   const rules = decodeLiveRules(bodies.rules);
   if (!rules.ok) return rules;
   const configuration = value['configuration'] === null ? ok(null) : decodeLiveConfiguration(bodies.configuration);
-  return configuration.ok ? ok({ takenAt, bodies, users: hashedUsers(value['users']) }) : configuration;
+  if (!configuration.ok) return configuration;
+  const live = { rules: rules.value, configuration: configuration.value };
+  return ok({ takenAt, bodies, live, users: hashedUsers(value['users']) });
 }
 
 /** Users by the SHA-256 of their e-mail address in lower case: enough to resolve, nothing to read. */

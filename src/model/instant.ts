@@ -65,17 +65,6 @@ function startOfDay(midnight: number, timezone: string): number {
 
 /** How far the zone's clocks are ahead of UTC at an instant, ms. */
 function offsetAt(instant: number, timezone: string): number {
-  const parts = new Intl.DateTimeFormat('en', {
-    timeZone: timezone,
-    hourCycle: 'h23',
-    year: 'numeric',
-    month: 'numeric',
-    day: 'numeric',
-    hour: 'numeric',
-    minute: 'numeric',
-    second: 'numeric',
-  }).formatToParts(instant);
-  const of = (type: string): number => Number(parts.find((part) => part.type === type)?.value ?? 0);
-  const local = Date.UTC(of('year'), of('month') - 1, of('day'), of('hour'), of('minute'), of('second'));
-  return local - Math.floor(instant / 1000) * 1000;
+  const local = new Date(instant).toLocaleString('en-US', { timeZone: timezone, hourCycle: 'h23' });
+  return Date.parse(`${local} UTC`) - Math.floor(instant / 1000) * 1000;
 }

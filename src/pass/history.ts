@@ -1,11 +1,8 @@
 import type { ApplyEnd, ApplyReport, Outcome } from '../apply/outcome.ts';
-import { decodeLiveConfiguration } from '../live/live-configuration.ts';
-import { decodeLiveRules } from '../live/live-rules.ts';
 import { decodeSnapshot, encodeSnapshot } from '../live/snapshot.ts';
 import { type ConfigurationField, configurationFields, type LiveConfiguration } from '../model/configuration.ts';
 import { fail, isObject, ok, type Result } from '../model/result.ts';
 import { formatRuleKey, type LiveRule, type Rule, toWire } from '../model/rule.ts';
-import type { LiveState } from '../model/state.ts';
 import type { Plan } from '../plan/plan.ts';
 
 /** Who made an apply, to which server, from what. */
@@ -171,8 +168,8 @@ const textOrNull = (value: unknown): string | null => (typeof value === 'string'
 export function decodeApplyRecord(value: unknown): Result<ApplyRecord, string> {
   if (!isObject(value) || value['kind'] !== 'apply-record' || value['format_version'] !== version)
     return fail('it is not the record of an apply in a form that this version reads');
-  const before = decodeHalf(value['before']);
-  const after = decodeHalf(value['after']);
+  const before = decodeSnapshot(value['before']);
+  const after = decodeSnapshot(value['after']);
   if (!before.ok) return before;
   if (!after.ok) return after;
   const { names, expires, fields } = value;
@@ -187,20 +184,9 @@ export function decodeApplyRecord(value: unknown): Result<ApplyRecord, string> {
     names: new Map(Object.entries(isObject(names) ? names : {}).map(([key, name]) => [key, String(name)])),
     expires: new Map(Object.entries(isObject(expires) ? expires : {}).map(([key, until]) => [key, Number(until)])),
     fields: configurationFields.filter((field) => Array.isArray(fields) && fields.includes(field)),
-    deleted: before.value.rules,
-    created: after.value.rules,
-    before: before.value.configuration,
-    after: after.value.configuration,
+    deleted: before.value.live.rules,
+    created: after.value.live.rules,
+    before: before.value.live.configuration,
+    after: after.value.live.configuration,
   });
-}
-
-function decodeHalf(value: unknown): Result<LiveState, string> {
-  const snapshot = decodeSnapshot(value);
-  if (!snapshot.ok) return snapshot;
-  const { bodies } = snapshot.value;
-  const rules = decodeLiveRules(bodies.rules);
-  const none = isObject(value) && value['configuration'] === null;
-  const configuration = none ? ok(null) : decodeLiveConfiguration(bodies.configuration);
-  if (!rules.ok) return rules;
-  return configuration.ok ? ok({ rules: rules.value, configuration: configuration.value }) : configuration;
 }

@@ -17,7 +17,7 @@ import { findServer } from '../approval.ts';
 import { findCommandProblem } from '../await-confirmation.ts';
 import { Failure, type Invocation, makeFailure, type Settings } from '../command.ts';
 import { findStateBefore, liftDemands } from '../go-back.ts';
-import { HistoryWriter, openApplyHistory, readHistory } from '../history.ts';
+import { createHistoryWriter, openApplyHistory, readHistory } from '../history.ts';
 import { makeDesiredContext } from '../manifests.ts';
 import { readPlanOptions } from '../plan-settings.ts';
 import { wireEnforcement, wireShared } from '../wire.ts';
@@ -105,7 +105,7 @@ export function createWatchPasses(wiring: PassWiring) {
         baseApplied: true,
         memory: { ...request.memory, openGaps },
       };
-      const history = new HistoryWriter(recent.stateFolder, logger, recent.note, () => listFormer(request.base));
+      const history = createHistoryWriter(recent.stateFolder, logger, recent.note, () => listFormer(request.base));
       const by = request.back === undefined ? sidecarNames.apply : sidecarNames.back;
       const origin = { by, server: findServer(settings), revision: content.revision };
       const result = await reconcile(content, pass, approve === null ? null : history.recordApproved(approve, origin));
