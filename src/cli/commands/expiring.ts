@@ -1,14 +1,14 @@
 import { formatInstant } from '../../model/instant.ts';
 import { escapeControls } from '../../model/printable.ts';
-import { hasErrors, type Problem } from '../../model/problem.ts';
-import type { DesiredRule, RuleNotes } from '../../model/rule.ts';
+import { hasErrors } from '../../model/problem.ts';
+import type { DesiredRule } from '../../model/rule.ts';
 import { listAllRules } from '../../model/state.ts';
 import { formatNotes, makeNotesMembers } from '../../report/change-words.ts';
 import { renderDocument } from '../../report/json.ts';
 import { formatPlace, renderProblems } from '../../report/problems.ts';
 import { formatRule } from '../../report/rule-text.ts';
 import { makeProblemReport } from '../../report/run-report.ts';
-import { count, formatAge } from '../../report/summary.ts';
+import { count } from '../../report/summary.ts';
 import { type Answer, chooseExitCode, type Invocation } from '../command.ts';
 import { buildOperand, makeDesiredContext } from '../manifests.ts';
 import { parseWithin } from '../plan-settings.ts';
@@ -27,43 +27,28 @@ export async function run(invocation: Invocation): Promise<Answer> {
     .filter((rule): rule is Ending => rule.expires !== undefined && rule.expires <= now + within)
     .toSorted((a, b) => a.expires - b.expires || (a.name < b.name ? -1 : 1));
   const names = state?.userNames ?? new Map<string, string>();
-  const list = rules.map((rule) => {
-    const line = `${whenText(rule, now)}: ${escapeControls(rule.name)}, ${formatRule(rule.rule, names)}`;
-    return { rule, line, notes: formatNotes(withoutTimes(rule)) };
+  const list = rules.map(({ notBefore: _, ...rule }) => {
+    const hasEnded = rule.expires <= now;
+    const what = `${escapeControls(rule.name)}, ${formatRule(rule.rule, names)}`;
+    const summary = `${formatNotes(rule, hasEnded, now)}: ${what}`;
+    const code = hasEnded ? 'expired' : 'expires-soon';
+    return { code, severity: 'note', summary, place: rule.place } as const;
   });
   const { length } = list;
   const headline = `${count(length, 'rule')} of ${written} ${length === 1 ? 'ends' : 'end'} within ${settings.within ?? farthest}`;
-  const shown = list.map(({ rule, line, notes }): Problem => {
-    const summary = [line, notes].filter(Boolean).join('; ');
-    return { code: rule.expires <= now ? 'expired' : 'expires-soon', severity: 'note', summary, place: rule.place };
-  });
   return {
     exit: chooseExitCode({ invalid: hasErrors(problems) }),
     failed: state === null,
     text: ({ color }) => {
-      const lines = list.map(
-        ({ rule, line, notes }) => `  ${[line, notes, formatPlace(rule.place)].filter(Boolean).join('  ')}\n`,
-      );
+      const lines = list.map(({ summary, place }) => `  ${summary}  ${formatPlace(place)}\n`);
       return `${renderProblems(problems, color)}${state === null ? '' : `${lines.join('')}${headline}.\n`}`;
     },
     document: () => renderDocument({ at: formatInstant(now), expiring: rules.map(membersOf) }, problems),
-    report: () => ({ ...makeProblemReport([...problems, ...shown]), root: written, headline }),
+    report: () => ({ ...makeProblemReport([...problems, ...list]), root: written, headline }),
   };
 }
 
 type Ending = DesiredRule & { readonly expires: number };
-
-/** `ends 2026-12-02T00:00:00Z, in 9 days`. */
-function whenText({ expires }: Ending, now: number): string {
-  const when = formatInstant(expires);
-  return expires <= now
-    ? `ended ${when}, ${formatAge(now - expires)} ago`
-    : `ends ${when}, in ${formatAge(expires - now)}`;
-}
-
-function withoutTimes({ notBefore: _, expires: __, ...rule }: Ending): RuleNotes {
-  return rule;
-}
 
 function membersOf(rule: Ending): Readonly<Record<string, unknown>> {
   return { name: rule.name, ...makeNotesMembers(rule), file: rule.place.file, line: rule.place.line };
