@@ -93,7 +93,6 @@ const finding = object({
     'user-chain-missing',
     'jump-missing',
     'verdict-missing',
-    'order',
     'table-missing',
     'unknown',
   ),

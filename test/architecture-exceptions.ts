@@ -10,7 +10,6 @@ export const complexFunctions: Readonly<Record<string, string>> = {
   'apply/schedule.ts next': 'the order in which waiting steps are looked at',
   'cli/pass-run.ts exitCode': 'the table of exit codes',
   'desired/saml-metadata.ts scan': 'a scanner of markup, one branch for each kind',
-  'enforcement/decode.ts meaningOf': 'the forms of a rule of nft',
   'live/live-rules.ts decodeOne': 'each field of a live rule is checked',
   'model/problem.ts compareProblems': 'one comparison after the other',
   'report/change-words.ts describeChange': 'the words for each reason',

@@ -2,7 +2,7 @@ import type { Family } from '../model/address.ts';
 import { formatRuleKey, isModifiedInPlace, type LiveRule, type Rule } from '../model/rule.ts';
 import { computeEffect } from '../policy/effect.ts';
 import type { Effect } from '../policy/traffic.ts';
-import { attributeSurplus, compareSets, type Leftover, type MissingRule } from './compare.ts';
+import { attributeSurplus, compareSets, getSetKind, type Leftover, type MissingRule } from './compare.ts';
 import { toRules } from './elements.ts';
 import {
   compareFindings,
@@ -12,8 +12,8 @@ import {
   type RuleNames,
   type RuleRef,
 } from './report.ts';
-import { type Reach, restrictEffect } from './restrict.ts';
-import { examineStructure, type Structure, type StructureDefect } from './structure.ts';
+import { listReaches, type Reach, reachOf, restrictEffect } from './restrict.ts';
+import { examineStructure, isConcerned, listMisordered, type Structure, type StructureDefect } from './structure.ts';
 import { type FilterTable, formatSetName, nameChain, type Unknown } from './table.ts';
 
 export interface CheckInput {
@@ -38,7 +38,7 @@ export function checkEnforcement({ live, table, names }: CheckInput): Enforcemen
       .map((missing) => missingFinding(missing, refer)),
     ...attributeSurplus(live, difference).map((leftover) => surplusFinding(leftover, refer)),
     ...structure.defects.map((defect) => structureFinding(defect, live, refer, table)),
-    ...table.unknown.map(unknownFinding),
+    ...[...table.unknown, ...listMisordered(table)].map(unknownFinding),
   ];
   const agrees = drafts.every((draft) => draft.kind === 'unknown');
   const effect = agrees ? noEffect : trafficOf(live, table, structure);
@@ -83,12 +83,7 @@ function referTo(live: LiveRule, names: RuleNames): RuleRef {
   return { id: live.id, key, name: named?.name ?? null, place: named?.place ?? null };
 }
 
-function reachesOf(rules: readonly Rule[]): readonly Reach[] {
-  return rules.map((rule) => ({ type: 'rule', rule }));
-}
-
-function missingFinding({ live, kind, parts }: MissingRule, refer: (live: LiveRule) => RuleRef): Draft {
-  const rules = parts.flatMap((part) => toRules(part, kind));
+function missingFinding({ live, rules }: MissingRule, refer: (live: LiveRule) => RuleRef): Draft {
   const ref = refer(live);
   const elements = rules.map(formatRuleKey);
   const whole = elements.length === 1 && elements[0] === ref.key;
@@ -96,12 +91,12 @@ function missingFinding({ live, kind, parts }: MissingRule, refer: (live: LiveRu
   const summary = whole
     ? `${titleOf(ref)} is not in the kernel${why}`
     : `${titleOf(ref)} is only partly in the kernel, ${elements.join(', ')} is not${why}`;
-  return { kind: 'missing', summary, rules: [ref], elements, reaches: reachesOf(rules) };
+  return { kind: 'missing', summary, rules: [ref], elements, reaches: rules.map(reachOf) };
 }
 
 function surplusFinding({ rules, leftBy }: Leftover, refer: (live: LiveRule) => RuleRef): Draft {
   const elements = rules.map(formatRuleKey);
-  const base = { elements, reaches: reachesOf(rules) };
+  const base = { elements, reaches: rules.map(reachOf) };
   if (leftBy === null) {
     return {
       ...base,
@@ -121,13 +116,9 @@ function structureFinding(
   refer: (live: LiveRule) => RuleRef,
   { dormant = false }: FilterTable,
 ): Draft {
-  const { kind, userId, family, set } = defect;
-  const concerns = (entry: LiveRule): boolean =>
-    (kind === 'table-missing' || entry.rule.userId === userId) &&
-    (family === null || entry.rule.destination.family === family) &&
-    (set === null || (entry.rule.action === set.action && (entry.rule.ports !== null) === set.withPorts));
-  const rules = live.filter(concerns).map(refer);
-  const reaches: readonly Reach[] = kind === 'order' ? [] : [{ type: 'scope', userId, family }];
+  const { kind, userId, family } = defect;
+  const rules = live.filter((entry) => isConcerned(getSetKind(entry), defect)).map(refer);
+  const reaches = listReaches(userId, family === null ? [4, 6] : [family]);
   return { kind, summary: structureSummary(defect, rules.length, dormant), rules, elements: [], reaches, dormant };
 }
 
@@ -143,8 +134,6 @@ function structureSummary({ kind, userId, family, set }: StructureDefect, count:
       return `nothing jumps to the chain ${chain} for ${familyName(family)}: ${rules} no effect`;
     case 'verdict-missing':
       return `the chain ${chain} has no rule for the set ${set === null ? '' : formatSetName(set)}: ${rules} no effect`;
-    case 'order':
-      return `the rules of the chain ${chain} stand in another order than Firezone's: verdicts may differ from what is foretold`;
   }
 }
 

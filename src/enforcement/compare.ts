@@ -7,23 +7,18 @@ import { toRules } from './elements.ts';
 import type { FilterElement, FilterTable, SetKind } from './table.ts';
 import { formatSetName } from './table.ts';
 
-/** A live rule and the parts of it that its set in the kernel does not hold. */
+/** A live rule, and as rules what its set in the kernel lacks of it. */
 export interface MissingRule {
   readonly live: LiveRule;
   readonly kind: SetKind;
-  readonly parts: readonly FilterElement[];
-}
-
-/** The parts of a kernel element that no live rule of its set explains. */
-interface SurplusElement {
-  readonly kind: SetKind;
-  readonly parts: readonly FilterElement[];
+  readonly rules: readonly Rule[];
 }
 
 /** The difference between live rules and the elements of the kernel's sets, as sets of traffic. */
 interface Difference {
   readonly missing: readonly MissingRule[];
-  readonly surplus: readonly SurplusElement[];
+  /** Of each kernel element, as rules, what no live rule of its set explains. */
+  readonly surplus: readonly (readonly Rule[])[];
   /** Live rules that stand in the kernel as one element, exactly. */
   readonly exact: ReadonlySet<LiveRule>;
 }
@@ -38,7 +33,7 @@ export function getSetKind(live: LiveRule): SetKind {
 export function compareSets(rules: readonly LiveRule[], table: FilterTable): Difference {
   const bySet = groupBy(rules, (live) => formatSetName(getSetKind(live)));
   const missing: MissingRule[] = [];
-  const surplus: SurplusElement[] = [];
+  const surplus: (readonly Rule[])[] = [];
   const exact = new Set<LiveRule>();
   for (const name of new Set([...bySet.keys(), ...table.sets.keys()])) {
     const [first] = bySet.get(name) ?? [];
@@ -50,9 +45,9 @@ export function compareSets(rules: readonly LiveRule[], table: FilterTable): Dif
     const wantedKeys = new Set(wanted.map(keyOf));
     for (const element of wanted) if (heldKeys.has(keyOf(element))) exact.add(element.live);
     const rest = wanted.filter((element) => !exact.has(element.live));
-    for (const [element, parts] of subtractAll(rest, held)) missing.push({ live: element.live, kind, parts });
+    for (const [{ live }, rules] of subtractAll(rest, held, kind)) missing.push({ live, kind, rules });
     const unexplained = held.filter((element) => !wantedKeys.has(keyOf(element)));
-    for (const [, parts] of subtractAll(unexplained, wanted)) surplus.push({ kind, parts });
+    for (const [, rules] of subtractAll(unexplained, wanted, kind)) surplus.push(rules);
   }
   return { missing, surplus, exact };
 }
@@ -61,20 +56,19 @@ function keyOf({ first, last, ports }: FilterElement): string {
   return `${first}-${last}${ports === null ? '' : ` ${ports.type} ${ports.low}-${ports.high}`}`;
 }
 
-/** What remains of each element without all the others; elements of which nothing remains are left out. */
+/** As rules what remains of each element without all the others; elements of which nothing remains are left out. */
 function subtractAll<E extends FilterElement>(
   elements: readonly E[],
   others: readonly FilterElement[],
-): readonly (readonly [E, readonly FilterElement[]])[] {
+  kind: SetKind,
+): readonly (readonly [E, readonly Rule[]])[] {
   if (elements.length === 0) return [];
   const index = indexOf(others);
-  const rest: (readonly [E, readonly FilterElement[]])[] = [];
-  for (const element of elements) {
+  return elements.flatMap((element) => {
     let parts: readonly FilterElement[] = [element];
     for (const other of overlapping(index, element)) parts = parts.flatMap((part) => subtract(part, other));
-    if (parts.length > 0) rest.push([element, parts.map(({ first, last, ports }) => ({ first, last, ports }))]);
-  }
-  return rest;
+    return parts.length === 0 ? [] : [[element, parts.flatMap((part) => toRules(part, kind))] as const];
+  });
 }
 
 interface Index {
@@ -129,7 +123,7 @@ export interface Leftover {
 export function attributeSurplus(rules: readonly LiveRule[], difference: Difference): readonly Leftover[] {
   const free = new Set(rules.filter((live) => isModifiedInPlace(live) && !difference.exact.has(live)));
   const leftovers = difference.surplus
-    .map((surplus) => ({ rules: rulesOfSurplus(surplus), leftBy: null as LiveRule | null }))
+    .map((own): Leftover => ({ rules: own, leftBy: null }))
     .sort((a, b) => compareText(textOf(a.rules), textOf(b.rules)));
   for (const least of [5, 4, 3, 2, 1, 0]) {
     for (const [index, leftover] of leftovers.entries()) {
@@ -141,10 +135,6 @@ export function attributeSurplus(rules: readonly LiveRule[], difference: Differe
     }
   }
   return leftovers;
-}
-
-function rulesOfSurplus({ kind, parts }: SurplusElement): readonly Rule[] {
-  return parts.flatMap((part) => toRules(part, kind));
 }
 
 function textOf(rules: readonly Rule[]): string {

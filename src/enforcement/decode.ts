@@ -1,14 +1,18 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Family } from '../model/address.ts';
 import { fail, ok, type Result } from '../model/result.ts';
-import { decodeElement, getMember } from './elements.ts';
+import { decodeElement, getMember, getPath } from './elements.ts';
 import {
   type ChainRule,
+  type Devices,
   type FilterElement,
   type FilterSet,
   type FilterTable,
+  nameChain,
   readChainUser,
   readDeviceSet,
   readSetKind,
+  type SetKind,
   type Unknown,
 } from './table.ts';
 
@@ -27,7 +31,7 @@ export function decodeTable(body: unknown): Result<FilterTable, string> {
   if (table === undefined) return fail('the output of nft holds no table');
   const handle = getMember(table, 'handle');
   for (const item of items) decodeItem(item, draft);
-  const wireguard = commonest(items.flatMap((item) => interfacesOf(getMember(item, 'rule'))));
+  const wireguard = findInterface(items);
   for (const item of items) decodeChainRule(getMember(item, 'rule'), wireguard, draft);
   let elementCount = 0;
   for (const set of draft.sets.values()) elementCount += set.elements.length;
@@ -72,88 +76,59 @@ function decodeChain(chain: unknown, draft: Draft): void {
 }
 
 /** Rules of `postrouting` masquerade and decide nothing (observed: recordings/nft_table). */
-function decodeChainRule(rule: unknown, wireguard: string, draft: Draft): void {
+function decodeChainRule(rule: unknown, wireguard: unknown, draft: Draft): void {
   if (rule === undefined) return;
-  const chain = String(getMember(rule, 'chain'));
+  const [chain, expr] = [String(getMember(rule, 'chain')), getMember(rule, 'expr')];
   if (chain === 'postrouting') return;
-  const decoded = meaningOf(getMember(rule, 'expr'), wireguard);
+  const decoded = meaningOf(expr, wireguard);
   const rules = draft.chains.get(chain);
   if (decoded !== null && rules !== undefined) rules.push(decoded);
-  else draft.unknown.push({ what: 'rule', name: chain, detail: shorten(getMember(rule, 'expr')) });
+  else draft.unknown.push({ what: 'rule', name: chain, detail: shorten(expr) });
 }
 
-/** The interfaces that a rule of ours asks for: one, the same in every rule; its name is the server's to choose. */
-function interfacesOf(rule: unknown): readonly string[] {
-  const expr = getMember(rule, 'expr');
-  if (getMember(rule, 'chain') === 'postrouting' || !Array.isArray(expr)) return [];
-  return expr.flatMap((entry: unknown) => {
-    const match = getMember(entry, 'match');
-    const name = getMember(match, 'right');
-    return isInputInterface(match) && typeof name === 'string' ? [name] : [];
-  });
+/** The interface that verdicts ask for, the same in each; its name is the server's to choose. */
+function findInterface(items: readonly unknown[]): unknown {
+  const verdict = items.map((item) => getPath(item, 'rule', 'expr')).find((expr) => readSetKind(setOf(expr)) !== null);
+  return getPath(verdict, '1', 'match', 'right');
 }
 
-function isInputInterface(match: unknown): boolean {
-  return getMember(getMember(getMember(match, 'left'), 'meta'), 'key') === 'iifname';
+/** The set that a rule of ours looks into first. */
+function setOf(expr: unknown): string {
+  return String(getPath(expr, '0', 'match', 'right')).slice(1);
 }
 
-function commonest(names: readonly string[]): string {
-  const counts = new Map<string, number>();
-  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
-  return [...counts].reduce((most, one) => (one[1] > most[1] ? one : most), ['', 0] as const)[0];
+/** Any expression but those that Firezone writes, a negation or a further condition, has no known meaning here. */
+function meaningOf(expr: unknown, wireguard: unknown): ChainRule | null {
+  const set = setOf(expr);
+  const [devices, kind] = [readDeviceSet(set), readSetKind(set)];
+  if (devices !== null && isDeepStrictEqual(expr, makeJump(devices, set))) return { type: 'jump', ...devices };
+  return kind !== null && isDeepStrictEqual(expr, makeVerdict(kind, set, wireguard))
+    ? { type: 'verdict', set, kind }
+    : null;
 }
 
-/**
- * A jump is `ip saddr @userU_ip_devices jump userU`; a verdict is `ip daddr [. l4proto . th dport] @SET iifname WG
- * accept|drop`. Any other form, a negation, a further condition or another interface, has no known meaning here.
- */
-function meaningOf(expr: unknown, wireguard: string): ChainRule | null {
-  if (!Array.isArray(expr)) return null;
-  const last: unknown = expr.at(-1);
-  const conditions = expr.slice(0, -1).map((entry: unknown) => getMember(entry, 'match'));
-  if (conditions.some((condition) => getMember(condition, 'op') !== '==')) return null;
-  const target = getMember(getMember(last, 'jump'), 'target');
-  if (typeof target === 'string') return jumpOf(conditions, target);
-  const action = last !== null && getMember(last, 'accept') !== undefined ? 'accept' : 'drop';
-  if (getMember(last, action) === undefined || conditions.length !== 2) return null;
-  const set = setReference(conditions[0]);
-  const kind = set === null ? null : readSetKind(set);
-  if (set === null || kind === null || kind.action !== action) return null;
-  const left = getMember(conditions[0], 'left');
-  const fits = kind.withPorts
-    ? matchesConcat(left, kind.family)
-    : fieldOf(left) === (kind.family === 4 ? 'ip.daddr' : 'ip6.daddr');
-  const onInterface = isInputInterface(conditions[1]) && getMember(conditions[1], 'right') === wireguard;
-  return fits && onInterface ? { type: 'verdict', set, kind } : null;
+/** `ip saddr @userU_ip_devices jump userU` (observed: recordings/nft_table). */
+function makeJump({ userId, family }: Devices, set: string): unknown {
+  return [makeMatch(makeField(ipOf(family), 'saddr'), `@${set}`), { jump: { target: nameChain(userId) } }];
 }
 
-function jumpOf(conditions: readonly unknown[], target: string): ChainRule | null {
-  const set = conditions.length === 1 ? setReference(conditions[0]) : null;
-  const devices = set === null ? null : readDeviceSet(set);
-  if (devices === null || readChainUser(target) !== devices.userId) return null;
-  if (fieldOf(getMember(conditions[0], 'left')) !== (devices.family === 4 ? 'ip.saddr' : 'ip6.saddr')) return null;
-  return { type: 'jump', ...devices };
+/** `ip daddr [. meta l4proto . th dport] @SET iifname WG accept|drop` (observed: recordings/nft_table). */
+function makeVerdict({ family, withPorts, action }: SetKind, set: string, wireguard: unknown): unknown {
+  const address = makeField(ipOf(family), 'daddr');
+  const left = withPorts ? { concat: [address, { meta: { key: 'l4proto' } }, makeField('th', 'dport')] } : address;
+  return [makeMatch(left, `@${set}`), makeMatch({ meta: { key: 'iifname' } }, wireguard), { [action]: null }];
 }
 
-function matchesConcat(left: unknown, family: Family): boolean {
-  const parts = getMember(left, 'concat');
-  return (
-    Array.isArray(parts) &&
-    parts.length === 3 &&
-    fieldOf(parts[0]) === (family === 4 ? 'ip.daddr' : 'ip6.daddr') &&
-    getMember(getMember(parts[1], 'meta'), 'key') === 'l4proto' &&
-    fieldOf(parts[2]) === 'th.dport'
-  );
+function makeMatch(left: unknown, right: unknown): unknown {
+  return { match: { op: '==', left, right } };
 }
 
-function fieldOf(left: unknown): string {
-  const payload = getMember(left, 'payload');
-  return `${String(getMember(payload, 'protocol'))}.${String(getMember(payload, 'field'))}`;
+function makeField(protocol: string, field: string): unknown {
+  return { payload: { protocol, field } };
 }
 
-function setReference(condition: unknown): string | null {
-  const right = getMember(condition, 'right');
-  return typeof right === 'string' && right.startsWith('@') ? right.slice(1) : null;
+function ipOf(family: Family): string {
+  return family === 4 ? 'ip' : 'ip6';
 }
 
 function shorten(value: unknown): string {

@@ -7,7 +7,7 @@ type Interval = readonly [first: bigint, last: bigint];
 
 /** Decodes one element as `nft -j` prints it, also inside `{elem: {val}}`; null for another form, family or protocol. */
 export function decodeElement(value: unknown, kind: SetKind): FilterElement | null {
-  const plain = getMember(getMember(value, 'elem'), 'val') ?? value;
+  const plain = getPath(value, 'elem', 'val') ?? value;
   const concat = getMember(plain, 'concat');
   if (!kind.withPorts) {
     const addresses = concat === undefined ? addressInterval(plain, kind.family) : null;
@@ -26,8 +26,7 @@ export function toRules({ first, last, ports }: FilterElement, { family, action,
 
 function addressInterval(value: unknown, family: Family): Interval | null {
   if (typeof value === 'string') return intervalOfText(value, family);
-  const addr = getMember(getMember(value, 'prefix'), 'addr');
-  const len = getMember(getMember(value, 'prefix'), 'len');
+  const [addr, len] = [getPath(value, 'prefix', 'addr'), getPath(value, 'prefix', 'len')];
   if (typeof addr === 'string' && typeof len === 'number') return intervalOfText(`${addr}/${len}`, family);
   const range = getMember(value, 'range');
   if (!Array.isArray(range) || typeof range[0] !== 'string' || typeof range[1] !== 'string') return null;
@@ -60,4 +59,9 @@ export function getMember(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
     ? (value as Readonly<Record<string, unknown>>)[name]
     : undefined;
+}
+
+/** A member of a member, and so on; an item of a list goes by its position. */
+export function getPath(value: unknown, ...names: readonly string[]): unknown {
+  return names.reduce(getMember, value);
 }

@@ -1,6 +1,5 @@
 import type { Problem } from '../model/problem.ts';
 import type { ProblemCode } from '../model/problem-code.ts';
-import { joinUsers } from '../policy/render-traffic.ts';
 import type { Effect, Traffic } from '../policy/traffic.ts';
 import type { EnforcementReport, Finding, FindingKind } from './report.ts';
 
@@ -57,13 +56,13 @@ function trafficHints({ opens, closes }: Effect): readonly string[] {
 }
 
 function trafficText(traffic: readonly Traffic[]): string {
-  const groups = joinUsers(traffic);
-  const texts = groups.slice(0, 3).map(({ destinations, protocol }) => {
+  const texts = traffic.map(({ destinations, protocol }) => {
     const left = destinations.length - shownDestinations;
     const named = destinations.slice(0, shownDestinations).join(', ');
     return `${protocol === 'other' ? 'other protocols' : protocol} to ${named}${left > 0 ? ` and ${left} more` : ''}`;
   });
-  return groups.length > 3 ? `${texts.join('; ')}; and more` : texts.join('; ');
+  const unlike = [...new Set(texts)];
+  return unlike.length > 3 ? `${unlike.slice(0, 3).join('; ')}; and more` : unlike.join('; ');
 }
 
 function remedyOf({ kind, dormant }: Finding): string {
@@ -77,7 +76,6 @@ function remedyOf({ kind, dormant }: Finding): string {
     case 'extra':
     case 'jump-missing':
     case 'verdict-missing':
-    case 'order':
       return 'a restart of the server builds its filter anew';
     case 'unknown':
       return 'find out who made it: it may decide before the rules do';

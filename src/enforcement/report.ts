@@ -17,7 +17,6 @@ const kindOrder = [
   'user-chain-missing',
   'jump-missing',
   'verdict-missing',
-  'order',
   'missing',
   'stale',
   'extra',
@@ -50,7 +49,7 @@ export interface FindingCounts {
   readonly missing: number;
   readonly stale: number;
   readonly extra: number;
-  /** Chains, jumps, verdict rules, order, unknown things. */
+  /** Chains, jumps, verdict rules, unknown things. */
   readonly structure: number;
 }
 

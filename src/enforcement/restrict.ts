@@ -1,53 +1,50 @@
-import { compareNetworks, type Family, type Network, parseNetwork } from '../model/address.ts';
+import { compareNetworks, makeNetwork, type Network, parseNetwork } from '../model/address.ts';
+import { groupBy } from '../model/group-by.ts';
 import type { Rule } from '../model/rule.ts';
-import { restrictTraffic } from '../policy/reach.ts';
+import { restrictTraffic, type TrafficSelector } from '../policy/reach.ts';
 import type { Effect, Traffic } from '../policy/traffic.ts';
 
-/** Traffic that a finding can concern: that which a rule matches, or all of a user in a family (null: both). */
-export type Reach =
-  | { readonly type: 'rule'; readonly rule: Rule }
-  | { readonly type: 'scope'; readonly userId: string | null; readonly family: Family | null };
+/** Traffic that a finding can concern: a part of a user's, or of everybody's (null). */
+export interface Reach {
+  readonly userId: string | null;
+  readonly part: TrafficSelector;
+}
+
+/** What a rule matches. */
+export function reachOf({ userId, destination, ports }: Rule): Reach {
+  return { userId, part: { network: destination, protocol: ports?.type ?? null, ports } };
+}
+
+/** All traffic in these families. */
+export function listReaches(userId: string | null, families: readonly Network['family'][]): readonly Reach[] {
+  return families.map((family) => {
+    return { userId, part: { network: makeNetwork(family, 0n, 0), protocol: null, ports: null } };
+  });
+}
 
 /** The part of an effect inside any of the reaches, which must be disjoint. */
-export function restrictEffect(effect: Effect, reaches: readonly Reach[]): Effect {
-  return { opens: restrictAll(effect.opens, reaches), closes: restrictAll(effect.closes, reaches) };
+export function restrictEffect({ opens, closes }: Effect, reaches: readonly Reach[]): Effect {
+  return { opens: restrictAll(opens, reaches), closes: restrictAll(closes, reaches) };
 }
 
 function restrictAll(traffic: readonly Traffic[], reaches: readonly Reach[]): readonly Traffic[] {
-  const merged = new Map<string, Traffic>();
-  for (const item of traffic) {
-    for (const part of reaches.flatMap((reach) => restrict(item, reach))) {
-      const key = JSON.stringify([part.user, part.protocol, part.ports]);
-      const before = merged.get(key)?.destinations ?? [];
-      merged.set(key, { ...part, destinations: sortTexts([...before, ...part.destinations]) });
-    }
-  }
-  return [...merged.values()];
-}
-
-function restrict(traffic: Traffic, reach: Reach): readonly Traffic[] {
-  const userId = reach.type === 'rule' ? reach.rule.userId : reach.userId;
-  if (userId !== null && traffic.user !== userId) return [];
-  if (reach.type === 'rule') {
-    const { destination, ports } = reach.rule;
-    return restrictTraffic([traffic], { network: destination, protocol: ports?.type ?? null, ports });
-  }
-  const inside = traffic.destinations.filter(
-    (text) => reach.family === null || networkOf(text).family === reach.family,
+  const parts = traffic.flatMap((one) =>
+    reaches.flatMap(({ userId, part }) => (userId === null || userId === one.user ? restrictTraffic([one], part) : [])),
   );
-  return inside.length === 0 ? [] : [{ ...traffic, destinations: inside }];
+  const alike = groupBy(parts, ({ user, protocol, ports }) => JSON.stringify([user, protocol, ports]));
+  return [...alike.values()].flatMap(([first, ...others]) => {
+    if (first === undefined) return [];
+    const destinations = [first, ...others].flatMap((one) => one.destinations);
+    return [{ ...first, destinations: sortTexts(destinations) }];
+  });
 }
 
 function sortTexts(texts: readonly string[]): readonly string[] {
   return [...new Set(texts)]
-    .map(networkOf)
+    .flatMap((text) => {
+      const parsed = parseNetwork(text);
+      return parsed.ok ? [parsed.value.network] : [];
+    })
     .sort(compareNetworks)
-    .map((network) => network.text);
-}
-
-/** Destinations of traffic are canonical CIDRs; another text would be a mistake of this program. */
-function networkOf(text: string): Network {
-  const parsed = parseNetwork(text);
-  if (!parsed.ok) throw new Error(`not a canonical network: ${text}`);
-  return parsed.value.network;
+    .map(({ text }) => text);
 }

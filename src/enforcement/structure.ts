@@ -3,11 +3,11 @@ import { groupBy } from '../model/group-by.ts';
 import { compareText } from '../model/problem.ts';
 import type { LiveRule } from '../model/rule.ts';
 import { getSetKind } from './compare.ts';
-import { type ChainRule, type FilterTable, formatSetName, nameChain, readChainUser, type SetKind } from './table.ts';
+import { type ChainRule, type FilterTable, formatSetName, nameChain, type SetKind, type Unknown } from './table.ts';
 
 /** A defect of the chains: without them the elements of a set decide nothing. */
 export interface StructureDefect {
-  readonly kind: 'user-chain-missing' | 'jump-missing' | 'verdict-missing' | 'order' | 'table-missing';
+  readonly kind: 'user-chain-missing' | 'jump-missing' | 'verdict-missing' | 'table-missing';
   readonly userId: string | null;
   /** Null: both families. */
   readonly family: Family | null;
@@ -35,11 +35,7 @@ export function examineStructure(rules: readonly LiveRule[], table: FilterTable)
   for (const [userId, kinds] of needed) {
     const found = examineScope(userId, kinds, table);
     for (const one of found) defects.push(one);
-    for (const kind of kinds) if (found.some((defect) => cutsOff(defect, kind))) unreached.add(formatSetName(kind));
-  }
-  for (const [name, chain] of table.chains) {
-    const userId = readChainUser(name);
-    if (!isInOrder(chain)) defects.push({ kind: 'order', userId, family: null, set: null });
+    for (const kind of kinds) if (found.some((defect) => isConcerned(kind, defect))) unreached.add(formatSetName(kind));
   }
   return {
     defects,
@@ -48,9 +44,11 @@ export function examineStructure(rules: readonly LiveRule[], table: FilterTable)
   };
 }
 
-function cutsOff(defect: StructureDefect, kind: SetKind): boolean {
-  if (defect.kind === 'order' || (defect.family !== null && defect.family !== kind.family)) return false;
-  return defect.set === null || formatSetName(defect.set) === formatSetName(kind);
+/** Whether the elements of a set decide nothing because of this defect. */
+export function isConcerned(own: SetKind, { kind, userId, family, set }: StructureDefect): boolean {
+  if (kind === 'table-missing') return true;
+  if (own.userId !== userId || (family !== null && own.family !== family)) return false;
+  return set === null || formatSetName(set) === formatSetName(own);
 }
 
 /** The sets that matter, by user: those of live rules, and those with elements. */
@@ -83,7 +81,12 @@ function examineScope(
   return defects;
 }
 
-/** Whether verdicts fall in the policy engine's order, in each family (observed: recordings/packet_filter_sets). */
+/** Chains whose verdicts do not fall in the policy engine's order, in each family (observed: recordings/packet_filter_sets). */
+export function listMisordered({ chains }: FilterTable): readonly Unknown[] {
+  const detail = 'its rules stand in another order than Firezone’s, so verdicts may differ from what is foretold';
+  return [...chains].flatMap(([name, chain]) => (isInOrder(chain) ? [] : [{ what: 'chain', name, detail }]));
+}
+
 function isInOrder(chain: readonly ChainRule[]): boolean {
   return ([4, 6] as const).every((family) => {
     const ranks = chain.map((rule) => rankOf(rule, family)).filter((rank) => rank !== null);

@@ -26,7 +26,7 @@ export interface FilterSet {
 
 /** A rule of the `forward` chain or of a user's chain, as far as its meaning is known. */
 export type ChainRule =
-  | { readonly type: 'jump'; readonly userId: string; readonly family: Family }
+  | (Devices & { readonly type: 'jump' })
   | { readonly type: 'verdict'; readonly set: string; readonly kind: SetKind };
 
 /** Something in the table that this program has no meaning for: shown to a person, never guessed at. */
@@ -72,8 +72,14 @@ export function formatSetName(kind: SetKind): string {
   return `${kind.userId === null ? '' : `user${kind.userId}_`}${family}_${kind.action}${kind.withPorts ? '_layer4' : ''}`;
 }
 
-/** Owner and family of a set that holds the addresses of a user's devices; null for another name. */
-export function readDeviceSet(name: string): { readonly userId: string; readonly family: Family } | null {
+/** Whose devices' addresses a set holds, and of which family. */
+export interface Devices {
+  readonly userId: string;
+  readonly family: Family;
+}
+
+/** What a set of the addresses of a user's devices holds, by its name; null for another name. */
+export function readDeviceSet(name: string): Devices | null {
   const match = deviceSetName.exec(name);
   return match?.[1] === undefined ? null : { userId: match[1], family: match[2] === 'ip' ? 4 : 6 };
 }

@@ -83,7 +83,6 @@ export type ProblemCode =
   | 'kernel-extra'
   | 'kernel-jump-missing'
   | 'kernel-missing'
-  | 'kernel-order'
   | 'kernel-stale'
   | 'kernel-table-missing'
   | 'kernel-unknown'

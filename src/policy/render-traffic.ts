@@ -23,32 +23,6 @@ export function renderTraffic(set: TrafficSet): readonly Traffic[] {
   return out;
 }
 
-/** Traffic of several users at once, for people. */
-export interface JoinedTraffic {
-  /** Sorted; null first. */
-  readonly users: readonly (string | null)[];
-  readonly destinations: readonly string[];
-  readonly protocol: Protocol;
-  readonly ports: readonly PortRange[] | null;
-}
-
-/** Joins pieces that differ only in their user, in the order of their first piece. Needs canonical input. */
-export function joinUsers(traffic: readonly Traffic[]): readonly JoinedTraffic[] {
-  const joined = new Map<string, { users: (string | null)[]; piece: Traffic }>();
-  const texts = new Map<readonly string[], string>();
-  for (const piece of traffic) {
-    const destinations = getOrMake(texts, piece.destinations, () => piece.destinations.join(' '));
-    const key = `${piece.protocol} ${portsKey(piece.ports ?? [])} ${destinations}`;
-    getOrMake(joined, key, () => ({ users: [] as (string | null)[], piece })).users.push(piece.user);
-  }
-  return [...joined.values()].map(({ users, piece: { destinations, protocol, ports } }) => ({
-    users,
-    destinations,
-    protocol,
-    ports,
-  }));
-}
-
 interface Piece {
   readonly lowest: Network;
   readonly destinations: readonly string[];
