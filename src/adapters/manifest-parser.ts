@@ -63,7 +63,7 @@ export function createManifestParser(
   let last: ParsedFiles = { files: [], manifests: [] };
   const remembered = (file: SourceFile): FileManifests | undefined =>
     latest.get(keyOf(file)) ?? before.get(keyOf(file));
-  return async (files) => {
+  return takeTurns(async (files) => {
     const isSame = files.length === last.files.length && files.every((file, at) => isSameFile(file, last.files[at]));
     if (isSame) return last;
     growHeapSlowly(files);
@@ -89,6 +89,16 @@ export function createManifestParser(
     const isTooMuch = spent.work > options.limits.work;
     last = { files, manifests: isTooMuch ? refuseAll(chosen, options.limits) : [...used.values()] };
     return last;
+  });
+}
+
+/** Parses one set of files at a time: whoever asks for the same meanwhile finds it parsed. */
+function takeTurns(parse: ParseFiles): ParseFiles {
+  let turn: Promise<unknown> = Promise.resolve();
+  return (files) => {
+    const mine = turn.then(() => parse(files));
+    turn = mine.catch(() => undefined);
+    return mine;
   };
 }
 

@@ -47,6 +47,8 @@ export interface LoopSettings {
 export interface LoopParts {
   readonly source: Source;
   readonly pass: (request: LoopPassRequest) => Promise<PassResult>;
+  /** Parses content that a pass may come to, so that the pass finds it parsed. Asks no server, says nothing, and never rejects. */
+  readonly prepare: (content: SourceContent) => Promise<void>;
   /** The desired state of an earlier content, as of then (null: now), for attribution; null when it has errors. */
   readonly build: (content: SourceContent, at: number | null) => Promise<DesiredState | null>;
   /** Runs the command that confirms, once. Null: it ended with 0; otherwise what happened, for a person. Never rejects. */

@@ -151,6 +151,7 @@ export class Loop {
     const selection = await lead.choose(reading);
     this.#touch();
     if (selection.settlingMs !== null) this.#reconciling('Settling', 'waiting until the content is stable');
+    if (selection.early !== undefined) void this.#parts.prepare(selection.early);
     const revision = selection.back ?? selection.content?.revision;
     if (revision !== undefined) {
       const attempt = { revision, complained: selection.complaint !== null };

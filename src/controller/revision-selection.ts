@@ -9,6 +9,8 @@ export interface RevisionSelection {
   readonly complaint: Verdict | null;
   /** Until the newest content is stable; null: it is, or there is none. */
   readonly settlingMs: number | null;
+  /** Content that a pass may come to once it is stable: worth parsing meanwhile. At most once until something is stable. */
+  readonly early?: SourceContent;
   /** The revision that nobody confirmed, where what it changed is to be taken back now. */
   readonly back?: string;
 }
@@ -95,8 +97,9 @@ export class SourceHistory {
       this.#unstableSince = null;
       return null;
     }
+    const early = this.#unstableSince === null ? { early: content } : {};
     this.#unstableSince ??= now;
-    if (now - this.#unstableSince <= intervalMs) return { content: null, complaint: null, settlingMs };
+    if (now - this.#unstableSince <= intervalMs) return { content: null, complaint: null, settlingMs, ...early };
     this.#unstableSince = now; // once an interval, not with each of the changes
     const message = 'the content does not stand still: what was last good stays in effect, and something keeps writing';
     return { content: this.#lastGood, complaint: { kind: 'held', reason: 'Settling', message }, settlingMs };

@@ -102,6 +102,14 @@ describe('parsing', () => {
     expect(state?.rules.map(({ rule }) => rule.destination.text)).toEqual(['10.0.0.1', '10.0.0.3']);
   });
 
+  it('parses once what is asked for again meanwhile', async () => {
+    const parse = parser();
+    const files = Array.from({ length: 8 }, (_, i) => sourceFile(`${i}.yaml`, rules(`s${i}`, 600, i)));
+    const both = await Promise.all([parse(files), parse(files)]);
+    expect(both[0]).toBe(both[1]);
+    await expect(parser({}, pathToFileURL(path.join(folder, 'no-such-worker.mjs')))(files)).rejects.toThrow('died');
+  });
+
   it('parses nothing again while two revisions take turns, one of them invalid, and forgets older ones', async () => {
     const parse = parser();
     const text = (action: string) => [

@@ -427,6 +427,7 @@ describe('the loop', () => {
       await fake.clock.pass(100);
     }
     expect(fake.requests.length - before).toBe(3);
+    expect(fake.prepared).toEqual(['r1', 'r2']);
     expect(fake.requests.at(-1)?.content.revision).toBe('r1');
     expect(ready(fake)).toMatchObject({ status: 'False', reason: 'Settling' });
     expect(fake.loop.status()).toMatchObject({ lastSuccessAt });

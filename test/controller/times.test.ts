@@ -78,6 +78,7 @@ async function start(...flags: string[]): Promise<void> {
     },
     pass: passes.run,
     confirm: passes.confirm,
+    prepare: passes.prepare,
     build: passes.build,
     settings: () => settings,
     clock,

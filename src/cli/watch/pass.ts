@@ -1,8 +1,10 @@
+import { setImmediate } from 'node:timers/promises';
 import { systemClock } from '../../adapters/clock.ts';
 import { runConfirmCommand } from '../../adapters/confirm-command.ts';
 import { defaultApplyLimits } from '../../apply/context.ts';
 import type { ReadFailure } from '../../apply/read.ts';
 import type { LoopPassRequest } from '../../controller/loop.ts';
+import { assemble } from '../../desired/desired.ts';
 import { listReferencedFiles } from '../../desired/parse-files.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
 import { formatRuleKey } from '../../model/rule.ts';
@@ -123,6 +125,7 @@ export function createWatchPasses(wiring: PassWiring) {
     async references(manifests: readonly SourceFile[]): Promise<readonly string[]> {
       return listReferencedFiles(await shared.parse(manifests));
     },
+    prepare: (content: SourceContent): Promise<void> => parseEarly(content, shared),
     /** The state that content asked for; null when it cannot be known. */
     async build(content: SourceContent, at: number | null): Promise<DesiredState | null> {
       const limits = { ...shared.limits, attempts: 1 };
@@ -131,6 +134,19 @@ export function createWatchPasses(wiring: PassWiring) {
       return built.ok ? built.value.desired.state : null;
     },
   };
+}
+
+/** Parses content before a pass does; see `LoopParts`. */
+async function parseEarly(
+  { files }: SourceContent,
+  { parse, desired }: Pick<PassDependencies, 'parse' | 'desired'>,
+): Promise<void> {
+  await setImmediate(); // the loop begins to wait first
+  try {
+    assemble(await parse(files), null, { ...desired, now: systemClock.wallTime() });
+  } catch {
+    // The pass meets it too, and says it.
+  }
 }
 
 /** What the revision in effect says of its rules. */

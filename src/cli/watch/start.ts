@@ -201,6 +201,7 @@ export class Running {
       source,
       pass: (request) => this.#pass(request),
       confirm: (timeoutMs, signal) => this.#passes.confirm(timeoutMs, signal),
+      prepare: (content) => this.#passes.prepare(content),
       build: (content, at) => this.#passes.build(content, at),
       settings: () => loopSettingsOf(this.settings, root === null),
       ...(shared === undefined ? {} : { hold: shared.hold }),

@@ -27,6 +27,8 @@ export interface FakeLoop {
   readonly triggers: Triggers;
   readonly requests: LoopPassRequest[];
   readonly turns: Turn[];
+  /** Revisions that were parsed before they counted. */
+  readonly prepared: string[];
   readonly saved: LoopRecord[];
   readonly log: { level: string; message: string; fields: Record<string, unknown> }[];
   /** Plans that the gate let through. */
@@ -101,6 +103,7 @@ export function fakeLoop(
     triggers,
     requests: [],
     turns: [],
+    prepared: [],
     saved: [],
     log: [],
     applied: [],
@@ -159,6 +162,7 @@ export function fakeLoop(
       return play(fake, request);
     },
     confirm: () => Promise.resolve(fake.confirms()),
+    prepare: async ({ revision }) => void fake.prepared.push(revision),
     build: () => Promise.resolve(null),
     settings: () => fake.settings,
     clock,
