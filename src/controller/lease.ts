@@ -1,4 +1,4 @@
-import type { Clock, LiveApi, NoAnswer } from '../ports.ts';
+import type { ApiResult, LiveApi, NoAnswer } from '../ports.ts';
 import type { RecordText } from './record.ts';
 
 /** Who may write. An implementation keeps renewing in the background; everything here is answered from memory. */
@@ -48,36 +48,6 @@ export function createSoleWriter(): Lease {
   };
 }
 
-/** Times of a lease that is renewed against a store, ms. */
-export interface LeaseTimes {
-  /** How long after a renewal others may take it. */
-  readonly durationMs: number;
-  /** How long before that nothing new is started: closing a gap (10 s) and one request's deadline. */
-  readonly marginMs: number;
-}
-
-/** Until when a lease is certainly ours: from before the renewal was sent, by the earlier of monotonic and wall clock. */
-export interface LeaseTerm {
-  renewed(sentAt: { readonly now: number; readonly wallTime: number }): void;
-  lost(): void;
-  leftMs(): number;
-}
-
-export function trackTerm(clock: Clock, times: LeaseTimes): LeaseTerm {
-  let until = { now: 0, wallTime: 0 };
-  let held = false;
-  return {
-    renewed(sentAt) {
-      held = true;
-      until = { now: sentAt.now + times.durationMs, wallTime: sentAt.wallTime + times.durationMs };
-    },
-    lost() {
-      held = false;
-    },
-    leftMs: () => (held ? Math.max(0, Math.min(until.now - clock.now(), until.wallTime - clock.wallTime())) : 0),
-  };
-}
-
 /** The API, with every write checked against the lease at the moment it would leave: a process that was paused writes nothing. */
 export function guardApi(api: LiveApi, lease: { readonly mayWrite: () => boolean | Promise<boolean> }): LiveApi {
   const lost: NoAnswer = {
@@ -87,15 +57,22 @@ export function guardApi(api: LiveApi, lease: { readonly mayWrite: () => boolean
     message: 'not sent: another replica may hold the lease now',
     status: null,
   };
+  return wrapApi(api, async (method, call) => (method === 'GET' || (await lease.mayWrite()) ? call() : lost));
+}
+
+/** The API with each call made by `around`. */
+export function wrapApi(
+  api: LiveApi,
+  around: (method: string, call: () => Promise<ApiResult>) => Promise<ApiResult>,
+): LiveApi {
   return {
-    listRules: (signal, known) => api.listRules(signal, known),
-    getConfiguration: (signal) => api.getConfiguration(signal),
-    listUsers: (signal) => api.listUsers(signal),
-    createRule: async (rule, signal) => ((await lease.mayWrite()) ? api.createRule(rule, signal) : lost),
-    updateRule: async (id, fields, signal) => ((await lease.mayWrite()) ? api.updateRule(id, fields, signal) : lost),
-    deleteRule: async (id, signal) => ((await lease.mayWrite()) ? api.deleteRule(id, signal) : lost),
-    updateConfiguration: async (body, signal) =>
-      (await lease.mayWrite()) ? api.updateConfiguration(body, signal) : lost,
+    listRules: (signal, known) => around('GET', () => api.listRules(signal, known)),
+    getConfiguration: (signal) => around('GET', () => api.getConfiguration(signal)),
+    listUsers: (signal) => around('GET', () => api.listUsers(signal)),
+    createRule: (rule, signal) => around('POST', () => api.createRule(rule, signal)),
+    updateRule: (id, fields, signal) => around('PATCH', () => api.updateRule(id, fields, signal)),
+    deleteRule: (id, signal) => around('DELETE', () => api.deleteRule(id, signal)),
+    updateConfiguration: (body, signal) => around('PATCH', () => api.updateConfiguration(body, signal)),
   };
 }
 

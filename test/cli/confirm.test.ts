@@ -670,11 +670,10 @@ describe('while another process holds the lease that the settings name', () => {
   let holder: Lease;
   beforeEach(async () => {
     await prepared();
-    const times = { durationMs: 60_000, marginMs: 30_000, updateMs: 5000 };
     const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
     const ignore = { logger: silent, onChange: () => {}, onOverlap: () => {} };
     const path = join(world.folder, 'lease');
-    holder = holdLockFile({ ...ignore, path, identity: 'sidecar-7', clock: systemClock, times });
+    holder = holdLockFile({ ...ignore, path, identity: 'sidecar-7', clock: systemClock, durationMs: 60_000 });
     await until(() => holder.mayStart());
     env = { ...env, RECONCILE_LEASE: `file:${path}` };
   });

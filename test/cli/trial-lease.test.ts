@@ -29,7 +29,7 @@ beforeEach(async () => {
   world.write('m/rules.yaml', ['10.1.0.0/16', '10.2.0.0/16', '10.3.0.0/16'].map(drop).join(''));
   holder = holdKubernetesLease({
     ...{ server: leases.url, namespace: 'net', name: 'reconcile', identity: 'sidecar-7', tokenFile, caFile: null },
-    times: { durationMs: 60_000, marginMs: 30_000, renewMs: 200, requestTimeoutMs: 5000 },
+    durationMs: 6000,
     clock: systemClock,
     logger: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
     ...{ onChange: () => {}, onOverlap: () => {} },

@@ -70,7 +70,7 @@ function start(name: string, revision: string, options: { readonly git?: boolean
         lease = holdKubernetesLease({
           ...{ server: server.url, namespace: 'net', name: 'reconcile', identity: name, clock, onChange },
           ...{ tokenFile: path.join(folder, 'token'), caFile: null, onOverlap: () => undefined },
-          times: { durationMs: 60_000, marginMs: 30_000, renewMs: 5000, requestTimeoutMs: 5000 },
+          durationMs: 60_000,
           logger: { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined },
         });
         return lease;

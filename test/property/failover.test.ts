@@ -89,7 +89,7 @@ async function play(deeds: readonly Deed[], git: boolean) {
           const lease = holdKubernetesLease({
             ...{ server: server.url, namespace: 'net', name: 'reconcile', identity: name, clock, onChange },
             ...{ tokenFile: path.join(folder, 'token'), caFile: null, onOverlap: () => undefined },
-            times: { durationMs: 60_000, marginMs: 30_000, renewMs: 5000, requestTimeoutMs: 5000 },
+            durationMs: 60_000,
             logger: { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined },
           });
           found.push(lease);

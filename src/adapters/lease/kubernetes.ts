@@ -5,18 +5,16 @@ import { escapeControls } from '../../model/printable.ts';
 import { getErrorCode } from '../../model/result.ts';
 import { saysSuspended } from '../record-store.ts';
 import { readOperatorFile } from '../source/regular-file.ts';
-import type { LeaseBasics, LeaseStore, Tenure } from './renewed.ts';
-import { keepLease, NotRenewed } from './renewed.ts';
+import { chooseRenewal, keepLease, type LeaseSettings, type LeaseStore, NotRenewed, type Tenure } from './renewed.ts';
 
 /** Where the Lease object lies and how its server is spoken to. */
-export interface KubernetesLeaseSettings extends LeaseBasics {
+export interface KubernetesLeaseSettings extends LeaseSettings {
   /** `https://kubernetes.default.svc` and the like. */
   readonly server: string;
   readonly namespace: string;
   readonly name: string;
   readonly tokenFile: string;
   readonly caFile: string | null;
-  readonly times: LeaseBasics['times'] & { readonly renewMs: number; readonly requestTimeoutMs: number };
 }
 
 const leaseShape = z.object({
@@ -53,7 +51,7 @@ interface Observed {
  * other waits for two renewals before it makes the first one.
  */
 export function holdKubernetesLease(settings: KubernetesLeaseSettings): Lease {
-  return keepLease(settings, settings.times.renewMs, new KubernetesStore(settings));
+  return keepLease(settings, new KubernetesStore(settings));
 }
 
 /** Who holds the Lease, without taking part; null: nobody does. Rejects where it cannot be read. */
@@ -64,7 +62,7 @@ export async function lookAtKubernetesLease(settings: KubernetesLeaseSettings): 
     const { holderIdentity, renewTime, leaseDurationSeconds } = found?.spec ?? {};
     if (!holderIdentity) return null;
     // Clocks of machines differ: it counts as held for twice its duration.
-    const heldMs = 2000 * (leaseDurationSeconds ?? settings.times.durationMs / 1000);
+    const heldMs = 2000 * (leaseDurationSeconds ?? settings.durationMs / 1000);
     if (renewTime && settings.clock.wallTime() - Date.parse(renewTime) > heldMs) return null;
     return { name: holderIdentity, suspended: saysSuspended(found?.metadata.annotations?.[recordKey] ?? null) };
   } finally {
@@ -87,8 +85,8 @@ class KubernetesStore implements LeaseStore {
     this.#api = createLeaseApi(settings);
   }
 
-  async turn(tenure: Tenure): Promise<void> {
-    await this.#renew(tenure);
+  turn(tenure: Tenure): Promise<boolean> {
+    return this.#renew(tenure);
   }
 
   readRecord(): Promise<string | null> {
@@ -119,7 +117,7 @@ class KubernetesStore implements LeaseStore {
 
   /** Takes or keeps the lease, with the record; whether that was done. */
   async #renew(tenure: Tenure, again = true): Promise<boolean> {
-    const { clock, identity, times, logger } = this.#settings;
+    const { clock, durationMs, logger } = this.#settings;
     const sentAt = { now: clock.now(), wallTime: clock.wallTime() };
     const current = await this.#look(tenure);
     if (current === 'held') return false;
@@ -132,9 +130,8 @@ class KubernetesStore implements LeaseStore {
       throw new NotRenewed('409', 'somebody else keeps changing the Lease object');
     }
     if (!wasMine) this.#record = written.metadata.annotations?.[recordKey] ?? null;
-    this.#heldForMs = times.durationMs;
-    tenure.holder = identity;
-    tenure.term.renewed(sentAt);
+    this.#heldForMs = durationMs;
+    tenure.renewed(sentAt);
     return true;
   }
 
@@ -146,22 +143,22 @@ class KubernetesStore implements LeaseStore {
   }
 
   #lookAtNothing(tenure: Tenure): null | 'held' {
-    const { clock, times, logger } = this.#settings;
-    if (tenure.term.leftMs() > 0) logger.warn('The lease was deleted: nothing is written until it is made anew');
+    const { clock, logger } = this.#settings;
+    if (tenure.leftMs() > 0) logger.warn('The lease was deleted: nothing is written until it is made anew');
     tenure.lost('nobody');
     this.#goneSince ??= clock.now();
     // It may have been deleted just before this replica came: a holder notices with its next renewal.
-    const waitMs = Math.max(this.#heldForMs, 2 * times.renewMs);
+    const waitMs = Math.max(this.#heldForMs, 2 * chooseRenewal(this.#settings));
     return clock.now() - this.#goneSince < waitMs ? 'held' : null;
   }
 
   #lookAt(current: LeaseObject, tenure: Tenure): LeaseObject | 'held' {
-    const { clock, times } = this.#settings;
+    const { clock, durationMs } = this.#settings;
     this.#goneSince = null;
     const isMine = this.#isMine(current);
     const isOthers = tenure.holder !== null && !isMine;
-    this.#observed = isOthers ? observe(this.#observed, current, clock.now(), times.durationMs) : null;
-    this.#heldForMs = this.#observed?.durationMs ?? (isMine ? times.durationMs : 0);
+    this.#observed = isOthers ? observe(this.#observed, current, clock.now(), durationMs) : null;
+    this.#heldForMs = this.#observed?.durationMs ?? (isMine ? durationMs : 0);
     if (this.#observed === null) return current;
     tenure.lost('another');
     return clock.now() - this.#observed.since < this.#observed.durationMs ? 'held' : current;
@@ -192,7 +189,7 @@ function buildLease(settings: KubernetesLeaseSettings, current: LeaseObject | nu
     metadata: { ...metadata, name: settings.name, namespace: settings.namespace, annotations },
     spec: {
       holderIdentity: settings.identity,
-      leaseDurationSeconds: Math.ceil(settings.times.durationMs / 1000),
+      leaseDurationSeconds: Math.ceil(settings.durationMs / 1000),
       acquireTime: (mine && spec.acquireTime) || time,
       renewTime: time,
       leaseTransitions: (spec?.leaseTransitions ?? 0) + (mine || current === null ? 0 : 1),
@@ -200,44 +197,36 @@ function buildLease(settings: KubernetesLeaseSettings, current: LeaseObject | nu
   };
 }
 
-/** The Lease resource of the API server. Every call rejects with `NotRenewed`, or with what the network did. */
-interface LeaseApi {
-  /** Null: there is none. */
-  read(): Promise<LeaseObject | null>;
-  /** Makes it anew (`before` is null) or replaces the version that `before` is. */
-  write(before: LeaseObject | null, body: unknown): Promise<LeaseObject | 'conflict'>;
-  close(): Promise<void>;
-}
+/** The Lease resource of the API server. */
+type LeaseApi = ReturnType<typeof createLeaseApi>;
 
-function createLeaseApi({ server, namespace, name, tokenFile, caFile, times }: KubernetesLeaseSettings): LeaseApi {
+/** Every call rejects with `NotRenewed`, or with what the network did. */
+function createLeaseApi(settings: KubernetesLeaseSettings) {
+  const { server, namespace, name, tokenFile, caFile } = settings;
+  const timeoutMs = Math.min(5000, 2 * chooseRenewal(settings));
   const collection = `${server}/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/leases`;
   const object = `${collection}/${encodeURIComponent(name)}`;
   let open: { readonly ca: string | null; readonly agent: Agent } | null = null;
   /** Both files are renewed under us, and are read anew for each call; another CA means new connections. */
   const connect = async (): Promise<Agent> => {
     const ca = caFile === null ? null : readOwn(caFile);
-    if (open !== null && open.ca === ca) return open.agent;
-    const closing = open?.agent;
-    const agent = new Agent({
-      maxResponseSize: largestAnswer,
-      connect: { rejectUnauthorized: true, ...(ca === null ? {} : { ca }) },
-    });
-    open = { ca, agent };
-    await closing?.close();
-    return agent;
+    if (open?.ca === ca) return open.agent;
+    await open?.agent.close();
+    const connect = { rejectUnauthorized: true, ...(ca === null ? {} : { ca }) };
+    open = { ca, agent: new Agent({ maxResponseSize: largestAnswer, connect }) };
+    return open.agent;
   };
   const call = async (method: 'GET' | 'POST' | 'PUT', url: string, body?: unknown): Promise<LeaseAnswer> => {
-    const dispatcher = await connect();
     const response = await request(url, {
       method,
-      dispatcher,
+      dispatcher: await connect(),
       headers: {
         authorization: `Bearer ${readOwn(tokenFile).trim()}`,
         accept: 'application/json',
         'content-type': 'application/json',
       },
       body: body === undefined ? null : JSON.stringify(body),
-      signal: AbortSignal.timeout(times.requestTimeoutMs),
+      signal: AbortSignal.timeout(timeoutMs),
     }).catch((error: unknown) => {
       if (!/CERT|SIGNATURE|TLS|SSL/.test(getErrorCode(error))) throw error;
       throw new NotRenewed(getErrorCode(error), `the API server's certificate does not fit the CA in ${caFile}`);
@@ -245,12 +234,13 @@ function createLeaseApi({ server, namespace, name, tokenFile, caFile, times }: K
     return { status: response.statusCode, text: await response.body.text() };
   };
   return {
-    async read() {
+    /** Null: there is none. */
+    async read(): Promise<LeaseObject | null> {
       const answer = await call('GET', object);
-      if (answer.status === 404) return null;
-      return decodeLease(answer);
+      return answer.status === 404 ? null : decodeLease(answer);
     },
-    async write(before, body) {
+    /** Makes it anew (`before` is null) or replaces the version that `before` is. */
+    async write(before: LeaseObject | null, body: unknown): Promise<LeaseObject | 'conflict'> {
       const answer = before === null ? await call('POST', collection, body) : await call('PUT', object, body);
       return answer.status === 409 ? 'conflict' : decodeLease(answer);
     },

@@ -4,13 +4,11 @@ import type { Lease, LeaseHolder } from '../../controller/lease.ts';
 import type { RecordText } from '../../controller/record.ts';
 import { getErrorCode } from '../../model/result.ts';
 import { openRecordText, saysSuspended } from '../record-store.ts';
-import type { LeaseBasics, LeaseStore, Tenure } from './renewed.ts';
-import { keepLease, NotRenewed } from './renewed.ts';
+import { chooseRenewal, keepLease, type LeaseSettings, type LeaseStore, NotRenewed, type Tenure } from './renewed.ts';
 
 /** Where the lock lies: a path that every replica on this host shares. */
-export interface LockFileSettings extends LeaseBasics {
+export interface LockFileSettings extends LeaseSettings {
   readonly path: string;
-  readonly times: LeaseBasics['times'] & { readonly updateMs: number };
 }
 
 /**
@@ -20,14 +18,11 @@ export interface LockFileSettings extends LeaseBasics {
  * have noticed.
  */
 export function holdLockFile(settings: LockFileSettings): Lease {
-  return keepLease(settings, settings.times.updateMs, new LockFileStore(settings));
+  return keepLease(settings, new LockFileStore(settings));
 }
 
-/** Who holds the lock at a path, without taking part; null: nobody does. */
-export async function lookAtLockFile(
-  path: string,
-  { durationMs, clock }: { readonly durationMs: number; readonly clock: LeaseBasics['clock'] },
-): Promise<LeaseHolder | null> {
+/** Who holds the lock, without taking part; null: nobody does. */
+export async function lookAtLockFile({ path, durationMs, clock }: LockFileSettings): Promise<LeaseHolder | null> {
   const found = await stat(`${path}.lock`).catch(() => null);
   const name = await readFile(`${path}.owner`, 'utf8').catch(() => '');
   if (found === null || name === '' || clock.wallTime() - found.mtimeMs > durationMs) return null;
@@ -57,7 +52,7 @@ class LockFileStore implements LeaseStore {
   async turn(tenure: Tenure): Promise<void> {
     if (this.#release === null) await this.#acquire(tenure);
     // Paused for too long: the lock may have been taken in the meantime.
-    else if (tenure.term.leftMs() === 0) await this.free();
+    else if (tenure.leftMs() === 0) await this.free();
     else await this.#confirm(tenure);
   }
 
@@ -77,7 +72,7 @@ class LockFileStore implements LeaseStore {
   async writeRecord(text: string, tenure: Tenure): Promise<boolean> {
     if (this.#release === null) return false;
     await this.#confirm(tenure);
-    return tenure.term.leftMs() > this.#settings.times.marginMs && this.#record.write(text);
+    return tenure.startMs() > 0 && this.#record.write(text);
   }
 
   async #acquire(tenure: Tenure): Promise<void> {
@@ -93,26 +88,25 @@ class LockFileStore implements LeaseStore {
       throw error;
     }
     this.#release = taken;
-    tenure.holder = identity;
     this.#heldAt = null;
-    tenure.term.renewed(sentAt);
+    tenure.renewed(sentAt);
   }
 
   /** Whether the lock is gone though somebody held it a moment ago and did not give it back. */
   async #mayBeHeld(): Promise<boolean> {
-    const { clock, times } = this.#settings;
-    if (this.#heldAt === null || clock.now() - this.#heldAt >= times.durationMs) return false;
+    const { clock, durationMs } = this.#settings;
+    if (this.#heldAt === null || clock.now() - this.#heldAt >= durationMs) return false;
     return (await stat(this.#lock).catch(() => null)) === null && !!(await this.#readOwner());
   }
 
   /** Takes the lock; null: somebody else holds it. */
   async #take(tenure: Tenure): Promise<(() => Promise<void>) | null> {
-    const { path, times, clock } = this.#settings;
+    const { path, durationMs, clock } = this.#settings;
     try {
       return await lock(path, {
         realpath: false,
-        stale: times.durationMs,
-        update: times.updateMs,
+        stale: durationMs,
+        update: chooseRenewal(this.#settings),
         onCompromised: () => {
           this.#release = null;
           tenure.lost('nobody');
@@ -129,7 +123,7 @@ class LockFileStore implements LeaseStore {
   }
 
   /** The library renews the directory's time; what the file system shows is what other replicas go by. */
-  async #confirm({ term, lost }: Tenure): Promise<void> {
+  async #confirm({ renewed, lost }: Tenure): Promise<void> {
     const { clock, identity } = this.#settings;
     const now = clock.now();
     const wallTime = clock.wallTime();
@@ -140,17 +134,17 @@ class LockFileStore implements LeaseStore {
       return lost(holder === identity || !holder ? 'nobody' : 'another');
     }
     const age = Math.max(0, wallTime - found.mtimeMs);
-    term.renewed({ now: now - age, wallTime: wallTime - age });
+    renewed({ now: now - age, wallTime: wallTime - age });
   }
 
   /** A lock from the future (the clock was set back) that nobody renews for its whole duration is made to look stale. */
   async #ageFuture(): Promise<void> {
-    const { clock, times } = this.#settings;
+    const { clock, durationMs } = this.#settings;
     const found = await stat(this.#lock).catch(() => null);
     const mtimeMs = found?.mtimeMs ?? 0;
     if (mtimeMs <= clock.wallTime()) this.#unchanged = null;
     else if (this.#unchanged?.mtimeMs !== mtimeMs) this.#unchanged = { mtimeMs, since: clock.now() };
-    else if (clock.now() - this.#unchanged.since >= times.durationMs) await utimes(this.#lock, 0, 0);
+    else if (clock.now() - this.#unchanged.since >= durationMs) await utimes(this.#lock, 0, 0);
   }
 
   #readOwner(): Promise<string | null> {

@@ -1,13 +1,13 @@
-import type { Lease, LeaseTerm, LeaseTimes } from '../../controller/lease.ts';
-import { trackTerm } from '../../controller/lease.ts';
+import type { Lease } from '../../controller/lease.ts';
 import { getErrorCode } from '../../model/result.ts';
 import type { Clock, Logger } from '../../ports.ts';
 
 /** What every lease that is renewed against a store is made with. */
-export interface LeaseBasics {
+export interface LeaseSettings {
   /** Unique to this process. */
   readonly identity: string;
-  readonly times: LeaseTimes;
+  /** How long after a renewal others may take it, ms. It is renewed twelve times as often. */
+  readonly durationMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Called when this replica becomes the writer, or stops being it. */
@@ -16,13 +16,9 @@ export interface LeaseBasics {
   readonly onOverlap: () => void;
 }
 
-/** What the store and the renewal share. */
-export interface Tenure {
-  readonly term: LeaseTerm;
-  /** Who holds the lease as far as is known, for people. */
-  holder: string | null;
-  /** The lease was found in other hands, or gone: nothing is written from now on. */
-  lost(to: 'another' | 'nobody'): void;
+/** How often a lease is renewed, ms. */
+export function chooseRenewal({ durationMs }: Pick<LeaseSettings, 'durationMs'>): number {
+  return Math.floor(durationMs / 12);
 }
 
 /** Why a turn came to nothing, for the log. */
@@ -41,7 +37,7 @@ export class NotRenewed extends Error {
 /** How one kind of store takes, keeps and frees a lease. Of its calls only one runs at a time. */
 export interface LeaseStore {
   /** One try to take or to keep it. Rejecting counts as not renewed: it is said in the log, and the term goes on running out. */
-  turn(tenure: Tenure): Promise<void>;
+  turn(tenure: Tenure): Promise<unknown>;
   /** Gives it back, when `held` says that it was still ours; the last call. */
   free(held: boolean): Promise<void>;
   readRecord(): Promise<string | null>;
@@ -49,87 +45,105 @@ export interface LeaseStore {
   writeRecord(text: string, tenure: Tenure): Promise<boolean>;
 }
 
-/** Keeps a lease renewed in the background, every `renewMs`, until it is released; answers from memory. */
-export function keepLease(basics: LeaseBasics, renewMs: number, store: LeaseStore): Lease {
-  const { clock, times } = basics;
-  const tenure = createTenure(basics);
-  const { term, mayStart, mayWrite, settle } = tenure;
+/** Until when a lease is certainly ours, and what follows from that. */
+export type Tenure = ReturnType<typeof createTenure>;
+
+function createTenure({ identity, durationMs, clock, logger, onChange, onOverlap }: LeaseSettings) {
+  // By the earlier of both clocks: a machine may sleep, and its time may be set.
+  let until = { now: 0, wallTime: 0 };
+  let held = new AbortController();
+  let isWriter = false;
+  const leftMs = (): number => Math.max(0, Math.min(until.now - clock.now(), until.wallTime - clock.wallTime()));
+  const tenure = {
+    /** Who holds the lease as far as is known, for people. */
+    holder: null as string | null,
+    leftMs,
+    /** ms until nothing new is started: closing a gap (10 s) and one request's deadline lie before the end. */
+    startMs: () => leftMs() - Math.floor(durationMs / 2),
+    /** What is sent must also have been answered or given up before the end. */
+    mayWrite: () => leftMs() > durationMs / 4,
+    signal: () => held.signal,
+    /** It is ours, from before the renewal was sent. */
+    renewed(sentAt: Readonly<typeof until>): void {
+      tenure.holder = identity;
+      until = { now: sentAt.now + durationMs, wallTime: sentAt.wallTime + durationMs };
+    },
+    /** Nothing is written from now on. */
+    end(): void {
+      until = { now: 0, wallTime: 0 };
+    },
+    /** It was found in other hands, or gone. */
+    lost(to: 'another' | 'nobody'): void {
+      if (to === 'another' && tenure.mayWrite()) onOverlap();
+      tenure.end();
+      tenure.settle();
+    },
+    /** Says what has changed; to be called when the term may have begun or ended. */
+    settle(): void {
+      const now = tenure.startMs() > 0;
+      if (now === isWriter) return;
+      isWriter = now;
+      if (now) held = new AbortController();
+      else held.abort();
+      const holder = tenure.holder ?? '';
+      logger.info(now ? 'This replica writes now' : 'This replica does not write any more', { holder });
+      onChange();
+    },
+  };
+  return tenure;
+}
+
+/** Keeps a lease renewed in the background until it is released; answers from memory. */
+export function keepLease(settings: LeaseSettings, store: LeaseStore): Lease {
+  const { clock, identity } = settings;
+  const renewMs = chooseRenewal(settings);
+  const tenure = createTenure(settings);
+  const { startMs, settle } = tenure;
   const stop = new AbortController();
   const oneAtATime = createQueue();
-  const contact = followContact(basics);
+  const contact = followContact(settings);
   let released: Promise<void> | null = null;
 
+  const mayStart = (): boolean => startMs() > 0;
   // Short enough that the end of the term is noticed in time, also while renewing fails or hangs.
-  const untilMargin = (): number => (mayStart() ? Math.max(50, term.leftMs() - times.marginMs) : renewMs);
-  const running = repeat(async () => {
-    const over = new AbortController();
-    const noticed = clock.sleep(untilMargin(), over.signal).then(settle);
-    await oneAtATime(() => store.turn(tenure)).then(contact.succeeded, contact.failed);
-    over.abort();
-    await noticed;
-    await clock.sleep(Math.min(renewMs, untilMargin()), stop.signal);
-    settle();
-  }, stop.signal);
+  const noticeMs = (): number => (mayStart() ? Math.max(50, startMs()) : renewMs);
+  const run = async (): Promise<void> => {
+    while (!stop.signal.aborted) {
+      const over = new AbortController();
+      const noticed = clock.sleep(noticeMs(), over.signal).then(settle);
+      await oneAtATime(() => store.turn(tenure)).then(contact.succeeded, contact.failed);
+      over.abort();
+      await noticed;
+      await clock.sleep(Math.min(renewMs, noticeMs()), stop.signal);
+      settle();
+    }
+  };
+  const running = run();
   const end = async (): Promise<void> => {
     stop.abort();
     await running;
-    const wasHeld = term.leftMs() > 0;
-    term.lost();
+    const wasHeld = tenure.leftMs() > 0;
+    tenure.end();
     await oneAtATime(() => store.free(wasHeld));
   };
-  const writeRecord = (text: string): Promise<boolean> =>
+  const write = (text: string): Promise<boolean> =>
     oneAtATime(async () => mayStart() && (await store.writeRecord(text, tenure))).catch((error: unknown) => {
       contact.failed(error);
       return false;
     });
   return {
     mayStart,
-    mayWrite,
+    mayWrite: tenure.mayWrite,
     signal: tenure.signal,
     // The store may still name us after our term: nobody can know that we hold it then.
-    holder: () => (tenure.holder === basics.identity && !mayStart() ? null : tenure.holder),
+    holder: () => (tenure.holder === identity && !mayStart() ? null : tenure.holder),
     election: contact.election,
-    record: { read: () => oneAtATime(() => store.readRecord()), write: writeRecord },
+    record: { read: () => oneAtATime(() => store.readRecord()), write },
     release() {
       released ??= end();
       return released;
     },
   };
-}
-
-interface WriterTenure extends Tenure, Pick<Lease, 'mayStart' | 'mayWrite' | 'signal'> {
-  /** To be called when the term may have begun or ended. */
-  readonly settle: () => void;
-}
-
-function createTenure({ clock, times, logger, onChange, onOverlap }: LeaseBasics): WriterTenure {
-  const term = trackTerm(clock, times);
-  let held = new AbortController();
-  let isWriter = false;
-  const mayStart = (): boolean => term.leftMs() > times.marginMs;
-  // What is sent must also have been answered or given up before the lease ends.
-  const mayWrite = (): boolean => term.leftMs() > times.marginMs / 2;
-  const settle = (): void => {
-    const now = mayStart();
-    if (now === isWriter) return;
-    isWriter = now;
-    if (now) held = new AbortController();
-    else held.abort();
-    const holder = tenure.holder ?? '';
-    logger.info(now ? 'This replica writes now' : 'This replica does not write any more', { holder });
-    onChange();
-  };
-  const lost: Tenure['lost'] = (to) => {
-    if (to === 'another' && mayWrite()) onOverlap();
-    term.lost();
-    settle();
-  };
-  const tenure: WriterTenure = { term, holder: null, lost, settle, mayStart, mayWrite, signal: () => held.signal };
-  return tenure;
-}
-
-async function repeat(work: () => Promise<void>, stop: AbortSignal): Promise<void> {
-  while (!stop.aborted) await work();
 }
 
 /** Runs pieces of work one after the other, in the order in which they are asked for. */
@@ -142,26 +156,19 @@ function createQueue(): <T>(work: () => Promise<T>) => Promise<T> {
   };
 }
 
-interface Contact {
-  readonly succeeded: () => void;
-  readonly failed: (error: unknown) => void;
-  readonly election: Lease['election'];
-}
-
 /** Whether the store can be reached, said in the log once when that changes, not with every try. */
-function followContact({ clock, logger }: LeaseBasics): Contact {
+function followContact({ clock, logger }: LeaseSettings) {
   let said: string | null = null;
   let problem: string | null = 'the lease has not been read yet';
   let succeededAt: number | null = null;
   return {
-    succeeded() {
+    succeeded(): void {
       if (said !== null) logger.info('The lease can be renewed again');
-      said = null;
-      problem = null;
+      [said, problem] = [null, null];
       succeededAt = clock.now();
     },
-    failed(error) {
-      const code = codeOf(error);
+    failed(error: unknown): void {
+      const code = error instanceof Error && error.name === 'TimeoutError' ? 'timeout' : getErrorCode(error);
       const hint = error instanceof NotRenewed ? error.hint : 'it is tried again';
       if (code !== said) logger.warn('The lease could not be renewed', { code, hint });
       said = code;
@@ -169,8 +176,4 @@ function followContact({ clock, logger }: LeaseBasics): Contact {
     },
     election: () => ({ problem, ageMs: succeededAt === null ? null : Math.round(clock.now() - succeededAt) }),
   };
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && error.name === 'TimeoutError' ? 'timeout' : getErrorCode(error);
 }

@@ -1,7 +1,8 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { wrapApi } from '../../controller/lease.ts';
 import type { LoopObserver } from '../../controller/observer.ts';
 import type { EnforcementView, Status } from '../../controller/status.ts';
-import type { ApiResult, Clock, LiveApi } from '../../ports.ts';
+import type { Clock, LiveApi } from '../../ports.ts';
 
 /** The controller's metrics; docs/reference/sidecar.md explains each, and a test compares that table with this registry. */
 export interface ControllerMetrics {
@@ -51,9 +52,12 @@ export function createMetrics(version: string, states: States, own: readonly str
   return {
     observer,
     meter: (api, clock) =>
-      meteredApi(api, clock, (method, status, ms) => {
-        calls.inc({ method, status });
-        times.observe({ method }, ms / 1000);
+      wrapApi(api, async (method, call) => {
+        const from = clock.now();
+        const result = await call();
+        calls.inc({ method, status: result.kind === 'answer' ? String(result.status) : result.code });
+        times.observe({ method }, (clock.now() - from) / 1000);
+        return result;
       }),
     notified: (target, result) => sent.inc({ target, result }),
     webhook: (result) => hooks.inc({ result }),
@@ -209,33 +213,8 @@ function registerLabels(registry: Registry, states: States, own: readonly string
 
 /** Adds the process's own metrics (CPU, memory, event loop). Their timers end with the process. */
 export function addProcessMetrics(metrics: ControllerMetrics): ControllerMetrics {
-  const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
-  return {
-    ...metrics,
-    text: async () => {
-      const own = await metrics.text();
-      return { type: own.type, text: `${own.text}\n${await registry.metrics()}` };
-    },
-  };
-}
-
-type Count = (method: string, status: string, ms: number) => void;
-
-function meteredApi(api: LiveApi, clock: Clock, count: Count): LiveApi {
-  const timed = async (method: string, call: () => Promise<ApiResult>): Promise<ApiResult> => {
-    const from = clock.now();
-    const result = await call();
-    count(method, result.kind === 'answer' ? String(result.status) : result.code, clock.now() - from);
-    return result;
-  };
-  return {
-    listRules: (signal, known) => timed('GET', () => api.listRules(signal, known)),
-    getConfiguration: (signal) => timed('GET', () => api.getConfiguration(signal)),
-    listUsers: (signal) => timed('GET', () => api.listUsers(signal)),
-    createRule: (rule, signal) => timed('POST', () => api.createRule(rule, signal)),
-    updateRule: (id, fields, signal) => timed('PATCH', () => api.updateRule(id, fields, signal)),
-    deleteRule: (id, signal) => timed('DELETE', () => api.deleteRule(id, signal)),
-    updateConfiguration: (body, signal) => timed('PATCH', () => api.updateConfiguration(body, signal)),
-  };
+  const own = new Registry();
+  collectDefaultMetrics({ register: own });
+  const all = Registry.merge([metrics.registry, own]);
+  return { ...metrics, text: async () => ({ type: all.contentType, text: await all.metrics() }) };
 }

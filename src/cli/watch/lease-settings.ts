@@ -34,8 +34,7 @@ export async function lookAtLease(invocation: Invocation) {
   if (place === null) return null;
   if (!('path' in place))
     return await (await import('../../adapters/lease/kubernetes.ts')).lookAtKubernetesLease(place);
-  const { durationMs } = place.times;
-  return await (await import('../../adapters/lease/lock-file.ts')).lookAtLockFile(place.path, { ...place, durationMs });
+  return await (await import('../../adapters/lease/lock-file.ts')).lookAtLockFile(place);
 }
 
 function locateLease(
@@ -44,8 +43,8 @@ function locateLease(
 ): LockFileSettings | KubernetesLeaseSettings | null {
   const text = settings.lease;
   if (text === 'none') return null;
-  const common = { identity: `${hostname()}_${randomUUID()}`, clock: systemClock, ...events };
   const durationMs = settings.leaseDuration;
+  const common = { identity: `${hostname()}_${randomUUID()}`, durationMs, clock: systemClock, ...events };
   if (durationMs < shortestMs)
     throw makeFailure('bad-setting', `--lease-duration must be at least ${shortestMs / 1000} s`);
   if (durationMs < 4 * settings.timeout) {
@@ -54,10 +53,8 @@ function locateLease(
       atLeastMs: 4 * settings.timeout,
     });
   }
-  const renewMs = Math.floor(durationMs / 12);
-  const times = { durationMs, marginMs: Math.floor(durationMs / 2) };
   if (text.startsWith('file:') && text.length > 5) {
-    return { ...common, path: path.resolve(terminal.cwd, text.slice(5)), times: { ...times, updateMs: renewMs } };
+    return { ...common, path: path.resolve(terminal.cwd, text.slice(5)) };
   }
   const found = /^kubernetes:(?:([a-z0-9-]+)\/)?([a-z0-9.-]+)$/.exec(text);
   if (found === null)
@@ -68,7 +65,6 @@ function locateLease(
     ...cluster,
     namespace: found[1] ?? ownNamespace(cluster.tokenFile),
     name: found[2] ?? '',
-    times: { ...times, renewMs, requestTimeoutMs: Math.min(5000, 2 * renewMs) },
   };
 }
 

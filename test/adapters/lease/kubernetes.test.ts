@@ -49,7 +49,7 @@ function settingsOf(identity: string, clock: VirtualClock): KubernetesLeaseSetti
     identity,
     tokenFile: path.join(folder, 'token'),
     caFile: null,
-    times: { durationMs: 60_000, marginMs: 30_000, renewMs: 5000, requestTimeoutMs: 5000 },
+    durationMs: 60_000,
     clock,
     logger: {
       debug: () => undefined,

@@ -21,7 +21,7 @@ function lease(identity: string, file = path.join(folder, 'lock'), warnings: unk
   return holdLockFile({
     path: file,
     identity,
-    times: { durationMs, marginMs: 1000, updateMs: 1000 },
+    durationMs,
     clock: systemClock,
     logger: {
       debug: () => undefined,
