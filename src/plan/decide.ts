@@ -17,8 +17,8 @@ import { type BaseRules, findOrigin, indexBase } from './origin.ts';
 import { type ChangeAction, type FieldChange, getChangedRule, type Reason, type RuleChange } from './plan.ts';
 
 /**
- * Decides one action for each object: every desired rule and every live rule, in canonical order. `kept`: pairs that the input leaves
- * out, since nothing about them differs.
+ * Decides one action for each object: every desired rule and every live rule, in canonical order. `kept`: rules that the
+ * input leaves out, since nothing about them differs.
  *
  * | desired | live | condition                                            | action | reason            |
  * |---------|------|------------------------------------------------------|--------|-------------------|
@@ -33,7 +33,7 @@ import { type ChangeAction, type FieldChange, getChangedRule, type Reason, type 
  * | no      | yes  | second copy of a desired rule                        | delete | duplicate         |
  * | no      | yes  | otherwise                                            | delete | not-desired       |
  */
-export function decideRules(input: PlanInput, kept: readonly Omit<Pair, 'equal'>[] = []): readonly RuleChange[] {
+export function decideRules(input: PlanInput, kept: readonly DesiredRule[] = []): readonly RuleChange[] {
   const base = indexBase(input.base);
   const mine = input.live.rules.filter(({ rule }) => isInScope(rule, input.scope));
   const matching = matchRules({
@@ -43,7 +43,7 @@ export function decideRules(input: PlanInput, kept: readonly Omit<Pair, 'equal'>
     pairByRelation: input.options.prune === 'all',
   });
   const changes = [
-    ...kept.map((pair) => makeChange('keep', 'in-sync', pair)),
+    ...kept.map((desired) => makeChange('keep', 'in-sync', { desired, live: null })),
     ...matching.pairs.map((pair) => decidePair(pair, input, base)),
     ...matching.desiredOnly.map((rule) => decideCreate(rule, input, base)),
     ...matching.liveOnly.map((live) => decideSurplus(live, matching.duplicates.has(live), input, base)),

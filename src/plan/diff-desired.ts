@@ -5,15 +5,7 @@ import type { DesiredState, Scope } from '../model/state.ts';
 import { createTouches } from '../policy/intervals.ts';
 import { decideRules } from './decide.ts';
 import { decideConfiguration } from './decide-configuration.ts';
-import {
-  addTimes,
-  computeEffectAt,
-  findLaterEffects,
-  hasSameTimes,
-  listUsers,
-  refuseManyTimes,
-  type Sides,
-} from './diff-times.ts';
+import { addTimes, computeEffectAt, findLaterEffects, hasSameTimes, manyTimes, type Sides } from './diff-times.ts';
 import { guardPlan } from './guard/guard.ts';
 import type { PlanInput, PlanOptions } from './input.ts';
 import { summarise } from './make-plan.ts';
@@ -48,15 +40,15 @@ export function diffDesired({ before, after, profile, scope, options }: DesiredC
       allowLockout: true,
     },
   };
-  const lists = [compareLists(before.rules, after.rules), compareLists(before.upcoming ?? [], after.upcoming ?? [])];
+  const rules = findDifferences(listLasting(before), listLasting(after));
   const decided = decideConfiguration(input);
   // Secrets are never looked up: a Configuration that is the same but for them is the same.
   const configuration = decided?.change.reason === 'unknown-secret' ? null : decided;
   const changes: readonly Change[] = [
-    ...lists.flatMap((list) => decideList(list, input)),
+    ...decideDifferences(rules, input),
     ...(configuration === null ? [] : [configuration.change]),
   ];
-  const sides = findSides(lists);
+  const sides = findSides(rules);
   const at = before.at ?? after.at ?? 0;
   const effect = computeEffectAt(sides, at);
   const later = findLaterEffects(sides, at, effect);
@@ -73,7 +65,7 @@ export function diffDesired({ before, after, profile, scope, options }: DesiredC
     problems: [],
     refusals: [
       ...guardPlan({ input, changes, configuration, effect: guarded, exposure: [] }),
-      ...(later === null ? [refuseManyTimes()] : []),
+      ...(later === null ? [manyTimes] : []),
     ],
     effect,
     ...(later === null || later.length === 0 ? {} : { later }),
@@ -83,60 +75,50 @@ export function diffDesired({ before, after, profile, scope, options }: DesiredC
   };
 }
 
-/** Two lists of rules: those that are the same under their names, of these the ones with other times, and the others of either. */
-interface ComparedRules {
-  readonly kept: readonly (readonly [former: DesiredRule, present: DesiredRule])[];
-  readonly moved: readonly DesiredRule[];
+/** The rules that are in force or will be. */
+function listLasting({ rules, upcoming = [] }: DesiredState): readonly DesiredRule[] {
+  return [...rules, ...upcoming];
+}
+
+/** Rules that are the same on both sides, under their names and with their times, and the others of either side. */
+interface Differences {
+  readonly kept: readonly DesiredRule[];
   readonly left: readonly DesiredRule[];
   readonly changed: readonly DesiredRule[];
 }
 
-function compareLists(before: readonly DesiredRule[], after: readonly DesiredRule[]): ComparedRules {
+function findDifferences(before: readonly DesiredRule[], after: readonly DesiredRule[]): Differences {
   const left = new Map(before.map((one) => [one.name, one]));
-  const kept: (readonly [DesiredRule, DesiredRule])[] = [];
-  const moved: DesiredRule[] = [];
-  const changed: DesiredRule[] = [];
+  const [kept, changed]: [DesiredRule[], DesiredRule[]] = [[], []];
   for (const one of after) {
     const former = left.get(one.name);
-    if (former === undefined || (former.rule !== one.rule && compareRules(former.rule, one.rule) !== 0)) {
-      changed.push(one);
-    } else {
-      kept.push([former, one]);
-      if (!hasSameTimes(former, one)) moved.push(former);
-      left.delete(one.name);
-    }
+    if (former !== undefined && isSameRule(former, one) && left.delete(one.name)) kept.push(one);
+    else changed.push(one);
   }
-  return { kept, moved, left: [...left.values()], changed };
+  return { kept, left: [...left.values()], changed };
 }
 
-function decideList({ kept, moved, left, changed }: ComparedRules, input: PlanInput): readonly RuleChange[] {
-  const decided = decideRules(
-    {
-      ...input,
-      desired: { ...input.desired, rules: changed },
-      live: { ...input.live, rules: left.map(asLive) },
-      base: { ...(input.base ?? input.desired), rules: left },
-    },
-    kept.map(([former, desired]) => ({ desired, live: asLive(former) })),
+function isSameRule(a: DesiredRule, b: DesiredRule): boolean {
+  return (a.rule === b.rule || compareRules(a.rule, b.rule) === 0) && hasSameTimes(a, b);
+}
+
+function decideDifferences({ kept, left, changed }: Differences, input: PlanInput): readonly RuleChange[] {
+  const live = { ...input.live, rules: left.map(asLive) };
+  const desired = { ...input.desired, rules: changed };
+  const base = { ...(input.base ?? desired), rules: left };
+  const former = new Map(left.map((one) => [one.name, one]));
+  return decideRules({ ...input, desired, live, base }, kept).map((change) =>
+    addTimes(change, former.get(change.live?.id ?? '')),
   );
-  const byName = new Map([...moved, ...left].map((one) => [one.name, one]));
-  return decided.map((change) => addTimes(change, byName.get(change.live?.id ?? '')));
 }
 
 /** What decides where traffic may differ: the rules that differ, and those that share addresses with one. */
-function findSides(lists: readonly ComparedRules[]): Sides {
-  const kept = lists.flatMap((list) => list.kept);
-  const [left, changed] = [lists.flatMap((list) => list.left), lists.flatMap((list) => list.changed)];
-  const moved = lists.flatMap((list) => list.moved);
-  const touches = createTouches([...left, ...changed, ...moved].map(({ rule }) => rule.destination));
-  const near = kept.filter(([{ rule }]) => touches(rule.destination));
-  const all = [...kept.map(([former]) => former), ...left, ...changed];
-  return {
-    before: [...near.map(([former]) => former), ...left],
-    // A rule that stays is the same object on both sides: it is not compared again.
-    after: [...near.map(([{ rule }, present]) => ({ ...present, rule })), ...changed],
-    users: listUsers(all),
-  };
+function findSides({ kept, left, changed }: Differences): Sides {
+  const touches = createTouches([...left, ...changed].map(({ rule }) => rule.destination));
+  const near = kept.filter(({ rule }) => touches(rule.destination));
+  const users = [...kept, ...left, ...changed].flatMap(({ rule }) => rule.userId ?? []);
+  // A rule that stays is the same object on both sides: it is not compared again.
+  return { before: [...near, ...left], after: [...near, ...changed], users: [...new Set(users)] };
 }
 
 function asLive({ name, rule }: DesiredRule): LiveRule {

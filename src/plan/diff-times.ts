@@ -1,9 +1,7 @@
-import { groupBy } from '../model/group-by.ts';
 import { formatInstant } from '../model/instant.ts';
 import { formatCount } from '../model/printable.ts';
-import { type DesiredRule, hasTimes, isDesiredAt, type Rule, type RuleNotes } from '../model/rule.ts';
+import { type DesiredRule, isDesiredAt, type Rule, type RuleNotes } from '../model/rule.ts';
 import { computeOwnEffect } from '../policy/effect.ts';
-import { createTouches } from '../policy/intervals.ts';
 import type { Effect } from '../policy/traffic.ts';
 import type { FieldChange, LaterEffect, Refusal, RuleChange } from './plan.ts';
 
@@ -41,11 +39,6 @@ export interface Sides {
   readonly users: readonly string[];
 }
 
-/** The users who have one of these rules of their own. */
-export function listUsers(rules: readonly DesiredRule[]): readonly string[] {
-  return [...new Set(rules.flatMap(({ rule }) => rule.userId ?? []))];
-}
-
 /** The difference in traffic at a time. Users with a rule at another time are told apart too, so that all times name the same people. */
 export function computeEffectAt({ before, after, users }: Sides, time: number): Effect {
   const rulesOf = (side: readonly DesiredRule[]): readonly Rule[] =>
@@ -53,8 +46,8 @@ export function computeEffectAt({ before, after, users }: Sides, time: number): 
   return computeOwnEffect([rulesOf(before)], rulesOf(after), users);
 }
 
-/** Rules looked at for all times at which one begins or ends, at most; one whose traffic is computed counts ten times. */
-const mostLooks = 50_000_000;
+/** Rules looked at for all times at which one begins or ends, at most. */
+const mostLooks = 5_000_000;
 
 /**
  * What differs from later times on: one entry for each time after `at` at which a rule begins or ends and the difference in traffic
@@ -62,47 +55,22 @@ const mostLooks = 50_000_000;
  */
 export function findLaterEffects(sides: Sides, at: number, now: Effect): readonly LaterEffect[] | null {
   const rules = [...sides.before, ...sides.after];
-  const turns = rules
-    .filter(hasTimes)
-    .flatMap(({ rule, notBefore = at, expires = at }) =>
-      [notBefore, expires].flatMap((time) => (time > at ? { time, rule } : [])),
-    );
-  const later: LaterEffect[] = [];
-  let [then, last, looks] = [at, JSON.stringify(now), 0];
-  for (const [from, turning] of [...groupBy(turns, ({ time }) => time)].sort(([a], [b]) => a - b)) {
-    const near = selectNear(
-      sides,
-      turning.map(({ rule }) => rule),
-    );
-    // What begins or ends changes nothing elsewhere.
-    const [earlier, present] = [then, from].map((time) => JSON.stringify(computeEffectAt(near, time)));
-    then = from;
-    looks += rules.length + (earlier === present ? 0 : 10 * rules.length);
-    if (looks > mostLooks) return null;
-    if (earlier === present) continue;
+  const turns = new Set(rules.flatMap(({ notBefore = at, expires = at }) => [notBefore, expires]));
+  const times = [...turns].filter((time) => time > at).sort((a, b) => a - b);
+  if (times.length * rules.length > mostLooks) return null;
+  let last = JSON.stringify(now);
+  return times.flatMap((from) => {
     const effect = computeEffectAt(sides, from);
     const text = JSON.stringify(effect);
-    if (text !== last) later.push({ from, effect });
+    const isSame = text === last;
     last = text;
-  }
-  return later;
-}
-
-/** The rules that decide with these about the same packets: those that share addresses with one, of the same users or of everybody. */
-function selectNear(sides: Sides, turning: readonly Rule[]): Sides {
-  const touches = createTouches(turning.map(({ destination }) => destination));
-  const users = new Set(turning.map(({ userId }) => userId));
-  const isNear = ({ rule: { userId, destination } }: DesiredRule): boolean =>
-    (userId === null || users.has(userId) || users.has(null)) && touches(destination);
-  const [before, after] = [sides.before.filter(isNear), sides.after.filter(isNear)];
-  return { before, after, users: listUsers([...before, ...after]) };
+    return isSame ? [] : [{ from, effect }];
+  });
 }
 
 /** Who asks for a refusal of traffic that opens must not be told that there is none where nobody looked. */
-export function refuseManyTimes(): Refusal {
-  return {
-    code: 'too-many-times',
-    summary: `The rules begin and end at more times than can be compared (${formatCount(mostLooks)} looks at a rule).`,
-    hint: 'Let rules begin and end on the same day, or compare smaller folders.',
-  };
-}
+export const manyTimes: Refusal = {
+  code: 'too-many-times',
+  summary: `The rules begin and end at more times than can be compared (${formatCount(mostLooks)} looks at a rule).`,
+  hint: 'Let rules begin and end on the same day, or compare smaller folders.',
+};

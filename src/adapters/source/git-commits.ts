@@ -3,16 +3,16 @@ import type { Commit } from '../../model/commit.ts';
 import type { Problem } from '../../model/problem.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
 import type { SourceContent } from '../../ports.ts';
-import { findBadEntry, makeFiles } from './git-content.ts';
+import { findBadEntry, findFolders, makeFiles } from './git-content.ts';
 import { askRepository, fetchAll, loadAt, type RevisionRequest, refuseRevision } from './git-ref.ts';
-import { GitError, type GitRepository } from './git-repository.ts';
-import { listEntriesOfTrees, maxTreeBytes } from './git-tree.ts';
+import type { GitRepository } from './git-repository.ts';
+import { listManifestEntries } from './git-tree.ts';
 
 /** The history of a folder of manifests. */
 export interface CommitHistory {
   /** Everything that HEAD follows, parents before children. */
   readonly commits: readonly Commit[];
-  /** The manifests of each, in that order; a file's hash is Git's id of its content. Rejects with a `GitError`. */
+  /** The manifests of each, in that order; a file's hash is mostly Git's id of its content. Rejects with a `GitError`. */
   readonly contents: () => AsyncIterable<CommitContent>;
 }
 
@@ -22,7 +22,7 @@ export interface CommitContent {
 }
 
 /** Commits that are read together, and bytes of their files, at most. */
-const batch = { commits: 1_000, bytes: 32_000_000 };
+const batch = { commits: 500, bytes: 32_000_000 };
 
 /**
  * The history of the manifests in `directory`, from HEAD back to its beginning. Only objects are read, as in `readAtRef`. A shallow
@@ -37,7 +37,7 @@ export async function openHistory(
     const head = await repository.commitOf('HEAD');
     if (head === null) return fail(refuseRevision('the repository has no commit', 'commit the manifests first'));
     const commits = await repository.historyOf(head);
-    return ok({ commits, contents: () => readTogether({ repository, path, limits: request.limits }, commits) });
+    return ok({ commits, contents: () => readContents({ repository, path, limits: request.limits }, commits) });
   });
 }
 
@@ -47,71 +47,41 @@ interface Reader {
   readonly limits: Limits;
 }
 
-/** Reads commits together; where that is too much, half of them at a time, and one alone within all of its limits. */
-async function* readTogether(reader: Reader, commits: readonly Commit[]): AsyncIterable<CommitContent> {
-  const [commit] = commits;
-  if (commit === undefined) return;
-  const isBatch = commits.length > 1 && commits.length <= batch.commits;
-  const contents = isBatch ? await readBatch(reader, commits) : null;
-  if (contents !== null) {
-    yield* contents;
-  } else if (commits.length === 1) {
-    const settings = { path: reader.path, limits: reader.limits, references: () => Promise.resolve([]) };
-    yield { commit, content: await loadAt(reader.repository, commit.id, settings) };
-  } else {
-    const half = Math.ceil(commits.length / 2);
-    yield* readTogether(reader, commits.slice(0, half));
-    yield* readTogether(reader, commits.slice(half));
-  }
-}
-
-/** The contents of commits, with a few runs of git; null: too much at once, or an object is not here. */
-async function readBatch(reader: Reader, commits: readonly Commit[]): Promise<readonly CommitContent[] | null> {
-  const { repository, limits } = reader;
-  try {
-    const folders = await findFolders(reader, commits);
-    const trees = [...new Set(folders)].filter((id) => id !== null);
-    const listed = await listEntriesOfTrees(repository, trees, limits);
-    const found = listed.flatMap((one) => (one.ok ? one.value.manifests : []));
-    const ids = [...new Set(found.flatMap(({ id, type }) => (type === 'file' ? [id] : [])))];
-    const heads = await repository.headsOf(ids);
-    const bytes = heads.reduce((sum, head) => sum + (head?.bytes ?? Number.POSITIVE_INFINITY), 0);
-    if (bytes > batch.bytes) return null;
-    const blobs = await repository.readBlobs(ids, bytes);
-    const contents = new Map(trees.map((tree, index) => [tree, contentOf(tree, listed[index], blobs)]));
-    const none = contentOf('', undefined, blobs);
-    return commits.map((commit, index) => ({ commit, content: contents.get(folders[index] ?? '') ?? none }));
-  } catch (error) {
-    if (error instanceof RangeError) return null;
-    throw error;
-  }
-}
-
-/** The tree of the folder in each commit; null where it is not there. */
-async function findFolders({ repository, path }: Reader, commits: readonly Commit[]): Promise<(string | null)[]> {
-  const roots = await repository.headsOf(commits.map(({ id }) => `${id}^{tree}`));
-  if (roots.includes(null)) throw new GitError('git-broken', 'git cat-file: no tree of a commit');
-  let folders = roots.map((head) => head?.id ?? null);
-  for (const part of path) {
-    const ids = [...new Set(folders)].filter((id) => id !== null);
-    const trees = await repository.readTrees(ids, maxTreeBytes);
-    const below = new Map<string | null, string>();
-    for (const [index, { entries }] of trees.entries()) {
-      for (const { path: name, type, id } of entries)
-        if (name === part && type === 'tree') below.set(ids[index] ?? null, id);
+/** Reads commits together; alone what that is too much for, or what is odd, to say what is wrong with it. */
+async function* readContents(reader: Reader, commits: readonly Commit[]): AsyncIterable<CommitContent> {
+  const { repository, path, limits } = reader;
+  const settings = { path, limits, references: () => Promise.resolve([]) };
+  for (let from = 0; from < commits.length; from += batch.commits) {
+    const some = commits.slice(from, from + batch.commits);
+    const together = await readTogether(reader, some).catch((error: unknown) => {
+      if (error instanceof RangeError) return null;
+      throw error;
+    });
+    for (const [index, commit] of some.entries()) {
+      const content = together?.[index];
+      yield { commit, content: content ? ok(content) : await loadAt(repository, commit.id, settings) };
     }
-    folders = folders.map((id) => below.get(id) ?? null);
   }
-  return folders;
 }
 
-type Listed = Awaited<ReturnType<typeof listEntriesOfTrees>>[number];
-
-function contentOf(tree: string, listed: Listed | undefined, blobs: ReadonlyMap<string, Buffer>) {
-  if (listed?.ok === false) return listed;
-  const chosen = (listed?.value.manifests ?? []).filter(({ type }) => type !== 'link');
-  const bad = findBadEntry(chosen);
-  if (bad !== null) return fail(bad);
-  const files = makeFiles(chosen, blobs, (id) => id);
-  return files.ok ? ok({ revision: tree, files: files.value }) : files;
+/** The contents of commits, with a few runs of git; undefined of one that has to be read alone, null: all have to. */
+async function readTogether({ repository, path, limits }: Reader, commits: readonly Commit[]) {
+  const folders = await findFolders(repository, commits, path);
+  const trees = [...new Set(folders)].filter((id) => id !== null);
+  const listed = await listManifestEntries(repository, trees, limits);
+  const chosen = listed.map((one) => (one.ok ? one.value.manifests.filter(({ type }) => type !== 'link') : null));
+  const ids = [
+    ...new Set(chosen.flatMap((entries) => (entries ?? []).filter(({ type }) => type === 'file').map(({ id }) => id))),
+  ];
+  const heads = await repository.headsOf(ids);
+  const bytes = heads.reduce((sum, head) => sum + (head?.bytes ?? Number.POSITIVE_INFINITY), 0);
+  if (bytes > batch.bytes) return null;
+  const blobs = await repository.readBlobs(ids, bytes);
+  const contents = new Map<string | null, SourceContent>([[null, { revision: '', files: [] }]]);
+  for (const [index, tree] of trees.entries()) {
+    const entries = chosen[index];
+    const files = entries && findBadEntry(entries) === null ? makeFiles(entries, blobs, (id) => id) : null;
+    if (files?.ok) contents.set(tree, { revision: tree, files: files.value });
+  }
+  return folders.map((tree) => contents.get(tree));
 }

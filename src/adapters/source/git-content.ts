@@ -6,7 +6,7 @@ import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
 import type { SourceContent, SourceFile } from '../../ports.ts';
 import { control } from './git-address.ts';
-import type { GitRepository, TreeEntry } from './git-repository.ts';
+import { GitError, type GitRepository, type TreeEntry } from './git-repository.ts';
 import { listManifestEntries, maxTreeBytes } from './git-tree.ts';
 import { describeJson, findTooLong, findTooMuch, largestJson, mostJson, noteJson, refuseTooLarge } from './limits.ts';
 
@@ -42,9 +42,12 @@ export async function loadContent(request: ContentRequest): Promise<Result<Sourc
 
 async function loadEntries(request: ContentRequest): Promise<Result<SourceContent, Problem>> {
   const { repository, settings, commit } = request;
-  const root = await findTree(repository, commit, settings.path);
-  if (!root.ok) return root;
-  const entries = await listManifestEntries(repository, root.value, settings.limits);
+  const [root] = await findFolders(repository, [{ id: commit }], settings.path);
+  if (typeof root !== 'string') {
+    const summary = `${settings.path.join('/')} is not a directory in commit ${commit.slice(0, 12)}`;
+    return fail(makeError('git-path-missing', summary, nothingDeleted));
+  }
+  const [entries = ok({ manifests: [], json: [] })] = await listManifestEntries(repository, [root], settings.limits);
   if (!entries.ok) return entries;
   const chosen = entries.value.manifests.filter(({ type }) => type !== 'link' || !request.skipsLinks);
   const bad = findBadEntry(chosen);
@@ -57,7 +60,7 @@ async function loadEntries(request: ContentRequest): Promise<Result<SourceConten
   for (const path of new Set(await settings.references(manifests.value))) {
     const parts = path.split('/');
     if (isManifestPath(path) || parts.includes('..')) continue;
-    const entry = await findEntry(repository, root.value, parts);
+    const entry = await findEntry(repository, root, parts);
     if (entry?.type === 'file') others.push({ ...entry, path });
   }
   const named = await readFiles(request, others);
@@ -135,22 +138,25 @@ export function makeFiles(
   return ok(files);
 }
 
-async function findTree(
+/** The tree of a folder in each of these commits; null where there is none. */
+export async function findFolders(
   repository: GitRepository,
-  commit: string,
+  commits: readonly { readonly id: string }[],
   path: readonly string[],
-): Promise<Result<string, Problem>> {
-  let tree = `${commit}^{tree}`;
-  for (const [index, part] of path.entries()) {
-    const entry = await findEntry(repository, tree, [part]);
-    if (entry?.type !== 'tree') {
-      const what = entry === null ? 'is not there' : 'is not a directory';
-      const at = path.slice(0, index + 1).join('/');
-      return fail(makeError('git-path-missing', `${at} ${what} in commit ${commit.slice(0, 12)}`, nothingDeleted));
+): Promise<readonly (string | null)[]> {
+  const roots = await repository.headsOf(commits.map(({ id }) => `${id}^{tree}`));
+  if (roots.includes(null)) throw new GitError('git-broken', 'git cat-file: no tree of a commit');
+  let folders = roots.map((root) => root?.id ?? null);
+  for (const part of path) {
+    const ids = [...new Set(folders)].filter((id) => id !== null);
+    const below = new Map<string | null, string>();
+    for (const [index, { entries }] of (await repository.readTrees(ids, maxTreeBytes)).entries()) {
+      for (const { path: name, type, id } of entries)
+        if (name === part && type === 'tree') below.set(ids[index] ?? null, id);
     }
-    tree = entry.id;
+    folders = folders.map((id) => below.get(id) ?? null);
   }
-  return ok(tree);
+  return folders;
 }
 
 /** The entry at a path below a tree, walked in trees: no path is given to git. */

@@ -21,21 +21,11 @@ interface Folder extends TreeListing {
 }
 
 /**
- * The entries below a tree that have a manifest's name, of whatever type, and all submodules, sorted by path. Each distinct tree is read once, and
- * paths are made only after they are counted: a few nested trees of equal entries stand for billions of paths and cost nothing.
- * Throws a `RangeError` when the trees have more than `maxTreeBytes`.
+ * What lies below each of these trees: entries that have a manifest's name, of whatever type, and all submodules. Each distinct tree is
+ * read once, and paths are made only after they are counted: a few nested trees of equal entries stand for billions of paths and cost
+ * nothing. Throws a `RangeError` when the trees have more than `maxTreeBytes`.
  */
 export async function listManifestEntries(
-  repository: GitRepository,
-  tree: string,
-  limits: Limits,
-): Promise<Result<TreeListing, Problem>> {
-  const [listing] = await listEntriesOfTrees(repository, [tree], limits);
-  return listing ?? ok({ manifests: [], json: [] });
-}
-
-/** The same of several trees, in their order, with as few runs of git as for the one that goes deepest. */
-export async function listEntriesOfTrees(
   repository: GitRepository,
   trees: readonly string[],
   limits: Limits,

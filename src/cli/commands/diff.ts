@@ -5,7 +5,6 @@ import type { ParseFiles } from '../../desired/parse-files.ts';
 import { ok } from '../../model/result.ts';
 import { Secret } from '../../model/secret.ts';
 import { diffDesired } from '../../plan/diff-desired.ts';
-import type { SourceContent } from '../../ports.ts';
 import { makeProblemReport, type RunReport } from '../../report/run-report.ts';
 import { renderPlan } from '../../report/text.ts';
 import { describeInvalidBase, isDirectory, nothingYet, readRevisionContent } from '../base.ts';
@@ -41,7 +40,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
       throw makeFailure('usage', `--fail-on ${word} needs a server`, 'diff knows opens, closes and any');
     }
   }
-  const sides = await sidesOf(invocation);
+  const sides = await findSides(invocation);
   const report = await tellProgress(invocation.terminal, (say) => compare(invocation, sides, say));
   const { plan } = report;
   const changes = plan?.changes.filter(({ action }) => action !== 'keep') ?? [];
@@ -88,49 +87,48 @@ async function compare(invocation: Invocation, sides: Sides, say: (text: string)
 }
 
 /** What a side asks for; the revision is a commit, or the digest of a folder's content. */
-async function build(invocation: Invocation, side: Side, parse: ParseFiles) {
-  const { files, revision } = await readSide(invocation, side, parse);
+async function build(invocation: Invocation, { folder, revision: ref }: Side, parse: ParseFiles) {
+  const { files, revision } =
+    ref === undefined
+      ? await readFolder(invocation, folder)
+      : await readRevisionContent(invocation, { directory: folder, ref, parse });
   // A revision from before the manifests, or after they were removed.
   if (files.length === 0) return { state: nothingYet, problems: [], revision };
-  const context = { ...makeDesiredContext(invocation, side.folder), resolveSecret: () => ok(Secret.unknown()) };
+  const context = { ...makeDesiredContext(invocation, folder), resolveSecret: () => ok(Secret.unknown()) };
   return { ...assemble(await parse(files), null, context), revision };
 }
 
-async function readSide(invocation: Invocation, side: Side, parse: ParseFiles): Promise<SourceContent> {
-  if (side.revision !== undefined) {
-    await loadGit(invocation);
-    return await readRevisionContent(invocation, { directory: side.folder, ref: side.revision, parse });
-  }
-  return await readFolder(invocation, side.folder);
-}
-
-/** Git, unless the run is told to leave it alone. */
-async function loadGit({ terminal }: Invocation) {
-  const instead = 'write the revisions into folders first (docs/how-to/ci.md)';
-  requireGit(terminal.env, 'diff of a revision needs git', instead);
-  return await import('../../adapters/source/git-ref.ts');
-}
-
-async function sidesOf(invocation: Invocation): Promise<Sides> {
-  const { operands, terminal } = invocation;
-  const [first = '', second] = operands;
+async function findSides(invocation: Invocation): Promise<Sides> {
+  const { cwd, env } = invocation.terminal;
+  const [first = '', second] = invocation.operands;
   const example = 'for example `reconcile diff main..HEAD .` or `reconcile diff main`';
   if (first === '') throw makeFailure('usage', 'diff needs what to compare', example);
-  const folder = resolve(terminal.cwd, second ?? '.');
-  const range = /^(?![./])(.+?)\.\.(?!\.)(.*)$/.exec(first);
-  if (range === null || isDirectory(resolve(terminal.cwd, first))) {
-    return (await isNamedFolder(invocation, first, folder))
-      ? foldersOf(invocation, first, second)
-      : await revisionsOf(invocation, [first, null], { written: second ?? '.', folder });
-  }
+  const root = second ?? '.';
+  const folder = resolve(cwd, root);
+  const range = isDirectory(resolve(cwd, first)) ? null : /^(?!\.{0,2}\/)(.*?)\.\.(?!\.)(.*)$/.exec(first);
+  if (range === null && (await isNamedFolder(invocation, first, folder))) return findFolders(invocation, first, second);
   if (first.includes('...')) {
     const hint = 'write A..B; with --merge-base it means what A...B does to git';
     throw makeFailure('usage', `${first} has three dots`, hint);
   }
-  return await revisionsOf(invocation, [range[1] ?? '', range[2] || 'HEAD'], { written: second ?? '.', folder });
+  if (!isDirectory(folder)) {
+    const hint = 'two revisions are written A..B, two folders OLD NEW; PATH is the folder of the manifests';
+    throw makeFailure('no-source', `${root} is not a folder that is there`, hint);
+  }
+  requireGit(env, 'diff of a revision needs git', 'write the revisions into folders first (docs/how-to/ci.md)');
+  // As git does, a side that is left out is HEAD.
+  const [from, to] = range === null ? [first, null] : [range[1] || 'HEAD', range[2] || 'HEAD'];
+  const revision = (name: string): Side => ({ written: name, folder, revision: name });
+  return {
+    before: invocation.settings.mergeBase
+      ? await findParting(invocation, [from, to ?? 'HEAD'], folder)
+      : revision(from),
+    after: to === null ? { written: 'the work tree', folder } : revision(to),
+    root,
+  };
 }
 
-function foldersOf({ settings, terminal }: Invocation, first: string, second: string | undefined): Sides {
+function findFolders({ settings, terminal }: Invocation, first: string, second: string | undefined): Sides {
   if (second === undefined || !isDirectory(resolve(terminal.cwd, second))) {
     const summary = second === undefined ? `${first} is one folder` : `${second} is not a folder`;
     const hint = 'name two folders: `reconcile diff OLD NEW`; or a revision: `reconcile diff main PATH`';
@@ -141,39 +139,25 @@ function foldersOf({ settings, terminal }: Invocation, first: string, second: st
   return { before: side(first), after: side(second), root: null };
 }
 
-/** Two revisions of a folder; `to` null: the folder as it is now. */
-async function revisionsOf(
-  invocation: Invocation,
-  [from, to]: readonly [string, string | null],
-  { written, folder }: Side,
-): Promise<Sides> {
-  if (!isDirectory(folder)) {
-    const hint = 'two revisions are written A..B, two folders OLD NEW; PATH is the folder of the manifests';
-    throw makeFailure('no-source', `${written} is not a folder that is there`, hint);
-  }
-  const revision = (name: string): Side => ({ written: name, folder, revision: name });
-  return {
-    before: invocation.settings.mergeBase ? await mergeBase(invocation, [from, to ?? 'HEAD'], folder) : revision(from),
-    after: to === null ? { written: 'the work tree', folder } : revision(to),
-    root: written,
-  };
-}
-
-async function mergeBase(invocation: Invocation, names: readonly [string, string], directory: string): Promise<Side> {
-  const { env: environment, stop: signal } = invocation.terminal;
-  const { findMergeBase } = await loadGit(invocation);
-  const found = await findMergeBase(names, { directory, environment, signal });
+/** Where two branches parted. */
+async function findParting(
+  { terminal }: Invocation,
+  names: readonly [string, string],
+  directory: string,
+): Promise<Side> {
+  const { findMergeBase } = await import('../../adapters/source/git-ref.ts');
+  const found = await findMergeBase(names, { directory, environment: terminal.env, signal: terminal.stop });
   if (!found.ok) throw new Failure([found.error]);
   return { written: `${names[0]} where ${names[1]} left it`, folder: directory, revision: found.value };
 }
 
 /** Whether the operand is a folder. What is a folder and a revision too must be told apart by the user. */
-async function isNamedFolder(invocation: Invocation, written: string, directory: string): Promise<boolean> {
-  const { cwd, env: environment, stop: signal } = invocation.terminal;
+async function isNamedFolder({ terminal }: Invocation, written: string, directory: string): Promise<boolean> {
+  const { cwd, env: environment, stop: signal } = terminal;
   if (/^[./]/.test(written)) return true;
   if (written.startsWith('refs/') || !isDirectory(resolve(cwd, written))) return false;
   if (readRevision(environment) !== null || !isDirectory(directory) || findWorkTree(directory) === null) return true;
-  const { isRevision } = await loadGit(invocation);
+  const { isRevision } = await import('../../adapters/source/git-ref.ts');
   if (!(await isRevision(written, { directory, environment, signal }))) return true;
   const hint = `write ./${written} for the folder, or refs/heads/${written} for the branch`;
   throw makeFailure('usage', `${written} is a folder and a revision`, hint);
