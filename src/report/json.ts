@@ -41,7 +41,7 @@ export function makeDocument(report: RunReport): Readonly<Record<string, unknown
       ? {}
       : { snapshot: { taken_at: report.snapshot.takenAt, age_ms: report.snapshot.ageMs } }),
     summary: plan === null ? null : plan.summary,
-    changes: plan?.changes.map(changeOf) ?? [],
+    changes: listChanges(report).map(changeOf),
     steps: plan?.steps.map(stepOf) ?? [],
     problems: addFailedSteps(report).map(makeProblemDocument),
     refusals: plan?.refusals.map(refusalOf) ?? [],
@@ -61,6 +61,12 @@ export function makeDocument(report: RunReport): Readonly<Record<string, unknown
 /** The JSON document of a command that makes no plan: `format_version`, its own members, `problems`. */
 export function renderDocument(members: Readonly<Record<string, unknown>>, problems: readonly Problem[]): string {
   return formatSafeJson({ format_version: formatVersion, ...members, problems: problems.map(makeProblemDocument) });
+}
+
+/** The changes of a plan, with the objects that stay; of two policies only what differs. */
+function listChanges({ plan, comparison }: RunReport): readonly Change[] {
+  const all = plan?.changes ?? [];
+  return comparison === undefined ? all : all.filter(({ action }) => action !== 'keep');
 }
 
 function changeOf(change: Change): unknown {

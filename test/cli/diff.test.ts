@@ -92,7 +92,8 @@ describe('two folders', () => {
     const { out } = await diff(['old', 'new', '--output', 'json']);
     const document = JSON.parse(out);
     expect(new Ajv2020({ strict: false }).validate(planSchema, document)).toBe(true);
-    expect(document).toMatchObject({ steps: [], exposure: [], summary: { update: 1, steps: 0 } });
+    expect(document).toMatchObject({ steps: [], exposure: [], summary: { update: 1, keep: 1, steps: 0 } });
+    expect(document.changes).toMatchObject([{ action: 'update' }]);
     const markdown = (await diff(['old', 'new', '--output', 'markdown'])).out;
     expect(markdown).toContain('### reconcile diff: 1 to update, 1 unchanged.');
     expect(markdown).not.toContain('<!-- reconcile-plan -->');
@@ -170,6 +171,7 @@ describe('revisions', () => {
     expect((await diff(['main', 'net'])).out).toContain('Changes from main to the work tree');
     expect((await diff(['main'], { cwd: join(folder, 'net') })).out).toContain('1 to delete, 1 unchanged.');
     expect((await diff(['main..', 'net'])).out).toContain('No differences');
+    expect((await diff(['..feature', 'net'])).out).toContain('Changes from HEAD to feature');
   });
 
   it('from before the manifests had none', async () => {

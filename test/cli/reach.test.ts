@@ -67,6 +67,8 @@ it('prints people against networks, as CSV for a review that Git compares', asyn
 
 it('two questions at once, and a table where there is none, are wrong usage', async () => {
   expect((await world.cli(['reach', 'm', '--user', 'alice', '--destination', '10.2.0.5'])).code).toBe(1);
+  const nobody = await world.cli(['reach', 'm', '--user', '']);
+  expect([nobody.code, nobody.err]).toEqual([1, expect.stringContaining('--user is empty')]);
   const run = await world.cli(['validate', 'm', '--output', 'csv']);
   expect([run.code, run.err]).toEqual([1, expect.stringContaining('--output csv is for tables')]);
 });

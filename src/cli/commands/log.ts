@@ -41,7 +41,8 @@ export async function runBlame(invocation: Invocation): Promise<Answer> {
   const { port, user, ...asked } = readPacket(invocation.settings);
   if (port === null && asked.protocol !== 'other')
     throw makeFailure('usage', '--port is missing', 'blame follows one packet: name its port');
-  const id = user === null ? null : findNamedUser(user, await loadSubject(invocation));
+  const isAsked = invocation.settings.origins.has('user');
+  const id = isAsked ? findNamedUser(user ?? '', await loadSubject(invocation)) : null;
   const packet: Packet = { ...asked, port: port ?? 0, user: id };
   return await answerFromHistory(
     invocation,
