@@ -1,5 +1,5 @@
 import type { CommandSpec } from '../src/cli/command-spec.ts';
-import { commands, rootCommand } from '../src/cli/commands.ts';
+import { commands } from '../src/cli/commands.ts';
 import {
   findPlaceholder,
   formatFlag,
@@ -29,7 +29,7 @@ export function withReferenceTables(text: string): string {
 }
 
 function commandTable(): string {
-  const rows = [rootCommand, ...commands].map((spec) => {
+  const rows = commands.map((spec) => {
     const flags = spec.options.map((name) => `\`${formatFlag(name)}\``).join(' ');
     return `| \`${usage(spec)}\` | ${spec.summary} | ${flags === '' ? '' : flags} |`;
   });

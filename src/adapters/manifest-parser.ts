@@ -33,7 +33,7 @@ const muchToParse = 3_000_000;
 declare const __RECONCILE_WORKER__: string | undefined;
 
 /** Where the worker's bundle is, or its code; null when the sources run without the build, and all is parsed in place. */
-export function findManifestWorker(): URL | null {
+function findManifestWorker(): URL | null {
   // The single executable has no files beside it, so that it carries the code.
   if (typeof __RECONCILE_WORKER__ === 'string') {
     return new URL(`data:text/javascript;base64,${Buffer.from(__RECONCILE_WORKER__).toString('base64')}`);
@@ -42,9 +42,10 @@ export function findManifestWorker(): URL | null {
   return places.find((place) => existsSync(place)) ?? null;
 }
 
-interface ParserMeans {
-  readonly workerUrl: URL | null;
-  readonly measure: keyof typeof worthAThread;
+/** What is absent: the worker of this build, `alone`, and 0. */
+export interface ParserMeans {
+  readonly workerUrl?: URL | null;
+  readonly measure?: keyof typeof worthAThread;
   readonly remembers?: number;
 }
 
@@ -56,7 +57,7 @@ interface ParserMeans {
  */
 export function createManifestParser(
   options: ParseOptions,
-  { workerUrl, measure, remembers = 0 }: ParserMeans,
+  { workerUrl = findManifestWorker(), measure = 'alone', remembers = 0 }: ParserMeans = {},
 ): ParseFiles {
   let latest: ReadonlyMap<string, FileManifests> = new Map();
   let before: ReadonlyMap<string, FileManifests> = new Map();

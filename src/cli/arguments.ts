@@ -3,7 +3,7 @@ import { suggest } from '../manifest/suggest.ts';
 import { version } from '../version.ts';
 import { type Failure, makeFailure, type RawValues } from './command.ts';
 import { type CommandSpec, listOptions, type ParsedLine } from './command-spec.ts';
-import { commands, rootCommand } from './commands.ts';
+import { commands } from './commands.ts';
 import { describeProgram, describeTopic, translateFlag, translateVerb } from './help.ts';
 import {
   findGroup,
@@ -26,33 +26,30 @@ export function parseArguments(argv: readonly string[]): ParsedArguments {
   if (topic !== null) return { kind: 'text', text: topic };
   let parsed: ParsedArguments | null = null;
   const output: string[] = [];
-  // The options of a command are described only where the line can name it: describing all takes 10 ms of a start.
-  const isNamed = commands.some(({ name }) => name === argv[0]);
-  const program = describe(new Command('reconcile'), isNamed ? { ...rootCommand, options: [] } : rootCommand)
+  const { line, isNamed } = putCommandFirst(withBareValues(argv));
+  const program = new Command('reconcile')
     .version(version, '-V, --version', 'print the version')
-    .enablePositionalOptions()
     .showSuggestionAfterError(true)
     .helpCommand('help [COMMAND]', 'show the options of a command');
   program.helpInformation = describeProgram;
-  program.action(() => {
-    parsed = { kind: 'run', command: rootCommand, operands: program.args, flags: flagsOf(program) };
-  });
   for (const spec of commands) {
     const command = program.command(spec.name);
-    if (!argv.includes(spec.name)) continue;
+    // The options of a command are described only where the line can name it: describing all takes 10 ms of a start.
+    if (!line.includes(spec.name)) continue;
     describe(command, spec)
       .description(`${spec.summary[0]?.toUpperCase()}${spec.summary.slice(1)}.`)
       .addHelpText('after', `\nExamples:\n${spec.examples.map((line) => `  ${line}\n`).join('')}`);
     command.action(() => {
-      const flags = { ...spec.implies, ...onlyAllowed(flagsOf(program), spec), ...flagsOf(command) };
-      parsed = { kind: 'run', command: spec, operands: command.args, flags };
+      const [first = '', ...more] = command.args;
+      if (!isNamed && more.length > 0) throw makeFailure('usage', `there is no command \`${first}\``, helpHint(first));
+      parsed = { kind: 'run', command: spec, operands: command.args, flags: flagsOf(command) };
     });
   }
   for (const command of [program, ...program.commands]) {
     command.exitOverride().configureOutput({ writeOut: (text) => output.push(text), writeErr: () => {} });
   }
   try {
-    program.parse(withBareValues(argv), { from: 'user' });
+    program.parse(line, { from: 'user' });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
     if (error.exitCode !== 0) throw usage(error, argv);
@@ -60,6 +57,27 @@ export function parseArguments(argv: readonly string[]): ParsedArguments {
   }
   if (parsed === null) throw new Error('no command was chosen');
   return parsed;
+}
+
+const isCommand = (word: string): boolean => commands.some(({ name }) => name === word);
+
+/** The words that are no command's. */
+const ownWords: readonly string[] = ['help', '--help', '-h', '--version', '-V'];
+
+/** Flags that take the next word. */
+const withValue: ReadonlySet<string> = new Set(
+  optionNames.filter((name) => options[name].kind !== 'switch').map(formatFlag),
+);
+
+/** Puts the command first; without one a PATH is applied, or as the older spelling with `--plan` or `--watch` says. */
+function putCommandFirst(words: readonly string[]): { readonly line: readonly string[]; readonly isNamed: boolean } {
+  const [first = ''] = words;
+  if (ownWords.includes(first) || isCommand(first)) return { line: words, isNamed: true };
+  const before = words.slice(0, words.includes('--') ? words.indexOf('--') : words.length);
+  const operand = before.findIndex((word, index) => !word.startsWith('-') && !withValue.has(words[index - 1] ?? ''));
+  const named = isCommand(words[operand] ?? '') ? operand : before.findIndex((word) => /^--(plan|watch)$/.test(word));
+  const verb = (words[named] ?? 'apply').replace(/^--/, '');
+  return { line: [verb, ...words.filter((_, index) => index !== named)], isNamed: named >= 0 };
 }
 
 /** A flag whose value may be left out gets its own value, unless a time follows: what follows otherwise is the PATH. */
@@ -115,16 +133,6 @@ function flagsOf(command: Command): RawValues {
   const flags: Partial<Record<OptionName, unknown>> = {};
   for (const [name, value] of Object.entries(command.opts<Record<string, unknown>>())) {
     if (command.getOptionValueSource(name) === 'cli') flags[name as OptionName] = value;
-  }
-  return flags;
-}
-
-/** Flags written before a command's name must be ones that the command takes. */
-function onlyAllowed(flags: RawValues, spec: CommandSpec): RawValues {
-  for (const name of Object.keys(flags) as OptionName[]) {
-    if (listOptions(spec).includes(name)) continue;
-    const hint = `if \`${spec.name}\` is a directory, write ./${spec.name}; options of the command: reconcile ${spec.name} --help`;
-    throw makeFailure('usage', `${formatFlag(name)} does not go with the command \`${spec.name}\``, hint);
   }
   return flags;
 }

@@ -11,7 +11,7 @@ const defaultWithinMs = 300_000;
 /** On which terms this apply is to be confirmed; null: it is not. Throws a `Failure` where nobody and nothing could confirm it. */
 export function confirmTermsOf({ settings, terminal }: Invocation): ConfirmTerms | null {
   const { confirmWithin, confirmWith } = settings;
-  if ((confirmWithin === null && confirmWith === null) || settings.plan || settings.dryRun) return null;
+  if ((confirmWithin === null && confirmWith === null) || settings.dryRun) return null;
   const withinMs = confirmWithin ?? defaultWithinMs;
   if (confirmWith === null) {
     if (terminal.stdinIsTerminal) return { withinMs, command: null };

@@ -22,31 +22,16 @@ import {
   watchOptionNames,
 } from './options.ts';
 
-/** The command without a name: `reconcile [--plan | --watch] PATH`, which the verbs `plan`, `apply` and `watch` stand for. */
-export const rootCommand: CommandSpec = {
-  name: '',
-  summary: 'the same as apply PATH',
-  operands: 'PATH',
-  options: [
-    ...(['plan', 'at', 'snapshot', 'live', 'save', 'watch'] as const),
-    ...[...deciding, ...planningOptions, ...applyOptions, ...watchOptionNames, ...fleetOptionNames],
-  ],
-  examples: ['reconcile --plan policy', 'reconcile --yes policy'],
-  formats: everyFormat,
-  load: () => import('./commands/reconcile.ts'),
-};
-
 /** What is absent is empty: no operands, no options of its own, one thing to print. */
 const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load'> & Partial<CommandSpec>)[] = [
   {
     name: 'plan',
     summary: 'show the changes that an apply would make; never write',
     operands: 'PATH',
-    options: ['at', 'snapshot', 'save', 'stateDir', ...planningOptions, ...fleetOptionNames],
-    implies: { plan: true },
+    options: ['at', 'snapshot', 'live', 'save', ...planningOptions, ...applyOptions, ...fleetOptionNames],
     examples: ['reconcile plan policy', 'reconcile plan policy --base main --output markdown=plan.md'],
     formats: everyFormat,
-    load: rootCommand.load,
+    load: async () => ({ run: (await import('./commands/reconcile.ts')).runPlan }),
   },
   {
     name: 'apply',
@@ -71,13 +56,12 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     summary: 'keep the server in line with a directory or Git branch',
     operands: '[PATH]',
     options: [...planningOptions, ...applyOptions, ...watchOptionNames, ...fleetOptionNames],
-    implies: { watch: true },
     examples: [
       'reconcile watch policy --listen 127.0.0.1:8080',
       'reconcile watch --git-url https://git.example.com/policy.git --git-path prod',
     ],
     formats: everyFormat,
-    load: rootCommand.load,
+    load: () => Promise.reject(new Error('a watch answers nothing')),
   },
   {
     name: 'status',

@@ -19,12 +19,11 @@ const slowMs = 2000;
 export async function runFleet(line: ParsedLine, terminal: Terminal): Promise<number> {
   const { flags, command } = line;
   refuseOneServer(line);
-  if (flags['watch'] === true) return await (await import('./fleet/watch.ts')).watchFleet(line, terminal);
+  if (command.name === 'watch') return await (await import('./fleet/watch.ts')).watchFleet(line, terminal);
   const asked = Array.isArray(flags.output) ? flags.output.map(String) : [terminal.env['RECONCILE_OUTPUT'] ?? ''];
   const formats = command.formats.filter((format) => format !== 'html' && format !== 'csv');
   const outputs = readCommandOutputs({ name: `${command.name} --fleet`, formats }, asked.filter(Boolean), terminal);
-  const writes = command.name === 'apply' || (command.name === '' && flags['plan'] !== true);
-  const isWriting = writes && flags['dryRun'] !== true;
+  const isWriting = command.name === 'apply' && flags['dryRun'] !== true;
   const fleet = readFleet(flags, terminal.cwd);
   if (isWriting) refuseToWrite(line, fleet);
   // What cannot be a line of a target is said before any runs.
@@ -54,7 +53,7 @@ export async function runFleet(line: ParsedLine, terminal: Terminal): Promise<nu
 /** Refuses what is about one server; a watch keeps a journal and a lease for each. */
 function refuseOneServer({ flags, operands, command }: ParsedLine): void {
   const single = (['save', 'journal', 'snapshot', 'live', 'lease', 'probe'] as const).find(
-    (name) => flags[name] !== undefined && !(name === 'lease' && flags['watch'] === true),
+    (name) => flags[name] !== undefined && !(name === 'lease' && command.name === 'watch'),
   );
   const hint = 'leave it out, or name one server instead of --fleet';
   if (single !== undefined) throw makeFailure('usage', `${formatFlag(single)} is about one server`, hint);

@@ -1,6 +1,5 @@
-import { type Answer, makeFailure, type RawValues, type Settings, type SharedParts, type Terminal } from './command.ts';
+import type { Answer, RawValues, Settings, SharedParts, Terminal } from './command.ts';
 import { listOptions, type ParsedLine } from './command-spec.ts';
-import { enforcementOptions, formatFlag, watchOptionNames } from './options.ts';
 import { readCommandOutputs } from './output.ts';
 import { keepSecrets, type PrintedSecrets } from './secrets-from.ts';
 import { findSettingsFile, settle } from './settings.ts';
@@ -14,10 +13,8 @@ export async function answerLine(
   shared?: SharedParts,
 ): Promise<Answer> {
   const { terminal, renew } = keepSecrets(started);
-  if (command.name === '') refuseWatchOptions(flags);
   const asksServer = listOptions(command).includes('tokenFile');
   const settings = adjust(await loadSettings(flags, terminal, asksServer ? renew : null));
-  if (flags['plan'] === true && settings.snapshot !== null) refuseToLookAtKernel(flags);
   readCommandOutputs(command, settings.output, terminal);
   const { run } = await command.load();
   return await run({ operands, settings, terminal, ...(shared === undefined ? {} : { shared }) });
@@ -43,19 +40,4 @@ export async function loadSettings(
   if (file?.nested.secretsFrom === undefined || renew === null || settings.snapshot !== null) return settings;
   await renew(file);
   return settle({ ...sources, file });
-}
-
-/** A flag that only a watch heeds would be ignored; variables and a settings file may serve a watch too. */
-function refuseWatchOptions(flags: RawValues): void {
-  const watching = watchOptionNames.find((name) => flags[name] !== undefined);
-  if (watching === undefined) return;
-  throw makeFailure('usage', `${formatFlag(watching)} goes with watch only`, 'reconcile watch PATH, or leave it out');
-}
-
-/** A snapshot tells of no kernel. Only flags are refused: a settings file may serve applies too. */
-function refuseToLookAtKernel(flags: RawValues): void {
-  const looking = enforcementOptions.find((name) => flags[name] !== undefined);
-  if (looking === undefined) return;
-  const hint = 'plan without the snapshot to compare with the kernel, or leave the flag out';
-  throw makeFailure('usage', `${formatFlag(looking)} and a plan against a snapshot exclude each other`, hint);
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { normalize, resolve } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
-import { createManifestParser, findManifestWorker } from '../adapters/manifest-parser.ts';
+import { createManifestParser, type ParserMeans } from '../adapters/manifest-parser.ts';
 import { createSecretResolver } from '../adapters/secrets.ts';
 import type { Desired, DesiredContext } from '../desired/context.ts';
 import { assemble } from '../desired/desired.ts';
@@ -35,14 +35,9 @@ export function readParseOptions(settings: Settings): ParseOptions {
   return { profile: readProfile(settings), values: readGivenValues(settings), limits: readLimits(settings) };
 }
 
-/** The parser of these settings; it remembers what it parsed last, and `remembers` units of work of what it parsed before. */
-export function makeParser(settings: Settings, remembers = 0): ParseFiles {
-  const options = readParseOptions(settings);
-  return createManifestParser(options, {
-    workerUrl: findManifestWorker(),
-    measure: settings.watch ? 'together' : 'alone',
-    remembers,
-  });
+/** The parser of these settings; see `createManifestParser`. */
+export function makeParser(settings: Settings, means: ParserMeans = {}): ParseFiles {
+  return createManifestParser(readParseOptions(settings), means);
 }
 
 /** Memory (MB) that the process takes beside the threads that read manifests, with some 50,000 rules. */

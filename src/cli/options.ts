@@ -131,8 +131,6 @@ const own = {
   noSuspend: { kind: 'switch', flag: '--no-suspend', help: 'apply once though the settings suspend' },
   confirmWithin: { kind: 'duration', help: 'go back unless it is confirmed in time' },
   confirmWith: { kind: 'text', value: 'COMMAND', help: 'confirm it when this ends with 0; no shell' },
-  watch: { kind: 'switch', help: 'stay, watch the manifests, and keep the server in line with them' },
-  plan: { kind: 'switch', help: 'show the changes; never write' },
   out: { kind: 'path', value: 'PATH', help: 'write there (default: stdout)' },
   forge: { kind: 'choice', choices: ['github', 'gitlab'], help: "whose workflow; default: origin's" },
   example: { kind: 'switch', help: 'example manifests, without a server' },

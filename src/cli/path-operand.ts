@@ -17,9 +17,9 @@ export interface PathOperand {
 export function readPathOperand({ operands, terminal }: Invocation, command: string): PathOperand {
   const [written = ''] = operands;
   if (written === '') {
-    const named = command === '' ? '' : `; if \`${command}\` is the directory, write ./${command}`;
-    const example = `\`reconcile ${command === '' ? 'plan' : command} .\``;
-    const hint = `name the directory that holds the manifests, such as ${example}${named}`;
+    const example = `\`reconcile ${command === 'apply' ? 'plan' : command} .\``;
+    const named = `if \`${command}\` is the directory, write ./${command}`;
+    const hint = `name the directory that holds the manifests, such as ${example}; ${named}`;
     throw makeFailure('no-path', 'PATH is missing', hint);
   }
   return { written, path: resolve(terminal.cwd, written) };
@@ -30,15 +30,13 @@ export function readDirectoryOperand(invocation: Invocation, command: string): P
   const operand = readPathOperand(invocation, command);
   const { written } = operand;
   const found = statSync(operand.path, { throwIfNoEntry: false });
-  const misspelt =
-    found === undefined && (command === '' || command === 'plan') ? explainMisspeltCommand(written) : null;
+  const misspelt = found === undefined ? explainMisspeltCommand(written) : null;
   if (misspelt !== null) throw misspelt;
   if (found?.isFile() !== true) return operand;
-  const verb = command === '' ? 'apply' : command;
   const hint =
     command === 'apply' && written.endsWith('.json')
       ? `a saved plan is applied with: reconcile apply ${written} PATH`
-      : `name its directory: reconcile ${verb} ${dirname(written)}; to check the file: reconcile validate ${written}`;
+      : `name its directory: reconcile ${command} ${dirname(written)}; to check the file: reconcile validate ${written}`;
   const summary = `${written} is a file, not a directory: it would be the whole policy`;
   throw makeFailure('no-source', summary, hint, exitCodes.invalid);
 }

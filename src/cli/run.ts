@@ -21,13 +21,13 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
     }
     flags = parsed.flags;
     refuseOpenTls(terminal.env);
-    if (flags['watch'] === true) refuseToPlan(flags);
     if (flags.fleet !== undefined) {
       const { runFleet } = await import('./fleet.ts');
       return await runFleet(parsed, terminal);
     }
     refuseTargets(flags);
-    if (flags['watch'] === true) return await (await import('./commands/watch.ts')).watch(makeWatch(parsed, terminal));
+    if (parsed.command.name === 'watch')
+      return await (await import('./commands/watch.ts')).watch(makeWatch(parsed, terminal));
     const answer = await answerLine(parsed, terminal, settle);
     const outputs = parsed.command.formats.length === 0 ? [textOnStdout] : asked();
     return await writeAnswer(answer, outputs, settings, terminal);
@@ -41,14 +41,6 @@ function refuseOpenTls(env: Terminal['env']): void {
   if (env['NODE_TLS_REJECT_UNAUTHORIZED'] !== '0') return;
   const hint = 'unset it; to trust an authority of your own, give --ca-file FILE';
   throw makeFailure('bad-setting', 'NODE_TLS_REJECT_UNAUTHORIZED=0 switches the check of certificates off', hint);
-}
-
-/** `--watch` writes: beside a flag that promises not to, nothing at all is done. */
-function refuseToPlan(flags: RawValues): void {
-  const planning = (['plan', 'save', 'snapshot', 'live'] as const).find((name) => flags[name] !== undefined);
-  if (planning === undefined) return;
-  const hint = 'to watch and write nothing, give --suspend: the plan is on /status';
-  throw makeFailure('usage', `--${planning} and --watch exclude each other`, hint);
 }
 
 function refuseTargets(flags: RawValues): void {

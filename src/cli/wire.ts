@@ -2,6 +2,7 @@ import { type ApiClient, createApiClient, type ProxyVariables } from '../adapter
 import { systemClock } from '../adapters/clock.ts';
 import { createNftEnforcement } from '../adapters/enforcement/nft.ts';
 import { openJournal } from '../adapters/journal.ts';
+import type { ParserMeans } from '../adapters/manifest-parser.ts';
 import { createDirectorySource } from '../adapters/source/directory.ts';
 import { defaultApplyLimits } from '../apply/context.ts';
 import { findOpenGaps } from '../apply/open-gaps.ts';
@@ -82,15 +83,13 @@ export function logProxy({ settings, terminal }: Invocation, logger: Logger): vo
 export function wireShared(
   invocation: Invocation,
   root: string | null,
+  means: ParserMeans = {},
 ): Pick<PassDependencies, 'clock' | 'parse' | 'desired' | 'at' | 'approvals' | 'limits'> {
   const { settings } = invocation;
   const at = readTimeAsked(settings, 'at');
-  if (at !== null && (!settings.plan || settings.watch)) {
-    throw makeFailure('usage', '--at goes with --plan only', 'what is written is what is right now');
-  }
   return {
     clock: systemClock,
-    parse: invocation.shared?.parser(settings, root) ?? makeParser(settings),
+    parse: invocation.shared?.parser(settings, root) ?? makeParser(settings, means),
     desired: makeDesiredContext(invocation, root),
     ...(at === null ? {} : { at }),
     approvals: settings.approve,

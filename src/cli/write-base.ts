@@ -1,7 +1,7 @@
 import { mkdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { parseArgs } from 'node:util';
-import { createManifestParser, findManifestWorker } from '../adapters/manifest-parser.ts';
+import { createManifestParser } from '../adapters/manifest-parser.ts';
 import { readFileAt } from '../adapters/source/git-content.ts';
 import { readAtRef } from '../adapters/source/git-ref.ts';
 import { type GitRepository, openRepository } from '../adapters/source/git-repository.ts';
@@ -47,10 +47,7 @@ async function main(): Promise<number> {
   if (settings?.ok === true) writeFileSync(join(out, 'config'), settings.value);
   const commit = given.base === '' ? null : await repository.commitOf(given.base);
   if (commit === null) return 0;
-  const parse = createManifestParser(
-    { profile: findProfile('firezone-0.7'), values: null, limits: defaultLimits },
-    { workerUrl: findManifestWorker(), measure: 'alone' },
-  );
+  const parse = createManifestParser({ profile: findProfile('firezone-0.7'), values: null, limits: defaultLimits });
   const content = await readAtRef({
     directory,
     ref: commit,

@@ -127,7 +127,7 @@ describe('a flag that only a watch heeds', () => {
     '%s without --watch is wrong usage, and nothing is written',
     async (...flag) => {
       const run = await world.cli([...flag, 'm']);
-      expect([run.code, run.err]).toEqual([1, expect.stringContaining(`${flag[0]} goes with watch only`)]);
+      expect([run.code, run.err]).toEqual([1, expect.stringContaining(`${flag[0]} goes with \`reconcile watch\``)]);
       expect(world.simulator.rules()).toEqual([]);
     },
   );

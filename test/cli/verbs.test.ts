@@ -4,8 +4,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { parseArguments } from '../../src/cli/arguments.ts';
-import { listOptions } from '../../src/cli/command-spec.ts';
-import { commands, rootCommand } from '../../src/cli/commands.ts';
+import { commands } from '../../src/cli/commands.ts';
 import { version } from '../../src/version.ts';
 import { ended, rule, spawnReconcile, startWorld, token, type World } from './harness.ts';
 
@@ -19,17 +18,22 @@ afterEach(() => world.close());
 const run = (...args: readonly string[]) => {
   const parsed = parseArguments(args);
   if (parsed.kind === 'text') throw new Error(parsed.text);
-  return { operands: parsed.operands, flags: parsed.flags };
+  return { command: parsed.command.name, operands: parsed.operands, flags: parsed.flags };
 };
 
 describe('verbs', () => {
-  it('plan and watch are the command without a name with one flag more, and take no flag that it does not', () => {
-    expect(run('plan', 'm', '--strict')).toEqual(run('--plan', 'm', '--strict'));
-    expect(run('watch', 'm', '--once')).toEqual(run('--watch', 'm', '--once'));
-    for (const { implies, ...spec } of commands) {
-      if (implies !== undefined)
-        expect(listOptions(spec).filter((name) => !listOptions(rootCommand).includes(name))).toEqual([]);
-    }
+  it('the older spellings are plan, watch and apply, whatever stands before', () => {
+    expect(run('--plan', 'm', '--strict')).toEqual(run('plan', 'm', '--strict'));
+    expect(run('--watch', 'm', '--once')).toEqual(run('watch', 'm', '--once'));
+    expect(run('m', '--yes')).toEqual(run('apply', '--yes', 'm'));
+    expect(run('--base-url', 'plan', '--strict', 'm', '--plan')).toEqual(
+      run('plan', '--base-url', 'plan', '--strict', 'm'),
+    );
+    expect(run('--yes', '--pace', '3', '--plan', '--concurrency', '2', 'm').command).toBe('plan');
+    expect(run('--config', 's.yaml', 'validate', 'm')).toEqual(run('validate', 'm', '--config', 's.yaml'));
+    expect(run('--', 'plan')).toMatchObject({ command: 'apply', operands: ['plan'] });
+    expect(run('--yes', '--', '--watch')).toMatchObject({ command: 'apply', operands: ['--watch'] });
+    expect(run('--wait-enforced', 'm')).toMatchObject({ command: 'apply', operands: ['m'] });
   });
 
   it('plan never writes; apply does, as the old spelling did', async () => {
@@ -79,7 +83,8 @@ describe('verbs', () => {
     [['lint', 'm'], 'Did you mean `reconcile validate`?'],
     [['preview', 'm'], 'Did you mean `reconcile plan`?'],
     [['apply', '--auto-approve', 'm'], 'Use --yes.'],
-    [['--dry-run', 'm'], 'Use reconcile plan PATH.'],
+    [['drift', '--dry-run', 'm'], 'Use reconcile plan PATH.'],
+    [['watch', '--plan', 'm'], 'Use --suspend to watch and write nothing.'],
     [['plan', '--token', 'x', 'm'], 'Use --token-file FILE'],
     [['plan', '--json', 'm'], 'Use --output json.'],
   ])('%j: %s', async (args, words) => {

@@ -4,9 +4,9 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync } from 'nod
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parseArguments } from '../../src/cli/arguments.ts';
-import { listOptions } from '../../src/cli/command-spec.ts';
-import { commands, rootCommand } from '../../src/cli/commands.ts';
-import { formatFlag, type OptionName } from '../../src/cli/options.ts';
+import { type CommandSpec, listOptions } from '../../src/cli/command-spec.ts';
+import { commands } from '../../src/cli/commands.ts';
+import { applyOptions, formatFlag, type OptionName, watchOptionNames } from '../../src/cli/options.ts';
 import { ended, spawnReconcile } from '../cli/harness.ts';
 import { makeUpstream, serveGit } from '../controller/support/git-host.ts';
 import { until } from '../controller/support/sidecar.ts';
@@ -29,9 +29,14 @@ import {
 const template = sharedTemplate();
 
 /** `COMMAND --flag` of every command and every flag that it takes. */
-// The verbs `plan` and `watch` are the command without a name with one flag more; test/cli/verbs.test.ts shows that.
-const own = [rootCommand, ...commands.filter(({ implies }) => implies === undefined)];
-const all: readonly string[] = own.flatMap((spec) => listOptions(spec).map((name) => pairOf(spec.name, name)));
+const all: readonly string[] = commands.flatMap((spec) => ownOptions(spec).map((name) => pairOf(spec.name, name)));
+
+/** `plan` takes the options of an apply so that the same flags may stand on both lines, and `watch` those of every plan. */
+function ownOptions(spec: CommandSpec): readonly OptionName[] {
+  const names = listOptions(spec);
+  if (spec.name === 'plan') return names.filter((name) => !applyOptions.includes(name));
+  return spec.name === 'watch' ? names.filter((name) => watchOptionNames.includes(name)) : names;
+}
 
 function pairOf(command: string, name: OptionName): string {
   return `reconcile ${command} ${formatFlag(name)}`.replace('  ', ' ');
@@ -42,10 +47,10 @@ function sampleOf(command: string, name: OptionName): Sample | null {
   return typeof sample === 'function' ? sample(command) : (sample ?? null);
 }
 
-const sampled = own
+const sampled = commands
   .filter(({ name }) => !['simulate', 'status', 'history', 'undo', 'confirm'].includes(name))
   .flatMap((spec) =>
-    listOptions(spec).flatMap((name) => {
+    ownOptions(spec).flatMap((name) => {
       const sample = sampleOf(spec.name, name);
       return sample === null ? [] : [{ pair: pairOf(spec.name, name), command: spec.name, name, sample }];
     }),
@@ -63,7 +68,7 @@ describe('every flag of every command, executed', () => {
     inWorld(template(), drifted, async (world) => {
       const env = ((await sample.prepare?.(world, command)) ?? {}) as Readonly<Record<string, string>>;
       const args = sample.args?.(world, command) ?? [formatFlag(name)];
-      const base = sample.base?.(command) ?? baseOf(command, name);
+      const base = sample.base?.(command) ?? baseOf(command);
       if (command === 'apply') await savePlan(world, sample.shapesPlan === true ? args : [], env);
       const answer = sample.answer === undefined ? {} : { answer: sample.answer };
       const run = await world.cli([...base, ...args], { env, ...answer });
@@ -298,14 +303,14 @@ const elsewhere: readonly { readonly pairs: readonly string[]; readonly test: st
   },
   {
     // a certificate
-    pairs: ['reconcile --listen-tls-cert', 'reconcile --listen-tls-key'],
+    pairs: ['reconcile watch --listen-tls-cert', 'reconcile watch --listen-tls-key'],
     test: 'test/cli/watch/page.test.ts',
   },
   {
     // a packet filter in a network namespace
     pairs: [
       ...['--enforcement', '--netns', '--wait-enforced', '--repair'].flatMap((flag) => [
-        `reconcile ${flag}`,
+        `reconcile plan ${flag}`,
         `reconcile apply ${flag}`,
       ]),
       'reconcile doctor --enforcement',

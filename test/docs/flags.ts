@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { OptionName } from '../../src/cli/options.ts';
-import { applyOptions } from '../../src/cli/options.ts';
 import { alice, type CliRun, configuration, rule, token } from '../cli/harness.ts';
 import { type DocsWorld, liveDestinations, wanted } from './world.ts';
 
@@ -25,7 +24,7 @@ export interface Sample {
 
 const question = ['--destination', '10.1.2.3', '--protocol', 'tcp', '--port', '443'];
 const bases: Readonly<Record<string, readonly string[]>> = {
-  '': ['--plan', 'policy'],
+  plan: ['plan', 'policy'],
   validate: ['validate', 'policy'],
   export: ['export'],
   build: ['build', 'policy'],
@@ -48,9 +47,7 @@ const bases: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** A command line of the command that works and ends with 0 (drift: with 2). */
-export function baseOf(command: string, name: OptionName): readonly string[] {
-  if (command === '' && [...applyOptions, 'noSuspend', 'overrideWindow', 'confirmWithin', 'confirmWith'].includes(name))
-    return ['policy'];
+export function baseOf(command: string): readonly string[] {
   return bases[command] ?? [command];
 }
 
@@ -136,7 +133,7 @@ const common: Samples = {
     shapesPlan: true,
     code: codeOf,
     shows: (run, _, command) => {
-      if (command === '') expect(run.out).toMatch(/Profile generic/);
+      if (command === 'plan') expect(run.out).toMatch(/Profile generic/);
     },
   },
 };
@@ -187,7 +184,6 @@ const writesOf = ({ requests }: DocsWorld['simulator']): readonly string[] =>
 
 /** Flags of plans and applies. */
 const plans: Samples = {
-  plan: { base: () => ['policy'], shows: says(/^Plan for http/m) },
   snapshot: {
     ...againstSnapshot,
     args: () => ['--snapshot', 'live.json'],
@@ -207,12 +203,12 @@ const plans: Samples = {
   within: { args: () => ['--within', '4w'], shows: says(/within 4w|3 rules/) },
   until: { args: () => ['--until', '2099-12-31'], shows: says(/metadata ends at 2100-01-01T00:00:00Z/) },
   mergeBase: { base: () => ['diff', 'main..HEAD', 'policy'], shows: says(/main where HEAD left it/) },
-  detailedExitcode: { code: (command) => (command === '' ? 2 : 0) },
+  detailedExitcode: { code: (command) => (command === 'plan' ? 2 : 0) },
   ruleUpdates: {
     args: () => ['--rule-updates', 'patch'],
     shapesPlan: true,
     shows: (run, { simulator }, command) => {
-      if (command === '') expect(run.out).toMatch(/PATCH/);
+      if (command === 'plan') expect(run.out).toMatch(/PATCH/);
       else expect(simulator.requests().map(({ method }) => method)).toContain('PATCH');
     },
   },
@@ -222,7 +218,7 @@ const plans: Samples = {
     args: () => ['--prune', 'none'],
     shapesPlan: true,
     shows: (run, world, command) => {
-      if (command === '') expect(run.out).toMatch(/1 skipped/);
+      if (command === 'plan') expect(run.out).toMatch(/1 skipped/);
       else expect(liveDestinations(world)).toContain('203.0.113.7');
     },
   },
@@ -265,7 +261,7 @@ const plans: Samples = {
   },
   maxExposure: { args: () => ['--max-exposure', 'none'], code: refuses, shows: says(/--max-exposure any/) },
   failOn: {
-    base: (command) => (command === 'diff' ? ['diff', 'main', 'policy'] : baseOf(command, 'failOn')),
+    base: (command) => (command === 'diff' ? ['diff', 'main', 'policy'] : baseOf(command)),
     args: () => ['--fail-on', 'any'],
     code: refuses,
     shows: says(/fail-on/),
@@ -275,7 +271,7 @@ const plans: Samples = {
     shapesPlan: true,
     code: codeOf,
     shows: (run, _, command) => {
-      if (command === '') expect(run.out).toMatch(/drift/);
+      if (command === 'plan') expect(run.out).toMatch(/drift/);
       // What only the working tree asks for is no drift from what was applied.
       if (command === 'drift') expect(run.out).not.toMatch(/169\.254\.0\.0/);
     },
@@ -299,9 +295,11 @@ const plans: Samples = {
       world.write('digest', run.json().digest ?? '');
       return { RECONCILE_MAX_DELETES: '0' };
     },
-    base: (command) => (command === '' ? ['policy'] : ['apply', 'plan.json', 'policy']),
     args: (world) => ['--approve', world.read('digest')],
-    shows: applied,
+    shows: (run, world, command) => {
+      if (command === 'plan') expect(run.out).toMatch(/approved by digest/);
+      else applied(run, world);
+    },
   },
 };
 

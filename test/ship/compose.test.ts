@@ -53,7 +53,7 @@ describe('the compose files', () => {
       const { services, secrets } = composeFile(name);
       const { command, read_only: readOnly, cap_drop: dropped, security_opt: security } = services.reconcile;
       const settings = settingsOf(command.map(interpolate));
-      expect(settings.watch).toBe(true);
+      expect(settings.command).toBe('watch');
       expect(settings.listen).toBe('127.0.0.1:8080');
       expect([readOnly, dropped, security]).toEqual([true, ['ALL'], ['no-new-privileges:true']]);
       for (const secret of services.reconcile.secrets) expect(Object.keys(secrets)).toContain(secret);

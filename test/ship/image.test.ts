@@ -69,7 +69,7 @@ describe('the Dockerfile', () => {
 
   it('starts a command line that exists, with a health check at a page that exists', () => {
     const argv = JSON.parse(/^CMD (\[.*\])$/m.exec(dockerfile)?.[1] ?? '[]') as string[];
-    expect(settingsOf(argv)).toMatchObject({ watch: true, stateDir: '/var/lib/reconcile' });
+    expect(settingsOf(argv)).toMatchObject({ command: 'watch', stateDir: '/var/lib/reconcile' });
     // `status --probe` asks 127.0.0.1:8080 unless it is told another address (test/cli/status.test.ts).
     const check = JSON.parse(/^HEALTHCHECK [^\n]*\n *CMD (\[.*\])$/m.exec(dockerfile)?.[1] ?? '[]') as string[];
     expect(check).toEqual(['/usr/local/bin/reconcile', 'status', '--probe']);

@@ -39,7 +39,7 @@ afterEach(() => world.close());
 describe('the files that 0.1 shipped', () => {
   it.each(lines)('%s: every flag is taken', (_, argv) => {
     expect(argv.length).toBeGreaterThan(4);
-    expect(settingsOf(argv.map((word) => word.replace(/\$\{[^}]*\}/, 'x'))).watch).toBe(true);
+    expect(settingsOf(argv.map((word) => word.replace(/\$\{[^}]*\}/, 'x'))).command).toBe('watch');
   });
 
   /** The command line with this world's files in place of the host's; `--once`, so that it ends. */
@@ -153,7 +153,7 @@ describe('command lines of 0.1', () => {
 
   it.each([
     [['--suspend', '--yes', 'm'], 3, 'Writing is suspended by'],
-    [['--interval', '5s', '--yes', 'm'], 1, 'goes with watch only'],
+    [['--interval', '5s', '--yes', 'm'], 1, '--interval goes with `reconcile watch`'],
   ])('%j ends with %d, and the page has the message', async (args, code, message) => {
     const run = await world.cli(args, { env });
     expect([run.code, run.err]).toEqual([code, expect.stringContaining(message)]);

@@ -1,6 +1,6 @@
 import { type Answer, type Invocation, makeFailure } from '../command.ts';
 import { type CommandSpec, listOptions } from '../command-spec.ts';
-import { commands, rootCommand } from '../commands.ts';
+import { commands } from '../commands.ts';
 import { formatFlag, type OptionName, type OptionSpec, optionNames, options } from '../options.ts';
 
 /** `reconcile completion bash|zsh|fish`: a script made from the tables of commands and options; no key starts a process. */
@@ -39,7 +39,9 @@ function bash(): string {
     if (completes === 'files') return [`    ${name}) COMPREPLY=($(compgen -f -- "$cur")) ;;`];
     return [`    ${name}) COMPREPLY=($(compgen -W '${completes.join(' ')}' -- "$cur")); return ;;`];
   });
-  const cases = commands.map((spec) => `    ${spec.name}) flags='${flagsOf(spec).join(' ')}' ;;`);
+  const cases = commands.map(
+    (spec) => `    ${spec.name === 'apply' ? "apply|''" : spec.name}) flags='${flagsOf(spec).join(' ')}' ;;`,
+  );
   return `# reconcile completion for bash: source <(reconcile completion bash)
 _reconcile() {
   local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]} command='' word flags
@@ -58,7 +60,6 @@ ${values.join('\n')}
   case $command in
     help) COMPREPLY=($(compgen -W '${commandNames}' -- "$cur")); return ;;
 ${cases.join('\n')}
-    *) flags='${flagsOf(rootCommand).join(' ')} --version' ;;
   esac
   if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "$flags" -- "$cur")); return; fi
   case $command in
@@ -89,16 +90,16 @@ function fish(): string {
     if (completes === undefined || completes === 'files') continue;
     lines.push(`complete -c reconcile -x -n '__fish_seen_subcommand_from ${name}' -a '${completes.join(' ')}'`);
   }
-  const flags = [rootCommand, ...commands].flatMap((spec) => {
-    const when =
-      spec.name === '' ? `not __fish_seen_subcommand_from ${names}` : `__fish_seen_subcommand_from ${spec.name}`;
-    return listOptions(spec).map((name) => {
+  const flags = commands.flatMap((spec) =>
+    listOptions(spec).map((name) => {
       const { kind, help } = options[name] as OptionSpec;
       const value =
         choicesOf(name).length > 0 ? ` -x -a '${choicesOf(name).join(' ')}'` : kind === 'switch' ? '' : ' -r';
+      const bare = spec.name === 'apply' ? `; or not __fish_seen_subcommand_from ${names}` : '';
+      const when = `__fish_seen_subcommand_from ${spec.name}${bare}`;
       return `complete -c reconcile -n "${when}" -l ${formatFlag(name).slice(2)}${value} -d '${quoted(help)}'`;
-    });
-  });
+    }),
+  );
   return `# reconcile completion for fish: reconcile completion fish | source\n${[...lines, ...flags].join('\n')}\n`;
 }
 

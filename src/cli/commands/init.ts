@@ -46,7 +46,7 @@ async function initFromServer(invocation: Invocation, place: Place): Promise<Ans
   });
   const written = await writeMissing(place, addSchemas(files), bindings);
   const plan = await runPass(
-    { ...invocation, settings: { ...invocation.settings, plan: true, detailedExitcode: true } },
+    { ...invocation, settings: { ...invocation.settings, detailedExitcode: true } },
     { ...policyIn(place, invocation), planOnly: true, saved: null },
   );
   return {

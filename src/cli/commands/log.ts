@@ -125,7 +125,7 @@ type ReadVersion = (commit: Commit, content: CommitContent['content']) => Promis
 
 /** Reads versions one after another; most commits of a repository leave its manifests alone. */
 function versionReader(invocation: Invocation, directory: string, now: number): ReadVersion {
-  const parse = makeParser(invocation.settings, remembered);
+  const parse = makeParser(invocation.settings, { remembers: remembered });
   const context = makeDesiredContext(invocation, directory);
   let last: { readonly tree: string; readonly rules: WrittenRules } | null = null;
   return async (commit, content) => {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { systemClock } from '../../adapters/clock.ts';
+import type { ParserMeans } from '../../adapters/manifest-parser.ts';
 import type { ParseFiles } from '../../desired/parse-files.ts';
 import { getOrMake } from '../../model/group-by.ts';
 import type { Descent, FirstSeen, Source, SourceContent, SourceReading } from '../../ports.ts';
@@ -42,14 +43,14 @@ export function createPool(width: number, slowMs: number | null): Pool {
 }
 
 /** One parser for all that read the same manifests in the same way: what one of them parsed the others are given. */
-export function shareParsers(): (settings: Settings, root: string | null) => ParseFiles {
+export function shareParsers(means: ParserMeans = {}): (settings: Settings, root: string | null) => ParseFiles {
   const parsers = new Map<string, ParseFiles>();
   return (settings, root) => {
     const { profile, values, limits } = readParseOptions(settings);
     const where = root ?? [settings.gitUrl, settings.gitRef, settings.gitPath];
     const key = JSON.stringify([where, profile, values === null ? null : [...values], limits]);
     return getOrMake(parsers, key, () => {
-      const [parse, inLine] = [makeParser(settings), createPool(1, null)];
+      const [parse, inLine] = [makeParser(settings, means), createPool(1, null)];
       return (files) => inLine(() => parse(files));
     });
   };

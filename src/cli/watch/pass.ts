@@ -80,7 +80,8 @@ export function createWatchPasses(wiring: PassWiring) {
   const { settings } = invocation;
   readPlanOptions(settings, null);
   checkConfirmWith(invocation, root);
-  const shared = { ...wireShared(invocation, root), api, logger, journal, ...watchedEnforcement(settings) };
+  const wired = wireShared(invocation, root, { measure: 'together' });
+  const shared = { ...wired, api, logger, journal, ...watchedEnforcement(settings) };
   let openGaps = wiring.openGaps;
   return {
     async run(request: LoopPassRequest): Promise<PassResult> {

@@ -16,7 +16,7 @@ import type { DirectoryWake, OpenSource, WakeSettings } from './invocation.ts';
 export const openSource: OpenSource = async (context, stateFolder, references) => {
   const { settings, terminal, operands } = context;
   if (settings.gitUrl === null) {
-    const { path: root } = readPathOperand({ ...context, settings }, '');
+    const { path: root } = readPathOperand({ ...context, settings }, 'watch');
     const source = createDirectorySource(root, readLimits(settings));
     return { source, root, follow: (wake) => wakeOnChange(root, source, wake), forget: () => undefined };
   }
