@@ -3,6 +3,7 @@ import type { ParseFiles } from '../desired/parse-files.ts';
 import type { Problem } from '../model/problem.ts';
 import type { ProblemCode } from '../model/problem-code.ts';
 import type { Result } from '../model/result.ts';
+import type { LogFields } from '../ports.ts';
 import type { RunReport } from '../report/run-report.ts';
 import type { OptionName, OptionSpec, OptionsTable } from './options.ts';
 import type { SettingsFile } from './settings-schema.ts';
@@ -67,6 +68,8 @@ export interface Terminal {
 export interface SharedParts {
   /** The parser of these settings for what lies in `root`, or where Git has it. */
   readonly parser: (settings: Settings, root: string | null) => ParseFiles;
+  /** What each line of its log says of it. */
+  readonly labels?: LogFields;
 }
 
 /** A parsed command line with its settings. */

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { systemClock } from '../adapters/clock.ts';
 import { groupBy } from '../model/group-by.ts';
+import { joinSome } from '../report/rule-text.ts';
 import { answerError, renderAnswer, writeAnswer } from './answer.ts';
 import { type Answer, exitCodes, makeFailure, type Settings, type Terminal } from './command.ts';
 import type { ParsedLine } from './command-spec.ts';
@@ -10,10 +11,13 @@ import { adjustSettings, type ChosenFleet, makeTargetLine, readFleet, type Targe
 import { answerLine } from './line.ts';
 import { formatFlag } from './options.ts';
 import { readCommandOutputs, textOnStdout } from './output.ts';
+import { tellProgress } from './progress.ts';
 
 /** Targets that are looked at together by commands that do not write; one that is slow counts no more. */
 const together = 8;
 const slowMs = 2000;
+/** How often a person at a terminal is told which targets are waited for. */
+const sayMs = 1000;
 
 /** Runs a command line on each target of `--fleet`: as often as there are targets, each as if it were alone. Gives the worst exit code. */
 export async function runFleet(line: ParsedLine, terminal: Terminal): Promise<number> {
@@ -30,8 +34,10 @@ export async function runFleet(line: ParsedLine, terminal: Terminal): Promise<nu
   const lines = new Map(fleet.targets.map((target) => [target, makeTargetLine(target, nameOut(line, target))]));
   const shared = { parser: shareParsers() };
   const isText = outputs.every(({ format }) => format === 'text');
+  const open = new Set<string>();
   const visit = async (target: Target): Promise<TargetOutcome> => {
-    const { out, err, quiet } = keepQuiet(terminal);
+    open.add(target.name);
+    const { quiet, out, err } = keepQuiet(terminal);
     let settings: Settings | null = null;
     const settle = (read: Settings): Settings => {
       settings = adjustSettings(read, target, fleet.file);
@@ -41,20 +47,22 @@ export async function runFleet(line: ParsedLine, terminal: Terminal): Promise<nu
     const exit = await writeAnswer(answer, [textOnStdout], settings, quiet);
     const { isPlain, ...came } = summariseAnswer(answer, command.name, exit);
     const documents = isText ? notBegun.said : await renderDocuments(answer);
+    open.delete(target.name);
     // A warning that belongs to no answer is told too.
     const warnings = err.join('');
     const text = warnings + out.join('');
     return { target, exit, ...came, isPlain: isPlain && warnings === '', said: { ...documents, text } };
   };
-  const outcomes = await visitAll(fleet, isWriting, visit, terminal.stop);
+  const outcomes = await tellProgress(terminal, async (say) => {
+    const looking = setInterval(() => say(`waiting for ${joinSome([...open], 3, ', ') || 'the next wave'}`), sayMs);
+    return await visitAll(fleet, isWriting, visit, terminal.stop).finally(() => clearInterval(looking));
+  });
   return await writeAnswer(answerFleet(outcomes), outputs, null, terminal);
 }
 
-/** Refuses what is about one server; a watch keeps a journal and a lease for each. */
+/** Refuses what is about one server. */
 function refuseOneServer({ flags, operands, command }: ParsedLine): void {
-  const single = (['save', 'journal', 'snapshot', 'live', 'lease', 'probe'] as const).find(
-    (name) => flags[name] !== undefined && !(name === 'lease' && command.name === 'watch'),
-  );
+  const single = (['save', 'snapshot', 'live', 'probe'] as const).find((name) => flags[name] !== undefined);
   const hint = 'leave it out, or name one server instead of --fleet';
   if (single !== undefined) throw makeFailure('usage', `${formatFlag(single)} is about one server`, hint);
   if (operands.length > 0 && command.name !== 'status')

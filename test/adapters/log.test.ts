@@ -25,6 +25,17 @@ describe('the log for people', () => {
     expect(lines).toEqual(['2023-11-14T22:13:20.000Z info: a pass ended\n']);
   });
 
+  it('says on each line whose it is, in both forms', () => {
+    const lines: string[] = [];
+    const take = (line: string): void => void lines.push(line);
+    const labels = { target: 'eu' };
+    createTextLogger('info', take, undefined, labels).info('a pass ended', { rules: 3 });
+    createTextLogger('info', take, undefined, labels).info('stopped');
+    createJsonLogger('info', take, labels).info('stopped');
+    expect(lines.slice(0, 2)).toEqual(['info: a pass ended target=eu rules=3\n', 'info: stopped target=eu\n']);
+    expect(JSON.parse(lines[2] ?? '')).toMatchObject({ msg: 'stopped', target: 'eu' });
+  });
+
   it('threat 22: a field cannot start a line or command a terminal', () => {
     let text = '';
     createTextLogger('debug', (line) => {

@@ -44,8 +44,8 @@ describe('commands that do not write', () => {
     const { code, out } = await run('plan', '--detailed-exitcode');
     expect(code).toBe(1);
     expect(out).toContain('== 3 targets: the same change: t0, t1, t2 ==');
-    expect(out.match(/1 to create, 0 unchanged/g)).toHaveLength(1);
-    expect(lineOf(out, 't0')).toMatch(/^t0 +1 to create \(exit 2\)$/);
+    expect(out.match(/Digest/g)).toHaveLength(1);
+    expect(lineOf(out, 't0')).toMatch(/^t0 +1 to create, 0 unchanged\. 1 request\. \(exit 2\)$/);
     expect(lineOf(out, 'dead')).toMatch(/^dead +GET .* the connection was refused.* \(exit 1\)$/);
     expect(out).toMatch(/4 targets; exit 1, for dead\.\n$/);
     expect(live()).toEqual([0, 0, 0]);
@@ -67,7 +67,7 @@ describe('commands that do not write', () => {
     const { out } = await run('plan');
     expect(out).toContain('== 2 targets: the same change: t0, t2 ==');
     expect(out).toMatch(/== t1 ==\n[\s\S]*1 to delete/);
-    expect(out).toMatch(/^t0 {2}1 to create\nt1 {2}1 to create, 1 to delete\nt2 {2}1 to create\n\n/);
+    expect(out).toMatch(/^t0 {2}1 to create, 0 .*\nt1 {2}1 to create, 1 to delete, 0 .*\nt2 {2}1 to create, 0 .*\n\n/);
   });
 
   it('name ten targets that said the same, and count the others', async () => {
@@ -149,10 +149,11 @@ describe('an apply', () => {
   it('writes to every target, and once more to none', async () => {
     three();
     const first = await run('apply', '--yes');
-    expect([first.code, lineOf(first.out, 't0')]).toEqual([0, 't0  applied: 1 done']);
+    expect([first.code, lineOf(first.out, 't0')]).toEqual([0, expect.stringMatching(/^t0 {2}Applied: 1 done/)]);
     expect(live()).toEqual([1, 1, 1]);
     const again = await run('apply', '--yes');
-    const plain = 't0  in sync\nt1  in sync\nt2  in sync\n\n3 targets; exit 0, for t0, t1, t2.\n';
+    const inSync = 'In sync: 1 object unchanged; nothing to do.';
+    const plain = `t0  ${inSync}\nt1  ${inSync}\nt2  ${inSync}\n\n3 targets; exit 0, for t0, t1, t2.\n`;
     expect([again.code, again.out]).toEqual([0, plain]);
   });
 
@@ -209,7 +210,7 @@ describe('outputs of a plan', () => {
     const text = world.read('plan.md');
     expect(code).toBe(0);
     expect(text.match(/<!-- reconcile-plan -->/g)).toHaveLength(1);
-    expect(text).toContain('| t1 | 2 to create, 1 to delete |');
+    expect(text).toContain('| t1 | 2 to create, 1 to delete, 0 unchanged. 3 requests. |');
     expect(text).toMatch(/## 2 targets: the same 2 changes: t0, t2\n[\s\S]*## t1\n/);
     expect(world.read('summary.md')).toBe(text);
     expect(JSON.parse(world.read('plan.json'))).toMatchObject({ exit: 0, targets: [{ name: 't0' }, {}, {}] });
@@ -224,6 +225,15 @@ describe('outputs of a plan', () => {
     expect((await run('snapshot')).err).toContain('name the folder for them: --out FOLDER');
     expect((await run('snapshot', '--out', 'shots')).code).toBe(0);
     expect(JSON.parse(world.read('shots/t2.json'))).toMatchObject({ rules: [] });
+  });
+});
+
+describe('a run that takes long', () => {
+  it('says at a terminal which targets are waited for, and takes that away before the answer', async () => {
+    three();
+    servers[1]?.faults.inject({ match: { times: 1 }, fault: { kind: 'delay', milliseconds: 2500 } });
+    const { code, err } = await world.cli(['plan', '--fleet', 'ops/fleet.yaml'], { stderrIsTerminal: true });
+    expect([code, err]).toEqual([0, expect.stringMatching(/waiting for [^\r]*t1[^\r]*\r.\[K$/)]);
   });
 });
 
@@ -260,7 +270,7 @@ describe('a roll-out by hand', () => {
     clearInterval(look);
     expect([code, live()]).toEqual([1, [1, 0, 0]]);
     expect(out).toMatch(
-      /^t0 {2}applied: 1 done\nt1 {2}not begun\nt2 {2}not begun\n[\s\S]*3 targets; exit 1, for t1, t2\.\n$/,
+      /^t0 {2}Applied: 1 done.*\nt1 {2}not begun\nt2 {2}not begun\n[\s\S]*3 targets; exit 1, for t1, t2\.\n$/,
     );
   });
 
@@ -353,11 +363,11 @@ describe('a fleet file', () => {
 
   it('has labels of any text, and none of the members of an object', async () => {
     three([', labels: {"a=b c": "x=y, z"}']);
-    expect((await run('test', '--label', 'a=b c=x=y, z')).err).toContain('no target of the fleet');
+    expect((await run('test', '--label', 'a=b c=x=y, z')).out).toMatch(/1 target; exit 0, for t0\./);
     three([', labels: {"ö ,": "x=y, z"}']);
     expect((await run('test', '--label', 'ö ,=x=y, z')).out).toMatch(/1 target; exit 0, for t0\./);
     expect((await run('test', '--label', 'constructor=')).err).toContain('no target of the fleet');
-    expect((await run('test', '--label', 'env')).err).toContain('a label is KEY=VALUE');
+    expect((await run('test', '--label', 'env')).err).toContain('labels are written --label KEY=VALUE');
   });
 
   it('goes without PATH, watch, and what is about one server', async () => {

@@ -3,12 +3,12 @@ import { escapeControls } from '../../model/printable.ts';
 import type { LogFields, Logger } from '../../ports.ts';
 import type { LogLevel } from './text.ts';
 
-/** A log for machines: one JSON object a line with `level`, `time` (ISO 8601), `msg` and the fields. */
-export function createJsonLogger(level: LogLevel, write: (line: string) => void): Logger {
+/** A log for machines: one JSON object a line with `level`, `time` (ISO 8601), `labels`, the fields and `msg`. */
+export function createJsonLogger(level: LogLevel, write: (line: string) => void, labels?: LogFields): Logger {
   const log = pino(
     {
       level,
-      base: null,
+      base: labels ?? null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
     },

@@ -3,14 +3,22 @@ import type { LogFields, Logger } from '../../ports.ts';
 
 const order = { debug: 0, info: 1, warn: 2, error: 3 } as const;
 
-/** A log for people: `warning: message key=value`, one line each, after the time where a clock is given. `write` gets whole lines. */
-export function createTextLogger(level: LogLevel, write: (line: string) => void, wallTime?: () => number): Logger {
+/**
+ * A log for people: `warning: message key=value`, one line each, after the time where a clock is given. `write` gets whole lines;
+ * `labels` stand before the fields of each.
+ */
+export function createTextLogger(
+  level: LogLevel,
+  write: (line: string) => void,
+  wallTime?: () => number,
+  labels?: LogFields,
+): Logger {
   const line =
     (severity: keyof typeof order, label: string) =>
     (message: string, fields?: LogFields): void => {
       if (order[severity] < order[level]) return;
       const time = wallTime === undefined ? '' : `${new Date(wallTime()).toISOString()} `;
-      write(`${time}${label}: ${message}${fieldsText(fields)}\n`);
+      write(`${time}${label}: ${message}${fieldsText({ ...labels, ...fields })}\n`);
     };
   return {
     debug: line('debug', 'debug'),
@@ -20,8 +28,7 @@ export function createTextLogger(level: LogLevel, write: (line: string) => void,
   };
 }
 
-function fieldsText(fields: LogFields | undefined): string {
-  if (fields === undefined) return '';
+function fieldsText(fields: LogFields): string {
   return Object.entries(fields)
     .map(([key, value]) => ` ${key}=${valueText(value)}`)
     .join('');

@@ -162,7 +162,7 @@ export class Keeper implements PageSources, WatchProcess {
     const { terminal } = this.#invocation;
     await serve(null).catch(() => undefined); // without an address there is nothing to serve
     this.stall(failure);
-    const logger = await createLogger({ settings: readEarly(this.#invocation), terminal }, 'info');
+    const logger = await createLogger({ ...this.#invocation, settings: readEarly(this.#invocation) }, 'info');
     for (const { code, summary, hint = '' } of failure.problems)
       logger.error('The settings cannot be used; waiting for better ones', { code, summary, hint });
     await systemClock.sleep(rereadMs, AbortSignal.any([terminal.stop, this.#again.signal]));

@@ -1,11 +1,10 @@
 import { groupBy } from '../../model/group-by.ts';
 import { escapeControls } from '../../model/printable.ts';
-import { holdsBack } from '../../plan/plan.ts';
 import { formatSafeJson } from '../../report/json.ts';
 import { cutComment, marker } from '../../report/markdown.ts';
 import { joinSome } from '../../report/rule-text.ts';
 import type { RunReport } from '../../report/run-report.ts';
-import { count, countOutcomes, listChangeCounts } from '../../report/summary.ts';
+import { count, summariseApply, summarisePlan } from '../../report/summary.ts';
 import { renderTableMarkdown, renderTableText } from '../../report/table.ts';
 import { type Answer, exitCodes, exitTable, replaceExitCode } from '../command.ts';
 import type { Target } from './targets.ts';
@@ -15,7 +14,7 @@ export interface TargetOutcome {
   readonly target: Target;
   /** null: not begun. */
   readonly exit: number | null;
-  /** In a line: `2 to create, 1 to delete`, `in sync`, `applied: 2 done`, or what went wrong. */
+  /** In a line: `2 to create, 5 unchanged. 2 requests.`, `In sync: …`, `Applied: …`, or what went wrong. */
   readonly result: string;
   /** It was written to, or that was tried. */
   readonly isApplied: boolean;
@@ -42,27 +41,23 @@ export function summariseAnswer(
   exit: number,
 ): Omit<TargetOutcome, 'target' | 'exit' | 'said'> {
   const report = makeReport?.();
-  const isGoodStatus = command === 'status' && exit === exitCodes.ok;
-  if (report === undefined) return { result, isApplied: false, changes: 0, isPlain: isGoodStatus };
+  const isGood = exit === exitCodes.ok;
+  if (report === undefined) return { result, isApplied: false, changes: 0, isPlain: isGood && command === 'status' };
   const { plan, problems, apply } = report;
-  const { create, update, delete: deleted } = plan?.summary ?? { create: 0, update: 0, delete: 0 };
-  const changes = create + update + deleted;
-  const isPlain = exit === exitCodes.ok && changes === 0 && problems.length === 0;
-  return { result: describeResult(report, `reconcile ${command}: `), isApplied: apply !== null, changes, isPlain };
+  const changes = plan?.changes.filter(({ action }) => action !== 'keep' && action !== 'skip').length ?? 0;
+  const isPlain = isGood && changes === 0 && problems.length === 0;
+  return { result: describeResult(report), isApplied: apply !== null, changes, isPlain };
 }
 
-function describeResult({ apply, approved, headline, plan, problems }: RunReport, title: string): string {
-  if (apply !== null) return countOutcomes(apply).replace(/^./, (first) => first.toLowerCase());
+function describeResult(report: RunReport): string {
+  const { apply, approved, headline, plan, problems } = report;
+  if (apply !== null) return summariseApply(apply, plan);
   const [refusal] = approved ? [] : (plan?.refusals ?? []);
-  if (refusal !== undefined) return `refused: ${refusal.summary}`;
   const error = problems.find(({ severity }) => severity === 'error');
+  if (refusal !== undefined) return `refused: ${refusal.summary}`;
   if (error !== undefined) return error.summary;
-  if (headline !== undefined) return headline.replace(title, '');
-  if (plan === null) return 'no plan';
-  const { steps } = plan.summary;
-  const changes = listChangeCounts(plan) || (steps > 0 ? count(steps, 'request') : '');
-  if (changes !== '') return changes;
-  return holdsBack(plan) ? 'not in sync, for want of a secret' : 'in sync';
+  if (headline !== undefined) return headline.replace(/^reconcile \w+: /, '');
+  return plan === null ? 'no plan' : summarisePlan({ ...report, digest: null }, plan);
 }
 
 /** The worst first: what was left half done counts more than what a single run may come to. */
@@ -142,7 +137,5 @@ function withoutOwn({ baseUrl, path }: Target, text: string): string {
     .replaceAll(baseUrl, 'the server')
     .replaceAll(baseUrl.replace(/^https?:\/\//, ''), 'the server')
     .replaceAll(path ?? '\0', 'PATH')
-    .replace(/\b[0-9a-f]{32,}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g, '…')
-    .replace(/\bDigest [0-9a-f]{12}|\bdigest `?[0-9a-f]{12}`?/g, '…')
-    .replace(/\b[0-9.]+ (?:ms|s)\b/g, '…');
+    .replace(/\b(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-)?[0-9a-f]{12,}\b|\b[0-9.]+ m?s\b/g, '…');
 }

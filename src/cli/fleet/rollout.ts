@@ -1,17 +1,12 @@
 import { shortenRevision } from '../../controller/conditions.ts';
 import type { PassView, Status } from '../../controller/status.ts';
+import { getOrMake } from '../../model/group-by.ts';
 import type { Rollout, Target } from './targets.ts';
 
 /** A target as a roll-out sees it. */
 type Participant = Pick<Target, 'name' | 'wave'> & { readonly keeper: { status(): Status } };
 
 type Seen = ReturnType<typeof viewStatus>;
-
-/** What keeps a target from a revision, and how long if that ends by itself (ms). */
-interface Hold {
-  readonly reason: string;
-  readonly leftMs: number | null;
-}
 
 /** The ends of a pass after which nobody else begins its revision; all but the first may have written. */
 const broken: ReadonlySet<string> = new Set(['Refused', 'ApplyFailed', 'NotConverging', 'NotConfirmed']);
@@ -33,11 +28,11 @@ const broken: ReadonlySet<string> = new Set(['Refused', 'ApplyFailed', 'NotConve
 export class RolloutGate {
   readonly #members: ReadonlyMap<string, Participant>;
   settings: Rollout;
-  readonly #seen = new Map<string, Seen>();
+  readonly #seen = new Map<Participant, Seen>();
   /** Targets in their first pass with a revision. */
-  readonly #busy = new Set<string>();
+  readonly #busy = new Set<Participant>();
   /** Those that were told to wait, and for which revision. */
-  readonly #waiting = new Map<string, string>();
+  readonly #waiting = new Map<Participant, string>();
 
   constructor(members: readonly Participant[], settings: Rollout) {
     this.#members = new Map(members.map((one) => [one.name, one]));
@@ -53,59 +48,60 @@ export class RolloutGate {
     const hasBegun = revisions.applied === revision || wrote;
     const isNew = !hasBegun && revisions.attempted !== revision;
     const hold = hasBegun ? null : (this.#holdOf(member, revision, now) ?? (isNew ? this.#crowd(revision) : null));
-    if (hold === null) {
-      this.#waiting.delete(name);
-      if (isNew) this.#busy.add(name);
-    } else this.#waiting.set(name, revision);
-    return hold?.reason ?? null;
+    if (hold !== null) this.#waiting.set(member, revision);
+    else this.#waiting.delete(member);
+    if (hold === null && isNew) this.#busy.add(member);
+    return hold;
   }
 
   /** A pass of this target ended. */
   ended(name: string, now: number): void {
-    const status = this.#members.get(name)?.keeper.status();
-    this.#busy.delete(name);
-    if (status === undefined) return;
+    const member = this.#members.get(name);
+    if (member === undefined) return;
+    this.#busy.delete(member);
+    const status = member.keeper.status();
     const seen = viewStatus(status, now);
     // Which it refused it has not tried again while it waits.
-    const broken = status.passes[0]?.reason === 'Waiting' ? this.#seen.get(name)?.broken : null;
-    this.#seen.set(name, { ...seen, broken: seen.broken ?? broken ?? null });
+    const broken = status.passes[0]?.reason === 'Waiting' ? this.#seen.get(member)?.broken : null;
+    this.#seen.set(member, { ...seen, broken: seen.broken ?? broken ?? null });
   }
 
-  /** Those that were told to wait, and what they wait for now; `hold` null: they may begin. */
-  listWaiting(now: number) {
-    const holds = new Map<string, Hold | null>();
-    let admitted = 0;
-    return [...this.#waiting].map(([name, revision]) => {
-      const { wave = 1 } = this.#members.get(name) ?? {};
-      const key = `${wave} ${revision} ${this.#seen.get(name)?.broken}`;
-      if (!holds.has(key)) holds.set(key, this.#holdOf({ name, wave }, revision, now));
-      const hold = holds.get(key) ?? this.#crowd(revision, admitted);
-      if (hold === null) admitted++;
-      return { name, hold };
-    });
+  /** Those that were told to wait and may begin now. */
+  listReleased(now: number): readonly string[] {
+    const free = this.#listWaiting(now).filter(({ hold }) => hold === null);
+    return free.map(({ name }) => name).slice(0, this.#countRoom());
   }
 
   /** What the roll-out waits for; null: no target waits. */
   describe(now: number): string | null {
-    return this.listWaiting(now).find(({ hold }) => hold !== null)?.hold?.reason ?? null;
+    const reasons = this.#listWaiting(now).map(({ revision, hold }) => hold ?? this.#crowd(revision));
+    return reasons.find((reason) => reason !== null) ?? null;
   }
 
-  /** Set when as many targets are in their first pass as may be. */
-  #crowd(revision: string, more = 0): Hold | null {
-    const { maxParallel } = this.settings;
-    if (maxParallel === undefined) return null;
+  #listWaiting(now: number) {
+    const holds = new Map<string, string | null>();
+    return [...this.#waiting].map(([member, revision]) => {
+      const key = `${member.wave} ${revision} ${this.#seen.get(member)?.broken}`;
+      const hold = getOrMake(holds, key, () => this.#holdOf(member, revision, now));
+      return { name: member.name, revision, hold };
+    });
+  }
+
+  /** How many more targets may be in their first pass. */
+  #countRoom(): number {
     // One whose lease was lost ends no pass here.
-    const busy = [...this.#busy].filter((name) => this.#members.get(name)?.keeper.status().role !== 'standby');
-    if (busy.length + more < maxParallel) return null;
-    return { reason: `${shortenRevision(revision)} waits: maxParallel is ${maxParallel}`, leftMs: null };
+    const busy = [...this.#busy].filter(({ keeper }) => keeper.status().role !== 'standby');
+    return Math.max(0, (this.settings.maxParallel ?? Number.POSITIVE_INFINITY) - busy.length);
+  }
+
+  #crowd(revision: string): string | null {
+    if (this.#countRoom() > 0) return null;
+    return `${shortenRevision(revision)} waits: maxParallel is ${this.settings.maxParallel}`;
   }
 
   /** What keeps a target that has not begun a revision from it; the same of all of its wave that have not refused it. */
-  #holdOf({ name, wave }: Pick<Participant, 'name' | 'wave'>, revision: string, now: number): Hold | null {
-    const hold = (why: string, leftMs: number | null = null): Hold => ({
-      reason: `${shortenRevision(revision)} ${why}`,
-      leftMs,
-    });
+  #holdOf(target: Participant, revision: string, now: number): string | null {
+    const hold = (why: string): string => `${shortenRevision(revision)} ${why}`;
     const { paused, abort, soak } = this.settings;
     if (paused) return hold('waits: the fleet is paused');
     if (abort !== undefined && revision.replace(/^sha256:/, '').startsWith(abort.replace(/^sha256:/, '')))
@@ -115,23 +111,23 @@ export class RolloutGate {
     const stuck = all.find(({ seen }) => seen.broken === revision);
     const why = stuck === undefined ? '' : `: ${stuck.seen.message}`;
     if (lost !== undefined) return hold(`failed at ${lost.member.name} and begins nowhere else${why}`);
-    if (this.#seen.get(name)?.broken === revision) return null;
+    if (this.#seen.get(target)?.broken === revision) return null;
     if (stuck !== undefined) return hold(`waits for ${stuck.member.name}${why}`);
     const unread = all.find(({ seen }) => seen.failed === null);
     if (unread !== undefined) return hold(`waits until it is known whether it failed at ${unread.member.name}`);
-    const earlier = all.filter(({ member }) => member.wave < wave);
+    const earlier = all.filter(({ member }) => member.wave < target.wave);
     const late = earlier.find(({ seen }) => seen.settled !== revision);
     if (late !== undefined) return hold(`waits for ${late.member.name} of wave ${late.member.wave}`);
     const leftMs = earlier.reduce((most, { seen }) => Math.max(most, seen.appliedAt + soak - now), 0);
-    return leftMs === 0 ? null : hold(`soaks in earlier waves until ${new Date(now + leftMs).toISOString()}`, leftMs);
+    return leftMs === 0 ? null : hold(`soaks in earlier waves until ${new Date(now + leftMs).toISOString()}`);
   }
 
-  #look({ name, keeper }: Participant, now: number): Seen {
-    const known = this.#seen.get(name);
+  #look(member: Participant, now: number): Seen {
+    const known = this.#seen.get(member);
     if (known !== undefined) return known;
-    const shown = keeper.status();
-    const seen = viewStatus(shown, now);
-    if (shown.revisions.failed !== null) this.#seen.set(name, seen);
+    const status = member.keeper.status();
+    const seen = viewStatus(status, now);
+    if (status.revisions.failed !== null) this.#seen.set(member, seen);
     return seen;
   }
 }

@@ -1,6 +1,5 @@
 import { join, relative, resolve } from 'node:path';
 import { isBelow, resolveLinks } from '../../adapters/secrets.ts';
-import { groupBy } from '../../model/group-by.ts';
 import { type Failure, makeFailure, type RawValues, type Settings } from '../command.ts';
 import type { ParsedLine } from '../command-spec.ts';
 import { defaultSidecar } from '../commands/status.ts';
@@ -55,29 +54,18 @@ function refuseAmongManifests(file: string, manifests: string, name: string): vo
 }
 
 function selectTargets(targets: readonly Target[], { target = [], label = [] }: RawValues): readonly Target[] {
-  const [names = [], labels = []] = [target, label].map((list) => (Array.isArray(list) ? list.map(String) : []));
+  const [names = [], wanted = []] = [target, label].map((list) => (Array.isArray(list) ? list.map(String) : []));
   const missing = names.find((name) => targets.every((one) => one.name !== name));
   if (missing !== undefined) {
     const hint = `its targets are ${targets.map(({ name }) => name).join(', ')}`;
     throw makeFailure('usage', `the fleet has no target ${missing}`, hint);
   }
-  const pairs = labels.map((text) => /^([^=]+)=(.*)$/s.exec(text)?.slice(1) ?? []);
-  if (pairs.some(({ length }) => length === 0))
-    throw makeFailure('usage', 'a label is KEY=VALUE', 'such as --label env=prod');
-  const wanted = targets.filter(
-    (one) =>
-      (names.length === 0 || names.includes(one.name)) &&
-      pairs.every(([key = '', value]) => Object.hasOwn(one.labels, key) && one.labels[key] === value),
-  );
-  if (wanted.length > 0) return wanted;
+  const chosen = targets.filter(({ name, labels }) => {
+    const own = Object.entries(labels).map((label) => label.join('='));
+    return (names.length === 0 || names.includes(name)) && wanted.every((one) => own.includes(one));
+  });
+  if (chosen.length > 0) return chosen;
   throw makeFailure('usage', 'no target of the fleet has these labels', 'labels are written --label KEY=VALUE');
-}
-
-/** The names of targets that are not the same in both lists. */
-export function listOthers(before: readonly Target[], now: readonly Target[]): readonly string[] {
-  const groups = groupBy([...before, ...now], (one) => JSON.stringify(one));
-  const differ = [...groups.values()].filter(({ length }) => length === 1).flat();
-  return [...new Set(differ.map(({ name }) => name))];
 }
 
 /** What a person would type for this target. Each must name its token's file: a variable would send one token to all servers. */

@@ -1,9 +1,9 @@
 import path from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { systemClock } from '../../adapters/clock.ts';
 import { addProcessMetrics, type ControllerMetrics, createMetrics } from '../../adapters/metrics/metrics.ts';
 import { joinObservers } from '../../controller/observer.ts';
-import type { Logger } from '../../ports.ts';
 import { version } from '../../version.ts';
 import { explainEnd } from '../answer.ts';
 import { exitCodes, Failure, makeFailure, type Settings, type Terminal } from '../command.ts';
@@ -17,11 +17,13 @@ import { createFleetPages } from './page.ts';
 import { pickWorstExit } from './report.ts';
 import { RolloutGate } from './rollout.ts';
 import { createPool, shareParsers, shareSources } from './share.ts';
-import { adjustSettings, type ChosenFleet, listOthers, makeTargetLine, readFleet, type Target } from './targets.ts';
+import { adjustSettings, type ChosenFleet, makeTargetLine, readFleet, type Target } from './targets.ts';
 
 /** Passes at once that do not wait for their server. */
 const width = 64;
 const slowMs = 500;
+/** How often those that wait are looked at, beside the end of each pass. */
+const releaseMs = 1000;
 
 /** Watches every target of a fleet in one process, each by a controller of its own. Gives the worst exit code. */
 export async function watchFleet(line: ParsedLine, terminal: Terminal): Promise<number> {
@@ -51,14 +53,10 @@ async function openFleet(line: ParsedLine, terminal: Terminal, settings: Setting
   const makeKeeper = (target: Target, hold: SharedWatch['hold'], metrics: ControllerMetrics): Keeper => {
     const own = makeWatch(makeTargetLine(target, line), terminal);
     const load = async (): Promise<Settings> => adjustSettings(await own.load(), target, fleet.file);
-    const lent = { ...shared, hold, label: (log: Logger) => labelLog(log, target.name) };
-    return new Keeper({ ...own, load, shared: lent }, metrics);
+    return new Keeper({ ...own, load, shared: { ...shared, hold, labels: { target: target.name } } }, metrics);
   };
-  return { settings, fleet, logger, state, sources, makeKeeper, reread: read };
+  return { settings, fleet, read, logger, state, sources, makeKeeper };
 }
-
-/** What the targets have in common. */
-type FleetParts = Awaited<ReturnType<typeof openFleet>>;
 
 function checkWaves({ targets, rollout }: ChosenFleet, { stateDir, lease, gitUrl }: Settings): void {
   const [first, ...more] = targets;
@@ -82,21 +80,20 @@ function checkWaves({ targets, rollout }: ChosenFleet, { stateDir, lease, gitUrl
 type Member = Target & { readonly keeper: Keeper };
 
 class FleetWatch implements WatchProcess {
-  readonly #parts: FleetParts;
+  readonly #parts: Awaited<ReturnType<typeof openFleet>>;
   readonly #members: ReadonlyMap<string, Member>;
   readonly #gate: RolloutGate;
-  #timer: NodeJS.Timeout | undefined;
   /** What the fleet file says that is not in force. */
   #unheeded: string | null = null;
   readonly metrics: ControllerMetrics;
 
-  constructor(parts: FleetParts) {
+  constructor(parts: Awaited<ReturnType<typeof openFleet>>) {
     const { targets, rollout } = parts.fleet;
     this.#parts = parts;
     const states = () => members.map(({ name, keeper }) => [{ target: name }, keeper.status()] as const);
     this.metrics = addProcessMetrics(createMetrics(version, states, ['target']));
     const members = targets.map((target): Member => {
-      const hold = (revision: string): string | null => this.#admit(target.name, revision);
+      const hold = (revision: string): string | null => this.#gate.admit(target.name, revision, systemClock.wallTime());
       const observer = joinObservers([this.metrics.observer, { passEnded: () => this.#passEnded(target.name) }]);
       return { ...target, keeper: parts.makeKeeper(target, hold, { ...this.metrics, observer }) };
     });
@@ -105,8 +102,8 @@ class FleetWatch implements WatchProcess {
   }
 
   pages(): ReturnType<WatchProcess['pages']> {
-    const told = (): readonly (string | null)[] => [this.#gate.describe(systemClock.wallTime()), this.#unheeded];
-    const rollout = (): string | null => told().filter(Boolean).join('; ') || null;
+    const rollout = (): string | null =>
+      [this.#gate.describe(systemClock.wallTime()), this.#unheeded].filter(Boolean).join('; ') || null;
     return Promise.resolve(createFleetPages(this.#members, rollout));
   }
 
@@ -129,8 +126,10 @@ class FleetWatch implements WatchProcess {
     const { settings, logger, fleet } = this.#parts;
     await serve(settings);
     logger.info('Watching a fleet', { file: fleet.file, targets: fleet.targets.length, version });
+    // A soak may be over, or the last record read that others wait for.
+    const releasing = setInterval(() => this.#release(), releaseMs);
     const ends = await Promise.all([...this.#members.values()].map((member) => this.#keep(member)));
-    clearTimeout(this.#timer);
+    clearInterval(releasing);
     const exit = pickWorstExit(ends);
     const targets = fleet.targets.flatMap(({ name }, index) => (ends[index] === exit ? [name] : []));
     if (exit !== exitCodes.ok) logger.warn('The fleet ended as these targets did', { exit, targets });
@@ -154,51 +153,29 @@ class FleetWatch implements WatchProcess {
     this.#release();
   }
 
-  #admit(name: string, revision: string): string | null {
-    const hold = this.#gate.admit(name, revision, systemClock.wallTime());
-    // It may have been the last one whose record others waited for.
-    this.#release();
-    return hold;
-  }
-
   /** Wakes those that waited and may begin. */
   #release(): void {
-    clearTimeout(this.#timer);
-    let next = Number.POSITIVE_INFINITY;
-    for (const { name, hold } of this.#gate.listWaiting(systemClock.wallTime())) {
-      if (hold === null) this.#members.get(name)?.keeper.wake('released');
-      else next = Math.min(next, hold.leftMs ?? next);
-    }
-    if (Number.isFinite(next)) this.#timer = setTimeout(() => this.#release(), Math.min(next, 2 ** 31 - 1));
+    for (const name of this.#gate.listReleased(systemClock.wallTime()))
+      this.#members.get(name)?.keeper.wake('released');
   }
 
   /** Reads the fleet file again, and has every target read its settings again. */
   async hangUp(): Promise<void> {
-    const { logger, fleet, reread, sources } = this.#parts;
+    const { logger, fleet, read, sources } = this.#parts;
     try {
-      const { rollout, targets } = reread();
+      const { rollout, targets } = read();
       this.#gate.settings = rollout;
       logger.info('The fleet file was read again', { paused: rollout.paused === true, abort: rollout.abort ?? null });
-      const others = listOthers(fleet.targets, targets);
-      this.#unheeded = others.length === 0 ? null : `the fleet file has changed for ${others.join(', ')}: restart`;
-      if (others.length > 0) logger.warn('Other targets take effect after a restart only', { targets: others });
+      const isSame = isDeepStrictEqual(targets, fleet.targets);
+      this.#unheeded = isSame ? null : 'the targets of the fleet file have changed: restart';
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
       this.#unheeded = `the fleet file cannot be used, and the old one stays: ${error.message}`;
-      logger.error('The fleet file cannot be used; the old one stays', { summary: error.message });
     }
+    if (this.#unheeded !== null) logger.warn('The fleet file is not in force', { detail: this.#unheeded });
     // Before and after: what a source reads may follow from settings.
     await sources.renew();
     await Promise.all([...this.#members.values()].map(({ keeper }) => keeper.hangUp()));
     await sources.renew();
-    this.#release();
   }
-}
-
-function labelLog(logger: Logger, target: string): Logger {
-  const say =
-    (level: keyof Logger): Logger['info'] =>
-    (message, fields) =>
-      logger[level](message, { target, ...fields });
-  return { debug: say('debug'), info: say('info'), warn: say('warn'), error: say('error') };
 }

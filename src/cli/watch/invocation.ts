@@ -43,8 +43,6 @@ export interface SharedWatch extends SharedParts {
   readonly hold: (revision: string) => string | null;
   /** Runs a pass when there is room for it. */
   readonly inTurn: <T>(pass: () => Promise<T>) => Promise<T>;
-  /** Its log, that says whose it is. */
-  readonly label: (logger: Logger) => Logger;
 }
 
 /** `reconcile --watch`: settings are loaded here, and again on SIGHUP, so that bad ones stall the loop and not the process. */

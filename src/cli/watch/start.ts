@@ -57,8 +57,7 @@ type Parts = Awaited<ReturnType<typeof openParts>>;
 
 async function openParts(context: StartContext, closers: Closer[], references: GitSettings['references']) {
   const { settings, metrics, shared } = context;
-  const own = await createLogger(context, 'info');
-  const logger = shared?.label(own) ?? own;
+  const logger = await createLogger(context, 'info');
   const state = await openStateOf(settings);
   closers.push(() => state.release());
   const triggers = createTriggers(systemClock);

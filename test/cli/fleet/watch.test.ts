@@ -323,17 +323,17 @@ describe('a watch of a fleet', () => {
     }
   });
 
-  it('says in its log and status which targets of the fleet file wait for a restart', async () => {
+  it('says in its log and status that other targets of the fleet file wait for a restart', async () => {
     fleet([1, 1]);
     const sidecar = await watch();
     await until(async () => (await statusOf(sidecar)).targets.every(({ applied }) => applied !== null));
     fleet([1, 1, 1]);
     sidecar.child.kill('SIGHUP');
-    const said = 'the fleet file has changed for t2: restart';
+    const said = 'the targets of the fleet file have changed: restart';
     await until(async () => (await statusOf(sidecar)).rollout === said);
     expect(await get(sidecar, '/')).toContain(said);
-    expect(sidecar.log().find(({ msg }) => msg === 'Other targets take effect after a restart only')).toMatchObject({
-      targets: ['t2'],
+    expect(sidecar.log().find(({ detail }) => detail === said)).toMatchObject({
+      msg: 'The fleet file is not in force',
     });
     fleet([1, 1]);
     sidecar.child.kill('SIGHUP');
