@@ -20,11 +20,11 @@ import { readLimits, readPlanScope, readProfile, readRequiredNotes } from './pla
 import { readNamedFile } from './read-file.ts';
 import type { NestedSettings } from './settings-schema.ts';
 
-/** `--at` or `--since`, in ms since 1970; null without it. Throws a `Failure` for a text that is no time. */
-export function readTimeAsked(settings: Settings, name: 'at' | 'since'): number | null {
+/** `--at`, `--since` or `--until`, in ms since 1970; null without it. Throws a `Failure` for a text that is no time. */
+export function readTimeAsked(settings: Settings, name: 'at' | 'since' | 'until'): number | null {
   const text = settings[name];
   if (text === null) return null;
-  const parsed = parseInstant(text, { edge: 'from', timezone: 'UTC' });
+  const parsed = parseInstant(text, { edge: name === 'until' ? 'until' : 'from', timezone: 'UTC' });
   if (parsed.ok) return parsed.value;
   const hint = 'write a date, 2026-12-01, or a time with its zone, 2026-12-01T18:00:00+01:00';
   throw makeFailure('bad-setting', `--${name} ${text} is not a time`, hint);

@@ -3,32 +3,28 @@ import { replaceFile } from '../../adapters/replace-file.ts';
 import { decodeText } from '../../manifest/read-manifests.ts';
 import { setExpires } from '../../manifest/set-expires.ts';
 import { didYouMean } from '../../manifest/suggest.ts';
-import { formatInstant, parseInstant } from '../../model/instant.ts';
+import { formatInstant } from '../../model/instant.ts';
 import { escapeControls } from '../../model/printable.ts';
 import type { DesiredRule } from '../../model/rule.ts';
 import { type DesiredState, listAllRules } from '../../model/state.ts';
 import { type Answer, exitCodes, Failure, type Invocation, makeFailure } from '../command.ts';
-import { buildFiles } from '../manifests.ts';
+import { buildFiles, readTimeAsked } from '../manifests.ts';
 import { type NamedManifest, readManifestFiles } from '../path-operand.ts';
 
 /** `reconcile extend SET/RULE [PATH] --until DATE`: writes a later `expires` into its file, and nothing else. */
 export async function run(invocation: Invocation): Promise<Answer> {
   const { operands, settings } = invocation;
   const [name, written = '.', ...others] = operands;
-  const until = settings.until ?? '';
-  if (name === undefined || until === '' || others.length > 0) {
+  const asked = readTimeAsked(settings, 'until');
+  if (name === undefined || asked === null || others.length > 0) {
     const hint = 'reconcile extend SET/RULE policy --until 2026-12-31';
     throw makeFailure('usage', 'extend takes the name of a rule or set, its PATH, and --until', hint);
-  }
-  const meaning = parseInstant(until, { edge: 'until', timezone: 'UTC' });
-  if (!meaning.ok) {
-    const hint = 'write a date, 2026-12-31, or a time with its zone, 2026-12-31T18:00:00+01:00';
-    throw makeFailure('bad-setting', `--until ${until} is not a time`, hint);
   }
   const files = await readManifestFiles(invocation, written);
   const build = (these: readonly NamedManifest[]): Promise<DesiredState> => buildBelow(invocation, written, these);
   const before = await build(files);
   const places = new Set(rulesNamed(before, name).map(({ place }) => place.file));
+  const until = settings.until ?? '';
   const value = until.includes(':') ? `"${until}"` : until;
   const edited = files.flatMap((file): readonly NamedManifest[] => {
     // With an overlay, only where it takes the rule from.
@@ -42,7 +38,7 @@ export async function run(invocation: Invocation): Promise<Answer> {
   const ends = rulesNamed(after, name);
   // Dates are those of the document's own time zone: what the manifests then say counts.
   const latest = ends.reduce((last, { expires = 0 }) => Math.max(last, expires), 0);
-  if (latest < meaning.value - 86_400_000) {
+  if (latest < asked - 86_400_000) {
     const when = formatInstant(latest);
     const hint = 'extend the set first: its rules never end later than it does';
     throw makeFailure('expires-first', `${name} would end at ${when} all the same`, hint);

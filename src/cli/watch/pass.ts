@@ -43,17 +43,14 @@ export class RecentApplies {
     this.#own = [...this.#own.filter(({ at, revision }) => at !== record.at && revision === record.revision), record];
   };
 
-  /** What all of them changed together, and when rules end that earlier ones made; null: nothing is recorded of this revision. */
+  /** What all of them changed together; null: nothing is recorded of this revision. */
   async join(revision: string): Promise<ApplyRecord | null> {
     const history = this.stateFolder === null ? [] : await readHistory(openApplyHistory(this.stateFolder));
     const newest = history.map(({ record }) => record).filter(({ by }) => by !== sidecarNames.back);
-    const records = newest.toReversed();
-    const last = records.findLastIndex((one) => one.revision !== revision || one.by !== sidecarNames.apply);
-    const [earlier, applies] = [records.slice(0, last + 1), records.slice(last + 1)];
+    const others = newest.findIndex((one) => one.revision !== revision || one.by !== sidecarNames.apply);
+    const applies = (others < 0 ? newest : newest.slice(0, others)).toReversed();
     const own = this.#own.filter((one) => one.revision === revision);
-    const joined = joinApplyRecords([...new Map([...applies, ...own].map((one) => [one.at, one])).values()]);
-    const expires = earlier.flatMap((one) => [...one.expires]);
-    return joined && { ...joined, expires: new Map([...expires, ...joined.expires]) };
+    return joinApplyRecords([...new Map([...applies, ...own].map((one) => [one.at, one])).values()]);
   }
 }
 
