@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 import { createManifestParser } from '../adapters/manifest-parser.ts';
 import { readFileAt } from '../adapters/source/git-content.ts';
 import { readAtRef } from '../adapters/source/git-ref.ts';
-import { type GitRepository, openRepository } from '../adapters/source/git-repository.ts';
+import { GitRepository } from '../adapters/source/git-repository.ts';
 import { findWorkTree } from '../adapters/source/work-tree.ts';
 import { defaultLimits } from '../desired/context.ts';
 import { listReferencedFiles } from '../desired/parse-files.ts';
@@ -39,7 +39,7 @@ async function main(): Promise<number> {
   if (found === null) return say(`${given.path} is not in a Git work tree: the plan is not compared with a base`, 0);
   const signal = new AbortController().signal;
   const environment = { PATH: process.env['PATH'], TMPDIR: process.env['TMPDIR'] };
-  const repository = openRepository({ gitDir: found.gitDir, environment, signal });
+  const repository = new GitRepository({ gitDir: found.gitDir, environment, signal });
   const head = (await repository.commitOf('HEAD')) ?? 'no commit';
   writeFileSync(join(out, 'revision'), given.branch === '' ? head : `${head} (${given.branch})`);
   const settings = given.config === '' ? null : await copySettings(repository, found.root, resolve(given.config));

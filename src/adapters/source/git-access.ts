@@ -13,14 +13,8 @@ export interface GitAccess {
   readonly caFile?: string;
 }
 
-/** Where the private files of the Git source lie: an empty home and the askpass script. */
-export interface GitHome {
-  readonly home: string;
-  readonly askpass: string;
-}
-
-/** How to reach the remote: by its own protocol alone, with credentials from the askpass script or a key file. */
-export function connectTo(remote: GitRemote, access: GitAccess, home: GitHome): GitConnection {
+/** How to reach the remote: by its own protocol alone, with credentials from the script at `askpass` or a key file. */
+export function connectTo(remote: GitRemote, access: GitAccess, askpass: string): GitConnection {
   const { protocol } = remote;
   const config = [
     'protocol.version=2',
@@ -36,7 +30,7 @@ export function connectTo(remote: GitRemote, access: GitAccess, home: GitHome): 
   const username = access.username ?? 'x-access-token';
   const [scheme, host] = readOrigin(remote).split('://');
   const env = {
-    GIT_ASKPASS: home.askpass,
+    GIT_ASKPASS: askpass,
     RECONCILE_GIT_TOKEN_FILE: access.tokenFile,
     RECONCILE_GIT_USERNAME: username,
     RECONCILE_GIT_ASKS_USERNAME: `Username for '${scheme}://${host}': `,

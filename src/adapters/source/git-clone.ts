@@ -1,46 +1,131 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import type { ProcessCaps } from '../run-process.ts';
-import { askpassScript, type GitHome } from './git-access.ts';
-import { type GitRepository, openRepository, type RepositoryContext, runLocal } from './git-repository.ts';
+import type { Problem } from '../../model/problem.ts';
+import { fail, ok, type Result } from '../../model/result.ts';
+import { askpassScript, connectTo } from './git-access.ts';
+import type { GitTarget } from './git-address.ts';
+import { runGit } from './git-process.ts';
+import { chooseTip, explainRemote, type RemoteSettings, type RemoteTip } from './git-remote.ts';
+import { GitRepository, type RepositoryContext, runLocal } from './git-repository.ts';
 
-/** A bare repository of our own. */
-export interface Clone extends GitRepository {
-  /** Keeps a commit, by a name of ours, from being collected. */
-  keep(name: string, commit: string): Promise<void>;
+/** A remote and the clone of it, and what all runs of git for the two get. */
+export interface CloneSettings extends RemoteSettings {
+  /** The clone. */
+  readonly folder: string;
+  /** Git's home, which is empty. */
+  readonly home: string;
+  /** Where the askpass script lies. */
+  readonly askpass: string;
+  readonly environment: Readonly<Record<string, string | undefined>>;
 }
 
-/** A fetch notes that the remote promises what it left out; then git dies at a missing object instead of naming it. */
-export const forgetPromise = ['config', '--local', '--unset-all', 'remote.origin.partialclonefilter'];
+/** The name under which a fetched tip is kept until it is checked. */
+export const incoming = 'refs/reconcile/incoming';
 
-/** Where the clone of a remote lies, and what all runs of git for it get. */
-export interface ClonePlace {
-  readonly folder: string;
-  readonly url: string;
-  readonly home: GitHome;
-  readonly environment: Readonly<Record<string, string | undefined>>;
-  readonly caps: ProcessCaps;
+const quiet = ['--quiet', '--no-tags', '--no-recurse-submodules', '--no-auto-maintenance', '--no-write-fetch-head'];
+const withoutBlobs = '--filter=blob:none';
+// Deepening is about ancestry alone: with this filter only commits travel.
+const commitsOnly = '--filter=tree:0';
+/** A fetch notes that the remote promises what it left out; then git dies at a missing object instead of naming it. */
+const forgetPromise = ['config', '--local', '--unset-all', 'remote.origin.partialclonefilter'];
+
+/** One run of git that may reach the remote. */
+interface Call {
+  /** The clone; null: outside of any, so that a damaged one cannot stand in the way of asking. */
+  readonly gitDir: string | null;
+  readonly args: readonly string[];
+  readonly config?: readonly string[];
+  readonly stdin?: string;
+}
+
+/** A bare repository of our own, for the runs that one signal stops; what the remote answers badly is a problem for a person. */
+export class Clone extends GitRepository {
+  readonly #settings: CloneSettings;
+
+  constructor(settings: CloneSettings, context: RepositoryContext) {
+    super(context);
+    this.#settings = settings;
+  }
+
+  /** Keeps a commit, by a name of ours, from being collected. */
+  async keep(name: string, commit: string): Promise<void> {
+    await runLocal(this.context, ['update-ref', '--end-of-options', name, commit]);
+  }
+
+  /** What the remote has behind the target. */
+  async askTip(target: GitTarget): Promise<Result<RemoteTip, Problem>> {
+    if (target.kind === 'commit') return ok({ commit: target.id, fetchName: target.id });
+    const patterns = target.names.flatMap((name) => (name === 'HEAD' ? [name] : [name, `${name}^{}`]));
+    const args = ['ls-remote', '--quiet', '--end-of-options', this.#settings.remote.url, ...patterns];
+    const refs = await this.#ask({ gitDir: null, args });
+    return refs.ok ? chooseTip(refs.value, target.names) : refs;
+  }
+
+  /** Fetches the tip with at most `depth` commits, without blobs where the server can. */
+  fetchTip({ fetchName }: RemoteTip, depth: number): Promise<Result<null, Problem>> {
+    return this.#fetch([withoutBlobs, `--depth=${depth}`, '--end-of-options', 'origin', `+${fetchName}:${incoming}`]);
+  }
+
+  /** Fetches these objects, in one request. */
+  fetchObjects(ids: readonly string[]): Promise<Result<null, Problem>> {
+    const given = { stdin: `${ids.join('\n')}\n`, config: ['fetch.negotiationAlgorithm=noop'] };
+    return this.#fetch([withoutBlobs, '--stdin', '--end-of-options', 'origin'], given);
+  }
+
+  /** Fetches `commits` more of the history of what is here; null: all of it. */
+  deepen({ fetchName }: RemoteTip, commits: number | null): Promise<Result<null, Problem>> {
+    const how = commits === null ? '--unshallow' : `--deepen=${commits}`;
+    return this.#fetch([commitsOnly, how, '--end-of-options', 'origin', `+${fetchName}:${incoming}`]);
+  }
+
+  async #fetch(
+    args: readonly string[],
+    { stdin, config = [] }: Pick<Call, 'stdin' | 'config'> = {},
+  ): Promise<Result<null, Problem>> {
+    const { gitDir } = this.context;
+    const fetched = await this.#ask({
+      gitDir,
+      args: ['fetch', ...quiet, ...args],
+      config: ['remote.origin.promisor=true', ...config],
+      ...(stdin === undefined ? {} : { stdin }),
+    });
+    await runGit({ ...this.#bounds(), args: forgetPromise });
+    if (!fetched.ok) await removeLeftovers(gitDir);
+    return fetched.ok ? ok(null) : fetched;
+  }
+
+  async #ask(call: Call): Promise<Result<string, Problem>> {
+    const { remote, access, askpass } = this.#settings;
+    const run = await runGit({ ...this.#bounds(), ...call, connection: connectTo(remote, access, askpass) });
+    const isGood = run.end === 'exit' && run.code === 0;
+    return isGood ? ok(run.stdout.toString('utf8')) : fail(explainRemote(run, this.#settings, call.gitDir !== null));
+  }
+
+  #bounds(): RepositoryContext & { readonly timeoutMs: number; readonly maxOutput: number } {
+    return { ...this.context, timeoutMs: this.#settings.timeoutMs, maxOutput: 16_000_000 };
+  }
 }
 
 /**
  * Opens the clone for the runs that `signal` stops. Somebody may have removed it, or what belongs to it: then it is made anew.
  * `isChecked`: this process has looked at it before, and found it good.
  */
-export async function openClone(place: ClonePlace, isChecked: boolean, signal: AbortSignal): Promise<Clone> {
-  const { folder, home, environment, caps } = place;
-  const context = { gitDir: folder, environment, home: home.home, caps, signal };
-  const parts = [path.join(folder, 'HEAD'), home.home, home.askpass];
-  if (!isChecked || !parts.every((part) => existsSync(part))) await makeClone(place, context);
-  const keep: Clone['keep'] = async (name, commit) =>
-    void (await runLocal(context, ['update-ref', '--end-of-options', name, commit]));
-  return { ...openRepository(context), keep };
+export async function openClone(settings: CloneSettings, isChecked: boolean, signal: AbortSignal): Promise<Clone> {
+  const { folder, home, askpass, environment, caps } = settings;
+  const context = { gitDir: folder, environment, home, caps, signal };
+  const parts = [path.join(folder, 'HEAD'), home, askpass];
+  if (!isChecked || !parts.every((part) => existsSync(part))) await makeClone(settings, context);
+  return new Clone(settings, context);
 }
 
 /** Makes the clone, unless it is there. One of another URL is removed first, and so is what a killed git left in it. */
-async function makeClone({ folder, url, home }: ClonePlace, context: RepositoryContext): Promise<void> {
-  await mkdir(home.home, { recursive: true, mode: 0o700 });
-  await writeFile(home.askpass, askpassScript, { mode: 0o700 });
+async function makeClone(
+  { folder, home, askpass, remote: { url } }: CloneSettings,
+  context: RepositoryContext,
+): Promise<void> {
+  await mkdir(home, { recursive: true, mode: 0o700 });
+  await writeFile(askpass, askpassScript, { mode: 0o700 });
   if (existsSync(folder)) await removeLeftovers(folder);
   if (existsSync(path.join(folder, 'HEAD'))) {
     const asked = ['config', '--local', '--get', 'remote.origin.url'];
@@ -54,7 +139,7 @@ async function makeClone({ folder, url, home }: ClonePlace, context: RepositoryC
 }
 
 /** Removes the locks and the half-written packs of a git that was killed: nobody else works in this folder. */
-export async function removeLeftovers(folder: string): Promise<void> {
+async function removeLeftovers(folder: string): Promise<void> {
   for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
     if (!name.endsWith('.lock') && !path.basename(name).startsWith('tmp_')) continue;
     await rm(path.join(folder, name), { recursive: true, force: true });

@@ -3,7 +3,7 @@ import type { Problem } from '../../model/problem.ts';
 import { fail, ok, type Result } from '../../model/result.ts';
 import type { SourceContent } from '../../ports.ts';
 import { type ContentSettings, loadContent } from './git-content.ts';
-import { GitError, type GitRepository, openRepository } from './git-repository.ts';
+import { GitError, GitRepository } from './git-repository.ts';
 import { findWorkTree } from './work-tree.ts';
 
 /** A question about the repository whose work tree holds a directory. */
@@ -35,7 +35,7 @@ export async function askRepository<T>(
     return fail(refuseRevision(`${directory} is not in a Git work tree`, hint));
   }
   try {
-    return await ask(openRepository({ gitDir: found.gitDir, environment, signal }), found.path);
+    return await ask(new GitRepository({ gitDir: found.gitDir, environment, signal }), found.path);
   } catch (error) {
     if (error instanceof GitError) return fail(explainGitError(error));
     if (error instanceof RangeError) return fail(refuseRevision('the repository is too large', 'name a smaller one'));

@@ -2,12 +2,19 @@ import { makeError, type Problem } from '../../model/problem.ts';
 import type { ProblemCode } from '../../model/problem-code.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, ok } from '../../model/result.ts';
-import type { ProcessRun } from '../run-process.ts';
-import { connectTo, type GitAccess, readOrigin } from './git-access.ts';
-import type { GitRemote, GitTarget } from './git-address.ts';
-import { type ClonePlace, forgetPromise, removeLeftovers } from './git-clone.ts';
-import { isCapped, runGit } from './git-process.ts';
+import type { ProcessCaps, ProcessRun } from '../run-process.ts';
+import { type GitAccess, readOrigin } from './git-access.ts';
+import type { GitRemote } from './git-address.ts';
+import { isCapped } from './git-process.ts';
 import { refuseTooLarge } from './limits.ts';
+
+export interface RemoteSettings {
+  readonly remote: GitRemote;
+  readonly access: GitAccess;
+  /** Deadline of one call to the remote, ms. */
+  readonly timeoutMs: number;
+  readonly caps: ProcessCaps;
+}
 
 /** What stands behind the operator's ref on the remote: the commit, and the name to fetch it by. */
 export interface RemoteTip {
@@ -15,83 +22,8 @@ export interface RemoteTip {
   readonly fetchName: string;
 }
 
-/** Calls that reach the remote, each under one deadline; failures are problems for a person. */
-export interface RemoteCalls {
-  tip(target: GitTarget, signal: AbortSignal): Promise<Result<RemoteTip, Problem>>;
-  /** Fetches the tip with at most `depth` commits, without blobs where the server can. */
-  fetchTip(tip: RemoteTip, depth: number, signal: AbortSignal): Promise<Result<null, Problem>>;
-  /** Fetches these objects, in one request. */
-  fetchObjects(ids: readonly string[], signal: AbortSignal): Promise<Result<null, Problem>>;
-  /** Fetches `commits` more of the history of what is here; null: all of it. */
-  deepen(tip: RemoteTip, commits: number | null, signal: AbortSignal): Promise<Result<null, Problem>>;
-}
-
-export interface RemoteSettings extends ClonePlace {
-  readonly remote: GitRemote;
-  readonly access: GitAccess;
-  readonly timeoutMs: number;
-}
-
-/** The name under which a fetched tip is kept until it is checked. */
-export const incoming = 'refs/reconcile/incoming';
-
-const quiet = ['--quiet', '--no-tags', '--no-recurse-submodules', '--no-auto-maintenance', '--no-write-fetch-head'];
-const withoutBlobs = '--filter=blob:none';
-// Deepening is about ancestry alone: with this filter only commits travel.
-const commitsOnly = '--filter=tree:0';
-
-/** One run of git that may reach the remote. */
-interface Call {
-  /** The clone; null: outside of any, so that a damaged one cannot stand in the way of asking. */
-  readonly gitDir: string | null;
-  readonly args: readonly string[];
-  readonly config?: readonly string[];
-  readonly stdin?: string;
-  readonly signal: AbortSignal;
-}
-
-/** Builds the calls for one remote and the clone of our own. */
-export function createRemoteCalls(settings: RemoteSettings): RemoteCalls {
-  const { environment, timeoutMs, home, caps, folder: gitDir } = settings;
-  const bounds = { environment, home: home.home, timeoutMs, maxOutput: 16_000_000, caps };
-  const connection = connectTo(settings.remote, settings.access, home);
-  const ask = async (call: Call): Promise<Result<string, Problem>> => {
-    const run = await runGit({ ...bounds, ...call, connection });
-    const isGood = run.end === 'exit' && run.code === 0;
-    return isGood ? ok(run.stdout.toString('utf8')) : fail(remoteProblem(run, settings, call.gitDir !== null));
-  };
-  const fetch = async (call: Omit<Call, 'gitDir'>): Promise<Result<null, Problem>> => {
-    const config = ['remote.origin.promisor=true', ...(call.config ?? [])];
-    const fetched = await ask({ ...call, gitDir, config, args: ['fetch', ...quiet, ...call.args] });
-    await runGit({ ...bounds, gitDir, args: forgetPromise, signal: call.signal });
-    if (!fetched.ok) await removeLeftovers(gitDir);
-    return fetched.ok ? ok(null) : fetched;
-  };
-  return {
-    tip: async (target, signal) => {
-      if (target.kind === 'commit') return ok({ commit: target.id, fetchName: target.id });
-      const patterns = target.names.flatMap((name) => (name === 'HEAD' ? [name] : [name, `${name}^{}`]));
-      const args = ['ls-remote', '--quiet', '--end-of-options', settings.remote.url, ...patterns];
-      const refs = await ask({ gitDir: null, args, signal });
-      return refs.ok ? chooseTip(refs.value, target.names) : refs;
-    },
-    fetchTip: (tip, depth, signal) => {
-      const spec = `+${tip.fetchName}:${incoming}`;
-      return fetch({ args: [withoutBlobs, `--depth=${depth}`, '--end-of-options', 'origin', spec], signal });
-    },
-    fetchObjects: (ids, signal) => {
-      const args = [withoutBlobs, '--stdin', '--end-of-options', 'origin'];
-      return fetch({ args, stdin: `${ids.join('\n')}\n`, config: ['fetch.negotiationAlgorithm=noop'], signal });
-    },
-    deepen: (tip, commits, signal) => {
-      const how = commits === null ? '--unshallow' : `--deepen=${commits}`;
-      const spec = `+${tip.fetchName}:${incoming}`;
-      return fetch({ args: [commitsOnly, how, '--end-of-options', 'origin', spec], signal });
-    },
-  };
-}
-
-function chooseTip(text: string, names: readonly string[]): Result<RemoteTip, Problem> {
+/** Which of the names the remote has, by what `git ls-remote` printed; the first counts, two are one too many. */
+export function chooseTip(text: string, names: readonly string[]): Result<RemoteTip, Problem> {
   const ids = new Map<string, string>();
   for (const line of text.split('\n')) {
     const [id = '', name = ''] = line.split('\t');
@@ -166,7 +98,7 @@ const network =
  * Why a run failed. The remote was asked a moment before, so that a failure on the clone which is none of the remote's and
  * none of the network's is the clone's: there are too many ways to damage one to list them.
  */
-function remoteProblem(run: ProcessRun, settings: RemoteSettings, onClone: boolean): Problem {
+export function explainRemote(run: ProcessRun, settings: RemoteSettings, onClone: boolean): Problem {
   if (run.end === 'timeout') {
     const summary = `the Git remote did not finish within ${settings.timeoutMs / 1000} s; git was ended`;
     return makeError('git-timeout', summary, 'it is tried again; raise --git-timeout if the network is slow');

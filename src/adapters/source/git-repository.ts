@@ -23,28 +23,6 @@ export interface ObjectHead {
   readonly bytes: number;
 }
 
-/** Reading a repository by object: no work tree, no network, nothing of its configuration is run. */
-export interface GitRepository {
-  readonly gitDir: string;
-  /** The commit that a name stands for; null when it is not there. The name must have passed a check: git reads `A..B`, `:/text`. */
-  commitOf(name: string): Promise<string | null>;
-  /** What these objects are (ids, or `COMMIT^{tree}`), in their order; null for one that is not here. */
-  headsOf(asked: readonly string[]): Promise<readonly (ObjectHead | null)[]>;
-  /** The entries of trees (ids, or `COMMIT^{tree}`), in their order. Throws a `RangeError` when they have more than `maxBytes` together. */
-  readTrees(asked: readonly string[], maxBytes: number): Promise<readonly Tree[]>;
-  /** Contents of blobs by id. Throws a `RangeError` when they have more than `maxBytes` together. */
-  readBlobs(ids: readonly string[], maxBytes: number): Promise<ReadonlyMap<string, Buffer>>;
-  /** A commit as it is stored. Throws a `RangeError` beyond a megabyte. */
-  readCommit(id: string): Promise<Buffer>;
-  /** The history of a commit, parents before children. Throws a `RangeError` beyond some 200,000 commits. */
-  historyOf(id: string): Promise<readonly Commit[]>;
-  /** Whether `to` holds `from` in its history, as far as the history is here. */
-  isAncestor(from: string, to: string): Promise<boolean>;
-  /** The nearest commit that both hold in their history; null when none is here. */
-  mergeBaseOf(a: string, b: string): Promise<string | null>;
-  isShallow(): Promise<boolean>;
-}
-
 /** Why a question to a repository has no answer; `git-broken`: it cannot be worked with, or lacks an object. */
 export type GitErrorCode = 'git-broken' | 'git-not-started' | 'git-timeout' | 'git-aborted';
 
@@ -67,43 +45,71 @@ const timeoutMs = 60_000;
 /** Far more than any command here writes that does not write contents. */
 const shortOutput = 64_000;
 
-/** Opens a repository; nothing happens before the first question. */
-export function openRepository(context: RepositoryContext): GitRepository {
-  return {
-    gitDir: context.gitDir,
-    commitOf: async (name) => {
-      const args = ['rev-parse', '--verify', '--quiet', '--end-of-options', `${name}^{commit}`];
-      const run = await runLocal(context, args, [0, 1, 128]);
-      const id = run.stdout.toString('latin1').trim();
-      return run.code === 0 && /^[0-9a-f]{40,64}$/.test(id) ? id : null;
-    },
-    headsOf: async (asked) => {
-      if (asked.length === 0) return [];
-      const answer = await catFile(context, '--batch-check', asked, asked.length * 200);
-      const lines = answer.toString('latin1').split('\n');
-      return asked.map((_, index) => headOf(lines[index] ?? ''));
-    },
-    readTrees: async (asked, maxBytes) =>
-      (await readObjects(context, 'tree', asked, maxBytes)).map(({ id, bytes }) => ({
-        entries: parseTree(bytes, id.length / 2),
-        bytes: bytes.length,
-      })),
-    readBlobs: async (ids, maxBytes) =>
-      new Map((await readObjects(context, 'blob', ids, maxBytes)).map(({ id, bytes }) => [id, bytes])),
-    readCommit: async (id) => {
-      const [commit] = await readObjects(context, 'commit', [id], 1_000_000);
-      return commit?.bytes ?? Buffer.alloc(0);
-    },
-    historyOf: (id) => readHistory(context, id),
-    isAncestor: async (from, to) =>
-      from === to || (await runLocal(context, ['merge-base', '--is-ancestor', from, to], [0, 1, 128])).code === 0,
-    mergeBaseOf: async (a, b) => {
-      const run = await runLocal(context, ['merge-base', a, b], [0, 1]);
-      return run.code === 0 ? run.stdout.toString('latin1').trim().split('\n')[0] || null : null;
-    },
-    isShallow: async () =>
-      (await runLocal(context, ['rev-parse', '--is-shallow-repository'])).stdout.toString().trim() === 'true',
-  };
+/** Reading a repository by object: no work tree, no network, nothing of its configuration is run. */
+export class GitRepository {
+  protected readonly context: RepositoryContext;
+
+  constructor(context: RepositoryContext) {
+    this.context = context;
+  }
+
+  /** The commit that a name stands for; null when it is not there. The name must have passed a check: git reads `A..B`, `:/text`. */
+  async commitOf(name: string): Promise<string | null> {
+    const args = ['rev-parse', '--verify', '--quiet', '--end-of-options', `${name}^{commit}`];
+    const run = await runLocal(this.context, args, [0, 1, 128]);
+    const id = run.stdout.toString('latin1').trim();
+    return run.code === 0 && /^[0-9a-f]{40,64}$/.test(id) ? id : null;
+  }
+
+  /** What these objects are (ids, or `COMMIT^{tree}`), in their order; null for one that is not here. */
+  async headsOf(asked: readonly string[]): Promise<readonly (ObjectHead | null)[]> {
+    if (asked.length === 0) return [];
+    const answer = await catFile(this.context, '--batch-check', asked, asked.length * 200);
+    const lines = answer.toString('latin1').split('\n');
+    return asked.map((_, index) => headOf(lines[index] ?? ''));
+  }
+
+  /** The entries of trees (ids, or `COMMIT^{tree}`), in their order. Throws a `RangeError` when they have more than `maxBytes` together. */
+  async readTrees(asked: readonly string[], maxBytes: number): Promise<readonly Tree[]> {
+    const trees = await readObjects(this.context, 'tree', asked, maxBytes);
+    return trees.map(({ id, bytes }) => ({ entries: parseTree(bytes, id.length / 2), bytes: bytes.length }));
+  }
+
+  /** Contents of blobs by id. Throws a `RangeError` when they have more than `maxBytes` together. */
+  async readBlobs(ids: readonly string[], maxBytes: number): Promise<ReadonlyMap<string, Buffer>> {
+    return new Map((await readObjects(this.context, 'blob', ids, maxBytes)).map(({ id, bytes }) => [id, bytes]));
+  }
+
+  /** A commit as it is stored. Throws a `RangeError` beyond a megabyte. */
+  async readCommit(id: string): Promise<Buffer> {
+    const [commit] = await readObjects(this.context, 'commit', [id], 1_000_000);
+    return commit?.bytes ?? Buffer.alloc(0);
+  }
+
+  /** The history of a commit, parents before children. Throws a `RangeError` beyond some 200,000 commits. */
+  async historyOf(id: string): Promise<readonly Commit[]> {
+    const format = '--format=%H%x00%P%x00%ct%x00%an%x00%s';
+    const args = ['rev-list', '--topo-order', '--reverse', '--encoding=UTF-8', format, '--end-of-options', id];
+    const output = await readOutput(this.context, { args, maxOutput: mostHistory });
+    return output.toString('utf8').split('\n').flatMap(parseCommit);
+  }
+
+  /** Whether `to` holds `from` in its history, as far as the history is here. */
+  async isAncestor(from: string, to: string): Promise<boolean> {
+    if (from === to) return true;
+    return (await runLocal(this.context, ['merge-base', '--is-ancestor', from, to], [0, 1, 128])).code === 0;
+  }
+
+  /** The nearest commit that both hold in their history; null when none is here. */
+  async mergeBaseOf(a: string, b: string): Promise<string | null> {
+    const run = await runLocal(this.context, ['merge-base', a, b], [0, 1]);
+    return run.code === 0 ? run.stdout.toString('latin1').trim().split('\n')[0] || null : null;
+  }
+
+  async isShallow(): Promise<boolean> {
+    const run = await runLocal(this.context, ['rev-parse', '--is-shallow-repository']);
+    return run.stdout.toString().trim() === 'true';
+  }
 }
 
 /** Runs a short command on a repository; throws when git is missing, or ends with another code than `good`. */
@@ -180,20 +186,11 @@ async function readObjects(
 /** More output than this, in bytes, a history may not take. */
 const mostHistory = 48_000_000;
 
-async function readHistory(context: RepositoryContext, id: string): Promise<readonly Commit[]> {
-  const format = '--format=%H%x00%P%x00%ct%x00%an%x00%s';
-  const args = ['rev-list', '--topo-order', '--reverse', '--encoding=UTF-8', format, '--end-of-options', id];
-  const output = await readOutput(context, { args, maxOutput: mostHistory });
-  // Before each line stands one that names the commit again.
-  return output
-    .toString('utf8')
-    .split('\n')
-    .map((line) => line.split('\0'))
-    .flatMap(([commit = '', parents = '', time, author = '', subject = '']) =>
-      time === undefined
-        ? []
-        : [{ id: commit, parents: parents.split(' ').filter(Boolean), time: Number(time) * 1000, author, subject }],
-    );
+/** A line of the history; before each stands one that names the commit again, and nothing else. */
+function parseCommit(line: string): readonly Commit[] {
+  const [id = '', parents = '', time, author = '', subject = ''] = line.split('\0');
+  if (time === undefined) return [];
+  return [{ id, parents: parents.split(' ').filter(Boolean), time: Number(time) * 1000, author, subject }];
 }
 
 /** A tree object: `MODE NAME\0ID` for each entry, the id in bytes. */

@@ -4,37 +4,24 @@ import { makeError, type Problem } from '../../model/problem.ts';
 import type { Result } from '../../model/result.ts';
 import { fail, getErrorCode, ok } from '../../model/result.ts';
 import type { Descent, FirstSeen, Source, SourceContent, SourceReading } from '../../ports.ts';
-import type { GitAccess } from './git-access.ts';
-import type { GitRemote, GitTarget } from './git-address.ts';
-import { type Clone, type ClonePlace, measureClone, openClone } from './git-clone.ts';
+import type { GitTarget } from './git-address.ts';
+import { type Clone, type CloneSettings, incoming, measureClone, openClone } from './git-clone.ts';
 import type { ContentSettings } from './git-content.ts';
 import { loadContent } from './git-content.ts';
-import type { RemoteCalls, RemoteTip } from './git-remote.ts';
-import { createRemoteCalls, incoming } from './git-remote.ts';
+import type { RemoteTip } from './git-remote.ts';
 import { GitError } from './git-repository.ts';
 import type { SignatureKeys } from './git-signature.ts';
 import { checkSignature } from './git-signature.ts';
 
 /** What a Git source is made from; every text in it has passed the checks of git-address.ts. */
-export interface GitSettings extends ContentSettings {
-  readonly remote: GitRemote;
+export interface GitSettings
+  extends ContentSettings,
+    Pick<CloneSettings, 'remote' | 'access' | 'timeoutMs' | 'environment'> {
   readonly target: GitTarget;
-  readonly access: GitAccess;
   /** Commits must be signed by one of these keys; null: signatures are not looked at. */
   readonly verify: SignatureKeys | null;
   /** A private folder of this program; the clone lives in it and may be thrown away at any time. */
   readonly stateFolder: string;
-  /** Deadline of one call to the remote, ms. */
-  readonly timeoutMs: number;
-  readonly environment: Readonly<Record<string, string | undefined>>;
-}
-
-/** A Git source, and what only the program's end needs. */
-export interface GitSource extends Source {
-  readAt(revision: string, signal: AbortSignal, firstSeen?: FirstSeen): Promise<SourceReading>;
-  descends(from: string, to: string, signal: AbortSignal): Promise<Descent>;
-  /** Reads the files of its revision anew with the next read: how manifests are read has changed, so what they name may have. */
-  forget(): void;
 }
 
 // Deep enough that an ordinary push brings its own ancestry along.
@@ -52,21 +39,11 @@ const leastMemory = 64 * 1024 * 1024;
  * submodule. The commit of the ref is asked for first, and only a new one is fetched. A clone that is corrupt is discarded and
  * fetched again.
  */
-export function openGitSource(settings: GitSettings): GitSource {
-  return new ClonedSource(settings);
-}
-
-interface Reading {
-  readonly signal: AbortSignal;
-  readonly firstSeen: FirstSeen;
-}
-
-class ClonedSource implements GitSource {
+export class GitSource implements Source {
   readonly description: string;
   readonly #settings: GitSettings;
-  readonly #place: ClonePlace;
+  readonly #clone: CloneSettings;
   readonly #fetchBytes: number;
-  readonly #calls: RemoteCalls;
   #cached: SourceContent | null = null;
   #isChecked = false;
   #fetches = 0;
@@ -80,33 +57,32 @@ class ClonedSource implements GitSource {
     this.description = `${remote.url} ${target.kind === 'commit' ? target.id : (target.names[0] ?? '')}`;
     this.#settings = settings;
     this.#fetchBytes = settings.limits.fetchBytes ?? defaultFetchBytes;
-    this.#place = {
+    this.#clone = {
+      ...settings,
       folder: path.join(state, 'clone.git'),
-      url: remote.url,
-      home: { home: path.join(state, 'home'), askpass: path.join(state, 'askpass') },
-      environment: settings.environment,
+      home: path.join(state, 'home'),
+      askpass: path.join(state, 'askpass'),
       caps: { memoryBytes: Math.max(this.#fetchBytes, leastMemory), fileBytes: this.#fetchBytes },
     };
-    this.#calls = createRemoteCalls({ ...settings, ...this.#place });
   }
 
   async read(signal: AbortSignal, firstSeen: FirstSeen = {}): Promise<SourceReading> {
     let observed: string | undefined;
     const result = await this.#withClone<SourceContent>(signal, async (clone) => {
-      const tip = await this.#calls.tip(this.#settings.target, signal);
+      const tip = await clone.askTip(this.#settings.target);
       if (!tip.ok) return tip;
       this.#tipSeen = tip.value;
       observed = tip.value.commit;
       if (this.#tooLarge?.commit === observed) return fail(this.#tooLarge.problem);
-      const commit = await this.#fetchNew(clone, tip.value, signal);
+      const commit = await this.#fetchNew(clone, tip.value);
       if (!commit.ok) return commit;
       observed = commit.value;
-      return this.#accept(clone, commit.value, { signal, firstSeen });
+      return this.#accept(clone, commit.value, firstSeen);
     });
     if (!result.ok && result.error.code === 'source-too-large' && observed !== undefined) {
       this.#tooLarge = { commit: observed, problem: result.error };
     }
-    const isOld = this.#fetches > fetchesPerClone || measureClone(this.#place.folder) > 2 * this.#fetchBytes;
+    const isOld = this.#fetches > fetchesPerClone || measureClone(this.#clone.folder) > 2 * this.#fetchBytes;
     if (isOld && result.ok) await this.#discard();
     return { ...readingOf(result), ...(observed === undefined ? {} : { observed }) };
   }
@@ -117,8 +93,8 @@ class ClonedSource implements GitSource {
     }
     const result = await this.#withClone<SourceContent>(signal, async (clone) => {
       // Where another replica has applied it, and this one has not read it yet, it is fetched.
-      const commit = await this.#fetchNew(clone, { commit: revision, fetchName: revision }, signal);
-      return commit.ok ? this.#accept(clone, revision, { signal, firstSeen }) : commit;
+      const commit = await this.#fetchNew(clone, { commit: revision, fetchName: revision });
+      return commit.ok ? this.#accept(clone, revision, firstSeen) : commit;
     });
     return readingOf(result);
   }
@@ -129,7 +105,7 @@ class ClonedSource implements GitSource {
       for (const commits of deepenBy) {
         if (!(await clone.isShallow())) return ok('no');
         if (this.#tipSeen === null) return ok('unknown');
-        const deepened = await this.#calls.deepen(this.#tipSeen, commits, signal);
+        const deepened = await clone.deepen(this.#tipSeen, commits);
         if (!deepened.ok) return deepened;
         if (await clone.isAncestor(from, to)) return ok('yes');
       }
@@ -138,6 +114,7 @@ class ClonedSource implements GitSource {
     return result.ok ? result.value : 'unasked';
   }
 
+  /** Reads the files of its revision anew with the next read: how manifests are read has changed, so what they name may have. */
   forget(): void {
     this.#cached = null;
     this.#tooLarge = null;
@@ -153,7 +130,7 @@ class ClonedSource implements GitSource {
       return work(clone);
     };
     for (let attempt = 0; ; attempt++) {
-      const opened = openClone(this.#place, this.#isChecked, signal);
+      const opened = openClone(this.#clone, this.#isChecked, signal);
       const result = await opened.then(workOn).catch(explainError);
       if (result.ok || result.error.code !== 'git-broken' || attempt > 0) return result;
       await this.#discard().catch(() => undefined); // what cannot be removed shows again in the second attempt
@@ -163,13 +140,13 @@ class ClonedSource implements GitSource {
   async #discard(): Promise<void> {
     this.#fetches = 0;
     this.#isChecked = false;
-    await rm(this.#place.folder, { recursive: true, force: true });
+    await rm(this.#clone.folder, { recursive: true, force: true });
   }
 
-  async #fetchNew(clone: Clone, tip: RemoteTip, signal: AbortSignal): Promise<Result<string, Problem>> {
+  async #fetchNew(clone: Clone, tip: RemoteTip): Promise<Result<string, Problem>> {
     const have = await clone.commitOf(nameOf(tip.commit));
     if (have !== null) return ok(have);
-    const fetched = await this.#calls.fetchTip(tip, depth, signal);
+    const fetched = await clone.fetchTip(tip, depth);
     if (!fetched.ok) return fetched;
     this.#fetches += 1;
     // The ref may have moved since it was asked for: what was fetched is what counts.
@@ -179,25 +156,25 @@ class ClonedSource implements GitSource {
   }
 
   /** The content of a commit that was fetched, provided that it is signed as required. */
-  async #accept(clone: Clone, id: string, { signal, firstSeen }: Reading): Promise<Result<SourceContent, Problem>> {
+  async #accept(clone: Clone, id: string, firstSeen: FirstSeen): Promise<Result<SourceContent, Problem>> {
     const { verify } = this.#settings;
     if (verify !== null) {
       const commit = { id, bytes: await clone.readCommit(id), seenAt: firstSeen[id] ?? Date.now() };
-      const refusal = await checkSignature(commit, verify, this.#place.home.home);
+      const refusal = await checkSignature(commit, verify, this.#clone.home);
       if (refusal !== null) return fail(refusal);
     }
-    const content = await this.#load(clone, id, signal);
+    const content = await this.#load(clone, id);
     if (content.ok) await clone.keep(nameOf(id), id);
     return content;
   }
 
-  async #load(clone: Clone, commit: string, signal: AbortSignal): Promise<Result<SourceContent, Problem>> {
+  async #load(clone: Clone, commit: string): Promise<Result<SourceContent, Problem>> {
     if (this.#cached?.revision === commit) return ok(this.#cached);
     const content = await loadContent({
       repository: clone,
       settings: this.#settings,
       commit,
-      fetchObjects: (ids) => this.#calls.fetchObjects(ids, signal),
+      fetchObjects: (ids) => clone.fetchObjects(ids),
     });
     if (!content.ok) return content;
     this.#cached = { ...content.value, author: authorOf(await clone.readCommit(commit)) };

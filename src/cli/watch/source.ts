@@ -26,9 +26,9 @@ export const openSource: OpenSource = async (context, stateFolder, references) =
       'a PATH and --git-url exclude each other',
       'name the directory inside the repository with --git-path',
     );
-  const { openGitSource } = await import('../../adapters/source/git.ts');
+  const { GitSource } = await import('../../adapters/source/git.ts');
   const own = { stateFolder: path.join(stateFolder, 'git'), environment: terminal.env, references };
-  const source = openGitSource(readGitSettings(settings, settings.gitUrl, own));
+  const source = new GitSource(readGitSettings(settings, settings.gitUrl, own));
   return { source, root: null, follow: () => null, forget: () => source.forget() };
 };
 

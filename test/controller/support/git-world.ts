@@ -1,8 +1,7 @@
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { GitSettings, GitSource } from '../../../src/adapters/source/git.ts';
-import { openGitSource } from '../../../src/adapters/source/git.ts';
+import { type GitSettings, GitSource } from '../../../src/adapters/source/git.ts';
 import { type GitRemote, parseGitPath, parseRef, parseRemote } from '../../../src/adapters/source/git-address.ts';
 import { defaultLimits } from '../../../src/desired/context.ts';
 import type { GitHost, Upstream } from './git-host.ts';
@@ -40,7 +39,7 @@ export async function makeGitWorld(): Promise<GitWorld> {
       const target = parseRef(ref);
       const parts = parseGitPath(at);
       if (!target.ok || !parts.ok) throw new Error('bad test settings');
-      return openGitSource({
+      return new GitSource({
         remote: remoteOf(host),
         target: target.value,
         path: parts.value,
