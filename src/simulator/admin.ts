@@ -1,4 +1,4 @@
-import * as z from 'zod';
+import { prettifyError } from 'zod';
 import { type FaultSwitchboard, faultSetting } from './faults.ts';
 import { formatNetwork, type TableElement } from './filter/element.ts';
 import type { PacketFilterView } from './filter/filter.ts';
@@ -6,7 +6,6 @@ import type { RawRequest } from './http/request.ts';
 import { type HttpAnswer, json } from './http/response.ts';
 import { parseAddress } from './rules/address.ts';
 import { formatPorts } from './rules/ports.ts';
-import type { TokenStore } from './tokens.ts';
 import type { StoredUser, UserStore } from './users.ts';
 
 /** What the pages outside `/v0` show and switch; the same objects as a test has in its hands. */
@@ -14,33 +13,13 @@ export interface AdminParts {
   readonly faults: FaultSwitchboard;
   readonly filter: PacketFilterView;
   readonly users: UserStore;
-  readonly tokens: TokenStore;
-  readonly requests: () => readonly unknown[];
-  readonly now: () => number;
 }
-
-const helpPage = {
-  'GET /admin/verdict?destination=ADDRESS&protocol=tcp|udp|icmp|other[&port=N][&user=NAME]': 'what the filter does',
-  'GET /admin/filter': 'what the filter holds, and what it has yet to do',
-  'GET /admin/faults': 'the faults that are set',
-  'POST /admin/faults': 'set one: {"match":{"method","path","nth","times","probability"},"fault":{"kind",…}}',
-  'DELETE /admin/faults[/NUMBER]': 'take one away, or all',
-  'GET /admin/requests': 'calls of the API so far',
-  'POST /admin/tokens': 'mint one: {"user":"NAME","state":"valid|expired|expired_row|deleted_row"}',
-};
-
-const tokenRequestShape = z.strictObject({
-  user: z.string().default('admin'),
-  state: z.enum(['valid', 'expired', 'expired_row', 'deleted_row']).default('valid'),
-});
 
 /** Answers a request below `/admin`; undefined when the path is none of its own. */
 export function answerAdmin(parts: AdminParts, request: RawRequest): HttpAnswer {
   const url = new URL(request.target, 'http://simulator');
   const [, page = '', argument] = url.pathname.split('/').filter((segment) => segment !== '');
   switch (`${request.method} ${page}`) {
-    case 'GET ':
-      return json(200, helpPage);
     case 'GET verdict':
       return verdict(parts, url.searchParams);
     case 'GET filter':
@@ -52,12 +31,8 @@ export function answerAdmin(parts: AdminParts, request: RawRequest): HttpAnswer 
     case 'DELETE faults':
       parts.faults.clear(argument === undefined ? undefined : Number(argument));
       return { kind: 'empty', status: 204, typed: false };
-    case 'GET requests':
-      return json(200, parts.requests());
-    case 'POST tokens':
-      return mintToken(parts, request);
     default:
-      return json(404, { error: `no such page; GET /admin lists them` });
+      return json(404, { error: 'no such page: there are verdict, filter and faults' });
   }
 }
 
@@ -94,20 +69,9 @@ function findUser(users: UserStore, name: string): StoredUser | undefined {
 
 function setFault(parts: AdminParts, request: RawRequest): HttpAnswer {
   const parsed = faultSetting.safeParse(bodyOf(request));
-  if (!parsed.success) return json(422, { error: z.prettifyError(parsed.error) });
+  if (!parsed.success) return json(422, { error: prettifyError(parsed.error) });
   const number = parts.faults.inject(parsed.data);
   return json(201, { number });
-}
-
-const hourSeconds = 3_600;
-
-function mintToken(parts: AdminParts, request: RawRequest): HttpAnswer {
-  const parsed = tokenRequestShape.safeParse(bodyOf(request) ?? {});
-  if (!parsed.success) return json(422, { error: z.prettifyError(parsed.error) });
-  const { user: name, state } = parsed.data;
-  const user = findUser(parts.users, name);
-  if (user === undefined) return json(422, { error: `no user ${name}` });
-  return json(201, { token: parts.tokens.mint(user.id, state, Math.floor(parts.now() / 1000) + hourSeconds) });
 }
 
 function bodyOf(request: RawRequest): unknown {

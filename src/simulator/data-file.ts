@@ -1,18 +1,16 @@
 import { appendFileSync, closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { type ConfigurationStore, parseStoredConfiguration, showConfiguration } from './configuration/store.ts';
-import { castInet, storeInet } from './rules/inet.ts';
-import { storePorts } from './rules/ports.ts';
-import { makeRow, type RuleRow, type StoredRule, showRow } from './rules/rule.ts';
+import type { ConfigurationRow, ConfigurationStore } from './configuration/store.ts';
+import type { RuleRow } from './rules/rule.ts';
 import type { RuleStore } from './rules/store.ts';
 import type { StoredUser, UserStore } from './users.ts';
 
-/** One line of the file: a row as the API shows it, or the id of one that went. */
+/** One line of the file: a row, or the id of one that went. */
 type Line =
-  | { readonly rule: StoredRule }
+  | { readonly row: RuleRow }
   | { readonly deleted_rule: string }
   | { readonly user: StoredUser }
   | { readonly deleted_user: string }
-  | { readonly configuration: Readonly<Record<string, unknown>> };
+  | { readonly settings: ConfigurationRow };
 
 export interface DataFileStores {
   readonly rules: RuleStore;
@@ -39,15 +37,15 @@ export class DataFile {
     this.#read();
     this.#compact();
     stores.rules.listen({
-      inserted: (row) => this.#append({ rule: showRow(row) }),
-      updated: (row) => this.#append({ rule: showRow(row) }),
+      inserted: (row) => this.#append({ row }),
+      updated: (row) => this.#append({ row }),
       deleted: (row) => this.#append({ deleted_rule: row.id }),
     });
     stores.users.listen({
       stored: (user) => this.#append({ user }),
       deleting: (id) => this.#append({ deleted_user: id }),
     });
-    stores.configuration.listen((row) => this.#append({ configuration: showConfiguration(row) }));
+    stores.configuration.listen((settings) => this.#append({ settings }));
   }
 
   close(): void {
@@ -66,9 +64,9 @@ export class DataFile {
     this.close();
     const beside = `${this.#path}.new`;
     const descriptor = openSync(beside, 'w', 0o600);
-    const lines: Line[] = [{ configuration: showConfiguration(this.#stores.configuration.row) }];
+    const lines: Line[] = [{ settings: this.#stores.configuration.row }];
     for (const user of this.#stores.users.all()) lines.push({ user });
-    for (const row of this.#stores.rules.rows()) lines.push({ rule: showRow(row) });
+    for (const row of this.#stores.rules.rows()) lines.push({ row });
     writeFileSync(descriptor, lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
     fsyncSync(descriptor);
     closeSync(descriptor);
@@ -98,27 +96,13 @@ export class DataFile {
 
   #load(line: Line): void {
     const { rules, users, configuration } = this.#stores;
-    if ('rule' in line) rules.load(rowOf(line.rule));
+    if ('row' in line) rules.load(line.row);
     else if ('deleted_rule' in line) {
       const row = rules.get(line.deleted_rule);
       if (row !== undefined) rules.drop(row);
     } else if ('user' in line) users.put(line.user);
     else if ('deleted_user' in line) users.delete(line.deleted_user);
-    else configuration.load(parseStoredConfiguration(line.configuration));
+    else if ('settings' in line) configuration.load(line.settings);
+    else throw new Error('of another program');
   }
-}
-
-function rowOf(stored: StoredRule): RuleRow {
-  const destination = castInet(stored.destination);
-  const range = stored.port_range === null ? null : storePorts(stored.port_range);
-  if (destination === undefined || range === undefined) throw new Error('not a rule');
-  return makeRow({
-    id: stored.id,
-    action: stored.action,
-    destination: storeInet(destination),
-    ports: range === null || stored.port_type === null ? null : { type: stored.port_type, range },
-    userId: stored.user_id,
-    insertedAt: stored.inserted_at,
-    updatedAt: stored.updated_at,
-  });
 }

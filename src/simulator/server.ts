@@ -44,16 +44,14 @@ export interface Simulator {
 /** Starts the simulated API server on a real socket. Rejects when it cannot listen, or read its data file. */
 export async function startSimulator(options: SimulatorOptions): Promise<Simulator> {
   const tables = openTables(options);
-  const { rules: store, users, tokens, configuration, clock } = tables;
+  const { rules: store, users, tokens, configuration } = tables;
   let exit: (reason: string) => void = () => {};
   const filter = connectFilter(options, tables, (reason) => exit(reason));
   const faults = new Faults(options.random ?? Math.random, () => store.listBody());
   const { onError } = options;
   const exchanges = new Exchanges({ answer: answers(options, tables), faults, ...(onError && { onError }) });
   if (options.admin === true) {
-    const { log: requests } = exchanges;
-    exchanges.admin = (request) =>
-      answerAdmin({ faults, filter: filter.view, users, tokens, requests, now: clock.milliseconds }, request);
+    exchanges.admin = (request) => answerAdmin({ faults, filter: filter.view, users }, request);
   }
   const host = options.host ?? '127.0.0.1';
   const server = await listenHttp({ host, port: options.port ?? 0, exchange: exchanges.take });

@@ -34,14 +34,6 @@ export class TokenStore {
     return `${signed}.${this.#signature(signed).toString('base64url')}`;
   }
 
-  /** A token of this user in one of the states a token can be in; `expires` in seconds since 1970. */
-  mint(userId: string, state: 'valid' | 'expired' | 'expired_row' | 'deleted_row', expires: number): string {
-    const id = randomBytes(16).toString('hex');
-    if (state !== 'deleted_row') this.addRow(id, userId, state === 'expired_row' ? 0 : undefined);
-    const exp = state === 'expired' ? 1 : expires;
-    return this.sign({ api: id, aud: 'fz_http', iss: 'fz_http', sub: userId, exp });
-  }
-
   /** Whom a bearer token stands for. Raises ServerCrash where the real server does: unreadable parts, no `api` claim. */
   check(token: string, nowMilliseconds: number): TokenCheck {
     const owner = this.#registered.get(token);

@@ -237,11 +237,8 @@ export const elsewhere: readonly Elsewhere[] = [
   },
   { line: 'systemctl reload', reason: systemd, test: 'test/ship/compose.test.ts', evidence: 'systemd-analyze' },
   ...[
-    'curl "$url/admin"',
     'curl "$url/admin/verdict?destination=10.0.0.1&protocol=tcp&port=443&user=alice"',
     'curl "$url/admin/filter"',
-    'curl "$url/admin/requests"',
-    `curl -d '{"user":"alice","state":"valid"}' "$url/admin/tokens"`,
     `curl -d '{"match":{"method":"POST","path":"/v0/rules","times":1},"fault":{"kind":"reset-after"}}' "$url/admin/faults"`,
     `curl -d '{"match":{"probability":0.1},"fault":{"kind":"status","status":429,"headers":{"retry-after":"1"}}}' "$url/admin/faults"`,
     'curl "$url/admin/faults"',

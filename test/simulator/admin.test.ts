@@ -48,31 +48,6 @@ test('a fault that makes no sense is refused with its reason', async () => {
   expect(JSON.stringify(body)).toContain('macth');
 });
 
-test('minted tokens are worth what their state says', async () => {
-  const states = { valid: 200, expired: 401, expired_row: 401, deleted_row: 401 };
-  for (const [state, expected] of Object.entries(states)) {
-    const { body } = await client.call('POST', '/admin/tokens', { state });
-    const authorization = `Bearer ${(body as { token: string }).token}`;
-    const response = await fetch(`${client.simulator.url}/v0/rules`, {
-      headers: { authorization, accept: 'application/json' },
-    });
-    expect([state, response.status]).toEqual([state, expected]);
-  }
-  const { body } = await client.call('POST', '/admin/tokens', { user: 'alice' });
-  const authorization = `Bearer ${(body as { token: string }).token}`;
-  const response = await fetch(`${client.simulator.url}/v0/rules`, {
-    headers: { authorization, accept: 'application/json' },
-  });
-  expect(await response.json()).toEqual({ error: 'Unauthorized' });
-});
-
-test('calls of the API are listed, the admin’s own are not', async () => {
-  await client.call('GET', '/v0/rules');
-  expect((await client.call('GET', '/admin/requests')).body).toMatchObject([
-    { method: 'GET', path: '/v0/rules', status: 200 },
-  ]);
-});
-
 test('without --admin the pages are an unknown path like any other', async () => {
   await client.simulator.close();
   client = await startClient();

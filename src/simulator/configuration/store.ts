@@ -1,19 +1,16 @@
 import type { SimulatorClock } from '../clock.ts';
 import { type JsonTerm, readObject } from '../http/json.ts';
 import { answerInvalid, type HttpAnswer, json } from '../http/response.ts';
-import { castInet, type Inet, storeInet } from '../rules/inet.ts';
+import { castInet } from '../rules/inet.ts';
 import { type ChangeRules, type ConfigurationValues, castConfiguration } from './change.ts';
 import { scalarFields } from './fields.ts';
-import type { StoredLogo } from './logo.ts';
-import { type Provider, sortKeys } from './provider.ts';
+import { sortKeys } from './provider.ts';
 
 export interface ConfigurationRow extends ConfigurationValues {
   readonly id: string;
   readonly insertedAt: string;
   readonly updatedAt: string;
 }
-
-const providerFields = ['openid_connect_providers', 'saml_identity_providers'];
 
 /** A fresh server's configuration. */
 const defaultValues: ConfigurationValues = {
@@ -97,33 +94,4 @@ export async function updateConfiguration(
   if (!change.ok) return answerInvalid(change.errors);
   const row = change.changed.size === 0 ? store.row : store.update(change.values, change.changed);
   return json(200, { data: showConfiguration(row) });
-}
-
-/** The row that is shown so; the way back from `showConfiguration`. */
-export function parseStoredConfiguration(shown: Readonly<Record<string, unknown>>): ConfigurationRow {
-  const scalars = Object.keys(scalarFields).map((name) => [
-    name,
-    name === 'default_client_allowed_ips' ? null : shown[name],
-  ]);
-  const ips = shown['default_client_allowed_ips'];
-  const logo = shown['logo'] as Partial<StoredLogo>;
-  return {
-    id: String(shown['id']),
-    insertedAt: String(shown['inserted_at']),
-    updatedAt: String(shown['updated_at']),
-    scalars: {
-      ...Object.fromEntries(scalars),
-      default_client_allowed_ips: Array.isArray(ips)
-        ? ips.map((ip) => (typeof ip === 'string' ? storedInet(ip) : null))
-        : null,
-    },
-    logo: 'url' in logo ? { data: null, type: null, url: null, ...logo } : null,
-    providers: Object.fromEntries(providerFields.map((name) => [name, (shown[name] ?? []) as Provider[]])),
-  };
-}
-
-function storedInet(text: string): Inet {
-  const inet = castInet(text);
-  if (inet === undefined) throw new Error(`not a network: ${text}`);
-  return storeInet(inet);
 }

@@ -2,10 +2,10 @@ import { trim } from '../cast.ts';
 import { ServerCrash } from '../crash.ts';
 import { type Address, formatAddressBits, parseAddress, printAddress } from './address.ts';
 
-/** An address with the mask that was written beside it; no mask means one host. */
+/** An address with the mask that was written beside it, any whole number; no mask means one host. */
 export interface Inet {
   readonly address: Address;
-  readonly mask: bigint | null;
+  readonly mask: string | null;
 }
 
 /** Casts `address[/mask]`; the mask is any integer, its size is not looked at (that is the database's business). */
@@ -16,7 +16,7 @@ export function castInet(text: string): Inet | undefined {
   if (address === undefined) return undefined;
   if (slash < 0) return { address, mask: null };
   const mask = trimmed.slice(slash + 1);
-  return /^[+-]?[0-9]+$/.test(mask) ? { address, mask: BigInt(mask.replace('+', '')) } : undefined;
+  return /^[+-]?[0-9]+$/.test(mask) ? { address, mask: String(BigInt(mask.replace('+', ''))) } : undefined;
 }
 
 export function formatInet(inet: Inet): string {
@@ -28,9 +28,9 @@ export function formatInet(inet: Inet): string {
 export function storeInet(inet: Inet): Inet {
   if (inet.mask === null) return inet;
   const bits = inet.address.family === 4 ? 32n : 128n;
-  const mask = BigInt.asUintN(8, inet.mask);
+  const mask = BigInt.asUintN(8, BigInt(inet.mask));
   if (mask > bits) throw new ServerCrash(`mask /${inet.mask} does not fit the address`);
-  return { address: inet.address, mask: mask === bits ? null : mask };
+  return { address: inet.address, mask: mask === bits ? null : String(mask) };
 }
 
 export function isSameInet(left: Inet, right: Inet): boolean {
