@@ -1,4 +1,12 @@
-import { type Cost, compareCosts, type Ordering, type RegionClass } from './ordering.ts';
+import {
+  type Cost,
+  compareCosts,
+  type GapGroup,
+  indexRegions,
+  isOpen,
+  type Ordering,
+  type RegionClass,
+} from './ordering.ts';
 
 /** Operations are bits of a 32-bit number. */
 const exactLimit = 30;
@@ -25,16 +33,14 @@ export function solveExactly(ordering: Ordering, limit: number): readonly number
 
 interface Lattice {
   /** Every set that respects the needs, by size. */
-  readonly sets: Int32Array;
+  readonly sets: readonly number[];
   /** By set: its index in `sets`, for those that are. */
   readonly indexOf: ReadonlyMap<number, number>;
-  readonly needs: Int32Array;
+  readonly needs: readonly number[];
 }
 
 function reachable({ size, needs }: Ordering, limit: number): Lattice | null {
-  const masks = Int32Array.from({ length: size }, (_, i) =>
-    (needs[i] ?? []).reduce((mask, need) => mask | (1 << need), 0),
-  );
+  const masks = needs.map((list) => list.reduce((mask, need) => mask | (1 << need), 0));
   const indexOf = new Map([[0, 0]]);
   const sets = [0];
   for (let at = 0; at < sets.length; at++) {
@@ -48,68 +54,51 @@ function reachable({ size, needs }: Ordering, limit: number): Lattice | null {
       sets.push(next);
     }
   }
-  return { sets: Int32Array.from(sets), indexOf, needs: masks };
+  return { sets, indexOf, needs: masks };
 }
 
 interface StateCosts {
+  /** By state, what is wrong in it. */
   readonly opened: Float64Array;
   readonly cutOff: Float64Array;
   readonly openGaps: Float64Array;
-  /** Verdicts of the region classes, `words` 32-bit words a state. */
-  readonly verdicts: Int32Array;
-  readonly words: number;
-  readonly weights: Float64Array;
+  /** By region class, whether it is accepted in each state. */
+  readonly verdicts: readonly Uint8Array[];
 }
 
-function stateCosts({ regions, gaps }: Ordering, sets: Int32Array): StateCosts {
-  const words = Math.max(1, Math.ceil(regions.length / 32));
-  const costs = {
-    opened: new Float64Array(sets.length),
-    cutOff: new Float64Array(sets.length),
-    openGaps: new Float64Array(sets.length),
-    verdicts: new Int32Array(sets.length * words),
-    words,
-    weights: Float64Array.from(regions, ({ weight }) => weight),
-  };
-  const gapMasks = gaps.map(({ openers, closers }) => ({ openers: maskOf(openers), closers: maskOf(closers) }));
-  for (const [r, region] of regions.entries()) fillRegion(region, r, sets, costs);
-  for (const [g, gap] of gaps.entries()) {
-    const { openers, closers } = gapMasks[g] ?? { openers: 0, closers: 0 };
-    for (let s = 0; s < sets.length; s++) {
-      const set = sets[s] as number;
-      const opened = gap.startsOpen || (set & openers) !== 0;
-      if (opened && (gap.staysOpen || (closers & ~set) !== 0)) costs.openGaps[s] = (costs.openGaps[s] as number) + 1;
+function stateCosts({ regions, gaps }: Ordering, sets: readonly number[]): StateCosts {
+  const opened = new Float64Array(sets.length);
+  const cutOff = new Float64Array(sets.length);
+  const isOpenIn = (gap: GapGroup, set: number): boolean => isOpen(gap, (operation) => ((set >>> operation) & 1) === 1);
+  const verdicts = regions.map((region) => {
+    const accepted = listVerdicts(region, sets);
+    const { before, after, weight } = region;
+    const wrong = before ? cutOff : opened;
+    if (before === after) {
+      for (let s = 0; s < sets.length; s++)
+        if (accepted[s] !== Number(before)) wrong[s] = (wrong[s] as number) + weight;
     }
-  }
-  return costs;
+    return accepted;
+  });
+  const openGaps = new Float64Array(sets.length);
+  for (const gap of gaps)
+    for (let s = 0; s < sets.length; s++)
+      if (isOpenIn(gap, sets[s] as number)) openGaps[s] = (openGaps[s] as number) + 1;
+  return { opened, cutOff, openGaps, verdicts };
 }
 
-function fillRegion(region: RegionClass, r: number, sets: Int32Array, costs: StateCosts): void {
-  const { kept, before, after, weight, entries } = region;
+/** By state, 1 where the region is accepted. Much faster than to ask `getVerdictIn` for each. */
+function listVerdicts({ kept, entries }: RegionClass, sets: readonly number[]): Uint8Array {
   const bits = Int32Array.from(entries, ({ operation }) => 1 << operation);
   const wanted = Int32Array.from(entries, ({ operation, added }) => (added ? 1 << operation : 0));
-  const accepts = Uint8Array.from(entries, ({ rank }) => Number(rank % 2 === 0));
-  const otherwise = Number(kept % 2 === 0);
-  const word = r >>> 5;
-  const bit = 1 << (r & 31);
-  const counts = before === after ? (before ? costs.cutOff : costs.opened) : null;
+  const accepts = Uint8Array.from([...entries, { rank: kept }], ({ rank }) => Number(rank % 2 === 0));
+  const verdicts = new Uint8Array(sets.length);
   for (let s = 0; s < sets.length; s++) {
-    const set = sets[s] as number;
-    let verdict = otherwise;
-    for (let e = 0; e < bits.length; e++) {
-      if ((set & (bits[e] as number)) === wanted[e]) {
-        verdict = accepts[e] as number;
-        break;
-      }
-    }
-    if (verdict === 1)
-      costs.verdicts[s * costs.words + word] = (costs.verdicts[s * costs.words + word] as number) | bit;
-    if (counts !== null && (verdict === 1) !== before) counts[s] = (counts[s] as number) + weight;
+    let e = 0;
+    while (e < bits.length && ((sets[s] as number) & (bits[e] as number)) !== wanted[e]) e++;
+    verdicts[s] = accepts[e] as number;
   }
-}
-
-function maskOf(operations: readonly number[]): number {
-  return operations.reduce((mask, operation) => mask | (1 << operation), 0);
+  return verdicts;
 }
 
 const noCost: Cost = { opened: 0, cutOff: 0, changes: 0, openGaps: 0 };
@@ -119,6 +108,7 @@ function cheapestSteps(ordering: Ordering, { sets, indexOf, needs }: Lattice, co
   const last = sets.length - 1;
   const steps = new Int32Array(sets.length);
   const rest = new Array<Cost>(sets.length).fill(noCost);
+  const regionsOf = indexRegions(ordering);
   for (let from = last - 1; from >= 0; from--) {
     const set = sets[from] as number;
     let best: Cost | null = null;
@@ -129,7 +119,11 @@ function cheapestSteps(ordering: Ordering, { sets, indexOf, needs }: Lattice, co
       const opened = (costs.opened[to] as number) + later.opened;
       const cutOff = (costs.cutOff[to] as number) + later.cutOff;
       if (best !== null && (opened - best.opened || cutOff - best.cutOff) > 0) continue;
-      const changes = changesBetween(costs, from, to) + later.changes;
+      let { changes } = later;
+      for (const region of regionsOf[i] as readonly number[]) {
+        const verdicts = costs.verdicts[region] as Uint8Array;
+        if (verdicts[from] !== verdicts[to]) changes += (ordering.regions[region] as RegionClass).weight;
+      }
       const found: Cost = { opened, cutOff, changes, openGaps: (costs.openGaps[to] as number) + later.openGaps };
       if (best !== null && compareCosts(found, best) >= 0) continue;
       best = found;
@@ -138,17 +132,4 @@ function cheapestSteps(ordering: Ordering, { sets, indexOf, needs }: Lattice, co
     rest[from] = best ?? noCost;
   }
   return steps;
-}
-
-function changesBetween({ verdicts, words, weights }: StateCosts, from: number, to: number): number {
-  let changes = 0;
-  for (let w = 0; w < words; w++) {
-    let bits = (verdicts[from * words + w] as number) ^ (verdicts[to * words + w] as number);
-    while (bits !== 0) {
-      const bit = 31 - Math.clz32(bits & -bits);
-      changes += weights[w * 32 + bit] as number;
-      bits &= bits - 1;
-    }
-  }
-  return changes;
 }

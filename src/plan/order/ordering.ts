@@ -55,6 +55,14 @@ export function getVerdictIn(region: RegionClass, done: (operation: number) => b
   return region.kept % 2 === 0;
 }
 
+/** Whether the gap is open when exactly the operations for which `done` holds are done. */
+export function isOpen(
+  { startsOpen, staysOpen, openers, closers }: GapGroup,
+  done: (operation: number) => boolean,
+): boolean {
+  return (startsOpen || openers.some(done)) && (staysOpen || !closers.every(done));
+}
+
 /** Equal for regions whose verdict is the same function of what is done. */
 export function formatClassKey(kept: number, entries: readonly Entry[]): string {
   return `${kept} ${entries.map(({ operation, rank, added }) => `${rank}${added ? '+' : '-'}${operation}`).join(' ')}`;

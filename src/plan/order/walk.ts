@@ -1,4 +1,4 @@
-import { type Cost, type GapGroup, getVerdictIn, indexRegions, type Ordering, type RegionClass } from './ordering.ts';
+import { type Cost, getVerdictIn, indexRegions, isOpen, type Ordering, type RegionClass } from './ordering.ts';
 
 /** An ordering with what every walk through it looks up, by operation. */
 export interface Walkable {
@@ -14,11 +14,6 @@ export function prepareWalk(ordering: Ordering): Walkable {
     for (const operation of [...openers, ...closers]) gapOf[operation] = gap;
   }
   return { ordering, regionsOf: indexRegions(ordering), gapOf };
-}
-
-/** Whether the gap is open when exactly the operations for which `done` holds are done. */
-function isOpen({ startsOpen, staysOpen, openers, closers }: GapGroup, done: (operation: number) => boolean): boolean {
-  return (startsOpen || openers.some(done)) && (staysOpen || !closers.every(done));
 }
 
 /**
