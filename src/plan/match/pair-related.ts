@@ -1,4 +1,4 @@
-import { getOrMake, groupBy } from '../../model/group-by.ts';
+import { getOrMake } from '../../model/group-by.ts';
 import { type DesiredRule, type LiveRule, type Rule, type WireRule, wireFields } from '../../model/rule.ts';
 import { eachLevel, type Level } from '../nesting.ts';
 
@@ -13,39 +13,6 @@ export interface RelatedPair {
  * would have made a pair with fewer changed fields than each of them has now.
  */
 export function pairRelated(desired: readonly DesiredRule[], live: readonly LiveRule[]): readonly RelatedPair[] {
-  const wanted = groupBy(desired, ({ rule }) => rule.userId);
-  const found = groupBy(live, ({ rule }) => rule.userId);
-  return [...wanted].flatMap(([user, rules]) => listClusters(rules, found.get(user) ?? []).flatMap(pairOfCluster));
-}
-
-/** Rules of both sides inside one network that no other is around: they share no address with others. */
-interface Cluster {
-  readonly desired: DesiredRule[];
-  readonly live: LiveRule[];
-}
-
-function listClusters(desired: readonly DesiredRule[], live: readonly LiveRule[]): readonly Cluster[] {
-  if (live.length === 0) return [];
-  const clusters: Cluster[] = [];
-  eachLevel<DesiredRule | LiveRule>(
-    [...desired, ...live],
-    ({ rule }) => rule.destination,
-    ({ items }, enclosing) => {
-      if (enclosing.length === 0) clusters.push({ desired: [], live: [] });
-      const cluster = clusters.at(-1);
-      for (const one of items) {
-        if ('destinationText' in one) cluster?.live.push(one);
-        else cluster?.desired.push(one);
-      }
-    },
-  );
-  return clusters.filter((cluster) => cluster.desired.length > 0 && cluster.live.length > 0);
-}
-
-function pairOfCluster({ desired, live }: Cluster): readonly RelatedPair[] {
-  const [mine, theirs] = [desired[0], live[0]];
-  if (mine !== undefined && theirs !== undefined && desired.length + live.length === 2)
-    return isPair(mine.rule, theirs.rule) ? [{ desired: mine, live: theirs }] : [];
   const pairs: RelatedPair[] = [];
   let wanted = desired.map(({ rule }, index): Item => ({ side: 'desired', index, rule, isPaired: false }));
   let found = live.map(({ rule }, index): Item => ({ side: 'live', index, rule, isPaired: false }));
@@ -91,11 +58,6 @@ const rounds: readonly (typeof wireFields)[] = (() => {
   edits.splice(fields.length, 0, ['action']);
   return edits.map((edit) => wireFields.filter(({ name }) => !edit.includes(name)));
 })();
-
-/** Whether two rules of one user that share an address make a pair in any round. */
-function isPair(a: Rule, b: Rule): boolean {
-  return a.action === b.action || wireFields.every(({ name, read }) => name === 'action' || read(a) === read(b));
-}
 
 interface Group {
   readonly desired: Item[];
