@@ -1,5 +1,4 @@
 import { compareNetworks, intersects, type Network } from './address.ts';
-import { groupBy } from './group-by.ts';
 import { formatPortRange, type Ports, portsIntersect } from './port-range.ts';
 import { compareText, type Place } from './problem.ts';
 import { omitUndefined } from './result.ts';
@@ -147,30 +146,9 @@ export function compareRules(a: Rule, b: Rule): number {
   return 0;
 }
 
-/**
- * In the canonical order of their rules, then by `tie`. Users come first in it, so each user's rules are sorted alone, and then
- * destinations, most of which their sort keys tell apart: much faster.
- */
+/** In the canonical order of their rules, then by `tie`. */
 export function sortByRule<T>(items: readonly T[], ruleOf: (item: T) => Rule, tie: (a: T, b: T) => number): T[] {
-  const compare = (a: T, b: T): number => compareRules(ruleOf(a), ruleOf(b)) || tie(a, b);
-  // Most lists come from another one in this order, which the sort sees by itself.
-  if (seemsSorted(items, compare)) return items.toSorted(compare);
-  const users = [...groupBy(items, (item) => ruleOf(item).userId ?? '')].sort(([a], [b]) => compareText(a, b));
-  return users.flatMap(([, mine]) => {
-    const keys = mine.map((item) => ruleOf(item).destination.sortKey);
-    const order = [...mine.keys()];
-    order.sort((a, b) => (keys[a] as number) - (keys[b] as number) || compare(mine[a] as T, mine[b] as T));
-    return order.map((at) => mine[at] as T);
-  });
-}
-
-/** Whether neighbours here and there in the list are in order. */
-function seemsSorted<T>(items: readonly T[], compare: (a: T, b: T) => number): boolean {
-  const places = 16;
-  return Array.from({ length: places }, (_, place) => Math.floor((place * items.length) / places)).every((at) => {
-    const [one, next] = items.slice(at, at + 2);
-    return one === undefined || next === undefined || compare(one, next) <= 0;
-  });
+  return items.toSorted((a, b) => compareRules(ruleOf(a), ruleOf(b)) || tie(a, b));
 }
 
 function comparePorts(a: Ports | null, b: Ports | null): number {
