@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import * as z from 'zod';
 import type { LoopRecord, RecordStore, RecordText } from '../controller/record.ts';
-import { emptyRecord, listRevisions, mostGivenUp } from '../controller/record.ts';
+import { emptyRecord, listRevisions, lostRecord, mostGivenUp } from '../controller/record.ts';
 import { getErrorCode } from '../model/result.ts';
 import type { Logger } from '../ports.ts';
 import { replaceFile } from './replace-file.ts';
@@ -29,6 +29,8 @@ const shape = z.object({
   confirmedRevision: revision.nullable().default(null),
   pendingRevision: revision.nullable().default(null),
   pendingUntil: time.nullable().default(null),
+  graceGiven: z.boolean().default(false),
+  isLost: z.boolean().default(false),
   givenUp: z.array(revision).max(mostGivenUp).default([]),
   failed: z.array(revision).max(mostGivenUp).default([]),
   suspended: z.boolean().default(false),
@@ -59,7 +61,7 @@ export function storeRecord(text: RecordText, logger: Logger, seal: Seal | null)
       logger.warn('The record cannot be read; it is made anew, and nothing is deleted because of it', {
         code: typeof found === 'string' ? 'not-a-record' : getErrorCode(found),
       });
-      return emptyRecord;
+      return lostRecord;
     },
     save: (record) => text.write(encodeRecord(record, seal)),
   };

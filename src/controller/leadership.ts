@@ -11,11 +11,11 @@ import type { TurningRule } from './observer.ts';
 import { countLiveRules, type PassEnding } from './pass-ending.ts';
 import { logInternalError } from './pass-log.ts';
 import type { PassOrder, PassRunner } from './pass-runner.ts';
-import { emptyRecord, type LoopRecord, listRevisions, recordEnding, recordGivenUp, recordSecrets } from './record.ts';
+import { type LoopRecord, listRevisions, lostRecord, recordEnding, recordGivenUp, recordSecrets } from './record.ts';
 import { type RevisionSelection, SourceHistory } from './revision-selection.ts';
 import { Trial } from './trial.ts';
 
-const nothingPending = { pendingRevision: null, pendingUntil: null };
+const nothingPending = { pendingRevision: null, pendingUntil: null, graceGiven: false };
 const nothingConfirmed = { ...nothingPending, confirmedRevision: null, givenUp: [] };
 
 /** What decisions rest on while this replica holds the lease: made anew with each lease, from the record that lies with it. */
@@ -36,7 +36,7 @@ export class Leadership {
   #triedBase = false;
   /** The content that was confirmed, as long as it is at hand. */
   #confirmed: SourceContent | null = null;
-  /** Going back has failed for good. */
+  /** A newer revision need not wait: what the pending one changed cannot be taken back, or it is confirmed and not in effect. */
   #mayLeave = false;
 
   /** `stop` aborts with the process too. */
@@ -67,19 +67,17 @@ export class Leadership {
 
   /** When what waits to be confirmed is taken back (ms since 1970); null: nothing waits. */
   get confirmBy(): number | null {
-    return this.#trial.wordOn(this.#record.pendingRevision) === null ? null : this.#trial.confirmBy;
+    const { pendingRevision, pendingUntil } = this.#record;
+    return this.#trial.wordOn(pendingRevision) === 'waiting' ? pendingUntil : null;
   }
 
   /** What it takes to bring this content into effect. */
   order(content: SourceContent): PassOrder {
-    const { revision } = content;
-    const { appliedRevision, appliedDesired } = this.#record;
     return {
       content,
       base: this.#base,
       record: this.#record,
       begin: (desired) => this.#begin(content, desired),
-      inEffect: revision === appliedRevision ? { digest: appliedDesired, state: this.#base } : null,
       deleteWaitMs: () => this.history.quietLeft(this.#parts.settings().deleteQuietMs),
     };
   }
@@ -128,7 +126,7 @@ export class Leadership {
         'The record has no seal of this API token and names a commit that is not on the branch: it is made anew',
         { revision },
       );
-      this.#record = emptyRecord;
+      this.#record = lostRecord;
       return;
     }
     this.#record = { ...this.#record, isSealed: true };
@@ -173,34 +171,30 @@ export class Leadership {
     const back = this.takenBack;
     const isFailed = newest !== undefined && givenUp.includes(newest);
     if (isFailed || (back !== null && (newest === undefined || !this.#mayLeave))) {
-      const refused = { content: lastGood, complaint: this.#refuse(back ?? newest ?? ''), settlingMs: null };
+      const refused = { content: lastGood, complaint: this.#trial.refuse(back ?? newest ?? ''), settlingMs: null };
       return back === null ? refused : { ...refused, back };
     }
-    const waits = pending !== null && lastGood?.revision === pending && this.#trial.wordOn(pending) !== 'released';
+    const waits = pending !== null && lastGood?.revision === pending && !this.#mayLeave;
     if (waits) return { content: lastGood, complaint: null, settlingMs: null };
     const { settings, hold = () => null } = this.#parts;
     return await this.history.choose(reading, { settings: settings(), appliedRevision, stop: this.#stop, hold });
   }
 
-  /** `open`: what keeps it from being taken back. */
-  #refuse(revision: string, open = ''): Verdict {
-    const said = this.#trial.wordOn(revision) === null ? '' : this.#trial.said;
-    const why = said === '' ? '' : ` (${said})`;
-    const back = open === '' ? 'was taken back' : `is not taken back yet: ${open}`;
-    const message = `${shortenRevision(revision)} was not confirmed in time${why}, and is not tried again; what it changed ${back}`;
-    return { kind: 'terminal', reason: 'NotConfirmed', message };
-  }
-
   /** A pass over what waits to be confirmed: however well it went, it is not in effect before. */
-  onTrial(end: PassEnding): PassEnding {
-    const { confirmedRevision, pendingRevision: pending, pendingUntil: recorded } = this.#record;
+  async onTrial(end: PassEnding): Promise<PassEnding> {
     const { confirmWithinMs } = this.#parts.settings();
     const { content, verdict } = end;
-    if (confirmWithinMs === null || pending === null || this.takenBack !== null) return end;
-    if (content === null || content.revision === confirmedRevision) return end;
-    const word = this.#trial.passEnded(pending, end, { withinMs: confirmWithinMs, recorded });
+    if (confirmWithinMs === null || this.takenBack !== null) return end;
+    if (content === null || content.revision === this.#record.confirmedRevision) return end;
+    // What was pending before the record was lost is not known: what is in effect has to be confirmed anew.
+    const { isLost, pendingRevision } = this.#record;
+    const pending = pendingRevision ?? (isLost && isInForce(verdict) ? content.revision : null);
+    if (pending === null) return end;
+    const time = this.#trial.passEnded(pending, end, confirmWithinMs, this.#record);
+    await this.#update({ pendingRevision: pending, ...time });
+    const word = this.#trial.wordOn(pending);
     if (word === 'lost') return { ...end, verdict: notRecorded, holdMs: notRecorded.waitMs };
-    if (!isInForce(verdict)) this.#trial.release();
+    this.#mayLeave = word === 'kept' && !isInForce(verdict);
     if (!isInForce(verdict) || word !== 'waiting') return end;
     const waits = `${shortenRevision(pending)} is applied, and waits until the command of \`confirmWith\` ends with 0`;
     return { ...end, verdict: { kind: 'held', reason: 'AwaitingConfirmation', message: waits } };
@@ -209,9 +203,9 @@ export class Leadership {
   /** A try to take back a revision has ended. Where it cannot be done, the next revision need not wait for it. */
   async triedBack(revision: string, verdict: Verdict): Promise<Verdict> {
     this.#mayLeave = verdict.kind === 'terminal';
-    if (!isInForce(verdict)) return this.#refuse(revision, verdict.message);
+    if (!isInForce(verdict)) return this.#trial.refuse(revision, verdict.message);
     await this.#update(nothingPending);
-    return this.#refuse(revision);
+    return this.#trial.refuse(revision);
   }
 
   /**
@@ -226,9 +220,12 @@ export class Leadership {
     // An earlier process wrote it, and its content was not found again: going back later would leave what it changed.
     if (isNew && pendingRevision !== null && this.takenBack === null && this.#trial.wordOn(pendingRevision) === null)
       return await this.#abandon('A revision was never confirmed and its content is gone: it is taken back');
-    const pending = isNew ? { pendingRevision: revision, pendingUntil: null } : {};
+    const pending = isNew ? { ...nothingPending, pendingRevision: revision } : {};
     if (!(await this.#update({ inForceRevision: revision, ...pending, ...agreedAtOf(desired) }))) return notRecorded;
-    if (isNew) this.#trial.begin(revision);
+    if (isNew) {
+      this.#trial.begin();
+      this.#mayLeave = false;
+    }
     if (this.history.lastGood?.revision === confirmedRevision) this.#confirmed = this.history.lastGood;
     this.history.accept(content);
     return null;
@@ -242,6 +239,7 @@ export class Leadership {
     const { appliedRevision, appliedAt, knownRules, appliedDesired, sentSecrets } = this.#record;
     await this.#update({
       ...this.#confirm(revision),
+      isLost: false,
       appliedRevision: revision,
       appliedAt: revision === appliedRevision ? appliedAt : this.#parts.clock.wallTime(),
       inForceRevision: revision,
@@ -268,9 +266,7 @@ export class Leadership {
 
   /** Remembers what a pass came to, as far as later ones depend on it. */
   async judged(end: PassEnding): Promise<void> {
-    const { pendingRevision, pendingUntil } = this.#record;
-    const until = this.#trial.timeOf(pendingRevision) ?? pendingUntil;
-    await this.#update({ ...recordEnding(this.#record, end), pendingUntil: until });
+    await this.#update(recordEnding(this.#record, end));
   }
 
   /** Of these rules, which begin or end soon, those of which nobody was told yet; now they are. */

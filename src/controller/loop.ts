@@ -222,7 +222,7 @@ export class Loop {
   async #conclude(leadership: Leadership, ended: PassEnding): Promise<Turned> {
     const { clock, settings, observer, logger } = this.#parts;
     const { backoff, record } = leadership;
-    const end = leadership.onTrial(ended);
+    const end = await leadership.onTrial(ended);
     const verdict = end.complaint ?? end.verdict;
     const before = record.appliedRevision;
     const inEffect = isInForce(end.verdict) ? end.content : null;

@@ -14,7 +14,6 @@ import type { PassRun, PublishableRun } from './pass-ending.ts';
 import { isOutage, joinRuns, mayBeOnePart } from './pass-ending.ts';
 import { logDrift, logFailures, logInternalError, logTimes, logUnknownRules } from './pass-log.ts';
 import type { LoopRecord } from './record.ts';
-import type { InEffect } from './same-desired.ts';
 import { isInEffect } from './same-desired.ts';
 import { StallMemory } from './stall.ts';
 import type { StatusBoard } from './status-board.ts';
@@ -25,9 +24,7 @@ export interface PassOrder {
   readonly content: SourceContent;
   readonly back?: LoopPassRequest['back'];
   readonly base: DesiredState | null;
-  readonly record: Pick<LoopRecord, 'agreedAt' | 'knownRules' | 'sentSecrets'>;
-  /** What this revision asked for when it came into effect, when it is in effect already: what differs from that is drift. */
-  readonly inEffect: InEffect | null;
+  readonly record: LoopRecord;
   /** Called before the first write; null: it may be written. */
   readonly begin: (desired: DesiredState | null) => Promise<Held | null>;
   /** ms until its content has been stable for long enough to delete; asked when there is a plan. */
@@ -69,7 +66,7 @@ export class PassRunner {
 
   /** Applies what began or ended by time, as a plan of its own. */
   async runTimes(order: PassOrder, part: 'ends' | 'boundaries'): Promise<PassRun> {
-    const run = await this.#runOne(order, part);
+    const run = await this.#runOne({ ...order, deleteWaitMs: () => 0 }, part);
     logTimes(this.#parts.logger, run.outcomes);
     return run;
   }
@@ -95,7 +92,8 @@ export class PassRunner {
           observer.phaseEnded('plan', clock.now() - from);
           this.#touch();
           approvedAt = clock.now();
-          const isDrift = isDriftOf(order, desired.state);
+          const isTimes = part === 'ends' || part === 'boundaries';
+          const isDrift = !isTimes && isDriftOf(order, desired.state);
           const isFirst = order.record.knownRules === null && !isDrift && order.back === undefined;
           const [stalled, fights] = [this.#stall.stalled, this.#fights];
           hold = checkGate(plan, { ...this.#parts, ...order, isDrift, stalled, fights });
@@ -133,8 +131,10 @@ export class PassRunner {
   }
 }
 
-function isDriftOf({ inEffect }: PassOrder, desired: DesiredState | null): boolean {
-  return inEffect !== null && (desired === null || isInEffect(desired, inEffect));
+/** Whether the revision is in effect already, and asks for what it asked for then: what differs from that is drift. */
+function isDriftOf({ content, back, record, base }: PassOrder, desired: DesiredState | null): boolean {
+  if (back !== undefined || content.revision !== record.appliedRevision) return false;
+  return desired === null || isInEffect(desired, record.appliedDesired, base);
 }
 
 const internalError: Verdict = {

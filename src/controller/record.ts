@@ -18,6 +18,10 @@ export interface LoopRecord {
   readonly pendingRevision: string | null;
   /** When the time of that one is over (ms since 1970); null: it does not run yet. */
   readonly pendingUntil: number | null;
+  /** Somebody who took over was given time for one run of the command: nobody is again. */
+  readonly graceGiven: boolean;
+  /** An earlier record could not be read, so that nobody knows which revision waited. Until one is in effect. */
+  readonly isLost: boolean;
   /**
    * Those that nobody confirmed since another one was confirmed; a branch may be set back to each of them. The last one is taken
    * back while it is the pending one too.
@@ -66,6 +70,8 @@ export const emptyRecord: LoopRecord = {
   confirmedRevision: null,
   pendingRevision: null,
   pendingUntil: null,
+  graceGiven: false,
+  isLost: false,
   givenUp: [],
   failed: [],
   appliedDesired: null,
@@ -77,6 +83,9 @@ export const emptyRecord: LoopRecord = {
   drift: 0,
   firstSeen: {},
 };
+
+/** Where an earlier record cannot be read, or is not ours. */
+export const lostRecord: LoopRecord = { ...emptyRecord, isLost: true };
 
 /** The revisions whose content may be applied because the record names them. */
 export function listRevisions(record: Omit<LoopRecord, 'isSealed'>): readonly (string | null)[] {

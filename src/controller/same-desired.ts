@@ -1,17 +1,11 @@
 import type { Secret } from '../model/secret.ts';
 import type { DesiredState } from '../model/state.ts';
 
-/** What was last brought into effect: the digest of what was asked for, and its state where it is known. */
-export interface InEffect {
-  readonly digest: string | null;
-  readonly state: DesiredState | null;
-}
-
 /**
- * Whether the desired state is what was last brought into effect, secrets included; what is not known counts as the same. The
- * same revision asks for something else once values, the scope or a secret's file are others.
+ * Whether the desired state is what was last brought into effect, by its digest then and its state where that is known, secrets
+ * included. The same revision asks for something else once values, the scope or a secret's file are others.
  */
-export function isInEffect(desired: DesiredState, { digest, state }: InEffect): boolean {
+export function isInEffect(desired: DesiredState, digest: string | null, state: DesiredState | null): boolean {
   if (digest !== null && digest !== desired.digest) return false;
   if (state === null) return true;
   const before = secretsOf(state);

@@ -47,7 +47,7 @@ async function runBoth(
 ): Promise<PublishableRun> {
   const { base, runner, record } = lead;
   const runTimes = async (of: SourceContent, part: 'ends' | 'boundaries'): Promise<PublishableRun['outcomes']> => {
-    const run = await runner.runTimes({ ...lead.order(of), inEffect: null, deleteWaitMs: () => 0 }, part);
+    const run = await runner.runTimes(lead.order(of), part);
     if (run.verdict.kind === 'good') await lead.turned(of, run.result?.desired?.state ?? null);
     return run.outcomes;
   };
@@ -128,10 +128,9 @@ export async function runBack(
 ): Promise<PublishableRun & Pick<PassEnding, 'content'>> {
   const { history, runner } = lead;
   const content = history.lastGood;
-  const first =
-    content === null ? null : await runner.run({ ...lead.order(content), back: 'confirmed', inEffect: null });
+  const first = content === null ? null : await runner.run({ ...lead.order(content), back: 'confirmed' });
   const begin = (): Promise<null> => Promise.resolve(null);
-  const rest = await runner.run({ ...lead.order({ revision, files: [] }), back: 'before', inEffect: null, begin });
+  const rest = await runner.run({ ...lead.order({ revision, files: [] }), back: 'before', begin });
   if (first === null) return { ...rest, content };
   if (rest.result?.failure?.code === 'no-record') return { ...first, content };
   const outcomes = [...first.outcomes, ...rest.outcomes];

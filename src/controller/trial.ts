@@ -1,25 +1,25 @@
 import type { Clock } from '../ports.ts';
+import { shortenRevision } from './conditions.ts';
+import type { Verdict } from './failure.ts';
 import type { LoopParts } from './loop-parts.ts';
 import type { PassEnding } from './pass-ending.ts';
+import type { LoopRecord } from './record.ts';
 
-/**
- * How a revision stands. `kept`: the command ended with 0 after all that was written. `released`: it did, and the revision is not in
- * effect for another reason, so that a newer one may come. `lost`: its time is over.
- */
-export type TrialWord = 'waiting' | 'kept' | 'released' | 'lost';
+/** How a revision stands. `kept`: the command ended with 0 after all that was written. `lost`: its time is over. */
+export type TrialWord = 'waiting' | 'kept' | 'lost';
 
 interface Current {
   readonly revision: string;
   /** Monotonic, ms. */
   readonly until: number;
-  /** The same for the record, ms since 1970. */
-  readonly recorded: number;
   readonly over: AbortController;
   word: TrialWord;
   said: string;
 }
 
 type Parts = Pick<LoopParts, 'clock' | 'logger' | 'triggers' | 'confirm'>;
+/** What a record holds of the time of the revision that waits. */
+export type TrialTime = Pick<LoopRecord, 'pendingUntil' | 'graceGiven'>;
 
 const againMs = 2000;
 /** Whoever takes over has time for one run of the command, however late that is. */
@@ -48,52 +48,45 @@ export class Trial {
     return this.#current?.said ?? '';
   }
 
-  /** When the time of the revision that waits is over (ms since 1970); null: none waits. */
-  get confirmBy(): number | null {
-    const { clock } = this.#parts;
-    return this.#current?.word === 'waiting' ? clock.wallTime() + this.#current.until - clock.now() : null;
-  }
-
-  /** When the time of this revision is over, for the record (ms since 1970); null: no pass over it has ended yet. */
-  timeOf(revision: string | null): number | null {
-    return this.wordOn(revision) === null ? null : (this.#current?.recorded ?? null);
-  }
-
-  /** This revision is tried out from its beginning, though it once failed. */
-  begin(revision: string): void {
-    if (this.wordOn(revision) === 'lost') this.#current = null;
-  }
-
-  /** A newer revision may take its place. */
-  release(): void {
-    if (this.#current?.word === 'kept') this.#current.word = 'released';
+  /** A revision is tried out from its beginning, perhaps one that failed before. */
+  begin(): void {
+    this.#current?.over.abort();
+    this.#current = null;
   }
 
   /**
    * A pass over it has ended: what it wrote has to be confirmed too, within the same time, which may have begun in another process
-   * (`recorded`, ms since 1970). How the revision stands now.
+   * (`time`). Gives the time from now on.
    */
   passEnded(
     revision: string,
-    { outcomes = [], result }: PassEnding,
-    { withinMs, recorded }: { readonly withinMs: number; readonly recorded: number | null },
-  ): TrialWord | null {
+    end: Pick<PassEnding, 'outcomes' | 'result'>,
+    withinMs: number,
+    time: TrialTime,
+  ): TrialTime {
     const { clock, logger } = this.#parts;
     const word = this.wordOn(revision);
-    const wrote = outcomes.some(({ outcome }) => outcome === 'done' || outcome === 'unknown');
-    if (isOver(word, wrote)) return word;
-    const expectedMs = result?.apply?.enforcedInMs ?? (wrote ? 0 : unknownFilterMs);
-    const filterMs = result?.kernel === undefined ? expectedMs : 0;
-    const leftMs = word === null && recorded !== null ? recorded - clock.wallTime() - filterMs : withinMs;
-    // A clock that was set back adds nothing.
-    const waitMs = filterMs + Math.min(withinMs, Math.max(leftMs, fairMs));
-    const fresh = { until: clock.now() + waitMs, recorded: Math.round(clock.wallTime() + waitMs) };
-    const { until, recorded: kept } = word === 'waiting' ? (this.#current ?? fresh) : fresh;
-    this.#current?.over.abort();
-    this.#current = { revision, until, recorded: kept, over: new AbortController(), word: 'waiting', said: '' };
+    const wrote = (end.outcomes ?? []).some(({ outcome }) => outcome === 'done' || outcome === 'unknown');
+    if (word === 'lost' || (word !== null && !wrote)) return time;
+    const filterMs = expectFilter(end, wrote);
+    const now = clock.wallTime();
+    const next = word === 'waiting' ? time : chooseTime(word === null ? time : wholeTime, now + filterMs, withinMs);
+    const waitMs = (next.pendingUntil ?? now) - now;
+    const before = this.#current;
+    before?.over.abort();
+    const until = before !== null && word === 'waiting' ? before.until : clock.now() + waitMs;
+    this.#current = { revision, until, over: new AbortController(), word: 'waiting', said: '' };
     if (word === null) logger.info('A revision waits to be confirmed', { revision, withinMs: waitMs - filterMs });
     void this.#ask(this.#current, filterMs);
-    return 'waiting';
+    return next;
+  }
+
+  /** The verdict on a revision whose time is over. `open`: what keeps it from being taken back. */
+  refuse(revision: string, open = ''): Verdict {
+    const why = this.wordOn(revision) === null || this.said === '' ? '' : ` (${this.said})`;
+    const back = open === '' ? 'was taken back' : `is not taken back yet: ${open}`;
+    const message = `${shortenRevision(revision)} was not confirmed in time${why}, and is not tried again; what it changed ${back}`;
+    return { kind: 'terminal', reason: 'NotConfirmed', message };
   }
 
   async #ask(current: Current, filterMs: number): Promise<void> {
@@ -114,6 +107,24 @@ export class Trial {
     current.word = wrong === null ? 'kept' : 'lost';
     triggers.wake('confirmation');
   }
+}
+
+/** ms until the packet filter is expected to hold what was written; 0 where a look has shown it. */
+function expectFilter({ result }: Pick<PassEnding, 'result'>, wrote: boolean): number {
+  if (result?.kernel !== undefined) return 0;
+  return result?.apply?.enforcedInMs ?? (wrote ? 0 : unknownFilterMs);
+}
+
+const wholeTime: TrialTime = { pendingUntil: null, graceGiven: false };
+
+/** The time of a revision that may have begun in another process; the filter holds it `from` then on (ms since 1970). */
+function chooseTime({ pendingUntil, graceGiven }: TrialTime, from: number, withinMs: number): TrialTime {
+  // A clock that was set back adds nothing.
+  const until = Math.min(pendingUntil ?? Number.POSITIVE_INFINITY, from + withinMs);
+  const fair = from + Math.min(fairMs, withinMs);
+  // Once: a process that is moved again and again goes back all the same.
+  const isGraced = !graceGiven && until < fair;
+  return { pendingUntil: Math.round(isGraced ? fair : until), graceGiven: graceGiven || isGraced };
 }
 
 /** A command that confirms, by what it comes to (null: it ended with 0), and how long there is to ask it. */
@@ -139,9 +150,4 @@ export async function askUntilConfirmed(clock: Clock, { ask, leftMs, signal, tel
     await clock.sleep(Math.min(againMs, Math.max(0, leftMs())), signal);
   }
   return said;
-}
-
-/** Nothing is to be confirmed anew: nothing was written, or its time was over before. */
-function isOver(word: TrialWord | null, wrote: boolean): boolean {
-  return word === 'lost' || (word !== null && !wrote);
 }

@@ -16,7 +16,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openRecordText, storeRecord, storeRecordIn } from '../../src/adapters/record-store.ts';
 import { closeToOthers, openState } from '../../src/adapters/state-folder.ts';
-import { emptyRecord, type RecordStore } from '../../src/controller/record.ts';
+import { emptyRecord, lostRecord, type RecordStore } from '../../src/controller/record.ts';
 import { sealText } from '../../src/model/secret.ts';
 
 let folder: string;
@@ -53,6 +53,8 @@ describe('the record', () => {
       givenUp: ['f'.repeat(40), 'e'.repeat(40)],
       appliedDesired: 'b'.repeat(64),
       failed: ['e'.repeat(40)],
+      graceGiven: true,
+      isLost: true,
       agreedAt: 6,
       toldUntil: 8,
       knownRules: 7,
@@ -101,7 +103,7 @@ describe('the record', () => {
     ];
     for (const text of bad) {
       writeFileSync(path.join(folder, 'record.json'), text);
-      expect(await store(folder).load()).toEqual(emptyRecord);
+      expect(await store(folder).load()).toEqual(lostRecord);
     }
     expect(warnings.length).toBe(bad.length);
   });

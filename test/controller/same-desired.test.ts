@@ -21,12 +21,12 @@ describe('what is desired', () => {
     ],
     ['a secret that is not here', state('a', Secret.of('x')), state('a', Secret.unknown()), true],
   ])('is in effect or not: %s', (_, before, now, same) => {
-    expect(isInEffect(now, { digest: before.digest, state: before })).toBe(same);
+    expect(isInEffect(now, before.digest, before)).toBe(same);
   });
 
   it('is told by its digest alone after a restart, and taken for the same without a record', () => {
-    expect(isInEffect(state('a'), { digest: 'b', state: null })).toBe(false);
-    expect(isInEffect(state('a', Secret.of('x')), { digest: 'a', state: null })).toBe(true);
-    expect(isInEffect(state('a'), { digest: null, state: null })).toBe(true);
+    expect(isInEffect(state('a'), 'b', null)).toBe(false);
+    expect(isInEffect(state('a', Secret.of('x')), 'a', null)).toBe(true);
+    expect(isInEffect(state('a'), null, null)).toBe(true);
   });
 });

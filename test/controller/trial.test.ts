@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/adapters/clock.ts';
+import { createSoleWriter } from '../../src/controller/lease.ts';
 import type { PassEnding } from '../../src/controller/pass-ending.ts';
-import { emptyRecord, type LoopRecord } from '../../src/controller/record.ts';
+import { emptyRecord, type LoopRecord, lostRecord } from '../../src/controller/record.ts';
 import { askUntilConfirmed, Trial } from '../../src/controller/trial.ts';
 import { createTriggers } from '../../src/controller/trigger.ts';
 import { parseSchedule } from '../../src/plan/guard/windows.ts';
@@ -234,13 +235,15 @@ describe('a revision that has to be confirmed', () => {
       ...{ triggers: new Set(), started: 0, from: 0, holdMs: null, outcomes: outcomes ?? [] },
     });
     const wrote = [{ step: planOf(['+10.0.0.1']).steps[0], outcome: 'done' }] as unknown as PassEnding['outcomes'];
-    const terms = { withinMs: 10_000, recorded: null };
-    expect(trial.passEnded('r2', pass(wrote), terms)).toBe('waiting');
+    const judge = (): string | null => {
+      trial.passEnded('r2', pass(wrote), 10_000, { pendingUntil: null, graceGiven: false });
+      return trial.wordOn('r2');
+    };
+    expect(judge()).toBe('waiting');
     await clock.pass(11_000);
-    expect(trial.wordOn('r2')).toBe('lost');
-    expect(trial.passEnded('r2', pass(wrote), terms)).toBe('lost');
-    trial.begin('r2');
-    expect(trial.passEnded('r2', pass(wrote), terms)).toBe('waiting');
+    expect([trial.wordOn('r2'), judge()]).toEqual(['lost', 'lost']);
+    trial.begin();
+    expect(judge()).toBe('waiting');
   });
 
   it('and failed once is tried out anew when it comes again after one that was confirmed', async () => {
@@ -256,6 +259,44 @@ describe('a revision that has to be confirmed', () => {
     fake.confirms = () => null;
     await push('r2');
     await fake.clock.until(inEffect('r2'));
+  });
+
+  it('goes back though its process is moved more often than the time of one run of the command', async () => {
+    begin({ confirmedRevision: 'r1' });
+    fake.confirms = () => 'it ended with 7';
+    await push('r2');
+    let record: Partial<LoopRecord> = {};
+    for (let moved = 0; moved < 12; moved++) {
+      await fake.clock.pass(35_000);
+      const [{ clock, source }, held] = [fake, live()];
+      record = { ...record, ...fake.saved.at(-1) };
+      await end();
+      begin(record, { git: true, replica: { clock, lease: createSoleWriter } });
+      fake.source = source;
+      fake.confirms = () => 'it ended with 7';
+      holds(held);
+    }
+    await fake.clock.pass(1000);
+    expect([ready().reason, live()]).toEqual(['NotConfirmed', 'r1']);
+  });
+
+  it('a record that cannot be read: what is in effect is confirmed anew, and taken back otherwise', async () => {
+    for (const confirms of [null, 'it ended with 7']) {
+      begin({ ...lostRecord });
+      recordBefore();
+      fake.source = 'r2';
+      holds('r2');
+      fake.confirms = () => confirms;
+      await fake.clock.pass(20_000);
+      expect(saved()).toMatchObject(
+        confirms === null
+          ? { pendingRevision: null, confirmedRevision: 'r2' }
+          : { pendingRevision: 'r2', isLost: true },
+      );
+      await fake.clock.pass(310_000);
+      expect(live()).toBe(confirms === null ? 'r2' : 'before r2');
+      await end();
+    }
   });
 
   it('needs nothing once confirmWith is gone from the settings', async () => {
