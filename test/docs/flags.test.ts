@@ -281,7 +281,7 @@ describe('flags of commands that stay, executed', () => {
       const { child, serving, stop } = start(world, words(lines.simulate, {}));
       const url = await serving('listening');
       const get = (path: string) => fetch(`${url}${path}`).catch(() => null);
-      await until(async () => child.exitCode !== null || (await get('/admin'))?.status === 200);
+      await until(async () => child.exitCode !== null || (await get('/admin/filter'))?.status === 200);
       const asked = await get('/admin/verdict?destination=10.0.0.1&protocol=tcp&port=443&user=carol');
       expect(await asked?.json()).toMatchObject({ verdict: 'accept' });
       const { code, out } = await stop();

@@ -102,7 +102,7 @@ describe.skipIf(!has('curl'))(`the admin pages of the simulator${has('curl') ? '
   it('answer each curl of the page as the page says', async () => {
     const lines = linesOf('docs/how-to/simulator.md');
     const [simulate = '', ...curls] = lines;
-    expect(curls.length).toBeGreaterThanOrEqual(9);
+    expect(curls.length).toBeGreaterThanOrEqual(6);
     const url = await start(simulate);
     const answers = new Map(curls.map((line) => [line, shell(line.replace('curl ', 'curl -sSf '), { url })]));
     const answer = (words: string): unknown => {
@@ -111,7 +111,6 @@ describe.skipIf(!has('curl'))(`the admin pages of the simulator${has('curl') ? '
     };
     expect(answer('verdict')).toMatchObject({ verdict: 'accept' });
     expect(answer('/filter')).toMatchObject({ state: { pending: 0, crashes: 0 } });
-    expect(JSON.stringify(answer('/tokens'))).toMatch(/token/);
     expect(JSON.stringify(answer('"$url/admin/faults"'))).toMatch(/\d/);
   });
 });
