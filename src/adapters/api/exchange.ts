@@ -37,6 +37,7 @@ export function exchange(
   dispatcher: Dispatcher,
   { request, timeoutMs, signal, maxBodyBytes }: Exchange,
 ): Promise<Result<RawAnswer, CutAnswer>> {
+  if (signal.aborted) return Promise.resolve(fail({ error: new Error('stopped'), status: null, timedOut: false }));
   return new Promise((resolve) => {
     let [status, headers, bytes]: [number | null, Headers, number] = [null, {}, 0];
     const chunks: Buffer[] = [];

@@ -22,6 +22,7 @@ export interface Probe {
 
 /** The certificate that the server shows, verified as requests verify it; the error is part of a sentence. */
 export function readCertificate(url: URL, { caFile, signal, timeoutMs }: Probe): Promise<CertificateFacts | string> {
+  if (signal.aborted) return Promise.resolve('stopped');
   return new Promise((resolve) => {
     const host = url.hostname.replace(/^\[|\]$/g, '');
     const socket = connect({

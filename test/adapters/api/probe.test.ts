@@ -71,6 +71,22 @@ describe('the probes of doctor', () => {
     }
   });
 
+  it('ask nobody once they are stopped', async () => {
+    const asked: (string | undefined)[] = [];
+    const url = await listen(
+      http.createServer(({ url }, response) => {
+        asked.push(url);
+        response.end('{}');
+      }),
+      'http',
+    );
+    const stopped = AbortSignal.abort();
+    expect(await readServerTime(url, { ...probe, signal: stopped, now: () => 0 })).toBeNull();
+    expect(await readCertificate(url, { ...probe, signal: stopped })).toBe('stopped');
+    expect(await checkDiscovery(url.href, stopped)).toBe('it cannot be fetched in time');
+    expect(asked).toEqual([]);
+  });
+
   it('do not read a discovery document without end', async () => {
     const endless = http.createServer((_request, response) => {
       response.writeHead(200, { 'content-type': 'application/json' });
