@@ -200,6 +200,6 @@ function watchedEnforcement(settings: Settings): Pick<PassDependencies, 'enforce
   const { enforcement } = wireEnforcement(settings);
   if (enforcement === undefined) return {};
   return {
-    enforcement: { ...enforcement, waitMs: enforcement.waitMs ?? followMs, waitInSync: false, learnt: { slowness: 1 } },
+    enforcement: { ...enforcement, waitMs: enforcement.waitMs ?? followMs, waitInSync: false },
   };
 }
