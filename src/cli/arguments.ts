@@ -26,7 +26,7 @@ export function parseArguments(argv: readonly string[]): ParsedArguments {
   if (topic !== null) return { kind: 'text', text: topic };
   let parsed: ParsedArguments | null = null;
   const output: string[] = [];
-  const { line, isNamed } = putCommandFirst(withBareValues(argv));
+  const { line, isNamed } = putCommandFirst(addWaitTime(argv));
   const program = new Command('reconcile')
     .version(version, '-V, --version', 'print the version')
     .showSuggestionAfterError(true)
@@ -80,22 +80,12 @@ function putCommandFirst(words: readonly string[]): { readonly line: readonly st
   return { line: [verb, ...words.filter((_, index) => index !== named)], isNamed: named >= 0 };
 }
 
-/** A flag whose value may be left out gets its own value, unless a time follows: what follows otherwise is the PATH. */
-function withBareValues(argv: readonly string[]): string[] {
-  const end = argv.indexOf('--');
-  return argv.map((word, index) => {
-    if (end >= 0 && index > end) return word;
-    const bare = bareValues.get(word);
-    return bare === undefined || /^[0-9]+[a-z]+$/.test(argv[index + 1] ?? '') ? word : `${word}=${bare}`;
-  });
+/** `--wait-enforced` without its time gets one: what follows is the PATH. */
+function addWaitTime(argv: readonly string[]): readonly string[] {
+  const isBare = (word: string, index: number): boolean =>
+    word === '--wait-enforced' && !/^[0-9]+[a-z]+$/.test(argv[index + 1] ?? '');
+  return argv.map((word, index) => (isBare(word, index) ? `${word}=60s` : word));
 }
-
-const bareValues: ReadonlyMap<string, string> = new Map(
-  optionNames.flatMap((name) => {
-    const spec: OptionSpec = options[name];
-    return spec.kind === 'duration' && spec.bare !== undefined ? [[formatFlag(name), spec.bare] as const] : [];
-  }),
-);
 
 function describe(command: Command, spec: CommandSpec): Command {
   // All are optional to the parser: each command says better than it what is missing.
@@ -113,9 +103,7 @@ function optionOf(name: OptionName): Option {
     option.attributeName = () => name;
     return option;
   }
-  const value = findPlaceholder(spec);
-  const shown = spec.kind === 'duration' && spec.bare !== undefined ? `[${value}]` : `<${value}>`;
-  const option = new Option(`${flag} ${shown}`, helpOf(spec));
+  const option = new Option(`${flag} <${findPlaceholder(spec)}>`, helpOf(spec));
   option.attributeName = () => name;
   if (spec.kind === 'list' || spec.kind === 'paths') {
     option.argParser((text: string, before: unknown) => [...(Array.isArray(before) ? before : []), text]);
@@ -145,7 +133,10 @@ function usage(error: CommanderError, argv: readonly string[]): Failure {
     .trim()
     .split('\n');
   const flag = /unknown option '([^'=]+)/.exec(first)?.[1] ?? '';
-  const instead = translateFlag(flag);
+  const verb = argv.find(isCommand) ?? '';
+  if (/^--(plan|watch)$/.test(flag) && verb !== 'watch')
+    return makeFailure('usage', first, `if \`${verb}\` is a directory, write ./${verb}`);
+  const instead = flag === '--plan' ? '--suspend to watch and write nothing' : translateFlag(flag);
   if (instead !== null) return makeFailure('usage', first, `Use ${instead}.`);
   if (nearestCommand(word) !== null) return makeFailure('usage', `there is no command \`${word}\``, helpHint(word));
   const owner = commands.find((spec) => listOptions(spec).some((name) => formatFlag(name) === flag));

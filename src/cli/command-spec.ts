@@ -19,8 +19,6 @@ export interface CommandSpec {
   readonly options: readonly OptionName[];
   /** Two command lines that show it. */
   readonly examples: readonly [string, string];
-  /** What a shell completes its operands with; absent: directories. */
-  readonly completes?: 'files' | readonly string[];
   /** What `--output` may ask of it; empty: it prints one thing and has no `--output`. */
   readonly formats: readonly Format[];
   readonly load: () => Promise<{ readonly run: Run }>;

@@ -1,4 +1,3 @@
-import { kinds } from '../manifest/manifest.ts';
 import { version } from '../version.ts';
 import {
   answers,
@@ -39,7 +38,6 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     operands: '[PLAN] PATH',
     options: ['dryRun', ...planningOptions, ...applyOptions, ...deciding, ...fleetOptionNames],
     examples: ['reconcile apply policy', 'reconcile apply --yes plan.json policy'],
-    completes: 'files',
     formats: everyFormat,
     load: async () => ({ run: (await import('./commands/reconcile.ts')).runApply }),
   },
@@ -77,7 +75,6 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
     summary: 'check manifests, a directory or files',
     operands: 'PATH...',
     options: ['within', ...offlineOptions],
-    completes: 'files',
     examples: ['reconcile validate policy', 'reconcile validate --strict policy/office.yaml'],
     formats: everyFormat,
     load: () => import('./commands/validate.ts'),
@@ -107,7 +104,6 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
   },
   {
     name: 'fmt',
-    completes: 'files',
     summary: 'format manifests in place; comments are kept',
     operands: 'PATH...',
     options: ['profile', 'check'],
@@ -116,7 +112,6 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
   },
   {
     name: 'schema',
-    completes: [...kinds, 'fleet'],
     summary: 'print the JSON Schema of a kind of manifest, or of `fleet`',
     operands: '[KIND]',
     examples: ['reconcile schema', 'reconcile schema RuleSet'],
@@ -246,7 +241,6 @@ const table: readonly (Pick<CommandSpec, 'name' | 'summary' | 'examples' | 'load
   },
   {
     name: 'completion',
-    completes: ['bash', 'zsh', 'fish'],
     summary: 'print the completion script for bash, zsh or fish',
     operands: 'SHELL',
     examples: ['source <(reconcile completion bash)', 'reconcile completion fish | source'],

@@ -98,7 +98,6 @@ const otherVerbs: Readonly<Record<string, readonly string[]>> = {
 const otherFlags: Readonly<Record<string, readonly string[]>> = {
   '--yes': ['--auto-approve', '--assume-yes', '--no-input'],
   'reconcile plan PATH': ['--dry-run', '--check-only'],
-  '--suspend to watch and write nothing': ['--plan'],
   'reconcile watch PATH': ['--daemon'],
   '--base-url URL': ['--server', '--url', '--host'],
   '--token-file FILE (never the token itself: arguments are visible to every process)': ['--token'],

@@ -9,8 +9,8 @@ export type OptionSpec = OptionWords &
     | { readonly kind: 'path' | 'paths' }
     | { readonly kind: 'choice'; readonly choices: readonly string[]; readonly default?: string }
     | { readonly kind: 'count'; readonly min: number; readonly max: number; readonly default?: number }
-    // `bare`: the value of the flag without one; `default` in ms
-    | { readonly kind: 'duration'; readonly bare?: string; readonly default?: number }
+    // `default` in ms
+    | { readonly kind: 'duration'; readonly default?: number }
   );
 
 interface OptionWords {
@@ -104,7 +104,6 @@ const enforcement = {
   waitEnforced: {
     kind: 'duration',
     value: 'TIMEOUT',
-    bare: '60s',
     help: 'wait until the kernel holds the rules (without a time: 60s)',
   },
   repair: { kind: 'switch', help: 'replace a rule that the kernel does not hold' },

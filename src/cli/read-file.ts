@@ -54,6 +54,8 @@ export function writeNamedFile(path: string, text: string, option: string): void
 const whyUnwritable: Readonly<Record<string, string>> = {
   ENOENT: ': its directory is not there',
   EISDIR: ': it is a directory',
+  ENOTDIR: ': a file stands where a directory should be',
+  EEXIST: ': a file stands where a directory should be',
 };
 
 /** What to do about a file that `option` names and that cannot be written. */

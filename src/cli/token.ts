@@ -1,8 +1,9 @@
-import { closeSync, constants, fstatSync, openSync, readSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
+import { readOperatorFile } from '../adapters/source/regular-file.ts';
 import { getErrorCode, isObject } from '../model/result.ts';
 import { deriveFingerprintKey, sealText } from '../model/secret.ts';
 import type { Logger } from '../ports.ts';
-import { Failure, makeFailure, type Settings } from './command.ts';
+import { makeFailure, type Settings } from './command.ts';
 
 /** The API token: read from its file again when that may have changed. */
 export type TokenSource = ReturnType<typeof createTokenSource>;
@@ -60,19 +61,14 @@ export function warnOfOpenToken(token: TokenSource, logger: Logger): void {
 }
 
 function readFile(path: string): string {
-  let descriptor: number | undefined;
   try {
-    descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-    if (!fstatSync(descriptor).isFile()) throw makeFailure('no-token', `the token file ${path} is not a regular file`);
-    const buffer = Buffer.alloc(largest + 1);
-    return buffer.subarray(0, readSync(descriptor, buffer)).toString('utf8');
+    // A pipe would be empty when it is read again.
+    if (statSync(path).isFile()) return readOperatorFile(path, largest).toString('utf8');
   } catch (error) {
-    if (error instanceof Failure) throw error;
     const summary = `the token file ${path} cannot be read (${getErrorCode(error)})`;
     throw makeFailure('no-token', summary, 'check --token-file or RECONCILE_TOKEN_FILE');
-  } finally {
-    if (descriptor !== undefined) closeSync(descriptor);
   }
+  throw makeFailure('no-token', `the token file ${path} is not a regular file`);
 }
 
 function checked(text: string, origin: string): string {

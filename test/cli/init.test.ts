@@ -126,7 +126,7 @@ describe('reconcile init', () => {
     ])
       expect(await world.cli(argv)).toMatchObject({
         code: 1,
-        err: expect.stringMatching(/^error \[output\] .*a file stands/m),
+        err: expect.stringMatching(/^error \[output\] [\s\S]*a file stands/m),
       });
     expect(world.read('taken')).toBe('a file\n');
   });

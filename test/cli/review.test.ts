@@ -734,11 +734,9 @@ describe('completion', () => {
       expect(complete('reconcile validate pol')).toEqual(['policy']);
       expect(complete('reconcile apply pl')).toEqual(['plan.json']);
       expect(complete('reconcile help exp')).toEqual(['expiring', 'explain', 'export']);
-      expect(complete('reconcile completion z')).toEqual(['zsh']);
       expect(complete('reconcile --fail-on dr')).toEqual(['drift']);
       // bash hands the three words over that it makes of this one
       if (shell === 'bash') expect(complete('reconcile --profile = g')).toEqual(['generic']);
-      expect(complete('reconcile schema Rule')).toEqual(['Rule', 'RuleSet']);
     });
   }
 

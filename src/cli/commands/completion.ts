@@ -25,19 +25,12 @@ function choicesOf(name: OptionName): readonly string[] {
   return spec.kind === 'choice' ? spec.choices : (spec.words ?? []);
 }
 
-const withChoices = optionNames.filter((name) => choicesOf(name).length > 0);
-const takesValue = optionNames.filter((name) => options[name].kind !== 'switch');
-
 const commandNames = commands.map(({ name }) => name).join(' ');
 
 function bash(): string {
-  const values = withChoices.map(
-    (name) => `    ${formatFlag(name)}) COMPREPLY=($(compgen -W '${choicesOf(name).join(' ')}' -- "$cur")); return ;;`,
-  );
-  const operands = commands.flatMap(({ name, completes }) => {
-    if (completes === undefined) return [];
-    if (completes === 'files') return [`    ${name}) COMPREPLY=($(compgen -f -- "$cur")) ;;`];
-    return [`    ${name}) COMPREPLY=($(compgen -W '${completes.join(' ')}' -- "$cur")); return ;;`];
+  const values = optionNames.flatMap((name) => {
+    const words = choicesOf(name).join(' ');
+    return words === '' ? [] : [`    ${formatFlag(name)}) COMPREPLY=($(compgen -W '${words}' -- "$cur")); return ;;`];
   });
   const cases = commands.map(
     (spec) => `    ${spec.name === 'apply' ? "apply|''" : spec.name}) flags='${flagsOf(spec).join(' ')}' ;;`,
@@ -49,10 +42,6 @@ _reconcile() {
   if [[ $cur == = ]]; then cur=''; elif [[ $prev == = ]]; then prev=\${COMP_WORDS[COMP_CWORD-2]}; fi
   case $prev in
 ${values.join('\n')}
-    ${takesValue
-      .filter((name) => !withChoices.includes(name))
-      .map(formatFlag)
-      .join('|')}) COMPREPLY=($(compgen -f -- "$cur")); return ;;
   esac
   for word in "\${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do
     case $word in help|${commands.map(({ name }) => name).join('|')}) command=$word; break ;; esac
@@ -62,10 +51,7 @@ ${values.join('\n')}
 ${cases.join('\n')}
   esac
   if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "$flags" -- "$cur")); return; fi
-  case $command in
-${operands.join('\n')}
-    *) COMPREPLY=($(compgen -d -- "$cur")) ;;
-  esac
+  COMPREPLY=($(compgen -f -- "$cur"))
   if [[ -z $command ]]; then COMPREPLY+=($(compgen -W 'help ${commandNames}' -- "$cur")); fi
 }
 complete -o filenames -F _reconcile reconcile
@@ -86,10 +72,6 @@ function fish(): string {
       `complete -c reconcile -n "not __fish_seen_subcommand_from ${names}" -a ${name} -d '${quoted(summary)}'`,
   );
   lines.push(`complete -c reconcile -n '__fish_seen_subcommand_from help' -a '${commandNames}'`);
-  for (const { name, completes } of commands) {
-    if (completes === undefined || completes === 'files') continue;
-    lines.push(`complete -c reconcile -x -n '__fish_seen_subcommand_from ${name}' -a '${completes.join(' ')}'`);
-  }
   const flags = commands.flatMap((spec) =>
     listOptions(spec).map((name) => {
       const { kind, help } = options[name] as OptionSpec;

@@ -22,8 +22,9 @@ import { isInScope, type LiveState } from '../../model/state.ts';
 import { renderProblems } from '../../report/problems.ts';
 import { joinSome } from '../../report/rule-text.ts';
 import { count } from '../../report/summary.ts';
-import { type Answer, type Failure, type Invocation, makeFailure } from '../command.ts';
+import { type Answer, type Invocation, makeFailure } from '../command.ts';
 import { readPlanScope, readProfile } from '../plan-settings.ts';
+import { explainUnwritable } from '../read-file.ts';
 import { askServer } from '../wire.ts';
 
 /** `reconcile export [--out DIR]`: the live state as manifests. Existing files of other content only with `--force`. */
@@ -147,14 +148,8 @@ export async function writeExported(path: string, text: string): Promise<void> {
     // SAML metadata is treated as a secret everywhere else, so here too.
     await replaceFile(path, text, /\.(?:yaml|json)$/.test(path) ? 0o644 : 0o600);
   } catch (error) {
-    throw unwritable(path, error);
+    throw explainUnwritable(path, getErrorCode(error), '--out');
   }
-}
-
-function unwritable(path: string, error: unknown): Failure {
-  const code = getErrorCode(error);
-  const why = code === 'ENOTDIR' || code === 'EEXIST' ? ': a file stands where a directory should be' : ` (${code})`;
-  return makeFailure('output', `${path} cannot be written${why}`, 'check --out');
 }
 
 /** Manifests below the directory that are not among the paths given; those that a source would read. */
@@ -171,7 +166,7 @@ function contentAt(path: string): string | null {
     return readFileSync(path, 'utf8');
   } catch (error) {
     if (getErrorCode(error) === 'ENOENT') return null;
-    throw unwritable(path, error);
+    throw explainUnwritable(path, getErrorCode(error), '--out');
   }
 }
 

@@ -17,7 +17,7 @@ import type { Journal, LiveApi, Logger, SourceContent, SourceFile } from '../../
 import { reconcile } from '../../reconcile.ts';
 import { findServer } from '../approval.ts';
 import { findCommandProblem } from '../await-confirmation.ts';
-import { Failure, type Invocation, makeFailure, type Settings } from '../command.ts';
+import { Failure, type Invocation, makeFailure } from '../command.ts';
 import { findStateBefore, liftDemands } from '../go-back.ts';
 import { createHistoryWriter, openApplyHistory, readHistory } from '../history.ts';
 import { makeDesiredContext } from '../manifests.ts';
@@ -77,8 +77,7 @@ export function createWatchPasses(wiring: PassWiring) {
   const { settings } = invocation;
   readPlanOptions(settings, null);
   checkConfirmWith(invocation, root);
-  const wired = wireShared(invocation, root, { measure: 'together' });
-  const shared = { ...wired, api, logger, journal, ...watchedEnforcement(settings) };
+  const shared = { ...wireWatch(invocation, root), api, logger, journal };
   let openGaps = wiring.openGaps;
   return {
     async run(request: LoopPassRequest): Promise<PassResult> {
@@ -196,10 +195,9 @@ function checkConfirmWith({ settings, terminal }: Invocation, root: string | nul
 /** The kernel follows 1,000 rules in about ten seconds; a pass that wrote waits so long to see it, any other not at all. */
 const followMs = 15_000;
 
-function watchedEnforcement(settings: Settings): Pick<PassDependencies, 'enforcement'> {
-  const { enforcement } = wireEnforcement(settings);
-  if (enforcement === undefined) return {};
-  return {
-    enforcement: { ...enforcement, waitMs: enforcement.waitMs ?? followMs, waitInSync: false },
-  };
+function wireWatch(invocation: Invocation, root: string | null) {
+  const { enforcement } = wireEnforcement(invocation.settings);
+  const shared = wireShared(invocation, root, { measure: 'together' });
+  if (enforcement === undefined) return shared;
+  return { ...shared, enforcement: { ...enforcement, waitMs: enforcement.waitMs ?? followMs, waitInSync: false } };
 }
