@@ -1,7 +1,7 @@
 import type { Problem } from '../model/problem.ts';
 import type { ProblemCode } from '../model/problem-code.ts';
 import { formatRuleKey } from '../model/rule.ts';
-import type { Change, Plan, Step } from '../plan/plan.ts';
+import { type Change, formatStepKey, type Plan, type Step } from '../plan/plan.ts';
 import type { Traffic } from '../policy/traffic.ts';
 import type { ApplyContext } from './context.ts';
 import type { ApplyEnd, ApplyReport, Outcome } from './outcome.ts';
@@ -141,18 +141,9 @@ function problem(code: ProblemCode, summary: string): Problem {
   return { code, severity: 'error', summary };
 }
 
-/** What a step does, whatever plan it stands in. */
+/** What a step does, whatever plan it stands in. Fields of the Configuration that are left are no other step. */
 function keyOf(step: Step): string {
-  switch (step.type) {
-    case 'create':
-      return `create ${formatRuleKey(step.rule)}`;
-    case 'delete':
-      return `delete ${formatRuleKey(step.live.rule)}`;
-    case 'update':
-      return `update ${step.live.id} ${formatRuleKey(step.rule)}`;
-    case 'configure':
-      return 'configure';
-  }
+  return step.type === 'configure' ? step.type : formatStepKey(step);
 }
 
 /** Steps of a later plan of the same apply get ids of their own. */

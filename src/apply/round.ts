@@ -219,15 +219,8 @@ class Round {
   }
 
   #report(step: Step, settled: Settled): void {
-    const { outcome, status, message, liveId, restored } = settled;
-    const reported: Outcome = {
-      step,
-      outcome,
-      status,
-      ...(message === undefined ? {} : { message }),
-      ...(liveId === undefined ? {} : { liveId }),
-      ...(restored === undefined ? {} : { restored }),
-    };
+    const { byOther: _, surprise: _surprise, problem: _problem, ...outcome } = settled;
+    const reported: Outcome = { step, ...outcome };
     this.#outcomes.push(reported);
     this.#session.context.onOutcome?.(reported);
   }

@@ -4,7 +4,7 @@ import type { Clock } from '../ports.ts';
 
 /** What a wait for the kernel needs. */
 export interface EnforcementWait {
-  readonly enforcement: Enforcement;
+  readonly kernel: Enforcement;
   readonly clock: Clock;
   readonly live: readonly LiveRule[];
   readonly names: RuleNames;
@@ -43,12 +43,12 @@ export function waitUntilStill(wait: EnforcementWait): Promise<EnforcementWaited
 }
 
 async function checkUntil(
-  { enforcement, clock, live, names, timeoutMs, stop, onCheck }: EnforcementWait,
+  { kernel, clock, live, names, timeoutMs, stop, onCheck }: EnforcementWait,
   done: (report: EnforcementReport) => boolean,
 ): Promise<EnforcementWaited> {
   const start = clock.now();
   for (let pause = firstPauseMs; ; pause = Math.min(2 * pause, longestPauseMs)) {
-    const report = await enforcement.check(live, names, stop);
+    const report = await kernel.check(live, names, stop);
     const waitedMs = clock.now() - start;
     onCheck?.(report);
     if (done(report) || stop.aborted || waitedMs >= timeoutMs) return { report, waitedMs };

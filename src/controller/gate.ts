@@ -1,10 +1,9 @@
 import { findClosedWindow } from '../plan/guard/windows.ts';
-import type { Plan } from '../plan/plan.ts';
+import { formatStepKey, type Plan } from '../plan/plan.ts';
 import type { Verdict } from './failure.ts';
 import type { FightMemory } from './fight.ts';
 import type { LoopParts, LoopPassRequest } from './loop-parts.ts';
 import type { Stalled } from './stall.ts';
-import { formatStepKey } from './step-key.ts';
 
 /** What the controller's own gate knows when a plan that no guard refused is about to be written. */
 export interface GateInput extends Pick<LoopParts, 'clock' | 'lease' | 'settings'>, Pick<LoopPassRequest, 'back'> {

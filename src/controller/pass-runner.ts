@@ -1,7 +1,7 @@
 import type { Outcome } from '../apply/outcome.ts';
 import type { DesiredState } from '../model/state.ts';
 import type { PassPart } from '../pass/pass.ts';
-import type { Plan } from '../plan/plan.ts';
+import { formatStepKey, type Plan } from '../plan/plan.ts';
 import type { SourceContent } from '../ports.ts';
 import type { Verdict } from './failure.ts';
 import { findUnfinished, judge } from './failure.ts';
@@ -17,7 +17,6 @@ import type { LoopRecord } from './record.ts';
 import { isInEffect } from './same-desired.ts';
 import { StallMemory } from './stall.ts';
 import type { StatusBoard } from './status-board.ts';
-import { formatStepKey } from './step-key.ts';
 
 /** What is to be brought into effect, and what is known about it. */
 export interface PassOrder {

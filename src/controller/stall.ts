@@ -1,7 +1,7 @@
 import type { PassResult } from '../pass/pass.ts';
+import { formatStepKey } from '../plan/plan.ts';
 import type { Verdict } from './failure.ts';
 import { findUnfinished } from './failure.ts';
-import { formatPlanKey, formatStepKey } from './step-key.ts';
 
 /** Steps, by what they do, that are not to be written again while nothing changes, and why. */
 export interface Stalled {
@@ -35,10 +35,11 @@ export class StallMemory {
       if (failed.length > 0) this.#stalled = { steps: new Set(failed), verdict };
     }
     if (verdict.reason !== 'NotConverging') return verdict;
-    const key = formatPlanKey(result.plan);
+    const steps = result.plan.steps.map(formatStepKey);
+    const key = steps.join('\n');
     this.#unconverged = { key, times: this.#unconverged.key === key ? this.#unconverged.times + 1 : 1 };
     if (this.#unconverged.times < mostAttempts) return verdict;
-    this.#stalled = { steps: new Set(result.plan.steps.map(formatStepKey)), verdict: final };
+    this.#stalled = { steps: new Set(steps), verdict: final };
     return final;
   }
 }

@@ -16,11 +16,11 @@ export async function observeKernel(
   desired: DesiredState,
   live: LiveState,
 ): Promise<KernelState | null> {
-  const { enforcement, stop } = pass;
+  const { enforcement, clock, stop } = pass;
   if (enforcement === undefined) return null;
   const names = collectRuleNames(desired.rules);
   if (enforcement.repair) {
-    return await waitUntilStill(waitOf(pass, enforcement, { live: live.rules, names, timeoutMs: stillTimeoutMs }));
+    return await waitUntilStill({ ...enforcement, clock, stop, live: live.rules, names, timeoutMs: stillTimeoutMs });
   }
   return { report: await enforcement.kernel.check(live.rules, names, stop), waitedMs: null };
 }
@@ -48,30 +48,18 @@ export async function awaitKernel(
   before: KernelState | null,
   applied: ApplyReport | null,
 ): Promise<KernelState | null> {
-  const { enforcement } = pass;
-  if (enforcement === undefined || (applied !== null && pass.stop.aborted)) return before;
+  const { enforcement, clock, stop } = pass;
+  if (enforcement === undefined || (applied !== null && stop.aborted)) return before;
   const { waitMs } = enforcement;
   if (applied === null && !waitsInSync(enforcement)) return before;
   if (applied === null && before?.report.state === 'enforced') return { ...before, waitedMs: before.waitedMs ?? 0 };
   const reading = await readLive(readContext(pass), pass.desired.scope, null);
   if (!reading.ok) return { report: reportUnreadable(reading.error.message, 0), waitedMs: null };
-  const { rules } = reading.value.live;
+  const [live, names] = [reading.value.live.rules, collectRuleNames(desired.rules)];
   const timeoutMs = waitMs ?? 1.5 * (applied?.enforcedInMs ?? 0) + followSlackMs;
-  return await waitUntilEnforced(
-    waitOf(pass, enforcement, { live: rules, names: collectRuleNames(desired.rules), timeoutMs }),
-  );
+  return await waitUntilEnforced({ ...enforcement, clock, stop, live, names, timeoutMs });
 }
 
 function waitsInSync({ waitMs, waitInSync = true }: PassEnforcement): boolean {
   return waitMs !== null && waitInSync;
-}
-
-type Waiting = Parameters<typeof waitUntilEnforced>[0];
-
-function waitOf(
-  { clock, stop }: PassDependencies,
-  { kernel, onCheck }: PassEnforcement,
-  what: Pick<Waiting, 'live' | 'names' | 'timeoutMs'>,
-): Waiting {
-  return { ...what, enforcement: kernel, clock, stop, ...(onCheck === undefined ? {} : { onCheck }) };
 }

@@ -6,7 +6,7 @@ import type {
 } from '../model/configuration.ts';
 import type { Place, Problem } from '../model/problem.ts';
 import type { ProfileName, RuleUpdates } from '../model/profile.ts';
-import type { DesiredRule, LiveRule, Rule, RuleNotes } from '../model/rule.ts';
+import { type DesiredRule, formatRuleKey, type LiveRule, type Rule, type RuleNotes } from '../model/rule.ts';
 import type { Effect, Traffic } from '../policy/traffic.ts';
 
 export type ChangeAction = 'create' | 'update' | 'delete' | 'keep' | 'skip';
@@ -131,6 +131,19 @@ export type Step = RuleStep | ConfigureStep;
 /** The id of the step at a position of the listed order. */
 export function formatStepId(position: number): string {
   return `s${position + 1}`;
+}
+
+/** What a step does, the same in every plan. */
+export function formatStepKey(step: Step): string {
+  switch (step.type) {
+    case 'create':
+    case 'update':
+      return `${step.type} ${formatRuleKey(step.rule)}`;
+    case 'delete':
+      return `delete ${formatRuleKey(step.live.rule)}`;
+    case 'configure':
+      return `configure ${step.fields.join(' ')}`;
+  }
 }
 
 /** A guard's refusal: its numbers in `summary`, the override in `hint`. */

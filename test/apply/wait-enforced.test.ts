@@ -28,8 +28,8 @@ function kernel(clock: Clock, elements: (now: number) => number): Enforcement {
   };
 }
 
-function waitOf(clock: Clock, enforcement: Enforcement, timeoutMs = 60_000): Parameters<typeof waitUntilEnforced>[0] {
-  return { enforcement, clock, live: [], names: new Map(), timeoutMs, stop: new AbortController().signal };
+function waitOf(clock: Clock, kernel: Enforcement, timeoutMs = 60_000): Parameters<typeof waitUntilEnforced>[0] {
+  return { kernel, clock, live: [], names: new Map(), timeoutMs, stop: new AbortController().signal };
 }
 
 describe('waiting for the kernel', () => {

@@ -119,9 +119,7 @@ export function createWatchPasses(wiring: PassWiring) {
       return await runConfirmCommand({ command, environment, cwd, timeoutMs, signal });
     },
     /** Other files that these manifests name, by path from the root. */
-    async references(manifests: readonly SourceFile[]): Promise<readonly string[]> {
-      return listReferencedFiles(await shared.parse(manifests));
-    },
+    references: async (manifests: readonly SourceFile[]) => listReferencedFiles(await shared.parse(manifests)),
     prepare: (content: SourceContent): Promise<void> => parseEarly(content, shared),
     /** The state that content asked for; null when it cannot be known. */
     async build(content: SourceContent, at: number | null): Promise<DesiredState | null> {
