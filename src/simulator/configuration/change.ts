@@ -5,7 +5,7 @@ import { isSameValue, scalarFields } from './fields.ts';
 import { castLogo, type StoredLogo } from './logo.ts';
 import { castProviders, type Provider, type ProviderKind } from './provider.ts';
 
-/** The configuration's columns as held: allowed IPs parsed, everything else as shown; no logo is null. */
+/** The configuration's columns as shown; no logo is null. */
 export interface ConfigurationValues {
   readonly scalars: Readonly<Record<string, unknown>>;
   readonly logo: StoredLogo | null;
@@ -89,7 +89,7 @@ function castScalars(work: Change): void {
     if (term === undefined) continue;
     const cast = term === '' ? { value: field.empty } : field.cast(term);
     if ('message' in cast) addError(work, name, cast.message);
-    else if (!isSameValue(field, scalars[name], cast.value)) {
+    else if (!isSameValue(scalars[name], cast.value)) {
       scalars[name] = cast.value;
       work.changed.add(name);
     }

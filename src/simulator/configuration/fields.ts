@@ -1,7 +1,7 @@
 import { type Cast, castBoolean, castInteger, castString, castStrings, invalidMessage, trim } from '../cast.ts';
 import { ServerCrash } from '../crash.ts';
 import type { JsonTerm } from '../http/json.ts';
-import { castInet, formatInet, type Inet, storeInet } from '../rules/inet.ts';
+import { castInet, storeInet } from '../rules/inet.ts';
 import { checkEndpoint, nameServerProblems } from './host.ts';
 
 /** A plain field of the configuration, from the sent term to the column. */
@@ -13,14 +13,13 @@ export interface ScalarField {
   readonly problems: (value: unknown) => readonly string[];
   /** What the column holds; raises ServerCrash for what it cannot hold. */
   readonly store: (value: unknown) => unknown;
-  readonly show: (value: unknown) => unknown;
 }
 
 const same = (value: unknown): unknown => value;
 const none = (): readonly string[] => [];
 
 /** What holds for a field that says nothing else. */
-const usual = { empty: null, problems: none, store: same, show: same };
+const usual = { empty: null, problems: none, store: same };
 
 const boolean: ScalarField = { ...usual, cast: castBoolean };
 
@@ -70,12 +69,20 @@ const nameServers: ScalarField = {
   store: (value) => (Array.isArray(value) ? (value as string[]).map(fits) : value),
 };
 
+/** The networks that clients route through the tunnel; null members are taken and kept. */
 const allowedIps: ScalarField = {
   empty: [],
-  cast: castAllowedIps,
-  problems: (value) => checkAllowedIps(value as AllowedIps),
-  store: (value) => storeAllowedIps(value as AllowedIps),
-  show: (value) => formatAllowedIps(value as AllowedIps),
+  cast: (term) => {
+    const cast = castStrings(term);
+    if ('message' in cast || cast.value === null) return cast;
+    const texts = cast.value.map((item) => (item === null ? null : castInet(item)));
+    return texts.includes(undefined) ? invalidMessage : { value: texts };
+  },
+  // Compared as they are now: `10.0.0.1` and `10.0.0.1/32` pass, and are equal once they are stored.
+  problems: (value) =>
+    Array.isArray(value) && new Set(value).size < value.length ? ['should not contain duplicates'] : [],
+  store: (value) =>
+    Array.isArray(value) ? value.map((item: string | null) => (item === null ? null : storeInet(item))) : value,
 };
 
 /** Every plain field; the provider arrays and the logo are apart. */
@@ -93,36 +100,9 @@ export const scalarFields: Readonly<Record<string, ScalarField>> = {
 };
 
 /** Equal as shown: what counts as "no change". */
-export function isSameValue(field: ScalarField, left: unknown, right: unknown): boolean {
-  return printed(field.show(left)) === printed(field.show(right));
+export function isSameValue(left: unknown, right: unknown): boolean {
+  return printed(left) === printed(right);
 }
 
 const printed = (value: unknown): string =>
   JSON.stringify(value, (_, item: unknown) => (typeof item === 'bigint' ? `${item}n` : item));
-
-/** The networks that clients route through the tunnel; null members are taken and kept. */
-type AllowedIps = readonly (Inet | null)[] | null;
-
-function castAllowedIps(term: JsonTerm): Cast<AllowedIps> {
-  const cast = castStrings(term);
-  if ('message' in cast || cast.value === null) return cast as Cast<AllowedIps>;
-  const inets: (Inet | null)[] = [];
-  for (const item of cast.value) {
-    const inet = item === null ? null : castInet(item);
-    if (inet === undefined) return invalidMessage;
-    inets.push(inet);
-  }
-  return { value: inets };
-}
-
-const formatAllowedIps = (ips: AllowedIps): (string | null)[] | null =>
-  ips?.map((inet) => (inet === null ? null : formatInet(inet))) ?? null;
-
-const storeAllowedIps = (ips: AllowedIps): AllowedIps =>
-  ips?.map((inet) => (inet === null ? null : storeInet(inet))) ?? null;
-
-/** Members are compared as they are now: `10.0.0.1` and `10.0.0.1/32` pass, and are equal once they are stored. */
-function checkAllowedIps(ips: AllowedIps): string[] {
-  const texts = formatAllowedIps(ips) ?? [];
-  return new Set(texts).size === texts.length ? [] : ['should not contain duplicates'];
-}

@@ -1,7 +1,6 @@
 import type { SimulatorClock } from '../clock.ts';
 import { type JsonTerm, readObject } from '../http/json.ts';
 import { answerInvalid, type HttpAnswer, json } from '../http/response.ts';
-import { castInet } from '../rules/inet.ts';
 import { type ChangeRules, type ConfigurationValues, castConfiguration } from './change.ts';
 import { scalarFields } from './fields.ts';
 import { sortKeys } from './provider.ts';
@@ -17,7 +16,7 @@ const defaultValues: ConfigurationValues = {
   scalars: {
     allow_unprivileged_device_configuration: true,
     allow_unprivileged_device_management: true,
-    default_client_allowed_ips: [castInet('0.0.0.0/0'), castInet('::/0')],
+    default_client_allowed_ips: ['0.0.0.0/0', '::/0'],
     default_client_dns: ['1.1.1.1', '1.0.0.1'],
     default_client_endpoint: '127.0.0.1:51820',
     default_client_mtu: 1280,
@@ -73,9 +72,8 @@ export class ConfigurationStore {
 
 /** The row as the API shows it, keys in order. */
 export function showConfiguration(row: ConfigurationRow): Record<string, unknown> {
-  const scalars = Object.entries(row.scalars).map(([name, value]) => [name, scalarFields[name]?.show(value)]);
   return sortKeys({
-    ...Object.fromEntries(scalars),
+    ...row.scalars,
     ...row.providers,
     logo: row.logo ?? {},
     id: row.id,

@@ -1,6 +1,5 @@
 import { type Address, printAddress } from '../rules/address.ts';
 import type { NetworkBits } from '../rules/inet.ts';
-import { toNetwork } from '../rules/inet.ts';
 import type { StoredPortRange } from '../rules/ports.ts';
 import type { RuleRow, StoredAction, StoredPortType } from '../rules/rule.ts';
 
@@ -14,8 +13,8 @@ export interface TableElement {
 }
 
 export function makeTableElement(row: RuleRow): TableElement {
-  const { action, ports, userId } = row;
-  return { rule: row.id, user: userId, action, network: toNetwork(row.destination), ports };
+  const { id, userId, action, network, ports } = row;
+  return { rule: id, user: userId, action, network, ports };
 }
 
 /** The element's network as text, host bits cleared. */

@@ -3,14 +3,14 @@ import { ServerCrash } from '../crash.ts';
 import { isMap, type JsonTerm, parseJson, type TermMap } from '../http/json.ts';
 import type { FieldErrors } from '../http/response.ts';
 import { readUuid } from '../uuid.ts';
-import { castInet, formatInet, type Inet, isSameInet, storeInet } from './inet.ts';
+import { castInet, storeInet } from './inet.ts';
 import { castPorts, formatPorts, type StoredPortRange, storePorts } from './ports.ts';
 import { makeRow, type RuleRow, type StoredAction, type StoredPortType, type StoredRule, showRow } from './rule.ts';
 
 /** A rule's fields as cast, before the database sees them. */
 export interface RuleValues {
   readonly action: StoredAction | null;
-  readonly destination: Inet | null;
+  readonly destination: string | null;
   readonly port_type: StoredPortType | null;
   readonly port_range: string | null;
   readonly user_id: string | null;
@@ -50,7 +50,7 @@ export function castRule(present: RuleValues, sent: TermMap, portRules: boolean)
     if (term === undefined) return;
     const result = term === '' ? { value: noRule[field] } : cast(term);
     if ('message' in result) errors[field] = [result.message];
-    else if (!sameValue(values[field], result.value)) {
+    else if (values[field] !== result.value) {
       values[field] = result.value;
       changed.add(field);
     }
@@ -68,11 +68,6 @@ export function castRule(present: RuleValues, sent: TermMap, portRules: boolean)
   return Object.keys(errors).length > 0 ? { ok: false, errors } : { ok: true, values, changed };
 }
 
-function sameValue(left: RuleValues[Field], right: RuleValues[Field]): boolean {
-  if (left === null || right === null || typeof left === 'string' || typeof right === 'string') return left === right;
-  return isSameInet(left, right);
-}
-
 /** Casts one of these words, or null. */
 function castOneOf<W extends string>(words: readonly W[]): (term: JsonTerm) => Cast<W | null> {
   return (term) => {
@@ -81,10 +76,10 @@ function castOneOf<W extends string>(words: readonly W[]): (term: JsonTerm) => C
   };
 }
 
-function castDestination(term: JsonTerm): Cast<Inet | null> {
+function castDestination(term: JsonTerm): Cast<string | null> {
   if (term === null) return { value: null };
-  const inet = typeof term === 'string' ? castInet(term) : undefined;
-  return inet === undefined ? invalidMessage : { value: inet };
+  const value = typeof term === 'string' ? castInet(term) : undefined;
+  return value === undefined ? invalidMessage : { value };
 }
 
 function castPortRange(term: JsonTerm): Cast<string | null> {
@@ -96,7 +91,7 @@ function castPortRange(term: JsonTerm): Cast<string | null> {
 /** What a valid change makes of the row's own columns; `ports` undefined when the check constraint refuses them. */
 export interface StoredValues {
   readonly action: StoredAction;
-  readonly destination: Inet;
+  readonly destination: string;
   readonly ports: { readonly type: StoredPortType; readonly range: StoredPortRange } | null | undefined;
   readonly userId: string | null;
 }
@@ -114,7 +109,7 @@ export function storeValues(values: RuleValues): StoredValues {
 /** The answer to a write: the values as cast, not as stored (`/32`, an upper-case user_id and such are echoed). */
 export function echo(values: RuleValues, row: RuleRow): StoredRule {
   const { port_range, port_type, user_id, destination } = values;
-  return { ...showRow(row), destination: formatInet(destination ?? row.destination), port_range, port_type, user_id };
+  return { ...showRow(row), destination: destination ?? row.destination, port_range, port_type, user_id };
 }
 
 /** A rule to begin with, in the API's field names; `action` defaults to drop, as over the API. */

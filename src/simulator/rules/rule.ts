@@ -1,4 +1,4 @@
-import { formatInet, type Inet, type NetworkBits, toNetwork } from './inet.ts';
+import { type NetworkBits, toNetwork } from './inet.ts';
 import { formatPorts, type StoredPortRange } from './ports.ts';
 
 export type StoredAction = 'accept' | 'drop';
@@ -8,7 +8,7 @@ export type StoredPortType = 'tcp' | 'udp';
 export interface RuleRow {
   readonly id: string;
   readonly action: StoredAction;
-  readonly destination: Inet;
+  readonly destination: string;
   readonly ports: { readonly type: StoredPortType; readonly range: StoredPortRange } | null;
   readonly userId: string | null;
   readonly insertedAt: string;
@@ -36,7 +36,7 @@ export function makeRow(row: Omit<RuleRow, 'network'>): RuleRow {
 export function showRow(row: RuleRow): StoredRule {
   return {
     action: row.action,
-    destination: formatInet(row.destination),
+    destination: row.destination,
     id: row.id,
     inserted_at: row.insertedAt,
     port_range: row.ports === null ? null : formatPorts(row.ports.range),
